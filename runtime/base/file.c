@@ -1,0 +1,412 @@
+// file.c - files and folders. A file is replaced whole or not at all: it is written beside its place, synced, and
+// renamed. Every failure removes the temporary and names the path and the system's reason.
+//
+// Calls that write go through refused(), which a test can make fail; clearing up after a failure does not.
+#define _GNU_SOURCE
+#include "base.h"
+#include "bytes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static _Atomic int64_t writes;       // write-side calls so far
+static _Atomic int64_t refuse_at;    // the one that fails; 0: none
+
+static bool refused(void) {
+    bool now = atomic_fetch_add(&writes, 1) + 1 == atomic_load(&refuse_at);
+    if (now) errno = ENOSPC;
+    return now;
+}
+
+void file_fail_at(int64_t nth) {
+    atomic_store(&refuse_at, nth > 0 ? atomic_load(&writes) + nth : 0);
+}
+
+// A path as the system wants it.
+typedef struct Path { char z[PATH_MAX]; } Path;
+
+static bool path_z(Str path, Path *out) {
+    bool fits = path.len > 0 && path.len < sizeof out->z && str_find(path, 0) == path.len;
+    if (!fits) {
+        errno = path.len >= sizeof out->z ? ENAMETOOLONG : ENOENT;
+        return false;
+    }
+    memcpy(out->z, path.ptr, path.len);
+    out->z[path.len] = 0;
+    return true;
+}
+
+static GanStatus fail_io(const char *what, Str path) {
+    int error = errno;
+    return fail(GAN_ERR_IO, "cannot %s %.*s: %s", what, SARG(path), strerror(error));
+}
+
+static int open_path(Str path, int flags) {
+    Path p;
+    if (!path_z(path, &p)) return -1;
+    return open(p.z, flags | O_CLOEXEC, 0666);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+GanStatus file_read(Arena *a, Str path, Str *out) {
+    int fd = open_path(path, O_RDONLY);
+    if (fd < 0) return fail_io("open", path);
+    Bytes b = {0};
+    struct stat info;
+    GanStatus st = GAN_OK;
+    if (fstat(fd, &info) != 0) st = fail_io("look at", path);
+    else if (S_ISDIR(info.st_mode)) st = (errno = EISDIR, fail_io("read", path));
+    else if (!bytes_reserve(&b, (size_t)info.st_size + 1)) {
+        st = fail(GAN_ERR_MEMORY, "%.*s: no memory for %lld bytes", SARG(path), (long long)info.st_size);
+    }
+    Path p = {{0}};
+    path_z(path, &p);
+    if (st == GAN_OK) st = bytes_read(&b, fd, p.z);
+    close(fd);
+    if (st == GAN_OK) {
+        st = bytes_move(&b, a, out);
+        return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
+    }
+    mem_free(b.at);
+    return st;
+}
+
+GanStatus file_map(Str path, FileMap *out) {
+    *out = (FileMap){0};
+    int fd = open_path(path, O_RDONLY);
+    if (fd < 0) return fail_io("open", path);
+    struct stat info;
+    GanStatus st = GAN_OK;
+    if (fstat(fd, &info) != 0) {
+        st = fail_io("look at", path);
+    } else if (!S_ISREG(info.st_mode)) {
+        st = fail(GAN_ERR_IO, "cannot map %.*s: not a regular file", SARG(path));
+    } else if (info.st_size > 0) {    // the system maps no empty range: an empty file is {NULL, 0}
+        void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (at == MAP_FAILED) st = fail_io("map", path);
+        else *out = (FileMap){at, (size_t)info.st_size};
+    }
+    close(fd);
+    return st;
+}
+
+void file_unmap(FileMap *m) {
+    if (m->ptr) munmap((void *)(uintptr_t)m->ptr, m->n);
+    *m = (FileMap){0};
+}
+
+bool file_exists(Str path) {
+    Path p;
+    return path_z(path, &p) && access(p.z, F_OK) == 0;
+}
+
+bool file_is_dir(Str path) {
+    Path p;
+    struct stat info;
+    return path_z(path, &p) && stat(p.z, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+enum { OutBuffer = 1 << 16 };
+
+struct FileOut {
+    int fd;
+    Path path, aside;          // the file's place; where it is written first
+    size_t n;                  // bytes waiting in `buffer`
+    char buffer[OutBuffer];
+};
+
+static bool write_all(int fd, const char *p, size_t n) {
+    while (n > 0) {
+        ssize_t done = refused() ? -1 : write(fd, p, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return false;
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+GanStatus file_out_open(Str path, FileOut **out) {
+    *out = NULL;
+    FileOut *f = mem_alloc(sizeof *f);
+    if (!f) return fail(GAN_ERR_MEMORY, "%.*s: no memory to write it", SARG(path));
+    bool fits = path_z(path, &f->path);
+    if (fits) {
+        int n = snprintf(f->aside.z, sizeof f->aside.z, "%s.tmp-%ld", f->path.z, (long)getpid());
+        fits = n > 0 && (size_t)n < sizeof f->aside.z;
+        if (!fits) errno = ENAMETOOLONG;
+    }
+    // Truncated, not refused, when it is there: then a process of our number died here.
+    f->fd = !fits || refused() ? -1 : open(f->aside.z, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->fd < 0) {
+        GanStatus st = fail_io("create", path);
+        mem_free(f);
+        return st;
+    }
+    *out = f;
+    return GAN_OK;
+}
+
+GanStatus file_out_put(FileOut *f, const void *data, size_t n) {
+    bool ok = true;
+    if (n > OutBuffer - f->n) {
+        ok = write_all(f->fd, f->buffer, f->n);
+        f->n = 0;
+    }
+    if (ok && n >= OutBuffer) {
+        ok = write_all(f->fd, data, n);
+    } else if (ok && n > 0) {
+        memcpy(f->buffer + f->n, data, n);
+        f->n += n;
+    }
+    return ok ? GAN_OK : fail_io("write", str_c(f->aside.z));
+}
+
+// The rename itself is on disk only after its folder is. Some file systems cannot sync a folder and say EINVAL.
+static bool sync_folder_of(const char *path) {
+    int fd = open_path(path_dir(str_c(path)), O_RDONLY | O_DIRECTORY);
+    if (fd < 0) return false;
+    bool ok = !refused() && (fsync(fd) == 0 || errno == EINVAL);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return ok;
+}
+
+GanStatus file_out_commit(FileOut *f) {
+    const char *failed = NULL;
+    if (!write_all(f->fd, f->buffer, f->n)) failed = "write";
+    else if (refused() || fsync(f->fd) != 0) failed = "sync";
+    int error = errno;
+    if (close(f->fd) != 0 && !failed) failed = "close", error = errno;
+    errno = error;
+    if (!failed && (refused() || rename(f->aside.z, f->path.z) != 0)) failed = "put in place";
+    GanStatus st = failed ? fail_io(failed, str_c(f->path.z)) : GAN_OK;
+    if (failed) unlink(f->aside.z);
+    else if (!sync_folder_of(f->path.z)) st = fail_io("sync the folder of", str_c(f->path.z));
+    mem_free(f);
+    return st;
+}
+
+void file_out_abandon(FileOut *f) {
+    if (!f) return;
+    close(f->fd);
+    unlink(f->aside.z);
+    mem_free(f);
+}
+
+GanStatus file_write_atomic(Str path, const void *data, size_t n) {
+    FileOut *f;
+    TRY(file_out_open(path, &f));
+    GanStatus st = file_out_put(f, data, n);
+    if (st == GAN_OK) return file_out_commit(f);
+    file_out_abandon(f);
+    return st;
+}
+
+GanStatus file_append_line(Str path, Str line) {
+    int fd = refused() ? -1 : open_path(path, O_WRONLY | O_CREAT | O_APPEND);
+    if (fd < 0) return fail_io("open", path);
+    // One call, so that lines of several writers do not mix. iovec predates const; writev does not write there.
+    char *text = (char *)(uintptr_t)line.ptr, end[] = "\n";
+    struct iovec parts[2] = {{text, line.len}, {end, 1}};
+    ssize_t done;
+    do done = refused() ? -1 : writev(fd, parts, 2);
+    while (done < 0 && errno == EINTR);
+    if (done >= 0 && (size_t)done != line.len + 1) done = -1, errno = ENOSPC;
+    GanStatus st = done < 0 ? fail_io("write", path) : GAN_OK;
+    close(fd);
+    return st;
+}
+
+GanStatus file_remove(Str path) {
+    Path p;
+    if (!path_z(path, &p) || refused() || unlink(p.z) != 0) {
+        if (errno != ENOENT) return fail_io("remove", path);
+    }
+    return GAN_OK;
+}
+
+// --- folders -------------------------------------------------------------------------------------
+
+GanStatus dir_make(Str path) {
+    Path p;
+    if (!path_z(path, &p)) return fail_io("create folder", path);
+    for (size_t i = 1; i <= path.len; i++) {
+        if (i < path.len && p.z[i] != '/') continue;
+        p.z[i] = 0;
+        // Only what is missing is made: a parent that is there may refuse mkdir for another reason than EEXIST.
+        if (!file_is_dir(str_c(p.z)) && (refused() || mkdir(p.z, 0777) != 0) && errno != EEXIST) {
+            return fail_io("create folder", str_c(p.z));
+        }
+        if (i < path.len) p.z[i] = '/';
+    }
+    if (!file_is_dir(path)) return (errno = ENOTDIR, fail_io("create folder", path));
+    return GAN_OK;
+}
+
+// All names in one block, each followed by a 0 byte.
+static GanStatus read_names(Str path, Bytes *names) {
+    Path p;
+    DIR *dir = path_z(path, &p) ? opendir(p.z) : NULL;
+    if (!dir) return fail_io("list", path);
+    GanStatus st = GAN_OK;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (!entry) {
+            if (errno) st = fail_io("list", path);
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        size_t n = strlen(entry->d_name) + 1;
+        if (!bytes_reserve(names, n)) {
+            st = fail(GAN_ERR_MEMORY, "%.*s: no memory for its names", SARG(path));
+            break;
+        }
+        memcpy(names->at + names->n, entry->d_name, n);
+        names->n += n;
+    }
+    closedir(dir);
+    return st;
+}
+
+static int compare_str(const void *a, const void *b) {
+    return str_cmp(*(const Str *)a, *(const Str *)b);
+}
+
+static void sort(StrVec *names) {
+    if (names->n) qsort(names->at, names->n, sizeof *names->at, compare_str);
+}
+
+GanStatus dir_list(Arena *a, Str path, StrVec *out) {
+    *out = (StrVec){0};
+    Bytes names = {0};
+    GanStatus st = read_names(path, &names);
+    if (st != GAN_OK) {
+        mem_free(names.at);
+        return st;
+    }
+    Str all;
+    TRY(bytes_move(&names, a, &all));
+    for (size_t i = 0; i < all.len; i += strlen(all.ptr + i) + 1) vec_push(a, out, str_c(all.ptr + i));
+    sort(out);
+    return GAN_OK;
+}
+
+// Links to files count as files; links to folders are not entered, so there are no circles. Whatever vanishes while we
+// walk is passed over.
+GanStatus dir_walk(Arena *a, Str path, StrVec *out) {
+    *out = (StrVec){0};
+    StrVec folders = {0}, names;
+    vec_push(a, &folders, (Str){0});
+    for (uint32_t i = 0; i < folders.n; i++) {
+        Str folder = folders.at[i];
+        TRY(dir_list(a, path_join(a, path, folder), &names));
+        for (uint32_t k = 0; k < names.n; k++) {
+            Str name = path_join(a, folder, names.at[k]);
+            const char *full = str_z(a, path_join(a, path, name));
+            struct stat info;
+            if (lstat(full, &info) != 0) continue;
+            if (S_ISDIR(info.st_mode)) vec_push(a, &folders, name);
+            else if (stat(full, &info) == 0 && S_ISREG(info.st_mode)) vec_push(a, out, name);
+        }
+    }
+    sort(out);
+    return GAN_OK;
+}
+
+// --- paths ---------------------------------------------------------------------------------------
+
+Str path_join(Arena *a, Str dir, Str name) {
+    if (dir.len == 0 || (name.len && name.ptr[0] == '/')) return str_copy(a, name);
+    if (name.len == 0) return str_copy(a, dir);
+    const char *between = dir.ptr[dir.len - 1] == '/' ? "" : "/";
+    return str_format(a, "%.*s%s%.*s", SARG(dir), between, SARG(name));
+}
+
+// Slashes at the end name the same thing; a root keeps its own.
+static Str trim_slashes(Str path) {
+    while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
+    return path;
+}
+
+static size_t base_begin(Str trimmed) {
+    size_t i = trimmed.len;
+    while (i > 0 && trimmed.ptr[i - 1] != '/') i--;
+    return i;
+}
+
+Str path_base(Str path) {
+    Str s = trim_slashes(path);
+    size_t i = base_begin(s);
+    return i < s.len ? str_sub(s, i, s.len) : s;    // "/" is its own last component
+}
+
+Str path_dir(Str path) {
+    Str s = trim_slashes(path);
+    size_t i = base_begin(s);
+    return i == 0 ? STR(".") : trim_slashes(str_sub(s, 0, i));
+}
+
+Str path_ext(Str path) {
+    Str base = path_base(path);
+    size_t dot = base.len;
+    while (dot > 0 && base.ptr[dot - 1] != '.') dot--;
+    return dot > 1 ? str_sub(base, dot, base.len) : (Str){0};    // ".hidden" has none
+}
+
+// --- locks ---------------------------------------------------------------------------------------
+
+struct FileLock { int fd; };
+
+// The system drops the lock with the process, so the file may stay: removing it would let two hold "the" lock. It
+// holds the owner's number, for the message only.
+GanStatus file_lock(Str path, FileLock **out) {
+    *out = NULL;
+    int fd = refused() ? -1 : open_path(path, O_RDWR | O_CREAT);
+    if (fd < 0) return fail_io("open", path);
+    char pid[32];
+    GanStatus st = GAN_OK;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) {
+            st = fail_io("lock", path);
+        } else {
+            ssize_t n = read(fd, pid, sizeof pid);
+            Str owner = n > 0 ? str_sub((Str){pid, (size_t)n}, 0, str_find((Str){pid, (size_t)n}, '\n')) : STR("unknown");
+            st = fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s", SARG(path), SARG(owner));
+        }
+    } else {
+        int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+        bool ok = !refused() && ftruncate(fd, 0) == 0 && write_all(fd, pid, (size_t)n);
+        if (!ok) st = fail_io("write", path);
+    }
+    FileLock *l = st == GAN_OK ? mem_alloc(sizeof *l) : NULL;
+    if (st == GAN_OK && !l) st = fail(GAN_ERR_MEMORY, "%.*s: no memory for a lock", SARG(path));
+    if (st != GAN_OK) {
+        close(fd);
+        return st;
+    }
+    l->fd = fd;
+    *out = l;
+    return GAN_OK;
+}
+
+void file_unlock(FileLock *l) {
+    if (!l) return;
+    close(l->fd);
+    mem_free(l);
+}

@@ -1,0 +1,194 @@
+// mem.c - the heap behind one door, and arenas: an address range from which items are cut and given back all at once.
+//
+// Every request, heap or arena, counts and may be refused by mem_fail_at; that counter is the one piece of process
+// state here and is atomic. An arena belongs to one thread at a time; copies of one Arena are checkpoints of the same
+// range, so only the newest copy may allocate until it is gone.
+//
+// Under AddressSanitizer the gap after each item, and everything beyond the newest one, is poisoned: an overrun, or a
+// read of what a finished scratch copy left behind, is reported like a heap error.
+#define _GNU_SOURCE
+#include "base.h"
+#include "bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define POISON 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISON 1
+#endif
+#endif
+
+static _Atomic int64_t requests;     // allocations asked for so far
+static _Atomic int64_t refuse_at;    // the request that is refused; 0: none
+
+static bool refused(void) {
+    return atomic_fetch_add(&requests, 1) + 1 == atomic_load(&refuse_at);
+}
+
+void mem_fail_at(int64_t nth) {
+    atomic_store(&refuse_at, nth > 0 ? atomic_load(&requests) + nth : 0);
+}
+
+int64_t mem_count(void) {
+    return atomic_load(&requests);
+}
+
+// --- heap ----------------------------------------------------------------------------------------
+
+void *mem_alloc(size_t size) {
+    return refused() ? NULL : calloc(1, size ? size : 1);
+}
+
+void *mem_realloc(void *ptr, size_t size) {
+    return refused() ? NULL : realloc(ptr, size ? size : 1);
+}
+
+void mem_free(void *ptr) {
+    free(ptr);
+}
+
+void *mem_alloc_aligned(size_t size, size_t align) {
+    void *ptr = NULL;
+    size_t least = align < sizeof(void *) ? sizeof(void *) : align;
+    if (refused() || posix_memalign(&ptr, least, size ? size : 1) != 0) return NULL;
+    return memset(ptr, 0, size);
+}
+
+void mem_free_aligned(void *ptr) {
+    free(ptr);
+}
+
+bool mem_mul(size_t a, size_t b, size_t *out) {
+    if (b != 0 && a > SIZE_MAX / b) return false;
+    *out = a * b;
+    return true;
+}
+
+// getrusage's ru_maxrss survives exec, so it may be the launching program's; VmHWM is this program's own.
+size_t mem_peak_rss(void) {
+    char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    if (n > 0) {
+        text[n] = 0;
+        const char *line = strstr(text, "VmHWM:");
+        if (line) return (size_t)strtoull(line + 6, NULL, 10) * 1024;
+    }
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+}
+
+// --- arenas --------------------------------------------------------------------------------------
+
+#ifdef POISON
+#include <sanitizer/asan_interface.h>
+
+typedef struct Fence {
+    char *live;    // end of what may be touched
+    char *top;     // end of what was ever handed out
+} Fence;           // kept in the range's first bytes, where all copies of the arena find it
+enum { FenceGap = 16, FenceAlign = 8 };
+
+static void fence_init(Arena *a) {
+    Fence *f = (Fence *)(void *)a->base;
+    a->beg += 64;
+    f->live = f->top = a->beg;
+}
+
+// Opens the item; closes what lies between it and everything older copies handed out above.
+static void fence_item(Arena *a, char *item, size_t size) {
+    Fence *f = (Fence *)(void *)a->base;
+    if (f->live < a->beg) f->live = a->beg;
+    if (f->top < a->beg) f->top = a->beg;
+    __asan_unpoison_memory_region(item, size);
+    __asan_poison_memory_region(item + size, (size_t)(f->live - (item + size)));
+    f->live = a->beg;
+}
+
+static void fence_release(Arena *a) {
+    const Fence *f = (const Fence *)(const void *)a->base;
+    __asan_unpoison_memory_region(a->base, (size_t)(f->top - a->base));
+}
+#else
+enum { FenceGap = 0, FenceAlign = 1 };
+static void fence_init(Arena *a) { (void)a; }
+static void fence_item(Arena *a, char *item, size_t size) { (void)a, (void)item, (void)size; }
+static void fence_release(Arena *a) { (void)a; }
+#endif
+
+static char *reserve_range(size_t size) {
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+// Where the machine limits address space the default shrinks until it fits; a size that was asked for does not.
+GanStatus arena_init(Arena *a, size_t reserve) {
+    const size_t usual = (size_t)16 << 30, least = (size_t)256 << 20;
+    *a = (Arena){0};
+    size_t size = reserve ? reserve : usual;
+    char *at = refused() ? NULL : reserve_range(size);
+    while (!at && !reserve && size > least && errno == ENOMEM) at = reserve_range(size /= 2);
+    if (!at) return fail(GAN_ERR_MEMORY, "cannot reserve %zu bytes of address space", size);
+    *a = (Arena){.beg = at, .end = at + size, .base = at};
+    fence_init(a);
+    return GAN_OK;
+}
+
+void arena_release(Arena *a) {
+    if (!a->base) return;
+    fence_release(a);
+    munmap(a->base, (size_t)(a->end - a->base));
+    *a = (Arena){0};
+}
+
+void *arena_try(Arena *a, size_t size, size_t align) {
+    assert(align && (align & (align - 1)) == 0);
+    if (align < FenceAlign) align = FenceAlign;
+    size_t room = (size_t)(a->end - a->beg);
+    size_t pad = (size_t)-(uintptr_t)a->beg & (align - 1);
+    if (refused() || room < pad + FenceGap || size > room - pad - FenceGap) return NULL;
+    char *item = a->beg + pad;
+    a->beg = item + size + FenceGap;
+    fence_item(a, item, size);
+    return memset(item, 0, size);    // a scratch copy used these bytes before, perhaps
+}
+
+static _Noreturn void arena_out_of_memory(const Arena *a, size_t size) {
+    if (!a->oom) bug("an arena could not give %zu bytes (%zu free)", size, (size_t)(a->end - a->beg));
+    longjmp(*(jmp_buf *)a->oom, 1);
+}
+
+void *arena_alloc(Arena *a, size_t size, size_t align) {
+    void *item = arena_try(a, size, align);
+    if (!item) arena_out_of_memory(a, size);
+    return item;
+}
+
+void *arena_array_(Arena *a, size_t size, size_t align, size_t n) {
+    size_t total;
+    if (!mem_mul(size, n, &total)) arena_out_of_memory(a, SIZE_MAX);
+    return arena_alloc(a, total, align);
+}
+
+// `at` is really a T **: its pointer is copied as bytes, so that no T * is read as a void *.
+void vec_grow(Arena *a, void **at, uint32_t *cap, uint32_t n, size_t size) {
+    if (n < *cap) return;
+    if (*cap > UINT32_MAX / 2) arena_out_of_memory(a, SIZE_MAX);
+    uint32_t room = *cap ? *cap * 2 : 8;
+    void *old, *grown = arena_array_(a, size, _Alignof(max_align_t), room);
+    memcpy(&old, at, sizeof old);
+    if (n) memcpy(grown, old, (size_t)n * size);
+    memcpy(at, &grown, sizeof grown);
+    *cap = room;
+}

@@ -1,0 +1,57 @@
+// process.c - running another program to its end and keeping what it said.
+#define _GNU_SOURCE
+#include "base.h"
+#include "bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// The child reads nothing and writes both of its outputs into `out`. Returns the system's error number.
+static int spawn(const char *const *argv, int out, pid_t *pid) {
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error) return error;
+    error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!error) error = posix_spawn_file_actions_adddup2(&actions, out, 1);
+    if (!error) error = posix_spawn_file_actions_adddup2(&actions, out, 2);
+    // posix_spawnp promises not to change the words of argv; its type predates const.
+    if (!error) error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static GanStatus wait_for(pid_t pid, const char *name, int *exit_code) {
+    int how;
+    while (waitpid(pid, &how, 0) < 0) {
+        if (errno != EINTR) return fail(GAN_ERR_DEVICE, "%s: waiting failed: %s", name, strerror(errno));
+    }
+    *exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    return GAN_OK;
+}
+
+GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code) {
+    *output = (Str){0};
+    *exit_code = 127;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return fail(GAN_ERR_DEVICE, "%s: no pipe: %s", argv[0], strerror(errno));
+    pid_t pid;
+    int error = spawn(argv, ends[1], &pid);
+    close(ends[1]);
+    if (error) {
+        close(ends[0]);
+        *output = str_format(a, "%s: %s", argv[0], strerror(error));
+        return GAN_OK;
+    }
+    Bytes said = {0};
+    GanStatus read_status = bytes_read(&said, ends[0], argv[0]);
+    close(ends[0]);
+    GanStatus st = wait_for(pid, argv[0], exit_code);
+    if (st == GAN_OK) st = read_status;
+    if (st == GAN_OK) return bytes_move(&said, a, output);
+    mem_free(said.at);
+    return st;
+}

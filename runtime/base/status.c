@@ -1,0 +1,65 @@
+// status.c - errors of the world: a code that is returned and a message kept per thread; and bug(), the stop for ours.
+// The message buffer is the only state, one per thread, so every function here is safe from any thread.
+#include "base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MessageSize = 2048 };
+static _Thread_local char message[MessageSize];
+
+GanStatus fail(GanStatus code, const char *format, ...) {
+    char text[MessageSize];    // the arguments may point into `message`
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(message, text, sizeof message);
+    return code;
+}
+
+GanStatus fail_in(GanStatus code, const char *format, ...) {
+    char text[MessageSize / 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text - 2, format, args);
+    va_end(args);
+    size_t n = strlen(text);
+    memcpy(text + n, ": ", 2);
+    n += 2;
+    memmove(message + n, message, MessageSize - 1 - n);    // the last byte stays 0
+    memcpy(message, text, n);
+    return code;
+}
+
+const char *gan_error(void) {
+    return message;
+}
+
+int gan_exit_code(GanStatus code) {
+    switch (code) {
+    case GAN_OK: return 0;
+    case GAN_ERR_INPUT: return 1;
+    case GAN_ERR_USAGE: return 2;
+    case GAN_ERR_IO:
+    case GAN_ERR_MEMORY:
+    case GAN_ERR_DEVICE: return 3;
+    case GAN_ERR_BUG: return 70;
+    case GAN_STOPPED: return 75;
+    }
+    return 70;
+}
+
+_Noreturn void bug(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("internal error: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    abort();    // a fuzzer keeps the input of a crash, not of an exit
+#else
+    _Exit(70);
+#endif
+}
