@@ -1,0 +1,30 @@
+# Every library the project uses, found in one place. Required ones stop the configuration; an optional one that is
+# missing is reported with what its absence costs, and its HAVE_ macro stays undefined.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP COMPONENTS C)
+
+function(gan_need name module)
+    pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${module})
+endfunction()
+function(gan_want name module cost)
+    pkg_check_modules(${name} IMPORTED_TARGET ${module})
+    if(NOT ${name}_FOUND)
+        message(STATUS "optional ${module}: not found. ${cost}")
+    endif()
+endfunction()
+
+gan_need(YAML yaml-0.1)
+gan_need(PNG libpng)
+gan_need(ARCHIVE libarchive)
+gan_need(CJSON libcjson)
+gan_need(XXHASH libxxhash)
+gan_want(JPEG libjpeg "JPEG pictures cannot be read.")
+gan_want(FREETYPE freetype2 "examples/emoji cannot extract its pictures.")
+gan_want(CMOCKA cmocka "Unit tests are not built.")
+
+# oneDNN ships a CMake package under two names: dnnl (2.x, 3.x).
+find_package(dnnl CONFIG QUIET)
+if(NOT dnnl_FOUND)
+    message(STATUS "optional oneDNN: not found. Convolution and matmul run on our own plain loops, many times slower.")
+endif()

@@ -1,0 +1,79 @@
+// driver.c - the stages in order.
+//
+// In:  a path and options. Out: a Module and one Plan per function, or diagnostics in the Front.
+// This file knows the order of the stages and nothing about any of them.
+#include "driver.h"
+
+enum { MAX_MODEL_BYTES = 16 << 20 };
+
+static bool is_yaml(Str path) {
+    Str ext = path_ext(path);
+    return str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml"));
+}
+
+GanStatus compile_parse(Front *f, Str path, Ast **out) {
+    Str text;
+    TRY(file_read(f->perm, path, &text));
+    if (text.len > MAX_MODEL_BYTES)
+        return fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path), text.len,
+                    MAX_MODEL_BYTES);
+    uint32_t source = front_add_source(f, path, text, false);
+    if (source)
+        *out = is_yaml(path) ? parse_yaml(f, source) : parse_gan(f, source);
+    if (!source || !*out || diag_errors(f))
+        return fail(GAN_ERR_INPUT, "%.*s: the model has errors", SARG(path));
+    return GAN_OK;
+}
+
+GanStatus compile_module(Front *f, const CompileOptions *o, Module *out) {
+    Ast *file = NULL;
+    TRY(compile_parse(f, o->path, &file));
+    ElabOptions e = {
+        .batch = o->batch ? o->batch : DEFAULT_BATCH,
+        .setting = o->setting,
+        .settings = o->settings,
+        .feed = o->feed,
+    };
+    if (!front_load_library(f) || !elaborate(f, file, &e, out))
+        return fail(GAN_ERR_INPUT, "%.*s: the model has errors", SARG(o->path));
+    return GAN_OK;
+}
+
+static void plan_one(Arena *perm, Module *m, Func *f, const PassOptions *p, const Dialect *d, Plan *out) {
+    plan_make(perm, m, f, p, out);
+    if (d)
+        gen_kernels(perm, out, d);
+}
+
+void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+    PassOptions p = {
+        .real = o->real,
+        .keep_grads = o->keep_grads,
+        .no_fuse = o->no_fuse,
+#ifndef NDEBUG
+        .verify_each = true,
+#endif
+    };
+    // The published step: gradients expanded, nothing shared that the text repeats is counted apart by pass/count.c.
+    passes_run(perm, m, &m->init, &p, NULL);
+    passes_run(perm, m, &m->step, &p, NULL);
+    for (uint32_t i = 0; i < m->entry.n; i++)
+        passes_run(perm, m, &m->entry.at[i], &p, NULL);
+    size_t slots = slots_place(m, o->real);
+    PassOptions quiet = p;
+    quiet.keep_grads = false;
+    plan_one(perm, m, &m->init, &quiet, o->dialect, &out->init);
+    plan_one(perm, m, &m->step, &p, o->dialect, &out->step);
+    out->entry = arena_array(perm, Plan, m->entry.n + 1);
+    for (uint32_t i = 0; i < m->entry.n; i++)
+        plan_one(perm, m, &m->entry.at[i], &quiet, o->dialect, &out->entry[i]);
+    out->init.slot_bytes = out->step.slot_bytes = slots;
+    for (uint32_t i = 0; i < m->entry.n; i++)
+        out->entry[i].slot_bytes = slots;
+}
+
+GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
+    TRY(compile_module(f, o, &out->module));
+    compile_plans(f->perm, &out->module, o, out);
+    return GAN_OK;
+}

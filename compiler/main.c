@@ -1,0 +1,359 @@
+// main.c - the program ganc: arguments, files, exit codes. The only file of the compiler that prints or exits.
+//
+// Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is wrong, 2 usage,
+// 3 the machine refused something, 70 a bug of ours.
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct Cli {
+    Arena *perm;
+    const char *command;
+    VEC(Str) file;                 // positional arguments
+    VEC(Setting) setting;
+    Str stage, from_stage, out, from;
+    int64_t batch;
+    int64_t ranks;
+    Dtype real;
+    bool json, check, error_json;
+} Cli;
+
+static int usage(const char *why, Str what) {
+    if (why)
+        fprintf(stderr, "ganc: %s%s%.*s\n", why, what.len ? ": " : "", SARG(what));
+    fputs("usage: ganc COMMAND ...\n"
+          "  check FILE...                 diagnostics only [--error-format json]\n"
+          "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"
+          "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c dot\n"
+          "  emit --from-stage graph TEXTFILE --stage S\n"
+          "  explain CODE                  what a diagnostic means\n"
+          "  explain-fusion FILE           what was fused, what was not, and why\n"
+          "  fmt FILE... [--check]         canonical layout, comments kept\n"
+          "  convert A.yaml -o B.gan       and the other way\n"
+          "  hash FILE                     the graph's hash\n"
+          "common: -s key=value --batch N --precision f64|f32|bf16\n", stderr);
+    return 2;
+}
+
+static int die(GanStatus status) {
+    fprintf(stderr, "ganc: %s\n", gan_error());
+    return gan_exit_code(status);
+}
+
+static void show_diagnostics(Front *f, bool json) {
+    if (!diag_total(f))
+        return;
+    Text t = {.arena = f->perm};
+    if (json)
+        diag_render_json(&t, f);
+    else
+        diag_render(&t, f, isatty(2));
+    fwrite(t.at, 1, t.n, stderr);
+}
+
+// Reports a failed compilation: its diagnostics when there are any, else the error of the world.
+static int compile_failed(Front *f, const Cli *c, GanStatus status) {
+    if (!diag_errors(f))
+        return die(status);
+    show_diagnostics(f, c->error_json);
+    return gan_exit_code(status);
+}
+
+static int write_text(const Cli *c, Str text) {
+    if (!c->out.len)
+        return fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0 ? 0 : 3;
+    GanStatus status = file_write_atomic(c->out, text.ptr, text.len);
+    return status == GAN_OK ? 0 : die(status);
+}
+
+static CompileOptions options_of(const Cli *c, Str path) {
+    return (CompileOptions){.path = path, .batch = c->batch, .setting = c->setting.at, .settings = c->setting.n,
+                            .real = c->real};
+}
+
+static int cmd_check(Cli *c) {
+    int worst = 0;
+    for (uint32_t i = 0; i < c->file.n; i++) {
+        Front f;
+        front_init(&f, c->perm);
+        CompileOptions o = options_of(c, c->file.at[i]);
+        Module m = {0};
+        GanStatus status = compile_module(&f, &o, &m);
+        if (status == GAN_OK)
+            show_diagnostics(&f, c->error_json);    // warnings
+        else
+            worst = compile_failed(&f, c, status);
+    }
+    return worst;
+}
+
+static int cmd_fmt(Cli *c) {
+    int worst = 0;
+    for (uint32_t i = 0; i < c->file.n; i++) {
+        Front f;
+        front_init(&f, c->perm);
+        Str path = c->file.at[i], text;
+        GanStatus status = file_read(c->perm, path, &text);
+        if (status != GAN_OK)
+            return die(status);
+        uint32_t source = front_add_source(&f, path, text, false);
+        Text t = {.arena = c->perm};
+        if (!source || !fmt_source(&t, &f, source)) {
+            show_diagnostics(&f, c->error_json);
+            worst = 1;
+            continue;
+        }
+        Str done = text_str(&t);
+        if (str_eq(done, text))
+            continue;
+        if (c->check) {
+            fprintf(stderr, "ganc: %.*s is not in canonical layout: run `ganc fmt %.*s`\n", SARG(path), SARG(path));
+            worst = 1;
+        } else if ((status = file_write_atomic(path, done.ptr, done.len)) != GAN_OK) {
+            return die(status);
+        }
+    }
+    return worst;
+}
+
+static int cmd_convert(Cli *c) {
+    Front f;
+    front_init(&f, c->perm);
+    Ast *ast = NULL;
+    GanStatus status = compile_parse(&f, c->file.at[0], &ast);
+    if (status != GAN_OK)
+        return compile_failed(&f, c, status);
+    Str ext = path_ext(c->out);
+    Text t = {.arena = c->perm};
+    if (str_eq(ext, STR("gan")))
+        ast_to_gan(&t, ast);
+    else if (str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml")))
+        ast_to_yaml(&t, ast);
+    else
+        return usage("convert needs -o FILE.gan or -o FILE.yaml", (Str){0});
+    return write_text(c, text_str(&t));
+}
+
+static int cmd_explain(Cli *c) {
+    Text t = {.arena = c->perm};
+    if (!diag_explain(&t, c->file.at[0]))
+        return usage("no such diagnostic", c->file.at[0]);
+    return write_text(c, text_str(&t));
+}
+
+static int cmd_hash(Cli *c) {
+    Front f;
+    front_init(&f, c->perm);
+    CompileOptions o = options_of(c, c->file.at[0]);
+    Module m = {0};
+    GanStatus status = compile_module(&f, &o, &m);
+    if (status != GAN_OK)
+        return compile_failed(&f, c, status);
+    Str hex = hash_hex(c->perm, module_hash(&m, *c->perm));
+    return write_text(c, str_format(c->perm, "%.*s\n", SARG(hex)));
+}
+
+static int cmd_plan(Cli *c) {
+    if (c->ranks > 1)
+        return usage("plans for more than one rank are not supported by this version", (Str){0});
+    Front f;
+    front_init(&f, c->perm);
+    CompileOptions o = options_of(c, c->file.at[0]);
+    Compiled done = {0};
+    GanStatus status = compile_file(&f, &o, &done);
+    if (status != GAN_OK)
+        return compile_failed(&f, c, status);
+    Text t = {.arena = c->perm};
+    (c->json ? model_summary_json : model_summary)(&t, &done);
+    return write_text(c, text_str(&t));
+}
+
+static int cmd_explain_fusion(Cli *c) {
+    Front f;
+    front_init(&f, c->perm);
+    CompileOptions o = options_of(c, c->file.at[0]);
+    o.dialect = &dialect_c;
+    Compiled done = {0};
+    GanStatus status = compile_file(&f, &o, &done);
+    if (status != GAN_OK)
+        return compile_failed(&f, c, status);
+    Text t = {.arena = c->perm};
+    explain_fusion(&t, &done.step);
+    return write_text(c, text_str(&t));
+}
+
+// Stages behind elaboration, from a module that came from a model or from its own text form.
+static int emit_module(Cli *c, Module *m) {
+    CompileOptions o = options_of(c, (Str){0});
+    o.dialect = &dialect_c;
+    Text t = {.arena = c->perm};
+    Str stage = c->stage;
+    if (str_eq(stage, STR("graph"))) {
+        module_print(&t, m);
+    } else if (str_eq(stage, STR("grad"))) {
+        PassOptions p = {.real = c->real};
+        passes_run(c->perm, m, &m->step, &p, "grad");
+        module_print(&t, m);
+    } else {
+        Compiled done = {.module = *m};
+        compile_plans(c->perm, &done.module, &o, &done);
+        if (str_eq(stage, STR("c")))
+            gen_print(&t, &done.step, o.dialect);
+        else if (str_eq(stage, STR("dot")))
+            plan_dot(&t, &done.step);
+        else if (str_eq(stage, STR("fused")) || str_eq(stage, STR("schedule")) || str_eq(stage, STR("plan")))
+            plan_print(&t, &done.step);
+        else if (str_eq(stage, STR("cuda")))
+            return usage("the CUDA dialect is not part of this version", (Str){0});
+        else
+            return usage("unknown stage", stage);
+    }
+    return write_text(c, text_str(&t));
+}
+
+static int cmd_emit(Cli *c) {
+    Front f;
+    front_init(&f, c->perm);
+    Module m = {0};
+    if (c->from_stage.len) {
+        if (!str_eq(c->from_stage, STR("graph")) && !str_eq(c->from_stage, STR("grad")))
+            return usage("only graph and grad can be read back", c->from_stage);
+        Str text, error;
+        GanStatus status = file_read(c->perm, c->file.at[0], &text);
+        if (status != GAN_OK)
+            return die(status);
+        if (!module_read(c->perm, text, &m, &error)) {
+            fprintf(stderr, "ganc: %.*s: %.*s\n", SARG(c->file.at[0]), SARG(error));
+            return 1;
+        }
+        return emit_module(c, &m);
+    }
+    Text t = {.arena = c->perm};
+    bool tokens = str_eq(c->stage, STR("tokens"));
+    if (tokens || str_eq(c->stage, STR("ast"))) {
+        Ast *ast = NULL;
+        GanStatus status = compile_parse(&f, c->file.at[0], &ast);
+        if (status != GAN_OK)
+            return compile_failed(&f, c, status);
+        if (tokens)
+            tokens_print(&t, &f, 1);
+        else
+            ast_print(&t, ast);
+        return write_text(c, text_str(&t));
+    }
+    CompileOptions o = options_of(c, c->file.at[0]);
+    GanStatus status = compile_module(&f, &o, &m);
+    return status == GAN_OK ? emit_module(c, &m) : compile_failed(&f, c, status);
+}
+
+static int cmd_absent(Cli *c) {
+    fprintf(stderr, "ganc: `%s` is not part of this version; docs/roadmap.md says when it comes\n", c->command);
+    return 2;
+}
+
+static const struct Command {
+    const char *name;
+    int least, most;               // files
+    int (*run)(Cli *c);
+} commands[] = {
+    {"check", 1, 1000, cmd_check},       {"plan", 1, 1, cmd_plan},
+    {"emit", 1, 1, cmd_emit},            {"explain", 1, 1, cmd_explain},
+    {"fmt", 1, 1000, cmd_fmt},           {"explain-fusion", 1, 1, cmd_explain_fusion},
+    {"convert", 1, 1, cmd_convert},      {"hash", 1, 1, cmd_hash},
+    {"compile", 0, 1000, cmd_absent},    {"new", 0, 1000, cmd_absent},
+    {"lsp", 0, 1000, cmd_absent},
+};
+
+static bool add_setting(Cli *c, Str s) {
+    size_t eq = str_find(s, '=');
+    if (!eq || eq == s.len)
+        return false;
+    vec_push(c->perm, &c->setting, ((Setting){str_sub(s, 0, eq), str_sub(s, eq + 1, s.len)}));
+    return true;
+}
+
+static bool parse_dtype(Str s, Dtype *out) {
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(s, str_c(dtype_name[i]))) {
+            *out = (Dtype)i;
+            return i != DtF16;     // no loss scaling yet
+        }
+    return false;
+}
+
+// Returns 0, or the exit code of a usage error.
+static int parse_option(Cli *c, Str name, Str value) {
+    bool fine = true;
+    if (str_eq(name, STR("-s")))
+        fine = add_setting(c, value);
+    else if (str_eq(name, STR("--stage")))
+        c->stage = value;
+    else if (str_eq(name, STR("--from-stage")))
+        c->from_stage = value;
+    else if (str_eq(name, STR("-o")))
+        c->out = value;
+    else if (str_eq(name, STR("--from")))
+        c->from = value;
+    else if (str_eq(name, STR("--batch")))
+        fine = str_to_int(value, &c->batch) && c->batch >= 1 && c->batch <= 1 << 20;
+    else if (str_eq(name, STR("--ranks")))
+        fine = str_to_int(value, &c->ranks) && c->ranks >= 1;
+    else if (str_eq(name, STR("--precision")))
+        fine = parse_dtype(value, &c->real);
+    else if (str_eq(name, STR("--error-format")))
+        fine = (c->error_json = str_eq(value, STR("json"))) || str_eq(value, STR("text"));
+    else
+        return usage("unknown option", name);
+    return fine ? 0 : usage(str_format(c->perm, "bad value for %.*s", SARG(name)).ptr, value);
+}
+
+static int parse_args(Cli *c, int argc, char **argv) {
+    for (int i = 2; i < argc; i++) {
+        Str a = str_c(argv[i]);
+        if (str_eq(a, STR("--json"))) {
+            c->json = true;
+        } else if (str_eq(a, STR("--check"))) {
+            c->check = true;
+        } else if (a.len > 1 && a.ptr[0] == '-') {
+            if (i + 1 == argc)
+                return usage("an option needs a value", a);
+            int code = parse_option(c, a, str_c(argv[++i]));
+            if (code)
+                return code;
+        } else {
+            vec_push(c->perm, &c->file, a);
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2)
+        return usage(NULL, (Str){0});
+    if (!strcmp(argv[1], "--version")) {
+        puts("ganc " GAN_VERSION);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+        usage(NULL, (Str){0});
+        return 0;
+    }
+    Arena perm;
+    GanStatus status = arena_init(&perm, 0);
+    if (status != GAN_OK)
+        return die(status);
+    Cli c = {.perm = &perm, .command = argv[1], .real = DtF32, .ranks = 1};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(commands[i].name, argv[1]))
+            continue;
+        int code = parse_args(&c, argc, argv);
+        if (code)
+            return code;
+        if ((int)c.file.n < commands[i].least || (int)c.file.n > commands[i].most)
+            return usage("wrong number of files for", str_c(argv[1]));
+        return commands[i].run(&c);
+    }
+    return usage("unknown command", str_c(argv[1]));
+}
