@@ -1,7 +1,8 @@
 // bytes.h - private to base/: gathering bytes of unknown number while a descriptor is held.
 //
-// An arena that runs dry leaves by longjmp, past every close(). So what reads from the system gathers on the heap,
-// closes what it holds, and only then moves the result into the arena, by the call that may say no.
+// An arena that runs dry leaves by longjmp, past every close(). So what reads from the system
+// gathers on the heap, closes what it holds, and only then moves the result into the arena, by the
+// call that may say no.
 #ifndef GAN_BYTES_H
 #define GAN_BYTES_H
 
@@ -12,9 +13,10 @@ typedef struct Bytes {
     size_t n, cap;    // bytes used, bytes there
 } Bytes;
 
-bool bytes_reserve(Bytes *b, size_t more);                // false: memory refused, b unchanged
-GanStatus bytes_read(Bytes *b, int fd, const char *what); // up to the end of the stream; `what` only for messages
-GanStatus bytes_move(Bytes *b, Arena *a, Str *out);       // a 0 byte follows; frees b either way
+bool bytes_reserve(Bytes *b, size_t more);    // false: memory refused, b unchanged
+// Up to the end of the stream; `what` only for messages.
+GanStatus bytes_read(Bytes *b, int fd, Str what);
+GanStatus bytes_move(Bytes *b, Arena *a, Str *out);    // a 0 byte follows; frees b either way
 
 // arena_alloc that answers NULL instead of jumping.
 void *arena_try(Arena *a, size_t size, size_t align);

@@ -1,7 +1,9 @@
-// file.c - files and folders. A file is replaced whole or not at all: it is written beside its place, synced, and
-// renamed. Every failure removes the temporary and names the path and the system's reason.
+// file.c - files and folders. A file is replaced whole or not at all: it is written beside its
+// place, synced, and renamed. Every failure removes the temporary and names the path and the
+// system's reason.
 //
-// Calls that write go through refused(), which a test can make fail; clearing up after a failure does not.
+// Calls that write go through refused(), which a test can make fail; clearing up after a failure
+// does not.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"
@@ -51,6 +53,10 @@ static GanStatus fail_io(const char *what, Str path) {
     return fail(GAN_ERR_IO, "cannot %s %.*s: %s", what, SARG(path), strerror(error));
 }
 
+static GanStatus fail_memory(const char *what, Str path) {
+    return fail(GAN_ERR_MEMORY, "cannot %s %.*s: out of memory", what, SARG(path));
+}
+
 static int open_path(Str path, int flags) {
     Path p;
     if (!path_z(path, &p)) return -1;
@@ -66,18 +72,10 @@ GanStatus file_read(Arena *a, Str path, Str *out) {
     struct stat info;
     GanStatus st = GAN_OK;
     if (fstat(fd, &info) != 0) st = fail_io("look at", path);
-    else if (S_ISDIR(info.st_mode)) st = (errno = EISDIR, fail_io("read", path));
-    else if (!bytes_reserve(&b, (size_t)info.st_size + 1)) {
-        st = fail(GAN_ERR_MEMORY, "%.*s: no memory for %lld bytes", SARG(path), (long long)info.st_size);
-    }
-    Path p = {{0}};
-    path_z(path, &p);
-    if (st == GAN_OK) st = bytes_read(&b, fd, p.z);
+    else if (!bytes_reserve(&b, (size_t)info.st_size + 1)) st = fail_memory("read", path);
+    else st = bytes_read(&b, fd, path);
     close(fd);
-    if (st == GAN_OK) {
-        st = bytes_move(&b, a, out);
-        return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
-    }
+    if (st == GAN_OK && bytes_move(&b, a, out) != GAN_OK) st = fail_memory("read", path);
     mem_free(b.at);
     return st;
 }
@@ -142,7 +140,7 @@ static bool write_all(int fd, const char *p, size_t n) {
 GanStatus file_out_open(Str path, FileOut **out) {
     *out = NULL;
     FileOut *f = mem_alloc(sizeof *f);
-    if (!f) return fail(GAN_ERR_MEMORY, "%.*s: no memory to write it", SARG(path));
+    if (!f) return fail_memory("write", path);
     bool fits = path_z(path, &f->path);
     if (fits) {
         int n = snprintf(f->aside.z, sizeof f->aside.z, "%s.tmp-%ld", f->path.z, (long)getpid());
@@ -150,7 +148,8 @@ GanStatus file_out_open(Str path, FileOut **out) {
         if (!fits) errno = ENAMETOOLONG;
     }
     // Truncated, not refused, when it is there: then a process of our number died here.
-    f->fd = !fits || refused() ? -1 : open(f->aside.z, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    f->fd = !fits || refused() ? -1 : open(f->aside.z, flags, 0666);
     if (f->fd < 0) {
         GanStatus st = fail_io("create", path);
         mem_free(f);
@@ -172,10 +171,11 @@ GanStatus file_out_put(FileOut *f, const void *data, size_t n) {
         memcpy(f->buffer + f->n, data, n);
         f->n += n;
     }
-    return ok ? GAN_OK : fail_io("write", str_c(f->aside.z));
+    return ok ? GAN_OK : fail_io("write", str_c(f->path.z));
 }
 
-// The rename itself is on disk only after its folder is. Some file systems cannot sync a folder and say EINVAL.
+// The rename itself is on disk only after its folder is. Some file systems cannot sync a folder and
+// say EINVAL.
 static bool sync_folder_of(const char *path) {
     int fd = open_path(path_dir(str_c(path)), O_RDONLY | O_DIRECTORY);
     if (fd < 0) return false;
@@ -220,7 +220,8 @@ GanStatus file_write_atomic(Str path, const void *data, size_t n) {
 GanStatus file_append_line(Str path, Str line) {
     int fd = refused() ? -1 : open_path(path, O_WRONLY | O_CREAT | O_APPEND);
     if (fd < 0) return fail_io("open", path);
-    // One call, so that lines of several writers do not mix. iovec predates const; writev does not write there.
+    // One call, so that lines of several writers do not mix. iovec predates const; writev does not
+    // write there.
     char *text = (char *)(uintptr_t)line.ptr, end[] = "\n";
     struct iovec parts[2] = {{text, line.len}, {end, 1}};
     ssize_t done;
@@ -248,14 +249,16 @@ GanStatus dir_make(Str path) {
     for (size_t i = 1; i <= path.len; i++) {
         if (i < path.len && p.z[i] != '/') continue;
         p.z[i] = 0;
-        // Only what is missing is made: a parent that is there may refuse mkdir for another reason than EEXIST.
+        // Only what is missing is made: a parent that is there may refuse mkdir for another reason
+        // than EEXIST.
         if (!file_is_dir(str_c(p.z)) && (refused() || mkdir(p.z, 0777) != 0) && errno != EEXIST) {
             return fail_io("create folder", str_c(p.z));
         }
         if (i < path.len) p.z[i] = '/';
     }
-    if (!file_is_dir(path)) return (errno = ENOTDIR, fail_io("create folder", path));
-    return GAN_OK;
+    if (file_is_dir(path)) return GAN_OK;
+    errno = ENOTDIR;
+    return fail_io("create folder", path);
 }
 
 // All names in one block, each followed by a 0 byte.
@@ -274,7 +277,7 @@ static GanStatus read_names(Str path, Bytes *names) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         size_t n = strlen(entry->d_name) + 1;
         if (!bytes_reserve(names, n)) {
-            st = fail(GAN_ERR_MEMORY, "%.*s: no memory for its names", SARG(path));
+            st = fail_memory("list", path);
             break;
         }
         memcpy(names->at + names->n, entry->d_name, n);
@@ -302,13 +305,16 @@ GanStatus dir_list(Arena *a, Str path, StrVec *out) {
     }
     Str all;
     TRY(bytes_move(&names, a, &all));
-    for (size_t i = 0; i < all.len; i += strlen(all.ptr + i) + 1) vec_push(a, out, str_c(all.ptr + i));
+    for (Str name; all.len; all = str_sub(all, name.len + 1, all.len)) {
+        name = str_c(all.ptr);
+        vec_push(a, out, name);
+    }
     sort(out);
     return GAN_OK;
 }
 
-// Links to files count as files; links to folders are not entered, so there are no circles. Whatever vanishes while we
-// walk is passed over.
+// Links to files count as files; links to folders are not entered, so there are no circles.
+// Whatever vanishes while we walk is passed over.
 GanStatus dir_walk(Arena *a, Str path, StrVec *out) {
     *out = (StrVec){0};
     StrVec folders = {0}, names;
@@ -373,40 +379,41 @@ Str path_ext(Str path) {
 
 struct FileLock { int fd; };
 
-// The system drops the lock with the process, so the file may stay: removing it would let two hold "the" lock. It
-// holds the owner's number, for the message only.
+// The owner's number, written into the file for this message.
+static GanStatus fail_taken(int fd, Str path) {
+    char text[32];
+    ssize_t n = read(fd, text, sizeof text);
+    Str owner = {text, n > 0 ? (size_t)n : 0};
+    owner.len = str_find(owner, '\n');
+    if (owner.len == 0) owner = STR("unknown");
+    return fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s", SARG(path), SARG(owner));
+}
+
+static GanStatus lock_and_sign(int fd, Str path) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        return errno == EWOULDBLOCK ? fail_taken(fd, path) : fail_io("lock", path);
+    }
+    char text[32];
+    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    bool ok = !refused() && ftruncate(fd, 0) == 0 && write_all(fd, text, (size_t)n);
+    return ok ? GAN_OK : fail_io("write", path);
+}
+
+// The system drops the lock with the process. The file stays: were it removed, one process could
+// lock the removed file and another its successor.
 GanStatus file_lock(Str path, FileLock **out) {
     *out = NULL;
-    int fd = refused() ? -1 : open_path(path, O_RDWR | O_CREAT);
-    if (fd < 0) return fail_io("open", path);
-    char pid[32];
-    GanStatus st = GAN_OK;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) {
-            st = fail_io("lock", path);
-        } else {
-            ssize_t n = read(fd, pid, sizeof pid);
-            Str owner = n > 0 ? str_sub((Str){pid, (size_t)n}, 0, str_find((Str){pid, (size_t)n}, '\n')) : STR("unknown");
-            st = fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s", SARG(path), SARG(owner));
-        }
-    } else {
-        int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-        bool ok = !refused() && ftruncate(fd, 0) == 0 && write_all(fd, pid, (size_t)n);
-        if (!ok) st = fail_io("write", path);
-    }
-    FileLock *l = st == GAN_OK ? mem_alloc(sizeof *l) : NULL;
-    if (st == GAN_OK && !l) st = fail(GAN_ERR_MEMORY, "%.*s: no memory for a lock", SARG(path));
-    if (st != GAN_OK) {
-        close(fd);
-        return st;
-    }
-    l->fd = fd;
-    *out = l;
-    return GAN_OK;
+    FileLock *l = mem_alloc(sizeof *l);
+    if (!l) return fail_memory("lock", path);
+    l->fd = refused() ? -1 : open_path(path, O_RDWR | O_CREAT);
+    GanStatus st = l->fd < 0 ? fail_io("open", path) : lock_and_sign(l->fd, path);
+    if (st == GAN_OK) *out = l;
+    else file_unlock(l);
+    return st;
 }
 
 void file_unlock(FileLock *l) {
     if (!l) return;
-    close(l->fd);
+    if (l->fd >= 0) close(l->fd);
     mem_free(l);
 }

@@ -1,8 +1,10 @@
-// json.c - JSON in and out. Reading: cJSON parses, and its tree is copied into the arena as arrays, so a document has
-// no owner and an element is found by index. Writing: straight into a Text, members in the order they are put.
+// json.c - JSON in and out. Reading: cJSON parses, and its tree is copied into the arena as arrays,
+// so a document has no owner and an element is found by index. Writing: straight into a Text,
+// members in the order they are put.
 //
-// cJSON forgives what a file format must not: deep nesting, control characters, \u0000 (which would cut a text short),
-// bad UTF-8, twice the same key. These are refused here, before or while the tree is copied, with line and column.
+// cJSON forgives what a file format must not: deep nesting, control characters, \u0000 (which would
+// cut a text short), bad UTF-8, twice the same key. These are refused here, before or while the
+// tree is copied, with line and column.
 #include "base.h"
 
 #include <cjson/cJSON.h>
@@ -13,7 +15,9 @@
 
 enum { DepthMost = 64 };
 
-typedef enum JsonKind { JsonNull, JsonBool, JsonNumber, JsonString, JsonArray, JsonObject } JsonKind;
+typedef enum JsonKind {
+    JsonNull, JsonBool, JsonNumber, JsonString, JsonArray, JsonObject,
+} JsonKind;
 
 struct Json {
     JsonKind kind;
@@ -30,6 +34,7 @@ struct Json {
 typedef struct Reader {
     Arena *arena;
     Str text, path;
+    bool open;    // a quote or bracket is still open where the text ends
     size_t at;    // everything before it has been matched with the tree: see next_string
 } Reader;
 
@@ -44,7 +49,7 @@ static GanStatus refuse(const Reader *r, size_t at, const char *why) {
 }
 
 // What cJSON would let pass or would misread, found in one walk over the bytes.
-static GanStatus check_text(const Reader *r) {
+static GanStatus check_text(Reader *r) {
     Str s = r->text;
     size_t bad;
     if (!str_utf8_valid(s, &bad)) return refuse(r, bad, "not UTF-8");
@@ -56,18 +61,22 @@ static GanStatus check_text(const Reader *r) {
         if ((unsigned char)c < 0x20 && !blank) return refuse(r, i, "control character");
         if (c == '"') quoted = !quoted;
         if (quoted && c == '\\') {
-            if (str_starts(str_sub(s, i, s.len), STR("\\u0000"))) return refuse(r, i, "\\u0000 in a string");
+            bool zero = str_eq(str_sub(s, i, i + 6), STR("\\u0000"));
+            if (zero) return refuse(r, i, "\\u0000 in a string");
             i++;
         }
         if (quoted) continue;
-        if ((c == '{' || c == '[') && ++depth > DepthMost) return refuse(r, i, "nested deeper than 64");
+        if (c == '{' || c == '[') depth++;
         if ((c == '}' || c == ']') && depth > 0) depth--;
+        if (depth > DepthMost) return refuse(r, i, "nested deeper than 64");
     }
+    r->open = quoted || depth > 0;
     return GAN_OK;
 }
 
-// cJSON's tree has no positions. But in a text that it has accepted, the n-th quoted string is the n-th key or string
-// value in the order of the tree, so walking both at once gives each its place. Returns where the next one begins.
+// cJSON's tree has no positions. But in a text that it has accepted, the n-th quoted string is the
+// n-th key or string value in the order of the tree, so walking both at once gives each its place.
+// Returns where the next one begins.
 static size_t next_string(Reader *r) {
     Str s = r->text;
     size_t begin = r->at;
@@ -99,7 +108,8 @@ static GanStatus copy_items(Reader *r, const cJSON *from, Json *to) {
         if (to->kind == JsonObject) {
             size_t at = next_string(r);
             to->item[i].key = str_copy(r->arena, str_c(c->string));
-            if (!add_key(r->arena, &seen, to->item, i)) return refuse(r, at, "this key is here twice");
+            bool fresh = add_key(r->arena, &seen, to->item, i);
+            if (!fresh) return refuse(r, at, "this key is here twice");
         }
         TRY(copy_value(r, c, &to->item[i]));
     }
@@ -125,7 +135,8 @@ static GanStatus copy_value(Reader *r, const cJSON *from, Json *to) {
     return GAN_OK;
 }
 
-// The tree is cJSON's heap, so a full arena must come back here: its jump is borrowed for the time of the copy.
+// The tree is cJSON's heap, so a full arena must come back here: its jump is borrowed for the time
+// of the copy.
 static GanStatus copy_tree(Reader *r, const cJSON *tree, const Json **out) {
     jmp_buf full;
     void *before = r->arena->oom;
@@ -148,13 +159,14 @@ GanStatus json_parse(Arena *a, Str text, Str path, const Json **out) {
     const char *end = text.ptr;
     cJSON *tree = text.len ? cJSON_ParseWithLengthOpts(text.ptr, text.len, &end, 0) : NULL;
     size_t at = text.len ? (size_t)(end - text.ptr) : 0;
+    while (tree && at < text.len && strchr(" \t\r\n", text.ptr[at])) at++;
+    // cJSON points at the last byte when it means the place behind it.
+    bool cut = !tree && at + 1 >= text.len && (r.open || text.len == 0);
     GanStatus st;
-    if (tree) {
-        while (at < text.len && strchr(" \t\r\n", text.ptr[at])) at++;
-        st = at == text.len ? copy_tree(&r, tree, out) : refuse(&r, at, "more text after the document's end");
-    } else {
-        st = refuse(&r, at, at < text.len ? "not JSON from here on" : "the text ends too early for JSON");
-    }
+    if (tree && at == text.len) st = copy_tree(&r, tree, out);
+    else if (tree) st = refuse(&r, at, "more text after the document's end");
+    else if (cut) st = refuse(&r, text.len, "the text ends too early");
+    else st = refuse(&r, at, "not JSON from here on");
     cJSON_Delete(tree);
     return st;
 }
@@ -202,7 +214,8 @@ bool json_bool(const Json *v, bool otherwise) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-// first[d]: nothing has been put yet inside the bracket at depth d, so the next value needs no comma.
+// first[d]: nothing has been put yet inside the bracket at depth d, so the next value needs no
+// comma.
 static void before_value(JsonOut *j) {
     bool named = j->after_name;
     j->after_name = false;
@@ -232,7 +245,8 @@ static void put_escaped(Text *t, unsigned char c) {
     else text_char(t, (char)c);
 }
 
-// Bytes that are no UTF-8 (a file's name may hold any) become U+FFFD: what is written can always be read back.
+// Bytes that are no UTF-8 (a file's name may hold any) become U+FFFD: what is written can always be
+// read back.
 static void put_quoted(Text *t, Str s) {
     text_char(t, '"');
     while (s.len) {

@@ -1,8 +1,10 @@
-// map.c - open addressing with linear probes; a power of two of slots, at most three quarters used. A value of 0 marks
-// a free slot, so any key is allowed. Nothing is ever removed; a table that was outgrown stays in the arena.
+// map.c - open addressing with linear probes; a power of two of slots, at most three quarters used.
+// A value of 0 marks a free slot, so any key is allowed. Nothing is ever removed; a table that was
+// outgrown stays in the arena.
 #include "base.h"
 
-// Keys are often small numbers or carry their pattern in the high bits: multiply, then take from the top.
+// Keys are often small numbers or carry their pattern in the high bits: multiply, then take from
+// the top.
 static uint32_t slot_of(const Map *m, uint64_t key) {
     uint32_t i = (uint32_t)((key ^ key >> 32) * 0x9e3779b97f4a7c15u >> 32) & (m->cap - 1);
     while (m->val[i] && m->key[i] != key) i = (i + 1) & (m->cap - 1);

@@ -1,11 +1,14 @@
-// mem.c - the heap behind one door, and arenas: an address range from which items are cut and given back all at once.
+// mem.c - the heap behind one door, and arenas: an address range from which items are cut and given
+// back all at once.
 //
-// Every request, heap or arena, counts and may be refused by mem_fail_at; that counter is the one piece of process
-// state here and is atomic. An arena belongs to one thread at a time; copies of one Arena are checkpoints of the same
-// range, so only the newest copy may allocate until it is gone.
+// Every request, heap or arena, counts and may be refused by mem_fail_at; that counter is the one
+// piece of process state here and is atomic. An arena belongs to one thread at a time; copies of
+// one Arena are checkpoints of the same range, so only the newest copy may allocate until it is
+// gone.
 //
-// Under AddressSanitizer the gap after each item, and everything beyond the newest one, is poisoned: an overrun, or a
-// read of what a finished scratch copy left behind, is reported like a heap error.
+// Under AddressSanitizer the gap after each item, and everything beyond the newest one, is
+// poisoned: an overrun, or a read of what a finished scratch copy left behind, is reported like a
+// heap error.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"
@@ -74,7 +77,8 @@ bool mem_mul(size_t a, size_t b, size_t *out) {
     return true;
 }
 
-// getrusage's ru_maxrss survives exec, so it may be the launching program's; VmHWM is this program's own.
+// getrusage's ru_maxrss survives exec, so it may be the launching program's; VmHWM is this
+// program's own.
 size_t mem_peak_rss(void) {
     char text[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -128,11 +132,13 @@ static void fence_release(Arena *a) { (void)a; }
 #endif
 
 static char *reserve_range(size_t size) {
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
-// Where the machine limits address space the default shrinks until it fits; a size that was asked for does not.
+// Where the machine limits address space the default shrinks until it fits; a size that was asked
+// for does not.
 GanStatus arena_init(Arena *a, size_t reserve) {
     const size_t usual = (size_t)16 << 30, least = (size_t)256 << 20;
     *a = (Arena){0};
@@ -165,7 +171,8 @@ void *arena_try(Arena *a, size_t size, size_t align) {
 }
 
 static _Noreturn void arena_out_of_memory(const Arena *a, size_t size) {
-    if (!a->oom) bug("an arena could not give %zu bytes (%zu free)", size, (size_t)(a->end - a->beg));
+    size_t room = (size_t)(a->end - a->beg);
+    if (!a->oom) bug("an arena could not give %zu bytes (%zu free)", size, room);
     longjmp(*(jmp_buf *)a->oom, 1);
 }
 

@@ -10,7 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The child reads nothing and writes both of its outputs into `out`. Returns the system's error number.
+// The child reads nothing and writes both of its outputs into `out`. Returns the system's error
+// number.
 static int spawn(const char *const *argv, int out, pid_t *pid) {
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
@@ -27,7 +28,8 @@ static int spawn(const char *const *argv, int out, pid_t *pid) {
 static GanStatus wait_for(pid_t pid, const char *name, int *exit_code) {
     int how;
     while (waitpid(pid, &how, 0) < 0) {
-        if (errno != EINTR) return fail(GAN_ERR_DEVICE, "%s: waiting failed: %s", name, strerror(errno));
+        if (errno == EINTR) continue;
+        return fail(GAN_ERR_DEVICE, "cannot wait for %s: %s", name, strerror(errno));
     }
     *exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
     return GAN_OK;
@@ -37,7 +39,9 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     *output = (Str){0};
     *exit_code = 127;
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return fail(GAN_ERR_DEVICE, "%s: no pipe: %s", argv[0], strerror(errno));
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return fail(GAN_ERR_DEVICE, "cannot run %s: %s", argv[0], strerror(errno));
+    }
     pid_t pid;
     int error = spawn(argv, ends[1], &pid);
     close(ends[1]);
@@ -47,7 +51,7 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
         return GAN_OK;
     }
     Bytes said = {0};
-    GanStatus read_status = bytes_read(&said, ends[0], argv[0]);
+    GanStatus read_status = bytes_read(&said, ends[0], str_c(argv[0]));
     close(ends[0]);
     GanStatus st = wait_for(pid, argv[0], exit_code);
     if (st == GAN_OK) st = read_status;

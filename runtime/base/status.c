@@ -1,5 +1,6 @@
-// status.c - errors of the world: a code that is returned and a message kept per thread; and bug(), the stop for ours.
-// The message buffer is the only state, one per thread, so every function here is safe from any thread.
+// status.c - errors of the world: a code that is returned and a message kept per thread; and bug(),
+// the stop for ours. The message buffer is the only state, one per thread, so every function here
+// is safe from any thread.
 #include "base.h"
 
 #include <stdlib.h>

@@ -76,8 +76,8 @@ Str str_format(Arena *a, const char *format, ...) {
 
 // --- numbers -------------------------------------------------------------------------------------
 
-// Enters the C locale for this thread; hand the result to uselocale to leave it. The C locale is a constant of the
-// system's library: nothing is allocated and nothing has to be freed.
+// Enters the C locale for this thread; hand the result to uselocale to leave it. The C locale is a
+// constant of the system's library: nothing is allocated and nothing has to be freed.
 static locale_t enter_c_locale(void) {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
 }
@@ -112,7 +112,8 @@ static bool is_decimal(Str s) {
     return i == s.len;
 }
 
-// Decimal numbers, and "inf", "-inf" and "nan" as str_double writes them. A number too large for a double is none.
+// Decimal numbers, and "inf", "-inf" and "nan" as str_double writes them. A number too large for a
+// double is none.
 bool str_to_double(Str s, double *out) {
     char z[400];    // longer texts have more digits than any double can tell apart
     if (str_eq(s, STR("inf"))) return *out = INFINITY, true;
@@ -161,7 +162,8 @@ static uint32_t min_u32(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-// Optimal string alignment: insert, delete, replace, swap neighbours; three rows of the table are kept.
+// Optimal string alignment: insert, delete, replace, swap neighbours; three rows of the table are
+// kept.
 uint32_t str_distance(Str a, Str b) {
     enum { Longest = 64 };    // names are short; longer texts count as wholly different
     if (a.len > Longest || b.len > Longest) return str_eq(a, b) ? 0 : UINT32_MAX;
@@ -175,19 +177,22 @@ uint32_t str_distance(Str a, Str b) {
         for (uint32_t j = 1; j <= b.len; j++) {
             uint32_t replaced = above[j - 1] + (a.ptr[i - 1] != b.ptr[j - 1]);
             row[j] = min_u32(replaced, min_u32(above[j], row[j - 1]) + 1);
-            bool swapped = i > 1 && j > 1 && a.ptr[i - 1] == b.ptr[j - 2] && a.ptr[i - 2] == b.ptr[j - 1];
+            if (i < 2 || j < 2) continue;
+            bool swapped = a.ptr[i - 1] == b.ptr[j - 2] && a.ptr[i - 2] == b.ptr[j - 1];
             if (swapped) row[j] = min_u32(row[j], above2[j - 2] + 1);
         }
     }
     return row[b.len];
 }
 
-// Length of the well-formed sequence at the start of s, 0 when there is none (RFC 3629, table in section 4).
+// Length of the well-formed sequence at the start of s, 0 when there is none (RFC 3629, table in
+// section 4).
 static size_t utf8_length(Str s) {
     const unsigned char *p = (const unsigned char *)s.ptr;
     if (p[0] < 0x80) return 1;
-    size_t n = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
-    if (n == 0 || s.len < n) return 0;
+    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
+    size_t n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (s.len < n) return 0;
     unsigned char least = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
     unsigned char most = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
     if (p[1] < least || p[1] > most) return 0;

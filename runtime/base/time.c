@@ -17,8 +17,9 @@ double time_now(void) {
     return seconds(CLOCK_MONOTONIC);
 }
 
-// Field 22 of /proc/self/stat: the start in ticks since boot; -1 when it cannot be read. The second field is the
-// program's name in parentheses and may itself hold blanks and parentheses, so counting begins after the last ')'.
+// Field 22 of /proc/self/stat: the start in ticks since boot; -1 when it cannot be read. The second
+// field is the program's name in parentheses and may itself hold blanks and parentheses, so
+// counting begins after the last ')'.
 static double start_since_boot(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);

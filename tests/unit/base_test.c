@@ -1,0 +1,608 @@
+// base_test.c - the floor under both programs: text, containers, files; and how each behaves
+// when memory or the disk says no at its n-th request, for every n.
+#define _GNU_SOURCE
+#include "base.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#undef fail    // cmocka's macro hides ours, and its fail_msg is built on it
+#undef fail_msg
+#define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
+
+#define assert_ok(call) assert_status((call), GAN_OK, #call)
+#define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
+
+static void assert_status(GanStatus got, GanStatus want, const char *what) {
+    if (got != want) fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
+}
+
+// Every test has an arena and an empty folder of its own.
+typedef struct Place {
+    Arena arena;
+    char root[64];
+} Place;
+
+static Str under(Place *p, const char *name) {
+    return path_join(&p->arena, str_c(p->root), str_c(name));
+}
+
+static int place_open(void **state) {
+    Place *p = calloc(1, sizeof *p);
+    if (!p || arena_init(&p->arena, 0) != GAN_OK) return -1;
+    strcpy(p->root, "/tmp/gan-base-test-XXXXXX");
+    *state = p;
+    return mkdtemp(p->root) ? 0 : -1;
+}
+
+static int place_close(void **state) {
+    Place *p = *state;
+    mem_fail_at(0);
+    file_fail_at(0);
+    const char *const argv[] = {"rm", "-rf", p->root, NULL};
+    Str said;
+    int code;
+    GanStatus st = process_run(&p->arena, argv, &said, &code);
+    arena_release(&p->arena);
+    free(p);
+    return st == GAN_OK && code == 0 ? 0 : -1;
+}
+
+// --- status --------------------------------------------------------------------------------------
+
+static void a_status_keeps_its_message_and_callers_add_context(void **state) {
+    (void)state;
+    assert_int_equal(fail(GAN_ERR_IO, "cannot open %s", "x"), GAN_ERR_IO);
+    assert_int_equal(fail_in(GAN_ERR_IO, "layer %d", 3), GAN_ERR_IO);
+    assert_string_equal(gan_error(), "layer 3: cannot open x");
+    fail(GAN_ERR_INPUT, "%s!", gan_error());    // its own message as an argument
+    assert_string_equal(gan_error(), "layer 3: cannot open x!");
+    fail(GAN_ERR_INPUT, "%5000d", 1);
+    fail_in(GAN_ERR_INPUT, "%5000d", 1);
+    assert_true(strlen(gan_error()) < 4096);
+}
+
+static void exit_codes_are_the_contract_s(void **state) {
+    (void)state;
+    static const int want[] = {0, 1, 2, 3, 3, 3, 70, 75};
+    for (int i = 0; i <= GAN_STOPPED; i++) assert_int_equal(gan_exit_code((GanStatus)i), want[i]);
+}
+
+static void a_bug_ends_the_process_with_70(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr)) _exit(1);
+        bug("node %d", 7);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 70);
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+static void the_heap_zeroes_aligns_and_refuses_on_request(void **state) {
+    (void)state;
+    unsigned char *p = mem_alloc_aligned(1000, 64);
+    assert_int_equal((uintptr_t)p % 64, 0);
+    for (int i = 0; i < 1000; i++) assert_int_equal(p[i], 0);
+    mem_free_aligned(p);
+    size_t product;
+    assert_true(mem_mul(3, 5, &product) && product == 15);
+    assert_true(mem_mul(SIZE_MAX, 0, &product) && product == 0);
+    assert_false(mem_mul(SIZE_MAX / 2, 3, &product));
+    int64_t before = mem_count();
+    mem_fail_at(2);
+    void *first = mem_alloc(0), *second = mem_alloc(1), *third = mem_alloc(1);
+    mem_fail_at(0);
+    assert_non_null(first);
+    assert_null(second);
+    assert_non_null(third);
+    assert_int_equal(mem_count() - before, 3);
+    mem_free(first);
+    mem_free(third);
+    assert_true(mem_peak_rss() > 100000);
+}
+
+static unsigned char *dirty(Arena scratch) {
+    unsigned char *p = arena_array(&scratch, unsigned char, 100);
+    memset(p, 0xff, 100);
+    return p;
+}
+
+static void an_arena_gives_zeroed_aligned_room_and_a_copy_is_a_checkpoint(void **state) {
+    Place *p = *state;
+    Arena *a = &p->arena;
+    char *one = arena_alloc(a, 1, 1);
+    double *x = arena_new(a, double);
+    assert_true((char *)x > one && (uintptr_t)x % _Alignof(double) == 0);
+    assert_int_equal((uintptr_t)arena_alloc(a, 8, 256) % 256, 0);
+    unsigned char *used = dirty(*a), *again = arena_array(a, unsigned char, 100);
+    assert_ptr_equal(used, again);
+    for (int i = 0; i < 100; i++) assert_int_equal(again[i], 0);
+}
+
+static void an_arena_that_is_exhausted_or_refused_jumps(void **state) {
+    (void)state;
+    Arena a;
+    assert_ok(arena_init(&a, 1 << 16));
+    jmp_buf oom;
+    a.oom = &oom;
+    volatile int jumps = 0, step = 0;
+    if (setjmp(oom)) jumps++;
+    switch (step++) {
+    case 0: arena_alloc(&a, 1 << 20, 1); break;
+    case 1: arena_array(&a, uint64_t, SIZE_MAX / 4); break;
+    case 2: mem_fail_at(1); arena_alloc(&a, 1, 1); break;
+    default: break;
+    }
+    mem_fail_at(0);
+    assert_int_equal(jumps, 3);
+    assert_non_null(arena_alloc(&a, 1000, 8));
+    arena_release(&a);
+    arena_release(&a);
+    assert_int_equal(arena_init(&a, (size_t)1 << 62), GAN_ERR_MEMORY);
+    arena_release(&a);
+}
+
+static void a_vec_grows_keeps_its_items_and_refuses_by_jumping(void **state) {
+    Place *p = *state;
+    VEC(uint32_t) v = {0};
+    for (uint32_t i = 0; i < 1000; i++) vec_push(&p->arena, &v, i * i);
+    for (uint32_t i = 0; i < v.n; i++) assert_int_equal(v.at[i], i * i);
+    VEC(double) zeros = {0};
+    assert_true(*vec_add(&p->arena, &zeros) == 0);
+    jmp_buf oom;
+    p->arena.oom = &oom;
+    VEC(uint32_t) w = {0};
+    if (setjmp(oom) == 0) {
+        mem_fail_at(1);
+        vec_push(&p->arena, &w, 1);
+        fail_msg("a refused vec_push returned");
+    }
+    p->arena.oom = NULL;
+}
+
+// --- text ----------------------------------------------------------------------------------------
+
+static void slices_compare_cut_and_search(void **state) {
+    (void)state;
+    Str empty = {0}, s = STR("conv2d");
+    assert_true(str_eq(empty, STR("")) && !str_eq(s, empty) && str_eq(s, str_c("conv2d")));
+    assert_true(str_cmp(STR("a"), STR("ab")) < 0 && str_cmp(STR("b"), STR("ab")) > 0);
+    assert_true(str_cmp(STR("\x80"), STR("a")) > 0 && str_cmp(empty, empty) == 0);
+    assert_true(str_starts(s, STR("conv")) && str_starts(s, empty));
+    assert_false(str_starts(s, STR("conv2d_")));
+    assert_true(str_ends(s, STR("2d")) && str_ends(s, empty) && !str_ends(STR("d"), STR("2d")));
+    assert_str(str_sub(s, 4, 100), "2d");
+    assert_str(str_sub(s, 5, 2), "");
+    assert_int_equal(str_find(s, '2'), 4);
+    assert_int_equal(str_find(s, 'x'), 6);
+    assert_int_equal(str_find(empty, 'x'), 0);
+}
+
+static void integers_are_whole_and_in_range(void **state) {
+    (void)state;
+    static const struct { const char *text; bool good; int64_t value; } row[] = {
+        {"0", true, 0}, {"-17", true, -17}, {"+5", true, 5}, {"007", true, 7},
+        {"9223372036854775807", true, INT64_MAX}, {"-9223372036854775808", true, INT64_MIN},
+        {"9223372036854775808", false, 0}, {"-9223372036854775809", false, 0},
+        {"99999999999999999999", false, 0}, {"", false, 0}, {"-", false, 0}, {"1.0", false, 0},
+        {" 1", false, 0}, {"1 ", false, 0}, {"0x1", false, 0},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        int64_t x = 0;
+        assert_int_equal(str_to_int(str_c(row[i].text), &x), row[i].good);
+        assert_true(x == row[i].value);
+    }
+}
+
+static void numbers_are_whole_decimal_and_finite(void **state) {
+    (void)state;
+    static const struct { const char *text; bool good; double value; } row[] = {
+        {"0", true, 0}, {"1e-4", true, 1e-4}, {"-.5", true, -.5}, {"5.", true, 5},
+        {"+2E+3", true, 2000}, {"1e-999", true, 0}, {"inf", true, INFINITY},
+        {"-inf", true, -INFINITY},
+        {"1e999", false, 0}, {"", false, 0}, {".", false, 0}, {"e5", false, 0}, {"1e", false, 0},
+        {"1e+", false, 0}, {" 1", false, 0}, {"1x", false, 0}, {"0x10", false, 0},
+        {"Infinity", false, 0}, {"1,5", false, 0},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        double x = 0;
+        if (str_to_double(str_c(row[i].text), &x) != row[i].good || x != row[i].value) {
+            fail_msg("\"%s\" read as %g", row[i].text, x);
+        }
+    }
+    double nan = 0;
+    assert_true(str_to_double(STR("nan"), &nan) && isnan(nan));
+}
+
+static void a_double_survives_its_text(void **state) {
+    Place *p = *state;
+    static const struct { double x; const char *text; } row[] = {
+        {0.1, "0.1"}, {1, "1"}, {-0.0, "-0"}, {1e-4, "0.0001"}, {1e22, "1e+22"},
+        {2.5e-9, "2.5e-09"},
+        {1.0 / 3, "0.3333333333333333"}, {0.1 + 0.2, "0.30000000000000004"}, {-INFINITY, "-inf"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_str(str_double(&p->arena, row[i].x), row[i].text);
+    }
+    assert_str(str_double(&p->arena, NAN), "nan");
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint64_t bits = hash64(&i, sizeof i, 1);
+        double x, back;
+        memcpy(&x, &bits, sizeof x);
+        if (isnan(x)) continue;
+        Arena scratch = p->arena;
+        assert_true(str_to_double(str_double(&scratch, x), &back));
+        assert_memory_equal(&x, &back, sizeof x);
+    }
+}
+
+static void distance_counts_edits_and_swaps(void **state) {
+    (void)state;
+    static const struct { const char *a, *b; uint32_t n; } row[] = {
+        {"", "", 0}, {"", "abc", 3}, {"conv", "conv", 0}, {"conv", "covn", 1},
+        {"dense", "desne", 1},
+        {"relu", "rel", 1}, {"relu", "prelu", 1}, {"tanh", "tank", 1}, {"kitten", "sitting", 3},
+        {"ab", "ba", 1}, {"abcd", "badc", 2},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_int_equal(str_distance(str_c(row[i].a), str_c(row[i].b)), row[i].n);
+        assert_int_equal(str_distance(str_c(row[i].b), str_c(row[i].a)), row[i].n);
+    }
+}
+
+static void utf8_is_checked_to_the_byte(void **state) {
+    (void)state;
+    static const struct { const char *text; int bad; } row[] = {    // bad: -1 when valid
+        {"", -1}, {"plain", -1}, {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", -1}, {"ab\xff", 2},
+        {"a\xc3", 1}, {"\xc0\xaf", 0}, {"\xe0\x80\x80", 0}, {"x\xed\xa0\x80", 1},
+        {"\xf4\x90\x80\x80", 0}, {"\x80", 0}, {"\xe2\x82q", 0}, {"\xf4\x8f\xbf\xbf", -1},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        size_t bad = 99;
+        assert_int_equal(str_utf8_valid(str_c(row[i].text), &bad), row[i].bad < 0);
+        assert_int_equal(bad, row[i].bad < 0 ? 99 : row[i].bad);
+    }
+}
+
+static void a_text_is_built_and_closed_with_a_zero(void **state) {
+    Place *p = *state;
+    Text t = {.arena = &p->arena};
+    assert_int_equal(text_str(&t).len, 0);
+    for (int i = 0; i < 300; i++) text_fmt(&t, "%d,", i % 10);
+    text_put(&t, STR("end"));
+    text_char(&t, '.');
+    Str s = text_str(&t);
+    assert_int_equal(s.len, 604);
+    assert_int_equal(strlen(s.ptr), 604);
+    assert_true(str_starts(s, STR("0,1,2,")) && str_ends(s, STR("9,end.")));
+    assert_string_equal(str_z(&p->arena, str_sub(s, 0, 3)), "0,1");
+    assert_str(str_format(&p->arena, "%.*s-%d", SARG(STR("ab")), 7), "ab-7");
+}
+
+// --- map and hash --------------------------------------------------------------------------------
+
+static void a_map_finds_every_key_and_no_other(void **state) {
+    Place *p = *state;
+    Map m = {0};
+    assert_int_equal(map_find(&m, 5), 0);
+    for (uint32_t i = 0; i < 20000; i++) map_put(&p->arena, &m, i * (uint64_t)0x100000000, i + 1);
+    for (uint32_t i = 0; i < 20000; i += 2) map_put(&p->arena, &m, i * (uint64_t)0x100000000, 7);
+    assert_int_equal(m.n, 20000);
+    for (uint32_t i = 0; i < 20000; i++) {
+        assert_int_equal(map_find(&m, i * (uint64_t)0x100000000), i % 2 ? i + 1 : 7);
+        assert_int_equal(map_find(&m, i * (uint64_t)0x100000000 + 1), 0);
+    }
+}
+
+static void hashes_are_the_published_ones(void **state) {
+    Place *p = *state;
+    assert_true(hash64(NULL, 0, 0) == 0x2d06800538d394c2u);
+    assert_str(hash_hex(&p->arena, hash128(NULL, 0)), "99aa06d3014798d86001c324468d497f");
+    assert_true(hash64("a", 1, 0) != hash64("a", 1, 1));
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+static void a_file_reads_back_what_was_written(void **state) {
+    Place *p = *state;
+    Str path = under(p, "f"), out;
+    assert_ok(file_write_atomic(path, "a\0b", 3));
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_int_equal(out.len, 3);
+    assert_memory_equal(out.ptr, "a\0b", 4);
+    FileMap map;
+    assert_ok(file_map(path, &map));
+    assert_int_equal(map.n, 3);
+    assert_memory_equal(map.ptr, "a\0b", 3);
+    file_unmap(&map);
+    file_unmap(&map);
+    assert_ok(file_write_atomic(path, NULL, 0));
+    assert_ok(file_map(path, &map));
+    assert_int_equal(map.n, 0);
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_int_equal(out.len, 0);
+    assert_ok(file_read(&p->arena, STR("/proc/self/stat"), &out));    // says it has size 0
+    assert_true(out.len > 20);
+}
+
+static void a_file_error_names_path_and_reason(void **state) {
+    Place *p = *state;
+    Str absent = under(p, "no/such"), out, folder = str_c(p->root);
+    FileMap map;
+    assert_status(file_read(&p->arena, absent, &out), GAN_ERR_IO, "read");
+    assert_non_null(strstr(gan_error(), absent.ptr));
+    assert_non_null(strstr(gan_error(), "No such file"));
+    assert_status(file_write_atomic(absent, "x", 1), GAN_ERR_IO, "write");
+    assert_non_null(strstr(gan_error(), absent.ptr));
+    assert_status(file_read(&p->arena, folder, &out), GAN_ERR_IO, "read a folder");
+    assert_non_null(strstr(gan_error(), "directory"));
+    assert_status(file_map(folder, &map), GAN_ERR_IO, "map a folder");
+    assert_status(file_read(&p->arena, (Str){0}, &out), GAN_ERR_IO, "read nothing");
+    char endless[8192];
+    memset(endless, 'x', sizeof endless);
+    assert_status(file_read(&p->arena, (Str){endless, sizeof endless}, &out), GAN_ERR_IO, "long");
+    assert_false(file_exists((Str){endless, sizeof endless}));
+}
+
+static void write_in_pieces(FileOut *f, const char *data, size_t n) {
+    size_t piece = 1;
+    for (size_t i = 0; i < n; i += piece, piece = piece * 3 + 1) {
+        if (piece > n - i) piece = n - i;
+        assert_ok(file_out_put(f, data + i, piece));
+    }
+}
+
+static void a_file_written_in_pieces_appears_whole_or_not_at_all(void **state) {
+    Place *p = *state;
+    enum { Size = 300000 };
+    char *data = arena_array(&p->arena, char, Size);
+    for (int i = 0; i < Size; i++) data[i] = (char)(i * 7 / 3);
+    Str path = under(p, "big"), out;
+    StrVec names;
+    FileOut *f;
+    assert_ok(file_out_open(path, &f));
+    write_in_pieces(f, data, Size);
+    assert_false(file_exists(path));
+    file_out_abandon(f);
+    file_out_abandon(NULL);
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 0);
+    assert_ok(file_out_open(path, &f));
+    write_in_pieces(f, data, Size);
+    assert_ok(file_out_commit(f));
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_true(str_eq(out, (Str){data, Size}));
+}
+
+// The disk fills at the n-th write-side call, for every n: the old file or the new one, never
+// between, and no temporary.
+static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
+    Place *p = *state;
+    Str path = under(p, "ckpt"), out;
+    StrVec names;
+    int failures = 0;
+    for (int n = 1;; n++) {
+        assert_ok(file_write_atomic(path, "old", 3));
+        file_fail_at(n);
+        GanStatus st = file_write_atomic(path, "newer", 5);
+        file_fail_at(0);
+        Arena scratch = p->arena;
+        assert_ok(dir_list(&scratch, str_c(p->root), &names));
+        assert_int_equal(names.n, 1);
+        assert_ok(file_read(&scratch, path, &out));
+        assert_true(str_eq(out, STR("newer")) || (st != GAN_OK && str_eq(out, STR("old"))));
+        if (st == GAN_OK) break;
+        failures++;
+        assert_status(st, GAN_ERR_IO, "write");
+    }
+    assert_int_equal(failures, 5);    // create, write, sync, rename, sync the folder
+}
+
+static void refused_memory_is_a_status_for_every_reader_and_writer(void **state) {
+    Place *p = *state;
+    Str path = under(p, "f"), out;
+    StrVec names;
+    FileLock *lock;
+    assert_ok(file_write_atomic(path, "x", 1));
+    for (int n = 1; n <= 2; n++) {    // heap buffer, then the arena
+        mem_fail_at(n);
+        assert_status(file_read(&p->arena, path, &out), GAN_ERR_MEMORY, "read");
+        mem_fail_at(n);
+        assert_status(dir_list(&p->arena, str_c(p->root), &names), GAN_ERR_MEMORY, "list");
+    }
+    mem_fail_at(1);
+    assert_status(file_write_atomic(path, "y", 1), GAN_ERR_MEMORY, "write");
+    mem_fail_at(1);
+    assert_status(file_lock(path, &lock), GAN_ERR_MEMORY, "lock");
+    mem_fail_at(0);
+    assert_null(lock);
+}
+
+static void lines_are_appended(void **state) {
+    Place *p = *state;
+    Str path = under(p, "log.jsonl"), out;
+    assert_ok(file_append_line(path, STR("{}")));
+    assert_ok(file_append_line(path, (Str){0}));
+    file_fail_at(2);
+    assert_status(file_append_line(path, STR("lost")), GAN_ERR_IO, "append");
+    assert_ok(file_append_line(path, STR("end")));
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_str(out, "{}\n\nend\n");
+}
+
+static void folders_are_made_listed_and_walked_in_order(void **state) {
+    Place *p = *state;
+    Arena *a = &p->arena;
+    assert_ok(dir_make(under(p, "run/b/c")));
+    assert_ok(dir_make(under(p, "run/b/c/")));
+    assert_ok(dir_make(under(p, "run/a")));
+    assert_ok(file_write_atomic(under(p, "run/b/c/2.png"), "x", 1));
+    assert_ok(file_write_atomic(under(p, "run/b-1"), "x", 1));
+    assert_ok(file_write_atomic(under(p, "run/Z"), "x", 1));
+    assert_int_equal(symlink("../b", under(p, "run/a/loop").ptr), 0);
+    assert_int_equal(symlink("../Z", under(p, "run/a/link").ptr), 0);
+    assert_int_equal(symlink("nowhere", under(p, "run/a/dangling").ptr), 0);
+    StrVec v;
+    assert_ok(dir_list(a, under(p, "run"), &v));
+    assert_int_equal(v.n, 4);
+    assert_str(v.at[0], "Z");
+    assert_str(v.at[2], "b");
+    assert_str(v.at[3], "b-1");
+    assert_ok(dir_walk(a, under(p, "run"), &v));
+    static const char *const want[] = {"Z", "a/link", "b-1", "b/c/2.png"};
+    assert_int_equal(v.n, 4);
+    for (uint32_t i = 0; i < v.n; i++) assert_str(v.at[i], want[i]);
+    assert_status(dir_make(under(p, "run/Z")), GAN_ERR_IO, "make over a file");
+    assert_status(dir_make(under(p, "run/Z/deep")), GAN_ERR_IO, "make below a file");
+    assert_status(dir_list(a, under(p, "none"), &v), GAN_ERR_IO, "list");
+    assert_true(file_is_dir(under(p, "run")) && !file_is_dir(under(p, "run/Z")));
+    assert_ok(file_remove(under(p, "run/Z")));
+    assert_ok(file_remove(under(p, "run/Z")));
+    assert_false(file_exists(under(p, "run/Z")));
+}
+
+static void paths_come_apart_and_together(void **state) {
+    Place *p = *state;
+    static const struct { const char *path, *dir, *base, *ext; } row[] = {
+        {"a/b.tar.gz", "a", "b.tar.gz", "gz"}, {"model.gan", ".", "model.gan", "gan"},
+        {"/x", "/", "x", ""}, {"/", "/", "/", ""}, {"a/b/", "a", "b", ""}, {"a//b", "a", "b", ""},
+        {".hidden", ".", ".hidden", ""}, {"a.d/f", "a.d", "f", ""}, {"", ".", "", ""},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_str(path_dir(str_c(row[i].path)), row[i].dir);
+        assert_str(path_base(str_c(row[i].path)), row[i].base);
+        assert_str(path_ext(str_c(row[i].path)), row[i].ext);
+    }
+    assert_str(path_join(&p->arena, STR("a"), STR("b")), "a/b");
+    assert_str(path_join(&p->arena, STR("a/"), STR("b")), "a/b");
+    assert_str(path_join(&p->arena, STR(""), STR("b")), "b");
+    assert_str(path_join(&p->arena, STR("a"), STR("/b")), "/b");
+    assert_str(path_join(&p->arena, STR("a"), STR("")), "a");
+}
+
+// --- locks ---------------------------------------------------------------------------------------
+
+static void a_lock_is_held_once_and_names_its_holder(void **state) {
+    Place *p = *state;
+    Str path = under(p, "lock");
+    FileLock *mine, *other;
+    assert_ok(file_lock(path, &mine));
+    assert_status(file_lock(path, &other), GAN_ERR_INPUT, "second lock");
+    assert_null(other);
+    Str pid = str_format(&p->arena, "process %ld", (long)getpid());
+    assert_non_null(strstr(gan_error(), pid.ptr));
+    file_unlock(mine);
+    assert_ok(file_lock(path, &mine));
+    file_unlock(mine);
+    file_unlock(NULL);
+    file_fail_at(3);
+    assert_status(file_lock(path, &mine), GAN_ERR_IO, "lock on a full disk");
+}
+
+static void a_killed_holder_frees_its_lock(void **state) {
+    Place *p = *state;
+    Str path = under(p, "lock");
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        FileLock *l;
+        char ok = file_lock(path, &l) == GAN_OK;
+        if (write(ready[1], &ok, 1) == 1) pause();
+        _exit(1);
+    }
+    char ok = 0;
+    assert_int_equal(read(ready[0], &ok, 1), 1);
+    assert_true(ok);
+    FileLock *mine;
+    assert_status(file_lock(path, &mine), GAN_ERR_INPUT, "lock held by the child");
+    Str pid = str_format(&p->arena, "process %ld", (long)child);
+    assert_non_null(strstr(gan_error(), pid.ptr));
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_ok(file_lock(path, &mine));
+    file_unlock(mine);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+// --- time and processes --------------------------------------------------------------------------
+
+static void the_clock_runs_and_the_process_began_before_now(void **state) {
+    (void)state;
+    double a = time_now(), b = time_now();
+    assert_true(b >= a);
+    assert_true(time_process_start() <= time_now());
+    assert_true(time_now() - time_process_start() < 600);
+}
+
+static void a_program_s_words_and_code_come_back(void **state) {
+    Place *p = *state;
+    static const struct { const char *script, *said; int code; } row[] = {
+        {"echo out; echo err >&2; exit 3", "out\nerr\n", 3}, {"cat", "", 0},
+        {"kill -9 $$", "", 137},
+    };
+    Str said;
+    int code;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const char *const argv[] = {"sh", "-c", row[i].script, NULL};
+        assert_ok(process_run(&p->arena, argv, &said, &code));
+        assert_str(said, row[i].said);
+        assert_int_equal(code, row[i].code);
+    }
+    const char *const missing[] = {"no-such-program-here", NULL};
+    assert_ok(process_run(&p->arena, missing, &said, &code));
+    assert_int_equal(code, 127);
+    assert_true(str_starts(said, STR("no-such-program-here: ")));
+    const char *const lots[] = {"sh", "-c", "head -c 200000 /dev/zero", NULL};
+    assert_ok(process_run(&p->arena, lots, &said, &code));
+    assert_int_equal(said.len, 200000);
+    mem_fail_at(2);
+    assert_status(process_run(&p->arena, lots, &said, &code), GAN_ERR_MEMORY, "run");
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, place_open, place_close)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(a_status_keeps_its_message_and_callers_add_context),
+        CASE(exit_codes_are_the_contract_s),
+        CASE(a_bug_ends_the_process_with_70),
+        CASE(the_heap_zeroes_aligns_and_refuses_on_request),
+        CASE(an_arena_gives_zeroed_aligned_room_and_a_copy_is_a_checkpoint),
+        CASE(an_arena_that_is_exhausted_or_refused_jumps),
+        CASE(a_vec_grows_keeps_its_items_and_refuses_by_jumping),
+        CASE(slices_compare_cut_and_search),
+        CASE(integers_are_whole_and_in_range),
+        CASE(numbers_are_whole_decimal_and_finite),
+        CASE(a_double_survives_its_text),
+        CASE(distance_counts_edits_and_swaps),
+        CASE(utf8_is_checked_to_the_byte),
+        CASE(a_text_is_built_and_closed_with_a_zero),
+        CASE(a_map_finds_every_key_and_no_other),
+        CASE(hashes_are_the_published_ones),
+        CASE(a_file_reads_back_what_was_written),
+        CASE(a_file_error_names_path_and_reason),
+        CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
+        CASE(a_failing_disk_leaves_the_old_file_or_the_new),
+        CASE(refused_memory_is_a_status_for_every_reader_and_writer),
+        CASE(lines_are_appended),
+        CASE(folders_are_made_listed_and_walked_in_order),
+        CASE(paths_come_apart_and_together),
+        CASE(a_lock_is_held_once_and_names_its_holder),
+        CASE(a_killed_holder_frees_its_lock),
+        CASE(the_clock_runs_and_the_process_began_before_now),
+        CASE(a_program_s_words_and_code_come_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
