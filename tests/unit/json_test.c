@@ -64,7 +64,7 @@ static void bad_json_is_refused_at_line_and_column(void **state) {
         {"{\"a\" 1}", "in.json:1:6: not JSON"},
         {"[1] x", "in.json:1:5: more text"},
         {"{\"a\": 1,\n  \"a\": 2}", "in.json:2:3: this key is here twice"},
-        {"{\"k\": {\"a\\\"\": \"{\\\"\", \"b\": \"a\", \"a\\\"\": 0}}", "in.json:1:31: this key"},
+        {"{\"k\": {\"a\\\"\": \"{\\\"\", \"b\": \"a\", \"a\\\"\": 0}}", "in.json:1:32: this key"},
         {"{\"\\u0061\": 1, \"a\": 2}", "in.json:1:15: this key"},
         {"[\"\xc3\xa9\", \"\\u0000\"]", "in.json:1:8: \\u0000"},
         {"[\"a\xff\"]", "in.json:1:4: not UTF-8"},
