@@ -18,6 +18,9 @@ typedef struct DeviceOptions {
 
 typedef struct DeviceApi {
     const char *name;                  // "ref", "cpu"
+    const char *dialect;               // kernels it wants generated (gen.h), NULL: none
+    bool logical;                      // values lie row-major in logical order, not as type_strides says
+    bool no_fuse;                      // wants plans of one node a region
     GanStatus (*open)(const DeviceOptions *o, Device **out);
     void (*close)(Device *d);          // accepts NULL
     GanStatus (*alloc)(Device *d, size_t bytes, void **out);            // zeroed, 64-byte aligned
@@ -40,7 +43,7 @@ GanStatus device_cpu_roofline(Device *d, Roofline *out);                // measu
 typedef struct LibraryInfo { const char *name, *version, *cost; bool found; } LibraryInfo;
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n);  // what doctor prints
 
-// --- exec.c: one model on one device -----------------------------------------------------------------------------------
+// --- exec.c, layout.c: one model on one device -----------------------------------------------------------------------------------
 
 typedef struct Exec Exec;              // plans of all functions, slot memory, counters; one owner
 
@@ -51,7 +54,9 @@ typedef struct ExecHooks {             // any may be NULL
     void *user;
 } ExecHooks;
 
-GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, Module *m, Plan *init, Plan *step, Plan *entries, Exec **out);
+// Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n].
+GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init, const Plan *step,
+                    const Plan *entries, Exec **out);
 void exec_close(Exec *e);
 GanStatus exec_init(Exec *e, uint64_t seed);                            // runs `init`: every slot's first value
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
@@ -61,5 +66,10 @@ GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);
 GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n);
 GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n);
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n);   // a stored value of the function that ran last
+
+const Module *exec_module(const Exec *e);
+const Plan *exec_step_plan(const Exec *e);
+Dtype exec_real(const Exec *e);
+size_t exec_bytes(const Exec *e);                                       // slot and work memory it holds
 
 #endif

@@ -72,6 +72,7 @@ typedef struct Update {
     uint32_t block, loss;          // loss: a shared number
     VEC(uint32_t) net;
     VEC(GradOf) grad;              // in order of the nets' parameters; weights the loss does not reach are absent
+    double rate;                   // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
     Span span;
 } Update;
 typedef struct Named { Str name; uint32_t node, block; } Named;

@@ -1,0 +1,128 @@
+// ref.c - the reference device: every node by the op table's own evaluator, in f64 or f32. The oracle of every test.
+//
+// In: a plan of one node a region (PassOptions.no_fuse). Values lie in logical order. Nothing is fused and nothing is
+// generated; a launch evaluates its node, a Write copies its operand into the slot.
+#include "device.h"
+
+#include <string.h>
+
+struct Loaded {
+    const Plan *plan;                  // borrowed
+    char *slots, *work;                // borrowed
+    Arena arena;                       // pointers below, constants, and scratch behind them
+    void **value;                      // [node.n], storage of every node that has one
+};
+
+static GanStatus ref_open(const DeviceOptions *o, Device **out) {
+    Device *d = mem_alloc(sizeof *d);
+    if (!d)
+        return fail(GAN_ERR_MEMORY, "no memory for the reference device");
+    *d = (Device){&device_ref, *o, device_threads_for(o->threads)};
+    *out = d;
+    return GAN_OK;
+}
+
+static void ref_close(Device *d) { mem_free(d); }
+
+static GanStatus ref_alloc(Device *d, size_t bytes, void **out) {
+    (void)d;
+    *out = mem_alloc_aligned(bytes ? bytes : 1, 64);
+    return *out ? GAN_OK : fail(GAN_ERR_MEMORY, "the machine refused %zu bytes of memory", bytes);
+}
+
+static void ref_release(Device *d, void *ptr) {
+    (void)d;
+    mem_free_aligned(ptr);
+}
+
+static GanStatus ref_copy(Device *d, void *to, const void *from, size_t n) {
+    (void)d;
+    memcpy(to, from, n);
+    return GAN_OK;
+}
+
+static bool ref_supports(Dtype real) { return real == DtF64 || real == DtF32; }
+
+static void ref_unload(Loaded *l) {
+    if (!l)
+        return;
+    arena_release(&l->arena);
+    mem_free(l);
+}
+
+// Constants have no storage in a plan: they are evaluated once, here.
+static void bind(Loaded *l, uint32_t id) {
+    const Graph *g = &l->plan->func->g;
+    Place p = l->plan->place[id];
+    switch (p.space) {
+    case SpaceSlot: l->value[id] = l->slots + p.offset; return;
+    case SpaceWork: l->value[id] = l->work + p.offset; return;
+    case SpaceInline:
+        l->value[id] = arena_alloc(&l->arena, type_bytes(g, node_type(g, id)), 64);
+        eval_node(g, id, NULL, l->value[id], node_type(g, id)->dtype == DtF64, NULL, l->arena);
+        return;
+    case SpaceNone: return;
+    }
+}
+
+static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
+    (void)d;
+    if (!ref_supports(plan->real))
+        return fail(GAN_ERR_DEVICE, "the reference device computes in f64 or f32, not %s", dtype_name[plan->real]);
+    Loaded *l = mem_alloc(sizeof *l);
+    if (!l)
+        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
+    *l = (Loaded){.plan = plan, .slots = slots, .work = work};
+    GanStatus status = arena_init(&l->arena, 0);
+    if (status != GAN_OK) {
+        mem_free(l);
+        return status;
+    }
+    uint32_t n = plan->func->g.node.n;
+    l->value = arena_array(&l->arena, void *, n);
+    for (uint32_t id = 1; id < n; id++)
+        bind(l, id);
+    *out = l;
+    return GAN_OK;
+}
+
+static void run_node(Loaded *l, uint32_t id, const Counters *c) {
+    const Graph *g = &l->plan->func->g;
+    const Node *node = graph_node(g, id);
+    const void *in[64];
+    for (uint32_t k = 0; k < node->nin; k++) {
+        in[k] = l->value[node_in(g, id, k)];
+        if (!in[k])
+            bug("ref: operand %u of node %u (%s) is not stored", k, id, op_info[node->op].text);
+    }
+    if (node->op == OpWrite)
+        memmove(l->value[id], in[0], type_bytes(g, node_type(g, id)));
+    else if (node->op != OpRead)
+        eval_node(g, id, in, l->value[id], node_type(g, id)->dtype == DtF64, c, l->arena);
+}
+
+static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
+    const Plan *p = l->plan;
+    BlockPlan b = p->block.at[block];
+    for (uint32_t i = b.first; i < b.first + b.n; i++) {
+        Launch launch = p->launch.at[i];
+        for (uint32_t k = 0; k < launch.instances; k++) {
+            const Region *r = &p->region.at[p->merge.at[launch.first + k]];
+            for (uint32_t j = 0; j < r->node.n; j++)
+                run_node(l, r->node.at[j], c);
+        }
+    }
+    return GAN_OK;
+}
+
+static GanStatus ref_sync(Device *d) {
+    (void)d;
+    return GAN_OK;
+}
+
+const DeviceApi device_ref = {
+    .name = "ref", .dialect = NULL, .logical = true, .no_fuse = true,
+    .open = ref_open, .close = ref_close, .alloc = ref_alloc, .release = ref_release,
+    .put = ref_copy, .get = ref_copy, .load = ref_load, .unload = ref_unload,
+    .run = ref_run, .sync = ref_sync, .supports = ref_supports,
+};

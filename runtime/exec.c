@@ -1,0 +1,275 @@
+// exec.c - runs one model on one device.
+//
+// In: plans of a module's functions. Out: slots changed in place. The executor is a loop over the tape of control
+// marks; a block's launches belong to the device. Two memories are allocated up front: the slots, which outlive every
+// run, and one work memory as large as the largest function needs (functions run one at a time and overlay it).
+#include "rt_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+struct Exec {
+    const DeviceApi *api;              // borrowed
+    Device *device;                    // borrowed
+    Arena *perm;                       // borrowed
+    const Module *module;              // borrowed
+    uint32_t n;                        // functions: init, step, entries
+    const Plan **plan;                 // [n], borrowed
+    Loaded **loaded;                   // [n], owned; NULL until first run
+    void *slots, *work;                // owned device memory
+    size_t slot_bytes, work_bytes;
+    double *staging;                   // owned; grows
+    size_t staged;                     // bytes of it
+};
+
+enum { FuncInit, FuncStep, FuncEntry };
+
+GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init, const Plan *step,
+                    const Plan *entries, Exec **out) {
+    GanStatus st = GAN_OK;
+    Exec *e = mem_alloc(sizeof *e);
+    if (!e)
+        return fail(GAN_ERR_MEMORY, "no memory for the executor");
+    *e = (Exec){.api = api, .device = d, .perm = perm, .module = m, .n = FuncEntry + m->entry.n};
+    e->plan = arena_array(perm, const Plan *, e->n);
+    e->loaded = arena_array(perm, Loaded *, e->n);
+    e->plan[FuncInit] = init;
+    e->plan[FuncStep] = step;
+    for (uint32_t i = 0; i < m->entry.n; i++)
+        e->plan[FuncEntry + i] = &entries[i];
+    e->slot_bytes = step->slot_bytes;
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->plan[i]->work_bytes > e->work_bytes)
+            e->work_bytes = e->plan[i]->work_bytes;
+    TRY_OUT(api->alloc(d, e->slot_bytes, &e->slots));
+    TRY_OUT(api->alloc(d, e->work_bytes, &e->work));
+out:
+    if (st != GAN_OK) {
+        exec_close(e);
+        return fail_in(st, "the plan needs %.1f MiB for weights and state and %.1f MiB for work",
+                       (double)step->slot_bytes / 1048576, (double)step->work_bytes / 1048576);
+    }
+    *out = e;
+    return GAN_OK;
+}
+
+void exec_close(Exec *e) {
+    if (!e)
+        return;
+    for (uint32_t i = 0; i < e->n; i++)
+        e->api->unload(e->loaded[i]);
+    e->api->release(e->device, e->work);
+    e->api->release(e->device, e->slots);
+    mem_free(e->staging);
+    mem_free(e);
+}
+
+const Module *exec_module(const Exec *e) { return e->module; }
+const Plan *exec_step_plan(const Exec *e) { return e->plan[FuncStep]; }
+Dtype exec_real(const Exec *e) { return e->plan[FuncStep]->real; }
+size_t exec_bytes(const Exec *e) { return e->slot_bytes + e->work_bytes; }
+
+static GanStatus staging_need(Exec *e, size_t bytes) {
+    if (bytes <= e->staged)
+        return GAN_OK;
+    double *grown = mem_realloc(e->staging, bytes);
+    if (!grown)
+        return fail(GAN_ERR_MEMORY, "no memory to stage %zu bytes", bytes);
+    e->staging = grown;
+    e->staged = bytes;
+    return GAN_OK;
+}
+
+// --- values ----------------------------------------------------------------------------------------------------------
+
+// Where a value lies and what it looks like.
+typedef struct Stored { Type type; char *at; int64_t batch, elements; } Stored;
+
+static Stored slot_stored(Exec *e, uint32_t slot) {
+    const Slot *s = &e->module->slot.at[slot];
+    int64_t batch = s->type.batched ? e->module->batch : 1;
+    return (Stored){s->type, (char *)e->slots + s->offset, batch, batch * type_sample(&s->type)};
+}
+
+static GanStatus stored_put(Exec *e, Stored v, const double *x, const float *xf, size_t n, Str name) {
+    if (n != (size_t)v.elements)
+        return fail(GAN_ERR_INPUT, "%.*s: %zu numbers given, %lld needed", SARG(name), n, (long long)v.elements);
+    Dtype dtype = (Dtype)v.type.dtype;
+    TRY(staging_need(e, n * dtype_size[dtype]));
+    LayoutWalk w;
+    walk_init(&w, &v.type, v.batch, e->api->logical);
+    for (size_t i = 0; i < n; i++)
+        value_put(e->staging, walk_next(&w), dtype, x ? x[i] : (double)xf[i]);
+    return e->api->put(e->device, v.at, e->staging, n * dtype_size[dtype]);
+}
+
+static GanStatus stored_get(Exec *e, Stored v, double *x, size_t n, Str name) {
+    if (n != (size_t)v.elements)
+        return fail(GAN_ERR_INPUT, "%.*s: room for %zu numbers, %lld needed", SARG(name), n, (long long)v.elements);
+    Dtype dtype = (Dtype)v.type.dtype;
+    TRY(staging_need(e, n * dtype_size[dtype]));
+    TRY(e->api->get(e->device, e->staging, v.at, n * dtype_size[dtype]));
+    LayoutWalk w;
+    walk_init(&w, &v.type, v.batch, e->api->logical);
+    for (size_t i = 0; i < n; i++)
+        x[i] = value_get(e->staging, walk_next(&w), dtype);
+    return GAN_OK;
+}
+
+GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n) {
+    return stored_put(e, slot_stored(e, slot), x, NULL, n, e->module->slot.at[slot].name);
+}
+
+GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n) {
+    return stored_put(e, slot_stored(e, slot), NULL, x, n, e->module->slot.at[slot].name);
+}
+
+GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n) {
+    return stored_get(e, slot_stored(e, slot), x, n, e->module->slot.at[slot].name);
+}
+
+GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n) {
+    const Graph *g = &p->func->g;
+    Type type = *node_type(g, node);
+    double number;
+    if (node_is_const(g, node, &number)) {     // may have no storage at all
+        for (size_t i = 0; i < n; i++)
+            x[i] = number;
+        return GAN_OK;
+    }
+    Place place = p->place[node];
+    if (place.space == SpaceNone || place.space == SpaceInline)
+        bug("exec: node %u (%s) is not stored", node, op_info[graph_node(g, node)->op].text);
+    char *base = place.space == SpaceSlot ? e->slots : e->work;
+    int64_t batch = type.batched ? g->batch : 1;
+    Stored v = {type, base + place.offset, batch, batch * type_sample(&type)};
+    return stored_get(e, v, x, n, STR("value"));
+}
+
+// --- functions ---------------------------------------------------------------------------------------------------------
+
+typedef struct Run {
+    Exec *e;
+    uint32_t func;
+    Counters counters;
+    const ExecHooks *hooks;            // may be NULL
+} Run;
+
+static GanStatus run_block(Run *r, uint32_t block) {
+    Exec *e = r->e;
+    const ExecHooks *h = r->hooks;
+    if (h && h->before)
+        TRY(h->before(h->user, e, block, r->counters.round));
+    TRY(e->api->run(e->loaded[r->func], block, &r->counters));
+    if (h && h->after)
+        TRY(h->after(h->user, e, block, r->counters.round));
+    return GAN_OK;
+}
+
+// The mark that closes the one at `pc`: its Else (when `to_else`) or its End.
+static uint32_t tape_match(const Func *f, uint32_t pc, bool to_else) {
+    uint32_t depth = 0;
+    for (uint32_t i = pc + 1; i < f->tape.n; i++) {
+        CtlKind k = f->tape.at[i].kind;
+        if (!depth && (k == CtlEnd || (to_else && k == CtlElse)))
+            return i;
+        if (k == CtlRepeat || k == CtlEvery || k == CtlIf)
+            depth++;
+        else if (k == CtlEnd)
+            depth--;
+    }
+    bug("exec: a control mark of %.*s is never closed", SARG(f->name));
+}
+
+static GanStatus run_tape(Run *r, uint32_t from, uint32_t to);
+
+static GanStatus run_repeat(Run *r, uint32_t rounds, uint32_t from, uint32_t to) {
+    uint32_t outer = r->counters.round;
+    for (uint32_t i = 0; i < rounds; i++) {
+        r->counters.round = outer * rounds + i;
+        TRY(run_tape(r, from, to));
+    }
+    r->counters.round = outer;
+    return GAN_OK;
+}
+
+static GanStatus run_if(Run *r, uint32_t pc, uint32_t *next) {
+    const Plan *p = r->e->plan[r->func];
+    uint32_t middle = tape_match(p->func, pc, true), end = tape_match(p->func, pc, false);
+    double cond = 0;
+    TRY(exec_value_get(r->e, p, p->func->tape.at[pc].cond, &cond, 1));
+    *next = end + 1;
+    if (cond != 0)
+        return run_tape(r, pc + 1, middle);
+    return middle == end ? GAN_OK : run_tape(r, middle + 1, end);
+}
+
+static GanStatus run_tape(Run *r, uint32_t from, uint32_t to) {
+    const Func *f = r->e->plan[r->func]->func;
+    for (uint32_t pc = from; pc < to;) {
+        Ctl c = f->tape.at[pc];
+        switch (c.kind) {
+        case CtlBlock:
+            TRY(run_block(r, c.arg));
+            pc++;
+            break;
+        case CtlRepeat: {
+            uint32_t end = tape_match(f, pc, false);
+            TRY(run_repeat(r, c.arg, pc + 1, end));
+            pc = end + 1;
+            break;
+        }
+        case CtlEvery: {
+            uint32_t end = tape_match(f, pc, false), middle = tape_match(f, pc, true);
+            if (r->counters.step % c.arg == 0)
+                TRY(run_tape(r, pc + 1, middle));
+            else if (middle != end)
+                TRY(run_tape(r, middle + 1, end));
+            pc = end + 1;
+            break;
+        }
+        case CtlIf:
+            TRY(run_if(r, pc, &pc));
+            break;
+        case CtlElse:
+        case CtlEnd:
+            bug("exec: a stray control mark at %u of %.*s", pc, SARG(f->name));
+        }
+    }
+    return GAN_OK;
+}
+
+static GanStatus put_scalars(Exec *e, const Counters *c) {
+    for (uint32_t i = 0; i < e->module->slot.n; i++) {
+        const Slot *s = &e->module->slot.at[i];
+        if (s->kind != SlotScalar)
+            continue;
+        double x = str_eq(s->name, STR("step")) ? c->step : str_eq(s->name, STR("epoch")) ? c->epoch : c->kimg;
+        TRY(exec_slot_put(e, i, &x, 1));
+    }
+    return GAN_OK;
+}
+
+static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecHooks *hooks) {
+    const Plan *p = e->plan[func];
+    if (!e->loaded[func])
+        TRY(e->api->load(e->device, p, e->slots, e->work, &e->loaded[func]));
+    TRY(put_scalars(e, c));
+    Run r = {.e = e, .func = func, .counters = *c, .hooks = hooks};
+    r.counters.round = 0;
+    TRY(run_tape(&r, 0, p->func->tape.n));
+    return e->api->sync(e->device);
+}
+
+GanStatus exec_init(Exec *e, uint64_t seed) {
+    Counters c = {.seed = seed};
+    return run_func(e, FuncInit, &c, NULL);
+}
+
+GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
+    return run_func(e, FuncStep, c, hooks);
+}
+
+GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {
+    return run_func(e, FuncEntry + entry, c, hooks);
+}

@@ -1,0 +1,69 @@
+// layout.c - values between the outside (logical order, row-major, batch first) and a device's storage.
+//
+// In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer serves every layout.
+#include "rt_internal.h"
+
+#include <string.h>
+
+static float bf16_to_float(uint16_t h) {
+    uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint16_t float_to_bf16(float x) {      // to nearest even, NaN kept
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 64);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void value_put(void *storage, int64_t at, Dtype dtype, double x) {
+    switch (dtype) {
+    case DtF64: ((double *)storage)[at] = x; return;
+    case DtF32: ((float *)storage)[at] = (float)x; return;
+    case DtBF16: ((uint16_t *)storage)[at] = float_to_bf16((float)x); return;
+    case DtF16: case DtCount: break;
+    }
+    bug("layout: no storage for %s", dtype_name[dtype]);
+}
+
+double value_get(const void *storage, int64_t at, Dtype dtype) {
+    switch (dtype) {
+    case DtF64: return ((const double *)storage)[at];
+    case DtF32: return ((const float *)storage)[at];
+    case DtBF16: return bf16_to_float(((const uint16_t *)storage)[at]);
+    case DtF16: case DtCount: break;
+    }
+    bug("layout: no storage for %s", dtype_name[dtype]);
+}
+
+void walk_init(LayoutWalk *w, const Type *t, int64_t batch, bool logical) {
+    *w = (LayoutWalk){.rank = t->rank + 1u};
+    w->extent[0] = t->batched ? batch : 1;
+    for (uint32_t i = 0; i < t->rank; i++)
+        w->extent[i + 1] = t->dim[i];
+    if (!logical) {
+        type_strides(t, w->stride);
+        return;
+    }
+    int64_t stride = 1;
+    for (uint32_t i = w->rank; i-- > 0;) {
+        w->stride[i] = stride;
+        stride *= w->extent[i];
+    }
+}
+
+int64_t walk_next(LayoutWalk *w) {
+    int64_t at = w->at;
+    for (uint32_t i = w->rank; i-- > 0;) {
+        w->at += w->stride[i];
+        if (++w->index[i] < w->extent[i])
+            break;
+        w->at -= w->stride[i] * w->extent[i];
+        w->index[i] = 0;
+    }
+    return at;
+}
