@@ -162,6 +162,7 @@ Val Rand(Graph *g, Dist dist, uint32_t site, double classes, Type type);
 Val Pin(Val x);                                                // a new identity each call
 Val Grad(Val y, Val x);
 Val Sum(Val x, uint32_t axes);                                 // keeps extents of 1; bit 0 makes it shared
+Val SumTo(Val x, Type to);                                     // adjoint of Expand: sums what `to` does not have
 Val GroupSum(Val x, int64_t group);                            // group == batch: sums and expands
 Val MaxOf(Val x, uint32_t axes);
 Val ArgMax(Val x, uint32_t axes);

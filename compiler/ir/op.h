@@ -1,0 +1,80 @@
+// op.h - what the files of this layer share about operations: the shape rules and gradients that
+// the rows of lang/ops.def name, the helpers they are written with, and the rewriting of new nodes.
+#ifndef GAN_OP_H
+#define GAN_OP_H
+
+#include "ir.h"
+
+enum { MAX_IN = 64, TYPE_UNSTATED = 255 };   // operands of a node; Infer.out.rank when not stated
+
+// The parts of an OP row: op_state.c, op_reduce.c, op_move.c, op_dot.c, op_conv.c.
+#define OP(Name, ...) bool infer_##Name(Infer *q); Val grad_##Name(Val y, Val g, uint32_t k);
+#include "ops.def"
+
+// An EW row's value column in double, for constants. NULL for OP rows.
+typedef double (*FoldFn)(double a, double b, double c);
+extern const FoldFn op_fold[OpCount];
+
+// --- for shape rules -----------------------------------------------------------------------------
+
+typedef struct TypeName { char s[176]; } TypeName;
+TypeName type_name(const Type *t);                           // "[B, 3, 64, 64]", by value for messages
+bool infer_fail(Infer *q, const char *format, ...);          // sets the message, returns false
+const Type *infer_in(const Infer *q, uint32_t k);            // type of operand k
+bool infer_wants(Infer *q, const char *what);                // the wanted type must be stated
+bool infer_dtypes(Infer *q, uint32_t first, uint32_t last);  // operands [first, last) share a dtype
+
+// --- for gradients -------------------------------------------------------------------------------
+
+static inline Val val_in(Val y, uint32_t k) {
+    return (Val){y.g, node_in(y.g, y.id, k)};
+}
+static inline Type val_type(Val x) {
+    return *node_type(x.g, x.id);
+}
+static inline Attr val_attr(Val x) {
+    return *node_attr(x.g, x.id);
+}
+double bits_to_double(int64_t bits);
+int64_t double_to_bits(double x);
+
+// --- rules.c, folds.c: rewriting -----------------------------------------------------------------
+
+// A node that is about to be added. Operands are already in simplest form.
+typedef struct Draft {
+    Op op;
+    uint32_t nin;
+    uint32_t in[MAX_IN];
+    Attr attr;
+    Type type;
+} Draft;
+
+// A row of lang/rules.def: either a pattern and its replacement or a function.
+typedef struct Rule {
+    const char *name;
+    const char *from, *to;                              // RULE rows, else NULL
+    uint32_t (*fold)(Graph *g, const Draft *d);         // FOLD rows: the node instead, 0 no match
+    Op op;                                              // FOLD rows: the op it is for, OpNone any
+    bool exact;
+} Rule;
+extern const Rule rule_table[];
+extern const uint32_t rule_count;
+
+// What the letters of a rule's term stand for, and what its outermost op takes from the draft.
+typedef struct Binding {
+    uint32_t var[26];                                   // nodes by letter, 0 not bound
+    Op root;                                            // ops of this kind get `attr` and `type`
+    Attr attr;
+    Type type;
+} Binding;
+
+// The node that says the same as `d` in fewer or cheaper words; 0: it is already as simple as it gets.
+uint32_t simplify(Graph *g, const Draft *d);
+// Builds a term of the rule language ("mul(x, 2)"), one graph_add per op; used with raw graphs by tests.
+uint32_t rule_build(Graph *g, const char *term, const Binding *b);
+// Op of a node that rewriting may look into here: OpNone when its block is closed to this one, for
+// there it may have been skipped and its value be another than its operands say.
+Op op_seen(const Graph *g, uint32_t id);
+bool const_seen(const Graph *g, uint32_t id, double *out);
+
+#endif

@@ -1,0 +1,68 @@
+// op_state.c - shape rules and gradients of what enters, leaves or names: Const, Iota, Read, Write,
+// Rand, Pin, Grad.
+#include "op.h"
+
+// Leaves have no operands to differentiate to; Grad is expanded and Write is reached by no loss.
+#define NO_GRAD(Name)                                                                              \
+    Val grad_##Name(Val y, Val g, uint32_t k) {                                                    \
+        bug("gradient of %s (node %u) to operand %u, incoming %u", op_info[Op##Name].text, y.id, k, g.id); \
+    }
+NO_GRAD(Const)
+NO_GRAD(Iota)
+NO_GRAD(Read)
+NO_GRAD(Write)
+NO_GRAD(Rand)
+NO_GRAD(Grad)
+
+static bool has_ints(Infer *q, Op op, uint32_t n) {
+    return q->attr->n == n || infer_fail(q, "%s has %u attributes, not %u", op_info[op].text, n, q->attr->n);
+}
+
+bool infer_Const(Infer *q) {
+    uint8_t dtype = q->out.rank == TYPE_UNSTATED ? DtF32 : q->out.dtype;
+    q->out = (Type){.dtype = dtype};
+    return has_ints(q, OpConst, 1);
+}
+
+// The flat index over the masked axes of the wanted type; the other axes have extent 1.
+bool infer_Iota(Infer *q) {
+    if (!infer_wants(q, "iota") || !has_ints(q, OpIota, 1)) return false;
+    int64_t mask = q->attr->i[0];
+    if (mask < 0 || mask >> (q->out.rank + 1))
+        return infer_fail(q, "iota over axes that %s does not have", type_name(&q->out).s);
+    q->out.batched = mask & 1;
+    for (uint32_t i = 0; i < q->out.rank; i++)
+        if (!(mask >> (1 + i) & 1)) q->out.dim[i] = 1;
+    return true;
+}
+
+bool infer_Read(Infer *q) {
+    return infer_wants(q, "read") && has_ints(q, OpRead, 2);
+}
+
+bool infer_Write(Infer *q) {
+    q->out = *infer_in(q, 0);
+    return has_ints(q, OpWrite, 1);
+}
+
+bool infer_Rand(Infer *q) {
+    if (!infer_wants(q, "a draw") || !has_ints(q, OpRand, 3)) return false;
+    int64_t dist = q->attr->i[0];
+    if (dist < DistUniform || dist > DistCategorical) return infer_fail(q, "no distribution %lld", (long long)dist);
+    return true;
+}
+
+bool infer_Pin(Infer *q) {
+    q->out = *infer_in(q, 0);
+    return has_ints(q, OpPin, 1);
+}
+
+Val grad_Pin(Val y, Val g, uint32_t k) {
+    (void)y, (void)k;
+    return g;
+}
+
+bool infer_Grad(Infer *q) {
+    q->out = *infer_in(q, 1);
+    return true;
+}
