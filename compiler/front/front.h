@@ -72,7 +72,8 @@ struct Ast {                    // fields used by each kind: lang/ast.def
     Str text;
     double num;
     Ast *a, *b, *c;
-    bool has_result;            // Fn, Net: `->` was written, its dims are `list` (may be empty)
+    bool has_result;            // Fn, Net: `->` was written; `list` holds the results, each an AstList of dims
+    uint32_t height;            // of the tree from here down; the parser limits it, so recursion over a tree is safe
     VEC(Ast *) list;
 };
 

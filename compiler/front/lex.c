@@ -1,0 +1,204 @@
+// lex.c - in: a range of a source. Out: tokens, comments among them, each knowing whether it is the first of its line.
+// What a word or sign is, and where a line may break, is in lang/tokens.def. Tokens are made on demand, so a text of any
+// size costs no memory before the parser has agreed with it.
+#include "syntax.h"
+
+#include <string.h>
+
+enum { NEITHER = 0, AFTER = 1, BEFORE = 2, BOTH = 3 };
+
+typedef struct Row { const char *text; uint8_t length, breaks; const char *what; } Row;
+#define LENGTH(text) (uint8_t)(sizeof(text) - 1)
+
+static const Row token_row[TokCount] = {
+#define TOKEN(Kind, what) [Tok##Kind] = {"", 0, NEITHER, what},
+#define SIGN(Kind, text, breaks) [Tok##Kind] = {text, LENGTH(text), breaks, "`" text "`"},
+#define WORD(Kind, text, breaks) [Tok##Kind] = {text, LENGTH(text), breaks, "`" text "`"},
+#include "tokens.def"
+};
+
+static const struct { const char *text; uint8_t length; const char *instead; } foreign[] = {
+#define FOREIGN(text, instead) {text, LENGTH(text), instead},
+#include "tokens.def"
+};
+
+const char *token_what(TokKind kind) { return token_row[kind].what; }
+bool token_breaks_after(TokKind kind) { return token_row[kind].breaks & AFTER; }
+bool token_breaks_before(TokKind kind) { return token_row[kind].breaks & BEFORE; }
+Str token_text(const Lexer *l, Token t) { return str_sub(l->text, t.lo, t.hi); }
+
+void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
+    *l = (Lexer){.f = f, .file = file, .text = f->source.at[file - 1].text, .at = lo, .end = hi, .fresh = true};
+    while (lo > 0 && l->text.ptr[lo - 1] != '\n') lo--;
+    l->line = lo;
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static char char_at(const Lexer *l, uint32_t i) { return i < l->end ? l->text.ptr[i] : 0; }
+static Span span_of(const Lexer *l, uint32_t lo, uint32_t hi) { return (Span){l->file, lo, hi}; }
+
+static void skip_blank(Lexer *l) {
+    for (; l->at < l->end; l->at++) {
+        char c = l->text.ptr[l->at];
+        if (c == '\n') {
+            l->line = l->at + 1;
+            l->fresh = true;
+        } else if (c != ' ' && c != '\t' && c != '\r') return;
+    }
+}
+
+// Length of the longest sign at the lexer's place, 0 when none.
+static uint32_t match_sign(const Lexer *l, TokKind *out) {
+    uint32_t best = 0;
+    for (TokKind k = TokDots; k <= TokRBrace; k++) {
+        uint32_t n = token_row[k].length;
+        if (n > best && n <= l->end - l->at && !memcmp(l->text.ptr + l->at, token_row[k].text, n)) best = n, *out = k;
+    }
+    return best;
+}
+
+static const char *match_foreign(const Lexer *l, uint32_t *length) {
+    const char *instead = NULL;
+    *length = 0;
+    for (size_t i = 0; i < sizeof foreign/sizeof *foreign; i++) {
+        uint32_t n = foreign[i].length;
+        if (n <= *length || n > l->end - l->at || memcmp(l->text.ptr + l->at, foreign[i].text, n)) continue;
+        *length = n;
+        instead = foreign[i].instead;
+    }
+    return instead;
+}
+
+static TokKind word_kind(Str word) {
+    for (TokKind k = TokAnd; k < TokCount; k++)
+        if (word.len == token_row[k].length && !memcmp(word.ptr, token_row[k].text, word.len)) return k;
+    return TokName;
+}
+
+static TokKind lex_name(Lexer *l) {
+    uint32_t lo = l->at;
+    while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at))) l->at++;
+    return word_kind(str_sub(l->text, lo, l->at));
+}
+
+static TokKind lex_number(Lexer *l) {
+    uint32_t lo = l->at;
+    while (is_digit(char_at(l, l->at))) l->at++;
+    if (char_at(l, l->at) == '.' && is_digit(char_at(l, l->at + 1)))
+        for (l->at++; is_digit(char_at(l, l->at));) l->at++;
+    if ((char_at(l, l->at) | 32) == 'e') {
+        uint32_t sign = char_at(l, l->at + 1) == '+' || char_at(l, l->at + 1) == '-';
+        if (is_digit(char_at(l, l->at + 1 + sign)))
+            for (l->at += 1 + sign; is_digit(char_at(l, l->at));) l->at++;
+    }
+    bool good = !is_letter(char_at(l, l->at));
+    while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at))) l->at++;
+    double value;
+    Str text = str_sub(l->text, lo, l->at);
+    if (!good || !str_to_double(text, &value) || value > 1e300)
+        diag(l->f, DiagE0104, span_of(l, lo, l->at), SARG(text));
+    return TokNum;
+}
+
+static TokKind lex_string(Lexer *l) {
+    uint32_t lo = l->at++;
+    for (; char_at(l, l->at) != '"'; l->at++) {
+        if (char_at(l, l->at) == '\\' && char_at(l, l->at + 1) != '\n') l->at++;
+        if (l->at < l->end && l->text.ptr[l->at] != '\n') continue;
+        if (l->at > l->end) l->at = l->end;
+        diag(l->f, DiagE0102, span_of(l, lo, l->at));
+        return TokBad;
+    }
+    l->at++;
+    return TokStr;
+}
+
+static TokKind lex_comment(Lexer *l) {
+    while (l->at < l->end && l->text.ptr[l->at] != '\n') l->at++;
+    while (l->text.ptr[l->at - 1] == '\r' || l->text.ptr[l->at - 1] == ' ' || l->text.ptr[l->at - 1] == '\t') l->at--;
+    return TokComment;
+}
+
+// Something the language does not have. A habit of another language is read as what it means here.
+static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
+    uint32_t lo = l->at;
+    l->at += length;
+    if (!instead) {                                   // one diagnostic for a run of them
+        TokKind ignored;
+        while (l->at < l->end && !is_letter(l->text.ptr[l->at]) && !is_digit(l->text.ptr[l->at])
+               && (unsigned char)l->text.ptr[l->at] > ' ' && !strchr("#\"", l->text.ptr[l->at])
+               && !match_sign(l, &ignored)) l->at++;
+        diag(l->f, DiagE0101, span_of(l, lo, l->at), SARG(str_sub(l->text, lo, l->at)));
+        return TokBad;
+    }
+    diag(l->f, DiagE0101, span_of(l, lo, l->at), SARG(str_sub(l->text, lo, l->at)));
+    diag_help(l->f, "write `%s`", instead);
+    if (!strcmp(instead, "#")) return lex_comment(l);
+    if (!strcmp(instead, "\"")) {
+        while (l->at < l->end && l->text.ptr[l->at] != '\n' && l->text.ptr[l->at] != l->text.ptr[lo]) l->at++;
+        if (char_at(l, l->at) == l->text.ptr[lo]) l->at += length;
+        return TokStr;
+    }
+    for (TokKind k = TokDots; k < TokCount; k++)
+        if (!strcmp(token_row[k].text, instead)) return k;
+    return TokBad;
+}
+
+static TokKind lex_token(Lexer *l) {
+    char c = l->text.ptr[l->at];
+    if (is_letter(c)) return lex_name(l);
+    if (is_digit(c)) return lex_number(l);
+    if (c == '"') return lex_string(l);
+    if (c == '#') return lex_comment(l);
+    TokKind kind = TokBad;
+    uint32_t length, sign = match_sign(l, &kind);
+    const char *instead = match_foreign(l, &length);
+    if (length > sign || !sign) return lex_foreign(l, instead, length ? length : 1);
+    l->at += sign;
+    return kind;
+}
+
+Token lex_next(Lexer *l) {
+    skip_blank(l);
+    Token t = {.first = l->fresh, .lo = l->at, .indent = l->at - l->line};
+    t.kind = l->at < l->end ? lex_token(l) : TokEnd;
+    t.hi = l->at;
+    l->fresh = false;
+    return t;
+}
+
+Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
+    Str raw = str_sub(f->source.at[file - 1].text, lo, hi);
+    if (str_find(raw, '\\') == raw.len) return raw;
+    static const char from[] = "\"\\nt", to[] = "\"\\\n\t";
+    Text t = {.arena = f->perm};
+    for (size_t i = 0; i < raw.len; i++) {
+        if (raw.ptr[i] != '\\') {
+            text_char(&t, raw.ptr[i]);
+            continue;
+        }
+        const char *escape = ++i < raw.len ? memchr(from, raw.ptr[i], 4) : NULL;
+        if (escape) text_char(&t, to[escape - from]);
+        else diag(f, DiagE0106, (Span){file, lo + (uint32_t)i - 1, lo + (uint32_t)i + 1}, SARG(str_sub(raw, i, i + 1)));
+    }
+    return text_str(&t);
+}
+
+void tokens_print(Text *t, Front *f, uint32_t source) {
+    Lexer l;
+    const Source *s = &f->source.at[source - 1];
+    lex_init(&l, f, source, 0, (uint32_t)s->text.len);
+    for (;;) {
+        Token tok = lex_next(&l);
+        LineCol at = source_line_col(s, tok.lo);
+        text_fmt(t, "%u:%u %s", at.line, at.col, tok.first && tok.kind != TokEnd ? "first " : "");
+        text_put(t, str_c(token_what(tok.kind)));
+        if (token_row[tok.kind].length == 0 && tok.kind != TokEnd) {
+            text_char(t, ' ');
+            text_put(t, token_text(&l, tok));
+        }
+        text_char(t, '\n');
+        if (tok.kind == TokEnd) return;
+    }
+}

@@ -1,0 +1,542 @@
+// parse.c - the parser's machinery, files and statements, one function for each rule of lang/grammar.ebnf.
+// In: a source. Out: an AstFile of the statements that could be read, and one diagnostic for each that could not.
+// A statement ends with its line unless a bracket is open or a word that may be broken at stands at the break
+// (lang/tokens.def). Recovery goes by layout: the next line that is indented no deeper begins the next statement.
+#include "syntax.h"
+
+#include <string.h>
+
+enum {
+    MAX_DEPTH = 200,            // of brackets and blocks
+    MAX_HEIGHT = 1000,          // of a tree: a chain of operators is as high as it is long
+};
+
+// --- the machinery ------------------------------------------------------------------------------------------------------------
+
+static Token next_code(Parser *p) {
+    for (;;) {
+        Token t = lex_next(&p->lex);
+        if (t.kind != TokComment) return t;
+    }
+}
+
+static void shift(Parser *p) {
+    p->before = p->tok;
+    p->tok = p->ahead;
+    p->ahead = next_code(p);
+    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind) && !token_breaks_before(p->tok.kind);
+}
+
+void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
+    *p = (Parser){.f = f};
+    lex_init(&p->lex, f, file, lo, hi);
+    p->tok = next_code(p);
+    p->ahead = next_code(p);
+    p->before = (Token){.lo = lo, .hi = lo};
+    if (p->tok.kind == TokBad) parser_panic(p);
+}
+
+void parser_next(Parser *p) {
+    if (p->panic) return;
+    shift(p);
+    if (p->tok.kind == TokBad) parser_panic(p);
+}
+
+void parser_panic(Parser *p) {
+    if (p->panic) return;
+    p->panic = true;
+    p->held = p->tok;
+    p->tok.kind = TokEnd;
+    p->broken = false;
+}
+
+// Nothing after this is read: for texts that are no models at all.
+static void stop(Parser *p) {
+    parser_panic(p);
+    p->stopped = true;
+    p->lex.at = p->lex.end;
+    p->held = p->ahead = next_code(p);
+}
+
+Span parser_span(const Parser *p, Token t) {
+    return (Span){p->lex.file, t.lo, t.hi};
+}
+
+bool parser_enter(Parser *p) {
+    if (++p->depth <= MAX_DEPTH) return true;
+    if (!p->panic) diag(p->f, DiagE0105, parser_span(p, p->tok));
+    stop(p);
+    p->depth--;
+    return false;
+}
+
+void parser_fail(Parser *p, const char *expected) {
+    if (p->panic) return;
+    Str found = str_c(token_what(p->tok.kind));
+    Span where = parser_span(p, p->tok);
+    if (p->broken || p->tok.kind == TokEnd) {          // the caret stays on the line that is unfinished
+        if (p->tok.kind != TokEnd) found = STR("the end of the line");
+        where = (Span){p->lex.file, p->before.hi, p->before.hi};
+    } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
+        found = str_format(p->f->perm, "`%.*s`", SARG(token_text(&p->lex, p->tok)));
+    bool after_value = strchr("{,)", expected[1]) && !p->broken;
+    if (p->tok.kind == TokBind && after_value) diag(p->f, DiagE0118, where);
+    else diag(p->f, DiagE0110, where, expected, SARG(found));
+    parser_panic(p);
+}
+
+void parser_need(Parser *p, TokKind kind) {
+    if (!take(p, kind)) parser_fail(p, token_what(kind));
+}
+
+Bracket bracket_open(Parser *p, TokKind kind) {
+    Bracket outer = {p->bracket, p->flat};
+    p->bracket = p->tok;
+    p->flat = kind != TokLBrace;
+    parser_need(p, kind);
+    return outer;
+}
+
+static void never_closed(Parser *p, Token found) {
+    if (!p->stopped) {
+        diag(p->f, DiagE0111, parser_span(p, p->bracket), SARG(token_text(&p->lex, p->bracket)));
+        if (found.kind != TokEnd) diag_note(p->f, parser_span(p, found), "it should be closed before this");
+    }
+    p->stopped = p->stopped || found.kind == TokEnd;
+}
+
+void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected) {
+    p->flat = outer.flat;                              // what follows the bracket is in the outer text again
+    bool outside = p->tok.first && p->tok.indent <= p->indent;
+    if (!p->panic && !at(p, kind) && (outside || p->tok.kind == TokEnd || p->tok.kind == TokRBrace)) {
+        never_closed(p, p->tok);
+        parser_panic(p);
+    }
+    if (!take(p, kind)) parser_fail(p, expected);
+    p->bracket = outer.outer;
+}
+
+Ast *ast_start(Parser *p, AstKind kind) {
+    Ast *a = arena_new(p->f->perm, Ast);
+    a->kind = kind;
+    a->span = a->word = parser_span(p, p->tok);
+    return a;
+}
+
+Ast *ast_wrap(Parser *p, AstKind kind, const Ast *first) {
+    Ast *a = ast_start(p, kind);
+    a->span.lo = first->span.lo;
+    return a;
+}
+
+static uint32_t higher(uint32_t height, const Ast *child) {
+    return child && child->height > height ? child->height : height;
+}
+
+Ast *ast_done(Parser *p, Ast *a) {
+    if (p->before.hi > a->span.lo) a->span.hi = p->before.hi;
+    uint32_t height = higher(higher(higher(0, a->a), a->b), a->c);
+    for (uint32_t i = 0; i < a->list.n; i++) height = higher(height, a->list.at[i]);
+    a->height = height + 1;
+    if (a->height > MAX_HEIGHT && !p->stopped) {
+        diag(p->f, DiagE0105, a->word);
+        stop(p);
+    }
+    return a;
+}
+
+void ast_add(Parser *p, Ast *a, Ast *child) {
+    vec_push(p->f->perm, &a->list, child);
+}
+
+// --- words of the top level -------------------------------------------------------------------------------------------------
+
+typedef enum Item {
+    ItemNone,
+#define ITEM(Kind, text) Item##Kind,
+#include "tokens.def"
+} Item;
+
+static const Str item_text[] = {
+    {0},
+#define ITEM(Kind, text) {text, sizeof(text) - 1},
+#include "tokens.def"
+};
+
+// The item that begins at the next token: its word, and after it something no expression goes on with.
+static Item item_at(const Parser *p) {
+    if (p->tok.kind != TokName || p->ahead.first) return ItemNone;
+    TokKind next = p->ahead.kind;
+    if (next != TokName && next != TokStr && next != TokLBrace && next != TokNum) return ItemNone;
+    for (Item i = ItemModel; i <= ItemStages; i++)
+        if (str_eq(token_text(&p->lex, p->tok), item_text[i])) return i;
+    return ItemNone;
+}
+
+// --- statements ------------------------------------------------------------------------------------------------------------------
+
+static Ast *parameter(Parser *p) {
+    Ast *a = ast_start(p, AstParamDecl);
+    a->text = read_name(p)->text;
+    if (take(p, TokColon)) a->a = read_postfix(p);
+    if (take(p, TokBind)) a->b = read_expr(p);
+    return ast_done(p, a);
+}
+
+Ast *read_params(Parser *p) {
+    Ast *a = ast_start(p, AstParams);
+    Bracket outer = bracket_open(p, TokLParen);
+    while (!at(p, TokRParen) && !p->panic) {
+        ast_add(p, a, parameter(p));
+        if (!take(p, TokComma)) break;
+    }
+    bracket_close(p, TokRParen, outer, "`,` or `)`");
+    return ast_done(p, a);
+}
+
+void read_result(Parser *p, Ast *into) {
+    if (!take(p, TokArrow)) return;
+    into->has_result = true;
+    do ast_add(p, into, read_list(p));
+    while (take(p, TokComma));
+}
+
+static Ast *body(Parser *p) {
+    if (at(p, TokLBrace)) return read_block(p);
+    if (take(p, TokBind)) return read_expr(p);
+    parser_fail(p, "`=` or `{`");
+    return NULL;
+}
+
+// A node whose first word has been taken and whose name comes next.
+static Ast *named(Parser *p, AstKind kind) {
+    Ast *a = ast_start(p, kind);
+    parser_next(p);
+    a->word = parser_span(p, p->tok);
+    a->text = read_name(p)->text;
+    return a;
+}
+
+static Ast *fn(Parser *p) {
+    Ast *a = named(p, AstFn);
+    a->a = read_params(p);
+    if (at(p, TokLParen)) a->b = read_params(p);
+    read_result(p, a);
+    a->c = body(p);
+    return ast_done(p, a);
+}
+
+static Ast *stored(Parser *p, AstKind kind) {
+    Ast *a = named(p, kind);
+    if (take(p, TokColon)) a->a = read_expr(p);
+    parser_need(p, TokBind);
+    a->c = read_expr(p);
+    return ast_done(p, a);
+}
+
+static Ast *loop(Parser *p) {
+    Ast *a = ast_start(p, AstFor);
+    parser_next(p);
+    read_names(p, a);
+    parser_need(p, TokIn);
+    a->a = read_expr(p);
+    a->c = read_block(p);
+    return ast_done(p, a);
+}
+
+static Ast *repeat(Parser *p) {
+    Ast *a = ast_start(p, AstRepeat);
+    parser_next(p);
+    a->a = read_expr(p);
+    a->c = read_block(p);
+    return ast_done(p, a);
+}
+
+static Ast *update(Parser *p) {
+    Ast *a = ast_start(p, AstUpdate);
+    parser_next(p);
+    read_names(p, a);
+    parser_need(p, TokMinimize);
+    a->a = read_expr(p);
+    parser_need(p, TokUsing);
+    a->b = read_expr(p);
+    return ast_done(p, a);
+}
+
+static Ast *report(Parser *p) {
+    Ast *a = ast_start(p, AstReport);
+    parser_next(p);
+    do {
+        Ast *row = ast_start(p, AstBind);
+        ast_add(p, row, read_name(p));
+        if (take(p, TokBind)) row->c = read_expr(p);
+        ast_add(p, a, ast_done(p, row));
+    } while (take(p, TokComma));
+    return ast_done(p, a);
+}
+
+static Ast *bind(Parser *p) {
+    Ast *a = ast_start(p, AstBind);
+    read_names(p, a);
+    parser_need(p, TokBind);
+    a->c = read_expr(p);
+    return ast_done(p, a);
+}
+
+static bool is_place(const Ast *a) {
+    if (a->kind == AstName) return true;
+    return a->kind == AstIndex && a->a->kind == AstName && a->list.n == 1 && a->list.at[0]->kind != AstRange;
+}
+
+// An expression, or the place of an assignment.
+static Ast *expression(Parser *p) {
+    Ast *a = read_expr(p);
+    if (p->panic) return a;
+    if (at(p, TokBind)) {
+        diag(p->f, DiagE0122, a->span);
+        parser_panic(p);
+    }
+    if (!at(p, TokAssign)) return a;
+    if (!is_place(a)) diag(p->f, DiagE0121, a->span);
+    Ast *assign = ast_wrap(p, AstAssign, a);
+    parser_next(p);
+    assign->a = a;
+    assign->c = read_expr(p);
+    return ast_done(p, assign);
+}
+
+static Ast *statement(Parser *p) {
+    switch (p->tok.kind) {
+        case TokFn:     return fn(p);
+        case TokParam:  return stored(p, AstParam);
+        case TokState:  return stored(p, AstState);
+        case TokFor:    return loop(p);
+        case TokRepeat: return repeat(p);
+        case TokNext:   return ast_done(p, named(p, AstNext));
+        case TokUpdate: return update(p);
+        case TokReport: return report(p);
+        case TokElse:
+            diag(p->f, DiagE0123, parser_span(p, p->tok));
+            parser_panic(p);
+            return NULL;
+        default: break;
+    }
+    bool binds = p->tok.kind == TokName && !p->ahead.first && (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
+    return binds ? bind(p) : expression(p);
+}
+
+// --- items ------------------------------------------------------------------------------------------------------------------------
+
+static Ast *doc(Parser *p) {
+    if (!at(p, TokStr)) return NULL;
+    Ast *a = ast_start(p, AstStr);
+    a->text = string_contents(p->f, p->lex.file, p->tok.lo + 1, p->tok.hi - 1);
+    parser_next(p);
+    return ast_done(p, a);
+}
+
+static Ast *use(Parser *p) {
+    Ast *a = ast_start(p, AstUse);
+    parser_next(p);
+    Ast *what = doc(p);
+    if (what) a->text = what->text;
+    else parser_fail(p, "the library's name in quotes");
+    return ast_done(p, a);
+}
+
+static Ast *config(Parser *p) {
+    Ast *a = named(p, AstConfig);
+    parser_need(p, TokBind);
+    do ast_add(p, a, read_expr(p));
+    while (take(p, TokBar));
+    a->a = doc(p);
+    return ast_done(p, a);
+}
+
+Ast *read_field(Parser *p) {
+    Ast *a = ast_start(p, AstField);
+    a->text = read_name(p)->text;
+    parser_need(p, TokColon);
+    do {
+        Ast *word = read_postfix(p);
+        if (!p->panic && word->kind != AstName && (word->kind != AstCall || word->a->kind != AstName)) {
+            diag(p->f, DiagE0110, word->span, "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
+            parser_panic(p);
+        }
+        ast_add(p, a, word);
+    } while (!at_end(p) && !at(p, TokComma));
+    return ast_done(p, a);
+}
+
+static Ast *data(Parser *p) {
+    Ast *a = ast_start(p, AstData);
+    parser_next(p);
+    do ast_add(p, a, read_field(p));
+    while (take(p, TokComma));
+    return ast_done(p, a);
+}
+
+static Ast *net(Parser *p) {
+    Ast *a = named(p, AstNet);
+    if (take(p, TokBind)) {
+        a->c = read_expr(p);
+        return ast_done(p, a);
+    }
+    if (at(p, TokLParen)) a->a = read_params(p);
+    else parser_fail(p, "`(` or `=`");
+    read_result(p, a);
+    a->c = body(p);
+    return ast_done(p, a);
+}
+
+static Ast *step(Parser *p) {
+    Ast *a = ast_start(p, AstStep);
+    parser_next(p);
+    a->c = read_block(p);
+    return ast_done(p, a);
+}
+
+static Ast *sample(Parser *p) {
+    Ast *a = named(p, AstSample);
+    if (at(p, TokLParen)) a->a = read_params(p);
+    parser_need(p, TokBind);
+    a->c = read_expr(p);
+    return ast_done(p, a);
+}
+
+static Ast *refuse(Parser *p, DiagCode code) {
+    diag(p->f, code, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+    parser_panic(p);
+    return NULL;
+}
+
+static Ast *item(Parser *p) {
+    switch (item_at(p)) {
+        case ItemNone:   return statement(p);
+        case ItemModel:  return refuse(p, DiagE0124);
+        case ItemUse:    return use(p);
+        case ItemConfig: return config(p);
+        case ItemData:   return data(p);
+        case ItemNet:    return net(p);
+        case ItemStep:   return step(p);
+        case ItemSample: return sample(p);
+        case ItemStages: return refuse(p, DiagE0117);
+    }
+    return NULL;
+}
+
+static Ast *inner(Parser *p) {
+    return item_at(p) ? refuse(p, DiagE0116) : statement(p);
+}
+
+// --- sequences of statements ----------------------------------------------------------------------------------------------------
+
+// After a mistake in the statement at `start`: to the next one.
+static void recover(Parser *p, Token start) {
+    uint32_t depth = 0;                                // of braces opened in what is skipped
+    p->panic = false;
+    p->tok = p->held;
+    for (; p->tok.kind != TokEnd; shift(p)) {
+        if (p->tok.kind == TokLBrace) depth++;
+        if (depth) {
+            depth -= p->tok.kind == TokRBrace;
+            continue;
+        }
+        bool closes = p->tok.kind == TokRParen || p->tok.kind == TokRSquare || p->tok.kind == TokElse;
+        bool begins = p->tok.first && p->tok.lo > start.lo && p->tok.indent <= start.indent && !closes;
+        if (begins || p->tok.kind == TokSemi || p->tok.kind == TokRBrace) break;
+    }
+    if (p->tok.kind == TokBad) parser_panic(p);
+}
+
+static void not_ended(Parser *p, const Ast *a) {
+    Str found = token_text(&p->lex, p->tok);
+    Str what = p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));
+    static const Str words[] = {
+#define WORD(Kind, text, breaks) {text, sizeof(text) - 1},
+#define ITEM(Kind, text) {text, sizeof(text) - 1},
+#include "tokens.def"
+    };
+    Str near = {0};
+    if (a->kind == AstName) near = diag_nearest(a->text, words, sizeof words/sizeof *words);
+    if (near.len) {
+        diag(p->f, DiagE0119, a->span, SARG(what));
+        diag_help(p->f, "did you mean `%.*s`?", SARG(near));
+    } else diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
+    parser_panic(p);
+}
+
+// Statements up to a `}` or the end, to into->list; `read` reads one.
+static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
+    uint32_t indent = p->indent;
+    p->broken = false;
+    while (p->tok.kind != TokRBrace && (p->tok.kind != TokEnd || p->panic)) {
+        Token start = p->panic ? p->held : p->tok;
+        p->broken = false;
+        if (take(p, TokSemi)) continue;
+        if (into->kind == AstBlock && item_at(p) && start.first && start.indent <= indent) break;   // an open block
+        if (start.first) p->indent = start.indent;
+        Ast *a = p->panic ? NULL : read(p);
+        if (!p->panic && !at_end(p)) not_ended(p, a);
+        if (!p->panic) ast_add(p, into, a);
+        else recover(p, start);
+    }
+    p->indent = indent;
+}
+
+Ast *read_block(Parser *p) {
+    Ast *a = ast_start(p, AstBlock);
+    if (!parser_enter(p)) return a;
+    Bracket outer = bracket_open(p, TokLBrace);
+    if (!p->panic) statements(p, a, inner);
+    p->flat = outer.flat;
+    p->broken = p->tok.first && p->tok.kind != TokRBrace;
+    if (!p->panic && !take(p, TokRBrace)) never_closed(p, p->tok);
+    p->bracket = outer.outer;
+    p->depth--;
+    return ast_done(p, a);
+}
+
+static void model(Parser *p, Ast *file) {
+    if (item_at(p) != ItemModel) return;
+    parser_next(p);
+    file->word = parser_span(p, p->tok);
+    file->text = read_name(p)->text;
+    file->a = doc(p);
+    if (!p->panic && !at_end(p)) not_ended(p, file);
+}
+
+Ast *parse_gan(Front *f, uint32_t source) {
+    Parser parser, *p = &parser;
+    parser_init(p, f, source, 0, (uint32_t)f->source.at[source - 1].text.len);
+    Ast *file = ast_start(p, AstFile);
+    model(p, file);
+    for (;;) {
+        statements(p, file, item);
+        if (p->tok.kind == TokEnd) break;
+        if (!p->stopped) diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+        parser_next(p);
+    }
+    if (!file->text.len && !f->source.at[source - 1].library && !diag_errors(f)) diag(f, DiagE0115, file->word);
+    return ast_done(p, file);
+}
+
+Ast *parse_expr(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
+    Parser parser, *p = &parser;
+    parser_init(p, f, source, lo, hi);
+    p->flat = true;
+    Ast *a = read_expr(p);
+    if (!p->panic && p->tok.kind != TokEnd) not_ended(p, a);
+    return a;
+}
+
+Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
+    Parser parser, *p = &parser;
+    parser_init(p, f, source, lo, hi);
+    Ast *a = ast_start(p, AstBlock);
+    a->span = (Span){source, lo, hi};
+    p->indent = UINT32_MAX;                            // no block is open around it
+    statements(p, a, inner);
+    if (p->tok.kind == TokRBrace) diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+    return ast_done(p, a);
+}

@@ -1,0 +1,101 @@
+// syntax.h - what the files of the syntax share: tokens, the lexer, and the parser's entry points for parts of a text.
+// Private to lex.c, parse.c, parse_expr.c, yaml.c, fmt.c and convert.c; the rest of the compiler sees front.h.
+#ifndef GAN_SYNTAX_H
+#define GAN_SYNTAX_H
+
+#include "front.h"
+
+// --- lex.c ---------------------------------------------------------------------------------------------------------------
+
+typedef enum TokKind {
+#define TOKEN(Kind, what) Tok##Kind,
+#define SIGN(Kind, text, breaks) Tok##Kind,
+#define WORD(Kind, text, breaks) Tok##Kind,
+#include "tokens.def"
+    TokCount
+} TokKind;
+
+typedef struct Token {
+    TokKind kind;
+    bool first;                 // first on its line
+    uint32_t lo, hi;            // bytes of the source
+    uint32_t indent;            // bytes between the start of the line and the token
+} Token;
+
+typedef struct Lexer {
+    Front *f;
+    uint32_t file;
+    Str text;                   // of the whole source
+    uint32_t at, end;           // the range still to read
+    uint32_t line;              // start of the current line
+    bool fresh;                 // no token on this line yet
+} Lexer;
+
+void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
+// The next token; comments are tokens too. TokEnd at the end, then for ever. What is no token adds a diagnostic and is
+// TokBad, or the word that was meant.
+Token lex_next(Lexer *l);
+Str token_text(const Lexer *l, Token t);
+const char *token_what(TokKind kind);      // "`|>`", "a name"
+bool token_breaks_after(TokKind kind);     // a line may end in it
+bool token_breaks_before(TokKind kind);    // the next line may begin with it
+Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi);   // between the quotes, escapes resolved
+
+// --- parse.c, parse_expr.c -------------------------------------------------------------------------------------------------
+
+// After a mistake the parser sees only the end of the text (`panic`) until its statement has unwound; then it goes on at
+// the next statement. So each mistake adds one diagnostic, and no function has to ask whether a part of it failed.
+typedef struct Parser {
+    Front *f;
+    Lexer lex;
+    Token tok, ahead;           // the next two tokens
+    Token before;               // the one taken last
+    Token held;                 // in panic: what tok was
+    bool panic;
+    bool broken;                // tok begins a line that ends the statement
+    bool flat;                  // inside ( or [: the ends of lines mean nothing
+    bool stopped;               // nothing more is worth saying about what is open
+    Token bracket;              // the innermost open bracket
+    uint32_t indent;            // of the statement being read
+    uint32_t depth;             // of recursion
+} Parser;
+
+void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
+void parser_next(Parser *p);                            // takes the next token
+void parser_fail(Parser *p, const char *expected);      // "expected ..., found ..." and panic
+void parser_panic(Parser *p);                           // after a diagnostic
+void parser_need(Parser *p, TokKind kind);              // takes a `kind`, or fails
+bool parser_enter(Parser *p);                           // one level deeper, or false after a diagnostic
+Span parser_span(const Parser *p, Token t);
+
+static inline bool at(const Parser *p, TokKind kind) { return p->tok.kind == kind && !p->broken; }
+static inline bool take(Parser *p, TokKind kind) {
+    bool there = at(p, kind);
+    if (there) parser_next(p);
+    return there;
+}
+static inline bool at_end(const Parser *p) {            // the statement ends here
+    return p->broken || p->tok.kind == TokSemi || p->tok.kind == TokRBrace || p->tok.kind == TokEnd;
+}
+
+typedef struct Bracket { Token outer; bool flat; } Bracket;
+Bracket bracket_open(Parser *p, TokKind kind);          // takes ( [ or {
+void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected);   // takes its partner
+
+Ast *ast_start(Parser *p, AstKind kind);                // a node beginning at the next token, which is its word
+Ast *ast_wrap(Parser *p, AstKind kind, const Ast *first);   // ... at the node `first`, the next token being its word
+Ast *ast_done(Parser *p, Ast *a);                       // it ends at the token taken last
+void ast_add(Parser *p, Ast *a, Ast *child);            // to its list
+
+// The grammar's rules of the same names (lang/grammar.ebnf) that more than one file reads.
+Ast *read_name(Parser *p);                              // one NAME
+void read_names(Parser *p, Ast *into);                  // NAME { "," NAME }
+Ast *read_expr(Parser *p);
+Ast *read_postfix(Parser *p);
+Ast *read_list(Parser *p);
+Ast *read_params(Parser *p);
+void read_result(Parser *p, Ast *into);                 // if there is one
+Ast *read_block(Parser *p);
+Ast *read_field(Parser *p);
+
+#endif
