@@ -1,0 +1,230 @@
+// rules_test.c - walks lang/rules.def. For every row both sides are built as they are written in a
+// raw graph, evaluated on random inputs and compared, to the bit for EXACT rows; then, in a graph
+// that simplifies, both sides must come out as the same node: the row was applied, and what it
+// produced does not depend on the way there.
+//
+// RULE rows are their own examples. A FOLD row has its example below; a row without one does not link.
+#include "op.h"
+
+#include <math.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+#undef fail    // cmocka's macro hides ours, and its fail_msg is built on it
+#undef fail_msg
+#define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
+
+enum { Batch = 4 };
+
+static Arena arena;
+static Graph graph;
+
+// --- values --------------------------------------------------------------------------------------
+
+// A number that depends on nothing but where it stands: from -2 to 2, or from 0.1 to 2.
+static double random_number(uint32_t slot, int64_t i, bool positive) {
+    uint64_t h = hash64(&(uint64_t[]){slot, (uint64_t)i}, 16, 7);
+    double u = (double)(h >> 11) / 9007199254740992.0;
+    return positive ? 0.1 + 1.9 * u : 4 * u - 2;
+}
+
+// Every node up to `root`; Reads get random numbers by slot.
+static const double *evaluate(Graph *g, uint32_t root, bool positive) {
+    double **value = arena_array(&arena, double *, g->node.n);
+    uint8_t *needed = graph_reach(g, &arena, &root, 1);
+    Counters c = {.seed = 1};
+    for (uint32_t id = 1; id <= root; id++) {
+        if (!needed[id]) continue;
+        const Node *n = graph_node(g, id);
+        int64_t elements = type_elements(g, node_type(g, id));
+        value[id] = arena_array(&arena, double, elements);
+        const void *in[MAX_IN];
+        for (uint32_t k = 0; k < n->nin; k++) in[k] = value[node_in(g, id, k)];
+        if (n->op != OpRead) {
+            eval_node(g, id, in, value[id], true, &c, arena);
+            continue;
+        }
+        uint32_t slot = (uint32_t)node_attr(g, id)->i[0];
+        for (int64_t i = 0; i < elements; i++) value[id][i] = random_number(slot, i, positive);
+    }
+    return value[root];
+}
+
+static bool agree(double a, double b, bool exact) {
+    if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+    return a == b || (!exact && fabs(a - b) <= 1e-12 * (1 + fabs(a)));
+}
+
+typedef struct Sides { Val from, to; } Sides;
+
+static void assert_equal_values(const Rule *r, Sides s, bool positive) {
+    Graph *g = s.from.g;
+    Type a = val_type(s.from), b = val_type(s.to);
+    if (!type_same_shape(&a, &b)) fail_msg("%s: %s became %s", r->name, type_name(&a).s, type_name(&b).s);
+    const double *x = evaluate(g, s.from.id, positive), *y = evaluate(g, s.to.id, positive);
+    for (int64_t i = 0; i < type_elements(g, &a); i++)
+        if (!agree(x[i], y[i], r->exact))
+            fail_msg("%s: element %lld is %.17g, rewritten %.17g", r->name, (long long)i, x[i], y[i]);
+}
+
+static void assert_same_node(const Rule *r, Sides s) {
+    if (s.from.id != s.to.id)
+        fail_msg("%s: simplifies to %s (node %u), its replacement to %s (node %u)", r->name,
+                 op_info[graph_node(s.from.g, s.from.id)->op].text, s.from.id,
+                 op_info[graph_node(s.to.g, s.to.id)->op].text, s.to.id);
+}
+
+// --- RULE rows -----------------------------------------------------------------------------------
+
+#define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__))
+#define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
+
+enum { Variants = 4 };               // of the types that x and the other letters get
+
+static Binding bind(Graph *g, Op root, uint32_t variant) {
+    const Type number = type_make(false, 0, NULL);
+    const Type x[Variants] = {SAMPLE(3, 4), SHARED(3), SAMPLE(3, 4), SHARED(3, 1)};
+    const Type other[Variants] = {SAMPLE(3, 4), SAMPLE(3, 4), number, SAMPLE(1, 4)};
+    Binding b = {.root = root, .type = number};
+    for (uint32_t i = 0; i < 26; i++) b.var[i] = Read(g, i, 0, i == 'x' - 'a' ? x[variant] : other[variant]).id;
+    b.var['c' - 'a'] = Number(g, 0.7).id;
+    b.var['d' - 'a'] = Number(g, -1.3).id;
+    if (root == OpSum) b.attr = (Attr){.n = 1, .i = {x[variant].batched | 2}};
+    if (root == OpReshape) b.type = type_make(x[variant].batched, 2, (int64_t[]){1, type_sample(&x[variant])});
+    if (root == OpExpand) b.type = SAMPLE(3, 4, 2);
+    return b;
+}
+
+static Op root_of(const Rule *r) {
+    return op_find(str_sub(str_c(r->from), 0, str_find(str_c(r->from), '(')));
+}
+
+static Sides both_sides(const Rule *r, bool raw, uint32_t variant) {
+    graph_init(&graph, &arena, Batch);
+    graph.raw = raw;
+    Binding b = bind(&graph, root_of(r), variant);
+    Val from = {&graph, rule_build(&graph, r->from, &b)};
+    Val to = {&graph, rule_build(&graph, r->to, &b)};
+    return (Sides){from, Expand(to, val_type(from))};
+}
+
+static void every_rule_keeps_the_value_and_is_applied(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < rule_count; i++) {
+        const Rule *r = &rule_table[i];
+        if (r->fold) continue;
+        Arena mark = arena;
+        for (uint32_t variant = 0; variant < Variants; variant++) {
+            assert_equal_values(r, both_sides(r, true, variant), false);
+            assert_equal_values(r, both_sides(r, true, variant), true);
+            assert_same_node(r, both_sides(r, false, variant));
+        }
+        arena = mark;
+    }
+}
+
+// --- FOLD rows -----------------------------------------------------------------------------------
+
+static Val in(uint32_t slot, Type t) {
+    return Read(&graph, slot, 0, t);
+}
+
+static Val expand_to(Val x, Type t) {        // also where Expand would see that nothing is to be done
+    return (Val){x.g, graph_add(x.g, OpExpand, &x.id, 1, NULL, &t)};
+}
+
+#define x_ in(0, SAMPLE(3, 4))
+#define row_ in(1, SHARED(3))
+#define flat_ in(2, SAMPLE(12))
+#define column_ in(3, SAMPLE(3, 1))
+#define wide_ SAMPLE(3, 4)
+#define EXAMPLE(Name, from, to)                                                                    \
+    static Sides example_##Name(void) {                                                            \
+        Val a = from, b = to;                                                                      \
+        return (Sides){a, b};                                                                      \
+    }
+#define LIST(...) (const int64_t[]){__VA_ARGS__}
+#define AXES(...) (const uint32_t[]){__VA_ARGS__}
+#define CUBE in(4, SAMPLE(2, 3, 4))
+
+EXAMPLE(constants, Tanh(Mul(Number(&graph, 0.5), Number(&graph, 3))), Number(&graph, tanh(1.5)))
+EXAMPLE(narrow_operands, Exp(Mul(Expand(row_, wide_), Expand(column_, wide_))), Expand(Exp(Mul(row_, column_)), wide_))
+EXAMPLE(moved_constant, Permute(Expand(Number(&graph, 2), wide_), AXES(1, 0)), Expand(Number(&graph, 2), SAMPLE(4, 3)))
+EXAMPLE(cast_same, CastTo(x_, row_), x_)
+EXAMPLE(sum_of_nothing, Sum(column_, 4), column_)
+EXAMPLE(sum_of_expand, Sum(Expand(row_, wide_), 1 | 2 | 4), Mul(Sum(Expand(row_, SHARED(3, 1)), 2), Number(&graph, 16)))
+EXAMPLE(sum_of_sum, Sum(Sum(x_, 1 | 2), 4), Sum(x_, 1 | 2 | 4))
+EXAMPLE(sum_of_scaled, Sum(Div(Mul(row_, x_), column_), 4), Div(Mul(row_, Sum(x_, 4)), column_))
+EXAMPLE(group_of_one, GroupSum(x_, 1), x_)
+EXAMPLE(max_of_nothing, MaxOf(column_, 4), column_)
+EXAMPLE(reshape_same, Reshape(x_, 2, LIST(3, 4)), x_)
+EXAMPLE(reshape_of_ones, Reshape(expand_to(flat_, SAMPLE(12, 1)), 2, LIST(3, 4)), Reshape(flat_, 2, LIST(3, 4)))
+EXAMPLE(reshape_adds_ones, Reshape(flat_, 2, LIST(12, 1)), Expand(flat_, SAMPLE(12, 1)))
+EXAMPLE(expand_same, expand_to(x_, wide_), x_)
+EXAMPLE(permute_permute, Permute(Permute(CUBE, AXES(1, 2, 0)), AXES(0, 2, 1)), Permute(CUBE, AXES(1, 0, 2)))
+EXAMPLE(permute_same, Permute(CUBE, AXES(0, 1, 2)), CUBE)
+EXAMPLE(flip_flip, Flip(Flip(x_, 2 | 4), 4), Flip(x_, 2))
+EXAMPLE(flip_same, Flip(column_, 4), column_)
+EXAMPLE(slice_same, Slice(x_, NULL, LIST(3, 4), NULL), x_)
+EXAMPLE(slice_of_concat, Slice(Concat((Val[]){column_, x_}, 2, 1), LIST(1, 2), LIST(2, 2), LIST(1, 2)),
+        Slice(x_, LIST(1, 1), LIST(2, 2), LIST(1, 2)))
+EXAMPLE(pad_same, Pad(x_, NULL, NULL, LIST(3, 4)), x_)
+EXAMPLE(concat_one, Concat((Val[]){x_}, 1, 0), x_)
+
+typedef struct Example { const char *name; Sides (*build)(void); bool exact; } Example;
+static const Example example[] = {
+#define FOLD(Name, op, accuracy) {#Name, example_##Name, accuracy},
+#define EXACT 1
+#define INEXACT 0
+#include "rules.def"
+};
+
+static void every_fold_keeps_the_value_and_is_applied(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < sizeof example / sizeof *example; i++) {
+        Rule r = {.name = example[i].name, .exact = example[i].exact};
+        Arena mark = arena;
+        graph_init(&graph, &arena, Batch);
+        graph.raw = true;
+        Sides raw = example[i].build();
+        assert_int_not_equal(raw.from.id, raw.to.id);
+        assert_equal_values(&r, raw, false);
+        graph_init(&graph, &arena, Batch);
+        assert_same_node(&r, example[i].build());
+        arena = mark;
+    }
+}
+
+// --- the whole of it -----------------------------------------------------------------------------
+
+// Simplest form means that adding a node again, with the operands it has, changes nothing.
+static void simplified_nodes_stay_as_they_are(void **state) {
+    (void)state;
+    graph_init(&graph, &arena, Batch);
+    for (uint32_t variant = 0; variant < Variants; variant++) {
+        for (uint32_t i = 0; i < rule_count; i++) {
+            if (rule_table[i].fold) continue;
+            Binding b = bind(&graph, root_of(&rule_table[i]), variant);
+            (void)rule_build(&graph, rule_table[i].from, &b);
+        }
+    }
+    for (uint32_t i = 0; i < sizeof example / sizeof *example; i++) (void)example[i].build();
+    for (uint32_t id = 1; id < graph.node.n; id++) {
+        Node n = *graph_node(&graph, id);
+        Type type = *node_type(&graph, id);
+        assert_int_equal(graph_add(&graph, (Op)n.op, &graph.edge.at[n.in], n.nin, node_attr(&graph, id), &type), id);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_keeps_the_value_and_is_applied),
+        cmocka_unit_test(every_fold_keeps_the_value_and_is_applied),
+        cmocka_unit_test(simplified_nodes_stay_as_they_are),
+    };
+    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK) return 1;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_release(&arena);
+    return failures;
+}

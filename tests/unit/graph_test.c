@@ -1,0 +1,310 @@
+// graph_test.c - the graph without numbers: types and their layouts, interning, sharing between
+// blocks, spans, the shape rules' words, and gradients whose types fit for every structural op.
+#include "op.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#undef fail
+
+enum { Batch = 4 };
+
+static Arena arena;                  // one for the program; every test makes its own graph
+static Graph graph;
+
+static int graph_open(void **state) {
+    (void)state;
+    graph_init(&graph, &arena, Batch);
+    return 0;
+}
+
+#define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__))     // per-sample
+#define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
+
+static Val leaf(uint32_t slot, Type t) {
+    return Read(&graph, slot, 0, t);
+}
+
+static Op op_of(Val x) {
+    return (Op)graph_node(x.g, x.id)->op;
+}
+
+#define assert_type(x, text)                                                                       \
+    do {                                                                                           \
+        Type type_ = val_type(x);                                                                  \
+        assert_string_equal(type_name(&type_).s, text);                                            \
+    } while (0)
+
+// --- types ---------------------------------------------------------------------------------------
+
+static void types_are_equal_when_their_ids_are(void **state) {
+    (void)state;
+    Type t = SAMPLE(3, 8, 8), u = t;
+    u.dim[5] = 77;                   // past the rank: no part of the type
+    assert_int_equal(graph_type(&graph, t), graph_type(&graph, u));
+    u.dtype = DtBF16;
+    assert_int_not_equal(graph_type(&graph, t), graph_type(&graph, u));
+    assert_int_not_equal(graph_type(&graph, t), graph_type(&graph, SHARED(3, 8, 8)));
+    assert_int_equal(graph_attr(&graph, (int64_t[]){1, 2}, 2), graph_attr(&graph, (int64_t[]){1, 2}, 2));
+    assert_int_not_equal(graph_attr(&graph, (int64_t[]){1, 2}, 2), graph_attr(&graph, (int64_t[]){1, 2, 0}, 3));
+    assert_int_equal(graph_attr(&graph, NULL, 0), 0);
+}
+
+static void broadcasting_aligns_from_the_left(void **state) {
+    (void)state;
+    Type out, channels = SHARED(3), picture = SAMPLE(3, 8, 8), number = type_make(true, 0, NULL);
+    assert_true(type_broadcast(&channels, &picture, &out));
+    assert_true(type_same_shape(&out, &picture));
+    assert_true(type_broadcast(&number, &channels, &out));
+    assert_string_equal(type_name(&out).s, "[B, 3]");
+    Type row = SHARED(8);
+    assert_false(type_broadcast(&row, &picture, &out));
+    assert_type(Add(leaf(0, SHARED(1, 5)), leaf(1, SAMPLE(4, 1, 2))), "[B, 4, 5, 2]");
+}
+
+static void assert_strides(Type t, const int64_t *expected) {
+    int64_t stride[MAX_RANK + 1];
+    type_strides(&t, stride);
+    for (uint32_t i = 0; i <= t.rank; i++) assert_int_equal(stride[i], expected[i]);
+}
+
+static void pictures_are_channels_last_and_weights_row_major(void **state) {
+    (void)state;
+    assert_strides(SAMPLE(3, 4, 5), (int64_t[]){60, 1, 15, 3});
+    assert_strides(SAMPLE(3, 1, 5), (int64_t[]){15, 1, 0, 3});
+    assert_strides(SAMPLE(7, 5), (int64_t[]){35, 1, 7});
+    assert_strides(SAMPLE(7), (int64_t[]){7, 1});
+    assert_strides(SHARED(2, 3, 4), (int64_t[]){0, 12, 4, 1});
+    assert_strides(type_make(true, 0, NULL), (int64_t[]){1});
+}
+
+static void sizes_saturate_and_are_refused(void **state) {
+    (void)state;
+    Type huge = SAMPLE(INT64_MAX / 2, 3);
+    assert_int_equal(type_sample(&huge), INT64_MAX);
+    assert_int_equal(type_elements(&graph, &huge), INT64_MAX);
+    Infer q = {.g = &graph, .attr = &(Attr){.n = 2}, .out = huge};
+    assert_false(graph_check(&q, OpRead));
+    assert_non_null(strstr(q.error, "more than 2^40"));
+    q.out = SAMPLE(3, 0);
+    assert_false(graph_check(&q, OpRead));
+    assert_non_null(strstr(q.error, "at least 1"));
+}
+
+// --- sharing -------------------------------------------------------------------------------------
+
+static void equal_nodes_are_one_node(void **state) {
+    (void)state;
+    Val x = leaf(0, SAMPLE(3)), y = leaf(1, SAMPLE(3));
+    assert_int_equal(Mul(x, y).id, Mul(y, x).id);
+    assert_int_not_equal(Sub(x, y).id, Sub(y, x).id);
+    assert_int_equal(leaf(0, SAMPLE(3)).id, x.id);
+    assert_int_not_equal(Read(&graph, 0, 1, SAMPLE(3)).id, x.id);
+    assert_int_equal(Num(x, 0.0).id, Num(x, -0.0).id);
+    uint32_t n = graph.node.n;
+    (void)Tanh(Mul(x, y));
+    assert_int_equal(graph.node.n, n + 1);
+}
+
+static void pins_and_writes_are_never_shared(void **state) {
+    (void)state;
+    Val x = leaf(0, SHARED(3));
+    assert_int_not_equal(Pin(x).id, Pin(x).id);
+    assert_int_not_equal(Write(0, x).id, Write(0, x).id);
+    assert_int_not_equal(Tanh(Pin(x)).id, Tanh(x).id);
+}
+
+static void a_raw_graph_keeps_what_it_is_given(void **state) {
+    (void)state;
+    graph.raw = true;
+    Val x = leaf(0, SHARED(3));
+    assert_int_not_equal(leaf(0, SHARED(3)).id, x.id);
+    assert_int_equal(op_of(Add(x, Num(x, 0))), OpAdd);
+    assert_int_equal(op_of(Neg(Neg(x))), OpNeg);
+}
+
+static void nodes_are_shared_only_where_their_block_is_open(void **state) {
+    (void)state;
+    uint8_t open[3] = {1, 1, 0};
+    graph.block_open = open;
+    Val x = leaf(0, SAMPLE(3));
+    graph.block = 1;
+    Val a = Tanh(x), n = Neg(x), five = Num(x, 5);
+    assert_int_equal(Tanh(x).id, a.id);
+    graph.block = 2;
+    open[1] = 0, open[2] = 1;
+    Val b = Tanh(x);
+    assert_int_not_equal(b.id, a.id);
+    assert_int_equal(Tanh(x).id, b.id);
+    assert_int_equal(Num(x, 5).id, five.id);
+    // The closed block may have been skipped: what its node says of its operands does not hold here.
+    assert_int_equal(op_of(Neg(n)), OpNeg);
+    open[1] = 1;
+    assert_int_equal(Neg(n).id, x.id);
+}
+
+static void spans_gather_where_equal_nodes_meet(void **state) {
+    (void)state;
+    Val x = leaf(0, SAMPLE(3));
+    graph.here = (Span){1, 10, 20};
+    uint32_t id = Exp(x).id;
+    graph.here = (Span){1, 30, 40};
+    assert_int_equal(Exp(x).id, id);
+    (void)Exp(x);
+    uint32_t first = graph_node(&graph, id)->span, second = graph.span.at[first].next;
+    assert_int_equal(graph.span.at[first].span.lo, 10);
+    assert_int_equal(graph.span.at[second].span.lo, 30);
+    assert_int_equal(graph.span.at[second].next, 0);
+    for (uint32_t i = 0; i < 100; i++) node_add_span(&graph, id, (Span){2, i, i + 1});
+    uint32_t count = 0;
+    for (uint32_t at = first; at; at = graph.span.at[at].next) count++;
+    assert_int_equal(count, 16);
+}
+
+static void uses_and_reach_follow_operands(void **state) {
+    (void)state;
+    Val x = leaf(0, SAMPLE(3)), y = leaf(1, SAMPLE(3)), product = Mul(x, x), lost = Add(x, y);
+    uint32_t *uses = graph_uses(&graph, &arena);
+    assert_int_equal(uses[x.id], 3);
+    assert_int_equal(uses[y.id], 1);
+    uint8_t *needed = graph_reach(&graph, &arena, &product.id, 1);
+    assert_true(needed[x.id] && needed[product.id]);
+    assert_false(needed[y.id] || needed[lost.id]);
+}
+
+// --- the words of the shape rules ----------------------------------------------------------------
+
+static const ConvGeom plain = {.n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
+
+static void refuse(Op op, const Val *x, uint32_t n, const Attr *attr, const Type *want, const char *words) {
+    uint32_t in[MAX_IN];
+    for (uint32_t k = 0; k < n; k++) in[k] = x[k].id;
+    Infer q = {.g = &graph, .nin = n, .in = in, .attr = attr, .out = {.rank = TYPE_UNSTATED}};
+    if (want) q.out = *want;
+    assert_false(graph_check(&q, op));
+    assert_string_equal(q.error, words);
+}
+#define VALS(...) (const Val[]){__VA_ARGS__}, sizeof((const Val[]){__VA_ARGS__}) / sizeof(Val)
+
+static void operands_that_do_not_fit_are_named(void **state) {
+    (void)state;
+    Val picture = leaf(0, SAMPLE(3, 64, 64)), w = leaf(1, SHARED(64, 4, 4, 4)), row = leaf(2, SHARED(128));
+    Attr geom = conv_attr(&plain), axis = {.n = 1, .i = {0}}, third = {.n = 1, .i = {8}};
+    refuse(OpConv, VALS(picture, w), &geom, NULL, "the input has 3 channels, the weight [64, 4, 4, 4] expects 4");
+    refuse(OpConv, VALS(row, w), &geom, NULL, "the input should have channels and 2 spatial axes, it is [128]");
+    refuse(OpConv, VALS(picture, row), &geom, NULL, "the weight [128] should be [out, in, 2 extents]");
+    refuse(OpAdd, VALS(leaf(3, SHARED(64, 32, 32)), row), NULL, NULL, "extents clash: [64, 32, 32] and [128]");
+    refuse(OpConcat, VALS(picture, row), &axis, NULL, "cannot join [B, 3, 64, 64] and [128] along axis 0");
+    refuse(OpSum, VALS(row), &third, NULL, "a sum over an axis that [128] does not have");
+    Type square = SHARED(5, 5), shared = SHARED(3, 64, 64);
+    refuse(OpReshape, VALS(row), NULL, &square, "cannot reshape [128] to [5, 5]: 128 elements and 25");
+    refuse(OpExpand, VALS(picture), NULL, &shared, "cannot expand [B, 3, 64, 64] to [3, 64, 64]");
+    refuse(OpGroupSum, VALS(picture), &third, NULL, "groups of 8 samples do not divide a batch of 4");
+    Val small = leaf(4, SAMPLE(4, 1, 1));
+    refuse(OpConv, VALS(small, w), &geom, NULL,
+           "a kernel of 4 with dilation 1 does not fit the input's extent of 1 with padding [1, 1]");
+    Attr outer = {.n = 6, .i = {1, 1, 1, 2, 1, 1}};
+    refuse(OpDot, VALS(row, row), &outer, NULL, "axis 0 of [128] is in neither the other operand nor the result");
+    Type half = val_type(row);
+    half.dtype = DtBF16;
+    refuse(OpMul, VALS(row, leaf(5, half)), NULL, NULL, "precisions clash: f32 and bf16");
+}
+
+static void ops_are_found_by_their_text(void **state) {
+    (void)state;
+    for (uint32_t op = 1; op < OpCount; op++) assert_int_equal(op_find(str_c(op_info[op].text)), op);
+    assert_int_equal(op_find(STR("multiply")), OpNone);
+}
+
+// --- gradients -----------------------------------------------------------------------------------
+
+// One node of every structural op that has a gradient.
+static uint32_t examples(Val *y) {
+    uint32_t n = 0;
+    Val x = leaf(0, SAMPLE(4, 6, 6)), v = leaf(1, SAMPLE(5)), m = leaf(2, SHARED(5, 3)), i = leaf(3, type_make(true, 0, NULL));
+    Val w = leaf(4, SHARED(8, 4, 4, 4)), gy = leaf(5, SAMPLE(8, 3, 3)), one = leaf(6, SHARED(1, 6));
+    y[n++] = Pin(x);
+    y[n++] = Sum(x, 1 | 4);
+    y[n++] = GroupSum(x, 2);
+    y[n++] = MaxOf(x, 4 | 8);
+    y[n++] = Reshape(x, DIMS(6, 24));
+    y[n++] = Expand(one, SAMPLE(4, 6, 2));
+    y[n++] = Permute(x, (uint32_t[]){2, 0, 1});
+    y[n++] = Slice(x, (int64_t[]){1, 0, 2}, (int64_t[]){2, 3, 2}, (int64_t[]){1, 2, 3});
+    y[n++] = Pad(x, (int64_t[]){0, 1, 1}, (int64_t[]){1, 2, 1}, (int64_t[]){4, 13, 8});
+    y[n++] = Flip(x, 4);
+    y[n++] = Concat((Val[]){x, leaf(7, SAMPLE(2, 6, 6)), x}, 3, 0);
+    y[n++] = Gather(m, i);
+    y[n++] = Scatter(v, i, SHARED(9, 5));
+    y[n++] = Dot(v, (uint8_t[]){1}, m, (uint8_t[]){1, 2}, (uint8_t[]){2}, 1, true);
+    y[n++] = Dot(v, (uint8_t[]){1}, v, (uint8_t[]){2}, (uint8_t[]){2, 1}, 2, false);
+    y[n++] = Dot(v, (uint8_t[]){3}, m, (uint8_t[]){1, 2}, (uint8_t[]){3, 1, 2}, 3, true);
+    y[n++] = Conv(x, w, &plain);
+    y[n++] = ConvDx(gy, w, &plain, SAMPLE(4, 6, 6));
+    y[n++] = ConvDw(x, gy, &plain, SHARED(8, 4, 4, 4));
+    return n;
+}
+
+// The gradient to every operand has that operand's type, and so have the gradients of the gradient.
+static void check_gradients(Val y, uint32_t order) {
+    const OpInfo *info = &op_info[op_of(y)];
+    Val g = Read(&graph, 100 + order, 0, val_type(y));
+    for (uint32_t k = 0; k < graph_node(&graph, y.id)->nin; k++) {
+        Val d = info->grad(y, g, k);
+        if (!d.id) continue;
+        Type x = val_type(val_in(y, k));
+        if (info->value) d = SumTo(d, x);
+        assert_int_equal(graph_type(&graph, x), graph_node(&graph, d.id)->type);
+        if (order < 2 && graph_node(&graph, d.id)->nin) check_gradients(d, order + 1);
+    }
+}
+
+static void gradients_of_structural_ops_have_their_operands_types(void **state) {
+    (void)state;
+    Val y[32];
+    uint8_t covered[OpCount] = {[OpConst] = 1, [OpIota] = 1, [OpRead] = 1, [OpWrite] = 1, [OpRand] = 1, [OpGrad] = 1, [OpArgMax] = 1};
+    for (int raw = 0; raw < 2; raw++) {
+        graph.raw = raw;
+        uint32_t n = examples(y);
+        for (uint32_t i = 0; i < n; i++) {
+            covered[op_of(y[i])] = 1;
+            check_gradients(y[i], 1);
+        }
+    }
+#define OP(Name, ...) assert_true(covered[Op##Name]);
+#include "ops.def"
+}
+
+static void a_product_sums_what_only_one_operand_has(void **state) {
+    (void)state;
+    Val v = leaf(0, SAMPLE(5, 2)), m = leaf(1, SHARED(5, 3));
+    assert_type(Dot(v, (uint8_t[]){1, 7}, m, (uint8_t[]){1, 2}, (uint8_t[]){2}, 1, true), "[B, 3]");
+    assert_type(Dot(v, (uint8_t[]){1, 7}, m, (uint8_t[]){1, 2}, (uint8_t[]){7, 2}, 2, false), "[2, 3]");
+    Val a = Dot(v, (uint8_t[]){9, 4}, m, (uint8_t[]){9, 5}, (uint8_t[]){5, 4}, 2, true);
+    assert_int_equal(Dot(v, (uint8_t[]){1, 2}, m, (uint8_t[]){1, 3}, (uint8_t[]){3, 2}, 2, true).id, a.id);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(types_are_equal_when_their_ids_are, graph_open),
+        cmocka_unit_test_setup(broadcasting_aligns_from_the_left, graph_open),
+        cmocka_unit_test_setup(pictures_are_channels_last_and_weights_row_major, graph_open),
+        cmocka_unit_test_setup(sizes_saturate_and_are_refused, graph_open),
+        cmocka_unit_test_setup(equal_nodes_are_one_node, graph_open),
+        cmocka_unit_test_setup(pins_and_writes_are_never_shared, graph_open),
+        cmocka_unit_test_setup(a_raw_graph_keeps_what_it_is_given, graph_open),
+        cmocka_unit_test_setup(nodes_are_shared_only_where_their_block_is_open, graph_open),
+        cmocka_unit_test_setup(spans_gather_where_equal_nodes_meet, graph_open),
+        cmocka_unit_test_setup(uses_and_reach_follow_operands, graph_open),
+        cmocka_unit_test_setup(operands_that_do_not_fit_are_named, graph_open),
+        cmocka_unit_test_setup(ops_are_found_by_their_text, graph_open),
+        cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),
+        cmocka_unit_test_setup(a_product_sums_what_only_one_operand_has, graph_open),
+    };
+    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK) return 1;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_release(&arena);
+    return failures;
+}
