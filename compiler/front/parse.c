@@ -76,6 +76,7 @@ void parser_fail(Parser *p, const char *expected) {
     Span where = parser_span(p, p->tok);
     if (p->broken || p->tok.kind == TokEnd) {          // the caret stays on the line that is unfinished
         if (p->tok.kind != TokEnd) found = STR("the end of the line");
+        else if (p->lex.end < p->lex.text.len) found = STR("the end of the text");
         where = (Span){p->lex.file, p->before.hi, p->before.hi};
     } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
         found = str_format(p->f->perm, "`%.*s`", SARG(token_text(&p->lex, p->tok)));
@@ -353,25 +354,29 @@ static Ast *config(Parser *p) {
     return ast_done(p, a);
 }
 
-Ast *read_field(Parser *p) {
-    Ast *a = ast_start(p, AstField);
-    a->text = read_name(p)->text;
-    parser_need(p, TokColon);
+void read_words(Parser *p, Ast *field) {
     do {
         Ast *word = read_postfix(p);
         if (!p->panic && word->kind != AstName && (word->kind != AstCall || word->a->kind != AstName)) {
             diag(p->f, DiagE0110, word->span, "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
             parser_panic(p);
         }
-        ast_add(p, a, word);
+        ast_add(p, field, word);
     } while (!at_end(p) && !at(p, TokComma));
+}
+
+static Ast *field(Parser *p) {
+    Ast *a = ast_start(p, AstField);
+    a->text = read_name(p)->text;
+    parser_need(p, TokColon);
+    read_words(p, a);
     return ast_done(p, a);
 }
 
 static Ast *data(Parser *p) {
     Ast *a = ast_start(p, AstData);
     parser_next(p);
-    do ast_add(p, a, read_field(p));
+    do ast_add(p, a, field(p));
     while (take(p, TokComma));
     return ast_done(p, a);
 }

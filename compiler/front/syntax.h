@@ -96,6 +96,6 @@ Ast *read_list(Parser *p);
 Ast *read_params(Parser *p);
 void read_result(Parser *p, Ast *into);                 // if there is one
 Ast *read_block(Parser *p);
-Ast *read_field(Parser *p);
+void read_words(Parser *p, Ast *field);                 // word { word }, of a data field
 
 #endif
