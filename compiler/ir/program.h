@@ -89,6 +89,10 @@ typedef struct Func {
     VEC(uint32_t) data;            // entry points: data slots it reads
 } Func;
 
+// verify.c: which blocks have always run before which, [block][block]: row b marks b and the earlier blocks of its own
+// and of enclosing scopes, as Graph.block_open wants it.
+uint8_t **blocks_open(Arena *a, const Func *f);
+
 struct Module {
     Str name, doc;
     int64_t batch;
@@ -120,8 +124,9 @@ typedef enum RegionKind {
 typedef struct Region {
     RegionKind kind;
     uint32_t block;
-    VEC(uint32_t) node;            // members in topological order
-    VEC(uint32_t) in;              // nodes read from memory, first use first
+    VEC(uint32_t) node;            // what it computes, in topological order, views and constants included: every
+                                   // operand of a member is a member or in `in`. Cheap nodes may be in several regions
+    VEC(uint32_t) in;              // stored nodes read from memory (never a view of one), first use first
     VEC(uint32_t) out;             // members stored
     uint32_t kernel;               // Plan.kernel[]; NONE for calls
     uint32_t merged;               // launched as part of this region (horizontal fusion), NONE when on its own
@@ -129,9 +134,15 @@ typedef struct Region {
 
 typedef struct Kernel {            // generated text of one or more equal regions
     Str name;                      // "k_" + content hash
-    Str source;                    // one C (or CUDA) function, prelude not included
-    uint32_t chunks;               // units of parallel work; fixed by shapes, never by the thread count
-    size_t scratch;                // bytes of partial results
+    Str source;                    // its functions as C (or CUDA), prelude not included:
+                                   //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
+                                   //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
+                                   // p: addresses of Region.in, then of Region.out, then scratch where it has some
+    uint32_t chunks;               // units of parallel work, lo..hi of them a call; fixed by shapes, never by threads.
+                                   // 0: a unit is an element of Region.out[0], so that one kernel serves all sizes;
+                                   // cut anywhere, thousands of elements a call. Results never depend on the cut
+    size_t scratch;                // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    bool finish;                   // NAME_finish combines the partial results
 } Kernel;
 
 typedef struct Launch {            // one dispatch
@@ -152,6 +163,7 @@ typedef struct Plan {
     uint32_t *region_of;           // [func->g.node.n], NONE
     VEC(Region) region;
     VEC(Kernel) kernel;
+    Str prelude;                   // text before every kernel, set with them
     VEC(Launch) launch;
     VEC(uint32_t) merge;
     VEC(BlockPlan) block;          // [func->blocks]
