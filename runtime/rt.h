@@ -12,6 +12,7 @@ typedef struct Loaded Loaded;          // a plan bound to addresses on a device;
 typedef struct DeviceOptions {
     int threads;                       // 0: all cores this process may use
     Str cache_dir;                     // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by main)
+    Str compiler;                      // C compiler for kernels; empty: cc, gcc or clang, the first there is
     void (*notice)(void *user, const char *text);   // one-line notices ("no compiler found: ..."); may be NULL
     void *user;
 } DeviceOptions;

@@ -1,0 +1,156 @@
+// dnn_api.c - one small interface over oneDNN 2.x and 3.x.
+//
+// In: shapes with strides. Out: layouts and primitive descriptors with user-managed scratchpads.
+#include "dnn.h"
+
+static dnnl_data_type_t data_type(Dtype t) {
+    switch (t) {
+    case DtBF16: return dnnl_bf16;
+    case DtF16: return dnnl_f16;
+    case DtF32: return dnnl_f32;
+    case DtF64:
+    case DtCount: break;
+    }
+    return dnnl_data_type_undef;
+}
+
+DnnLayoutRef dnn_layout_ref(const DnnLayout *l) {
+#if DNNL_VERSION_MAJOR >= 3
+    return *l;
+#else
+    return l;
+#endif
+}
+
+dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out) {
+    dnnl_data_type_t type = data_type(s->type);
+    if (type == dnnl_data_type_undef)
+        return dnnl_unimplemented;
+#if DNNL_VERSION_MAJOR >= 3
+    if (s->any)
+        return dnnl_memory_desc_create_with_tag(out, s->n, s->dim, type, dnnl_format_tag_any);
+    return dnnl_memory_desc_create_with_strides(out, s->n, s->dim, type, s->stride);
+#else
+    if (s->any)
+        return dnnl_memory_desc_init_by_tag(out, s->n, s->dim, type, dnnl_format_tag_any);
+    return dnnl_memory_desc_init_by_strides(out, s->n, s->dim, type, s->stride);
+#endif
+}
+
+void dnn_layout_free(DnnLayout *l) {
+#if DNNL_VERSION_MAJOR >= 3
+    if (*l)
+        dnnl_memory_desc_destroy(*l);
+    *l = NULL;
+#else
+    (void)l;
+#endif
+}
+
+static dnnl_status_t user_scratchpad(dnnl_primitive_attr_t *out) {
+    dnnl_status_t s = dnnl_primitive_attr_create(out);
+    if (s != dnnl_success)
+        return s;
+    return dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+}
+
+// The backward kinds take a forward descriptor as a hint; on CPUs it is not looked at, and a forward one need not exist
+// for the backward's types (f32 gradients of bf16 weights).
+#if DNNL_VERSION_MAJOR >= 3
+static dnnl_status_t conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnLayout l[3],
+                               dnnl_primitive_attr_t attr, DnnDesc *out) {
+    switch (kind) {
+    case DnnConvForward:
+        return dnnl_convolution_forward_primitive_desc_create(
+            out, e, dnnl_forward_training, dnnl_convolution_direct, l[0], l[1], NULL, l[2], c->stride,
+            c->dilation, c->before, c->after, attr);
+    case DnnConvData:
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            out, e, dnnl_convolution_direct, l[0], l[1], l[2], c->stride, c->dilation, c->before, c->after,
+            NULL, attr);
+    case DnnConvWeights:
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            out, e, dnnl_convolution_direct, l[0], l[1], NULL, l[2], c->stride, c->dilation, c->before,
+            c->after, NULL, attr);
+    }
+    return dnnl_invalid_arguments;
+}
+
+static dnnl_status_t matmul_desc(dnnl_engine_t e, DnnLayout l[3], dnnl_primitive_attr_t attr, DnnDesc *out) {
+    return dnnl_matmul_primitive_desc_create(out, e, l[0], l[1], NULL, l[2], attr);
+}
+#else
+static dnnl_status_t conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnLayout l[3],
+                               dnnl_primitive_attr_t attr, DnnDesc *out) {
+    dnnl_convolution_desc_t d;
+    dnnl_status_t s = dnnl_invalid_arguments;
+    switch (kind) {
+    case DnnConvForward:
+        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l[0],
+                                                       &l[1], NULL, &l[2], c->stride, c->dilation, c->before,
+                                                       c->after);
+        break;
+    case DnnConvData:
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l[0], &l[1], &l[2],
+                                                             c->stride, c->dilation, c->before, c->after);
+        break;
+    case DnnConvWeights:
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l[0], &l[1], NULL,
+                                                                &l[2], c->stride, c->dilation, c->before,
+                                                                c->after);
+        break;
+    }
+    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, e, NULL) : s;
+}
+
+static dnnl_status_t matmul_desc(dnnl_engine_t e, DnnLayout l[3], dnnl_primitive_attr_t attr, DnnDesc *out) {
+    dnnl_matmul_desc_t d;
+    dnnl_status_t s = dnnl_matmul_desc_init(&d, &l[0], &l[1], NULL, &l[2]);
+    return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, e, NULL) : s;
+}
+#endif
+
+static dnnl_status_t layouts(const DnnShape *const s[3], DnnLayout l[3]) {
+    for (int i = 0; i < 3; i++) {
+        dnnl_status_t st = dnn_layout(s[i], &l[i]);
+        if (st != dnnl_success)
+            return st;
+    }
+    return dnnl_success;
+}
+
+static void layouts_free(DnnLayout l[3]) {
+    for (int i = 0; i < 3; i++)
+        dnn_layout_free(&l[i]);
+}
+
+dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out) {
+    DnnLayout l[3] = {0};
+    dnnl_primitive_attr_t attr = NULL;
+    *out = NULL;
+    dnnl_status_t s = layouts((const DnnShape *[]){&c->src, &c->weights, &c->dst}, l);
+    if (s == dnnl_success)
+        s = user_scratchpad(&attr);
+    if (s == dnnl_success)
+        s = conv_desc(e, kind, c, l, attr, out);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    layouts_free(l);
+    return s;
+}
+
+dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b, const DnnShape *to,
+                              DnnDesc *out) {
+    DnnLayout l[3] = {0};
+    dnnl_primitive_attr_t attr = NULL;
+    *out = NULL;
+    dnnl_status_t s = layouts((const DnnShape *[]){a, b, to}, l);
+    if (s == dnnl_success)
+        s = user_scratchpad(&attr);
+    if (s == dnnl_success)
+        s = matmul_desc(e, l, attr, out);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    layouts_free(l);
+    return s;
+}

@@ -1,0 +1,110 @@
+// dnn_conv.c - the three convolutions as oneDNN primitives.
+//
+// Activations keep the plan's layout (channels-last where per-sample). The library chooses the weights' layout; a reorder
+// stands between it and the plan's row-major [o, i, k...].
+#include "dnn.h"
+
+// [n, c, ...] of an activation, with the strides type_strides gives it but none of its zeros: the library recognises its
+// layouts by them.
+static DnnShape activation(const Graph *g, const Type *t) {
+    DnnShape s = {.n = t->rank + 1, .type = (Dtype)t->dtype};
+    s.dim[0] = t->batched ? g->batch : 1;
+    for (int i = 0; i < t->rank; i++)
+        s.dim[i + 1] = t->dim[i];
+    if (!t->batched) {
+        dnn_dense(&s);
+        return s;
+    }
+    int64_t step = s.dim[1];
+    s.stride[1] = 1;
+    for (int i = s.n; i-- > 2; step *= s.dim[i])
+        s.stride[i] = step;
+    s.stride[0] = step;
+    return s;
+}
+
+// [g, o/g, i/g, k...], without g when there is one group.
+static DnnShape weights(const Type *t, int64_t groups) {
+    DnnShape s = {.type = (Dtype)t->dtype};
+    if (groups > 1)
+        s.dim[s.n++] = groups;
+    s.dim[s.n++] = t->dim[0] / groups;
+    for (int i = 1; i < t->rank; i++)
+        s.dim[s.n++] = t->dim[i];
+    dnn_dense(&s);
+    return s;
+}
+
+static DnnConv conv_of(const Graph *g, uint32_t x, uint32_t w, uint32_t y, const ConvGeom *geom) {
+    DnnConv c = {activation(g, node_type(g, x)), weights(node_type(g, w), geom->groups),
+                 activation(g, node_type(g, y)), {0}, {0}, {0}, {0}};
+    for (uint32_t i = 0; i < geom->n; i++) {
+        c.stride[i] = geom->stride[i];
+        c.dilation[i] = geom->dilation[i] - 1;
+        c.before[i] = geom->before[i];
+        c.after[i] = geom->after[i];
+    }
+    return c;
+}
+
+typedef struct Roles {                 // which node is which side of the convolution
+    DnnConvKind kind;
+    uint32_t x, w, y;
+    int arg[3];                        // the library's names of x, w, y
+} Roles;
+
+static Roles roles_of(const Graph *g, uint32_t id) {
+    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    switch ((Op)graph_node(g, id)->op) {
+    case OpConv:
+        return (Roles){DnnConvForward, a, b, id, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
+    case OpConvDx:
+        return (Roles){DnnConvData, id, b, a, {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}};
+    case OpConvDw:
+        return (Roles){DnnConvWeights, a, id, b, {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+    default:
+        bug("node %u (%s) is not a convolution", id, op_info[graph_node(g, id)->op].text);
+    }
+}
+
+// The primitive itself, between weights packed before it or unpacked behind it.
+static dnnl_status_t add_conv(Dnn *d, DnnCall *call, const Roles *r, DnnDesc desc, DnnTensor x, DnnTensor w,
+                              DnnTensor y) {
+    DnnLayoutRef wanted = dnn_desc_layout(desc, r->kind == DnnConvWeights ? dnnl_query_diff_weights_md
+                                                                         : dnnl_query_weights_md);
+    DnnTensor used = w;
+    dnnl_status_t s = dnnl_success;
+    bool unpack = r->kind == DnnConvWeights && !dnnl_memory_desc_equal(w.layout, wanted);
+    if (unpack)
+        used = (DnnTensor){wanted, NULL};
+    else if (r->kind != DnnConvWeights)
+        s = dnn_pack(d, call, r->w, w, wanted, &used);
+    if (s == dnnl_success)
+        s = dnn_add_step(d, call, desc, r->arg, (const DnnTensor[]){x, used, y}, 3);
+    if (s == dnnl_success && unpack)
+        s = dnn_add_reorder(d, call, used, w);
+    return s;
+}
+
+dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
+    const Graph *g = &p->func->g;
+    Roles r = roles_of(g, id);
+    ConvGeom geom = conv_geom(node_attr(g, id));
+    DnnConv c = conv_of(g, r.x, r.w, r.y, &geom);
+    DnnTensor x = {dnn_keep_layout(d, &c.src), memory_at(m, p, r.x)};
+    DnnTensor w = {dnn_keep_layout(d, &c.weights), memory_at(m, p, r.w)};
+    DnnTensor y = {dnn_keep_layout(d, &c.dst), memory_at(m, p, r.y)};
+    if (!x.layout || !w.layout || !y.layout || !x.at || !w.at || !y.at)
+        return dnnl_success;
+    c.weights.any = true;
+    DnnDesc desc;
+    dnnl_status_t s = dnn_conv_desc(dnn_engine(d), r.kind, &c, &desc);
+    if (s == dnnl_unimplemented || s == dnnl_invalid_arguments)
+        return dnnl_success;
+    if (s != dnnl_success)
+        return s;
+    s = add_conv(d, call, &r, desc, x, w, y);
+    dnnl_primitive_desc_destroy(desc);
+    *done = s == dnnl_success;
+    return s;
+}

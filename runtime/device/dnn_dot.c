@@ -1,0 +1,217 @@
+// dnn_dot.c - the einsum of two operands as one matrix product of oneDNN.
+//
+// Every label is of one kind: `each` (both operands and the result), `row` (a and the result), `column` (b and the
+// result), `inner` (both operands). Rows, columns and inner labels must each fold into one dimension with one stride; an
+// operand where they do not is copied into order first, a result is written in order and copied out. Labels of another
+// pattern (in one operand only, twice in one) are not the library's.
+#include "dnn.h"
+
+#include <string.h>
+
+typedef enum Kind { Each, Row, Column, Inner, Kinds } Kind;
+typedef enum Side { SideA, SideB, SideOut, Sides } Side;
+
+typedef struct Label { int64_t extent, stride[Sides]; bool has[Sides]; } Label;
+
+enum { LABELS = 3 * (MAX_RANK + 1) };
+
+typedef struct Product {
+    Label label[LABELS];
+    int n;
+    int group[Kinds][LABELS], members[Kinds];          // labels of each kind, outermost first
+    Dtype type[Sides];
+} Product;
+
+// The two kinds a side's matrix is made of: rows, then columns.
+static const Kind matrix[Sides][2] = {{Row, Inner}, {Inner, Column}, {Row, Column}};
+
+// --- reading the node --------------------------------------------------------------------------------------------------
+
+static bool read_side(Product *d, const Graph *g, Side side, const Type *t, const int64_t *labels, int64_t *known) {
+    int64_t stride[MAX_RANK + 1];
+    type_strides(t, stride);
+    d->type[side] = (Dtype)t->dtype;
+    for (int i = t->batched ? 0 : 1; i <= t->rank; i++) {
+        int64_t name = i ? labels[i - 1] : 0;
+        int k = 0;
+        while (k < d->n && known[k] != name)
+            k++;
+        if (k == LABELS || d->label[k].has[side])
+            return false;
+        if (k == d->n)
+            known[d->n++] = name;
+        d->label[k].extent = i ? t->dim[i - 1] : g->batch;
+        d->label[k].stride[side] = stride[i];
+        d->label[k].has[side] = true;
+    }
+    return true;
+}
+
+static bool classify(Product *d) {
+    for (int k = 0; k < d->n; k++) {
+        const bool *has = d->label[k].has;
+        if (has[SideA] + has[SideB] + has[SideOut] < 2)
+            return false;
+        if (d->label[k].extent == 1)
+            continue;
+        Kind kind = !has[SideOut] ? Inner : !has[SideB] ? Row : !has[SideA] ? Column : Each;
+        d->group[kind][d->members[kind]++] = k;
+    }
+    return true;
+}
+
+static bool read_product(Product *d, const Graph *g, uint32_t id) {
+    const int64_t *at = node_attr(g, id)->i;
+    const int64_t *la = at + 1, *lb = la + at[0] + 1, *lo = lb + lb[-1] + 1;
+    int64_t known[LABELS];
+    *d = (Product){0};
+    return read_side(d, g, SideA, node_type(g, node_in(g, id, 0)), la, known) &&
+           read_side(d, g, SideB, node_type(g, node_in(g, id, 1)), lb, known) &&
+           read_side(d, g, SideOut, node_type(g, id), lo, known) && classify(d);
+}
+
+// --- folding -----------------------------------------------------------------------------------------------------------
+
+static void sort_by(Product *d, Kind kind, Side side) {
+    int *group = d->group[kind];
+    for (int i = 1; i < d->members[kind]; i++)
+        for (int j = i; j > 0 && d->label[group[j]].stride[side] > d->label[group[j - 1]].stride[side]; j--) {
+            int t = group[j];
+            group[j] = group[j - 1];
+            group[j - 1] = t;
+        }
+}
+
+static int64_t extent_of(const Product *d, Kind kind) {
+    int64_t n = 1;
+    for (int i = 0; i < d->members[kind]; i++)
+        n *= d->label[d->group[kind][i]].extent;
+    return n;
+}
+
+static bool folds(const Product *d, Kind kind, Side side, int64_t *stride) {
+    const int *group = d->group[kind];
+    int n = d->members[kind];
+    for (int i = 0; i + 1 < n; i++) {
+        const Label *inner = &d->label[group[i + 1]];
+        if (d->label[group[i]].stride[side] != inner->stride[side] * inner->extent)
+            return false;
+    }
+    *stride = n ? d->label[group[n - 1]].stride[side] : 0;
+    return true;
+}
+
+// A side as a batch of matrices in place: false when its labels do not fold or no stride is 1.
+static bool shape_in_place(const Product *d, Side side, DnnShape *s) {
+    *s = (DnnShape){.type = d->type[side]};
+    for (int i = 0; i < d->members[Each]; i++) {
+        const Label *l = &d->label[d->group[Each][i]];
+        s->dim[s->n] = l->extent;
+        s->stride[s->n++] = l->stride[side];
+    }
+    for (int i = 0; i < 2; i++) {
+        s->dim[s->n] = extent_of(d, matrix[side][i]);
+        if (!folds(d, matrix[side][i], side, &s->stride[s->n]))
+            return false;
+        s->n++;
+    }
+    int64_t *dim = s->dim + s->n - 2, *stride = s->stride + s->n - 2;
+    if (dim[1] == 1)                                   // a stride that is never taken: the one that makes it dense
+        stride[1] = 1;
+    else if (dim[0] == 1)
+        stride[0] = stride[1] == 1 ? dim[1] : 1;
+    if (dim[1] == 1 && dim[0] == 1)
+        stride[0] = 1;
+    bool unit = stride[0] == 1 || stride[1] == 1;
+    return unit && (stride[0] == 1 || stride[0] >= dim[1]) && (stride[1] == 1 || stride[1] >= dim[0]);
+}
+
+// The same matrices dense; `loose` describes the side's own memory label by label in the same order.
+static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loose, DnnShape *packed) {
+    *s = (DnnShape){.type = d->type[side]};
+    *loose = (DnnShape){.type = d->type[side]};
+    const Kind kinds[] = {Each, matrix[side][0], matrix[side][1]};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < d->members[kinds[k]]; i++) {
+            const Label *l = &d->label[d->group[kinds[k]][i]];
+            loose->dim[loose->n] = l->extent;
+            loose->stride[loose->n++] = l->stride[side];
+            if (k == 0)
+                s->dim[s->n++] = l->extent;
+        }
+    s->dim[s->n++] = extent_of(d, kinds[1]);
+    s->dim[s->n++] = extent_of(d, kinds[2]);
+    dnn_dense(s);
+    *packed = *loose;
+    dnn_dense(packed);
+}
+
+// --- the call ----------------------------------------------------------------------------------------------------------
+
+typedef struct Operand { DnnShape shape, loose, packed; bool copied; void *at; } Operand;
+
+static Operand operand_of(const Product *d, Side side, void *at) {
+    Operand o = {.at = at};
+    o.copied = !shape_in_place(d, side, &o.shape);
+    if (o.copied)
+        shape_copied(d, side, &o.shape, &o.loose, &o.packed);
+    return o;
+}
+
+// Inputs out of order are copied for this call only, so each has its own memory; the result goes through staging.
+static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
+    if (!o->copied)
+        return dnnl_success;
+    DnnTensor from = {dnn_keep_layout(d, &o->loose), o->at}, to;
+    DnnLayoutRef packed = dnn_keep_layout(d, &o->packed);
+    if (!from.layout || !packed)
+        return dnnl_unimplemented;
+    dnnl_status_t s = dnn_pack(d, call, id, from, packed, &to);
+    o->at = to.at;
+    return s;
+}
+
+static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand *o) {
+    DnnTensor t[Sides];
+    for (int i = 0; i < Sides; i++) {
+        t[i] = (DnnTensor){dnn_keep_layout(d, &o[i].shape), i == SideOut && o[i].copied ? NULL : o[i].at};
+        if (!t[i].layout)
+            return dnnl_unimplemented;
+    }
+    dnnl_status_t s =
+        dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, t, Sides);
+    if (s != dnnl_success || !o[SideOut].copied)
+        return s;
+    DnnTensor from = {dnn_keep_layout(d, &o[SideOut].packed), NULL};
+    DnnTensor to = {dnn_keep_layout(d, &o[SideOut].loose), o[SideOut].at};
+    return from.layout && to.layout ? dnn_add_reorder(d, call, from, to) : dnnl_unimplemented;
+}
+
+dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
+    const Graph *g = &p->func->g;
+    Product product;
+    if (!read_product(&product, g, id))
+        return dnnl_success;
+    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    bool b_larger = extent_of(&product, Column) > extent_of(&product, Row);
+    sort_by(&product, Row, SideA);
+    sort_by(&product, Column, SideB);
+    sort_by(&product, Inner, b_larger ? SideB : SideA);      // if one must be copied, the smaller
+    Operand o[Sides] = {operand_of(&product, SideA, memory_at(m, p, a)),
+                        operand_of(&product, SideB, memory_at(m, p, b)),
+                        operand_of(&product, SideOut, memory_at(m, p, id))};
+    if (!o[SideA].at || !o[SideB].at || !o[SideOut].at)
+        return dnnl_success;                                 // a constant inside kernels
+    DnnDesc desc;
+    dnnl_status_t s = dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, &desc);
+    if (s != dnnl_success)
+        return s == dnnl_unimplemented || s == dnnl_invalid_arguments ? dnnl_success : s;
+    s = bring_in(d, call, a, &o[SideA]);
+    if (s == dnnl_success)
+        s = bring_in(d, call, b, &o[SideB]);
+    if (s == dnnl_success)
+        s = multiply(d, call, desc, o);
+    dnnl_primitive_desc_destroy(desc);
+    *done = s == dnnl_success;
+    return s;
+}

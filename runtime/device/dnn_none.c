@@ -1,0 +1,42 @@
+// dnn_none.c - stands in for onednn.c where the library was not found: no anchor is prepared, plain.c runs them all.
+#include "device.h"
+
+GanStatus dnn_open(Dnn **out) {
+    *out = NULL;
+    return GAN_OK;
+}
+
+void dnn_close(Dnn *d) {
+    (void)d;
+}
+
+void dnn_block(Dnn *d) {
+    (void)d;
+}
+
+GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {
+    (void)d, (void)p, (void)id, (void)m;
+    *out = NULL;
+    return GAN_OK;
+}
+
+GanStatus dnn_ready(Dnn *d) {
+    (void)d;
+    return GAN_OK;
+}
+
+GanStatus dnn_run(Dnn *d, const DnnCall *call) {
+    (void)d, (void)call;
+    bug("a call was prepared without the library");
+}
+
+Str dnn_version(Arena *a) {
+    (void)a;
+    return (Str){0};
+}
+
+GanStatus dnn_peak(Dtype type, double *gflops) {
+    (void)type;
+    *gflops = 0;
+    return GAN_OK;
+}

@@ -1,0 +1,313 @@
+// jit.c - kernel text to functions: the machine's C compiler, one translation unit per core, and a cache on disk.
+//
+// In: C functions behind a common prelude. Out: addresses. A unit's file in the cache is named by the hash of everything
+// that decides its bytes (text, flags, compiler, processor), so there is no index and nothing to invalidate. Files end in
+// the hash of what precedes it (the loader ignores what follows an ELF image): a damaged one is rebuilt. They are written
+// aside and renamed, so any number of processes may share the folder. It must be the user's own and closed to others,
+// because what lies there is executed.
+#define _GNU_SOURCE
+#include "device.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const flags[] = {"-std=c17",   "-O3",           "-march=native",        "-ffp-contract=fast",
+                                    "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-w"};
+enum { FLAGS = sizeof flags / sizeof *flags, MAX_UNITS = 16, SMALL_UNIT = 1 << 13 };
+
+struct Jit {
+    Arena arena;
+    Str compiler;                      // as it is started
+    Str version;                       // first line it says about itself
+    Str machine;                       // processor: model and features
+    Str dir;                           // cache folder, ours and private
+    bool temporary;                    // removed with the Jit
+    int units;                         // compiled at a time
+};
+
+struct JitCode {
+    uint32_t n;
+    void *unit[MAX_UNITS];             // handles of the loader
+};
+
+// --- the compiler and the machine ----------------------------------------------------------------------------------------
+
+static bool probe(Jit *j, Str name) {
+    const char *argv[] = {str_z(&j->arena, name), "--version", NULL};
+    Str said;
+    int code;
+    if (process_run(&j->arena, argv, &said, &code) != GAN_OK || code != 0)
+        return false;
+    j->compiler = name;
+    j->version = str_sub(said, 0, str_find(said, '\n'));
+    return true;
+}
+
+static bool find_compiler(Jit *j, Str asked) {
+    if (asked.len)
+        return probe(j, asked);
+    static const char *const usual[] = {"cc", "gcc", "clang"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (probe(j, str_c(usual[i])))
+            return true;
+    return false;
+}
+
+// The lines of the first processor that decide what -march=native means.
+static Str machine_text(Arena *a) {
+    Str all, line;
+    Text t = {.arena = a};
+    if (file_read(a, STR("/proc/cpuinfo"), &all) != GAN_OK)
+        return (Str){0};
+    for (size_t at = 0; at < all.len; at += line.len + 1) {
+        line = str_sub(all, at, at + str_find(str_sub(all, at, all.len), '\n'));
+        if (!line.len)
+            break;
+        if (str_starts(line, STR("model name")) || str_starts(line, STR("flags")) || str_starts(line, STR("Features")))
+            text_put(&t, line);
+    }
+    return text_str(&t);
+}
+
+// --- the cache folder --------------------------------------------------------------------------------------------------
+
+static GanStatus private_dir(Arena *a, Str path) {
+    mode_t old = umask(077);
+    GanStatus status = dir_make(path);
+    umask(old);
+    TRY(status);
+    struct stat info;
+    const char *z = str_z(a, path);
+    if (lstat(z, &info) != 0)
+        return fail(GAN_ERR_IO, "cannot look at %s: %s", z, strerror(errno));
+    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022))
+        return fail(GAN_ERR_IO, "%s must be a folder of yours that no one else can write to", z);
+    return access(z, W_OK) == 0 ? GAN_OK : fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
+}
+
+static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
+    if (o->cache_dir.len && private_dir(&j->arena, o->cache_dir) == GAN_OK) {
+        j->dir = str_copy(&j->arena, o->cache_dir);
+        return GAN_OK;
+    }
+    if (o->cache_dir.len && o->notice)
+        o->notice(o->user, str_format(&j->arena, "compiled kernels are not kept: %s", gan_error()).ptr);
+    char name[] = "/tmp/gan-XXXXXX";
+    if (!mkdtemp(name))
+        return fail(GAN_ERR_IO, "cannot make a folder in /tmp for compiled kernels: %s", strerror(errno));
+    j->dir = str_copy(&j->arena, STR(name));
+    j->temporary = true;
+    return GAN_OK;
+}
+
+GanStatus jit_open(const DeviceOptions *o, Jit **out) {
+    *out = NULL;
+    Jit *j = mem_alloc(sizeof *j);
+    if (!j)
+        return fail(GAN_ERR_MEMORY, "no memory for the kernel compiler");
+    GanStatus st = arena_init(&j->arena, (size_t)1 << 30);
+    if (st != GAN_OK) {
+        mem_free(j);
+        return st;
+    }
+    j->units = device_threads_for(o->threads);
+    if (j->units > MAX_UNITS)
+        j->units = MAX_UNITS;
+    if (!find_compiler(j, o->compiler)) {
+        jit_close(j);
+        return GAN_OK;
+    }
+    j->machine = machine_text(&j->arena);
+    *out = j;
+    return GAN_OK;
+}
+
+void jit_close(Jit *j) {
+    if (!j)
+        return;
+    if (j->temporary) {
+        StrVec names = {0};
+        if (dir_list(&j->arena, j->dir, &names) == GAN_OK)
+            for (uint32_t i = 0; i < names.n; i++)
+                file_remove(path_join(&j->arena, j->dir, names.at[i]));
+        rmdir(str_z(&j->arena, j->dir));
+    }
+    arena_release(&j->arena);
+    mem_free(j);
+}
+
+Str jit_compiler(const Jit *j) {
+    return j->version;
+}
+
+// --- one unit ------------------------------------------------------------------------------------------------------------
+
+typedef struct Unit {
+    Arena arena;                       // its own: units are built by several threads
+    Str text, path;
+    GanStatus status;
+    char error[2000];                  // of a failed build
+} Unit;
+
+static Str unit_path(Arena *a, const Jit *j, Str text) {
+    Text key = {.arena = a};
+    for (int i = 0; i < FLAGS; i++)
+        text_fmt(&key, "%s\n", flags[i]);
+    text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler), SARG(j->version), SARG(j->machine));
+    text_put(&key, text);
+    Str all = text_str(&key);
+    Str hex = hash_hex(a, hash128(all.ptr, all.len));
+    return path_join(a, j->dir, str_format(a, "%.*s.so", SARG(hex)));
+}
+
+static bool unit_intact(Str path) {
+    FileMap map;
+    if (!file_exists(path) || file_map(path, &map) != GAN_OK)
+        return false;
+    Hash128 said, is;
+    bool fine = map.n > sizeof said;
+    if (fine) {
+        memcpy(&said, map.ptr + map.n - sizeof said, sizeof said);
+        is = hash128(map.ptr, map.n - sizeof said);
+        fine = said.lo == is.lo && said.hi == is.hi;
+    }
+    file_unmap(&map);
+    return fine;
+}
+
+// Runs the compiler from `source` to `object`.
+static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
+    const char *argv[FLAGS + 6] = {str_z(&u->arena, j->compiler)};
+    memcpy(argv + 1, flags, sizeof flags);
+    argv[FLAGS + 1] = str_z(&u->arena, source);
+    argv[FLAGS + 2] = "-o";
+    argv[FLAGS + 3] = str_z(&u->arena, object);
+    argv[FLAGS + 4] = "-lm";
+    Str said;
+    int code;
+    TRY(process_run(&u->arena, argv, &said, &code));
+    if (code == 0)
+        return GAN_OK;
+    Str start = str_sub(said, 0, 1200);
+    return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s", SARG(j->compiler), SARG(source),
+                code, SARG(start));
+}
+
+static GanStatus unit_build(const Jit *j, Unit *u) {
+    if (unit_intact(u->path))
+        return GAN_OK;
+    Arena *a = &u->arena;
+    Str stem = str_format(a, "%.*s.%ld", SARG(u->path), (long)getpid());
+    Str source = str_format(a, "%.*s.c", SARG(stem)), object = str_format(a, "%.*s.o", SARG(stem));
+    TRY(file_write_atomic(source, u->text.ptr, u->text.len));
+    TRY(unit_compile(j, u, source, object));      // on failure the source stays, to be looked at
+    Str image;
+    TRY(file_read(a, object, &image));
+    TRY(file_remove(object));
+    TRY(file_remove(source));
+    Hash128 sum = hash128(image.ptr, image.len);
+    Text t = {.arena = a};
+    text_put(&t, image);
+    text_put(&t, (Str){(const char *)&sum, sizeof sum});
+    Str whole = text_str(&t);
+    return file_write_atomic(u->path, whole.ptr, whole.len);
+}
+
+// --- units -----------------------------------------------------------------------------------------------------------------
+
+static GanStatus units_open(Unit *u, int n) {
+    for (int i = 0; i < n; i++)
+        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
+    return GAN_OK;
+}
+
+// Deals the functions out so that the units' texts are about equally long. A handful of small ones is not worth a split.
+static void units_fill(const Jit *j, Unit *u, int n, Str prelude, const Str *source, uint32_t sources) {
+    Text t[MAX_UNITS];
+    for (int i = 0; i < n; i++) {
+        t[i] = (Text){.arena = &u[i].arena};
+        text_put(&t[i], prelude);
+    }
+    for (uint32_t k = 0; k < sources; k++) {
+        int least = 0;
+        for (int i = 1; i < n; i++)
+            if (t[i].n < t[least].n)
+                least = i;
+        text_put(&t[least], source[k]);
+        text_char(&t[least], '\n');
+    }
+    for (int i = 0; i < n; i++) {
+        u[i].text = text_str(&t[i]);
+        u[i].path = unit_path(&u[i].arena, j, u[i].text);
+    }
+}
+
+static GanStatus units_build(const Jit *j, Unit *u, int n) {
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+    for (int i = 0; i < n; i++) {
+        u[i].status = unit_build(j, &u[i]);
+        if (u[i].status != GAN_OK)
+            snprintf(u[i].error, sizeof u[i].error, "%s", gan_error());
+    }
+    for (int i = 0; i < n; i++)
+        if (u[i].status != GAN_OK)
+            return fail(u[i].status, "%s", u[i].error);
+    return GAN_OK;
+}
+
+static GanStatus units_load(const Unit *u, int n, JitCode *code) {
+    for (int i = 0; i < n; i++) {
+        void *unit = dlopen(u[i].path.ptr, RTLD_NOW | RTLD_LOCAL);
+        if (!unit)
+            return fail(GAN_ERR_DEVICE, "cannot load compiled kernels: %s", dlerror());
+        code->unit[code->n++] = unit;
+    }
+    return GAN_OK;
+}
+
+GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n, JitCode **out) {
+    GanStatus st = GAN_OK;
+    Unit u[MAX_UNITS] = {0};
+    size_t length = 0;
+    for (uint32_t i = 0; i < n; i++)
+        length += source[i].len;
+    int units = length < SMALL_UNIT ? 1 : j->units;
+    *out = NULL;
+    JitCode *code = mem_alloc(sizeof *code);
+    if (!code)
+        return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
+    if (!j->dir.len)
+        TRY_OUT(open_dir(j, o));
+    TRY_OUT(units_open(u, units));
+    units_fill(j, u, units, prelude, source, n);
+    TRY_OUT(units_build(j, u, units));
+    TRY_OUT(units_load(u, units, code));
+    *out = code;
+    code = NULL;
+out:
+    for (int i = 0; i < units; i++)
+        arena_release(&u[i].arena);
+    jit_free(code);
+    return st;
+}
+
+void jit_free(JitCode *c) {
+    if (!c)
+        return;
+    for (uint32_t i = 0; i < c->n; i++)
+        dlclose(c->unit[i]);
+    mem_free(c);
+}
+
+void *jit_find(const JitCode *c, const char *name) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        void *at = dlsym(c->unit[i], name);
+        if (at)
+            return at;
+    }
+    return NULL;
+}

@@ -1,0 +1,294 @@
+// onednn.c - anchors by oneDNN: prepared once, run many times.
+//
+// In: an anchor of a plan and the addresses of its operands. Out: a DnnCall, a short list of primitives with their
+// memories bound. Weights are kept by the plan in logical row-major order; the layout a primitive prefers is made by a
+// reorder at the value's first use in a block and shared by the block's other uses. All calls share one scratchpad and one
+// staging buffer, because they run one after another.
+#include "dnn.h"
+
+#include <string.h>
+
+typedef struct Packed {            // a value in a layout some primitive wants
+    uint32_t node, block;
+    DnnLayoutRef layout;           // in Dnn.layout
+    void *at;                      // owned
+} Packed;
+
+struct Dnn {
+    Arena arena;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    uint32_t block;                // calls being prepared belong to it
+    size_t scratch_bytes, staging_bytes;
+    void *scratch, *staging;       // owned, made by dnn_ready
+    VEC(Packed) packed;
+    VEC(DnnLayout *) layout;       // owned
+    VEC(dnnl_primitive_t) primitive;
+    VEC(dnnl_memory_t) memory;
+    VEC(dnnl_memory_t) scratched, staged;   // borrowed from memory: bound by dnn_ready
+};
+
+Str dnn_version(Arena *a) {
+    const dnnl_version_t *v = dnnl_version();
+    return str_format(a, "%d.%d.%d", v->major, v->minor, v->patch);
+}
+
+static GanStatus status_of(dnnl_status_t s, const char *what) {
+    if (s == dnnl_success)
+        return GAN_OK;
+    if (s == dnnl_out_of_memory)
+        return fail(GAN_ERR_MEMORY, "oneDNN: %s: out of memory", what);
+    return fail(GAN_ERR_DEVICE, "oneDNN: %s: status %d", what, (int)s);
+}
+
+GanStatus dnn_open(Dnn **out) {
+    *out = NULL;
+    Dnn *d = mem_alloc(sizeof *d);
+    if (!d)
+        return fail(GAN_ERR_MEMORY, "no memory for oneDNN");
+    GanStatus st = arena_init(&d->arena, (size_t)1 << 30);
+    if (st != GAN_OK) {
+        mem_free(d);
+        return st;
+    }
+    dnnl_status_t s = dnnl_engine_create(&d->engine, dnnl_cpu, 0);
+    if (s == dnnl_success)
+        s = dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags);
+    if (s != dnnl_success) {
+        dnn_close(d);
+        return status_of(s, "no engine");
+    }
+    *out = d;
+    return GAN_OK;
+}
+
+void dnn_close(Dnn *d) {
+    if (!d)
+        return;
+    for (uint32_t i = 0; i < d->primitive.n; i++)
+        dnnl_primitive_destroy(d->primitive.at[i]);
+    for (uint32_t i = 0; i < d->memory.n; i++)
+        dnnl_memory_destroy(d->memory.at[i]);
+    for (uint32_t i = 0; i < d->layout.n; i++)
+        dnn_layout_free(d->layout.at[i]);
+    for (uint32_t i = 0; i < d->packed.n; i++)
+        mem_free_aligned(d->packed.at[i].at);
+    mem_free_aligned(d->scratch);
+    mem_free_aligned(d->staging);
+    if (d->stream)
+        dnnl_stream_destroy(d->stream);
+    if (d->engine)
+        dnnl_engine_destroy(d->engine);
+    arena_release(&d->arena);
+    mem_free(d);
+}
+
+void dnn_block(Dnn *d) {
+    d->block++;
+}
+
+dnnl_engine_t dnn_engine(const Dnn *d) {
+    return d->engine;
+}
+
+// --- layouts and steps -------------------------------------------------------------------------------------------------
+
+void dnn_dense(DnnShape *s) {
+    int64_t step = 1;
+    for (int i = s->n; i-- > 0;) {
+        s->stride[i] = step;
+        step *= s->dim[i];
+    }
+}
+
+DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s) {
+    DnnLayout *l = arena_new(&d->arena, DnnLayout);
+    if (dnn_layout(s, l) != dnnl_success)
+        return NULL;
+    vec_push(&d->arena, &d->layout, l);
+    return dnn_layout_ref(l);
+}
+
+DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what) {
+    return dnnl_primitive_desc_query_md(desc, what, 0);
+}
+
+static dnnl_status_t new_memory(Dnn *d, DnnLayoutRef layout, void *at, dnnl_memory_t *out) {
+    dnnl_status_t s = dnnl_memory_create(out, layout, d->engine, at ? at : DNNL_MEMORY_NONE);
+    if (s == dnnl_success)
+        vec_push(&d->arena, &d->memory, *out);
+    return s;
+}
+
+static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
+    dnnl_memory_t memory;
+    dnnl_status_t s = new_memory(d, t.layout, t.at, &memory);
+    if (s != dnnl_success)
+        return s;
+    if (!t.at) {
+        size_t need = dnnl_memory_desc_get_size(t.layout);
+        vec_push(&d->arena, &d->staged, memory);
+        if (need > d->staging_bytes)
+            d->staging_bytes = need;
+    }
+    step->arg[step->n++] = (dnnl_exec_arg_t){arg, memory};
+    return s;
+}
+
+static dnnl_status_t bind_scratch(Dnn *d, DnnStep *step, DnnDesc desc) {
+    DnnLayoutRef layout = dnn_desc_layout(desc, dnnl_query_scratchpad_md);
+    size_t need = dnnl_memory_desc_get_size(layout);
+    if (!need)
+        return dnnl_success;
+    dnnl_memory_t memory;
+    dnnl_status_t s = new_memory(d, layout, NULL, &memory);
+    if (s != dnnl_success)
+        return s;
+    vec_push(&d->arena, &d->scratched, memory);
+    if (need > d->scratch_bytes)
+        d->scratch_bytes = need;
+    step->arg[step->n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory};
+    return s;
+}
+
+dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg, const DnnTensor *tensor, int n) {
+    assert(call->n < DNN_STEPS && n < DNN_ARGS);
+    DnnStep *step = &call->step[call->n];
+    dnnl_status_t s = dnnl_primitive_create(&step->primitive, desc);
+    if (s != dnnl_success)
+        return s;
+    vec_push(&d->arena, &d->primitive, step->primitive);
+    call->n++;
+    for (int i = 0; i < n && s == dnnl_success; i++)
+        s = bind(d, step, arg[i], tensor[i]);
+    return s == dnnl_success ? bind_scratch(d, step, desc) : s;
+}
+
+dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to) {
+    DnnDesc desc;
+    dnnl_status_t s = dnnl_reorder_primitive_desc_create(&desc, from.layout, d->engine, to.layout, d->engine, NULL);
+    if (s != dnnl_success)
+        return s;
+    s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_FROM, DNNL_ARG_TO}, (const DnnTensor[]){from, to}, 2);
+    dnnl_primitive_desc_destroy(desc);
+    return s;
+}
+
+// A layout queried from a descriptor dies with it: keep a copy.
+static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef of) {
+    DnnLayout *l = arena_new(&d->arena, DnnLayout);
+#if DNNL_VERSION_MAJOR >= 3
+    if (dnnl_memory_desc_clone(l, of) != dnnl_success)
+        return NULL;
+    vec_push(&d->arena, &d->layout, l);
+#else
+    *l = *of;
+#endif
+    return dnn_layout_ref(l);
+}
+
+dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to, DnnTensor *out) {
+    if (dnnl_memory_desc_equal(from.layout, to)) {
+        *out = from;
+        return dnnl_success;
+    }
+    Packed *p = NULL;
+    for (uint32_t i = 0; i < d->packed.n && !p; i++)
+        if (d->packed.at[i].node == id && dnnl_memory_desc_equal(d->packed.at[i].layout, to))
+            p = &d->packed.at[i];
+    bool fresh = !p || p->block != d->block;
+    if (!p) {
+        Packed made = {id, d->block, copy_layout(d, to), mem_alloc_aligned(dnnl_memory_desc_get_size(to), 64)};
+        if (!made.layout || !made.at)
+            return dnnl_out_of_memory;
+        p = vec_add(&d->arena, &d->packed);
+        *p = made;
+    }
+    p->block = d->block;
+    *out = (DnnTensor){p->layout, p->at};
+    return fresh ? dnn_add_reorder(d, call, from, *out) : dnnl_success;
+}
+
+// --- calls -------------------------------------------------------------------------------------------------------------
+
+GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {
+    *out = NULL;
+    DnnCall *call = arena_new(&d->arena, DnnCall);
+    bool done = false;
+    Op op = (Op)graph_node(&p->func->g, id)->op;
+    dnnl_status_t s = (op == OpDot ? dnn_prepare_dot : dnn_prepare_conv)(d, p, id, m, call, &done);
+    if (s == dnnl_success && done)
+        *out = call;
+    return status_of(s, op_info[op].text);
+}
+
+static GanStatus bind_all(size_t bytes, const dnnl_memory_t *memory, uint32_t n, void **out) {
+    if (!bytes)
+        return GAN_OK;
+    *out = mem_alloc_aligned(bytes, 64);
+    if (!*out)
+        return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of scratch", bytes);
+    for (uint32_t i = 0; i < n; i++)
+        TRY(status_of(dnnl_memory_set_data_handle(memory[i], *out), "binding scratch memory"));
+    return GAN_OK;
+}
+
+GanStatus dnn_ready(Dnn *d) {
+    TRY(bind_all(d->scratch_bytes, d->scratched.at, d->scratched.n, &d->scratch));
+    return bind_all(d->staging_bytes, d->staged.at, d->staged.n, &d->staging);
+}
+
+GanStatus dnn_run(Dnn *d, const DnnCall *call) {
+    for (int i = 0; i < call->n; i++) {
+        const DnnStep *step = &call->step[i];
+        TRY(status_of(dnnl_primitive_execute(step->primitive, d->stream, step->n, step->arg), "running a primitive"));
+    }
+    return status_of(dnnl_stream_wait(d->stream), "waiting");
+}
+
+// --- measuring ---------------------------------------------------------------------------------------------------------
+
+enum { PEAK_SIZE = 2048, PEAK_RUNS = 5 };
+
+static GanStatus time_product(Dnn *d, const DnnCall *call, double *gflops) {
+    *gflops = 0;
+    for (int i = 0; i < PEAK_RUNS; i++) {
+        double start = time_now();
+        TRY(dnn_run(d, call));
+        double rate = 2e-9 * PEAK_SIZE * (double)PEAK_SIZE * PEAK_SIZE / (time_now() - start);
+        if (i && rate > *gflops)       // the first one warms up
+            *gflops = rate;
+    }
+    return GAN_OK;
+}
+
+GanStatus dnn_peak(Dtype type, double *gflops) {
+    *gflops = 0;
+    Dnn *d;
+    TRY(dnn_open(&d));
+    GanStatus st = GAN_OK;
+    DnnDesc desc = NULL;
+    DnnCall call = {0};
+    DnnShape s = {.n = 2, .dim = {PEAK_SIZE, PEAK_SIZE}, .type = type};
+    dnn_dense(&s);
+    void *memory = mem_alloc_aligned(3 * (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type], 64);
+    DnnLayoutRef l = dnn_keep_layout(d, &s);
+    if (!memory || !l) {
+        st = fail(GAN_ERR_MEMORY, "no memory to measure the processor");
+        goto out;
+    }
+    if (dnn_matmul_desc(d->engine, &s, &s, &s, &desc) != dnnl_success)
+        goto out;                      // no such type here: the rate stays 0
+    char *at = memory;
+    size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];
+    TRY_OUT(status_of(dnn_add_step(d, &call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                   (const DnnTensor[]){{l, at}, {l, at + one}, {l, at + 2 * one}}, 3), "matmul"));
+    TRY_OUT(dnn_ready(d));
+    TRY_OUT(time_product(d, &call, gflops));
+out:
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    mem_free_aligned(memory);
+    dnn_close(d);
+    return st;
+}
