@@ -1,0 +1,284 @@
+// prelude.h - functions that generated kernels and the reference evaluator share: random numbers, bfloat16, and float
+// mathematics without branches, tables or calls, so that loops around it vectorise. Compiled into the compiler's library
+// and put as text before every kernel: plain C99 that CUDA accepts too, no project headers, no macros of ours.
+//
+// Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and taking it away again is
+// how a float is rounded here. Errors are stated in ulp and tested (tests/ops_test.c).
+#ifndef GAN_PRELUDE_H
+#define GAN_PRELUDE_H
+
+#ifndef __CUDACC_RTC__
+#include <math.h>
+#include <stdint.h>
+#endif
+
+// --- bits ------------------------------------------------------------------------------------------------------------
+
+static inline uint32_t gan_bits_f32(float x) {
+    union { float f; uint32_t u; } v;
+    v.f = x;
+    return v.u;
+}
+static inline float gan_f32_bits(uint32_t u) {
+    union { float f; uint32_t u; } v;
+    v.u = u;
+    return v.f;
+}
+static inline uint64_t gan_bits_f64(double x) {
+    union { double f; uint64_t u; } v;
+    v.f = x;
+    return v.u;
+}
+static inline double gan_f64_bits(uint64_t u) {
+    union { double f; uint64_t u; } v;
+    v.u = u;
+    return v.f;
+}
+
+// bfloat16 is the upper half of a float. To the nearest, ties to even; a NaN stays one.
+static inline uint16_t gan_f32_to_bf16(float x) {
+    uint32_t u = gan_bits_f32(x), nearest = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16, nan = u >> 16 | 0x40u;
+    return (uint16_t)((u & 0x7FFFFFFFu) > 0x7F800000u ? nan : nearest);
+}
+static inline float gan_bf16_to_f32(uint16_t x) {
+    return gan_f32_bits((uint32_t)x << 16);
+}
+
+// --- float mathematics -----------------------------------------------------------------------------------------------
+
+// 2 ulp. The exponent is applied in two halves, so that results below the normal range are right too.
+static inline float gan_expf(float x) {
+    x = x > 90.0f ? 90.0f : x;
+    x = x < -105.0f ? -105.0f : x;
+    float t = x * 1.44269504f + 12582912.0f, n = t - 12582912.0f;
+    float r = (x - n * 0.693145751953125f) - n * 1.42860677e-6f;          // ln 2 in two parts
+    float p = 1.395171082e-3f;
+    p = p * r + 8.369599042e-3f;
+    p = p * r + 4.166618737e-2f;
+    p = p * r + 1.666651288e-1f;
+    p = p * r + 5.000000101e-1f;
+    p = (p * r * r + r) + 1.0f;
+    uint32_t k = gan_bits_f32(t) - 0x4B400000u, half = ((k + 256u) >> 1) - 128u;
+    return p * gan_f32_bits((half + 127u) << 23) * gan_f32_bits((k - half + 127u) << 23);
+}
+
+// 1 ulp. x = 2^k * (1 + f) with 1 + f around 1; log(1 + f) by the odd series in s = f / (2 + f).
+static inline float gan_logf(float x) {
+    float up = x < 1.17549435e-38f ? x * 8388608.0f : x, back = x < 1.17549435e-38f ? 150.0f : 127.0f;
+    uint32_t u = gan_bits_f32(up) + (0x3F800000u - 0x3F3504F3u);
+    float k = (gan_f32_bits(0x4B000000u | u >> 23) - 8388608.0f) - back;
+    float f = gan_f32_bits((u & 0x007FFFFFu) + 0x3F3504F3u) - 1.0f;
+    float s = f / (2.0f + f), z = s * s, h = 0.5f * f * f;
+    float p = 2.361055912e-1f;
+    p = p * z + 2.853588759e-1f;
+    p = p * z + 4.000035621e-1f;
+    p = p * z + 6.666666556e-1f;
+    float y = k * 0.693145751953125f + (f - (h - (s * (h + p * z) + k * 1.42860677e-6f)));
+    float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u), edge = x == 0.0f ? -inf : nan;
+    y = x < inf ? y : x;
+    return x > 0.0f ? y : edge;
+}
+
+// 3 ulp. The rounding of 1 + x is made good by the factor x / ((1 + x) - 1).
+static inline float gan_log1pf(float x) {
+    float u = 1.0f + x, d = u - 1.0f;
+    float y = gan_logf(u) * (x / (d == 0.0f ? 1.0f : d));
+    y = d == 0.0f ? x : y;
+    return x < gan_f32_bits(0x7F800000u) ? y : x;
+}
+
+// 2 ulp.
+static inline float gan_tanhf(float x) {
+    float a = fabsf(x), z = x * x;
+    float p = -5.717009948e-3f;
+    p = p * z + 2.065055295e-2f;
+    p = p * z - 5.374348637e-2f;
+    p = p * z + 1.333149113e-1f;
+    p = p * z - 3.333328392e-1f;
+    float small = p * z * x + x;
+    float big = 1.0f - 2.0f / (gan_expf(2.0f * (a > 10.0f ? 10.0f : a)) + 1.0f);
+    big = x < 0.0f ? -big : big;
+    return a < 0.625f ? small : big;
+}
+
+// sin(x + quarter turns), 2 ulp of the larger of sin and cos for |x| below 10^4.
+static inline float gan_sin_turned(float x, uint32_t quarters) {
+    float t = x * 0.636619772f + 12582912.0f, n = t - 12582912.0f;
+    float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.54978942e-8f;   // pi / 2 in three parts
+    float z = r * r;
+    float s = -1.951082414e-4f;
+    s = s * z + 8.332131357e-3f;
+    s = s * z - 1.666665422e-1f;
+    s = s * z * r + r;
+    float c = 2.443119722e-5f;
+    c = c * z - 1.388730596e-3f;
+    c = c * z + 4.166664565e-2f;
+    c = c * z * z - 0.5f * z + 1.0f;
+    uint32_t q = gan_bits_f32(t) + quarters;
+    float y = q & 1u ? c : s;
+    return q & 2u ? -y : y;
+}
+static inline float gan_sinf(float x) {
+    return gan_sin_turned(x, 0u);
+}
+static inline float gan_cosf(float x) {
+    return gan_sin_turned(x, 1u);
+}
+
+// 3 ulp. Around 0 an odd polynomial, outside 1 - exp of a polynomial for log(erfc).
+static inline float gan_erff(float x) {
+    float a = fabsf(x), z = x * x, b = a > 4.0f ? 4.0f : a;
+    float p = 7.889108476e-5f;
+    p = p * z - 8.020837971e-4f;
+    p = p * z + 5.189534968e-3f;
+    p = p * z - 2.68544444e-2f;
+    p = p * z + 1.128360017e-1f;
+    p = p * z - 3.761262714e-1f;
+    p = p * z + 1.283791659e-1f;
+    float q = 1.599829908e-6f;
+    q = q * b - 4.529831457e-5f;
+    q = q * b + 5.902051464e-4f;
+    q = q * b - 4.727697675e-3f;
+    q = q * b + 2.632755091e-2f;
+    q = q * b - 1.099097804e-1f;
+    q = q * b - 6.320133837e-1f;
+    q = q * b - 1.130119752f;
+    q = q * b + 2.910350752e-4f;
+    float big = 1.0f - gan_expf(q), small = p * x + x;
+    big = x < 0.0f ? -big : big;
+    return a < 1.0f ? small : big;
+}
+
+// 1 ulp, worked in double because an error in the logarithm is multiplied by b.
+static inline float gan_powf(float a, float b) {
+    double x = fabs((double)a), e = (double)b;
+    uint64_t u = gan_bits_f64(x) + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
+    double k = gan_f64_bits(0x4330000000000000u | u >> 52) - 4503599627371519.0;         // 2^52 + 1023
+    double f = gan_f64_bits((u & 0x000FFFFFFFFFFFFFu) + 0x3FE6A09E667F3BCDu) - 1.0;
+    double s = f / (2.0 + f), z = s * s;
+    double p = 0.28334126136715779;
+    p = p * z + 0.31987610895408701;
+    p = p * z + 0.41220993892702562;
+    p = p * z + 0.57707793595782128;
+    p = p * z + 0.96179669413387308;
+    p = p * z + 2.8853900817778397;
+    double y = e * (k + s * p);
+    y = y > 200.0 ? 200.0 : y;
+    y = y < -200.0 ? -200.0 : y;
+    double t = y + 6755399441055744.0, r = y - (t - 6755399441055744.0);
+    double v = 1.5317732404663466e-5;
+    v = v * r + 1.5471064865873546e-4;
+    v = v * r + 1.3333417192855257e-3;
+    v = v * r + 9.6180213960266735e-3;
+    v = v * r + 5.5504109827883377e-2;
+    v = v * r + 0.24022651245462982;
+    v = v * r + 0.69314718053298259;
+    v = v * r + 0.99999999995619554;
+    float w = (float)(v * gan_f64_bits((gan_bits_f64(t) - 0x4338000000000000u + 1023u) << 52));
+    float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u);
+    float at_zero = b > 0.0f ? 0.0f : inf, half = 0.5f * b;
+    float negative = floorf(b) != b ? nan : floorf(half) != half ? -w : w;
+    w = a < 0.0f ? negative : w;
+    w = a == 0.0f ? at_zero : w;
+    w = a == a ? w : a;
+    return b == 0.0f ? 1.0f : w;
+}
+
+// --- random numbers --------------------------------------------------------------------------------------------------
+//
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): four words from a key and a
+// counter, so a draw is a function of where it is drawn and of nothing else.
+//   key      low word of the seed; high word of the seed ^ site * 0x9E3779B9
+//   counter  step, round of the repeat, sample of the global batch (0 for shared values), element in row-major order
+// One call gives one element. Functions ending in f are for kernels in float: the same draw, rounded.
+
+typedef struct gan_words { uint32_t w[4]; } gan_words;
+
+static inline gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
+    for (int i = 0; i < 10; i++) {
+        uint64_t a = (uint64_t)0xD2511F53u * c.w[0], b = (uint64_t)0xCD9E8D57u * c.w[2];
+        gan_words next;
+        next.w[0] = (uint32_t)(b >> 32) ^ c.w[1] ^ key0;
+        next.w[1] = (uint32_t)b;
+        next.w[2] = (uint32_t)(a >> 32) ^ c.w[3] ^ key1;
+        next.w[3] = (uint32_t)a;
+        c = next;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return c;
+}
+
+// `attempt` numbers the tries of a draw that may be rejected; it is folded into the key.
+static inline gan_words gan_draw(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                 uint32_t element, uint32_t attempt) {
+    gan_words c;
+    c.w[0] = step;
+    c.w[1] = round;
+    c.w[2] = sample;
+    c.w[3] = element;
+    return gan_philox((uint32_t)seed ^ attempt * 0x85EBCA6Bu, (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u, c);
+}
+
+// 52 bits and a half: exact, strictly between 0 and 1, symmetric around 1/2.
+static inline double gan_unit(uint32_t hi, uint32_t lo) {
+    uint64_t bits = ((uint64_t)hi << 32 | lo) >> 12;
+    return (gan_f64_bits(0x3FF0000000000000u | bits) - 1.0) + 1.1102230246251565e-16;
+}
+static inline float gan_unitf(uint32_t hi, uint32_t lo) {
+    float x = (float)gan_unit(hi, lo);
+    return x < 0.99999994f ? x : 0.99999994f;                             // rounding must not reach 1
+}
+
+static inline double gan_uniform(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                 uint32_t element) {
+    gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
+    return gan_unit(d.w[0], d.w[1]);
+}
+static inline float gan_uniformf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                 uint32_t element) {
+    gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
+    return gan_unitf(d.w[0], d.w[1]);
+}
+
+// Box and Muller's first number.
+static inline double gan_normal_of(gan_words d) {
+    return sqrt(-2.0 * log(gan_unit(d.w[0], d.w[1]))) * cos(6.283185307179586 * gan_unit(d.w[2], d.w[3]));
+}
+static inline double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                uint32_t element) {
+    return gan_normal_of(gan_draw(seed, site, step, round, sample, element, 0u));
+}
+static inline float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                uint32_t element) {
+    gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
+    return sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) * gan_cosf(6.28318531f * gan_unitf(d.w[2], d.w[3]));
+}
+
+// Normal, drawn again until within two deviations; in double, so that float kernels accept the same attempts.
+static inline double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                   uint32_t element) {
+    double x = 0.0;
+    for (uint32_t attempt = 0; attempt < 64u; attempt++) {
+        x = gan_normal_of(gan_draw(seed, site, step, round, sample, element, attempt));
+        if (fabs(x) <= 2.0) {
+            return x;
+        }
+    }
+    return 0.0;                                                           // one draw in 10^85
+}
+static inline float gan_truncatedf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                   uint32_t element) {
+    return (float)gan_truncated(seed, site, step, round, sample, element);
+}
+
+static inline double gan_categorical(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                     uint32_t element, double classes) {
+    return floor(classes * gan_uniform(seed, site, step, round, sample, element));
+}
+static inline float gan_categoricalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
+                                     uint32_t element, float classes) {
+    return (float)gan_categorical(seed, site, step, round, sample, element, (double)classes);
+}
+
+#endif

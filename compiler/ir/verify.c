@@ -1,0 +1,344 @@
+// verify.c - the rules every graph keeps, checked. In: a module between any two passes. Out: true, or the first offence.
+// Run after each pass in debug builds and on everything the text reader builds.
+#include "program.h"
+
+#include <string.h>
+
+// --- which blocks have always run before which -----------------------------------------------------------------------
+
+// Scopes get numbers as the tape opens them; a block's path is the scopes around it. An earlier block is open to a later
+// one when its path is the start of the later one's.
+enum { MAX_SCOPES = 32 };
+typedef struct Path { uint32_t n, scope[MAX_SCOPES], block; } Path;
+
+static bool path_starts(const Path *whole, const Path *start) {
+    return start->n <= whole->n && memcmp(whole->scope, start->scope, start->n * sizeof *start->scope) == 0;
+}
+
+// `past_repeats`: what follows a repeat may use the values of its last round, so it is no scope.
+static uint8_t **open_blocks(Arena *a, const Func *f, bool past_repeats) {
+    uint32_t blocks = f->blocks ? f->blocks : 1;
+    uint8_t **open = arena_array(a, uint8_t *, blocks);
+    for (uint32_t b = 0; b < blocks; b++) {
+        open[b] = arena_array(a, uint8_t, blocks);
+        memset(open[b], f->tape.n == 0, blocks);     // without a tape the text is straight
+        open[b][b] = 1;
+    }
+    Path now = {0}, *seen = arena_array(a, Path, f->tape.n + 1);
+    uint32_t scopes = 0, count = 0, depth = 0, outside[MAX_SCOPES];
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        const Ctl *c = &f->tape.at[i];
+        switch (c->kind) {
+        case CtlBlock:
+            now.block = c->arg;
+            for (uint32_t k = 0; k < count; k++) {
+                open[now.block][seen[k].block] |= path_starts(&now, &seen[k]);
+            }
+            seen[count++] = now;
+            break;
+        case CtlRepeat: case CtlEvery: case CtlIf:
+            if (depth == MAX_SCOPES) {
+                bug("scopes nest deeper than %d", MAX_SCOPES);
+            }
+            outside[depth++] = now.n;
+            if (c->kind != CtlRepeat || !past_repeats) {
+                now.scope[now.n++] = ++scopes;
+            }
+            break;
+        case CtlElse: now.scope[now.n - 1] = ++scopes; break;
+        case CtlEnd: now.n = outside[--depth]; break;
+        }
+    }
+    return open;
+}
+
+uint8_t **blocks_open(Arena *a, const Func *f) {
+    return open_blocks(a, f, false);
+}
+
+// --- the checks ------------------------------------------------------------------------------------------------------
+
+typedef struct Verify {
+    const Module *m;
+    const Func *f;
+    Arena *scratch;
+    uint8_t **open;                  // [block][block] whose values a block may use
+    uint32_t *at;                    // [block] tape entry
+    Str error;
+} Verify;
+
+static bool wrong(Verify *v, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    Str what = str_vformat(v->scratch, format, args);
+    va_end(args);
+    v->error = v->f ? str_format(v->scratch, "%.*s: %.*s", SARG(v->f->name), SARG(what)) : what;
+    return false;
+}
+
+static bool is_node(const Verify *v, uint32_t id) {
+    return id > 0 && id < v->f->g.node.n;
+}
+
+static bool is_shared_number(const Verify *v, uint32_t id) {
+    const Type *t = is_node(v, id) ? node_type(&v->f->g, id) : NULL;
+    return t && !t->batched && type_sample(t) == 1;
+}
+
+static bool verify_ctl(Verify *v, uint32_t i, CtlKind *stack, uint32_t *depth) {
+    const Ctl *c = &v->f->tape.at[i];
+    switch (c->kind) {
+    case CtlBlock:
+        if (c->arg >= v->f->blocks || v->at[c->arg]) {
+            return wrong(v, "tape entry %u: block %u is unknown or comes twice", i, c->arg);
+        }
+        v->at[c->arg] = i + 1;
+        return true;
+    case CtlRepeat: case CtlEvery: case CtlIf:
+        if (*depth == MAX_SCOPES || (c->kind == CtlIf ? !is_shared_number(v, c->cond) : c->arg < 1)) {
+            return wrong(v, "tape entry %u: no condition, no count or too deep", i);
+        }
+        stack[(*depth)++] = c->kind;
+        return true;
+    case CtlElse:
+        if (*depth == 0 || stack[*depth - 1] != CtlIf) {
+            return wrong(v, "tape entry %u: else without if", i);
+        }
+        stack[*depth - 1] = CtlElse;
+        return true;
+    case CtlEnd:
+        return (*depth)-- > 0 || wrong(v, "tape entry %u: nothing to end", i);
+    }
+    return wrong(v, "tape entry %u: no kind %d", i, (int)c->kind);
+}
+
+static bool verify_tape(Verify *v) {
+    CtlKind stack[MAX_SCOPES];
+    uint32_t depth = 0, blocks = v->f->blocks;
+    v->at = arena_array(v->scratch, uint32_t, blocks);
+    for (uint32_t i = 0; i < v->f->tape.n; i++) {
+        if (!verify_ctl(v, i, stack, &depth)) {
+            return false;
+        }
+    }
+    for (uint32_t b = 0; b < blocks && v->f->tape.n; b++) {
+        if (!v->at[b]) {
+            return wrong(v, "block %u is not on the tape", b);
+        }
+    }
+    return depth == 0 || wrong(v, "%u scopes are not ended", depth);
+}
+
+// That the arrays a node points into have what it points at.
+static bool verify_links(Verify *v, uint32_t id) {
+    const Graph *g = &v->f->g;
+    const Node *n = graph_node(g, id);
+    if (n->op == OpNone || n->op >= OpCount) {
+        return wrong(v, "node %u: no op %u", id, n->op);
+    }
+    if (n->type == 0 || n->type >= g->type.n || n->attr >= g->attr.n || n->span >= g->span.n ||
+        n->in > g->edge.n || n->nin > g->edge.n - n->in) {
+        return wrong(v, "node %u (%s): type, attribute, span or operands out of range", id, op_info[n->op].text);
+    }
+    for (uint32_t k = 0; k < n->nin; k++) {
+        if (node_in(g, id, k) == 0 || node_in(g, id, k) >= id) {
+            return wrong(v, "node %u (%s): operand %u is not an earlier node", id, op_info[n->op].text, k);
+        }
+    }
+    return n->block < v->f->blocks || wrong(v, "node %u (%s): no block %u", id, op_info[n->op].text, n->block);
+}
+
+static bool verify_type(Verify *v, uint32_t id) {
+    const Graph *g = &v->f->g;
+    const Node *n = graph_node(g, id);
+    Infer q = {.g = g, .nin = n->nin, .in = &g->edge.at[n->in], .attr = node_attr(g, id), .out = *node_type(g, id)};
+    if (!graph_check(&q, (Op)n->op)) {
+        return wrong(v, "node %u (%s): %s", id, op_info[n->op].text, q.error);
+    }
+    if (!type_same_shape(&q.out, node_type(g, id)) || q.out.dtype != node_type(g, id)->dtype) {
+        Str is = type_text(v->scratch, node_type(g, id)), rule = type_text(v->scratch, &q.out);
+        return wrong(v, "node %u (%s): is %s %.*s, its rule says %s %.*s", id, op_info[n->op].text,
+                     dtype_name[node_type(g, id)->dtype], SARG(is), dtype_name[q.out.dtype], SARG(rule));
+    }
+    return true;
+}
+
+static bool verify_operands(Verify *v, uint32_t id) {
+    const Graph *g = &v->f->g;
+    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+        uint32_t in = node_in(g, id, k);
+        if (graph_node(g, in)->op == OpWrite) {
+            return wrong(v, "node %u: reads the write %u", id, in);
+        }
+        bool leaf = op_info[graph_node(g, in)->op].cls == ClassLEAF;
+        if (!leaf && !v->open[graph_node(g, id)->block][graph_node(g, in)->block]) {
+            return wrong(v, "node %u (%s) of block %u uses node %u of block %u, which may not have run", id,
+                         op_info[graph_node(g, id)->op].text, graph_node(g, id)->block, in, graph_node(g, in)->block);
+        }
+    }
+    return true;
+}
+
+static bool verify_slot(Verify *v, uint32_t id) {
+    Op op = (Op)graph_node(&v->f->g, id)->op;
+    int64_t first = node_attr(&v->f->g, id)->i[0];
+    if (op == OpRand) {
+        int64_t site = node_attr(&v->f->g, id)->i[1];
+        return (site >= 0 && site < v->m->site.n) || wrong(v, "node %u: no site %lld", id, (long long)site);
+    }
+    if (op != OpRead && op != OpWrite) {
+        return true;
+    }
+    if (first < 0 || first >= v->m->slot.n) {
+        return wrong(v, "node %u (%s): no slot %lld", id, op_info[op].text, (long long)first);
+    }
+    const Slot *s = &v->m->slot.at[first];
+    return type_same_shape(node_type(&v->f->g, id), &s->type) ||
+           wrong(v, "node %u (%s): %s, but slot %.*s is %s", id, op_info[op].text,
+                 type_text(v->scratch, node_type(&v->f->g, id)).ptr, SARG(s->name),
+                 type_text(v->scratch, &s->type).ptr);
+}
+
+// A slot is written at most once a block, and only by nodes the effects list.
+static bool verify_effects(Verify *v) {
+    const Graph *g = &v->f->g;
+    uint8_t *listed = arena_array(v->scratch, uint8_t, g->node.n);
+    for (uint32_t i = 0; i < v->f->effect.n; i++) {
+        uint32_t id = v->f->effect.at[i];
+        if (!is_node(v, id) || graph_node(g, id)->op != OpWrite || listed[id]++) {
+            return wrong(v, "effect %u: node %u is no write, or listed twice", i, id);
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            const Node *a = graph_node(g, id), *b = graph_node(g, v->f->effect.at[k]);
+            if (a->attr == b->attr && a->block == b->block) {
+                return wrong(v, "nodes %u and %u write one slot in one block", v->f->effect.at[k], id);
+            }
+        }
+    }
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        if (graph_node(g, id)->op == OpWrite && !listed[id]) {
+            return wrong(v, "node %u: a write that is not among the effects", id);
+        }
+    }
+    return true;
+}
+
+// Two reads of one version say that no write lies between them.
+static bool verify_versions(Verify *v) {
+    const Graph *g = &v->f->g;
+    uint32_t *first = arena_array(v->scratch, uint32_t, g->attr.n);     // read by its attribute: slot and version
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        const Node *n = graph_node(g, id);
+        if (n->op != OpRead || v->f->tape.n == 0) {
+            continue;
+        }
+        uint32_t one = first[n->attr];
+        first[n->attr] = id;
+        for (uint32_t i = 0; one && i < v->f->effect.n; i++) {
+            const Node *w = graph_node(g, v->f->effect.at[i]);
+            uint32_t from = v->at[graph_node(g, one)->block], to = v->at[n->block], at = v->at[w->block];
+            if (node_attr(g, id)->i[0] == g->attr.at[w->attr].i[0] && from <= at && at < to) {
+                return wrong(v, "nodes %u and %u read one version of slot %lld, but node %u writes it between", one, id,
+                             (long long)node_attr(g, id)->i[0], v->f->effect.at[i]);
+            }
+        }
+    }
+    return true;
+}
+
+static bool verify_updates(Verify *v) {
+    const Graph *g = &v->f->g;
+    for (uint32_t i = 0; i < v->f->update.n; i++) {
+        const Update *u = &v->f->update.at[i];
+        if (u->block >= v->f->blocks || !is_shared_number(v, u->loss)) {
+            return wrong(v, "update %u: no such block, or its loss is not one shared number", i);
+        }
+        for (uint32_t k = 0; k < u->net.n; k++) {
+            if (u->net.at[k] >= v->m->net.n) {
+                return wrong(v, "update %u: no net %u", i, u->net.at[k]);
+            }
+        }
+        for (uint32_t k = 0; k < u->grad.n; k++) {
+            const GradOf *d = &u->grad.at[k];
+            if (d->slot >= v->m->slot.n || !is_node(v, d->node) ||
+                !type_same_shape(&v->m->slot.at[d->slot].type, node_type(g, d->node))) {
+                return wrong(v, "update %u: gradient %u has no slot, no node or another shape", i, k);
+            }
+        }
+    }
+    return true;
+}
+
+static bool verify_named(Verify *v, const Named *n, const char *what) {
+    return (is_node(v, n->node) && n->block < v->f->blocks) ||
+           wrong(v, "%s %.*s: node %u, block %u", what, SARG(n->name), n->node, n->block);
+}
+
+static bool verify_func(Verify *v, const Func *f) {
+    v->f = f;
+    if (f->g.batch != v->m->batch) {
+        return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch, (long long)v->m->batch);
+    }
+    for (uint32_t id = 1; id < f->g.node.n; id++) {
+        if (!verify_links(v, id) || !verify_type(v, id) || !verify_slot(v, id)) {
+            return false;
+        }
+    }
+    if (!verify_tape(v)) {
+        return false;
+    }
+    v->open = open_blocks(v->scratch, f, true);
+    for (uint32_t id = 1; id < f->g.node.n; id++) {
+        if (!verify_operands(v, id)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        if (!verify_named(v, &f->report.at[i], "report")) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < f->result.n; i++) {
+        if (!verify_named(v, &f->result.at[i], "result")) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < f->data.n; i++) {
+        if (f->data.at[i] >= v->m->slot.n) {
+            return wrong(v, "no data slot %u", f->data.at[i]);
+        }
+    }
+    return verify_effects(v) && verify_versions(v) && verify_updates(v);
+}
+
+static bool verify_slots(Verify *v) {
+    const Module *m = v->m;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->net != NONE && s->net >= m->net.n) {
+            return wrong(v, "slot %u (%.*s): no net %u", i, SARG(s->name), s->net);
+        }
+        if (s->init >= m->init.g.node.n && s->init) {
+            return wrong(v, "slot %u (%.*s): no node %u in init", i, SARG(s->name), s->init);
+        }
+        if (s->kind == SlotFed && s->site >= m->site.n) {
+            return wrong(v, "slot %u (%.*s): no site %u", i, SARG(s->name), s->site);
+        }
+        if (s->kind == SlotData && (s->stream >= m->stream.n || s->site >= m->stream.at[s->stream].field.n)) {
+            return wrong(v, "slot %u (%.*s): no field %u of stream %u", i, SARG(s->name), s->site, s->stream);
+        }
+    }
+    return true;
+}
+
+bool module_verify(const Module *m, Arena scratch, Str *error) {
+    Verify v = {.m = m, .scratch = &scratch};
+    bool ok = verify_slots(&v) && verify_func(&v, &m->init) && verify_func(&v, &m->step);
+    for (uint32_t i = 0; ok && i < m->entry.n; i++) {
+        ok = verify_func(&v, &m->entry.at[i]);
+    }
+    if (!ok) {
+        *error = v.error;            // in the scratch arena: the caller prints it before it allocates again
+    }
+    return ok;
+}

@@ -1,0 +1,170 @@
+// grad.c - expands Grad(y, x): reverse mode, source to source, over the gradient columns of the operations.
+//
+// In: a function with Grad nodes. Out: the same function without; a gradient's nodes are ordinary nodes in the block of
+// the Grad that asked, carrying the span of the forward node they belong to. Grads inside another's y are expanded first
+// because the graph is rebuilt in index order, so any order of derivative is only this pass.
+//   One reverse sweep serves all Grads of one y in one block; it visits nodes between y and the wanted x and no others.
+//   The gradient is of the sum of y over its elements and samples: the seed is ones.
+//   Contributions are summed where the sweep meets their node, in order of arrival: users from last to first.
+//   Rows ignore broadcasting: what comes back in the result's type is summed to the operand's here.
+#include "pass.h"
+
+#include <string.h>
+
+typedef struct Part { uint32_t node, next; } Part;     // one user's contribution to a node's gradient
+
+typedef struct Sweep {
+    Arena *perm;
+    Graph *g;                        // the new graph
+    uint32_t old_y, block;           // what it serves: Grads of this old node in this block
+    uint32_t y;                      // new node
+    uint8_t *wanted;                 // [y + 1] 1: someone asks for its gradient
+    uint8_t *on_path;                // [y + 1] 1: y needs it and it needs a wanted node
+    uint32_t *first, *last;          // [y + 1] its contributions in part[], 0 none
+    uint32_t *result;                // [y + 1] gradients of wanted nodes, 0 none
+    VEC(Part) part;                  // [0] is none
+} Sweep;
+
+static void contribute(Sweep *s, uint32_t to, uint32_t node) {
+    vec_push(s->perm, &s->part, ((Part){node, 0}));
+    uint32_t at = s->part.n - 1;
+    if (s->last[to]) {
+        s->part.at[s->last[to]].next = at;
+    } else {
+        s->first[to] = at;
+    }
+    s->last[to] = at;
+}
+
+static Val sum_parts(const Sweep *s, uint32_t id) {
+    Val sum = {0};
+    for (uint32_t at = s->first[id]; at; at = s->part.at[at].next) {
+        Val part = {s->g, s->part.at[at].node};
+        sum = sum.id ? Add(sum, part) : part;
+    }
+    return sum;
+}
+
+// A value of type `t` with every element `x`.
+static Val filled(Graph *g, Type t, double x) {
+    Attr bits = {.n = 1};
+    memcpy(&bits.i[0], &x, sizeof x);
+    Type number = {.dtype = t.dtype};
+    return Expand((Val){g, graph_add(g, OpConst, NULL, 0, &bits, &number)}, t);
+}
+
+// A row's answer, in the broadcast type of its result, as a gradient of the operand.
+static Val fit(Val g, Val operand) {
+    Type to = *node_type(g.g, operand.id);
+    if (node_type(g.g, g.id)->dtype != to.dtype) {
+        g = CastTo(g, operand);
+    }
+    return Expand(SumTo(g, to), to);
+}
+
+static bool passes_gradients(Op op) {
+    return op != OpStop && op_info[op].grad != NULL;
+}
+
+// Of the nodes y needs, keeps those that need a wanted one through operations that have gradients.
+static void sweep_mark(Sweep *s) {
+    for (uint32_t id = 1; id <= s->y; id++) {
+        bool needs = s->wanted[id];
+        const Node *n = graph_node(s->g, id);
+        for (uint32_t k = 0; k < n->nin && passes_gradients((Op)n->op); k++) {
+            needs |= s->on_path[node_in(s->g, id, k)];
+        }
+        s->on_path[id] = s->on_path[id] && needs;
+    }
+}
+
+static void sweep_node(Sweep *s, uint32_t id) {
+    Val y = {s->g, id}, g = sum_parts(s, id);
+    if (s->wanted[id]) {
+        s->result[id] = g.id;
+    }
+    if (!passes_gradients((Op)graph_node(s->g, id)->op)) {
+        return;
+    }
+    for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
+        uint32_t in = node_in(s->g, id, k);
+        if (s->on_path[in]) {
+            Val to_in = op_info[graph_node(s->g, id)->op].grad(y, g, k);
+            if (to_in.id) {
+                contribute(s, in, fit(to_in, (Val){s->g, in}).id);
+            }
+        }
+    }
+}
+
+static Span first_span(const Graph *g, uint32_t id) {
+    return g->span.at[graph_node(g, id)->span].span;
+}
+
+static void sweep_run(Sweep *s) {
+    sweep_mark(s);
+    if (s->on_path[s->y]) {
+        contribute(s, s->y, filled(s->g, *node_type(s->g, s->y), 1).id);
+    }
+    for (uint32_t id = s->y; id > 0; id--) {
+        if (s->first[id]) {
+            s->g->here = first_span(s->g, id);
+            sweep_node(s, id);
+        }
+    }
+    s->g->here = (Span){0};
+}
+
+// --- the pass --------------------------------------------------------------------------------------------------------
+
+typedef struct Sweeps {
+    Arena *perm;
+    VEC(Sweep) done;
+} Sweeps;
+
+// Every Grad of the same y and block is served, if its x is built: an x that is not comes after y.
+static void want_all(Sweep *s, const Graph *from, uint32_t first, const uint32_t *map) {
+    for (uint32_t id = first; id < from->node.n; id++) {
+        const Node *n = graph_node(from, id);
+        if (n->op == OpGrad && n->block == s->block && node_in(from, id, 0) == s->old_y) {
+            uint32_t x = map[node_in(from, id, 1)];
+            s->wanted[x <= s->y ? x : 0] = 1;
+        }
+    }
+}
+
+static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    uint32_t y = node_in(from, id, 0), block = graph_node(from, id)->block;
+    for (uint32_t i = 0; i < all->done.n; i++) {
+        if (all->done.at[i].old_y == y && all->done.at[i].block == block) {
+            return &all->done.at[i];
+        }
+    }
+    Arena *a = all->perm;
+    Sweep s = {.perm = a, .g = to, .old_y = y, .block = block, .y = map[y]};
+    s.wanted = arena_array(a, uint8_t, s.y + 1);
+    s.first = arena_array(a, uint32_t, s.y + 1);
+    s.last = arena_array(a, uint32_t, s.y + 1);
+    s.result = arena_array(a, uint32_t, s.y + 1);
+    s.on_path = graph_reach(to, a, &s.y, 1);
+    (void)vec_add(a, &s.part);
+    want_all(&s, from, id, map);
+    sweep_run(&s);
+    vec_push(a, &all->done, s);
+    return &all->done.at[all->done.n - 1];
+}
+
+static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    if (graph_node(from, id)->op != OpGrad) {
+        return node_copy(NULL, to, from, id, map);
+    }
+    const Sweep *s = sweep_of(user, to, from, id, map);
+    uint32_t x = map[node_in(from, id, 1)], found = x <= s->y ? s->result[x] : 0;
+    return found ? found : filled(to, *node_type(to, x), 0).id;
+}
+
+void pass_grad(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+    (void)m, (void)o;
+    Sweeps all = {.perm = perm};
+    func_rewrite(perm, f, expand, &all);
+}

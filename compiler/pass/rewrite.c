@@ -1,0 +1,86 @@
+// rewrite.c - a function's graph built anew, node by node. In: a function and what becomes of each node. Out: the same
+// function over a new graph in which everything is simplified and shared again and nothing is dead. Order, blocks and
+// spans are kept; so a pass is only its function of one node.
+#include "pass.h"
+
+typedef VEC(uint32_t) NodeVec;
+
+static void roots(Arena *a, const Func *f, NodeVec *out) {
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        vec_push(a, out, f->tape.at[i].cond);
+    }
+    for (uint32_t i = 0; i < f->effect.n; i++) {
+        vec_push(a, out, f->effect.at[i]);
+    }
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        const Update *u = &f->update.at[i];
+        vec_push(a, out, u->loss);
+        for (uint32_t k = 0; k < u->grad.n; k++) {
+            vec_push(a, out, u->grad.at[k].node);
+        }
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        vec_push(a, out, f->report.at[i].node);
+    }
+    for (uint32_t i = 0; i < f->result.n; i++) {
+        vec_push(a, out, f->result.at[i].node);
+    }
+}
+
+static void renumber(Func *f, const uint32_t *map) {
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        f->tape.at[i].cond = map[f->tape.at[i].cond];
+    }
+    for (uint32_t i = 0; i < f->effect.n; i++) {
+        f->effect.at[i] = map[f->effect.at[i]];
+    }
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        Update *u = &f->update.at[i];
+        u->loss = map[u->loss];
+        for (uint32_t k = 0; k < u->grad.n; k++) {
+            u->grad.at[k].node = map[u->grad.at[k].node];
+        }
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        f->report.at[i].node = map[f->report.at[i].node];
+    }
+    for (uint32_t i = 0; i < f->result.n; i++) {
+        f->result.at[i].node = map[f->result.at[i].node];
+    }
+}
+
+uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    (void)user;
+    const Node *n = graph_node(from, id);
+    uint32_t in[UINT8_MAX];
+    for (uint32_t k = 0; k < n->nin; k++) {
+        in[k] = map[node_in(from, id, k)];
+    }
+    return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+}
+
+void func_rewrite(Arena *perm, Func *f, RewriteFn rewrite, void *user) {
+    const Graph *from = &f->g;
+    NodeVec root = {0};
+    roots(perm, f, &root);
+    uint8_t *live = graph_reach(from, perm, root.at, root.n), **open = blocks_open(perm, f);
+    uint32_t *map = arena_array(perm, uint32_t, from->node.n);
+    Graph to;
+    graph_init(&to, perm, from->batch);
+    to.next_unique = from->next_unique;
+    for (uint32_t id = 1; id < from->node.n; id++) {
+        if (!live[id]) {
+            continue;
+        }
+        to.block = graph_node(from, id)->block;
+        to.block_open = open[to.block];
+        map[id] = rewrite(user, &to, from, id, map);
+        for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next) {
+            node_add_span(&to, map[id], from->span.at[at].span);
+        }
+    }
+    renumber(f, map);
+    to.block = 0;
+    to.block_open = NULL;
+    f->g = to;
+}
