@@ -3,7 +3,8 @@
 // that simplifies, both sides must come out as the same node: the row was applied, and what it
 // produced does not depend on the way there.
 //
-// RULE rows are their own examples. A FOLD row has its example below; a row without one does not link.
+// RULE rows are their own examples. A FOLD row has its example below; a row without one does not
+// link.
 #include "op.h"
 
 #include <math.h>
@@ -60,11 +61,13 @@ typedef struct Sides { Val from, to; } Sides;
 static void assert_equal_values(const Rule *r, Sides s, bool positive) {
     Graph *g = s.from.g;
     Type a = val_type(s.from), b = val_type(s.to);
-    if (!type_same_shape(&a, &b)) fail_msg("%s: %s became %s", r->name, type_name(&a).s, type_name(&b).s);
+    if (!type_same_shape(&a, &b))
+        fail_msg("%s: %s became %s", r->name, type_name(&a).s, type_name(&b).s);
     const double *x = evaluate(g, s.from.id, positive), *y = evaluate(g, s.to.id, positive);
     for (int64_t i = 0; i < type_elements(g, &a); i++)
         if (!agree(x[i], y[i], r->exact))
-            fail_msg("%s: element %lld is %.17g, rewritten %.17g", r->name, (long long)i, x[i], y[i]);
+            fail_msg("%s: element %lld is %.17g, rewritten %.17g", r->name, (long long)i, x[i],
+                     y[i]);
 }
 
 static void assert_same_node(const Rule *r, Sides s) {
@@ -76,7 +79,8 @@ static void assert_same_node(const Rule *r, Sides s) {
 
 // --- RULE rows -----------------------------------------------------------------------------------
 
-#define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                  \
+    (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 #define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__))
 #define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
 
@@ -87,11 +91,13 @@ static Binding bind(Graph *g, Op root, uint32_t variant) {
     const Type x[Variants] = {SAMPLE(3, 4), SHARED(3), SAMPLE(3, 4), SHARED(3, 1)};
     const Type other[Variants] = {SAMPLE(3, 4), SAMPLE(3, 4), number, SAMPLE(1, 4)};
     Binding b = {.root = root, .type = number};
-    for (uint32_t i = 0; i < 26; i++) b.var[i] = Read(g, i, 0, i == 'x' - 'a' ? x[variant] : other[variant]).id;
+    for (uint32_t i = 0; i < 26; i++)
+        b.var[i] = Read(g, i, 0, i == 'x' - 'a' ? x[variant] : other[variant]).id;
     b.var['c' - 'a'] = Number(g, 0.7).id;
     b.var['d' - 'a'] = Number(g, -1.3).id;
     if (root == OpSum) b.attr = (Attr){.n = 1, .i = {x[variant].batched | 2}};
-    if (root == OpReshape) b.type = type_make(x[variant].batched, 2, (int64_t[]){1, type_sample(&x[variant])});
+    if (root == OpReshape)
+        b.type = type_make(x[variant].batched, 2, (int64_t[]){1, type_sample(&x[variant])});
     if (root == OpExpand) b.type = SAMPLE(3, 4, 2);
     return b;
 }
@@ -130,7 +136,7 @@ static Val in(uint32_t slot, Type t) {
     return Read(&graph, slot, 0, t);
 }
 
-static Val expand_to(Val x, Type t) {        // also where Expand would see that nothing is to be done
+static Val expand_to(Val x, Type t) { // also where Expand would see that nothing is to be done
     return (Val){x.g, graph_add(x.g, OpExpand, &x.id, 1, NULL, &t)};
 }
 
@@ -149,25 +155,31 @@ static Val expand_to(Val x, Type t) {        // also where Expand would see that
 #define CUBE in(4, SAMPLE(2, 3, 4))
 
 EXAMPLE(constants, Tanh(Mul(Number(&graph, 0.5), Number(&graph, 3))), Number(&graph, tanh(1.5)))
-EXAMPLE(narrow_operands, Exp(Mul(Expand(row_, wide_), Expand(column_, wide_))), Expand(Exp(Mul(row_, column_)), wide_))
-EXAMPLE(moved_constant, Permute(Expand(Number(&graph, 2), wide_), AXES(1, 0)), Expand(Number(&graph, 2), SAMPLE(4, 3)))
+EXAMPLE(narrow_operands, Exp(Mul(Expand(row_, wide_), Expand(column_, wide_))),
+        Expand(Exp(Mul(row_, column_)), wide_))
+EXAMPLE(moved_constant, Permute(Expand(Number(&graph, 2), wide_), AXES(1, 0)),
+        Expand(Number(&graph, 2), SAMPLE(4, 3)))
 EXAMPLE(cast_same, CastTo(x_, row_), x_)
 EXAMPLE(sum_of_nothing, Sum(column_, 4), column_)
-EXAMPLE(sum_of_expand, Sum(Expand(row_, wide_), 1 | 2 | 4), Mul(Sum(Expand(row_, SHARED(3, 1)), 2), Number(&graph, 16)))
+EXAMPLE(sum_of_expand, Sum(Expand(row_, wide_), 1 | 2 | 4),
+        Mul(Sum(Expand(row_, SHARED(3, 1)), 2), Number(&graph, 16)))
 EXAMPLE(sum_of_sum, Sum(Sum(x_, 1 | 2), 4), Sum(x_, 1 | 2 | 4))
 EXAMPLE(sum_of_scaled, Sum(Div(Mul(row_, x_), column_), 4), Div(Mul(row_, Sum(x_, 4)), column_))
 EXAMPLE(group_of_one, GroupSum(x_, 1), x_)
 EXAMPLE(max_of_nothing, MaxOf(column_, 4), column_)
 EXAMPLE(reshape_same, Reshape(x_, 2, LIST(3, 4)), x_)
-EXAMPLE(reshape_of_ones, Reshape(expand_to(flat_, SAMPLE(12, 1)), 2, LIST(3, 4)), Reshape(flat_, 2, LIST(3, 4)))
+EXAMPLE(reshape_of_ones, Reshape(expand_to(flat_, SAMPLE(12, 1)), 2, LIST(3, 4)),
+        Reshape(flat_, 2, LIST(3, 4)))
 EXAMPLE(reshape_adds_ones, Reshape(flat_, 2, LIST(12, 1)), Expand(flat_, SAMPLE(12, 1)))
 EXAMPLE(expand_same, expand_to(x_, wide_), x_)
-EXAMPLE(permute_permute, Permute(Permute(CUBE, AXES(1, 2, 0)), AXES(0, 2, 1)), Permute(CUBE, AXES(1, 0, 2)))
+EXAMPLE(permute_permute, Permute(Permute(CUBE, AXES(1, 2, 0)), AXES(0, 2, 1)),
+        Permute(CUBE, AXES(1, 0, 2)))
 EXAMPLE(permute_same, Permute(CUBE, AXES(0, 1, 2)), CUBE)
 EXAMPLE(flip_flip, Flip(Flip(x_, 2 | 4), 4), Flip(x_, 2))
 EXAMPLE(flip_same, Flip(column_, 4), column_)
 EXAMPLE(slice_same, Slice(x_, NULL, LIST(3, 4), NULL), x_)
-EXAMPLE(slice_of_concat, Slice(Concat((Val[]){column_, x_}, 2, 1), LIST(1, 2), LIST(2, 2), LIST(1, 2)),
+EXAMPLE(slice_of_concat,
+        Slice(Concat((Val[]){column_, x_}, 2, 1), LIST(1, 2), LIST(2, 2), LIST(1, 2)),
         Slice(x_, LIST(1, 1), LIST(2, 2), LIST(1, 2)))
 EXAMPLE(pad_same, Pad(x_, NULL, NULL, LIST(3, 4)), x_)
 EXAMPLE(concat_one, Concat((Val[]){x_}, 1, 0), x_)
@@ -213,7 +225,9 @@ static void simplified_nodes_stay_as_they_are(void **state) {
     for (uint32_t id = 1; id < graph.node.n; id++) {
         Node n = *graph_node(&graph, id);
         Type type = *node_type(&graph, id);
-        assert_int_equal(graph_add(&graph, (Op)n.op, &graph.edge.at[n.in], n.nin, node_attr(&graph, id), &type), id);
+        assert_int_equal(
+            graph_add(&graph, (Op)n.op, &graph.edge.at[n.in], n.nin, node_attr(&graph, id), &type),
+            id);
     }
 }
 

@@ -7,7 +7,8 @@
 static Val add(Op op, const Val *x, uint32_t n, const Attr *attr, const Type *want) {
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n; k++) {
-        if (!x[k].id || x[k].g != x[0].g) bug("%s: operand %u is none or of another graph", op_info[op].text, k);
+        if (!x[k].id || x[k].g != x[0].g)
+            bug("%s: operand %u is none or of another graph", op_info[op].text, k);
         in[k] = x[k].id;
     }
     return (Val){x[0].g, graph_add(x[0].g, op, in, n, attr, want)};
@@ -180,7 +181,8 @@ Val Scatter(Val rows, Val index, Type table) {
 
 // Sums the axes of *x whose labels nothing else mentions, and its batch when `batch` says so; the
 // labels that stay, renamed by `rename`, are appended to *at.
-static Val dot_operand(Val x, const uint8_t *label, const uint8_t rename[256], bool batch, Attr *at) {
+static Val dot_operand(Val x, const uint8_t *label, const uint8_t rename[256], bool batch,
+                       Attr *at) {
     Type t = val_type(x);
     uint32_t axes = batch, count = at->n++;
     int64_t dim[MAX_RANK];
@@ -197,7 +199,8 @@ static Val dot_operand(Val x, const uint8_t *label, const uint8_t rename[256], b
     return axes ? Reshape(Sum(x, axes), rank, dim) : x;
 }
 
-Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, uint32_t no, bool batched) {
+Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, uint32_t no,
+        bool batched) {
     enum { InA = 1, InB = 2, InOut = 4 };
     Type ta = val_type(a), tb = val_type(b), want = {.batched = batched};
     uint8_t where[256] = {0}, rename[256] = {0}, next = 1;

@@ -1,5 +1,5 @@
-// folds.c - the FOLD rows of lang/rules.def: simplifications that a pattern cannot say, because they
-// look at extents or compute attributes.
+// folds.c - the FOLD rows of lang/rules.def: simplifications that a pattern cannot say, because
+// they look at extents or compute attributes.
 //
 // Each takes a Draft and returns what to build instead, 0 when it has nothing to say. Node operands
 // are looked into only through op_seen and const_seen.
@@ -45,8 +45,11 @@ uint32_t fold_narrow_operands(Graph *g, const Draft *d) {
 
 uint32_t fold_moved_constant(Graph *g, const Draft *d) {
     double first, x;
-    if (op_info[d->op].cls != ClassMOVE || d->op == OpExpand || d->op == OpPad || d->op == OpScatter) return 0;
-    if (!const_seen(g, d->in[0], &first) || (d->op == OpReshape && op_seen(g, d->in[0]) == OpConst)) return 0;
+    if (op_info[d->op].cls != ClassMOVE || d->op == OpExpand || d->op == OpPad ||
+        d->op == OpScatter)
+        return 0;
+    if (!const_seen(g, d->in[0], &first) || (d->op == OpReshape && op_seen(g, d->in[0]) == OpConst))
+        return 0;
     for (uint32_t k = 1; d->op == OpConcat && k < d->nin; k++)
         if (!const_seen(g, d->in[k], &x) || x != first) return 0;
     return constant(g, first, d->type);
@@ -105,7 +108,8 @@ uint32_t fold_sum_of_scaled(Graph *g, const Draft *d) {
     uint32_t mask = mask_of(d);
     if (op != OpMul && op != OpDiv) return 0;
     Val a = {g, node_in(g, d->in[0], 0)}, b = {g, node_in(g, d->in[0], 1)};
-    if (!axes_of(node_type(g, b.id), mask)) return op == OpMul ? Mul(Sum(a, mask), b).id : Div(Sum(a, mask), b).id;
+    if (!axes_of(node_type(g, b.id), mask))
+        return op == OpMul ? Mul(Sum(a, mask), b).id : Div(Sum(a, mask), b).id;
     if (op == OpMul && !axes_of(node_type(g, a.id), mask)) return Mul(a, Sum(b, mask)).id;
     return 0;
 }
@@ -178,7 +182,8 @@ uint32_t fold_slice_same(Graph *g, const Draft *d) {
 
 uint32_t fold_slice_of_concat(Graph *g, const Draft *d) {
     if (op_seen(g, d->in[0]) != OpConcat) return 0;
-    uint32_t axis = (uint32_t)node_attr(g, d->in[0])->i[0], n = d->type.rank, parts = graph_node(g, d->in[0])->nin;
+    uint32_t axis = (uint32_t)node_attr(g, d->in[0])->i[0], n = d->type.rank,
+             parts = graph_node(g, d->in[0])->nin;
     int64_t from[MAX_RANK], step[MAX_RANK];
     for (uint32_t i = 0; i < n; i++) {
         from[i] = d->attr.i[1 + i];

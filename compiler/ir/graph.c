@@ -63,9 +63,11 @@ uint32_t graph_attr(Graph *g, const int64_t *ints, uint32_t n) {
 static bool fits(Infer *q) {
     for (uint32_t i = 0; i < q->out.rank; i++)
         if (q->out.dim[i] < 1)
-            return infer_fail(q, "the result would be %s: extents must be at least 1", type_name(&q->out).s);
+            return infer_fail(q, "the result would be %s: extents must be at least 1",
+                              type_name(&q->out).s);
     if (type_elements(q->g, &q->out) > MaxElements)
-        return infer_fail(q, "the result would be %s: more than 2^40 numbers", type_name(&q->out).s);
+        return infer_fail(q, "the result would be %s: more than 2^40 numbers",
+                          type_name(&q->out).s);
     for (uint32_t i = q->out.rank; i < MAX_RANK; i++) q->out.dim[i] = 0;
     return true;
 }
@@ -76,7 +78,8 @@ bool graph_check(Infer *q, Op op) {
     if (!q->attr) q->attr = &none;
     if (!info->infer) return infer_fail(q, "there is no operation %u", (unsigned)op);
     if (q->nin < info->least || q->nin > info->most)
-        return infer_fail(q, "%s takes %u to %u operands, not %u", info->text, info->least, info->most, q->nin);
+        return infer_fail(q, "%s takes %u to %u operands, not %u", info->text, info->least,
+                          info->most, q->nin);
     for (uint32_t k = 0; k < q->nin; k++)
         if (q->in[k] == 0 || q->in[k] >= q->g->node.n)
             return infer_fail(q, "%s: operand %u is not a value", info->text, k);
@@ -88,7 +91,8 @@ bool graph_check(Infer *q, Op op) {
 // --- adding nodes --------------------------------------------------------------------------------
 
 static bool same_node(const Graph *g, const Node *n, const Node *made, const uint32_t *in) {
-    return n->op == made->op && n->nin == made->nin && n->type == made->type && n->attr == made->attr &&
+    return n->op == made->op && n->nin == made->nin && n->type == made->type &&
+           n->attr == made->attr &&
            (n->nin == 0 || memcmp(&g->edge.at[n->in], in, n->nin * sizeof *in) == 0);
 }
 
@@ -135,13 +139,15 @@ static void order_operands(const Graph *g, Draft *d) {
 }
 
 static void infer_draft(const Graph *g, Draft *d, const Type *want) {
-    Infer q = {.g = g, .nin = d->nin, .in = d->in, .attr = &d->attr, .out = {.rank = TYPE_UNSTATED}};
+    Infer q = {
+        .g = g, .nin = d->nin, .in = d->in, .attr = &d->attr, .out = {.rank = TYPE_UNSTATED}};
     if (want) q.out = *want;
     if (!graph_check(&q, d->op)) bug("%s: %s", op_info[d->op].text, q.error);
     d->type = q.out;
 }
 
-uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr, const Type *want) {
+uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+                   const Type *want) {
     Draft d = {.op = op, .nin = nin};    // copies: the arguments may lie in the arrays that grow
     if (nin > MAX_IN) bug("%s of %u operands", op_info[op].text, nin);
     for (uint32_t k = 0; k < nin; k++) d.in[k] = in[k];
@@ -193,7 +199,8 @@ uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n)
     uint8_t *needed = arena_array(a, uint8_t, g->node.n);
     for (uint32_t i = 0; i < n; i++) needed[root[i]] = 1;
     needed[0] = 0;
-    for (uint32_t id = g->node.n; id-- > 1;)         // users have larger indices than their operands
-        for (uint32_t k = 0; needed[id] && k < g->node.at[id].nin; k++) needed[node_in(g, id, k)] = 1;
+    for (uint32_t id = g->node.n; id-- > 1;) // users have larger indices than their operands
+        for (uint32_t k = 0; needed[id] && k < g->node.at[id].nin; k++)
+            needed[node_in(g, id, k)] = 1;
     return needed;
 }

@@ -60,7 +60,8 @@ static bool infer_ew(Infer *q, Op op) {
 
 #define EW(Name, text, n, flags, value, da, db, dc, domain)                                        \
     static Val grad_##Name(Val y, Val g, uint32_t k) {                                             \
-        Val a = val_in(y, 0), b = (n) > 1 ? val_in(y, 1) : ZERO, c = (n) > 2 ? val_in(y, 2) : ZERO; \
+        Val a = val_in(y, 0), b = (n) > 1 ? val_in(y, 1) : ZERO,                                   \
+            c = (n) > 2 ? val_in(y, 2) : ZERO;                                                     \
         (void)a, (void)b, (void)c, (void)g;                                                        \
         switch (k) {                                                                               \
         case 0: return da;                                                                         \

@@ -18,7 +18,7 @@ extern const FoldFn op_fold[OpCount];
 // --- for shape rules -----------------------------------------------------------------------------
 
 typedef struct TypeName { char s[176]; } TypeName;
-TypeName type_name(const Type *t);                           // "[B, 3, 64, 64]", by value for messages
+TypeName type_name(const Type *t); // "[B, 3, 64, 64]", by value for messages
 bool infer_fail(Infer *q, const char *format, ...);          // sets the message, returns false
 const Type *infer_in(const Infer *q, uint32_t k);            // type of operand k
 bool infer_wants(Infer *q, const char *what);                // the wanted type must be stated
@@ -68,9 +68,11 @@ typedef struct Binding {
     Type type;
 } Binding;
 
-// The node that says the same as `d` in fewer or cheaper words; 0: it is already as simple as it gets.
+// The node that says the same as `d` in fewer or cheaper words; 0: it is already as simple as it
+// gets.
 uint32_t simplify(Graph *g, const Draft *d);
-// Builds a term of the rule language ("mul(x, 2)"), one graph_add per op; used with raw graphs by tests.
+// Builds a term of the rule language ("mul(x, 2)"), one graph_add per op; used with raw graphs by
+// tests.
 uint32_t rule_build(Graph *g, const char *term, const Binding *b);
 // Op of a node that rewriting may look into here: OpNone when its block is closed to this one, for
 // there it may have been skipped and its value be another than its operands say.

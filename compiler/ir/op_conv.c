@@ -1,8 +1,8 @@
 // op_conv.c - convolution over 1 to 3 spatial axes: Conv and its two gradients.
 //
-// The three are bilinear in (x, w), (gy, w), (x, gy) and closed under differentiation. ConvDx with a
-// stated extent is the transposed convolution, whose diagnostics speak of its own input and weight.
-// Weights are shared, [out, in / groups, kernel...]; ConvDw sums over the batch.
+// The three are bilinear in (x, w), (gy, w), (x, gy) and closed under differentiation. ConvDx with
+// a stated extent is the transposed convolution, whose diagnostics speak of its own input and
+// weight. Weights are shared, [out, in / groups, kernel...]; ConvDw sums over the batch.
 #include "op.h"
 
 ConvGeom conv_geom(const Attr *a) {
@@ -45,24 +45,27 @@ static bool read_geom(Infer *q, ConvGeom *c) {
 }
 
 static bool picture_rank(Infer *q, const ConvGeom *c, const char *who, const Type *t) {
-    return t->rank == c->n + 1 || infer_fail(q, "%s should have channels and %u spatial axes, it is %s", who, c->n,
-                                             type_name(t).s);
+    return t->rank == c->n + 1 ||
+           infer_fail(q, "%s should have channels and %u spatial axes, it is %s", who, c->n,
+                      type_name(t).s);
 }
 
 static bool weight_fits(Infer *q, const ConvGeom *c, const Type *w) {
     TypeName name = type_name(w);
     if (w->batched) return infer_fail(q, "the weight %s is per-sample, it must be shared", name.s);
-    if (w->rank != c->n + 2) return infer_fail(q, "the weight %s should be [out, in, %u extents]", name.s, c->n);
+    if (w->rank != c->n + 2)
+        return infer_fail(q, "the weight %s should be [out, in, %u extents]", name.s, c->n);
     if (w->dim[0] % c->groups)
-        return infer_fail(q, "%lld groups do not divide the weight's %lld outputs", (long long)c->groups,
-                          (long long)w->dim[0]);
+        return infer_fail(q, "%lld groups do not divide the weight's %lld outputs",
+                          (long long)c->groups, (long long)w->dim[0]);
     return true;
 }
 
-static bool channels_fit(Infer *q, const char *who, const Type *t, const Type *w, int64_t expected) {
+static bool channels_fit(Infer *q, const char *who, const Type *t, const Type *w,
+                         int64_t expected) {
     return t->dim[0] == expected ||
-           infer_fail(q, "%s has %lld channels, the weight %s expects %lld", who, (long long)t->dim[0], type_name(w).s,
-                      (long long)expected);
+           infer_fail(q, "%s has %lld channels, the weight %s expects %lld", who,
+                      (long long)t->dim[0], type_name(w).s, (long long)expected);
 }
 
 // Extent i of the convolution's output for extent `in`; below 1 when the kernel does not fit.
@@ -72,13 +75,17 @@ static int64_t out_extent(const ConvGeom *c, uint32_t i, int64_t in, int64_t ker
 }
 
 // That x, convolved with w, has the spatial extents of gy.
-static bool extents_meet(Infer *q, const ConvGeom *c, const Type *x, const Type *w, const Type *gy) {
+static bool extents_meet(Infer *q, const ConvGeom *c, const Type *x, const Type *w,
+                         const Type *gy) {
     for (uint32_t i = 0; i < c->n; i++) {
         int64_t made = out_extent(c, i, x->dim[1 + i], w->dim[2 + i]);
         if (made != gy->dim[1 + i])
-            return infer_fail(q, "extents clash: %s with kernel %lld, stride %lld, padding [%lld, %lld] has %lld on axis %u, not %lld",
-                              type_name(x).s, (long long)w->dim[2 + i], (long long)c->stride[i], (long long)c->before[i],
-                              (long long)c->after[i], (long long)made, 1 + i, (long long)gy->dim[1 + i]);
+            return infer_fail(q,
+                              "extents clash: %s with kernel %lld, stride %lld, padding [%lld, "
+                              "%lld] has %lld on axis %u, not %lld",
+                              type_name(x).s, (long long)w->dim[2 + i], (long long)c->stride[i],
+                              (long long)c->before[i], (long long)c->after[i], (long long)made,
+                              1 + i, (long long)gy->dim[1 + i]);
     }
     return true;
 }
@@ -95,9 +102,11 @@ bool infer_Conv(Infer *q) {
         int64_t in = x->dim[1 + i], kernel = w->dim[2 + i];
         q->out.dim[1 + i] = out_extent(&c, i, in, kernel);
         if (q->out.dim[1 + i] < 1)
-            return infer_fail(q, "a kernel of %lld with dilation %lld does not fit the input's extent of %lld with padding [%lld, %lld]",
-                              (long long)kernel, (long long)c.dilation[i], (long long)in, (long long)c.before[i],
-                              (long long)c.after[i]);
+            return infer_fail(q,
+                              "a kernel of %lld with dilation %lld does not fit the input's extent "
+                              "of %lld with padding [%lld, %lld]",
+                              (long long)kernel, (long long)c.dilation[i], (long long)in,
+                              (long long)c.before[i], (long long)c.after[i]);
     }
     return true;
 }
@@ -124,7 +133,8 @@ bool infer_ConvDw(Infer *q) {
     q->out.batched = false;
     q->out.dtype = x->dtype;
     if (x->batched != gy->batched)
-        return infer_fail(q, "only one of %s and %s has a batch to sum over", type_name(x).s, type_name(gy).s);
+        return infer_fail(q, "only one of %s and %s has a batch to sum over", type_name(x).s,
+                          type_name(gy).s);
     return weight_fits(q, &c, w) && channels_fit(q, "the input", x, w, w->dim[1] * c.groups) &&
            channels_fit(q, "the output's gradient", gy, w, w->dim[0]) && infer_dtypes(q, 0, 2) &&
            extents_meet(q, &c, x, w, gy);

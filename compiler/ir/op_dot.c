@@ -43,12 +43,15 @@ static bool labels_fit(Infer *q, const DotAxes *x, uint32_t s) {
         uint8_t label = x->label[s][i];
         uint32_t j = find(x, 1 - s, label);
         if (find(x, s, label) != i)
-            return infer_fail(q, "a label appears twice on %s: a diagonal is not supported", type_name(t).s);
+            return infer_fail(q, "a label appears twice on %s: a diagonal is not supported",
+                              type_name(t).s);
         if (j == x->n[1 - s] && !has(x, 2, label))
-            return infer_fail(q, "axis %u of %s is in neither the other operand nor the result", i, type_name(t).s);
+            return infer_fail(q, "axis %u of %s is in neither the other operand nor the result", i,
+                              type_name(t).s);
         if (j < x->n[1 - s] && j < other->rank && other->dim[j] != t->dim[i])
-            return infer_fail(q, "extents clash: axis %u of %s is %lld, axis %u of %s is %lld", i, type_name(t).s,
-                              (long long)t->dim[i], j, type_name(other).s, (long long)other->dim[j]);
+            return infer_fail(q, "extents clash: axis %u of %s is %lld, axis %u of %s is %lld", i,
+                              type_name(t).s, (long long)t->dim[i], j, type_name(other).s,
+                              (long long)other->dim[j]);
     }
     return true;
 }
@@ -60,15 +63,18 @@ bool infer_Dot(Infer *q) {
     if (!infer_dtypes(q, 0, 2) || !labels_fit(q, &x, 0) || !labels_fit(q, &x, 1)) return false;
     bool batched = q->out.rank == TYPE_UNSTATED ? a->batched || b->batched : q->out.batched;
     if (batched && !a->batched && !b->batched)
-        return infer_fail(q, "%s and %s are shared, their product is too", type_name(a).s, type_name(b).s);
+        return infer_fail(q, "%s and %s are shared, their product is too", type_name(a).s,
+                          type_name(b).s);
     if (!batched && a->batched != b->batched)
-        return infer_fail(q, "only one of %s and %s has a batch to contract", type_name(a).s, type_name(b).s);
+        return infer_fail(q, "only one of %s and %s has a batch to contract", type_name(a).s,
+                          type_name(b).s);
     Type out = {.dtype = a->dtype, .rank = (uint8_t)x.n[2], .batched = batched};
     for (uint32_t i = 0; i < x.n[2]; i++) {
         uint8_t label = x.label[2][i];
         if (find(&x, 2, label) != i) return infer_fail(q, "a label appears twice in the result");
         uint32_t s = has(&x, 0, label) ? 0 : 1;
-        if (!has(&x, s, label)) return infer_fail(q, "axis %u of the result is in neither operand", i);
+        if (!has(&x, s, label))
+            return infer_fail(q, "axis %u of the result is in neither operand", i);
         out.dim[i] = infer_in(q, s)->dim[find(&x, s, label)];
     }
     q->out = out;

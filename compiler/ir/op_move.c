@@ -1,5 +1,6 @@
-// op_move.c - shape rules and gradients of data movement: Reshape, Expand, Permute, Slice, Pad, Flip,
-// Concat, Gather, Scatter. No arithmetic but Scatter's adding; each has its adjoint in this file.
+// op_move.c - shape rules and gradients of data movement: Reshape, Expand, Permute, Slice, Pad,
+// Flip, Concat, Gather, Scatter. No arithmetic but Scatter's adding; each has its adjoint in this
+// file.
 #include "op.h"
 
 // --- Reshape, Expand -----------------------------------------------------------------------------
@@ -10,8 +11,9 @@ bool infer_Reshape(Infer *q) {
     q->out.batched = x->batched;
     q->out.dtype = x->dtype;
     if (type_sample(x) != type_sample(&q->out))
-        return infer_fail(q, "cannot reshape %s to %s: %lld elements and %lld", type_name(x).s, type_name(&q->out).s,
-                          (long long)type_sample(x), (long long)type_sample(&q->out));
+        return infer_fail(q, "cannot reshape %s to %s: %lld elements and %lld", type_name(x).s,
+                          type_name(&q->out).s, (long long)type_sample(x),
+                          (long long)type_sample(&q->out));
     return true;
 }
 
@@ -24,7 +26,8 @@ bool infer_Expand(Infer *q) {
     const Type *x = infer_in(q, 0);
     if (!infer_wants(q, "expand")) return false;
     bool fits = x->rank <= q->out.rank && (q->out.batched || !x->batched);
-    for (uint32_t i = 0; fits && i < x->rank; i++) fits = x->dim[i] == 1 || x->dim[i] == q->out.dim[i];
+    for (uint32_t i = 0; fits && i < x->rank; i++)
+        fits = x->dim[i] == 1 || x->dim[i] == q->out.dim[i];
     if (!fits) return infer_fail(q, "cannot expand %s to %s", type_name(x).s, type_name(&q->out).s);
     q->out.dtype = x->dtype;
     return true;
@@ -81,15 +84,20 @@ Val grad_Flip(Val y, Val g, uint32_t k) {
 static bool lies_in(Infer *q, const Type *part, const Type *whole, const char *verb) {
     const Attr *at = q->attr;
     uint32_t n = whole->rank;
-    if (part->rank != n) return infer_fail(q, "cannot %s %s to %s", verb, type_name(infer_in(q, 0)).s, type_name(&q->out).s);
-    if (at->n != 1 + 2 * n || at->i[0] != n) return infer_fail(q, "%s needs a start and a step for each of %u axes", verb, n);
+    if (part->rank != n)
+        return infer_fail(q, "cannot %s %s to %s", verb, type_name(infer_in(q, 0)).s,
+                          type_name(&q->out).s);
+    if (at->n != 1 + 2 * n || at->i[0] != n)
+        return infer_fail(q, "%s needs a start and a step for each of %u axes", verb, n);
     for (uint32_t i = 0; i < n; i++) {
-        int64_t from = at->i[1 + i], step = at->i[1 + n + i], count = part->dim[i], extent = whole->dim[i];
+        int64_t from = at->i[1 + i], step = at->i[1 + n + i], count = part->dim[i],
+                extent = whole->dim[i];
         if (step < 1) return infer_fail(q, "%s with a step of %lld", verb, (long long)step);
         if (from < 0 || count < 1 || from >= extent || count - 1 > (extent - 1 - from) / step)
-            return infer_fail(q, "%s of %s: %lld elements from %lld by %lld do not lie in %lld (axis %u)", verb,
-                              type_name(infer_in(q, 0)).s, (long long)count, (long long)from, (long long)step,
-                              (long long)extent, i);
+            return infer_fail(
+                q, "%s of %s: %lld elements from %lld by %lld do not lie in %lld (axis %u)", verb,
+                type_name(infer_in(q, 0)).s, (long long)count, (long long)from, (long long)step,
+                (long long)extent, i);
     }
     q->out.batched = infer_in(q, 0)->batched;
     q->out.dtype = infer_in(q, 0)->dtype;
@@ -130,7 +138,8 @@ bool infer_Concat(Infer *q) {
         Type alike = *t;
         if (t->rank == x->rank) alike.dim[axis] = x->dim[axis];
         if (!type_same_shape(&alike, x))
-            return infer_fail(q, "cannot join %s and %s along axis %lld", type_name(x).s, type_name(t).s, (long long)axis);
+            return infer_fail(q, "cannot join %s and %s along axis %lld", type_name(x).s,
+                              type_name(t).s, (long long)axis);
         q->out.dim[axis] += t->dim[axis];
     }
     return true;
@@ -148,14 +157,16 @@ Val grad_Concat(Val y, Val g, uint32_t k) {
 static bool rows_fit(Infer *q, const Type *table, const Type *index) {
     if (table->batched || table->rank < 1)
         return infer_fail(q, "the table %s should be shared and have rows", type_name(table).s);
-    if (index->rank != 0) return infer_fail(q, "the index %s should be one number per sample", type_name(index).s);
+    if (index->rank != 0)
+        return infer_fail(q, "the index %s should be one number per sample", type_name(index).s);
     return true;
 }
 
 bool infer_Gather(Infer *q) {
     const Type *table = infer_in(q, 0), *index = infer_in(q, 1);
     if (!rows_fit(q, table, index)) return false;
-    q->out = (Type){.dtype = table->dtype, .rank = (uint8_t)(table->rank - 1), .batched = index->batched};
+    q->out = (Type){
+        .dtype = table->dtype, .rank = (uint8_t)(table->rank - 1), .batched = index->batched};
     for (uint32_t i = 0; i < q->out.rank; i++) q->out.dim[i] = table->dim[1 + i];
     return true;
 }
@@ -172,8 +183,8 @@ bool infer_Scatter(Infer *q) {
     if (!rows_fit(q, &q->out, index)) return false;
     bool fits = rows->rank + 1u == q->out.rank && rows->batched == index->batched;
     for (uint32_t i = 0; fits && i < rows->rank; i++) fits = rows->dim[i] == q->out.dim[1 + i];
-    return fits || infer_fail(q, "rows %s with index %s do not fit the table %s", type_name(rows).s, type_name(index).s,
-                              type_name(&q->out).s);
+    return fits || infer_fail(q, "rows %s with index %s do not fit the table %s", type_name(rows).s,
+                              type_name(index).s, type_name(&q->out).s);
 }
 
 Val grad_Scatter(Val y, Val g, uint32_t k) {

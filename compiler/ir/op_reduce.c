@@ -1,8 +1,8 @@
 // op_reduce.c - shape rules and gradients of the reductions: Sum, GroupSum, MaxOf, ArgMax.
 //
-// Axes are a mask: bit 0 the batch, bit 1 + i sample axis i. Reduced axes keep extent 1; a type whose
-// batch was summed is shared. Summing an axis that is not there (the batch of a shared value) is
-// nothing, so that a mask may be computed from a broadcast result.
+// Axes are a mask: bit 0 the batch, bit 1 + i sample axis i. Reduced axes keep extent 1; a type
+// whose batch was summed is shared. Summing an axis that is not there (the batch of a shared value)
+// is nothing, so that a mask may be computed from a broadcast result.
 #include "op.h"
 
 static bool infer_axes(Infer *q, const char *name, bool batch) {
@@ -32,9 +32,11 @@ bool infer_GroupSum(Infer *q) {
     const Type *x = infer_in(q, 0);
     long long group = q->attr->n == 1 ? (long long)q->attr->i[0] : 0;
     q->out = *x;
-    if (!x->batched) return infer_fail(q, "%s is shared, it has no groups of samples", type_name(x).s);
+    if (!x->batched)
+        return infer_fail(q, "%s is shared, it has no groups of samples", type_name(x).s);
     if (group < 1 || q->g->batch % group)
-        return infer_fail(q, "groups of %lld samples do not divide a batch of %lld", group, (long long)q->g->batch);
+        return infer_fail(q, "groups of %lld samples do not divide a batch of %lld", group,
+                          (long long)q->g->batch);
     return true;
 }
 

@@ -5,7 +5,8 @@
 // Leaves have no operands to differentiate to; Grad is expanded and Write is reached by no loss.
 #define NO_GRAD(Name)                                                                              \
     Val grad_##Name(Val y, Val g, uint32_t k) {                                                    \
-        bug("gradient of %s (node %u) to operand %u, incoming %u", op_info[Op##Name].text, y.id, k, g.id); \
+        bug("gradient of %s (node %u) to operand %u, incoming %u", op_info[Op##Name].text, y.id,   \
+            k, g.id);                                                                              \
     }
 NO_GRAD(Const)
 NO_GRAD(Iota)
@@ -15,7 +16,8 @@ NO_GRAD(Rand)
 NO_GRAD(Grad)
 
 static bool has_ints(Infer *q, Op op, uint32_t n) {
-    return q->attr->n == n || infer_fail(q, "%s has %u attributes, not %u", op_info[op].text, n, q->attr->n);
+    return q->attr->n == n ||
+           infer_fail(q, "%s has %u attributes, not %u", op_info[op].text, n, q->attr->n);
 }
 
 bool infer_Const(Infer *q) {
@@ -48,7 +50,8 @@ bool infer_Write(Infer *q) {
 bool infer_Rand(Infer *q) {
     if (!infer_wants(q, "a draw") || !has_ints(q, OpRand, 3)) return false;
     int64_t dist = q->attr->i[0];
-    if (dist < DistUniform || dist > DistCategorical) return infer_fail(q, "no distribution %lld", (long long)dist);
+    if (dist < DistUniform || dist > DistCategorical)
+        return infer_fail(q, "no distribution %lld", (long long)dist);
     return true;
 }
 

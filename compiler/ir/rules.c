@@ -1,8 +1,8 @@
 // rules.c - matches the rows of lang/rules.def against a node that is about to be added.
 //
-// In: a Draft whose operands are in simplest form. Out: the node to use instead, or 0. The terms are
-// read as they are matched and built; they are a few words long and there is nothing to prepare.
-// Why rewriting ends: see the top of lang/rules.def.
+// In: a Draft whose operands are in simplest form. Out: the node to use instead, or 0. The terms
+// are read as they are matched and built; they are a few words long and there is nothing to
+// prepare. Why rewriting ends: see the top of lang/rules.def.
 #include "op.h"
 
 #include <string.h>
@@ -54,7 +54,8 @@ static bool is_op(Str w, Op op) {
 
 static double number(Str w) {
     double x = 0;
-    if (!str_to_double(w, &x)) bug("rules.def: %.*s is neither a letter, an op nor a number", SARG(w));
+    if (!str_to_double(w, &x))
+        bug("rules.def: %.*s is neither a letter, an op nor a number", SARG(w));
     return x;
 }
 
@@ -64,7 +65,7 @@ typedef struct Match {
     const Graph *g;
     const char *p;                   // the rest of the pattern
     uint32_t *var;                   // [26]
-    uint32_t swaps, commuting;       // bit k: the k-th commuting op met is tried with swapped operands
+    uint32_t swaps, commuting; // bit k: the k-th commuting op met is tried with swapped operands
 } Match;
 
 static bool match_term(Match *m, uint32_t id);

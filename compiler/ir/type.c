@@ -79,9 +79,11 @@ void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]) {
 TypeName type_name(const Type *t) {
     TypeName name = {"["};
     size_t n = 1;
-    if (t->batched) n += (size_t)snprintf(name.s + n, sizeof name.s - n, "B%s", t->rank ? ", " : "");
+    if (t->batched)
+        n += (size_t)snprintf(name.s + n, sizeof name.s - n, "B%s", t->rank ? ", " : "");
     for (uint32_t i = 0; i < t->rank; i++)
-        n += (size_t)snprintf(name.s + n, sizeof name.s - n, "%s%lld", i ? ", " : "", (long long)t->dim[i]);
+        n += (size_t)snprintf(name.s + n, sizeof name.s - n, "%s%lld", i ? ", " : "",
+                              (long long)t->dim[i]);
     snprintf(name.s + n, sizeof name.s - n, "]");
     return name;
 }

@@ -19,7 +19,8 @@ static int graph_open(void **state) {
     return 0;
 }
 
-#define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                  \
+    (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 #define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__))     // per-sample
 #define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
 
@@ -47,8 +48,10 @@ static void types_are_equal_when_their_ids_are(void **state) {
     u.dtype = DtBF16;
     assert_int_not_equal(graph_type(&graph, t), graph_type(&graph, u));
     assert_int_not_equal(graph_type(&graph, t), graph_type(&graph, SHARED(3, 8, 8)));
-    assert_int_equal(graph_attr(&graph, (int64_t[]){1, 2}, 2), graph_attr(&graph, (int64_t[]){1, 2}, 2));
-    assert_int_not_equal(graph_attr(&graph, (int64_t[]){1, 2}, 2), graph_attr(&graph, (int64_t[]){1, 2, 0}, 3));
+    assert_int_equal(graph_attr(&graph, (int64_t[]){1, 2}, 2),
+                     graph_attr(&graph, (int64_t[]){1, 2}, 2));
+    assert_int_not_equal(graph_attr(&graph, (int64_t[]){1, 2}, 2),
+                         graph_attr(&graph, (int64_t[]){1, 2, 0}, 3));
     assert_int_equal(graph_attr(&graph, NULL, 0), 0);
 }
 
@@ -139,7 +142,8 @@ static void nodes_are_shared_only_where_their_block_is_open(void **state) {
     assert_int_not_equal(b.id, a.id);
     assert_int_equal(Tanh(x).id, b.id);
     assert_int_equal(Num(x, 5).id, five.id);
-    // The closed block may have been skipped: what its node says of its operands does not hold here.
+    // The closed block may have been skipped: what its node says of its operands does not hold
+    // here.
     assert_int_equal(op_of(Neg(n)), OpNeg);
     open[1] = 1;
     assert_int_equal(Neg(n).id, x.id);
@@ -176,9 +180,11 @@ static void uses_and_reach_follow_operands(void **state) {
 
 // --- the words of the shape rules ----------------------------------------------------------------
 
-static const ConvGeom plain = {.n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
+static const ConvGeom plain = {
+    .n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
 
-static void refuse(Op op, const Val *x, uint32_t n, const Attr *attr, const Type *want, const char *words) {
+static void refuse(Op op, const Val *x, uint32_t n, const Attr *attr, const Type *want,
+                   const char *words) {
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n; k++) in[k] = x[k].id;
     Infer q = {.g = &graph, .nin = n, .in = in, .attr = attr, .out = {.rank = TYPE_UNSTATED}};
@@ -190,23 +196,33 @@ static void refuse(Op op, const Val *x, uint32_t n, const Attr *attr, const Type
 
 static void operands_that_do_not_fit_are_named(void **state) {
     (void)state;
-    Val picture = leaf(0, SAMPLE(3, 64, 64)), w = leaf(1, SHARED(64, 4, 4, 4)), row = leaf(2, SHARED(128));
+    Val picture = leaf(0, SAMPLE(3, 64, 64)), w = leaf(1, SHARED(64, 4, 4, 4)),
+        row = leaf(2, SHARED(128));
     Attr geom = conv_attr(&plain), axis = {.n = 1, .i = {0}}, third = {.n = 1, .i = {8}};
-    refuse(OpConv, VALS(picture, w), &geom, NULL, "the input has 3 channels, the weight [64, 4, 4, 4] expects 4");
-    refuse(OpConv, VALS(row, w), &geom, NULL, "the input should have channels and 2 spatial axes, it is [128]");
-    refuse(OpConv, VALS(picture, row), &geom, NULL, "the weight [128] should be [out, in, 2 extents]");
-    refuse(OpAdd, VALS(leaf(3, SHARED(64, 32, 32)), row), NULL, NULL, "extents clash: [64, 32, 32] and [128]");
-    refuse(OpConcat, VALS(picture, row), &axis, NULL, "cannot join [B, 3, 64, 64] and [128] along axis 0");
+    refuse(OpConv, VALS(picture, w), &geom, NULL,
+           "the input has 3 channels, the weight [64, 4, 4, 4] expects 4");
+    refuse(OpConv, VALS(row, w), &geom, NULL,
+           "the input should have channels and 2 spatial axes, it is [128]");
+    refuse(OpConv, VALS(picture, row), &geom, NULL,
+           "the weight [128] should be [out, in, 2 extents]");
+    refuse(OpAdd, VALS(leaf(3, SHARED(64, 32, 32)), row), NULL, NULL,
+           "extents clash: [64, 32, 32] and [128]");
+    refuse(OpConcat, VALS(picture, row), &axis, NULL,
+           "cannot join [B, 3, 64, 64] and [128] along axis 0");
     refuse(OpSum, VALS(row), &third, NULL, "a sum over an axis that [128] does not have");
     Type square = SHARED(5, 5), shared = SHARED(3, 64, 64);
-    refuse(OpReshape, VALS(row), NULL, &square, "cannot reshape [128] to [5, 5]: 128 elements and 25");
+    refuse(OpReshape, VALS(row), NULL, &square,
+           "cannot reshape [128] to [5, 5]: 128 elements and 25");
     refuse(OpExpand, VALS(picture), NULL, &shared, "cannot expand [B, 3, 64, 64] to [3, 64, 64]");
-    refuse(OpGroupSum, VALS(picture), &third, NULL, "groups of 8 samples do not divide a batch of 4");
+    refuse(OpGroupSum, VALS(picture), &third, NULL,
+           "groups of 8 samples do not divide a batch of 4");
     Val small = leaf(4, SAMPLE(4, 1, 1));
-    refuse(OpConv, VALS(small, w), &geom, NULL,
-           "a kernel of 4 with dilation 1 does not fit the input's extent of 1 with padding [1, 1]");
+    refuse(
+        OpConv, VALS(small, w), &geom, NULL,
+        "a kernel of 4 with dilation 1 does not fit the input's extent of 1 with padding [1, 1]");
     Attr outer = {.n = 6, .i = {1, 1, 1, 2, 1, 1}};
-    refuse(OpDot, VALS(row, row), &outer, NULL, "axis 0 of [128] is in neither the other operand nor the result");
+    refuse(OpDot, VALS(row, row), &outer, NULL,
+           "axis 0 of [128] is in neither the other operand nor the result");
     Type half = val_type(row);
     half.dtype = DtBF16;
     refuse(OpMul, VALS(row, leaf(5, half)), NULL, NULL, "precisions clash: f32 and bf16");
@@ -214,7 +230,8 @@ static void operands_that_do_not_fit_are_named(void **state) {
 
 static void ops_are_found_by_their_text(void **state) {
     (void)state;
-    for (uint32_t op = 1; op < OpCount; op++) assert_int_equal(op_find(str_c(op_info[op].text)), op);
+    for (uint32_t op = 1; op < OpCount; op++)
+        assert_int_equal(op_find(str_c(op_info[op].text)), op);
     assert_int_equal(op_find(STR("multiply")), OpNone);
 }
 
@@ -223,7 +240,8 @@ static void ops_are_found_by_their_text(void **state) {
 // One node of every structural op that has a gradient.
 static uint32_t examples(Val *y) {
     uint32_t n = 0;
-    Val x = leaf(0, SAMPLE(4, 6, 6)), v = leaf(1, SAMPLE(5)), m = leaf(2, SHARED(5, 3)), i = leaf(3, type_make(true, 0, NULL));
+    Val x = leaf(0, SAMPLE(4, 6, 6)), v = leaf(1, SAMPLE(5)), m = leaf(2, SHARED(5, 3)),
+        i = leaf(3, type_make(true, 0, NULL));
     Val w = leaf(4, SHARED(8, 4, 4, 4)), gy = leaf(5, SAMPLE(8, 3, 3)), one = leaf(6, SHARED(1, 6));
     y[n++] = Pin(x);
     y[n++] = Sum(x, 1 | 4);
@@ -264,7 +282,8 @@ static void check_gradients(Val y, uint32_t order) {
 static void gradients_of_structural_ops_have_their_operands_types(void **state) {
     (void)state;
     Val y[32];
-    uint8_t covered[OpCount] = {[OpConst] = 1, [OpIota] = 1, [OpRead] = 1, [OpWrite] = 1, [OpRand] = 1, [OpGrad] = 1, [OpArgMax] = 1};
+    uint8_t covered[OpCount] = {[OpConst] = 1, [OpIota] = 1, [OpRead] = 1,  [OpWrite] = 1,
+                                [OpRand] = 1,  [OpGrad] = 1, [OpArgMax] = 1};
     for (int raw = 0; raw < 2; raw++) {
         graph.raw = raw;
         uint32_t n = examples(y);
@@ -281,9 +300,11 @@ static void a_product_sums_what_only_one_operand_has(void **state) {
     (void)state;
     Val v = leaf(0, SAMPLE(5, 2)), m = leaf(1, SHARED(5, 3));
     assert_type(Dot(v, (uint8_t[]){1, 7}, m, (uint8_t[]){1, 2}, (uint8_t[]){2}, 1, true), "[B, 3]");
-    assert_type(Dot(v, (uint8_t[]){1, 7}, m, (uint8_t[]){1, 2}, (uint8_t[]){7, 2}, 2, false), "[2, 3]");
+    assert_type(Dot(v, (uint8_t[]){1, 7}, m, (uint8_t[]){1, 2}, (uint8_t[]){7, 2}, 2, false),
+                "[2, 3]");
     Val a = Dot(v, (uint8_t[]){9, 4}, m, (uint8_t[]){9, 5}, (uint8_t[]){5, 4}, 2, true);
-    assert_int_equal(Dot(v, (uint8_t[]){1, 2}, m, (uint8_t[]){1, 3}, (uint8_t[]){3, 2}, 2, true).id, a.id);
+    assert_int_equal(Dot(v, (uint8_t[]){1, 2}, m, (uint8_t[]){1, 3}, (uint8_t[]){3, 2}, 2, true).id,
+                     a.id);
 }
 
 int main(void) {
