@@ -16,8 +16,7 @@ static void print(Text *t, const Ast *a, const char *mark, uint32_t depth) {
     if (a->kind == AstNum) {
         text_char(t, ' ');
         text_put(t, str_double(t->arena, a->num));
-    }
-    if (a->kind == AstStr) text_fmt(t, " \"%.*s\"", SARG(a->text));
+    } else if (a->kind == AstStr) text_fmt(t, " \"%.*s\"", SARG(a->text));
     else if (a->text.len) text_fmt(t, " %.*s", SARG(a->text));
     text_char(t, '\n');
     print(t, a->a, "a: ", depth + 1);

@@ -107,7 +107,8 @@ static Ast *index(Parser *p, Ast *object) {
 
 static Ast *number(Parser *p) {
     Ast *a = ast_start(p, AstNum);
-    str_to_double(token_text(&p->lex, p->tok), &a->num);
+    a->text = token_text(&p->lex, p->tok);
+    str_to_double(a->text, &a->num);
     parser_next(p);
     return ast_done(p, a);
 }

@@ -98,4 +98,13 @@ void read_result(Parser *p, Ast *into);                 // if there is one
 Ast *read_block(Parser *p);
 void read_words(Parser *p, Ast *field);                 // word { word }, of a data field
 
+// --- convert.c: trees as text ------------------------------------------------------------------------------------------------
+
+void gan_expr(Text *t, const Ast *a);                            // on one line
+void gan_params(Text *t, const Ast *a);                          // "(x: [n], c=3)"
+void gan_result(Text *t, const Ast *fn);                         // " -> [3]", or nothing
+void gan_statement(Text *t, const Ast *a, uint32_t indent);      // its lines, the first without its indentation
+void gan_statements(Text *t, const Ast *block, uint32_t indent); // each on its own line, indented
+void gan_string(Text *t, Str s);                                 // in quotes, with escapes
+
 #endif
