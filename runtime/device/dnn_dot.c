@@ -60,14 +60,23 @@ static bool classify(Product *d) {
     return true;
 }
 
-static bool read_product(Product *d, const Graph *g, uint32_t id) {
+// `swap`: a and b change places, which transposes the result.
+static bool read_product(Product *d, const Graph *g, uint32_t id, bool swap) {
     const int64_t *at = node_attr(g, id)->i;
     const int64_t *la = at + 1, *lb = la + at[0] + 1, *lo = lb + lb[-1] + 1;
     int64_t known[LABELS];
     *d = (Product){0};
-    return read_side(d, g, SideA, node_type(g, node_in(g, id, 0)), la, known) &&
-           read_side(d, g, SideB, node_type(g, node_in(g, id, 1)), lb, known) &&
+    return read_side(d, g, SideA, node_type(g, node_in(g, id, swap)), swap ? lb : la, known) &&
+           read_side(d, g, SideB, node_type(g, node_in(g, id, !swap)), swap ? la : lb, known) &&
            read_side(d, g, SideOut, node_type(g, id), lo, known) && classify(d);
+}
+
+// The library is quick only where the columns of the result lie side by side.
+static bool wants_swap(const Product *d) {
+    for (int i = 0; i < d->members[Row]; i++)
+        if (d->label[d->group[Row][i]].stride[SideOut] == 1)
+            return true;
+    return false;
 }
 
 // --- folding -----------------------------------------------------------------------------------------------------------
@@ -190,9 +199,12 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
 dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
     const Graph *g = &p->func->g;
     Product product;
-    if (!read_product(&product, g, id))
+    if (!read_product(&product, g, id, false))
         return dnnl_success;
-    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    bool swap = wants_swap(&product);
+    if (swap)
+        read_product(&product, g, id, true);
+    uint32_t a = node_in(g, id, swap), b = node_in(g, id, !swap);
     bool b_larger = extent_of(&product, Column) > extent_of(&product, Row);
     sort_by(&product, Row, SideA);
     sort_by(&product, Column, SideB);

@@ -1,0 +1,341 @@
+// cpu.c - the cpu device: generated kernels on all cores, anchors by oneDNN, both behind one list of tasks per block.
+//
+// In: a plan and two memories. Out: for every launch one Task, ready to run: its functions, its pointers, or its prepared
+// library call. A kernel is a function over a range of chunks; a task's chunks, of all its instances, are dealt to the
+// threads in order, so results do not depend on their number. Where no compiler or no library is at hand, plain.c stands in.
+#define _GNU_SOURCE
+#include "device.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+typedef void KernelFn(void *const *p, const Counters *c, int64_t lo, int64_t hi);
+typedef void FinishFn(void *const *p);
+
+typedef struct Cpu {
+    Device base;
+    Jit *jit;                          // owned; NULL when there is no compiler
+} Cpu;
+
+typedef struct Part {                  // one region inside a task
+    KernelFn *kernel;
+    FinishFn *finish;                  // may be NULL: adds the chunks' partial results
+    void **p;                          // inputs, outputs, scratch
+    int64_t chunks;
+} Part;
+
+typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain } TaskKind;
+
+typedef struct Task {
+    TaskKind kind;
+    uint32_t parts;
+    Part *part;                        // TaskKernel: [parts]
+    int64_t chunks;                    // of all parts
+    const DnnCall *call;               // TaskDnn
+    const Region *region;              // TaskPlain
+    void *to;                          // TaskCopy
+    const void *from;
+    size_t bytes;
+} Task;
+
+typedef struct Block { uint32_t n; Task *task; } Block;
+
+struct Loaded {
+    Cpu *cpu;                          // borrowed
+    const Plan *plan;                  // borrowed
+    Memory memory;                     // borrowed
+    Arena arena;                       // tasks live here
+    Block *block;                      // [func->blocks]
+    JitCode *code;                     // owned
+    Dnn *dnn;                          // owned; NULL without the library
+    void *scratch;                     // owned; partial results of the launch that runs
+    KernelFn **kernel;                 // [plan->kernel.n]
+    FinishFn **finish;
+};
+
+// --- the device --------------------------------------------------------------------------------------------------------
+
+static void use_threads(const Device *d) {
+#ifdef _OPENMP
+    omp_set_num_threads(d->threads);
+#else
+    (void)d;
+#endif
+}
+
+static void cpu_close(Device *d) {
+    if (!d)
+        return;
+    jit_close(((Cpu *)d)->jit);
+    mem_free(d);
+}
+
+static GanStatus cpu_open(const DeviceOptions *o, Device **out) {
+    Cpu *c = mem_alloc(sizeof *c);
+    if (!c)
+        return fail(GAN_ERR_MEMORY, "no memory for the cpu device");
+    c->base = (Device){&device_cpu, *o, device_threads_for(o->threads)};
+    GanStatus st = jit_open(o, &c->jit);
+    if (st != GAN_OK) {
+        cpu_close(&c->base);
+        return st;
+    }
+    if (!c->jit)
+        device_notice(&c->base, "no C compiler found: kernels run as reference loops, many times slower");
+    *out = &c->base;
+    return GAN_OK;
+}
+
+// Large blocks ask for huge pages: activations are walked once per kernel, and small pages cost a miss each.
+static GanStatus cpu_alloc(Device *d, size_t bytes, void **out) {
+    enum { HUGE = 2 << 20 };
+    (void)d;
+    size_t align = bytes >= HUGE ? HUGE : 64;
+    *out = mem_alloc_aligned(bytes ? bytes : 1, align);
+    if (!*out)
+        return fail(GAN_ERR_MEMORY, "the machine refused %zu bytes of memory", bytes);
+    if (align == HUGE)
+        madvise(*out, bytes, MADV_HUGEPAGE);
+    return GAN_OK;
+}
+
+static void cpu_release(Device *d, void *ptr) {
+    (void)d;
+    mem_free_aligned(ptr);
+}
+
+static GanStatus cpu_copy(Device *d, void *to, const void *from, size_t n) {
+    (void)d;
+    memcpy(to, from, n);
+    return GAN_OK;
+}
+
+static GanStatus cpu_sync(Device *d) {
+    (void)d;
+    return GAN_OK;
+}
+
+static bool cpu_supports(Dtype real) {
+    return real == DtF32 || real == DtBF16;
+}
+
+// --- loading -----------------------------------------------------------------------------------------------------------
+
+static GanStatus load_kernels(Loaded *l) {
+    const Plan *p = l->plan;
+    uint32_t n = p->kernel.n;
+    if (!l->cpu->jit || !n)
+        return GAN_OK;
+    Str *source = arena_array(&l->arena, Str, n);
+    for (uint32_t i = 0; i < n; i++)
+        source[i] = p->kernel.at[i].source;
+    TRY(jit_load(l->cpu->jit, &l->cpu->base.options, p->prelude, source, n, &l->code));
+    l->kernel = arena_array(&l->arena, KernelFn *, n);
+    l->finish = arena_array(&l->arena, FinishFn *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        Str name = p->kernel.at[i].name;
+        void *kernel = jit_find(l->code, str_z(&l->arena, name));
+        void *finish = jit_find(l->code, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
+        if (!kernel)
+            return fail(GAN_ERR_DEVICE, "compiled kernels lack %.*s", SARG(name));
+        memcpy(&l->kernel[i], &kernel, sizeof kernel);       // ISO C has no cast between the two kinds of pointer
+        memcpy(&l->finish[i], &finish, sizeof finish);
+    }
+    return GAN_OK;
+}
+
+static void *address(const Loaded *l, uint32_t node) {
+    void *at = memory_at(l->memory, l->plan, node);
+    if (!at)
+        bug("cpu: node %u (%s) is not stored", node, op_info[graph_node(&l->plan->func->g, node)->op].text);
+    return at;
+}
+
+static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
+    const Kernel *k = &l->plan->kernel.at[r->kernel];
+    void **p = arena_array(&l->arena, void *, r->in.n + r->out.n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        p[n++] = address(l, r->in.at[i]);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        p[n++] = address(l, r->out.at[i]);
+    p[n] = (char *)l->scratch + *scratch;
+    *scratch += (k->scratch + 63) & ~(size_t)63;
+    *out = (Part){l->kernel[r->kernel], l->finish[r->kernel], p, k->chunks};
+}
+
+// Saves a slot's old value (schedule.c): the region's one member is the read.
+static Task copy_task(const Loaded *l, const Region *r) {
+    const Graph *g = &l->plan->func->g;
+    uint32_t read = r->node.at[0];
+    const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
+    return (Task){.kind = TaskCopy, .to = address(l, read), .from = l->memory.slots + slot->offset,
+                  .bytes = type_bytes(g, node_type(g, read))};
+}
+
+static GanStatus call_task(Loaded *l, const Region *r, Task *out) {
+    uint32_t anchor = r->node.at[0];
+    if (graph_node(&l->plan->func->g, anchor)->op == OpRead) {
+        *out = copy_task(l, r);
+        return GAN_OK;
+    }
+    DnnCall *call = NULL;
+    if (l->dnn)
+        TRY(dnn_prepare(l->dnn, l->plan, anchor, l->memory, &call));
+    *out = call ? (Task){.kind = TaskDnn, .call = call} : (Task){.kind = TaskPlain, .region = r};
+    return GAN_OK;
+}
+
+static GanStatus load_task(Loaded *l, Launch launch, Task *out) {
+    const Plan *p = l->plan;
+    const Region *first = &p->region.at[launch.region];
+    if (first->kind == RegionCall)
+        return call_task(l, first, out);
+    *out = (Task){.kind = TaskKernel, .parts = launch.instances};
+    out->part = arena_array(&l->arena, Part, launch.instances);
+    size_t scratch = 0;
+    for (uint32_t i = 0; i < launch.instances; i++) {
+        load_part(l, &p->region.at[p->merge.at[launch.first + i]], &scratch, &out->part[i]);
+        out->chunks += out->part[i].chunks;
+    }
+    return GAN_OK;
+}
+
+// Without a compiler each region of a launch is a task of its own.
+static uint32_t tasks_of(const Loaded *l, Launch launch) {
+    return l->code || l->plan->region.at[launch.region].kind == RegionCall ? 1 : launch.instances;
+}
+
+static GanStatus load_block(Loaded *l, BlockPlan b, Block *out) {
+    const Plan *p = l->plan;
+    uint32_t n = 0;
+    for (uint32_t i = b.first; i < b.first + b.n; i++)
+        n += tasks_of(l, p->launch.at[i]);
+    *out = (Block){0, arena_array(&l->arena, Task, n)};
+    if (l->dnn)
+        dnn_block(l->dnn);
+    for (uint32_t i = b.first; i < b.first + b.n; i++) {
+        Launch launch = p->launch.at[i];
+        if (l->code || p->region.at[launch.region].kind == RegionCall) {
+            TRY(load_task(l, launch, &out->task[out->n++]));
+            continue;
+        }
+        for (uint32_t k = 0; k < launch.instances; k++)
+            out->task[out->n++] =
+                (Task){.kind = TaskPlain, .region = &p->region.at[p->merge.at[launch.first + k]]};
+    }
+    return GAN_OK;
+}
+
+static GanStatus load_scratch(Loaded *l) {
+    const Plan *p = l->plan;
+    size_t most = 0;
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        size_t need = 0;
+        for (uint32_t k = 0; k < p->launch.at[i].instances; k++) {
+            uint32_t kernel = p->region.at[p->merge.at[p->launch.at[i].first + k]].kernel;
+            need += kernel == NONE ? 0 : (p->kernel.at[kernel].scratch + 63) & ~(size_t)63;
+        }
+        most = need > most ? need : most;
+    }
+    l->scratch = mem_alloc_aligned(most ? most : 64, 64);
+    return l->scratch ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for %zu bytes of partial results", most);
+}
+
+static void cpu_unload(Loaded *l) {
+    if (!l)
+        return;
+    dnn_close(l->dnn);
+    jit_free(l->code);
+    mem_free_aligned(l->scratch);
+    arena_release(&l->arena);
+    mem_free(l);
+}
+
+static GanStatus load_all(Loaded *l) {
+    TRY(load_kernels(l));
+    TRY(load_scratch(l));
+    TRY(dnn_open(&l->dnn));
+    if (!l->dnn)
+        device_notice(&l->cpu->base, "built without oneDNN: convolution and matrix products run as plain loops");
+    l->block = arena_array(&l->arena, Block, l->plan->block.n);
+    for (uint32_t i = 0; i < l->plan->block.n; i++)
+        TRY(load_block(l, l->plan->block.at[i], &l->block[i]));
+    return l->dnn ? dnn_ready(l->dnn) : GAN_OK;
+}
+
+static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
+    if (!cpu_supports(plan->real))
+        return fail(GAN_ERR_DEVICE, "the cpu device computes in f32 or bf16, not %s; use --device ref",
+                    dtype_name[plan->real]);
+    use_threads(d);
+    Loaded *l = mem_alloc(sizeof *l);
+    if (!l)
+        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
+    *l = (Loaded){.cpu = (Cpu *)d, .plan = plan, .memory = {slots, work}};
+    GanStatus st = arena_init(&l->arena, 0);
+    if (st == GAN_OK)
+        st = load_all(l);
+    if (st != GAN_OK) {
+        cpu_unload(l);
+        return st;
+    }
+    *out = l;
+    return GAN_OK;
+}
+
+// --- running -----------------------------------------------------------------------------------------------------------
+
+// Runs chunks [lo, hi) of the task's parts, numbered through.
+static void run_range(const Task *t, const Counters *c, int64_t lo, int64_t hi) {
+    int64_t first = 0;
+    for (uint32_t i = 0; i < t->parts && first < hi; first += t->part[i++].chunks) {
+        const Part *part = &t->part[i];
+        int64_t a = lo > first ? lo - first : 0, b = hi - first < part->chunks ? hi - first : part->chunks;
+        if (a < b)
+            part->kernel(part->p, c, a, b);
+    }
+}
+
+static void run_kernels(const Task *t, int threads, const Counters *c) {
+    int64_t n = t->chunks;
+    int team = n < threads ? (int)n : threads;
+    if (team <= 1) {
+        run_range(t, c, 0, n);
+    } else {
+#pragma omp parallel for num_threads(team) schedule(static, 1)
+        for (int i = 0; i < team; i++)
+            run_range(t, c, n * i / team, n * (i + 1) / team);
+    }
+    for (uint32_t i = 0; i < t->parts; i++)
+        if (t->part[i].finish)
+            t->part[i].finish(t->part[i].p);
+}
+
+static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
+    switch (t->kind) {
+    case TaskKernel: run_kernels(t, l->cpu->base.threads, c); return GAN_OK;
+    case TaskDnn: return dnn_run(l->dnn, t->call);
+    case TaskCopy: memcpy(t->to, t->from, t->bytes); return GAN_OK;
+    case TaskPlain: return plain_region(l->plan, t->region, l->memory, c);
+    }
+    return GAN_OK;
+}
+
+static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
+    use_threads(&l->cpu->base);
+    const Block *b = &l->block[block];
+    for (uint32_t i = 0; i < b->n; i++)
+        TRY(run_task(l, &b->task[i], c));
+    return GAN_OK;
+}
+
+const DeviceApi device_cpu = {
+    .name = "cpu", .dialect = "c",
+    .open = cpu_open, .close = cpu_close, .alloc = cpu_alloc, .release = cpu_release,
+    .put = cpu_copy, .get = cpu_copy, .load = cpu_load, .unload = cpu_unload,
+    .run = cpu_run, .sync = cpu_sync, .supports = cpu_supports,
+};
