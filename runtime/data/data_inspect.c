@@ -1,0 +1,296 @@
+// data_inspect.c - `ganrun data inspect`: what a path holds, for people and (--json) for scripts.
+//
+// A pack or array is described from its header, its value ranges from a walk over the samples. Of pictures in a folder
+// or archive every one is decoded, so that damaged files are found before a night of training.
+#include "data.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { FirstNames = 5, SizesMost = 16, BadMost = 20 };
+
+typedef struct SizeCount { uint32_t w, h, channels, bits; uint64_t n; } SizeCount;
+
+typedef struct Survey {        // what was found, whatever the source
+    Arena *arena;
+    SourceKind kind;
+    uint64_t count, bad;
+    StrVec first;              // names
+    StrVec bad_lines;          // "name: reason"
+    SizeCount size[SizesMost]; // pictures, in order of appearance
+    uint32_t sizes, other_sizes;
+    double lo, hi;             // values of the samples
+    const Pack *pack;          // or NULL
+    const Array *array;        // or NULL
+} Survey;
+
+// --- gathering --------------------------------------------------------------------------------------------------------------
+
+typedef struct Seen { uint32_t w, h, channels, bits; uint32_t lo, hi; } Seen;
+
+static GanStatus work_look(void *user, const Item *item, void *result) {
+    (void)user;
+    Seen *seen = result;
+    Image m = {0};
+    TRY(image_decode(item->bytes, item->n, &m));
+    *seen = (Seen){m.w, m.h, m.channels, m.bits, UINT32_MAX, 0};
+    size_t n = (size_t)m.w * m.h * m.channels;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = m.bits == 8 ? ((const uint8_t *)m.pixels)[i] : ((const uint16_t *)m.pixels)[i];
+        seen->lo = v < seen->lo ? v : seen->lo;
+        seen->hi = v > seen->hi ? v : seen->hi;
+    }
+    image_release(&m);
+    return GAN_OK;
+}
+
+static void count_size(Survey *s, const Seen *v) {
+    uint32_t i = 0;
+    while (i < s->sizes && (s->size[i].w != v->w || s->size[i].h != v->h || s->size[i].channels != v->channels || s->size[i].bits != v->bits)) i++;
+    if (i == SizesMost) {
+        s->other_sizes++;
+        return;
+    }
+    if (i == s->sizes) s->size[s->sizes++] = (SizeCount){v->w, v->h, v->channels, v->bits, 0};
+    s->size[i].n++;
+}
+
+static GanStatus done_look(void *user, const Item *item, GanStatus st, const char *reason, void *result) {
+    Survey *s = user;
+    const Seen *v = result;
+    if (st != GAN_OK) {
+        s->bad++;
+        if (s->bad_lines.n < BadMost) vec_push(s->arena, &s->bad_lines, str_format(s->arena, "%.*s: %s", SARG(item->name), reason));
+        return GAN_OK;
+    }
+    if (s->count++ < FirstNames) vec_push(s->arena, &s->first, str_copy(s->arena, item->name));
+    count_size(s, v);
+    s->lo = v->lo < s->lo ? v->lo : s->lo;
+    s->hi = v->hi > s->hi ? v->hi : s->hi;
+    return GAN_OK;
+}
+
+static GanStatus look_at_pictures(Survey *s, Str path) {
+    Source *source = NULL;
+    TRY(source_open(path, s->kind, &source));
+    ItemJob job = {.source = source, .result_size = sizeof(Seen), .work = work_look, .done = done_look, .user = s};
+    GanStatus st = items_run(&job);
+    source_close(source);
+    return st;
+}
+
+static void look_at_array(Survey *s, const Array *a) {
+    s->array = a;
+    s->count = a->rank ? (uint64_t)a->dim[0] : 1;
+    for (size_t i = 0; i < a->count; i++) {
+        double v = array_at(a, i);
+        if (!isfinite(v)) s->bad++;
+        s->lo = v < s->lo ? v : s->lo;
+        s->hi = v > s->hi ? v : s->hi;
+    }
+}
+
+static void look_at_pack(Survey *s, const Pack *p) {
+    s->pack = p;
+    s->count = p->count;
+    for (uint64_t i = 0; i < p->count && i < FirstNames; i++) vec_push(s->arena, &s->first, pack_name(p, i));
+    const PackField *f = &p->field[0];
+    size_t n = f->bytes / pack_dtype_size(f->dtype);
+    for (uint64_t i = 0; i < p->count; i++) {
+        const uint8_t *at = pack_record(p, i) + f->offset;
+        for (size_t k = 0; k < n; k++) {
+            double v = f->dtype == PackU8 ? at[k] : f->dtype == PackU16 ? ((const uint16_t *)at)[k]
+                     : f->dtype == PackU32 ? ((const uint32_t *)at)[k] : (double)((const float *)at)[k];
+            s->lo = v < s->lo ? v : s->lo;
+            s->hi = v > s->hi ? v : s->hi;
+        }
+    }
+}
+
+// --- telling ----------------------------------------------------------------------------------------------------------------
+
+static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < rank; i++) text_fmt(&t, "%s%" PRId64, i ? ", " : "", dim[i]);
+    return text_str(&t);
+}
+
+// The line a model would read this field with.
+static Str data_line(Arena *a, const PackField *f) {
+    if (f->kind == DataLabel) return str_format(a, "%.*s : label(%u)", SARG(f->name), f->classes);
+    Str shape = shape_list(a, f->rank, f->dim);
+    return str_format(a, "%.*s : %s(%.*s) scale(-1, 1)", SARG(f->name), f->kind == DataImage ? "image" : "float", SARG(shape));
+}
+
+static const char *mode_name(uint32_t channels) {
+    static const char *const names[] = {"", "grey", "grey+alpha", "RGB", "RGB+alpha"};
+    return names[channels];
+}
+
+static void tell_pack(const Survey *s, FILE *out) {
+    const Pack *p = s->pack;
+    for (uint32_t i = 0; i < p->fields; i++) {
+        const PackField *f = &p->field[i];
+        Str shape = shape_list(s->arena, f->rank, f->dim), line = data_line(s->arena, f);
+        fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype), SARG(shape));
+        for (uint32_t c = 0; f->class_name && c < f->classes && c < BadMost; c++) {
+            fprintf(out, "           class %u: %.*s\n", c, SARG(f->class_name[c]));
+        }
+        fprintf(out, "model      data %.*s\n", SARG(line));
+    }
+    fprintf(out, "made from  %.*s\n", SARG(p->source));
+    if (p->fit.len) fprintf(out, "fitted     %.*s\n", SARG(p->fit));
+    fprintf(out, "content    %.*s\n", SARG(p->content));
+}
+
+static void tell(const Survey *s, Str path, FILE *out) {
+    fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind), s->count);
+    if (s->pack) tell_pack(s, out);
+    if (s->array) {
+        Str shape = shape_list(s->arena, s->array->rank, s->array->dim);
+        fprintf(out, "array      %c%u [%.*s]\n", s->array->kind, s->array->size, SARG(shape));
+    }
+    for (uint32_t i = 0; i < s->sizes; i++) {
+        const SizeCount *z = &s->size[i];
+        fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h, mode_name(z->channels), z->bits);
+    }
+    if (s->other_sizes) fprintf(out, "pictures   %u of other sizes\n", s->other_sizes);
+    if (s->lo <= s->hi) fprintf(out, "values     %g to %g\n", s->lo, s->hi);
+    for (uint32_t i = 0; i < s->first.n; i++) fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
+    if (s->bad) fprintf(out, "bad        %" PRIu64 "%s\n", s->bad, s->array ? " values are not finite" : " cannot be read:");
+    for (uint32_t i = 0; i < s->bad_lines.n; i++) fprintf(out, "           %.*s\n", SARG(s->bad_lines.at[i]));
+}
+
+static void put_shape(JsonOut *j, uint32_t rank, const int64_t *dim) {
+    json_name(j, "shape");
+    json_open(j, '[');
+    for (uint32_t i = 0; i < rank; i++) json_put_int(j, dim[i]);
+    json_close(j, ']');
+}
+
+static void put_list(JsonOut *j, const char *name, const StrVec *list) {
+    json_name(j, name);
+    json_open(j, '[');
+    for (uint32_t i = 0; i < list->n; i++) json_put_str(j, list->at[i]);
+    json_close(j, ']');
+}
+
+static void put_pack(const Survey *s, JsonOut *j) {
+    json_name(j, "fields");
+    json_open(j, '[');
+    for (uint32_t i = 0; i < s->pack->fields; i++) {
+        const PackField *f = &s->pack->field[i];
+        json_open(j, '{');
+        json_name(j, "name");
+        json_put_str(j, f->name);
+        json_name(j, "dtype");
+        json_put_str(j, str_c(pack_dtype_name(f->dtype)));
+        put_shape(j, f->rank, f->dim);
+        if (f->kind == DataLabel) {
+            json_name(j, "classes");
+            json_put_int(j, f->classes);
+        }
+        json_name(j, "model");
+        json_put_str(j, data_line(s->arena, f));
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_name(j, "source");
+    json_put_str(j, s->pack->source);
+    json_name(j, "fit");
+    json_put_str(j, s->pack->fit);
+    json_name(j, "content");
+    json_put_str(j, s->pack->content);
+}
+
+static void put_sizes(const Survey *s, JsonOut *j) {
+    json_name(j, "pictures");
+    json_open(j, '[');
+    for (uint32_t i = 0; i < s->sizes; i++) {
+        const SizeCount *z = &s->size[i];
+        json_open(j, '{');
+        json_name(j, "count");
+        json_put_int(j, (int64_t)z->n);
+        json_name(j, "width");
+        json_put_int(j, z->w);
+        json_name(j, "height");
+        json_put_int(j, z->h);
+        json_name(j, "mode");
+        json_put_str(j, str_c(mode_name(z->channels)));
+        json_name(j, "bits");
+        json_put_int(j, z->bits);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_name(j, "other_sizes");
+    json_put_int(j, s->other_sizes);
+}
+
+static void tell_json(const Survey *s, Str path, FILE *out) {
+    Text text = {.arena = s->arena};
+    JsonOut j = {.text = &text};
+    json_open(&j, '{');
+    json_name(&j, "path");
+    json_put_str(&j, path);
+    json_name(&j, "kind");
+    json_put_str(&j, str_c(source_kind_name(s->kind)));
+    json_name(&j, "count");
+    json_put_int(&j, (int64_t)s->count);
+    if (s->pack) put_pack(s, &j);
+    if (s->array) put_shape(&j, s->array->rank, s->array->dim);
+    if (s->sizes) put_sizes(s, &j);
+    if (s->lo <= s->hi) {
+        json_name(&j, "range");
+        json_open(&j, '[');
+        json_put_double(&j, s->lo);
+        json_put_double(&j, s->hi);
+        json_close(&j, ']');
+    }
+    put_list(&j, "first", &s->first);
+    json_name(&j, "bad");
+    json_put_int(&j, (int64_t)s->bad);
+    put_list(&j, "bad_files", &s->bad_lines);
+    json_close(&j, '}');
+    Str all = text_str(&text);
+    fprintf(out, "%.*s\n", SARG(all));
+}
+
+static GanStatus look(Survey *s, Str path, Pack *pack, Blob *blob, Array *array) {
+    TRY(source_guess(path, &s->kind));
+    switch (s->kind) {
+    case SourcePack:
+        TRY(pack_open(s->arena, path, pack));
+        look_at_pack(s, pack);
+        return GAN_OK;
+    case SourceNpy:
+    case SourceIdx: {
+        TRY(blob_open(path, blob));
+        GanStatus st = s->kind == SourceNpy ? npy_parse(blob->ptr, blob->n, array) : idx_parse(blob->ptr, blob->n, array);
+        if (st != GAN_OK) return fail_in(st, "%.*s", SARG(path));
+        look_at_array(s, array);
+        return GAN_OK;
+    }
+    case SourceFolder:
+    case SourceArchive: return look_at_pictures(s, path);
+    }
+    bug("inspect: source %d", (int)s->kind);
+}
+
+GanStatus data_inspect(Str path, bool json, FILE *out) {
+    Arena arena = {0};
+    Pack pack = {0};
+    Blob blob = {0};
+    Array array = {0};
+    TRY(arena_init(&arena, 0));
+    Survey s = {.arena = &arena, .lo = INFINITY, .hi = -INFINITY};
+    GanStatus st = look(&s, path, &pack, &blob, &array);
+    if (st == GAN_OK && json) tell_json(&s, path, out);
+    if (st == GAN_OK && !json) tell(&s, path, out);
+    if (st == GAN_OK && s.count == 0) st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path), s.bad ? "nothing in it can be read" : "no files in it");
+    else if (st == GAN_OK && s.bad) st = fail(GAN_ERR_INPUT, "%.*s: %" PRIu64 " %s", SARG(path), s.bad, s.array ? "values are not finite" : "files cannot be read");
+    pack_close(&pack);
+    blob_close(&blob);
+    arena_release(&arena);
+    return st;
+}

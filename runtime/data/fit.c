@@ -1,0 +1,238 @@
+// fit.c - any picture to W x H x C, and the resampling beneath it.
+//
+// In: an Image of any size, 1 to 4 channels, 8 or 16 bits. Out: planar [channels, h, w] of 8 or 16 bits.
+// All arithmetic is float in a fixed order, so the same picture gives the same bytes on every machine and thread.
+#include "data.h"
+
+#include <math.h>
+#include <string.h>
+
+const char fit_help[] =
+    "alpha over the ground colour; colour to grey by 0.299 R + 0.587 G + 0.114 B (BT.601), grey to colour by copying; "
+    "resized with a triangle filter as wide as the shrinking asks for (antialiased), in float, rounded to nearest; "
+    "cover: the centre is cut to the target's proportions; contain: the whole picture, centred on the ground colour; "
+    "stretch: proportions are given up; auto: contain for a picture with alpha, cover for one without";
+
+static const struct { const char *text; FitMode mode; } modes[] = {
+#define X(name, text) {text, name},
+    FIT_MODES(X)
+#undef X
+};
+
+const char *fit_name(FitMode mode) {
+    return modes[mode].text;
+}
+
+bool fit_find(Str name, FitMode *out) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (!str_eq(name, str_c(modes[i].text))) continue;
+        *out = modes[i].mode;
+        return true;
+    }
+    return false;
+}
+
+// --- the triangle filter ------------------------------------------------------------------------------------------------
+
+typedef struct Taps {
+    uint32_t n, most;       // results; weights kept for each
+    uint32_t *first;        // [n] first source sample of a result
+    uint32_t *count;        // [n] how many
+    float *weight;          // [n, most]; the sum of a result's weights is 1
+} Taps;
+
+static void taps_release(Taps *t) {
+    mem_free(t->first);
+    mem_free(t->weight);
+}
+
+static double triangle(int64_t k, double centre, double reach) {
+    return fmax(0, 1 - fabs((double)k + 0.5 - centre) / reach);
+}
+
+// A triangle of half width max(1, shrinking) around each result's centre: linear interpolation when enlarging, an
+// average without aliasing when shrinking.
+static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
+    double scale = (double)from / to, reach = scale > 1 ? scale : 1;
+    *t = (Taps){.n = to, .most = (uint32_t)(2 * reach) + 3};
+    t->first = mem_alloc((size_t)to * 2 * sizeof *t->first);
+    t->weight = mem_alloc((size_t)to * t->most * sizeof *t->weight);
+    if (!t->first || !t->weight) return false;
+    t->count = t->first + to;
+    for (uint32_t i = 0; i < to; i++) {
+        double centre = (i + 0.5) * scale, sum = 0;
+        int64_t lo = (int64_t)floor(centre - reach), hi = (int64_t)ceil(centre + reach);
+        if (lo < 0) lo = 0;
+        if (hi > from) hi = from;
+        for (int64_t k = lo; k < hi; k++) sum += triangle(k, centre, reach);
+        for (int64_t k = lo; k < hi; k++) {
+            t->weight[(size_t)i * t->most + (size_t)(k - lo)] = (float)(triangle(k, centre, reach) / sum);
+        }
+        t->first[i] = (uint32_t)lo;
+        t->count[i] = (uint32_t)(hi - lo);
+    }
+    return true;
+}
+
+// One row of interleaved pixels: in [taps' source, c] to out [t->n, c].
+static void resize_row(const Taps *t, uint32_t c, const float *in, float *out) {
+    for (uint32_t i = 0; i < t->n; i++) {
+        const float *w = t->weight + (size_t)i * t->most, *p = in + (size_t)t->first[i] * c;
+        uint32_t count = t->count[i];
+        if (c == 3) {
+            float r = 0, g = 0, b = 0;
+            for (uint32_t k = 0; k < count; k++, p += 3) r += w[k] * p[0], g += w[k] * p[1], b += w[k] * p[2];
+            out[i * 3] = r, out[i * 3 + 1] = g, out[i * 3 + 2] = b;
+        } else {
+            float sum = 0;
+            for (uint32_t k = 0; k < count; k++) sum += w[k] * p[k];
+            out[i] = sum;
+        }
+    }
+}
+
+// Rows of `width` numbers: in [taps' source, width], result i to out [width].
+static void resize_column(const Taps *t, uint32_t i, size_t width, const float *in, float *out) {
+    memset(out, 0, width * sizeof *out);
+    for (uint32_t k = 0; k < t->count[i]; k++) {
+        float w = t->weight[(size_t)i * t->most + k];
+        const float *row = in + (size_t)(t->first[i] + k) * width;
+        for (size_t x = 0; x < width; x++) out[x] += w * row[x];
+    }
+}
+
+GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh, uint32_t ow) {
+    Taps tx = {0}, ty = {0};
+    float *narrow = mem_alloc((size_t)h * ow * sizeof *narrow);
+    bool ok = narrow && taps_make(w, ow, &tx) && taps_make(h, oh, &ty);
+    for (uint32_t y = 0; ok && y < h; y++) resize_row(&tx, 1, in + (size_t)y * w, narrow + (size_t)y * ow);
+    for (uint32_t y = 0; ok && y < oh; y++) resize_column(&ty, y, ow, narrow, out + (size_t)y * ow);
+    taps_release(&tx);
+    taps_release(&ty);
+    mem_free(narrow);
+    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize %ux%u to %ux%u", w, h, ow, oh);
+}
+
+// --- pictures ---------------------------------------------------------------------------------------------------------------
+
+typedef struct Box { uint32_t x, y, w, h; } Box;
+typedef struct Place { Box from, to; } Place;   // which part of the picture goes where
+
+static uint32_t scaled(uint32_t side, uint32_t num, uint32_t den) {
+    uint64_t v = ((uint64_t)side * num + den / 2) / den;
+    return v ? (uint32_t)v : 1;
+}
+
+static Place place_picture(const Image *m, const FitRule *r) {
+    Place p = {{0, 0, m->w, m->h}, {0, 0, r->w, r->h}};
+    FitMode mode = r->mode;
+    if (mode == FitAuto) mode = m->channels % 2 == 0 ? FitContain : FitCover;
+    bool wider = (uint64_t)m->w * r->h > (uint64_t)m->h * r->w;   // than the target
+    if (mode == FitCover && wider) p.from.w = scaled(r->w, m->h, r->h);
+    if (mode == FitCover && !wider) p.from.h = scaled(r->h, m->w, r->w);
+    if (mode == FitContain && wider) p.to.h = scaled(m->h, r->w, m->w);
+    if (mode == FitContain && !wider) p.to.w = scaled(m->w, r->h, m->h);
+    p.from.x = (m->w - p.from.w) / 2;
+    p.from.y = (m->h - p.from.h) / 2;
+    p.to.x = (r->w - p.to.w) / 2;
+    p.to.y = (r->h - p.to.h) / 2;
+    return p;
+}
+
+// Ground colour in the picture's own units, for `c` working channels.
+static void ground_of(const FitRule *r, uint32_t c, float unit, float out[3]) {
+    for (uint32_t k = 0; k < 3; k++) out[k] = r->ground[k] * unit;
+    if (c == 1) out[0] = 0.299f * out[0] + 0.587f * out[1] + 0.114f * out[2];
+}
+
+// `n` pixels of either depth, as floats in place: out [n, channels].
+static void widen(const Image *m, size_t at, size_t n, float *out) {
+    size_t count = n * m->channels, first = at * m->channels;
+    const uint8_t *p8 = (const uint8_t *)m->pixels + first;
+    const uint16_t *p16 = (const uint16_t *)m->pixels + first;
+    if (m->bits == 8) for (size_t i = 0; i < count; i++) out[i] = p8[i];
+    else for (size_t i = 0; i < count; i++) out[i] = p16[i];
+}
+
+// Puts alpha over the ground and brings [n, from] to [n, c].
+static void flatten_row(const float *row, size_t n, uint32_t from, float *out, uint32_t c, const float ground[3], float most) {
+    uint32_t colours = from >= 3 ? 3 : 1;
+    float unit = 1 / most;
+    for (size_t i = 0; i < n; i++, row += from, out += c) {
+        float a = from % 2 == 0 ? row[from - 1] * unit : 1, b = 1 - a;
+        if (c < colours) {
+            out[0] = (0.299f * row[0] + 0.587f * row[1] + 0.114f * row[2]) * a + ground[0] * b;
+        } else if (c == 1) {
+            out[0] = row[0] * a + ground[0] * b;
+        } else {
+            for (uint32_t k = 0; k < 3; k++) out[k] = row[colours == 3 ? k : 0] * a + ground[k] * b;
+        }
+    }
+}
+
+typedef struct FitWork {
+    Taps tx, ty;
+    float *row;       // [from.w, 4] one source row
+    float *flat;      // [from.w, c] the same without alpha
+    float *narrow;    // [from.h, to.w, c] all rows, at their final width
+    float *line;      // [to.w, c] one result row
+} FitWork;
+
+static void store(void *out, uint32_t bits, size_t i, float v) {
+    float most = bits == 8 ? 255.0f : 65535.0f;
+    v = v < 0 ? 0 : v > most ? most : v;
+    if (bits == 8) ((uint8_t *)out)[i] = (uint8_t)(v + 0.5f);
+    else ((uint16_t *)out)[i] = (uint16_t)(v + 0.5f);
+}
+
+static void fill_ground(const FitRule *r, uint32_t c, void *out) {
+    float ground[3];
+    ground_of(r, c, r->bits == 8 ? 1 : 257, ground);
+    size_t plane = (size_t)r->w * r->h;
+    for (uint32_t k = 0; k < r->channels; k++) {
+        for (size_t i = 0; i < plane; i++) store(out, r->bits, k * plane + i, ground[c == 1 ? 0 : k]);
+    }
+}
+
+static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t c, FitWork *t, void *out) {
+    float most = m->bits == 8 ? 255 : 65535, ground[3];
+    float scale = (r->bits == 8 ? 255.0f : 65535.0f) / most;
+    size_t width = (size_t)p->to.w * c, plane = (size_t)r->w * r->h;
+    ground_of(r, c, most / 255, ground);
+    for (uint32_t y = 0; y < p->from.h; y++) {
+        widen(m, (size_t)(p->from.y + y) * m->w + p->from.x, p->from.w, t->row);
+        if (m->channels != c) flatten_row(t->row, p->from.w, m->channels, t->flat, c, ground, most);
+        resize_row(&t->tx, c, m->channels != c ? t->flat : t->row, t->narrow + y * width);
+    }
+    for (uint32_t y = 0; y < p->to.h; y++) {
+        resize_column(&t->ty, y, width, t->narrow, t->line);
+        size_t at = (size_t)(p->to.y + y) * r->w + p->to.x;
+        for (uint32_t k = 0; k < r->channels; k++) {
+            const float *from = t->line + (c == 1 ? 0 : k);
+            for (uint32_t x = 0; x < p->to.w; x++) store(out, r->bits, k * plane + at + x, from[(size_t)x * c] * scale);
+        }
+    }
+}
+
+GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
+    assert((r->channels == 1 || r->channels == 3) && (r->bits == 8 || r->bits == 16));
+    Place p = place_picture(m, r);
+    bool grey_ground = r->ground[0] == r->ground[1] && r->ground[1] == r->ground[2];
+    bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
+    uint32_t c = r->channels == 1 || grey ? 1 : 3;   // grey pictures are worked on as grey and copied at the end
+    if (p.to.w != r->w || p.to.h != r->h) fill_ground(r, r->channels, out);
+    FitWork t = {0};
+    t.row = mem_alloc((size_t)p.from.w * 4 * sizeof *t.row);
+    t.flat = mem_alloc((size_t)p.from.w * c * sizeof *t.flat);
+    t.narrow = mem_alloc((size_t)p.from.h * p.to.w * c * sizeof *t.narrow);
+    t.line = mem_alloc((size_t)p.to.w * c * sizeof *t.line);
+    bool ok = t.row && t.flat && t.narrow && t.line && taps_make(p.from.w, p.to.w, &t.tx) && taps_make(p.from.h, p.to.h, &t.ty);
+    if (ok) fit_rows(m, r, &p, c, &t, out);
+    taps_release(&t.tx);
+    taps_release(&t.ty);
+    mem_free(t.row);
+    mem_free(t.flat);
+    mem_free(t.narrow);
+    mem_free(t.line);
+    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize a picture of %ux%u", m->w, m->h);
+}

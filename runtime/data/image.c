@@ -1,0 +1,105 @@
+// image.c - one picture: memory, telling the format by content, and grids of samples.
+//
+// In: bytes of a PNG or JPEG file, or f32 samples. Out: an Image that owns its pixels.
+// The limits below are checked before memory is asked for, so that a small hostile file cannot ask for much.
+#include "data.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SideMost = 1 << 16, PixelsMost = 1 << 27 };
+
+GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out) {
+    *out = (Image){0};
+    if (w == 0 || h == 0) return fail(GAN_ERR_INPUT, "picture of %ux%u pixels", w, h);
+    if (w > SideMost || h > SideMost || (uint64_t)w * h > PixelsMost) {
+        return fail(GAN_ERR_INPUT, "picture of %ux%u pixels: the limit is %d million", w, h, PixelsMost / 1000000);
+    }
+    size_t bytes = (size_t)w * h * channels * (bits / 8);
+    void *pixels = mem_alloc(bytes);
+    if (!pixels) return fail(GAN_ERR_MEMORY, "no memory for a picture of %ux%u pixels", w, h);
+    *out = (Image){.w = w, .h = h, .channels = channels, .bits = bits, .pixels = pixels};
+    return GAN_OK;
+}
+
+void image_release(Image *m) {
+    mem_free(m->pixels);
+    *m = (Image){0};
+}
+
+typedef struct Magic { const char *text; size_t n; const char *what; } Magic;
+
+// What people give a picture's name to.
+static const Magic foreign[] = {
+    {"GIF8", 4, "a GIF file"},
+    {"BM", 2, "a BMP file"},
+    {"II*\0", 4, "a TIFF file"},
+    {"MM\0*", 4, "a TIFF file"},
+    {"RIFF", 4, "a WebP or other RIFF file"},
+    {"\0\0\0\014jP", 6, "a JPEG 2000 file"},
+    {"%PDF", 4, "a PDF file"},
+    {"<", 1, "text, perhaps HTML or SVG"},
+};
+
+static bool has_magic(const uint8_t *data, size_t n, const char *magic, size_t length) {
+    return n >= length && memcmp(data, magic, length) == 0;
+}
+
+static bool is_text(const uint8_t *data, size_t n) {
+    for (size_t i = 0; i < n && i < 256; i++) {
+        if (data[i] < 9 || (data[i] > 13 && data[i] < 32)) return false;
+    }
+    return true;
+}
+
+GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
+    *out = (Image){0};
+    if (n == 0) return fail(GAN_ERR_INPUT, "empty file");
+    if (has_magic(data, n, "\x89PNG\r\n\x1a\n", 8)) return image_png_decode(data, n, out);
+    if (has_magic(data, n, "\xff\xd8\xff", 3)) return image_jpeg_decode(data, n, out);
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        if (has_magic(data, n, foreign[i].text, foreign[i].n)) {
+            return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but %s", foreign[i].what);
+        }
+    }
+    return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture%s", is_text(data, n) ? " but text" : "");
+}
+
+GanStatus image_read(Str path, Image *out) {
+    *out = (Image){0};
+    FileMap map = {0};
+    TRY(file_map(path, &map));
+    GanStatus st = image_decode(map.ptr, map.n, out);
+    file_unmap(&map);
+    return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
+}
+
+static uint8_t to_byte(double x, double lo, double scale) {
+    double v = nearbyint((x - lo) * scale);
+    return (uint8_t)(v < 0 || isnan(v) ? 0 : v > 255 ? 255 : v);
+}
+
+GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo, double hi, Image *out) {
+    enum { Gap = 2 };
+    uint32_t c = chw[0], h = chw[1], w = chw[2];
+    *out = (Image){0};
+    if (c != 1 && c != 3) return fail(GAN_ERR_INPUT, "a grid shows 1 or 3 channels, not %u", c);
+    if (n == 0 || columns == 0 || !(hi > lo)) return fail(GAN_ERR_INPUT, "a grid needs samples, columns and a range");
+    uint64_t rows = (n + columns - 1) / columns;
+    uint64_t gw = (uint64_t)columns * (w + Gap) - Gap, gh = rows * (h + Gap) - Gap;
+    if (gw > SideMost || gh > SideMost) return fail(GAN_ERR_INPUT, "a grid of %zu pictures of %ux%u is too large", n, w, h);
+    TRY(image_new((uint32_t)gw, (uint32_t)gh, c, 8, out));
+    uint8_t *to = out->pixels;
+    memset(to, 255, (size_t)gw * gh * c);
+    double scale = 255 / (hi - lo);
+    for (size_t i = 0; i < n; i++) {
+        size_t top = i / columns * (h + Gap), left = i % columns * (w + Gap);
+        for (size_t y = 0; y < h; y++) {
+            for (size_t p = 0; p < (size_t)w * c; p++) {
+                size_t from = ((i * c + p % c) * h + y) * w + p / c;
+                to[((top + y) * gw + left) * c + p] = to_byte(x[from], lo, scale);
+            }
+        }
+    }
+    return GAN_OK;
+}

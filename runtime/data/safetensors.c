@@ -1,0 +1,261 @@
+// safetensors.c - named arrays in one file: 8 bytes of header length, a JSON header, then the arrays without gaps.
+//
+// Reading maps the file and trusts nothing: every offset is checked against the file, against the shape and against
+// its neighbours, so that each byte belongs to exactly one tensor. Writing states the header first and streams the rest.
+#include "data.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HeaderMost = 100 * 1000 * 1000 };   // bytes, the format's own limit
+
+static const struct { const char *name; size_t size; } dtypes[] = {
+#define X(name, text, size) {text, size},
+    SAFE_DTYPES(X)
+#undef X
+};
+
+// --- numbers --------------------------------------------------------------------------------------------------------------
+
+static double half_value(uint16_t u) {
+    int exponent = u >> 10 & 31;
+    double fraction = u & 1023, sign = u >> 15 ? -1 : 1;
+    if (exponent == 31) return fraction > 0 ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
+}
+
+double safe_at(const SafeTensor *t, size_t i) {
+    assert(i < t->count);
+    const uint8_t *p = t->data + i * dtypes[t->dtype].size;    // may be unaligned, hence the copies
+    double d;
+    float f;
+    uint16_t u16;
+    uint32_t u32;
+    int32_t i32;
+    int64_t i64;
+    switch (t->dtype) {
+    case SafeF64: return memcpy(&d, p, sizeof d), d;
+    case SafeF32: return memcpy(&f, p, sizeof f), (double)f;
+    case SafeBf16:
+        memcpy(&u16, p, sizeof u16);
+        u32 = (uint32_t)u16 << 16;
+        return memcpy(&f, &u32, sizeof f), (double)f;
+    case SafeF16: return memcpy(&u16, p, sizeof u16), half_value(u16);
+    case SafeU8: return *p;
+    case SafeI64: return memcpy(&i64, p, sizeof i64), (double)i64;
+    case SafeI32: return memcpy(&i32, p, sizeof i32), i32;
+    }
+    bug("safetensors: dtype %d", (int)t->dtype);
+}
+
+// Elements and bytes of a shape; false when they do not fit in size_t.
+static bool measure(SafeTensor *t) {
+    t->count = 1;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        if (t->dim[i] < 0 || !mem_mul(t->count, (size_t)t->dim[i], &t->count)) return false;
+    }
+    return mem_mul(t->count, dtypes[t->dtype].size, &t->bytes);
+}
+
+// --- reading --------------------------------------------------------------------------------------------------------------
+
+static bool read_whole(const Json *v, uint64_t *out) {
+    double x = json_number(v, -1);
+    if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x))) return false;    // 2^53: exact in a double
+    *out = (uint64_t)x;
+    return true;
+}
+
+static GanStatus read_dtype(Str name, Str dtype, SafeDtype *out) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (str_eq(dtype, str_c(dtypes[i].name))) return *out = (SafeDtype)i, GAN_OK;
+    }
+    return fail(GAN_ERR_INPUT, "tensor %.*s: dtype '%.*s' is not read", SARG(name), SARG(dtype));
+}
+
+static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, SafeTensor *t) {
+    const Json *shape = json_get(v, "shape"), *offsets = json_get(v, "data_offsets");
+    uint64_t from, to, dim;
+    t->name = json_key(v);
+    TRY(read_dtype(t->name, json_string(json_get(v, "dtype"), (Str){0}), &t->dtype));
+    t->rank = json_count(shape);
+    if (!shape || t->rank > DATA_MAX_RANK) return fail(GAN_ERR_INPUT, "tensor %.*s: no shape of at most %d axes", SARG(t->name), DATA_MAX_RANK);
+    for (uint32_t i = 0; i < t->rank; i++) {
+        if (!read_whole(json_at(shape, i), &dim)) return fail(GAN_ERR_INPUT, "tensor %.*s: bad shape", SARG(t->name));
+        t->dim[i] = (int64_t)dim;
+    }
+    bool two = json_count(offsets) == 2;
+    if (!two || !read_whole(json_at(offsets, 0), &from) || !read_whole(json_at(offsets, 1), &to) || from > to) {
+        return fail(GAN_ERR_INPUT, "tensor %.*s: bad data_offsets", SARG(t->name));
+    }
+    if (to > room) return fail(GAN_ERR_INPUT, "tensor %.*s ends at byte %" PRIu64 ", the file has %zu", SARG(t->name), to, room);
+    if (!measure(t)) return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
+    if (t->bytes != to - from) {
+        return fail(GAN_ERR_INPUT, "tensor %.*s: its shape asks for %zu bytes, its offsets give %" PRIu64, SARG(t->name), t->bytes, to - from);
+    }
+    t->data = data + from;
+    return GAN_OK;
+}
+
+static GanStatus read_meta(Arena *perm, const Json *v, SafeFile *f) {
+    for (uint32_t i = 0; i < json_count(v); i++) {
+        const Json *entry = json_at(v, i);
+        if (!json_is_string(entry)) return fail(GAN_ERR_INPUT, "metadata %.*s is not text", SARG(json_key(entry)));
+        *vec_add(perm, &f->meta) = (SafeMeta){json_key(entry), json_string(entry, (Str){0})};
+    }
+    return GAN_OK;
+}
+
+static int by_place(const void *a, const void *b) {
+    const SafeTensor *x = a, *y = b;
+    if (x->data != y->data) return x->data < y->data ? -1 : 1;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;    // an empty one before its neighbour
+    return str_cmp(x->name, y->name);
+}
+
+static GanStatus check_places(const SafeFile *f, const uint8_t *data, size_t room) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < f->tensor.n; i++) {
+        const SafeTensor *t = &f->tensor.at[i];
+        size_t from = (size_t)(t->data - data);
+        if (from != at) return fail(GAN_ERR_INPUT, "tensor %.*s %s", SARG(t->name), from < at ? "overlaps another" : "leaves a gap before it");
+        at += t->bytes;
+    }
+    return at == room ? GAN_OK : fail(GAN_ERR_INPUT, "%zu bytes belong to no tensor", room - at);
+}
+
+GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
+    const Json *root = NULL;
+    uint64_t length = 0;
+    *out = (SafeFile){0};
+    if (n < 8) return fail(GAN_ERR_INPUT, "not a safetensors file: %zu bytes", n);
+    for (uint32_t i = 0; i < 8; i++) length |= (uint64_t)data[i] << 8 * i;
+    if (length > HeaderMost) return fail(GAN_ERR_INPUT, "not a safetensors file: a header of %" PRIu64 " bytes", length);
+    if (length > n - 8) return fail(GAN_ERR_INPUT, "truncated safetensors file: %zu bytes, and its header has %" PRIu64, n, length);
+    if (length == 0 || data[8] != '{') return fail(GAN_ERR_INPUT, "not a safetensors file: its header is no JSON object");
+    TRY(json_parse(perm, (Str){(const char *)data + 8, (size_t)length}, STR("safetensors header"), &root));
+    const uint8_t *body = data + 8 + length;
+    size_t room = n - 8 - (size_t)length;
+    for (uint32_t i = 0; i < json_count(root); i++) {
+        const Json *entry = json_at(root, i);
+        if (str_eq(json_key(entry), STR("__metadata__"))) TRY(read_meta(perm, entry, out));
+        else TRY(read_tensor(entry, body, room, vec_add(perm, &out->tensor)));
+    }
+    if (out->tensor.n) qsort(out->tensor.at, out->tensor.n, sizeof *out->tensor.at, by_place);
+    return check_places(out, body, room);
+}
+
+GanStatus safe_open(Arena *perm, Str path, SafeFile *out) {
+    FileMap map = {0};
+    *out = (SafeFile){0};
+    TRY(file_map(path, &map));
+    GanStatus st = safe_open_bytes(perm, map.ptr, map.n, out);
+    if (st != GAN_OK) {
+        file_unmap(&map);
+        *out = (SafeFile){0};
+        return fail_in(st, "%.*s", SARG(path));
+    }
+    out->map = map;
+    return GAN_OK;
+}
+
+void safe_close(SafeFile *f) {
+    file_unmap(&f->map);
+    *f = (SafeFile){0};
+}
+
+const SafeTensor *safe_find(const SafeFile *f, Str name) {
+    for (uint32_t i = 0; i < f->tensor.n; i++) {
+        if (str_eq(f->tensor.at[i].name, name)) return &f->tensor.at[i];
+    }
+    return NULL;
+}
+
+// --- writing --------------------------------------------------------------------------------------------------------------
+
+struct SafeOut {
+    FileOut *file;
+    uint64_t left;     // bytes of tensors still to come
+};
+
+static void put_tensor(JsonOut *j, Arena scratch, const SafeTensor *t, uint64_t from) {
+    json_name(j, str_z(&scratch, t->name));
+    json_open(j, '{');
+    json_name(j, "dtype");
+    json_put_str(j, str_c(dtypes[t->dtype].name));
+    json_name(j, "shape");
+    json_open(j, '[');
+    for (uint32_t i = 0; i < t->rank; i++) json_put_int(j, t->dim[i]);
+    json_close(j, ']');
+    json_name(j, "data_offsets");
+    json_open(j, '[');
+    json_put_int(j, (int64_t)from);
+    json_put_int(j, (int64_t)(from + t->bytes));
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+static GanStatus write_header(Arena text_arena, Arena names, SafeOut *f, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas) {
+    Text text = {.arena = &text_arena};
+    JsonOut j = {.text = &text};
+    json_open(&j, '{');
+    if (metas) {
+        json_name(&j, "__metadata__");
+        json_open(&j, '{');
+        for (size_t i = 0; i < metas; i++) {
+            Arena scratch = names;
+            json_name(&j, str_z(&scratch, meta[i].key));
+            json_put_str(&j, meta[i].value);
+        }
+        json_close(&j, '}');
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!measure(&tensor[i])) return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(tensor[i].name));
+        put_tensor(&j, names, &tensor[i], f->left);
+        f->left += tensor[i].bytes;
+    }
+    json_close(&j, '}');
+    while (text.n % 8 != 0) text_char(&text, ' ');    // so that the first tensor is aligned in a mapped file
+    Str header = text_str(&text);
+    if (header.len > HeaderMost) return fail(GAN_ERR_INPUT, "a header of %zu bytes is too large", header.len);
+    uint8_t length[8];
+    for (uint32_t i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header.len >> 8 * i);
+    TRY(file_out_put(f->file, length, sizeof length));
+    return file_out_put(f->file, header.ptr, header.len);
+}
+
+GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas, SafeOut **out) {
+    Arena text = {0}, names = {0};
+    SafeOut *f = mem_alloc(sizeof *f);
+    GanStatus st = f ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to write %.*s", SARG(path));
+    if (st == GAN_OK) st = arena_init(&text, (size_t)1 << 30);
+    if (st == GAN_OK) st = arena_init(&names, 1 << 20);
+    if (st == GAN_OK) st = file_out_open(path, &f->file);
+    if (st == GAN_OK) st = write_header(text, names, f, tensor, n, meta, metas);
+    arena_release(&text);
+    arena_release(&names);
+    if (st == GAN_OK) *out = f;
+    else safe_out_abandon(f);
+    return st;
+}
+
+GanStatus safe_out_put(SafeOut *f, const void *data, size_t n) {
+    if (n > f->left) bug("safetensors: more bytes than the header says");
+    f->left -= n;
+    return file_out_put(f->file, data, n);
+}
+
+GanStatus safe_out_commit(SafeOut *f) {
+    if (f->left) bug("safetensors: %" PRIu64 " bytes fewer than the header says", f->left);
+    GanStatus st = file_out_commit(f->file);
+    mem_free(f);
+    return st;
+}
+
+void safe_out_abandon(SafeOut *f) {
+    if (!f) return;
+    file_out_abandon(f->file);
+    mem_free(f);
+}

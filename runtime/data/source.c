@@ -1,0 +1,305 @@
+// source.c - where samples come from: telling a path by its content, and the members of folders and archives in order.
+//
+// A member that cannot be read is an item with a reason, so that the reader may go on. Names live in the source's
+// arena and are valid until source_close.
+#include "data.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <string.h>
+
+enum { MemberMost = 1 << 28, ReadBlock = 1 << 16 };   // bytes
+
+const char *source_kind_name(SourceKind kind) {
+    static const char *const names[] = {
+#define X(name, text) text,
+        SOURCE_KINDS(X)
+#undef X
+    };
+    return names[kind];
+}
+
+// --- bytes of one archive member ----------------------------------------------------------------------------------------
+
+// The current member's bytes, on the heap. `hint` is its size where the archive says one.
+static GanStatus read_member(struct archive *from, int64_t hint, size_t most, uint8_t **out, size_t *out_n) {
+    size_t n = 0, cap = hint > 0 && (uint64_t)hint < most ? (size_t)hint + 1 : ReadBlock;
+    uint8_t *bytes = mem_alloc(cap);
+    while (bytes) {
+        la_ssize_t got = archive_read_data(from, bytes + n, cap - n);
+        if (got < 0) {
+            mem_free(bytes);
+            const char *why = archive_error_string(from);
+            return fail(GAN_ERR_INPUT, "damaged in the archive: %s", why ? why : "unknown reason");
+        }
+        n += (size_t)got;
+        if (got == 0) {
+            *out = bytes;
+            *out_n = n;
+            return GAN_OK;
+        }
+        if (n > most) {
+            mem_free(bytes);
+            return fail(GAN_ERR_INPUT, "larger than %zu MiB unpacked", most >> 20);
+        }
+        if (n < cap) continue;
+        cap *= 2;
+        uint8_t *more = mem_realloc(bytes, cap);
+        if (!more) mem_free(bytes);
+        bytes = more;
+    }
+    return fail(GAN_ERR_MEMORY, "no memory to unpack a member");
+}
+
+static bool is_gzip(const uint8_t *data, size_t n) {
+    return n > 2 && data[0] == 0x1f && data[1] == 0x8b;
+}
+
+static GanStatus gunzip(Blob *b) {
+    struct archive_entry *entry;
+    struct archive *a = archive_read_new();
+    if (!a) return fail(GAN_ERR_MEMORY, "no memory to unpack");
+    archive_read_support_filter_gzip(a);
+    archive_read_support_format_raw(a);
+    GanStatus st;
+    if (archive_read_open_memory(a, b->map.ptr, b->map.n) != ARCHIVE_OK || archive_read_next_header(a, &entry) != ARCHIVE_OK) {
+        const char *why = archive_error_string(a);
+        st = fail(GAN_ERR_INPUT, "broken gzip file: %s", why ? why : "no data");
+    } else {
+        st = read_member(a, 0, SIZE_MAX / 4, &b->heap, &b->n);
+        b->ptr = b->heap;
+    }
+    archive_read_free(a);
+    return st;
+}
+
+GanStatus blob_open(Str path, Blob *out) {
+    *out = (Blob){0};
+    TRY(file_map(path, &out->map));
+    out->ptr = out->map.ptr;
+    out->n = out->map.n;
+    if (!is_gzip(out->ptr, out->n)) return GAN_OK;
+    GanStatus st = gunzip(out);
+    if (st == GAN_OK) return st;
+    blob_close(out);
+    return fail_in(st, "%.*s", SARG(path));
+}
+
+void blob_close(Blob *b) {
+    file_unmap(&b->map);
+    mem_free(b->heap);
+    *b = (Blob){0};
+}
+
+// --- telling what a path is -----------------------------------------------------------------------------------------------
+
+static GanStatus archive_open(Arena scratch, Str path, struct archive **out) {
+    struct archive *a = archive_read_new();
+    if (!a) return fail(GAN_ERR_MEMORY, "no memory to open an archive");
+    archive_read_support_filter_all(a);
+    archive_read_support_format_tar(a);
+    archive_read_support_format_zip(a);
+    if (archive_read_open_filename(a, str_z(&scratch, path), ReadBlock) != ARCHIVE_OK) {
+        GanStatus st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path), archive_error_string(a));
+        archive_read_free(a);
+        return st;
+    }
+    *out = a;
+    return GAN_OK;
+}
+
+static Str member_name(struct archive_entry *entry) {
+    const char *name = archive_entry_pathname_utf8(entry);
+    if (!name) name = archive_entry_pathname(entry);
+    return name ? str_c(name) : STR("(a name that cannot be decoded)");
+}
+
+// Sets known to be archives of something else than pictures.
+static GanStatus check_first_member(Str path, Str name) {
+    if (str_ends(name, STR(".npy"))) {
+        return fail(GAN_ERR_INPUT, "%.*s: an npz file; unpack it (unzip) and name one of its .npy files", SARG(path));
+    }
+    if (str_starts(name, STR("cifar-10")) || str_starts(name, STR("cifar-100"))) {
+        return fail(GAN_ERR_INPUT, "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files or as one npy "
+                    "array [n, 3, 32, 32]", SARG(path));
+    }
+    return GAN_OK;
+}
+
+static GanStatus guess_archive(Str path, bool *is_archive) {
+    Arena arena = {0};
+    struct archive *a = NULL;
+    struct archive_entry *entry;
+    TRY(arena_init(&arena, 1 << 20));
+    GanStatus st = archive_open(arena, path, &a);
+    if (st == GAN_OK) {
+        int r = archive_read_next_header(a, &entry);
+        *is_archive = r == ARCHIVE_OK || r == ARCHIVE_WARN || r == ARCHIVE_EOF;
+        if (r == ARCHIVE_OK || r == ARCHIVE_WARN) st = check_first_member(path, member_name(entry));
+        archive_read_free(a);
+    }
+    arena_release(&arena);
+    return st;
+}
+
+static bool begins(const uint8_t *data, size_t n, const char *magic, size_t length) {
+    return n >= length && memcmp(data, magic, length) == 0;
+}
+
+static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind *out, bool *known) {
+    *known = true;
+    if (n == 0) return fail(GAN_ERR_INPUT, "%.*s: empty file", SARG(path));
+    if (begins(data, n, "GANPACK", 7)) return *out = SourcePack, GAN_OK;
+    if (begins(data, n, "\x93NUMPY", 6)) return *out = SourceNpy, GAN_OK;
+    if (begins(data, n, "\0\0\x08", 3)) return *out = SourceIdx, GAN_OK;
+    if (begins(data, n, "PK", 2)) {
+        bool is_archive = false;
+        *out = SourceArchive;
+        return guess_archive(path, &is_archive);
+    }
+    if (begins(data, n, "\x89HDF\r\n\x1a\n", 8)) {
+        return fail(GAN_ERR_INPUT, "%.*s: HDF5 files are not read yet; save the array with numpy.save", SARG(path));
+    }
+    if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3)) {
+        return fail(GAN_ERR_INPUT, "%.*s: a single picture is no data set; name its folder", SARG(path));
+    }
+    *known = false;
+    return GAN_OK;
+}
+
+GanStatus source_guess(Str path, SourceKind *out) {
+    if (file_is_dir(path)) return *out = SourceFolder, GAN_OK;
+    if (!file_exists(path)) return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
+    FileMap map = {0};
+    bool known = false, is_archive = false;
+    TRY(file_map(path, &map));
+    GanStatus st = guess_bytes(path, map.ptr, map.n, out, &known);
+    bool packed = is_gzip(map.ptr, map.n);
+    file_unmap(&map);
+    if (st != GAN_OK || known) return st;
+    TRY(guess_archive(path, &is_archive));
+    if (is_archive) return *out = SourceArchive, GAN_OK;
+    if (packed) {
+        Blob blob = {0};
+        TRY(blob_open(path, &blob));
+        st = guess_bytes(path, blob.ptr, blob.n, out, &known);
+        blob_close(&blob);
+        if (st != GAN_OK) return st;
+        if (known && (*out == SourceNpy || *out == SourceIdx)) return GAN_OK;
+    }
+    if (str_ends(path, STR(".bin"))) {
+        return fail(GAN_ERR_INPUT, "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files", SARG(path));
+    }
+    return fail(GAN_ERR_INPUT, "%.*s: not a folder, zip, tar, npy, IDX or pack file", SARG(path));
+}
+
+// --- members --------------------------------------------------------------------------------------------------------------------
+
+struct Source {
+    Arena arena;              // names
+    Str path;
+    StrVec list;              // folder: relative paths
+    struct archive *archive;  // archive, or NULL
+    uint64_t index;           // items given
+    uint32_t at;              // folder: next of list
+    bool ended;               // archive: nothing follows
+    bool names_only;          // archive: members are not unpacked
+};
+
+// What systems leave beside pictures: hidden files, Apple's resource forks, Windows' thumbnails.
+static bool is_hidden(Str name) {
+    for (size_t from = 0; from < name.len;) {
+        size_t n = str_find(str_sub(name, from, name.len), '/');
+        Str part = str_sub(name, from, from + n);
+        if (part.len && part.ptr[0] == '.' && !str_eq(part, STR(".")) && !str_eq(part, STR(".."))) return true;
+        if (str_eq(part, STR("__MACOSX")) || str_eq(part, STR("Thumbs.db")) || str_eq(part, STR("desktop.ini"))) return true;
+        from += n + 1;
+    }
+    return false;
+}
+
+GanStatus source_open(Str path, SourceKind kind, Source **out) {
+    assert(kind == SourceFolder || kind == SourceArchive);
+    Source *s = mem_alloc(sizeof *s);
+    if (!s) return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
+    GanStatus st = arena_init(&s->arena, 0);
+    if (st == GAN_OK) {
+        s->path = str_copy(&s->arena, path);
+        if (kind == SourceFolder) st = dir_walk(&s->arena, path, &s->list);
+        else st = archive_open(s->arena, path, &s->archive);
+    }
+    if (st != GAN_OK) {
+        source_close(s);
+        return st;
+    }
+    *out = s;
+    return GAN_OK;
+}
+
+void source_close(Source *s) {
+    if (!s) return;
+    if (s->archive) archive_read_free(s->archive);
+    arena_release(&s->arena);
+    mem_free(s);
+}
+
+static void set_reason(Item *item, GanStatus st, const char *why) {
+    item->st = st;
+    snprintf(item->reason, sizeof item->reason, "%s", why ? why : "unknown reason");
+}
+
+static void next_of_folder(Source *s, Item *out, bool *end) {
+    while (s->at < s->list.n && is_hidden(s->list.at[s->at])) s->at++;
+    *end = s->at == s->list.n;
+    if (*end) return;
+    out->name = s->list.at[s->at++];
+    out->path = path_join(&s->arena, s->path, out->name);
+}
+
+static void next_of_archive(Source *s, Item *out, bool *end) {
+    struct archive_entry *entry = NULL;
+    for (;;) {
+        int r = s->ended ? ARCHIVE_EOF : archive_read_next_header(s->archive, &entry);
+        *end = r == ARCHIVE_EOF;
+        if (*end) return;
+        if (r < ARCHIVE_WARN) {    // libarchive cannot find its way any more
+            s->ended = true;
+            out->name = path_base(s->path);
+            set_reason(out, GAN_ERR_INPUT, archive_error_string(s->archive));
+            return;
+        }
+        out->name = str_copy(&s->arena, member_name(entry));
+        if (archive_entry_filetype(entry) == AE_IFREG && !is_hidden(out->name)) break;
+    }
+    if (s->names_only) return;
+    int64_t hint = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
+    GanStatus st = read_member(s->archive, hint, MemberMost, &out->bytes, &out->n);
+    if (st != GAN_OK) set_reason(out, st, gan_error());
+}
+
+GanStatus source_next(Source *s, Item *out, bool *end) {
+    *out = (Item){.index = s->index};
+    if (s->archive) next_of_archive(s, out, end);
+    else next_of_folder(s, out, end);
+    if (!*end) s->index++;
+    return out->st == GAN_ERR_MEMORY ? fail(out->st, "%.*s: %s", SARG(out->name), out->reason) : GAN_OK;
+}
+
+GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out) {
+    Source *s = NULL;
+    TRY(source_open(path, kind, &s));
+    s->names_only = true;
+    GanStatus st = GAN_OK;
+    for (bool end = false; st == GAN_OK && !end;) {
+        Item item;
+        st = source_next(s, &item, &end);
+        if (st == GAN_OK && !end) vec_push(perm, out, str_copy(perm, item.name));
+    }
+    source_close(s);
+    return st;
+}
+
+void item_release(Item *item) {
+    mem_free(item->bytes);
+    *item = (Item){0};
+}

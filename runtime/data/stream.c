@@ -1,0 +1,356 @@
+// stream.c - batches for training, prepared ahead by one thread.
+//
+// In: packs, or sources packed here in memory. Out: f32 batches in logical order. A batch is computed by stream_fill
+// from its number alone; the ring below only lets that happen early. So resuming is starting at another number, and
+// what a batch holds depends on neither threads nor ranks.
+#include "xform.h"
+
+#include <pthread.h>
+#include <string.h>
+
+// The packs behind one or more fields, one after the other.
+typedef struct Feed {
+    Pack *pack;                // [packs]
+    uint32_t packs;
+    uint64_t count;            // samples of all
+} Feed;
+
+typedef struct StreamField {
+    DataField want;            // texts and lists copied to the stream's arena
+    uint32_t feed;
+    XformPlan *plan;           // [packs of the feed]
+    size_t elements;           // of a sample
+} StreamField;
+
+typedef struct Slot {          // a batch being made or waiting
+    DataBatch batch;
+    float **field;             // [fields]
+    uint64_t *sample;          // [count]
+    GanStatus st;
+    char reason[400];
+    bool ready;
+} Slot;
+
+struct DataStream {
+    Arena arena;
+    DataOptions o;             // field, user: see fields; paths are not used after opening
+    Order order;
+    Feed feed[PACK_MAX_FIELDS];
+    uint32_t feeds, fields;
+    StreamField field[PACK_MAX_FIELDS];
+    float *scratch;            // owned, for xform_run
+    Slot *slot;                // [slots]
+    uint32_t slots;
+    bool running;              // the thread is
+    pthread_t thread;
+    pthread_mutex_t lock;      // guards all below and Slot.ready
+    pthread_cond_t changed;
+    uint64_t make, give;       // next batch to be made, next to be given
+    bool lent;                 // batch give-1 is the caller's
+    bool stop;
+};
+
+// --- opening -----------------------------------------------------------------------------------------------------------------
+
+static void tell_bad(void *user, Str name, const char *reason) {
+    DataStream *s = user;
+    char text[500];
+    snprintf(text, sizeof text, "%.*s: %s", SARG(name), reason);
+    if (s->o.notice) s->o.notice(s->o.user, text);
+}
+
+// How a source is packed here: to the size the first transform expects, or to the field's own.
+static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels, SourceKind kind) {
+    PackOptions o = {.skip_bad = s->o.skip_bad, .threads = s->o.threads, .bad = tell_bad, .user = s};
+    bool picture = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
+    if (picture) {
+        o.channels = (uint32_t)f->dim[0];
+        o.h = (uint32_t)f->dim[1];
+        o.w = (uint32_t)f->dim[2];
+        if (f->xforms && f->xform[0].op == DataResize && f->xform[0].a >= 1 && f->xform[0].a <= 1 << 16) {
+            o.h = (uint32_t)f->xform[0].a;
+            o.w = (uint32_t)((double)o.h * (double)f->dim[2] / (double)f->dim[1]);
+        }
+    }
+    if (with_labels && (kind == SourceFolder || kind == SourceArchive)) o.labels = STR("folders");
+    return o;
+}
+
+static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool with_labels, Pack *out) {
+    SourceKind kind;
+    TRY(source_guess(path, &kind));
+    if (kind == SourcePack) return pack_open(&s->arena, path, out);
+    if (f->kind == DataLabel) return pack_labels(&s->arena, path, out);
+    PackOptions o = pack_options(s, f, with_labels, kind);
+    return pack_build(&s->arena, path, &o, (Str){0}, out, NULL);
+}
+
+static GanStatus open_feed(DataStream *s, uint32_t i) {
+    StreamField *sf = &s->field[i];
+    const DataField *f = &sf->want;
+    if (f->paths == 0 && i > 0) {
+        sf->feed = 0;
+        return GAN_OK;
+    }
+    if (f->paths == 0) return fail(GAN_ERR_INPUT, "%.*s: no data is named for it", SARG(f->name));
+    bool with_labels = false;
+    for (uint32_t k = 1; k < s->fields; k++) with_labels = with_labels || (s->field[k].want.kind == DataLabel && !s->field[k].want.paths);
+    sf->feed = s->feeds++;
+    Feed *feed = &s->feed[sf->feed];
+    feed->pack = arena_array(&s->arena, Pack, f->paths);
+    for (uint32_t k = 0; k < f->paths; k++) {
+        TRY(open_pack(s, f, f->path[k], with_labels && i == 0, &feed->pack[k]));
+        feed->packs++;
+        feed->count += feed->pack[k].count;
+    }
+    return GAN_OK;
+}
+
+// The pack's field of the same name, else its first of the same kind: labels for labels, samples for the rest.
+static const PackField *choose_field(const Pack *p, const DataField *f) {
+    const PackField *first = NULL;
+    for (uint32_t i = 0; i < p->fields; i++) {
+        const PackField *have = &p->field[i];
+        if ((have->kind == DataLabel) != (f->kind == DataLabel)) continue;
+        if (str_eq(have->name, f->name)) return have;
+        if (!first) first = have;
+    }
+    return first;
+}
+
+static GanStatus plan_field(DataStream *s, uint32_t i) {
+    StreamField *sf = &s->field[i];
+    const Feed *feed = &s->feed[sf->feed];
+    double lo = 0, hi = 0;
+    if (feed->count != s->feed[0].count) {
+        return fail(GAN_ERR_INPUT, "%.*s: %llu samples, and %.*s has %llu; fields read together need as many", SARG(sf->want.name),
+                    (unsigned long long)feed->count, SARG(s->field[0].want.name), (unsigned long long)s->feed[0].count);
+    }
+    for (uint32_t k = 0; k < feed->packs; k++) {
+        const PackField *have = choose_field(&feed->pack[k], &sf->want);
+        if (!have) {
+            return fail(GAN_ERR_INPUT, "%.*s: the data from %.*s has no %s", SARG(sf->want.name), SARG(feed->pack[k].source),
+                        sf->want.kind == DataLabel ? "labels; pack it with --labels" : "samples");
+        }
+        lo = k == 0 || have->lo < lo ? have->lo : lo;
+        hi = k == 0 || have->hi > hi ? have->hi : hi;
+    }
+    sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
+    for (uint32_t k = 0; k < feed->packs; k++) {
+        TRY(xform_plan(&sf->want, choose_field(&feed->pack[k], &sf->want), lo, hi, &sf->plan[k]));
+    }
+    sf->elements = sf->plan[0].elements;
+    return GAN_OK;
+}
+
+static void copy_field(DataStream *s, const DataField *from, DataField *to) {
+    Arena *a = &s->arena;
+    *to = *from;
+    to->name = str_copy(a, from->name);
+    DataXform *x = arena_array(a, DataXform, from->xforms);
+    if (from->xforms) memcpy(x, from->xform, from->xforms * sizeof *x);
+    Str *path = arena_array(a, Str, from->paths);
+    for (uint32_t i = 0; i < from->paths; i++) path[i] = str_copy(a, from->path[i]);
+    to->xform = x;
+    to->path = path;
+}
+
+static GanStatus make_slots(DataStream *s) {
+    size_t n = (size_t)s->o.count, most = 0;
+    for (uint32_t f = 0; f < s->fields; f++) {
+        for (uint32_t k = 0; k < s->feed[s->field[f].feed].packs; k++) {
+            size_t floats = s->field[f].plan[k].scratch;
+            most = floats > most ? floats : most;
+        }
+    }
+    s->scratch = mem_alloc(most * sizeof *s->scratch);
+    s->slots = (s->o.ahead ? s->o.ahead : 3) + 1;    // and the one the caller holds
+    s->slot = arena_array(&s->arena, Slot, s->slots);
+    bool ok = s->scratch != NULL;
+    for (uint32_t i = 0; i < s->slots; i++) {
+        Slot *slot = &s->slot[i];
+        slot->field = arena_array(&s->arena, float *, s->fields);
+        slot->sample = arena_array(&s->arena, uint64_t, n);
+        for (uint32_t f = 0; f < s->fields; f++) {
+            slot->field[f] = mem_alloc(n * s->field[f].elements * sizeof **slot->field);
+            ok = ok && slot->field[f];
+        }
+    }
+    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for %u batches of %zu samples", s->slots, n);
+}
+
+static GanStatus check_options(DataStream *s) {
+    DataOptions *o = &s->o;
+    if (o->fields == 0 || o->fields > PACK_MAX_FIELDS) return fail(GAN_ERR_INPUT, "a stream of %u fields; 1 to %d are possible", o->fields, PACK_MAX_FIELDS);
+    if (o->count == 0) o->count = o->batch - o->first;
+    if (o->batch < 1 || o->first < 0 || o->count < 1 || o->first + o->count > o->batch) {
+        return fail(GAN_ERR_USAGE, "samples %lld to %lld of a batch of %lld", (long long)o->first, (long long)(o->first + o->count),
+                    (long long)o->batch);
+    }
+    return GAN_OK;
+}
+
+static GanStatus prepare(DataStream *s) {
+    TRY(check_options(s));
+    s->fields = s->o.fields;
+    for (uint32_t i = 0; i < s->fields; i++) copy_field(s, &s->o.field[i], &s->field[i].want);
+    for (uint32_t i = 0; i < s->fields; i++) TRY(open_feed(s, i));
+    for (uint32_t i = 0; i < s->fields; i++) TRY(plan_field(s, i));
+    uint64_t n = s->feed[0].count;
+    if ((uint64_t)s->o.batch > n) {
+        return fail(GAN_ERR_INPUT, "%.*s: a batch of %lld, and the data has %llu sample%s", SARG(s->field[0].want.name),
+                    (long long)s->o.batch, (unsigned long long)n, n == 1 ? "" : "s");
+    }
+    // Streams of one model differ; the same stream is the same whatever the model's other streams are.
+    s->order = (Order){.n = n, .seed = hash64(&s->o.seed, sizeof s->o.seed, s->o.stream)};
+    return make_slots(s);
+}
+
+GanStatus stream_open(const DataOptions *o, DataStream **out) {
+    DataStream *s = mem_alloc(sizeof *s);
+    if (!s) return fail(GAN_ERR_MEMORY, "no memory for a stream of data");
+    GanStatus st = arena_init(&s->arena, 0);
+    if (st != GAN_OK) {
+        mem_free(s);
+        return st;
+    }
+    s->o = *o;
+    s->make = s->give = o->position;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    st = prepare(s);
+    if (st != GAN_OK) {
+        stream_close(s);
+        return st;
+    }
+    *out = s;
+    return GAN_OK;
+}
+
+static void stop_thread(DataStream *s) {
+    if (!s->running) return;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    s->running = s->stop = false;
+}
+
+void stream_close(DataStream *s) {
+    if (!s) return;
+    stop_thread(s);
+    for (uint32_t i = 0; i < s->slots; i++) {
+        for (uint32_t f = 0; s->slot[i].field && f < s->fields; f++) mem_free(s->slot[i].field[f]);
+    }
+    for (uint32_t i = 0; i < s->feeds; i++) {
+        for (uint32_t k = 0; k < s->feed[i].packs; k++) pack_close(&s->feed[i].pack[k]);
+    }
+    mem_free(s->scratch);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    arena_release(&s->arena);
+    mem_free(s);
+}
+
+// --- one batch ------------------------------------------------------------------------------------------------------------------
+
+// Pack of a feed that holds sample `at`, which becomes its number there.
+static uint32_t find_pack(const Feed *feed, uint64_t *at) {
+    uint32_t k = 0;
+    while (*at >= feed->pack[k].count) *at -= feed->pack[k++].count;
+    return k;
+}
+
+static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, float *const *field, uint64_t *sample) {
+    for (int64_t j = 0; j < s->o.count; j++) {
+        uint64_t place = position * (uint64_t)s->o.batch + (uint64_t)(s->o.first + j), epoch = place / s->order.n;
+        uint64_t id = order_at(&s->order, epoch, place % s->order.n);
+        sample[j] = id;
+        for (uint32_t f = 0; f < s->fields; f++) {
+            const StreamField *sf = &s->field[f];
+            uint64_t at = id;
+            uint32_t k = find_pack(&s->feed[sf->feed], &at);
+            const Pack *pack = &s->feed[sf->feed].pack[k];
+            GanStatus st = xform_run(&sf->plan[k], pack_record(pack, at), &s->order, epoch, id, scratch, field[f] + (size_t)j * sf->elements);
+            if (st != GAN_OK) return fail_in(st, "%.*s: sample %llu (%.*s)", SARG(sf->want.name), (unsigned long long)id, SARG(pack_name(pack, at)));
+        }
+    }
+    return GAN_OK;
+}
+
+GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample) {
+    stop_thread(s);    // it works in the same scratch memory; the next stream_next starts it again
+    return fill_with(s, s->scratch, position, field, sample);
+}
+
+// --- ahead of time ----------------------------------------------------------------------------------------------------------------
+
+static void *run_ahead(void *user) {
+    DataStream *s = user;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        // Batch `give - 1` may still be in the caller's hands.
+        while (!s->stop && s->make + s->lent - s->give >= s->slots) pthread_cond_wait(&s->changed, &s->lock);
+        bool stop = s->stop;
+        uint64_t position = s->make;
+        pthread_mutex_unlock(&s->lock);
+        if (stop) return NULL;
+        Slot *slot = &s->slot[position % s->slots];
+        slot->st = fill_with(s, s->scratch, position, slot->field, slot->sample);
+        if (slot->st != GAN_OK) snprintf(slot->reason, sizeof slot->reason, "%s", gan_error());
+        uint64_t place = position * (uint64_t)s->o.batch;
+        slot->batch = (DataBatch){position, place / s->order.n, slot->sample, (const float *const *)slot->field};
+        pthread_mutex_lock(&s->lock);
+        slot->ready = true;
+        s->make++;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        if (slot->st != GAN_OK) return NULL;
+    }
+}
+
+GanStatus stream_next(DataStream *s, const DataBatch **out) {
+    if (!s->running) {
+        s->running = pthread_create(&s->thread, NULL, run_ahead, s) == 0;
+        if (!s->running) return fail(GAN_ERR_MEMORY, "the system refuses to start a thread for the data");
+    }
+    pthread_mutex_lock(&s->lock);
+    if (s->lent) s->slot[(s->give - 1) % s->slots].ready = false;
+    s->lent = false;
+    pthread_cond_broadcast(&s->changed);
+    Slot *slot = &s->slot[s->give % s->slots];
+    while (!slot->ready) pthread_cond_wait(&s->changed, &s->lock);
+    if (slot->st == GAN_OK) {
+        s->lent = true;
+        s->give++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (slot->st != GAN_OK) return fail(slot->st, "%s", slot->reason);
+    *out = &slot->batch;
+    return GAN_OK;
+}
+
+GanStatus stream_seek(DataStream *s, uint64_t position) {
+    stop_thread(s);
+    for (uint32_t i = 0; i < s->slots; i++) s->slot[i].ready = false;
+    s->make = s->give = position;
+    s->lent = false;
+    return GAN_OK;
+}
+
+uint64_t stream_count(const DataStream *s) {
+    return s->order.n;
+}
+
+Str stream_name(const DataStream *s, uint64_t sample) {
+    const Feed *feed = &s->feed[0];
+    if (sample >= feed->count) return (Str){0};
+    uint32_t k = find_pack(feed, &sample);
+    return pack_name(&feed->pack[k], sample);
+}
+
+Str stream_content(const DataStream *s, uint32_t field) {
+    assert(field < s->fields);
+    return s->feed[s->field[field].feed].pack[0].content;
+}
