@@ -63,7 +63,7 @@ static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t grou
     p.stride[1] = total[1] * p.stride[2];
     p.stride[0] = total[0] * p.stride[1];
     p.at = arena_array(e->scratch, double, s->batch * p.stride[0]);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (s->batch * p.stride[0] > LOOP_PARALLEL)
     for (int64_t task = 0; task < s->batch * extent[0] * extent[1]; task++) {
         int64_t n = task / (extent[0] * extent[1]), i = task / extent[1] % extent[0], j = task % extent[1];
         if (i + lo[0] < 0 || i + lo[0] >= total[0] || j + lo[1] < 0 || j + lo[1] >= total[1]) {
@@ -84,7 +84,7 @@ static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t grou
 // The reverse of pack: a dense channels-last array to its group of a channels-first value.
 static void unpack(const Eval *e, const Shape *s, const double *from, int64_t group, int64_t c, const int64_t extent[3]) {
     int64_t space = product(extent);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (s->batch * c * space > LOOP_PARALLEL)
     for (int64_t task = 0; task < s->batch * c; task++) {
         int64_t n = task / c, ch = task % c, to = ((n * s->groups + group) * c + ch) * space;
         for (int64_t i = 0; i < space; i++) {
@@ -96,7 +96,7 @@ static void unpack(const Eval *e, const Shape *s, const double *from, int64_t gr
 // One group's weights [o][c][tap] as [tap][c][o], or as [tap][o][c] when `flip`.
 static double *pack_weights(const Eval *e, const void *w, const Shape *s, int64_t group, bool flip) {
     double *to = arena_array(e->scratch, double, s->taps * s->c * s->o);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (s->taps * s->c * s->o > LOOP_PARALLEL)
     for (int64_t tap = 0; tap < s->taps; tap++) {
         for (int64_t o = 0; o < s->o; o++) {
             for (int64_t c = 0; c < s->c; c++) {
@@ -161,7 +161,7 @@ static void correlate_task(const Correlation *k, const Tile *t) {
 static void correlate(const Correlation *k) {
     int64_t positions = k->batch * product(k->grid);
     int64_t tiles = (positions + TILE - 1) / TILE, blocks = (k->o + COLUMNS - 1) / COLUMNS;
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (positions * k->taps * k->c * k->o > LOOP_PARALLEL)
     for (int64_t task = 0; task < tiles * blocks; task++) {
         Tile t = correlate_tile(k, positions, task % tiles, task / tiles * COLUMNS);
         correlate_task(k, &t);
@@ -293,7 +293,7 @@ static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
     bool by_x = s->c < s->o;                     // rows are the shorter side's channels
     double *gw = arena_array(e->scratch, double, s->taps * s->c * s->o);
     int64_t n_rows = by_x ? s->c : s->o, blocks = (n_rows + TILE - 1) / TILE;
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (s->batch * product(s->y) * s->taps * s->c * s->o > LOOP_PARALLEL)
     for (int64_t task = 0; task < s->taps * blocks; task++) {
         int64_t at[3], tap = task / blocks, first = task % blocks * TILE;
         Factor tx = fx;

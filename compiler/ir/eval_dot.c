@@ -4,7 +4,7 @@
 //   inner   in a and b, or in one alone       column  in b and the result
 #include "eval.h"
 
-enum { LABELS = 1 + 2 * MAX_RANK, COLUMNS = 128, INNER = 64 };
+enum { LABELS = 1 + 2 * MAX_RANK, COLUMNS = 128 };
 
 typedef struct Side {                // an operand or the result seen by label
     const Type *type;
@@ -89,7 +89,7 @@ static int64_t group_offset(const Einsum *d, const Group *g, const Side *s, int6
 static double *dot_pack(const Einsum *d, const Side *s, const void *from, const Group *outer, int64_t n_outer,
                         const Group *last, int64_t n_last) {
     double *to = arena_array(d->e->scratch, double, d->n_each * n_outer * n_last);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (d->n_each * n_outer * n_last > LOOP_PARALLEL)
     for (int64_t i = 0; i < d->n_each * n_outer; i++) {
         int64_t off = group_offset(d, &d->each, s, i / n_outer) + group_offset(d, outer, s, i % n_outer);
         for (int64_t j = 0; j < n_last; j++) {
@@ -109,7 +109,7 @@ void eval_Dot(Eval *e) {
     const double *a = dot_pack(&d, &d.a, e->in[swap], &d.row, d.n_row, &d.inner, d.n_inner);
     const double *b = dot_pack(&d, &d.b, e->in[!swap], &d.inner, d.n_inner, &d.column, d.n_column);
     int64_t blocks = (d.n_column + COLUMNS - 1) / COLUMNS;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (d.n_each * d.n_row * d.n_column * d.n_inner > LOOP_PARALLEL)
     for (int64_t task = 0; task < d.n_each * blocks * d.n_row; task++) {
         int64_t each = task / (blocks * d.n_row), block = task / d.n_row % blocks, row = task % d.n_row;
         int64_t first = block * COLUMNS, n = d.n_column - first < COLUMNS ? d.n_column - first : COLUMNS;

@@ -154,6 +154,7 @@ static inline float gan_powf(float a, float b) {
     double x = fabs((double)a), e = (double)b;
     uint64_t u = gan_bits_f64(x) + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
     double k = gan_f64_bits(0x4330000000000000u | u >> 52) - 4503599627371519.0;         // 2^52 + 1023
+    k = x <= 3.5e38 ? k : x;                                              // infinite
     double f = gan_f64_bits((u & 0x000FFFFFFFFFFFFFu) + 0x3FE6A09E667F3BCDu) - 1.0;
     double s = f / (2.0 + f), z = s * s;
     double p = 0.28334126136715779;
@@ -176,7 +177,7 @@ static inline float gan_powf(float a, float b) {
     v = v * r + 0.99999999995619554;
     float w = (float)(v * gan_f64_bits((gan_bits_f64(t) - 0x4338000000000000u + 1023u) << 52));
     float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u);
-    float at_zero = b > 0.0f ? 0.0f : inf, half = 0.5f * b;
+    float at_zero = b > 0.0f ? 0.0f : b < 0.0f ? inf : b, half = 0.5f * b;
     float negative = floorf(b) != b ? nan : floorf(half) != half ? -w : w;
     w = a < 0.0f ? negative : w;
     w = a == 0.0f ? at_zero : w;
