@@ -1,13 +1,18 @@
-// convert.c - in: a tree, of whichever form of source. Out: the .gan text that parses to it, in the canonical layout.
-// Parentheses are written where the grammar needs them and nowhere else. Comments are not part of a tree.
+// convert.c - in: a tree, of whichever form of source. Out: the .gan text that parses to it, in the
+// canonical layout. Parentheses are written where the grammar needs them and nowhere else. Comments
+// are not part of a tree.
 #include "syntax.h"
 
 #include <string.h>
 
 enum { STEP = 2, SHORT = 72 };      // a block of at most SHORT characters stays on its line
 
-// How tightly a rule of the grammar binds; a part of a lower level than its place asks for is put in parentheses.
-enum { LevelPipe, LevelOr, LevelAnd, LevelNot, LevelCompare, LevelSum, LevelProduct, LevelUnary, LevelPostfix };
+// How tightly a rule of the grammar binds; a part of a lower level than its place asks for is put
+// in parentheses.
+enum {
+    LevelPipe, LevelOr, LevelAnd, LevelNot, LevelCompare, LevelSum, LevelProduct, LevelUnary,
+    LevelPostfix
+};
 
 static const struct { const char *sign; uint8_t level, left, right; } operators[] = {
     {"or",  LevelOr,      LevelOr,      LevelAnd},
@@ -37,7 +42,7 @@ static uint32_t level_of(const Ast *a) {
 static void put(Text *t, const char *s) { text_put(t, str_c(s)); }
 static void put_blanks(Text *t, uint32_t n) { while (n--) text_char(t, ' '); }
 
-// --- expressions -------------------------------------------------------------------------------------------------------------------
+// --- expressions ---------------------------------------------------------------------------------
 
 static void put_expr(Text *t, const Ast *a, uint32_t level);
 
@@ -55,7 +60,8 @@ void gan_string(Text *t, Str s) {
 }
 
 static void put_names(Text *t, const Ast *a) {
-    for (uint32_t i = 0; i < a->list.n; i++) text_fmt(t, "%s%.*s", i ? ", " : "", SARG(a->list.at[i]->text));
+    for (uint32_t i = 0; i < a->list.n; i++)
+        text_fmt(t, "%s%.*s", i ? ", " : "", SARG(a->list.at[i]->text));
 }
 
 static void put_list(Text *t, const Ast *a) {
@@ -109,13 +115,15 @@ static void put_compound(Text *t, const Ast *a) {
 
 // A product stands tight where both its sides are single words.
 static bool has_blank(const Ast *a) {
-    return a->kind == AstPipe || is_compound(a) || level_of(a) < LevelProduct || (a->kind == AstList && a->list.n > 1)
+    return a->kind == AstPipe || is_compound(a) || level_of(a) < LevelProduct
+           || (a->kind == AstList && a->list.n > 1)
            || (a->kind == AstBinary && (has_blank(a->a) || has_blank(a->b)));
 }
 
 static void put_binary(Text *t, const Ast *a) {
     uint32_t i = operator_of(a), level = operators[i].level;
-    bool tight = level == LevelUnary || (level == LevelProduct && !has_blank(a->a) && !has_blank(a->b));
+    bool tight =
+        level == LevelUnary || (level == LevelProduct && !has_blank(a->a) && !has_blank(a->b));
     put_expr(t, a->a, operators[i].left);
     text_fmt(t, tight ? "%.*s" : " %.*s ", SARG(a->text));
     put_expr(t, a->b, operators[i].right);
@@ -143,15 +151,29 @@ static void put_bare(Text *t, const Ast *a) {
             return;
         case AstSpread: put(t, "..."); gan_expr(t, a->a); return;
         case AstArg: text_fmt(t, "%.*s=", SARG(a->text)); gan_expr(t, a->a); return;
-        case AstCall: put_expr(t, a->a, LevelPostfix); text_char(t, '('); put_list(t, a); text_char(t, ')'); return;
-        case AstIndex: put_expr(t, a->a, LevelPostfix); text_char(t, '['); put_list(t, a); text_char(t, ']'); return;
+        case AstCall:
+            put_expr(t, a->a, LevelPostfix);
+            text_char(t, '(');
+            put_list(t, a);
+            text_char(t, ')');
+            return;
+        case AstIndex:
+            put_expr(t, a->a, LevelPostfix);
+            text_char(t, '[');
+            put_list(t, a);
+            text_char(t, ']');
+            return;
         case AstRange: put_range(t, a); return;
         case AstUnary:
             put(t, level_of(a) == LevelNot ? "not " : "-");
             put_expr(t, a->a, level_of(a));
             return;
         case AstBinary: put_binary(t, a); return;
-        case AstPipe: put_expr(t, a->a, LevelPipe); put(t, " |> "); put_expr(t, a->b, LevelPostfix); return;
+        case AstPipe:
+            put_expr(t, a->a, LevelPipe);
+            put(t, " |> ");
+            put_expr(t, a->b, LevelPostfix);
+            return;
         default: put_compound(t, a); return;
     }
 }
@@ -163,7 +185,7 @@ static void put_expr(Text *t, const Ast *a, uint32_t level) {
     if (parentheses) text_char(t, ')');
 }
 
-// --- statements -----------------------------------------------------------------------------------------------------------------------
+// --- statements ----------------------------------------------------------------------------------
 
 static bool is_short(Text *t, const Ast *block) {
     Text trial = {.arena = t->arena};

@@ -1,6 +1,7 @@
-// diag.c - in: mistakes of the user's, as they are found. Out: the first twenty errors (and twenty warnings) sorted by
-// place, as text with the line and a caret, or as JSON in rustc's form. One place holds one error: what is reported
-// again where something was reported before is a follow-up and is dropped.
+// diag.c - in: mistakes of the user's, as they are found. Out: the first twenty errors (and twenty
+// warnings) sorted by place, as text with the line and a caret, or as JSON in rustc's form. One
+// place holds one error: what is reported again where something was reported before is a follow-up
+// and is dropped.
 #include "front.h"
 
 #include <stdlib.h>
@@ -10,10 +11,15 @@ enum { MAX_KEPT = 20, MAX_WIDTH = 120 };
 
 typedef enum Severity { severity_error, severity_warning } Severity;
 
-typedef struct Row { const char *code; Severity severity; const char *message, *help, *explain; } Row;
+typedef struct Row {
+    const char *code;
+    Severity severity;
+    const char *message, *help, *explain;
+} Row;
 
 static const Row row_of[DiagCount] = {
-#define DIAG(Code, severity, message, help, explain) {#Code, severity_##severity, message, help, explain},
+#define DIAG(Code, severity, message, help, explain)                                               \
+    {#Code, severity_##severity, message, help, explain},
 #include "diags.def"
 #undef DIAG
 };
@@ -57,7 +63,8 @@ void diag(Front *f, DiagCode code, Span span, ...) {
     }
     va_list args;
     va_start(args, span);
-    Diag d = {.code = code, .span = span, .message = str_vformat(f->perm, row_of[code].message, args)};
+    Diag d = {.code = code, .span = span};
+    d.message = str_vformat(f->perm, row_of[code].message, args);
     va_end(args);
     d.help = str_c(row_of[code].help);
     vec_push(f->perm, &all->kept, d);
@@ -98,7 +105,7 @@ Str diag_nearest(Str word, const Str *known, uint32_t n) {
     return best;
 }
 
-// --- as text ---------------------------------------------------------------------------------------------------------------
+// --- as text -------------------------------------------------------------------------------------
 
 static int by_place(const void *a, const void *b) {
     const Diag *x = *(const Diag *const *)a, *y = *(const Diag *const *)b;
@@ -157,10 +164,12 @@ static void put_place(Text *t, const Front *f, Span span) {
 }
 
 static void put_diag(Text *t, const Front *f, const Diag *d, bool color) {
-    static const char *const name[] = {"error", "warning"}, *const tints[] = {"\033[1;31m", "\033[1;33m"};
+    static const char *const name[] = {"error", "warning"};
+    static const char *const tints[] = {"\033[1;31m", "\033[1;33m"};
     const char *tint = color ? tints[severity_of(d)] : "", *plain = color ? "\033[0m" : "";
     put_place(t, f, d->span);
-    text_fmt(t, "%s%s[%s]%s: %.*s\n", tint, name[severity_of(d)], row_of[d->code].code, plain, SARG(d->message));
+    text_fmt(t, "%s%s[%s]%s: %.*s\n", tint, name[severity_of(d)], row_of[d->code].code, plain,
+             SARG(d->message));
     if (d->span.file) put_line(t, &f->source.at[d->span.file - 1], d->span, tint, plain);
     const char *blue = color ? "\033[1;36m" : "";
     for (uint32_t i = 0; i < d->note.n; i++) {
@@ -182,7 +191,7 @@ void diag_render(Text *t, Front *f, bool color) {
     if (f->diags->more) text_fmt(t, "\nand %u more\n", f->diags->more);
 }
 
-// --- as JSON -----------------------------------------------------------------------------------------------------------------
+// --- as JSON -------------------------------------------------------------------------------------
 
 static void json_span(JsonOut *j, const Front *f, Span span) {
     const Source *s = &f->source.at[span.file - 1];
@@ -244,7 +253,8 @@ static void json_diag(Text *t, Front *f, const Diag *d) {
     json_spans(&j, f, d->span);
     json_name(&j, "children");
     json_open(&j, '[');
-    for (uint32_t i = 0; i < d->note.n; i++) json_child(&j, f, "note", d->note.at[i].text, d->note.at[i].span);
+    for (uint32_t i = 0; i < d->note.n; i++)
+        json_child(&j, f, "note", d->note.at[i].text, d->note.at[i].span);
     if (d->help.len) json_child(&j, f, "help", d->help, (Span){0});
     json_close(&j, ']');
     json_name(&j, "rendered"); json_put_str(&j, text_str(&rendered));
@@ -258,7 +268,7 @@ void diag_render_json(Text *t, Front *f) {
     for (uint32_t i = 0; i < f->diags->kept.n; i++) json_diag(t, f, order[i]);
 }
 
-// --- explain -------------------------------------------------------------------------------------------------------------------
+// --- explain -------------------------------------------------------------------------------------
 
 // The row's message with `...` where a message has words of its own.
 static void put_pattern(Text *t, const char *format) {
@@ -276,7 +286,8 @@ static void put_pattern(Text *t, const char *format) {
 bool diag_explain(Text *t, Str code) {
     for (uint32_t i = 0; i < DiagCount; i++) {
         if (!str_eq(code, str_c(row_of[i].code))) continue;
-        text_fmt(t, "%s (%s): ", row_of[i].code, row_of[i].severity == severity_error ? "error" : "warning");
+        text_fmt(t, "%s (%s): ", row_of[i].code,
+                 row_of[i].severity == severity_error ? "error" : "warning");
         put_pattern(t, row_of[i].message);
         text_fmt(t, "\n\n%s\n", row_of[i].explain);
         if (*row_of[i].help) text_fmt(t, "\nhelp: %s\n", row_of[i].help);

@@ -1,7 +1,7 @@
 // fmt.c - in: a .gan file that parses. Out: the same words and comments in the canonical layout.
-// Lines stay where the author broke them; indentation and the blanks between words are ours. One choice is the author's:
-// what stands in one column in neighbouring lines, and was put there by hand, stays in one column. Formatting twice
-// changes nothing.
+// Lines stay where the author broke them; indentation and the blanks between words are ours. One
+// choice is the author's: what stands in one column in neighbouring lines, and was put there by
+// hand, stays in one column. Formatting twice changes nothing.
 #include "syntax.h"
 
 #include <stdlib.h>
@@ -34,10 +34,11 @@ typedef struct Layout {
     VEC(Line) line;
 } Layout;
 
-// --- words and blanks ---------------------------------------------------------------------------------------------------------
+// --- words and blanks ----------------------------------------------------------------------------
 
 static bool ends_operand(TokKind k) {
-    return k == TokName || k == TokNum || k == TokStr || k == TokRParen || k == TokRSquare || k == TokRBrace;
+    return k == TokName || k == TokNum || k == TokStr || k == TokRParen || k == TokRSquare
+           || k == TokRBrace;
 }
 
 static bool opens(TokKind k) { return k == TokLParen || k == TokLSquare || k == TokLBrace; }
@@ -52,7 +53,8 @@ static bool is_tight(const Layout *o, uint32_t i) {
 }
 
 static bool is_sign(const Layout *o, uint32_t i) {     // a minus of one operand
-    return o->cell.at[i].tok.kind == TokMinus && (i == 0 || !ends_operand(o->cell.at[i - 1].tok.kind));
+    return o->cell.at[i].tok.kind == TokMinus
+           && (i == 0 || !ends_operand(o->cell.at[i - 1].tok.kind));
 }
 
 static bool in_config(const Layout *o) {
@@ -85,18 +87,21 @@ static void read_cells(Layout *o) {
     for (;;) {
         Token t = lex_next(&o->lex);
         if (t.kind == TokEnd) return;
-        Cell c = {.tok = t, .column = width_of(o, t.lo - t.indent, t.lo), .width = width_of(o, t.lo, t.hi)};
+        Cell c = {.tok = t,
+                  .column = width_of(o, t.lo - t.indent, t.lo),
+                  .width = width_of(o, t.lo, t.hi)};
         c.line = source_line_col(o->source, t.lo).line;
         vec_push(o->f->perm, &o->cell, c);
     }
 }
 
-// --- lines and indentation -------------------------------------------------------------------------------------------------------
+// --- lines and indentation -----------------------------------------------------------------------
 
 typedef struct Open { TokKind kind; uint32_t line; } Open;
 typedef VEC(Open) OpenStack;
 
-static bool goes_on(const Layout *o, uint32_t i) {      // cell i continues the statement of the line before
+// Cell i continues the statement of the line before.
+static bool goes_on(const Layout *o, uint32_t i) {
     uint32_t before = i;
     while (before && o->cell.at[before - 1].tok.kind == TokComment) before--;
     if (!before) return false;
@@ -119,7 +124,8 @@ static Line start_line(const Layout *o, const OpenStack *open, uint32_t i) {
     const Cell *before = &o->cell.at[i - 1];
     const Line *last = &o->line.at[o->line.n - 1];
     line.blank = c->line > before->line + 1 && !opens(before->tok.kind) && !closes(c->tok.kind);
-    bool under = before->tok.kind == TokComment && before->column == c->column && (last->n > 1 || last->hangs);
+    bool under = before->tok.kind == TokComment && before->column == c->column
+                 && (last->n > 1 || last->hangs);
     line.hangs = c->tok.kind == TokComment && under && !line.blank && c->column > line.indent;
     return line;
 }
@@ -133,7 +139,8 @@ static void read_lines(Layout *o) {
             vec_push(o->f->perm, &o->line, line);
         } else {
             c->gap = blanks(o, i, open.n ? open.at[open.n - 1].kind : TokEnd);
-            c->by_hand = c->column - o->cell.at[i - 1].column - o->cell.at[i - 1].width > (c->gap ? c->gap : 1);
+            c->by_hand = c->column - o->cell.at[i - 1].column - o->cell.at[i - 1].width
+                         > (c->gap ? c->gap : 1);
         }
         if (opens(c->tok.kind)) {
             Open one = {c->tok.kind, o->line.n - 1};
@@ -144,7 +151,7 @@ static void read_lines(Layout *o) {
     }
 }
 
-// --- columns ------------------------------------------------------------------------------------------------------------------------
+// --- columns -------------------------------------------------------------------------------------
 
 typedef struct Group { uint32_t column; VEC(uint32_t) cell; VEC(uint32_t) line; } Group;
 typedef VEC(Group) Groups;
@@ -153,14 +160,16 @@ static bool defines(TokKind k) { return k == TokBind || k == TokAssign || k == T
 static bool alike(TokKind a, TokKind b) { return a == b || (defines(a) && defines(b)); }
 
 
-// The cell of a line that stands at `column` in the source; the first cell of a line only where a comment hangs.
+// The cell of a line that stands at `column` in the source; the first cell of a line only where a
+// comment hangs.
 static uint32_t cell_at(const Layout *o, const Line *line, uint32_t column) {
     for (uint32_t i = line->first + !line->hangs; i < line->first + line->n; i++)
         if (o->cell.at[i].column == column) return i;
     return NONE;
 }
 
-// From cell i of line l downwards: the cells of the next lines in its column. Comments may skip lines without one.
+// From cell i of line l downwards: the cells of the next lines in its column. Comments may skip
+// lines without one.
 static Group run_from(Layout *o, uint32_t l, uint32_t i) {
     Group g = {.column = o->cell.at[i].column};
     TokKind kind = o->cell.at[i].tok.kind;
@@ -201,7 +210,8 @@ static Groups find_groups(Layout *o) {
 
 static uint32_t column_of(const Layout *o, const Line *line, uint32_t cell) {
     uint32_t column = line->hangs ? 0 : line->indent;
-    for (uint32_t i = line->first; i < cell; i++) column += o->cell.at[i].gap + o->cell.at[i].pad + o->cell.at[i].width;
+    for (uint32_t i = line->first; i < cell; i++)
+        column += o->cell.at[i].gap + o->cell.at[i].pad + o->cell.at[i].width;
     return column + o->cell.at[cell].gap;
 }
 

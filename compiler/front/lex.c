@@ -1,6 +1,7 @@
-// lex.c - in: a range of a source. Out: tokens, comments among them, each knowing whether it is the first of its line.
-// What a word or sign is, and where a line may break, is in lang/tokens.def. Tokens are made on demand, so a text of any
-// size costs no memory before the parser has agreed with it.
+// lex.c - in: a range of a source. Out: tokens, comments among them, each knowing whether it is the
+// first of its line. What a word or sign is, and where a line may break, is in lang/tokens.def.
+// Tokens are made on demand, so a text of any size costs no memory before the parser has agreed
+// with it.
 #include "syntax.h"
 
 #include <string.h>
@@ -28,13 +29,16 @@ bool token_breaks_before(TokKind kind) { return token_row[kind].breaks & BEFORE;
 Str token_text(const Lexer *l, Token t) { return str_sub(l->text, t.lo, t.hi); }
 
 void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
-    *l = (Lexer){.f = f, .file = file, .text = f->source.at[file - 1].text, .at = lo, .end = hi, .fresh = true};
+    *l = (Lexer){.f = f, .file = file, .at = lo, .end = hi, .fresh = true};
+    l->text = f->source.at[file - 1].text;
     while (lo > 0 && l->text.ptr[lo - 1] != '\n') lo--;
     l->line = lo;
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static char char_at(const Lexer *l, uint32_t i) { return i < l->end ? l->text.ptr[i] : 0; }
 static Span span_of(const Lexer *l, uint32_t lo, uint32_t hi) { return (Span){l->file, lo, hi}; }
 
@@ -53,7 +57,10 @@ static uint32_t match_sign(const Lexer *l, TokKind *out) {
     uint32_t best = 0;
     for (TokKind k = TokDots; k <= TokRBrace; k++) {
         uint32_t n = token_row[k].length;
-        if (n > best && n <= l->end - l->at && !memcmp(l->text.ptr + l->at, token_row[k].text, n)) best = n, *out = k;
+        bool there = n <= l->end - l->at && !memcmp(l->text.ptr + l->at, token_row[k].text, n);
+        if (!there || n <= best) continue;
+        best = n;
+        *out = k;
     }
     return best;
 }
@@ -63,7 +70,8 @@ static const char *match_foreign(const Lexer *l, uint32_t *length) {
     *length = 0;
     for (size_t i = 0; i < sizeof foreign/sizeof *foreign; i++) {
         uint32_t n = foreign[i].length;
-        if (n <= *length || n > l->end - l->at || memcmp(l->text.ptr + l->at, foreign[i].text, n)) continue;
+        if (n <= *length || n > l->end - l->at || memcmp(l->text.ptr + l->at, foreign[i].text, n))
+            continue;
         *length = n;
         instead = foreign[i].instead;
     }
@@ -72,7 +80,8 @@ static const char *match_foreign(const Lexer *l, uint32_t *length) {
 
 static TokKind word_kind(Str word) {
     for (TokKind k = TokAnd; k < TokCount; k++)
-        if (word.len == token_row[k].length && !memcmp(word.ptr, token_row[k].text, word.len)) return k;
+        if (word.len == token_row[k].length && !memcmp(word.ptr, token_row[k].text, word.len))
+            return k;
     return TokName;
 }
 
@@ -116,7 +125,9 @@ static TokKind lex_string(Lexer *l) {
 
 static TokKind lex_comment(Lexer *l) {
     while (l->at < l->end && l->text.ptr[l->at] != '\n') l->at++;
-    while (l->text.ptr[l->at - 1] == '\r' || l->text.ptr[l->at - 1] == ' ' || l->text.ptr[l->at - 1] == '\t') l->at--;
+    while (l->text.ptr[l->at - 1] == '\r' || l->text.ptr[l->at - 1] == ' '
+           || l->text.ptr[l->at - 1] == '\t')
+        l->at--;
     return TokComment;
 }
 
@@ -136,7 +147,9 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
     diag_help(l->f, "write `%s`", instead);
     if (!strcmp(instead, "#")) return lex_comment(l);
     if (!strcmp(instead, "\"")) {
-        while (l->at < l->end && l->text.ptr[l->at] != '\n' && l->text.ptr[l->at] != l->text.ptr[lo]) l->at++;
+        while (l->at < l->end && l->text.ptr[l->at] != '\n'
+               && l->text.ptr[l->at] != l->text.ptr[lo])
+            l->at++;
         if (char_at(l, l->at) == l->text.ptr[lo]) l->at += length;
         return TokStr;
     }
@@ -180,7 +193,9 @@ Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
         }
         const char *escape = ++i < raw.len ? memchr(from, raw.ptr[i], 4) : NULL;
         if (escape) text_char(&t, to[escape - from]);
-        else diag(f, DiagE0106, (Span){file, lo + (uint32_t)i - 1, lo + (uint32_t)i + 1}, SARG(str_sub(raw, i, i + 1)));
+        else
+            diag(f, DiagE0106, (Span){file, lo + (uint32_t)i - 1, lo + (uint32_t)i + 1},
+                 SARG(str_sub(raw, i, i + 1)));
     }
     return text_str(&t);
 }

@@ -1,7 +1,8 @@
-// parse.c - the parser's machinery, files and statements, one function for each rule of lang/grammar.ebnf.
-// In: a source. Out: an AstFile of the statements that could be read, and one diagnostic for each that could not.
-// A statement ends with its line unless a bracket is open or a word that may be broken at stands at the break
-// (lang/tokens.def). Recovery goes by layout: the next line that is indented no deeper begins the next statement.
+// parse.c - the parser's machinery, files and statements, one function for each rule of
+// lang/grammar.ebnf. In: a source. Out: an AstFile of the statements that could be read, and one
+// diagnostic for each that could not. A statement ends with its line unless a bracket is open or a
+// word that may be broken at stands at the break (lang/tokens.def). Recovery goes by layout: the
+// next line that is indented no deeper begins the next statement.
 #include "syntax.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ enum {
     MAX_HEIGHT = 1000,          // of a tree: a chain of operators is as high as it is long
 };
 
-// --- the machinery ------------------------------------------------------------------------------------------------------------
+// --- the machinery -------------------------------------------------------------------------------
 
 static Token next_code(Parser *p) {
     for (;;) {
@@ -24,7 +25,8 @@ static void shift(Parser *p) {
     p->before = p->tok;
     p->tok = p->ahead;
     p->ahead = next_code(p);
-    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind) && !token_breaks_before(p->tok.kind);
+    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind)
+                && !token_breaks_before(p->tok.kind);
 }
 
 void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
@@ -74,7 +76,7 @@ void parser_fail(Parser *p, const char *expected) {
     if (p->panic) return;
     Str found = str_c(token_what(p->tok.kind));
     Span where = parser_span(p, p->tok);
-    if (p->broken || p->tok.kind == TokEnd) {          // the caret stays on the line that is unfinished
+    if (p->broken || p->tok.kind == TokEnd) {    // the caret stays on the line that is unfinished
         if (p->tok.kind != TokEnd) found = STR("the end of the line");
         else if (p->lex.end < p->lex.text.len) found = STR("the end of the text");
         where = (Span){p->lex.file, p->before.hi, p->before.hi};
@@ -101,15 +103,17 @@ Bracket bracket_open(Parser *p, TokKind kind) {
 static void never_closed(Parser *p, Token found) {
     if (!p->stopped) {
         diag(p->f, DiagE0111, parser_span(p, p->bracket), SARG(token_text(&p->lex, p->bracket)));
-        if (found.kind != TokEnd) diag_note(p->f, parser_span(p, found), "it should be closed before this");
+        if (found.kind != TokEnd)
+            diag_note(p->f, parser_span(p, found), "it should be closed before this");
     }
     p->stopped = p->stopped || found.kind == TokEnd;
 }
 
 void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected) {
-    p->flat = outer.flat;                              // what follows the bracket is in the outer text again
+    p->flat = outer.flat;    // what follows the bracket is in the outer text again
     bool outside = p->tok.first && p->tok.indent <= p->indent;
-    if (!p->panic && !at(p, kind) && (outside || p->tok.kind == TokEnd || p->tok.kind == TokRBrace)) {
+    if (!p->panic && !at(p, kind)
+        && (outside || p->tok.kind == TokEnd || p->tok.kind == TokRBrace)) {
         never_closed(p, p->tok);
         parser_panic(p);
     }
@@ -150,7 +154,7 @@ void ast_add(Parser *p, Ast *a, Ast *child) {
     vec_push(p->f->perm, &a->list, child);
 }
 
-// --- words of the top level -------------------------------------------------------------------------------------------------
+// --- words of the top level ----------------------------------------------------------------------
 
 typedef enum Item {
     ItemNone,
@@ -164,7 +168,8 @@ static const Str item_text[] = {
 #include "tokens.def"
 };
 
-// The item that begins at the next token: its word, and after it something no expression goes on with.
+// The item that begins at the next token: its word, and after it something no expression goes on
+// with.
 static Item item_at(const Parser *p) {
     if (p->tok.kind != TokName || p->ahead.first) return ItemNone;
     TokKind next = p->ahead.kind;
@@ -174,7 +179,7 @@ static Item item_at(const Parser *p) {
     return ItemNone;
 }
 
-// --- statements ------------------------------------------------------------------------------------------------------------------
+// --- statements ----------------------------------------------------------------------------------
 
 static Ast *parameter(Parser *p) {
     Ast *a = ast_start(p, AstParamDecl);
@@ -286,7 +291,8 @@ static Ast *bind(Parser *p) {
 
 static bool is_place(const Ast *a) {
     if (a->kind == AstName) return true;
-    return a->kind == AstIndex && a->a->kind == AstName && a->list.n == 1 && a->list.at[0]->kind != AstRange;
+    return a->kind == AstIndex && a->a->kind == AstName && a->list.n == 1
+           && a->list.at[0]->kind != AstRange;
 }
 
 // An expression, or the place of an assignment.
@@ -322,11 +328,12 @@ static Ast *statement(Parser *p) {
             return NULL;
         default: break;
     }
-    bool binds = p->tok.kind == TokName && !p->ahead.first && (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
+    bool binds = p->tok.kind == TokName && !p->ahead.first
+                 && (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
     return binds ? bind(p) : expression(p);
 }
 
-// --- items ------------------------------------------------------------------------------------------------------------------------
+// --- items ---------------------------------------------------------------------------------------
 
 static Ast *doc(Parser *p) {
     if (!at(p, TokStr)) return NULL;
@@ -357,8 +364,10 @@ static Ast *config(Parser *p) {
 void read_words(Parser *p, Ast *field) {
     do {
         Ast *word = read_postfix(p);
-        if (!p->panic && word->kind != AstName && (word->kind != AstCall || word->a->kind != AstName)) {
-            diag(p->f, DiagE0110, word->span, "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
+        if (!p->panic && word->kind != AstName
+            && (word->kind != AstCall || word->a->kind != AstName)) {
+            diag(p->f, DiagE0110, word->span,
+                 "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
             parser_panic(p);
         }
         ast_add(p, field, word);
@@ -434,7 +443,7 @@ static Ast *inner(Parser *p) {
     return item_at(p) ? refuse(p, DiagE0116) : statement(p);
 }
 
-// --- sequences of statements ----------------------------------------------------------------------------------------------------
+// --- sequences of statements ---------------------------------------------------------------------
 
 // After a mistake in the statement at `start`: to the next one.
 static void recover(Parser *p, Token start) {
@@ -447,8 +456,10 @@ static void recover(Parser *p, Token start) {
             depth -= p->tok.kind == TokRBrace;
             continue;
         }
-        bool closes = p->tok.kind == TokRParen || p->tok.kind == TokRSquare || p->tok.kind == TokElse;
-        bool begins = p->tok.first && p->tok.lo > start.lo && p->tok.indent <= start.indent && !closes;
+        bool closes =
+            p->tok.kind == TokRParen || p->tok.kind == TokRSquare || p->tok.kind == TokElse;
+        bool begins =
+            p->tok.first && p->tok.lo > start.lo && p->tok.indent <= start.indent && !closes;
         if (begins || p->tok.kind == TokSemi || p->tok.kind == TokRBrace) break;
     }
     if (p->tok.kind == TokBad) parser_panic(p);
@@ -456,7 +467,8 @@ static void recover(Parser *p, Token start) {
 
 static void not_ended(Parser *p, const Ast *a) {
     Str found = token_text(&p->lex, p->tok);
-    Str what = p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));
+    Str what =
+        p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));
     static const Str words[] = {
 #define WORD(Kind, text, breaks) {text, sizeof(text) - 1},
 #define ITEM(Kind, text) {text, sizeof(text) - 1},
@@ -479,7 +491,8 @@ static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
         Token start = p->panic ? p->held : p->tok;
         p->broken = false;
         if (take(p, TokSemi)) continue;
-        if (into->kind == AstBlock && item_at(p) && start.first && start.indent <= indent) break;   // an open block
+        if (into->kind == AstBlock && item_at(p) && start.first && start.indent <= indent)
+            break;    // an open block
         if (start.first) p->indent = start.indent;
         Ast *a = p->panic ? NULL : read(p);
         if (!p->panic && !at_end(p)) not_ended(p, a);
@@ -519,10 +532,12 @@ Ast *parse_gan(Front *f, uint32_t source) {
     for (;;) {
         statements(p, file, item);
         if (p->tok.kind == TokEnd) break;
-        if (!p->stopped) diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+        if (!p->stopped)
+            diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
         parser_next(p);
     }
-    if (!file->text.len && !f->source.at[source - 1].library && !diag_errors(f)) diag(f, DiagE0115, file->word);
+    if (!file->text.len && !f->source.at[source - 1].library && !diag_errors(f))
+        diag(f, DiagE0115, file->word);
     return ast_done(p, file);
 }
 
@@ -542,6 +557,7 @@ Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
     a->span = (Span){source, lo, hi};
     p->indent = UINT32_MAX;                            // no block is open around it
     statements(p, a, inner);
-    if (p->tok.kind == TokRBrace) diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+    if (p->tok.kind == TokRBrace)
+        diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
     return ast_done(p, a);
 }

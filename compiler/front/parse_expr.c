@@ -1,5 +1,5 @@
-// parse_expr.c - expressions, one function for each rule of lang/grammar.ebnf.
-// In: the parser at the first token of the rule. Out: a node; a mistake has put the parser in panic (syntax.h).
+// parse_expr.c - expressions, one function for each rule of lang/grammar.ebnf. In: the parser at
+// the first token of the rule. Out: a node; a mistake has put the parser in panic (syntax.h).
 #include "syntax.h"
 
 static Ast *unary(Parser *p);
@@ -20,7 +20,7 @@ void read_names(Parser *p, Ast *into) {
     while (take(p, TokComma));
 }
 
-// --- lists and arguments ----------------------------------------------------------------------------------------------------
+// --- lists and arguments -------------------------------------------------------------------------
 
 static Ast *spread(Parser *p) {
     Ast *a = ast_start(p, AstSpread);
@@ -103,7 +103,7 @@ static Ast *index(Parser *p, Ast *object) {
     return ast_done(p, a);
 }
 
-// --- primaries ------------------------------------------------------------------------------------------------------------------
+// --- primaries -----------------------------------------------------------------------------------
 
 static Ast *number(Parser *p) {
     Ast *a = ast_start(p, AstNum);
@@ -181,7 +181,7 @@ Ast *read_postfix(Parser *p) {
     }
 }
 
-// --- operators --------------------------------------------------------------------------------------------------------------------
+// --- operators -----------------------------------------------------------------------------------
 
 static Ast *binary(Parser *p, Ast *left, Ast *(*right)(Parser *)) {
     Ast *a = ast_wrap(p, AstBinary, left);
@@ -259,8 +259,9 @@ static Ast *pipe(Parser *p, Ast *left) {
     a->a = left;
     parser_next(p);
     a->b = read_postfix(p);
-    bool goes_on = (p->tok.kind >= TokEq && p->tok.kind <= TokGt) || (p->tok.kind >= TokPlus && p->tok.kind <= TokPower)
-                   || p->tok.kind == TokAnd || p->tok.kind == TokOr;
+    bool goes_on = (p->tok.kind >= TokEq && p->tok.kind <= TokGt)
+                   || (p->tok.kind >= TokPlus && p->tok.kind <= TokPower) || p->tok.kind == TokAnd
+                   || p->tok.kind == TokOr;
     if (goes_on && !p->broken) {
         diag(p->f, DiagE0114, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
         parser_panic(p);

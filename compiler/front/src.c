@@ -1,5 +1,6 @@
-// src.c - in: the bytes of a source. Out: a numbered Source whose text is valid UTF-8 without control characters, and
-// the way from byte offsets to lines and columns. A source that cannot be read as text is one diagnostic.
+// src.c - in: the bytes of a source. Out: a numbered Source whose text is valid UTF-8 without
+// control characters, and the way from byte offsets to lines and columns. A source that cannot be
+// read as text is one diagnostic.
 #include "front.h"
 
 #define MAX_SOURCE ((size_t)64 << 20)
@@ -8,7 +9,8 @@ void front_init(Front *f, Arena *perm) {
     *f = (Front){.perm = perm};
 }
 
-// The first byte no text has: not UTF-8, or a control character other than tab and the ends of lines.
+// The first byte no text has: not UTF-8, or a control character other than tab and the ends of
+// lines.
 static size_t first_bad_byte(Str text, const char **why) {
     size_t bad = text.len;
     *why = "its bytes are not UTF-8";
@@ -48,7 +50,7 @@ uint32_t front_add_source(Front *f, Str name, Str text, bool library) {
 
 LineCol source_line_col(const Source *s, uint32_t offset) {
     uint32_t lo = 0, hi = s->line.n;
-    while (hi - lo > 1) {                              // the last line that starts at or before offset
+    while (hi - lo > 1) {    // the last line that starts at or before offset
         uint32_t mid = lo + (hi - lo)/2;
         if (s->line.at[mid] <= offset) lo = mid;
         else hi = mid;

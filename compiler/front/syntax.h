@@ -1,11 +1,12 @@
-// syntax.h - what the files of the syntax share: tokens, the lexer, and the parser's entry points for parts of a text.
-// Private to lex.c, parse.c, parse_expr.c, yaml.c, fmt.c and convert.c; the rest of the compiler sees front.h.
+// syntax.h - what the files of the syntax share: tokens, the lexer, and the parser's entry points
+// for parts of a text. Private to lex.c, parse.c, parse_expr.c, yaml.c, fmt.c and convert.c; the
+// rest of the compiler sees front.h.
 #ifndef GAN_SYNTAX_H
 #define GAN_SYNTAX_H
 
 #include "front.h"
 
-// --- lex.c ---------------------------------------------------------------------------------------------------------------
+// --- lex.c ---------------------------------------------------------------------------------------
 
 typedef enum TokKind {
 #define TOKEN(Kind, what) Tok##Kind,
@@ -32,8 +33,8 @@ typedef struct Lexer {
 } Lexer;
 
 void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
-// The next token; comments are tokens too. TokEnd at the end, then for ever. What is no token adds a diagnostic and is
-// TokBad, or the word that was meant.
+// The next token; comments are tokens too. TokEnd at the end, then for ever. What is no token adds
+// a diagnostic and is TokBad, or the word that was meant.
 Token lex_next(Lexer *l);
 Str token_text(const Lexer *l, Token t);
 const char *token_what(TokKind kind);      // "`|>`", "a name"
@@ -41,10 +42,11 @@ bool token_breaks_after(TokKind kind);     // a line may end in it
 bool token_breaks_before(TokKind kind);    // the next line may begin with it
 Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi);   // between the quotes, escapes resolved
 
-// --- parse.c, parse_expr.c -------------------------------------------------------------------------------------------------
+// --- parse.c, parse_expr.c -----------------------------------------------------------------------
 
-// After a mistake the parser sees only the end of the text (`panic`) until its statement has unwound; then it goes on at
-// the next statement. So each mistake adds one diagnostic, and no function has to ask whether a part of it failed.
+// After a mistake the parser sees only the end of the text (`panic`) until its statement has
+// unwound; then it goes on at the next statement. So each mistake adds one diagnostic, and no
+// function has to ask whether a part of it failed.
 typedef struct Parser {
     Front *f;
     Lexer lex;
@@ -98,7 +100,7 @@ void read_result(Parser *p, Ast *into);                 // if there is one
 Ast *read_block(Parser *p);
 void read_words(Parser *p, Ast *field);                 // word { word }, of a data field
 
-// --- convert.c: trees as text ------------------------------------------------------------------------------------------------
+// --- convert.c: trees as text --------------------------------------------------------------------
 
 void gan_expr(Text *t, const Ast *a);                            // on one line
 void gan_params(Text *t, const Ast *a);                          // "(x: [n], c=3)"

@@ -1,12 +1,13 @@
-// yaml.c - in: a model as YAML. Out: the tree its .gan twin would parse to.
-// The keys of the top level are the statements of the language, taken top to bottom; scalars are read by the parser of
-// the language where they stand in the file, so a mistake in one has its place there. lang/spec.md has the layout.
+// yaml.c - in: a model as YAML. Out: the tree its .gan twin would parse to. The keys of the top
+// level are the statements of the language, taken top to bottom; scalars are read by the parser of
+// the language where they stand in the file, so a mistake in one has its place there. lang/spec.md
+// has the layout.
 #include "syntax.h"
 #include "yaml_tree.h"
 
 typedef struct Reader { Front *f; Ast *file; } Reader;
 
-// --- forms ------------------------------------------------------------------------------------------------------------------
+// --- forms ---------------------------------------------------------------------------------------
 
 static const char *form_of(const Yaml *y) {
     if (y->kind == YamlMap) return "a mapping";
@@ -24,7 +25,8 @@ static bool expect(Reader *r, const Yaml *y, YamlKind kind, const char *expected
     return false;
 }
 
-static void unknown_key(Reader *r, const Yaml *key, const char *where, const Str *known, uint32_t n) {
+static void unknown_key(Reader *r, const Yaml *key, const char *where, const Str *known,
+                        uint32_t n) {
     diag(r->f, DiagE0201, key->span, SARG(key->text), where);
     Str near = diag_nearest(key->text, known, n);
     if (near.len) diag_help(r->f, "did you mean `%.*s`?", SARG(near));
@@ -48,7 +50,8 @@ static bool only(Reader *r, const Yaml *map, const char *where, const Str *known
     }
     return good;
 }
-#define ONLY(r, map, where, known) only(r, map, where, known, (uint32_t)(sizeof(known)/sizeof *(known)))
+#define ONLY(r, map, where, known)                                                                 \
+    only(r, map, where, known, (uint32_t)(sizeof(known) / sizeof *(known)))
 
 static Ast *node(Reader *r, AstKind kind, Span span) {
     Ast *a = arena_new(r->f->perm, Ast);
@@ -60,7 +63,7 @@ static void adopt(Reader *r, Ast *parent, Ast *child) {
     if (child) vec_push(r->f->perm, &parent->list, child);
 }
 
-// --- texts, read as parts of the language --------------------------------------------------------------------------------------
+// --- texts, read as parts of the language --------------------------------------------------------
 
 static Span range_of(const Yaml *y) {
     return y->kind == YamlText ? y->source : y->span;
@@ -117,7 +120,7 @@ static Str name(Reader *r, const Yaml *y) {
     return a->text;
 }
 
-// --- functions and nets ------------------------------------------------------------------------------------------------------------
+// --- functions and nets --------------------------------------------------------------------------
 
 static const Str callable_keys[] = {
     {"in", 2}, {"out", 3}, {"layers", 6}, {"body", 4},
@@ -142,7 +145,8 @@ static Ast *inputs(Reader *r, const Yaml *y) {
         const YamlPair *pair = &y->pair.at[i];
         Ast *one = node(r, AstParamDecl, pair->key->span);
         one->text = name(r, pair->key);
-        if (pair->value->kind != YamlText || pair->value->text.len) one->a = expression(r, pair->value);
+        if (pair->value->kind != YamlText || pair->value->text.len)
+            one->a = expression(r, pair->value);
         adopt(r, a, one);
     }
     return a;
@@ -210,7 +214,8 @@ static Ast *layer_loop(Reader *r, const Yaml *y, Str x) {
     return p.panic ? NULL : a;
 }
 
-// Layers as statements: `x = x |> a |> b`, loops between them; the last pipe is the value where one is wanted.
+// Layers as statements: `x = x |> a |> b`, loops between them; the last pipe is the value where one
+// is wanted.
 static Ast *pipe_block(Reader *r, const Yaml *y, Str x, bool value) {
     Ast *block = node(r, AstBlock, y->span), *pipe = NULL;
     for (uint32_t i = 0; i < y->item.n; i++) {
@@ -245,7 +250,8 @@ static Ast *layers(Reader *r, const Yaml *y, const Ast *params) {
 // {in, out, layers or body} to a, c and list of a Fn or Net.
 static void callable(Reader *r, const Yaml *y, Ast *into, const char *where) {
     ONLY(r, y, where, callable_keys);
-    const Yaml *in = find(y, "in"), *out = find(y, "out"), *pipe = find(y, "layers"), *body = find(y, "body");
+    const Yaml *in = find(y, "in"), *out = find(y, "out"), *pipe = find(y, "layers"),
+               *body = find(y, "body");
     if (in) into->a = inputs(r, in);
     if (!into->a) into->a = node(r, AstParams, y->span);
     if (out) results(r, out, into);
@@ -272,30 +278,35 @@ static Ast *function(Reader *r, const YamlPair *pair, AstKind kind, const char *
     if (!a) return NULL;
     const Yaml *value = pair->value;
     if (value->kind == YamlMap && kind != AstSample) callable(r, value, a, where);
-    else if (value->kind == YamlText && value->literal && kind != AstSample) a->c = statements(r, value);
+    else if (value->kind == YamlText && value->literal && kind != AstSample)
+        a->c = statements(r, value);
     else a->c = expression(r, value);
     if (kind == AstFn && !a->a) a->a = node(r, AstParams, pair->key->span);
     return a;
 }
 
-// --- the step --------------------------------------------------------------------------------------------------------------------
+// --- the step ------------------------------------------------------------------------------------
 
 static const Str step_keys[] = {
-    {"update", 6}, {"minimize", 8}, {"using", 5}, {"repeat", 6}, {"do", 2}, {"for", 3}, {"if", 2}, {"then", 4},
-    {"else", 4}, {"every", 5}, {"once", 4}, {"each sample", 11}, {"report", 6}, {"next", 4}, {"state", 5}, {"param", 5},
+    {"update", 6}, {"minimize", 8}, {"using", 5}, {"repeat", 6}, {"do", 2},   {"for", 3},
+    {"if", 2},     {"then", 4},     {"else", 4},  {"every", 5},  {"once", 4}, {"each sample", 11},
+    {"report", 6}, {"next", 4},     {"state", 5}, {"param", 5},
 };
 
 static Ast *step_block(Reader *r, const Yaml *y);
 
 static Yaml *beside(Reader *r, const Yaml *map, const char *word, const char *other) {
     Yaml *y = find(map, other);
-    if (!y) diag(r->f, DiagE0207, map->pair.at[0].key->span, word, str_format(r->f->perm, "`%s`", other).ptr);
+    if (!y)
+        diag(r->f, DiagE0207, map->pair.at[0].key->span, word,
+             str_format(r->f->perm, "`%s`", other).ptr);
     return y;
 }
 
 static Ast *step_update(Reader *r, const Yaml *map, const Yaml *y) {
     Ast *a = node(r, AstUpdate, map->span);
-    const Yaml *minimize = beside(r, map, "`update`", "minimize"), *using = beside(r, map, "`update`", "using");
+    const Yaml *minimize = beside(r, map, "`update`", "minimize"),
+               *using = beside(r, map, "`update`", "using");
     names(r, y, a);
     if (minimize) a->a = expression(r, minimize);
     if (using) a->b = expression(r, using);
@@ -424,7 +435,8 @@ static Ast *step_block(Reader *r, const Yaml *y) {
         } else if (!expect(r, item, YamlMap, "a statement")) continue;
         else {
             bool words = false;
-            for (uint32_t k = 0; k < item->pair.n; k++) words = words || is_step_key(item->pair.at[k].key);
+            for (uint32_t k = 0; k < item->pair.n; k++)
+                words = words || is_step_key(item->pair.at[k].key);
             if (words) step_words(r, item, block);
             else step_binds(r, item, block);
         }
@@ -432,7 +444,7 @@ static Ast *step_block(Reader *r, const Yaml *y) {
     return block;
 }
 
-// --- the top level -----------------------------------------------------------------------------------------------------------------
+// --- the top level -------------------------------------------------------------------------------
 
 static void section_model(Reader *r, const Yaml *y) {
     if (expect(r, y, YamlText, "the model's name")) r->file->text = name(r, y);
@@ -476,11 +488,13 @@ static void section_config(Reader *r, const Yaml *y) {
             continue;
         }
         if (!ONLY(r, value, "a config", keys)) continue;
-        const Yaml *first = find(value, "value"), *several = find(value, "one_of"), *doc = find(value, "doc");
+        const Yaml *first = find(value, "value"), *several = find(value, "one_of"),
+                   *doc = find(value, "doc");
         if (first) adopt(r, a, expression(r, first));
         else if (!several) diag(r->f, DiagE0207, key->span, "a config", "`value` or `one_of`");
         else if (expect(r, several, YamlList, "a list of alternatives"))
-            for (uint32_t k = 0; k < several->item.n; k++) adopt(r, a, alternative(r, several->item.at[k]));
+            for (uint32_t k = 0; k < several->item.n; k++)
+                adopt(r, a, alternative(r, several->item.at[k]));
         if (doc) a->a = text_node(r, doc);
     }
 }
@@ -489,13 +503,15 @@ static void section_let(Reader *r, const Yaml *y) {
     if (y->kind == YamlText) {
         Ast *some = statements(r, y);
         for (uint32_t i = 0; i < some->list.n; i++) adopt(r, r->file, some->list.at[i]);
-    } else if (expect(r, y, YamlMap, "a mapping of names, or statements as a text")) step_binds(r, y, r->file);
+    } else if (expect(r, y, YamlMap, "a mapping of names, or statements as a text"))
+        step_binds(r, y, r->file);
 }
 
 // A mapping is one stream, its keys are the fields; a list of mappings is several streams.
 static void section_data(Reader *r, const Yaml *y) {
     for (uint32_t i = 0; y->kind == YamlList && i < y->item.n; i++)
-        if (expect(r, y->item.at[i], YamlMap, "a mapping of fields")) section_data(r, y->item.at[i]);
+        if (expect(r, y->item.at[i], YamlMap, "a mapping of fields"))
+            section_data(r, y->item.at[i]);
     if (y->kind == YamlList || !expect(r, y, YamlMap, "a mapping of fields")) return;
     Ast *a = node(r, AstData, y->span);
     for (uint32_t i = 0; i < y->pair.n; i++) {
@@ -512,11 +528,16 @@ static void section_data(Reader *r, const Yaml *y) {
 
 static void each_pair(Reader *r, const Yaml *y, AstKind kind, const char *what, const char *where) {
     if (!expect(r, y, YamlMap, what)) return;
-    for (uint32_t i = 0; i < y->pair.n; i++) adopt(r, r->file, function(r, &y->pair.at[i], kind, where));
+    for (uint32_t i = 0; i < y->pair.n; i++)
+        adopt(r, r->file, function(r, &y->pair.at[i], kind, where));
 }
 
-static void section_fn(Reader *r, const Yaml *y) { each_pair(r, y, AstFn, "a mapping of functions", "a function"); }
-static void section_net(Reader *r, const Yaml *y) { each_pair(r, y, AstNet, "a mapping of nets", "a net"); }
+static void section_fn(Reader *r, const Yaml *y) {
+    each_pair(r, y, AstFn, "a mapping of functions", "a function");
+}
+static void section_net(Reader *r, const Yaml *y) {
+    each_pair(r, y, AstNet, "a mapping of nets", "a net");
+}
 static void section_sample(Reader *r, const Yaml *y) {
     each_pair(r, y, AstSample, "a mapping of samples", "a sample");
 }
@@ -528,9 +549,10 @@ static void section_step(Reader *r, const Yaml *y) {
 }
 
 static const struct { Str key; void (*read)(Reader *, const Yaml *); } sections[] = {
-    {{"model", 5}, section_model}, {{"doc", 3}, section_doc},   {{"use", 3}, section_use},
+    {{"model", 5}, section_model},   {{"doc", 3}, section_doc}, {{"use", 3}, section_use},
     {{"config", 6}, section_config}, {{"let", 3}, section_let}, {{"data", 4}, section_data},
-    {{"fn", 2}, section_fn}, {{"net", 3}, section_net}, {{"step", 4}, section_step}, {{"sample", 6}, section_sample},
+    {{"fn", 2}, section_fn},         {{"net", 3}, section_net}, {{"step", 4}, section_step},
+    {{"sample", 6}, section_sample},
 };
 enum { SECTIONS = sizeof sections/sizeof *sections };
 

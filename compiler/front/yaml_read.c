@@ -1,6 +1,7 @@
-// yaml_read.c - in: a YAML source. Out: its one document as a tree with byte spans, or NULL after one diagnostic.
-// libyaml's event parser does the reading. Refused: anchors, aliases, tags, further documents, tabs in the indentation,
-// a key given twice. libyaml counts code points; spans here are bytes.
+// yaml_read.c - in: a YAML source. Out: its one document as a tree with byte spans, or NULL after
+// one diagnostic. libyaml's event parser does the reading. Refused: anchors, aliases, tags, further
+// documents, tabs in the indentation, a key given twice. libyaml counts code points; spans here are
+// bytes.
 #include "yaml_tree.h"
 
 #include <yaml.h>
@@ -58,7 +59,8 @@ static bool check_plain(Reader *r, const yaml_char_t *anchor, const yaml_char_t 
     return !r->failed;
 }
 
-// Where the scalar's text stands: in place if the file has it letter for letter, else in a source of its own.
+// Where the scalar's text stands: in place if the file has it letter for letter, else in a source
+// of its own.
 static void find_source(Reader *r, Yaml *y, yaml_scalar_style_t style) {
     Span s = y->span;
     if (y->quoted) s.lo++, s.hi--;
@@ -68,12 +70,14 @@ static void find_source(Reader *r, Yaml *y, yaml_scalar_style_t style) {
         return;
     }
     Str there = str_sub(r->text, s.lo, s.hi);
-    if (str_eq(there, y->text) || style == YAML_PLAIN_SCALAR_STYLE) {    // a folded plain scalar reads the same
+    bool folded = style == YAML_PLAIN_SCALAR_STYLE;    // on several lines, it reads the same
+    if (str_eq(there, y->text) || folded) {
         y->source = s;
         return;
     }
     const Source *source = &r->f->source.at[r->file - 1];
-    Str name = str_format(r->f->perm, "%.*s (line %u)", SARG(source->name), source_line_col(source, s.lo).line);
+    Str name = str_format(r->f->perm, "%.*s (line %u)", SARG(source->name),
+                          source_line_col(source, s.lo).line);
     y->source = (Span){front_add_source(r->f, name, y->text, false), 0, (uint32_t)y->text.len};
     r->failed = r->failed || !y->source.file;
 }
@@ -81,9 +85,11 @@ static void find_source(Reader *r, Yaml *y, yaml_scalar_style_t style) {
 static Yaml *read_text(Reader *r, Yaml *y) {
     yaml_scalar_style_t style = r->event.data.scalar.style;
     if (!check_plain(r, r->event.data.scalar.anchor, r->event.data.scalar.tag)) return NULL;
-    y->text = str_copy(r->f->perm, (Str){(const char *)r->event.data.scalar.value, r->event.data.scalar.length});
+    y->text = str_copy(
+        r->f->perm, (Str){(const char *)r->event.data.scalar.value, r->event.data.scalar.length});
     y->literal = style == YAML_LITERAL_SCALAR_STYLE;
-    y->quoted = style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    y->quoted =
+        style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
     find_source(r, y, style);
     advance(r);
     return r->failed ? NULL : y;
@@ -121,7 +127,8 @@ static Yaml *read_map(Reader *r, Yaml *y, uint32_t depth) {
         Yaml *key = read_node(r, depth + 1);
         if (!key) return NULL;
         if (key->kind != YamlText) {
-            diag(r->f, DiagE0203, key->span, "a text as key", key->kind == YamlMap ? "a mapping" : "a list");
+            diag(r->f, DiagE0203, key->span, "a text as key",
+                 key->kind == YamlMap ? "a mapping" : "a list");
             r->failed = true;
             return NULL;
         }
@@ -161,7 +168,8 @@ static Yaml *read_document(Reader *r) {
     advance(r);
     Yaml *y = read_node(r, 0);
     advance(r);                                        // past the document's end
-    if (!r->failed && r->event.type != YAML_STREAM_END_EVENT) refuse(r, "files of several documents");
+    if (!r->failed && r->event.type != YAML_STREAM_END_EVENT)
+        refuse(r, "files of several documents");
     return r->failed ? NULL : y;
 }
 
@@ -189,7 +197,8 @@ Yaml *yaml_read(Front *f, uint32_t source) {
         return NULL;
     }
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)(r.text.len ? r.text.ptr : ""), r.text.len);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)(r.text.len ? r.text.ptr : ""),
+                                 r.text.len);
     Yaml *y = read_document(&r);
     yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);

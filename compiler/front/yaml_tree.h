@@ -1,5 +1,5 @@
-// yaml_tree.h - a YAML document as a tree, between yaml_read.c (libyaml's events) and yaml.c (what the keys mean).
-// Nothing is resolved: a scalar is its text, whatever YAML would take it for.
+// yaml_tree.h - a YAML document as a tree, between yaml_read.c (libyaml's events) and yaml.c (what
+// the keys mean). Nothing is resolved: a scalar is its text, whatever YAML would take it for.
 #ifndef GAN_YAML_TREE_H
 #define GAN_YAML_TREE_H
 
@@ -13,7 +13,7 @@ struct Yaml {
     YamlKind kind;
     Span span;                  // in the file, quotes and brackets included
     Str text;                   // Text: after YAML's unquoting and folding
-    Span source;                // Text: where `text` stands letter for letter; a source of its own if the file has it otherwise
+    Span source;                // Text: where it stands letter for letter, perhaps a source of its own
     bool literal;               // Text: a `|` block, lines as they are
     bool quoted;                // Text
     bool flow;                  // Map, List: { } or [ ]
