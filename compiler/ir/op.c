@@ -38,6 +38,11 @@ bool infer_dtypes(Infer *q, uint32_t first, uint32_t last) {
     return true;
 }
 
+uint8_t infer_product(const Infer *q, uint8_t dtype) {
+    bool wide = dtype == DtBF16 && q->out.rank != TYPE_UNSTATED && q->out.dtype == DtF32;
+    return wide ? DtF32 : dtype;
+}
+
 static bool infer_ew(Infer *q, Op op) {
     uint32_t first = op == OpWhere;                  // a condition may have any precision
     uint8_t dtype = infer_in(q, first)->dtype;

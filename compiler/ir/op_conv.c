@@ -131,7 +131,7 @@ bool infer_ConvDw(Infer *q) {
         !picture_rank(q, &c, "the output's gradient", gy))
         return false;
     q->out.batched = false;
-    q->out.dtype = x->dtype;
+    q->out.dtype = infer_product(q, x->dtype);
     if (x->batched != gy->batched)
         return infer_fail(q, "only one of %s and %s has a batch to sum over", type_name(x).s,
                           type_name(gy).s);

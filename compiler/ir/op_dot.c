@@ -68,7 +68,7 @@ bool infer_Dot(Infer *q) {
     if (!batched && a->batched != b->batched)
         return infer_fail(q, "only one of %s and %s has a batch to contract", type_name(a).s,
                           type_name(b).s);
-    Type out = {.dtype = a->dtype, .rank = (uint8_t)x.n[2], .batched = batched};
+    Type out = {.dtype = infer_product(q, a->dtype), .rank = (uint8_t)x.n[2], .batched = batched};
     for (uint32_t i = 0; i < x.n[2]; i++) {
         uint8_t label = x.label[2][i];
         if (find(&x, 2, label) != i) return infer_fail(q, "a label appears twice in the result");

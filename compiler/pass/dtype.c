@@ -1,0 +1,99 @@
+// dtype.c - the precision of every value. In: a function in one precision, without Grad, Pin or Stop. Out: the same
+// function in the precision asked for; the slots' types follow.
+//
+//   f64, f32   every value has it.
+//   bf16       every value is computed in f32 as before, and three rules move the bulk to half the bytes:
+//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read bf16. What they make per
+//                 sample is stored in bf16; what they sum over the batch, weight gradients, is f32.
+//              2. A per-sample value with two axes or more that such a product reads is kept in bf16 for all its
+//                 readers, so that it is stored once. (They widen it as they load it: those casts fuse.)
+//              3. Everything else stays f32: weights, data, draws, shared values, reductions, losses, optimizers, and
+//                 products with few numbers per sample, where rounding would show and no time is lost.
+#include "pass.h"
+
+enum { SMALL_PRODUCT = 64 };         // elements per sample below which a product stays f32
+
+typedef struct Policy {
+    bool bf16;
+    uint8_t real;                    // F64 or F32
+    uint8_t *kept;                   // [old nodes] rule 2
+} Policy;
+
+static bool is_large(const Type *t) {
+    return type_sample(t) >= SMALL_PRODUCT;
+}
+
+// Rule 1. Is node `id` one of the products whose operands are narrowed?
+static bool is_narrow(const Graph *g, uint32_t id) {
+    const Node *n = graph_node(g, id);
+    if (op_info[n->op].cls != ClassANCHOR) {
+        return false;
+    }
+    const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1));
+    return (a->batched || b->batched) && is_large(a) && is_large(b) && is_large(node_type(g, id));
+}
+
+static void mark_kept(const Graph *g, uint8_t *kept) {
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        for (uint32_t k = 0; k < graph_node(g, id)->nin && is_narrow(g, id); k++) {
+            uint32_t in = node_in(g, id, k);
+            const Type *t = node_type(g, in);
+            OpClass cls = (OpClass)op_info[graph_node(g, in)->op].cls;
+            kept[in] = t->batched && t->rank >= 2 && (cls == ClassEW || cls == ClassMOVE);
+        }
+    }
+}
+
+// `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the one is looked through.
+static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
+    Type want = *node_type(g, id);
+    if (want.dtype == dtype) {
+        return id;
+    }
+    if (graph_node(g, id)->op == OpCast && node_type(g, node_in(g, id, 0))->dtype == dtype) {
+        return node_in(g, id, 0);
+    }
+    want.dtype = dtype;
+    return graph_add(g, OpCast, &id, 1, NULL, &want);
+}
+
+static uint32_t narrow_product(Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    uint32_t in[2] = {cast(to, map[node_in(from, id, 0)], DtBF16), cast(to, map[node_in(from, id, 1)], DtBF16)};
+    Type want = *node_type(from, id);
+    want.dtype = want.batched ? DtBF16 : DtF32;
+    return cast(to, graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want), DtF32);
+}
+
+static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+    const Policy *p = user;
+    const Node *n = graph_node(from, id);
+    if (n->op == OpCast) {           // of another policy
+        return map[node_in(from, id, 0)];
+    }
+    if (p->bf16 && is_narrow(from, id)) {
+        return narrow_product(to, from, id, map);
+    }
+    uint32_t in[UINT8_MAX];
+    for (uint32_t k = 0; k < n->nin; k++) {
+        in[k] = map[node_in(from, id, k)];
+    }
+    Type want = *node_type(from, id);
+    want.dtype = p->real;
+    uint32_t made = graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), &want);
+    return p->kept[id] ? cast(to, cast(to, made, DtBF16), DtF32) : made;
+}
+
+void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+    Policy p = {.bf16 = o->real == DtBF16, .real = o->real == DtF64 ? DtF64 : DtF32};
+    p.kept = arena_array(perm, uint8_t, f->g.node.n);
+    if (p.bf16) {
+        mark_kept(&f->g, p.kept);
+    }
+    func_rewrite(perm, f, in_precision, &p);
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        m->slot.at[i].type.dtype = p.real;
+    }
+    for (uint32_t i = 0; i < m->site.n; i++) {
+        m->site.at[i].type.dtype = p.real;
+    }
+}
