@@ -4,21 +4,28 @@
 
 #include "pass.h"
 
-// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], and of place[]: `space` SpaceInline for values
-// that kernels compute where they use them (constants, iota), and `owner` of every node: itself, or, of a view (a move
-// whose elements are its source's, in the same order of bytes), the source's owner. Region.in and .out hold owners only.
+// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], and of place[]: `space` SpaceInline for
+// values that kernels compute where they use them (constants, iota), and `owner` of every node: itself, or, of a view (a
+// move whose elements are its source's, in the same order of bytes), the source's owner. Region.in and .out hold owners.
 void fuse(Arena *perm, const PassOptions *o, Plan *p);
 
-// schedule.c. Fills launch[], merge[], block[], Region.merged and copied[] (with one region added per copy).
+// schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
 
-// memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved.
-void memory_plan(Arena *perm, const PassOptions *o, Plan *p);
+// memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule and the slots' offsets.
+void memory_plan(const PassOptions *o, Plan *p);
 
-// The nodes whose values the executor reads: losses, reports, results, conditions of the tape, with keep_grads also the
-// gradients of updates. block: the last block whose end they must live to; `whole` ones live to the function's end.
-typedef struct Kept { uint32_t node, block; bool whole; } Kept;
+// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients too. Each must live to the
+// end of `block`, or of the function when that is NONE.
+typedef struct Kept { uint32_t node, block; } Kept;
 typedef VEC(Kept) KeptVec;
-void plan_kept(Arena *a, const PassOptions *o, const Plan *p, KeptVec *out);
+void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out);
+
+// The node in whose memory a value lies, 0 when it is not stored.
+uint32_t plan_owner(const Plan *p, uint32_t node);
+size_t plan_bytes(const Plan *p, uint32_t node);          // of a value, rounded up to what memory deals in
+bool plan_in_slot(const Plan *p, uint32_t owner);         // lies in the slot memory: a Write, or a Read that was not copied
+
+enum { PLAN_ALIGN = 64 };
 
 #endif

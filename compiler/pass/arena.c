@@ -1,0 +1,75 @@
+// arena.c - where every slot lies in the slot memory.
+//
+// Net by net: its weights side by side, then each kind of optimizer state side by side in the same order, then its other
+// state; at last what belongs to no net. A net's weights are ordered by when their gradients become final: backward runs
+// against the order of first use, and weights are created in that order, so the order is creation reversed. Weights and
+// states of one kind therefore have equal layouts, and a slice of one is the same slice of the others.
+#include "plan.h"
+
+typedef struct Placer { Module *m; size_t end; } Placer;
+
+static void place(Placer *p, uint32_t slot) {
+    Slot *s = &p->m->slot.at[slot];
+    size_t bytes = type_bytes(&p->m->step.g, &s->type);
+    s->offset = p->end;
+    p->end += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+// "opt.m" of "opt.m/G.conv.3.w", and the weight behind it.
+static Str kind_of(const Slot *s) { return str_sub(s->name, 0, str_find(s->name, '/')); }
+static Str weight_of(const Slot *s) { return str_sub(s->name, str_find(s->name, '/') + 1, s->name.len); }
+
+static void place_params(Placer *p, uint32_t net) {
+    for (uint32_t i = p->m->slot.n; i-- > 0;)
+        if (p->m->slot.at[i].net == net && p->m->slot.at[i].kind == SlotParam)
+            place(p, i);
+}
+
+static bool is_state_of(const Slot *s, uint32_t net) {
+    return s->kind == SlotOpt && s->net == net;
+}
+
+// The states of one kind, in the order of the weights they belong to; those of no weight follow.
+static void place_kind(Placer *p, uint32_t net, Str kind, uint8_t *placed) {
+    const Module *m = p->m;
+    for (uint32_t w = m->slot.n; w-- > 0;) {
+        if (m->slot.at[w].net != net || m->slot.at[w].kind != SlotParam)
+            continue;
+        for (uint32_t i = 0; i < m->slot.n; i++) {
+            const Slot *s = &m->slot.at[i];
+            if (!placed[i] && is_state_of(s, net) && str_eq(kind_of(s), kind) && str_eq(weight_of(s), m->slot.at[w].name)) {
+                place(p, i);
+                placed[i] = 1;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!placed[i] && is_state_of(&m->slot.at[i], net) && str_eq(kind_of(&m->slot.at[i]), kind)) {
+            place(p, i);
+            placed[i] = 1;
+        }
+    }
+}
+
+size_t slots_place(Module *m, Dtype real) {
+    (void)real;                        // types already say it
+    Arena scratch;
+    if (arena_init(&scratch, 0) != GAN_OK)
+        bug("%s", gan_error());
+    Placer p = {m, 0};
+    uint8_t *placed = arena_array(&scratch, uint8_t, m->slot.n);
+    for (uint32_t net = 0; net < m->net.n; net++) {
+        place_params(&p, net);
+        for (uint32_t i = 0; i < m->slot.n; i++)
+            if (!placed[i] && is_state_of(&m->slot.at[i], net))
+                place_kind(&p, net, kind_of(&m->slot.at[i]), placed);
+        for (uint32_t i = 0; i < m->slot.n; i++)
+            if (m->slot.at[i].net == net && m->slot.at[i].kind != SlotParam && m->slot.at[i].kind != SlotOpt)
+                place(&p, i);
+    }
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].net >= m->net.n)
+            place(&p, i);
+    arena_release(&scratch);
+    return p.end;
+}

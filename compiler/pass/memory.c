@@ -1,0 +1,345 @@
+// memory.c - a place for every stored value of a function, before anything runs.
+//
+// In: the schedule, the slots' offsets. Out: Plan.place, work_bytes, work_bound, bytes_moved.
+// Time is the number of a launch, blocks in the order of the tape. A value lives from the launch that makes it to the last
+// that reads it; one that is read inside a loop it was made outside of, to the end of that loop. Where a loop region's
+// input dies at an output of equal size, made from it element by element, both are one buffer. Buffers are placed offline,
+// largest first, each in the smallest gap that fits among those alive at the same time.
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Buffer {
+    uint32_t owner;                  // first node it holds
+    uint32_t first, last;            // launches, inclusive
+    size_t bytes, offset;
+} Buffer;
+
+typedef struct Memory {
+    Arena *a;                        // scratch
+    Plan *p;
+    const PassOptions *o;
+    VEC(Buffer) buffer;              // [0] is none
+    uint32_t *of;                    // [node] its buffer, 0 none
+    uint32_t *time;                  // [region] its launch
+    uint32_t *begin, *end;           // [block] its first launch, and one past its last
+    VEC(uint32_t) *loops;            // [block] enclosing repeats, outermost first: positions in the tape
+    uint32_t *loop_end;              // [tape] of a repeat: its last launch
+} Memory;
+
+// --- ownership ---------------------------------------------------------------------------------------------------------
+
+static bool stores(const Plan *p, uint32_t id) {
+    uint32_t r = p->region_of[id];
+    if (r == NONE)
+        return false;
+    for (uint32_t i = 0; i < p->region.at[r].out.n; i++)
+        if (p->region.at[r].out.at[i] == id)
+            return true;
+    return false;
+}
+
+uint32_t plan_owner(const Plan *p, uint32_t node) {
+    uint32_t owner = p->place[node].owner;
+    return stores(p, owner) || graph_node(&p->func->g, owner)->op == OpRead ? owner : 0;
+}
+
+bool plan_in_slot(const Plan *p, uint32_t owner) {
+    Op op = (Op)graph_node(&p->func->g, owner)->op;
+    return op == OpWrite || (op == OpRead && !stores(p, owner));
+}
+
+size_t plan_bytes(const Plan *p, uint32_t node) {
+    size_t bytes = type_bytes(&p->func->g, node_type(&p->func->g, node));
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
+    for (uint32_t i = 0; i < f->result.n; i++)
+        vec_push(a, out, ((Kept){f->result.at[i].node, NONE}));
+    for (uint32_t i = 0; i < f->report.n; i++)
+        vec_push(a, out, ((Kept){f->report.at[i].node, NONE}));
+    for (uint32_t i = 0; i < f->tape.n; i++)
+        if (f->tape.at[i].kind == CtlIf)
+            vec_push(a, out, ((Kept){f->tape.at[i].cond, NONE}));
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        const Update *u = &f->update.at[i];
+        vec_push(a, out, ((Kept){u->loss, NONE}));
+        for (uint32_t k = 0; o->keep_grads && k < u->grad.n; k++)
+            vec_push(a, out, ((Kept){u->grad.at[k].node, u->block}));
+    }
+}
+
+// --- time ----------------------------------------------------------------------------------------------------------------
+
+// Numbers the launches along the tape, and notes which repeats enclose each block.
+static uint32_t number_launches(Memory *m) {
+    enum { DEPTH = 64 };
+    const Plan *p = m->p;
+    const Func *f = p->func;
+    uint32_t now = 0, depth = 0, open[DEPTH];
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        Ctl c = f->tape.at[i];
+        if (c.kind == CtlBlock) {
+            BlockPlan b = p->block.at[c.arg];
+            m->begin[c.arg] = now;
+            for (uint32_t k = 0; k < depth; k++)
+                if (f->tape.at[open[k]].kind == CtlRepeat)
+                    vec_push(m->a, &m->loops[c.arg], open[k]);
+            for (uint32_t l = b.first; l < b.first + b.n; l++, now++)
+                for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
+                    m->time[p->merge.at[p->launch.at[l].first + k]] = now;
+            m->end[c.arg] = now;
+        } else if (c.kind == CtlEnd) {
+            m->loop_end[open[--depth]] = now ? now - 1 : 0;
+        } else if (c.kind != CtlElse) {
+            if (depth == DEPTH)
+                bug("control nested deeper than %d", DEPTH);
+            open[depth++] = i;
+        }
+    }
+    return now;
+}
+
+// When a value made in block `made` and used by block `used` at `time` may go.
+static uint32_t use_ends(const Memory *m, uint32_t made, uint32_t used, uint32_t time) {
+    for (uint32_t i = 0; i < m->loops[used].n; i++) {
+        uint32_t loop = m->loops[used].at[i];
+        bool inside = i < m->loops[made].n && m->loops[made].at[i] == loop;
+        if (!inside)
+            return m->loop_end[loop];      // the outermost one that does not hold both
+    }
+    return time;
+}
+
+static void use(Memory *m, uint32_t owner, uint32_t block, uint32_t time) {
+    Buffer *b = &m->buffer.at[m->of[owner]];
+    uint32_t ends = use_ends(m, m->p->region.at[m->p->region_of[owner]].block, block, time);
+    if (ends > b->last)
+        b->last = ends;
+}
+
+static void find_lifetimes(Memory *m, uint32_t launches) {
+    const Plan *p = m->p;
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].out.n; i++) {
+            uint32_t id = p->region.at[r].out.at[i];
+            if (plan_in_slot(p, id))
+                continue;
+            m->of[id] = m->buffer.n;
+            vec_push(m->a, &m->buffer, ((Buffer){id, m->time[r], m->time[r], plan_bytes(p, id), 0}));
+        }
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
+            if (m->of[p->region.at[r].in.at[i]])
+                use(m, p->region.at[r].in.at[i], p->region.at[r].block, m->time[r]);
+    KeptVec kept = {0};
+    plan_kept(m->a, m->o, p->func, &kept);
+    for (uint32_t i = 0; i < kept.n; i++) {
+        uint32_t owner = plan_owner(p, kept.at[i].node), block = kept.at[i].block;
+        if (!owner || !m->of[owner])
+            continue;
+        Buffer *b = &m->buffer.at[m->of[owner]];
+        uint32_t until = block == NONE ? launches : m->end[block];
+        b->last = until > b->last + 1 ? until - 1 : b->last;
+    }
+}
+
+// --- in place ------------------------------------------------------------------------------------------------------------
+
+// Is every member that depends on `in` elementwise over in's own elements? Then the region reads element i of it only to
+// make element i of what it stores.
+static bool one_to_one(const Memory *m, const Region *r, uint32_t in) {
+    const Graph *g = &m->p->func->g;
+    const Type *t = node_type(g, in);
+    uint8_t *depends = arena_array(m->a, uint8_t, g->node.n);
+    depends[in] = 1;
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        uint32_t id = r->node.at[i];
+        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
+            depends[id] |= depends[node_in(g, id, k)];
+        bool same = type_same_shape(node_type(g, id), t);
+        Op op = (Op)graph_node(g, id)->op;
+        if (depends[id] && !(same && (op_info[op].cls == ClassEW || op == OpWrite)))
+            return false;
+    }
+    return true;
+}
+
+// Does another region of the same launch read the value? They run side by side.
+static bool read_beside(const Memory *m, uint32_t region, uint32_t id) {
+    const Plan *p = m->p;
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        if (r == region || m->time[r] != m->time[region])
+            continue;
+        for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
+            if (p->region.at[r].in.at[i] == id)
+                return true;
+    }
+    return false;
+}
+
+// Gives the outputs of a loop region the buffers of inputs that die there.
+static void reuse_inputs(Memory *m, uint32_t region) {
+    const Plan *p = m->p;
+    const Region *r = &p->region.at[region];
+    for (uint32_t o = 0; o < r->out.n; o++) {
+        uint32_t out = r->out.at[o], mine = m->of[out];
+        for (uint32_t i = 0; mine && i < r->in.n; i++) {
+            uint32_t in = r->in.at[i], theirs = m->of[in];
+            Buffer *from = &m->buffer.at[theirs], *to = &m->buffer.at[mine];
+            if (!theirs || from->last != m->time[region] || from->first == m->time[region] || to->bytes != from->bytes ||
+                !type_same_shape(node_type(&p->func->g, in), node_type(&p->func->g, out)))
+                continue;
+            Arena checkpoint = *m->a;
+            bool fits = one_to_one(m, r, in) && !read_beside(m, region, in);
+            *m->a = checkpoint;
+            if (fits) {
+                from->last = to->last;
+                to->bytes = 0;               // an empty buffer takes no place
+                m->of[out] = theirs;
+                break;
+            }
+        }
+    }
+}
+
+static void reuse_all(Memory *m) {
+    const Plan *p = m->p;
+    for (uint32_t l = 0; l < p->launch.n; l++)
+        for (uint32_t k = 0; k < p->launch.at[l].instances; k++) {
+            uint32_t r = p->merge.at[p->launch.at[l].first + k];
+            if (p->region.at[r].kind == RegionLoop)
+                reuse_inputs(m, r);
+        }
+}
+
+// --- placing ---------------------------------------------------------------------------------------------------------
+
+typedef int ByFn(const void *, const void *);
+
+static int by_first(const Buffer *x, const Buffer *y) {
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+static int by_size(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return by_first(x, y);
+}
+
+static int by_area(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    double p = (double)x->bytes * (x->last - x->first + 1), q = (double)y->bytes * (y->last - y->first + 1);
+    if (p != q)
+        return p > q ? -1 : 1;
+    return by_first(x, y);
+}
+
+// The smallest gap for `b` among `placed`, which are sorted by offset.
+static size_t best_gap(Buffer *const *placed, uint32_t n, const Buffer *b) {
+    size_t end = 0, best = SIZE_MAX, at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Buffer *o = placed[i];
+        if (o->last < b->first || b->last < o->first)
+            continue;
+        if (o->offset > end && o->offset - end >= b->bytes && o->offset - end < best) {
+            best = o->offset - end;
+            at = end;
+        }
+        end = o->offset + o->bytes > end ? o->offset + o->bytes : end;
+    }
+    return best == SIZE_MAX ? end : at;
+}
+
+// Places all buffers in the order of `by`; the memory they need.
+static size_t pack(Memory *m, ByFn *by) {
+    uint32_t n = 0;
+    Buffer **order = arena_array(m->a, Buffer *, m->buffer.n), **placed = arena_array(m->a, Buffer *, m->buffer.n);
+    for (uint32_t i = 1; i < m->buffer.n; i++)
+        if (m->buffer.at[i].bytes)
+            order[n++] = &m->buffer.at[i];
+    qsort(order, n, sizeof *order, by);
+    size_t top = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Buffer *b = order[i];
+        b->offset = best_gap(placed, i, b);
+        top = b->offset + b->bytes > top ? b->offset + b->bytes : top;
+        uint32_t k = i;
+        for (; k > 0 && placed[k - 1]->offset > b->offset; k--)
+            placed[k] = placed[k - 1];
+        placed[k] = b;
+    }
+    return top;
+}
+
+static size_t pack_best(Memory *m) {
+    size_t size = pack(m, by_size), area = pack(m, by_area);
+    return area <= size ? area : pack(m, by_size);
+}
+
+static size_t live_bound(const Memory *m, uint32_t launches) {
+    size_t *change = arena_array(m->a, size_t, launches + 1), live = 0, most = 0;
+    for (uint32_t i = 1; i < m->buffer.n; i++) {
+        change[m->buffer.at[i].first] += m->buffer.at[i].bytes;
+        change[m->buffer.at[i].last + 1] -= m->buffer.at[i].bytes;     // wraps round and back
+    }
+    for (uint32_t t = 0; t < launches; t++) {
+        live += change[t];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+// --- results -------------------------------------------------------------------------------------------------------------
+
+static Place place_of(const Memory *m, uint32_t id) {
+    const Plan *p = m->p;
+    uint32_t owner = plan_owner(p, id);
+    if (!owner)
+        return p->place[id];           // inside kernels, or nowhere
+    if (plan_in_slot(p, owner))
+        return (Place){SpaceSlot, p->module->slot.at[node_attr(&p->func->g, owner)->i[0]].offset, owner};
+    return (Place){SpaceWork, m->buffer.at[m->of[owner]].offset, owner};
+}
+
+static double traffic(const Plan *p) {
+    double sum = 0;
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        const Region *region = &p->region.at[r];
+        for (uint32_t i = 0; i < region->in.n; i++)
+            sum += (double)type_bytes(&p->func->g, node_type(&p->func->g, region->in.at[i]));
+        for (uint32_t i = 0; i < region->out.n; i++)
+            sum += (double)type_bytes(&p->func->g, node_type(&p->func->g, region->out.at[i]));
+    }
+    return sum;
+}
+
+void memory_plan(const PassOptions *o, Plan *p) {
+    Arena scratch;
+    if (arena_init(&scratch, 0) != GAN_OK)
+        bug("%s", gan_error());
+    const Func *f = p->func;
+    Memory m = {.a = &scratch, .p = p, .o = o};
+    m.of = arena_array(&scratch, uint32_t, f->g.node.n);
+    m.time = arena_array(&scratch, uint32_t, p->region.n);
+    m.begin = arena_array(&scratch, uint32_t, f->blocks);
+    m.end = arena_array(&scratch, uint32_t, f->blocks);
+    m.loops = arena_array_(&scratch, sizeof *m.loops, _Alignof(uint32_t *), f->blocks);
+    m.loop_end = arena_array(&scratch, uint32_t, f->tape.n);
+    vec_push(&scratch, &m.buffer, (Buffer){0});
+    uint32_t launches = number_launches(&m);
+    find_lifetimes(&m, launches);
+    if (!o->no_fuse)
+        reuse_all(&m);
+    p->work_bound = live_bound(&m, launches);
+    p->work_bytes = pack_best(&m);
+    p->bytes_moved = traffic(p);
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        p->place[id] = place_of(&m, id);
+    arena_release(&scratch);
+}
