@@ -167,6 +167,11 @@ static bool one_to_one(const Memory *m, const Region *r, uint32_t in) {
     return true;
 }
 
+// Will the value be read again when a loop that does not make it comes round?
+static bool read_again(const Memory *m, const Region *r, uint32_t id) {
+    return use_ends(m, m->p->region.at[m->p->region_of[id]].block, r->block, NONE) != NONE;
+}
+
 // Does another region of the same launch read the value? They run side by side.
 static bool read_beside(const Memory *m, uint32_t region, uint32_t id) {
     const Plan *p = m->p;
@@ -193,7 +198,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
                 !type_same_shape(node_type(&p->func->g, in), node_type(&p->func->g, out)))
                 continue;
             Arena checkpoint = *m->a;
-            bool fits = one_to_one(m, r, in) && !read_beside(m, region, in);
+            bool fits = one_to_one(m, r, in) && !read_again(m, r, in) && !read_beside(m, region, in);
             *m->a = checkpoint;
             if (fits) {
                 from->last = to->last;

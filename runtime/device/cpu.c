@@ -176,9 +176,10 @@ static Task copy_task(const Loaded *l, const Region *r) {
                   .bytes = type_bytes(g, node_type(g, read))};
 }
 
-static GanStatus call_task(Loaded *l, const Region *r, Task *out) {
+// A library call or a copy: never merged with others.
+static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
     uint32_t anchor = r->node.at[0];
-    if (graph_node(&l->plan->func->g, anchor)->op == OpRead) {
+    if (r->kind == RegionCopy) {
         *out = copy_task(l, r);
         return GAN_OK;
     }
@@ -192,8 +193,8 @@ static GanStatus call_task(Loaded *l, const Region *r, Task *out) {
 static GanStatus load_task(Loaded *l, Launch launch, Task *out) {
     const Plan *p = l->plan;
     const Region *first = &p->region.at[launch.region];
-    if (first->kind == RegionCall)
-        return call_task(l, first, out);
+    if (first->kind != RegionLoop)
+        return single_task(l, first, out);
     *out = (Task){.kind = TaskKernel, .parts = launch.instances};
     out->part = arena_array(&l->arena, Part, launch.instances);
     size_t scratch = 0;
@@ -206,7 +207,7 @@ static GanStatus load_task(Loaded *l, Launch launch, Task *out) {
 
 // Without a compiler each region of a launch is a task of its own.
 static uint32_t tasks_of(const Loaded *l, Launch launch) {
-    return l->code || l->plan->region.at[launch.region].kind == RegionCall ? 1 : launch.instances;
+    return l->code || l->plan->region.at[launch.region].kind != RegionLoop ? 1 : launch.instances;
 }
 
 static GanStatus load_block(Loaded *l, BlockPlan b, Block *out) {
@@ -219,7 +220,7 @@ static GanStatus load_block(Loaded *l, BlockPlan b, Block *out) {
         dnn_block(l->dnn);
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
         Launch launch = p->launch.at[i];
-        if (l->code || p->region.at[launch.region].kind == RegionCall) {
+        if (l->code || p->region.at[launch.region].kind != RegionLoop) {
             TRY(load_task(l, launch, &out->task[out->n++]));
             continue;
         }
