@@ -24,6 +24,7 @@ typedef struct Front {          // one compilation; one thread at a time
     Arena *perm;
     VEC(Source) source;         // Span.file - 1
     struct Diags *diags;
+    VEC(struct Ast *) library;  // AstFile of each embedded file, once front_load_library has run
 } Front;
 
 void front_init(Front *f, Arena *perm);
@@ -89,7 +90,7 @@ bool fmt_source(Text *t, Front *f, uint32_t source);
 void ast_to_gan(Text *t, const Ast *file);                     // `ganc convert`
 void ast_to_yaml(Text *t, const Ast *file);
 
-// --- elaborate.c, value.c, builtin*.c, update.c ------------------------------------------------------------------------
+// --- elaborate.c and what elab.h lists, library.c ------------------------------------------------------------------------
 
 typedef struct Setting { Str key, value; } Setting;            // -s key=value
 

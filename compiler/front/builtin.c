@@ -1,0 +1,296 @@
+// builtin.c - the core's functions: the table, their arguments, and those that need no tensor arithmetic. Rows of
+// lang/ops.def follow those of lang/builtins.def, so every elementwise operation can be called by its text name.
+#include "elab.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_PARAMS = 8 };
+
+static const Builtin table[] = {
+#define BUILTIN(name, params, doc) {#name, params, builtin_##name, OpNone},
+#include "builtins.def"
+#undef BUILTIN
+#define EW_PARAMS_1 "a"
+#define EW_PARAMS_2 "a b"
+#define EW_PARAMS_3 "a b c"
+#define EW(Name, text, n, ...) {#text, EW_PARAMS_##n, NULL, Op##Name},
+#include "ops.def"
+};
+
+uint32_t builtin_count(void) { return sizeof table / sizeof *table; }
+const Builtin *builtin_get(uint32_t i) { return &table[i]; }
+
+bool builtin_find(Str name, uint32_t *out) {
+    for (*out = 0; *out < builtin_count(); ++*out)
+        if (str_eq(name, str_c(table[*out].name))) return table[*out].op != OpCast;   // precision is not the text's business
+    return false;
+}
+
+bool predefined_find(Elab *e, Str name, Value *out) {
+    const struct { const char *name; Value v; } known[] = {
+        {"true", value_bool(true)}, {"false", value_bool(false)}, {"none", {.kind = KindNone}},
+        {"pi", value_num(3.14159265358979323846)}, {"training", value_bool(e->training)},
+        {"batch_size", value_num((double)e->o->batch)},
+        {"step", {.kind = KindScalar, .id = 0}}, {"epoch", {.kind = KindScalar, .id = 1}},
+        {"kimg", {.kind = KindScalar, .id = 2}},
+        {"batch", {.kind = KindAxes, .axes = AxBatch}}, {"channel", {.kind = KindAxes, .axes = AxChannel}},
+        {"space", {.kind = KindAxes, .axes = AxSpace}}, {"sample", {.kind = KindAxes, .axes = AxSample}},
+        {"all", {.kind = KindAxes, .axes = AxAll}},
+    };
+    for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_eq(name, str_c(known[i].name))) {
+            *out = known[i].v;
+            return true;
+        }
+    return false;
+}
+
+// --- arguments -------------------------------------------------------------------------------------------------------------
+
+typedef struct BuiltinParam { Str name; bool optional, rest; } BuiltinParam;
+
+static uint32_t split_params(const char *text, BuiltinParam *out) {
+    uint32_t n = 0;
+    for (Str s = str_c(text); s.len; n++) {
+        size_t end = str_find(s, ' ');
+        Str word = str_sub(s, 0, end);
+        out[n] = (BuiltinParam){.rest = str_starts(word, STR("...")), .optional = str_ends(word, STR("?"))};
+        out[n].name = str_sub(word, out[n].rest ? 3 : 0, word.len - out[n].optional);
+        s = str_sub(s, end + 1, s.len);
+    }
+    return n;
+}
+
+static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint32_t n, const Arg *a, uint32_t *next) {
+    if (!a->name.len && *next < n) return p[*next].rest ? *next : (*next)++;
+    if (!a->name.len) {
+        diag(e->f, DiagE0311, here(e), (int)strlen(b->name), b->name, n, *next + 1);
+        in_library(e);
+        return NONE;
+    }
+    Str known[MAX_PARAMS];
+    for (uint32_t i = 0; i < n; i++) {
+        known[i] = p[i].name;
+        if (str_eq(known[i], a->name)) return i;
+    }
+    Str near = diag_nearest(a->name, known, n);
+    diag(e->f, DiagE0312, a->span, (int)strlen(b->name), b->name, SARG(a->name));
+    if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    return NONE;
+}
+
+static bool place(Elab *e, const Builtin *b, Args args, Value *in, uint32_t *count) {
+    BuiltinParam p[MAX_PARAMS];
+    VEC(Value) rest = {0};
+    uint32_t n = *count = split_params(b->params, p), next = 0;
+    for (uint32_t i = 0; i < n; i++) in[i] = (Value){.kind = KindAbsent};
+    for (uint32_t i = 0; i < args.n; i++) {
+        uint32_t at = param_of(e, b, p, n, &args.at[i], &next);
+        if (at == NONE) return false;
+        if (args.at[i].value.kind == KindPoison) return false;
+        if (p[at].rest && !args.at[i].name.len) vec_push(e->perm, &rest, args.at[i].value);
+        else in[at] = args.at[i].value;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (p[i].rest && in[i].kind == KindAbsent) in[i] = value_list(rest.at, rest.n);
+        if (in[i].kind != KindAbsent || p[i].optional) continue;
+        diag(e->f, DiagE0313, here(e), (int)strlen(b->name), b->name, SARG(p[i].name));
+        in_library(e);
+        return false;
+    }
+    return true;
+}
+
+Value builtin_call(Elab *e, uint32_t i, Args args) {
+    Value in[MAX_PARAMS];
+    uint32_t n;
+    if (!place(e, &table[i], args, in, &n)) return POISON;
+    return table[i].fn ? table[i].fn(e, in, n) : apply_op(e, table[i].op, in, n);
+}
+
+// --- lists and numbers -----------------------------------------------------------------------------------------------------
+
+Value builtin_prod(Elab *e, const Value *in, uint32_t n) {
+    List l;
+    double product = 1, x;
+    (void)n;
+    if (!want_list(e, in[0], "prod", &l)) return POISON;
+    for (uint32_t i = 0; i < l.n; i++) {
+        if (!want_num(e, l.at[i], "prod", &x)) return POISON;
+        product *= x;
+    }
+    return value_num(product);
+}
+
+Value builtin_len(Elab *e, const Value *in, uint32_t n) {
+    List l;
+    (void)n;
+    if (in[0].kind == KindStr) return value_num((double)in[0].str.len);
+    return want_list(e, in[0], "len", &l) ? value_num(l.n) : POISON;
+}
+
+Value builtin_range(Elab *e, const Value *in, uint32_t n) {
+    int64_t from = 0, to;
+    bool both = in[1].kind != KindAbsent;
+    (void)n;
+    if (!want_int(e, in[0], "range", both ? &from : &to)) return POISON;
+    if (both && !want_int(e, in[1], "range", &to)) return POISON;
+    if (to - from > MAX_WORK) {
+        diag(e->f, DiagE0317, here(e), MAX_WORK);
+        return POISON;
+    }
+    VEC(Value) out = {0};
+    for (int64_t i = from; i < to; i++) vec_push(e->perm, &out, value_num((double)i));
+    return value_list(out.at, out.n);
+}
+
+Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
+    List a, b;
+    (void)n;
+    if (!want_list(e, in[0], "zip", &a) || !want_list(e, in[1], "zip", &b)) return POISON;
+    if (a.n != b.n) {
+        diag(e->f, DiagE0318, here(e), a.n, b.n);
+        in_library(e);
+        return POISON;
+    }
+    Value *out = arena_array(e->perm, Value, a.n);
+    for (uint32_t i = 0; i < a.n; i++) {
+        Value *pair = arena_array(e->perm, Value, 2);
+        pair[0] = a.at[i];
+        pair[1] = b.at[i];
+        out[i] = value_list(pair, 2);
+    }
+    return value_list(out, a.n);
+}
+
+Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
+    List size;
+    (void)n;
+    if (in[0].kind == KindList) return in[0];
+    if (!want_list(e, in[1], "extents", &size)) return POISON;
+    Value *out = arena_array(e->perm, Value, size.n);
+    for (uint32_t i = 0; i < size.n; i++) out[i] = in[0];
+    return value_list(out, size.n);
+}
+
+Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    if (in[0].kind == KindTensor && in[0].tensor.classes) return value_num((double)in[0].tensor.classes);
+    diag(e->f, DiagE0305, here(e), "classes (a label of a data set)", value_what(in[0]));
+    in_library(e);
+    return POISON;
+}
+
+Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
+    int64_t i;
+    (void)n;
+    if (!want_int(e, in[0], "axis", &i)) return POISON;
+    if (i >= 0 && i < MAX_RANK) return (Value){.kind = KindAxes, .axes = (uint32_t)AxFirst << i};
+    diag(e->f, DiagE0405, here(e), (long long)i, 10, "any tensor");
+    return POISON;
+}
+
+// Goes back to the last `*` on a mismatch, letting it take one more.
+static bool glob(Str pattern, Str text) {
+    size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;
+    while (t < text.len) {
+        if (p < pattern.len && pattern.ptr[p] == '*') {
+            star = p++;
+            taken = t;
+        } else if (p < pattern.len && pattern.ptr[p] == text.ptr[t]) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++taken;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.len && pattern.ptr[p] == '*') p++;
+    return p == pattern.len;
+}
+
+Value builtin_matches(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    if (in[0].kind == KindStr && in[1].kind == KindStr) return value_bool(glob(in[1].str, in[0].str));
+    diag(e->f, DiagE0305, here(e), "matches", value_what(in[in[0].kind == KindStr]));
+    return POISON;
+}
+
+// --- nets and weights ------------------------------------------------------------------------------------------------------
+
+static bool want_net(Elab *e, Value v, const char *who, uint32_t *out) {
+    *out = v.id;
+    if (v.kind == KindNet) return true;
+    diag(e->f, DiagE0305, here(e), who, value_what(v));
+    in_library(e);
+    return false;
+}
+
+static Value net_slots(Elab *e, Value v, const char *who, SlotKind kind) {
+    uint32_t net;
+    VEC(Value) out = {0};
+    if (!want_net(e, v, who, &net)) return POISON;
+    net_sync(e, net);
+    for (uint32_t i = 0; i < e->m->slot.n; i++)
+        if (e->m->slot.at[i].net == net && e->m->slot.at[i].kind == kind)
+            vec_push(e->perm, &out, ((Value){.kind = KindSlot, .id = i}));
+    return value_list(out.at, out.n);
+}
+
+Value builtin_params(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return net_slots(e, in[0], "params", SlotParam);
+}
+
+Value builtin_buffers(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return net_slots(e, in[0], "buffers", SlotState);
+}
+
+Value builtin_eval(Elab *e, const Value *in, uint32_t n) {
+    uint32_t net;
+    (void)n;
+    if (!want_net(e, in[0], "eval", &net)) return POISON;
+    Value v = in[0];
+    v.eval = true;
+    return v;
+}
+
+// `net G_avg = copy(G)` names what this makes.
+Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
+    uint32_t net;
+    (void)n;
+    if (!want_net(e, in[0], "copy", &net)) return POISON;
+    Value v = e->net_info.at[net].fn;
+    v.copy_of = net + 1;
+    return v;
+}
+
+Value builtin_name(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    if (in[0].kind == KindTensor && in[0].slot != NONE) return value_str(e->m->slot.at[in[0].slot].name);
+    diag(e->f, DiagE0305, here(e), "name (a weight or state)", value_what(in[0]));
+    in_library(e);
+    return POISON;
+}
+
+Value builtin_total(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return eval_total(e, in[0]);
+}
+
+Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
+    Val y, x;
+    (void)n;
+    if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x)) return POISON;
+    if (x.id > y.id || !grad_reach(y.g, e->perm, y.id)[x.id]) {
+        diag(e->f, DiagE0519, here(e));
+        in_library(e);
+        note_origin(e, x);
+        return POISON;
+    }
+    return value_tensor(Grad(y, x));
+}

@@ -1,0 +1,250 @@
+// elaborate.c - a parsed model to a Module: the top level in the order of the text, then the step, then every entry
+// point.
+//
+// In: an AstFile and the library. Out: slots and one graph per function, with Grad nodes for pass/grad.c to expand; or
+// diagnostics. Top-level expressions may mention step, epoch and kimg: they are built in a loose graph of their own and
+// copied to where they are used.
+#include "elab.h"
+
+// --- top-level names -------------------------------------------------------------------------------------------------------
+
+static void bind_top(Elab *e, Str name, Span span, Value v, bool fixed) {
+    const Global *old = globals_find(&e->top, name);
+    if (old && (fixed || old->fixed)) {
+        diag(e->f, DiagE0302, span, SARG(name));
+        diag_note(e->f, old->span, "`%.*s` is defined here", SARG(name));
+        return;
+    }
+    globals_put(e, &e->top, name, v, span)->fixed = fixed;
+}
+
+void declare(Elab *e, Str name, Span span, Value v) { bind_top(e, name, span, v, true); }
+
+// What a statement of the top level bound, oldest first.
+static void bind_locals(Elab *e, const Binding *b, Span span) {
+    if (!b) return;
+    bind_locals(e, b->outer, span);
+    bind_top(e, b->name, span, b->value, false);
+}
+
+static void library_names(Elab *e) {
+    for (uint32_t i = 0; i < e->f->library.n; i++) {
+        const Ast *file = e->f->library.at[i];
+        for (uint32_t k = 0; k < file->list.n; k++) {
+            const Ast *a = file->list.at[k];
+            if (a->kind != AstFn) continue;
+            Closure *fn = arena_new(e->perm, Closure);
+            *fn = (Closure){a, {.globals = &e->library}};
+            globals_put(e, &e->library, a->text, (Value){.kind = KindFn, .fn = fn}, a->word);
+        }
+    }
+}
+
+// --- nets ------------------------------------------------------------------------------------------------------------------
+
+static Value make_net(Elab *e, Str name, Value fn, Span span) {
+    uint32_t copy_of = fn.copy_of ? fn.copy_of - 1 : NONE;
+    if (fn.kind == KindNet) fn = e->net_info.at[fn.id].fn;
+    if (value_takes_two_lists(fn)) fn = call_with(e, fn, NULL, 0);
+    if (fn.kind == KindPoison) return POISON;
+    if (fn.kind != KindFn && fn.kind != KindObject && fn.kind != KindBuiltin) {
+        diag(e->f, DiagE0305, span, "a net", value_what(fn));
+        return POISON;
+    }
+    return (Value){.kind = KindNet, .id = net_add(e, name, fn, copy_of, span)};
+}
+
+static void eval_net(Elab *e, const Ast *a) {
+    Env env = {.globals = &e->top};
+    if (a->a) {
+        Closure *fn = arena_new(e->perm, Closure);
+        *fn = (Closure){a, env};
+        declare(e, a->text, a->word, make_net(e, a->text, (Value){.kind = KindFn, .fn = fn}, a->word));
+        return;
+    }
+    Value v = eval(e, &env, a->c);
+    if (v.kind != KindList) {
+        declare(e, a->text, a->word, make_net(e, a->text, v, a->word));
+        return;
+    }
+    Value *nets = arena_array(e->perm, Value, v.list.n);
+    for (uint32_t i = 0; i < v.list.n; i++)
+        nets[i] = make_net(e, str_format(e->perm, "%.*s.%u", SARG(a->text), i), v.list.at[i], a->word);
+    declare(e, a->text, a->word, value_list(nets, v.list.n));
+}
+
+// --- items -----------------------------------------------------------------------------------------------------------------
+
+typedef struct Parts { const Ast *step; VEC(const Ast *) sample; } Parts;
+
+static void use_library(Elab *e, const Ast *a) {       // it is in scope anyway; only the name is checked
+    for (uint32_t i = 0; i < e->f->library.n; i++) {
+        Str file = path_base(e->f->source.at[e->f->library.at[i]->span.file - 1].name);
+        Str name = str_sub(file, 0, str_find(file, '.'));
+        if (str_ends(a->text, name) && str_starts(a->text, STR("std")) && a->text.len == name.len + 4) return;
+    }
+    diag(e->f, DiagE0605, a->span, SARG(a->text));
+}
+
+static void eval_item(Elab *e, const Ast *a, Parts *parts) {
+    Env env = {.globals = &e->top};
+    switch (a->kind) {
+    case AstUse: use_library(e, a); return;
+    case AstConfig: eval_config(e, &env, a); return;
+    case AstData: eval_data(e, &env, a); return;
+    case AstNet: eval_net(e, a); return;
+    case AstSample: vec_push(e->perm, &parts->sample, a); return;
+    case AstStep:
+        if (parts->step) {
+            diag(e->f, DiagE0302, a->word, 4, "step");
+            diag_note(e->f, parts->step->word, "`step` is defined here");
+        }
+        parts->step = a;
+        return;
+    case AstFn: {
+        Closure *fn = arena_new(e->perm, Closure);
+        *fn = (Closure){a, env};
+        declare(e, a->text, a->word, (Value){.kind = KindFn, .fn = fn});
+        return;
+    }
+    default:
+        eval_statement(e, &env, a);
+        bind_locals(e, env.local, a->word);
+        return;
+    }
+}
+
+// A field that some grad differentiates to is pinned wherever it is read.
+static void pin_fields(Elab *e, const Ast *file) {
+    Env env = {.globals = &e->top};
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if (!a->c) continue;
+        Names names = grad_names(e, &env, a->c);
+        for (uint32_t k = 0; k < e->field.n; k++) {
+            FieldInfo *info = &e->field.at[k];
+            Str name = e->m->stream.at[info->stream].field.at[info->field].name;
+            info->pinned = info->pinned || names_has(names, name);
+        }
+    }
+}
+
+// --- functions -------------------------------------------------------------------------------------------------------------
+
+static void build_step(Elab *e, const Ast *a) {
+    Building b;
+    graph_init(&e->m->step.g, e->perm, e->o->batch);
+    building_init(e, &b, &e->m->step, &e->m->step.g, 1);
+    Building *outer = building_enter(e, &b);
+    Env env = {scope_mark(e, NULL, BindFn), &e->top, {0}};
+    env.pinned = grad_names(e, &env, a->c);
+    e->training = true;
+    run_scope(e, env, a->c);
+    e->training = false;
+    building_enter(e, outer);
+}
+
+// An entry point's own arguments are fed by whoever runs it.
+static void bind_inputs(Elab *e, Env *env, const Ast *a) {
+    for (uint32_t i = 0; a->a && i < a->a->list.n; i++) {
+        const Ast *p = a->a->list.at[i];
+        Type t = {.dtype = DtF32};
+        if (p->a && !want_extents(e, eval(e, env, p->a), "an input of a sample", &t)) continue;
+        t.batched = true;
+        Str name = str_format(e->perm, "%.*s.%.*s", SARG(a->text), SARG(p->text));
+        uint32_t slot = slot_add(e, (Slot){.kind = SlotFed, .name = name, .net = NONE, .type = t, .site = NONE, .span = p->word});
+        bind_name(e, env, p->text, value_tensor(slot_read(e, slot)));
+    }
+}
+
+static void add_results(Elab *e, Func *fn, Str name, Value v) {
+    List l = v.kind == KindList ? v.list : (List){&v, 1};
+    for (uint32_t i = 0; i < l.n; i++) {
+        Val val;
+        if (!want_tensor(e, l.at[i], &val)) return;
+        Str own = l.n == 1 ? name : str_format(e->perm, "%.*s.%u", SARG(name), i);
+        vec_push(e->perm, &fn->result, ((Named){own, val.id, val.g->block}));
+    }
+}
+
+static void build_sample(Elab *e, const Ast *a) {
+    Func *fn = arena_new(e->perm, Func);
+    Building b;
+    fn->name = a->text;
+    graph_init(&fn->g, e->perm, e->o->batch);
+    building_init(e, &b, fn, &fn->g, 2 + e->m->entry.n);
+    Building *outer = building_enter(e, &b);
+    Env env = {scope_mark(e, NULL, BindFn), &e->top, {0}};
+    env.pinned = grad_names(e, &env, a->c);
+    Spot place = spot_enter(e, a);
+    bind_inputs(e, &env, a);
+    add_results(e, fn, a->text, eval(e, &env, a->c));
+    spot_leave(e, place);
+    building_enter(e, outer);
+    fn->g.block_open = NULL;
+    vec_push(e->perm, &e->m->entry, *fn);
+}
+
+// --- all of it -------------------------------------------------------------------------------------------------------------
+
+static void warn_idle_nets(Elab *e) {
+    for (uint32_t i = 0; i < e->m->net.n; i++) {
+        const Net *n = &e->m->net.at[i];
+        if (n->params && !e->net_info.at[i].changes) diag(e->f, DiagW0902, n->span, SARG(n->name));
+    }
+}
+
+static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Module *m) {
+    *e = (Elab){.f = f, .perm = f->perm, .o = o, .m = m, .root = {.has_path = true, .net = NONE}};
+    *m = (Module){.batch = o->batch};
+    m->init.name = STR("init");
+    m->step.name = STR("step");
+    e->top.outer = &e->library;
+    e->owner = &e->root;
+    for (uint32_t i = 0; i < 3; i++) e->scalar[i] = NONE;
+    graph_init(&e->loose, f->perm, o->batch);
+    graph_init(&e->fold, f->perm, 1);
+    e->fold.raw = true;
+    graph_init(&m->init.g, f->perm, o->batch);
+    building_init(e, top, NULL, &e->loose, 0);
+    e->to = top;
+    building_init(e, &e->init, &m->init, &m->init.g, 0);
+}
+
+static void elab_file(Elab *e, const Ast *file) {
+    Parts parts = {0};
+    library_names(e);
+    check_settings(e, file);
+    for (uint32_t i = 0; i < file->list.n; i++) eval_item(e, file->list.at[i], &parts);
+    pin_fields(e, file);
+    if (!parts.step) diag(e->f, DiagE0606, file->word, SARG(file->text));
+    else if (!diag_errors(e->f)) build_step(e, parts.step);
+    bool sound = !diag_errors(e->f);
+    for (uint32_t i = 0; i < parts.sample.n && sound; i++) build_sample(e, parts.sample.at[i]);
+    if (sound) warn_idle_nets(e);
+}
+
+bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
+    Elab e;
+    Building top;
+    bool split = false;
+    if (!front_load_library(f)) return false;
+    if (o->batch < 1) {
+        diag(f, DiagE0607, file->word, (long long)o->batch);
+        return false;
+    }
+    do {
+        elab_init(&e, f, o, &top, out);
+        e.split_counts = split;
+        elab_file(&e, file);
+        split = e.retry;
+    } while (e.retry && !e.split_counts);
+    out->init.g.block_open = out->step.g.block_open = NULL;
+    out->name = file->text;
+    if (file->a) out->doc = file->a->text;
+    for (uint32_t i = 0; i < f->source.n; i++) {
+        vec_push(f->perm, &out->source, f->source.at[i].name);
+        vec_push(f->perm, &out->source_text, f->source.at[i].text);
+    }
+    return !diag_errors(f);
+}

@@ -1,0 +1,175 @@
+// net.c - nets, and the weights and state made while they run: who owns them, what they are called, how they begin.
+//
+// A slot is made where its declaration is first evaluated and found again by its path: net, layers, name. Layers are
+// numbered within the application they are made in, when something inside first needs a name; so a second call, which
+// makes its layers anew in the same order, meets the same slots.
+#include "elab.h"
+
+// --- names -----------------------------------------------------------------------------------------------------------------
+
+// How many children called `label` there were before this one.
+static uint32_t count_next(Elab *e, Owner *o, Str label) {
+    uint32_t n = 0;
+    for (const Counter *c = o->counts; c; c = c->older)
+        if (str_eq(c->label, label)) {
+            n = c->n;
+            break;
+        }
+    Counter *c = arena_new(e->perm, Counter);
+    *c = (Counter){label, n + 1, o->counts};
+    o->counts = c;
+    return n;
+}
+
+static Str object_component(Elab *e, Object *o) {
+    if (o->component.len) return o->component;
+    uint32_t n = count_next(e, o->maker, o->label);
+    bool alone = o->named && n == 0;
+    o->component = alone ? o->label : str_format(e->perm, "%.*s.%u", SARG(o->label), n);
+    return o->component;
+}
+
+static Str joined(Elab *e, Str path, Str name) {
+    return path.len ? str_format(e->perm, "%.*s.%.*s", SARG(path), SARG(name)) : name;
+}
+
+Str owner_path(Elab *e, Owner *o) {
+    if (!o->has_path) {
+        o->path = joined(e, owner_path(e, o->outer), object_component(e, o->object));
+        o->has_path = true;
+    }
+    return o->path;
+}
+
+// --- slots -----------------------------------------------------------------------------------------------------------------
+
+uint32_t slot_find(const Elab *e, Str name) {
+    for (uint64_t h = hash64(name.ptr, name.len, 2);; h++) {
+        uint32_t i = map_find(&e->slots, h);
+        if (!i) return NONE;
+        if (str_eq(e->m->slot.at[i - 1].name, name)) return i - 1;
+    }
+}
+
+uint32_t slot_add(Elab *e, Slot s) {
+    uint64_t h = hash64(s.name.ptr, s.name.len, 2);
+    while (map_find(&e->slots, h)) h++;
+    vec_push(e->perm, &e->m->slot, s);
+    map_put(e->perm, &e->slots, h, e->m->slot.n);
+    if (s.net != NONE && s.kind == SlotParam) e->m->net.at[s.net].params++;
+    if (s.net != NONE && s.kind == SlotState) e->m->net.at[s.net].states++;
+    return e->m->slot.n - 1;
+}
+
+// The first value, in the graph of `init`: a number, or what a function makes of the shape.
+static uint32_t initial_value(Elab *e, Env *env, const Ast *a, Type type) {
+    Building *outer = building_enter(e, &e->init);
+    Tuning *tuning = e->tuning;
+    uint32_t id = 0;
+    e->tuning = NULL;
+    Value v = eval(e, env, a);
+    Value shape = extents_value(e, type.dim, type.rank);
+    if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin) v = call_with(e, v, &shape, 1);
+    Val val;
+    Type both;
+    if (want_tensor(e, v, &val)) {
+        Type t = *node_type(val.g, val.id);
+        if (!t.batched && t.rank <= type.rank && type_broadcast(&t, &type, &both) && type_same_shape(&both, &type))
+            id = Expand(val, type).id;
+        else
+            diag(e->f, DiagE0504, here(e), SARG(type_text(e->perm, &t)), SARG(type_text(e->perm, &type)));
+    }
+    e->tuning = tuning;
+    building_enter(e, outer);
+    return id;
+}
+
+uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
+    uint32_t found = slot_find(e, s.name);
+    if (found == NONE) {
+        if (!s.init) s.init = initial_value(e, env, a->c, s.type);
+        s.span = a->word;
+        found = slot_add(e, s);
+        if (s.init) vec_push(e->perm, &e->m->init.effect, Write(found, (Val){&e->m->init.g, s.init}).id);
+        return found;
+    }
+    const Slot *made = &e->m->slot.at[found];
+    if (made->kind == s.kind && type_same_shape(&made->type, &s.type)) return found;
+    diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)), SARG(type_text(e->perm, &s.type)));
+    diag_note(e->f, made->span, "it was made here");
+    return NONE;
+}
+
+// In a copy of a net, a slot begins as its model's does. The model's is made first where it is not there yet.
+static uint32_t model_init(Elab *e, Env *env, const Ast *a, Slot s) {
+    uint32_t model = e->net_info.at[s.net].copy_of;
+    if (model == NONE) return 0;
+    Str mine = e->m->net.at[s.net].name, name = e->m->net.at[model].name;
+    s.name = str_format(e->perm, "%.*s%.*s", SARG(name), SARG(str_sub(s.name, mine.len, s.name.len)));
+    s.net = model;
+    s.init = model_init(e, env, a, s);
+    uint32_t slot = slot_make(e, env, a, s);
+    return slot == NONE ? 0 : e->m->slot.at[slot].init;
+}
+
+uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
+    bool weight = a->kind == AstParam;
+    Type type = {.dtype = DtF32};
+    if (a->a && !want_extents(e, eval(e, env, a->a), weight ? "the shape of a weight" : "the shape of a state", &type)) return NONE;
+    if (weight && (e->owner->net == NONE || e->tuning)) {
+        diag(e->f, DiagE0501, here(e), SARG(a->text));
+        in_library(e);
+        return NONE;
+    }
+    bool plain = e->tuning && !e->owner->object;       // an optimizer of one list: evaluated anew for each weight
+    uint32_t again = plain ? 0 : count_next(e, e->owner, str_format(e->perm, ".%.*s", SARG(a->text)));
+    Str name = again ? str_format(e->perm, "%.*s.%u", SARG(a->text), again) : a->text;
+    Slot s = {.kind = weight ? SlotParam : SlotState, .net = e->owner->net, .type = type};
+    s.name = joined(e, owner_path(e, e->owner), name);
+    if (e->tuning) return optimizer_slot(e, env, a, s);
+    if (s.net != NONE) s.init = model_init(e, env, a, s);
+    return slot_make(e, env, a, s);
+}
+
+// --- nets ------------------------------------------------------------------------------------------------------------------
+
+uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span) {
+    vec_push(e->perm, &e->m->net, ((Net){.name = name, .span = span}));
+    vec_push(e->perm, &e->net_info, ((NetInfo){.fn = fn, .copy_of = copy_of}));
+    return e->m->net.n - 1;
+}
+
+void net_sync(Elab *e, uint32_t net) {
+    uint32_t model = e->net_info.at[net].copy_of;
+    if (model == NONE) return;
+    net_sync(e, model);
+    Str mine = e->m->net.at[net].name, name = e->m->net.at[model].name;
+    for (uint32_t i = 0; i < e->m->slot.n; i++) {
+        Slot s = e->m->slot.at[i];
+        if (s.net != model || (s.kind != SlotParam && s.kind != SlotState)) continue;
+        s.name = str_format(e->perm, "%.*s%.*s", SARG(mine), SARG(str_sub(s.name, name.len, s.name.len)));
+        s.net = net;
+        if (slot_find(e, s.name) != NONE) continue;
+        uint32_t slot = slot_add(e, s);
+        vec_push(e->perm, &e->m->init.effect, Write(slot, (Val){&e->m->init.g, s.init}).id);
+    }
+}
+
+Value net_call(Elab *e, Value net, Args args) {
+    if (!e->to->fn || e->to->index == 0) {
+        diag(e->f, DiagE0506, here(e), SARG(e->m->net.at[net.id].name));
+        return POISON;
+    }
+    net_sync(e, net.id);
+    Owner *outer = e->owner, *outer_net = e->net;
+    bool training = e->training;
+    Owner *own = arena_new(e->perm, Owner);
+    *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
+    e->owner = e->net = own;
+    if (net.eval) e->training = false;
+    Value v = call_value(e, e->net_info.at[net.id].fn, args);
+    e->owner = outer;
+    e->net = outer_net;
+    e->training = training;
+    return v;
+}
