@@ -89,9 +89,13 @@ typedef struct Func {
     VEC(uint32_t) data;            // entry points: data slots it reads
 } Func;
 
-// verify.c: which blocks have always run before which, [block][block]: row b marks b and the earlier blocks of its own
-// and of enclosing scopes, as Graph.block_open wants it.
-uint8_t **blocks_open(Arena *a, const Func *f);
+// func.c. Nodes that something outside the graph needs, directly or through others: [node.n], 1 where so.
+uint8_t *func_live(Arena *a, const Func *f);
+// Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks of its own and of
+// enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of repeats that have ended, whose last
+// round's values may be used.
+enum { MAX_SCOPES = 32 };          // scopes around a block
+uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
 
 struct Module {
     Str name, doc;
@@ -118,7 +122,8 @@ typedef struct Place {             // where a node's value lies
 typedef enum RegionKind {
     RegionLoop,                    // generated: one loop nest over one iteration space
     RegionCall,                    // a library call: one ANCHOR
-    RegionCopy,                    // data movement that is not an affine view
+    RegionCopy,                    // saves a slot's value before it is overwritten: node[0] is a Read, which from there
+                                   // on lies in work memory (out), copied from its slot
 } RegionKind;
 
 typedef struct Region {

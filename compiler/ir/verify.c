@@ -2,62 +2,6 @@
 // Run after each pass in debug builds and on everything the text reader builds.
 #include "program.h"
 
-#include <string.h>
-
-// --- which blocks have always run before which -----------------------------------------------------------------------
-
-// Scopes get numbers as the tape opens them; a block's path is the scopes around it. An earlier block is open to a later
-// one when its path is the start of the later one's.
-enum { MAX_SCOPES = 32 };
-typedef struct Path { uint32_t n, scope[MAX_SCOPES], block; } Path;
-
-static bool path_starts(const Path *whole, const Path *start) {
-    return start->n <= whole->n && memcmp(whole->scope, start->scope, start->n * sizeof *start->scope) == 0;
-}
-
-// `past_repeats`: what follows a repeat may use the values of its last round, so it is no scope.
-static uint8_t **open_blocks(Arena *a, const Func *f, bool past_repeats) {
-    uint32_t blocks = f->blocks ? f->blocks : 1;
-    uint8_t **open = arena_array(a, uint8_t *, blocks);
-    for (uint32_t b = 0; b < blocks; b++) {
-        open[b] = arena_array(a, uint8_t, blocks);
-        memset(open[b], f->tape.n == 0, blocks);     // without a tape the text is straight
-        open[b][b] = 1;
-    }
-    Path now = {0}, *seen = arena_array(a, Path, f->tape.n + 1);
-    uint32_t scopes = 0, count = 0, depth = 0, outside[MAX_SCOPES];
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        const Ctl *c = &f->tape.at[i];
-        switch (c->kind) {
-        case CtlBlock:
-            now.block = c->arg;
-            for (uint32_t k = 0; k < count; k++) {
-                open[now.block][seen[k].block] |= path_starts(&now, &seen[k]);
-            }
-            seen[count++] = now;
-            break;
-        case CtlRepeat: case CtlEvery: case CtlIf:
-            if (depth == MAX_SCOPES) {
-                bug("scopes nest deeper than %d", MAX_SCOPES);
-            }
-            outside[depth++] = now.n;
-            if (c->kind != CtlRepeat || !past_repeats) {
-                now.scope[now.n++] = ++scopes;
-            }
-            break;
-        case CtlElse: now.scope[now.n - 1] = ++scopes; break;
-        case CtlEnd: now.n = outside[--depth]; break;
-        }
-    }
-    return open;
-}
-
-uint8_t **blocks_open(Arena *a, const Func *f) {
-    return open_blocks(a, f, false);
-}
-
-// --- the checks ------------------------------------------------------------------------------------------------------
-
 typedef struct Verify {
     const Module *m;
     const Func *f;
@@ -101,7 +45,7 @@ static bool verify_ctl(Verify *v, uint32_t i, CtlKind *stack, uint32_t *depth) {
         stack[(*depth)++] = c->kind;
         return true;
     case CtlElse:
-        if (*depth == 0 || stack[*depth - 1] != CtlIf) {
+        if (*depth == 0 || (stack[*depth - 1] != CtlIf && stack[*depth - 1] != CtlEvery)) {
             return wrong(v, "tape entry %u: else without if", i);
         }
         stack[*depth - 1] = CtlElse;
@@ -287,7 +231,7 @@ static bool verify_func(Verify *v, const Func *f) {
     if (!verify_tape(v)) {
         return false;
     }
-    v->open = open_blocks(v->scratch, f, true);
+    v->open = blocks_open(v->scratch, f, true);
     for (uint32_t id = 1; id < f->g.node.n; id++) {
         if (!verify_operands(v, id)) {
             return false;
@@ -317,9 +261,6 @@ static bool verify_slots(Verify *v) {
         const Slot *s = &m->slot.at[i];
         if (s->net != NONE && s->net >= m->net.n) {
             return wrong(v, "slot %u (%.*s): no net %u", i, SARG(s->name), s->net);
-        }
-        if (s->init >= m->init.g.node.n && s->init) {
-            return wrong(v, "slot %u (%.*s): no node %u in init", i, SARG(s->name), s->init);
         }
         if (s->kind == SlotFed && s->site >= m->site.n) {
             return wrong(v, "slot %u (%.*s): no site %u", i, SARG(s->name), s->site);

@@ -3,30 +3,6 @@
 // spans are kept; so a pass is only its function of one node.
 #include "pass.h"
 
-typedef VEC(uint32_t) NodeVec;
-
-static void roots(Arena *a, const Func *f, NodeVec *out) {
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        vec_push(a, out, f->tape.at[i].cond);
-    }
-    for (uint32_t i = 0; i < f->effect.n; i++) {
-        vec_push(a, out, f->effect.at[i]);
-    }
-    for (uint32_t i = 0; i < f->update.n; i++) {
-        const Update *u = &f->update.at[i];
-        vec_push(a, out, u->loss);
-        for (uint32_t k = 0; k < u->grad.n; k++) {
-            vec_push(a, out, u->grad.at[k].node);
-        }
-    }
-    for (uint32_t i = 0; i < f->report.n; i++) {
-        vec_push(a, out, f->report.at[i].node);
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
-        vec_push(a, out, f->result.at[i].node);
-    }
-}
-
 static void renumber(Func *f, const uint32_t *map) {
     for (uint32_t i = 0; i < f->tape.n; i++) {
         f->tape.at[i].cond = map[f->tape.at[i].cond];
@@ -61,9 +37,7 @@ uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const 
 
 void func_rewrite(Arena *perm, Func *f, RewriteFn rewrite, void *user) {
     const Graph *from = &f->g;
-    NodeVec root = {0};
-    roots(perm, f, &root);
-    uint8_t *live = graph_reach(from, perm, root.at, root.n), **open = blocks_open(perm, f);
+    const uint8_t *live = func_live(perm, f), *const *open = (const uint8_t *const *)blocks_open(perm, f, false);
     uint32_t *map = arena_array(perm, uint32_t, from->node.n);
     Graph to;
     graph_init(&to, perm, from->batch);

@@ -1,0 +1,74 @@
+// func.c - questions about a whole function that several passes ask: what it needs, which blocks have run before which.
+#include "program.h"
+
+#include <string.h>
+
+uint8_t *func_live(Arena *a, const Func *f) {
+    VEC(uint32_t) root = {0};
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        vec_push(a, &root, f->tape.at[i].cond);
+    }
+    for (uint32_t i = 0; i < f->effect.n; i++) {
+        vec_push(a, &root, f->effect.at[i]);
+    }
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        const Update *u = &f->update.at[i];
+        vec_push(a, &root, u->loss);
+        for (uint32_t k = 0; k < u->grad.n; k++) {
+            vec_push(a, &root, u->grad.at[k].node);
+        }
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        vec_push(a, &root, f->report.at[i].node);
+    }
+    for (uint32_t i = 0; i < f->result.n; i++) {
+        vec_push(a, &root, f->result.at[i].node);
+    }
+    return graph_reach(&f->g, a, root.at, root.n);
+}
+
+// --- which blocks have always run before which -----------------------------------------------------------------------
+
+// Scopes get numbers as the tape opens them; a block's path is the scopes around it. An earlier block is open to a later
+// one when its path is the start of the later one's.
+typedef struct Path { uint32_t n, scope[MAX_SCOPES], block; } Path;
+
+static bool path_starts(const Path *whole, const Path *start) {
+    return start->n <= whole->n && memcmp(whole->scope, start->scope, start->n * sizeof *start->scope) == 0;
+}
+
+uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
+    uint32_t blocks = f->blocks ? f->blocks : 1;
+    uint8_t **open = arena_array(a, uint8_t *, blocks);
+    for (uint32_t b = 0; b < blocks; b++) {
+        open[b] = arena_array(a, uint8_t, blocks);
+        memset(open[b], f->tape.n == 0, blocks);     // without a tape the text is straight
+        open[b][b] = 1;
+    }
+    Path now = {0}, *seen = arena_array(a, Path, f->tape.n + 1);
+    uint32_t scopes = 0, count = 0, depth = 0, outside[MAX_SCOPES];
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        const Ctl *c = &f->tape.at[i];
+        switch (c->kind) {
+        case CtlBlock:
+            now.block = c->arg;
+            for (uint32_t k = 0; k < count; k++) {
+                open[now.block][seen[k].block] |= path_starts(&now, &seen[k]);
+            }
+            seen[count++] = now;
+            break;
+        case CtlRepeat: case CtlEvery: case CtlIf:
+            if (depth == MAX_SCOPES) {
+                bug("scopes nest deeper than %d", MAX_SCOPES);
+            }
+            outside[depth++] = now.n;
+            if (c->kind != CtlRepeat || !past_repeats) {
+                now.scope[now.n++] = ++scopes;
+            }
+            break;
+        case CtlElse: now.scope[now.n - 1] = ++scopes; break;
+        case CtlEnd: now.n = outside[--depth]; break;
+        }
+    }
+    return open;
+}
