@@ -141,8 +141,8 @@ static void find_lifetimes(Memory *m, uint32_t launches) {
         if (!owner || !m->of[owner])
             continue;
         Buffer *b = &m->buffer.at[m->of[owner]];
-        uint32_t until = block == NONE ? launches : m->end[block];
-        b->last = until > b->last + 1 ? until - 1 : b->last;
+        uint32_t until = block == NONE ? launches : m->end[block];     // past the last launch: none may take its place
+        b->last = until > b->last ? until : b->last;
     }
 }
 
@@ -288,7 +288,7 @@ static size_t pack_best(Memory *m) {
 }
 
 static size_t live_bound(const Memory *m, uint32_t launches) {
-    size_t *change = arena_array(m->a, size_t, launches + 1), live = 0, most = 0;
+    size_t *change = arena_array(m->a, size_t, launches + 2), live = 0, most = 0;
     for (uint32_t i = 1; i < m->buffer.n; i++) {
         change[m->buffer.at[i].first] += m->buffer.at[i].bytes;
         change[m->buffer.at[i].last + 1] -= m->buffer.at[i].bytes;     // wraps round and back

@@ -1,0 +1,234 @@
+// plan_test.c - plans of random programs: is every value where its readers look for it?
+//
+// A plan is played through without computing anything: memory remembers which value it holds, byte for byte, and each
+// launch must find its inputs there, whole, and must not write over what a neighbour in the same launch reads.
+#include "pass.h"
+#include "plan.h"
+#include "programs.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+enum { PROGRAMS = 300 };
+
+typedef struct Play {
+    const Plan *p;
+    uint64_t seed;
+    uint32_t *work, *slots;          // [bytes / PLAN_ALIGN] stamp of the value whose bytes these are, 0 the first one
+    uint32_t *means;                 // [node] stamp of its value
+    uint32_t stamps;
+} Play;
+
+static size_t cells(const Play *y, uint32_t id) {
+    return plan_bytes(y->p, id) / PLAN_ALIGN;
+}
+
+static uint32_t *cells_at(const Play *y, Place at, size_t n) {
+    assert_true(at.space == SpaceWork || at.space == SpaceSlot);
+    assert_int_equal(at.offset % PLAN_ALIGN, 0);
+    assert_true(at.offset + n * PLAN_ALIGN <= (at.space == SpaceWork ? y->p->work_bytes : y->p->slot_bytes));
+    return (at.space == SpaceWork ? y->work : y->slots) + at.offset / PLAN_ALIGN;
+}
+
+static Place slot_place(const Play *y, uint32_t read) {
+    const Slot *s = &y->p->module->slot.at[node_attr(&y->p->func->g, read)->i[0]];
+    return (Place){SpaceSlot, s->offset, read};
+}
+
+static void expect(const Play *y, uint32_t id, Place at, uint32_t region, const char *what) {
+    const uint32_t *cell = cells_at(y, at, cells(y, id));
+    for (size_t i = 0; i < cells(y, id); i++)
+        if (cell[i] != y->means[id])
+            fail_msg("program %llu: region %u %s node %u (%s), but another value lies there",
+                     (unsigned long long)y->seed, region, what, id, op_info[graph_node(&y->p->func->g, id)->op].text);
+}
+
+// At the entry of a block its reads mean what their slots hold.
+static void enter_block(const Play *y, uint32_t block) {
+    const Graph *g = &y->p->func->g;
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (graph_node(g, id)->op == OpRead && graph_node(g, id)->block == block)
+            y->means[id] = *cells_at(y, slot_place(y, id), cells(y, id));
+}
+
+static void play_region(Play *y, uint32_t index) {
+    const Region *r = &y->p->region.at[index];
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        uint32_t id = r->out.at[i], *cell = cells_at(y, y->p->place[id], cells(y, id));
+        if (r->kind == RegionCopy)
+            expect(y, id, slot_place(y, id), index, "copies");
+        else
+            y->means[id] = ++y->stamps;
+        for (size_t k = 0; k < cells(y, id); k++)
+            cell[k] = y->means[id];
+    }
+}
+
+static void play_launch(Play *y, Launch l) {
+    const Plan *p = y->p;
+    for (uint32_t k = 0; k < l.instances; k++) {
+        uint32_t index = p->merge.at[l.first + k];
+        for (uint32_t i = 0; i < p->region.at[index].in.n; i++)
+            expect(y, p->region.at[index].in.at[i], p->place[p->region.at[index].in.at[i]], index, "reads");
+    }
+    for (uint32_t k = 0; k < l.instances; k++)
+        play_region(y, p->merge.at[l.first + k]);
+    for (uint32_t k = 0; k < l.instances; k++) {
+        const Region *r = &p->region.at[p->merge.at[l.first + k]];
+        for (uint32_t i = 0; i < r->out.n; i++)
+            expect(y, r->out.at[i], p->place[r->out.at[i]], p->merge.at[l.first + k], "stores");
+    }
+}
+
+static void play_block(Play *y, uint32_t block) {
+    BlockPlan b = y->p->block.at[block];
+    enter_block(y, block);
+    for (uint32_t i = b.first; i < b.first + b.n; i++)
+        play_launch(y, y->p->launch.at[i]);
+}
+
+static void play(Play *y) {
+    const Func *f = y->p->func;
+    uint32_t repeat = 0, round = 0;
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        Ctl c = f->tape.at[i];
+        if (c.kind == CtlBlock)
+            play_block(y, c.arg);
+        else if (c.kind == CtlRepeat)
+            repeat = i;
+        else if (++round < f->tape.at[repeat].arg)
+            i = repeat;
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        uint32_t owner = plan_owner(y->p, f->report.at[i].node);
+        if (owner && !plan_in_slot(y->p, owner))
+            expect(y, owner, y->p->place[owner], NONE, "reports");
+    }
+}
+
+static void check_plan(Arena *a, uint64_t seed, const PassOptions *o) {
+    Module m;
+    Plan p;
+    program_random(a, seed, &m);
+    size_t slots = slots_place(&m, DtF32);
+    plan_make(a, &m, &m.step, o, &p);
+    p.slot_bytes = slots;
+    Play y = {.p = &p, .seed = seed};
+    y.work = arena_array(a, uint32_t, p.work_bytes / PLAN_ALIGN + 1);
+    y.slots = arena_array(a, uint32_t, slots / PLAN_ALIGN + 1);
+    y.means = arena_array(a, uint32_t, m.step.g.node.n);
+    play(&y);
+    assert_true(p.work_bytes >= p.work_bound);
+}
+
+static void every_reader_finds_its_value(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Arena a;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        check_plan(&a, seed, &(PassOptions){.real = DtF32});
+        check_plan(&a, seed, &(PassOptions){.real = DtF32, .no_fuse = true});
+        arena_release(&a);
+    }
+}
+
+// Packing may lose to the bound on single programs of a few values, hardly ever much on the whole.
+static void packing_is_close_to_the_bound(void **state) {
+    (void)state;
+    double bytes = 0, bound = 0;
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
+        Arena a;
+        Module m;
+        Plan p;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        program_random(&a, seed, &m);
+        slots_place(&m, DtF32);
+        plan_make(&a, &m, &m.step, &(PassOptions){.real = DtF32}, &p);
+        bytes += (double)p.work_bytes;
+        bound += (double)p.work_bound;
+        arena_release(&a);
+    }
+    print_message("planned %.0f bytes, bound %.0f\n", bytes, bound);
+    assert_true(bytes <= 1.05 * bound);
+}
+
+static void planning_twice_gives_the_same_text(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        Arena a;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        Str text[2];
+        for (int i = 0; i < 2; i++) {
+            Module m;
+            Plan p;
+            program_random(&a, seed, &m);
+            slots_place(&m, DtF32);
+            plan_make(&a, &m, &m.step, &(PassOptions){.real = DtF32}, &p);
+            Text t = {.arena = &a};
+            plan_print(&t, &p);
+            text[i] = text_str(&t);
+        }
+        assert_true(str_eq(text[0], text[1]));
+        arena_release(&a);
+    }
+}
+
+// Two nets of two weights, with one kind of state each.
+static void slots_lie_in_equal_arenas(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    Module m = {.batch = 2};
+    graph_init(&m.step.g, &a, 2);
+    vec_push(&a, &m.net, ((Net){.name = STR("A")}));
+    const struct { SlotKind kind; const char *name; int64_t n; } row[] = {
+        {SlotParam, "A.1.w", 100}, {SlotParam, "A.2.w", 7},      {SlotState, "A.mean", 3},   {SlotOpt, "o.m/A.1.w", 100},
+        {SlotOpt, "o.v/A.1.w", 100}, {SlotOpt, "o.m/A.2.w", 7}, {SlotOpt, "o.v/A.2.w", 7},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        vec_push(&a, &m.slot, ((Slot){.kind = row[i].kind, .name = str_c(row[i].name),
+                                      .type = type_make(false, 1, &row[i].n)}));
+    size_t bytes = slots_place(&m, DtF32);
+    const Slot *s = m.slot.at;
+    assert_true(s[1].offset < s[0].offset);                              // the last weight's gradient is ready first
+    assert_int_equal(s[3].offset - s[5].offset, s[0].offset - s[1].offset);
+    assert_int_equal(s[4].offset - s[6].offset, s[0].offset - s[1].offset);
+    assert_true(s[2].offset > s[3].offset && s[2].offset > s[4].offset);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_true(s[i].offset % PLAN_ALIGN == 0 && s[i].offset < bytes);
+    arena_release(&a);
+}
+
+static void arithmetic_is_counted_on_shapes(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    Func f = {.blocks = 1};
+    graph_init(&f.g, &a, 4);
+    ConvGeom geom = {.n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    Val x = Read(&f.g, 0, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
+    Val w = Read(&f.g, 1, 0, type_make(false, 4, (int64_t[]){5, 3, 4, 4}));
+    Val y = Conv(x, w, &geom);
+    double conv = 2e-9 * 4 * 5 * 4 * 4 * 3 * 4 * 4;
+    assert_float_equal(graph_gflop(&f.g), conv, 1e-15);
+    ConvDx(y, w, &geom, *node_type(&f.g, x.id));
+    ConvDw(x, y, &geom, *node_type(&f.g, w.id));
+    assert_float_equal(graph_gflop(&f.g), 3 * conv, 1e-15);
+    vec_push(&a, &f.tape, ((Ctl){CtlRepeat, 5, 0}));
+    vec_push(&a, &f.tape, ((Ctl){CtlBlock, 0, 0}));
+    vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
+    assert_float_equal(func_gflop(&f), 15 * conv, 1e-15);
+    arena_release(&a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_reader_finds_its_value),
+        cmocka_unit_test(packing_is_close_to_the_bound),
+        cmocka_unit_test(planning_twice_gives_the_same_text),
+        cmocka_unit_test(slots_lie_in_equal_arenas),
+        cmocka_unit_test(arithmetic_is_counted_on_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
