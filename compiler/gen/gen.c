@@ -1,0 +1,90 @@
+// gen.c - kernels of a plan: every loop region to text, equal texts once; and the whole as a file to read.
+#include "dialect.h"
+#include "nest.h"
+
+#include <string.h>
+
+static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name) {
+    Text t = {.arena = a};
+    emit_kernel(&t, n, d, name);
+    return text_str(&t);
+}
+
+// The name is the hash of the text under another name, so it is a function of the text.
+static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *known, Arena scratch) {
+    Nest n;
+    nest_lower(&scratch, p, r, &n);
+    nest_shape(&n);
+    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"));
+    Hash128 h = hash128(anonymous.ptr, anonymous.len);
+    uint32_t have = map_find(known, h.lo);
+    if (have) {
+        r->kernel = have - 1;
+        return;
+    }
+    Str name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
+    Kernel k = {.name = name, .source = kernel_text(perm, &n, d, name), .chunks = n.chunks, .scratch = n.scratch,
+                .finish = nest_partial(&n)};
+    vec_push(perm, &p->kernel, k);
+    map_put(perm, known, h.lo, p->kernel.n);
+    r->kernel = p->kernel.n - 1;
+}
+
+void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
+    Arena scratch;
+    Map known = {0};
+    if (arena_init(&scratch, 0) != GAN_OK) {
+        bug("%s", gan_error());
+    }
+    p->prelude = gen_prelude(d);
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        if (p->region.at[i].kind == RegionLoop) {
+            gen_region(perm, p, &p->region.at[i], d, &known, scratch);
+        }
+    }
+    arena_release(&scratch);
+}
+
+// --- reading it ----------------------------------------------------------------------------------
+
+static void print_region(Text *t, const Plan *p, uint32_t index, Arena scratch) {
+    enum { MaxLines = 6 };
+    const Region *r = &p->region.at[index];
+    SourceLineVec lines = {0};
+    text_fmt(t, "// region %u:", index);
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        uint32_t op = p->func->g.node.at[r->node.at[i]].op;
+        if (op_info[op].cls != ClassLEAF) {
+            text_fmt(t, " %s", op_info[op].text);
+        }
+    }
+    text_char(t, '\n');
+    region_lines(&scratch, p, r, &lines);
+    for (uint32_t i = 0; i < lines.n && i < MaxLines; i++) {
+        SourceLine l = lines.at[i];
+        text_fmt(t, "//   %.*s:%u: %.*s\n", SARG(l.file), l.number, SARG(l.text));
+    }
+    if (lines.n > MaxLines) {
+        text_fmt(t, "//   and %u more lines\n", lines.n - MaxLines);
+    }
+}
+
+void gen_print(Text *t, const Plan *p, const Dialect *d) {
+    Arena scratch;
+    if (arena_init(&scratch, 0) != GAN_OK) {
+        bug("%s", gan_error());
+    }
+    text_fmt(t, "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_c.h stand before this text.\n",
+             SARG(p->func->name), d->name);
+    for (uint32_t k = 0; k < p->kernel.n; k++) {
+        const Kernel *kernel = &p->kernel.at[k];
+        text_char(t, '\n');
+        for (uint32_t i = 0; i < p->region.n; i++) {
+            if (p->region.at[i].kernel == k) {
+                print_region(t, p, i, scratch);
+            }
+        }
+        text_put(t, kernel->source);
+    }
+    arena_release(&scratch);
+}

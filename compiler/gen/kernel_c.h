@@ -1,0 +1,40 @@
+// kernel_c.h - text put between the prelude and the kernels of the C dialect: the counters a kernel is given (Counters
+// of ir.h) and what the emitter writes by name.
+typedef struct gan_counters { uint64_t seed; uint32_t step, round; int64_t sample0; double epoch, kimg; } gan_counters;
+
+// The loop that follows touches no element twice, though an output may be the same memory as an input.
+#if defined(__clang__)
+#define GAN_SIMD _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define GAN_SIMD _Pragma("GCC ivdep")
+#endif
+
+// Partial sums of one row, one a lane, added in a fixed tree.
+#define GAN_LANES 32
+static inline float gan_sum_lanesf(float *x) {
+    for (int n = GAN_LANES / 2; n; n /= 2)
+        for (int i = 0; i < n; i++)
+            x[i] += x[i + n];
+    return x[0];
+}
+static inline double gan_sum_lanes(double *x) {
+    for (int n = GAN_LANES / 2; n; n /= 2)
+        for (int i = 0; i < n; i++)
+            x[i] += x[i + n];
+    return x[0];
+}
+static inline float gan_max_lanesf(float *x) {
+    for (int i = 1; i < GAN_LANES; i++)
+        x[0] = x[i] > x[0] ? x[i] : x[0];
+    return x[0];
+}
+static inline double gan_max_lanes(double *x) {
+    for (int i = 1; i < GAN_LANES; i++)
+        x[0] = x[i] > x[0] ? x[i] : x[0];
+    return x[0];
+}
+
+// A label as a row of a table: clamped, so that a wrong one reads a wrong row and nothing else.
+static inline int64_t gan_row(double x, int64_t rows) {
+    return !(x >= 0) ? 0 : x >= (double)rows ? rows - 1 : (int64_t)x;
+}

@@ -1,0 +1,429 @@
+// lower.c - a region to a Nest: what each of its outputs is, as a function of loop variables.
+//
+// A value not stored elsewhere is computed where it is read, at the element that is needed: moves become index
+// arithmetic, broadcasting a stride of 0, short reductions a row of additions. Equal values are computed once.
+// Loop variables are the axes of the region's space in the order of memory; where a reshape cuts an axis in a way the
+// index arithmetic cannot follow, the axis is split and lowering starts again.
+#include "nest.h"
+
+#include <string.h>
+
+enum { AXES = MAX_RANK + 2, TABLE = MAX_RANK + 1 };      // batch, axes, and the rows of a table that Scatter adds into
+
+typedef struct Axis { uint32_t factors; int64_t factor[MAX_FACTORS]; bool reduced[MAX_FACTORS]; } Axis;
+
+typedef struct Lower {
+    Nest *n;
+    const Graph *g;
+    Type space;
+    Axis axis[AXES];
+    uint32_t var_axis[MAX_VARS], var_factor[MAX_VARS];
+    Coords at;                       // of the space
+    Ix table;                        // row of Scatter's table
+    Map arg;                         // node: its argument + 1
+    Map memo;                        // hash of (node, coordinates, bounds): value + 1
+    struct Seen { uint32_t node, bounds, value; Coords at; } *seen;
+    uint32_t seen_n, seen_cap;
+} Lower;
+
+static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bounds);
+
+// --- values --------------------------------------------------------------------------------------
+
+static uint32_t push(Lower *l, Value v) {
+    if (v.kind != ValueEw && v.kind != ValueSelect && v.kind != ValueRow && v.kind != ValueLoad) {
+        v.a = NONE;
+    }
+    vec_push(l->n->arena, &l->n->value, v);
+    return l->n->value.n - 1;
+}
+
+static uint32_t ew(Lower *l, Op op, Dtype t, uint32_t a, uint32_t b, uint32_t c) {
+    return push(l, (Value){.kind = ValueEw, .op = op, .dtype = t, .a = a, .b = b, .c = c});
+}
+
+static uint32_t number(Lower *l, Dtype t, double x) {
+    return push(l, (Value){.kind = ValueNumber, .dtype = t, .number = x});
+}
+
+static bool same_bound(Bound a, Bound b) {
+    return a.at == b.at && a.lo == b.lo && a.hi == b.hi;
+}
+
+static bool same_bounds(const Bounds *a, const Bounds *b) {
+    bool same = a->n == b->n;
+    for (uint32_t i = 0; same && i < a->n; i++) {
+        same = same_bound(a->b[i], b->b[i]);
+    }
+    return same;
+}
+
+// Interns the bounds `outer` and `more` together.
+static uint32_t bounds_add(Lower *l, uint32_t outer, const Bounds *more) {
+    Nest *n = l->n;
+    Bounds all = n->bounds.at[outer];
+    for (uint32_t i = 0; i < more->n; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < all.n && !known; k++) {
+            known = same_bound(all.b[k], more->b[i]);
+        }
+        if (!known && all.n == sizeof all.b / sizeof *all.b) {
+            bug("more than %u bounds on one access", all.n);
+        }
+        if (!known) {
+            all.b[all.n++] = more->b[i];
+        }
+    }
+    for (uint32_t i = 0; i < n->bounds.n; i++) {
+        if (same_bounds(&n->bounds.at[i], &all)) {
+            return i;
+        }
+    }
+    vec_push(n->arena, &n->bounds, all);
+    return n->bounds.n - 1;
+}
+
+static double const_of(const Graph *g, uint32_t id) {
+    double x = 0;
+    if (!node_is_const(g, id, &x)) {
+        bug("node %u is no constant", id);
+    }
+    return x;
+}
+
+static uint32_t load(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
+    const Type *t = node_type(l->g, id);
+    return push(l, (Value){.kind = ValueLoad, .dtype = (Dtype)t->dtype, .arg = map_find(&l->arg, id) - 1, .a = NONE,
+                           .at = coords_address(&l->n->ix, t, at), .bounds = bounds});
+}
+
+static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
+    const Type *t = node_type(l->g, id);
+    if (l->g->node.at[id].op == OpConst) {
+        return number(l, (Dtype)t->dtype, const_of(l->g, id));
+    }
+    uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
+    Value v = {.kind = ValueIndex, .dtype = (Dtype)t->dtype, .at = coords_number(&l->n->ix, t, axes, at)};
+    if (axes & 1) {
+        v.sample0 = 1;
+        for (uint32_t i = 0; i < t->rank; i++) {
+            v.sample0 *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
+        }
+    }
+    return push(l, v);
+}
+
+static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
+    const Type *t = node_type(l->g, id);
+    const int64_t *i = node_attr(l->g, id)->i;
+    Value v = {.kind = ValueDraw, .dtype = (Dtype)t->dtype, .dist = i[0], .site = i[1], .batched = t->batched};
+    memcpy(&v.number, &i[2], sizeof v.number);
+    v.sample = at->c[0];
+    v.at = coords_number(&l->n->ix, t, ~1u, at);
+    return push(l, v);
+}
+
+// A move: its operand at other coordinates. What Pad and Concat leave out is selected by bounds.
+static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
+    const Node *node = graph_node(l->g, id);
+    Dtype t = (Dtype)node_type(l->g, id)->dtype;
+    uint32_t result = NONE;
+    for (uint32_t k = node->nin; k-- > 0;) {
+        Coords from;
+        Bounds own = {0};
+        if (!coords_move(&l->n->ix, l->g, id, k, at, &from, &own)) {
+            continue;
+        }
+        uint32_t inside = bounds_add(l, bounds, &own), here = bounds_add(l, 0, &own);
+        uint32_t v = value_at(l, node_in(l->g, id, k), &from, inside);
+        if (own.n && result == NONE && node->nin == 1) {
+            result = number(l, t, 0);
+        }
+        result = own.n && result != NONE
+                     ? push(l, (Value){.kind = ValueSelect, .dtype = t, .a = v, .b = result, .bounds = here})
+                     : v;
+    }
+    return result == NONE ? number(l, t, 0) : result;
+}
+
+// The terms of a short reduction, one after the other.
+static uint32_t value_of_short(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
+    uint32_t from = node_in(l->g, id, 0), result = NONE, axes = (uint32_t)node_attr(l->g, id)->i[0];
+    const Type *t = node_type(l->g, from);
+    Op op = l->g->node.at[id].op == OpSum ? OpAdd : OpMax;
+    int64_t extent[1 + MAX_RANK], digit[1 + MAX_RANK] = {0};
+    Coords c = *at;
+    for (uint32_t d = 0; d <= t->rank; d++) {
+        extent[d] = axes >> d & 1 ? d ? t->dim[d - 1] : t->batched ? l->g->batch : 1 : 1;
+    }
+    for (uint32_t d = 0; d <= t->rank;) {
+        for (uint32_t k = 0; k <= t->rank; k++) {
+            c.c[k] = extent[k] > 1 ? ix_num(&l->n->ix, digit[k]) : at->c[k];
+        }
+        uint32_t v = value_at(l, from, &c, bounds);
+        result = result == NONE ? v : ew(l, op, (Dtype)t->dtype, result, v, NONE);
+        for (d = 0; d <= t->rank && ++digit[d] == extent[d]; d++) {
+            digit[d] = 0;
+        }
+    }
+    return result;
+}
+
+static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
+    uint32_t table = fuse_storage(l->g, node_in(l->g, id, 0)), index = node_in(l->g, id, 1);
+    const Type *t = node_type(l->g, node_in(l->g, id, 0));
+    int64_t stride[MAX_RANK + 1];
+    Coords label = {{at->c[0]}}, row = {0};
+    type_strides(t, stride);
+    coords_broadcast(node_type(l->g, index), &label, &label);
+    for (uint32_t i = 1; i < t->rank; i++) {
+        row.c[1 + i] = at->c[i];
+    }
+    Value number = {.kind = ValueRow, .dtype = (Dtype)t->dtype, .rows = t->dim[0]};
+    number.a = value_at(l, index, &label, bounds);
+    Value v = {.kind = ValueLoad, .dtype = (Dtype)t->dtype, .arg = map_find(&l->arg, table) - 1, .bounds = bounds};
+    v.a = push(l, number);
+    v.row = stride[1];
+    v.at = coords_address(&l->n->ix, t, &row);
+    return push(l, v);
+}
+
+static uint32_t compute(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
+    const Node *node = graph_node(l->g, id);
+    const OpInfo *info = &op_info[node->op];
+    if (map_find(&l->arg, id)) {
+        return load(l, id, at, bounds);
+    }
+    if (info->cls == ClassLEAF) {
+        return value_of_leaf(l, id, at);
+    }
+    if (info->cls == ClassRNG) {
+        return value_of_draw(l, id, at);
+    }
+    if (fuse_is_view(l->g, id)) {
+        return value_of_view(l, id, at, bounds);
+    }
+    if (node->op == OpGather) {
+        return value_of_gather(l, id, at, bounds);
+    }
+    if (fuse_is_short(l->g, id)) {
+        return value_of_short(l, id, at, bounds);
+    }
+    if (info->cls != ClassEW && node->op != OpWrite) {
+        bug("node %u (%s) is read by a loop that does not know its value", id, info->text);
+    }
+    uint32_t in[3] = {NONE, NONE, NONE};
+    for (uint32_t k = 0; k < node->nin; k++) {
+        Coords from;
+        coords_broadcast(node_type(l->g, node_in(l->g, id, k)), at, &from);
+        in[k] = value_at(l, node_in(l->g, id, k), &from, bounds);
+    }
+    bool same = node->op == OpPin || node->op == OpWrite;        // the value of their operand
+    return same ? in[0] : ew(l, (Op)node->op, (Dtype)node_type(l->g, id)->dtype, in[0], in[1], in[2]);
+}
+
+static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
+    struct { uint32_t node, bounds; Coords at; } key;
+    memset(&key, 0, sizeof key);
+    key.node = id;
+    key.bounds = bounds;
+    key.at = *at;
+    uint64_t h = hash64(&key, sizeof key, 0);
+    for (uint32_t found; (found = map_find(&l->memo, h)) != 0; h++) {
+        const struct Seen *s = &l->seen[found - 1];
+        if (s->node == id && s->bounds == bounds && memcmp(&s->at, at, sizeof *at) == 0) {
+            return s->value;
+        }
+    }
+    uint32_t v = compute(l, id, at, bounds);
+    vec_grow(l->n->arena, (void **)&l->seen, &l->seen_cap, l->seen_n, sizeof *l->seen);
+    l->seen[l->seen_n++] = (struct Seen){id, bounds, v, *at};
+    while (map_find(&l->memo, h)) {
+        h++;
+    }
+    map_put(l->n->arena, &l->memo, h, l->seen_n);
+    return v;
+}
+
+// --- the space -----------------------------------------------------------------------------------
+
+// The output that decides the space: a reduction if there is one.
+static uint32_t lead_of(const Graph *g, const Region *r) {
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        if (fuse_ends_loop(g, r->out.at[i])) {
+            return r->out.at[i];
+        }
+    }
+    return r->out.at[0];
+}
+
+static void axes_init(Lower *l, uint32_t lead) {
+    bool ends = fuse_ends_loop(l->g, lead), scatter = l->g->node.at[lead].op == OpScatter;
+    uint32_t reduced = scatter ? 1 : ends ? fuse_reduced(l->g, lead) : 0;
+    memset(l->axis, 0, sizeof l->axis);
+    for (uint32_t d = 0; d <= l->space.rank; d++) {
+        int64_t extent = d ? l->space.dim[d - 1] : l->space.batched ? l->g->batch : 1;
+        l->axis[d] = (Axis){1, {extent}, {reduced >> d & 1}};
+    }
+    l->axis[TABLE] = (Axis){1, {scatter ? node_type(l->g, lead)->dim[0] : 1}, {false}};
+    if (l->g->node.at[lead].op == OpGroupSum) {
+        int64_t group = node_attr(l->g, lead)->i[0];
+        l->axis[0] = (Axis){2, {l->g->batch / group, group}, {false, true}};
+    }
+}
+
+// Variables of one axis, outermost factor first, and its coordinate.
+static Ix axis_vars(Lower *l, uint32_t d) {
+    Nest *n = l->n;
+    Ix sum = 0;
+    for (uint32_t f = 0; f < l->axis[d].factors; f++) {
+        int64_t extent = l->axis[d].factor[f];
+        sum = ix_mul(&n->ix, sum, extent);
+        if (extent == 1) {
+            continue;
+        }
+        if (n->vars == MAX_VARS) {
+            bug("a loop nest of more than %d variables", MAX_VARS);
+        }
+        l->var_axis[n->vars] = d;
+        l->var_factor[n->vars] = f;
+        n->var[n->vars] = (Var){extent, l->axis[d].reduced[f], 0};
+        n->order[n->orders++] = n->vars;
+        sum = ix_add(&n->ix, sum, ix_var(&n->ix, n->vars++, extent));
+    }
+    return sum;
+}
+
+static void space_init(Lower *l) {
+    Nest *n = l->n;
+    int64_t stride[MAX_RANK + 1];
+    bool done[MAX_RANK + 1] = {false};
+    type_strides(&l->space, stride);
+    l->at = (Coords){0};
+    l->table = axis_vars(l, TABLE);
+    for (uint32_t i = 0; i <= l->space.rank; i++) {          // from the greatest stride to the least
+        uint32_t best = NONE;
+        for (uint32_t d = 0; d <= l->space.rank; d++) {
+            if (!done[d] && (best == NONE || stride[d] > stride[best])) {
+                best = d;
+            }
+        }
+        done[best] = true;
+        l->at.c[best] = axis_vars(l, best);
+    }
+    n->tiled = NONE;
+}
+
+// --- outputs -------------------------------------------------------------------------------------
+
+static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
+    const Type *t = node_type(l->g, id);
+    Coords at = l->at;
+    if (!type_same_shape(t, &l->space)) {
+        coords_at(&l->n->ix, l->g, t, coords_address(&l->n->ix, &l->space, &l->at), &at);
+    }
+    coords_broadcast(t, &at, &at);                           // axes of one element are at 0 in every key
+    Store s = {arg, value_at(l, id, &at, 0), coords_address(&l->n->ix, t, &at)};
+    vec_push(l->n->arena, &l->n->store, s);
+}
+
+// Scatter: the sum over samples of rows, where their label is this row of the table.
+static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
+    const Type *t = node_type(l->g, id);
+    Dtype dtype = (Dtype)t->dtype;
+    uint32_t rows = value_at(l, node_in(l->g, id, 0), &l->at, 0), index = node_in(l->g, id, 1);
+    Coords label = {{l->at.c[0]}}, to = {0};
+    coords_broadcast(node_type(l->g, index), &label, &label);
+    Value row = {.kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .a = value_at(l, index, &label, 0)};
+    uint32_t is = push(l, row), here = push(l, (Value){.kind = ValueIndex, .dtype = dtype, .at = l->table});
+    uint32_t hit = ew(l, OpEq, dtype, is, here, NONE);
+    to.c[1] = l->table;
+    for (uint32_t i = 1; i < t->rank; i++) {
+        to.c[1 + i] = l->at.c[i];
+    }
+    Reduce r = {.kind = ReduceSum, .arg = arg, .dtype = dtype, .at = coords_address(&l->n->ix, t, &to), .copies = 1};
+    r.value = ew(l, OpWhere, dtype, hit, rows, number(l, dtype, 0));
+    vec_push(l->n->arena, &l->n->reduce, r);
+}
+
+static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
+    Nest *n = l->n;
+    const Type *t = node_type(l->g, id);
+    Op op = (Op)l->g->node.at[id].op;
+    if (op == OpScatter) {
+        lower_scatter(l, id, arg);
+        return;
+    }
+    uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
+    Reduce r = {.kind = op == OpMaxOf ? ReduceMax : op == OpArgMax ? ReduceArgMax : ReduceSum, .arg = arg,
+                .dtype = (Dtype)t->dtype, .copies = 1};
+    r.value = value_at(l, node_in(l->g, id, 0), &l->at, 0);
+    Coords to = l->at;
+    if (op == OpGroupSum) {
+        int64_t stride[MAX_RANK + 1];
+        type_strides(t, stride);
+        r.copies = axes;                                     // its attribute is the size of a group
+        r.copy_step = stride[0];
+        to.c[0] = ix_mul(&n->ix, ix_div(&n->ix, to.c[0], axes), axes);
+    }
+    coords_broadcast(t, &to, &to);
+    r.at = coords_address(&n->ix, t, &to);
+    if (op == OpArgMax) {
+        r.index = coords_number(&n->ix, &l->space, axes, &l->at);
+    }
+    vec_push(n->arena, &n->reduce, r);
+}
+
+static void lower_once(Lower *l) {
+    Nest *n = l->n;
+    const Region *r = n->region;
+    indices_init(&n->ix, n->arena);
+    n->vars = n->orders = 0;
+    n->value.n = n->store.n = n->reduce.n = n->bounds.n = 0;
+    vec_push(n->arena, &n->bounds, (Bounds){0});
+    l->memo = (Map){0};
+    l->seen_n = 0;
+    space_init(l);
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        uint32_t id = r->out.at[i], arg = r->in.n + i;
+        if (fuse_ends_loop(l->g, id)) {
+            lower_reduce(l, id, arg);
+        } else {
+            lower_store(l, id, arg);
+        }
+    }
+}
+
+// Splits the axis that a quotient asks for; false when none can be split any further.
+static bool split(Lower *l) {
+    uint32_t var;
+    int64_t factor;
+    if (!ix_split_wanted(&l->n->ix, &var, &factor)) {
+        return false;
+    }
+    Axis *a = &l->axis[l->var_axis[var]];
+    uint32_t f = l->var_factor[var];
+    if (a->factors == MAX_FACTORS || l->n->vars + 1 >= MAX_VARS) {
+        return false;                                        // it stays a division: right, but slower
+    }
+    memmove(a->factor + f + 1, a->factor + f, (a->factors - f) * sizeof *a->factor);
+    memmove(a->reduced + f + 1, a->reduced + f, (a->factors - f) * sizeof *a->reduced);
+    a->factors++;
+    a->factor[f] /= factor;
+    a->factor[f + 1] = factor;
+    return true;
+}
+
+void nest_lower(Arena *arena, const Plan *p, const Region *r, Nest *out) {
+    *out = (Nest){.arena = arena, .plan = p, .region = r};
+    Lower l = {.n = out, .g = &p->func->g};
+    uint32_t lead = lead_of(l.g, r);
+    l.space = *fuse_space(l.g, lead);
+    for (uint32_t i = 0; i < r->in.n; i++) {
+        map_put(arena, &l.arg, r->in.at[i], i + 1);
+    }
+    axes_init(&l, lead);
+    do {
+        lower_once(&l);
+    } while (split(&l));
+}

@@ -1,0 +1,320 @@
+// nest.c - the shape of a nest's loops: which variables walk memory as one, which are dealt out as parallel work, where
+// sums are kept. All of it follows from extents and strides, never from the number of threads.
+#include "nest.h"
+
+enum {
+    ChunkElements = 1 << 14,         // least work of a chunk
+    MaxChunks = 64,
+    FewUnits = 32,                   // fewer units than this are too few to go around
+    RowElements = 512,               // loops inside a unit should have this many iterations
+    LeastTile = 64, MostTile = 1024, // of a kept variable
+};
+
+// --- variables that walk as one ------------------------------------------------------------------
+
+typedef struct IxList { VEC(Ix) v; uint8_t *have; } IxList;
+
+static void use_ix(Nest *n, IxList *l, Ix x) {
+    if (l->have[x]) {
+        return;
+    }
+    l->have[x] = 1;
+    vec_push(n->arena, &l->v, x);
+    const IxSum *s = &n->ix.sum.at[x];
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Atom *a = &n->ix.atom.at[s->term[i].atom];
+        if (a->kind != AtomVar) {
+            use_ix(n, l, a->of);
+        }
+    }
+}
+
+// Every index the nest computes, arguments of quotients included.
+static IxList used_indices(Nest *n) {
+    IxList l = {.have = arena_array(n->arena, uint8_t, n->ix.sum.n)};
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        use_ix(n, &l, n->value.at[i].at);
+        use_ix(n, &l, n->value.at[i].sample);
+    }
+    for (uint32_t i = 0; i < n->bounds.n; i++) {
+        for (uint32_t k = 0; k < n->bounds.at[i].n; k++) {
+            use_ix(n, &l, n->bounds.at[i].b[k].at);
+        }
+    }
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        use_ix(n, &l, n->store.at[i].at);
+    }
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        use_ix(n, &l, n->reduce.at[i].at);
+        use_ix(n, &l, n->reduce.at[i].index);
+    }
+    return l;
+}
+
+// Joins `outer` into `inner`, the next variable: outer*n + inner becomes one, wherever every index agrees.
+static bool join(Nest *n, const IxList *used, uint32_t outer, uint32_t inner) {
+    int64_t extent = n->var[inner].n;
+    if (n->var[outer].reduced != n->var[inner].reduced) {
+        return false;
+    }
+    for (uint32_t i = 0; i < used->v.n; i++) {
+        if (ix_coef(&n->ix, used->v.at[i], outer) != ix_coef(&n->ix, used->v.at[i], inner) * extent) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < used->v.n; i++) {
+        IxSum *s = &n->ix.sum.at[used->v.at[i]];
+        uint32_t k = 0;
+        for (uint32_t j = 0; j < s->n; j++) {
+            const Atom *a = &n->ix.atom.at[s->term[j].atom];
+            if (a->kind != AtomVar || a->var != outer) {
+                s->term[k++] = s->term[j];
+            }
+        }
+        s->n = k;
+    }
+    for (uint32_t i = 0; i < n->ix.atom.n; i++) {
+        Atom *a = &n->ix.atom.at[i];
+        if (a->kind == AtomVar && a->var == inner) {
+            a->hi = n->var[outer].n * extent - 1;
+        }
+    }
+    n->var[inner].n *= n->var[outer].n;
+    return true;
+}
+
+static void join_all(Nest *n) {
+    IxList used = used_indices(n);
+    for (uint32_t i = 0; i + 1 < n->orders;) {
+        if (!join(n, &used, n->order[i], n->order[i + 1])) {
+            i++;
+            continue;
+        }
+        for (uint32_t k = i; k + 1 < n->orders; k++) {
+            n->order[k] = n->order[k + 1];
+        }
+        n->orders--;
+        i = i > 0 ? i - 1 : 0;
+    }
+}
+
+// A pure reduction walks its largest input in memory order.
+static void follow_input(Nest *n) {
+    Ix widest = 0;
+    int64_t most = 0;
+    if (n->store.n) {
+        return;
+    }
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        int64_t size = 1;
+        for (uint32_t k = 0; k < n->orders; k++) {
+            size *= ix_coef(&n->ix, v->at, n->order[k]) ? n->var[n->order[k]].n : 1;
+        }
+        if (v->kind == ValueLoad && size > most) {
+            most = size;
+            widest = v->at;
+        }
+    }
+    for (uint32_t i = 0; i < n->orders; i++) {
+        if (ix_coef(&n->ix, widest, n->order[i]) <= 0) {
+            return;                                      // it does not decide
+        }
+    }
+    for (uint32_t i = 1; i < n->orders; i++) {           // by falling stride
+        uint32_t v = n->order[i], k = i;
+        for (; k > 0 && ix_coef(&n->ix, widest, n->order[k - 1]) < ix_coef(&n->ix, widest, v); k--) {
+            n->order[k] = n->order[k - 1];
+        }
+        n->order[k] = v;
+    }
+}
+
+// --- units and loops -----------------------------------------------------------------------------
+
+static int64_t product(const Nest *n, uint32_t from, uint32_t to) {
+    int64_t x = 1;
+    for (uint32_t i = from; i < to; i++) {
+        x *= n->var[n->order[i]].n;
+    }
+    return x;
+}
+
+static void chunk(Nest *n) {
+    int64_t inside = product(n, n->prefix, n->orders) / nest_tiles(n);
+    n->units = product(n, 0, n->prefix) * nest_tiles(n);
+    n->step = inside > 0 && inside < ChunkElements ? ChunkElements / inside : 1;
+    int64_t least = (n->units + MaxChunks - 1) / MaxChunks;
+    n->step = n->step > least ? n->step : least;
+    n->step = n->step > n->units ? n->units : n->step;
+    n->chunks = (uint32_t)((n->units + n->step - 1) / n->step);
+}
+
+// No sums: rows of the innermost variables are units.
+static void shape_elementwise(Nest *n) {
+    if (n->orders == 1) {
+        n->chunks = 0;
+        n->units = n->var[n->order[0]].n;
+        return;
+    }
+    while (n->prefix + 1 < n->orders &&
+           (n->prefix == 0 || (product(n, 0, n->prefix) < MaxChunks &&
+                               product(n, n->prefix + 1, n->orders) >= RowElements))) {
+        n->prefix++;
+    }
+    chunk(n);
+}
+
+static void hoist(Nest *n, uint32_t at) {                // order[at] becomes the last variable of the prefix
+    uint32_t v = n->order[at];
+    for (; at > n->prefix; at--) {
+        n->order[at] = n->order[at - 1];
+    }
+    n->order[n->prefix++] = v;
+}
+
+static void tile(Nest *n, uint32_t v, int64_t pieces, int64_t least, int64_t most) {
+    int64_t size = (n->var[v].n + pieces - 1) / (pieces > 0 ? pieces : 1);
+    size = size < least ? least : size > most ? most : size;
+    size = (size + LANES - 1) / LANES * LANES;          // whole vectors
+    if (size < n->var[v].n) {
+        n->var[v].tile = size;
+        n->tiled = v;
+    }
+}
+
+// Accumulators must stay in the nearest cache: kept variables go outside until they do, the last one piecewise.
+static void bound_accumulators(Nest *n) {
+    while (nest_accumulators(n) > MAX_ACC) {
+        uint32_t first = NONE, kept = 0;
+        for (uint32_t i = n->orders; i-- > n->prefix;) {
+            if (!n->var[n->order[i]].reduced) {
+                first = i;
+                kept++;
+            }
+        }
+        if (kept > 1) {
+            hoist(n, first);
+            continue;
+        }
+        uint32_t v = n->order[first];
+        int64_t outside = product(n, 0, n->prefix);
+        tile(n, v, (FewUnits + outside - 1) / outside, LeastTile, MostTile);
+        return;
+    }
+}
+
+// Too few units: the longest reduced loop is cut, units give partial results.
+static void cut_reduced(Nest *n) {
+    int64_t units = product(n, 0, n->prefix), all = product(n, 0, n->orders);
+    uint32_t longest = NONE;
+    for (uint32_t i = n->prefix; i < n->orders; i++) {
+        uint32_t v = n->order[i];
+        if (n->var[v].reduced && (longest == NONE || n->var[v].n > n->var[longest].n)) {
+            longest = v;
+        }
+    }
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        if (n->reduce.at[i].kind == ReduceArgMax) {
+            return;
+        }
+    }
+    if (units >= FewUnits || longest == NONE || n->tiled != NONE) {
+        return;
+    }
+    int64_t pieces = MaxChunks / units, worth = all / units / ChunkElements;
+    pieces = pieces < worth ? pieces : worth;
+    if (pieces > 1) {
+        tile(n, longest, pieces, 16, n->var[longest].n);
+    }
+}
+
+static void shape_reduction(Nest *n) {
+    while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced) {
+        n->prefix++;
+    }
+    bound_accumulators(n);
+    cut_reduced(n);
+    chunk(n);
+    if (nest_partial(n)) {
+        for (uint32_t i = 0; i < n->reduce.n; i++) {
+            n->scratch += (size_t)(n->units * nest_accumulators(n)) * (n->reduce.at[i].dtype == DtF64 ? 8 : 4);
+        }
+    }
+}
+
+// --- levels --------------------------------------------------------------------------------------
+
+static uint32_t level_of_ix(const Nest *n, Ix x) {
+    for (uint32_t i = n->orders; i-- > 0;) {
+        if (ix_uses(&n->ix, x, n->order[i])) {
+            return i < n->prefix ? 1 : 2 + i - n->prefix;
+        }
+    }
+    return 0;
+}
+
+static void deepen(uint32_t *level, uint32_t to) {
+    *level = *level > to ? *level : to;
+}
+
+static void find_levels(Nest *n) {
+    for (uint32_t i = 0; i < n->bounds.n; i++) {
+        uint32_t level = 0;
+        for (uint32_t k = 0; k < n->bounds.at[i].n; k++) {
+            deepen(&level, level_of_ix(n, n->bounds.at[i].b[k].at));
+        }
+        vec_push(n->arena, &n->bounds_level, level);
+    }
+    for (uint32_t i = 0; i < n->value.n; i++) {          // operands come first
+        Value *v = &n->value.at[i];
+        deepen(&v->level, level_of_ix(n, v->at));
+        deepen(&v->level, level_of_ix(n, v->sample));
+        deepen(&v->level, n->bounds_level.at[v->bounds]);
+        const uint32_t in[3] = {v->a, v->b, v->c};
+        bool reads = v->kind != ValueNumber && v->kind != ValueIndex && v->kind != ValueDraw;
+        for (uint32_t k = 0; reads && k < (v->kind == ValueEw ? 3 : v->kind == ValueSelect ? 2 : 1); k++) {
+            deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
+        }
+    }
+}
+
+// --- the answer ----------------------------------------------------------------------------------
+
+int64_t nest_tiles(const Nest *n) {
+    if (n->tiled == NONE) {
+        return 1;
+    }
+    const Var *v = &n->var[n->tiled];
+    return (v->n + v->tile - 1) / v->tile;
+}
+
+bool nest_partial(const Nest *n) {
+    return n->tiled != NONE && n->var[n->tiled].reduced;
+}
+
+int64_t nest_accumulators(const Nest *n) {
+    int64_t x = 1;
+    for (uint32_t i = n->prefix; i < n->orders; i++) {
+        const Var *v = &n->var[n->order[i]];
+        x *= v->reduced ? 1 : v->tile ? v->tile : v->n;
+    }
+    return x;
+}
+
+void nest_shape(Nest *n) {
+    n->prefix = 0;
+    n->tiled = NONE;
+    n->scratch = 0;
+    follow_input(n);
+    join_all(n);
+    if (n->reduce.n) {
+        shape_reduction(n);
+    } else if (n->orders == 0) {
+        n->units = n->step = 1;
+        n->chunks = 1;
+    } else {
+        shape_elementwise(n);
+    }
+    find_levels(n);
+}

@@ -1,0 +1,261 @@
+// cluster.c - clusters of units that become regions, and the topological order that keeps them free of circles.
+//
+// The order is maintained, not recomputed: a walk from one cluster is cut off at the position of the other, so a merge
+// of neighbours costs what lies between them (the idea of Pearce and Kelly, "A dynamic topological sort algorithm for
+// directed acyclic graphs", 2006).
+#include "fuse.h"
+
+#include <string.h>
+
+enum { MaxMembers = 128 };           // units of a cluster: keeps kernels readable and compilers quick
+
+void clusters_init(Fuse *z) {
+    uint32_t n = z->g->node.n;
+    z->cluster = arena_array(z->arena, uint32_t, n);
+    z->member = arena_array(z->arena, NodeVec, n);
+    z->pos = arena_array(z->arena, uint32_t, n);
+    z->order = arena_array(z->arena, uint32_t, n);
+    z->mark = arena_array(z->arena, uint8_t, n);
+    for (uint32_t id = 1; id < n; id++) {                // index order is a topological order
+        if (z->unit[id]) {
+            z->cluster[id] = z->order[id] = id;
+            z->pos[id] = id;
+            vec_push(z->arena, &z->member[id], id);
+        }
+    }
+}
+
+// --- order ---------------------------------------------------------------------------------------
+
+static void visit(Fuse *z, uint32_t cluster, uint32_t limit) {
+    if (z->pos[cluster] <= limit && !z->mark[cluster]) {
+        z->mark[cluster] = 1;
+        vec_push(z->arena, &z->stack, cluster);
+    }
+}
+
+static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t except) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
+        uint32_t id = z->member[cluster].at[i];
+        const NodeVec *lists[2] = {&z->users[id], &z->later[id]};
+        for (uint32_t l = 0; l < 2; l++) {
+            for (uint32_t k = 0; k < lists[l]->n; k++) {
+                uint32_t to = z->cluster[lists[l]->at[k]];
+                if (to != cluster && to != except) {
+                    visit(z, to, limit);
+                }
+            }
+        }
+    }
+}
+
+// Marks what `start` leads to within the order up to `target`, not following edges from start straight to `target`
+// when `indirect`. Is the target among it?
+static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
+    uint32_t limit = z->pos[target];
+    for (uint32_t p = z->pos[start]; p <= limit; p++) {
+        z->mark[z->order[p]] = 0;
+    }
+    z->stack.n = 0;
+    z->mark[start] = 1;
+    visit_successors(z, start, limit, indirect ? target : 0);
+    while (z->stack.n) {
+        visit_successors(z, z->stack.at[--z->stack.n], limit, 0);
+    }
+    return z->mark[target];
+}
+
+// Moves what the last walk marked behind the rest of positions lo..hi; both parts keep their order.
+static void settle(Fuse *z, uint32_t lo, uint32_t hi) {
+    uint32_t *copy = arena_array(z->arena, uint32_t, hi - lo + 1), at = lo;
+    memcpy(copy, z->order + lo, (hi - lo + 1) * sizeof *copy);
+    memset(z->order + lo, 0, (hi - lo + 1) * sizeof *copy);
+    for (uint32_t marked = 0; marked < 2; marked++) {
+        for (uint32_t i = 0; i <= hi - lo; i++) {
+            if (copy[i] && z->mark[copy[i]] == marked) {
+                z->order[at] = copy[i];
+                z->pos[copy[i]] = at++;
+            }
+        }
+    }
+}
+
+bool cluster_order(Fuse *z, uint32_t before, uint32_t after) {
+    uint32_t a = z->cluster[before], b = z->cluster[after];
+    if (a == b) {
+        return true;
+    }
+    if (z->pos[a] > z->pos[b]) {
+        uint32_t lo = z->pos[b], hi = z->pos[a];
+        if (walk(z, b, a, false)) {
+            return false;
+        }
+        settle(z, lo, hi);
+    }
+    vec_push(z->arena, &z->later[before], after);
+    return true;
+}
+
+// --- what is read --------------------------------------------------------------------------------
+
+void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
+    for (uint32_t i = 0; i < z->reads[unit].n; i++) {
+        Reads r = z->reads[unit].at[i];
+        r.aligned = r.aligned && aligned;
+        if (z->unit[r.node] && !z->kept[r.node]) {
+            unit_reads(z, r.node, r.aligned, out);
+            continue;
+        }
+        uint32_t k = 0;
+        while (k < out->n && out->at[k].node != r.node) {
+            k++;
+        }
+        if (k < out->n) {
+            out->at[k].aligned = out->at[k].aligned && r.aligned;
+        } else {
+            vec_push(z->arena, out, r);
+        }
+    }
+}
+
+void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
+        unit_reads(z, z->member[cluster].at[i], true, out);
+    }
+}
+
+// --- merging -------------------------------------------------------------------------------------
+
+static uint32_t reduction_of(const Fuse *z, uint32_t cluster) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
+        if (fuse_ends_loop(z->g, z->member[cluster].at[i])) {
+            return z->member[cluster].at[i];
+        }
+    }
+    return 0;
+}
+
+static const char *reductions_refuse(const Fuse *z, uint32_t a, uint32_t b) {
+    uint32_t ra = reduction_of(z, a), rb = reduction_of(z, b);
+    if (!ra || !rb) {
+        return NULL;
+    }
+    const Graph *g = z->g;
+    bool grouped = g->node.at[ra].op == OpGroupSum || g->node.at[rb].op == OpGroupSum;
+    bool same = type_same_shape(fuse_space(g, ra), fuse_space(g, rb)) && fuse_reduced(g, ra) == fuse_reduced(g, rb);
+    return same && !grouped ? NULL : "they reduce different axes";
+}
+
+// Values that cluster b reads of cluster a must be made at the very element they are needed at. The values read are
+// found through units that are not kept.
+static const char *edges_refuse(const Fuse *z, uint32_t unit, uint32_t a, bool aligned) {
+    for (uint32_t i = 0; i < z->reads[unit].n; i++) {
+        Reads r = z->reads[unit].at[i];
+        bool straight = aligned && r.aligned;
+        if (!z->unit[r.node]) {
+            continue;
+        }
+        bool inside = z->cluster[r.node] == a;
+        if (inside && fuse_ends_loop(z->g, r.node)) {
+            return "a reduction is known only when its loop is over";
+        }
+        if (inside && !straight && z->kept[r.node]) {
+            return "its elements are needed in another order or shape";
+        }
+        if (!z->kept[r.node] && !(inside && straight)) {
+            const char *why = edges_refuse(z, r.node, a, straight);
+            if (why) {
+                return why;
+            }
+        }
+    }
+    return NULL;
+}
+
+// A slot may be read and written in one region only element by element.
+static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
+    ReadsVec reads = {0};
+    bool writes = false;
+    for (uint32_t i = 0; i < z->write.n && !writes; i++) {
+        uint32_t c = z->cluster[z->write.at[i]];
+        writes = c == a || c == b;
+    }
+    if (!writes) {
+        return NULL;
+    }
+    cluster_reads(z, a, &reads);
+    cluster_reads(z, b, &reads);
+    for (uint32_t i = 0; i < z->write.n; i++) {
+        uint32_t w = z->write.at[i], c = z->cluster[w];
+        int64_t slot = node_attr(z->g, w)->i[0];
+        for (uint32_t k = 0; (c == a || c == b) && k < reads.n; k++) {
+            uint32_t r = reads.at[k].node;
+            bool same = z->g->node.at[r].op == OpRead && !z->unit[r] && node_attr(z->g, r)->i[0] == slot;
+            if (same && !reads.at[k].aligned) {
+                return "it would read a slot that it writes";
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool mergeable(const Fuse *z, uint32_t cluster) {
+    uint32_t first = z->member[cluster].at[0];
+    Op op = (Op)z->g->node.at[first].op;
+    return node_class(z->g, first) != ClassANCHOR && op != OpScatter && op != OpRead;
+}
+
+const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
+    const Graph *g = z->g;
+    uint32_t a = z->cluster[ua], b = z->cluster[ub];
+    if (z->pos[a] > z->pos[b]) {
+        uint32_t swap = a;
+        a = b;
+        b = swap;
+    }
+    if (!mergeable(z, a)) {
+        return "a library call makes it";
+    }
+    if (!mergeable(z, b)) {
+        return "a library call reads it";
+    }
+    if (g->node.at[a].block != g->node.at[b].block) {
+        return "they run in different blocks";
+    }
+    if (z->member[a].n + z->member[b].n > MaxMembers) {
+        return "the kernel would be too long";
+    }
+    if (type_elements(g, fuse_space(g, a)) != type_elements(g, fuse_space(g, b))) {
+        return "their loops have different shapes";
+    }
+    const char *why = reductions_refuse(z, a, b);
+    for (uint32_t i = 0; !why && i < z->member[b].n; i++) {
+        why = edges_refuse(z, z->member[b].at[i], a, true);
+    }
+    why = why ? why : slots_refuse(z, a, b);
+    return why ? why : walk(z, a, b, true) ? "something between them needs one and is needed by the other" : NULL;
+}
+
+bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
+    uint32_t a = z->cluster[ua], b = z->cluster[ub];
+    if (a == b) {
+        return true;
+    }
+    if (cluster_refuses(z, a, b)) {
+        return false;
+    }
+    if (z->pos[a] > z->pos[b]) {
+        uint32_t swap = a;
+        a = b;
+        b = swap;
+    }
+    uint32_t lo = z->pos[a], hi = z->pos[b];
+    z->order[hi] = 0;                                    // b's place becomes a hole; the walk has marked what follows a
+    settle(z, lo, hi);
+    for (uint32_t i = 0; i < z->member[b].n; i++) {
+        z->cluster[z->member[b].at[i]] = a;
+        vec_push(z->arena, &z->member[a], z->member[b].at[i]);
+    }
+    z->member[b].n = 0;
+    return true;
+}
