@@ -118,10 +118,10 @@ static void find_live(Fuse *z) {
             vec_push(z->arena, &root, f->tape.at[i].cond);
         }
     }
-    for (uint32_t i = 0; z->o->keep_grads && i < f->update.n; i++) {
+    for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
         vec_push(z->arena, &root, u->loss);
-        for (uint32_t k = 0; k < u->grad.n; k++) {
+        for (uint32_t k = 0; z->o->keep_grads && k < u->grad.n; k++) {
             vec_push(z->arena, &root, u->grad.at[k].node);
         }
     }
