@@ -116,11 +116,20 @@ static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
     return text_str(&t);
 }
 
-// The line a model would read this field with.
-static Str data_line(Arena *a, const PackField *f) {
-    if (f->kind == DataLabel) return str_format(a, "%.*s : label(%u)", SARG(f->name), f->classes);
-    Str shape = shape_list(a, f->rank, f->dim);
-    return str_format(a, "%.*s : %s(%.*s) scale(-1, 1)", SARG(f->name), f->kind == DataImage ? "image" : "float", SARG(shape));
+// The statement a model would read this pack with.
+static Str data_line(Arena *a, const Pack *p) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < p->fields; i++) {
+        const PackField *f = &p->field[i];
+        text_fmt(&t, "%s%.*s : ", i ? ", " : "data ", SARG(f->name));
+        if (f->kind == DataLabel) {
+            text_fmt(&t, "label(%u)", f->classes);
+            continue;
+        }
+        Str shape = shape_list(a, f->rank, f->dim);
+        text_fmt(&t, "%s(%.*s) scale(-1, 1)", f->kind == DataImage ? "image" : "float", SARG(shape));
+    }
+    return text_str(&t);
 }
 
 static const char *mode_name(uint32_t channels) {
@@ -132,13 +141,14 @@ static void tell_pack(const Survey *s, FILE *out) {
     const Pack *p = s->pack;
     for (uint32_t i = 0; i < p->fields; i++) {
         const PackField *f = &p->field[i];
-        Str shape = shape_list(s->arena, f->rank, f->dim), line = data_line(s->arena, f);
+        Str shape = shape_list(s->arena, f->rank, f->dim);
         fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype), SARG(shape));
         for (uint32_t c = 0; f->class_name && c < f->classes && c < BadMost; c++) {
             fprintf(out, "           class %u: %.*s\n", c, SARG(f->class_name[c]));
         }
-        fprintf(out, "model      data %.*s\n", SARG(line));
     }
+    Str line = data_line(s->arena, p);
+    fprintf(out, "model      %.*s\n", SARG(line));
     fprintf(out, "made from  %.*s\n", SARG(p->source));
     if (p->fit.len) fprintf(out, "fitted     %.*s\n", SARG(p->fit));
     fprintf(out, "content    %.*s\n", SARG(p->content));
@@ -191,11 +201,11 @@ static void put_pack(const Survey *s, JsonOut *j) {
             json_name(j, "classes");
             json_put_int(j, f->classes);
         }
-        json_name(j, "model");
-        json_put_str(j, data_line(s->arena, f));
         json_close(j, '}');
     }
     json_close(j, ']');
+    json_name(j, "model");
+    json_put_str(j, data_line(s->arena, s->pack));
     json_name(j, "source");
     json_put_str(j, s->pack->source);
     json_name(j, "fit");

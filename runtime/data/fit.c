@@ -74,15 +74,20 @@ static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
     return true;
 }
 
-// One row of interleaved pixels: in [taps' source, c] to out [t->n, c].
+// Pixels are worked on as 1 number (grey) or as Lanes numbers (colour and one unused), which is a vector register.
+enum { Lanes = 4 };
+
+// One row: interleaved in [taps' source, c] to planar out [c, t->n].
 static void resize_row(const Taps *t, uint32_t c, const float *in, float *out) {
     for (uint32_t i = 0; i < t->n; i++) {
         const float *w = t->weight + (size_t)i * t->most, *p = in + (size_t)t->first[i] * c;
         uint32_t count = t->count[i];
-        if (c == 3) {
-            float r = 0, g = 0, b = 0;
-            for (uint32_t k = 0; k < count; k++, p += 3) r += w[k] * p[0], g += w[k] * p[1], b += w[k] * p[2];
-            out[i * 3] = r, out[i * 3 + 1] = g, out[i * 3 + 2] = b;
+        if (c == Lanes) {
+            float sum[Lanes] = {0};
+            for (uint32_t k = 0; k < count; k++, p += Lanes) {
+                for (uint32_t l = 0; l < Lanes; l++) sum[l] += w[k] * p[l];
+            }
+            for (uint32_t l = 0; l < Lanes; l++) out[l * t->n + i] = sum[l];
         } else {
             float sum = 0;
             for (uint32_t k = 0; k < count; k++) sum += w[k] * p[k];
@@ -91,14 +96,8 @@ static void resize_row(const Taps *t, uint32_t c, const float *in, float *out) {
     }
 }
 
-// Rows of `width` numbers: in [taps' source, width], result i to out [width].
-static void resize_column(const Taps *t, uint32_t i, size_t width, const float *in, float *out) {
-    memset(out, 0, width * sizeof *out);
-    for (uint32_t k = 0; k < t->count[i]; k++) {
-        float w = t->weight[(size_t)i * t->most + k];
-        const float *row = in + (size_t)(t->first[i] + k) * width;
-        for (size_t x = 0; x < width; x++) out[x] += w * row[x];
-    }
+static void add_scaled(float *sum, const float *row, size_t n, float w) {
+    for (size_t i = 0; i < n; i++) sum[i] += w * row[i];
 }
 
 GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh, uint32_t ow) {
@@ -106,7 +105,11 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
     float *narrow = mem_alloc((size_t)h * ow * sizeof *narrow);
     bool ok = narrow && taps_make(w, ow, &tx) && taps_make(h, oh, &ty);
     for (uint32_t y = 0; ok && y < h; y++) resize_row(&tx, 1, in + (size_t)y * w, narrow + (size_t)y * ow);
-    for (uint32_t y = 0; ok && y < oh; y++) resize_column(&ty, y, ow, narrow, out + (size_t)y * ow);
+    if (ok) memset(out, 0, (size_t)oh * ow * sizeof *out);
+    for (uint32_t y = 0; ok && y < oh; y++) {
+        const float *from = narrow + (size_t)ty.first[y] * ow, *w_y = ty.weight + (size_t)y * ty.most;
+        for (uint32_t k = 0; k < ty.count[y]; k++) add_scaled(out + (size_t)y * ow, from + (size_t)k * ow, ow, w_y[k]);
+    }
     taps_release(&tx);
     taps_release(&ty);
     mem_free(narrow);
@@ -139,10 +142,14 @@ static Place place_picture(const Image *m, const FitRule *r) {
     return p;
 }
 
+static float luma(const float rgb[3]) {
+    return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
+}
+
 // Ground colour in the picture's own units, for `c` working channels.
-static void ground_of(const FitRule *r, uint32_t c, float unit, float out[3]) {
-    for (uint32_t k = 0; k < 3; k++) out[k] = r->ground[k] * unit;
-    if (c == 1) out[0] = 0.299f * out[0] + 0.587f * out[1] + 0.114f * out[2];
+static void ground_of(const FitRule *r, uint32_t c, float unit, float out[Lanes]) {
+    for (uint32_t k = 0; k < Lanes; k++) out[k] = k < 3 ? r->ground[k] * unit : 0;
+    if (c == 1) out[0] = luma(out);
 }
 
 // `n` pixels of either depth, as floats in place: out [n, channels].
@@ -154,62 +161,92 @@ static void widen(const Image *m, size_t at, size_t n, float *out) {
     else for (size_t i = 0; i < count; i++) out[i] = p16[i];
 }
 
-// Puts alpha over the ground and brings [n, from] to [n, c].
-static void flatten_row(const float *row, size_t n, uint32_t from, float *out, uint32_t c, const float ground[3], float most) {
-    uint32_t colours = from >= 3 ? 3 : 1;
+// Puts alpha over the ground and brings [n, from] to grey [n].
+static void flatten_grey(const float *row, size_t n, uint32_t from, float *out, float ground, float most) {
     float unit = 1 / most;
-    for (size_t i = 0; i < n; i++, row += from, out += c) {
-        float a = from % 2 == 0 ? row[from - 1] * unit : 1, b = 1 - a;
-        if (c < colours) {
-            out[0] = (0.299f * row[0] + 0.587f * row[1] + 0.114f * row[2]) * a + ground[0] * b;
-        } else if (c == 1) {
-            out[0] = row[0] * a + ground[0] * b;
-        } else {
-            for (uint32_t k = 0; k < 3; k++) out[k] = row[colours == 3 ? k : 0] * a + ground[k] * b;
-        }
+    for (size_t i = 0; i < n; i++, row += from) {
+        float v = from >= 3 ? luma(row) : row[0], a = from % 2 == 0 ? row[from - 1] * unit : 1;
+        out[i] = v * a + ground * (1 - a);
+    }
+}
+
+// The same to colour [n, Lanes], a loop for each way there.
+static void flatten_colour(const float *row, size_t n, uint32_t from, float *out, const float ground[Lanes], float most) {
+    float unit = 1 / most;
+    for (size_t i = 0; from == 4 && i < n; i++, row += 4, out += Lanes) {
+        float a = row[3] * unit, b = 1 - a;
+        for (uint32_t l = 0; l < Lanes; l++) out[l] = row[l] * a + ground[l] * b;
+    }
+    for (size_t i = 0; from == 3 && i < n; i++, row += 3, out += Lanes) {
+        out[0] = row[0], out[1] = row[1], out[2] = row[2], out[3] = 0;
+    }
+    for (size_t i = 0; from == 2 && i < n; i++, row += 2, out += Lanes) {
+        float a = row[1] * unit, b = 1 - a;
+        for (uint32_t l = 0; l < Lanes; l++) out[l] = row[0] * a + ground[l] * b;
     }
 }
 
 typedef struct FitWork {
     Taps tx, ty;
-    float *row;       // [from.w, 4] one source row
+    float *row;       // [from.w, channels of the picture] one source row
     float *flat;      // [from.w, c] the same without alpha
-    float *narrow;    // [from.h, to.w, c] all rows, at their final width
-    float *line;      // [to.w, c] one result row
+    float *tall;      // [to.h, from.w, c] sums of rows: the final height at the old width
+    float *line;      // [c, to.w] one result row
 } FitWork;
 
-static void store(void *out, uint32_t bits, size_t i, float v) {
-    float most = bits == 8 ? 255.0f : 65535.0f;
-    v = v < 0 ? 0 : v > most ? most : v;
-    if (bits == 8) ((uint8_t *)out)[i] = (uint8_t)(v + 0.5f);
-    else ((uint16_t *)out)[i] = (uint16_t)(v + 0.5f);
+static float clamp(float v, float most) {
+    v = v > 0 ? v : 0;
+    return v < most ? v : most;
 }
 
-static void fill_ground(const FitRule *r, uint32_t c, void *out) {
-    float ground[3];
-    ground_of(r, c, r->bits == 8 ? 1 : 257, ground);
+// Numbers times scale, rounded to nearest within the range, to places at.. of out.
+static void store(const float *from, size_t n, float scale, uint32_t bits, void *out, size_t at) {
+    if (bits == 8) {
+        uint8_t *to = (uint8_t *)out + at;
+        for (size_t i = 0; i < n; i++) to[i] = (uint8_t)(int)(clamp(from[i] * scale, 255) + 0.5f);
+    } else {
+        uint16_t *to = (uint16_t *)out + at;
+        for (size_t i = 0; i < n; i++) to[i] = (uint16_t)(int)(clamp(from[i] * scale, 65535) + 0.5f);
+    }
+}
+
+static void fill_ground(const FitRule *r, void *out) {
+    float ground[Lanes];
+    ground_of(r, r->channels == 1 ? 1 : Lanes, r->bits == 8 ? 1 : 257, ground);
     size_t plane = (size_t)r->w * r->h;
     for (uint32_t k = 0; k < r->channels; k++) {
-        for (size_t i = 0; i < plane; i++) store(out, r->bits, k * plane + i, ground[c == 1 ? 0 : k]);
+        uint16_t v = (uint16_t)(ground[k] + 0.5f), *to = (uint16_t *)out + k * plane;
+        if (r->bits == 8) memset((uint8_t *)out + k * plane, v, plane);
+        else for (size_t i = 0; i < plane; i++) to[i] = v;
+    }
+}
+
+// Source rows one by one, each added to the result rows it belongs to: a large picture is never held as floats.
+static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t c, FitWork *t) {
+    float most = m->bits == 8 ? 255 : 65535, ground[Lanes];
+    size_t width = (size_t)from->w * c;
+    uint32_t oldest = 0;    // first result row not yet complete
+    ground_of(r, c, most / 255, ground);
+    for (uint32_t y = 0; y < from->h; y++) {
+        widen(m, (size_t)(from->y + y) * m->w + from->x, from->w, t->row);
+        if (c == 1) flatten_grey(t->row, from->w, m->channels, t->flat, ground[0], most);
+        else flatten_colour(t->row, from->w, m->channels, t->flat, ground, most);
+        while (oldest < t->ty.n && t->ty.first[oldest] + t->ty.count[oldest] <= y) oldest++;
+        for (uint32_t i = oldest; i < t->ty.n && t->ty.first[i] <= y; i++) {
+            add_scaled(t->tall + i * width, t->flat, width, t->ty.weight[(size_t)i * t->ty.most + y - t->ty.first[i]]);
+        }
     }
 }
 
 static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t c, FitWork *t, void *out) {
-    float most = m->bits == 8 ? 255 : 65535, ground[3];
-    float scale = (r->bits == 8 ? 255.0f : 65535.0f) / most;
-    size_t width = (size_t)p->to.w * c, plane = (size_t)r->w * r->h;
-    ground_of(r, c, most / 255, ground);
-    for (uint32_t y = 0; y < p->from.h; y++) {
-        widen(m, (size_t)(p->from.y + y) * m->w + p->from.x, p->from.w, t->row);
-        if (m->channels != c) flatten_row(t->row, p->from.w, m->channels, t->flat, c, ground, most);
-        resize_row(&t->tx, c, m->channels != c ? t->flat : t->row, t->narrow + y * width);
-    }
+    float scale = (r->bits == 8 ? 255.0f : 65535.0f) / (m->bits == 8 ? 255.0f : 65535.0f);
+    size_t plane = (size_t)r->w * r->h;
+    sum_rows(m, r, &p->from, c, t);
     for (uint32_t y = 0; y < p->to.h; y++) {
-        resize_column(&t->ty, y, width, t->narrow, t->line);
+        resize_row(&t->tx, c, t->tall + (size_t)y * p->from.w * c, t->line);
         size_t at = (size_t)(p->to.y + y) * r->w + p->to.x;
         for (uint32_t k = 0; k < r->channels; k++) {
-            const float *from = t->line + (c == 1 ? 0 : k);
-            for (uint32_t x = 0; x < p->to.w; x++) store(out, r->bits, k * plane + at + x, from[(size_t)x * c] * scale);
+            store(t->line + (c == 1 ? 0 : (size_t)k * p->to.w), p->to.w, scale, r->bits, out, k * plane + at);
         }
     }
 }
@@ -219,20 +256,20 @@ GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     Place p = place_picture(m, r);
     bool grey_ground = r->ground[0] == r->ground[1] && r->ground[1] == r->ground[2];
     bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
-    uint32_t c = r->channels == 1 || grey ? 1 : 3;   // grey pictures are worked on as grey and copied at the end
-    if (p.to.w != r->w || p.to.h != r->h) fill_ground(r, r->channels, out);
+    uint32_t c = r->channels == 1 || grey ? 1 : Lanes;   // grey pictures are worked on as grey and copied at the end
+    if (p.to.w != r->w || p.to.h != r->h) fill_ground(r, out);
     FitWork t = {0};
-    t.row = mem_alloc((size_t)p.from.w * 4 * sizeof *t.row);
+    t.row = mem_alloc((size_t)p.from.w * m->channels * sizeof *t.row);
     t.flat = mem_alloc((size_t)p.from.w * c * sizeof *t.flat);
-    t.narrow = mem_alloc((size_t)p.from.h * p.to.w * c * sizeof *t.narrow);
+    t.tall = mem_alloc((size_t)p.to.h * p.from.w * c * sizeof *t.tall);
     t.line = mem_alloc((size_t)p.to.w * c * sizeof *t.line);
-    bool ok = t.row && t.flat && t.narrow && t.line && taps_make(p.from.w, p.to.w, &t.tx) && taps_make(p.from.h, p.to.h, &t.ty);
+    bool ok = t.row && t.flat && t.tall && t.line && taps_make(p.from.w, p.to.w, &t.tx) && taps_make(p.from.h, p.to.h, &t.ty);
     if (ok) fit_rows(m, r, &p, c, &t, out);
     taps_release(&t.tx);
     taps_release(&t.ty);
     mem_free(t.row);
     mem_free(t.flat);
-    mem_free(t.narrow);
+    mem_free(t.tall);
     mem_free(t.line);
     return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize a picture of %ux%u", m->w, m->h);
 }

@@ -1,0 +1,74 @@
+// driver.c - runs a fuzz target over files, so that fuzzers are plain tests too.
+//
+//   x_fuzz [-mutate N] PATH...   each file, and each file of each folder; with -mutate also N damaged copies of each
+//
+// A crash is the failure; damaged copies are made from a counter, so that a run can be repeated.
+#include "base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef struct Run { uint64_t files, inputs; uint32_t mutations; } Run;
+
+// A fresh block of exactly the input's size, so that a sanitizer sees the first byte past it.
+static void try_input(Run *run, const uint8_t *data, size_t n) {
+    uint8_t *copy = malloc(n ? n : 1);
+    if (!copy) bug("no memory for an input of %zu bytes", n);
+    if (n) memcpy(copy, data, n);
+    LLVMFuzzerTestOneInput(copy, n);
+    free(copy);
+    run->inputs++;
+}
+
+static void try_damaged(Run *run, const uint8_t *data, size_t n) {
+    uint8_t *copy = malloc(n ? n : 1);
+    for (uint32_t i = 0; copy && n && i < run->mutations; i++) {
+        uint64_t key[2] = {run->files, i}, bits = hash64(key, sizeof key, 0);
+        uint32_t edits = 1 + (uint32_t)(bits >> 60);
+        size_t cut = bits >> 59 & 1 ? (size_t)((bits >> 8) % n) : n;
+        memcpy(copy, data, n);
+        for (uint32_t e = 0; e < edits; e++) {
+            uint64_t r = hash64(key, sizeof key, e + 1);
+            copy[(size_t)(r >> 8) % n] = (uint8_t)r;
+        }
+        try_input(run, copy, cut);
+    }
+    free(copy);
+}
+
+static GanStatus run_file(Run *run, Str path) {
+    FileMap map = {0};
+    TRY(file_map(path, &map));
+    run->files++;
+    try_input(run, map.ptr, map.n);
+    try_damaged(run, map.ptr, map.n);
+    file_unmap(&map);
+    return GAN_OK;
+}
+
+static GanStatus run_path(Run *run, Arena *arena, Str path) {
+    if (!file_is_dir(path)) return run_file(run, path);
+    StrVec names = {0};
+    TRY(dir_walk(arena, path, &names));
+    for (uint32_t i = 0; i < names.n; i++) TRY(run_file(run, path_join(arena, path, names.at[i])));
+    return GAN_OK;
+}
+
+int main(int argc, char **argv) {
+    Arena arena = {0};
+    Run run = {0};
+    GanStatus st = arena_init(&arena, 0);
+    int first = 1;
+    if (argc > 2 && strcmp(argv[1], "-mutate") == 0) {
+        run.mutations = (uint32_t)strtoul(argv[2], NULL, 10);
+        first = 3;
+    }
+    for (int i = first; st == GAN_OK && i < argc; i++) st = run_path(&run, &arena, str_c(argv[i]));
+    if (st == GAN_OK && run.files == 0) st = fail(GAN_ERR_USAGE, "no input files");
+    if (st == GAN_OK) printf("%llu files, %llu inputs\n", (unsigned long long)run.files, (unsigned long long)run.inputs);
+    else fprintf(stderr, "%s: %s\n", argv[0], gan_error());
+    arena_release(&arena);
+    return gan_exit_code(st);
+}

@@ -1,0 +1,13 @@
+// npy_fuzz.c - an npy or IDX array from bytes, every element read.
+#include "data.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Array a = {0};
+    volatile double sum = 0;
+    if (npy_parse(data, size, &a) == GAN_OK || idx_parse(data, size, &a) == GAN_OK) {
+        for (size_t i = 0; i < a.count; i++) sum += array_at(&a, i);
+    }
+    return 0;
+}
