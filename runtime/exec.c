@@ -128,6 +128,20 @@ GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n) {
     return stored_get(e, slot_stored(e, slot), x, n, e->module->slot.at[slot].name);
 }
 
+size_t exec_slot_bytes(const Exec *e, uint32_t slot) {
+    const Type *t = &e->module->slot.at[slot].type;
+    assert(!t->batched);
+    return (size_t)type_sample(t) * dtype_size[t->dtype];
+}
+
+GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes) {
+    return e->api->get(e->device, bytes, (char *)e->slots + e->module->slot.at[slot].offset, exec_slot_bytes(e, slot));
+}
+
+GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
+    return e->api->put(e->device, (char *)e->slots + e->module->slot.at[slot].offset, bytes, exec_slot_bytes(e, slot));
+}
+
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n) {
     const Graph *g = &p->func->g;
     Type type = *node_type(g, node);

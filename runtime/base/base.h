@@ -152,6 +152,8 @@ double time_process_start(void);                            // the same clock, w
 // Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined, go to `output`.
 // *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
+void process_watch_stop(void);                              // SIGTERM, SIGINT, SIGUSR1 are noted, no longer fatal
+bool process_stop_asked(void);                              // one of them came
 
 // --- json.c: a thin face of cJSON for reading, and an ordered writer -------------------------------------------------
 

@@ -1,10 +1,11 @@
-// process.c - running another program to its end and keeping what it said.
+// process.c - running another program to its end and keeping what it said; being asked to stop.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -58,4 +59,23 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     if (st == GAN_OK) return bytes_move(&said, a, output);
     mem_free(said.at);
     return st;
+}
+
+// The one variable a handler may touch: signals belong to the process, not to a caller.
+static volatile sig_atomic_t stop_flag;
+
+static void note_stop(int signal) {
+    stop_flag = signal;
+}
+
+void process_watch_stop(void) {
+    struct sigaction act = {.sa_handler = note_stop, .sa_flags = SA_RESTART};
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGTERM, &act, NULL);
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGUSR1, &act, NULL);
+}
+
+bool process_stop_asked(void) {
+    return stop_flag != 0;
 }

@@ -1,0 +1,353 @@
+// bench.c - `ganrun bench`: a model's step against the clock and against this machine's limits.
+//
+// In: a model and how often. Out: the object of the contract, or the same in words. Data is resident: slots are filled
+// once with numbers made here, so no files are needed. How long a first step takes to begin, and the memory of a process
+// that only trains, are asked of processes of their own: one with an empty kernel cache, then some with the filled one.
+#include "runs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { WARM_STARTS = 3 };
+
+typedef struct Bench {
+    Arena *perm;
+    const Host *host;
+    const Options *o;
+    Str model;
+    const DeviceApi *api;
+    Dtype real;
+    int64_t batch, steps, warmup;
+    Session session;           // owned
+    Roofline roof;             // the larger of before and after
+    double *ms;                // [steps], sorted once all are there
+    double cold_ms, warm_ms;
+    double peak_bytes;         // of a process after one step
+} Bench;
+
+// --- the session -----------------------------------------------------------------------------------------------------
+
+static GanStatus open_session(Bench *b) {
+    SessionOptions s = {
+        .compile = {.path = b->model, .batch = b->batch, .setting = b->o->at[OptSet].pair.at,
+                    .settings = b->o->at[OptSet].pair.n, .real = b->real},
+        .api = b->api,
+        .device = b->host->device,
+    };
+    s.device.threads = (int)option_number(b->o, OptThreads, 0);
+    return session_start(&b->session, &s, &b->host->console);
+}
+
+// Pictures between -1 and 1, labels in turn.
+static GanStatus fill_data(Bench *b) {
+    const Module *m = &b->session.compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotData)
+            continue;
+        const Field *f = &m->stream.at[s->stream].field.at[s->site];
+        size_t n = (size_t)(type_sample(&s->type) * m->batch);
+        Arena scratch = *b->perm;
+        float *x = arena_array(&scratch, float, n);
+        for (size_t k = 0; k < n; k++)
+            x[k] = f->kind == FieldLabel ? (float)(k % (size_t)f->classes)
+                                         : (float)(hash64(&k, sizeof k, i) % 2001) / 1000 - 1;
+        TRY(exec_slot_put_f32(b->session.exec, i, x, n));
+    }
+    return GAN_OK;
+}
+
+static GanStatus one_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
+    Counters c = {.step = step, .kimg = (double)step * (double)b->batch / 1000};
+    return exec_step(b->session.exec, &c, hooks);
+}
+
+// --- how long until the first kernel ---------------------------------------------------------------------------------
+
+typedef VEC(const char *) CommandLine;
+typedef struct Start { double ms; bool whole; } Start;     // whole: the step is then done
+
+static GanStatus launched(void *user, Exec *e, uint32_t block, uint32_t round) {
+    (void)e, (void)block, (void)round;
+    Start *s = user;
+    if (!(s->ms > 0))
+        s->ms = (time_now() - time_process_start()) * 1000;
+    return s->whole ? GAN_OK : GAN_STOPPED;
+}
+
+// What the other process does. With --steps it goes on to the end of the first step, for its memory.
+static GanStatus first_launch(Bench *b) {
+    Start s = {.whole = b->o->at[OptSteps].given};
+    ExecHooks hooks = {.before = launched, .user = &s};
+    TRY(open_session(b));
+    TRY(exec_init(b->session.exec, 0));
+    TRY(fill_data(b));
+    GanStatus st = one_step(b, 0, &hooks);
+    if (st != GAN_OK && st != GAN_STOPPED)
+        return st;
+    const Console *c = &b->host->console;
+    c->result(c->user, str_format(b->perm, "\nfirst-launch %.3f %zu\n", s.ms, mem_peak_rss()));
+    return GAN_OK;
+}
+
+static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {
+    const OptionValue *threads = &b->o->at[OptThreads], *set = &b->o->at[OptSet];
+    const char *fixed[] = {
+        str_z(a, b->host->self), "bench", str_z(a, b->model), option_word(OptLaunch), option_word(OptCache),
+        str_z(a, cache), option_word(OptBatch), str_format(a, "%lld", (long long)b->batch).ptr, option_word(OptDevice),
+        b->api->name, option_word(OptPrecision), dtype_name[b->real],
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        vec_push(a, argv, fixed[i]);
+    if (whole) {
+        vec_push(a, argv, option_word(OptSteps));
+        vec_push(a, argv, "1");
+    }
+    if (threads->given) {
+        vec_push(a, argv, option_word(OptThreads));
+        vec_push(a, argv, str_format(a, "%lld", (long long)threads->number).ptr);
+    }
+    for (uint32_t i = 0; i < set->pair.n; i++) {
+        vec_push(a, argv, option_word(OptSet));
+        vec_push(a, argv, str_format(a, "%.*s=%.*s", SARG(set->pair.at[i].key), SARG(set->pair.at[i].value)).ptr);
+    }
+    vec_push(a, argv, NULL);
+}
+
+static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
+    Arena scratch = *b->perm, *a = &scratch;
+    CommandLine argv = {0};
+    Str said, mark = STR("first-launch ");
+    int code;
+    double bytes;
+    start_argv(b, a, cache, whole, &argv);
+    TRY(process_run(a, argv.at, &said, &code));
+    for (size_t at = 0; at < said.len; at += str_find(str_sub(said, at, said.len), '\n') + 1) {
+        Str line = str_sub(said, at, at + str_find(str_sub(said, at, said.len), '\n'));
+        if (!str_starts(line, mark))
+            continue;
+        Str numbers = str_sub(line, mark.len, line.len);
+        size_t blank = str_find(numbers, ' ');
+        if (str_to_double(str_sub(numbers, 0, blank), ms) &&
+            str_to_double(str_sub(numbers, blank + 1, numbers.len), &bytes)) {
+            b->peak_bytes = whole ? bytes : b->peak_bytes;
+            return GAN_OK;
+        }
+    }
+    return fail(GAN_ERR_BUG, "the process that times a start ended with %d: %.*s", code, SARG(said));
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void remove_cache(Arena scratch, Str dir) {
+    StrVec names;
+    if (dir_walk(&scratch, dir, &names) != GAN_OK)
+        return;
+    for (uint32_t i = 0; i < names.n; i++)
+        if (file_remove(path_join(&scratch, dir, names.at[i])) != GAN_OK)
+            return;
+    rmdir(str_z(&scratch, dir));
+}
+
+static GanStatus time_starts(Bench *b) {
+    Str base = b->host->device.cache_dir.len ? b->host->device.cache_dir : STR("/tmp");
+    Str dir = path_join(b->perm, base, str_format(b->perm, "bench-%ld", (long)getpid()));
+    double warm[WARM_STARTS];
+    GanStatus st = start_once(b, dir, true, &b->cold_ms);
+    for (int i = 0; st == GAN_OK && i < WARM_STARTS; i++)
+        st = start_once(b, dir, false, &warm[i]);
+    remove_cache(*b->perm, dir);
+    TRY(st);
+    qsort(warm, WARM_STARTS, sizeof *warm, compare);
+    b->warm_ms = warm[WARM_STARTS / 2];
+    return GAN_OK;
+}
+
+// --- this machine ----------------------------------------------------------------------------------------------------
+
+static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
+    Device *d;
+    Roofline r = {0};
+    DeviceOptions o = b->host->device;
+    o.threads = 0;
+    TRY(device_cpu.open(&o, &d));
+    if (threads)
+        *threads = device_threads(d);
+    GanStatus st = device_cpu_roofline(d, &r);
+    device_cpu.close(d);
+    best->gflops_f32 = fmax(best->gflops_f32, r.gflops_f32);
+    best->gflops_bf16 = fmax(best->gflops_bf16, r.gflops_bf16);
+    best->gbs = fmax(best->gbs, r.gbs);
+    return st;
+}
+
+static GanStatus bench_roofline(Bench *b) {
+    int threads;
+    Text t = {.arena = b->perm};
+    TRY(measure_roof(b, &b->roof, &threads));
+    if (b->o->at[OptJson].given) {
+        JsonOut j = {.text = &t};
+        json_open(&j, '{');
+        json_name(&j, "threads"), json_put_int(&j, threads);
+        json_name(&j, "gflops_f32"), json_put_double(&j, b->roof.gflops_f32);
+        json_name(&j, "gflops_bf16"), json_put_double(&j, b->roof.gflops_bf16);
+        json_name(&j, "gbs"), json_put_double(&j, b->roof.gbs);
+        json_close(&j, '}');
+        text_char(&t, '\n');
+    } else {
+        text_fmt(&t, "%d threads: %.1f GFLOP/s f32, %.1f GFLOP/s bf16, copy %.1f GB/s\n", threads, b->roof.gflops_f32,
+                 b->roof.gflops_bf16, b->roof.gbs);
+    }
+    b->host->console.result(b->host->console.user, text_str(&t));
+    return GAN_OK;
+}
+
+// --- the step --------------------------------------------------------------------------------------------------------
+
+static GanStatus time_steps(Bench *b) {
+    TRY(exec_init(b->session.exec, 0));
+    TRY(fill_data(b));
+    b->ms = arena_array(b->perm, double, b->steps);
+    for (int64_t i = 0; i < b->warmup + b->steps; i++) {
+        double began = time_now();
+        TRY(one_step(b, (uint32_t)i, NULL));
+        if (i >= b->warmup)
+            b->ms[i - b->warmup] = (time_now() - began) * 1000;
+    }
+    qsort(b->ms, (size_t)b->steps, sizeof *b->ms, compare);
+    return GAN_OK;
+}
+
+// Bytes no step can do without moving: what it reads and writes of the memory that outlives it.
+static double bytes_needed(const Plan *p) {
+    const Func *f = p->func;
+    const Module *m = p->module;
+    double bytes = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        double size = (double)type_bytes(&f->g, &m->slot.at[i].type);
+        bool read = false, written = false;
+        for (uint32_t k = 1; k < f->g.node.n && !read; k++)
+            read = graph_node(&f->g, k)->op == OpRead && node_attr(&f->g, k)->i[0] == i;
+        for (uint32_t k = 0; k < f->effect.n && !written; k++)
+            written = node_attr(&f->g, f->effect.at[k])->i[0] == i;
+        bytes += (read ? size : 0) + (written ? size : 0);
+    }
+    return bytes;
+}
+
+typedef struct Launches { uint64_t calls, all; } Launches;
+
+// In one step, every branch taken.
+static Launches launches_of(const Plan *p) {
+    Launches n = {0};
+    for (uint32_t k = 0; k < p->block.n; k++) {
+        uint32_t rounds = tape_rounds(p->func, k);
+        n.all += (uint64_t)p->block.at[k].n * rounds;
+    }
+    for (uint32_t i = 0; i < p->region.n; i++)
+        n.calls += p->region.at[i].kind == RegionCall;
+    return n;
+}
+
+// --- the answer ------------------------------------------------------------------------------------------------------
+
+typedef struct Row { const char *name; double value; } Row;
+enum { ROWS_MOST = 32 };
+
+static uint32_t rows_of(const Bench *b, Row *row) {
+    const Plan *p = &b->session.compiled.step;
+    Launches n = launches_of(p);
+    double step_ms = b->ms[b->steps / 2], peak = b->real == DtBF16 ? b->roof.gflops_bf16 : b->roof.gflops_f32;
+    double compute_ms = peak > 0 ? p->gflop / peak * 1000 : 0;
+    double move_ms = b->roof.gbs > 0 ? bytes_needed(p) / (b->roof.gbs * 1e6) : 0;
+    double floor_ms = fmax(compute_ms, move_ms);
+    const Row all[] = {
+        {"step_ms", step_ms},
+        {"step_ms_min", b->ms[0]},
+        {"step_ms_p90", b->ms[(b->steps * 9 - 1) / 10]},
+        {"samples_per_s", (double)b->batch / step_ms * 1000},
+        {"gflop_per_step", p->gflop},
+        {"gflop_model", b->session.compiled.gflop_model > 0 ? b->session.compiled.gflop_model : p->gflop_model},
+        {"gflop_per_s", p->gflop / step_ms * 1000},
+        {"roofline_gflops", peak},
+        {"roofline_gbs", b->roof.gbs},
+        {"floor_ms", floor_ms},
+        {"fraction_of_roofline", floor_ms / step_ms},
+        {"cold_ms", b->cold_ms},
+        {"warm_ms", b->warm_ms},
+        {"peak_bytes_planned", (double)(p->slot_bytes + p->work_bytes)},
+        {"peak_bytes_measured", b->peak_bytes},
+        {"peak_bytes_bound", (double)(p->slot_bytes + p->work_bound)},
+        {"comm_ms", 0},
+        {"comm_exposed_ms", 0},
+        {"kernels", (double)(p->kernel.n + n.calls)},
+        {"launches_per_step", (double)n.all},
+    };
+    uint32_t rows = sizeof all / sizeof *all;
+    for (uint32_t i = 0; i < rows; i++)
+        row[i] = all[i];
+    return rows;
+}
+
+static void answer(Bench *b) {
+    Row row[ROWS_MOST];
+    uint32_t rows = rows_of(b, row);
+    Str name = b->session.compiled.module.name;
+    int threads = device_threads(b->session.device);
+    Text t = {.arena = b->perm};
+    JsonOut j = {.text = &t};
+    if (b->o->at[OptJson].given) {
+        json_open(&j, '{');
+        json_name(&j, "model"), json_put_str(&j, name);
+        json_name(&j, "batch"), json_put_int(&j, b->batch);
+        json_name(&j, "device"), json_put_str(&j, str_c(b->api->name));
+        json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[b->real]));
+        json_name(&j, "ranks"), json_put_int(&j, 1);
+        json_name(&j, "threads"), json_put_int(&j, threads);
+        json_name(&j, "steps"), json_put_int(&j, b->steps);
+        for (uint32_t i = 0; i < rows; i++)
+            json_name(&j, row[i].name), json_put_double(&j, row[i].value);
+        json_close(&j, '}');
+        text_char(&t, '\n');
+    } else {
+        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d threads  %lld steps\n", SARG(name), (long long)b->batch, b->api->name,
+                 dtype_name[b->real], threads, (long long)b->steps);
+        for (uint32_t i = 0; i < rows; i++)
+            text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0, row[i].value);
+    }
+    b->host->console.result(b->host->console.user, text_str(&t));
+}
+
+static GanStatus bench_model(Bench *b) {
+    TRY(open_session(b));
+    TRY(time_starts(b));
+    TRY(measure_roof(b, &b->roof, NULL));
+    TRY(time_steps(b));
+    TRY(measure_roof(b, &b->roof, NULL));
+    answer(b);
+    return GAN_OK;
+}
+
+GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
+    Bench b = {
+        .perm = perm, .host = h, .o = o, .real = DtF32,
+        .batch = option_number(o, OptBatch, DEFAULT_BATCH),
+        .steps = option_number(o, OptSteps, 10),
+        .warmup = option_number(o, OptWarmup, 3),
+    };
+    TRY(device_of(o, &b.api, &b.real));
+    if (o->at[OptRoofline].given)
+        return o->file.n ? fail(GAN_ERR_USAGE, "--roofline measures the machine: give no FILE") : bench_roofline(&b);
+    if (!o->file.n)
+        return fail(GAN_ERR_USAGE, "`ganrun bench` wants a FILE, or --roofline");
+    b.model = o->file.at[0];
+    if (!file_exists(b.model))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(b.model));
+    GanStatus st = o->at[OptLaunch].given ? first_launch(&b) : bench_model(&b);
+    session_release(&b.session);
+    return st;
+}

@@ -1,0 +1,264 @@
+// checkpoint.c - everything that outlives a step, on disk and back, exact to the bit.
+//
+// ckpt/N.safetensors holds the slots as they are stored; ckpt/N.json, written after it, says what it belongs to and the
+// hash of its bytes. A checkpoint without its json, or whose bytes have another hash, does not count. Draws and data are
+// functions of (seed, step) and of the batches taken, so these numbers are all there is to keep of them.
+#include "runs.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool outlives(const Slot *s) {
+    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt;
+}
+
+static Str ckpt_dir(Arena *a, Str dir) {
+    return path_join(a, dir, STR("ckpt"));
+}
+
+// --- saving ----------------------------------------------------------------------------------------------------------
+
+static SafeDtype safe_dtype(Dtype d) {
+    switch (d) {
+    case DtF64: return SafeF64;
+    case DtF32: return SafeF32;
+    case DtBF16: return SafeBf16;
+    case DtF16: return SafeF16;
+    case DtCount: break;
+    }
+    bug("checkpoint: no such dtype");
+}
+
+static bool finite_bytes(const void *bytes, size_t n, Dtype dtype) {
+    const uint64_t *x8 = bytes;
+    const uint32_t *x4 = bytes;
+    const uint16_t *x2 = bytes;
+    bool bad = false;          // all ones in the exponent
+    switch (dtype) {
+    case DtF64:
+        for (size_t i = 0; i < n / 8; i++)
+            bad |= (x8[i] >> 52 & 0x7ff) == 0x7ff;
+        break;
+    case DtF32:
+        for (size_t i = 0; i < n / 4; i++)
+            bad |= (x4[i] >> 23 & 0xff) == 0xff;
+        break;
+    case DtBF16:
+        for (size_t i = 0; i < n / 2; i++)
+            bad |= (x2[i] >> 7 & 0xff) == 0xff;
+        break;
+    case DtF16:
+        for (size_t i = 0; i < n / 2; i++)
+            bad |= (x2[i] >> 10 & 0x1f) == 0x1f;
+        break;
+    case DtCount:
+        break;
+    }
+    return !bad;
+}
+
+static SafeTensor tensor_of(const Slot *s) {
+    SafeTensor t = {.name = s->name, .dtype = safe_dtype((Dtype)s->type.dtype), .rank = s->type.rank};
+    memcpy(t.dim, s->type.dim, sizeof s->type.dim);
+    return t;
+}
+
+static GanStatus save_slots(SafeOut *f, Exec *e) {
+    const Module *m = exec_module(e);
+    size_t most = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (outlives(&m->slot.at[i]) && exec_slot_bytes(e, i) > most)
+            most = exec_slot_bytes(e, i);
+    void *room = mem_alloc(most);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to save %zu bytes", most);
+    GanStatus st = GAN_OK;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (!outlives(s))
+            continue;
+        size_t n = exec_slot_bytes(e, i);
+        TRY_OUT(exec_slot_save(e, i, room));
+        if (!finite_bytes(room, n, (Dtype)s->type.dtype)) {
+            st = fail(GAN_ERR_INPUT, "%.*s holds numbers that are not finite", SARG(s->name));
+            goto out;
+        }
+        TRY_OUT(safe_out_put(f, room, n));
+    }
+out:
+    mem_free(room);
+    return st;
+}
+
+static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) {
+    const Module *m = exec_module(e);
+    VEC(SafeTensor) tensor = {0};
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (outlives(&m->slot.at[i]))
+            vec_push(a, &tensor, tensor_of(&m->slot.at[i]));
+    SafeMeta meta[] = {{STR("format"), STR("gan-checkpoint-1")},
+                       {STR("model"), m->name},
+                       {STR("step"), str_format(a, "%u", c->step)}};
+    SafeOut *f;
+    TRY(safe_out_open(path, tensor.at, tensor.n, meta, sizeof meta / sizeof *meta, &f));
+    GanStatus st = save_slots(f, e);
+    if (st == GAN_OK)
+        return safe_out_commit(f);
+    safe_out_abandon(f);
+    return st;
+}
+
+static GanStatus content_of(Arena *a, Str path, size_t *bytes, Str *hash) {
+    FileMap map;
+    TRY(file_map(path, &map));
+    *bytes = map.n;
+    *hash = hash_hex(a, hash128(map.ptr, map.n));
+    file_unmap(&map);
+    return GAN_OK;
+}
+
+static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes, Str hash) {
+    Text t = {.arena = a};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "format"), json_put_str(&j, STR("gan-checkpoint-1"));
+    json_name(&j, "step"), json_put_int(&j, c->step);
+    json_name(&j, "seed"), json_put_int(&j, (int64_t)c->seed);
+    json_name(&j, "model"), json_put_str(&j, c->model);
+    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[c->real]));
+    json_name(&j, "batches"), json_open(&j, '[');
+    for (uint32_t i = 0; i < c->streams; i++)
+        json_put_int(&j, (int64_t)c->position[i]);
+    json_close(&j, ']');
+    json_name(&j, "bytes"), json_put_int(&j, (int64_t)bytes);
+    json_name(&j, "content"), json_put_str(&j, hash);
+    json_close(&j, '}');
+    text_char(&t, '\n');
+    return file_write_atomic(run_file(a, dir, "ckpt", c->step, "json"), t.at, t.n);
+}
+
+// Steps of the checkpoints with a json, oldest first.
+typedef VEC(uint32_t) Steps;
+static GanStatus list_steps(Arena *a, Str dir, Steps *out) {
+    StrVec names;
+    *out = (Steps){0};
+    if (!file_is_dir(ckpt_dir(a, dir)))
+        return GAN_OK;
+    TRY(dir_list(a, ckpt_dir(a, dir), &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        int64_t step;
+        Str name = names.at[i];
+        if (name.len == 13 && str_ends(name, STR(".json")) && str_to_int(str_sub(name, 0, 8), &step) && step >= 0)
+            vec_push(a, out, (uint32_t)step);
+    }
+    return GAN_OK;
+}
+
+// The json goes first: what is half removed does not count.
+static GanStatus drop_old(Arena *a, Str dir) {
+    Steps steps;
+    TRY(list_steps(a, dir, &steps));
+    for (uint32_t i = 0; i + CHECKPOINTS_KEPT < steps.n; i++) {
+        TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
+        TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
+    }
+    return GAN_OK;
+}
+
+GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) {
+    Arena *a = &scratch;
+    Str path = run_file(a, dir, "ckpt", c->step, "safetensors"), hash;
+    size_t bytes;
+    TRY(save_tensors(a, path, e, c));
+    TRY(content_of(a, path, &bytes, &hash));
+    TRY(save_json(a, dir, c, bytes, hash));
+    return drop_old(a, dir);
+}
+
+// --- loading ---------------------------------------------------------------------------------------------------------
+
+// One checkpoint's description; GAN_ERR_INPUT with a reason when it is no good.
+static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, Str *content) {
+    Str text;
+    const Json *root;
+    TRY(file_read(a, path, &text));
+    TRY(json_parse(a, text, path, &root));
+    const Json *batches = json_get(root, "batches");
+    *out = (Checkpoint){
+        .step = (uint32_t)json_number(json_get(root, "step"), 0),
+        .seed = (uint64_t)json_number(json_get(root, "seed"), 0),
+        .model = json_string(json_get(root, "model"), (Str){0}),
+        .real = DtCount,
+        .streams = json_count(batches),
+    };
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(json_string(json_get(root, "precision"), (Str){0}), str_c(dtype_name[i])))
+            out->real = (Dtype)i;
+    *content = json_string(json_get(root, "content"), (Str){0});
+    if (out->step != step || !content->len || out->streams > STREAMS_MOST || out->real == DtCount)
+        return fail(GAN_ERR_INPUT, "%.*s: not a checkpoint of step %u", SARG(path), step);
+    for (uint32_t i = 0; i < out->streams; i++)
+        out->position[i] = (uint64_t)json_number(json_at(batches, i), 0);
+    return GAN_OK;
+}
+
+static GanStatus check_tensors(const SafeFile *f, const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (!outlives(s))
+            continue;
+        const SafeTensor *t = safe_find(f, s->name);
+        SafeTensor want = tensor_of(s);
+        bool same = t && t->dtype == want.dtype && t->rank == want.rank;
+        for (uint32_t k = 0; same && k < want.rank; k++)
+            same = t->dim[k] == want.dim[k];
+        if (!same)
+            return fail(GAN_ERR_INPUT, "%.*s is %s", SARG(s->name), t ? "of another shape" : "missing");
+    }
+    return GAN_OK;
+}
+
+static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e) {
+    size_t bytes;
+    Str hash;
+    TRY(content_of(a, path, &bytes, &hash));
+    if (!str_eq(hash, content))
+        return fail(GAN_ERR_INPUT, "%.*s: its bytes are not those that were written", SARG(path));
+    SafeFile f;
+    TRY(safe_open(a, path, &f));
+    const Module *m = exec_module(e);
+    GanStatus st = check_tensors(&f, m);
+    for (uint32_t i = 0; st == GAN_OK && i < m->slot.n; i++)
+        if (outlives(&m->slot.at[i]))
+            st = exec_slot_load(e, i, safe_find(&f, m->slot.at[i].name)->data);
+    safe_close(&f);
+    return st;
+}
+
+GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want, const Console *console,
+                          Checkpoint *out, bool *found) {
+    Steps steps;
+    *found = false;
+    TRY(list_steps(perm, dir, &steps));
+    for (uint32_t i = steps.n; i-- > 0;) {
+        uint32_t step = steps.at[i];
+        Str content;
+        GanStatus st = read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
+        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->real != want->real || out->seed != want->seed))
+            return fail(GAN_ERR_INPUT, "the checkpoint of step %u was made by another model, precision or seed than "
+                        "this run's: its model's hash is %.*s, resolved.gan's is %.*s", step, SARG(out->model),
+                        SARG(want->model));
+        if (st == GAN_OK)
+            st = load_tensors(perm, run_file(perm, dir, "ckpt", step, "safetensors"), content, e);
+        if (st == GAN_OK) {
+            *found = true;
+            return GAN_OK;
+        }
+        say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
+            i ? "; going back to the one before" : "");
+    }
+    if (!steps.n)
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT, "no checkpoint in %.*s/ckpt is whole; remove that folder to begin at step 0 again",
+                SARG(dir));
+}

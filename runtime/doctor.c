@@ -1,0 +1,81 @@
+// doctor.c - `ganrun doctor`: what this machine has and lacks, what each lack costs, and the line that mends it.
+#include "runs.h"
+
+typedef struct Finding { const char *name, *version, *cost, *package; bool found; } Finding;
+typedef VEC(Finding) Findings;
+
+// Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
+static const Finding built_with[] = {
+    {"libjpeg", "", "JPEG pictures cannot be read", "libjpeg-dev, and build again", GAN_HAVE_JPEG},
+    {"freetype", "", "examples/emoji cannot make its pictures", "libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
+};
+
+// Debian's packages for what a device would like to have.
+static const struct { const char *name, *package; } packages[] = {
+    {"oneDNN", "libdnnl-dev, and build again"},
+    {"C compiler", "gcc"},
+};
+
+static Findings examine(Arena *a) {
+    Findings f = {0};
+    const LibraryInfo *library;
+    uint32_t n;
+    device_libraries(a, &library, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *package = "";
+        for (size_t k = 0; k < sizeof packages / sizeof *packages; k++)
+            if (str_eq(str_c(packages[k].name), str_c(library[i].name)))
+                package = packages[k].package;
+        vec_push(a, &f, ((Finding){library[i].name, library[i].version, library[i].cost, package, library[i].found}));
+    }
+    for (size_t i = 0; i < sizeof built_with / sizeof *built_with; i++)
+        vec_push(a, &f, built_with[i]);
+    return f;
+}
+
+static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
+    Text t = {.arena = a};
+    text_fmt(&t, "  %-12s %d\n", "threads", threads);
+    text_fmt(&t, "  %-12s %.*s\n", "kernel cache", SARG(cache));
+    for (uint32_t i = 0; i < f->n; i++) {
+        const Finding *x = &f->at[i];
+        if (x->found)
+            text_fmt(&t, "  %-12s %s\n", x->name, *x->version ? x->version : "found");
+        else
+            text_fmt(&t, "  %-12s missing: %s\n  %-12s mend it: apt-get install %s\n", x->name, x->cost, "", x->package);
+    }
+    text_fmt(&t, "  %-12s CUDA, MPI and NCCL are not part of this version\n", "devices");
+    return text_str(&t);
+}
+
+static Str as_json(Arena *a, const Findings *f, int threads, Str cache) {
+    Text t = {.arena = a};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "version"), json_put_str(&j, STR(GAN_VERSION));
+    json_name(&j, "threads"), json_put_int(&j, threads);
+    json_name(&j, "cache"), json_put_str(&j, cache);
+    json_name(&j, "libraries"), json_open(&j, '[');
+    for (uint32_t i = 0; i < f->n; i++) {
+        const Finding *x = &f->at[i];
+        json_open(&j, '{');
+        json_name(&j, "name"), json_put_str(&j, str_c(x->name));
+        json_name(&j, "found"), json_put_bool(&j, x->found);
+        json_name(&j, "version"), json_put_str(&j, str_c(x->version));
+        json_name(&j, "cost"), json_put_str(&j, str_c(x->cost));
+        json_name(&j, "mend"), json_put_str(&j, str_format(a, "apt-get install %s", x->package));
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    text_char(&t, '\n');
+    return text_str(&t);
+}
+
+GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o) {
+    Findings f = examine(perm);
+    Str cache = h->device.cache_dir.len ? h->device.cache_dir : STR("none: no home folder");
+    h->console.result(h->console.user,
+                      (o->at[OptJson].given ? as_json : as_text)(perm, &f, data_threads(0), cache));
+    return GAN_OK;
+}

@@ -1,0 +1,305 @@
+// job.c - what a run was asked to do: from a command line, to and from options.json, and to the compiler.
+//
+// A Job holds everything a run's bits follow from, and paths that stay right from another folder.
+#include "runs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEFAULT_STEPS = 10000, DEFAULT_SAVE_EVERY = 500, BATCH_MOST = 1 << 20, STEPS_MOST = 99999999 };
+
+// --- from a command line ---------------------------------------------------------------------------------------------
+
+GanStatus path_absolute(Arena *a, Str path, Str *out) {
+    char here[4096];
+    if (path.ptr[0] != '/' && !getcwd(here, sizeof here))
+        return fail(GAN_ERR_IO, "cannot tell the current folder: %s", strerror(errno));
+    *out = path.ptr[0] == '/' ? str_copy(a, path) : path_join(a, str_c(here), path);
+    return GAN_OK;
+}
+
+static GanStatus set_steps(Job *job, const Options *o) {
+    if (o->at[OptSteps].given && o->at[OptKimg].given)
+        return fail(GAN_ERR_USAGE, "--steps and --kimg both say how long: give one of them");
+    if (o->at[OptKimg].given)
+        job->steps = (o->at[OptKimg].number * 1000 + job->batch - 1) / job->batch;
+    else
+        job->steps = option_number(o, OptSteps, job->steps);
+    if (job->steps > STEPS_MOST)
+        return fail(GAN_ERR_USAGE, "%lld steps of %lld samples: the most is %d steps", (long long)job->steps,
+                    (long long)job->batch, STEPS_MOST);
+    return GAN_OK;
+}
+
+GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
+    job->data.n = 0;
+    for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++) {
+        Setting s = o->at[OptPaths].pair.at[i];
+        if (!file_exists(s.value))
+            return fail(GAN_ERR_INPUT, "--data %.*s=%.*s: there is no such file or folder", SARG(s.key), SARG(s.value));
+        TRY(path_absolute(a, s.value, &s.value));
+        vec_push(a, &job->data, s);
+    }
+    return GAN_OK;
+}
+
+GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
+    Str name = option_text(o, OptDevice, STR("cpu")), precision = option_text(o, OptPrecision, STR("f32"));
+    *api = device_find(name);
+    if (str_starts(name, STR("cuda")))
+        return fail(GAN_ERR_USAGE, "device %.*s is not part of this version: cpu or ref", SARG(name));
+    if (!*api)
+        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu or ref", SARG(name));
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(precision, str_c(dtype_name[i])))
+            *real = (Dtype)i;
+    if (!(*api)->supports(*real))
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", (*api)->name, dtype_name[*real]);
+    return GAN_OK;
+}
+
+GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
+    const DeviceApi *api;
+    *out = (Job){
+        .model = o->file.at[0],
+        .origin = o->file.at[0],
+        .batch = option_number(o, OptBatch, DEFAULT_BATCH),
+        .steps = DEFAULT_STEPS,
+        .save_every = option_number(o, OptSaveEvery, DEFAULT_SAVE_EVERY),
+        .seed = (uint64_t)option_number(o, OptSeed, 0),
+        .threads = (int)option_number(o, OptThreads, 0),
+        .skip_bad = o->at[OptSkipBad].given,
+        .real = DtF32,
+    };
+    TRY(device_of(o, &api, &out->real));
+    out->device = str_c(api->name);
+    if (out->batch > BATCH_MOST)
+        return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch, BATCH_MOST);
+    if (out->threads > 1024)
+        return fail(GAN_ERR_USAGE, "--threads %d: the most is 1024", out->threads);
+    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
+        vec_push(perm, &out->setting, o->at[OptSet].pair.at[i]);
+    TRY(job_set_data(perm, out, o));
+    return set_steps(out, o);
+}
+
+GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
+    static const OptionId fixed[] = {OptSet, OptBatch, OptDevice, OptPrecision, OptSeed, OptOut};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (o->at[fixed[i]].given)
+            return fail(GAN_ERR_USAGE, "%s is fixed once a run has begun: a run of its own needs `ganrun train %.*s`",
+                        option_word(fixed[i]), SARG(job->origin));
+    TRY(set_steps(job, o));
+    job->save_every = option_number(o, OptSaveEvery, job->save_every);
+    job->threads = (int)option_number(o, OptThreads, job->threads);
+    job->skip_bad |= o->at[OptSkipBad].given;
+    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+}
+
+static GanStatus fail_disagrees(OptionId id, Str was) {
+    return fail(GAN_ERR_USAGE, "the run in that folder was begun with %s %.*s: give the same, or another --out",
+                option_word(id), SARG(was));
+}
+
+GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) {
+    if (!str_eq(job->hash, asked->hash))
+        return fail(GAN_ERR_INPUT, "the run in that folder trains another model than %.*s with these settings: give "
+                    "another --out", SARG(asked->model));
+    if (job->batch != asked->batch)
+        return fail_disagrees(OptBatch, str_format(perm, "%lld", (long long)job->batch));
+    if (job->seed != asked->seed)
+        return fail_disagrees(OptSeed, str_format(perm, "%llu", (unsigned long long)job->seed));
+    if (job->real != asked->real)
+        return fail_disagrees(OptPrecision, str_c(dtype_name[job->real]));
+    if (!str_eq(job->device, asked->device))
+        return fail_disagrees(OptDevice, job->device);
+    TRY(set_steps(job, o));
+    job->save_every = option_number(o, OptSaveEvery, job->save_every);
+    job->threads = (int)option_number(o, OptThreads, job->threads);
+    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+}
+
+// --- options.json ----------------------------------------------------------------------------------------------------
+
+static void put_pairs(JsonOut *j, const char *name, const Setting *at, uint32_t n) {
+    json_name(j, name), json_open(j, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        json_open(j, '[');
+        json_put_str(j, at[i].key), json_put_str(j, at[i].value);
+        json_close(j, ']');
+    }
+    json_close(j, ']');
+}
+
+void job_write(Text *t, const Job *job) {
+    JsonOut j = {.text = t};
+    json_open(&j, '{');
+    json_name(&j, "format"), json_put_str(&j, STR("gan-run-1"));
+    json_name(&j, "model"), json_put_str(&j, job->origin);
+    json_name(&j, "hash"), json_put_str(&j, job->hash);
+    json_name(&j, "batch"), json_put_int(&j, job->batch);
+    json_name(&j, "steps"), json_put_int(&j, job->steps);
+    json_name(&j, "save_every"), json_put_int(&j, job->save_every);
+    json_name(&j, "seed"), json_put_int(&j, (int64_t)job->seed);
+    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[job->real]));
+    json_name(&j, "device"), json_put_str(&j, job->device);
+    json_name(&j, "threads"), json_put_int(&j, job->threads);
+    json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
+    put_pairs(&j, "settings", job->setting.at, job->setting.n);
+    put_pairs(&j, "data", job->data.at, job->data.n);
+    json_close(&j, '}');
+    text_char(t, '\n');
+}
+
+typedef struct Reader { Arena *perm; const Json *root; const char *wrong; } Reader;   // wrong: first member that is
+
+static int64_t get_int(Reader *r, const char *name, int64_t least, int64_t most) {
+    double x = json_number(json_get(r->root, name), -1);
+    if (x >= (double)least && x <= (double)most && x == (double)(int64_t)x)
+        return (int64_t)x;
+    r->wrong = r->wrong ? r->wrong : name;
+    return least;
+}
+
+static Str get_str(Reader *r, const char *name) {
+    Str s = json_string(json_get(r->root, name), (Str){0});
+    if (!s.len && !r->wrong)
+        r->wrong = name;
+    return s;
+}
+
+static bool get_pair(const Json *v, Setting *out) {
+    *out = (Setting){json_string(json_at(v, 0), (Str){0}), json_string(json_at(v, 1), (Str){0})};
+    return out->key.len && out->value.len;
+}
+
+GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
+    Reader r = {.perm = perm};
+    TRY(json_parse(perm, text, path, &r.root));
+    *out = (Job){
+        .model = get_str(&r, "model"),
+        .origin = get_str(&r, "model"),
+        .hash = get_str(&r, "hash"),
+        .batch = get_int(&r, "batch", 1, BATCH_MOST),
+        .steps = get_int(&r, "steps", 1, STEPS_MOST),
+        .save_every = get_int(&r, "save_every", 1, STEPS_MOST),
+        .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
+        .device = get_str(&r, "device"),
+        .threads = (int)get_int(&r, "threads", 0, 1024),
+        .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
+        .real = DtCount,
+    };
+    Str precision = get_str(&r, "precision");
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(precision, str_c(dtype_name[i])))
+            out->real = (Dtype)i;
+    if (out->real == DtCount)
+        r.wrong = r.wrong ? r.wrong : "precision";
+    const Json *settings = json_get(r.root, "settings"), *data = json_get(r.root, "data");
+    Setting s;
+    for (uint32_t i = 0; i < json_count(settings); i++)
+        if (get_pair(json_at(settings, i), &s))
+            vec_push(perm, &out->setting, s);
+        else
+            r.wrong = "settings";
+    for (uint32_t i = 0; i < json_count(data); i++)
+        if (get_pair(json_at(data, i), &s))
+            vec_push(perm, &out->data, s);
+        else
+            r.wrong = "data";
+    if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR("gan-run-1")))
+        r.wrong = "format";
+    return r.wrong ? fail(GAN_ERR_INPUT, "%.*s: `%s` is missing or makes no sense", SARG(path), r.wrong) : GAN_OK;
+}
+
+// --- to the compiler -------------------------------------------------------------------------------------------------
+
+static CompileOptions compile_options(const Job *job) {
+    return (CompileOptions){.path = job->model, .batch = job->batch, .setting = job->setting.at,
+                            .settings = job->setting.n, .real = job->real};
+}
+
+SessionOptions job_session(const Job *job, const DeviceOptions *device) {
+    SessionOptions o = {.compile = compile_options(job), .api = device_find(job->device), .device = *device};
+    o.device.threads = job->threads;
+    return o;
+}
+
+GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
+    Front f;
+    front_init(&f, perm);
+    Module m = {0};
+    CompileOptions o = compile_options(job);
+    TRY(compile_module(&f, &o, &m));
+    *out = hash_hex(perm, module_hash(&m, *perm));
+    return GAN_OK;
+}
+
+// --- resolved.gan ----------------------------------------------------------------------------------------------------
+
+static Str span_text(Str text, const Ast *a) {
+    return str_sub(text, a->span.lo, a->span.hi);
+}
+
+// What stands in the place of a config's first alternative once `value` is its default.
+static void put_default(Text *t, const Ast *first, Str value) {
+    if (first->kind == AstStr)
+        text_fmt(t, "\"%.*s\"", SARG(value));
+    else
+        text_put(t, value);
+}
+
+static bool is_value(Str text, const Ast *alternative, Str value) {
+    return str_eq(alternative->kind == AstStr ? alternative->text : span_text(text, alternative), value);
+}
+
+// Copies the config's text with `value` first; the alternative that was `value` gets the old default's place.
+static void put_config(Text *t, Str text, const Ast *config, Str value, size_t *from) {
+    for (uint32_t i = 0; i < config->list.n; i++) {
+        const Ast *a = config->list.at[i];
+        text_put(t, str_sub(text, *from, a->span.lo));
+        *from = a->span.hi;
+        if (i == 0)
+            put_default(t, a, value);
+        else
+            text_put(t, span_text(text, is_value(text, a, value) ? config->list.at[0] : a));
+    }
+}
+
+static const Setting *setting_of(const Job *job, Str name) {
+    const Setting *found = NULL;
+    for (uint32_t i = 0; i < job->setting.n; i++)      // the last one counts
+        if (str_eq(job->setting.at[i].key, name))
+            found = &job->setting.at[i];
+    return found;
+}
+
+GanStatus job_resolved(const Job *job, Arena *perm, Str *out) {
+    Front f;
+    front_init(&f, perm);
+    Ast *file = NULL;
+    TRY(compile_parse(&f, job->model, &file));
+    Str text = f.source.at[f.source.n - 1].text;
+    Str ext = path_ext(job->model);
+    if (!str_eq(ext, STR("gan"))) {
+        Text gan = {.arena = perm};
+        ast_to_gan(&gan, file);
+        text = text_str(&gan);
+        uint32_t source = front_add_source(&f, STR("resolved.gan"), text, false);
+        file = source ? parse_gan(&f, source) : NULL;
+        if (!file || diag_errors(&f))
+            return fail(GAN_ERR_BUG, "the model does not read back from its own text; please report this");
+    }
+    Text t = {.arena = perm};
+    size_t from = 0;
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *item = file->list.at[i];
+        const Setting *s = item->kind == AstConfig ? setting_of(job, item->text) : NULL;
+        if (s && item->list.n)
+            put_config(&t, text, item, s->value, &from);
+    }
+    text_put(&t, str_sub(text, from, text.len));
+    *out = text_str(&t);
+    return GAN_OK;
+}

@@ -1,0 +1,160 @@
+// main.c - the program ganrun: arguments, environment, signals, exit codes. The only file of the runtime that prints,
+// exits or reads the environment.
+//
+// Results go to standard output, progress and diagnostics to standard error. Exit codes: 0 done, 1 the user's model, data
+// or reference is wrong, 2 usage, 3 the machine lacks or refused something, 70 a bug of ours, 75 saved and stopped.
+#include "runs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// --- the console -----------------------------------------------------------------------------------------------------
+
+typedef struct Screen { bool tty, live; } Screen;      // live: the last line on a terminal may be replaced
+
+static void put_result(void *user, Str text) {
+    (void)user;
+    fwrite(text.ptr, 1, text.len, stdout);
+}
+
+static void put_line(void *user, Str line) {
+    Screen *s = user;
+    fputs(s->live ? "\r\x1b[K" : "", stderr);
+    s->live = false;
+    fwrite(line.ptr, 1, line.len, stderr);
+    if (!line.len || line.ptr[line.len - 1] != '\n')
+        fputc('\n', stderr);
+}
+
+static void put_live(void *user, Str line) {
+    Screen *s = user;
+    fputs("\r\x1b[K", stderr);
+    fwrite(line.ptr, 1, line.len, stderr);
+    fflush(stderr);
+    s->live = true;
+}
+
+static void device_notice(void *user, const char *text) {
+    const Console *c = user;
+    say(c, "%s", text);
+}
+
+// --- the environment -------------------------------------------------------------------------------------------------
+
+static Str variable(const char *name) {
+    const char *value = getenv(name);
+    return value ? str_c(value) : (Str){0};
+}
+
+static Str cache_dir(Arena *a) {
+    Str base = variable("XDG_CACHE_HOME"), home = variable("HOME");
+    if (!base.len && home.len)
+        base = path_join(a, home, STR(".cache"));
+    return base.len ? path_join(a, base, STR("gan")) : (Str){0};
+}
+
+// Launched on several ranks every one of them would train the whole model into one folder.
+static bool many_ranks(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int64_t n;
+        if (str_to_int(variable(names[i]), &n) && n > 1)
+            return true;
+    }
+    return false;
+}
+
+// --- commands --------------------------------------------------------------------------------------------------------
+
+static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
+    Text report = {.arena = perm}, diagnostics = {.arena = perm};
+    VerifyOptions v = {.model = o->file.at[0], .reference = o->file.at[1], .setting = o->at[OptSet].pair.at,
+                       .settings = o->at[OptSet].pair.n, .real = DtF32, .device = h->device};
+    TRY(device_of(o, &v.api, &v.real));
+    v.device.threads = (int)option_number(o, OptThreads, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        if (!file_exists(o->file.at[i]))
+            return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(o->file.at[i]));
+    GanStatus st = verify_case(&v, &report, &diagnostics);
+    if (diagnostics.n)
+        h->console.say(h->console.user, text_str(&diagnostics));
+    if (report.n)
+        h->console.result(h->console.user, text_str(&report));
+    return st;
+}
+
+static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
+    switch (o->command) {
+    case CommandDemo: return cmd_demo(perm, h, o);
+    case CommandDoctor: return cmd_doctor(perm, h, o);
+    case CommandTrain: return cmd_train(perm, h, o);
+    case CommandSample: return cmd_sample(perm, h, o);
+    case CommandVerify: return cmd_verify(perm, h, o);
+    case CommandBench: return cmd_bench(perm, h, o);
+    case CommandData:                  // has its own options
+    case CommandInterp: case CommandEval: case CommandExport: case CommandFilm: case CommandScale:
+    case CommandReport: case CommandDiff: case CommandCount:
+        break;
+    }
+    bug("command %d is not refused", (int)o->command);
+}
+
+static int finish(GanStatus st) {
+    if (st != GAN_OK && *gan_error())
+        fprintf(stderr, "ganrun: %s\n", gan_error());
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (st == GAN_OK && !written) {
+        fputs("ganrun: standard output could not be written\n", stderr);
+        return 3;
+    }
+    return gan_exit_code(st);
+}
+
+static int help(Arena *perm, const Options *o, FILE *to) {
+    Text t = {.arena = perm};
+    if (o)
+        options_command_help(&t, o->command);
+    else
+        options_help(&t);
+    fwrite(t.at, 1, t.n, to);
+    return to == stdout ? 0 : 2;
+}
+
+static bool is_help(const char *word) {
+    return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+}
+
+int main(int argc, char **argv) {
+    Arena perm;
+    Options options;
+    if (arena_init(&perm, 0) != GAN_OK)
+        return finish(GAN_ERR_MEMORY);
+    if (argc < 2 || is_help(argv[1]))
+        return help(&perm, NULL, argc < 2 ? stderr : stdout);
+    if (!strcmp(argv[1], "--version"))
+        return puts("ganrun " GAN_VERSION) < 0 ? 3 : finish(GAN_OK);
+    if (!strcmp(argv[1], "data"))
+        return data_main(argc - 2, argv + 2, stdout, stderr);
+    GanStatus st = options_parse(&perm, argc - 1, argv + 1, &options);
+    if (st != GAN_OK)
+        return finish(st);
+    if (options.help)
+        return help(&perm, &options, stdout);
+    if (many_ranks())
+        return finish(fail(GAN_ERR_USAGE, "more than one rank is not part of this version; start ganrun without mpirun"));
+    if (options.command == CommandTrain || options.command == CommandDemo)
+        process_watch_stop();
+    Screen screen = {.tty = isatty(2)};
+    Host host = {
+        .console = {put_result, put_line, put_live, screen.tty, &screen},
+        .device = {.compiler = variable("GAN_CC"), .notice = device_notice},
+        .stop_asked = process_stop_asked,
+        .self = STR("/proc/self/exe"),
+    };
+    host.device.user = &host.console;
+    host.device.cache_dir = option_text(&options, OptCache, cache_dir(&perm));
+    for (uint32_t i = 0; i < options.notice.n; i++)
+        host.console.say(host.console.user, options.notice.at[i]);
+    return finish(run_command(&perm, &host, &options));
+}

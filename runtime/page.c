@@ -1,0 +1,159 @@
+// page.c - index.html: a run at a glance, in one file that opens from disk and can be sent around.
+//
+// In: a run's log and its sample pictures. Out: grids (the newest first, then some from the way there), a curve for each
+// loss and report, and the job. No scripts and no other file is asked for: pictures are carried inside.
+#include "runs.h"
+
+#include <math.h>
+
+enum { GRIDS_SHOWN = 8, PLOT_W = 640, PLOT_H = 150 };
+
+static const char style[] =
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}"
+    "h1{margin-bottom:0}h2{margin-top:2rem}figure{display:inline-block;margin:0 1rem 1rem 0;vertical-align:top}"
+    "figcaption{color:#666;font-size:.85rem}img{max-width:100%;image-rendering:pixelated;background:#eee}"
+    "img.small{width:16rem}svg{background:#f7f7f7;max-width:100%}table{border-collapse:collapse}"
+    "td{padding:.1rem 1.5rem .1rem 0;vertical-align:top}td:first-child{color:#666}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}svg{background:#222}}";
+
+static void put_escaped(Text *t, Str s) {
+    for (size_t i = 0; i < s.len; i++)
+        switch (s.ptr[i]) {
+        case '<': text_put(t, STR("&lt;")); break;
+        case '>': text_put(t, STR("&gt;")); break;
+        case '&': text_put(t, STR("&amp;")); break;
+        case '"': text_put(t, STR("&quot;")); break;
+        default: text_char(t, s.ptr[i]);
+        }
+}
+
+static void put_base64(Text *t, Str bytes) {
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *p = (const uint8_t *)bytes.ptr;
+    for (size_t i = 0; i < bytes.len; i += 3) {
+        size_t n = bytes.len - i;
+        uint32_t three = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (n > 2 ? p[i + 2] : 0);
+        char four[4] = {digit[three >> 18], digit[three >> 12 & 63], n > 1 ? digit[three >> 6 & 63] : '=',
+                        n > 2 ? digit[three & 63] : '='};
+        text_put(t, (Str){four, 4});
+    }
+}
+
+// --- pictures --------------------------------------------------------------------------------------------------------
+
+typedef VEC(uint32_t) Steps;
+
+static GanStatus sample_steps(Arena *a, const Page *p, Steps *out) {
+    StrVec names;
+    *out = (Steps){0};
+    Str dir = path_join(a, p->dir, STR("samples"));
+    TRY(dir_list(a, dir, &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        int64_t step;
+        Str name = names.at[i];
+        if (name.len == 12 && str_ends(name, STR(".png")) && str_to_int(str_sub(name, 0, 8), &step) && step <= p->step)
+            vec_push(a, out, (uint32_t)step);
+    }
+    return GAN_OK;
+}
+
+static GanStatus put_picture(Text *t, const Page *p, uint32_t step, const char *kind) {
+    Str png;
+    TRY(file_read(t->arena, run_file(t->arena, p->dir, "samples", step, "png"), &png));
+    text_fmt(t, "<figure><img class=\"%s\" alt=\"samples after %u steps\" src=\"data:image/png;base64,", kind, step);
+    put_base64(t, png);
+    text_fmt(t, "\"><figcaption>after %u steps</figcaption></figure>\n", step);
+    return GAN_OK;
+}
+
+// The newest large, then others evenly spread from the first on.
+static GanStatus put_pictures(Text *t, const Page *p) {
+    Steps steps;
+    TRY(sample_steps(t->arena, p, &steps));
+    if (!steps.n)
+        return GAN_OK;
+    text_put(t, STR("<h2>Samples</h2>\n"));
+    TRY(put_picture(t, p, steps.at[steps.n - 1], "newest"));
+    uint32_t before = steps.n - 1, shown = before < GRIDS_SHOWN ? before : GRIDS_SHOWN;
+    if (shown)
+        text_put(t, STR("<h2>On the way</h2>\n"));
+    for (uint32_t i = 0; i < shown; i++)
+        TRY(put_picture(t, p, steps.at[(uint64_t)i * before / shown], "small"));
+    return GAN_OK;
+}
+
+// --- curves ----------------------------------------------------------------------------------------------------------
+
+static void put_plot(Text *t, const Curve *c, uint32_t last) {
+    double lo = INFINITY, hi = -INFINITY;
+    for (uint32_t i = 0; i < c->used; i++)
+        if (c->n[i]) {
+            lo = fmin(lo, c->sum[i] / c->n[i]);
+            hi = fmax(hi, c->sum[i] / c->n[i]);
+        }
+    if (!(lo <= hi))
+        return;
+    double span = hi > lo ? hi - lo : 1;
+    text_put(t, STR("<figure><figcaption>"));
+    put_escaped(t, c->name);
+    text_fmt(t, "</figcaption><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">"
+             "<polyline fill=\"none\" stroke=\"#c40\" stroke-width=\"1.5\" points=\"", PLOT_W + 70, PLOT_H, PLOT_W + 70,
+             PLOT_H);
+    for (uint32_t i = 0; i < c->used; i++)
+        if (c->n[i])
+            text_fmt(t, "%.1f,%.1f ", PLOT_W * fmin(1, (i + 0.5) * c->width / fmax(last, 1)),
+                     10 + (PLOT_H - 20) * (hi - c->sum[i] / c->n[i]) / span);
+    text_fmt(t, "\"/><g font-size=\"11\" fill=\"#888\"><text x=\"%d\" y=\"14\">%.4g</text><text x=\"%d\" y=\"%d\">%.4g"
+             "</text></g></svg></figure>\n", PLOT_W + 6, hi, PLOT_W + 6, PLOT_H - 6, lo);
+}
+
+// --- the job ---------------------------------------------------------------------------------------------------------
+
+static void put_row(Text *t, const char *name, Str value) {
+    text_fmt(t, "<tr><td>%s</td><td>", name);
+    put_escaped(t, value);
+    text_put(t, STR("</td></tr>\n"));
+}
+
+static void put_nets(Text *t, const Page *p) {
+    const Module *m = p->module;
+    for (uint32_t i = 0; i < m->net.n; i++)
+        put_row(t, "net", str_format(t->arena, "%.*s, %lld weights", SARG(m->net.at[i].name),
+                                     (long long)net_weights(m, i)));
+}
+
+static void put_job(Text *t, const Page *p) {
+    const Job *job = p->job;
+    Arena *a = t->arena;
+    text_put(t, STR("<h2>Run</h2>\n<table>\n"));
+    put_nets(t, p);
+    for (uint32_t i = 0; i < job->setting.n; i++)
+        put_row(t, "setting", str_format(a, "%.*s = %.*s", SARG(job->setting.at[i].key), SARG(job->setting.at[i].value)));
+    for (uint32_t i = 0; i < job->data.n; i++)
+        put_row(t, "data", str_format(a, "%.*s = %.*s", SARG(job->data.at[i].key), SARG(job->data.at[i].value)));
+    put_row(t, "batch", str_format(a, "%lld", (long long)job->batch));
+    put_row(t, "seed", str_format(a, "%llu", (unsigned long long)job->seed));
+    put_row(t, "device", str_format(a, "%.*s, %s", SARG(job->device), dtype_name[job->real]));
+    put_row(t, "model", job->hash);
+    text_put(t, STR("</table>\n"));
+}
+
+GanStatus page_write(Arena scratch, const Page *p) {
+    Text t = {.arena = &scratch};
+    text_put(&t, STR("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>"));
+    put_escaped(&t, p->module->name);
+    text_fmt(&t, "</title><style>%s</style></head><body>\n<h1>", style);
+    put_escaped(&t, p->module->name);
+    text_put(&t, STR("</h1>\n<p>"));
+    put_escaped(&t, p->module->doc);
+    text_fmt(&t, "<br>%u of %lld steps, %lld samples.</p>\n", p->step, (long long)p->job->steps,
+             (long long)p->step * (long long)p->job->batch);
+    TRY(put_pictures(&t, p));
+    text_put(&t, STR("<h2>Losses</h2>\n"));
+    for (uint32_t i = 0; i < p->log->curves; i++)
+        put_plot(&t, &p->log->curve[i], p->step);
+    put_job(&t, p);
+    text_put(&t, STR("</body></html>\n"));
+    Str html = text_str(&t);
+    return file_write_atomic(path_join(&scratch, p->dir, STR("index.html")), html.ptr, html.len);
+}

@@ -1,0 +1,309 @@
+// train.c - training: steps, what is logged of them, and saves.
+//
+// In: a job and a folder. Out: a run (runs.h). A step is a function of the weights before it, the seed, its number and
+// the batches taken, so a run that is killed anywhere and goes on from its last checkpoint repeats the same bits. A save
+// is ordered so that whenever its checkpoint exists, its pictures and log do too.
+#include "runs.h"
+
+#include <math.h>
+
+// Pictures at a save: at most 64, fewer when they are large.
+enum { GRID_MOST = 64, GRID_NUMBERS = 3 << 20, REAL_MOST = 256 };
+
+typedef struct Train {
+    Arena *perm;
+    const Host *host;
+    const Job *job;
+    Str dir;
+    FileLock *lock;                // owned, with what follows
+    Session session;
+    Feed *feed;
+    Meter meter;
+    RunLog log;
+    Progress progress;
+    Sampler sampler;
+    size_t pictures;               // of a grid; 0: the model shows none
+    float *picture;                // [pictures, c, h, w]
+    size_t reals;                  // samples of the data they are compared with; 0: none
+    float *real;                   // [reals, c, h, w]
+    uint32_t step;                 // steps done
+} Train;
+
+// --- hooks of the executor -------------------------------------------------------------------------------------------
+
+static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t round) {
+    (void)round;
+    Train *t = user;
+    return feed_block(t->feed, e, block);
+}
+
+static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round) {
+    Train *t = user;
+    return meter_block(&t->meter, e, block, round);
+}
+
+// --- pictures --------------------------------------------------------------------------------------------------------
+
+static size_t at_most(size_t most, size_t numbers, size_t each) {
+    size_t n = numbers / each;
+    return n > most ? most : n < 1 ? 1 : n;
+}
+
+static GanStatus prepare_pictures(Train *t) {
+    const Module *m = &t->session.compiled.module;
+    if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.picture) {
+        say(&t->host->console, "no `sample` of the model is a picture: none will be drawn");
+        return GAN_OK;
+    }
+    size_t one = sampler_elements(&t->sampler);
+    t->pictures = at_most(GRID_MOST, GRID_NUMBERS, one);
+    t->picture = arena_array(t->perm, float, t->pictures * one);
+    if (t->sampler.real_slot == NONE)
+        return GAN_OK;
+    size_t n = at_most(REAL_MOST, 4 * GRID_NUMBERS, one);
+    t->real = arena_array(t->perm, float, n * one);
+    return feed_pictures(t->feed, t->sampler.real_slot, n, t->real, &t->reals);
+}
+
+// Draws the grid and measures how far its pictures are from the data (NaN: not measured).
+static GanStatus draw_pictures(Train *t, double *distance) {
+    *distance = NAN;
+    if (!t->pictures)
+        return GAN_OK;
+    const Plan *plan = &t->session.compiled.entry[t->sampler.entry];
+    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->pictures, *t->perm, t->picture));
+    TRY(sampler_grid(&t->sampler, t->picture, t->pictures, run_file(t->perm, t->dir, "samples", t->step, "png")));
+    if (!t->reals)
+        return GAN_OK;
+    SwdOptions o = {.seed = t->job->seed};
+    SwdResult r;
+    TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
+    *distance = r.levels ? r.mean : r.pixels;
+    return GAN_OK;
+}
+
+// --- saving ----------------------------------------------------------------------------------------------------------
+
+static Checkpoint checkpoint_of(const Train *t) {
+    Checkpoint c = {.step = t->step, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    const uint64_t *position;
+    c.streams = feed_positions(t->feed, &position);
+    for (uint32_t i = 0; i < c.streams; i++)
+        c.position[i] = position[i];
+    return c;
+}
+
+static GanStatus show_page(Train *t) {
+    Page p = {.dir = t->dir, .job = t->job, .module = &t->session.compiled.module, .log = &t->log, .step = t->step};
+    return page_write(*t->perm, &p);
+}
+
+static GanStatus save(Train *t) {
+    double began = time_now(), distance;
+    Arena scratch = *t->perm;
+    TRY(draw_pictures(t, &distance));
+    TRY(runlog_save(&t->log, scratch, t->step, distance));
+    if (t->step) {                 // step 0 follows from the seed
+        Checkpoint c = checkpoint_of(t);
+        TRY(checkpoint_save(scratch, t->dir, t->session.exec, &c));
+    }
+    TRY(show_page(t));
+    t->progress.save += time_now() - began;
+    return GAN_OK;
+}
+
+// Why a save failed, and what is left.
+static GanStatus save_or_explain(Train *t) {
+    GanStatus st = save(t);
+    if (st == GAN_OK)
+        return st;
+    return fail_in(st, "saving after step %u failed; earlier checkpoints are as they were", t->step);
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------
+
+// A loss that is not finite ends the run where everything before it is still there to be looked at.
+static GanStatus not_finite(Train *t, StepLine *line) {
+    char why[200];
+    snprintf(why, sizeof why, "%s", gan_error());
+    line->step = t->step + 1;
+    TRY(runlog_step(&t->log, *t->perm, line));
+    return fail(GAN_ERR_INPUT, "step %u: %s. Nothing was saved since: log.jsonl has the losses up to here, ckpt/ the "
+                "weights before; `ganrun train %.*s` comes to the same place again. Often the learning rate is too large",
+                line->step, why, SARG(t->dir));
+}
+
+static GanStatus step(Train *t) {
+    double began = time_now(), data = feed_seconds(t->feed);
+    Counters c = {.seed = t->job->seed, .step = t->step, .epoch = feed_epoch(t->feed),
+                  .kimg = (double)t->step * (double)t->job->batch / 1000};
+    ExecHooks hooks = {before_block, after_block, t};
+    meter_clear(&t->meter);
+    TRY(feed_begin(t->feed, t->session.exec));
+    GanStatus st = exec_step(t->session.exec, &c, &hooks);
+    data = feed_seconds(t->feed) - data;
+    t->progress.data += data;
+    StepLine line = {.images = (int64_t)(t->step + 1) * t->job->batch, .step_ms = (time_now() - began) * 1000,
+                     .data_ms = data * 1000};
+    if (st != GAN_OK)
+        return t->meter.broken ? not_finite(t, &line) : st;
+    line.step = ++t->step;
+    return runlog_step(&t->log, *t->perm, &line);
+}
+
+static GanStatus stop_here(Train *t, bool saved) {
+    if (!saved)
+        TRY(save_or_explain(t));
+    return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on", t->step, SARG(t->dir));
+}
+
+static GanStatus steps(Train *t) {
+    uint32_t last = (uint32_t)t->job->steps;
+    bool saved = true;             // at the present step
+    if (t->step == 0)
+        TRY(save_or_explain(t));
+    progress_begin(&t->progress);
+    while (t->step < last) {
+        if (t->host->stop_asked())
+            return stop_here(t, saved);
+        TRY(step(t));
+        saved = t->step % (uint32_t)t->job->save_every == 0 || t->step == last;
+        if (saved)
+            TRY(save_or_explain(t));
+        progress_step(&t->progress, *t->perm, t->step);
+    }
+    progress_end(&t->progress, *t->perm, t->step);
+    return GAN_OK;
+}
+
+// --- a run -----------------------------------------------------------------------------------------------------------
+
+static void notice(void *user, const char *text) {
+    const Host *h = user;
+    say(&h->console, "%s", text);
+}
+
+// The state to begin with: the newest checkpoint's, else what the seed gives.
+static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
+    Checkpoint want = {.seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    bool found = false;
+    if (resume)
+        TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at, &found));
+    if (!found) {
+        *at = want;
+        TRY(exec_init(t->session.exec, t->job->seed));
+    }
+    if (found && at->streams != t->session.compiled.module.stream.n)
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u", at->step, at->streams,
+                    t->session.compiled.module.stream.n);
+    t->step = at->step;
+    if (resume)
+        say(&t->host->console, "resumed from step %u", t->step);
+    return GAN_OK;
+}
+
+static GanStatus open_feed(Train *t, const Checkpoint *at) {
+    FeedOptions o = {.job = t->job, .position = at->streams ? at->position : NULL, .notice = notice,
+                     .user = (void *)(uintptr_t)t->host};
+    return feed_open(t->perm, &t->session.compiled.module, &o, &t->feed);
+}
+
+static GanStatus begin_folder(Train *t) {
+    Str resolved;
+    TRY(job_resolved(t->job, t->perm, &resolved));
+    TRY(run_lock(t->perm, t->dir, &t->lock));
+    return run_create(t->perm, t->dir, t->job, resolved);
+}
+
+// A run that goes on must be the same model, whoever has edited resolved.gan since.
+static GanStatus check_hash(Train *t, Job *job, bool resume) {
+    Str hash;
+    TRY(job_hash(job, t->perm, &hash));
+    if (resume && !str_eq(hash, job->hash))
+        return fail(GAN_ERR_INPUT, "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
+                    "says %.*s", SARG(job->model), SARG(hash), SARG(job->hash));
+    job->hash = hash;
+    return GAN_OK;
+}
+
+static GanStatus open_run(Train *t, Job *job, bool resume) {
+    Checkpoint at = {0};
+    if (resume)
+        TRY(run_lock(t->perm, t->dir, &t->lock));
+    SessionOptions so = job_session(job, &t->host->device);
+    TRY(session_start(&t->session, &so, &t->host->console));
+    progress_title(*t->perm, &t->host->console, &t->session, job);
+    TRY(check_hash(t, job, resume));
+    if (!resume) {                 // mistakes in --data come before a folder is made
+        TRY(open_feed(t, &at));
+        TRY(begin_folder(t));
+        TRY(restore(t, false, &at));
+    } else {
+        TRY(run_write_job(t->perm, t->dir, job));
+        TRY(restore(t, true, &at));
+        TRY(open_feed(t, &at));
+    }
+    meter_init(t->perm, &t->session.compiled.module, &t->meter);
+    if (t->step == 0)
+        TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
+    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
+    t->progress = (Progress){.console = &t->host->console, .meter = &t->meter, .batch = job->batch,
+                             .first = t->step, .last = (uint32_t)job->steps};
+    return prepare_pictures(t);
+}
+
+GanStatus train_run(Arena *perm, const Host *h, Job *job, Str dir, bool resume) {
+    Train t = {.perm = perm, .host = h, .job = job, .dir = dir};
+    GanStatus st = GAN_OK;
+    TRY_OUT(open_run(&t, job, resume));
+    if (t.step >= job->steps) {
+        say(&h->console, "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
+            (long long)job->steps, SARG(dir));
+        TRY_OUT(show_page(&t));
+    } else {
+        TRY_OUT(steps(&t));
+    }
+    say(&h->console, "open %.*s/index.html", SARG(dir));
+out:
+    feed_close(t.feed);
+    session_release(&t.session);
+    file_unlock(t.lock);
+    return st;
+}
+
+// --- the command -----------------------------------------------------------------------------------------------------
+
+static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, Str dir) {
+    Job job;
+    if (!run_is(*perm, dir))
+        return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json", SARG(dir));
+    TRY(run_read(perm, dir, &job));
+    TRY(job_resume(perm, &job, o));
+    return train_run(perm, h, &job, dir, true);
+}
+
+static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *asked, Str dir) {
+    Job job;
+    TRY(run_read(perm, dir, &job));
+    TRY(job_hash(asked, perm, &asked->hash));
+    TRY(job_rejoin(perm, &job, asked, o));
+    return train_run(perm, h, &job, dir, true);
+}
+
+GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
+    Str what = o->file.at[0];
+    bool rejoin = o->at[OptResume].given;
+    if (file_is_dir(what))
+        return resume_run(perm, h, o, what);
+    if (rejoin && !o->at[OptOut].given)
+        return fail(GAN_ERR_USAGE, "--resume auto wants --out DIR: the run to go on with, or to begin");
+    Job job;
+    TRY(job_from_options(perm, o, &job));
+    Str dir = o->at[OptOut].given ? o->at[OptOut].text : run_free_name(perm, what);
+    if (!run_is(*perm, dir))
+        return train_run(perm, h, &job, dir, false);
+    if (rejoin)
+        return rejoin_run(perm, h, o, &job, dir);
+    return fail(GAN_ERR_INPUT, "%.*s is a run already: `ganrun train %.*s` goes on with it; another --out begins anew",
+                SARG(dir), SARG(dir));
+}
