@@ -12,6 +12,8 @@
 #include <omp.h>
 #endif
 
+enum { FLAT_CHUNK = 1 << 13 };         // elements a chunk, of kernels whose unit is an element
+
 typedef void KernelFn(void *const *p, const Counters *c, int64_t lo, int64_t hi);
 typedef void FinishFn(void *const *p);
 
@@ -25,6 +27,7 @@ typedef struct Part {                  // one region inside a task
     FinishFn *finish;                  // may be NULL: adds the chunks' partial results
     void **p;                          // inputs, outputs, scratch
     int64_t chunks;
+    int64_t units, grain;              // a kernel's numbers lo..hi count units; a chunk is `grain` of them, the last one less
 } Part;
 
 typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain } TaskKind;
@@ -138,8 +141,10 @@ static GanStatus load_kernels(Loaded *l) {
     for (uint32_t i = 0; i < n; i++) {
         Str name = p->kernel.at[i].name;
         void *kernel = jit_find(l->code, str_z(&l->arena, name));
-        void *finish = jit_find(l->code, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
-        if (!kernel)
+        void *finish = NULL;
+        if (p->kernel.at[i].finish)
+            finish = jit_find(l->code, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
+        if (!kernel || (p->kernel.at[i].finish && !finish))
             return fail(GAN_ERR_DEVICE, "compiled kernels lack %.*s", SARG(name));
         memcpy(&l->kernel[i], &kernel, sizeof kernel);       // ISO C has no cast between the two kinds of pointer
         memcpy(&l->finish[i], &finish, sizeof finish);
@@ -156,6 +161,7 @@ static void *address(const Loaded *l, uint32_t node) {
 
 static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
     const Kernel *k = &l->plan->kernel.at[r->kernel];
+    const Graph *g = &l->plan->func->g;
     void **p = arena_array(&l->arena, void *, r->in.n + r->out.n + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->in.n; i++)
@@ -164,7 +170,8 @@ static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
         p[n++] = address(l, r->out.at[i]);
     p[n] = (char *)l->scratch + *scratch;
     *scratch += (k->scratch + 63) & ~(size_t)63;
-    *out = (Part){l->kernel[r->kernel], l->finish[r->kernel], p, k->chunks};
+    int64_t units = k->chunks ? k->chunks : type_elements(g, node_type(g, r->out.at[0])), grain = k->chunks ? 1 : FLAT_CHUNK;
+    *out = (Part){l->kernel[r->kernel], l->finish[r->kernel], p, (units + grain - 1) / grain, units, grain};
 }
 
 // Saves a slot's old value (schedule.c): the region's one member is the read.
@@ -296,8 +303,9 @@ static void run_range(const Task *t, const Counters *c, int64_t lo, int64_t hi) 
     for (uint32_t i = 0; i < t->parts && first < hi; first += t->part[i++].chunks) {
         const Part *part = &t->part[i];
         int64_t a = lo > first ? lo - first : 0, b = hi - first < part->chunks ? hi - first : part->chunks;
+        int64_t last = b * part->grain < part->units ? b * part->grain : part->units;
         if (a < b)
-            part->kernel(part->p, c, a, b);
+            part->kernel(part->p, c, a * part->grain, last);
     }
 }
 
