@@ -22,7 +22,7 @@ typedef struct Cli {
 
 static int usage(const char *why, Str what) {
     if (why)
-        fprintf(stderr, "ganc: %s%s%.*s\n", why, what.len ? ": " : "", SARG(what));
+        fprintf(stderr, "ganc: %s%s%.*s\n", why, what.len ? ": " : "", (int)what.len, what.len ? what.ptr : "");
     fputs("usage: ganc COMMAND ...\n"
           "  check FILE...                 diagnostics only [--error-format json]\n"
           "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"

@@ -89,6 +89,11 @@ static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, 
 static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     const Graph *g = &l->plan->func->g;
     const Node *node = graph_node(g, id);
+    if (node->op == OpRead) {              // an old value copied out before it is overwritten
+        const Slot *slot = &l->plan->module->slot.at[node_attr(g, id)->i[0]];
+        memmove(l->value[id], l->slots + slot->offset, type_bytes(g, node_type(g, id)));
+        return;
+    }
     const void *in[64];
     for (uint32_t k = 0; k < node->nin; k++) {
         in[k] = l->value[node_in(g, id, k)];
@@ -97,8 +102,14 @@ static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     }
     if (node->op == OpWrite)
         memmove(l->value[id], in[0], type_bytes(g, node_type(g, id)));
-    else if (node->op != OpRead)
+    else
         eval_node(g, id, in, l->value[id], node_type(g, id)->dtype == DtF64, c, l->arena);
+}
+
+// A Read whose old value outlives the slot's next Write: it is kept in work memory (Plan.copied).
+static void save_old(Loaded *l, uint32_t read) {
+    const Slot *s = &l->plan->module->slot.at[node_attr(&l->plan->func->g, read)->i[0]];
+    memcpy(l->value[read], l->slots + s->offset, type_bytes(&l->plan->func->g, &s->type));
 }
 
 static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
@@ -109,7 +120,10 @@ static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
         for (uint32_t k = 0; k < launch.instances; k++) {
             const Region *r = &p->region.at[p->merge.at[launch.first + k]];
             for (uint32_t j = 0; j < r->node.n; j++)
-                run_node(l, r->node.at[j], c);
+                if (r->kind == RegionCopy)
+                    save_old(l, r->node.at[j]);
+                else
+                    run_node(l, r->node.at[j], c);
         }
     }
     return GAN_OK;
