@@ -14,6 +14,7 @@ struct Dialect {
     const char *draw32[4], *draw64[4];                   // by Dist
     const char *signature, *finish;                      // function heads; %.*s is the name
     const char *simd;                                    // before a loop whose iterations are independent
+    const char *in_order;                                // in a loop that must not be vectorised
     Str (*prelude)(void);
 };
 

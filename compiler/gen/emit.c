@@ -391,6 +391,11 @@ static void put_simd(Emit *e) {
     text_fmt(e->t, "%s\n", e->d->simd);
 }
 
+static void put_in_order(Emit *e) {
+    line(e);
+    text_fmt(e->t, "%s\n", e->d->in_order);
+}
+
 // "lo" and "hi" of loop k, as text.
 static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
     const Var *v = &e->n->var[e->n->order[k]];
@@ -457,6 +462,7 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
         line(e);
         text_fmt(e->t, "for (; j < %.*s; j++)", SARG(hi));
         open(e);
+        put_in_order(e);
         line(e);
         text_fmt(e->t, "const int64_t i%u = j;\n", k);
         put_level(e, level);
@@ -492,6 +498,9 @@ static void put_loops(Emit *e, uint32_t k) {
     line(e);
     text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
     open(e);
+    if (last && v->reduced) {
+        put_in_order(e);
+    }
     put_level(e, level);
     put_loops(e, k + 1);
     close(e);

@@ -9,6 +9,9 @@ typedef struct gan_counters { uint64_t seed; uint32_t step, round; int64_t sampl
 #define GAN_SIMD _Pragma("GCC ivdep")
 #endif
 
+// In a loop that adds up in order. GCC 12 vectorises those, to no gain, and where loads run backwards adds wrong ones.
+#define GAN_IN_ORDER __asm__ volatile("");
+
 // Partial sums of one row, one a lane, added in a fixed tree.
 #define GAN_LANES 32
 static inline float gan_sum_lanesf(float *x) {
