@@ -15,8 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const flags[] = {"-std=c17",   "-O3",           "-march=native",        "-ffp-contract=fast",
-                                    "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-w"};
+static const char *const flags[] = {
+    "-std=c17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+    "-fPIC", "-shared", "-w",
+};
 enum { FLAGS = sizeof flags / sizeof *flags, MAX_UNITS = 16, SMALL_UNIT = 1 << 13 };
 
 struct Jit {

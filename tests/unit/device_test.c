@@ -1,0 +1,409 @@
+// device_test.c - the conformance suite of devices: every device runs the same programs and must agree with the oracle.
+//
+// A device passes when memory comes zeroed and aligned, a step over random programs leaves in every slot and report what
+// the oracle computes in double (to its precision), running twice gives the same bits, the number of threads changes
+// nothing, and whatever it does not support is refused with a message.
+#define _GNU_SOURCE
+#include "gen.h"
+#include "programs.h"
+#include "rt.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PROGRAMS = 60, COMPILED = 16 };         // of them, those whose kernels are compiled too: a second each
+
+typedef struct Bench {                         // one device, one program, loaded
+    Arena *a;
+    const DeviceApi *api;
+    Device *d;
+    Module m;
+    Plan plan;
+    char *slots, *work;
+    Loaded *loaded;
+} Bench;
+
+static char cache[] = "/tmp/gan-device-test-XXXXXX";
+
+static DeviceOptions options(int threads) {
+    return (DeviceOptions){.threads = threads, .cache_dir = str_c(cache)};
+}
+
+static Device *open_device(const DeviceApi *api, int threads) {
+    DeviceOptions o = options(threads);
+    Device *d = NULL;
+    if (api->open(&o, &d) != GAN_OK)
+        fail_msg("%s: %s", api->name, gan_error());
+    return d;
+}
+
+// --- values ----------------------------------------------------------------------------------------------------------
+
+typedef struct Walk { int n; int64_t extent[MAX_RANK + 1], stride[MAX_RANK + 1]; } Walk;
+
+static Walk walk(const DeviceApi *api, const Type *t, int64_t batch) {
+    Walk w = {.n = t->rank + 1};
+    w.extent[0] = t->batched ? batch : 1;
+    for (int i = 0; i < t->rank; i++)
+        w.extent[i + 1] = t->dim[i];
+    type_strides(t, w.stride);
+    int64_t step = 1;
+    for (int i = w.n; api->logical && i-- > 0; step *= w.extent[i])
+        w.stride[i] = step;
+    return w;
+}
+
+static int64_t element(const Walk *w, int64_t i) {
+    int64_t at = 0;
+    for (int k = w->n; k-- > 0; i /= w->extent[k])
+        at += i % w->extent[k] * w->stride[k];
+    return at;
+}
+
+static double value(const Bench *b, const Type *t, const char *at, int64_t i) {
+    Walk w = walk(b->api, t, b->m.batch);
+    int64_t e = element(&w, i);
+    if (t->dtype == DtBF16) {
+        uint32_t bits = (uint32_t)((const uint16_t *)(const void *)at)[e] << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+    return t->dtype == DtF64 ? ((const double *)(const void *)at)[e] : ((const float *)(const void *)at)[e];
+}
+
+static void set_slots(Bench *b, const Oracle *o) {
+    for (uint32_t s = 0; s < b->m.slot.n; s++) {
+        const Type *t = &b->m.slot.at[s].type;
+        Walk w = walk(b->api, t, b->m.batch);
+        char *at = b->slots + b->m.slot.at[s].offset;
+        for (int64_t i = 0; i < oracle_count(o, s); i++) {
+            int64_t e = element(&w, i);
+            if (t->dtype == DtF64)
+                ((double *)(void *)at)[e] = o->slot[s][i];
+            else
+                ((float *)(void *)at)[e] = (float)o->slot[s][i];
+        }
+    }
+}
+
+// --- programs ----------------------------------------------------------------------------------------------------------
+
+static void plan_program(Bench *b, Dtype real) {
+    PassOptions o = {.real = real, .no_fuse = b->api->no_fuse};
+    passes_run(b->a, &b->m, &b->m.step, &o, NULL);
+    size_t slots = slots_place(&b->m, real);
+    plan_make(b->a, &b->m, &b->m.step, &o, &b->plan);
+    b->plan.slot_bytes = slots;
+    if (b->api->dialect)
+        gen_kernels(b->a, &b->plan, dialect_find(str_c(b->api->dialect)));
+}
+
+static void load(Bench *b) {
+    void *slots = NULL, *work = NULL;
+    assert_int_equal(b->api->alloc(b->d, b->plan.slot_bytes, &slots), GAN_OK);
+    assert_int_equal(b->api->alloc(b->d, b->plan.work_bytes, &work), GAN_OK);
+    b->slots = slots;
+    b->work = work;
+    if (b->api->load(b->d, &b->plan, slots, work, &b->loaded) != GAN_OK)
+        fail_msg("%s: %s", b->api->name, gan_error());
+}
+
+static void unload(Bench *b) {
+    b->api->unload(b->loaded);
+    b->api->release(b->d, b->work);
+    b->api->release(b->d, b->slots);
+}
+
+static void run_block(Bench *b, uint32_t block, const Counters *c) {
+    if (b->api->run(b->loaded, block, c) != GAN_OK)
+        fail_msg("%s: %s", b->api->name, gan_error());
+}
+
+static void step(Bench *b, Counters c) {
+    const Func *f = &b->m.step;
+    uint32_t repeat = 0;
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        Ctl ctl = f->tape.at[i];
+        if (ctl.kind == CtlBlock)
+            run_block(b, ctl.arg, &c);
+        else if (ctl.kind == CtlRepeat)
+            repeat = i;
+        else if (++c.round < f->tape.at[repeat].arg)
+            i = repeat;
+        else
+            c.round = 0;
+    }
+    assert_int_equal(b->api->sync(b->d), GAN_OK);
+}
+
+static void compare(const Bench *b, const Type *t, const char *at, const double *want, double tolerance, Str what,
+                    uint64_t seed) {
+    double error = 0, norm = 1;
+    int64_t n = type_elements(&b->m.step.g, t);
+    for (int64_t i = 0; i < n; i++) {
+        double d = value(b, t, at, i) - want[i];
+        error += d * d;
+        norm += want[i] * want[i];
+    }
+    if (!(sqrt(error / norm) <= tolerance))
+        fail_msg("%s, program %llu, %.*s: relative error %g", b->api->name, (unsigned long long)seed, SARG(what),
+                 sqrt(error / norm));
+}
+
+static void check_slots(const Bench *b, const Oracle *o, double tolerance, uint64_t seed) {
+    for (uint32_t s = 0; s < b->m.slot.n; s++)
+        compare(b, &b->m.slot.at[s].type, b->slots + b->m.slot.at[s].offset, o->slot[s], tolerance, b->m.slot.at[s].name,
+                seed);
+}
+
+static void check_reports(const Bench *b, const Oracle *o, double tolerance, uint64_t seed) {
+    const Func *f = &b->m.step;
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        uint32_t id = f->report.at[i].node;
+        Place at = b->plan.place[id];
+        if (at.space == SpaceWork)
+            compare(b, node_type(&f->g, id), b->work + at.offset, o->value[id], tolerance, STR("report"), seed);
+    }
+}
+
+static void check_program(const DeviceApi *api, Device *d, uint64_t seed, Dtype real, double tolerance) {
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    Bench b = {.a = &a, .api = api, .d = d};
+    program_random(&a, seed, &b.m);
+    plan_program(&b, real);
+    Oracle o;
+    oracle_init(&a, &b.m, &o);
+    load(&b);
+    set_slots(&b, &o);
+    step(&b, o.counters);
+    oracle_step(&a, &o);
+    check_slots(&b, &o, tolerance, seed);
+    check_reports(&b, &o, tolerance, seed);
+    unload(&b);
+    arena_release(&a);
+}
+
+static const DeviceApi *const devices[] = {&device_ref, &device_cpu};
+enum { DEVICES = sizeof devices / sizeof *devices };
+
+static void programs_agree_with_the_oracle(void **state) {
+    (void)state;
+    for (int i = 0; i < DEVICES; i++) {
+        Device *d = open_device(devices[i], 2);
+        for (uint64_t seed = 0; seed < (devices[i]->dialect ? COMPILED : PROGRAMS); seed++)
+            check_program(devices[i], d, seed, DtF32, 2e-4);
+        devices[i]->close(d);
+    }
+}
+
+static void ref_agrees_in_double(void **state) {
+    (void)state;
+    Device *d = open_device(&device_ref, 1);
+    for (uint64_t seed = 0; seed < PROGRAMS; seed++)
+        check_program(&device_ref, d, seed, DtF64, 1e-12);
+    device_ref.close(d);
+}
+
+static void cpu_agrees_in_bf16(void **state) {
+    (void)state;
+    Device *d = open_device(&device_cpu, 2);
+    for (uint64_t seed = 0; seed < 4; seed++)
+        check_program(&device_cpu, d, seed, DtBF16, 0.15);
+    device_cpu.close(d);
+}
+
+// --- the same bits -----------------------------------------------------------------------------------------------------
+
+// The slots' bytes after two steps with this many threads.
+static char *bytes_of(Arena *a, const DeviceApi *api, uint64_t seed, int threads, size_t *n) {
+    Device *d = open_device(api, threads);
+    Bench b = {.a = a, .api = api, .d = d};
+    program_random(a, seed, &b.m);
+    plan_program(&b, DtF32);
+    Oracle o;
+    oracle_init(a, &b.m, &o);
+    load(&b);
+    set_slots(&b, &o);
+    step(&b, o.counters);
+    step(&b, o.counters);
+    *n = b.plan.slot_bytes;
+    char *out = arena_alloc(a, *n, 1);
+    memcpy(out, b.slots, *n);
+    unload(&b);
+    api->close(d);
+    return out;
+}
+
+static void a_second_run_gives_the_same_bits(void **state) {
+    (void)state;
+    for (int i = 0; i < DEVICES; i++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            Arena a;
+            size_t n;
+            assert_int_equal(arena_init(&a, 0), GAN_OK);
+            char *one = bytes_of(&a, devices[i], seed, 2, &n), *two = bytes_of(&a, devices[i], seed, 2, &n);
+            assert_memory_equal(one, two, n);
+            arena_release(&a);
+        }
+}
+
+// --- memory and refusals -------------------------------------------------------------------------------------------------
+
+static void memory_comes_zeroed_and_aligned(void **state) {
+    (void)state;
+    const size_t sizes[] = {0, 1, 4096, 5 << 20};
+    for (int i = 0; i < DEVICES; i++) {
+        Device *d = open_device(devices[i], 1);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            void *at = NULL;
+            assert_int_equal(devices[i]->alloc(d, sizes[k], &at), GAN_OK);
+            assert_int_equal((uintptr_t)at % 64, 0);
+            char *back = calloc(sizes[k] + 1, 1), *zero = calloc(sizes[k] + 1, 1);
+            assert_int_equal(devices[i]->get(d, back, at, sizes[k]), GAN_OK);
+            assert_memory_equal(back, zero, sizes[k]);
+            memset(zero, 7, sizes[k]);
+            assert_int_equal(devices[i]->put(d, at, zero, sizes[k]), GAN_OK);
+            assert_int_equal(devices[i]->get(d, back, at, sizes[k]), GAN_OK);
+            assert_memory_equal(back, zero, sizes[k]);
+            free(back);
+            free(zero);
+            devices[i]->release(d, at);
+        }
+        devices[i]->release(d, NULL);
+        devices[i]->close(d);
+    }
+}
+
+static void an_impossible_size_is_refused(void **state) {
+    (void)state;
+    for (int i = 0; i < DEVICES; i++) {
+        Device *d = open_device(devices[i], 1);
+        void *at = NULL;
+        assert_int_equal(devices[i]->alloc(d, SIZE_MAX / 4, &at), GAN_ERR_MEMORY);
+        assert_true(strstr(gan_error(), "memory") != NULL);
+        devices[i]->close(d);
+    }
+}
+
+static void a_precision_that_is_not_supported_is_refused(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_false(device_cpu.supports(DtF64));
+    assert_true(device_ref.supports(DtF64));
+    Bench b = {.a = &a, .api = &device_cpu, .d = open_device(&device_cpu, 1)};
+    program_random(&a, 1, &b.m);
+    plan_program(&b, DtF32);
+    b.plan.real = DtF64;
+    char memory[64];
+    assert_int_equal(device_cpu.load(b.d, &b.plan, memory, memory, &b.loaded), GAN_ERR_DEVICE);
+    assert_true(strstr(gan_error(), "f64") != NULL);
+    device_cpu.close(b.d);
+    arena_release(&a);
+}
+
+static void devices_are_found_by_name(void **state) {
+    (void)state;
+    assert_ptr_equal(device_find(STR("cpu")), &device_cpu);
+    assert_ptr_equal(device_find(STR("ref")), &device_ref);
+    assert_null(device_find(STR("tpu")));
+    Device *d = open_device(&device_cpu, 3);
+    assert_int_equal(device_threads(d), 3);
+    device_cpu.close(d);
+}
+
+// --- without a compiler, with a damaged cache ------------------------------------------------------------------------------
+
+static void count_notice(void *user, const char *text) {
+    (void)text;
+    ++*(int *)user;
+}
+
+static void without_a_compiler_it_is_slow_and_right(void **state) {
+    (void)state;
+    int notices = 0;
+    DeviceOptions o = options(2);
+    o.compiler = STR("/no/such/compiler");
+    o.notice = count_notice;
+    o.user = &notices;
+    Device *d = NULL;
+    assert_int_equal(device_cpu.open(&o, &d), GAN_OK);
+    assert_int_equal(notices, 1);
+    for (uint64_t seed = 0; seed < 12; seed++)
+        check_program(&device_cpu, d, seed, DtF32, 2e-4);
+    device_cpu.close(d);
+}
+
+static void a_damaged_cache_entry_is_built_again(void **state) {
+    (void)state;
+    Arena a;
+    StrVec names = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_int_equal(dir_list(&a, str_c(cache), &names), GAN_OK);
+    assert_true(names.n > 0);
+    for (uint32_t i = 0; i < names.n; i++) {
+        FILE *f = fopen(path_join(&a, str_c(cache), names.at[i]).ptr, "r+");
+        assert_non_null(f);
+        fseek(f, 700, SEEK_SET);
+        fputs("damage", f);
+        fclose(f);
+    }
+    Device *d = open_device(&device_cpu, 2);
+    for (uint64_t seed = 0; seed < 4; seed++)
+        check_program(&device_cpu, d, seed, DtF32, 2e-4);
+    device_cpu.close(d);
+    arena_release(&a);
+}
+
+static void a_cache_others_can_write_to_is_not_used(void **state) {
+    (void)state;
+    char open_dir[] = "/tmp/gan-device-open-XXXXXX";
+    assert_non_null(mkdtemp(open_dir));
+    chmod(open_dir, 0777);
+    int notices = 0;
+    DeviceOptions o = {.threads = 1, .cache_dir = str_c(open_dir), .notice = count_notice, .user = &notices};
+    Device *d = NULL;
+    assert_int_equal(device_cpu.open(&o, &d), GAN_OK);
+    check_program(&device_cpu, d, 1, DtF32, 2e-4);
+    device_cpu.close(d);
+    assert_int_equal(notices, 1);
+    assert_int_equal(rmdir(open_dir), 0);          // nothing was put there
+}
+
+static int remove_cache(void **state) {
+    (void)state;
+    Arena a;
+    StrVec names = {0};
+    if (arena_init(&a, 0) != GAN_OK || dir_list(&a, str_c(cache), &names) != GAN_OK)
+        return -1;
+    for (uint32_t i = 0; i < names.n; i++)
+        file_remove(path_join(&a, str_c(cache), names.at[i]));
+    arena_release(&a);
+    return rmdir(cache);
+}
+
+int main(void) {
+    if (!mkdtemp(cache))
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_are_found_by_name),
+        cmocka_unit_test(memory_comes_zeroed_and_aligned),
+        cmocka_unit_test(an_impossible_size_is_refused),
+        cmocka_unit_test(a_precision_that_is_not_supported_is_refused),
+        cmocka_unit_test(programs_agree_with_the_oracle),
+        cmocka_unit_test(ref_agrees_in_double),
+        cmocka_unit_test(cpu_agrees_in_bf16),
+        cmocka_unit_test(a_second_run_gives_the_same_bits),
+        cmocka_unit_test(without_a_compiler_it_is_slow_and_right),
+        cmocka_unit_test(a_damaged_cache_entry_is_built_again),
+        cmocka_unit_test(a_cache_others_can_write_to_is_not_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, remove_cache);
+}
