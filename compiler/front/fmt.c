@@ -139,8 +139,8 @@ static void read_lines(Layout *o) {
             vec_push(o->f->perm, &o->line, line);
         } else {
             c->gap = blanks(o, i, open.n ? open.at[open.n - 1].kind : TokEnd);
-            c->by_hand = c->column - o->cell.at[i - 1].column - o->cell.at[i - 1].width
-                         > (c->gap ? c->gap : 1);
+            uint32_t there = c->column - o->cell.at[i - 1].column - o->cell.at[i - 1].width;
+            c->by_hand = c->gap && there > c->gap;
         }
         if (opens(c->tok.kind)) {
             Open one = {c->tok.kind, o->line.n - 1};
@@ -160,11 +160,11 @@ static bool defines(TokKind k) { return k == TokBind || k == TokAssign || k == T
 static bool alike(TokKind a, TokKind b) { return a == b || (defines(a) && defines(b)); }
 
 
-// The cell of a line that stands at `column` in the source; the first cell of a line only where a
-// comment hangs.
+// The cell of a line that stands at `column` in the source and may be moved: words without a blank
+// between them stay together, and the first of a line moves only if it is a comment that hangs.
 static uint32_t cell_at(const Layout *o, const Line *line, uint32_t column) {
     for (uint32_t i = line->first + !line->hangs; i < line->first + line->n; i++)
-        if (o->cell.at[i].column == column) return i;
+        if (o->cell.at[i].column == column && (o->cell.at[i].gap || line->hangs)) return i;
     return NONE;
 }
 
@@ -199,7 +199,7 @@ static Groups find_groups(Layout *o) {
     for (uint32_t l = 0; l < o->line.n; l++) {
         const Line *line = &o->line.at[l];
         for (uint32_t i = line->first + 1; i < line->first + line->n; i++) {
-            if (o->cell.at[i].grouped) continue;
+            if (o->cell.at[i].grouped || !o->cell.at[i].gap) continue;
             Group g = run_from(o, l, i);
             if (g.cell.n) vec_push(o->f->perm, &groups, g);
         }

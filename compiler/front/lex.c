@@ -40,7 +40,12 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 static char char_at(const Lexer *l, uint32_t i) { return i < l->end ? l->text.ptr[i] : 0; }
-static Span span_of(const Lexer *l, uint32_t lo, uint32_t hi) { return (Span){l->file, lo, hi}; }
+
+// A mistake in bytes [lo, at); false when the line has had its diagnostic.
+static bool report(const Lexer *l, DiagCode code, uint32_t lo) {
+    if (!l->quiet) diag(l->f, code, (Span){l->file, lo, l->at}, SARG(str_sub(l->text, lo, l->at)));
+    return !l->quiet;
+}
 
 static void skip_blank(Lexer *l) {
     for (; l->at < l->end; l->at++) {
@@ -48,6 +53,7 @@ static void skip_blank(Lexer *l) {
         if (c == '\n') {
             l->line = l->at + 1;
             l->fresh = true;
+            l->quiet = false;
         } else if (c != ' ' && c != '\t' && c != '\r') return;
     }
 }
@@ -106,7 +112,7 @@ static TokKind lex_number(Lexer *l) {
     double value;
     Str text = str_sub(l->text, lo, l->at);
     if (!good || !str_to_double(text, &value) || value > 1e300)
-        diag(l->f, DiagE0104, span_of(l, lo, l->at), SARG(text));
+        report(l, DiagE0104, lo);
     return TokNum;
 }
 
@@ -116,7 +122,7 @@ static TokKind lex_string(Lexer *l) {
         if (char_at(l, l->at) == '\\' && char_at(l, l->at + 1) != '\n') l->at++;
         if (l->at < l->end && l->text.ptr[l->at] != '\n') continue;
         if (l->at > l->end) l->at = l->end;
-        diag(l->f, DiagE0102, span_of(l, lo, l->at));
+        report(l, DiagE0102, lo);
         return TokBad;
     }
     l->at++;
@@ -140,11 +146,10 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
         while (l->at < l->end && !is_letter(l->text.ptr[l->at]) && !is_digit(l->text.ptr[l->at])
                && (unsigned char)l->text.ptr[l->at] > ' ' && !strchr("#\"", l->text.ptr[l->at])
                && !match_sign(l, &ignored)) l->at++;
-        diag(l->f, DiagE0101, span_of(l, lo, l->at), SARG(str_sub(l->text, lo, l->at)));
+        report(l, DiagE0101, lo);
         return TokBad;
     }
-    diag(l->f, DiagE0101, span_of(l, lo, l->at), SARG(str_sub(l->text, lo, l->at)));
-    diag_help(l->f, "write `%s`", instead);
+    if (report(l, DiagE0101, lo)) diag_help(l->f, "write `%s`", instead);
     if (!strcmp(instead, "#")) return lex_comment(l);
     if (!strcmp(instead, "\"")) {
         while (l->at < l->end && l->text.ptr[l->at] != '\n'

@@ -100,6 +100,10 @@ Bracket bracket_open(Parser *p, TokKind kind) {
     return outer;
 }
 
+bool bracket_ends(const Parser *p, TokKind kind) {
+    return at(p, kind) || p->panic || p->tok.kind == TokEnd || p->tok.kind == TokRBrace;
+}
+
 static void never_closed(Parser *p, Token found) {
     if (!p->stopped) {
         diag(p->f, DiagE0111, parser_span(p, p->bracket), SARG(token_text(&p->lex, p->bracket)));
@@ -111,9 +115,8 @@ static void never_closed(Parser *p, Token found) {
 
 void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected) {
     p->flat = outer.flat;    // what follows the bracket is in the outer text again
-    bool outside = p->tok.first && p->tok.indent <= p->indent;
-    if (!p->panic && !at(p, kind)
-        && (outside || p->tok.kind == TokEnd || p->tok.kind == TokRBrace)) {
+    bool outside = (p->tok.first && p->tok.indent <= p->indent) || p->tok.kind == TokLBrace;
+    if (!p->panic && !at(p, kind) && (outside || bracket_ends(p, kind))) {
         never_closed(p, p->tok);
         parser_panic(p);
     }
@@ -192,7 +195,7 @@ static Ast *parameter(Parser *p) {
 Ast *read_params(Parser *p) {
     Ast *a = ast_start(p, AstParams);
     Bracket outer = bracket_open(p, TokLParen);
-    while (!at(p, TokRParen) && !p->panic) {
+    while (!bracket_ends(p, TokRParen)) {
         ast_add(p, a, parameter(p));
         if (!take(p, TokComma)) break;
     }
@@ -312,6 +315,12 @@ static Ast *expression(Parser *p) {
     return ast_done(p, assign);
 }
 
+static Ast *refuse(Parser *p, DiagCode code) {
+    diag(p->f, code, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+    parser_panic(p);
+    return NULL;
+}
+
 static Ast *statement(Parser *p) {
     switch (p->tok.kind) {
         case TokFn:     return fn(p);
@@ -322,10 +331,7 @@ static Ast *statement(Parser *p) {
         case TokNext:   return ast_done(p, named(p, AstNext));
         case TokUpdate: return update(p);
         case TokReport: return report(p);
-        case TokElse:
-            diag(p->f, DiagE0123, parser_span(p, p->tok));
-            parser_panic(p);
-            return NULL;
+        case TokElse:   return refuse(p, DiagE0123);
         default: break;
     }
     bool binds = p->tok.kind == TokName && !p->ahead.first
@@ -418,12 +424,6 @@ static Ast *sample(Parser *p) {
     return ast_done(p, a);
 }
 
-static Ast *refuse(Parser *p, DiagCode code) {
-    diag(p->f, code, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
-    parser_panic(p);
-    return NULL;
-}
-
 static Ast *item(Parser *p) {
     switch (item_at(p)) {
         case ItemNone:   return statement(p);
@@ -449,6 +449,7 @@ static Ast *inner(Parser *p) {
 static void recover(Parser *p, Token start) {
     uint32_t depth = 0;                                // of braces opened in what is skipped
     p->panic = false;
+    p->lex.quiet = !p->held.first && !p->ahead.first;    // still on the line of the mistake
     p->tok = p->held;
     for (; p->tok.kind != TokEnd; shift(p)) {
         if (p->tok.kind == TokLBrace) depth++;
@@ -466,6 +467,10 @@ static void recover(Parser *p, Token start) {
 }
 
 static void not_ended(Parser *p, const Ast *a) {
+    if (p->tok.kind == TokElse) {
+        refuse(p, DiagE0123);
+        return;
+    }
     Str found = token_text(&p->lex, p->tok);
     Str what =
         p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));

@@ -47,7 +47,7 @@ static Ast *comprehension(Parser *p, Ast *list) {
 Ast *read_list(Parser *p) {
     Ast *a = ast_start(p, AstList);
     Bracket outer = bracket_open(p, TokLSquare);
-    while (!at(p, TokRSquare) && !p->panic) {
+    while (!bracket_ends(p, TokRSquare)) {
         ast_add(p, a, element(p));
         if (a->list.n == 1 && a->list.at[0]->kind != AstSpread && at(p, TokFor)) {
             comprehension(p, a);
@@ -74,7 +74,7 @@ static Ast *call(Parser *p, Ast *callee) {
     a->word = callee->word;
     a->a = callee;
     Bracket outer = bracket_open(p, TokLParen);
-    while (!at(p, TokRParen) && !p->panic) {
+    while (!bracket_ends(p, TokRParen)) {
         ast_add(p, a, argument(p));
         if (!take(p, TokComma)) break;
     }

@@ -30,6 +30,7 @@ typedef struct Lexer {
     uint32_t at, end;           // the range still to read
     uint32_t line;              // start of the current line
     bool fresh;                 // no token on this line yet
+    bool quiet;                 // this line has had its diagnostic
 } Lexer;
 
 void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
@@ -82,6 +83,7 @@ static inline bool at_end(const Parser *p) {            // the statement ends he
 
 typedef struct Bracket { Token outer; bool flat; } Bracket;
 Bracket bracket_open(Parser *p, TokKind kind);          // takes ( [ or {
+bool bracket_ends(const Parser *p, TokKind kind);       // at its partner, or where it must be missing
 void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected);   // takes its partner
 
 Ast *ast_start(Parser *p, AstKind kind);                // a node beginning at the next token, which is its word

@@ -1,5 +1,6 @@
-// parse_fuzz.c - any bytes as a .gan file: diagnostics or a tree, never a crash. What parses is laid out the same twice,
-// keeps its tree through the layout, and keeps it on the way to text and back.
+// parse_fuzz.c - any bytes as a .gan file: diagnostics or a tree, never a crash. What parses is
+// laid out the same twice, keeps its tree through the layout, and keeps it on the way to text and
+// back.
 #include "fuzz.h"
 
 #include "front.h"
