@@ -5,6 +5,8 @@
 // state. A weight the loss does not reach is left alone, its state too.
 #include "elab.h"
 
+#include <math.h>
+
 typedef struct Weight { uint32_t slot; Val grad; } Weight;
 typedef VEC(Weight) Weights;
 
@@ -219,6 +221,17 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     return fine;
 }
 
+// The optimizer's `lr`, its own or of the optimizer it goes around; NaN where that is no number.
+static double learning_rate(Value opt, uint32_t depth) {
+    if (opt.kind != KindObject || depth > 8) return NAN;
+    Env options = {.local = opt.object->args};
+    Value lr;
+    if (scope_find(&options, STR("lr"), &lr)) return value_is_plain(lr) ? lr.num : NAN;
+    for (const Binding *b = opt.object->args; b && b->kind == BindName; b = b->outer)
+        if (b->value.kind == KindObject) return learning_rate(b->value, depth + 1);
+    return NAN;
+}
+
 static void warn_two(Elab *e, uint32_t net, Value opt) {
     if (opt.kind != KindObject || !opt.object->component.len) return;
     NetInfo *info = &e->net_info.at[net];
@@ -241,7 +254,7 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
     const uint8_t *reached = grad_reach(loss.g, e->perm, loss.id);
     for (uint32_t i = 0; i < nets.n; i++) net_gradients(e, nets.at[i], loss, reached, a->a->span, &weights);
     if (opt.kind == KindPoison) return;
-    Update u = {.block = loss.g->block, .loss = loss.id, .span = a->span};
+    Update u = {.block = loss.g->block, .loss = loss.id, .rate = learning_rate(opt, 0), .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++) vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)
         vec_push(e->perm, &u.grad, ((GradOf){weights.at[i].slot, weights.at[i].grad.id}));
