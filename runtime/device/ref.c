@@ -89,11 +89,6 @@ static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, 
 static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     const Graph *g = &l->plan->func->g;
     const Node *node = graph_node(g, id);
-    if (node->op == OpRead) {              // an old value copied out before it is overwritten
-        const Slot *slot = &l->plan->module->slot.at[node_attr(g, id)->i[0]];
-        memmove(l->value[id], l->slots + slot->offset, type_bytes(g, node_type(g, id)));
-        return;
-    }
     const void *in[64];
     for (uint32_t k = 0; k < node->nin; k++) {
         in[k] = l->value[node_in(g, id, k)];
@@ -102,7 +97,7 @@ static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     }
     if (node->op == OpWrite)
         memmove(l->value[id], in[0], type_bytes(g, node_type(g, id)));
-    else
+    else if (node->op != OpRead)
         eval_node(g, id, in, l->value[id], node_type(g, id)->dtype == DtF64, c, l->arena);
 }
 
