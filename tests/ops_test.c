@@ -1,7 +1,11 @@
-// ops_test.c - walks the operation table. Every operation is built in small instances of many shapes; of each
-//   the value is compared with its definition (the row's own column for elementwise rows, support/naive.c for others),
-//   the gradients of first and second order are compared with central differences of the evaluator's own values.
-// A new elementwise row is covered as it is; a new structural operation fails here until it has instances below.
+// ops_test.c - walks the operation table. Every operation is built in small instances of many
+// shapes; of each
+// - the value is compared with its definition (the row's own column for elementwise rows,
+//   support/naive.c for others),
+// - the gradients of first and second order are compared with central differences of the
+//   evaluator's own values.
+// A new elementwise row is covered as it is; a new structural operation fails here until it has
+// instances below.
 #include "interp.h"
 #include "naive.h"
 #include "op.h"
@@ -17,9 +21,9 @@ typedef struct Case {
     Func f;
     char name[160];
     uint32_t nx;
-    Val x[MAX_X];                    // inputs: Reads of slots 0, 1, ...
-    double low[MAX_X], high[MAX_X];  // where their numbers are drawn
-    bool whole[MAX_X];               // whole numbers: an index, a truth value; not differentiated
+    Val x[MAX_X];                   // inputs: Reads of slots 0, 1, ...
+    double low[MAX_X], high[MAX_X]; // where their numbers are drawn
+    bool whole[MAX_X];              // whole numbers: an index, a truth value; not differentiated
     Val y;
 } Case;
 
@@ -27,7 +31,8 @@ static uint32_t cases, failures;
 
 static void complain(const Case *c, const char *what, int64_t i, double got, double want) {
     if (failures++ < 20) {
-        printf("FAIL %s: %s %lld is %.12g, should be %.12g\n", c->name, what, (long long)i, got, want);
+        printf("FAIL %s: %s %lld is %.12g, should be %.12g\n", c->name, what, (long long)i, got,
+               want);
     }
 }
 
@@ -52,7 +57,7 @@ static Val case_input(Case *c, Type t) {
     return c->x[k] = Read(&c->f.g, k, 0, t);
 }
 
-// --- numbers ---------------------------------------------------------------------------------------------------------
+// --- numbers -------------------------------------------------------------------------------------
 
 static uint32_t result_of(const Case *c, const char *name) {
     for (uint32_t i = 0; i < c->f.result.n; i++) {
@@ -63,7 +68,7 @@ static uint32_t result_of(const Case *c, const char *name) {
     return 0;
 }
 
-// Fills the Reads of the (rebuilt) graph: inputs by slot, and the fixed weights with slots from 100.
+// Fills the Reads of the (rebuilt) graph: inputs by slot, fixed weights with slots from 100.
 static Interp fill(const Case *c, double *const *x) {
     const Graph *g = &c->f.g;
     Interp t = interp_make(c->arena, g);
@@ -96,7 +101,7 @@ static bool near(double got, double want, double tolerance) {
     return fabs(got - want) <= tolerance * fmax(1, fmax(fabs(got), fabs(want)));
 }
 
-// --- values ----------------------------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 static int64_t broadcast_place(const Type *out, const Type *t, int64_t i) {
     int64_t at = 0, step = 1;
@@ -159,7 +164,7 @@ static void check_values(const Case *c, double *const *x) {
     }
 }
 
-// --- gradients -------------------------------------------------------------------------------------------------------
+// --- gradients -----------------------------------------------------------------------------------
 
 static Val weigh(Val y, uint32_t slot) {
     Val w = Read(y.g, slot, 0, *node_type(y.g, y.id));
@@ -173,11 +178,13 @@ static void add_gradients(Case *c) {
     Graph *g = &c->f.g;
     Val value[3] = {{0}, weigh(c->y, 100), {0}};
     for (uint32_t order = 1; order <= 2; order++) {
-        vec_push(c->arena, &c->f.result, ((Named){str_format(c->arena, "value%u", order), value[order].id, 0}));
+        vec_push(c->arena, &c->f.result,
+                 ((Named){str_format(c->arena, "value%u", order), value[order].id, 0}));
         Val next = Number(g, 0);
         for (uint32_t k = 0; k < c->nx; k++) {
             Val d = Grad(value[order], c->x[k]);
-            vec_push(c->arena, &c->f.result, ((Named){str_format(c->arena, "d%u_%u", order, k), d.id, 0}));
+            vec_push(c->arena, &c->f.result,
+                     ((Named){str_format(c->arena, "d%u_%u", order, k), d.id, 0}));
             next = order == 1 && !c->whole[k] ? Add(next, weigh(d, 101 + k)) : next;
         }
         if (order == 1) {
@@ -233,10 +240,14 @@ static void check(Case *c, bool differentiable) {
     *c->arena = mark;
 }
 
-// --- elementwise rows ------------------------------------------------------------------------------------------------
+// --- elementwise rows ----------------------------------------------------------------------------
 
 static void walk_ew(Arena *a, Op op) {
-    static const struct { bool batched; uint8_t rank; int64_t dim[3]; } pattern[][3] = {
+    static const struct {
+        bool batched;
+        uint8_t rank;
+        int64_t dim[3];
+    } pattern[][3] = {
         {{true, 2, {3, 2}}, {true, 2, {3, 2}}, {true, 2, {3, 2}}},
         {{true, 3, {2, 3, 2}}, {false, 1, {2}}, {false, 0, {0}}},
         {{false, 1, {3}}, {true, 2, {3, 2}}, {true, 0, {0}}},
@@ -246,12 +257,15 @@ static void walk_ew(Arena *a, Op op) {
     };
     const OpInfo *info = &op_info[op];
     for (uint32_t p = 0; p < sizeof pattern / sizeof *pattern; p++) {
-        for (uint32_t whole = 0; whole < 2; whole++) {          // again with whole numbers, for ties and zeros
+        for (uint32_t whole = 0; whole < 2;
+             whole++) { // again with whole numbers, for ties and zeros
             Arena mark = *a;
             Case c = case_new(a, "%s, shapes %u%s", info->text, p, whole ? ", whole numbers" : "");
             uint32_t in[3];
             for (uint32_t k = 0; k < info->least; k++) {
-                in[k] = case_input(&c, type_make(pattern[p][k].batched, pattern[p][k].rank, pattern[p][k].dim)).id;
+                in[k] = case_input(&c, type_make(pattern[p][k].batched, pattern[p][k].rank,
+                                                 pattern[p][k].dim))
+                            .id;
                 c.low[k] = info->domain == DomainPOS ? (whole ? 1 : 0.1) : -2;
                 c.whole[k] = whole || (info->domain == DomainBOOL && k == 0);
             }
@@ -260,13 +274,13 @@ static void walk_ew(Arena *a, Op op) {
             }
             Type want = *node_type(&c.f.g, in[0]);
             c.y = (Val){&c.f.g, graph_add(&c.f.g, op, in, info->least, NULL, &want)};
-            check(&c, !whole && op != OpStop);                  // Stop lies about its derivative, that is its use
+            check(&c, !whole && op != OpStop); // Stop lies about its derivative, that is its use
             *a = mark;
         }
     }
 }
 
-// --- structural operations -------------------------------------------------------------------------------------------
+// --- structural operations -----------------------------------------------------------------------
 
 static void walk_axes(Arena *a, Op op) {
     for (uint32_t batched = 0; batched < 2; batched++) {
@@ -276,8 +290,10 @@ static void walk_axes(Arena *a, Op op) {
             }
             Case c = case_new(a, "%s, axes %u, batched %u", op_info[op].text, axes, batched);
             Val x = case_input(&c, shape(batched, 3, 2, 3, 2, 0));
-            c.y = op == OpSum ? Sum(x, axes) : op == OpMaxOf ? MaxOf(x, axes)
-                : op == OpArgMax ? ArgMax(x, axes) : Flip(x, axes);
+            c.y = op == OpSum      ? Sum(x, axes)
+                  : op == OpMaxOf  ? MaxOf(x, axes)
+                  : op == OpArgMax ? ArgMax(x, axes)
+                                   : Flip(x, axes);
             check(&c, true);
         }
     }
@@ -304,8 +320,9 @@ static void walk_reshape(Arena *a, Op op) {
 
 static void walk_expand(Arena *a, Op op) {
     (void)op;
-    const Type from[] = {shape(false, 0, 0, 0, 0, 0), shape(true, 0, 0, 0, 0, 0), shape(false, 2, 2, 1, 0, 0),
-                         shape(true, 2, 1, 3, 0, 0), shape(false, 1, 2, 0, 0, 0)};
+    const Type from[] = {shape(false, 0, 0, 0, 0, 0), shape(true, 0, 0, 0, 0, 0),
+                         shape(false, 2, 2, 1, 0, 0), shape(true, 2, 1, 3, 0, 0),
+                         shape(false, 1, 2, 0, 0, 0)};
     for (uint32_t i = 0; i < sizeof from / sizeof *from; i++) {
         Case c = case_new(a, "expand %u", i);
         Val x = case_input(&c, from[i]);
@@ -327,11 +344,13 @@ static void walk_permute(Arena *a, Op op) {
     }
 }
 
-static void walk_window(Arena *a, Op op) {           // Slice and Pad
+static void walk_window(Arena *a, Op op) { // Slice and Pad
     for (int64_t step = 1; step <= 3; step++) {
         for (int64_t from = 0; from < 2; from++) {
-            Case c = case_new(a, "%s from %lld by %lld", op_info[op].text, (long long)from, (long long)step);
-            int64_t small[2] = {2, 3}, large[2] = {from + step + 2, 3 + from}, at[2] = {from, 0}, by[2] = {step, 1};
+            Case c = case_new(a, "%s from %lld by %lld", op_info[op].text, (long long)from,
+                              (long long)step);
+            int64_t small[2] = {2, 3}, large[2] = {from + step + 2, 3 + from}, at[2] = {from, 0},
+                    by[2] = {step, 1};
             Val x = case_input(&c, type_make(from, 2, op == OpSlice ? large : small));
             x = Mul(x, x);
             c.y = op == OpSlice ? Slice(x, at, small, by) : Pad(x, at, by, large);
@@ -346,7 +365,8 @@ static void walk_concat(Arena *a, Op op) {
         Case c = case_new(a, "concat along %u", axis);
         Val x[3];
         for (uint32_t k = 0; k < 3; k++) {
-            x[k] = case_input(&c, shape(true, 2, axis == 0 ? 1 + k : 2, axis == 1 ? 1 + k : 3, 0, 0));
+            x[k] =
+                case_input(&c, shape(true, 2, axis == 0 ? 1 + k : 2, axis == 1 ? 1 + k : 3, 0, 0));
             x[k] = Mul(x[k], x[k]);
         }
         c.y = Concat(x, 3, axis);
@@ -354,11 +374,12 @@ static void walk_concat(Arena *a, Op op) {
     }
 }
 
-static void walk_rows(Arena *a, Op op) {             // Gather and Scatter
+static void walk_rows(Arena *a, Op op) { // Gather and Scatter
     for (uint32_t rank = 0; rank < 3; rank++) {
         Case c = case_new(a, "%s of rank %u", op_info[op].text, rank);
         Type table = shape(false, 1 + rank, 3, 2, 2, 0), row = shape(true, rank, 2, 2, 0, 0);
-        Val x = case_input(&c, op == OpGather ? table : row), index = case_input(&c, shape(true, 0, 0, 0, 0, 0));
+        Val x = case_input(&c, op == OpGather ? table : row),
+            index = case_input(&c, shape(true, 0, 0, 0, 0, 0));
         c.low[1] = 0;
         c.high[1] = 3;
         c.whole[1] = true;
@@ -369,11 +390,16 @@ static void walk_rows(Arena *a, Op op) {             // Gather and Scatter
 
 static void walk_dot(Arena *a, Op op) {
     (void)op;
-    static const struct { const char *a, *b, *out; bool ab, bb, batched; } rows[] = {
-        {"ik", "kj", "ij", false, false, false}, {"k", "jk", "j", true, false, true}, {"i", "j", "ij", true, true, false},
-        {"i", "j", "ij", true, true, true},      {"ki", "jk", "ji", true, true, true}, {"kl", "kl", "", true, false, true},
-        {"ik", "ik", "ik", false, true, true},   {"ikl", "klj", "ij", true, false, true}, {"gik", "gjk", "igj", true, true, false},
-        {"c", "c", "", true, true, false},       {"", "j", "j", true, false, true},     {"k", "kj", "j", false, true, true},
+    static const struct {
+        const char *a, *b, *out;
+        bool ab, bb, batched;
+    } rows[] = {
+        {"ik", "kj", "ij", false, false, false},  {"k", "jk", "j", true, false, true},
+        {"i", "j", "ij", true, true, false},      {"i", "j", "ij", true, true, true},
+        {"ki", "jk", "ji", true, true, true},     {"kl", "kl", "", true, false, true},
+        {"ik", "ik", "ik", false, true, true},    {"ikl", "klj", "ij", true, false, true},
+        {"gik", "gjk", "igj", true, true, false}, {"c", "c", "", true, true, false},
+        {"", "j", "j", true, false, true},        {"k", "kj", "j", false, true, true},
     };
     for (uint32_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         Case c = case_new(a, "dot %s,%s->%s (%u)", rows[r].a, rows[r].b, rows[r].out, r);
@@ -384,7 +410,7 @@ static void walk_dot(Arena *a, Op op) {
             for (uint32_t i = 0; text[s][i]; i++) {
                 label[s][i] = (uint8_t)(text[s][i] - 'a' + 1);
                 if (s < 2) {
-                    t[s].dim[t[s].rank++] = 1 + text[s][i] % 3;  // an extent per label
+                    t[s].dim[t[s].rank++] = 1 + text[s][i] % 3; // an extent per label
                 }
             }
             if (s < 2) {
@@ -415,6 +441,7 @@ typedef struct ConvRow {
     int64_t x[3], k[3], stride[3], before[3], after[3], dilation[3], groups, in, out;
     bool shared;
 } ConvRow;
+// clang-format off
 static const ConvRow conv_rows[] = {
     //  x          kernel     stride     before     after      dilation groups in out
     {1, {5},       {3},       {1},       {1},       {1},       {1},       1, 2, 3, false},
@@ -428,14 +455,17 @@ static const ConvRow conv_rows[] = {
     {3, {3, 2, 3}, {2, 2, 2}, {1, 1, 2}, {1, 0, 1}, {0, 1, 0}, {1, 1, 1}, 1, 1, 2, false},
     {3, {2, 3, 2}, {1, 3, 2}, {1, 2, 1}, {0, 1, 1}, {0, 1, 0}, {1, 1, 1}, 2, 2, 2, true},
 };
+// clang-format on
 
 static void walk_conv(Arena *a, Op op) {
     for (uint32_t r = 0; r < sizeof conv_rows / sizeof *conv_rows; r++) {
         const ConvRow *row = &conv_rows[r];
         Case c = case_new(a, "%s %u", op_info[op].text, r);
         ConvGeom g = {.n = row->n, .groups = row->groups};
-        Type x = {.dtype = DtF32, .rank = (uint8_t)(1 + g.n), .batched = !row->shared, .dim = {row->in}};
-        Type w = {.dtype = DtF32, .rank = (uint8_t)(2 + g.n), .dim = {row->out, row->in / g.groups}};
+        Type x = {
+            .dtype = DtF32, .rank = (uint8_t)(1 + g.n), .batched = !row->shared, .dim = {row->in}};
+        Type w = {
+            .dtype = DtF32, .rank = (uint8_t)(2 + g.n), .dim = {row->out, row->in / g.groups}};
         Type y = x;
         y.dim[0] = row->out;
         for (uint32_t i = 0; i < g.n; i++) {
@@ -445,7 +475,8 @@ static void walk_conv(Arena *a, Op op) {
             g.dilation[i] = row->dilation[i];
             x.dim[1 + i] = row->x[i];
             w.dim[2 + i] = row->k[i];
-            int64_t room = row->x[i] + g.before[i] + g.after[i] - (row->k[i] - 1) * g.dilation[i] - 1;
+            int64_t room =
+                row->x[i] + g.before[i] + g.after[i] - (row->k[i] - 1) * g.dilation[i] - 1;
             y.dim[1 + i] = room / g.stride[i] + 1;
         }
         c.y = conv_case(&c, op, &g, x, w, y);
@@ -453,7 +484,7 @@ static void walk_conv(Arena *a, Op op) {
     }
 }
 
-static void walk_leaf(Arena *a, Op op) {             // covered elsewhere: no operands, or no value of their own
+static void walk_leaf(Arena *a, Op op) { // covered elsewhere: no operands, or no value of their own
     (void)a, (void)op;
 }
 
@@ -470,12 +501,14 @@ static Walk *const walk[OpCount] = {
 #define EW(Name, ...) [Op##Name] = walk_ew,
 #define OP(...)
 #include "ops.def"
-    [OpConst] = walk_leaf, [OpIota] = walk_leaf, [OpRead] = walk_leaf, [OpWrite] = walk_leaf, [OpRand] = walk_leaf,
-    [OpGrad] = walk_leaf, [OpPin] = walk_pin, [OpSum] = walk_axes, [OpMaxOf] = walk_axes, [OpArgMax] = walk_axes,
-    [OpGroupSum] = walk_group_sum, [OpReshape] = walk_reshape, [OpExpand] = walk_expand, [OpPermute] = walk_permute,
-    [OpSlice] = walk_window, [OpPad] = walk_window, [OpFlip] = walk_axes, [OpConcat] = walk_concat,
-    [OpGather] = walk_rows, [OpScatter] = walk_rows, [OpDot] = walk_dot, [OpConv] = walk_conv, [OpConvDx] = walk_conv,
-    [OpConvDw] = walk_conv,
+    [OpConst] = walk_leaf,    [OpIota] = walk_leaf,          [OpRead] = walk_leaf,
+    [OpWrite] = walk_leaf,    [OpRand] = walk_leaf,          [OpGrad] = walk_leaf,
+    [OpPin] = walk_pin,       [OpSum] = walk_axes,           [OpMaxOf] = walk_axes,
+    [OpArgMax] = walk_axes,   [OpGroupSum] = walk_group_sum, [OpReshape] = walk_reshape,
+    [OpExpand] = walk_expand, [OpPermute] = walk_permute,    [OpSlice] = walk_window,
+    [OpPad] = walk_window,    [OpFlip] = walk_axes,          [OpConcat] = walk_concat,
+    [OpGather] = walk_rows,   [OpScatter] = walk_rows,       [OpDot] = walk_dot,
+    [OpConv] = walk_conv,     [OpConvDx] = walk_conv,        [OpConvDw] = walk_conv,
 };
 
 int main(void) {

@@ -1,5 +1,6 @@
-// eval.c - the reference evaluator's entry: one node from its operands' values, by the table. The oracle of every test:
-// plain loops in logical order, libm for mathematics, double for sums, no fusion. Its parts: eval_*.c.
+// eval.c - the reference evaluator's entry: one node from its operands' values, by the table. The
+// oracle of every test: plain loops in logical order, libm for mathematics, double for sums, no
+// fusion. Its parts: eval_*.c.
 #include "eval.h"
 #include "prelude.h"
 
@@ -9,7 +10,7 @@ static EvalFn *const eval_fn[OpCount] = {
 #include "ops.def"
 };
 
-void eval_Read(Eval *e) {            // slots belong to the device
+void eval_Read(Eval *e) { // slots belong to the device
     bug("node %u: a read has no value of its own", e->id);
 }
 
@@ -26,7 +27,8 @@ static void round_stored(const Eval *e) {
     }
 }
 
-void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64, const Counters *c, Arena scratch) {
+void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64,
+               const Counters *c, Arena scratch) {
     Eval e = {.g = g, .id = id, .in = in, .out = out, .f64 = f64, .c = c, .scratch = &scratch};
     Op op = (Op)graph_node(g, id)->op;
     if (!eval_fn[op]) {

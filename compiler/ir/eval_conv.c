@@ -1,26 +1,29 @@
-// eval_conv.c - Conv, ConvDx and ConvDw over 1 to 3 spatial dimensions for the reference evaluator. Operands are packed,
-// one group at a time, to zero-padded channels-last arrays of double, so that no inner loop meets a border:
-//   Conv, ConvDx   correlate(): out[position][o] = sum over taps, c of in[position + tap][c] * w[tap][c][o]; the input's
-//                  gradient is one correlation of gy per residue class of the stride, each with the taps that reach it.
-//   ConvDw         w[tap][u][v] = sum over positions of one operand's u times the other's v, at the tap's offset.
+// eval_conv.c - Conv, ConvDx and ConvDw over 1 to 3 spatial dimensions for the reference evaluator.
+//
+// Operands are packed, one group at a time, to zero-padded channels-last arrays of double, so that
+// no inner loop meets a border. Then
+//   Conv    out[position][o] = sum over taps, c of in[position + tap][c] * w[tap][c][o]:
+//   correlate() ConvDx  is one correlation of gy per residue class of the stride, with the taps
+//   that reach it ConvDw  w[tap][u][v] = sum over positions of one operand's u times the other's v,
+//   tap apart
 // Every element is computed by one task in a fixed order; threads only share the tasks out.
 #include "eval.h"
 
-enum { TILE = 32, COLUMNS = 64, CHUNK = 32, TAPS_DIMS = 3 };
+enum { TILE = 32, COLUMNS = 64, CHUNK = 32 };
 
-typedef struct Shape {               // a convolution with its missing spatial dimensions in front, of extent 1
+typedef struct Shape { // a convolution with its missing spatial dimensions in front, of extent 1
     ConvGeom geom;
     int64_t batch, groups;
-    int64_t c, o;                    // channels per group: of x, of y
-    int64_t x[3], k[3], y[3];        // extents
+    int64_t c, o;             // channels per group: of x, of y
+    int64_t x[3], k[3], y[3]; // extents
     int64_t stride[3], before[3], dilation[3];
     int64_t taps;
 } Shape;
 
-typedef struct Packed {              // [batch][extent + borders...][c]
+typedef struct Packed { // [batch][extent + borders...][c]
     double *at;
     int64_t c;
-    int64_t stride[4];               // elements per sample and per step of each dimension
+    int64_t stride[4]; // elements per sample and per step of each dimension
 } Packed;
 
 static int64_t product(const int64_t v[3]) {
@@ -53,24 +56,26 @@ static void tap_index(const Shape *s, int64_t tap, int64_t at[3]) {
     at[0] = tap / s->k[2] / s->k[1];
 }
 
-// One group of a channels-first value [batch][groups*c][extent], moved by lo[] into a zeroed array of total[] extents;
-// what falls outside is dropped (a negative lo crops).
-static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t group, int64_t c, const int64_t extent[3],
-                   const int64_t lo[3], const int64_t total[3]) {
+// One group of a channels-first value [batch][groups*c][extent], moved by lo[] into a zeroed array
+// of total[] extents; what falls outside is dropped (a negative lo crops).
+static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t group, int64_t c,
+                   const int64_t extent[3], const int64_t lo[3], const int64_t total[3]) {
     Packed p = {.c = c};
     p.stride[3] = c;
     p.stride[2] = total[2] * c;
     p.stride[1] = total[1] * p.stride[2];
     p.stride[0] = total[0] * p.stride[1];
-    p.at = arena_array(e->scratch, double, s->batch * p.stride[0]);
+    p.at = arena_array(e->scratch, double, p.stride[0] * s->batch);
 #pragma omp parallel for schedule(static) if (s->batch * p.stride[0] > LOOP_PARALLEL)
     for (int64_t task = 0; task < s->batch * extent[0] * extent[1]; task++) {
-        int64_t n = task / (extent[0] * extent[1]), i = task / extent[1] % extent[0], j = task % extent[1];
+        int64_t n = task / (extent[0] * extent[1]), i = task / extent[1] % extent[0],
+                j = task % extent[1];
         if (i + lo[0] < 0 || i + lo[0] >= total[0] || j + lo[1] < 0 || j + lo[1] >= total[1]) {
             continue;
         }
         int64_t row = n * p.stride[0] + (i + lo[0]) * p.stride[1] + (j + lo[1]) * p.stride[2];
-        int64_t k0 = lo[2] < 0 ? -lo[2] : 0, k1 = extent[2] + lo[2] > total[2] ? total[2] - lo[2] : extent[2];
+        int64_t k0 = lo[2] < 0 ? -lo[2] : 0,
+                k1 = extent[2] + lo[2] > total[2] ? total[2] - lo[2] : extent[2];
         for (int64_t ch = 0; ch < c; ch++) {
             int64_t in = (((n * s->groups + group) * c + ch) * extent[0] + i) * extent[1] + j;
             for (int64_t k = k0; k < k1; k++) {
@@ -82,7 +87,8 @@ static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t grou
 }
 
 // The reverse of pack: a dense channels-last array to its group of a channels-first value.
-static void unpack(const Eval *e, const Shape *s, const double *from, int64_t group, int64_t c, const int64_t extent[3]) {
+static void unpack(const Eval *e, const Shape *s, const double *from, int64_t group, int64_t c,
+                   const int64_t extent[3]) {
     int64_t space = product(extent);
 #pragma omp parallel for schedule(static) if (s->batch * c * space > LOOP_PARALLEL)
     for (int64_t task = 0; task < s->batch * c; task++) {
@@ -94,14 +100,16 @@ static void unpack(const Eval *e, const Shape *s, const double *from, int64_t gr
 }
 
 // One group's weights [o][c][tap] as [tap][c][o], or as [tap][o][c] when `flip`.
-static double *pack_weights(const Eval *e, const void *w, const Shape *s, int64_t group, bool flip) {
+static double *pack_weights(const Eval *e, const void *w, const Shape *s, int64_t group,
+                            bool flip) {
     double *to = arena_array(e->scratch, double, s->taps * s->c * s->o);
 #pragma omp parallel for schedule(static) if (s->taps * s->c * s->o > LOOP_PARALLEL)
     for (int64_t tap = 0; tap < s->taps; tap++) {
         for (int64_t o = 0; o < s->o; o++) {
             for (int64_t c = 0; c < s->c; c++) {
                 int64_t at = flip ? o * s->c + c : c * s->o + o;
-                to[tap * s->c * s->o + at] = value_get(w, e->f64, ((group * s->o + o) * s->c + c) * s->taps + tap);
+                to[tap * s->c * s->o + at] =
+                    value_get(w, e->f64, ((group * s->o + o) * s->c + c) * s->taps + tap);
             }
         }
     }
@@ -110,16 +118,16 @@ static double *pack_weights(const Eval *e, const void *w, const Shape *s, int64_
 
 typedef struct Correlation {
     const double *x;
-    int64_t c, o;                    // channels summed over, channels made
-    int64_t batch, grid[3];          // positions
-    int64_t x_step[4], y_step[4];    // elements per sample and per position along each dimension
+    int64_t c, o;                 // channels summed over, channels made
+    int64_t batch, grid[3];       // positions
+    int64_t x_step[4], y_step[4]; // elements per sample and per position along each dimension
     int64_t taps;
-    const int64_t *offset;           // [taps] elements from a position in x
-    const double *const *w;          // [taps] -> [c][o]
+    const int64_t *offset;  // [taps] elements from a position in x
+    const double *const *w; // [taps] -> [c][o]
     double *y;
 } Correlation;
 
-typedef struct Tile {                // some positions and some output channels: one task
+typedef struct Tile { // some positions and some output channels: one task
     int64_t n, from[TILE], to[TILE], first, columns;
 } Tile;
 
@@ -138,7 +146,7 @@ static Tile correlate_tile(const Correlation *k, int64_t positions, int64_t tile
     return t;
 }
 
-// A chunk of weights [CHUNK][COLUMNS] stays in the first cache while all positions of the tile use it.
+// A chunk of weights [CHUNK][COLUMNS] stays in the first cache for all positions of the tile.
 static void correlate_task(const Correlation *k, const Tile *t) {
     double y[TILE][COLUMNS] = {{0}};
     for (int64_t tap = 0; tap < k->taps; tap++) {
@@ -171,7 +179,8 @@ static void correlate(const Correlation *k) {
 static void conv_group(Eval *e, const Shape *s, int64_t group) {
     int64_t total[3];
     for (uint32_t d = 0; d < 3; d++) {
-        total[d] = (s->y[d] - 1) * s->stride[d] + (s->k[d] - 1) * s->dilation[d] + 1;   // what y reads of the padded x
+        // what y reads of the padded x
+        total[d] = (s->y[d] - 1) * s->stride[d] + (s->k[d] - 1) * s->dilation[d] + 1;
     }
     Packed x = pack(e, e->in[0], s, group, s->c, s->x, s->before, total);
     const double *w = pack_weights(e, e->in[1], s, group, false);
@@ -186,12 +195,20 @@ static void conv_group(Eval *e, const Shape *s, int64_t group) {
         ws[tap] = w + tap * s->c * s->o;
     }
     int64_t space = product(s->y);
-    double *y = arena_array(e->scratch, double, s->batch * space * s->o);
+    double *y = arena_array(e->scratch, double, space * s->batch * s->o);
     Correlation k = {
-        .x = x.at, .c = s->c, .o = s->o, .batch = s->batch, .grid = {s->y[0], s->y[1], s->y[2]},
-        .x_step = {x.stride[0], s->stride[0] * x.stride[1], s->stride[1] * x.stride[2], s->stride[2] * x.stride[3]},
+        .x = x.at,
+        .c = s->c,
+        .o = s->o,
+        .batch = s->batch,
+        .grid = {s->y[0], s->y[1], s->y[2]},
+        .x_step = {x.stride[0], s->stride[0] * x.stride[1], s->stride[1] * x.stride[2],
+                   s->stride[2] * x.stride[3]},
         .y_step = {space * s->o, s->y[1] * s->y[2] * s->o, s->y[2] * s->o, s->o},
-        .taps = s->taps, .offset = offset, .w = ws, .y = y,
+        .taps = s->taps,
+        .offset = offset,
+        .w = ws,
+        .y = y,
     };
     correlate(&k);
     unpack(e, s, y, group, s->o, s->y);
@@ -201,10 +218,11 @@ static int64_t floor_div(int64_t a, int64_t b) {
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-// The correlation of gy that makes the positions `phase` + stride*q of gx. Position i receives tap t of output
-// (i + before - t*dilation) / stride where that divides; within a phase the taps are the same and outputs follow q.
-static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64_t lo[3], const double *w,
-                          const int64_t phase[3], double *gx) {
+// The correlation of gy that makes the positions `phase` + stride*q of gx. Position i receives tap
+// t of output (i + before - t*dilation) / stride where that divides; within a phase the taps are
+// the same and outputs follow q.
+static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64_t lo[3],
+                          const double *w, const int64_t phase[3], double *gx) {
     Arena mark = *e->scratch;
     int64_t *offset = arena_array(e->scratch, int64_t, s->taps);
     const double **ws = arena_array(e->scratch, const double *, s->taps);
@@ -214,7 +232,8 @@ static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64
         bool reaches = true;
         tap_index(s, tap, at);
         for (uint32_t d = 0; d < 3; d++) {
-            int64_t i = phase[d] + s->before[d] - at[d] * s->dilation[d], out = floor_div(i, s->stride[d]);
+            int64_t i = phase[d] + s->before[d] - at[d] * s->dilation[d],
+                    out = floor_div(i, s->stride[d]);
             reaches &= out * s->stride[d] == i;
             off += (out + lo[d]) * gy->stride[1 + d];
         }
@@ -224,9 +243,16 @@ static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64
         }
     }
     Correlation k = {
-        .x = gy->at, .c = s->o, .o = s->c, .batch = s->batch,
-        .x_step = {gy->stride[0], gy->stride[1], gy->stride[2], gy->stride[3]}, .y_step = {s->x[0] * step[0]},
-        .taps = taps, .offset = offset, .w = ws, .y = gx,
+        .x = gy->at,
+        .c = s->o,
+        .o = s->c,
+        .batch = s->batch,
+        .x_step = {gy->stride[0], gy->stride[1], gy->stride[2], gy->stride[3]},
+        .y_step = {s->x[0] * step[0]},
+        .taps = taps,
+        .offset = offset,
+        .w = ws,
+        .y = gx,
     };
     for (uint32_t d = 0; d < 3; d++) {
         k.grid[d] = (s->x[d] - phase[d] + s->stride[d] - 1) / s->stride[d];
@@ -239,7 +265,7 @@ static void conv_dx_phase(Eval *e, const Shape *s, const Packed *gy, const int64
 
 static void conv_dx_group(Eval *e, const Shape *s, int64_t group) {
     int64_t lo[3], total[3];
-    for (uint32_t d = 0; d < 3; d++) {           // the outputs that any position asks for, real or not
+    for (uint32_t d = 0; d < 3; d++) { // the outputs that any position asks for, real or not
         int64_t first = floor_div(s->before[d] - (s->k[d] - 1) * s->dilation[d], s->stride[d]);
         int64_t last = floor_div(s->x[d] - 1 + s->before[d], s->stride[d]);
         last = last < s->y[d] - 1 ? s->y[d] - 1 : last;
@@ -248,10 +274,11 @@ static void conv_dx_group(Eval *e, const Shape *s, int64_t group) {
     }
     Packed gy = pack(e, e->in[0], s, group, s->o, s->y, lo, total);
     const double *w = pack_weights(e, e->in[1], s, group, true);
-    double *gx = arena_array(e->scratch, double, s->batch * product(s->x) * s->c);
+    double *gx = arena_array(e->scratch, double, product(s->x) * s->batch * s->c);
     int64_t phases = product(s->stride);
     for (int64_t i = 0; i < phases; i++) {
-        int64_t phase[3] = {i / s->stride[2] / s->stride[1], i / s->stride[2] % s->stride[1], i % s->stride[2]};
+        int64_t phase[3] = {i / s->stride[2] / s->stride[1], i / s->stride[2] % s->stride[1],
+                            i % s->stride[2]};
         if (phase[0] < s->x[0] && phase[1] < s->x[1] && phase[2] < s->x[2]) {
             conv_dx_phase(e, s, &gy, lo, w, phase, gx);
         }
@@ -259,14 +286,15 @@ static void conv_dx_group(Eval *e, const Shape *s, int64_t group) {
     unpack(e, s, gx, group, s->c, s->x);
 }
 
-typedef struct Factor {              // one side of ConvDw's products
-    const double *at;                // at the tap, channel 0
-    int64_t n;                       // channels
-    int64_t step[4];                 // elements per sample and per position
+typedef struct Factor { // one side of ConvDw's products
+    const double *at;   // at the tap, channel 0
+    int64_t n;          // channels
+    int64_t step[4];    // elements per sample and per position
 } Factor;
 
 // to[i][j] for rows i of u and all j of v, over every position.
-static void dw_task(const Shape *s, const Factor *u, const Factor *v, int64_t first, int64_t rows, double *to) {
+static void dw_task(const Shape *s, const Factor *u, const Factor *v, int64_t first, int64_t rows,
+                    double *to) {
     for (int64_t p = 0; p < s->batch * s->y[0] * s->y[1]; p++) {
         int64_t n = p / (s->y[0] * s->y[1]), i = p / s->y[1] % s->y[0], j = p % s->y[1];
         const double *ua = u->at + n * u->step[0] + i * u->step[1] + j * u->step[2];
@@ -274,8 +302,8 @@ static void dw_task(const Shape *s, const Factor *u, const Factor *v, int64_t fi
         for (int64_t k = 0; k < s->y[2]; k += CHUNK) {
             int64_t run = s->y[2] - k < CHUNK ? s->y[2] - k : CHUNK;
             for (int64_t r = first; r < first + rows; r++) {
-                mac_row(v->n, to + (r - first) * v->n, run, ua + k * u->step[3] + r, u->step[3], va + k * v->step[3],
-                        v->step[3]);
+                mac_row(v->n, to + (r - first) * v->n, run, ua + k * u->step[3] + r, u->step[3],
+                        va + k * v->step[3], v->step[3]);
             }
         }
     }
@@ -288,13 +316,17 @@ static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
     }
     Packed x = pack(e, e->in[0], s, group, s->c, s->x, s->before, total);
     Packed gy = pack(e, e->in[1], s, group, s->o, s->y, none, s->y);
-    Factor fx = {x.at, s->c, {x.stride[0], s->stride[0] * x.stride[1], s->stride[1] * x.stride[2], s->stride[2] * s->c}};
+    Factor fx = {
+        x.at,
+        s->c,
+        {x.stride[0], s->stride[0] * x.stride[1], s->stride[1] * x.stride[2], s->stride[2] * s->c}};
     Factor fy = {gy.at, s->o, {gy.stride[0], gy.stride[1], gy.stride[2], gy.stride[3]}};
-    bool by_x = s->c < s->o;                     // rows are the shorter side's channels
+    bool by_x = s->c < s->o; // rows are the shorter side's channels
     double *gw = arena_array(e->scratch, double, s->taps * s->c * s->o);
     int64_t n_rows = by_x ? s->c : s->o, blocks = (n_rows + TILE - 1) / TILE;
-#pragma omp parallel for schedule(dynamic) if (s->batch * product(s->y) * s->taps * s->c * s->o > LOOP_PARALLEL)
-    for (int64_t task = 0; task < s->taps * blocks; task++) {
+    int64_t tasks = s->taps * blocks;
+#pragma omp parallel for schedule(dynamic) if (s->batch * s->c * s->o > COLUMNS)
+    for (int64_t task = 0; task < tasks; task++) {
         int64_t at[3], tap = task / blocks, first = task % blocks * TILE;
         Factor tx = fx;
         tap_index(s, tap, at);

@@ -1,5 +1,6 @@
-// eval_ew.c - elementwise operations of the reference evaluator: the value columns of ops.def compiled for double and
-// for float (tgmath.h picks the library function of the type), under one broadcasting loop.
+// eval_ew.c - elementwise operations of the reference evaluator: the value columns of ops.def
+// compiled for double and for float (tgmath.h picks the library function of the type), under one
+// broadcasting loop.
 #include "eval.h"
 
 #include <tgmath.h>
@@ -15,8 +16,10 @@
 #undef T
 #undef ROW
 
-typedef void RowF64(int64_t count, double *restrict y, const double *const in[3], const int64_t step[3]);
-typedef void RowF32(int64_t count, float *restrict y, const float *const in[3], const int64_t step[3]);
+typedef void RowF64(int64_t count, double *restrict y, const double *const in[3],
+                    const int64_t step[3]);
+typedef void RowF32(int64_t count, float *restrict y, const float *const in[3],
+                    const int64_t step[3]);
 
 static RowF64 *const row_f64[OpCount] = {
 #define EW(Name, ...) [Op##Name] = row_f64_##Name,
@@ -43,7 +46,8 @@ static void ew_row(void *user, int64_t n, const int64_t *off, const int64_t *ste
     const double *d[3];
     const float *f[3];
     for (uint32_t k = 0; k < 3; k++) {
-        uint32_t from = k < r->nin ? k : 0;      // rows of fewer inputs read the first again and ignore it
+        uint32_t from =
+            k < r->nin ? k : 0; // rows of fewer inputs read the first again and ignore it
         in_step[k] = step[from];
         if (r->e->f64) {
             d[k] = (const double *)r->e->in[from] + off[from];

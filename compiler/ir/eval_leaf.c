@@ -1,5 +1,6 @@
-// eval_leaf.c - leaves of the reference evaluator: constants, indices and draws. A draw is a function of its counters
-// alone (prelude.h), so it depends on neither threads nor layout nor the number of ranks.
+// eval_leaf.c - leaves of the reference evaluator: constants, indices and draws. A draw is a
+// function of its counters alone (prelude.h), so it depends on neither threads nor layout nor the
+// number of ranks.
 #include "eval.h"
 #include "prelude.h"
 
@@ -28,7 +29,8 @@ void eval_Iota(Eval *e) {
             step *= l.extent[d];
         }
     }
-    l.base[0] = axes & 1 ? e->c->sample0 * l.stride[0][0] : 0;   // samples are numbered over all ranks
+    l.base[0] =
+        axes & 1 ? e->c->sample0 * l.stride[0][0] : 0; // samples are numbered over all ranks
     int64_t n = loop_size(&l);
     for (int64_t i = 0; i < n; i++) {
         int64_t index;
@@ -48,9 +50,11 @@ static double draw(const Eval *e, const int64_t *ints, uint32_t sample, uint32_t
     case DistNormal:
         return e->f64 ? gan_normal(c->seed, site, c->step, c->round, sample, element)
                       : (double)gan_normalf(c->seed, site, c->step, c->round, sample, element);
-    case DistTruncated: return gan_truncated(c->seed, site, c->step, c->round, sample, element);
+    case DistTruncated:
+        return gan_truncated(c->seed, site, c->step, c->round, sample, element);
     case DistCategorical:
-        return gan_categorical(c->seed, site, c->step, c->round, sample, element, bits_double(ints[2]));
+        return gan_categorical(c->seed, site, c->step, c->round, sample, element,
+                               bits_double(ints[2]));
     }
     bug("node %u: no distribution %lld", e->id, (long long)ints[0]);
 }
@@ -62,6 +66,7 @@ void eval_Rand(Eval *e) {
     int64_t first = t->batched ? e->c->sample0 : 0;
 #pragma omp parallel for schedule(static) if (size * samples > LOOP_PARALLEL)
     for (int64_t i = 0; i < size * samples; i++) {
-        value_put(e->out, e->f64, i, draw(e, ints, (uint32_t)(first + i / size), (uint32_t)(i % size)));
+        value_put(e->out, e->f64, i,
+                  draw(e, ints, (uint32_t)(first + i / size), (uint32_t)(i % size)));
     }
 }

@@ -1,5 +1,6 @@
-// eval_loop.c - strided iteration for the reference evaluator. In: a space and operand strides. Out: calls for innermost
-// runs. Rows are independent, so the order in which threads take them cannot show in a result.
+// eval_loop.c - strided iteration for the reference evaluator. In: a space and operand strides.
+// Out: calls for innermost runs. Rows are independent, so the order in which threads take them
+// cannot show in a result.
 #include "eval.h"
 
 void loop_init(Loop *l, const Graph *g, const Type *space) {

@@ -1,10 +1,11 @@
-// eval_move.c - data movement of the reference evaluator. Every move is a copy between two strided walks of one space:
-// a view of the input read into a dense result, or a dense input written into a view of the result.
+// eval_move.c - data movement of the reference evaluator. Every move is a copy between two strided
+// walks of one space: a view of the input read into a dense result, or a dense input written into a
+// view of the result.
 #include "eval.h"
 
 #include <string.h>
 
-enum { FROM, TO };                   // operands of a copy's loop
+enum { FROM, TO }; // operands of a copy's loop
 
 typedef struct Copy {
     const void *from;
@@ -46,7 +47,7 @@ void eval_Pin(Eval *e) {
     copy_all(e);
 }
 
-void eval_Write(Eval *e) {           // the value itself; committing it is the device's part
+void eval_Write(Eval *e) { // the value itself; committing it is the device's part
     copy_all(e);
 }
 
@@ -137,7 +138,7 @@ void eval_Concat(Eval *e) {
         Loop l;
         loop_init(&l, e->g, eval_type(e));
         l.extent[axis] = t->dim[axis - 1];
-        loop_operand(&l, t);                     // a shared part is repeated into a per-sample whole
+        loop_operand(&l, t); // a shared part is repeated into a per-sample whole
         loop_operand(&l, eval_type(e));
         memcpy(l.stride[TO], stride, sizeof stride);
         l.base[TO] = at * stride[axis];
@@ -146,7 +147,8 @@ void eval_Concat(Eval *e) {
     }
 }
 
-// Row `i` of the index values, clamped into the table: a wrong label may give a wrong row but no wild read.
+// Row `i` of the index values, clamped into the table: a wrong label may give a wrong row but no
+// wild read.
 static int64_t row_index(const Eval *e, int64_t i, int64_t rows) {
     double x = value_get(e->in[1], e->f64, i);
     if (!(x >= 0)) {
@@ -171,7 +173,7 @@ void eval_Scatter(Eval *e) {
     int64_t rows = table->dim[0], all = type_sample(table), size = all / rows;
     int64_t n = type_elements(e->g, eval_in_type(e, 1));
     double *sum = arena_array(e->scratch, double, all);
-    for (int64_t i = 0; i < n; i++) {            // samples in order: the order of a sum is part of the result
+    for (int64_t i = 0; i < n; i++) { // samples in order: the order of a sum is part of the result
         double *to = sum + row_index(e, i, rows) * size;
         for (int64_t j = 0; j < size; j++) {
             to[j] += value_get(e->in[0], e->f64, i * size + j);

@@ -1,10 +1,12 @@
-// eval_reduce.c - reductions of the reference evaluator. A result's elements are independent; what goes into one is
-// walked in row-major order (batch first) and summed in double, so results do not depend on threads.
+// eval_reduce.c - reductions of the reference evaluator. A result's elements are independent; what
+// goes into one is walked in row-major order (batch first) and summed in double, so results do not
+// depend on threads.
 #include "eval.h"
 
-// A reduction split in two: the dimensions kept, which number the results, and those reduced, which make up each.
+// A reduction split in two: the dimensions kept, which number the results, and those reduced, which
+// make up each.
 typedef struct Split {
-    Loop kept, reduced;              // operand 0: the input
+    Loop kept, reduced; // operand 0: the input
 } Split;
 
 static void split_axes(const Eval *e, uint32_t axes, Split *out) {

@@ -1,4 +1,5 @@
-// func.c - questions about a whole function that several passes ask: what it needs, which blocks have run before which.
+// func.c - questions about a whole function that several passes ask: what it needs, which blocks
+// have run before which.
 #include "program.h"
 
 #include <string.h>
@@ -27,14 +28,17 @@ uint8_t *func_live(Arena *a, const Func *f) {
     return graph_reach(&f->g, a, root.at, root.n);
 }
 
-// --- which blocks have always run before which -----------------------------------------------------------------------
+// --- which blocks have always run before which ---------------------------------------------------
 
-// Scopes get numbers as the tape opens them; a block's path is the scopes around it. An earlier block is open to a later
-// one when its path is the start of the later one's.
-typedef struct Path { uint32_t n, scope[MAX_SCOPES], block; } Path;
+// Scopes get numbers as the tape opens them; a block's path is the scopes around it. An earlier
+// block is open to a later one when its path is the start of the later one's.
+typedef struct Path {
+    uint32_t n, scope[MAX_SCOPES], block;
+} Path;
 
 static bool path_starts(const Path *whole, const Path *start) {
-    return start->n <= whole->n && memcmp(whole->scope, start->scope, start->n * sizeof *start->scope) == 0;
+    return start->n <= whole->n &&
+           memcmp(whole->scope, start->scope, start->n * sizeof *start->scope) == 0;
 }
 
 uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
@@ -42,7 +46,7 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
     uint8_t **open = arena_array(a, uint8_t *, blocks);
     for (uint32_t b = 0; b < blocks; b++) {
         open[b] = arena_array(a, uint8_t, blocks);
-        memset(open[b], f->tape.n == 0, blocks);     // without a tape the text is straight
+        memset(open[b], f->tape.n == 0, blocks); // without a tape the text is straight
         open[b][b] = 1;
     }
     Path now = {0}, *seen = arena_array(a, Path, f->tape.n + 1);
@@ -57,7 +61,9 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
             }
             seen[count++] = now;
             break;
-        case CtlRepeat: case CtlEvery: case CtlIf:
+        case CtlRepeat:
+        case CtlEvery:
+        case CtlIf:
             if (depth == MAX_SCOPES) {
                 bug("scopes nest deeper than %d", MAX_SCOPES);
             }
@@ -66,8 +72,12 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
                 now.scope[now.n++] = ++scopes;
             }
             break;
-        case CtlElse: now.scope[now.n - 1] = ++scopes; break;
-        case CtlEnd: now.n = outside[--depth]; break;
+        case CtlElse:
+            now.scope[now.n - 1] = ++scopes;
+            break;
+        case CtlEnd:
+            now.n = outside[--depth];
+            break;
         }
     }
     return open;

@@ -1,15 +1,16 @@
-// hash.c - the identity of a module's graphs. In: a module. Out: 128 bits that depend on what is computed and on nothing
-// else: live nodes in canonical numbering, control, effects, what is reported; not on source positions, names of slots,
-// dead nodes, the order of dead work, or how Pins and versions happened to be numbered.
+// hash.c - the identity of a module's graphs. In: a module. Out: 128 bits that depend on what is
+// computed and on nothing else: live nodes in canonical numbering, control, effects, what is
+// reported; not on source positions, names of slots, dead nodes, the order of dead work, or how
+// Pins and versions happened to be numbered.
 #include "program.h"
 
 #include <string.h>
 
 typedef struct Canon {
-    Text t;                          // everything hashed, as integers
+    Text t; // everything hashed, as integers
     const Graph *g;
-    uint32_t *number;                // [node.n] canonical number, 0 dead
-    uint32_t *read;                  // [attr.n] canonical number of the first read of this slot and version
+    uint32_t *number; // [node.n] canonical number, 0 dead
+    uint32_t *read;   // [attr.n] canonical number of the first read of this slot and version
 } Canon;
 
 static void put(Canon *c, int64_t x) {
@@ -39,7 +40,7 @@ static void put_node(Canon *c, uint32_t id) {
     for (uint32_t k = 0; k < n->nin; k++) {
         put(c, c->number[node_in(c->g, id, k)]);
     }
-    uint32_t count = n->op == OpPin ? 0 : n->op == OpRead ? 1 : a->n;     // a pin is its own number
+    uint32_t count = n->op == OpPin ? 0 : n->op == OpRead ? 1 : a->n; // a pin is its own number
     for (uint32_t i = 0; i < count; i++) {
         put(c, a->i[i]);
     }

@@ -1,4 +1,5 @@
-// print.c - a module as text. In: any module. Out: the lines text.h describes; equal modules print equal bytes.
+// print.c - a module as text. In: any module. Out: the lines text.h describes; equal modules print
+// equal bytes.
 #include "text.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ static void put_double(Text *t, double x) {
     text_put(t, str_double(t->arena, x));
 }
 
-// --- tables ----------------------------------------------------------------------------------------------------------
+// --- tables --------------------------------------------------------------------------------------
 
 static void print_stream(Text *t, const Stream *s) {
     text_put(t, STR("stream\n"));
@@ -111,7 +112,7 @@ static void print_tables(Text *t, const Module *m) {
     }
 }
 
-// --- functions -------------------------------------------------------------------------------------------------------
+// --- functions -----------------------------------------------------------------------------------
 
 static void print_tape(Text *t, const Func *f) {
     for (uint32_t i = 0, depth = 1; i < f->tape.n; i++) {

@@ -1,6 +1,7 @@
-// read.c - a module from its text (text.h). In: any bytes. Out: a module that passed the verifier, or "line N: ..." in
-// the first mistake's words. Nothing is trusted: every number is bounded before it sizes or indexes anything, every node
-// passes its shape rule before it is added. Nodes keep their numbers, so nothing is simplified or shared.
+// read.c - a module from its text (text.h). In: any bytes. Out: a module that passed the verifier,
+// or "line N: ..." in the first mistake's words. Nothing is trusted: every number is bounded before
+// it sizes or indexes anything, every node passes its shape rule before it is added. Nodes keep
+// their numbers, so nothing is simplified or shared.
 #include "text.h"
 
 #include <string.h>
@@ -12,12 +13,12 @@ static const size_t MaxText = (size_t)1 << 28;
 typedef struct Reader {
     Arena *perm;
     Module *m;
-    Func *f;                         // being read, NULL before the first
-    uint32_t funcs;                  // begun so far: init, step, entries
+    Func *f;        // being read, NULL before the first
+    uint32_t funcs; // begun so far: init, step, entries
     Str line;
-    size_t at;                       // in line
-    uint32_t number;                 // of the line, from 1
-    bool begun;                      // the module line was read
+    size_t at;       // in line
+    uint32_t number; // of the line, from 1
+    bool begun;      // the module line was read
     Str *error;
 } Reader;
 
@@ -30,7 +31,7 @@ static bool refuse(Reader *r, const char *format, ...) {
     return false;
 }
 
-// --- words -----------------------------------------------------------------------------------------------------------
+// --- words ---------------------------------------------------------------------------------------
 
 static char peek(Reader *r) {
     while (r->at < r->line.len && r->line.ptr[r->at] == ' ') {
@@ -69,7 +70,8 @@ static Str word(Reader *r) {
 }
 
 static bool want_word(Reader *r, const char *text) {
-    return str_eq(word(r), str_c(text)) || refuse(r, "expected '%s' before column %zu", text, r->at + 1);
+    return str_eq(word(r), str_c(text)) ||
+           refuse(r, "expected '%s' before column %zu", text, r->at + 1);
 }
 
 // One of `text[n]`; its index in *out.
@@ -158,8 +160,8 @@ static bool want_quoted(Reader *r, Str *out) {
 
 // "1:10-20"
 static bool want_place(Reader *r, Span *s) {
-    return want_index(r, &s->file) && want_char(r, ':') && want_index(r, &s->lo) && want_char(r, '-') &&
-           want_index(r, &s->hi);
+    return want_index(r, &s->file) && want_char(r, ':') && want_index(r, &s->lo) &&
+           want_char(r, '-') && want_index(r, &s->hi);
 }
 
 // " span=1:10-20", or nothing.
@@ -168,7 +170,8 @@ static bool maybe_span(Reader *r, Span *s) {
     return at_end(r) || (want_word(r, "span") && want_char(r, '=') && want_place(r, s));
 }
 
-static bool want_extents(Reader *r, bool may_batch, bool *batched, uint32_t *rank, int64_t dim[MAX_RANK]) {
+static bool want_extents(Reader *r, bool may_batch, bool *batched, uint32_t *rank,
+                         int64_t dim[MAX_RANK]) {
     *rank = 0;
     *batched = false;
     if (!want_char(r, '[')) {
@@ -197,7 +200,8 @@ static bool want_extents(Reader *r, bool may_batch, bool *batched, uint32_t *ran
 static bool want_type(Reader *r, Type *out) {
     uint32_t dtype, rank;
     *out = (Type){0};
-    if (!WANT_ONE_OF(r, dtype_name, &dtype) || !want_extents(r, true, &out->batched, &rank, out->dim)) {
+    if (!WANT_ONE_OF(r, dtype_name, &dtype) ||
+        !want_extents(r, true, &out->batched, &rank, out->dim)) {
         return false;
     }
     out->dtype = (uint8_t)dtype;
@@ -205,7 +209,7 @@ static bool want_type(Reader *r, Type *out) {
     return true;
 }
 
-// --- tables ----------------------------------------------------------------------------------------------------------
+// --- tables --------------------------------------------------------------------------------------
 
 static bool read_module(Reader *r) {
     if (r->begun) {
@@ -228,8 +232,8 @@ static bool read_source(Reader *r) {
 
 static bool read_net(Reader *r) {
     Net *n = vec_add(r->perm, &r->m->net);
-    return want_quoted(r, &n->name) && want_field(r, "params", &n->params) && want_field(r, "states", &n->states) &&
-           maybe_span(r, &n->span);
+    return want_quoted(r, &n->name) && want_field(r, "params", &n->params) &&
+           want_field(r, "states", &n->states) && maybe_span(r, &n->span);
 }
 
 static bool read_stream(Reader *r) {
@@ -272,8 +276,9 @@ static bool read_xform(Reader *r) {
 static bool read_site(Reader *r) {
     Site *s = vec_add(r->perm, &r->m->site);
     uint32_t dist;
-    if (!WANT_ONE_OF(r, dist_text, &dist) || !want_type(r, &s->type) || !want_field(r, "func", &s->func) ||
-        !want_field(r, "block", &s->block) || !maybe_span(r, &s->span)) {
+    if (!WANT_ONE_OF(r, dist_text, &dist) || !want_type(r, &s->type) ||
+        !want_field(r, "func", &s->func) || !want_field(r, "block", &s->block) ||
+        !maybe_span(r, &s->span)) {
         return false;
     }
     s->dist = (Dist)dist;
@@ -283,17 +288,18 @@ static bool read_site(Reader *r) {
 static bool read_slot(Reader *r) {
     Slot *s = vec_add(r->perm, &r->m->slot);
     uint32_t kind;
-    if (!WANT_ONE_OF(r, slot_kind_text, &kind) || !want_quoted(r, &s->name) || !want_type(r, &s->type) ||
-        !want_word(r, "net")) {
+    if (!WANT_ONE_OF(r, slot_kind_text, &kind) || !want_quoted(r, &s->name) ||
+        !want_type(r, &s->type) || !want_word(r, "net")) {
         return false;
     }
     s->kind = (SlotKind)kind;
     s->net = NONE;
     return (try_char(r, '-') || want_index(r, &s->net)) && want_field(r, "site", &s->site) &&
-           want_field(r, "stream", &s->stream) && want_field(r, "round", &s->round) && maybe_span(r, &s->span);
+           want_field(r, "stream", &s->stream) && want_field(r, "round", &s->round) &&
+           maybe_span(r, &s->span);
 }
 
-// --- functions -------------------------------------------------------------------------------------------------------
+// --- functions -----------------------------------------------------------------------------------
 
 static bool read_func(Reader *r) {
     uint32_t n = r->funcs++;
@@ -306,7 +312,8 @@ static bool read_func(Reader *r) {
 static bool read_ctl(Reader *r, CtlKind kind) {
     Ctl c = {.kind = kind};
     if (kind == CtlIf) {
-        // The condition may be printed ahead of its node, so only the verifier can tell whether it is one.
+        // The condition may be printed ahead of its node, so only the verifier can tell whether it
+        // is one.
         if (!want_char(r, '%') || !want_index(r, &c.cond)) {
             return false;
         }
@@ -372,14 +379,16 @@ static bool read_operands(Reader *r, uint32_t in[MAX_OPERANDS], uint32_t *n) {
     return true;
 }
 
-static bool add_node(Reader *r, Op op, const uint32_t *in, uint32_t nin, const Attr *attr, const Type *type) {
+static bool add_node(Reader *r, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+                     const Type *type) {
     Graph *g = &r->f->g;
     Infer q = {.g = g, .nin = nin, .in = in, .attr = attr, .out = *type};
     if (!graph_check(&q, op)) {
         return refuse(r, "%s: %s", op_info[op].text, q.error);
     }
     if (!type_same_shape(&q.out, type) || q.out.dtype != type->dtype) {
-        return refuse(r, "%s makes %s %s", op_info[op].text, dtype_name[q.out.dtype], type_text(r->perm, &q.out).ptr);
+        return refuse(r, "%s makes %s %s", op_info[op].text, dtype_name[q.out.dtype],
+                      type_text(r->perm, &q.out).ptr);
     }
     graph_add(g, op, in, nin, attr, type);
     int64_t unique = op == OpPin ? attr->i[0] : op == OpRead ? attr->i[1] : 0;
@@ -405,8 +414,9 @@ static bool read_node(Reader *r) {
     if (op == OpNone) {
         return refuse(r, "there is no operation '%.*s'", SARG(name));
     }
-    if (!read_operands(r, in, &nin) || !read_attr(r, op, &attr) || !want_char(r, ':') || !want_type(r, &type) ||
-        !want_char(r, '@') || !want_index(r, &block) || !add_node(r, op, in, nin, &attr, &type)) {
+    if (!read_operands(r, in, &nin) || !read_attr(r, op, &attr) || !want_char(r, ':') ||
+        !want_type(r, &type) || !want_char(r, '@') || !want_index(r, &block) ||
+        !add_node(r, op, in, nin, &attr, &type)) {
         return false;
     }
     g->node.at[id].block = block;
@@ -488,13 +498,14 @@ static bool read_data(Reader *r) {
     return true;
 }
 
-// --- lines -----------------------------------------------------------------------------------------------------------
+// --- lines ---------------------------------------------------------------------------------------
 
 typedef struct LineKind {
     const char *word;
     bool in_func;
     bool (*read)(Reader *r);
 } LineKind;
+// clang-format off
 static const LineKind line_kinds[] = {
     {"module", false, read_module}, {"source", false, read_source}, {"net", false, read_net},
     {"stream", false, read_stream}, {"field", false, read_field},   {"xform", false, read_xform},
@@ -502,6 +513,7 @@ static const LineKind line_kinds[] = {
     {"effect", true, read_effect},  {"update", true, read_update},  {"report", true, read_report},
     {"result", true, read_result},  {"data", true, read_data},
 };
+// clang-format on
 
 static bool read_line(Reader *r) {
     if (at_end(r)) {
@@ -520,7 +532,8 @@ static bool read_line(Reader *r) {
     }
     for (uint32_t kind = 0; kind < sizeof ctl_text / sizeof *ctl_text; kind++) {
         if (str_eq(w, str_c(ctl_text[kind]))) {
-            return r->f ? read_ctl(r, (CtlKind)kind) : refuse(r, "'%s' outside a function", ctl_text[kind]);
+            return r->f ? read_ctl(r, (CtlKind)kind)
+                        : refuse(r, "'%s' outside a function", ctl_text[kind]);
         }
     }
     return refuse(r, "no line begins with '%.*s'", SARG(w));
@@ -545,7 +558,7 @@ static bool read_lines(Reader *r, Str text) {
 
 static void finish(Func *f) {
     f->blocks = f->blocks ? f->blocks : 1;
-    f->g.raw = false;                // later passes rebuild it and simplify then
+    f->g.raw = false; // later passes rebuild it and simplify then
 }
 
 bool module_read(Arena *perm, Str text, Module *out, Str *error) {
@@ -564,7 +577,7 @@ bool module_read(Arena *perm, Str text, Module *out, Str *error) {
     }
     Str wrong;
     if (!module_verify(out, *perm, &wrong)) {
-        char copy[512];              // the verifier's words lie in memory that is free again
+        char copy[512]; // the verifier's words lie in memory that is free again
         snprintf(copy, sizeof copy, "%.*s", SARG(wrong));
         return refuse(&r, "%s", copy);
     }

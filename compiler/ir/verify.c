@@ -1,13 +1,14 @@
-// verify.c - the rules every graph keeps, checked. In: a module between any two passes. Out: true, or the first offence.
-// Run after each pass in debug builds and on everything the text reader builds.
+// verify.c - the rules every graph keeps, checked. In: a module between any two passes. Out: true,
+// or the first offence. Run after each pass in debug builds and on everything the text reader
+// builds.
 #include "program.h"
 
 typedef struct Verify {
     const Module *m;
     const Func *f;
     Arena *scratch;
-    uint8_t **open;                  // [block][block] whose values a block may use
-    uint32_t *at;                    // [block] tape entry
+    uint8_t **open; // [block][block] whose values a block may use
+    uint32_t *at;   // [block] tape entry
     Str error;
 } Verify;
 
@@ -38,8 +39,11 @@ static bool verify_ctl(Verify *v, uint32_t i, CtlKind *stack, uint32_t *depth) {
         }
         v->at[c->arg] = i + 1;
         return true;
-    case CtlRepeat: case CtlEvery: case CtlIf:
-        if (*depth == MAX_SCOPES || (c->kind == CtlIf ? !is_shared_number(v, c->cond) : c->arg < 1)) {
+    case CtlRepeat:
+    case CtlEvery:
+    case CtlIf:
+        if (*depth == MAX_SCOPES ||
+            (c->kind == CtlIf ? !is_shared_number(v, c->cond) : c->arg < 1)) {
             return wrong(v, "tape entry %u: no condition, no count or too deep", i);
         }
         stack[(*depth)++] = c->kind;
@@ -82,27 +86,32 @@ static bool verify_links(Verify *v, uint32_t id) {
     }
     if (n->type == 0 || n->type >= g->type.n || n->attr >= g->attr.n || n->span >= g->span.n ||
         n->in > g->edge.n || n->nin > g->edge.n - n->in) {
-        return wrong(v, "node %u (%s): type, attribute, span or operands out of range", id, op_info[n->op].text);
+        return wrong(v, "node %u (%s): type, attribute, span or operands out of range", id,
+                     op_info[n->op].text);
     }
     for (uint32_t k = 0; k < n->nin; k++) {
         if (node_in(g, id, k) == 0 || node_in(g, id, k) >= id) {
-            return wrong(v, "node %u (%s): operand %u is not an earlier node", id, op_info[n->op].text, k);
+            return wrong(v, "node %u (%s): operand %u is not an earlier node", id,
+                         op_info[n->op].text, k);
         }
     }
-    return n->block < v->f->blocks || wrong(v, "node %u (%s): no block %u", id, op_info[n->op].text, n->block);
+    return n->block < v->f->blocks ||
+           wrong(v, "node %u (%s): no block %u", id, op_info[n->op].text, n->block);
 }
 
 static bool verify_type(Verify *v, uint32_t id) {
     const Graph *g = &v->f->g;
     const Node *n = graph_node(g, id);
-    Infer q = {.g = g, .nin = n->nin, .in = &g->edge.at[n->in], .attr = node_attr(g, id), .out = *node_type(g, id)};
+    const uint32_t *in = n->nin ? &g->edge.at[n->in] : NULL;
+    Infer q = {.g = g, .nin = n->nin, .in = in, .attr = node_attr(g, id), .out = *node_type(g, id)};
     if (!graph_check(&q, (Op)n->op)) {
         return wrong(v, "node %u (%s): %s", id, op_info[n->op].text, q.error);
     }
     if (!type_same_shape(&q.out, node_type(g, id)) || q.out.dtype != node_type(g, id)->dtype) {
         Str is = type_text(v->scratch, node_type(g, id)), rule = type_text(v->scratch, &q.out);
         return wrong(v, "node %u (%s): is %s %.*s, its rule says %s %.*s", id, op_info[n->op].text,
-                     dtype_name[node_type(g, id)->dtype], SARG(is), dtype_name[q.out.dtype], SARG(rule));
+                     dtype_name[node_type(g, id)->dtype], SARG(is), dtype_name[q.out.dtype],
+                     SARG(rule));
     }
     return true;
 }
@@ -116,8 +125,10 @@ static bool verify_operands(Verify *v, uint32_t id) {
         }
         bool leaf = op_info[graph_node(g, in)->op].cls == ClassLEAF;
         if (!leaf && !v->open[graph_node(g, id)->block][graph_node(g, in)->block]) {
-            return wrong(v, "node %u (%s) of block %u uses node %u of block %u, which may not have run", id,
-                         op_info[graph_node(g, id)->op].text, graph_node(g, id)->block, in, graph_node(g, in)->block);
+            return wrong(
+                v, "node %u (%s) of block %u uses node %u of block %u, which may not have run", id,
+                op_info[graph_node(g, id)->op].text, graph_node(g, id)->block, in,
+                graph_node(g, in)->block);
         }
     }
     return true;
@@ -128,7 +139,8 @@ static bool verify_slot(Verify *v, uint32_t id) {
     int64_t first = node_attr(&v->f->g, id)->i[0];
     if (op == OpRand) {
         int64_t site = node_attr(&v->f->g, id)->i[1];
-        return (site >= 0 && site < v->m->site.n) || wrong(v, "node %u: no site %lld", id, (long long)site);
+        return (site >= 0 && site < v->m->site.n) ||
+               wrong(v, "node %u: no site %lld", id, (long long)site);
     }
     if (op != OpRead && op != OpWrite) {
         return true;
@@ -155,7 +167,8 @@ static bool verify_effects(Verify *v) {
         for (uint32_t k = 0; k < i; k++) {
             const Node *a = graph_node(g, id), *b = graph_node(g, v->f->effect.at[k]);
             if (a->attr == b->attr && a->block == b->block) {
-                return wrong(v, "nodes %u and %u write one slot in one block", v->f->effect.at[k], id);
+                return wrong(v, "nodes %u and %u write one slot in one block", v->f->effect.at[k],
+                             id);
             }
         }
     }
@@ -170,7 +183,8 @@ static bool verify_effects(Verify *v) {
 // Two reads of one version say that no write lies between them.
 static bool verify_versions(Verify *v) {
     const Graph *g = &v->f->g;
-    uint32_t *first = arena_array(v->scratch, uint32_t, g->attr.n);     // read by its attribute: slot and version
+    uint32_t *first =
+        arena_array(v->scratch, uint32_t, g->attr.n); // read by its attribute: slot and version
     for (uint32_t id = 1; id < g->node.n; id++) {
         const Node *n = graph_node(g, id);
         if (n->op != OpRead || v->f->tape.n == 0) {
@@ -180,10 +194,13 @@ static bool verify_versions(Verify *v) {
         first[n->attr] = id;
         for (uint32_t i = 0; one && i < v->f->effect.n; i++) {
             const Node *w = graph_node(g, v->f->effect.at[i]);
-            uint32_t from = v->at[graph_node(g, one)->block], to = v->at[n->block], at = v->at[w->block];
+            uint32_t from = v->at[graph_node(g, one)->block], to = v->at[n->block],
+                     at = v->at[w->block];
             if (node_attr(g, id)->i[0] == g->attr.at[w->attr].i[0] && from <= at && at < to) {
-                return wrong(v, "nodes %u and %u read one version of slot %lld, but node %u writes it between", one, id,
-                             (long long)node_attr(g, id)->i[0], v->f->effect.at[i]);
+                return wrong(
+                    v,
+                    "nodes %u and %u read one version of slot %lld, but node %u writes it between",
+                    one, id, (long long)node_attr(g, id)->i[0], v->f->effect.at[i]);
             }
         }
     }
@@ -206,7 +223,8 @@ static bool verify_updates(Verify *v) {
             const GradOf *d = &u->grad.at[k];
             if (d->slot >= v->m->slot.n || !is_node(v, d->node) ||
                 !type_same_shape(&v->m->slot.at[d->slot].type, node_type(g, d->node))) {
-                return wrong(v, "update %u: gradient %u has no slot, no node or another shape", i, k);
+                return wrong(v, "update %u: gradient %u has no slot, no node or another shape", i,
+                             k);
             }
         }
     }
@@ -221,7 +239,8 @@ static bool verify_named(Verify *v, const Named *n, const char *what) {
 static bool verify_func(Verify *v, const Func *f) {
     v->f = f;
     if (f->g.batch != v->m->batch) {
-        return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch, (long long)v->m->batch);
+        return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch,
+                     (long long)v->m->batch);
     }
     for (uint32_t id = 1; id < f->g.node.n; id++) {
         if (!verify_links(v, id) || !verify_type(v, id) || !verify_slot(v, id)) {
@@ -265,8 +284,10 @@ static bool verify_slots(Verify *v) {
         if (s->kind == SlotFed && s->site >= m->site.n) {
             return wrong(v, "slot %u (%.*s): no site %u", i, SARG(s->name), s->site);
         }
-        if (s->kind == SlotData && (s->stream >= m->stream.n || s->site >= m->stream.at[s->stream].field.n)) {
-            return wrong(v, "slot %u (%.*s): no field %u of stream %u", i, SARG(s->name), s->site, s->stream);
+        if (s->kind == SlotData &&
+            (s->stream >= m->stream.n || s->site >= m->stream.at[s->stream].field.n)) {
+            return wrong(v, "slot %u (%.*s): no field %u of stream %u", i, SARG(s->name), s->site,
+                         s->stream);
         }
     }
     return true;
@@ -279,7 +300,7 @@ bool module_verify(const Module *m, Arena scratch, Str *error) {
         ok = verify_func(&v, &m->entry.at[i]);
     }
     if (!ok) {
-        *error = v.error;            // in the scratch arena: the caller prints it before it allocates again
+        *error = v.error; // in the scratch arena: the caller prints it before it allocates again
     }
     return ok;
 }

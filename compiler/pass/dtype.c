@@ -1,22 +1,28 @@
-// dtype.c - the precision of every value. In: a function in one precision, without Grad, Pin or Stop. Out: the same
-// function in the precision asked for; the slots' types follow.
+// dtype.c - the precision of every value. In: a function in one precision, without Grad, Pin or
+// Stop. Out: the same function in the precision asked for; the slots' types follow.
 //
 //   f64, f32   every value has it.
-//   bf16       every value is computed in f32 as before, and three rules move the bulk to half the bytes:
-//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read bf16. What they make per
+//   bf16       every value is computed in f32 as before, and three rules move the bulk to half the
+//   bytes:
+//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read bf16.
+//              What they make per
 //                 sample is stored in bf16; what they sum over the batch, weight gradients, is f32.
-//              2. A per-sample value with two axes or more that such a product reads is kept in bf16 for all its
-//                 readers, so that it is stored once. (They widen it as they load it: those casts fuse.)
-//              3. Everything else stays f32: weights, data, draws, shared values, reductions, losses, optimizers, and
-//                 products with few numbers per sample, where rounding would show and no time is lost.
+//              2. A per-sample value with two axes or more that such a product reads is kept in
+//              bf16 for all its
+//                 readers, so that it is stored once. (They widen it as they load it: those casts
+//                 fuse.)
+//              3. Everything else stays f32: weights, data, draws, shared values, reductions,
+//              losses, optimizers, and
+//                 products with few numbers per sample, where rounding would show and no time is
+//                 lost.
 #include "pass.h"
 
-enum { SMALL_PRODUCT = 64 };         // elements per sample below which a product stays f32
+enum { SMALL_PRODUCT = 64 }; // elements per sample below which a product stays f32
 
 typedef struct Policy {
     bool bf16;
-    uint8_t real;                    // F64 or F32
-    uint8_t *kept;                   // [old nodes] rule 2
+    uint8_t real;  // F64 or F32
+    uint8_t *kept; // [old nodes] rule 2
 } Policy;
 
 static bool is_large(const Type *t) {
@@ -44,30 +50,38 @@ static void mark_kept(const Graph *g, uint8_t *kept) {
     }
 }
 
-// `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the one is looked through.
+// `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the
+// one is looked through.
 static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
     Type want = *node_type(g, id);
     if (want.dtype == dtype) {
         return id;
     }
-    if (graph_node(g, id)->op == OpCast && node_type(g, node_in(g, id, 0))->dtype == dtype) {
+    Op op = (Op)graph_node(g, id)->op;
+    if (op == OpCast && node_type(g, node_in(g, id, 0))->dtype == dtype) {
         return node_in(g, id, 0);
+    }
+    if (op == OpExpand) { // casts are kept below it
+        return Expand((Val){g, cast(g, node_in(g, id, 0), dtype)}, want).id;
     }
     want.dtype = dtype;
     return graph_add(g, OpCast, &id, 1, NULL, &want);
 }
 
 static uint32_t narrow_product(Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
-    uint32_t in[2] = {cast(to, map[node_in(from, id, 0)], DtBF16), cast(to, map[node_in(from, id, 1)], DtBF16)};
+    uint32_t in[2] = {cast(to, map[node_in(from, id, 0)], DtBF16),
+                      cast(to, map[node_in(from, id, 1)], DtBF16)};
     Type want = *node_type(from, id);
     want.dtype = want.batched ? DtBF16 : DtF32;
-    return cast(to, graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want), DtF32);
+    return cast(to, graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want),
+                DtF32);
 }
 
-static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t id,
+                             const uint32_t *map) {
     const Policy *p = user;
     const Node *n = graph_node(from, id);
-    if (n->op == OpCast) {           // of another policy
+    if (n->op == OpCast) { // of another policy
         return map[node_in(from, id, 0)];
     }
     if (p->bf16 && is_narrow(from, id)) {

@@ -1,28 +1,34 @@
-// grad.c - expands Grad(y, x): reverse mode, source to source, over the gradient columns of the operations.
+// grad.c - expands Grad(y, x): reverse mode, source to source, over the gradient columns of the
+// operations.
 //
-// In: a function with Grad nodes. Out: the same function without; a gradient's nodes are ordinary nodes in the block of
-// the Grad that asked, carrying the span of the forward node they belong to. Grads inside another's y are expanded first
-// because the graph is rebuilt in index order, so any order of derivative is only this pass.
-//   One reverse sweep serves all Grads of one y in one block; it visits nodes between y and the wanted x and no others.
-//   The gradient is of the sum of y over its elements and samples: the seed is ones.
-//   Contributions are summed where the sweep meets their node, in order of arrival: users from last to first.
-//   Rows ignore broadcasting: what comes back in the result's type is summed to the operand's here.
+// In: a function with Grad nodes. Out: the same function without; a gradient's nodes are ordinary
+// nodes in the block of the Grad that asked, carrying the span of the forward node they belong to.
+// Grads inside another's y are expanded first because the graph is rebuilt in index order, so any
+// order of derivative is only this pass.
+// - One reverse sweep serves all Grads of one y in one block; it visits nodes between y and the
+//   wanted x and no others.
+// - The gradient is of the sum of y over its elements and samples: the seed is ones.
+// - Contributions are summed where the sweep meets their node, in order of arrival: users from last
+//   to first.
+// - Rows ignore broadcasting: what comes back in the result's type is summed to the operand's here.
 #include "pass.h"
 
 #include <string.h>
 
-typedef struct Part { uint32_t node, next; } Part;     // one user's contribution to a node's gradient
+typedef struct Part { // one user's contribution to a node's gradient
+    uint32_t node, next;
+} Part;
 
 typedef struct Sweep {
     Arena *perm;
-    Graph *g;                        // the new graph
-    uint32_t old_y, block;           // what it serves: Grads of this old node in this block
-    uint32_t y;                      // new node
-    uint8_t *wanted;                 // [y + 1] 1: someone asks for its gradient
-    uint8_t *on_path;                // [y + 1] 1: y needs it and it needs a wanted node
-    uint32_t *first, *last;          // [y + 1] its contributions in part[], 0 none
-    uint32_t *result;                // [y + 1] gradients of wanted nodes, 0 none
-    VEC(Part) part;                  // [0] is none
+    Graph *g;               // the new graph
+    uint32_t old_y, block;  // what it serves: Grads of this old node in this block
+    uint32_t y;             // new node
+    uint8_t *wanted;        // [y + 1] 1: someone asks for its gradient
+    uint8_t *on_path;       // [y + 1] 1: y needs it and it needs a wanted node
+    uint32_t *first, *last; // [y + 1] its contributions in part[], 0 none
+    uint32_t *result;       // [y + 1] gradients of wanted nodes, 0 none
+    VEC(Part) part;         // [0] is none
 } Sweep;
 
 static void contribute(Sweep *s, uint32_t to, uint32_t node) {
@@ -115,7 +121,7 @@ static void sweep_run(Sweep *s) {
     s->g->here = (Span){0};
 }
 
-// --- the pass --------------------------------------------------------------------------------------------------------
+// --- the pass ------------------------------------------------------------------------------------
 
 typedef struct Sweeps {
     Arena *perm;
@@ -133,7 +139,8 @@ static void want_all(Sweep *s, const Graph *from, uint32_t first, const uint32_t
     }
 }
 
-static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id,
+                             const uint32_t *map) {
     uint32_t y = node_in(from, id, 0), block = graph_node(from, id)->block;
     for (uint32_t i = 0; i < all->done.n; i++) {
         if (all->done.at[i].old_y == y && all->done.at[i].block == block) {

@@ -1,6 +1,7 @@
-// rewrite.c - a function's graph built anew, node by node. In: a function and what becomes of each node. Out: the same
-// function over a new graph in which everything is simplified and shared again and nothing is dead. Order, blocks and
-// spans are kept; so a pass is only its function of one node.
+// rewrite.c - a function's graph built anew, node by node. In: a function and what becomes of each
+// node. Out: the same function over a new graph in which everything is simplified and shared again
+// and nothing is dead. Order, blocks and spans are kept; so a pass is only its function of one
+// node.
 #include "pass.h"
 
 static void renumber(Func *f, const uint32_t *map) {
@@ -37,7 +38,8 @@ uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const 
 
 void func_rewrite(Arena *perm, Func *f, RewriteFn rewrite, void *user) {
     const Graph *from = &f->g;
-    const uint8_t *live = func_live(perm, f), *const *open = (const uint8_t *const *)blocks_open(perm, f, false);
+    const uint8_t *live = func_live(perm, f), *const *open = (const uint8_t *const *)blocks_open(
+                                                  perm, f, false);
     uint32_t *map = arena_array(perm, uint32_t, from->node.n);
     Graph to;
     graph_init(&to, perm, from->batch);
@@ -48,6 +50,8 @@ void func_rewrite(Arena *perm, Func *f, RewriteFn rewrite, void *user) {
         }
         to.block = graph_node(from, id)->block;
         to.block_open = open[to.block];
+        to.here = from->span.at[graph_node(from, id)->span]
+                      .span; // all that one node becomes names its line
         map[id] = rewrite(user, &to, from, id, map);
         for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next) {
             node_add_span(&to, map[id], from->span.at[at].span);
@@ -56,5 +60,6 @@ void func_rewrite(Arena *perm, Func *f, RewriteFn rewrite, void *user) {
     renumber(f, map);
     to.block = 0;
     to.block_open = NULL;
+    to.here = (Span){0};
     f->g = to;
 }

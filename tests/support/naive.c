@@ -1,7 +1,9 @@
 // naive.c - see naive.h. Coordinates are c[0] the sample, c[1 + i] axis i.
 #include "naive.h"
 
-typedef struct Coord { int64_t c[1 + MAX_RANK]; } Coord;
+typedef struct Coord {
+    int64_t c[1 + MAX_RANK];
+} Coord;
 typedef struct Naive {
     const Graph *g;
     uint32_t id;
@@ -25,7 +27,8 @@ static Coord coord_of(const Type *t, int64_t i) {
     return c;
 }
 
-// Element number of `c` in a value of type t, broadcast: extents of 1, missing axes and a missing batch count as 0.
+// Element number of `c` in a value of type t, broadcast: extents of 1, missing axes and a missing
+// batch count as 0.
 static int64_t place(const Type *t, Coord c) {
     int64_t i = t->batched ? c.c[0] : 0;
     for (uint32_t d = 0; d < t->rank; d++) {
@@ -42,7 +45,7 @@ static int64_t count(const Naive *n, const Type *t) {
     return type_elements(n->g, t);
 }
 
-// --- reductions ------------------------------------------------------------------------------------------------------
+// --- reductions ----------------------------------------------------------------------------------
 
 static void naive_reduce(const Naive *n, Op op) {
     const Type *t = in_type(n, 0);
@@ -62,14 +65,15 @@ static void naive_reduce(const Naive *n, Op op) {
             *out = first ? x : *out + x;
         } else if (op == OpMaxOf) {
             *out = first || x > *out ? x : *out;
-        } else {                                     // ArgMax: what `out` points at is compared
+        } else { // ArgMax: what `out` points at is compared
             double best = -1e300;
             for (int64_t j = 0; j < i; j++) {
                 Coord o = coord_of(t, j);
                 for (uint32_t d = 0; d <= t->rank; d++) {
                     o.c[d] = n->ints[0] >> d & 1 ? 0 : o.c[d];
                 }
-                best = place(n->type, o) == place(n->type, c) && n->in[0][j] > best ? n->in[0][j] : best;
+                best = place(n->type, o) == place(n->type, c) && n->in[0][j] > best ? n->in[0][j]
+                                                                                    : best;
             }
             *out = x > best ? (double)index : *out;
         }
@@ -87,7 +91,7 @@ static void naive_group_sum(const Naive *n) {
     }
 }
 
-// --- moves: where an element of the result comes from ----------------------------------------------------------------
+// --- moves: where an element of the result comes from --------------------------------------------
 
 static double moved(const Naive *n, Op op, Coord c) {
     const Type *x = in_type(n, 0);
@@ -133,7 +137,7 @@ static double moved(const Naive *n, Op op, Coord c) {
         }
         return at(n, 0, s);
     default:
-        return at(n, 0, c);                          // Expand
+        return at(n, 0, c); // Expand
     }
 }
 
@@ -152,7 +156,7 @@ static void naive_scatter(const Naive *n) {
     }
 }
 
-// --- products --------------------------------------------------------------------------------------------------------
+// --- products ------------------------------------------------------------------------------------
 
 // Every pair of elements whose labels agree, added where the result's labels say.
 static void naive_dot(const Naive *n) {
@@ -185,9 +189,11 @@ static void naive_dot(const Naive *n) {
     }
 }
 
-// The triples (element of x, of w, of y) that a convolution multiplies; the result is one of them, the rest operands.
+// The triples (element of x, of w, of y) that a convolution multiplies; the result is one of them,
+// the rest operands.
 static void naive_conv(const Naive *n, Op op) {
-    const Type *x = op == OpConvDx ? n->type : in_type(n, 0), *w = op == OpConvDw ? n->type : in_type(n, 1);
+    const Type *x = op == OpConvDx ? n->type : in_type(n, 0),
+               *w = op == OpConvDw ? n->type : in_type(n, 1);
     const Type *y = op == OpConv ? n->type : in_type(n, op == OpConvDw ? 1 : 0);
     ConvGeom geom = conv_geom(node_attr(n->g, n->id));
     for (int64_t i = 0; i < count(n, n->type); i++) {
@@ -199,14 +205,16 @@ static void naive_conv(const Naive *n, Op op) {
             bool inside = o.c[1] == k.c[1];
             c.c[1] = o.c[1] / (w->dim[0] / geom.groups) * w->dim[1] + k.c[2];
             for (uint32_t d = 0; d < geom.n; d++) {
-                c.c[2 + d] = o.c[2 + d] * geom.stride[d] - geom.before[d] + k.c[3 + d] * geom.dilation[d];
+                c.c[2 + d] =
+                    o.c[2 + d] * geom.stride[d] - geom.before[d] + k.c[3 + d] * geom.dilation[d];
                 inside &= c.c[2 + d] >= 0 && c.c[2 + d] < x->dim[1 + d];
             }
             if (inside) {
                 int64_t at_x = place(x, c);
                 double *out = &n->out[op == OpConv ? i : op == OpConvDw ? j : at_x];
-                *out += op == OpConv ? n->in[0][at_x] * n->in[1][j]
-                      : op == OpConvDw ? n->in[0][at_x] * n->in[1][i] : n->in[0][i] * n->in[1][j];
+                *out += op == OpConv     ? n->in[0][at_x] * n->in[1][j]
+                        : op == OpConvDw ? n->in[0][at_x] * n->in[1][i]
+                                         : n->in[0][i] * n->in[1][j];
             }
         }
     }
@@ -216,21 +224,42 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
     Naive n = {g, id, in, out, node_attr(g, id)->i, node_type(g, id)};
     Op op = (Op)graph_node(g, id)->op;
     switch (op) {
-    case OpSum: case OpMaxOf: case OpArgMax: naive_reduce(&n, op); return true;
-    case OpGroupSum: naive_group_sum(&n); return true;
+    case OpSum:
+    case OpMaxOf:
+    case OpArgMax:
+        naive_reduce(&n, op);
+        return true;
+    case OpGroupSum:
+        naive_group_sum(&n);
+        return true;
     case OpReshape:
         for (int64_t i = 0; i < count(&n, n.type); i++) {
             out[i] = in[0][i];
         }
         return true;
-    case OpExpand: case OpPermute: case OpSlice: case OpPad: case OpFlip: case OpConcat: case OpGather:
+    case OpExpand:
+    case OpPermute:
+    case OpSlice:
+    case OpPad:
+    case OpFlip:
+    case OpConcat:
+    case OpGather:
         for (int64_t i = 0; i < count(&n, n.type); i++) {
             out[i] = moved(&n, op, coord_of(n.type, i));
         }
         return true;
-    case OpScatter: naive_scatter(&n); return true;
-    case OpDot: naive_dot(&n); return true;
-    case OpConv: case OpConvDx: case OpConvDw: naive_conv(&n, op); return true;
-    default: return false;
+    case OpScatter:
+        naive_scatter(&n);
+        return true;
+    case OpDot:
+        naive_dot(&n);
+        return true;
+    case OpConv:
+    case OpConvDx:
+    case OpConvDw:
+        naive_conv(&n, op);
+        return true;
+    default:
+        return false;
     }
 }

@@ -1,5 +1,6 @@
-// prelude_test.c - the functions kernels share: float mathematics within the ulp its comments promise, bfloat16 against
-// exact rounding, Philox against its authors' known answers, draws inside their ranges.
+// prelude_test.c - the functions kernels share: float mathematics within the ulp its comments
+// promise, bfloat16 against exact rounding, Philox against its authors' known answers, draws inside
+// their ranges.
 #include "prelude.h"
 
 #include <stdbool.h>
@@ -33,13 +34,17 @@ typedef struct Row {
 
 static void walk_functions(void) {
     const Row rows[] = {
-        {"exp", gan_expf, exp, -INFINITY, INFINITY, 2},  {"log", gan_logf, log, -1, INFINITY, 1},
-        {"log1p", gan_log1pf, log1p, -2, INFINITY, 3},   {"tanh", gan_tanhf, tanh, -INFINITY, INFINITY, 2},
-        {"sin", gan_sinf, sin, -4, 4, 2},                {"cos", gan_cosf, cos, -4, 4, 2},
+        {"exp", gan_expf, exp, -INFINITY, INFINITY, 2},
+        {"log", gan_logf, log, -1, INFINITY, 1},
+        {"log1p", gan_log1pf, log1p, -2, INFINITY, 3},
+        {"tanh", gan_tanhf, tanh, -INFINITY, INFINITY, 2},
+        {"sin", gan_sinf, sin, -4, 4, 2},
+        {"cos", gan_cosf, cos, -4, 4, 2},
         {"erf", gan_erff, erf, -INFINITY, INFINITY, 3},
     };
     for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
-        for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 4099) {      // every exponent, many fractions, NaNs too
+        for (uint64_t bits = 0; bits <= UINT32_MAX;
+             bits += 4099) { // every exponent, many fractions, NaNs too
             float x = gan_f32_bits((uint32_t)bits);
             if (isnan(x) || (x >= rows[r].low && x <= rows[r].high)) {
                 float got = rows[r].fast(x);
@@ -59,7 +64,8 @@ static void walk_pow(void) {
     for (unsigned i = 0; i < n; i++) {
         for (unsigned j = 0; j < n; j++) {
             float a = special[i], b = special[j];
-            bool edge = isinf(b) || (a == 0 && signbit(a)) || (isinf(a) && a < 0) || (isnan(b) && a == 1);
+            bool edge =
+                isinf(b) || (a == 0 && signbit(a)) || (isinf(a) && a < 0) || (isnan(b) && a == 1);
             expect(edge || ulps(gan_powf(a, b), pow(a, b)) <= 1, "pow", a, b);
         }
     }
@@ -77,20 +83,28 @@ static double place(float x) {
 static void walk_bf16(void) {
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
         float x = gan_f32_bits((uint32_t)bits), y = gan_bf16_to_f32(gan_f32_to_bf16(x));
-        float down = gan_f32_bits((uint32_t)bits & 0xFFFF0000u), up = gan_f32_bits(((uint32_t)bits & 0xFFFF0000u) + 0x10000u);
-        double error = fabs(place(x) - place(y)), other = fabs(place(x) - place(y == down ? up : down));
+        float down = gan_f32_bits((uint32_t)bits & 0xFFFF0000u),
+              up = gan_f32_bits(((uint32_t)bits & 0xFFFF0000u) + 0x10000u);
+        double error = fabs(place(x) - place(y)),
+               other = fabs(place(x) - place(y == down ? up : down));
         expect(isnan(x) ? isnan(y) : error <= other && (y == down || y == up), "bf16", x, y);
     }
-    expect(gan_f32_to_bf16(1.00390625f) == 0x3F80 && gan_f32_to_bf16(1.01171875f) == 0x3F82, "bf16 ties to even", 0, 0);
+    expect(gan_f32_to_bf16(1.00390625f) == 0x3F80 && gan_f32_to_bf16(1.01171875f) == 0x3F82,
+           "bf16 ties to even", 0, 0);
 }
 
 // The known answers of the authors' own test suite (Random123, kat_vectors).
 static void philox_answers(void) {
-    const struct { uint32_t key[2]; gan_words in, out; } rows[] = {
+    const struct {
+        uint32_t key[2];
+        gan_words in, out;
+    } rows[] = {
         {{0, 0}, {{0, 0, 0, 0}}, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
-        {{0xffffffff, 0xffffffff}, {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}},
+        {{0xffffffff, 0xffffffff},
+         {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}},
          {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}},
-        {{0xa4093822, 0x299f31d0}, {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}},
+        {{0xa4093822, 0x299f31d0},
+         {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}},
          {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}},
     };
     for (unsigned r = 0; r < 3; r++) {
@@ -104,9 +118,11 @@ static void philox_answers(void) {
 static void draws(void) {
     const unsigned n = 100000;
     double sum = 0, squares = 0, uniform = 0, count[7] = {0};
-    expect(gan_unit(0, 0) > 0 && gan_unit(~0u, ~0u) < 1 && gan_unitf(~0u, ~0u) < 1, "unit", 0, gan_unit(~0u, ~0u));
+    expect(gan_unit(0, 0) > 0 && gan_unit(~0u, ~0u) < 1 && gan_unitf(~0u, ~0u) < 1, "unit", 0,
+           gan_unit(~0u, ~0u));
     for (unsigned i = 0; i < n; i++) {
-        double x = gan_normal(11, 1, 0, 0, 7, i), t = gan_truncated(11, 2, 0, 0, 7, i), u = gan_uniform(11, 3, 0, 0, 7, i);
+        double x = gan_normal(11, 1, 0, 0, 7, i), t = gan_truncated(11, 2, 0, 0, 7, i),
+               u = gan_uniform(11, 3, 0, 0, 7, i);
         double k = gan_categorical(11, 4, 0, 0, 7, i, 7);
         sum += x;
         squares += x * x;
@@ -117,7 +133,8 @@ static void draws(void) {
         expect(fabs(gan_normalf(11, 1, 0, 0, 7, i) - x) < 2e-3, "float normal", i, x);
         expect(fabs(gan_uniformf(11, 3, 0, 0, 7, i) - u) < 1e-7, "float uniform", i, u);
     }
-    expect(fabs(sum / n) < 0.01 && fabs(squares / n - 1) < 0.02, "normal moments", sum / n, squares / n);
+    expect(fabs(sum / n) < 0.01 && fabs(squares / n - 1) < 0.02, "normal moments", sum / n,
+           squares / n);
     expect(fabs(uniform / n - 0.5) < 0.005, "uniform mean", 0, uniform / n);
     for (unsigned k = 0; k < 7; k++) {
         expect(fabs(count[k] / n - 1.0 / 7) < 0.005, "categorical share", k, count[k] / n);

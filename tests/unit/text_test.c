@@ -1,0 +1,209 @@
+// text_test.c - the text form, the verifier and the hash: what is printed reads back to the same
+// bytes; what is wrong is refused with its line; what does not belong to a graph's identity does
+// not change its hash.
+#include "program.h"
+
+#include <string.h>
+
+static uint32_t failures;
+
+static void expect(bool ok, const char *what, Str detail) {
+    if (!ok && failures++ < 20) {
+        printf("FAIL %s: %.*s\n", what, SARG(detail));
+    }
+}
+
+static Str printed(Arena *a, const Module *m) {
+    Text t = {.arena = a};
+    module_print(&t, m);
+    return text_str(&t);
+}
+
+static bool hash_equal(Hash128 a, Hash128 b) {
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+// --- round trips ---------------------------------------------------------------------------------
+
+static void round_trip(Arena *a, Str name, Str text) {
+    Module m;
+    Str error = {0};
+    if (!module_read(a, text, &m, &error)) {
+        expect(false, "does not read", error);
+        return;
+    }
+    expect(str_eq(printed(a, &m), text), "prints other bytes", name);
+    Module again;
+    expect(module_read(a, printed(a, &m), &again, &error) &&
+               hash_equal(module_hash(&m, *a), module_hash(&again, *a)),
+           "another hash when read again", name);
+}
+
+static void corpus_round_trips(Arena *a) {
+    Str dir = STR(TEST_DIR "/fuzz/corpus/ir");
+    StrVec names = {0};
+    expect(dir_list(a, dir, &names) == GAN_OK && names.n > 0, "no corpus", dir);
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str text;
+        expect(file_read(a, path_join(a, dir, names.at[i]), &text) == GAN_OK, "unreadable",
+               names.at[i]);
+        round_trip(a, names.at[i], text);
+    }
+}
+
+static Module small_module(Arena *a, const char *name, uint32_t file, bool dead) {
+    Module m = {.name = STR("m"), .batch = 4};
+    m.init.name = STR("init");
+    m.step.name = STR("step");
+    m.init.blocks = m.step.blocks = 1;
+    graph_init(&m.init.g, a, 4);
+    graph_init(&m.step.g, a, 4);
+    Type t = type_make(false, 2, (int64_t[]){2, 3});
+    vec_push(a, &m.slot, ((Slot){.kind = SlotParam, .name = str_c(name), .net = NONE, .type = t}));
+    vec_push(a, &m.site, ((Site){.dist = DistNormal, .type = t}));
+    Graph *g = &m.step.g;
+    g->here = (Span){file, file ? 3 : 0, file ? 9 : 0};
+    if (dead) {
+        Exp(Pin(Number(g, 7)));
+    }
+    Val w = Read(g, 0, dead ? 9 : 0, t), p = Pin(w);
+    Val x = Add(Mul(p, Rand(g, DistNormal, 0, 0, t)), Num(w, 0.1));
+    Val out = Write(0, x);
+    vec_push(a, &m.step.effect, out.id);
+    return m;
+}
+
+static void identity(Arena *a) {
+    Module plain = small_module(a, "w", 0, false), named = small_module(a, "\"v\\\n\x01", 0, false);
+    Module placed = small_module(a, "w", 1, false), dead = small_module(a, "w", 0, true);
+    Hash128 h = module_hash(&plain, *a);
+    expect(hash_equal(h, module_hash(&named, *a)), "the hash sees names of slots",
+           named.slot.at[0].name);
+    expect(hash_equal(h, module_hash(&placed, *a)), "the hash sees spans", STR("1:3-9"));
+    expect(hash_equal(h, module_hash(&dead, *a)),
+           "the hash sees dead nodes, pins' numbers or versions", STR("dead"));
+    Module other = small_module(a, "w", 0, false);
+    other.step.g.node.at[other.step.effect.at[0]].block = 0;
+    other.slot.at[0].type.dim[0] = 3;
+    expect(!hash_equal(h, module_hash(&other, *a)), "the hash misses a type", STR("[3, 3]"));
+    Module constant = small_module(a, "w", 0, false);
+    for (uint32_t i = 1; i < constant.step.g.attr.n; i++) {
+        constant.step.g.attr.at[i].i[0] ^= 1;
+    }
+    expect(!hash_equal(h, module_hash(&constant, *a)), "the hash misses attributes", STR("bits"));
+    round_trip(a, STR("odd names"), printed(a, &named));
+    round_trip(a, STR("spans"), printed(a, &placed));
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+// clang-format off
+#define HEAD "module \"m\" doc \"\" batch 4\nslot param \"w\" f32 [2] net - site 0 stream 0 round 0\n" \
+             "site normal f32 [2] func 1 block 0\nfunc \"init\"\nfunc \"step\"\n"      // five lines
+#define READ "%1 = read {slot=0 version=0} : f32 [2] @0\n"
+
+static const struct { const char *text, *error; } refused[] = {
+    {"", "line 0: the text ends"},
+    {"func \"init\"\n", "line 1: 'func' is out of place"},
+    {"module \"m\" doc \"\" batch 0\n", "line 1: 0 is out of range"},
+    {"module \"m doc\n", "line 1: expected '\"'"},
+    {"module \"\\q\" doc \"\" batch 1\n", "line 1: a backslash"},
+    {HEAD "%2 = read {slot=0 version=0} : f32 [2] @0\n", "line 6: node %2 should be %1"},
+    {HEAD "%1 = reed {slot=0 version=0} : f32 [2] @0\n", "line 6: there is no operation 'reed'"},
+    {HEAD "%1 = exp %1 : f32 [2] @0\n", "line 6: %1 is not an earlier node"},
+    {HEAD "%1 = read {slot=0} : f32 [2] @0\n", "line 6: expected version="},
+    {HEAD READ "%2 = exp %1 : f32 [3] @0\n", "line 7: exp makes f32 [2]"},
+    {HEAD READ "%2 = exp %1, %1 : f32 [2] @0\n", "line 7: exp: exp takes 1 to 1 operands"},
+    {HEAD READ "%2 = exp %1 : f32 [2] @0 twice\n", "line 7: expected 'span'"},
+    {HEAD "%1 = read {slot=0 version=0} : f32 [99999999999] @0\n", "line 6: 99999999999 is out of range"},
+    {HEAD "%1 = read {slot=0 version=0} : f32 [2147483647, 2147483647] @0\n", "line 6: read: the result would be"},
+    {HEAD "%1 = read {slot=1 version=0} : f32 [2] @0\n", "no slot 1"},
+    {HEAD "%1 = read {slot=0 version=0} : f32 [3] @0\n", "slot w is [2]"},
+    {HEAD "%1 = rand {dist=1 site=7 bits=0} : f32 [2] @0\n", "no site 7"},
+    {HEAD READ "%2 = exp %1 : f32 [2] @1\n", "no block 1"},
+    {HEAD "block 0\nblock 0\n", "comes twice"},
+    {HEAD "block 0\nend\n", "nothing to end"},
+    {HEAD "block 0\nrepeat 2\n", "1 scopes are not ended"},
+    {HEAD "block 0\nelse\n", "else without if"},
+    {HEAD "block 0\nif %5\nend\n", "no condition"},
+    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\n", "not among the effects"},
+    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\neffect %1\n", "is no write"},
+    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\neffect %2\neffect %2\n", "listed twice"},
+    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\n%3 = exp %1 : f32 [2] @0\n%4 = write %3 {slot=0} : f32 [2] @0\n"
+     "effect %2\neffect %4\n", "write one slot in one block"},
+    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\n%3 = exp %2 : f32 [2] @0\neffect %2\n", "reads the write"},
+    {HEAD READ "update block 0 loss %1 rate nan nets grads\n", "not one shared number"},
+    {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "%2 = exp %1 : f32 [2] @1\n", "which may not have run"},
+    {HEAD "block 0\nblock 1\n" READ "%2 = write %1 {slot=0} : f32 [2] @0\n"
+     "%3 = read {slot=0 version=0} : f32 [2] @1\neffect %2\n", "writes it between"},
+};
+// clang-format on
+
+static void refusals(Arena *a) {
+    for (uint32_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        Module m;
+        Str error = {0};
+        bool ok = module_read(a, str_c(refused[i].text), &m, &error);
+        expect(!ok, "reads", str_c(refused[i].error));
+        if (!ok && !strstr(error.ptr, refused[i].error)) {
+            expect(false, refused[i].error, error);
+        }
+    }
+}
+
+// What the text may not be for the reader to notice must be noticed in memory too.
+static void verifier_sees_damage(Arena *a) {
+    Module m = small_module(a, "w", 0, false);
+    Graph *g = &m.step.g;
+    Str error;
+    uint32_t last = g->node.n - 1;
+    expect(module_verify(&m, *a, &error), "refuses a good module", STR("small_module"));
+    g->edge.at[g->node.at[last].in] = last;
+    expect(!module_verify(&m, *a, &error), "misses an operand that is no earlier node",
+           STR("write"));
+    g->edge.at[g->node.at[last].in] = last - 1;
+    g->node.at[last - 1].op = OpCount;
+    expect(!module_verify(&m, *a, &error), "misses an unknown op", STR("add"));
+    g->node.at[last - 1].op = OpAdd;
+    g->node.at[last - 1].type = graph_type(g, type_make(false, 1, (int64_t[]){2}));
+    expect(!module_verify(&m, *a, &error), "misses a wrong type", STR("add"));
+}
+
+static void blocks(Arena *a) {
+    Func f = {.blocks = 6};
+    const Ctl tape[] = {{CtlBlock, 0, 0}, {CtlRepeat, 3, 0}, {CtlBlock, 1, 0}, {CtlEvery, 2, 0},
+                        {CtlBlock, 2, 0}, {CtlEnd, 0, 0},    {CtlEnd, 0, 0},   {CtlIf, 0, 1},
+                        {CtlBlock, 3, 0}, {CtlElse, 0, 0},   {CtlBlock, 4, 0}, {CtlEnd, 0, 0},
+                        {CtlBlock, 5, 0}};
+    for (uint32_t i = 0; i < sizeof tape / sizeof *tape; i++) {
+        vec_push(a, &f.tape, tape[i]);
+    }
+    static const char *const want[2][6] = {
+        {"100000", "110000", "111000", "100100", "100010", "100001"},
+        {"100000", "110000", "111000", "110100", "110010", "110001"}};
+    for (uint32_t past = 0; past < 2; past++) {
+        uint8_t **open = blocks_open(a, &f, past);
+        for (uint32_t b = 0; b < 6; b++) {
+            for (uint32_t k = 0; k < 6; k++) {
+                expect(open[b][k] == (want[past][b][k] == '1'), "block open",
+                       str_format(a, "%u to %u, %u", k, b, past));
+            }
+        }
+    }
+}
+
+int main(void) {
+    Arena a;
+    if (arena_init(&a, 0) != GAN_OK) {
+        printf("%s\n", gan_error());
+        return 1;
+    }
+    corpus_round_trips(&a);
+    identity(&a);
+    refusals(&a);
+    verifier_sees_damage(&a);
+    blocks(&a);
+    printf("%u failures\n", failures);
+    arena_release(&a);
+    return failures != 0;
+}
