@@ -405,14 +405,22 @@ static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
                                 : STR("to");
 }
 
+// Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain running sum would be
+// left to the compiler's in-order vectorisation, which gcc 12 gets wrong for short loops that walk backwards.
+static int lanes_of(const Emit *e) {
+    const Var *v = &e->n->var[e->n->order[e->n->orders - 1]];
+    int64_t n = v->tile ? v->tile : v->n;
+    return n < LANES ? (int)n : LANES;
+}
+
 static void put_lanes_begin(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
         if (r->kind != ReduceArgMax) {
             line(e);
-            text_fmt(e->t, "%s l%u[%d];\n", acc_type(e, r), i, LANES);
+            text_fmt(e->t, "%s l%u[%d];\n", acc_type(e, r), i, lanes_of(e));
             line(e);
-            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", LANES, i, identity(r));
+            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", lanes_of(e), i, identity(r));
         }
     }
 }
@@ -420,22 +428,36 @@ static void put_lanes_begin(Emit *e) {
 static void put_lanes_end(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        const char *f = r->dtype == DtF64 ? "" : "f";
         if (r->kind == ReduceArgMax) {
             continue;
         }
         line(e);
+        text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", acc_type(e, r), r->kind == ReduceSum ? "sum" : "max",
+                 r->dtype == DtF64 ? "" : "f", i, lanes_of(e));
+        put_acc(e, i, false);
         if (r->kind == ReduceSum) {
-            put_acc(e, i, false);
-            text_fmt(e->t, " += gan_sum_lanes%s(l%u);\n", f, i);
+            text_put(e->t, STR(" += m; }\n"));
         } else {
-            text_fmt(e->t, "{ const %s m = gan_max_lanes%s(l%u); if (m > ", acc_type(e, r), f, i);
+            text_put(e->t, STR(" = m > "));
             put_acc(e, i, false);
-            text_put(e->t, STR(") "));
+            text_put(e->t, STR(" ? m : "));
             put_acc(e, i, false);
-            text_put(e->t, STR(" = m; }\n"));
+            text_put(e->t, STR("; }\n"));
         }
     }
+}
+
+// One lane for each of `count` elements from j on.
+static void put_lane_body(Emit *e, uint32_t k, uint32_t level, Str count) {
+    put_simd(e);
+    line(e);
+    text_fmt(e->t, "for (int l = 0; l < %.*s; l++)", SARG(count));
+    open(e);
+    line(e);
+    text_fmt(e->t, "const int64_t i%u = j + l;\n", k);
+    put_level(e, level);
+    put_body(e, true);
+    close(e);
 }
 
 // The innermost loop over a reduced variable, LANES elements at a time, and what is left over.
@@ -445,29 +467,16 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     put_limits(e, k, &lo, &hi);
     line(e);
     text_fmt(e->t, "int64_t j = %.*s;\n", SARG(lo));
-    line(e);
-    text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
-    open(e);
-    put_simd(e);
-    line(e);
-    text_fmt(e->t, "for (int l = 0; l < %d; l++)", LANES);
-    open(e);
-    line(e);
-    text_fmt(e->t, "const int64_t i%u = j + l;\n", k);
-    put_level(e, level);
-    put_body(e, true);
-    close(e);
-    close(e);
-    if (v->n % LANES) {
+    if (lanes_of(e) == LANES) {
         line(e);
-        text_fmt(e->t, "for (; j < %.*s; j++)", SARG(hi));
+        text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
         open(e);
-        put_in_order(e);
-        line(e);
-        text_fmt(e->t, "const int64_t i%u = j;\n", k);
-        put_level(e, level);
-        put_body(e, false);
+        put_lane_body(e, k, level, str_format(e->t->arena, "%d", LANES));
         close(e);
+    }
+    if (v->n % LANES) {
+        put_lane_body(e, k, level, v->tile ? str_format(e->t->arena, "%.*s - j", SARG(hi))
+                                           : str_format(e->t->arena, "%" PRId64, v->n % LANES));
     }
 }
 
@@ -695,7 +704,7 @@ static void put_finish(Emit *e) {
 void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name) {
     Emit e = {.t = t, .n = n, .d = d, .name = name};
     const Var *last = n->orders ? &n->var[n->order[n->orders - 1]] : NULL;
-    e.lanes = n->reduce.n && n->prefix < n->orders && last->reduced && (last->tile ? last->tile : last->n) >= LANES;
+    e.lanes = n->reduce.n && n->prefix < n->orders && last->reduced;
     put_kernel(&e);
     if (nest_partial(n)) {
         put_finish(&e);

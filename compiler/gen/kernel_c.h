@@ -12,27 +12,26 @@ typedef struct gan_counters { uint64_t seed; uint32_t step, round; int64_t sampl
 // In a loop that adds up in order. GCC 12 vectorises those, to no gain, and where loads run backwards adds wrong ones.
 #define GAN_IN_ORDER __asm__ volatile("");
 
-// Partial sums of one row, one a lane, added in a fixed tree.
-#define GAN_LANES 32
-static inline float gan_sum_lanesf(float *x) {
-    for (int n = GAN_LANES / 2; n; n /= 2)
-        for (int i = 0; i < n; i++)
-            x[i] += x[i + n];
+// Partial results of one row, one a lane, joined in a fixed tree.
+static inline float gan_sum_lanesf(float *x, int n) {
+    for (; n > 1; n = (n + 1) / 2)
+        for (int i = 0; i < n / 2; i++)
+            x[i] += x[i + (n + 1) / 2];
     return x[0];
 }
-static inline double gan_sum_lanes(double *x) {
-    for (int n = GAN_LANES / 2; n; n /= 2)
-        for (int i = 0; i < n; i++)
-            x[i] += x[i + n];
+static inline double gan_sum_lanes(double *x, int n) {
+    for (; n > 1; n = (n + 1) / 2)
+        for (int i = 0; i < n / 2; i++)
+            x[i] += x[i + (n + 1) / 2];
     return x[0];
 }
-static inline float gan_max_lanesf(float *x) {
-    for (int i = 1; i < GAN_LANES; i++)
+static inline float gan_max_lanesf(float *x, int n) {
+    for (int i = 1; i < n; i++)
         x[0] = x[i] > x[0] ? x[i] : x[0];
     return x[0];
 }
-static inline double gan_max_lanes(double *x) {
-    for (int i = 1; i < GAN_LANES; i++)
+static inline double gan_max_lanes(double *x, int n) {
+    for (int i = 1; i < n; i++)
         x[0] = x[i] > x[0] ? x[i] : x[0];
     return x[0];
 }
