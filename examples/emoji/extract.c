@@ -1,9 +1,10 @@
 // extract.c - the pictures of a colour bitmap font, one PNG file each.
 //
-// In: a font with CBLC and CBDT tables (Noto Color Emoji) and a folder. Out: its largest strike's PNG files, byte for
-// byte as the font holds them, named after the code point (u1f600.png) where one character gives the glyph, else after
-// the glyph's number (glyph01234.png). FreeType checks the font and answers for tables and characters; the index of
-// bitmaps is read here, and every offset in it is checked, as in any file from outside.
+// In: a font with CBLC and CBDT tables (Noto Color Emoji) and a folder. Out: its largest strike's
+// PNG files, byte for byte as the font holds them, named after the code point (u1f600.png) where
+// one character gives the glyph, else after the glyph's number (glyph01234.png). FreeType checks
+// the font and answers for tables and characters; the index of bitmaps is read here, and every
+// offset in it is checked, as in any file from outside.
 #include "base.h"
 
 #include <ft2build.h>
@@ -24,7 +25,7 @@ typedef struct Extract {
     uint32_t glyphs, written;
 } Extract;
 
-// --- big-endian numbers; past the end they are 0, and the caller has checked what matters --------------------------------
+// --- big-endian numbers; past the end they are 0, and the caller has checked what matters --------
 
 static uint32_t number(const Table *t, size_t at, uint32_t bytes) {
     if (at > t->n || bytes > t->n - at) return 0;
@@ -39,22 +40,27 @@ static bool within(const Table *t, size_t at, size_t n) {
 
 static GanStatus load_table(Extract *e, const char *tag, Table *out) {
     FT_ULong name = FT_MAKE_TAG(tag[0], tag[1], tag[2], tag[3]), n = 0;
-    if (FT_Load_Sfnt_Table(e->face, name, 0, NULL, &n) != 0) return fail(GAN_ERR_INPUT, "the font has no %s table: not a colour bitmap font", tag);
+    if (FT_Load_Sfnt_Table(e->face, name, 0, NULL, &n) != 0) {
+        return fail(GAN_ERR_INPUT, "the font has no %s table: not a colour bitmap font", tag);
+    }
     out->at = mem_alloc(n);
     if (!out->at) return fail(GAN_ERR_MEMORY, "no memory for the font's %s table", tag);
     out->n = n;
-    return FT_Load_Sfnt_Table(e->face, name, 0, out->at, &n) == 0 ? GAN_OK : fail(GAN_ERR_INPUT, "the font's %s table cannot be read", tag);
+    return FT_Load_Sfnt_Table(e->face, name, 0, out->at, &n) == 0
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "the font's %s table cannot be read", tag);
 }
 
 static void map_characters(Extract *e) {
     FT_UInt glyph = 0;
     e->character = arena_array(&e->arena, uint32_t, e->glyphs);
-    for (FT_ULong c = FT_Get_First_Char(e->face, &glyph); glyph; c = FT_Get_Next_Char(e->face, c, &glyph)) {
+    for (FT_ULong c = FT_Get_First_Char(e->face, &glyph); glyph;
+         c = FT_Get_Next_Char(e->face, c, &glyph)) {
         if (glyph < e->glyphs && !e->character[glyph]) e->character[glyph] = (uint32_t)c;
     }
 }
 
-// --- bitmaps ----------------------------------------------------------------------------------------------------------------
+// --- bitmaps -------------------------------------------------------------------------------------
 
 // A glyph's data: metrics of 5, 8 or 0 bytes, the length, then a PNG file.
 static GanStatus write_glyph(Extract *e, uint32_t glyph, uint32_t format, size_t at, size_t n) {
@@ -64,8 +70,10 @@ static GanStatus write_glyph(Extract *e, uint32_t glyph, uint32_t format, size_t
     if (!fits) return fail(GAN_ERR_INPUT, "glyph %u lies outside the font's bitmaps", glyph);
     Arena scratch = e->arena;
     bool named = glyph < e->glyphs && e->character[glyph];
-    Str name = named ? str_format(&scratch, "u%04x.png", e->character[glyph]) : str_format(&scratch, "glyph%05u.png", glyph);
-    TRY(file_write_atomic(path_join(&scratch, e->folder, name), e->data.at + at + metrics + 4, length));
+    Str name = named ? str_format(&scratch, "u%04x.png", e->character[glyph])
+                     : str_format(&scratch, "glyph%05u.png", glyph);
+    TRY(file_write_atomic(path_join(&scratch, e->folder, name), e->data.at + at + metrics + 4,
+                          length));
     e->written++;
     return GAN_OK;
 }
@@ -73,14 +81,24 @@ static GanStatus write_glyph(Extract *e, uint32_t glyph, uint32_t format, size_t
 // One run of glyphs: an array of offsets into CBDT, one more than glyphs.
 static GanStatus write_run(Extract *e, uint32_t first, uint32_t last, size_t at) {
     const Table *t = &e->index;
-    uint32_t index_format = number(t, at, 2), image_format = number(t, at + 2, 2), size = index_format == 1 ? 4 : 2;
+    uint32_t index_format = number(t, at, 2), image_format = number(t, at + 2, 2),
+             size = index_format == 1 ? 4 : 2;
     size_t base = number(t, at + 4, 4), count = (size_t)last - first + 1;
-    if (index_format != 1 && index_format != 3) return fail(GAN_ERR_INPUT, "index format %u is not read", index_format);
-    if (image_format < 17 || image_format > 19) return fail(GAN_ERR_INPUT, "bitmap format %u is not read", image_format);
-    if (last < first || !within(t, at + 8, (count + 1) * size)) return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
+    if (index_format != 1 && index_format != 3) {
+        return fail(GAN_ERR_INPUT, "index format %u is not read", index_format);
+    }
+    if (image_format < 17 || image_format > 19) {
+        return fail(GAN_ERR_INPUT, "bitmap format %u is not read", image_format);
+    }
+    if (last < first || !within(t, at + 8, (count + 1) * size)) {
+        return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
+    }
     for (size_t i = 0; i < count; i++) {
-        uint32_t from = number(t, at + 8 + i * size, size), to = number(t, at + 8 + (i + 1) * size, size);
-        if (to > from) TRY(write_glyph(e, first + (uint32_t)i, image_format, base + from, to - from));
+        uint32_t from = number(t, at + 8 + i * size, size),
+                 to = number(t, at + 8 + (i + 1) * size, size);
+        if (to > from) {
+            TRY(write_glyph(e, first + (uint32_t)i, image_format, base + from, to - from));
+        }
     }
     return GAN_OK;
 }
@@ -96,7 +114,9 @@ static GanStatus write_strike(Extract *e) {
     }
     if (!best) return fail(GAN_ERR_INPUT, "the font has no strike of bitmaps");
     size_t runs_at = number(t, best, 4), runs = number(t, best + 8, 4);
-    if (runs > t->n / 8 || !within(t, runs_at, runs * 8)) return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
+    if (runs > t->n / 8 || !within(t, runs_at, runs * 8)) {
+        return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
+    }
     for (size_t i = 0; i < runs; i++) {
         size_t at = runs_at + 8 * i;
         TRY(write_run(e, number(t, at, 2), number(t, at + 2, 2), runs_at + number(t, at + 4, 4)));
@@ -107,7 +127,9 @@ static GanStatus write_strike(Extract *e) {
 static GanStatus extract(Extract *e, const char *font) {
     TRY(arena_init(&e->arena, 0));
     if (FT_Init_FreeType(&e->library) != 0) return fail(GAN_ERR_MEMORY, "FreeType does not start");
-    if (FT_New_Face(e->library, font, 0, &e->face) != 0) return fail(GAN_ERR_INPUT, "%s: not there, or no font", font);
+    if (FT_New_Face(e->library, font, 0, &e->face) != 0) {
+        return fail(GAN_ERR_INPUT, "%s: not there, or no font", font);
+    }
     TRY(load_table(e, "CBLC", &e->index));
     TRY(load_table(e, "CBDT", &e->data));
     e->glyphs = (uint32_t)e->face->num_glyphs;

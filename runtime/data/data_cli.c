@@ -1,26 +1,32 @@
-// data_cli.c - `ganrun data pack|inspect|verify|preview|synth`. Results go to `out`, progress and complaints to `err`.
+// data_cli.c - `ganrun data pack|inspect|verify|preview|synth`. Results go to `out`, progress and
+// complaints to `err`.
 //
-// Each command is a row: its options are checked against a table, then it runs with them. An option that a command does
-// not know is a usage error with the nearest name that it does.
-#include "data.h"
+// Each command is a row: its options are checked against a table, then it runs with them. An option
+// that a command does not know is a usage error with the nearest name that it does.
+#include "sources.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 static const char help[] =
-    "ganrun data pack SRC -o x.pack --size N|WxH   pictures or arrays to one file that opens at once\n"
-    "    SRC is a folder (searched through), zip, tar, tar.gz, npy or IDX file (also .gz) of PNG or JPEG pictures\n"
-    "    --channels 1|3     3 for pictures, 1 for IDX              --bits 8|16      of the result; as the first picture\n"
-    "    --fit MODE         auto, cover, contain or stretch        --ground COLOUR  white, black, grey or #rrggbb; white\n"
-    "    --labels folders   the folder of a picture is its class   --labels FILE    IDX or npy, for array sources\n"
-    "    --skip-bad         leave out what cannot be read          --limit N        the first N files only\n"
-    "    --channels-last    npy samples are [h, w, c]              --threads N      one per core\n"
-    "ganrun data inspect X [--json]                what it is: counts, shapes, values, damaged files\n"
+    "ganrun data pack SRC -o x.pack --size N|WxH   samples to one file that opens at once\n"
+    "    SRC: a folder (searched through), zip, tar or tar.gz of PNG and JPEG pictures; npy; IDX\n"
+    "    --channels 1|3      of the result; 3 for pictures, 1 for IDX\n"
+    "    --bits 8|16         of the result; as the first picture\n"
+    "    --fit MODE          auto, cover, contain or stretch\n"
+    "    --ground COLOUR     under alpha and beside pictures: white, black, grey, #rrggbb\n"
+    "    --labels folders    the folder of a picture is its class\n"
+    "    --labels FILE       IDX or npy, for array sources\n"
+    "    --channels-last     npy samples are [h, w, c]\n"
+    "    --skip-bad          leave out what cannot be read\n"
+    "    --limit N           the first N files only\n"
+    "    --threads N         one per core\n"
+    "ganrun data inspect X [--json]                what it is: counts, shapes, values, damage\n"
     "ganrun data verify X.pack                     every byte against its hash\n"
-    "ganrun data preview X -o grid.png             [--count 64 --columns 8 --size N --channels C --fit MODE --ground COLOUR]\n"
+    "ganrun data preview X -o grid.png             [--count 64 --columns 8, and as for pack]\n"
     "ganrun data synth KIND --out F --count N      [--size 64 --seed 0]; KIND: ";
 
-// --- options ----------------------------------------------------------------------------------------------------------------
+// --- options -------------------------------------------------------------------------------------
 
 typedef struct DataArgs {
     Str path;                  // the one argument that is no option
@@ -42,7 +48,8 @@ typedef struct Option {
 static GanStatus whole(Str value, int64_t lo, int64_t hi, uint64_t *out) {
     int64_t v;
     if (!str_to_int(value, &v) || v < lo || v > hi) {
-        return fail(GAN_ERR_USAGE, "'%.*s' is not a whole number from %" PRId64 " to %" PRId64, SARG(value), lo, hi);
+        return fail(GAN_ERR_USAGE, "'%.*s' is not a whole number from %" PRId64 " to %" PRId64,
+                    SARG(value), lo, hi);
     }
     *out = (uint64_t)v;
     return GAN_OK;
@@ -86,10 +93,15 @@ static int hex_digit(char c) {
 }
 
 static GanStatus read_ground(Str value, DataArgs *a) {
-    static const struct { const char *name; uint8_t grey; } named[] = {{"white", 255}, {"black", 0}, {"grey", 128}, {"gray", 128}};
+    static const struct {
+        const char *name;
+        uint8_t grey;
+    } named[] = {{"white", 255}, {"black", 0}, {"grey", 128}, {"gray", 128}};
     a->pack.ground_set = true;
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-        if (str_eq(value, str_c(named[i].name))) return memset(a->pack.ground, named[i].grey, 3), GAN_OK;
+        if (str_eq(value, str_c(named[i].name))) {
+            return memset(a->pack.ground, named[i].grey, 3), GAN_OK;
+        }
     }
     bool ok = value.len == 7 && value.ptr[0] == '#';
     for (size_t i = 0; ok && i < 3; i++) {
@@ -97,7 +109,9 @@ static GanStatus read_ground(Str value, DataArgs *a) {
         ok = hi >= 0 && lo >= 0;
         if (ok) a->pack.ground[i] = (uint8_t)(16 * hi + lo);
     }
-    return ok ? GAN_OK : fail(GAN_ERR_USAGE, "'%.*s' is no colour: white, black, grey or #rrggbb", SARG(value));
+    return ok ? GAN_OK
+              : fail(GAN_ERR_USAGE, "'%.*s' is no colour: white, black, grey or #rrggbb",
+                     SARG(value));
 }
 
 static GanStatus read_threads(Str value, DataArgs *a) {
@@ -109,12 +123,20 @@ static GanStatus read_threads(Str value, DataArgs *a) {
 
 static GanStatus read_out(Str value, DataArgs *a) { return a->out = value, GAN_OK; }
 static GanStatus read_labels(Str value, DataArgs *a) { return a->pack.labels = value, GAN_OK; }
-static GanStatus read_skip_bad(Str value, DataArgs *a) { return (void)value, a->pack.skip_bad = true, GAN_OK; }
-static GanStatus read_channels_last(Str value, DataArgs *a) { return (void)value, a->pack.channels_last = true, GAN_OK; }
+static GanStatus read_skip_bad(Str value, DataArgs *a) {
+    return (void)value, a->pack.skip_bad = true, GAN_OK;
+}
+static GanStatus read_channels_last(Str value, DataArgs *a) {
+    return (void)value, a->pack.channels_last = true, GAN_OK;
+}
 static GanStatus read_json(Str value, DataArgs *a) { return (void)value, a->json = true, GAN_OK; }
 static GanStatus read_help(Str value, DataArgs *a) { return (void)value, a->help = true, GAN_OK; }
-static GanStatus read_limit(Str value, DataArgs *a) { return whole(value, 1, INT64_MAX, &a->pack.limit); }
-static GanStatus read_count(Str value, DataArgs *a) { return whole(value, 1, INT32_MAX, &a->count); }
+static GanStatus read_limit(Str value, DataArgs *a) {
+    return whole(value, 1, INT64_MAX, &a->pack.limit);
+}
+static GanStatus read_count(Str value, DataArgs *a) {
+    return whole(value, 1, INT32_MAX, &a->count);
+}
 static GanStatus read_columns(Str value, DataArgs *a) { return whole(value, 1, 1024, &a->columns); }
 static GanStatus read_seed(Str value, DataArgs *a) { return whole(value, 0, INT64_MAX, &a->seed); }
 
@@ -153,7 +175,8 @@ static GanStatus unknown_option(Str word, char command) {
     return fail(GAN_ERR_USAGE, "unknown option %.*s", SARG(word));
 }
 
-static GanStatus read_option(Str word, Str next, bool has_next, char command, DataArgs *a, bool *used_next) {
+static GanStatus read_option(Str word, Str next, bool has_next, char command, DataArgs *a,
+                             bool *used_next) {
     size_t equals = str_starts(word, STR("--")) ? str_find(word, '=') : word.len;
     Str name = str_sub(word, 0, equals);
     for (size_t i = 0; i < Options; i++) {
@@ -161,7 +184,9 @@ static GanStatus read_option(Str word, Str next, bool has_next, char command, Da
         if (!str_eq(name, str_c(o->name)) || !strchr(o->commands, command)) continue;
         bool joined = equals < word.len;
         if (!o->has_value && joined) return fail(GAN_ERR_USAGE, "%s takes no value", o->name);
-        if (o->has_value && !joined && !has_next) return fail(GAN_ERR_USAGE, "%s needs a value", o->name);
+        if (o->has_value && !joined && !has_next) {
+            return fail(GAN_ERR_USAGE, "%s needs a value", o->name);
+        }
         *used_next = o->has_value && !joined;
         GanStatus st = o->read(joined ? str_sub(word, equals + 1, word.len) : next, a);
         return st == GAN_OK ? st : fail_in(st, "%s", o->name);
@@ -173,15 +198,19 @@ static GanStatus read_args(int argc, char **argv, char command, DataArgs *a) {
     for (int i = 0; i < argc; i++) {
         Str word = str_c(argv[i]);
         bool used_next = false, option = word.len > 1 && word.ptr[0] == '-';
-        if (option) TRY(read_option(word, i + 1 < argc ? str_c(argv[i + 1]) : (Str){0}, i + 1 < argc, command, a, &used_next));
-        else if (a->path.len) return fail(GAN_ERR_USAGE, "one source at a time: '%.*s' and '%.*s'", SARG(a->path), SARG(word));
-        else a->path = word;
+        if (option) {
+            TRY(read_option(word, i + 1 < argc ? str_c(argv[i + 1]) : (Str){0}, i + 1 < argc,
+                            command, a, &used_next));
+        } else if (a->path.len) {
+            return fail(GAN_ERR_USAGE, "one source at a time: '%.*s' and '%.*s'", SARG(a->path),
+                        SARG(word));
+        } else a->path = word;
         i += used_next;
     }
     return GAN_OK;
 }
 
-// --- commands ---------------------------------------------------------------------------------------------------------------
+// --- commands ------------------------------------------------------------------------------------
 
 static void tell_bad(void *user, Str name, const char *reason) {
     fprintf(user, "bad: %.*s: %s\n", SARG(name), reason);
@@ -202,8 +231,11 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     TRY(pack_build(arena, a->path, &a->pack, a->out, NULL, &sum));
     double took = time_now() - began;
     TRY(pack_open(arena, a->out, &pack));
-    fprintf(a->to, "%.*s: %" PRIu64 " samples, %.1f MB, content %.*s\n", SARG(a->out), pack.count, (double)pack.n / 1e6, SARG(pack.content));
-    if (sum.bad) fprintf(a->err, "left out: %" PRIu64 " of %" PRIu64 "\n", sum.bad, sum.good + sum.bad);
+    fprintf(a->to, "%.*s: %" PRIu64 " samples, %.1f MB, content %.*s\n", SARG(a->out), pack.count,
+            (double)pack.n / 1e6, SARG(pack.content));
+    if (sum.bad) {
+        fprintf(a->err, "left out: %" PRIu64 " of %" PRIu64 "\n", sum.bad, sum.good + sum.bad);
+    }
     fprintf(a->err, "packed in %.2f s\n", took);
     pack_close(&pack);
     return GAN_OK;
@@ -221,8 +253,10 @@ static GanStatus run_verify(Arena *arena, DataArgs *a) {
     if (!file_exists(a->path)) return fail(GAN_ERR_INPUT, "%.*s: no such file", SARG(a->path));
     TRY(pack_open(arena, a->path, &pack));
     GanStatus st = pack_verify(&pack);
-    if (st == GAN_OK) fprintf(a->to, "%.*s: %" PRIu64 " samples, whole; content %.*s\n", SARG(a->path), pack.count, SARG(pack.content));
-    else st = fail_in(st, "%.*s", SARG(a->path));
+    if (st == GAN_OK) {
+        fprintf(a->to, "%.*s: %" PRIu64 " samples, whole; content %.*s\n", SARG(a->path),
+                pack.count, SARG(pack.content));
+    } else st = fail_in(st, "%.*s", SARG(a->path));
     pack_close(&pack);
     return st;
 }
@@ -233,7 +267,9 @@ static GanStatus read_samples(const Pack *p, const PackField *f, uint64_t n, flo
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t *at = pack_record(p, i) + f->offset;
         for (size_t k = 0; k < each; k++, out++) {
-            *out = f->dtype == PackU8 ? at[k] : f->dtype == PackU16 ? ((const uint16_t *)at)[k] : ((const float *)at)[k];
+            *out = f->dtype == PackU8    ? at[k]
+                   : f->dtype == PackU16 ? ((const uint16_t *)at)[k]
+                                         : ((const float *)at)[k];
         }
     }
     return GAN_OK;
@@ -242,17 +278,25 @@ static GanStatus read_samples(const Pack *p, const PackField *f, uint64_t n, flo
 static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
     const PackField *f = &p->field[0];
     bool picture = f->kind != DataLabel && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
-    if (!picture) return fail(GAN_ERR_INPUT, "%.*s: its samples are no pictures of 1 or 3 channels", SARG(a->path));
-    uint64_t n = a->count < p->count ? a->count : p->count, columns = a->columns < n ? a->columns : n;
+    if (!picture) {
+        return fail(GAN_ERR_INPUT, "%.*s: its samples are no pictures of 1 or 3 channels",
+                    SARG(a->path));
+    }
+    uint64_t n = a->count < p->count ? a->count : p->count,
+             columns = a->columns < n ? a->columns : n;
     uint32_t chw[3] = {(uint32_t)f->dim[0], (uint32_t)f->dim[1], (uint32_t)f->dim[2]};
     size_t floats = 0;
-    float *x = mem_mul((size_t)n, f->bytes, &floats) ? mem_alloc((size_t)n * (f->bytes / pack_dtype_size(f->dtype)) * sizeof *x) : NULL;
+    float *x = mem_mul((size_t)n, f->bytes, &floats)
+                   ? mem_alloc((size_t)n * (f->bytes / pack_dtype_size(f->dtype)) * sizeof *x)
+                   : NULL;
     if (!x) return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " pictures", n);
     Image grid = {0};
     GanStatus st = read_samples(p, f, n, x);
     if (st == GAN_OK) st = image_grid(x, (size_t)n, chw, (uint32_t)columns, f->lo, f->hi, &grid);
     if (st == GAN_OK) st = image_write_png(a->out, &grid);
-    if (st == GAN_OK) fprintf(a->to, "%.*s: %" PRIu64 " samples of %ux%u\n", SARG(a->out), n, chw[2], chw[1]);
+    if (st == GAN_OK) {
+        fprintf(a->to, "%.*s: %" PRIu64 " samples of %ux%u\n", SARG(a->out), n, chw[2], chw[1]);
+    }
     image_release(&grid);
     mem_free(x);
     return st;
@@ -287,8 +331,13 @@ static GanStatus run_synth(Arena *arena, DataArgs *a) {
     return GAN_OK;
 }
 
-static const struct { const char *name; char initial; GanStatus (*run)(Arena *, DataArgs *); } commands[] = {
-    {"pack", 'p', run_pack}, {"inspect", 'i', run_inspect}, {"verify", 'v', run_verify}, {"preview", 'g', run_preview}, {"synth", 's', run_synth},
+static const struct {
+    const char *name;
+    char initial;
+    GanStatus (*run)(Arena *, DataArgs *);
+} commands[] = {
+    {"pack", 'p', run_pack},       {"inspect", 'i', run_inspect}, {"verify", 'v', run_verify},
+    {"preview", 'g', run_preview}, {"synth", 's', run_synth},
 };
 
 static void print_help(FILE *to) {

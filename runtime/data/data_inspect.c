@@ -1,8 +1,9 @@
 // data_inspect.c - `ganrun data inspect`: what a path holds, for people and (--json) for scripts.
 //
-// A pack or array is described from its header, its value ranges from a walk over the samples. Of pictures in a folder
-// or archive every one is decoded, so that damaged files are found before a night of training.
-#include "data.h"
+// A pack or array is described from its header, its value ranges from a walk over the samples. Of
+// pictures in a folder or archive every one is decoded, so that damaged files are found before a
+// night of training.
+#include "sources.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +26,7 @@ typedef struct Survey {        // what was found, whatever the source
     const Array *array;        // or NULL
 } Survey;
 
-// --- gathering --------------------------------------------------------------------------------------------------------------
+// --- gathering -----------------------------------------------------------------------------------
 
 typedef struct Seen { uint32_t w, h, channels, bits; uint32_t lo, hi; } Seen;
 
@@ -47,7 +48,10 @@ static GanStatus work_look(void *user, const Item *item, void *result) {
 
 static void count_size(Survey *s, const Seen *v) {
     uint32_t i = 0;
-    while (i < s->sizes && (s->size[i].w != v->w || s->size[i].h != v->h || s->size[i].channels != v->channels || s->size[i].bits != v->bits)) i++;
+    while (i < s->sizes && (s->size[i].w != v->w || s->size[i].h != v->h ||
+                            s->size[i].channels != v->channels || s->size[i].bits != v->bits)) {
+        i++;
+    }
     if (i == SizesMost) {
         s->other_sizes++;
         return;
@@ -56,12 +60,16 @@ static void count_size(Survey *s, const Seen *v) {
     s->size[i].n++;
 }
 
-static GanStatus done_look(void *user, const Item *item, GanStatus st, const char *reason, void *result) {
+static GanStatus done_look(void *user, const Item *item, GanStatus st, const char *reason,
+                           void *result) {
     Survey *s = user;
     const Seen *v = result;
     if (st != GAN_OK) {
         s->bad++;
-        if (s->bad_lines.n < BadMost) vec_push(s->arena, &s->bad_lines, str_format(s->arena, "%.*s: %s", SARG(item->name), reason));
+        if (s->bad_lines.n < BadMost) {
+            vec_push(s->arena, &s->bad_lines,
+                     str_format(s->arena, "%.*s: %s", SARG(item->name), reason));
+        }
         return GAN_OK;
     }
     if (s->count++ < FirstNames) vec_push(s->arena, &s->first, str_copy(s->arena, item->name));
@@ -74,7 +82,11 @@ static GanStatus done_look(void *user, const Item *item, GanStatus st, const cha
 static GanStatus look_at_pictures(Survey *s, Str path) {
     Source *source = NULL;
     TRY(source_open(path, s->kind, &source));
-    ItemJob job = {.source = source, .result_size = sizeof(Seen), .work = work_look, .done = done_look, .user = s};
+    ItemJob job = {.source = source,
+                   .result_size = sizeof(Seen),
+                   .work = work_look,
+                   .done = done_look,
+                   .user = s};
     GanStatus st = items_run(&job);
     source_close(source);
     return st;
@@ -94,21 +106,25 @@ static void look_at_array(Survey *s, const Array *a) {
 static void look_at_pack(Survey *s, const Pack *p) {
     s->pack = p;
     s->count = p->count;
-    for (uint64_t i = 0; i < p->count && i < FirstNames; i++) vec_push(s->arena, &s->first, pack_name(p, i));
+    for (uint64_t i = 0; i < p->count && i < FirstNames; i++) {
+        vec_push(s->arena, &s->first, pack_name(p, i));
+    }
     const PackField *f = &p->field[0];
     size_t n = f->bytes / pack_dtype_size(f->dtype);
     for (uint64_t i = 0; i < p->count; i++) {
         const uint8_t *at = pack_record(p, i) + f->offset;
         for (size_t k = 0; k < n; k++) {
-            double v = f->dtype == PackU8 ? at[k] : f->dtype == PackU16 ? ((const uint16_t *)at)[k]
-                     : f->dtype == PackU32 ? ((const uint32_t *)at)[k] : (double)((const float *)at)[k];
+            double v = f->dtype == PackU8    ? at[k]
+                       : f->dtype == PackU16 ? ((const uint16_t *)at)[k]
+                       : f->dtype == PackU32 ? ((const uint32_t *)at)[k]
+                                             : (double)((const float *)at)[k];
             s->lo = v < s->lo ? v : s->lo;
             s->hi = v > s->hi ? v : s->hi;
         }
     }
 }
 
-// --- telling ----------------------------------------------------------------------------------------------------------------
+// --- telling -------------------------------------------------------------------------------------
 
 static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
     Text t = {.arena = a};
@@ -127,7 +143,8 @@ static Str data_line(Arena *a, const Pack *p) {
             continue;
         }
         Str shape = shape_list(a, f->rank, f->dim);
-        text_fmt(&t, "%s(%.*s) scale(-1, 1)", f->kind == DataImage ? "image" : "float", SARG(shape));
+        text_fmt(&t, "%s(%.*s) scale(-1, 1)", f->kind == DataImage ? "image" : "float",
+                 SARG(shape));
     }
     return text_str(&t);
 }
@@ -142,7 +159,8 @@ static void tell_pack(const Survey *s, FILE *out) {
     for (uint32_t i = 0; i < p->fields; i++) {
         const PackField *f = &p->field[i];
         Str shape = shape_list(s->arena, f->rank, f->dim);
-        fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype), SARG(shape));
+        fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype),
+                SARG(shape));
         for (uint32_t c = 0; f->class_name && c < f->classes && c < BadMost; c++) {
             fprintf(out, "           class %u: %.*s\n", c, SARG(f->class_name[c]));
         }
@@ -155,7 +173,8 @@ static void tell_pack(const Survey *s, FILE *out) {
 }
 
 static void tell(const Survey *s, Str path, FILE *out) {
-    fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind), s->count);
+    fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind),
+            s->count);
     if (s->pack) tell_pack(s, out);
     if (s->array) {
         Str shape = shape_list(s->arena, s->array->rank, s->array->dim);
@@ -163,13 +182,21 @@ static void tell(const Survey *s, Str path, FILE *out) {
     }
     for (uint32_t i = 0; i < s->sizes; i++) {
         const SizeCount *z = &s->size[i];
-        fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h, mode_name(z->channels), z->bits);
+        fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
+                mode_name(z->channels), z->bits);
     }
     if (s->other_sizes) fprintf(out, "pictures   %u of other sizes\n", s->other_sizes);
     if (s->lo <= s->hi) fprintf(out, "values     %g to %g\n", s->lo, s->hi);
-    for (uint32_t i = 0; i < s->first.n; i++) fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
-    if (s->bad) fprintf(out, "bad        %" PRIu64 "%s\n", s->bad, s->array ? " values are not finite" : " cannot be read:");
-    for (uint32_t i = 0; i < s->bad_lines.n; i++) fprintf(out, "           %.*s\n", SARG(s->bad_lines.at[i]));
+    for (uint32_t i = 0; i < s->first.n; i++) {
+        fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
+    }
+    if (s->bad) {
+        fprintf(out, "bad        %" PRIu64 "%s\n", s->bad,
+                s->array ? " values are not finite" : " cannot be read:");
+    }
+    for (uint32_t i = 0; i < s->bad_lines.n; i++) {
+        fprintf(out, "           %.*s\n", SARG(s->bad_lines.at[i]));
+    }
 }
 
 static void put_shape(JsonOut *j, uint32_t rank, const int64_t *dim) {
@@ -276,7 +303,8 @@ static GanStatus look(Survey *s, Str path, Pack *pack, Blob *blob, Array *array)
     case SourceNpy:
     case SourceIdx: {
         TRY(blob_open(path, blob));
-        GanStatus st = s->kind == SourceNpy ? npy_parse(blob->ptr, blob->n, array) : idx_parse(blob->ptr, blob->n, array);
+        GanStatus st = s->kind == SourceNpy ? npy_parse(blob->ptr, blob->n, array)
+                                            : idx_parse(blob->ptr, blob->n, array);
         if (st != GAN_OK) return fail_in(st, "%.*s", SARG(path));
         look_at_array(s, array);
         return GAN_OK;
@@ -297,8 +325,13 @@ GanStatus data_inspect(Str path, bool json, FILE *out) {
     GanStatus st = look(&s, path, &pack, &blob, &array);
     if (st == GAN_OK && json) tell_json(&s, path, out);
     if (st == GAN_OK && !json) tell(&s, path, out);
-    if (st == GAN_OK && s.count == 0) st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path), s.bad ? "nothing in it can be read" : "no files in it");
-    else if (st == GAN_OK && s.bad) st = fail(GAN_ERR_INPUT, "%.*s: %" PRIu64 " %s", SARG(path), s.bad, s.array ? "values are not finite" : "files cannot be read");
+    if (st == GAN_OK && s.count == 0) {
+        st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path),
+                  s.bad ? "nothing in it can be read" : "no files in it");
+    } else if (st == GAN_OK && s.bad) {
+        st = fail(GAN_ERR_INPUT, "%.*s: %" PRIu64 " %s", SARG(path), s.bad,
+                  s.array ? "values are not finite" : "files cannot be read");
+    }
     pack_close(&pack);
     blob_close(&blob);
     arena_release(&arena);

@@ -1,17 +1,19 @@
 // fit.c - any picture to W x H x C, and the resampling beneath it.
 //
-// In: an Image of any size, 1 to 4 channels, 8 or 16 bits. Out: planar [channels, h, w] of 8 or 16 bits.
-// All arithmetic is float in a fixed order, so the same picture gives the same bytes on every machine and thread.
+// In: an Image of any size, 1 to 4 channels, 8 or 16 bits. Out: planar [channels, h, w] of 8 or 16
+// bits. All arithmetic is float in a fixed order, so the same picture gives the same bytes on every
+// machine and thread.
 #include "data.h"
 
 #include <math.h>
 #include <string.h>
 
 const char fit_help[] =
-    "alpha over the ground colour; colour to grey by 0.299 R + 0.587 G + 0.114 B (BT.601), grey to colour by copying; "
-    "resized with a triangle filter as wide as the shrinking asks for (antialiased), in float, rounded to nearest; "
-    "cover: the centre is cut to the target's proportions; contain: the whole picture, centred on the ground colour; "
-    "stretch: proportions are given up; auto: contain for a picture with alpha, cover for one without";
+    "alpha over the ground colour; colour to grey by 0.299 R + 0.587 G + 0.114 B (BT.601), grey to "
+    "colour by copying; resized with a triangle filter as wide as the shrinking asks for "
+    "(antialiased), in float, rounded to nearest. cover: the centre is cut to the target's "
+    "proportions; contain: the whole picture, centred on the ground colour; stretch: proportions "
+    "are given up; auto: contain for a picture with alpha, cover for one without";
 
 static const struct { const char *text; FitMode mode; } modes[] = {
 #define X(name, text) {text, name},
@@ -32,7 +34,7 @@ bool fit_find(Str name, FitMode *out) {
     return false;
 }
 
-// --- the triangle filter ------------------------------------------------------------------------------------------------
+// --- the triangle filter -------------------------------------------------------------------------
 
 typedef struct Taps {
     uint32_t n, most;       // results; weights kept for each
@@ -50,8 +52,8 @@ static double triangle(int64_t k, double centre, double reach) {
     return fmax(0, 1 - fabs((double)k + 0.5 - centre) / reach);
 }
 
-// A triangle of half width max(1, shrinking) around each result's centre: linear interpolation when enlarging, an
-// average without aliasing when shrinking.
+// A triangle of half width max(1, shrinking) around each result's centre: linear interpolation when
+// enlarging, an average without aliasing when shrinking.
 static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
     double scale = (double)from / to, reach = scale > 1 ? scale : 1;
     *t = (Taps){.n = to, .most = (uint32_t)(2 * reach) + 3};
@@ -66,7 +68,8 @@ static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
         if (hi > from) hi = from;
         for (int64_t k = lo; k < hi; k++) sum += triangle(k, centre, reach);
         for (int64_t k = lo; k < hi; k++) {
-            t->weight[(size_t)i * t->most + (size_t)(k - lo)] = (float)(triangle(k, centre, reach) / sum);
+            t->weight[(size_t)i * t->most + (size_t)(k - lo)] =
+                (float)(triangle(k, centre, reach) / sum);
         }
         t->first[i] = (uint32_t)lo;
         t->count[i] = (uint32_t)(hi - lo);
@@ -74,7 +77,8 @@ static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
     return true;
 }
 
-// Pixels are worked on as 1 number (grey) or as Lanes numbers (colour and one unused), which is a vector register.
+// Pixels are worked on as 1 number (grey) or as Lanes numbers (colour and one unused), which is a
+// vector register.
 enum { Lanes = 4 };
 
 // One row: interleaved in [taps' source, c] to planar out [c, t->n].
@@ -100,15 +104,21 @@ static void add_scaled(float *sum, const float *row, size_t n, float w) {
     for (size_t i = 0; i < n; i++) sum[i] += w * row[i];
 }
 
-GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh, uint32_t ow) {
+GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh,
+                       uint32_t ow) {
     Taps tx = {0}, ty = {0};
     float *narrow = mem_alloc((size_t)h * ow * sizeof *narrow);
     bool ok = narrow && taps_make(w, ow, &tx) && taps_make(h, oh, &ty);
-    for (uint32_t y = 0; ok && y < h; y++) resize_row(&tx, 1, in + (size_t)y * w, narrow + (size_t)y * ow);
+    for (uint32_t y = 0; ok && y < h; y++) {
+        resize_row(&tx, 1, in + (size_t)y * w, narrow + (size_t)y * ow);
+    }
     if (ok) memset(out, 0, (size_t)oh * ow * sizeof *out);
     for (uint32_t y = 0; ok && y < oh; y++) {
-        const float *from = narrow + (size_t)ty.first[y] * ow, *w_y = ty.weight + (size_t)y * ty.most;
-        for (uint32_t k = 0; k < ty.count[y]; k++) add_scaled(out + (size_t)y * ow, from + (size_t)k * ow, ow, w_y[k]);
+        const float *from = narrow + (size_t)ty.first[y] * ow,
+                    *w_y = ty.weight + (size_t)y * ty.most;
+        for (uint32_t k = 0; k < ty.count[y]; k++) {
+            add_scaled(out + (size_t)y * ow, from + (size_t)k * ow, ow, w_y[k]);
+        }
     }
     taps_release(&tx);
     taps_release(&ty);
@@ -116,7 +126,7 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
     return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize %ux%u to %ux%u", w, h, ow, oh);
 }
 
-// --- pictures ---------------------------------------------------------------------------------------------------------------
+// --- pictures ------------------------------------------------------------------------------------
 
 typedef struct Box { uint32_t x, y, w, h; } Box;
 typedef struct Place { Box from, to; } Place;   // which part of the picture goes where
@@ -162,7 +172,8 @@ static void widen(const Image *m, size_t at, size_t n, float *out) {
 }
 
 // Puts alpha over the ground and brings [n, from] to grey [n].
-static void flatten_grey(const float *row, size_t n, uint32_t from, float *out, float ground, float most) {
+static void flatten_grey(const float *row, size_t n, uint32_t from, float *out, float ground,
+                         float most) {
     float unit = 1 / most;
     for (size_t i = 0; i < n; i++, row += from) {
         float v = from >= 3 ? luma(row) : row[0], a = from % 2 == 0 ? row[from - 1] * unit : 1;
@@ -171,7 +182,8 @@ static void flatten_grey(const float *row, size_t n, uint32_t from, float *out, 
 }
 
 // The same to colour [n, Lanes], a loop for each way there.
-static void flatten_colour(const float *row, size_t n, uint32_t from, float *out, const float ground[Lanes], float most) {
+static void flatten_colour(const float *row, size_t n, uint32_t from, float *out,
+                           const float ground[Lanes], float most) {
     float unit = 1 / most;
     for (size_t i = 0; from == 4 && i < n; i++, row += 4, out += Lanes) {
         float a = row[3] * unit, b = 1 - a;
@@ -206,7 +218,9 @@ static void store(const float *from, size_t n, float scale, uint32_t bits, void 
         for (size_t i = 0; i < n; i++) to[i] = (uint8_t)(int)(clamp(from[i] * scale, 255) + 0.5f);
     } else {
         uint16_t *to = (uint16_t *)out + at;
-        for (size_t i = 0; i < n; i++) to[i] = (uint16_t)(int)(clamp(from[i] * scale, 65535) + 0.5f);
+        for (size_t i = 0; i < n; i++) {
+            to[i] = (uint16_t)(int)(clamp(from[i] * scale, 65535) + 0.5f);
+        }
     }
 }
 
@@ -221,7 +235,8 @@ static void fill_ground(const FitRule *r, void *out) {
     }
 }
 
-// Source rows one by one, each added to the result rows it belongs to: a large picture is never held as floats.
+// Source rows one by one, each added to the result rows it belongs to: a large picture is never
+// held as floats.
 static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t c, FitWork *t) {
     float most = m->bits == 8 ? 255 : 65535, ground[Lanes];
     size_t width = (size_t)from->w * c;
@@ -233,12 +248,14 @@ static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t
         else flatten_colour(t->row, from->w, m->channels, t->flat, ground, most);
         while (oldest < t->ty.n && t->ty.first[oldest] + t->ty.count[oldest] <= y) oldest++;
         for (uint32_t i = oldest; i < t->ty.n && t->ty.first[i] <= y; i++) {
-            add_scaled(t->tall + i * width, t->flat, width, t->ty.weight[(size_t)i * t->ty.most + y - t->ty.first[i]]);
+            add_scaled(t->tall + i * width, t->flat, width,
+                       t->ty.weight[(size_t)i * t->ty.most + y - t->ty.first[i]]);
         }
     }
 }
 
-static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t c, FitWork *t, void *out) {
+static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t c, FitWork *t,
+                     void *out) {
     float scale = (r->bits == 8 ? 255.0f : 65535.0f) / (m->bits == 8 ? 255.0f : 65535.0f);
     size_t plane = (size_t)r->w * r->h;
     sum_rows(m, r, &p->from, c, t);
@@ -246,7 +263,8 @@ static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t 
         resize_row(&t->tx, c, t->tall + (size_t)y * p->from.w * c, t->line);
         size_t at = (size_t)(p->to.y + y) * r->w + p->to.x;
         for (uint32_t k = 0; k < r->channels; k++) {
-            store(t->line + (c == 1 ? 0 : (size_t)k * p->to.w), p->to.w, scale, r->bits, out, k * plane + at);
+            store(t->line + (c == 1 ? 0 : (size_t)k * p->to.w), p->to.w, scale, r->bits, out,
+                  k * plane + at);
         }
     }
 }
@@ -256,14 +274,16 @@ GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     Place p = place_picture(m, r);
     bool grey_ground = r->ground[0] == r->ground[1] && r->ground[1] == r->ground[2];
     bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
-    uint32_t c = r->channels == 1 || grey ? 1 : Lanes;   // grey pictures are worked on as grey and copied at the end
+    // Grey pictures are worked on as grey and copied at the end.
+    uint32_t c = r->channels == 1 || grey ? 1 : Lanes;
     if (p.to.w != r->w || p.to.h != r->h) fill_ground(r, out);
     FitWork t = {0};
     t.row = mem_alloc((size_t)p.from.w * m->channels * sizeof *t.row);
     t.flat = mem_alloc((size_t)p.from.w * c * sizeof *t.flat);
     t.tall = mem_alloc((size_t)p.to.h * p.from.w * c * sizeof *t.tall);
     t.line = mem_alloc((size_t)p.to.w * c * sizeof *t.line);
-    bool ok = t.row && t.flat && t.tall && t.line && taps_make(p.from.w, p.to.w, &t.tx) && taps_make(p.from.h, p.to.h, &t.ty);
+    bool ok = t.row && t.flat && t.tall && t.line && taps_make(p.from.w, p.to.w, &t.tx) &&
+              taps_make(p.from.h, p.to.h, &t.ty);
     if (ok) fit_rows(m, r, &p, c, &t, out);
     taps_release(&t.tx);
     taps_release(&t.ty);

@@ -1,7 +1,7 @@
 // image.c - one picture: memory, telling the format by content, and grids of samples.
 //
-// In: bytes of a PNG or JPEG file, or f32 samples. Out: an Image that owns its pixels.
-// The limits below are checked before memory is asked for, so that a small hostile file cannot ask for much.
+// In: bytes of a PNG or JPEG file, or f32 samples. Out: an Image that owns its pixels. The limits
+// below are checked before memory is asked for, so that a small hostile file cannot ask for much.
 #include "data.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Im
     *out = (Image){0};
     if (w == 0 || h == 0) return fail(GAN_ERR_INPUT, "picture of %ux%u pixels", w, h);
     if (w > SideMost || h > SideMost || (uint64_t)w * h > PixelsMost) {
-        return fail(GAN_ERR_INPUT, "picture of %ux%u pixels: the limit is %d million", w, h, PixelsMost / 1000000);
+        return fail(GAN_ERR_INPUT, "picture of %ux%u pixels: the limit is %d million", w, h,
+                    PixelsMost / 1000000);
     }
     size_t bytes = (size_t)w * h * channels * (bits / 8);
     void *pixels = mem_alloc(bytes);
@@ -79,15 +80,20 @@ static uint8_t to_byte(double x, double lo, double scale) {
     return (uint8_t)(v < 0 || isnan(v) ? 0 : v > 255 ? 255 : v);
 }
 
-GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo, double hi, Image *out) {
+GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
+                     double hi, Image *out) {
     enum { Gap = 2 };
     uint32_t c = chw[0], h = chw[1], w = chw[2];
     *out = (Image){0};
     if (c != 1 && c != 3) return fail(GAN_ERR_INPUT, "a grid shows 1 or 3 channels, not %u", c);
-    if (n == 0 || columns == 0 || !(hi > lo)) return fail(GAN_ERR_INPUT, "a grid needs samples, columns and a range");
+    if (n == 0 || columns == 0 || !(hi > lo)) {
+        return fail(GAN_ERR_INPUT, "a grid needs samples, columns and a range");
+    }
     uint64_t rows = (n + columns - 1) / columns;
     uint64_t gw = (uint64_t)columns * (w + Gap) - Gap, gh = rows * (h + Gap) - Gap;
-    if (gw > SideMost || gh > SideMost) return fail(GAN_ERR_INPUT, "a grid of %zu pictures of %ux%u is too large", n, w, h);
+    if (gw > SideMost || gh > SideMost) {
+        return fail(GAN_ERR_INPUT, "a grid of %zu pictures of %ux%u is too large", n, w, h);
+    }
     TRY(image_new((uint32_t)gw, (uint32_t)gh, c, 8, out));
     uint8_t *to = out->pixels;
     memset(to, 255, (size_t)gw * gh * c);

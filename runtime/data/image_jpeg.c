@@ -1,7 +1,9 @@
-// image_jpeg.c - JPEG in through libjpeg-turbo: grey and YCbCr/RGB; four-channel pictures are refused.
+// image_jpeg.c - JPEG in through libjpeg-turbo: grey and YCbCr/RGB; four-channel pictures are
+// refused.
 //
-// libjpeg leaves by longjmp from its error hook, and mends damage with a warning and grey pixels. A training set
-// should not hold grey halves, so such warnings count as errors here. One function calls setjmp and owns nothing.
+// libjpeg leaves by longjmp from its error hook, and mends damage with a warning and grey pixels. A
+// training set should not hold grey halves, so such warnings count as errors here. One function
+// calls setjmp and owns nothing.
 #include "data.h"
 
 #include <setjmp.h>
@@ -12,7 +14,7 @@
 #include <jerror.h>
 
 typedef struct JpegJob {
-    struct jpeg_error_mgr errors;              // first, so that the library's pointer to it is a pointer to the job
+    struct jpeg_error_mgr errors;              // first: the library's pointer to it is the job's
     struct jpeg_decompress_struct jpeg;
     jmp_buf back;
     const uint8_t *data;                       // borrowed
@@ -60,7 +62,8 @@ static bool decode_rows(JpegJob *job) {
     bool grey = job->jpeg.num_components == 1;
     job->jpeg.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
     job->jpeg.dct_method = JDCT_ISLOW;         // the exact one: the same pixels on every machine
-    GanStatus st = image_new(job->jpeg.image_width, job->jpeg.image_height, grey ? 1 : 3, 8, &job->image);
+    GanStatus st =
+        image_new(job->jpeg.image_width, job->jpeg.image_height, grey ? 1 : 3, 8, &job->image);
     if (st != GAN_OK) {
         snprintf(job->why, sizeof job->why, "%s", gan_error());
         stop(job, st);

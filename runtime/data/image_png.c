@@ -1,7 +1,8 @@
 // image_png.c - PNG in and out through libpng.
 //
-// libpng reports errors by longjmp. Each direction therefore has one function that calls setjmp and holds no
-// resources of its own: everything to release lives in the caller's struct, which outlives the jump.
+// libpng reports errors by longjmp. Each direction therefore has one function that calls setjmp and
+// holds no resources of its own: everything to release lives in the caller's struct, which outlives
+// the jump.
 #include "data.h"
 
 #include <png.h>
@@ -52,7 +53,7 @@ static bool is_little_endian(void) {
     return first == 1;
 }
 
-// --- reading -------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static void take_bytes(png_structp png, png_bytep to, size_t n) {
     PngJob *job = png_get_io_ptr(png);
@@ -61,7 +62,8 @@ static void take_bytes(png_structp png, png_bytep to, size_t n) {
     job->at += n;
 }
 
-// Everything that may jump. Palettes, low bit depths and tRNS become plain 8-bit channels; 16 bits stay 16 bits.
+// Everything that may jump. Palettes, low bit depths and tRNS become plain 8-bit channels; 16 bits
+// stay 16 bits.
 static bool decode_rows(PngJob *job) {
     if (setjmp(png_jmpbuf(job->png))) return false;
     png_set_read_fn(job->png, job, take_bytes);
@@ -69,9 +71,11 @@ static bool decode_rows(PngJob *job) {
     png_set_expand(job->png);
     if (is_little_endian()) png_set_swap(job->png);
     png_set_interlace_handling(job->png);
-    uint32_t w = png_get_image_width(job->png, job->info), h = png_get_image_height(job->png, job->info);
+    uint32_t w = png_get_image_width(job->png, job->info),
+             h = png_get_image_height(job->png, job->info);
     png_read_update_info(job->png, job->info);
-    uint32_t channels = png_get_channels(job->png, job->info), bits = png_get_bit_depth(job->png, job->info);
+    uint32_t channels = png_get_channels(job->png, job->info),
+             bits = png_get_bit_depth(job->png, job->info);
     GanStatus st = image_new(w, h, channels, bits, &job->image);
     if (st != GAN_OK) stop(job, st, gan_error());
     if (!make_rows(job, &job->image)) stop(job, GAN_ERR_MEMORY, "no memory for the rows");
@@ -92,10 +96,11 @@ GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out) {
     if (ok) *out = job.image;
     else image_release(&job.image);
     if (ok) return GAN_OK;
-    return ready ? fail(job.st, "broken PNG: %s", job.why) : fail(GAN_ERR_MEMORY, "no memory to read a PNG");
+    return ready ? fail(job.st, "broken PNG: %s", job.why)
+                 : fail(GAN_ERR_MEMORY, "no memory to read a PNG");
 }
 
-// --- writing -------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 static void give_bytes(png_structp png, png_bytep from, size_t n) {
     PngJob *job = png_get_io_ptr(png);
@@ -115,12 +120,13 @@ static void no_flush(png_structp png) {
 }
 
 static bool encode_rows(PngJob *job) {
-    static const int color_of[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
+    static const int color_of[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
+                                   PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     const Image *m = job->from;
     if (setjmp(png_jmpbuf(job->png))) return false;
     png_set_write_fn(job->png, job, give_bytes, no_flush);
-    png_set_IHDR(job->png, job->info, m->w, m->h, (int)m->bits, color_of[m->channels], PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(job->png, job->info, m->w, m->h, (int)m->bits, color_of[m->channels],
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(job->png, job->info);
     if (m->bits == 16 && is_little_endian()) png_set_swap(job->png);
     if (!make_rows(job, m)) stop(job, GAN_ERR_MEMORY, "no memory for the rows");

@@ -1,9 +1,10 @@
 // items.c - an ordered parallel map over a source's members.
 //
-// Worker threads take members in turn, work on them in any order, and the calling thread hands the results on in the
-// order of the source. A ring of slots bounds memory: member k waits until member k - slots has been handed on. So what
-// `done` sees, and all it writes, is the same for every number of threads.
-#include "data.h"
+// Worker threads take members in turn, work on them in any order, and the calling thread hands the
+// results on in the order of the source. A ring of slots bounds memory: member k waits until member
+// k - slots has been handed on. So what `done` sees, and all it writes, is the same for every
+// number of threads.
+#include "sources.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -43,7 +44,9 @@ static void keep_message(char to[200]) {
 // Waits for a free slot and takes the next member into it; NULL when there is none.
 static ItemSlot *take_item(ItemRing *r) {
     pthread_mutex_lock(&r->lock);
-    while (!r->stopped && r->taken - r->handed == r->slots) pthread_cond_wait(&r->changed, &r->lock);
+    while (!r->stopped && r->taken - r->handed == r->slots) {
+        pthread_cond_wait(&r->changed, &r->lock);
+    }
     bool over = r->stopped || r->ended;
     ItemSlot *slot = &r->slot[r->taken % r->slots];
     uint64_t at = r->taken;
@@ -65,21 +68,6 @@ static ItemSlot *take_item(ItemRing *r) {
     return mine ? slot : NULL;
 }
 
-static GanStatus load_and_work(const ItemJob *job, ItemSlot *slot) {
-    FileMap map = {0};
-    Item item = slot->item;
-    if (item.st != GAN_OK) return fail(item.st, "%s", item.reason);
-    if (item.path.len) {
-        GanStatus st = file_map(item.path, &map);
-        if (st != GAN_OK) return st;
-        item.bytes = (uint8_t *)map.ptr;    // read only, as work's const says
-        item.n = map.n;
-    }
-    GanStatus st = job->work(job->user, &item, slot->result);
-    file_unmap(&map);
-    return st;
-}
-
 static void *run_worker(void *user) {
     ItemRing *r = user;
     for (;;) {
@@ -88,7 +76,8 @@ static void *run_worker(void *user) {
         pthread_mutex_unlock(&r->feed);
         if (!slot) return NULL;
         memset(slot->result, 0, r->job->result_size);
-        slot->st = load_and_work(r->job, slot);
+        slot->st = item_load(&slot->item);
+        if (slot->st == GAN_OK) slot->st = r->job->work(r->job->user, &slot->item, slot->result);
         if (slot->st != GAN_OK) keep_message(slot->reason);
         pthread_mutex_lock(&r->lock);
         slot->ready = true;
@@ -101,11 +90,14 @@ static GanStatus hand_on(ItemRing *r) {
     for (;;) {
         pthread_mutex_lock(&r->lock);
         ItemSlot *slot = &r->slot[r->handed % r->slots];
-        while (!slot->ready && !(r->ended && r->handed == r->taken)) pthread_cond_wait(&r->changed, &r->lock);
+        while (!slot->ready && !(r->ended && r->handed == r->taken)) {
+            pthread_cond_wait(&r->changed, &r->lock);
+        }
         bool ready = slot->ready;
         pthread_mutex_unlock(&r->lock);
         if (!ready) return r->st == GAN_OK ? GAN_OK : fail(r->st, "%s", r->reason);
-        GanStatus st = r->job->done(r->job->user, &slot->item, slot->st, slot->reason, slot->result);
+        GanStatus st =
+            r->job->done(r->job->user, &slot->item, slot->st, slot->reason, slot->result);
         if (st != GAN_OK) return st;
         item_release(&slot->item);
         pthread_mutex_lock(&r->lock);
@@ -147,8 +139,11 @@ GanStatus items_run(const ItemJob *job) {
     pthread_mutex_init(&r.feed, NULL);
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.changed, NULL);
-    while (started < wanted && pthread_create(&thread[started], NULL, run_worker, &r) == 0) started++;
-    GanStatus st = started ? hand_on(&r) : fail(GAN_ERR_MEMORY, "the system refuses to start a thread");
+    while (started < wanted && pthread_create(&thread[started], NULL, run_worker, &r) == 0) {
+        started++;
+    }
+    GanStatus st =
+        started ? hand_on(&r) : fail(GAN_ERR_MEMORY, "the system refuses to start a thread");
     pthread_mutex_lock(&r.lock);
     r.stopped = true;
     pthread_cond_broadcast(&r.changed);

@@ -1,8 +1,9 @@
-// npy.c - NumPy's array files: versions 1 to 3, C order, numbers of up to 8 bytes in either byte order.
+// npy.c - NumPy's array files: versions 1 to 3, C order, numbers of up to 8 bytes in either byte
+// order.
 //
-// In: bytes of a file. Out: an Array that points into them. The header is a Python dictionary of three keys; it is
-// read by the small grammar it really has, never evaluated.
-#include "data.h"
+// In: bytes of a file. Out: an Array that points into them. The header is a Python dictionary of
+// three keys; it is read by the small grammar it really has, never evaluated.
+#include "sources.h"
 
 #include <string.h>
 
@@ -46,7 +47,9 @@ static bool take_number(Cursor *c, int64_t *out) {
 static GanStatus take_shape(Cursor *c, Array *out) {
     if (!take(c, '(')) return fail(GAN_ERR_INPUT, "broken npy header: no shape");
     while (!take(c, ')')) {
-        if (out->rank == DATA_MAX_RANK) return fail(GAN_ERR_INPUT, "npy array of more than %d axes", DATA_MAX_RANK);
+        if (out->rank == DATA_MAX_RANK) {
+            return fail(GAN_ERR_INPUT, "npy array of more than %d axes", DATA_MAX_RANK);
+        }
         int64_t *dim = &out->dim[out->rank++];
         if (!take_number(c, dim)) return fail(GAN_ERR_INPUT, "broken npy header: bad shape");
         take(c, 'L');    // Python 2 wrote long integers so
@@ -57,11 +60,17 @@ static GanStatus take_shape(Cursor *c, Array *out) {
 }
 
 static GanStatus read_descr(Str descr, Array *out) {
-    bool known = descr.len == 3 && strchr("<>|=", descr.ptr[0]) && strchr("uif", descr.ptr[1]) && strchr("1248", descr.ptr[2]);
-    if (!known) return fail(GAN_ERR_INPUT, "npy type '%.*s' is not read; u1, u2, i4, i8, f4 and f8 are", SARG(descr));
+    bool known = descr.len == 3 && strchr("<>|=", descr.ptr[0]) && strchr("uif", descr.ptr[1]) &&
+                 strchr("1248", descr.ptr[2]);
+    if (!known) {
+        return fail(GAN_ERR_INPUT, "npy type '%.*s' is not read; u1, u2, i4, i8, f4 and f8 are",
+                    SARG(descr));
+    }
     out->kind = descr.ptr[1];
     out->size = (uint32_t)(descr.ptr[2] - '0');
-    if (out->kind == 'f' && out->size < 4) return fail(GAN_ERR_INPUT, "npy type 'f2' is not read; save it as float32");
+    if (out->kind == 'f' && out->size < 4) {
+        return fail(GAN_ERR_INPUT, "npy type 'f2' is not read; save it as float32");
+    }
     const uint16_t one = 1;
     bool little = *(const uint8_t *)&one == 1;
     out->swapped = descr.ptr[0] == (little ? '>' : '<');
@@ -73,14 +82,23 @@ static GanStatus read_header(Cursor c, Array *out) {
     if (!take(&c, '{')) return fail(GAN_ERR_INPUT, "broken npy header: no dictionary");
     while (!take(&c, '}')) {
         Str key, text;
-        if (!take_string(&c, &key) || !take(&c, ':')) return fail(GAN_ERR_INPUT, "broken npy header: no key");
+        if (!take_string(&c, &key) || !take(&c, ':')) {
+            return fail(GAN_ERR_INPUT, "broken npy header: no key");
+        }
         if (str_eq(key, STR("descr"))) {
-            if (!take_string(&c, &text)) return fail(GAN_ERR_INPUT, "npy arrays of records are not read");
+            if (!take_string(&c, &text)) {
+                return fail(GAN_ERR_INPUT, "npy arrays of records are not read");
+            }
             TRY(read_descr(text, out));
             descr = true;
         } else if (str_eq(key, STR("fortran_order"))) {
-            if (take_word(&c, STR("True"))) return fail(GAN_ERR_INPUT, "npy array in Fortran order; save numpy.ascontiguousarray of it");
-            if (!take_word(&c, STR("False"))) return fail(GAN_ERR_INPUT, "broken npy header: bad fortran_order");
+            if (take_word(&c, STR("True"))) {
+                return fail(GAN_ERR_INPUT,
+                            "npy array in Fortran order; save numpy.ascontiguousarray of it");
+            }
+            if (!take_word(&c, STR("False"))) {
+                return fail(GAN_ERR_INPUT, "broken npy header: bad fortran_order");
+            }
             order = true;
         } else if (str_eq(key, STR("shape"))) {
             if (shape) return fail(GAN_ERR_INPUT, "broken npy header: two shapes");
@@ -91,7 +109,9 @@ static GanStatus read_header(Cursor c, Array *out) {
         }
         take(&c, ',');
     }
-    if (!descr || !order || !shape) return fail(GAN_ERR_INPUT, "broken npy header: a key is missing");
+    if (!descr || !order || !shape) {
+        return fail(GAN_ERR_INPUT, "broken npy header: a key is missing");
+    }
     return GAN_OK;
 }
 
@@ -99,10 +119,15 @@ static GanStatus read_header(Cursor c, Array *out) {
 static GanStatus check_size(Array *a, size_t have) {
     size_t count = 1, bytes;
     for (uint32_t i = 0; i < a->rank; i++) {
-        if (!mem_mul(count, (size_t)a->dim[i], &count)) return fail(GAN_ERR_INPUT, "npy shape is too large");
+        if (!mem_mul(count, (size_t)a->dim[i], &count)) {
+            return fail(GAN_ERR_INPUT, "npy shape is too large");
+        }
     }
     if (!mem_mul(count, a->size, &bytes)) return fail(GAN_ERR_INPUT, "npy shape is too large");
-    if (bytes != have) return fail(GAN_ERR_INPUT, "npy holds %zu bytes of data, its shape asks for %zu", have, bytes);
+    if (bytes != have) {
+        return fail(GAN_ERR_INPUT, "npy holds %zu bytes of data, its shape asks for %zu", have,
+                    bytes);
+    }
     a->count = count;
     return GAN_OK;
 }
@@ -110,7 +135,9 @@ static GanStatus check_size(Array *a, size_t have) {
 GanStatus npy_parse(const uint8_t *data, size_t n, Array *out) {
     *out = (Array){0};
     if (n < 10 || memcmp(data, "\x93NUMPY", 6) != 0) return fail(GAN_ERR_INPUT, "not an npy file");
-    if (data[6] < 1 || data[6] > 3) return fail(GAN_ERR_INPUT, "npy version %u is not read", data[6]);
+    if (data[6] < 1 || data[6] > 3) {
+        return fail(GAN_ERR_INPUT, "npy version %u is not read", data[6]);
+    }
     size_t lead = data[6] == 1 ? 10 : 12, length = data[8] | (size_t)data[9] << 8;
     if (n < lead) return fail(GAN_ERR_INPUT, "npy file ends in its header");
     if (data[6] > 1) length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
@@ -153,8 +180,11 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     char head[HeaderSize], shape[96] = "";
     size_t n = 0, count = 1;
     for (uint32_t i = 0; i < rank; i++) {
-        n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld,%s", (long long)dim[i], i + 1 < rank ? " " : "");
-        if (n >= sizeof shape) return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld,%s", (long long)dim[i],
+                              i + 1 < rank ? " " : "");
+        if (n >= sizeof shape) {
+            return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
+        }
         count *= (size_t)dim[i];
     }
     const uint16_t one = 1;
@@ -164,8 +194,11 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     memcpy(head, "\x93NUMPY\x01\x00", 8);
     head[8] = HeaderSize - Lead;
     head[9] = 0;
-    int used = snprintf(head + Lead, HeaderSize - Lead, "{'descr': '%cf4', 'fortran_order': False, 'shape': (%s), }", order, shape);
-    if (used < 0 || used >= HeaderSize - Lead - 1) return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
+    int used = snprintf(head + Lead, HeaderSize - Lead,
+                        "{'descr': '%cf4', 'fortran_order': False, 'shape': (%s), }", order, shape);
+    if (used < 0 || used >= HeaderSize - Lead - 1) {
+        return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
+    }
     head[Lead + used] = ' ';
     head[HeaderSize - 1] = '\n';
     FileOut *f = NULL;

@@ -1,8 +1,10 @@
-// order.c - which sample comes when: an epoch's permutation as a function, and random draws by name.
+// order.c - which sample comes when: an epoch's permutation as a function, and random draws by
+// name.
 //
-// A Feistel network of six rounds permutes the smallest power of four that holds n numbers; results beyond n are sent
-// through again until they fall inside (cycle walking), which keeps the map a permutation. So any place of any epoch
-// costs the same, nothing is stored, and resuming needs no replay.
+// A Feistel network of six rounds permutes the smallest power of four that holds n numbers; results
+// beyond n are sent through again until they fall inside (cycle walking), which keeps the map a
+// permutation. So any place of any epoch costs the same, nothing is stored, and resuming needs no
+// replay.
 #include "data.h"
 
 // Steele, Lea and Flood's finaliser of a 64-bit counter (splitmix64).

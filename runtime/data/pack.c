@@ -1,4 +1,6 @@
-// pack.c - reading packs, see pack_format.h. Opening touches the lead, the trailer and the header only.
+// pack.c - reading packs, see pack_format.h. Opening touches the lead, the trailer and the header
+// only.
+#include "guard.h"
 #include "pack_format.h"
 
 #include <inttypes.h>
@@ -11,6 +13,7 @@ static const struct { const char *name; size_t size; } dtypes[] = {
 #undef X
 };
 static const char *const kinds[] = {"image", "float", "label"};
+enum { Dtypes = sizeof dtypes / sizeof *dtypes, Kinds = sizeof kinds / sizeof *kinds };
 
 const char *pack_dtype_name(PackDtype t) {
     return dtypes[t].name;
@@ -20,7 +23,7 @@ size_t pack_dtype_size(PackDtype t) {
     return dtypes[t].size;
 }
 
-// --- header ---------------------------------------------------------------------------------------------------------------
+// --- header --------------------------------------------------------------------------------------
 
 // A whole number in 0..most, or false.
 static bool read_size(const Json *v, uint64_t most, uint64_t *out) {
@@ -30,7 +33,8 @@ static bool read_size(const Json *v, uint64_t most, uint64_t *out) {
     return true;
 }
 
-static bool read_word(const Json *v, const char *const *words, size_t stride, size_t n, uint32_t *out) {
+static bool read_word(const Json *v, const char *const *words, size_t stride, size_t n,
+                      uint32_t *out) {
     Str s = json_string(v, (Str){0});
     for (uint32_t i = 0; i < n; i++) {
         const char *const *word = (const char *const *)((const char *)words + i * stride);
@@ -46,7 +50,10 @@ static bool read_shape(const Json *shape, PackField *f) {
     f->rank = rank;
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t dim;
-        if (!read_size(json_at(shape, i), UINT32_MAX, &dim) || dim == 0 || !mem_mul(count, (size_t)dim, &count)) return false;
+        if (!read_size(json_at(shape, i), UINT32_MAX, &dim) || dim == 0 ||
+            !mem_mul(count, (size_t)dim, &count)) {
+            return false;
+        }
         f->dim[i] = (int64_t)dim;
     }
     return mem_mul(count, pack_dtype_size(f->dtype), &f->bytes);
@@ -72,15 +79,26 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
     uint32_t kind, dtype;
     uint64_t offset;
     f->name = json_string(json_get(v, "name"), (Str){0});
-    if (f->name.len == 0 || !read_word(json_get(v, "kind"), kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, &kind)) return false;
-    if (!read_word(json_get(v, "dtype"), &dtypes[0].name, sizeof *dtypes, sizeof dtypes / sizeof *dtypes, &dtype)) return false;
+    if (f->name.len == 0 ||
+        !read_word(json_get(v, "kind"), kinds, sizeof *kinds, Kinds, &kind)) {
+        return false;
+    }
+    if (!read_word(json_get(v, "dtype"), &dtypes[0].name, sizeof *dtypes,
+                   Dtypes, &dtype)) {
+        return false;
+    }
     f->kind = (DataKind)kind;
     f->dtype = (PackDtype)dtype;
-    if (!read_shape(json_get(v, "shape"), f) || !read_size(json_get(v, "offset"), stride, &offset)) return false;
+    if (!read_shape(json_get(v, "shape"), f)) return false;
+    if (!read_size(json_get(v, "offset"), stride, &offset)) return false;
     f->offset = (size_t)offset;
-    if (f->offset % PackAlign != 0 || f->bytes > stride || f->offset > stride - f->bytes) return false;
+    if (f->offset % PackAlign != 0 || f->bytes > stride || f->offset > stride - f->bytes) {
+        return false;
+    }
     if (f->kind == DataImage && f->rank != 3) return false;
-    if (f->kind == DataLabel) return f->rank == 0 && f->dtype == PackU32 && read_classes(perm, v, f);
+    if (f->kind == DataLabel) {
+        return f->rank == 0 && f->dtype == PackU32 && read_classes(perm, v, f);
+    }
     if (f->dtype == PackU32) return false;
     f->lo = json_number(json_at(json_get(v, "range"), 0), NAN);
     f->hi = json_number(json_at(json_get(v, "range"), 1), NAN);
@@ -90,10 +108,17 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
 static bool read_header(Arena *perm, const Json *v, Pack *p) {
     uint64_t stride;
     if (!str_eq(json_string(json_get(v, "format"), (Str){0}), STR("gan-pack-1"))) return false;
-    if (!read_size(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0) return false;
-    if (!read_size(json_get(v, "stride"), UINT64_C(1) << 40, &stride) || stride == 0 || stride % PackAlign != 0) return false;
+    if (!read_size(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0) {
+        return false;
+    }
+    if (!read_size(json_get(v, "stride"), UINT64_C(1) << 40, &stride) || stride == 0 ||
+        stride % PackAlign != 0) {
+        return false;
+    }
     p->stride = (size_t)stride;
-    if (!read_size(json_get(v, "block"), UINT64_C(1) << 48, &p->block) || p->block == 0) return false;
+    if (!read_size(json_get(v, "block"), UINT64_C(1) << 48, &p->block) || p->block == 0) {
+        return false;
+    }
     p->source = json_string(json_get(v, "source"), (Str){0});
     p->fit = json_string(json_get(v, "fit"), (Str){0});
     p->content = json_string(json_get(v, "content"), (Str){0});
@@ -106,26 +131,41 @@ static bool read_header(Arena *perm, const Json *v, Pack *p) {
     return true;
 }
 
-// --- opening ---------------------------------------------------------------------------------------------------------------
+// --- opening -------------------------------------------------------------------------------------
 
 static GanStatus check_trailer(const uint8_t *data, size_t n, PackTrailer *t) {
     static const char lead[PackLead] = PACK_LEAD_TEXT;
-    if (n < sizeof PACK_MAGIC - 1 || memcmp(data, PACK_MAGIC, sizeof PACK_MAGIC - 1) != 0) return fail(GAN_ERR_INPUT, "not a pack file");
+    if (n < sizeof PACK_MAGIC - 1 || memcmp(data, PACK_MAGIC, sizeof PACK_MAGIC - 1) != 0) {
+        return fail(GAN_ERR_INPUT, "not a pack file");
+    }
     if (n < PackLead + sizeof *t) return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes", n);
-    if (memcmp(data, lead, PackLead) != 0) return fail(GAN_ERR_INPUT, "damaged pack: its first 4096 bytes are not what was written");
+    if (memcmp(data, lead, PackLead) != 0) {
+        return fail(GAN_ERR_INPUT, "damaged pack: its first 4096 bytes are not what was written");
+    }
     memcpy(t, data + n - sizeof *t, sizeof *t);
     if (memcmp(t->begin, PACK_END, 8) != 0 || memcmp(t->end, PACK_MAGIC, 8) != 0) {
-        return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes, and the last are not its trailer", n);
+        return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes, and the last are not its trailer",
+                    n);
     }
-    if (t->order != PACK_ORDER) return fail(GAN_ERR_INPUT, "pack of a machine with another byte order");
-    if (t->version != PackVersion) return fail(GAN_ERR_INPUT, "pack of version %" PRIu32 "; this program reads %d", t->version, PackVersion);
-    if (t->file_size != n) return fail(GAN_ERR_INPUT, "pack of the wrong size: %zu bytes, written as %" PRIu64, n, t->file_size);
+    if (t->order != PACK_ORDER) {
+        return fail(GAN_ERR_INPUT, "pack of a machine with another byte order");
+    }
+    if (t->version != PackVersion) {
+        return fail(GAN_ERR_INPUT, "pack of version %" PRIu32 "; this program reads %d", t->version,
+                    PackVersion);
+    }
+    if (t->file_size != n) {
+        return fail(GAN_ERR_INPUT, "pack of the wrong size: %zu bytes, written as %" PRIu64, n,
+                    t->file_size);
+    }
     size_t room = n - sizeof *t;
     if (t->header < PackLead || t->header > room || t->header_size != room - t->header) {
         return fail(GAN_ERR_INPUT, "damaged pack: its header lies outside the file");
     }
     Hash128 hash = hash128(data + t->header, (size_t)t->header_size);
-    if (hash.lo != t->hash.lo || hash.hi != t->hash.hi) return fail(GAN_ERR_INPUT, "damaged pack: its header does not match its hash");
+    if (hash.lo != t->hash.lo || hash.hi != t->hash.hi) {
+        return fail(GAN_ERR_INPUT, "damaged pack: its header does not match its hash");
+    }
     return GAN_OK;
 }
 
@@ -134,26 +174,47 @@ static bool place_sections(const PackTrailer *t, Pack *p) {
     size_t room = (size_t)t->header - PackLead, records, offsets;
     uint64_t blocks = (p->count - 1) / p->block + 1;
     if (!mem_mul((size_t)p->count, p->stride, &records) || records > room) return false;
-    if (!mem_mul((size_t)blocks, sizeof(Hash128), &p->hashes_size) || p->hashes_size > room - records) return false;
+    if (!mem_mul((size_t)blocks, sizeof(Hash128), &p->hashes_size) ||
+        p->hashes_size > room - records) {
+        return false;
+    }
     p->names_size = room - records - p->hashes_size;
-    if (!mem_mul((size_t)p->count + 1, sizeof(uint64_t), &offsets) || offsets > p->names_size) return false;
+    if (!mem_mul((size_t)p->count + 1, sizeof(uint64_t), &offsets) || offsets > p->names_size) {
+        return false;
+    }
     p->records = p->bytes + PackLead;
     p->hashes = p->records + records;
     p->names = p->hashes + p->hashes_size;
     return true;
 }
 
-GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out) {
-    PackTrailer t;
+typedef struct Opening {
+    Arena *perm;
+    PackTrailer trailer;
+    Pack pack;
+} Opening;
+
+static GanStatus open_header(void *user) {
+    Opening *o = user;
+    Pack *p = &o->pack;
     const Json *header = NULL;
+    Str text = {(const char *)p->bytes + o->trailer.header, (size_t)o->trailer.header_size};
+    TRY(json_parse(o->perm, text, STR("pack header"), &header));
+    if (!read_header(o->perm, header, p)) {
+        return fail(GAN_ERR_INPUT, "pack header that this program cannot use");
+    }
+    if (!place_sections(&o->trailer, p)) {
+        return fail(GAN_ERR_INPUT, "pack header and file size do not agree");
+    }
+    return GAN_OK;
+}
+
+GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out) {
+    Opening o = {.perm = perm, .pack = {.bytes = data, .n = n}};
     *out = (Pack){0};
-    TRY(check_trailer(data, n, &t));
-    Str text = str_copy(perm, (Str){(const char *)data + t.header, (size_t)t.header_size});
-    TRY(json_parse(perm, text, STR("pack header"), &header));
-    Pack p = {.bytes = data, .n = n};
-    if (!read_header(perm, header, &p)) return fail(GAN_ERR_INPUT, "pack header that this program cannot use");
-    if (!place_sections(&t, &p)) return fail(GAN_ERR_INPUT, "pack header and file size do not agree");
-    *out = p;
+    TRY(check_trailer(data, n, &o.trailer));
+    TRY(guarded(perm, open_header, &o));
+    *out = o.pack;
     return GAN_OK;
 }
 
@@ -176,7 +237,7 @@ void pack_close(Pack *p) {
     *p = (Pack){0};
 }
 
-// --- samples ---------------------------------------------------------------------------------------------------------------
+// --- samples -------------------------------------------------------------------------------------
 
 const uint8_t *pack_record(const Pack *p, uint64_t sample) {
     assert(sample < p->count);
@@ -193,20 +254,22 @@ Str pack_name(const Pack *p, uint64_t sample) {
 }
 
 GanStatus pack_verify(const Pack *p) {
-    Arena scratch = {0};
-    TRY(arena_init(&scratch, 1 << 16));
-    Str content = hash_hex(&scratch, hash128(p->hashes, p->hashes_size + p->names_size));
-    bool same = str_eq(p->content, content);
-    arena_release(&scratch);
-    if (!same) return fail(GAN_ERR_INPUT, "damaged pack: its hashes or names were changed");
+    char hex[33];
+    Hash128 content = hash128(p->hashes, p->hashes_size + p->names_size);
+    snprintf(hex, sizeof hex, "%016" PRIx64 "%016" PRIx64, content.hi, content.lo);
+    if (!str_eq(p->content, str_c(hex))) {
+        return fail(GAN_ERR_INPUT, "damaged pack: its hashes or names were changed");
+    }
     for (uint64_t from = 0, k = 0; from < p->count; from += p->block, k++) {
         uint64_t n = p->count - from < p->block ? p->count - from : p->block;
         Hash128 want, have = hash128(pack_record(p, from), (size_t)n * p->stride);
         memcpy(&want, p->hashes + k * sizeof want, sizeof want);
         if (have.lo == want.lo && have.hi == want.hi) continue;
         Str name = pack_name(p, from);
-        return fail(GAN_ERR_INPUT, "damaged pack: samples %" PRIu64 " to %" PRIu64 " (from %.*s) do not match their hash", from,
-                    from + n - 1, SARG(name));
+        return fail(GAN_ERR_INPUT,
+                    "damaged pack: samples %" PRIu64 " to %" PRIu64
+                    " (from %.*s) do not match their hash",
+                    from, from + n - 1, SARG(name));
     }
     return GAN_OK;
 }

@@ -1,8 +1,11 @@
-// pack_build.c - from any source to a pack: decode, fit, label, write; and a list of what could not be read.
+// pack_build.c - from any source to a pack: decode, fit, label, write; and a list of what could not
+// be read.
 //
-// In: a folder, archive, npy or IDX file. Out: a pack, the same bytes for every number of threads. A sample that cannot
-// be used is reported with its reason and left out; unless that was asked for, no pack is written at all then.
-#include "data.h"
+// In: a folder, archive, npy or IDX file. Out: a pack, the same bytes for every number of threads.
+// A sample that cannot be used is reported with its reason and left out; unless that was asked for,
+// no pack is written at all then.
+#include "guard.h"
+#include "sources.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,6 +29,9 @@ typedef struct Build {
     PackField field[2];        // what is asked of the writer
     uint32_t fields;
     PackWriter *writer;        // owned
+    SourceKind kind;
+    Str out_path;              // "": into *pack
+    Pack *pack;                // borrowed
     PackSummary sum;
 } Build;
 
@@ -35,15 +41,15 @@ static GanStatus refuse_sample(Build *b, Str name, const char *reason) {
     return GAN_OK;
 }
 
-// --- labels -----------------------------------------------------------------------------------------------------------------
+// --- labels --------------------------------------------------------------------------------------
 
 static int by_text(const void *a, const void *b) {
     return str_cmp(*(const Str *)a, *(const Str *)b);
 }
 
-static GanStatus labels_of_folders(Build *b, SourceKind kind) {
+static GanStatus labels_of_folders(Build *b) {
     StrVec names = {0};
-    TRY(source_names(b->perm, b->path, kind, &names));
+    TRY(source_names(b->perm, b->path, b->kind, &names));
     for (uint32_t i = 0; i < names.n; i++) names.at[i] = path_dir(names.at[i]);
     if (names.n) qsort(names.at, names.n, sizeof *names.at, by_text);
     uint32_t n = 0;
@@ -59,32 +65,50 @@ static GanStatus labels_of_file(Labels *l, Str path) {
     if (!file_exists(path)) return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(path));
     TRY(blob_open(path, &l->blob));
     bool npy = l->blob.n > 0 && l->blob.ptr[0] == 0x93;
-    GanStatus st = npy ? npy_parse(l->blob.ptr, l->blob.n, &l->array) : idx_parse(l->blob.ptr, l->blob.n, &l->array);
+    GanStatus st = npy ? npy_parse(l->blob.ptr, l->blob.n, &l->array)
+                       : idx_parse(l->blob.ptr, l->blob.n, &l->array);
     if (st != GAN_OK) return fail_in(st, "%.*s", SARG(path));
-    if (l->array.rank != 1 || l->array.kind == 'f') return fail(GAN_ERR_INPUT, "%.*s: labels are one axis of whole numbers", SARG(path));
+    if (l->array.rank != 1 || l->array.kind == 'f') {
+        return fail(GAN_ERR_INPUT, "%.*s: labels are one axis of whole numbers", SARG(path));
+    }
     for (size_t i = 0; i < l->array.count; i++) {
         double v = array_at(&l->array, i);
-        if (v < 0 || v > 1e6) return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..1000000", SARG(path), i, v);
+        if (v < 0 || v > 1e6) {
+            return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..1000000", SARG(path), i,
+                        v);
+        }
         if ((uint32_t)v >= l->classes) l->classes = (uint32_t)v + 1;
     }
     return GAN_OK;
 }
 
-static GanStatus labels_open(Build *b, SourceKind kind, size_t samples) {
+static GanStatus labels_open(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
-    bool pictures = kind == SourceFolder || kind == SourceArchive, folders = str_eq(asked, STR("folders"));
+    bool pictures = b->kind == SourceFolder || b->kind == SourceArchive,
+         folders = str_eq(asked, STR("folders"));
     if (!b->labels.on) return GAN_OK;
-    if (pictures && !folders) return fail(GAN_ERR_USAGE, "pictures take their labels from folders (--labels folders), not from a file");
-    if (!pictures && folders) return fail(GAN_ERR_USAGE, "an array has no folders; give its labels as an IDX or npy file");
-    if (folders) return labels_of_folders(b, kind);
+    if (pictures && !folders) {
+        return fail(GAN_ERR_USAGE,
+                    "pictures take their labels from folders (--labels folders), not from a file");
+    }
+    if (!pictures && folders) {
+        return fail(GAN_ERR_USAGE,
+                    "an array has no folders; give its labels as an IDX or npy file");
+    }
+    if (folders) return labels_of_folders(b);
     TRY(labels_of_file(&b->labels, asked));
     if (b->labels.array.count == samples) return GAN_OK;
-    return fail(GAN_ERR_INPUT, "%.*s: %zu labels for %zu samples", SARG(asked), b->labels.array.count, samples);
+    return fail(GAN_ERR_INPUT, "%.*s: %zu labels for %zu samples", SARG(asked),
+                b->labels.array.count, samples);
 }
 
 static PackField label_field(const Labels *l) {
-    return (PackField){.name = STR("y"), .kind = DataLabel, .dtype = PackU32, .classes = l->classes, .class_name = l->class_name};
+    return (PackField){.name = STR("y"),
+                       .kind = DataLabel,
+                       .dtype = PackU32,
+                       .classes = l->classes,
+                       .class_name = l->class_name};
 }
 
 static void add_label_field(Build *b) {
@@ -101,7 +125,7 @@ static uint32_t label_of_name(const Labels *l, Str name) {
     return at ? (uint32_t)(at - l->class_name) : 0;
 }
 
-// --- pictures ---------------------------------------------------------------------------------------------------------------
+// --- pictures ------------------------------------------------------------------------------------
 
 static GanStatus work_picture(void *user, const Item *item, void *result) {
     const Build *b = user;
@@ -113,7 +137,8 @@ static GanStatus work_picture(void *user, const Item *item, void *result) {
     return st;
 }
 
-static GanStatus done_picture(void *user, const Item *item, GanStatus st, const char *reason, void *result) {
+static GanStatus done_picture(void *user, const Item *item, GanStatus st, const char *reason,
+                              void *result) {
     Build *b = user;
     if (st == GAN_ERR_MEMORY) return fail(st, "%.*s: %s", SARG(item->name), reason);
     if (st != GAN_OK) return refuse_sample(b, item->name, reason);
@@ -121,63 +146,72 @@ static GanStatus done_picture(void *user, const Item *item, GanStatus st, const 
     return pack_writer_add(b->writer, result, item->name);
 }
 
-// Bits of the first picture that can be read: a set of 16-bit pictures is kept in 16 bits.
-static GanStatus work_probe(void *user, const Item *item, void *result) {
-    (void)user;
-    return image_decode(item->bytes, item->n, result);
-}
-
-static GanStatus done_probe(void *user, const Item *item, GanStatus st, const char *reason, void *result) {
-    Image *first = user, *m = result;
-    (void)item;
-    (void)reason;
-    if (st != GAN_OK) return GAN_OK;
-    if (!first->w) *first = (Image){.w = m->w, .h = m->h, .channels = m->channels, .bits = m->bits};
-    image_release(m);
-    return GAN_STOPPED;
-}
-
-static GanStatus probe_pictures(Build *b, SourceKind kind, Image *first) {
+// Size and bits of the first picture that can be read; w stays 0 where there is none.
+static GanStatus probe_pictures(Build *b, Image *first) {
     Source *s = NULL;
-    TRY(source_open(b->path, kind, &s));
-    ItemJob job = {.source = s, .threads = 1, .result_size = sizeof(Image), .work = work_probe, .done = done_probe, .user = first};
-    GanStatus st = items_run(&job);
+    TRY(source_open(b->path, b->kind, &s));
+    GanStatus st = GAN_OK;
+    for (bool end = false; st == GAN_OK && !end && !first->w;) {
+        Item item;
+        Image m = {0};
+        st = source_next(s, &item, &end);
+        if (st != GAN_OK || end) break;
+        GanStatus read = item_load(&item);
+        if (read == GAN_OK) read = image_decode(item.bytes, item.n, &m);
+        if (read == GAN_ERR_MEMORY) st = read;
+        *first = (Image){.w = m.w, .h = m.h, .channels = m.channels, .bits = m.bits};
+        image_release(&m);
+        item_release(&item);
+    }
     source_close(s);
-    return st == GAN_STOPPED ? GAN_OK : st;
+    return st;
 }
 
 static void set_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bits) {
     const PackOptions *o = b->o;
-    b->rule = (FitRule){.w = o->w ? o->w : w, .h = o->h ? o->h : h, .channels = o->channels ? o->channels : channels,
-                        .bits = o->bits ? o->bits : bits, .mode = o->fit};
+    b->rule = (FitRule){.w = o->w ? o->w : w,
+                        .h = o->h ? o->h : h,
+                        .channels = o->channels ? o->channels : channels,
+                        .bits = o->bits ? o->bits : bits,
+                        .mode = o->fit};
     for (uint32_t i = 0; i < 3; i++) b->rule.ground[i] = o->ground_set ? o->ground[i] : 255;
-    b->field[b->fields++] = (PackField){
-        .name = STR("x"), .kind = DataImage, .dtype = b->rule.bits == 16 ? PackU16 : PackU8, .rank = 3,
-        .dim = {b->rule.channels, b->rule.h, b->rule.w}, .hi = b->rule.bits == 16 ? 65535 : 255};
+    b->field[b->fields++] = (PackField){.name = STR("x"),
+                                        .kind = DataImage,
+                                        .dtype = b->rule.bits == 16 ? PackU16 : PackU8,
+                                        .rank = 3,
+                                        .dim = {b->rule.channels, b->rule.h, b->rule.w},
+                                        .hi = b->rule.bits == 16 ? 65535 : 255};
 }
 
-static GanStatus build_pictures(Build *b, SourceKind kind, Str out_path) {
+static GanStatus build_pictures(Build *b) {
     Image first = {0};
-    TRY(probe_pictures(b, kind, &first));
+    TRY(probe_pictures(b, &first));
     if (!b->o->w && first.w) {
-        return fail(GAN_ERR_USAGE, "%.*s: the first picture is %ux%u; say which size all shall have with --size N or --size WxH",
-                    SARG(b->path), first.w, first.h);
+        return fail(
+            GAN_ERR_USAGE,
+            "%.*s: the first picture is %ux%u; give all one size with --size N or --size WxH",
+            SARG(b->path), first.w, first.h);
     }
     // Nothing readable: the same walk with any size lists every file with its reason.
     set_rule(b, 1, 1, 3, first.bits == 16 ? 16 : 8);
-    TRY(labels_open(b, kind, 0));
+    TRY(labels_open(b, 0));
     add_label_field(b);
-    TRY(pack_writer_open(out_path, b->field, b->fields, &b->writer));
+    TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
     Source *s = NULL;
-    TRY(source_open(b->path, kind, &s));
-    ItemJob job = {.source = s, .limit = b->o->limit, .threads = b->o->threads, .result_size = pack_writer_stride(b->writer),
-                   .work = work_picture, .done = done_picture, .user = b};
+    TRY(source_open(b->path, b->kind, &s));
+    ItemJob job = {.source = s,
+                   .limit = b->o->limit,
+                   .threads = b->o->threads,
+                   .result_size = pack_writer_stride(b->writer),
+                   .work = work_picture,
+                   .done = done_picture,
+                   .user = b};
     GanStatus st = items_run(&job);
     source_close(s);
     return st;
 }
 
-// --- arrays ------------------------------------------------------------------------------------------------------------------
+// --- arrays --------------------------------------------------------------------------------------
 
 typedef struct ArrayPlan {
     Array a;
@@ -190,30 +224,55 @@ typedef struct ArrayPlan {
 
 static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     const Array *a = &p->a;
-    if (a->rank == 0 || a->count == 0) return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
+    if (a->rank == 0 || a->count == 0) {
+        return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
+    }
     bool picture = a->kind == 'u' && a->size <= 2, number = a->kind == 'f';
     if (!picture && !number) {
-        return fail(GAN_ERR_INPUT, "%.*s: samples of type %c%u are not read; save them as u1, u2, f4 or f8", SARG(b->path), a->kind, a->size);
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: samples of type %c%u are not read; save them as u1, u2, f4 or f8",
+                    SARG(b->path), a->kind, a->size);
     }
-    if (a->rank == 1 && picture) return fail(GAN_ERR_INPUT, "%.*s: one axis of whole numbers; are these labels? Give them with --labels", SARG(b->path));
+    if (a->rank == 1 && picture) {
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: one axis of whole numbers; are these labels? Give them with --labels",
+                    SARG(b->path));
+    }
     p->samples = (size_t)a->dim[0];
     p->each = a->count / p->samples;
     p->last = b->o->channels_last;
     p->picture = picture && (a->rank == 3 || a->rank == 4);
     for (uint32_t i = 1; i < a->rank; i++) {
-        if (a->dim[i] > 1 << 24) return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i, a->dim[i]);
+        if (a->dim[i] > 1 << 24) {
+            return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
+                        a->dim[i]);
+        }
     }
-    if (p->last && a->rank < 3) return fail(GAN_ERR_USAGE, "%.*s: --channels-last needs samples of two axes or more", SARG(b->path));
-    if (p->picture && a->rank == 3) p->c = 1, p->h = (uint32_t)a->dim[1], p->w = (uint32_t)a->dim[2], p->last = false;
+    if (p->last && a->rank < 3) {
+        return fail(GAN_ERR_USAGE, "%.*s: --channels-last needs samples of two axes or more",
+                    SARG(b->path));
+    }
+    if (p->picture && a->rank == 3) {
+        p->c = 1, p->h = (uint32_t)a->dim[1], p->w = (uint32_t)a->dim[2], p->last = false;
+    }
     if (p->picture && a->rank == 4) {
         const int64_t *d = a->dim + 1;
-        p->c = (uint32_t)d[p->last ? 2 : 0], p->h = (uint32_t)d[p->last ? 0 : 1], p->w = (uint32_t)d[p->last ? 1 : 2];
+        p->c = (uint32_t)d[p->last ? 2 : 0], p->h = (uint32_t)d[p->last ? 0 : 1],
+        p->w = (uint32_t)d[p->last ? 1 : 2];
     }
     const PackOptions *o = b->o;
-    p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) || (o->bits && o->bits != 8 * a->size);
-    if (p->fit && !p->picture) return fail(GAN_ERR_USAGE, "%.*s: these samples are no pictures and keep their shape; --size, --channels and --bits do not apply", SARG(b->path));
-    if (p->fit && (p->c < 1 || p->c > 4)) return fail(GAN_ERR_INPUT, "%.*s: samples of %u channels cannot be resized%s", SARG(b->path), p->c,
-                                                     p->last ? "" : "; are they --channels-last?");
+    p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
+             (o->bits && o->bits != 8 * a->size);
+    if (p->fit && !p->picture) {
+        return fail(
+            GAN_ERR_USAGE,
+            "%.*s: these samples are no pictures and keep their shape, channels and bits",
+            SARG(b->path));
+    }
+    if (p->fit && (p->c < 1 || p->c > 4)) {
+        return fail(GAN_ERR_INPUT, "%.*s: samples of %u channels cannot be resized%s",
+                    SARG(b->path), p->c, p->last ? "" : "; are they --channels-last?");
+    }
     return GAN_OK;
 }
 
@@ -229,7 +288,9 @@ static void set_array_field(Build *b, const ArrayPlan *p) {
         set_rule(b, p->w, p->h, p->c >= 3 ? 3 : 1, 8 * p->a.size);
         return;
     }
-    PackField f = {.name = STR("x"), .kind = p->picture ? DataImage : DataFloat, .rank = p->a.rank - 1};
+    PackField f = {.name = STR("x"),
+                   .kind = p->picture ? DataImage : DataFloat,
+                   .rank = p->a.rank - 1};
     f.dtype = p->a.kind == 'f' ? PackF32 : p->a.size == 1 ? PackU8 : PackU16;
     for (uint32_t i = 0; i < f.rank; i++) f.dim[i] = p->a.dim[i + 1];
     if (p->last && f.rank) {
@@ -257,7 +318,8 @@ static GanStatus fit_sample(const Build *b, const ArrayPlan *p, size_t i, uint8_
 }
 
 // Copies a sample in the pack's type. Answers the first element that is not a number, or `each`.
-static size_t copy_sample(const ArrayPlan *p, PackDtype t, size_t i, uint8_t *record, double *lo, double *hi) {
+static size_t copy_sample(const ArrayPlan *p, PackDtype t, size_t i, uint8_t *record, double *lo,
+                          double *hi) {
     double from = INFINITY, to = -INFINITY;
     for (size_t k = 0; k < p->each; k++) {
         double v = array_at(&p->a, element(p, i, k));
@@ -275,7 +337,8 @@ static size_t copy_sample(const ArrayPlan *p, PackDtype t, size_t i, uint8_t *re
     return p->each;
 }
 
-static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *record, double *lo, double *hi) {
+static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *record, double *lo,
+                            double *hi) {
     char name[300], reason[80];
     int n = snprintf(name, sizeof name, "%.*s:%zu", SARG(path_base(b->path)), i);
     Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
@@ -283,7 +346,11 @@ static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *rec
     size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, i, record, lo, hi);
     if (bad < p->each) {
         double v = array_at(&p->a, element(p, i, bad));
-        snprintf(reason, sizeof reason, "%s at element %zu", isnan(v) ? "NaN" : isinf(v) ? "infinity" : "a number beyond f32", bad);
+        snprintf(reason, sizeof reason, "%s at element %zu",
+                 isnan(v)   ? "NaN"
+                 : isinf(v) ? "infinity"
+                            : "a number beyond f32",
+                 bad);
         return refuse_sample(b, label, reason);
     }
     if (b->labels.on) put_label(b, (uint32_t)array_at(&b->labels.array, i), record);
@@ -298,29 +365,32 @@ static GanStatus add_samples(Build *b, const ArrayPlan *p) {
     GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one sample");
     for (size_t i = 0; st == GAN_OK && i < n; i++) st = add_sample(b, p, i, record, &lo, &hi);
     mem_free(record);
-    if (b->field[0].dtype == PackF32 && lo <= hi) pack_writer_range(b->writer, 0, (float)lo, (float)hi);
+    if (b->field[0].dtype == PackF32 && lo <= hi) {
+        pack_writer_range(b->writer, 0, (float)lo, (float)hi);
+    }
     return st;
 }
 
-static GanStatus build_array(Build *b, SourceKind kind, Str out_path) {
+static GanStatus build_array(Build *b) {
     Blob blob = {0};
     ArrayPlan p = {0};
     TRY(blob_open(b->path, &blob));
-    GanStatus st = kind == SourceNpy ? npy_parse(blob.ptr, blob.n, &p.a) : idx_parse(blob.ptr, blob.n, &p.a);
+    GanStatus st = b->kind == SourceNpy ? npy_parse(blob.ptr, blob.n, &p.a)
+                                        : idx_parse(blob.ptr, blob.n, &p.a);
     if (st != GAN_OK) st = fail_in(st, "%.*s", SARG(b->path));
     if (st == GAN_OK) st = plan_array(b, &p);
-    if (st == GAN_OK) st = labels_open(b, kind, p.samples);
+    if (st == GAN_OK) st = labels_open(b, p.samples);
     if (st == GAN_OK) {
         set_array_field(b, &p);
         add_label_field(b);
-        st = pack_writer_open(out_path, b->field, b->fields, &b->writer);
+        st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
     }
     if (st == GAN_OK) st = add_samples(b, &p);
     blob_close(&blob);
     return st;
 }
 
-// --- one build ---------------------------------------------------------------------------------------------------------------
+// --- one build -----------------------------------------------------------------------------------
 
 static Str trim_slashes(Str path) {
     while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
@@ -330,29 +400,45 @@ static Str trim_slashes(Str path) {
 static GanStatus check_sum(const Build *b) {
     uint64_t good = b->sum.good, bad = b->sum.bad;
     if (good + bad == 0) return fail(GAN_ERR_INPUT, "%.*s: no files in it", SARG(b->path));
-    if (good == 0) return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used", SARG(b->path), bad);
+    if (good == 0) {
+        return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used", SARG(b->path),
+                    bad);
+    }
     if (bad && !b->o->skip_bad) {
-        return fail(GAN_ERR_INPUT, "%.*s: %" PRIu64 " of %" PRIu64 " samples cannot be used; --skip-bad leaves them out", SARG(b->path),
-                    bad, good + bad);
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: %" PRIu64 " of %" PRIu64
+                    " samples cannot be used; --skip-bad leaves them out",
+                    SARG(b->path), bad, good + bad);
     }
     return GAN_OK;
 }
 
-static GanStatus finish(Build *b, SourceKind kind, Str out_path, Pack *pack) {
+static GanStatus finish(Build *b) {
     TRY(check_sum(b));
     const FitRule *r = &b->rule;
-    Str source = str_format(b->perm, "%s %.*s", source_kind_name(kind), SARG(path_base(b->path))), fit = {0};
+    Str source =
+            str_format(b->perm, "%s %.*s", source_kind_name(b->kind), SARG(path_base(b->path))),
+        fit = {0};
     if (r->w) {
-        fit = str_format(b->perm, "%s to %ux%u, %u channel%s of %u bits, ground #%02x%02x%02x", fit_name(r->mode), r->w, r->h, r->channels,
-                         r->channels == 1 ? "" : "s", r->bits, r->ground[0], r->ground[1], r->ground[2]);
+        fit = str_format(b->perm, "%s to %ux%u, %u channel%s of %u bits, ground #%02x%02x%02x",
+                         fit_name(r->mode), r->w, r->h, r->channels, r->channels == 1 ? "" : "s",
+                         r->bits, r->ground[0], r->ground[1], r->ground[2]);
     }
     PackWriter *w = b->writer;
     b->writer = NULL;
-    if (!out_path.len) return pack_writer_open_result(b->perm, w, source, fit, pack);
+    if (!b->out_path.len) return pack_writer_open_result(b->perm, w, source, fit, b->pack);
     return pack_writer_commit(w, source, fit);
 }
 
-GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack, PackSummary *sum) {
+static GanStatus run_build(void *user) {
+    Build *b = user;
+    bool pictures = b->kind == SourceFolder || b->kind == SourceArchive;
+    TRY(pictures ? build_pictures(b) : build_array(b));
+    return finish(b);
+}
+
+GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,
+                     PackSummary *sum) {
     SourceKind kind;
     path = trim_slashes(path);
     TRY(source_guess(path, &kind));
@@ -360,10 +446,9 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
         if (out_path.len) return fail(GAN_ERR_INPUT, "%.*s: this is a pack already", SARG(path));
         return pack_open(perm, path, pack);
     }
-    Build b = {.o = o, .path = path, .perm = perm};
-    bool pictures = kind == SourceFolder || kind == SourceArchive;
-    GanStatus st = pictures ? build_pictures(&b, kind, out_path) : build_array(&b, kind, out_path);
-    if (st == GAN_OK) st = finish(&b, kind, out_path, pack);
+    Build b = {
+        .o = o, .path = path, .perm = perm, .kind = kind, .out_path = out_path, .pack = pack};
+    GanStatus st = guarded(perm, run_build, &b);
     pack_writer_abandon(b.writer);
     blob_close(&b.labels.blob);
     if (sum) *sum = b.sum;
@@ -385,7 +470,9 @@ GanStatus pack_labels(Arena *perm, Str path, Pack *pack) {
     PackWriter *w = NULL;
     GanStatus st = labels_of_file(&l, path);
     PackField field = label_field(&l);
-    if (st == GAN_OK && l.array.count == 0) st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));
+    if (st == GAN_OK && l.array.count == 0) {
+        st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));
+    }
     if (st == GAN_OK) st = pack_writer_open((Str){0}, &field, 1, &w);
     if (st == GAN_OK) st = add_labels(&l, w);
     blob_close(&l.blob);

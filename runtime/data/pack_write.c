@@ -1,8 +1,11 @@
 // pack_write.c - writing packs, see pack_format.h.
 //
-// In: records of equal size with a name each, in order. Out: a file, or the same bytes in memory. A full block of
-// records is hashed and sent off at once, so that memory does not grow with the set (but for the names).
+// In: records of equal size with a name each, in order. Out: a file, or the same bytes in memory. A
+// full block of records is hashed and sent off at once, so that memory does not grow with the set
+// (but for the names).
+#include "guard.h"
 #include "pack_format.h"
+#include "sources.h"
 
 #include <string.h>
 
@@ -112,7 +115,7 @@ void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi) {
     w->field[field].hi = hi;
 }
 
-// --- header ---------------------------------------------------------------------------------------------------------------
+// --- header --------------------------------------------------------------------------------------
 
 static void put_field(JsonOut *j, const PackField *f) {
     static const char *const kinds[] = {"image", "float", "label"};
@@ -174,15 +177,28 @@ static Str make_header(const PackWriter *w, Arena *a, Str source, Str fit) {
     return text_str(&text);
 }
 
-static GanStatus write_end(PackWriter *w, Arena scratch, Str source, Str fit) {
+typedef struct Ending {
+    PackWriter *w;
+    Arena scratch;
+    Str source, fit;
+} Ending;
+
+static GanStatus write_end(void *user) {
+    Ending *e = user;
+    PackWriter *w = e->w;
     TRY(end_block(w));
-    // Hashes and names become one run of bytes, as they lie in the file: that is what the content hash covers.
+    // Hashes and names become one run of bytes, as they lie in the file: that is what the content
+    // hash covers.
     TRY(pool_put(&w->hashes, w->offsets.at, w->offsets.n));
     TRY(pool_put(&w->hashes, w->names.at, w->names.n));
     TRY(send(w, w->hashes.at, w->hashes.n));
-    Str header = make_header(w, &scratch, source, fit);
-    PackTrailer t = {.version = PackVersion, .order = PACK_ORDER, .header = w->size, .header_size = header.len,
-                     .file_size = w->size + header.len + sizeof t, .hash = hash128(header.ptr, header.len)};
+    Str header = make_header(w, &e->scratch, e->source, e->fit);
+    PackTrailer t = {.version = PackVersion,
+                     .order = PACK_ORDER,
+                     .header = w->size,
+                     .header_size = header.len,
+                     .file_size = w->size + header.len + sizeof t,
+                     .hash = hash128(header.ptr, header.len)};
     memcpy(t.begin, PACK_END, sizeof t.begin);
     memcpy(t.end, PACK_MAGIC, sizeof t.end);
     TRY(send(w, header.ptr, header.len));
@@ -191,10 +207,11 @@ static GanStatus write_end(PackWriter *w, Arena scratch, Str source, Str fit) {
 
 // Frees w on failure.
 static GanStatus end_pack(PackWriter *w, Str source, Str fit) {
-    Arena arena = {0};
-    GanStatus st = w->count ? arena_init(&arena, (size_t)1 << 30) : fail(GAN_ERR_INPUT, "a pack without samples");
-    if (st == GAN_OK) st = write_end(w, arena, source, fit);
-    arena_release(&arena);
+    Ending e = {.w = w, .source = source, .fit = fit};
+    GanStatus st = w->count ? arena_init(&e.scratch, (size_t)1 << 30)
+                            : fail(GAN_ERR_INPUT, "a pack without samples");
+    if (st == GAN_OK) st = guarded(&e.scratch, write_end, &e);
+    arena_release(&e.scratch);
     if (st != GAN_OK) pack_writer_abandon(w);
     return st;
 }

@@ -1,8 +1,11 @@
-// safetensors.c - named arrays in one file: 8 bytes of header length, a JSON header, then the arrays without gaps.
+// safetensors.c - named arrays in one file: 8 bytes of header length, a JSON header, then the
+// arrays without gaps.
 //
-// Reading maps the file and trusts nothing: every offset is checked against the file, against the shape and against
-// its neighbours, so that each byte belongs to exactly one tensor. Writing states the header first and streams the rest.
+// Reading maps the file and trusts nothing: every offset is checked against the file, against the
+// shape and against its neighbours, so that each byte belongs to exactly one tensor. Writing states
+// the header first and streams the rest.
 #include "data.h"
+#include "guard.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +20,7 @@ static const struct { const char *name; size_t size; } dtypes[] = {
 #undef X
 };
 
-// --- numbers --------------------------------------------------------------------------------------------------------------
+// --- numbers -------------------------------------------------------------------------------------
 
 static double half_value(uint16_t u) {
     int exponent = u >> 10 & 31;
@@ -59,11 +62,13 @@ static bool measure(SafeTensor *t) {
     return mem_mul(t->count, dtypes[t->dtype].size, &t->bytes);
 }
 
-// --- reading --------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static bool read_whole(const Json *v, uint64_t *out) {
     double x = json_number(v, -1);
-    if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x))) return false;    // 2^53: exact in a double
+    if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x))) {
+        return false;    // 2^53: exact in a double
+    }
     *out = (uint64_t)x;
     return true;
 }
@@ -81,19 +86,32 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
     t->name = json_key(v);
     TRY(read_dtype(t->name, json_string(json_get(v, "dtype"), (Str){0}), &t->dtype));
     t->rank = json_count(shape);
-    if (!shape || t->rank > DATA_MAX_RANK) return fail(GAN_ERR_INPUT, "tensor %.*s: no shape of at most %d axes", SARG(t->name), DATA_MAX_RANK);
+    if (!shape || t->rank > DATA_MAX_RANK) {
+        return fail(GAN_ERR_INPUT, "tensor %.*s: no shape of at most %d axes", SARG(t->name),
+                    DATA_MAX_RANK);
+    }
     for (uint32_t i = 0; i < t->rank; i++) {
-        if (!read_whole(json_at(shape, i), &dim)) return fail(GAN_ERR_INPUT, "tensor %.*s: bad shape", SARG(t->name));
+        if (!read_whole(json_at(shape, i), &dim)) {
+            return fail(GAN_ERR_INPUT, "tensor %.*s: bad shape", SARG(t->name));
+        }
         t->dim[i] = (int64_t)dim;
     }
     bool two = json_count(offsets) == 2;
-    if (!two || !read_whole(json_at(offsets, 0), &from) || !read_whole(json_at(offsets, 1), &to) || from > to) {
+    if (!two || !read_whole(json_at(offsets, 0), &from) || !read_whole(json_at(offsets, 1), &to) ||
+        from > to) {
         return fail(GAN_ERR_INPUT, "tensor %.*s: bad data_offsets", SARG(t->name));
     }
-    if (to > room) return fail(GAN_ERR_INPUT, "tensor %.*s ends at byte %" PRIu64 ", the file has %zu", SARG(t->name), to, room);
-    if (!measure(t)) return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
+    if (to > room) {
+        return fail(GAN_ERR_INPUT, "tensor %.*s ends at byte %" PRIu64 ", the file has %zu",
+                    SARG(t->name), to, room);
+    }
+    if (!measure(t)) {
+        return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
+    }
     if (t->bytes != to - from) {
-        return fail(GAN_ERR_INPUT, "tensor %.*s: its shape asks for %zu bytes, its offsets give %" PRIu64, SARG(t->name), t->bytes, to - from);
+        return fail(GAN_ERR_INPUT,
+                    "tensor %.*s: its shape asks for %zu bytes, its offsets give %" PRIu64,
+                    SARG(t->name), t->bytes, to - from);
     }
     t->data = data + from;
     return GAN_OK;
@@ -102,7 +120,9 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
 static GanStatus read_meta(Arena *perm, const Json *v, SafeFile *f) {
     for (uint32_t i = 0; i < json_count(v); i++) {
         const Json *entry = json_at(v, i);
-        if (!json_is_string(entry)) return fail(GAN_ERR_INPUT, "metadata %.*s is not text", SARG(json_key(entry)));
+        if (!json_is_string(entry)) {
+            return fail(GAN_ERR_INPUT, "metadata %.*s is not text", SARG(json_key(entry)));
+        }
         *vec_add(perm, &f->meta) = (SafeMeta){json_key(entry), json_string(entry, (Str){0})};
     }
     return GAN_OK;
@@ -111,7 +131,9 @@ static GanStatus read_meta(Arena *perm, const Json *v, SafeFile *f) {
 static int by_place(const void *a, const void *b) {
     const SafeTensor *x = a, *y = b;
     if (x->data != y->data) return x->data < y->data ? -1 : 1;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;    // an empty one before its neighbour
+    if (x->bytes != y->bytes) {
+        return x->bytes < y->bytes ? -1 : 1;    // an empty one before its neighbour
+    }
     return str_cmp(x->name, y->name);
 }
 
@@ -120,31 +142,61 @@ static GanStatus check_places(const SafeFile *f, const uint8_t *data, size_t roo
     for (uint32_t i = 0; i < f->tensor.n; i++) {
         const SafeTensor *t = &f->tensor.at[i];
         size_t from = (size_t)(t->data - data);
-        if (from != at) return fail(GAN_ERR_INPUT, "tensor %.*s %s", SARG(t->name), from < at ? "overlaps another" : "leaves a gap before it");
+        if (from != at) {
+            return fail(GAN_ERR_INPUT, "tensor %.*s %s", SARG(t->name),
+                        from < at ? "overlaps another" : "leaves a gap before it");
+        }
         at += t->bytes;
     }
     return at == room ? GAN_OK : fail(GAN_ERR_INPUT, "%zu bytes belong to no tensor", room - at);
 }
 
-GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
+typedef struct Opening {
+    Arena *perm;
+    const uint8_t *data;
+    size_t n;
+    SafeFile file;
+} Opening;
+
+static GanStatus open_header(void *user) {
+    Opening *o = user;
+    const uint8_t *data = o->data;
     const Json *root = NULL;
     uint64_t length = 0;
-    *out = (SafeFile){0};
+    size_t n = o->n;
     if (n < 8) return fail(GAN_ERR_INPUT, "not a safetensors file: %zu bytes", n);
     for (uint32_t i = 0; i < 8; i++) length |= (uint64_t)data[i] << 8 * i;
-    if (length > HeaderMost) return fail(GAN_ERR_INPUT, "not a safetensors file: a header of %" PRIu64 " bytes", length);
-    if (length > n - 8) return fail(GAN_ERR_INPUT, "truncated safetensors file: %zu bytes, and its header has %" PRIu64, n, length);
-    if (length == 0 || data[8] != '{') return fail(GAN_ERR_INPUT, "not a safetensors file: its header is no JSON object");
-    TRY(json_parse(perm, (Str){(const char *)data + 8, (size_t)length}, STR("safetensors header"), &root));
+    if (length > HeaderMost) {
+        return fail(GAN_ERR_INPUT, "not a safetensors file: a header of %" PRIu64 " bytes", length);
+    }
+    if (length > n - 8) {
+        return fail(GAN_ERR_INPUT,
+                    "truncated safetensors file: %zu bytes, and its header has %" PRIu64, n,
+                    length);
+    }
+    if (length == 0 || data[8] != '{') {
+        return fail(GAN_ERR_INPUT, "not a safetensors file: its header is no JSON object");
+    }
+    TRY(json_parse(o->perm, (Str){(const char *)data + 8, (size_t)length},
+                   STR("safetensors header"), &root));
     const uint8_t *body = data + 8 + length;
     size_t room = n - 8 - (size_t)length;
     for (uint32_t i = 0; i < json_count(root); i++) {
         const Json *entry = json_at(root, i);
-        if (str_eq(json_key(entry), STR("__metadata__"))) TRY(read_meta(perm, entry, out));
-        else TRY(read_tensor(entry, body, room, vec_add(perm, &out->tensor)));
+        if (str_eq(json_key(entry), STR("__metadata__"))) TRY(read_meta(o->perm, entry, &o->file));
+        else TRY(read_tensor(entry, body, room, vec_add(o->perm, &o->file.tensor)));
     }
-    if (out->tensor.n) qsort(out->tensor.at, out->tensor.n, sizeof *out->tensor.at, by_place);
-    return check_places(out, body, room);
+    SafeFile *f = &o->file;
+    if (f->tensor.n) qsort(f->tensor.at, f->tensor.n, sizeof *f->tensor.at, by_place);
+    return check_places(f, body, room);
+}
+
+GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
+    Opening o = {.perm = perm, .data = data, .n = n};
+    *out = (SafeFile){0};
+    TRY(guarded(perm, open_header, &o));
+    *out = o.file;
+    return GAN_OK;
 }
 
 GanStatus safe_open(Arena *perm, Str path, SafeFile *out) {
@@ -173,7 +225,7 @@ const SafeTensor *safe_find(const SafeFile *f, Str name) {
     return NULL;
 }
 
-// --- writing --------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 struct SafeOut {
     FileOut *file;
@@ -197,45 +249,66 @@ static void put_tensor(JsonOut *j, Arena scratch, const SafeTensor *t, uint64_t 
     json_close(j, '}');
 }
 
-static GanStatus write_header(Arena text_arena, Arena names, SafeOut *f, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas) {
-    Text text = {.arena = &text_arena};
+// What the header is made of. Names become zero-terminated in an arena of their own, so that the
+// text may grow.
+typedef struct Header {
+    SafeOut *f;
+    SafeTensor *tensor;
+    size_t n;
+    const SafeMeta *meta;
+    size_t metas;
+    Arena text, names;
+} Header;
+
+static GanStatus write_header(void *user) {
+    Header *h = user;
+    SafeOut *f = h->f;
+    Text text = {.arena = &h->text};
     JsonOut j = {.text = &text};
     json_open(&j, '{');
-    if (metas) {
+    if (h->metas) {
         json_name(&j, "__metadata__");
         json_open(&j, '{');
-        for (size_t i = 0; i < metas; i++) {
-            Arena scratch = names;
-            json_name(&j, str_z(&scratch, meta[i].key));
-            json_put_str(&j, meta[i].value);
+        for (size_t i = 0; i < h->metas; i++) {
+            Arena scratch = h->names;
+            json_name(&j, str_z(&scratch, h->meta[i].key));
+            json_put_str(&j, h->meta[i].value);
         }
         json_close(&j, '}');
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!measure(&tensor[i])) return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(tensor[i].name));
-        put_tensor(&j, names, &tensor[i], f->left);
-        f->left += tensor[i].bytes;
+    for (size_t i = 0; i < h->n; i++) {
+        SafeTensor *t = &h->tensor[i];
+        if (!measure(t)) {
+            return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
+        }
+        put_tensor(&j, h->names, t, f->left);
+        f->left += t->bytes;
     }
     json_close(&j, '}');
-    while (text.n % 8 != 0) text_char(&text, ' ');    // so that the first tensor is aligned in a mapped file
+    while (text.n % 8 != 0) {
+        text_char(&text, ' ');    // so that the first tensor is aligned in a mapped file
+    }
     Str header = text_str(&text);
-    if (header.len > HeaderMost) return fail(GAN_ERR_INPUT, "a header of %zu bytes is too large", header.len);
+    if (header.len > HeaderMost) {
+        return fail(GAN_ERR_INPUT, "a header of %zu bytes is too large", header.len);
+    }
     uint8_t length[8];
     for (uint32_t i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header.len >> 8 * i);
     TRY(file_out_put(f->file, length, sizeof length));
     return file_out_put(f->file, header.ptr, header.len);
 }
 
-GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas, SafeOut **out) {
-    Arena text = {0}, names = {0};
+GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas,
+                        SafeOut **out) {
     SafeOut *f = mem_alloc(sizeof *f);
+    Header h = {.f = f, .tensor = tensor, .n = n, .meta = meta, .metas = metas};
     GanStatus st = f ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to write %.*s", SARG(path));
-    if (st == GAN_OK) st = arena_init(&text, (size_t)1 << 30);
-    if (st == GAN_OK) st = arena_init(&names, 1 << 20);
+    if (st == GAN_OK) st = arena_init(&h.text, (size_t)1 << 30);
+    if (st == GAN_OK) st = arena_init(&h.names, 1 << 20);
     if (st == GAN_OK) st = file_out_open(path, &f->file);
-    if (st == GAN_OK) st = write_header(text, names, f, tensor, n, meta, metas);
-    arena_release(&text);
-    arena_release(&names);
+    if (st == GAN_OK) st = guarded(&h.text, write_header, &h);
+    arena_release(&h.text);
+    arena_release(&h.names);
     if (st == GAN_OK) *out = f;
     else safe_out_abandon(f);
     return st;

@@ -1,8 +1,10 @@
-// source.c - where samples come from: telling a path by its content, and the members of folders and archives in order.
+// source.c - where samples come from: telling a path by its content, and the members of folders and
+// archives in order.
 //
-// A member that cannot be read is an item with a reason, so that the reader may go on. Names live in the source's
-// arena and are valid until source_close.
-#include "data.h"
+// A member that cannot be read is an item with a reason, so that the reader may go on. Names live
+// in the source's arena and are valid until source_close.
+#include "guard.h"
+#include "sources.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -19,10 +21,11 @@ const char *source_kind_name(SourceKind kind) {
     return names[kind];
 }
 
-// --- bytes of one archive member ----------------------------------------------------------------------------------------
+// --- bytes of one archive member -----------------------------------------------------------------
 
 // The current member's bytes, on the heap. `hint` is its size where the archive says one.
-static GanStatus read_member(struct archive *from, int64_t hint, size_t most, uint8_t **out, size_t *out_n) {
+static GanStatus read_member(struct archive *from, int64_t hint, size_t most, uint8_t **out,
+                             size_t *out_n) {
     size_t n = 0, cap = hint > 0 && (uint64_t)hint < most ? (size_t)hint + 1 : ReadBlock;
     uint8_t *bytes = mem_alloc(cap);
     while (bytes) {
@@ -62,7 +65,8 @@ static GanStatus gunzip(Blob *b) {
     archive_read_support_filter_gzip(a);
     archive_read_support_format_raw(a);
     GanStatus st;
-    if (archive_read_open_memory(a, b->map.ptr, b->map.n) != ARCHIVE_OK || archive_read_next_header(a, &entry) != ARCHIVE_OK) {
+    if (archive_read_open_memory(a, b->map.ptr, b->map.n) != ARCHIVE_OK ||
+        archive_read_next_header(a, &entry) != ARCHIVE_OK) {
         const char *why = archive_error_string(a);
         st = fail(GAN_ERR_INPUT, "broken gzip file: %s", why ? why : "no data");
     } else {
@@ -91,15 +95,22 @@ void blob_close(Blob *b) {
     *b = (Blob){0};
 }
 
-// --- telling what a path is -----------------------------------------------------------------------------------------------
+// --- telling what a path is ----------------------------------------------------------------------
 
-static GanStatus archive_open(Arena scratch, Str path, struct archive **out) {
-    struct archive *a = archive_read_new();
-    if (!a) return fail(GAN_ERR_MEMORY, "no memory to open an archive");
+static GanStatus archive_open(Str path, struct archive **out) {
+    char *name = mem_alloc(path.len + 1);
+    struct archive *a = name ? archive_read_new() : NULL;
+    if (!a) {
+        mem_free(name);
+        return fail(GAN_ERR_MEMORY, "no memory to open an archive");
+    }
+    memcpy(name, path.ptr, path.len);
     archive_read_support_filter_all(a);
     archive_read_support_format_tar(a);
     archive_read_support_format_zip(a);
-    if (archive_read_open_filename(a, str_z(&scratch, path), ReadBlock) != ARCHIVE_OK) {
+    int r = archive_read_open_filename(a, name, ReadBlock);
+    mem_free(name);
+    if (r != ARCHIVE_OK) {
         GanStatus st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path), archive_error_string(a));
         archive_read_free(a);
         return st;
@@ -117,28 +128,31 @@ static Str member_name(struct archive_entry *entry) {
 // Sets known to be archives of something else than pictures.
 static GanStatus check_first_member(Str path, Str name) {
     if (str_ends(name, STR(".npy"))) {
-        return fail(GAN_ERR_INPUT, "%.*s: an npz file; unpack it (unzip) and name one of its .npy files", SARG(path));
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: an npz file; unpack it (unzip) and name one of its .npy files",
+                    SARG(path));
     }
     if (str_starts(name, STR("cifar-10")) || str_starts(name, STR("cifar-100"))) {
-        return fail(GAN_ERR_INPUT, "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files or as one npy "
-                    "array [n, 3, 32, 32]", SARG(path));
+        return fail(
+            GAN_ERR_INPUT,
+            "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files or as one npy "
+            "array [n, 3, 32, 32]",
+            SARG(path));
     }
     return GAN_OK;
 }
 
 static GanStatus guess_archive(Str path, bool *is_archive) {
-    Arena arena = {0};
     struct archive *a = NULL;
     struct archive_entry *entry;
-    TRY(arena_init(&arena, 1 << 20));
-    GanStatus st = archive_open(arena, path, &a);
-    if (st == GAN_OK) {
-        int r = archive_read_next_header(a, &entry);
-        *is_archive = r == ARCHIVE_OK || r == ARCHIVE_WARN || r == ARCHIVE_EOF;
-        if (r == ARCHIVE_OK || r == ARCHIVE_WARN) st = check_first_member(path, member_name(entry));
-        archive_read_free(a);
-    }
-    arena_release(&arena);
+    *is_archive = false;
+    GanStatus st = archive_open(path, &a);
+    if (st == GAN_ERR_INPUT) return GAN_OK;    // libarchive knows no format for it
+    if (st != GAN_OK) return st;
+    int r = archive_read_next_header(a, &entry);
+    *is_archive = r == ARCHIVE_OK || r == ARCHIVE_WARN || r == ARCHIVE_EOF;
+    if (r == ARCHIVE_OK || r == ARCHIVE_WARN) st = check_first_member(path, member_name(entry));
+    archive_read_free(a);
     return st;
 }
 
@@ -146,22 +160,27 @@ static bool begins(const uint8_t *data, size_t n, const char *magic, size_t leng
     return n >= length && memcmp(data, magic, length) == 0;
 }
 
-static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind *out, bool *known) {
+static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind *out,
+                             bool *known) {
     *known = true;
     if (n == 0) return fail(GAN_ERR_INPUT, "%.*s: empty file", SARG(path));
     if (begins(data, n, "GANPACK", 7)) return *out = SourcePack, GAN_OK;
     if (begins(data, n, "\x93NUMPY", 6)) return *out = SourceNpy, GAN_OK;
     if (begins(data, n, "\0\0\x08", 3)) return *out = SourceIdx, GAN_OK;
     if (begins(data, n, "PK", 2)) {
-        bool is_archive = false;
+        bool is_archive;
         *out = SourceArchive;
-        return guess_archive(path, &is_archive);
+        TRY(guess_archive(path, &is_archive));
+        return is_archive ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s: a damaged zip file", SARG(path));
     }
     if (begins(data, n, "\x89HDF\r\n\x1a\n", 8)) {
-        return fail(GAN_ERR_INPUT, "%.*s: HDF5 files are not read yet; save the array with numpy.save", SARG(path));
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: HDF5 files are not read yet; save the array with numpy.save",
+                    SARG(path));
     }
     if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3)) {
-        return fail(GAN_ERR_INPUT, "%.*s: a single picture is no data set; name its folder", SARG(path));
+        return fail(GAN_ERR_INPUT, "%.*s: a single picture is no data set; name its folder",
+                    SARG(path));
     }
     *known = false;
     return GAN_OK;
@@ -188,16 +207,19 @@ GanStatus source_guess(Str path, SourceKind *out) {
         if (known && (*out == SourceNpy || *out == SourceIdx)) return GAN_OK;
     }
     if (str_ends(path, STR(".bin"))) {
-        return fail(GAN_ERR_INPUT, "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files", SARG(path));
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files",
+                    SARG(path));
     }
     return fail(GAN_ERR_INPUT, "%.*s: not a folder, zip, tar, npy, IDX or pack file", SARG(path));
 }
 
-// --- members --------------------------------------------------------------------------------------------------------------------
+// --- members -------------------------------------------------------------------------------------
 
 struct Source {
     Arena arena;              // names
     Str path;
+    SourceKind kind;
     StrVec list;              // folder: relative paths
     struct archive *archive;  // archive, or NULL
     uint64_t index;           // items given
@@ -211,23 +233,33 @@ static bool is_hidden(Str name) {
     for (size_t from = 0; from < name.len;) {
         size_t n = str_find(str_sub(name, from, name.len), '/');
         Str part = str_sub(name, from, from + n);
-        if (part.len && part.ptr[0] == '.' && !str_eq(part, STR(".")) && !str_eq(part, STR(".."))) return true;
-        if (str_eq(part, STR("__MACOSX")) || str_eq(part, STR("Thumbs.db")) || str_eq(part, STR("desktop.ini"))) return true;
+        if (part.len && part.ptr[0] == '.' && !str_eq(part, STR(".")) && !str_eq(part, STR(".."))) {
+            return true;
+        }
+        if (str_eq(part, STR("__MACOSX")) || str_eq(part, STR("Thumbs.db")) ||
+            str_eq(part, STR("desktop.ini"))) {
+            return true;
+        }
         from += n + 1;
     }
     return false;
+}
+
+static GanStatus open_members(void *user) {
+    Source *s = user;
+    s->path = str_copy(&s->arena, s->path);
+    return s->kind == SourceFolder ? dir_walk(&s->arena, s->path, &s->list)
+                                   : archive_open(s->path, &s->archive);
 }
 
 GanStatus source_open(Str path, SourceKind kind, Source **out) {
     assert(kind == SourceFolder || kind == SourceArchive);
     Source *s = mem_alloc(sizeof *s);
     if (!s) return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
+    s->path = path;
+    s->kind = kind;
     GanStatus st = arena_init(&s->arena, 0);
-    if (st == GAN_OK) {
-        s->path = str_copy(&s->arena, path);
-        if (kind == SourceFolder) st = dir_walk(&s->arena, path, &s->list);
-        else st = archive_open(s->arena, path, &s->archive);
-    }
+    if (st == GAN_OK) st = guarded(&s->arena, open_members, s);
     if (st != GAN_OK) {
         source_close(s);
         return st;
@@ -247,6 +279,8 @@ static void set_reason(Item *item, GanStatus st, const char *why) {
     item->st = st;
     snprintf(item->reason, sizeof item->reason, "%s", why ? why : "unknown reason");
 }
+
+typedef struct Next { Source *s; Item *out; bool *end; } Next;
 
 static void next_of_folder(Source *s, Item *out, bool *end) {
     while (s->at < s->list.n && is_hidden(s->list.at[s->at])) s->at++;
@@ -273,33 +307,59 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
     }
     if (s->names_only) return;
     int64_t hint = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
-    GanStatus st = read_member(s->archive, hint, MemberMost, &out->bytes, &out->n);
+    GanStatus st = read_member(s->archive, hint, MemberMost, &out->heap, &out->n);
     if (st != GAN_OK) set_reason(out, st, gan_error());
+}
+
+static GanStatus next_member(void *user) {
+    Next *n = user;
+    if (n->s->archive) next_of_archive(n->s, n->out, n->end);
+    else next_of_folder(n->s, n->out, n->end);
+    return GAN_OK;
 }
 
 GanStatus source_next(Source *s, Item *out, bool *end) {
     *out = (Item){.index = s->index};
-    if (s->archive) next_of_archive(s, out, end);
-    else next_of_folder(s, out, end);
+    TRY(guarded(&s->arena, next_member, &(Next){s, out, end}));
     if (!*end) s->index++;
-    return out->st == GAN_ERR_MEMORY ? fail(out->st, "%.*s: %s", SARG(out->name), out->reason) : GAN_OK;
+    return out->st == GAN_ERR_MEMORY ? fail(out->st, "%.*s: %s", SARG(out->name), out->reason)
+                                     : GAN_OK;
+}
+
+typedef struct Listing { Arena *perm; Source *s; StrVec *out; } Listing;
+
+static GanStatus list_names(void *user) {
+    Listing *l = user;
+    for (;;) {
+        Item item;
+        bool end;
+        TRY(source_next(l->s, &item, &end));
+        if (end) return GAN_OK;
+        vec_push(l->perm, l->out, str_copy(l->perm, item.name));
+    }
 }
 
 GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out) {
     Source *s = NULL;
     TRY(source_open(path, kind, &s));
     s->names_only = true;
-    GanStatus st = GAN_OK;
-    for (bool end = false; st == GAN_OK && !end;) {
-        Item item;
-        st = source_next(s, &item, &end);
-        if (st == GAN_OK && !end) vec_push(perm, out, str_copy(perm, item.name));
-    }
+    GanStatus st = guarded(perm, list_names, &(Listing){perm, s, out});
     source_close(s);
     return st;
 }
 
+GanStatus item_load(Item *item) {
+    if (item->st != GAN_OK) return fail(item->st, "%s", item->reason);
+    if (item->path.len) {
+        TRY(file_map(item->path, &item->map));
+        item->n = item->map.n;
+    }
+    item->bytes = item->path.len ? item->map.ptr : item->heap;
+    return GAN_OK;
+}
+
 void item_release(Item *item) {
-    mem_free(item->bytes);
+    mem_free(item->heap);
+    file_unmap(&item->map);
     *item = (Item){0};
 }

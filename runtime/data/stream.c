@@ -1,8 +1,11 @@
 // stream.c - batches for training, prepared ahead by one thread.
 //
-// In: packs, or sources packed here in memory. Out: f32 batches in logical order. A batch is computed by stream_fill
-// from its number alone; the ring below only lets that happen early. So resuming is starting at another number, and
-// what a batch holds depends on neither threads nor ranks.
+// In: packs, or sources packed here in memory. Out: f32 batches in logical order. A batch is
+// computed by stream_fill from its number alone; the ring below only lets that happen early. So
+// resuming is starting at another number, and what a batch holds depends on neither threads nor
+// ranks.
+#include "guard.h"
+#include "sources.h"
 #include "xform.h"
 
 #include <pthread.h>
@@ -50,7 +53,7 @@ struct DataStream {
     bool stop;
 };
 
-// --- opening -----------------------------------------------------------------------------------------------------------------
+// --- opening -------------------------------------------------------------------------------------
 
 static void tell_bad(void *user, Str name, const char *reason) {
     DataStream *s = user;
@@ -60,14 +63,19 @@ static void tell_bad(void *user, Str name, const char *reason) {
 }
 
 // How a source is packed here: to the size the first transform expects, or to the field's own.
-static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels, SourceKind kind) {
-    PackOptions o = {.skip_bad = s->o.skip_bad, .threads = s->o.threads, .bad = tell_bad, .user = s};
+static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
+                                SourceKind kind) {
+    PackOptions o = {.skip_bad = s->o.skip_bad,
+                     .threads = s->o.threads,
+                     .bad = tell_bad,
+                     .user = s};
     bool picture = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
     if (picture) {
         o.channels = (uint32_t)f->dim[0];
         o.h = (uint32_t)f->dim[1];
         o.w = (uint32_t)f->dim[2];
-        if (f->xforms && f->xform[0].op == DataResize && f->xform[0].a >= 1 && f->xform[0].a <= 1 << 16) {
+        if (f->xforms && f->xform[0].op == DataResize && f->xform[0].a >= 1 &&
+            f->xform[0].a <= 1 << 16) {
             o.h = (uint32_t)f->xform[0].a;
             o.w = (uint32_t)((double)o.h * (double)f->dim[2] / (double)f->dim[1]);
         }
@@ -76,7 +84,8 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
     return o;
 }
 
-static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool with_labels, Pack *out) {
+static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool with_labels,
+                           Pack *out) {
     SourceKind kind;
     TRY(source_guess(path, &kind));
     if (kind == SourcePack) return pack_open(&s->arena, path, out);
@@ -94,19 +103,23 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     }
     if (f->paths == 0) return fail(GAN_ERR_INPUT, "%.*s: no data is named for it", SARG(f->name));
     bool with_labels = false;
-    for (uint32_t k = 1; k < s->fields; k++) with_labels = with_labels || (s->field[k].want.kind == DataLabel && !s->field[k].want.paths);
+    for (uint32_t k = 1; k < s->fields; k++) {
+        with_labels =
+            with_labels || (s->field[k].want.kind == DataLabel && !s->field[k].want.paths);
+    }
     sf->feed = s->feeds++;
     Feed *feed = &s->feed[sf->feed];
     feed->pack = arena_array(&s->arena, Pack, f->paths);
     for (uint32_t k = 0; k < f->paths; k++) {
+        feed->packs++;    // before it is opened: closing accepts an empty one
         TRY(open_pack(s, f, f->path[k], with_labels && i == 0, &feed->pack[k]));
-        feed->packs++;
         feed->count += feed->pack[k].count;
     }
     return GAN_OK;
 }
 
-// The pack's field of the same name, else its first of the same kind: labels for labels, samples for the rest.
+// The pack's field of the same name, else its first of the same kind: labels for labels, samples
+// for the rest.
 static const PackField *choose_field(const Pack *p, const DataField *f) {
     const PackField *first = NULL;
     for (uint32_t i = 0; i < p->fields; i++) {
@@ -123,13 +136,16 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     const Feed *feed = &s->feed[sf->feed];
     double lo = 0, hi = 0;
     if (feed->count != s->feed[0].count) {
-        return fail(GAN_ERR_INPUT, "%.*s: %llu samples, and %.*s has %llu; fields read together need as many", SARG(sf->want.name),
-                    (unsigned long long)feed->count, SARG(s->field[0].want.name), (unsigned long long)s->feed[0].count);
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: %llu samples, and %.*s has %llu; fields read together need as many",
+                    SARG(sf->want.name), (unsigned long long)feed->count,
+                    SARG(s->field[0].want.name), (unsigned long long)s->feed[0].count);
     }
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         if (!have) {
-            return fail(GAN_ERR_INPUT, "%.*s: the data from %.*s has no %s", SARG(sf->want.name), SARG(feed->pack[k].source),
+            return fail(GAN_ERR_INPUT, "%.*s: the data from %.*s has no %s", SARG(sf->want.name),
+                        SARG(feed->pack[k].source),
                         sf->want.kind == DataLabel ? "labels; pack it with --labels" : "samples");
         }
         lo = k == 0 || have->lo < lo ? have->lo : lo;
@@ -176,21 +192,26 @@ static GanStatus make_slots(DataStream *s) {
             ok = ok && slot->field[f];
         }
     }
-    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for %u batches of %zu samples", s->slots, n);
+    return ok ? GAN_OK
+              : fail(GAN_ERR_MEMORY, "no memory for %u batches of %zu samples", s->slots, n);
 }
 
 static GanStatus check_options(DataStream *s) {
     DataOptions *o = &s->o;
-    if (o->fields == 0 || o->fields > PACK_MAX_FIELDS) return fail(GAN_ERR_INPUT, "a stream of %u fields; 1 to %d are possible", o->fields, PACK_MAX_FIELDS);
+    if (o->fields == 0 || o->fields > PACK_MAX_FIELDS) {
+        return fail(GAN_ERR_INPUT, "a stream of %u fields; 1 to %d are possible", o->fields,
+                    PACK_MAX_FIELDS);
+    }
     if (o->count == 0) o->count = o->batch - o->first;
     if (o->batch < 1 || o->first < 0 || o->count < 1 || o->first + o->count > o->batch) {
-        return fail(GAN_ERR_USAGE, "samples %lld to %lld of a batch of %lld", (long long)o->first, (long long)(o->first + o->count),
-                    (long long)o->batch);
+        return fail(GAN_ERR_USAGE, "samples %lld to %lld of a batch of %lld", (long long)o->first,
+                    (long long)(o->first + o->count), (long long)o->batch);
     }
     return GAN_OK;
 }
 
-static GanStatus prepare(DataStream *s) {
+static GanStatus prepare(void *user) {
+    DataStream *s = user;
     TRY(check_options(s));
     s->fields = s->o.fields;
     for (uint32_t i = 0; i < s->fields; i++) copy_field(s, &s->o.field[i], &s->field[i].want);
@@ -198,10 +219,12 @@ static GanStatus prepare(DataStream *s) {
     for (uint32_t i = 0; i < s->fields; i++) TRY(plan_field(s, i));
     uint64_t n = s->feed[0].count;
     if ((uint64_t)s->o.batch > n) {
-        return fail(GAN_ERR_INPUT, "%.*s: a batch of %lld, and the data has %llu sample%s", SARG(s->field[0].want.name),
-                    (long long)s->o.batch, (unsigned long long)n, n == 1 ? "" : "s");
+        return fail(GAN_ERR_INPUT, "%.*s: a batch of %lld, and the data has %llu sample%s",
+                    SARG(s->field[0].want.name), (long long)s->o.batch, (unsigned long long)n,
+                    n == 1 ? "" : "s");
     }
-    // Streams of one model differ; the same stream is the same whatever the model's other streams are.
+    // Streams of one model differ; the same stream is the same whatever the model's other streams
+    // are.
     s->order = (Order){.n = n, .seed = hash64(&s->o.seed, sizeof s->o.seed, s->o.stream)};
     return make_slots(s);
 }
@@ -218,7 +241,7 @@ GanStatus stream_open(const DataOptions *o, DataStream **out) {
     s->make = s->give = o->position;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    st = prepare(s);
+    st = guarded(&s->arena, prepare, s);
     if (st != GAN_OK) {
         stream_close(s);
         return st;
@@ -253,7 +276,7 @@ void stream_close(DataStream *s) {
     mem_free(s);
 }
 
-// --- one batch ------------------------------------------------------------------------------------------------------------------
+// --- one batch -----------------------------------------------------------------------------------
 
 // Pack of a feed that holds sample `at`, which becomes its number there.
 static uint32_t find_pack(const Feed *feed, uint64_t *at) {
@@ -262,9 +285,11 @@ static uint32_t find_pack(const Feed *feed, uint64_t *at) {
     return k;
 }
 
-static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, float *const *field, uint64_t *sample) {
+static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, float *const *field,
+                           uint64_t *sample) {
     for (int64_t j = 0; j < s->o.count; j++) {
-        uint64_t place = position * (uint64_t)s->o.batch + (uint64_t)(s->o.first + j), epoch = place / s->order.n;
+        uint64_t place = position * (uint64_t)s->o.batch + (uint64_t)(s->o.first + j),
+                 epoch = place / s->order.n;
         uint64_t id = order_at(&s->order, epoch, place % s->order.n);
         sample[j] = id;
         for (uint32_t f = 0; f < s->fields; f++) {
@@ -272,8 +297,12 @@ static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, flo
             uint64_t at = id;
             uint32_t k = find_pack(&s->feed[sf->feed], &at);
             const Pack *pack = &s->feed[sf->feed].pack[k];
-            GanStatus st = xform_run(&sf->plan[k], pack_record(pack, at), &s->order, epoch, id, scratch, field[f] + (size_t)j * sf->elements);
-            if (st != GAN_OK) return fail_in(st, "%.*s: sample %llu (%.*s)", SARG(sf->want.name), (unsigned long long)id, SARG(pack_name(pack, at)));
+            GanStatus st = xform_run(&sf->plan[k], pack_record(pack, at), &s->order, epoch, id,
+                                     scratch, field[f] + (size_t)j * sf->elements);
+            if (st != GAN_OK) {
+                return fail_in(st, "%.*s: sample %llu (%.*s)", SARG(sf->want.name),
+                               (unsigned long long)id, SARG(pack_name(pack, at)));
+            }
         }
     }
     return GAN_OK;
@@ -284,14 +313,16 @@ GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uin
     return fill_with(s, s->scratch, position, field, sample);
 }
 
-// --- ahead of time ----------------------------------------------------------------------------------------------------------------
+// --- ahead of time -------------------------------------------------------------------------------
 
 static void *run_ahead(void *user) {
     DataStream *s = user;
     for (;;) {
         pthread_mutex_lock(&s->lock);
         // Batch `give - 1` may still be in the caller's hands.
-        while (!s->stop && s->make + s->lent - s->give >= s->slots) pthread_cond_wait(&s->changed, &s->lock);
+        while (!s->stop && s->make + s->lent - s->give >= s->slots) {
+            pthread_cond_wait(&s->changed, &s->lock);
+        }
         bool stop = s->stop;
         uint64_t position = s->make;
         pthread_mutex_unlock(&s->lock);
@@ -300,7 +331,8 @@ static void *run_ahead(void *user) {
         slot->st = fill_with(s, s->scratch, position, slot->field, slot->sample);
         if (slot->st != GAN_OK) snprintf(slot->reason, sizeof slot->reason, "%s", gan_error());
         uint64_t place = position * (uint64_t)s->o.batch;
-        slot->batch = (DataBatch){position, place / s->order.n, slot->sample, (const float *const *)slot->field};
+        slot->batch = (DataBatch){position, place / s->order.n, slot->sample,
+                                  (const float *const *)slot->field};
         pthread_mutex_lock(&s->lock);
         slot->ready = true;
         s->make++;
@@ -313,7 +345,9 @@ static void *run_ahead(void *user) {
 GanStatus stream_next(DataStream *s, const DataBatch **out) {
     if (!s->running) {
         s->running = pthread_create(&s->thread, NULL, run_ahead, s) == 0;
-        if (!s->running) return fail(GAN_ERR_MEMORY, "the system refuses to start a thread for the data");
+        if (!s->running) {
+            return fail(GAN_ERR_MEMORY, "the system refuses to start a thread for the data");
+        }
     }
     pthread_mutex_lock(&s->lock);
     if (s->lent) s->slot[(s->give - 1) % s->slots].ready = false;

@@ -1,9 +1,11 @@
-// swd.c - sliced Wasserstein distance: how far apart two sets of pictures are, without any trained network.
+// swd.c - sliced Wasserstein distance: how far apart two sets of pictures are, without any trained
+// network.
 //
-// In: two sets of f32 pictures. Out: the mean over random directions of the distance between the sorted projections
-// (Rabin et al. 2011), of whole pictures and of 7x7 patches at each level of a Laplacian pyramid (Karras et al. 2018,
-// section 5: 5-tap binomial filter, coarsest level of 16 pixels, patches normalised per channel, results times 1000).
-// Directions and patch places are fixed by the seed, so equal sets give exactly 0 and equal calls equal numbers.
+// In: two sets of f32 pictures. Out: the mean over random directions of the distance between the
+// sorted projections (Rabin et al. 2011), of whole pictures and of 7x7 patches at each level of a
+// Laplacian pyramid (Karras et al. 2018, section 5: 5-tap binomial filter, coarsest level of 16
+// pixels, patches normalised per channel, results times 1000). Directions and patch places are
+// fixed by the seed, so equal sets give exactly 0 and equal calls equal numbers.
 #include "data.h"
 
 #include <math.h>
@@ -16,7 +18,7 @@ typedef struct Points {        // one set as rows of numbers
     size_t n, d;
 } Points;
 
-// --- distance in one dimension ---------------------------------------------------------------------------------------------
+// --- distance in one dimension -------------------------------------------------------------------
 
 static uint32_t sortable(float f) {
     uint32_t u;
@@ -59,15 +61,17 @@ static double distance_1d(const float *a, size_t n, const float *b, size_t m) {
     return sum / ((double)n * (double)m);
 }
 
-// --- directions ------------------------------------------------------------------------------------------------------------
+// --- directions ----------------------------------------------------------------------------------
 
 // Lanes unit vectors of length d, interleaved: dir [d, Lanes].
 static void make_directions(const Order *o, uint64_t group, size_t d, float *dir) {
     double norm[Lanes] = {0};
     for (size_t k = 0; k < d; k++) {
-        for (uint32_t l = 0; l < Lanes; l += 2) {    // Box and Muller: two normal numbers from two uniform ones
+        for (uint32_t l = 0; l < Lanes;
+             l += 2) {    // Box and Muller: two normal numbers from two uniform ones
             uint64_t bits = order_draw(o, group, k, l);
-            double u = ((double)(bits >> 32) + 1) / 4294967296.0, angle = (double)(bits & 0xffffffffu) * (6.283185307179586 / 4294967296.0);
+            double u = ((double)(bits >> 32) + 1) / 4294967296.0,
+                   angle = (double)(bits & 0xffffffffu) * (6.283185307179586 / 4294967296.0);
             double r = sqrt(-2 * log(u)), v[2] = {r * cos(angle), r * sin(angle)};
             for (uint32_t i = 0; i < 2; i++) {
                 dir[k * Lanes + l + i] = (float)v[i];
@@ -76,7 +80,9 @@ static void make_directions(const Order *o, uint64_t group, size_t d, float *dir
         }
     }
     for (size_t k = 0; k < d; k++) {
-        for (uint32_t l = 0; l < Lanes; l++) dir[k * Lanes + l] = (float)(dir[k * Lanes + l] / sqrt(norm[l]));
+        for (uint32_t l = 0; l < Lanes; l++) {
+            dir[k * Lanes + l] = (float)(dir[k * Lanes + l] / sqrt(norm[l]));
+        }
     }
 }
 
@@ -92,10 +98,12 @@ static void project(const Points *p, const float *dir, float *out) {
     }
 }
 
-static GanStatus distance(const Points *a, const Points *b, uint32_t projections, uint64_t seed, double *out) {
+static GanStatus distance(const Points *a, const Points *b, uint32_t projections, uint64_t seed,
+                          double *out) {
     size_t most = a->n > b->n ? a->n : b->n;
     Order order = {.n = 1, .seed = seed};
-    float *dir = mem_alloc(a->d * Lanes * sizeof *dir), *pa = mem_alloc(a->n * Lanes * sizeof *pa), *pb = mem_alloc(b->n * Lanes * sizeof *pb);
+    float *dir = mem_alloc(a->d * Lanes * sizeof *dir), *pa = mem_alloc(a->n * Lanes * sizeof *pa),
+          *pb = mem_alloc(b->n * Lanes * sizeof *pb);
     uint32_t *keys = mem_alloc(2 * most * sizeof *keys), groups = (projections + Lanes - 1) / Lanes;
     bool ok = dir && pa && pb && keys;
     double sum = 0;
@@ -114,10 +122,12 @@ static GanStatus distance(const Points *a, const Points *b, uint32_t projections
     mem_free(pb);
     mem_free(keys);
     *out = sum / ((double)groups * Lanes);
-    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu points of %zu numbers", a->n, b->n, a->d);
+    return ok ? GAN_OK
+              : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu points of %zu numbers",
+                     a->n, b->n, a->d);
 }
 
-// --- pyramid ---------------------------------------------------------------------------------------------------------------
+// --- pyramid -------------------------------------------------------------------------------------
 
 static const float taps[5] = {0.0625f, 0.25f, 0.375f, 0.25f, 0.0625f};
 
@@ -140,7 +150,9 @@ static void shrink(const float *in, uint32_t h, uint32_t w, float *line, float *
     for (uint32_t y = 0; y < h / 2; y++) {
         for (uint32_t x = 0; x < w / 2; x++) {
             float sum = 0;
-            for (int k = -2; k <= 2; k++) sum += taps[k + 2] * line[(size_t)y * w + reflect((int64_t)2 * x + k, w)];
+            for (int k = -2; k <= 2; k++) {
+                sum += taps[k + 2] * line[(size_t)y * w + reflect((int64_t)2 * x + k, w)];
+            }
             out[(size_t)y * (w / 2) + x] = sum;
         }
     }
@@ -157,13 +169,18 @@ static float doubled(const float *in, size_t stride, uint32_t n, uint32_t at) {
 }
 
 // fine [h, w] -= coarse [h/2, w/2] doubled; line holds h * w/2 numbers.
-static void subtract_doubled(float *fine, uint32_t h, uint32_t w, const float *coarse, float *line) {
+static void subtract_doubled(float *fine, uint32_t h, uint32_t w, const float *coarse,
+                             float *line) {
     uint32_t half = w / 2;
     for (uint32_t y = 0; y < h; y++) {
-        for (uint32_t x = 0; x < half; x++) line[(size_t)y * half + x] = doubled(coarse + x, half, h, y);
+        for (uint32_t x = 0; x < half; x++) {
+            line[(size_t)y * half + x] = doubled(coarse + x, half, h, y);
+        }
     }
     for (uint32_t y = 0; y < h; y++) {
-        for (uint32_t x = 0; x < w; x++) fine[(size_t)y * w + x] -= doubled(line + (size_t)y * half, 1, w, x);
+        for (uint32_t x = 0; x < w; x++) {
+            fine[(size_t)y * w + x] -= doubled(line + (size_t)y * half, 1, w, x);
+        }
     }
 }
 
@@ -176,9 +193,10 @@ static uint32_t level_count(uint32_t h, uint32_t w) {
     return n;
 }
 
-// --- patches ---------------------------------------------------------------------------------------------------------------
+// --- patches -------------------------------------------------------------------------------------
 
-// Turns each picture [c, h, w] of `now` into its detail at this level and writes the next level to `next`.
+// Turns each picture [c, h, w] of `now` into its detail at this level and writes the next level to
+// `next`.
 static bool split_level(float *now, size_t planes, uint32_t h, uint32_t w, float *next) {
     float *line = mem_alloc((size_t)h * w * sizeof *line);
     for (size_t i = 0; line && i < planes; i++) {
@@ -200,16 +218,22 @@ static void normalise(Points *p, uint32_t c) {
         }
         double mean = sum / n;
         for (size_t i = 0; i < p->n; i++) {
-            for (size_t e = 0; e < each; e++) squares += pow(p->x[i * p->d + k * each + e] - mean, 2);
+            for (size_t e = 0; e < each; e++) {
+                squares += pow(p->x[i * p->d + k * each + e] - mean, 2);
+            }
         }
         double scale = squares > 0 ? 1 / sqrt(squares / n) : 0;    // a flat channel carries nothing
         for (size_t i = 0; i < p->n; i++) {
-            for (size_t e = 0; e < each; e++) p->x[i * p->d + k * each + e] = (float)((p->x[i * p->d + k * each + e] - mean) * scale);
+            for (size_t e = 0; e < each; e++) {
+                p->x[i * p->d + k * each + e] =
+                    (float)((p->x[i * p->d + k * each + e] - mean) * scale);
+            }
         }
     }
 }
 
-static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_t patches, uint64_t seed, Points *out) {
+static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_t patches,
+                        uint64_t seed, Points *out) {
     uint32_t c = chw[0], h = chw[1], w = chw[2];
     Order order = {.n = 1, .seed = seed};
     *out = (Points){.n = n * patches, .d = (size_t)c * Patch * Patch};
@@ -218,7 +242,8 @@ static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_
     float *to = out->x;
     for (size_t i = 0; i < n; i++) {
         for (uint32_t p = 0; p < patches; p++) {
-            uint32_t top = (uint32_t)(order_draw(&order, i, p, 0) % (h - Patch + 1)), left = (uint32_t)(order_draw(&order, i, p, 1) % (w - Patch + 1));
+            uint32_t top = (uint32_t)(order_draw(&order, i, p, 0) % (h - Patch + 1)),
+                     left = (uint32_t)(order_draw(&order, i, p, 1) % (w - Patch + 1));
             for (uint32_t k = 0; k < c; k++) {
                 for (uint32_t y = 0; y < Patch; y++, to += Patch) {
                     memcpy(to, x + ((i * c + k) * h + top + y) * w + left, Patch * sizeof *to);
@@ -230,22 +255,29 @@ static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_
     return true;
 }
 
-typedef struct Level { float *now, *next; size_t n; } Level;    // one set's pictures at this size and the next
+typedef struct Level {
+    float *now, *next;
+    size_t n;
+} Level;    // one set's pictures at this size and the next
 
-static GanStatus level_distance(Level s[2], const uint32_t chw[3], bool last, const SwdOptions *o, double *out) {
+static GanStatus level_distance(Level s[2], const uint32_t chw[3], bool last, const SwdOptions *o,
+                                double *out) {
     Points p[2] = {{0}};
     bool ok = true;
     for (uint32_t i = 0; ok && i < 2; i++) {
         if (!last) ok = split_level(s[i].now, s[i].n * chw[0], chw[1], chw[2], s[i].next);
         ok = ok && cut_patches(s[i].now, s[i].n, chw, o->patches, o->seed + chw[1], &p[i]);
     }
-    GanStatus st = ok ? distance(&p[0], &p[1], o->projections, o->seed + chw[1], out) : fail(GAN_ERR_MEMORY, "no memory for the patches of %zu pictures", s[0].n + s[1].n);
+    GanStatus st =
+        ok ? distance(&p[0], &p[1], o->projections, o->seed + chw[1], out)
+           : fail(GAN_ERR_MEMORY, "no memory for the patches of %zu pictures", s[0].n + s[1].n);
     mem_free(p[0].x);
     mem_free(p[1].x);
     return st;
 }
 
-static GanStatus measure_levels(Level s[2], const uint32_t chw[3], const SwdOptions *o, SwdResult *out) {
+static GanStatus measure_levels(Level s[2], const uint32_t chw[3], const SwdOptions *o,
+                                SwdResult *out) {
     uint32_t size[3] = {chw[0], chw[1], chw[2]};
     out->levels = level_count(chw[1], chw[2]);
     for (uint32_t l = 0; l < out->levels; l++) {
@@ -262,14 +294,16 @@ static GanStatus measure_levels(Level s[2], const uint32_t chw[3], const SwdOpti
     return GAN_OK;
 }
 
-GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3], const SwdOptions *asked,
-                      SwdResult *out) {
+GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
+                      const SwdOptions *asked, SwdResult *out) {
     SwdOptions o = *asked;
     if (!o.projections) o.projections = 128;
     if (!o.patches) o.patches = 64;
     size_t each = (size_t)chw[0] * chw[1] * chw[2];
     *out = (SwdResult){0};
-    if (na == 0 || nb == 0 || each == 0) return fail(GAN_ERR_INPUT, "a distance needs two sets of pictures");
+    if (na == 0 || nb == 0 || each == 0) {
+        return fail(GAN_ERR_INPUT, "a distance needs two sets of pictures");
+    }
     Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each};    // read only
     TRY(distance(&pa, &pb, o.projections, o.seed, &out->pixels));
     const float *from[2] = {a, b};
@@ -281,7 +315,8 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
         ok = ok && s[i].now && s[i].next;
         if (ok) memcpy(s[i].now, from[i], s[i].n * each * sizeof(float));
     }
-    GanStatus st = ok ? measure_levels(s, chw, &o, out) : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu pictures", na, nb);
+    GanStatus st = ok ? measure_levels(s, chw, &o, out)
+                      : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu pictures", na, nb);
     for (uint32_t i = 0; i < 2; i++) {
         mem_free(s[i].now);
         mem_free(s[i].next);

@@ -1,10 +1,10 @@
 // synth.c - data sets made here, so that a first run needs no files.
 //
-//   shapes   a circle, square or triangle in a strong colour on a light ground, antialiased; a pack with labels
-//   ring     points around eight centres on a circle of radius 2, variance 0.02 (D2GAN's set); npy [count, 2]
+//   shapes   a circle, square or triangle in a strong colour on a light ground; a labelled pack
+//   ring     points around eight centres on a circle of radius 2, variance 0.02; npy [count, 2]
 //
 // Sample i is a function of (seed, i) alone, so a longer set begins with the shorter one.
-#include "data.h"
+#include "sources.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static double within(double lo, double hi, double u) {
     return lo + (hi - lo) * u;
 }
 
-// --- shapes -----------------------------------------------------------------------------------------------------------------
+// --- shapes --------------------------------------------------------------------------------------
 
 typedef struct Shape {
     uint32_t kind;             // 0 circle, 1 square, 2 triangle
@@ -50,15 +50,19 @@ static Shape make_shape(uint64_t seed, uint64_t i) {
     double turn = 2 * PI * uniform(seed, i, 4), hue = uniform(seed, i, 8);
     s.sine = sin(turn);
     s.cosine = cos(turn);
-    from_hsv(uniform(seed, i, 5), within(0.65, 1, uniform(seed, i, 6)), within(0.55, 0.95, uniform(seed, i, 7)), s.colour);
-    from_hsv(hue, within(0, 0.18, uniform(seed, i, 9)), within(0.92, 1, uniform(seed, i, 10)), s.top);
-    from_hsv(hue, within(0, 0.25, uniform(seed, i, 11)), within(0.85, 1, uniform(seed, i, 12)), s.bottom);
+    from_hsv(uniform(seed, i, 5), within(0.65, 1, uniform(seed, i, 6)),
+             within(0.55, 0.95, uniform(seed, i, 7)), s.colour);
+    from_hsv(hue, within(0, 0.18, uniform(seed, i, 9)), within(0.92, 1, uniform(seed, i, 10)),
+             s.top);
+    from_hsv(hue, within(0, 0.25, uniform(seed, i, 11)), within(0.85, 1, uniform(seed, i, 12)),
+             s.bottom);
     return s;
 }
 
 // Signed distance from the shape's edge, negative inside.
 static double edge_distance(const Shape *s, double px, double py) {
-    double x = (px - s->x) * s->cosine + (py - s->y) * s->sine, y = (py - s->y) * s->cosine - (px - s->x) * s->sine;
+    double x = (px - s->x) * s->cosine + (py - s->y) * s->sine,
+           y = (py - s->y) * s->cosine - (px - s->x) * s->sine;
     switch (s->kind) {
     case 0: return hypot(x, y) - s->radius;
     case 1: return fmax(fabs(x), fabs(y)) - s->radius * 0.8;
@@ -73,10 +77,12 @@ static void draw_shape(const Shape *s, uint32_t size, uint8_t *out) {
     for (uint32_t y = 0; y < size; y++) {
         for (uint32_t x = 0; x < size; x++) {
             double px = (x + 0.5) / size, py = (y + 0.5) / size;
-            double cover = fmin(1, fmax(0, 0.5 - edge_distance(s, px, py) * size));    // of this pixel, to first order
+            double cover = fmin(1, fmax(0, 0.5 - edge_distance(s, px, py) *
+                                                     size));    // of this pixel, to first order
             for (uint32_t k = 0; k < 3; k++) {
                 double ground = within(s->top[k], s->bottom[k], py);
-                out[((size_t)k * size + y) * size + x] = (uint8_t)(255 * within(ground, s->colour[k], cover) + 0.5);
+                out[((size_t)k * size + y) * size + x] =
+                    (uint8_t)(255 * within(ground, s->colour[k], cover) + 0.5);
             }
         }
     }
@@ -97,13 +103,25 @@ static GanStatus add_shapes(PackWriter *w, uint64_t count, uint32_t size, uint64
     return st;
 }
 
-static GanStatus write_shapes(Str path, uint64_t count, uint32_t size, uint64_t seed, PackWriter **out) {
+static GanStatus write_shapes(Str path, uint64_t count, uint32_t size, uint64_t seed,
+                              PackWriter **out) {
     static const Str names[ShapeKinds] = {{"circle", 6}, {"square", 6}, {"triangle", 8}};
     PackField field[2] = {
-        {.name = STR("x"), .kind = DataImage, .dtype = PackU8, .rank = 3, .dim = {3, size, size}, .hi = 255},
-        {.name = STR("y"), .kind = DataLabel, .dtype = PackU32, .classes = ShapeKinds, .class_name = names},
+        {.name = STR("x"),
+         .kind = DataImage,
+         .dtype = PackU8,
+         .rank = 3,
+         .dim = {3, size, size},
+         .hi = 255},
+        {.name = STR("y"),
+         .kind = DataLabel,
+         .dtype = PackU32,
+         .classes = ShapeKinds,
+         .class_name = names},
     };
-    if (count == 0 || size < 8 || size > 4096) return fail(GAN_ERR_USAGE, "shapes: one picture or more, of 8 to 4096 pixels a side");
+    if (count == 0 || size < 8 || size > 4096) {
+        return fail(GAN_ERR_USAGE, "shapes: one picture or more, of 8 to 4096 pixels a side");
+    }
     TRY(pack_writer_open(path, field, 2, out));
     GanStatus st = add_shapes(*out, count, size, seed);
     if (st != GAN_OK) pack_writer_abandon(*out);
@@ -116,16 +134,19 @@ GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, 
     return pack_writer_open_result(perm, w, STR("synth shapes"), (Str){0}, out);
 }
 
-// --- ring -------------------------------------------------------------------------------------------------------------------
+// --- ring ----------------------------------------------------------------------------------------
 
 static GanStatus write_ring(Str path, uint64_t count, uint64_t seed) {
     size_t floats;
-    if (count == 0 || count > INT32_MAX || !mem_mul((size_t)count, 2, &floats)) return fail(GAN_ERR_USAGE, "ring: 1 to 2147483647 points");
+    if (count == 0 || count > INT32_MAX || !mem_mul((size_t)count, 2, &floats)) {
+        return fail(GAN_ERR_USAGE, "ring: 1 to 2147483647 points");
+    }
     float *x = mem_alloc(floats * sizeof *x);
     if (!x) return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " points", count);
     for (uint64_t i = 0; i < count; i++) {
         double t = 2 * PI / RingCentres * floor(uniform(seed, i, 0) * RingCentres);
-        double r = sqrt(0.02) * sqrt(-2 * log(1 - uniform(seed, i, 1))), angle = 2 * PI * uniform(seed, i, 2);
+        double r = sqrt(0.02) * sqrt(-2 * log(1 - uniform(seed, i, 1))),
+               angle = 2 * PI * uniform(seed, i, 2);
         x[2 * i] = (float)(2 * sin(t) + r * cos(angle));
         x[2 * i + 1] = (float)(2 * cos(t) + r * sin(angle));
     }
@@ -136,7 +157,10 @@ static GanStatus write_ring(Str path, uint64_t count, uint64_t seed) {
 
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed) {
     if (str_eq(kind, STR("ring"))) return write_ring(path, count, seed);
-    if (!str_eq(kind, STR("shapes"))) return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind), synth_kinds);
+    if (!str_eq(kind, STR("shapes"))) {
+        return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),
+                    synth_kinds);
+    }
     PackWriter *w = NULL;
     TRY(write_shapes(path, count, size, seed, &w));
     return pack_writer_commit(w, STR("synth shapes"), (Str){0});

@@ -1,5 +1,5 @@
-// xform.c - see xform.h. Draws are keyed by the sample and by which crop or flip it is, not by the field: fields of
-// one stream are cut and mirrored alike.
+// xform.c - see xform.h. Draws are keyed by the sample and by which crop or flip it is, not by the
+// field: fields of one stream are cut and mirrored alike.
 #include "xform.h"
 
 #include <math.h>
@@ -30,12 +30,16 @@ static uint32_t width_for(const DataField *want, uint32_t h) {
 static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage *s) {
     bool resize = x->op == DataResize;
     if (want->rank != 3) {
-        return fail(GAN_ERR_INPUT, "%.*s: %s needs samples of three axes [c, h, w]", SARG(want->name), resize ? "resize" : "crop");
+        return fail(GAN_ERR_INPUT, "%.*s: %s needs samples of three axes [c, h, w]",
+                    SARG(want->name), resize ? "resize" : "crop");
     }
-    if (!(x->a >= 1 && x->a <= 1 << 16)) return fail(GAN_ERR_INPUT, "%.*s: a side of %g pixels", SARG(want->name), x->a);
+    if (!(x->a >= 1 && x->a <= 1 << 16)) {
+        return fail(GAN_ERR_INPUT, "%.*s: a side of %g pixels", SARG(want->name), x->a);
+    }
     uint32_t h = (uint32_t)x->a, w = width_for(want, h);
     if (!resize && (h > s->h || w > s->w)) {
-        return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of pictures of %ux%u", SARG(want->name), h, s->w, s->h);
+        return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of pictures of %ux%u", SARG(want->name), h, s->w,
+                    s->h);
     }
     s->h = h;
     s->w = w ? w : 1;
@@ -45,7 +49,9 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
 static GanStatus plan_stages(const DataField *want, double lo, double hi, XformPlan *p) {
     XformStage s = {.h = p->h, .w = p->w};
     uint32_t sites = 0;
-    if (want->xforms > XformMost) return fail(GAN_ERR_INPUT, "%.*s: more than %d transforms", SARG(want->name), XformMost);
+    if (want->xforms > XformMost) {
+        return fail(GAN_ERR_INPUT, "%.*s: more than %d transforms", SARG(want->name), XformMost);
+    }
     for (uint32_t i = 0; i < want->xforms; i++) {
         const DataXform *x = &want->xform[i];
         s.op = x->op;
@@ -65,20 +71,24 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
     int64_t made[3] = {p->c, s.h, s.w};
     bool spatial = want->rank == 3;
     if (!spatial || same_shape(want, 3, made)) return GAN_OK;
-    return fail(GAN_ERR_INPUT, "%.*s: the model asks for [%s], the data gives [%s]; pack it again with --size and --channels, or write "
-                "resize(...) in the model", SARG(want->name), shape_text(3, want->dim).at, shape_text(3, made).at);
+    return fail(GAN_ERR_INPUT,
+                "%.*s: the model asks for [%s], the data gives [%s]; pack it again with --size "
+                "and --channels, or write resize(...) in the model",
+                SARG(want->name), shape_text(3, want->dim).at, shape_text(3, made).at);
 }
 
-GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi, XformPlan *out) {
+GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi,
+                     XformPlan *out) {
     XformPlan p = {.dtype = have->dtype, .offset = have->offset, .h = 1, .w = 1};
     if ((want->kind == DataLabel) != (have->kind == DataLabel)) {
         return fail(GAN_ERR_INPUT, "%.*s: the model asks for %s, the data has %s", SARG(want->name),
-                    want->kind == DataLabel ? "labels" : "samples", have->kind == DataLabel ? "labels" : "samples");
+                    want->kind == DataLabel ? "labels" : "samples",
+                    have->kind == DataLabel ? "labels" : "samples");
     }
     if (want->kind == DataLabel) {
         if (have->classes > want->classes) {
-            return fail(GAN_ERR_INPUT, "%.*s: the data has %u classes, the model's label has %lld", SARG(want->name), have->classes,
-                        (long long)want->classes);
+            return fail(GAN_ERR_INPUT, "%.*s: the data has %u classes, the model's label has %lld",
+                        SARG(want->name), have->classes, (long long)want->classes);
         }
         p.c = 1, p.elements = 1, p.classes = (uint32_t)want->classes;
         *out = p;
@@ -86,10 +96,12 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
     }
     bool spatial = have->rank == 3;
     if (want->rank != have->rank || (!spatial && !same_shape(want, have->rank, have->dim))) {
-        return fail(GAN_ERR_INPUT, "%.*s: the model asks for [%s], the data holds [%s]", SARG(want->name),
-                    shape_text(want->rank, want->dim).at, shape_text(have->rank, have->dim).at);
+        return fail(GAN_ERR_INPUT, "%.*s: the model asks for [%s], the data holds [%s]",
+                    SARG(want->name), shape_text(want->rank, want->dim).at,
+                    shape_text(have->rank, have->dim).at);
     }
-    p.c = (uint32_t)(spatial ? have->dim[0] : (int64_t)(have->bytes / pack_dtype_size(have->dtype)));
+    p.c =
+        (uint32_t)(spatial ? have->dim[0] : (int64_t)(have->bytes / pack_dtype_size(have->dtype)));
     if (spatial) p.h = (uint32_t)have->dim[1], p.w = (uint32_t)have->dim[2];
     p.scratch = (size_t)p.c * p.h * p.w;
     TRY(plan_stages(want, lo, hi, &p));
@@ -97,7 +109,7 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
     return GAN_OK;
 }
 
-// --- one sample -----------------------------------------------------------------------------------------------------------
+// --- one sample ----------------------------------------------------------------------------------
 
 static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
     size_t n = (size_t)p->c * p->h * p->w;
@@ -111,21 +123,28 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
         return GAN_OK;
     case PackU32: {
         uint32_t label = *(const uint32_t *)from;
-        if (label >= p->classes) return fail(GAN_ERR_INPUT, "label %u, and the model knows %u classes", label, p->classes);
+        if (label >= p->classes) {
+            return fail(GAN_ERR_INPUT, "label %u, and the model knows %u classes", label,
+                        p->classes);
+        }
         out[0] = (float)label;
         return GAN_OK;
     }
     case PackF32:
         memcpy(out, from, n * sizeof *out);
         for (size_t i = 0; i < n; i++) {
-            if (!isfinite(out[i])) return fail(GAN_ERR_INPUT, "%s at element %zu", isnan(out[i]) ? "NaN" : "infinity", i);
+            if (!isfinite(out[i])) {
+                return fail(GAN_ERR_INPUT, "%s at element %zu", isnan(out[i]) ? "NaN" : "infinity",
+                            i);
+            }
         }
         return GAN_OK;
     }
     return fail(GAN_ERR_BUG, "unknown type of samples");
 }
 
-static void crop(uint32_t c, uint32_t h, uint32_t w, const float *in, const XformStage *s, uint64_t dy, uint64_t dx, float *out) {
+static void crop(uint32_t c, uint32_t h, uint32_t w, const float *in, const XformStage *s,
+                 uint64_t dy, uint64_t dx, float *out) {
     size_t y0 = (size_t)(dy % (h - s->h + 1)), x0 = (size_t)(dx % (w - s->w + 1));
     for (uint32_t k = 0; k < c; k++) {
         for (uint32_t y = 0; y < s->h; y++, out += s->w) {
@@ -144,8 +163,8 @@ static void mirror(size_t rows, uint32_t w, float *x) {
     }
 }
 
-GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, uint64_t epoch, uint64_t sample, float *scratch,
-                    float *out) {
+GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, uint64_t epoch,
+                    uint64_t sample, float *scratch, float *out) {
     float *now = scratch, *other = scratch + p->scratch / 2;
     if (p->stages == 0) return load(p, record, out);
     TRY(load(p, record, now));
@@ -156,10 +175,12 @@ GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, u
         bool moved = s->h != h || s->w != w;
         if (s->op == DataResize && moved) {
             for (uint32_t k = 0; k < p->c; k++) {
-                TRY(plane_resize(now + (size_t)k * h * w, h, w, other + (size_t)k * s->h * s->w, s->h, s->w));
+                TRY(plane_resize(now + (size_t)k * h * w, h, w, other + (size_t)k * s->h * s->w,
+                                 s->h, s->w));
             }
         } else if (s->op == DataCrop && moved) {
-            crop(p->c, h, w, now, s, order_draw(o, epoch, sample, s->site), order_draw(o, epoch, sample, s->site + 1), other);
+            crop(p->c, h, w, now, s, order_draw(o, epoch, sample, s->site),
+                 order_draw(o, epoch, sample, s->site + 1), other);
         } else if (s->op == DataFlip) {
             if (order_draw(o, epoch, sample, s->site) >> 63) mirror((size_t)p->c * h, w, now);
         } else if (s->op == DataScale) {

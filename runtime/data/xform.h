@@ -8,26 +8,30 @@ enum { XformMost = 16 };
 
 typedef struct XformStage {
     DataOp op;
-    uint32_t h, w;             // after this stage
-    uint32_t site;             // which draw of the sample it uses
-    double mul, add;           // DataScale
+    uint32_t h, w;      // after this stage
+    uint32_t site;      // which draw of the sample it uses
+    double mul, add;    // DataScale
 } XformStage;
 
 typedef struct XformPlan {
-    PackDtype dtype;           // stored
-    size_t offset;             // in the record
-    uint32_t c, h, w;          // stored, pictures and other three-axis samples; else c = elements, h = w = 1
-    size_t elements;           // delivered
-    size_t scratch;            // floats needed while working
-    uint32_t classes;          // labels, else 0
+    PackDtype dtype;    // stored
+    size_t offset;      // in the record
+    // stored, pictures and other three-axis samples; else c = elements, h = w = 1
+    uint32_t c, h, w;
+    size_t elements;     // delivered
+    size_t scratch;      // floats needed while working
+    uint32_t classes;    // labels, else 0
     uint32_t stages;
     XformStage stage[XformMost];
 } XformPlan;
 
-// Checks that what the pack stores becomes what the model asks, naming both when it does not. lo..hi: what scale maps.
-GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi, XformPlan *out);
-// out: [elements]. Fails for a number that is not finite or a label out of range, and for want of memory.
-GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, uint64_t epoch, uint64_t sample, float *scratch,
-                    float *out);
+// Checks that what the pack stores becomes what the model asks, naming both when it does not.
+// lo..hi: what scale maps.
+GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi,
+                     XformPlan *out);
+// out: [elements]. Fails for a number that is not finite or a label out of range, and for want of
+// memory.
+GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, uint64_t epoch,
+                    uint64_t sample, float *scratch, float *out);
 
 #endif

@@ -1,5 +1,5 @@
 // npy_fuzz.c - an npy or IDX array from bytes, every element read.
-#include "data.h"
+#include "sources.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

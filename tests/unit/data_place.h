@@ -1,0 +1,111 @@
+// data_place.h - what the tests of data/ share: an arena and an empty folder for each, files put
+// there, checks of a status and its message. The includer defines _GNU_SOURCE, for mkdtemp.
+#ifndef GAN_DATA_PLACE_H
+#define GAN_DATA_PLACE_H
+
+#include "sources.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#undef fail    // cmocka's macro hides ours, and its fail_msg is built on it
+#undef fail_msg
+#define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
+
+#ifndef TEST_DIR
+#define TEST_DIR "tests"
+#endif
+#define SEEDS TEST_DIR "/fuzz/corpus/"
+
+#define assert_ok(call) assert_status((call), GAN_OK, #call)
+#define assert_refused(call, words) assert_message((call), words, #call)
+#define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
+
+static inline void assert_status(GanStatus got, GanStatus want, const char *what) {
+    if (got != want) fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
+}
+
+static inline void assert_message(GanStatus got, const char *words, const char *what) {
+    if (got == GAN_OK) fail_msg("%s was not refused", what);
+    if (!strstr(gan_error(), words)) {
+        fail_msg("%s: expected \"%s\" in: %s", what, words, gan_error());
+    }
+}
+
+typedef struct Place {
+    Arena arena;
+    char root[64];
+} Place;
+
+static inline Str under(Place *p, const char *name) {
+    return path_join(&p->arena, str_c(p->root), str_c(name));
+}
+
+static inline int place_open(void **state) {
+    Place *p = calloc(1, sizeof *p);
+    if (!p || arena_init(&p->arena, 0) != GAN_OK) return -1;
+    memcpy(p->root, "/tmp/gan-data-test-XXXXXX", sizeof "/tmp/gan-data-test-XXXXXX");
+    *state = p;
+    return mkdtemp(p->root) ? 0 : -1;
+}
+
+static inline int place_close(void **state) {
+    Place *p = *state;
+    const char *const argv[] = {"rm", "-rf", p->root, NULL};
+    Str said;
+    int code;
+    GanStatus st = process_run(&p->arena, argv, &said, &code);
+    arena_release(&p->arena);
+    free(p);
+    return st == GAN_OK && code == 0 ? 0 : -1;
+}
+
+static inline void write_bytes(Place *p, const char *name, const void *data, size_t n) {
+    Str path = under(p, name);
+    assert_ok(dir_make(path_dir(path)));
+    assert_ok(file_write_atomic(path, data, n));
+}
+
+static inline void write_text(Place *p, const char *name, const char *text) {
+    write_bytes(p, name, text, strlen(text));
+}
+
+// A picture of one colour that tells its number.
+static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_t h, uint8_t value) {
+    Image m = {0};
+    assert_ok(image_new(w, h, 3, 8, &m));
+    memset(m.pixels, value, (size_t)w * h * 3);
+    Str path = under(p, name);
+    assert_ok(dir_make(path_dir(path)));
+    assert_ok(image_write_png(path, &m));
+    image_release(&m);
+}
+
+typedef struct BadList { uint32_t n; char name[8][64], reason[8][200]; } BadList;
+
+static inline void note_bad(void *user, Str name, const char *reason) {
+    BadList *b = user;
+    assert_true(b->n < 8);
+    snprintf(b->name[b->n], sizeof b->name[0], "%.*s", SARG(name));
+    snprintf(b->reason[b->n++], sizeof b->reason[0], "%s", reason);
+}
+
+static inline PackOptions pack_options(BadList *bad) {
+    return (PackOptions){.w = 8, .h = 8, .bad = note_bad, .user = bad};
+}
+
+static inline void make_folder(Place *p, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "set/%s/%03u.png", i % 2 ? "odd" : "even", i);
+        write_picture(p, name, 10 + i % 5, 12, (uint8_t)i);
+    }
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, place_open, place_close)
+
+#endif

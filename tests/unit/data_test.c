@@ -1,0 +1,618 @@
+// data_test.c - pictures, fits, arrays and packs: what is right is exact, what is wrong is named.
+//
+// Pictures of known pixels lie in fuzz/corpus/image; everything else is made here, in a folder of
+// the test's own.
+#define _GNU_SOURCE
+#include "data_place.h"
+#include "pack_format.h"
+
+// --- pictures ------------------------------------------------------------------------------------
+
+enum { SeedW = 9, SeedH = 7 };
+
+// What the script that made the seeds put at a place.
+static uint32_t seed_value(uint32_t x, uint32_t y, uint32_t c) {
+    return (17 * x + 29 * y + 53 * c) & 255;
+}
+
+static uint32_t value_at(const Image *m, uint32_t x, uint32_t y, uint32_t c) {
+    size_t i = ((size_t)y * m->w + x) * m->channels + c;
+    return m->bits == 8 ? ((const uint8_t *)m->pixels)[i] : ((const uint16_t *)m->pixels)[i];
+}
+
+static void png_pixels_are_exact_in_every_layout(void **state) {
+    static const struct { const char *file; uint32_t channels, bits; } seeds[] = {
+        {"grey8", 1, 8}, {"grey_alpha8", 2, 8}, {"rgb8", 3, 8}, {"rgb_alpha8", 4, 8},
+        {"rgb8_interlaced", 3, 8},
+        {"grey16", 1, 16}, {"rgb16", 3, 16}, {"rgb_alpha16", 4, 16}, {"grey16_interlaced", 1, 16},
+    };
+    Place *p = *state;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        Image m = {0};
+        assert_ok(image_read(str_format(&p->arena, SEEDS "image/%s.png", seeds[i].file), &m));
+        assert_int_equal(m.channels, seeds[i].channels);
+        assert_int_equal(m.bits, seeds[i].bits);
+        assert_true(m.w == SeedW && m.h == SeedH);
+        for (uint32_t at = 0; at < SeedW * SeedH * m.channels; at++) {
+            uint32_t c = at % m.channels, x = at / m.channels % SeedW, y = at / m.channels / SeedW;
+            uint32_t want =
+                m.bits == 8 ? seed_value(x, y, c) : seed_value(x, y, c) * 256 + seed_value(y, x, c);
+            assert_int_equal(value_at(&m, x, y, c), want);
+        }
+        image_release(&m);
+    }
+}
+
+static void png_palettes_and_low_depths_become_plain_channels(void **state) {
+    static const uint8_t palette[4][3] = {{255, 0, 0}, {0, 255, 0}, {0, 0, 255}, {10, 20, 30}},
+                         alpha[4] = {255, 128, 0, 255};
+    Image plain = {0}, clear = {0}, bit = {0}, four = {0};
+    (void)state;
+    assert_ok(image_read(STR(SEEDS "image/palette2.png"), &plain));
+    assert_ok(image_read(STR(SEEDS "image/palette2_transparent.png"), &clear));
+    assert_ok(image_read(STR(SEEDS "image/grey1.png"), &bit));
+    assert_ok(image_read(STR(SEEDS "image/grey4.png"), &four));
+    assert_true(plain.channels == 3 && clear.channels == 4 && bit.channels == 1 &&
+                four.channels == 1);
+    for (uint32_t y = 0; y < SeedH; y++) {
+        for (uint32_t x = 0; x < SeedW; x++) {
+            uint32_t i = (x + 2 * y) % 4;
+            for (uint32_t c = 0; c < 3; c++) {
+                assert_int_equal(value_at(&plain, x, y, c), palette[i][c]);
+            }
+            assert_int_equal(value_at(&clear, x, y, 3), alpha[i]);
+            assert_int_equal(value_at(&bit, x, y, 0), (x + y) % 2 * 255);
+            assert_int_equal(value_at(&four, x, y, 0), (x + y) % 16 * 17);
+        }
+    }
+    image_release(&plain);
+    image_release(&clear);
+    image_release(&bit);
+    image_release(&four);
+}
+
+static void a_png_written_reads_back(void **state) {
+    Place *p = *state;
+    for (uint32_t k = 0; k < 8; k++) {
+        Image m = {0}, back = {0};
+        uint32_t channels = 1 + k % 4, bits = k < 4 ? 8 : 16;
+        assert_ok(image_new(13, 5, channels, bits, &m));
+        for (size_t i = 0; i < (size_t)13 * 5 * channels * (bits / 8); i++) {
+            ((uint8_t *)m.pixels)[i] = (uint8_t)(i * 37 + k);
+        }
+        assert_ok(image_write_png(under(p, "a.png"), &m));
+        assert_ok(image_read(under(p, "a.png"), &back));
+        assert_true(back.w == 13 && back.h == 5 && back.channels == channels && back.bits == bits);
+        assert_memory_equal(m.pixels, back.pixels, (size_t)13 * 5 * channels * (bits / 8));
+        image_release(&m);
+        image_release(&back);
+    }
+}
+
+static void jpeg_is_read_grey_colour_and_progressive(void **state) {
+    static const struct {
+        const char *file;
+        uint32_t channels;
+    } seeds[] = {{"rgb", 3}, {"progressive", 3}, {"grey", 1}};
+    Place *p = *state;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        Image m = {0};
+        GanStatus st = image_read(str_format(&p->arena, SEEDS "image/%s.jpg", seeds[i].file), &m);
+        if (st != GAN_OK && strstr(gan_error(), "no libjpeg")) skip();
+        assert_status(st, GAN_OK, seeds[i].file);
+        assert_true(m.w == 24 && m.h == 16 && m.channels == seeds[i].channels);
+        int want = 4 * 5 + 6 * 3;    // of the picture before compression
+        assert_true(abs((int)value_at(&m, 5, 3, 0) - want) < 12);
+        image_release(&m);
+    }
+}
+
+static void damaged_pictures_give_one_reason(void **state) {
+    static const struct { const char *file, *reason; } seeds[] = {
+        {"truncated_rgb8.png", "ends too early"}, {"truncated_rgb.jpg", "JPEG"},
+        {"cmyk.jpg", "JPEG"}, {"text.png", "but text"},
+    };
+    Place *p = *state;
+    Image m = {0};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        Str path = str_format(&p->arena, SEEDS "image/%s", seeds[i].file);
+        assert_refused(image_read(path, &m), seeds[i].reason);
+        assert_null(m.pixels);
+        assert_non_null(strstr(gan_error(), seeds[i].file));
+    }
+    write_bytes(p, "empty.png", "", 0);
+    assert_refused(image_read(under(p, "empty.png"), &m), "empty file");
+    write_text(p, "a.gif", "GIF89a....");
+    assert_refused(image_read(under(p, "a.gif"), &m), "GIF");
+}
+
+static void every_truncation_and_flip_of_a_png_is_survived(void **state) {
+    Place *p = *state;
+    Str file = {0};
+    Image m = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &file));
+    for (size_t n = 0; n < file.len; n++) {
+        GanStatus st = image_decode((const uint8_t *)file.ptr, n, &m);
+        assert_true(st == GAN_ERR_INPUT);
+        assert_null(m.pixels);
+    }
+    uint8_t *copy = arena_array(&p->arena, uint8_t, file.len);
+    for (size_t i = 0; i < file.len; i++) {
+        memcpy(copy, file.ptr, file.len);
+        copy[i] ^= 0x55;
+        if (image_decode(copy, file.len, &m) == GAN_OK) {
+            image_release(&m);    // ancillary bytes may not matter
+        }
+    }
+}
+
+// --- fit -----------------------------------------------------------------------------------------
+
+static Image constant(uint32_t w, uint32_t h, uint32_t channels, const uint8_t *pixel) {
+    Image m = {0};
+    assert_ok(image_new(w, h, channels, 8, &m));
+    for (size_t i = 0; i < (size_t)w * h * channels; i++) {
+        ((uint8_t *)m.pixels)[i] = pixel[i % channels];
+    }
+    return m;
+}
+
+static void a_fit_keeps_constant_pictures_and_pads_with_the_ground(void **state) {
+    (void)state;
+    uint8_t out[3 * 8 * 8], red[] = {200, 30, 60};
+    Image m = constant(37, 19, 3, red);
+    FitRule rule = {.w = 8, .h = 8, .channels = 3, .bits = 8, .mode = FitAuto, .ground = {1, 2, 3}};
+    assert_ok(image_fit(&m, &rule, out));    // no alpha: cover
+    for (uint32_t i = 0; i < 64; i++) {
+        assert_true(out[i] == 200 && out[64 + i] == 30 && out[128 + i] == 60);
+    }
+    rule.mode = FitContain;                  // 8x4 in the middle of 8x8
+    assert_ok(image_fit(&m, &rule, out));
+    for (uint32_t i = 0; i < 64; i++) {
+        bool inside = i / 8 >= 2 && i / 8 < 6;
+        assert_int_equal(out[i], inside ? 200 : 1);
+        assert_int_equal(out[128 + i], inside ? 60 : 3);
+    }
+    rule.channels = 1;
+    rule.mode = FitStretch;
+    assert_ok(image_fit(&m, &rule, out));
+    assert_int_equal(out[0], (int)(0.299 * 200 + 0.587 * 30 + 0.114 * 60 + 0.5));
+    image_release(&m);
+}
+
+static void alpha_is_put_over_the_ground(void **state) {
+    (void)state;
+    uint8_t out[3 * 4], pixel[] = {200, 100, 0, 51}, grey[] = {100, 51};    // alpha one fifth
+    Image m = constant(2, 2, 4, pixel), g = constant(2, 2, 2, grey);
+    FitRule rule = {.w = 2, .h = 2, .channels = 3, .bits = 8, .ground = {255, 255, 0}};
+    assert_ok(image_fit(&m, &rule, out));
+    assert_true(out[0] == 244 && out[4] == 224 && out[8] == 0);
+    assert_ok(image_fit(&g, &rule, out));
+    assert_true(out[0] == 224 && out[4] == 224 && out[8] == 20);
+    image_release(&m);
+    image_release(&g);
+}
+
+static void shrinking_averages_and_same_size_is_exact(void **state) {
+    (void)state;
+    Image m = {0};
+    uint8_t out[64];
+    assert_ok(image_new(8, 8, 1, 8, &m));
+    uint8_t *px = m.pixels;
+    for (uint32_t i = 0; i < 64; i++) px[i] = (uint8_t)(i * 3);
+    FitRule rule = {.w = 8, .h = 8, .channels = 1, .bits = 8};
+    assert_ok(image_fit(&m, &rule, out));
+    assert_memory_equal(out, px, 64);
+    for (uint32_t i = 0; i < 64; i++) px[i] = (i % 8 + i / 8) % 2 ? 255 : 0;    // a chessboard
+    rule.w = rule.h = 2;
+    assert_ok(image_fit(&m, &rule, out));
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(out[i] >= 124 && out[i] <= 131);    // grey, not aliased
+    }
+    image_release(&m);
+}
+
+static void sixteen_bits_survive_a_fit(void **state) {
+    (void)state;
+    Image m = {0};
+    uint16_t out[4];
+    assert_ok(image_new(2, 2, 1, 16, &m));
+    const uint16_t px[4] = {0, 1, 40000, 65535};
+    memcpy(m.pixels, px, sizeof px);
+    FitRule rule = {.w = 2, .h = 2, .channels = 1, .bits = 16};
+    assert_ok(image_fit(&m, &rule, out));
+    assert_memory_equal(out, px, sizeof px);
+    image_release(&m);
+}
+
+// --- arrays and sources --------------------------------------------------------------------------
+
+static void arrays_are_read_in_every_version_and_order(void **state) {
+    static const struct { const char *file; uint32_t rank; size_t count; double last; } seeds[] = {
+        {"f4", 2, 12, 11}, {"f8_big_endian", 2, 6, 5}, {"u1", 3, 24, 23}, {"u2", 3, 4, 3},
+        {"i8", 1, 3, 2}, {"version2", 2, 4, 3}, {"version3", 2, 4, 3},
+    };
+    Place *p = *state;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        Str file = {0};
+        Array a = {0};
+        assert_ok(
+            file_read(&p->arena, str_format(&p->arena, SEEDS "npy/%s.npy", seeds[i].file), &file));
+        assert_ok(npy_parse((const uint8_t *)file.ptr, file.len, &a));
+        assert_true(a.rank == seeds[i].rank && a.count == seeds[i].count);
+        assert_true(array_at(&a, a.count - 1) == seeds[i].last);
+        assert_refused(npy_parse((const uint8_t *)file.ptr, file.len - 1, &a), "bytes of data");
+    }
+    Str file = {0};
+    Array a = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "npy/fortran.npy"), &file));
+    assert_refused(npy_parse((const uint8_t *)file.ptr, file.len, &a), "Fortran");
+    assert_ok(file_read(&p->arena, STR(SEEDS "npy/images.idx"), &file));
+    assert_ok(idx_parse((const uint8_t *)file.ptr, file.len, &a));
+    assert_true(a.rank == 3 && a.dim[1] == 3 && a.dim[2] == 4 && array_at(&a, 23) == 23);
+}
+
+static void an_array_written_reads_back(void **state) {
+    Place *p = *state;
+    const float x[6] = {1, -2, 3.5f, 0, 1e30f, -0.25f};
+    Str file = {0};
+    Array a = {0};
+    assert_ok(npy_write_f32(under(p, "a.npy"), x, 2, (const int64_t[]){3, 2}));
+    assert_ok(file_read(&p->arena, under(p, "a.npy"), &file));
+    assert_ok(npy_parse((const uint8_t *)file.ptr, file.len, &a));
+    assert_true(a.rank == 2 && a.dim[0] == 3 && a.dim[1] == 2 &&
+                (a.data - (const uint8_t *)file.ptr) % 64 == 0);
+    assert_memory_equal(a.data, x, sizeof x);
+    assert_ok(npy_write_f32(under(p, "b.npy"), x, 1, (const int64_t[]){6}));
+    assert_ok(file_read(&p->arena, under(p, "b.npy"), &file));
+    assert_ok(npy_parse((const uint8_t *)file.ptr, file.len, &a));
+    assert_int_equal(a.dim[0], 6);
+}
+
+static void what_cannot_be_a_source_says_what_it_is(void **state) {
+    Place *p = *state;
+    SourceKind kind;
+    assert_refused(source_guess(under(p, "absent"), &kind), "no such file");
+    write_bytes(p, "a.h5", "\x89HDF\r\n\x1a\n....", 12);
+    assert_refused(source_guess(under(p, "a.h5"), &kind), "HDF5");
+    write_picture(p, "a.png", 4, 4, 9);
+    assert_refused(source_guess(under(p, "a.png"), &kind), "single picture");
+    write_text(p, "a.txt", "nothing");
+    assert_refused(source_guess(under(p, "a.txt"), &kind), "not a folder");
+    write_bytes(p, "empty", "", 0);
+    assert_refused(source_guess(under(p, "empty"), &kind), "empty file");
+    assert_ok(source_guess(str_c(p->root), &kind));
+    assert_int_equal(kind, SourceFolder);
+}
+
+// --- packs ---------------------------------------------------------------------------------------
+
+static void a_folder_packs_the_same_for_every_number_of_threads(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    Str first = {0};
+    make_folder(p, 40);
+    for (int threads = 1; threads <= 5; threads++) {
+        PackOptions o = pack_options(&bad);
+        PackSummary sum = {0};
+        Str bytes = {0};
+        o.threads = threads;
+        o.labels = STR("folders");
+        assert_ok(pack_build(&p->arena, under(p, "set"), &o, under(p, "set.pack"), NULL, &sum));
+        assert_true(sum.good == 40 && sum.bad == 0);
+        assert_ok(file_read(&p->arena, under(p, "set.pack"), &bytes));
+        if (threads == 1) first = bytes;
+        assert_true(str_eq(first, bytes));
+    }
+    Pack pack = {0};
+    assert_ok(pack_open(&p->arena, under(p, "set.pack"), &pack));
+    assert_ok(pack_verify(&pack));
+    assert_true(pack.count == 40 && pack.fields == 2 && pack.field[1].classes == 2);
+    assert_str(pack.field[1].class_name[1], "odd");
+    for (uint64_t i = 0; i < 40; i++) {    // names are sorted: even/000 even/002 ... odd/001 ...
+        uint32_t number = (uint32_t)(i < 20 ? 2 * i : 2 * i - 39), label;
+        memcpy(&label, pack_record(&pack, i) + pack.field[1].offset, sizeof label);
+        assert_int_equal(pack_record(&pack, i)[0], number);
+        assert_int_equal(label, number % 2);
+        assert_str(pack_name(&pack, i),
+                   str_format(&p->arena, "%s/%03u.png", label ? "odd" : "even", number).ptr);
+    }
+    pack_close(&pack);
+}
+
+static void every_bad_file_is_listed_and_no_pack_is_left(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    Str file = {0};
+    make_folder(p, 4);
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/truncated_rgb8.png"), &file));
+    write_bytes(p, "set/a_cut.png", file.ptr, file.len);
+    write_text(p, "set/b_text.png", "hello");
+    write_text(p, "set/.hidden", "not looked at");
+    assert_refused(pack_build(&p->arena, under(p, "set"), &o, under(p, "set.pack"), NULL, NULL),
+                   "2 of 6");
+    assert_false(file_exists(under(p, "set.pack")));
+    assert_int_equal(bad.n, 2);
+    assert_string_equal(bad.name[0], "a_cut.png");
+    assert_non_null(strstr(bad.reason[0], "ends too early"));
+    assert_non_null(strstr(bad.reason[1], "but text"));
+    o.skip_bad = true;
+    PackSummary sum = {0};
+    assert_ok(pack_build(&p->arena, under(p, "set"), &o, under(p, "set.pack"), NULL, &sum));
+    assert_true(sum.good == 4 && sum.bad == 2);
+}
+
+static void sets_without_a_good_picture_are_errors(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    Pack pack = {0};
+    assert_ok(dir_make(under(p, "empty")));
+    assert_refused(pack_build(&p->arena, under(p, "empty"), &o, (Str){0}, &pack, NULL), "no files");
+    write_text(p, "texts/a.png", "hello");
+    o.skip_bad = true;
+    assert_refused(pack_build(&p->arena, under(p, "texts"), &o, (Str){0}, &pack, NULL),
+                   "none of 1");
+    assert_int_equal(bad.n, 1);
+    write_picture(p, "one/a.png", 30, 20, 77);
+    assert_ok(pack_build(&p->arena, under(p, "one"), &o, (Str){0}, &pack, NULL));
+    assert_true(pack.count == 1 && pack_record(&pack, 0)[5] == 77);
+    pack_close(&pack);
+    o.w = o.h = 0;
+    assert_refused(pack_build(&p->arena, under(p, "one"), &o, (Str){0}, &pack, NULL),
+                   "first picture is 30x20");
+}
+
+static void a_zip_with_a_bad_member_names_it(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    Pack pack = {0};
+    make_folder(p, 4);
+    const char *dir = str_z(&p->arena, under(p, "set")),
+               *zip = str_z(&p->arena, under(p, "set.tar"));
+    const char *const argv[] = {"tar", "-C", dir, "-cf", zip, "even", "odd", NULL};
+    Str said = {0}, tar = {0};
+    int code;
+    assert_ok(process_run(&p->arena, argv, &said, &code));
+    assert_int_equal(code, 0);
+    o.labels = STR("folders");
+    assert_ok(pack_build(&p->arena, under(p, "set.tar"), &o, (Str){0}, &pack, NULL));
+    assert_true(pack.count == 4 && pack.field[1].classes == 2);
+    pack_close(&pack);
+    // The same archive cut short in its last member, and with a byte of a picture changed.
+    assert_ok(file_read(&p->arena, under(p, "set.tar"), &tar));
+    char *copy = arena_array(&p->arena, char, tar.len);
+    memcpy(copy, tar.ptr, tar.len);
+    for (size_t at = 0, seen = 0; at + 8 < tar.len; at += 512) {
+        if (memcmp(copy + at, "\x89PNG", 4) == 0 && ++seen == 2) copy[at + 45] ^= 0x10;
+    }
+    write_bytes(p, "bad.tar", copy, tar.len);
+    o.skip_bad = true;
+    PackSummary sum = {0};
+    assert_ok(pack_build(&p->arena, under(p, "bad.tar"), &o, (Str){0}, &pack, &sum));
+    assert_true(sum.good == 3 && sum.bad == 1 && bad.n == 1);
+    assert_non_null(strstr(bad.reason[0], "broken PNG"));
+    pack_close(&pack);
+}
+
+typedef struct Bytes { uint8_t at[2000]; size_t n; } Bytes;
+
+static void put(Bytes *b, const void *data, size_t n) {
+    assert_true(n <= sizeof b->at - b->n);
+    memcpy(b->at + b->n, data, n);
+    b->n += n;
+}
+
+static void put_le(Bytes *b, uint32_t v, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) put(b, &(uint8_t){(uint8_t)(v >> 8 * i)}, 1);
+}
+
+static uint32_t crc_of(Str data) {
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < data.len; i++) {
+        crc ^= (uint8_t)data.ptr[i];
+        for (int b = 0; b < 8; b++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+// What local and central headers share: version, flags, method, time, date, CRC, both sizes, the
+// length of a name of one letter, and no extra field.
+static void put_member(Bytes *b, uint32_t crc, size_t size) {
+    put_le(b, 20, 2);
+    put(b, (const uint8_t[8]){0}, 8);
+    put_le(b, crc, 4);
+    put_le(b, (uint32_t)size, 4);
+    put_le(b, (uint32_t)size, 4);
+    put_le(b, 1, 2);
+    put_le(b, 0, 2);
+}
+
+// Two stored members, a and b, the second one's checksum wrong.
+static Bytes bad_zip(Str file) {
+    Bytes zip = {.n = 0};
+    size_t start[2], directory;
+    for (uint32_t i = 0; i < 2; i++) {
+        start[i] = zip.n;
+        put(&zip, "PK\3\4", 4);
+        put_member(&zip, crc_of(file) ^ i, file.len);
+        put_le(&zip, 'a' + i, 1);
+        put(&zip, file.ptr, file.len);
+    }
+    directory = zip.n;
+    for (uint32_t i = 0; i < 2; i++) {
+        put(&zip, "PK\1\2\24\0", 6);
+        put_member(&zip, crc_of(file) ^ i, file.len);
+        put(&zip, (const uint8_t[10]){0}, 10);    // comment, disk, attributes
+        put_le(&zip, (uint32_t)start[i], 4);
+        put_le(&zip, 'a' + i, 1);
+    }
+    size_t size = zip.n - directory;
+    put(&zip, "PK\5\6\0\0\0\0\2\0\2\0", 12);
+    put_le(&zip, (uint32_t)size, 4);
+    put_le(&zip, (uint32_t)directory, 4);
+    put_le(&zip, 0, 2);
+    return zip;
+}
+
+static void zip_checksums_are_checked(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    PackOptions o = pack_options(&bad);
+    Pack pack = {0};
+    PackSummary sum = {0};
+    Str png = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &png));
+    Bytes zip = bad_zip(png);
+    write_bytes(p, "a.zip", zip.at, zip.n);
+    o.skip_bad = true;
+    assert_ok(pack_build(&p->arena, under(p, "a.zip"), &o, (Str){0}, &pack, &sum));
+    assert_true(sum.good == 1 && sum.bad == 1);
+    assert_string_equal(bad.name[0], "b");
+    assert_non_null(strstr(bad.reason[0], "damaged in the archive"));
+    pack_close(&pack);
+}
+
+static void arrays_pack_with_labels_and_refuse_nan(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    PackOptions o = {.bad = note_bad, .user = &bad, .labels = STR(SEEDS "npy/labels.idx")};
+    Pack pack = {0};
+    assert_ok(pack_build(&p->arena, STR(SEEDS "npy/images.idx"), &o, (Str){0}, &pack, NULL));
+    assert_true(pack.count == 2 && pack.field[0].kind == DataImage && pack.field[0].dim[2] == 4 &&
+                pack.field[1].classes == 8);
+    for (uint32_t i = 0; i < 24; i++) assert_int_equal(pack_record(&pack, i / 12)[i % 12], i);
+    pack_close(&pack);
+    float x[6] = {0, 1, 2, NAN, 4, 5};
+    o.labels = (Str){0};
+    assert_ok(npy_write_f32(under(p, "nan.npy"), x, 2, (const int64_t[]){3, 2}));
+    assert_refused(pack_build(&p->arena, under(p, "nan.npy"), &o, (Str){0}, &pack, NULL), "1 of 3");
+    assert_string_equal(bad.name[0], "nan.npy:1");
+    assert_string_equal(bad.reason[0], "NaN at element 1");
+    x[3] = -7;
+    assert_ok(npy_write_f32(under(p, "ok.npy"), x, 2, (const int64_t[]){3, 2}));
+    assert_ok(pack_build(&p->arena, under(p, "ok.npy"), &o, (Str){0}, &pack, NULL));
+    assert_true(pack.field[0].lo == -7 && pack.field[0].hi == 5);
+    pack_close(&pack);
+}
+
+static void channels_last_is_turned(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    PackOptions o = {.bad = note_bad, .user = &bad, .channels_last = true};
+    Pack pack = {0};
+    float x[12];
+    for (uint32_t i = 0; i < 12; i++) x[i] = (float)i;
+    assert_ok(npy_write_f32(under(p, "a.npy"), x, 4, (const int64_t[]){1, 2, 2, 3}));
+    assert_ok(pack_build(&p->arena, under(p, "a.npy"), &o, (Str){0}, &pack, NULL));
+    assert_true(pack.field[0].rank == 3 && pack.field[0].dim[0] == 3 && pack.field[0].dim[1] == 2 &&
+                pack.field[0].dim[2] == 2);
+    const float *got = (const float *)pack_record(&pack, 0);
+    for (uint32_t i = 0; i < 12; i++) assert_true(got[i] == (float)(i % 4 * 3 + i / 4));
+    pack_close(&pack);
+}
+
+static void every_changed_byte_of_a_pack_is_noticed(void **state) {
+    Place *p = *state;
+    Str file = {0};
+    assert_ok(synth_write(STR("shapes"), under(p, "a.pack"), 5, 8, 1));
+    assert_ok(file_read(&p->arena, under(p, "a.pack"), &file));
+    uint8_t *copy = arena_array(&p->arena, uint8_t, file.len);
+    for (size_t i = 0; i < file.len; i += i > 16 && i < 4000 ? 97 : 1) {
+        Arena scratch = p->arena;
+        Pack pack = {0};
+        memcpy(copy, file.ptr, file.len);
+        copy[i] ^= (uint8_t)(1 + i % 255);
+        GanStatus st = pack_open_bytes(&scratch, copy, file.len, &pack);
+        if (st == GAN_OK) st = pack_verify(&pack);
+        if (st != GAN_ERR_INPUT) {
+            fail_msg("byte %zu of %zu was changed and nothing noticed", i, file.len);
+        }
+    }
+    for (size_t n = 0; n < file.len; n += 61) {
+        Arena scratch = p->arena;
+        Pack pack = {0};
+        assert_true(pack_open_bytes(&scratch, (const uint8_t *)file.ptr, n, &pack) ==
+                    GAN_ERR_INPUT);
+    }
+}
+
+static void damage_to_a_pack_is_told_apart(void **state) {
+    Place *p = *state;
+    Str file = {0};
+    Pack pack = {0};
+    assert_ok(synth_write(STR("shapes"), under(p, "a.pack"), 5, 8, 1));
+    assert_ok(file_read(&p->arena, under(p, "a.pack"), &file));
+    write_bytes(p, "cut.pack", file.ptr, file.len - 100);
+    assert_refused(pack_open(&p->arena, under(p, "cut.pack"), &pack), "truncated pack");
+    char *copy = arena_array(&p->arena, char, file.len + 64);
+    memcpy(copy, file.ptr, file.len);
+    copy[file.len - 80] ^= 1;
+    write_bytes(p, "header.pack", copy, file.len);
+    assert_refused(pack_open(&p->arena, under(p, "header.pack"), &pack), "does not match its hash");
+    memcpy(copy, file.ptr, file.len);
+    memcpy(copy + file.len, file.ptr + file.len - 64, 64);    // a trailer too many
+    write_bytes(p, "long.pack", copy, file.len + 64);
+    assert_refused(pack_open(&p->arena, under(p, "long.pack"), &pack), "wrong size");
+    memcpy(copy, file.ptr, file.len);
+    copy[PackLead + 300] ^= 1;
+    write_bytes(p, "data.pack", copy, file.len);
+    assert_ok(pack_open(&p->arena, under(p, "data.pack"), &pack));
+    assert_refused(pack_verify(&pack), "samples 0 to 4");
+    pack_close(&pack);
+}
+
+static void a_million_samples_open_at_once(void **state) {
+    Place *p = *state;
+    PackField field = {
+        .name = STR("x"), .kind = DataFloat, .dtype = PackF32, .rank = 1, .dim = {2}, .hi = 1};
+    PackWriter *w = NULL;
+    Pack pack = {0};
+    assert_ok(pack_writer_open(under(p, "big.pack"), &field, 1, &w));
+    for (uint32_t i = 0; i < 1000000; i++) {
+        float x[2] = {(float)i, 1};
+        assert_ok(pack_writer_add(w, x, STR("s")));
+    }
+    assert_ok(pack_writer_commit(w, STR("test"), (Str){0}));
+    int64_t before = mem_count();
+    Arena scratch = p->arena;
+    assert_ok(pack_open(&scratch, under(p, "big.pack"), &pack));
+    assert_true(pack.count == 1000000 && mem_count() - before < 100);
+    assert_true((size_t)(scratch.beg - p->arena.beg) <
+                1 << 16);    // constant, whatever the number of samples
+    assert_true(((const float *)pack_record(&pack, 999999))[0] == 999999);
+    assert_str(pack_name(&pack, 999999), "s");
+    assert_ok(pack_verify(&pack));
+    pack_close(&pack);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(png_pixels_are_exact_in_every_layout),
+        T(png_palettes_and_low_depths_become_plain_channels),
+        T(a_png_written_reads_back),
+        T(jpeg_is_read_grey_colour_and_progressive),
+        T(damaged_pictures_give_one_reason),
+        T(every_truncation_and_flip_of_a_png_is_survived),
+        T(a_fit_keeps_constant_pictures_and_pads_with_the_ground),
+        T(alpha_is_put_over_the_ground),
+        T(shrinking_averages_and_same_size_is_exact),
+        T(sixteen_bits_survive_a_fit),
+        T(arrays_are_read_in_every_version_and_order),
+        T(an_array_written_reads_back),
+        T(what_cannot_be_a_source_says_what_it_is),
+        T(a_folder_packs_the_same_for_every_number_of_threads),
+        T(every_bad_file_is_listed_and_no_pack_is_left),
+        T(sets_without_a_good_picture_are_errors),
+        T(a_zip_with_a_bad_member_names_it),
+        T(zip_checksums_are_checked),
+        T(arrays_pack_with_labels_and_refuse_nan),
+        T(channels_last_is_turned),
+        T(every_changed_byte_of_a_pack_is_noticed),
+        T(damage_to_a_pack_is_told_apart),
+        T(a_million_samples_open_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,484 @@
+// stream_test.c - from packs to batches, and the files of a run: order, streams, safetensors, the
+// distance between sets, made sets, the command line, and refused memory.
+#define _GNU_SOURCE
+#include "data_place.h"
+
+// --- order and streams ---------------------------------------------------------------------------
+
+static void the_order_is_a_permutation_that_never_changes(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {1, 2, 3, 4, 5, 16, 17, 1000, 4097};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        Order o = {.n = sizes[k], .seed = 7};
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            uint8_t *seen = calloc(o.n, 1);
+            for (uint64_t i = 0; i < o.n; i++) {
+                uint64_t at = order_at(&o, epoch, i);
+                assert_true(at < o.n && !seen[at]);
+                seen[at] = 1;
+            }
+            free(seen);
+        }
+    }
+    // Written down: another order would silently change every run that is resumed.
+    Order o = {.n = 10, .seed = 1};
+    uint64_t got[10], other = 0;
+    for (uint64_t i = 0; i < 10; i++) got[i] = order_at(&o, 0, i);
+    for (uint64_t i = 0; i < 10; i++) other += got[i] != order_at(&o, 1, i);
+    assert_true(other > 0);
+    assert_memory_equal(got, ((const uint64_t[10]){3, 8, 6, 7, 9, 4, 5, 0, 2, 1}), sizeof got);
+}
+
+static DataOptions stream_options(const DataField *field, uint32_t fields, int64_t batch) {
+    return (DataOptions){.field = field, .fields = fields, .batch = batch, .seed = 3};
+}
+
+static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
+    Place *p = *state;
+    Str path = under(p, "a.pack");
+    const DataXform xform[] = {{DataFlip, 0, 0}, {DataScale, -1, 1}};
+    DataField field[2] = {
+        {.name = STR("x"),
+         .kind = DataImage,
+         .rank = 3,
+         .dim = {3, 8, 8},
+         .xform = xform,
+         .xforms = 2,
+         .path = &path,
+         .paths = 1},
+        {.name = STR("y"), .kind = DataLabel, .classes = 3},
+    };
+    assert_ok(synth_write(STR("shapes"), path, 10, 8, 1));
+    DataOptions o = stream_options(field, 2, 4);
+    DataStream *whole = NULL, *later = NULL, *half = NULL;
+    const DataBatch *a = NULL, *b = NULL;
+    assert_ok(stream_open(&o, &whole));
+    o.position = 5;
+    assert_ok(stream_open(&o, &later));
+    o.position = 0, o.first = 2, o.count = 2;
+    assert_ok(stream_open(&o, &half));
+    uint32_t seen[10] = {0};
+    for (uint64_t k = 0; k < 12; k++) {
+        assert_ok(stream_next(whole, &a));
+        assert_true(a->position == k && a->epoch == 4 * k / 10);
+        for (uint32_t i = 0; i < 4; i++) seen[a->sample[i]] += 4 * k + i < 20;
+        for (uint32_t i = 0; i < 4 * 192; i++) {
+            assert_true(a->field[0][i] >= -1 && a->field[0][i] <= 1);
+        }
+        if (k >= 5) {
+            assert_ok(stream_next(later, &b));
+            assert_memory_equal(a->field[0], b->field[0], 4 * 192 * sizeof(float));
+            assert_memory_equal(a->field[1], b->field[1], 4 * sizeof(float));
+        }
+        assert_ok(stream_next(half, &b));
+        assert_memory_equal(a->field[0] + 2 * 192, b->field[0], 2 * 192 * sizeof(float));
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_equal(seen[i], 2);    // two epochs show every sample twice
+    }
+    assert_ok(stream_seek(later, 11));
+    assert_ok(stream_next(later, &b));
+    assert_memory_equal(a->field[0], b->field[0], 4 * 192 * sizeof(float));
+    stream_close(whole);
+    stream_close(later);
+    stream_close(half);
+}
+
+static void transforms_do_what_they_say(void **state) {
+    Place *p = *state;
+    float x[2 * 16];
+    for (uint32_t i = 0; i < 32; i++) x[i] = (float)i;
+    Str path = under(p, "a.npy");
+    assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){2, 1, 4, 4}));
+    const DataXform scale[] = {{DataScale, 0, 1}}, crop[] = {{DataCrop, 2, 0}},
+                    flip[] = {{DataFlip, 0, 0}}, resize[] = {{DataResize, 2, 0}};
+    DataField field = {.name = STR("x"),
+                       .kind = DataFloat,
+                       .rank = 3,
+                       .dim = {1, 4, 4},
+                       .xform = scale,
+                       .xforms = 1,
+                       .path = &path,
+                       .paths = 1};
+    DataOptions o = stream_options(&field, 1, 2);
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s));
+    assert_ok(stream_next(s, &b));
+    for (uint32_t j = 0; j < 2; j++) {
+        for (uint32_t i = 0; i < 16; i++) {
+            assert_true(fabsf(b->field[0][16 * j + i] - (float)(16 * b->sample[j] + i) / 31) <
+                        1e-6f);
+        }
+    }
+    stream_close(s);
+    field.dim[1] = field.dim[2] = 2;
+    field.xform = crop;
+    assert_ok(stream_open(&o, &s));
+    bool differs = false;
+    float first = -1;
+    for (uint32_t k = 0; k < 20; k++) {
+        assert_ok(stream_next(s, &b));
+        const float *c = b->field[0];
+        assert_true(c[1] == c[0] + 1 && c[2] == c[0] + 4 && c[3] == c[0] + 5);
+        float corner = c[0] - 16 * (float)b->sample[0];
+        if (first < 0) first = corner;
+        differs = differs || corner != first;
+    }
+    assert_true(differs);
+    stream_close(s);
+    field.xform = resize;
+    assert_ok(stream_open(&o, &s));
+    assert_ok(stream_next(s, &b));
+    float mean = 0;
+    for (uint32_t i = 0; i < 4; i++) mean += b->field[0][i] / 4;
+    assert_true(fabsf(mean - (16 * (float)b->sample[0] + 7.5f)) < 1e-4f);
+    stream_close(s);
+    field.dim[1] = field.dim[2] = 4;
+    field.xform = flip;
+    assert_ok(stream_open(&o, &s));
+    uint32_t flipped = 0;
+    for (uint32_t k = 0; k < 40; k++) {
+        assert_ok(stream_next(s, &b));
+        float step = b->field[0][1] - b->field[0][0];
+        assert_true(step == 1 || step == -1);
+        flipped += step < 0;
+    }
+    assert_true(flipped > 5 && flipped < 35);
+    stream_close(s);
+}
+
+static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
+    Place *p = *state;
+    make_folder(p, 6);
+    Str path[2] = {under(p, "set"), under(p, "more.pack")};
+    assert_ok(synth_write(STR("shapes"), path[1], 4, 8, 1));
+    DataField field[2] = {
+        {.name = STR("x"),
+         .kind = DataImage,
+         .rank = 3,
+         .dim = {3, 8, 8},
+         .path = path,
+         .paths = 2},
+        {.name = STR("y"), .kind = DataLabel, .classes = 3},
+    };
+    DataOptions o = stream_options(field, 2, 10);
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s));
+    assert_int_equal(stream_count(s), 10);
+    assert_ok(stream_next(s, &b));
+    for (uint32_t i = 0; i < 10; i++) {
+        if (b->sample[i] >= 6) continue;
+        uint32_t number = (uint32_t)(b->sample[i] < 3 ? 2 * b->sample[i] : 2 * b->sample[i] - 5);
+        assert_true(b->field[0][192 * i] == (float)number && b->field[1][i] == (float)(number % 2));
+    }
+    assert_str(stream_name(s, 7), "shapes:1");
+    stream_close(s);
+}
+
+static void streams_refuse_what_does_not_fit(void **state) {
+    Place *p = *state;
+    Str path = under(p, "a.pack");
+    assert_ok(synth_write(STR("shapes"), path, 4, 8, 1));
+    DataField field = {.name = STR("x"),
+                       .kind = DataImage,
+                       .rank = 3,
+                       .dim = {3, 8, 8},
+                       .path = &path,
+                       .paths = 1};
+    DataOptions o = stream_options(&field, 1, 5);
+    DataStream *s = NULL;
+    assert_refused(stream_open(&o, &s), "a batch of 5, and the data has 4 samples");
+    o.batch = 2;
+    field.dim[1] = field.dim[2] = 16;
+    assert_refused(stream_open(&o, &s), "[3, 16, 16], the data gives [3, 8, 8]");
+    const DataXform crop[] = {{DataCrop, 16, 0}};
+    field.xform = crop, field.xforms = 1;
+    assert_refused(stream_open(&o, &s), "crop(16) of pictures of 8x8");
+    DataField label = {
+        .name = STR("y"), .kind = DataLabel, .classes = 2, .path = &path, .paths = 1};
+    o.field = &label;
+    assert_refused(stream_open(&o, &s), "3 classes");
+    label.paths = 0;
+    assert_refused(stream_open(&o, &s), "no data is named");
+}
+
+static void a_nan_in_a_pack_names_its_sample(void **state) {
+    Place *p = *state;
+    PackField field = {
+        .name = STR("x"), .kind = DataFloat, .dtype = PackF32, .rank = 1, .dim = {2}, .hi = 1};
+    PackWriter *w = NULL;
+    Str path = under(p, "nan.pack");
+    assert_ok(pack_writer_open(path, &field, 1, &w));
+    assert_ok(pack_writer_add(w, (const float[2]){1, 2}, STR("good")));
+    assert_ok(pack_writer_add(w, (const float[2]){1, NAN}, STR("evil")));
+    assert_ok(pack_writer_commit(w, STR("test"), (Str){0}));
+    DataField want = {
+        .name = STR("x"), .kind = DataFloat, .rank = 1, .dim = {2}, .path = &path, .paths = 1};
+    DataOptions o = stream_options(&want, 1, 2);
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s));
+    assert_refused(stream_next(s, &b), "sample 1 (evil): NaN at element 1");
+    stream_close(s);
+}
+
+// --- safetensors ---------------------------------------------------------------------------------
+
+static void safetensors_read_back_what_was_written(void **state) {
+    Place *p = *state;
+    const float w[6] = {1, 2, 3, -4, 5.5f, 1e-20f};
+    const double d[2] = {0.1, -3};
+    SafeTensor t[3] = {
+        {.name = STR("G.conv.0.w"), .dtype = SafeF32, .rank = 2, .dim = {2, 3}},
+        {.name = STR("opt.m/\"odd\" name"), .dtype = SafeF64, .rank = 1, .dim = {2}},
+        {.name = STR("nothing"), .dtype = SafeU8, .rank = 1, .dim = {0}},
+    };
+    const SafeMeta meta[1] = {{STR("step"), STR("30")}};
+    SafeOut *out = NULL;
+    SafeFile f = {0};
+    assert_ok(safe_out_open(under(p, "a.safetensors"), t, 3, meta, 1, &out));
+    assert_ok(safe_out_put(out, w, 8));
+    assert_ok(safe_out_put(out, w + 2, 16));
+    assert_ok(safe_out_put(out, d, sizeof d));
+    assert_false(file_exists(under(p, "a.safetensors")));    // not before it is whole
+    assert_ok(safe_out_commit(out));
+    assert_ok(safe_open(&p->arena, under(p, "a.safetensors"), &f));
+    const SafeTensor *a = safe_find(&f, t[0].name), *b = safe_find(&f, t[1].name);
+    assert_true(f.tensor.n == 3 && a && b && !safe_find(&f, STR("G")));
+    assert_true(a->rank == 2 && a->dim[1] == 3 && (uintptr_t)a->data % 8 == 0);
+    assert_memory_equal(a->data, w, sizeof w);
+    assert_memory_equal(b->data, d, sizeof d);
+    assert_str(f.meta.at[0].value, "30");
+    safe_close(&f);
+    assert_ok(safe_out_open(under(p, "b.safetensors"), t, 1, NULL, 0, &out));
+    safe_out_abandon(out);
+    assert_false(file_exists(under(p, "b.safetensors")));
+}
+
+static void safetensors_of_others_are_read_in_every_dtype(void **state) {
+    Place *p = *state;
+    SafeFile f = {0};
+    assert_ok(safe_open(&p->arena, STR(SEEDS "safetensors/all.safetensors"), &f));
+    assert_int_equal(f.tensor.n, 7);
+    const SafeTensor *half = safe_find(&f, STR("d")), *whole = safe_find(&f, STR("g")),
+                     *brain = safe_find(&f, STR("c"));
+    assert_true(half && safe_at(half, 0) == (1 + 0x31a / 1024.0) * pow(2, 6 - 15));    // 0x1b1a
+    assert_true(whole && safe_at(whole, 0) == 0x2b2a2928);
+    uint32_t bits = 0x19180000;
+    float want;
+    memcpy(&want, &bits, sizeof want);
+    assert_true(brain && safe_at(brain, 0) == want);
+    safe_close(&f);
+}
+
+static GanStatus open_header(Place *p, const char *header, size_t body) {
+    static uint8_t bytes[4096];
+    size_t n = strlen(header);
+    SafeFile f = {0};
+    memset(bytes, 0, sizeof bytes);
+    for (uint32_t i = 0; i < 8; i++) bytes[i] = (uint8_t)((uint64_t)n >> 8 * i);
+    memcpy(bytes + 8, header, n);
+    return safe_open_bytes(&p->arena, bytes, 8 + n + body, &f);
+}
+
+static void hostile_safetensors_are_refused(void **state) {
+    static const struct { const char *header; size_t body; const char *reason; } cases[] = {
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "ends at byte 4"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "belong to no tensor"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "asks for 8 bytes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "bad data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.5,4.5]}}", 8, "bad data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "bad shape"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1e15,1e15],\"data_offsets\":[0,4]}}", 4, "too large"},
+        {"{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, "'C64' is not read"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", 4, "twice"},
+        {"{\"a\":7}", 0, "is not read"},
+        {"[1,2]", 0, "no JSON object"},
+        {"{\"a\":", 0, "too early"},
+        {"{\"__metadata__\":{\"k\":5}}", 0, "not text"},
+    };
+    Place *p = *state;
+    SafeFile f = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_message(open_header(p, cases[i].header, cases[i].body), cases[i].reason,
+                       cases[i].header);
+    }
+    assert_refused(safe_open(&p->arena, STR(SEEDS "safetensors/gap.safetensors"), &f),
+                   "leaves a gap");
+    assert_refused(safe_open(&p->arena, STR(SEEDS "safetensors/overlap.safetensors"), &f),
+                   "overlaps");
+    const uint8_t huge[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, '{', '}'};
+    assert_refused(safe_open_bytes(&p->arena, huge, sizeof huge, &f), "a header of");
+    assert_refused(safe_open_bytes(&p->arena, huge, 3, &f), "3 bytes");
+}
+
+// --- distance, synthesis, command line -----------------------------------------------------------
+
+static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
+    (void)state;
+    enum { N = 24, D = 3 * 32 * 32 };
+    float *a = calloc(N * D, sizeof *a), *b = calloc(N * D, sizeof *b);
+    uint32_t chw[3] = {3, 32, 32};
+    Order noise = {.n = 1, .seed = 5};
+    double last = 0;
+    SwdOptions o = {.projections = 32, .patches = 16};
+    SwdResult r = {0};
+    for (uint32_t i = 0; i < N * D; i++) {
+        a[i] = (float)(order_draw(&noise, 0, i, 0) >> 40) / 16777216 - 0.5f;
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        for (uint32_t i = 0; i < N * D; i++) {
+            b[i] = a[i] + 0.4f * (float)k * (i / 16 % 2 ? 1.0f : -1.0f);
+        }
+        assert_ok(swd_measure(a, N, b, N, chw, &o, &r));
+        assert_int_equal(r.levels, 2);
+        if (k == 0) assert_true(r.pixels == 0 && r.mean == 0);
+        else assert_true(r.pixels > last && r.mean > 0);
+        last = r.pixels;
+    }
+    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r));    // sets of different size
+    assert_true(r.pixels > 0 && r.pixels < last);
+    // In one dimension the distance between constants is their difference.
+    float one[2] = {1, 1}, four[3] = {4, 4, 4};
+    assert_ok(swd_measure(one, 2, four, 3, (const uint32_t[]){1, 1, 1}, &o, &r));
+    assert_true(fabs(r.pixels - 3) < 1e-6 && r.levels == 0);
+    free(a);
+    free(b);
+}
+
+typedef struct Said { int code; char out[4000], err[4000]; } Said;
+
+static Said run_data(const char *line) {
+    Said s = {0};
+    char words[600], *argv[24];
+    int argc = 0;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *w = words; *w && argc < 24;) {
+        argv[argc++] = w;
+        while (*w && *w != ' ') w++;
+        if (*w) *w++ = 0;
+    }
+    FILE *out = tmpfile(), *err = tmpfile();
+    s.code = data_main(argc, argv, out, err);
+    rewind(out);
+    rewind(err);
+    s.out[fread(s.out, 1, sizeof s.out - 1, out)] = 0;
+    s.err[fread(s.err, 1, sizeof s.err - 1, err)] = 0;
+    fclose(out);
+    fclose(err);
+    return s;
+}
+
+static void the_command_line_answers_with_the_contract_s_codes(void **state) {
+    Place *p = *state;
+    make_folder(p, 5);
+    write_text(p, "set/odd/z.png", "text");
+    const struct { const char *format; int code; const char *out, *err; } cases[] = {
+        {"pack %s/set -o %s/a.pack --size 8", 1, "", "bad: odd/z.png: not a PNG or JPEG picture but text"},
+        {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples", "left out: 1 of 6"},
+        {"verify %s/a.pack", 0, "5 samples, whole", ""},
+        {"inspect %s/a.pack", 0, "data x : image(3, 8, 8) scale(-1, 1), y : label(2)", ""},
+        {"inspect %s/a.pack --json", 0, "\"count\": 5", ""},
+        {"inspect %s/set", 1, "5 samples", "1 files cannot be read"},
+        {"preview %s/a.pack -o %s/a.png", 0, "5 samples of 8x8", ""},
+        {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
+        {"synth cats --out %s/c --count 9", 2, "", "shapes, ring"},
+        {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean --size?"},
+        {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
+        {"pack %s/set -o %s/b.pack", 2, "", "--size"},
+        {"pack %s/absent -o %s/b.pack --size 8", 1, "", "no such file"},
+        {"verify %s/absent", 1, "", "no such file"},
+        {"frobnicate", 2, "", "pack, inspect, verify, preview or synth"},
+        {"--help", 0, "BT.601", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Text line = {.arena = &p->arena};
+        for (const char *c = cases[i].format; *c; c++) {
+            if (c[0] == '%' && c[1] == 's') text_put(&line, str_c(p->root)), c++;
+            else text_char(&line, *c);
+        }
+        Said s = run_data(text_str(&line).ptr);
+        if (s.code != cases[i].code) {
+            fail_msg("%s: exit %d, not %d: %s%s", cases[i].format, s.code, cases[i].code, s.out,
+                     s.err);
+        }
+        if (!strstr(s.out, cases[i].out)) {
+            fail_msg("%s: expected \"%s\" on standard output: %s", cases[i].format, cases[i].out,
+                     s.out);
+        }
+        if (!strstr(s.err, cases[i].err)) {
+            fail_msg("%s: expected \"%s\" on standard error: %s", cases[i].format, cases[i].err,
+                     s.err);
+        }
+    }
+}
+
+static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
+    Place *p = *state;
+    Pack few = {0}, more = {0};
+    assert_ok(synth_pack(&p->arena, 4, 16, 9, &few));
+    assert_ok(synth_pack(&p->arena, 8, 16, 9, &more));
+    assert_memory_equal(few.records, more.records, 4 * few.stride);
+    assert_memory_not_equal(pack_record(&more, 0), pack_record(&more, 1), few.stride);
+    pack_close(&few);
+    pack_close(&more);
+    Str file = {0};
+    Array a = {0};
+    assert_ok(synth_write(STR("ring"), under(p, "r.npy"), 4000, 0, 9));
+    assert_ok(file_read(&p->arena, under(p, "r.npy"), &file));
+    assert_ok(npy_parse((const uint8_t *)file.ptr, file.len, &a));
+    double radius = 0;
+    for (size_t i = 0; i < 4000; i++) {
+        radius += hypot(array_at(&a, 2 * i), array_at(&a, 2 * i + 1)) / 4000;
+    }
+    assert_true(fabs(radius - 2) < 0.02);
+}
+
+// The n-th allocation of a whole pack-and-read is refused, for every n: an error each time, nothing
+// leaked or left behind.
+static void refused_memory_is_an_error_wherever_it_happens(void **state) {
+    Place *p = *state;
+    make_folder(p, 3);
+    Str from = under(p, "set"), to = under(p, "m.pack");
+    for (int64_t nth = 1; nth < 4000; nth++) {
+        Arena scratch = p->arena;
+        BadList bad = {0};
+        PackOptions o = pack_options(&bad);
+        Pack pack = {0};
+        o.threads = 1;
+        mem_fail_at(nth);
+        GanStatus st = pack_build(&scratch, from, &o, to, NULL, NULL);
+        mem_fail_at(0);
+        if (st == GAN_OK) {
+            assert_ok(pack_open(&scratch, to, &pack));
+            assert_ok(pack_verify(&pack));
+            assert_int_equal(pack.count, 3);
+            pack_close(&pack);
+            assert_true(nth > 50);    // the refusals were met
+            return;
+        }
+        assert_false(file_exists(to));
+    }
+    fail_msg("it never succeeds");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(the_order_is_a_permutation_that_never_changes),
+        T(a_stream_resumes_exactly_and_ranks_share_a_batch),
+        T(transforms_do_what_they_say),
+        T(a_folder_is_packed_on_the_fly_and_sets_join),
+        T(streams_refuse_what_does_not_fit),
+        T(a_nan_in_a_pack_names_its_sample),
+        T(safetensors_read_back_what_was_written),
+        T(safetensors_of_others_are_read_in_every_dtype),
+        T(hostile_safetensors_are_refused),
+        T(the_distance_is_zero_for_equal_sets_and_grows),
+        T(the_command_line_answers_with_the_contract_s_codes),
+        T(synthesis_is_repeatable_and_the_ring_has_its_spread),
+        T(refused_memory_is_an_error_wherever_it_happens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
