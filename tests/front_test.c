@@ -191,6 +191,61 @@ static void twins_agree(void **state) {
     expect_same("dcgan", tree_of(&back), tree_of(&yaml));
 }
 
+// --- the manual ----------------------------------------------------------------------------------
+
+// The next block of the manual fenced as `kind`; moves *rest behind it.
+static bool next_block(Str *rest, const char *kind, Str *out) {
+    Str open = str_format(&arena, "```%s\n", kind);
+    size_t at = 0;
+    while (at < rest->len && !str_starts(str_sub(*rest, at, rest->len), open)) at++;
+    if (at == rest->len) return false;
+    *rest = str_sub(*rest, at + open.len, rest->len);
+    size_t end = 0;
+    while (end < rest->len && !str_starts(str_sub(*rest, end, rest->len), STR("```"))) end++;
+    *out = str_sub(*rest, 0, end);
+    *rest = str_sub(*rest, end, rest->len);
+    return true;
+}
+
+static void manual_reads(void **state) {
+    (void)state;
+    static const struct { const char *kind, *name; } forms[] = {
+        {"gan", "stdlib/spec.gan"}, {"yaml", "spec.yaml"},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        Str rest = read_text(ROOT_DIR "/lang/spec.md"), block;
+        uint32_t n = 0;
+        for (; next_block(&rest, forms[i].kind, &block); n++) {
+            Case c = read_case(forms[i].name, block);
+            expect_same(show(block), errors_of(&c), (Str){0});
+            if (i == 0) expect_same("layout in lang/spec.md", layout_of(&c), block);
+        }
+        assert_true(n > 0);
+    }
+}
+
+static void names_in_manual(const char *const *names, size_t n) {
+    Str text = read_text(ROOT_DIR "/lang/spec.md");
+    for (size_t i = 0; i < n; i++)
+        if (!contains(text, str_c(names[i]))) fail_msg("lang/spec.md does not know `%s`", names[i]);
+}
+
+static void manual_is_whole(void **state) {
+    (void)state;
+    static const char *const words[] = {
+#define WORD(Kind, text, breaks) text,
+#define ITEM(Kind, text) text,
+#include "tokens.def"
+    };
+    static const char *const functions[] = {
+#define BUILTIN(name, params, doc) #name,
+#include "builtins.def"
+#undef BUILTIN
+    };
+    names_in_manual(words, sizeof words/sizeof *words);
+    names_in_manual(functions, sizeof functions/sizeof *functions);
+}
+
 // --- expressions ---------------------------------------------------------------------------------
 
 static void put_grouped(Text *t, const Ast *a) {       // every operation in parentheses
@@ -502,6 +557,8 @@ int main(void) {
         cmocka_unit_test_setup(gan_round_trip, set_up),
         cmocka_unit_test_setup(yaml_round_trip, set_up),
         cmocka_unit_test_setup(twins_agree, set_up),
+        cmocka_unit_test_setup(manual_reads, set_up),
+        cmocka_unit_test_setup(manual_is_whole, set_up),
         cmocka_unit_test_setup(operators_bind, set_up),
         cmocka_unit_test_setup(statements_end, set_up),
         cmocka_unit_test_setup(one_mistake_is_one_error, set_up),

@@ -237,7 +237,10 @@ static void put_blanks(Text *t, uint32_t n) {
 
 bool fmt_source(Text *t, Front *f, uint32_t source) {
     uint32_t errors = diag_errors(f);
+    bool library = f->source.at[source - 1].library;
+    f->source.at[source - 1].library = true;           // a missing `model` line is no matter of layout
     parse_gan(f, source);
+    f->source.at[source - 1].library = library;
     if (diag_errors(f) != errors) return false;
     Layout o = {.f = f, .source = &f->source.at[source - 1]};
     lex_init(&o.lex, f, source, 0, (uint32_t)o.source->text.len);
