@@ -11,6 +11,7 @@
 #include FT_FREETYPE_H
 #include FT_TRUETYPE_TABLES_H
 
+#include <errno.h>
 #include <string.h>
 
 typedef struct Table { uint8_t *at; size_t n; } Table;      // owned, heap
@@ -62,6 +63,14 @@ static void map_characters(Extract *e) {
 
 // --- bitmaps -------------------------------------------------------------------------------------
 
+// Plain writes: thousands of files that can be made again need not each reach the disk first.
+static GanStatus write_file(Arena *scratch, Str path, const void *data, size_t n) {
+    FILE *f = fopen(str_z(scratch, path), "wb");
+    bool ok = f && fwrite(data, 1, n, f) == n;
+    ok = f && fclose(f) == 0 && ok;
+    return ok ? GAN_OK : fail(GAN_ERR_IO, "%.*s: cannot write: %s", SARG(path), strerror(errno));
+}
+
 // A glyph's data: metrics of 5, 8 or 0 bytes, the length, then a PNG file.
 static GanStatus write_glyph(Extract *e, uint32_t glyph, uint32_t format, size_t at, size_t n) {
     size_t metrics = format == 17 ? 5 : format == 18 ? 8 : 0;
@@ -72,8 +81,8 @@ static GanStatus write_glyph(Extract *e, uint32_t glyph, uint32_t format, size_t
     bool named = glyph < e->glyphs && e->character[glyph];
     Str name = named ? str_format(&scratch, "u%04x.png", e->character[glyph])
                      : str_format(&scratch, "glyph%05u.png", glyph);
-    TRY(file_write_atomic(path_join(&scratch, e->folder, name), e->data.at + at + metrics + 4,
-                          length));
+    Str path = path_join(&scratch, e->folder, name);
+    TRY(write_file(&scratch, path, e->data.at + at + metrics + 4, length));
     e->written++;
     return GAN_OK;
 }
