@@ -129,12 +129,7 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
         .position = f->position[i], .skip_bad = o->job->skip_bad, .threads = o->job->threads, .notice = o->notice,
         .user = o->user,
     };
-    TRY(stream_open(&d, &f->stream[i]));
-    uint64_t count = stream_count(f->stream[i]);
-    if (count < (uint64_t)f->batch)
-        return fail(GAN_ERR_INPUT, "a batch of %lld needs as many samples, data `%.*s` has %llu: use --batch %llu or less",
-                    (long long)f->batch, SARG(field[0].name), (unsigned long long)count, (unsigned long long)count);
-    return GAN_OK;
+    return stream_open(&d, &f->stream[i]);
 }
 
 static int64_t field_elements(const Feed *f, const Field *field) {

@@ -72,6 +72,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .skip_bad = o->at[OptSkipBad].given,
         .real = DtF32,
     };
+    if (!file_exists(out->model))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
     TRY(device_of(o, &api, &out->real));
     out->device = str_c(api->name);
     if (out->batch > BATCH_MOST)

@@ -148,7 +148,8 @@ static GanStatus step(Train *t) {
     if (st != GAN_OK)
         return t->meter.broken ? not_finite(t, &line) : st;
     line.step = ++t->step;
-    return runlog_step(&t->log, *t->perm, &line);
+    st = runlog_step(&t->log, *t->perm, &line);
+    return st == GAN_OK ? st : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
 }
 
 static GanStatus stop_here(Train *t, bool saved) {

@@ -37,3 +37,11 @@ gan_test(kernel_test kernel_test.c support/interp.c LIBS gan_gen)
 gan_test(plan_test plan_test.c support/programs.c LIBS gan_pass)
 gan_test(device_test unit/device_test.c support/programs.c LIBS gan_gen gan_device)
 gan_test(data_test unit/data_test.c LIBS gan_data)
+gan_test(stream_test unit/stream_test.c LIBS gan_data)
+gan_test(run_test unit/run_test.c LIBS gan_run)
+
+# Whole commands: shell scripts that are given the program.
+foreach(name options run resume damage bench verify)
+    add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
+    set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
+endforeach()

@@ -1,0 +1,65 @@
+#!/bin/sh
+# options.sh - mistakes on the command line: one clear line and the right exit code each.
+. "$(dirname -- "$0")/lib.sh"
+pack
+
+# refuse CODE "what it says" WORD...
+refuse() {
+    code=$1 line=$2
+    shift 2
+    expect "$code" "$@"
+    says "$line"
+    [ "$(grep -c '^ganrun: ' err)" = 1 ] || fail "more than one line for: $*"
+    [ ! -s out ] || fail "something on standard output for: $*"
+    absent run
+}
+train="train tiny.gan --data x=s.pack --batch 8 --out run"
+
+expect 0 --help;       prints 'train'
+expect 0 train --help; prints '--save-every'
+expect 0 --version;    prints 'ganrun [0-9]'
+expect 2
+
+refuse 2 'did you mean `train`' trian
+refuse 2 'not part of this version' scale tiny.gan
+refuse 2 'not part of this version' interp run
+refuse 2 'did you mean `--batch`' $train --bach 4
+refuse 2 '--steps wants a whole number' $train --steps 0
+refuse 2 '--steps wants a whole number' $train --steps -3
+refuse 2 '--steps wants a whole number' $train --steps 1e3
+refuse 2 '--steps wants a whole number' $train --steps 99999999999999999999
+refuse 2 '--batch wants a whole number' train tiny.gan --data x=s.pack --batch 0
+refuse 2 'the most is' train tiny.gan --data x=s.pack --batch 9000000 --out run
+refuse 2 'wants a value' $train --steps
+refuse 2 'given twice' $train --seed 1 --seed 2
+refuse 2 'give one of them' $train --steps 4 --kimg 1
+refuse 2 'not part of this version' $train --deterministic=4
+refuse 2 'not part of this version' $train --trace 1:2
+refuse 2 'not part of this version' $train --device cuda
+refuse 2 'no device `cpuu`' $train --device cpuu
+refuse 2 'does not compute in f16' $train --precision f16
+refuse 2 '--precision wants' $train --precision f8
+refuse 2 '--tf32 wants off' $train --tf32 on
+refuse 2 'wants KEY=VALUE' $train -s nz
+refuse 2 'say where it is with --data x=PATH' train tiny.gan --batch 8 --out run
+refuse 2 'no such data; it reads x' train tiny.gan --data faces=s.pack --out run
+refuse 2 'wants NAME=PATH' train tiny.gan --data s.pack --out run
+refuse 1 'no such file' train tiny.gan --data x=t.pack --out run
+refuse 1 'the data has 40 samples' train tiny.gan --data x=s.pack --batch 41 --out run
+refuse 1 'no file nothing.gan' train nothing.gan --out run
+refuse 1 'not of a run' train .
+refuse 1 'not the folder of a run' sample .
+refuse 2 '`ganrun verify` wants' verify tiny.gan
+refuse 2 'wants a FILE' bench
+refuse 2 'wants --out' train tiny.gan --data x=s.pack --resume auto
+
+# The compiler's own words, with a place.
+expect 1 $train -s nzz=3
+says 'did you mean'
+sed 's/tanh/tahn/' tiny.gan >wrong.gan
+expect 1 train wrong.gan --data x=s.pack --out run
+says 'wrong.gan:[0-9]*:[0-9]*: error'
+absent run
+
+expect 0 doctor --json
+prints '"libraries"'

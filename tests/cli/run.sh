@@ -1,0 +1,63 @@
+#!/bin/sh
+# run.sh - what a run leaves behind, and what can be done with it.
+. "$(dirname -- "$0")/lib.sh"
+pack
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --seed 5 --no-graph -s nz=6 --out run
+says 'no effect on the cpu'
+says '^tiny: G .* weights; batch 8; x=s.pack; cpu'
+says 'step 10/10'
+says 'open run/index.html'
+exists run/resolved.gan run/options.json run/index.html run/samples/00000000.png run/samples/00000010.png
+exists run/ckpt/00000006.safetensors run/ckpt/00000008.json run/ckpt/00000010.json run/ckpt/00000010.safetensors
+absent run/ckpt/00000004.json run/ckpt/00000004.safetensors           # the newest three are kept
+[ "$(losses run | wc -l)" = 10 ] || fail "not ten steps in the log"
+losses run | grep -q '^10 {"D0": .*"D1": .*"G": ' || fail "not every update's loss in the log"
+grep -q '"reports": {"level": ' run/log.jsonl || fail "no report in the log"
+grep -q '"saved": true, "swd": ' run/log.jsonl || fail "no distance in the log"
+grep -q 'config nz   = 6 ' run/resolved.gan || fail "the setting is not in resolved.gan"
+grep -q 'data:image/png;base64,' run/index.html || fail "no picture in the page"
+grep -q '<polyline' run/index.html || fail "no curve in the page"
+grep -qE '(src|href)="?(http|//|samples)' run/index.html && fail "the page asks for other files"
+
+# Done is done; more steps go on, and say so. Anything that would change what the run is, is refused.
+expect 0 train run
+says 'has done its 10 steps'
+expect 0 train run --steps 12
+says 'resumed from step 10'
+exists run/samples/00000012.png
+[ "$(losses run | wc -l)" = 12 ] || fail "the log did not go on"
+expect 2 train run --batch 4
+says 'fixed once a run has begun'
+expect 1 train tiny.gan --data x=s.pack --batch 8 --out run
+says 'ganrun train run. goes on with it'
+expect 0 train tiny.gan --data x=s.pack --batch 8 --seed 5 -s nz=6 --steps 13 --out run --resume auto
+says 'resumed from step 12'
+expect 1 train tiny.gan --data x=s.pack --batch 8 --seed 5 --out run --resume auto
+says 'another model'
+expect 2 train tiny.gan --data x=s.pack --batch 8 --seed 6 -s nz=6 --out run --resume auto
+says 'begun with --seed 5'
+
+# A model edited under a run is another model.
+cp -r run edited
+sed 's/0\.9/0.8/' run/resolved.gan >edited/resolved.gan
+expect 1 train edited --steps 20
+says 'no longer the model'
+
+# Samples: the training's noise unless told otherwise; the same again from the same seed.
+expect 0 sample run
+prints '^run/sample.png'
+same run/sample.png run/samples/00000013.png
+expect 0 sample run -o a.png --count 9 --seed 7
+expect 0 sample run -o b.png --count 9 --seed 7 --threads 1
+same a.png b.png
+expect 0 sample run -o folder --count 11
+exists folder/00000000.png folder/00000010.png
+absent folder/00000011.png
+expect 0 sample run -o numbers.npy --count 5
+expect 2 sample run --entry fake
+says 'did you mean `fakes`'
+
+# Two runs in one folder, as many runs as one likes without a name.
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
+exists runs/00000-tiny/index.html runs/00001-tiny/index.html

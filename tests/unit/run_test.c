@@ -1,0 +1,454 @@
+// run_test.c - what a run is made of: the command line, the job, the log, checkpoints on a failing disk, and which batch
+// comes when.
+#define _GNU_SOURCE
+#include "runs.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#undef fail    // cmocka's macro hides ours
+
+#define assert_ok(call) assert_status((call), GAN_OK, #call)
+
+static void assert_status(GanStatus got, GanStatus want, const char *what) {
+    if (got != want)
+        print_error("%s gave %d, not %d: %s\n", what, (int)got, (int)want, gan_error());
+    assert_int_equal(got, want);
+}
+
+// Every test has an arena and an empty folder of its own.
+typedef struct Folder { Arena arena; char root[64]; } Folder;
+
+static Str under(Folder *p, const char *name) {
+    return path_join(&p->arena, str_c(p->root), str_c(name));
+}
+
+static int place_open(void **state) {
+    Folder *p = calloc(1, sizeof *p);
+    if (!p || arena_init(&p->arena, 0) != GAN_OK)
+        return -1;
+    snprintf(p->root, sizeof p->root, "/tmp/gan-run-test-XXXXXX");
+    *state = p;
+    return mkdtemp(p->root) ? 0 : -1;
+}
+
+static int place_close(void **state) {
+    Folder *p = *state;
+    file_fail_at(0);
+    const char *const argv[] = {"rm", "-rf", p->root, NULL};
+    Str said;
+    int code;
+    process_run(&p->arena, argv, &said, &code);
+    arena_release(&p->arena);
+    free(p);
+    return code;
+}
+
+// --- the command line ------------------------------------------------------------------------------------------------
+
+static GanStatus parse(Folder *p, const char *line, Options *out) {
+    char *argv[32], *rest = (char *)(uintptr_t)str_z(&p->arena, str_c(line)), *word;
+    int argc = 0;
+    while ((word = strsep(&rest, " ")))
+        argv[argc++] = word;
+    return options_parse(&p->arena, argc, argv, out);
+}
+
+static void a_command_line_becomes_options(void **state) {
+    Options o;
+    assert_ok(parse(*state, "train m.gan --data x=a=b --data x=c --batch=16 --skip-bad -s k=v --steps 7", &o));
+    assert_int_equal(o.command, CommandTrain);
+    assert_int_equal(o.file.n, 1);
+    assert_int_equal(option_number(&o, OptBatch, 0), 16);
+    assert_int_equal(option_number(&o, OptSteps, 0), 7);
+    assert_int_equal(option_number(&o, OptSeed, 9), 9);
+    assert_true(o.at[OptSkipBad].given);
+    assert_int_equal(o.at[OptPaths].pair.n, 2);
+    assert_true(str_eq(o.at[OptPaths].pair.at[0].value, STR("a=b")));
+    assert_true(str_eq(o.at[OptSet].pair.at[0].key, STR("k")));
+}
+
+static void mistakes_are_usage_and_say_why(void **state) {
+    static const struct { const char *line, *says; } cases[] = {
+        {"trian m.gan", "did you mean `train`?"},
+        {"train", "wants FILE|RUN; 0 given"},
+        {"train a b", "wants FILE|RUN; 2 given"},
+        {"train a --stpes 4", "did you mean `--steps`?"},
+        {"train a --roofline", "unknown option"},
+        {"train a --steps", "wants a value: N"},
+        {"train a --steps 0", "whole number from 1"},
+        {"train a --seed -1", "whole number from 0"},
+        {"train a --steps 4 --steps 5", "given twice"},
+        {"train a --skip-bad=1", "takes no value"},
+        {"train a -s =v", "wants KEY=VALUE"},
+        {"train a --resume always", "wants auto"},
+        {"train a --deterministic=4", "not part of this version"},
+        {"film a", "not part of this version"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Options o;
+        assert_status(parse(*state, cases[i].line, &o), GAN_ERR_USAGE, cases[i].line);
+        if (!strstr(gan_error(), cases[i].says))
+            print_error("%s: %s\n", cases[i].line, gan_error());
+        assert_non_null(strstr(gan_error(), cases[i].says));
+    }
+}
+
+// --- the job -----------------------------------------------------------------------------------------------------------
+
+static Job some_job(Folder *p) {
+    Job job = {.model = STR("m.gan"), .origin = STR("m.gan"), .hash = STR("00112233445566778899aabbccddeeff"), .batch = 8,
+               .steps = 100, .save_every = 9, .seed = (uint64_t)1 << 53, .real = DtBF16, .device = STR("cpu"), .threads = 2,
+               .skip_bad = true};
+    vec_push(&p->arena, &job.setting, ((Setting){STR("mode"), STR("pub\"lished")}));
+    vec_push(&p->arena, &job.data, ((Setting){STR("x"), STR("/a b")}));
+    return job;
+}
+
+static void a_job_reads_back_what_was_written(void **state) {
+    Folder *p = *state;
+    Job job = some_job(p), back;
+    Text a = {.arena = &p->arena}, b = {.arena = &p->arena};
+    job_write(&a, &job);
+    assert_ok(job_read(&p->arena, text_str(&a), STR("options.json"), &back));
+    job_write(&b, &back);
+    assert_true(str_eq(text_str(&a), text_str(&b)));
+    assert_true(back.seed == job.seed && back.real == DtBF16 && back.skip_bad);
+}
+
+static void a_job_that_lacks_a_member_names_it(void **state) {
+    static const char *const members[] = {"format", "model", "hash", "batch", "steps", "save_every", "seed", "precision",
+                                          "device"};
+    Folder *p = *state;
+    Job job = some_job(p), back;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        Text t = {.arena = &p->arena};
+        job_write(&t, &job);
+        char *at = strstr(text_str(&t).ptr, str_format(&p->arena, "\"%s\"", members[i]).ptr);
+        assert_non_null(at);
+        at[1] = '_';
+        assert_status(job_read(&p->arena, text_str(&t), STR("o"), &back), GAN_ERR_INPUT, members[i]);
+        assert_non_null(strstr(gan_error(), members[i]));
+    }
+}
+
+static const char tiny[] =
+    "model tiny\n"
+    "config nz = 4  \"latent\"\n"
+    "config mode = \"a\" | \"b\"\n"
+    "data x : float(2) scale(-1, 1)\n"
+    "net G(z: [nz]) -> [2] { z |> dense(if mode == \"a\" { 2 } else { 3 }) |> dense(2) }\n"
+    "net D(x: [2]) -> [] { x |> dense(1) |> squeeze }\n"
+    "opt = adam(lr=1e-3)\n"
+    "step {\n"
+    "  first = mean(D(x))\n"
+    "  repeat 3 { next x\n update D minimize mean(D(x)) - mean(D(G(normal(nz)))) using opt }\n"
+    "  update G minimize -mean(D(G(normal(nz)))) using opt\n"
+    "  report first\n"
+    "}\n";
+
+static Str write_text(Folder *p, const char *name, Str text) {
+    Str path = under(p, name);
+    assert_ok(file_write_atomic(path, text.ptr, text.len));
+    return path;
+}
+
+static void the_resolved_text_is_the_same_model(void **state) {
+    Folder *p = *state;
+    Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)), .batch = 4, .real = DtF32};
+    vec_push(&p->arena, &job.setting, ((Setting){STR("nz"), STR("7")}));
+    vec_push(&p->arena, &job.setting, ((Setting){STR("mode"), STR("b")}));
+    Str with, plain, text;
+    assert_ok(job_hash(&job, &p->arena, &with));
+    assert_ok(job_resolved(&job, &p->arena, &text));
+    assert_non_null(strstr(text.ptr, "config nz = 7  \"latent\"\nconfig mode = \"b\" | \"a\"\n"));
+    job.model = write_text(p, "resolved.gan", text);
+    assert_ok(job_hash(&job, &p->arena, &plain));          // settings again
+    assert_true(str_eq(with, plain));
+    job.setting.n = 0;
+    assert_ok(job_hash(&job, &p->arena, &plain));
+    assert_true(str_eq(with, plain));
+}
+
+// --- log and curves ------------------------------------------------------------------------------------------------------
+
+static void a_curve_keeps_its_sum_however_long(void **state) {
+    (void)state;
+    Curve c = {0};
+    double sum = 0, kept = 0;
+    uint32_t n = 0;
+    for (uint32_t step = 1; step <= 5000; step++) {
+        curve_add(&c, step, step % 17);
+        sum += step % 17;
+    }
+    curve_add(&c, 5000, NAN);
+    for (uint32_t i = 0; i < c.used; i++)
+        kept += c.sum[i], n += c.n[i];
+    assert_true(kept == sum && n == 5000 && c.used <= CURVE_BINS && c.width == 16);
+}
+
+static Meter some_meter(Folder *p) {
+    Meter m = {0};
+    Series losses = {.name = STR("D"), .rounds = 2}, report = {.name = STR("level"), .report = true, .rounds = 1};
+    losses.value = arena_array(&p->arena, double, 2), losses.seen = arena_array(&p->arena, bool, 2);
+    report.value = arena_array(&p->arena, double, 1), report.seen = arena_array(&p->arena, bool, 1);
+    vec_push(&p->arena, &m.series, losses);
+    vec_push(&p->arena, &m.series, report);
+    return m;
+}
+
+static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to) {
+    for (uint32_t step = from; step <= to; step++) {
+        Series *d = &m->series.at[0], *level = &m->series.at[1];
+        d->value[0] = step, d->value[1] = step + 0.25, level->value[0] = -1.0 / step;
+        d->seen[0] = d->seen[1] = level->seen[0] = true;
+        assert_ok(runlog_step(l, p->arena, &(StepLine){.step = step, .images = step * 8}));
+        if (step % 4 == 0)
+            assert_ok(runlog_save(l, p->arena, step, step));
+    }
+}
+
+static void a_log_goes_on_from_any_step(void **state) {
+    Folder *p = *state;
+    Meter m = some_meter(p);
+    Str whole, again, dir = str_c(p->root);
+    RunLog l, l2;
+    assert_ok(runlog_open(&p->arena, dir, 0, &m, &l));
+    write_log(p, &l, &m, 1, 10);
+    assert_ok(file_read(&p->arena, l.path, &whole));
+    for (uint32_t at = 1; at < 10; at++) {
+        assert_ok(file_append_line(l.path, STR("{\"step\": 11, \"lo")));
+        assert_ok(runlog_open(&p->arena, dir, at, &m, &l2));
+        write_log(p, &l2, &m, at + 1, 10);
+        assert_ok(file_read(&p->arena, l2.path, &again));
+        assert_true(str_eq(whole, again));
+        for (uint32_t i = 0; i < l.curves; i++)
+            assert_memory_equal(l.curve[i].sum, l2.curve[i].sum, sizeof l.curve->sum);
+    }
+}
+
+// --- checkpoints ---------------------------------------------------------------------------------------------------------
+
+static GanStatus fake_open(const DeviceOptions *o, Device **out) { (void)o; *out = NULL; return GAN_OK; }
+static void fake_close(Device *d) { (void)d; }
+static GanStatus fake_alloc(Device *d, size_t n, void **out) {
+    (void)d;
+    *out = mem_alloc_aligned(n ? n : 64, 64);
+    return GAN_OK;
+}
+static void fake_release(Device *d, void *p) { (void)d; mem_free_aligned(p); }
+static GanStatus fake_put(Device *d, void *to, const void *from, size_t n) { (void)d; memcpy(to, from, n); return GAN_OK; }
+static void fake_unload(Loaded *l) { (void)l; }
+static const DeviceApi fake = {.name = "fake", .open = fake_open, .close = fake_close, .alloc = fake_alloc,
+                               .release = fake_release, .put = fake_put, .get = fake_put, .unload = fake_unload};
+
+typedef struct Fake { Module module; Plan init, step; Exec *exec; } Fake;
+
+static Fake *fake_exec(Folder *p) {
+    static const struct { SlotKind kind; const char *name; Dtype dtype; uint32_t rank; int64_t dim[2]; } slots[] = {
+        {SlotParam, "G.w", DtF32, 2, {3, 5}}, {SlotState, "G.mean", DtF32, 1, {3}}, {SlotOpt, "opt.m/G.w", DtF64, 2, {3, 5}},
+        {SlotData, "x", DtF32, 1, {7}},       {SlotParam, "D.w", DtBF16, 1, {9}},   {SlotState, "k", DtF32, 0, {0}},
+    };
+    Fake *f = arena_new(&p->arena, Fake);
+    f->module = (Module){.name = STR("fake"), .batch = 2};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        Slot s = {.kind = slots[i].kind, .name = str_c(slots[i].name), .offset = i * 256};
+        s.type = type_make(slots[i].kind == SlotData, slots[i].rank, slots[i].dim);
+        s.type.dtype = (uint8_t)slots[i].dtype;
+        vec_push(&p->arena, &f->module.slot, s);
+    }
+    f->step.slot_bytes = 256 * f->module.slot.n;
+    assert_ok(exec_open(&fake, NULL, &p->arena, &f->module, &f->init, &f->step, NULL, &f->exec));
+    return f;
+}
+
+// Finite bits of every kind: the least and the largest, both zeros.
+static void fill(Fake *f, unsigned char seed) {
+    for (uint32_t i = 0; i < f->module.slot.n; i++) {
+        unsigned char bytes[256];
+        if (f->module.slot.at[i].kind == SlotData)
+            continue;
+        for (size_t k = 0; k < sizeof bytes; k++)
+            bytes[k] = (unsigned char)((k * 37 + i * 11 + seed) & 0x3f) | (k % 8 == 7 && seed & 1 ? 0x80 : 0);
+        assert_ok(exec_slot_load(f->exec, i, bytes));
+    }
+}
+
+static void dump(Fake *f, unsigned char *out) {
+    for (uint32_t i = 0; i < f->module.slot.n; i++)
+        if (f->module.slot.at[i].kind != SlotData)
+            assert_ok(exec_slot_save(f->exec, i, out + 256 * i));
+}
+
+static void hush(void *user, Str line) { (void)user, (void)line; }
+static const Console silent = {.result = hush, .say = hush, .live = hush};
+
+static Checkpoint checkpoint_at(uint32_t step) {
+    return (Checkpoint){.step = step, .seed = 3, .model = STR("hash"), .real = DtF32, .streams = 2, .position = {step, 7}};
+}
+
+static void save_at(Folder *p, Fake *f, uint32_t step) {
+    fill(f, (unsigned char)step);
+    Checkpoint c = checkpoint_at(step);
+    assert_ok(checkpoint_save(p->arena, str_c(p->root), f->exec, &c));
+}
+
+static void a_checkpoint_comes_back_to_the_bit(void **state) {
+    Folder *p = *state;
+    Fake *f = fake_exec(p);
+    unsigned char before[6 * 256] = {0}, after[6 * 256] = {0};
+    Checkpoint want = checkpoint_at(0), got;
+    bool found;
+    assert_ok(dir_make(under(p, "ckpt")));
+    assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+    assert_false(found);
+    for (uint32_t step = 1; step <= 5; step++)
+        save_at(p, f, step);
+    dump(f, before);
+    fill(f, 99);
+    assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+    dump(f, after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_true(found && got.step == 5 && got.position[0] == 5 && got.position[1] == 7 && got.streams == 2);
+    assert_true(file_exists(under(p, "ckpt/00000003.json")) && !file_exists(under(p, "ckpt/00000002.json")));
+    want.model = STR("another");
+    assert_status(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found), GAN_ERR_INPUT, "hash");
+    exec_close(f->exec);
+}
+
+static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
+    Folder *p = *state;
+    Fake *f = fake_exec(p);
+    Checkpoint want = checkpoint_at(0), got, next = checkpoint_at(8);
+    bool found, failed = true;
+    int64_t n = 0;
+    assert_ok(dir_make(under(p, "ckpt")));
+    for (uint32_t step = 5; step <= 7; step++)
+        save_at(p, f, step);
+    fill(f, 8);
+    while (failed) {
+        assert_true(++n < 200);
+        file_fail_at(n);
+        failed = checkpoint_save(p->arena, str_c(p->root), f->exec, &next) != GAN_OK;
+        file_fail_at(0);
+        assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+        assert_true(found && (got.step == 7 || got.step == 8));
+        fill(f, 8);
+    }
+    assert_true(n > 5 && got.step == 8);
+    exec_close(f->exec);
+}
+
+static void every_damaged_byte_is_noticed(void **state) {
+    Folder *p = *state;
+    Fake *f = fake_exec(p);
+    Checkpoint want = checkpoint_at(0), got;
+    bool found;
+    Str path = under(p, "ckpt/00000002.safetensors"), text;
+    assert_ok(dir_make(under(p, "ckpt")));
+    save_at(p, f, 1);
+    save_at(p, f, 2);
+    assert_ok(file_read(&p->arena, path, &text));
+    for (size_t i = 0; i < text.len; i += 13) {
+        char *bytes = (char *)(uintptr_t)text.ptr;
+        bytes[i] ^= 1;
+        assert_ok(file_write_atomic(path, text.ptr, text.len));
+        assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+        assert_int_equal(got.step, 1);
+        bytes[i] ^= 1;
+    }
+    assert_ok(file_write_atomic(path, text.ptr, text.len - 1));
+    assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+    assert_int_equal(got.step, 1);
+    exec_close(f->exec);
+}
+
+static void weights_that_are_not_finite_are_not_saved(void **state) {
+    Folder *p = *state;
+    Fake *f = fake_exec(p);
+    Checkpoint c = checkpoint_at(1);
+    float bad[3] = {0, INFINITY, 0};
+    assert_ok(dir_make(under(p, "ckpt")));
+    fill(f, 1);
+    assert_ok(exec_slot_load(f->exec, 1, bad));
+    assert_status(checkpoint_save(p->arena, str_c(p->root), f->exec, &c), GAN_ERR_INPUT, "save");
+    assert_non_null(strstr(gan_error(), "G.mean"));
+    StrVec names;
+    assert_ok(dir_list(&p->arena, under(p, "ckpt"), &names));
+    assert_int_equal(names.n, 0);
+    exec_close(f->exec);
+}
+
+// --- which batch comes when ------------------------------------------------------------------------------------------------
+
+static Str points(Folder *p, uint32_t n) {
+    float *x = arena_array(&p->arena, float, 2 * n);
+    for (uint32_t i = 0; i < 2 * n; i++)
+        x[i] = (float)i;
+    Str path = under(p, "points.npy");
+    assert_ok(npy_write_f32(path, x, 2, (int64_t[]){n, 2}));
+    return path;
+}
+
+typedef struct Watch { Feed *feed; uint32_t taken; } Watch;
+
+static GanStatus watch(void *user, Exec *e, uint32_t block, uint32_t round) {
+    (void)round;
+    Watch *w = user;
+    const uint64_t *before;
+    feed_positions(w->feed, &before);
+    uint64_t was = before[0];
+    TRY(feed_block(w->feed, e, block));
+    w->taken += before[0] != was;
+    return GAN_OK;
+}
+
+static void every_next_takes_a_batch(void **state) {
+    Folder *p = *state;
+    Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)), .batch = 4, .real = DtF32, .device = STR("ref")};
+    vec_push(&p->arena, &job.data, ((Setting){STR("x"), points(p, 20)}));
+    SessionOptions so = job_session(&job, &(DeviceOptions){.threads = 1});
+    Session s;
+    assert_ok(session_start(&s, &so, &silent));
+    FeedOptions fo = {.job = &job};
+    Watch w = {0};
+    assert_ok(feed_open(&p->arena, &s.compiled.module, &fo, &w.feed));
+    assert_ok(exec_init(s.exec, 0));
+    ExecHooks hooks = {.before = watch, .user = &w};
+    for (uint32_t step = 0; step < 2; step++) {
+        const uint64_t *position;
+        Counters c = {.step = step};
+        assert_ok(feed_begin(w.feed, s.exec));
+        assert_ok(exec_step(s.exec, &c, &hooks));
+        assert_int_equal(feed_positions(w.feed, &position), 1);
+        assert_int_equal(position[0], 4 * (step + 1));      // one of the step, three by `next`
+        assert_int_equal(w.taken, 3 * (step + 1));
+    }
+    assert_true(feed_epoch(w.feed) == 1);                   // 8 batches of 4 from 20
+    feed_close(w.feed);
+    session_release(&s);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, place_open, place_close)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(a_command_line_becomes_options),
+        CASE(mistakes_are_usage_and_say_why),
+        CASE(a_job_reads_back_what_was_written),
+        CASE(a_job_that_lacks_a_member_names_it),
+        CASE(the_resolved_text_is_the_same_model),
+        CASE(a_curve_keeps_its_sum_however_long),
+        CASE(a_log_goes_on_from_any_step),
+        CASE(a_checkpoint_comes_back_to_the_bit),
+        CASE(a_failing_disk_leaves_the_old_checkpoint_or_the_new),
+        CASE(every_damaged_byte_is_noticed),
+        CASE(weights_that_are_not_finite_are_not_saved),
+        CASE(every_next_takes_a_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
