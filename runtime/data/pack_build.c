@@ -216,58 +216,61 @@ static GanStatus build_pictures(Build *b) {
 typedef struct ArrayPlan {
     Array a;
     size_t samples, each;      // elements of a sample
-    uint32_t c, h, w;          // of a sample that is a picture
+    uint32_t c, h, w;          // of a sample of three axes, or of a grey picture's two
     bool picture;              // unsigned bytes or 16-bit numbers in two or three axes
     bool fit;                  // it changes size, channels or bits
     bool last;                 // stored [h, w, c]
 } ArrayPlan;
 
-static GanStatus plan_array(const Build *b, ArrayPlan *p) {
-    const Array *a = &p->a;
+static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
     if (a->rank == 0 || a->count == 0) {
         return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
     }
-    bool picture = a->kind == 'u' && a->size <= 2, number = a->kind == 'f';
-    if (!picture && !number) {
+    *picture = a->kind == 'u' && a->size <= 2;
+    if (!*picture && a->kind != 'f') {
         return fail(GAN_ERR_INPUT,
                     "%.*s: samples of type %c%u are not read; save them as u1, u2, f4 or f8",
                     SARG(b->path), a->kind, a->size);
     }
-    if (a->rank == 1 && picture) {
+    if (a->rank == 1 && *picture) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: one axis of whole numbers; are these labels? Give them with --labels",
                     SARG(b->path));
     }
-    p->samples = (size_t)a->dim[0];
-    p->each = a->count / p->samples;
-    p->last = b->o->channels_last;
-    p->picture = picture && (a->rank == 3 || a->rank == 4);
     for (uint32_t i = 1; i < a->rank; i++) {
-        if (a->dim[i] > 1 << 24) {
-            return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
-                        a->dim[i]);
-        }
+        if (a->dim[i] <= 1 << 24) continue;
+        return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
+                    a->dim[i]);
     }
-    if (p->last && a->rank < 3) {
+    if (b->o->channels_last && a->rank < 3) {
         return fail(GAN_ERR_USAGE, "%.*s: --channels-last needs samples of two axes or more",
                     SARG(b->path));
     }
-    if (p->picture && a->rank == 3) {
-        p->c = 1, p->h = (uint32_t)a->dim[1], p->w = (uint32_t)a->dim[2], p->last = false;
-    }
-    if (p->picture && a->rank == 4) {
-        const int64_t *d = a->dim + 1;
-        p->c = (uint32_t)d[p->last ? 2 : 0], p->h = (uint32_t)d[p->last ? 0 : 1],
+    return GAN_OK;
+}
+
+static GanStatus plan_array(const Build *b, ArrayPlan *p) {
+    const Array *a = &p->a;
+    const PackOptions *o = b->o;
+    bool unsigned_numbers;
+    TRY(check_array(b, a, &unsigned_numbers));
+    p->samples = (size_t)a->dim[0];
+    p->each = a->count / p->samples;
+    p->picture = unsigned_numbers && (a->rank == 3 || a->rank == 4);
+    p->last = o->channels_last && !(p->picture && a->rank == 3);
+    const int64_t *d = a->dim + 1;
+    if (p->picture && a->rank == 3) p->c = 1, p->h = (uint32_t)d[0], p->w = (uint32_t)d[1];
+    if (a->rank == 4) {
+        p->c = (uint32_t)d[p->last ? 2 : 0];
+        p->h = (uint32_t)d[p->last ? 0 : 1];
         p->w = (uint32_t)d[p->last ? 1 : 2];
     }
-    const PackOptions *o = b->o;
     p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
              (o->bits && o->bits != 8 * a->size);
     if (p->fit && !p->picture) {
-        return fail(
-            GAN_ERR_USAGE,
-            "%.*s: these samples are no pictures and keep their shape, channels and bits",
-            SARG(b->path));
+        return fail(GAN_ERR_USAGE,
+                    "%.*s: these samples are no pictures and keep their shape, channels and bits",
+                    SARG(b->path));
     }
     if (p->fit && (p->c < 1 || p->c > 4)) {
         return fail(GAN_ERR_INPUT, "%.*s: samples of %u channels cannot be resized%s",

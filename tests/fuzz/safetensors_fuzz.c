@@ -16,5 +16,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
     }
     arena_release(&arena);
+    (void)sum;
     return 0;
 }

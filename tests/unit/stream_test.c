@@ -177,6 +177,29 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
     stream_close(s);
 }
 
+static void arrays_serve_as_pictures(void **state) {
+    Place *p = *state;
+    float x[2 * 12];
+    for (uint32_t i = 0; i < 24; i++) x[i] = (float)i;
+    Str path[2] = {under(p, "f.npy"), STR(SEEDS "npy/images.idx")};
+    assert_ok(npy_write_f32(path[0], x, 4, (const int64_t[]){2, 3, 2, 2}));
+    DataField field = {.name = STR("x"), .kind = DataImage, .rank = 3, .dim = {3, 2, 2},
+                       .path = path, .paths = 1};
+    DataOptions o = stream_options(&field, 1, 2);
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s));    // floats of the right shape, as they are
+    assert_ok(stream_next(s, &b));
+    assert_memory_equal(b->field[0], x + 12 * b->sample[0], 12 * sizeof *x);
+    stream_close(s);
+    field.dim[1] = field.dim[2] = 6;
+    field.path = path + 1;
+    assert_ok(stream_open(&o, &s));    // bytes of 3x4, fitted to 6x6 and three channels
+    assert_ok(stream_next(s, &b));
+    for (uint32_t i = 0; i < 36; i++) assert_true(b->field[0][i] == b->field[0][36 + i]);
+    stream_close(s);
+}
+
 static void streams_refuse_what_does_not_fit(void **state) {
     Place *p = *state;
     Str path = under(p, "a.pack");
@@ -470,6 +493,7 @@ int main(void) {
         T(a_stream_resumes_exactly_and_ranks_share_a_batch),
         T(transforms_do_what_they_say),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
+        T(arrays_serve_as_pictures),
         T(streams_refuse_what_does_not_fit),
         T(a_nan_in_a_pack_names_its_sample),
         T(safetensors_read_back_what_was_written),
