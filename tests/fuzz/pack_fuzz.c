@@ -1,7 +1,8 @@
 // pack_fuzz.c - a pack from bytes: opening, verifying and reading every sample of whatever opens.
 //
-// Hashes would turn nearly every damaged input away at the door, so each is tried a second time with its lead, sizes and
-// header hash made good: then the header's own checks are what stands between the input and the reader.
+// Hashes would turn nearly every damaged input away at the door, so each is tried a second time
+// with its lead, sizes and header hash made good: then the header's own checks are what stands
+// between the input and the reader.
 #include "pack_format.h"
 
 #include <stdlib.h>
