@@ -1,24 +1,31 @@
 // branch.c - run-time control: repeat, every, and `if` on a shared number.
 //
-// As a statement each is a scope of its own: what changed is written, the body is elaborated into blocks of its own, and
-// what it assigned is read anew behind it. Where the value of an `if` or `every` is used, everything up to the end of
-// the enclosing scope depends on the outcome: it is elaborated once per outcome. The statement that met the choice is
-// evaluated again for the other one; up to the choice that is a replay, in which nothing is emitted and draws, pins,
-// read versions and blocks are found again by their numbers.
+// As a statement each is a scope of its own: what changed is written, the body is elaborated into
+// blocks of its own, and what it assigned is read anew behind it. Where the value of an `if` or
+// `every` is used, everything up to the end of the enclosing scope depends on the outcome: it is
+// elaborated once per outcome. The statement that met the choice is evaluated again for the other
+// one; up to the choice that is a replay, in which nothing is emitted and draws, pins, read
+// versions and blocks are found again by their numbers.
 #include "elab.h"
 
 #include <string.h>
 
-// --- snapshots -------------------------------------------------------------------------------------------------------------
+// --- snapshots -----------------------------------------------------------------------------------
 
 Snapshot snapshot_take(Elab *e) {
     const Building *b = e->to;
-    Snapshot s = {.cells = b->cell.n, .nexts = b->next.n, .once = b->once, .counts = e->root.counts, .block = b->g->block,
+    Snapshot s = {.cells = b->cell.n,
+                  .nexts = b->next.n,
+                  .once = b->once,
+                  .counts = e->root.counts,
+                  .block = b->g->block,
                   .cursor = b->cursor};
     s.cell = arena_array(e->perm, Cell, s.cells);
     s.next = arena_array(e->perm, uint32_t, s.nexts);
-    if (s.cells) memcpy(s.cell, b->cell.at, s.cells * sizeof *s.cell);
-    if (s.nexts) memcpy(s.next, b->next.at, s.nexts * sizeof *s.next);
+    if (s.cells)
+        memcpy(s.cell, b->cell.at, s.cells * sizeof *s.cell);
+    if (s.nexts)
+        memcpy(s.next, b->next.at, s.nexts * sizeof *s.next);
     return s;
 }
 
@@ -28,37 +35,44 @@ static void close_blocks(Building *b, uint32_t from) {
 
 void snapshot_restore(Elab *e, const Snapshot *s) {
     Building *b = e->to;
-    if (s->cells) memcpy(b->cell.at, s->cell, s->cells * sizeof *s->cell);
-    for (uint32_t i = s->cells; i < b->cell.n; i++) b->cell.at[i] = (Cell){0};
-    if (s->nexts) memcpy(b->next.at, s->next, s->nexts * sizeof *s->next);
-    for (uint32_t i = s->nexts; i < b->next.n; i++) b->next.at[i] = 0;
+    if (s->cells)
+        memcpy(b->cell.at, s->cell, s->cells * sizeof *s->cell);
+    for (uint32_t i = s->cells; i < b->cell.n; i++)
+        b->cell.at[i] = (Cell){0};
+    if (s->nexts)
+        memcpy(b->next.at, s->next, s->nexts * sizeof *s->next);
+    for (uint32_t i = s->nexts; i < b->next.n; i++)
+        b->next.at[i] = 0;
     b->once = s->once;
     e->root.counts = s->counts;
     b->g->block = s->block;
     b->cursor = s->cursor;
 }
 
-// --- the tape --------------------------------------------------------------------------------------------------------------
+// --- the tape ------------------------------------------------------------------------------------
 
 static void emit(Elab *e, CtlKind kind, uint32_t arg, uint32_t cond) {
-    if (!e->to->muted) vec_push(e->perm, &e->to->fn->tape, ((Ctl){kind, arg, cond}));
+    if (!e->to->muted)
+        vec_push(e->perm, &e->to->fn->tape, ((Ctl){kind, arg, cond}));
 }
 
 static void new_block(Elab *e) {
     Building *b = e->to;
     uint32_t id = b->cursor.block++;
     if (id >= MAX_BLOCKS - 1) {
-        if (!e->stop) diag(e->f, DiagE0518, here(e), MAX_BLOCKS);
+        if (!e->stop)
+            diag(e->f, DiagE0518, here(e), MAX_BLOCKS);
         e->stop = true;
         b->cursor.block = id = MAX_BLOCKS - 1;
     }
-    if (id >= b->fn->blocks) b->fn->blocks = id + 1;
+    if (id >= b->fn->blocks)
+        b->fn->blocks = id + 1;
     b->open[id] = 1;
     b->g->block = id;
     emit(e, CtlBlock, id, 0);
 }
 
-// --- choices with a value --------------------------------------------------------------------------------------------------
+// --- choices with a value ------------------------------------------------------------------------
 
 // The outcome of the choice at hand: in a replay the one on its path, otherwise the first.
 static bool decide(Elab *e, CtlKind kind, uint32_t arg, uint32_t cond) {
@@ -73,8 +87,10 @@ static bool decide(Elab *e, CtlKind kind, uint32_t arg, uint32_t cond) {
         return true;
     }
     const Decision *d = &br->path.at[br->at++];
-    if (!d->first) b->cursor = d->resume;
-    if (br->at == br->path.n) b->muted = br->muted_outside;    // from here on it is new
+    if (!d->first)
+        b->cursor = d->resume;
+    if (br->at == br->path.n)
+        b->muted = br->muted_outside; // from here on it is new
     new_block(e);
     return d->first;
 }
@@ -86,7 +102,8 @@ static bool next_outcome(Elab *e, Branching *br, const Snapshot *start) {
         br->path.n--;
         emit(e, CtlEnd, 0, 0);
     }
-    if (!br->path.n) return false;
+    if (!br->path.n)
+        return false;
     emit(e, CtlElse, 0, 0);
     br->path.at[br->path.n - 1] = (Decision){.first = false, .resume = b->cursor};
     br->at = 0;
@@ -105,10 +122,12 @@ static void run_from(Elab *e, Env env, const Ast *block, uint32_t i) {
         Env before = env;
         b->branching = &br;
         eval_statement(e, &env, block->list.at[i]);
-        if (!br.path.n) continue;
+        if (!br.path.n)
+            continue;
         do {
             run_from(e, env, block, i + 1);
-            if (e->stop || !next_outcome(e, &br, &start)) return;
+            if (e->stop || !next_outcome(e, &br, &start))
+                return;
             env = before;
             eval_statement(e, &env, block->list.at[i]);
         } while (true);
@@ -124,34 +143,38 @@ void run_scope(Elab *e, Env env, const Ast *block) {
 }
 
 static bool can_branch(Elab *e, const char *what) {
-    if (e->to->branching) return true;
+    if (e->to->branching)
+        return true;
     diag(e->f, DiagE0514, here(e), what);
     return false;
 }
 
 static Value branch_value(Elab *e, const Env *env, const Ast *body) {
     Env inner = *env;
-    if (!body) return (Value){.kind = KindNone};
+    if (!body)
+        return (Value){.kind = KindNone};
     inner.local = scope_mark(e, env->local, BindControl);
     return value_now(e, eval(e, &inner, body));
 }
 
 Value branch_if(Elab *e, Env *env, const Ast *a, Val cond) {
-    if (!can_branch(e, "an `if` on a tensor")) return POISON;
+    if (!can_branch(e, "an `if` on a tensor"))
+        return POISON;
     bool first = decide(e, CtlIf, 0, cond.id);
     return branch_value(e, env, first ? a->b : a->c);
 }
 
 Value branch_every(Elab *e, Env *env, const Ast *a, int64_t k) {
-    if (!can_branch(e, "`every`")) return POISON;
+    if (!can_branch(e, "`every`"))
+        return POISON;
     return decide(e, CtlEvery, (uint32_t)k, 0) ? branch_value(e, env, a->c) : value_num(0);
 }
 
-// --- scopes ----------------------------------------------------------------------------------------------------------------
+// --- scopes --------------------------------------------------------------------------------------
 
 typedef struct Scope {
     Snapshot before;
-    uint32_t assigned;             // assignments made before it
+    uint32_t assigned; // assignments made before it
 } Scope;
 
 static Scope scope_open(Elab *e) {
@@ -164,7 +187,7 @@ static void scope_body(Elab *e, const Env *env, const Ast *body) {
     Ast one = {.kind = AstBlock};
     Env inner = *env;
     inner.local = scope_mark(e, env->local, BindControl);
-    if (body->kind != AstBlock) {                      // `else if`
+    if (body->kind != AstBlock) { // `else if`
         Ast *kept = arena_new(e->perm, Ast);
         *kept = one;
         vec_push(e->perm, &kept->list, (Ast *)body);
@@ -189,13 +212,15 @@ static void scope_close(Elab *e, const Scope *s) {
     Building *b = e->to;
     emit(e, CtlEnd, 0, 0);
     scope_restore(e, s);
-    for (uint32_t i = s->assigned; i < b->assigned.n; i++) *slot_cell(e, b->assigned.at[i]) = (Cell){0};
+    for (uint32_t i = s->assigned; i < b->assigned.n; i++)
+        *slot_cell(e, b->assigned.at[i]) = (Cell){0};
     segment_end(e);
     new_block(e);
 }
 
 void scope_if(Elab *e, Env *env, const Ast *a, Val cond) {
-    if (!can_branch(e, "an `if` on a tensor")) return;
+    if (!can_branch(e, "an `if` on a tensor"))
+        return;
     Scope s = scope_open(e);
     emit(e, CtlIf, 0, cond.id);
     scope_body(e, env, a->b);
@@ -208,7 +233,8 @@ void scope_if(Elab *e, Env *env, const Ast *a, Val cond) {
 }
 
 void scope_every(Elab *e, Env *env, const Ast *a, int64_t k) {
-    if (!can_branch(e, "`every`")) return;
+    if (!can_branch(e, "`every`"))
+        return;
     Scope s = scope_open(e);
     emit(e, CtlEvery, (uint32_t)k, 0);
     scope_body(e, env, a->c);
@@ -218,21 +244,26 @@ void scope_every(Elab *e, Env *env, const Ast *a, int64_t k) {
 void scope_repeat(Elab *e, Env *env, const Ast *a) {
     Building *b = e->to;
     int64_t n;
-    if (!want_int(e, eval(e, env, a->a), "`repeat`", &n) || !can_branch(e, "repeat")) return;
+    if (!want_int(e, eval(e, env, a->a), "`repeat`", &n) || !can_branch(e, "repeat"))
+        return;
     if (n < 0 || n > INT32_MAX) {
         diag(e->f, DiagE0511, here(e), "repeat", (long long)n);
         return;
     }
-    if (n == 0) return;
+    if (n == 0)
+        return;
     Scope s = scope_open(e);
     emit(e, CtlRepeat, (uint32_t)n, 0);
-    for (uint32_t i = 0; i < b->cell.n; i++) b->cell.at[i] = (Cell){0};    // any of them may change in a round
+    for (uint32_t i = 0; i < b->cell.n; i++)
+        b->cell.at[i] = (Cell){0}; // any of them may change in a round
     b->repeats++;
     scope_body(e, env, a->c);
     b->repeats--;
     uint32_t nexts = b->next.n;
     uint32_t *next = arena_array(e->perm, uint32_t, nexts);
-    for (uint32_t i = 0; i < nexts; i++) next[i] = b->next.at[i];
+    for (uint32_t i = 0; i < nexts; i++)
+        next[i] = b->next.at[i];
     scope_close(e, &s);
-    for (uint32_t i = 0; i < nexts; i++) b->next.at[i] = next[i];          // the last round's batch is the batch
+    for (uint32_t i = 0; i < nexts; i++)
+        b->next.at[i] = next[i]; // the last round's batch is the batch
 }

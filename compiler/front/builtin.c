@@ -1,5 +1,6 @@
-// builtin.c - the core's functions: the table, their arguments, and those that need no tensor arithmetic. Rows of
-// lang/ops.def follow those of lang/builtins.def, so every elementwise operation can be called by its text name.
+// builtin.c - the core's functions: the table, their arguments, and those that need no tensor
+// arithmetic. Rows of lang/ops.def follow those of lang/builtins.def, so every elementwise
+// operation can be called by its text name.
 #include "elab.h"
 
 #include <math.h>
@@ -18,24 +19,38 @@ static const Builtin table[] = {
 #include "ops.def"
 };
 
-uint32_t builtin_count(void) { return sizeof table / sizeof *table; }
-const Builtin *builtin_get(uint32_t i) { return &table[i]; }
+uint32_t builtin_count(void) {
+    return sizeof table / sizeof *table;
+}
+const Builtin *builtin_get(uint32_t i) {
+    return &table[i];
+}
 
 bool builtin_find(Str name, uint32_t *out) {
     for (*out = 0; *out < builtin_count(); ++*out)
-        if (str_eq(name, str_c(table[*out].name))) return table[*out].op != OpCast;   // precision is not the text's business
+        if (str_eq(name, str_c(table[*out].name)))
+            return table[*out].op != OpCast; // precision is not the text's business
     return false;
 }
 
 bool predefined_find(Elab *e, Str name, Value *out) {
-    const struct { const char *name; Value v; } known[] = {
-        {"true", value_bool(true)}, {"false", value_bool(false)}, {"none", {.kind = KindNone}},
-        {"pi", value_num(3.14159265358979323846)}, {"training", value_bool(e->training)},
+    const struct {
+        const char *name;
+        Value v;
+    } known[] = {
+        {"true", value_bool(true)},
+        {"false", value_bool(false)},
+        {"none", {.kind = KindNone}},
+        {"pi", value_num(3.14159265358979323846)},
+        {"training", value_bool(e->training)},
         {"batch_size", value_num((double)e->o->batch)},
-        {"step", {.kind = KindScalar, .id = 0}}, {"epoch", {.kind = KindScalar, .id = 1}},
+        {"step", {.kind = KindScalar, .id = 0}},
+        {"epoch", {.kind = KindScalar, .id = 1}},
         {"kimg", {.kind = KindScalar, .id = 2}},
-        {"batch", {.kind = KindAxes, .axes = AxBatch}}, {"channel", {.kind = KindAxes, .axes = AxChannel}},
-        {"space", {.kind = KindAxes, .axes = AxSpace}}, {"sample", {.kind = KindAxes, .axes = AxSample}},
+        {"batch", {.kind = KindAxes, .axes = AxBatch}},
+        {"channel", {.kind = KindAxes, .axes = AxChannel}},
+        {"space", {.kind = KindAxes, .axes = AxSpace}},
+        {"sample", {.kind = KindAxes, .axes = AxSample}},
         {"all", {.kind = KindAxes, .axes = AxAll}},
     };
     for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -46,24 +61,30 @@ bool predefined_find(Elab *e, Str name, Value *out) {
     return false;
 }
 
-// --- arguments -------------------------------------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
-typedef struct BuiltinParam { Str name; bool optional, rest; } BuiltinParam;
+typedef struct BuiltinParam {
+    Str name;
+    bool optional, rest;
+} BuiltinParam;
 
 static uint32_t split_params(const char *text, BuiltinParam *out) {
     uint32_t n = 0;
     for (Str s = str_c(text); s.len; n++) {
         size_t end = str_find(s, ' ');
         Str word = str_sub(s, 0, end);
-        out[n] = (BuiltinParam){.rest = str_starts(word, STR("...")), .optional = str_ends(word, STR("?"))};
+        out[n] = (BuiltinParam){.rest = str_starts(word, STR("...")),
+                                .optional = str_ends(word, STR("?"))};
         out[n].name = str_sub(word, out[n].rest ? 3 : 0, word.len - out[n].optional);
         s = str_sub(s, end + 1, s.len);
     }
     return n;
 }
 
-static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint32_t n, const Arg *a, uint32_t *next) {
-    if (!a->name.len && *next < n) return p[*next].rest ? *next : (*next)++;
+static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint32_t n, const Arg *a,
+                         uint32_t *next) {
+    if (!a->name.len && *next < n)
+        return p[*next].rest ? *next : (*next)++;
     if (!a->name.len) {
         diag(e->f, DiagE0311, here(e), (int)strlen(b->name), b->name, n, *next + 1);
         in_library(e);
@@ -72,11 +93,13 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     Str known[MAX_PARAMS];
     for (uint32_t i = 0; i < n; i++) {
         known[i] = p[i].name;
-        if (str_eq(known[i], a->name)) return i;
+        if (str_eq(known[i], a->name))
+            return i;
     }
     Str near = diag_nearest(a->name, known, n);
     diag(e->f, DiagE0312, a->span, (int)strlen(b->name), b->name, SARG(a->name));
-    if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    if (near.len)
+        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     return NONE;
 }
 
@@ -84,17 +107,24 @@ static bool place(Elab *e, const Builtin *b, Args args, Value *in, uint32_t *cou
     BuiltinParam p[MAX_PARAMS];
     VEC(Value) rest = {0};
     uint32_t n = *count = split_params(b->params, p), next = 0;
-    for (uint32_t i = 0; i < n; i++) in[i] = (Value){.kind = KindAbsent};
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = (Value){.kind = KindAbsent};
     for (uint32_t i = 0; i < args.n; i++) {
         uint32_t at = param_of(e, b, p, n, &args.at[i], &next);
-        if (at == NONE) return false;
-        if (args.at[i].value.kind == KindPoison) return false;
-        if (p[at].rest && !args.at[i].name.len) vec_push(e->perm, &rest, args.at[i].value);
-        else in[at] = args.at[i].value;
+        if (at == NONE)
+            return false;
+        if (args.at[i].value.kind == KindPoison)
+            return false;
+        if (p[at].rest && !args.at[i].name.len)
+            vec_push(e->perm, &rest, args.at[i].value);
+        else
+            in[at] = args.at[i].value;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (p[i].rest && in[i].kind == KindAbsent) in[i] = value_list(rest.at, rest.n);
-        if (in[i].kind != KindAbsent || p[i].optional) continue;
+        if (p[i].rest && in[i].kind == KindAbsent)
+            in[i] = value_list(rest.at, rest.n);
+        if (in[i].kind != KindAbsent || p[i].optional)
+            continue;
         diag(e->f, DiagE0313, here(e), (int)strlen(b->name), b->name, SARG(p[i].name));
         in_library(e);
         return false;
@@ -105,19 +135,22 @@ static bool place(Elab *e, const Builtin *b, Args args, Value *in, uint32_t *cou
 Value builtin_call(Elab *e, uint32_t i, Args args) {
     Value in[MAX_PARAMS];
     uint32_t n;
-    if (!place(e, &table[i], args, in, &n)) return POISON;
+    if (!place(e, &table[i], args, in, &n))
+        return POISON;
     return table[i].fn ? table[i].fn(e, in, n) : apply_op(e, table[i].op, in, n);
 }
 
-// --- lists and numbers -----------------------------------------------------------------------------------------------------
+// --- lists and numbers ---------------------------------------------------------------------------
 
 Value builtin_prod(Elab *e, const Value *in, uint32_t n) {
     List l;
     double product = 1, x;
     (void)n;
-    if (!want_list(e, in[0], "prod", &l)) return POISON;
+    if (!want_list(e, in[0], "prod", &l))
+        return POISON;
     for (uint32_t i = 0; i < l.n; i++) {
-        if (!want_num(e, l.at[i], "prod", &x)) return POISON;
+        if (!want_num(e, l.at[i], "prod", &x))
+            return POISON;
         product *= x;
     }
     return value_num(product);
@@ -126,7 +159,8 @@ Value builtin_prod(Elab *e, const Value *in, uint32_t n) {
 Value builtin_len(Elab *e, const Value *in, uint32_t n) {
     List l;
     (void)n;
-    if (in[0].kind == KindStr) return value_num((double)in[0].str.len);
+    if (in[0].kind == KindStr)
+        return value_num((double)in[0].str.len);
     return want_list(e, in[0], "len", &l) ? value_num(l.n) : POISON;
 }
 
@@ -134,21 +168,25 @@ Value builtin_range(Elab *e, const Value *in, uint32_t n) {
     int64_t from = 0, to;
     bool both = in[1].kind != KindAbsent;
     (void)n;
-    if (!want_int(e, in[0], "range", both ? &from : &to)) return POISON;
-    if (both && !want_int(e, in[1], "range", &to)) return POISON;
+    if (!want_int(e, in[0], "range", both ? &from : &to))
+        return POISON;
+    if (both && !want_int(e, in[1], "range", &to))
+        return POISON;
     if (to - from > MAX_WORK) {
         diag(e->f, DiagE0317, here(e), MAX_WORK);
         return POISON;
     }
     VEC(Value) out = {0};
-    for (int64_t i = from; i < to; i++) vec_push(e->perm, &out, value_num((double)i));
+    for (int64_t i = from; i < to; i++)
+        vec_push(e->perm, &out, value_num((double)i));
     return value_list(out.at, out.n);
 }
 
 Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
     List a, b;
     (void)n;
-    if (!want_list(e, in[0], "zip", &a) || !want_list(e, in[1], "zip", &b)) return POISON;
+    if (!want_list(e, in[0], "zip", &a) || !want_list(e, in[1], "zip", &b))
+        return POISON;
     if (a.n != b.n) {
         diag(e->f, DiagE0318, here(e), a.n, b.n);
         in_library(e);
@@ -167,16 +205,20 @@ Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
 Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
     List size;
     (void)n;
-    if (in[0].kind == KindList) return in[0];
-    if (!want_list(e, in[1], "extents", &size)) return POISON;
+    if (in[0].kind == KindList)
+        return in[0];
+    if (!want_list(e, in[1], "extents", &size))
+        return POISON;
     Value *out = arena_array(e->perm, Value, size.n);
-    for (uint32_t i = 0; i < size.n; i++) out[i] = in[0];
+    for (uint32_t i = 0; i < size.n; i++)
+        out[i] = in[0];
     return value_list(out, size.n);
 }
 
 Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    if (in[0].kind == KindTensor && in[0].tensor.classes) return value_num((double)in[0].tensor.classes);
+    if (in[0].kind == KindTensor && in[0].tensor.classes)
+        return value_num((double)in[0].tensor.classes);
     diag(e->f, DiagE0305, here(e), "classes (a label of a data set)", value_what(in[0]));
     in_library(e);
     return POISON;
@@ -185,8 +227,10 @@ Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
 Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
     int64_t i;
     (void)n;
-    if (!want_int(e, in[0], "axis", &i)) return POISON;
-    if (i >= 0 && i < MAX_RANK) return (Value){.kind = KindAxes, .axes = (uint32_t)AxFirst << i};
+    if (!want_int(e, in[0], "axis", &i))
+        return POISON;
+    if (i >= 0 && i < MAX_RANK)
+        return (Value){.kind = KindAxes, .axes = (uint32_t)AxFirst << i};
     diag(e->f, DiagE0405, here(e), (long long)i, 10, "any tensor");
     return POISON;
 }
@@ -208,22 +252,25 @@ static bool glob(Str pattern, Str text) {
             return false;
         }
     }
-    while (p < pattern.len && pattern.ptr[p] == '*') p++;
+    while (p < pattern.len && pattern.ptr[p] == '*')
+        p++;
     return p == pattern.len;
 }
 
 Value builtin_matches(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    if (in[0].kind == KindStr && in[1].kind == KindStr) return value_bool(glob(in[1].str, in[0].str));
+    if (in[0].kind == KindStr && in[1].kind == KindStr)
+        return value_bool(glob(in[1].str, in[0].str));
     diag(e->f, DiagE0305, here(e), "matches", value_what(in[in[0].kind == KindStr]));
     return POISON;
 }
 
-// --- nets and weights ------------------------------------------------------------------------------------------------------
+// --- nets and weights ----------------------------------------------------------------------------
 
 static bool want_net(Elab *e, Value v, const char *who, uint32_t *out) {
     *out = v.id;
-    if (v.kind == KindNet) return true;
+    if (v.kind == KindNet)
+        return true;
     diag(e->f, DiagE0305, here(e), who, value_what(v));
     in_library(e);
     return false;
@@ -232,7 +279,8 @@ static bool want_net(Elab *e, Value v, const char *who, uint32_t *out) {
 static Value net_slots(Elab *e, Value v, const char *who, SlotKind kind) {
     uint32_t net;
     VEC(Value) out = {0};
-    if (!want_net(e, v, who, &net)) return POISON;
+    if (!want_net(e, v, who, &net))
+        return POISON;
     net_sync(e, net);
     for (uint32_t i = 0; i < e->m->slot.n; i++)
         if (e->m->slot.at[i].net == net && e->m->slot.at[i].kind == kind)
@@ -253,7 +301,8 @@ Value builtin_buffers(Elab *e, const Value *in, uint32_t n) {
 Value builtin_eval(Elab *e, const Value *in, uint32_t n) {
     uint32_t net;
     (void)n;
-    if (!want_net(e, in[0], "eval", &net)) return POISON;
+    if (!want_net(e, in[0], "eval", &net))
+        return POISON;
     Value v = in[0];
     v.eval = true;
     return v;
@@ -263,7 +312,8 @@ Value builtin_eval(Elab *e, const Value *in, uint32_t n) {
 Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
     uint32_t net;
     (void)n;
-    if (!want_net(e, in[0], "copy", &net)) return POISON;
+    if (!want_net(e, in[0], "copy", &net))
+        return POISON;
     Value v = e->net_info.at[net].fn;
     v.copy_of = net + 1;
     return v;
@@ -271,7 +321,8 @@ Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
 
 Value builtin_name(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    if (in[0].kind == KindTensor && in[0].slot != NONE) return value_str(e->m->slot.at[in[0].slot].name);
+    if (in[0].kind == KindTensor && in[0].slot != NONE)
+        return value_str(e->m->slot.at[in[0].slot].name);
     diag(e->f, DiagE0305, here(e), "name (a weight or state)", value_what(in[0]));
     in_library(e);
     return POISON;
@@ -285,7 +336,8 @@ Value builtin_total(Elab *e, const Value *in, uint32_t n) {
 Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
     Val y, x;
     (void)n;
-    if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x)) return POISON;
+    if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x))
+        return POISON;
     if (x.id > y.id || !grad_reach(y.g, e->perm, y.id)[x.id]) {
         diag(e->f, DiagE0519, here(e));
         in_library(e);

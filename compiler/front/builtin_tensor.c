@@ -5,15 +5,19 @@
 
 #include <string.h>
 
-static Type type_of(Val v) { return *node_type(v.g, v.id); }
+static Type type_of(Val v) {
+    return *node_type(v.g, v.id);
+}
 
-// --- draws -----------------------------------------------------------------------------------------------------------------
+// --- draws ---------------------------------------------------------------------------------------
 
 static bool want_per(Elab *e, Value v, bool *batched) {
     *batched = true;
-    if (v.kind == KindAbsent) return true;
+    if (v.kind == KindAbsent)
+        return true;
     *batched = v.kind == KindAxes && v.axes == AxSample;
-    if (v.kind == KindAxes && (v.axes == AxBatch || v.axes == AxSample)) return true;
+    if (v.kind == KindAxes && (v.axes == AxBatch || v.axes == AxSample))
+        return true;
     diag(e->f, DiagE0305, here(e), "per (batch or sample)", value_what(v));
     return false;
 }
@@ -23,9 +27,11 @@ static bool want_dims(Elab *e, Value v, const char *who, Type *out) {
     VEC(Value) flat = {0};
     for (uint32_t i = 0; i < v.list.n; i++) {
         Value item = v.list.at[i];
-        if (item.kind != KindList) vec_push(e->perm, &flat, item);
+        if (item.kind != KindList)
+            vec_push(e->perm, &flat, item);
         else
-            for (uint32_t k = 0; k < item.list.n; k++) vec_push(e->perm, &flat, item.list.at[k]);
+            for (uint32_t k = 0; k < item.list.n; k++)
+                vec_push(e->perm, &flat, item.list.at[k]);
     }
     return want_extents(e, value_list(flat.at, flat.n), who, out);
 }
@@ -33,7 +39,8 @@ static bool want_dims(Elab *e, Value v, const char *who, Type *out) {
 static Value draw(Elab *e, const Value *in, Dist dist, const char *who) {
     Type t;
     bool batched;
-    if (!want_dims(e, in[0], who, &t) || !want_per(e, in[1], &batched)) return POISON;
+    if (!want_dims(e, in[0], who, &t) || !want_per(e, in[1], &batched))
+        return POISON;
     t.batched = batched;
     return make_draw(e, dist, 0, t);
 }
@@ -57,46 +64,54 @@ Value builtin_categorical(Elab *e, const Value *in, uint32_t n) {
     int64_t classes;
     bool batched;
     (void)n;
-    if (!want_int(e, in[0], "categorical", &classes) || !want_per(e, in[1], &batched)) return POISON;
+    if (!want_int(e, in[0], "categorical", &classes) || !want_per(e, in[1], &batched))
+        return POISON;
     if (classes < 1) {
-        diag(e->f, DiagE0306, here(e), "categorical", "a number of classes above 0", SARG(value_text(e, in[0])));
+        diag(e->f, DiagE0306, here(e), "categorical", "a number of classes above 0",
+             SARG(value_text(e, in[0])));
         return POISON;
     }
     return make_draw(e, DistCategorical, (double)classes, type_make(batched, 0, NULL));
 }
 
-// --- shapes ----------------------------------------------------------------------------------------------------------------
+// --- shapes --------------------------------------------------------------------------------------
 
 Value builtin_shape(Elab *e, const Value *in, uint32_t n) {
     Val x;
     uint32_t mask = UINT32_MAX;
     int64_t dim[MAX_RANK];
     (void)n;
-    if (!want_tensor(e, in[0], &x)) return POISON;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
     Type t = type_of(x);
-    if (in[1].kind != KindAbsent && !want_axes(e, in[1], &t, &mask)) return POISON;
+    if (in[1].kind != KindAbsent && !want_axes(e, in[1], &t, &mask))
+        return POISON;
     uint32_t rank = 0;
     for (uint32_t i = 0; i < t.rank; i++)
-        if (mask >> (1 + i) & 1) dim[rank++] = t.dim[i];
+        if (mask >> (1 + i) & 1)
+            dim[rank++] = t.dim[i];
     return extents_value(e, dim, rank);
 }
 
 static Value reshaped(Elab *e, Val x, const Type *to) {
-    return op_fits(e, OpReshape, &x, 1, NULL, to) ? value_tensor(Reshape(x, to->rank, to->dim)) : POISON;
+    return op_fits(e, OpReshape, &x, 1, NULL, to) ? value_tensor(Reshape(x, to->rank, to->dim))
+                                                  : POISON;
 }
 
 Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "reshape", &to)) return POISON;
+    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "reshape", &to))
+        return POISON;
     return reshaped(e, x, &to);
 }
 
 Value builtin_flatten(Elab *e, const Value *in, uint32_t n) {
     Val x;
     (void)n;
-    if (!want_tensor(e, in[0], &x)) return POISON;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
     Type t = type_of(x);
     int64_t all = type_sample(&t);
     return value_tensor(Reshape(x, 1, &all));
@@ -107,23 +122,27 @@ Value builtin_squeeze(Elab *e, const Value *in, uint32_t n) {
     int64_t dim[MAX_RANK];
     uint32_t rank = 0;
     (void)n;
-    if (!want_tensor(e, in[0], &x)) return POISON;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
     Type t = type_of(x);
     for (uint32_t i = 0; i < t.rank; i++)
-        if (t.dim[i] != 1) dim[rank++] = t.dim[i];
+        if (t.dim[i] != 1)
+            dim[rank++] = t.dim[i];
     return value_tensor(Reshape(x, rank, dim));
 }
 
 static Val with_axis(Val x, uint32_t at) {
     Type t = type_of(x);
     int64_t dim[MAX_RANK] = {0};
-    for (uint32_t i = 0; i <= t.rank; i++) dim[i] = i == at ? 1 : t.dim[i - (i > at)];
+    for (uint32_t i = 0; i <= t.rank; i++)
+        dim[i] = i == at ? 1 : t.dim[i - (i > at)];
     return Reshape(x, t.rank + 1u, dim);
 }
 
 static bool room_for_axis(Elab *e, Val x) {
     Type t = type_of(x);
-    if (t.rank < MAX_RANK) return true;
+    if (t.rank < MAX_RANK)
+        return true;
     diag(e->f, DiagE0409, here(e), MAX_RANK, SARG(type_text(e->perm, &t)));
     return false;
 }
@@ -132,14 +151,16 @@ Value builtin_unsqueeze(Elab *e, const Value *in, uint32_t n) {
     Val x;
     int64_t at;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "unsqueeze", &at) || !room_for_axis(e, x)) return POISON;
+    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "unsqueeze", &at) || !room_for_axis(e, x))
+        return POISON;
     Type t = type_of(x);
-    if (at >= 0 && at <= t.rank) return value_tensor(with_axis(x, (uint32_t)at));
+    if (at >= 0 && at <= t.rank)
+        return value_tensor(with_axis(x, (uint32_t)at));
     diag(e->f, DiagE0405, here(e), (long long)at, SARG(type_text(e->perm, &t)));
     return POISON;
 }
 
-// --- joining ---------------------------------------------------------------------------------------------------------------
+// --- joining -------------------------------------------------------------------------------------
 
 // The parts as tensors, all per-sample when one of them is.
 static bool want_parts(Elab *e, List l, const char *who, Val *out) {
@@ -149,7 +170,8 @@ static bool want_parts(Elab *e, List l, const char *who, Val *out) {
         return false;
     }
     for (uint32_t i = 0; i < l.n; i++) {
-        if (!want_tensor(e, l.at[i], &out[i])) return false;
+        if (!want_tensor(e, l.at[i], &out[i]))
+            return false;
         batched = batched || type_of(out[i]).batched;
     }
     for (uint32_t i = 0; i < l.n && batched; i++) {
@@ -164,9 +186,12 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
     Type first = type_of(part[0]);
     for (uint32_t i = 1; i < n; i++) {
         Type t = type_of(part[i]), alike = t;
-        if (t.rank == first.rank) alike.dim[axis] = first.dim[axis];
-        if (type_same_shape(&alike, &first)) continue;
-        diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)), SARG(type_text(e->perm, &t)));
+        if (t.rank == first.rank)
+            alike.dim[axis] = first.dim[axis];
+        if (type_same_shape(&alike, &first))
+            continue;
+        diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)),
+             SARG(type_text(e->perm, &t)));
         note_origin(e, part[0]);
         note_origin(e, part[i]);
         return POISON;
@@ -174,7 +199,7 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
     return value_tensor(Concat(part, n, axis));
 }
 
-static List parts_list(Value v) {                      // `stack(a, b)` and `stack([a, b])` are the same
+static List parts_list(Value v) { // `stack(a, b)` and `stack([a, b])` are the same
     return v.list.n == 1 && v.list.at[0].kind == KindList ? v.list.at[0].list : v.list;
 }
 
@@ -182,9 +207,11 @@ Value builtin_stack(Elab *e, const Value *in, uint32_t n) {
     Val part[MAX_INTS];
     List l = parts_list(in[0]);
     (void)n;
-    if (!want_parts(e, l, "stack", part)) return POISON;
+    if (!want_parts(e, l, "stack", part))
+        return POISON;
     for (uint32_t i = 0; i < l.n; i++) {
-        if (!room_for_axis(e, part[i])) return POISON;
+        if (!room_for_axis(e, part[i]))
+            return POISON;
         part[i] = with_axis(part[i], 0);
     }
     return joined(e, part, l.n, 0);
@@ -192,7 +219,8 @@ Value builtin_stack(Elab *e, const Value *in, uint32_t n) {
 
 static bool one_axis(Elab *e, Value v, const Type *t, uint32_t *out) {
     uint32_t mask = 2;
-    if (v.kind != KindAbsent && !want_axes(e, v, t, &mask)) return false;
+    if (v.kind != KindAbsent && !want_axes(e, v, t, &mask))
+        return false;
     for (uint32_t i = 0; i < t->rank; i++)
         if (mask == 2u << i) {
             *out = i;
@@ -207,23 +235,26 @@ Value builtin_concat(Elab *e, const Value *in, uint32_t n) {
     List l = parts_list(in[0]);
     uint32_t axis;
     (void)n;
-    if (!want_parts(e, l, "concat", part)) return POISON;
+    if (!want_parts(e, l, "concat", part))
+        return POISON;
     Type t = type_of(part[0]);
     return one_axis(e, in[1], &t, &axis) ? joined(e, part, l.n, axis) : POISON;
 }
 
-// --- order and borders -----------------------------------------------------------------------------------------------------
+// --- order and borders ---------------------------------------------------------------------------
 
 Value builtin_permute(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Attr at = {.n = 1};
     uint32_t order[MAX_RANK];
     (void)n;
-    if (!want_tensor(e, in[0], &x)) return POISON;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
     List l = parts_list(in[1]);
     for (uint32_t i = 0; i < l.n && i < MAX_RANK; i++) {
         int64_t axis;
-        if (!want_int(e, l.at[i], "permute", &axis)) return POISON;
+        if (!want_int(e, l.at[i], "permute", &axis))
+            return POISON;
         order[i] = (uint32_t)axis;
         at.i[at.n++] = axis;
     }
@@ -235,9 +266,11 @@ Value builtin_flip(Elab *e, const Value *in, uint32_t n) {
     Val x;
     uint32_t mask;
     (void)n;
-    if (!want_tensor(e, in[0], &x)) return POISON;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
     Type t = type_of(x);
-    if (!want_axes(e, in[1], &t, &mask)) return POISON;
+    if (!want_axes(e, in[1], &t, &mask))
+        return POISON;
     Attr at = {.n = 1, .i = {mask}};
     return op_fits(e, OpFlip, &x, 1, &at, NULL) ? value_tensor(Flip(x, mask)) : POISON;
 }
@@ -255,14 +288,16 @@ Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
     Val x;
     int64_t by;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "reflect_pad", &by)) return POISON;
+    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "reflect_pad", &by))
+        return POISON;
     Type t = type_of(x);
     for (uint32_t axis = 1; axis < t.rank; axis++) {
         if (by < 0 || by >= t.dim[axis]) {
             diag(e->f, DiagE0413, here(e), (long long)by, SARG(type_text(e->perm, &t)));
             return POISON;
         }
-        if (!by) continue;
+        if (!by)
+            continue;
         Val before = Flip(part_of(x, axis, 1, by), 2u << axis);
         Val after = Flip(part_of(x, axis, t.dim[axis] - by - 1, by), 2u << axis);
         x = Concat((Val[]){before, x, after}, 3, axis);
@@ -274,13 +309,16 @@ Value builtin_upsample(Elab *e, const Value *in, uint32_t n) {
     Val x;
     int64_t by;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "upsample", &by)) return POISON;
+    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "upsample", &by))
+        return POISON;
     if (by < 1 || by > 1024) {
-        diag(e->f, DiagE0306, here(e), "upsample", "a factor from 1 to 1024", SARG(value_text(e, in[1])));
+        diag(e->f, DiagE0306, here(e), "upsample", "a factor from 1 to 1024",
+             SARG(value_text(e, in[1])));
         return POISON;
     }
     for (uint32_t axis = 1; axis < type_of(x).rank && by > 1; axis++) {
-        if (!room_for_axis(e, x)) return POISON;
+        if (!room_for_axis(e, x))
+            return POISON;
         Type merged = type_of(x);
         merged.dim[axis] *= by;
         x = with_axis(x, axis + 1);
@@ -296,14 +334,16 @@ Value builtin_avg_pool(Elab *e, const Value *in, uint32_t n) {
     int64_t by;
     double count = 1;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "avg_pool", &by)) return POISON;
+    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "avg_pool", &by))
+        return POISON;
     Type t = type_of(x);
     for (uint32_t axis = 1; axis < t.rank; axis++) {
         if (by < 1 || t.dim[axis] % by) {
             diag(e->f, DiagE0414, here(e), (long long)by, SARG(type_text(e->perm, &t)));
             return POISON;
         }
-        if (by == 1 || !room_for_axis(e, x)) continue;
+        if (by == 1 || !room_for_axis(e, x))
+            continue;
         Type pooled = type_of(x);
         pooled.dim[axis] /= by;
         Type split = type_of(with_axis(x, axis + 1));
@@ -315,14 +355,17 @@ Value builtin_avg_pool(Elab *e, const Value *in, uint32_t n) {
     return value_tensor(count == 1 ? x : Mul(x, Number(x.g, 1 / count)));
 }
 
-// --- convolution -----------------------------------------------------------------------------------------------------------
+// --- convolution ---------------------------------------------------------------------------------
 
 // One number for all axes, or (padding) a pair of before and after.
 static bool want_both(Elab *e, Value v, const char *who, int64_t fallback, int64_t *a, int64_t *b) {
     *a = *b = fallback;
-    if (v.kind == KindAbsent) return true;
-    if (v.kind == KindList && v.list.n == 2) return want_int(e, v.list.at[0], who, a) && want_int(e, v.list.at[1], who, b);
-    if (!want_int(e, v, who, a)) return false;
+    if (v.kind == KindAbsent)
+        return true;
+    if (v.kind == KindList && v.list.n == 2)
+        return want_int(e, v.list.at[0], who, a) && want_int(e, v.list.at[1], who, b);
+    if (!want_int(e, v, who, a))
+        return false;
     *b = *a;
     return true;
 }
@@ -330,9 +373,13 @@ static bool want_both(Elab *e, Value v, const char *who, int64_t fallback, int64
 static bool want_geometry(Elab *e, const Value *in, Type x, ConvGeom *out) {
     int64_t stride, dilation = 1, groups = 1, before, after, unused;
     *out = (ConvGeom){.n = x.rank ? x.rank - 1u : 0};
-    if (!want_both(e, in[0], "stride", 1, &stride, &unused) || !want_both(e, in[1], "pad", 0, &before, &after)) return false;
-    if (!want_both(e, in[2], "dilation", 1, &dilation, &unused)) return false;
-    if (!want_both(e, in[3], "groups", 1, &groups, &unused)) return false;
+    if (!want_both(e, in[0], "stride", 1, &stride, &unused) ||
+        !want_both(e, in[1], "pad", 0, &before, &after))
+        return false;
+    if (!want_both(e, in[2], "dilation", 1, &dilation, &unused))
+        return false;
+    if (!want_both(e, in[3], "groups", 1, &groups, &unused))
+        return false;
     if (out->n < 1 || out->n > 3) {
         diag(e->f, DiagE0415, here(e), SARG(type_text(e->perm, &x)));
         in_library(e);
@@ -352,34 +399,42 @@ Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     ConvGeom c;
     (void)n;
-    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1])) return POISON;
-    if (!want_geometry(e, in + 2, type_of(x[0]), &c)) return POISON;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
+        return POISON;
+    if (!want_geometry(e, in + 2, type_of(x[0]), &c))
+        return POISON;
     Attr at = conv_attr(&c);
     return op_fits(e, OpConv, x, 2, &at, NULL) ? value_tensor(Conv(x[0], x[1], &c)) : POISON;
 }
 
-// The input gradient of the convolution whose output is x: extent (n - 1)*stride + k - before - after.
+// The input gradient of the convolution whose output is x: extent (n - 1)*stride + k - before -
+// after.
 Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     ConvGeom c;
     Value options[4] = {in[2], in[3], {.kind = KindAbsent}, {.kind = KindAbsent}};
     (void)n;
-    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1])) return POISON;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
+        return POISON;
     Type t = type_of(x[0]), w = type_of(x[1]);
-    if (!want_geometry(e, options, t, &c)) return POISON;
+    if (!want_geometry(e, options, t, &c))
+        return POISON;
     if (w.rank == c.n + 2) {
         t.dim[0] = w.dim[1];
         for (uint32_t i = 0; i < c.n; i++)
-            t.dim[1 + i] = (t.dim[1 + i] - 1) * c.stride[i] + w.dim[2 + i] - c.before[i] - c.after[i];
+            t.dim[1 + i] =
+                (t.dim[1 + i] - 1) * c.stride[i] + w.dim[2 + i] - c.before[i] - c.after[i];
     }
     Attr at = conv_attr(&c);
     return op_fits(e, OpConvDx, x, 2, &at, &t) ? value_tensor(ConvDx(x[0], x[1], &c, t)) : POISON;
 }
 
-// --- products --------------------------------------------------------------------------------------------------------------
+// --- products ------------------------------------------------------------------------------------
 
 // "on,n->o": the labels of a, b and the result, each a letter.
-typedef struct Rule { Str part[3]; } Rule;
+typedef struct Rule {
+    Str part[3];
+} Rule;
 
 static bool read_rule(Elab *e, Value v, Rule *out) {
     bool fine = v.kind == KindStr;
@@ -397,9 +452,11 @@ static bool read_rule(Elab *e, Value v, Rule *out) {
         }
     for (size_t i = 0; fine && i < out->part[2].len; i++) {
         char c = out->part[2].ptr[i];
-        fine = str_find(out->part[0], c) < out->part[0].len || str_find(out->part[1], c) < out->part[1].len;
+        fine = str_find(out->part[0], c) < out->part[0].len ||
+               str_find(out->part[1], c) < out->part[1].len;
     }
-    if (fine) return true;
+    if (fine)
+        return true;
     diag(e->f, DiagE0416, here(e), SARG(value_text(e, v)));
     in_library(e);
     return false;
@@ -416,8 +473,10 @@ static bool rule_fits(Elab *e, const Rule *r, const Val *x) {
         }
         for (uint32_t i = 0; i < t.rank && other.rank == r->part[1 - k].len; i++) {
             size_t j = str_find(r->part[1 - k], r->part[k].ptr[i]);
-            if (j == r->part[1 - k].len || other.dim[j] == t.dim[i]) continue;
-            diag(e->f, DiagE0418, here(e), r->part[k].ptr[i], SARG(type_text(e->perm, &t)), SARG(type_text(e->perm, &other)));
+            if (j == r->part[1 - k].len || other.dim[j] == t.dim[i])
+                continue;
+            diag(e->f, DiagE0418, here(e), r->part[k].ptr[i], SARG(type_text(e->perm, &t)),
+                 SARG(type_text(e->perm, &other)));
             in_library(e);
             note_origin(e, x[0]);
             note_origin(e, x[1]);
@@ -432,21 +491,26 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
     Rule r;
     uint8_t label[3][MAX_RANK];
     (void)n;
-    if (!read_rule(e, in[0], &r) || !want_tensor(e, in[1], &x[0]) || !want_tensor(e, in[2], &x[1])) return POISON;
-    if (!rule_fits(e, &r, x)) return POISON;
+    if (!read_rule(e, in[0], &r) || !want_tensor(e, in[1], &x[0]) || !want_tensor(e, in[2], &x[1]))
+        return POISON;
+    if (!rule_fits(e, &r, x))
+        return POISON;
     if (r.part[2].len > MAX_RANK) {
         diag(e->f, DiagE0416, here(e), SARG(value_text(e, in[0])));
         return POISON;
     }
     for (uint32_t p = 0; p < 3; p++)
-        for (size_t i = 0; i < r.part[p].len; i++) label[p][i] = (uint8_t)(r.part[p].ptr[i] - 'a' + 1);
+        for (size_t i = 0; i < r.part[p].len; i++)
+            label[p][i] = (uint8_t)(r.part[p].ptr[i] - 'a' + 1);
     bool batched = type_of(x[0]).batched || type_of(x[1]).batched;
-    return value_tensor(Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
+    return value_tensor(
+        Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
 }
 
 Value builtin_gather(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     (void)n;
-    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1])) return POISON;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
+        return POISON;
     return op_fits(e, OpGather, x, 2, NULL, NULL) ? value_tensor(Gather(x[0], x[1])) : POISON;
 }

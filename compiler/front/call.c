@@ -1,10 +1,12 @@
-// call.c - calls: arguments to parameters, shapes to names, bodies inlined in the order of the text.
+// call.c - calls: arguments to parameters, shapes to names, bodies inlined in the order of the
+// text.
 //
-// In: a callable value and its arguments, evaluated left to right. Out: the value of its body, or of a two-list
-// function's first list the object it makes. Depth is limited; a clash of shapes names both sides.
+// In: a callable value and its arguments, evaluated left to right. Out: the value of its body, or
+// of a two-list function's first list the object it makes. Depth is limited; a clash of shapes
+// names both sides.
 #include "elab.h"
 
-// --- arguments -------------------------------------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
 static void add_argument(Elab *e, Env *env, const Ast *a, Args *out, uint32_t *cap) {
     Str name = {0};
@@ -17,7 +19,8 @@ static void add_argument(Elab *e, Env *env, const Ast *a, Args *out, uint32_t *c
     bool spread = a->kind == AstSpread;
     Value v = eval(e, env, spread ? a->a : a);
     List items = {&v, 1};
-    if (spread && !want_list(e, v, "`...`", &items)) items.n = 0;
+    if (spread && !want_list(e, v, "`...`", &items))
+        items.n = 0;
     for (uint32_t i = 0; i < items.n; i++) {
         vec_grow(e->perm, (void **)&out->at, cap, out->n, sizeof *out->at);
         out->at[out->n++] = (Arg){name, items.at[i], span};
@@ -31,32 +34,38 @@ Args eval_args(Elab *e, Env *env, const Ast *call, const Value *first) {
         vec_grow(e->perm, (void **)&out.at, &cap, 0, sizeof *out.at);
         out.at[out.n++] = (Arg){.value = *first, .span = e->at};
     }
-    for (uint32_t i = 0; i < call->list.n; i++) add_argument(e, env, call->list.at[i], &out, &cap);
+    for (uint32_t i = 0; i < call->list.n; i++)
+        add_argument(e, env, call->list.at[i], &out, &cap);
     return out;
 }
 
 static void say_parameters(Elab *e, const Ast *params, Str who) {
     Text t = {.arena = e->perm};
     for (uint32_t i = 0; i < params->list.n; i++) {
-        if (i) text_put(&t, STR(", "));
+        if (i)
+            text_put(&t, STR(", "));
         text_put(&t, params->list.at[i]->text);
-        if (params->list.at[i]->b) text_put(&t, STR("=..."));
+        if (params->list.at[i]->b)
+            text_put(&t, STR("=..."));
     }
     diag_note(e->f, params->span, "%.*s(%.*s)", SARG(who), SARG(text_str(&t)));
 }
 
 static uint32_t parameter_find(const Ast *params, Str name) {
     for (uint32_t i = 0; i < params->list.n; i++)
-        if (str_eq(params->list.at[i]->text, name)) return i;
+        if (str_eq(params->list.at[i]->text, name))
+            return i;
     return NONE;
 }
 
 static void unknown_parameter(Elab *e, const Ast *params, const Arg *a, Str who) {
     VEC(Str) known = {0};
-    for (uint32_t i = 0; i < params->list.n; i++) vec_push(e->perm, &known, params->list.at[i]->text);
+    for (uint32_t i = 0; i < params->list.n; i++)
+        vec_push(e->perm, &known, params->list.at[i]->text);
     Str near = diag_nearest(a->name, known.at, known.n);
     diag(e->f, DiagE0312, a->span, SARG(who), SARG(a->name));
-    if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    if (near.len)
+        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     say_parameters(e, params, who);
 }
 
@@ -93,8 +102,10 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
     Value v = value_now(e, arg ? arg->value : eval(e, callee, p->b));
     if (p->a && (value_is_tensor(v) || value_is_plain(v))) {
         Val val;
-        if (!want_tensor(e, v, &val)) return false;
-        if (!match_shape(e, callee, p->a, val, who, p->text)) return false;
+        if (!want_tensor(e, v, &val))
+            return false;
+        if (!match_shape(e, callee, p->a, val, who, p->text))
+            return false;
     } else if (p->a && v.kind != KindPoison) {
         diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text), value_what(v));
         in_library(e);
@@ -106,17 +117,19 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
 
 bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who) {
     const Arg **taken = arena_array(e->perm, const Arg *, params->list.n);
-    if (!place_arguments(e, params, args, who, taken)) return false;
+    if (!place_arguments(e, params, args, who, taken))
+        return false;
     bool fine = true;
     for (uint32_t i = 0; i < params->list.n; i++) {
         bool bound = bind_parameter(e, callee, params->list.at[i], taken[i], who);
-        if (!bound) bind_name(e, callee, params->list.at[i]->text, POISON);
+        if (!bound)
+            bind_name(e, callee, params->list.at[i]->text, POISON);
         fine = fine && bound;
     }
     return fine;
 }
 
-// --- shapes ----------------------------------------------------------------------------------------------------------------
+// --- shapes --------------------------------------------------------------------------------------
 
 // The extents a pattern asks for, as far as they are known: for the message.
 static Str pattern_text(Elab *e, Env *env, const Ast *shape) {
@@ -126,14 +139,21 @@ static Str pattern_text(Elab *e, Env *env, const Ast *shape) {
         const Ast *a = shape->list.at[i];
         bool spread = a->kind == AstSpread;
         Value v;
-        if (i) text_put(&t, STR(", "));
-        if (spread) a = a->a;
-        bool known = a->kind == AstName ? scope_find(env, a->text, &v) && (value_is_plain(v) || v.kind == KindList)
-                                        : (v = eval(e, env, a)).kind != KindPoison;
-        if (known && spread && v.kind == KindList && !v.list.n) t.n -= i ? 2 : 0;
-        else if (known && spread && v.kind == KindList) text_put(&t, str_sub(value_text(e, v), 1, value_text(e, v).len - 1));
-        else if (known) text_put(&t, value_text(e, v));
-        else text_fmt(&t, "%s%.*s", spread ? "..." : "", SARG(a->text));
+        if (i)
+            text_put(&t, STR(", "));
+        if (spread)
+            a = a->a;
+        bool known = a->kind == AstName
+                         ? scope_find(env, a->text, &v) && (value_is_plain(v) || v.kind == KindList)
+                         : (v = eval(e, env, a)).kind != KindPoison;
+        if (known && spread && v.kind == KindList && !v.list.n)
+            t.n -= i ? 2 : 0;
+        else if (known && spread && v.kind == KindList)
+            text_put(&t, str_sub(value_text(e, v), 1, value_text(e, v).len - 1));
+        else if (known)
+            text_put(&t, value_text(e, v));
+        else
+            text_fmt(&t, "%s%.*s", spread ? "..." : "", SARG(a->text));
     }
     text_char(&t, ']');
     return text_str(&t);
@@ -144,7 +164,8 @@ static bool match_one(Elab *e, Env *env, const Ast *a, Value met) {
     Value known;
     if (a->kind == AstName) {
         bool list = met.kind == KindList;
-        if (!scope_find(env, a->text, &known) || !(list ? known.kind == KindList : value_is_plain(known))) {
+        if (!scope_find(env, a->text, &known) ||
+            !(list ? known.kind == KindList : value_is_plain(known))) {
             env->local = scope_bind(e, env->local, a->text, met);
             return true;
         }
@@ -157,16 +178,20 @@ static bool match_one(Elab *e, Env *env, const Ast *a, Value met) {
 static bool match_list(Elab *e, Env *env, const Ast *shape, const Type *t) {
     uint32_t n = shape->list.n, spread = NONE, at = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (shape->list.at[i]->kind == AstSpread) spread = i;
-    if (spread == NONE ? t->rank != n : t->rank + 1u < n) return false;
+        if (shape->list.at[i]->kind == AstSpread)
+            spread = i;
+    if (spread == NONE ? t->rank != n : t->rank + 1u < n)
+        return false;
     for (uint32_t i = 0; i < n; i++) {
         const Ast *a = shape->list.at[i];
         if (i != spread) {
-            if (!match_one(e, env, a, value_num((double)t->dim[at++]))) return false;
+            if (!match_one(e, env, a, value_num((double)t->dim[at++])))
+                return false;
             continue;
         }
         uint32_t rest = t->rank + 1 - n;
-        if (!match_one(e, env, a->a, extents_value(e, t->dim + at, rest))) return false;
+        if (!match_one(e, env, a->a, extents_value(e, t->dim + at, rest)))
+            return false;
         at += rest;
     }
     return true;
@@ -183,24 +208,36 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         wanted = eval(e, env, shape);
         fits = value_equal(wanted, extents_value(e, t.dim, t.rank));
     }
-    if (fits) return true;
+    if (fits)
+        return true;
     Str expected = is_list ? pattern_text(e, &before, shape) : value_text(e, wanted);
     Str found = value_text(e, extents_value(e, t.dim, t.rank));
-    if (name.len) diag(e->f, DiagE0401, here(e), SARG(who), SARG(name), SARG(expected), SARG(found));
-    else diag(e->f, DiagE0403, here(e), SARG(who), SARG(expected), SARG(found));
+    if (name.len)
+        diag(e->f, DiagE0401, here(e), SARG(who), SARG(name), SARG(expected), SARG(found));
+    else
+        diag(e->f, DiagE0403, here(e), SARG(who), SARG(expected), SARG(found));
     diag_note(e->f, shape->span, "%.*s is asked for here", SARG(expected));
     note_origin(e, v);
     return false;
 }
 
 void note_origin(Elab *e, Val v) {
-    uint32_t link = graph_node(v.g, v.id)->span;
+    const Node *n = graph_node(v.g, v.id);
     Type t = *node_type(v.g, v.id);
-    if (link) diag_note(e->f, v.g->span.at[link].span, "%.*s was made here", SARG(type_text(e->perm, &t)));
+    Str type = type_text(e->perm, &t);
+    if (!n->span)
+        return;
+    Span span = v.g->span.at[n->span].span;
+    if (n->op != OpRead)
+        diag_note(e->f, span, "%.*s was made here", SARG(type));
+    else
+        diag_note(e->f, span, "`%.*s` is %.*s",
+                  SARG(e->m->slot.at[node_attr(v.g, v.id)->i[0]].name), SARG(type));
 }
 
 static Value check_result(Elab *e, Env *callee, const Ast *fn, Value v) {
-    if (!fn->has_result || v.kind == KindPoison) return v;
+    if (!fn->has_result || v.kind == KindPoison)
+        return v;
     List got = {&v, 1};
     if (fn->list.n != 1) {
         if (v.kind != KindList || v.list.n != fn->list.n) {
@@ -211,28 +248,35 @@ static Value check_result(Elab *e, Env *callee, const Ast *fn, Value v) {
     }
     for (uint32_t i = 0; i < got.n; i++) {
         Val val;
-        if (!want_tensor(e, got.at[i], &val)) return POISON;
-        if (!match_shape(e, callee, fn->list.at[i], val, fn->text, (Str){0})) return POISON;
+        if (!want_tensor(e, got.at[i], &val))
+            return POISON;
+        if (!match_shape(e, callee, fn->list.at[i], val, fn->text, (Str){0}))
+            return POISON;
     }
     return v;
 }
 
-// --- calls -----------------------------------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
-bool value_takes_two_lists(Value f) { return f.kind == KindFn && f.fn->ast->b && f.fn->ast->kind == AstFn; }
+bool value_takes_two_lists(Value f) {
+    return f.kind == KindFn && f.fn->ast->b && f.fn->ast->kind == AstFn;
+}
 
 // Evaluates a function's body for one list of arguments, on top of `base`.
-static Value apply_body(Elab *e, const Closure *fn, const Binding *base, const Ast *params, Args args) {
+static Value apply_body(Elab *e, const Closure *fn, const Binding *base, const Ast *params,
+                        Args args) {
     Env callee = {scope_mark(e, base, BindFn), fn->env.globals, {0}};
     callee.pinned = grad_names(e, &fn->env, fn->ast->c);
-    if (!bind_params(e, &callee, params, args, fn->ast->text)) return POISON;
+    if (!bind_params(e, &callee, params, args, fn->ast->text))
+        return POISON;
     Value v = value_now(e, eval(e, &callee, fn->ast->c));
     return check_result(e, &callee, fn->ast, v);
 }
 
 static Value make_object(Elab *e, const Closure *fn, Args args) {
     Env callee = {scope_mark(e, fn->env.local, BindFn), fn->env.globals, {0}};
-    if (!bind_params(e, &callee, fn->ast->a, args, fn->ast->text)) return POISON;
+    if (!bind_params(e, &callee, fn->ast->a, args, fn->ast->text))
+        return POISON;
     Object *o = arena_new(e->perm, Object);
     *o = (Object){.fn = fn, .args = callee.local, .maker = e->owner, .label = fn->ast->text};
     return (Value){.kind = KindObject, .object = o};
@@ -242,7 +286,7 @@ static Value apply_object(Elab *e, Object *o, Args args) {
     Owner *outer = e->owner;
     Owner *place = o->maker->net == NONE && e->net ? e->net : o->maker;
     Owner own = {.outer = place, .object = o, .net = place->net};
-    Owner *kept = arena_new(e->perm, Owner);           // objects made inside remember it
+    Owner *kept = arena_new(e->perm, Owner); // objects made inside remember it
     *kept = own;
     e->owner = kept;
     Value v = apply_body(e, o->fn, o->args, o->fn->ast->b, args);
@@ -253,13 +297,19 @@ static Value apply_object(Elab *e, Object *o, Args args) {
 static Value dispatch(Elab *e, Value f, Args args) {
     switch (f.kind) {
     case KindFn:
-        if (value_takes_two_lists(f)) return make_object(e, f.fn, args);
+        if (value_takes_two_lists(f))
+            return make_object(e, f.fn, args);
         return apply_body(e, f.fn, f.fn->env.local, f.fn->ast->a, args);
-    case KindObject: return apply_object(e, f.object, args);
-    case KindBuiltin: return builtin_call(e, f.id, args);
-    case KindNet: return net_call(e, f, args);
-    case KindPoison: return POISON;
-    default: break;                  // nothing else can be called
+    case KindObject:
+        return apply_object(e, f.object, args);
+    case KindBuiltin:
+        return builtin_call(e, f.id, args);
+    case KindNet:
+        return net_call(e, f, args);
+    case KindPoison:
+        return POISON;
+    default:
+        break; // nothing else can be called
     }
     diag(e->f, DiagE0310, here(e), value_what(f));
     in_library(e);
@@ -267,7 +317,8 @@ static Value dispatch(Elab *e, Value f, Args args) {
 }
 
 Value call_value(Elab *e, Value f, Args args) {
-    if (e->stop) return POISON;
+    if (e->stop)
+        return POISON;
     if (e->calls == MAX_CALLS) {
         diag(e->f, DiagE0316, here(e), MAX_CALLS);
         e->stop = true;
@@ -281,7 +332,8 @@ Value call_value(Elab *e, Value f, Args args) {
 
 Value call_with(Elab *e, Value f, const Value *at, uint32_t n) {
     Args args = {.at = arena_array(e->perm, Arg, n), .n = n, .span = here(e)};
-    for (uint32_t i = 0; i < n; i++) args.at[i] = (Arg){.value = at[i], .span = args.span};
+    for (uint32_t i = 0; i < n; i++)
+        args.at[i] = (Arg){.value = at[i], .span = args.span};
     return call_value(e, f, args);
 }
 
@@ -291,7 +343,8 @@ Value eval_call(Elab *e, Env *env, const Ast *a) {
     return call_value(e, f, args);
 }
 
-// `x |> f(a)` is f(x, a); when f takes two lists it is f(a)(x), and a bare f is made with its defaults.
+// `x |> f(a)` is f(x, a); when f takes two lists it is f(a)(x), and a bare f is made with its
+// defaults.
 Value eval_pipe(Elab *e, Env *env, const Ast *a) {
     Value x = value_now(e, eval(e, env, a->a));
     Spot outer = spot_enter(e, a->b);

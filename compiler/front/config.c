@@ -4,7 +4,8 @@
 static const Setting *setting_find(const Elab *e, Str key) {
     const Setting *last = NULL;
     for (uint32_t i = 0; i < e->o->settings; i++)
-        if (str_eq(e->o->setting[i].key, key)) last = &e->o->setting[i];
+        if (str_eq(e->o->setting[i].key, key))
+            last = &e->o->setting[i];
     return last;
 }
 
@@ -12,13 +13,19 @@ static const Setting *setting_find(const Elab *e, Str key) {
 static Value setting_value(Elab *e, Str text, Value like) {
     double x;
     bool numeric = str_to_double(text, &x);
-    if (like.kind == KindNum) return numeric ? value_num(x) : POISON;
-    if (like.kind == KindStr) return value_str(text);
+    if (like.kind == KindNum)
+        return numeric ? value_num(x) : POISON;
+    if (like.kind == KindStr)
+        return value_str(text);
     if (like.kind == KindBool)
-        return str_eq(text, STR("true")) ? value_bool(true) : str_eq(text, STR("false")) ? value_bool(false) : POISON;
-    if (str_eq(text, STR("none"))) return (Value){.kind = KindNone};
-    if (like.kind == KindNone) return numeric ? value_num(x) : value_str(text);
-    uint32_t source = front_add_source(e->f, STR("-s"), text, false);      // lists
+        return str_eq(text, STR("true"))    ? value_bool(true)
+               : str_eq(text, STR("false")) ? value_bool(false)
+                                            : POISON;
+    if (str_eq(text, STR("none")))
+        return (Value){.kind = KindNone};
+    if (like.kind == KindNone)
+        return numeric ? value_num(x) : value_str(text);
+    uint32_t source = front_add_source(e->f, STR("-s"), text, false); // lists
     Env env = {.globals = &e->top};
     const Ast *a = source ? parse_expr(e->f, source, 0, (uint32_t)text.len) : NULL;
     return a ? eval(e, &env, a) : POISON;
@@ -27,7 +34,8 @@ static Value setting_value(Elab *e, Str text, Value like) {
 static Str alternatives_text(Elab *e, const Value *at, uint32_t n) {
     Text t = {.arena = e->perm};
     for (uint32_t i = 0; i < n; i++) {
-        if (i) text_put(&t, STR(" | "));
+        if (i)
+            text_put(&t, STR(" | "));
         text_put(&t, value_text(e, at[i]));
     }
     return text_str(&t);
@@ -37,25 +45,32 @@ static Value overridden(Elab *e, const Ast *a, const Value *known, uint32_t n, c
     Value v = POISON;
     for (uint32_t i = 0; i < n; i++) {
         Value tried = setting_value(e, s->value, known[i]);
-        if (n == 1 ? tried.kind != KindPoison : value_equal(tried, known[i])) v = n == 1 ? tried : known[i];
+        if (n == 1 ? tried.kind != KindPoison : value_equal(tried, known[i]))
+            v = n == 1 ? tried : known[i];
     }
-    if (v.kind != KindPoison) return v;
+    if (v.kind != KindPoison)
+        return v;
     if (n == 1) {
-        diag(e->f, DiagE0611, a->word, SARG(s->key), SARG(s->value), value_what(known[0]), SARG(value_text(e, known[0])));
+        diag(e->f, DiagE0611, a->word, SARG(s->key), SARG(s->value), value_what(known[0]),
+             SARG(value_text(e, known[0])));
         return POISON;
     }
     Str *names = arena_array(e->perm, Str, n);
-    for (uint32_t i = 0; i < n; i++) names[i] = known[i].kind == KindStr ? known[i].str : value_text(e, known[i]);
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = known[i].kind == KindStr ? known[i].str : value_text(e, known[i]);
     Str near = diag_nearest(s->value, names, n);
-    diag(e->f, DiagE0612, a->word, SARG(s->key), SARG(alternatives_text(e, known, n)), SARG(s->value));
-    if (near.len) diag_help(e->f, "did you mean `%.*s=%.*s`?", SARG(s->key), SARG(near));
+    diag(e->f, DiagE0612, a->word, SARG(s->key), SARG(alternatives_text(e, known, n)),
+         SARG(s->value));
+    if (near.len)
+        diag_help(e->f, "did you mean `%.*s=%.*s`?", SARG(s->key), SARG(near));
     return POISON;
 }
 
 void eval_config(Elab *e, Env *env, const Ast *a) {
     uint32_t n = a->list.n;
     Value *known = arena_array(e->perm, Value, n);
-    for (uint32_t i = 0; i < n; i++) known[i] = eval(e, env, a->list.at[i]);
+    for (uint32_t i = 0; i < n; i++)
+        known[i] = eval(e, env, a->list.at[i]);
     Value v = known[0];
     const Setting *s = setting_find(e, a->text);
     if (value_is_tensor(v)) {
@@ -70,12 +85,15 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
 void check_settings(Elab *e, const Ast *file) {
     VEC(Str) known = {0};
     for (uint32_t i = 0; i < file->list.n; i++)
-        if (file->list.at[i]->kind == AstConfig) vec_push(e->perm, &known, file->list.at[i]->text);
+        if (file->list.at[i]->kind == AstConfig)
+            vec_push(e->perm, &known, file->list.at[i]->text);
     for (uint32_t i = 0; i < e->o->settings; i++) {
         Str key = e->o->setting[i].key;
-        if (names_has((Names){known.at, known.n}, key)) continue;
+        if (names_has((Names){known.at, known.n}, key))
+            continue;
         Str near = diag_nearest(key, known.at, known.n);
         diag(e->f, DiagE0613, file->word, SARG(key), SARG(file->text));
-        if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+        if (near.len)
+            diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     }
 }

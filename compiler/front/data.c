@@ -5,18 +5,18 @@ typedef enum WordRole { RoleType, RoleTransform } WordRole;
 typedef struct Word {
     const char *name;
     WordRole role;
-    uint32_t least, most;          // arguments
-    int what;                      // FieldKind or XformKind
+    uint32_t least, most; // arguments
+    int what;             // FieldKind or XformKind
 } Word;
 
 static const Word words[] = {
     {"image", RoleType, 2, 4, FieldImage},         // channels, extents
     {"float", RoleType, 0, MAX_RANK, FieldFloat},  // extents
     {"label", RoleType, 1, 1, FieldLabel},         // number of classes
-    {"resize", RoleTransform, 1, 1, XformResize},
-    {"crop", RoleTransform, 1, 1, XformCrop},
-    {"flip", RoleTransform, 0, 0, XformFlip},
-    {"scale", RoleTransform, 2, 2, XformScale},
+    {"resize", RoleTransform, 1, 1, XformResize},  // shorter side
+    {"crop", RoleTransform, 1, 1, XformCrop},      // side
+    {"flip", RoleTransform, 0, 0, XformFlip},      //
+    {"scale", RoleTransform, 2, 2, XformScale},    // ends of the new range
 };
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -24,34 +24,43 @@ static const Word *word_find(Elab *e, const Ast *a, Str name) {
     Str known[WORDS];
     for (uint32_t i = 0; i < WORDS; i++) {
         known[i] = str_c(words[i].name);
-        if (str_eq(known[i], name)) return &words[i];
+        if (str_eq(known[i], name))
+            return &words[i];
     }
     Str near = diag_nearest(name, known, WORDS);
-    if (str_eq(name, STR("map"))) diag(e->f, DiagE0319, a->span, "the transform `map`");
-    else diag(e->f, DiagE0601, a->span, SARG(name));
-    if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    if (str_eq(name, STR("map")))
+        diag(e->f, DiagE0319, a->span, "the transform `map`");
+    else
+        diag(e->f, DiagE0601, a->span, SARG(name));
+    if (near.len)
+        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     return NULL;
 }
 
 // The numbers in a word's parentheses.
 static bool word_numbers(Elab *e, Env *env, const Ast *a, const Word *w, double *out, uint32_t *n) {
     Args args = {0};
-    if (a->kind == AstCall) args = eval_args(e, env, a, NULL);
+    if (a->kind == AstCall)
+        args = eval_args(e, env, a, NULL);
     *n = args.n;
     if (args.n < w->least || args.n > w->most) {
         diag(e->f, DiagE0602, a->span, w->name, w->least, w->most, args.n);
         return false;
     }
     for (uint32_t i = 0; i < args.n; i++)
-        if (!want_num(e, args.at[i].value, "a data word", &out[i])) return false;
+        if (!want_num(e, args.at[i].value, "a data word", &out[i]))
+            return false;
     return true;
 }
 
-static bool set_type(Elab *e, const Ast *a, const Word *w, const double *x, uint32_t n, Field *out) {
+static bool set_type(Elab *e, const Ast *a, const Word *w, const double *x, uint32_t n,
+                     Field *out) {
     Type t;
     Value extents[MAX_RANK];
-    for (uint32_t i = 0; i < n; i++) extents[i] = value_num(x[i]);
-    if (!want_extents(e, value_list(extents, n), w->name, &t)) return false;
+    for (uint32_t i = 0; i < n; i++)
+        extents[i] = value_num(x[i]);
+    if (!want_extents(e, value_list(extents, n), w->name, &t))
+        return false;
     out->kind = (FieldKind)w->what;
     out->span = a->span;
     if (out->kind == FieldLabel) {
@@ -59,7 +68,8 @@ static bool set_type(Elab *e, const Ast *a, const Word *w, const double *x, uint
         return true;
     }
     out->rank = t.rank;
-    for (uint32_t i = 0; i < t.rank; i++) out->dim[i] = t.dim[i];
+    for (uint32_t i = 0; i < t.rank; i++)
+        out->dim[i] = t.dim[i];
     return true;
 }
 
@@ -90,10 +100,13 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
         const Ast *field = a->list.at[i];
         Field f = {.name = field->text, .span = field->word};
         bool fine = true;
-        for (uint32_t k = 0; k < field->list.n && fine; k++) fine = read_word(e, env, field->list.at[k], k == 0, &f);
+        for (uint32_t k = 0; k < field->list.n && fine; k++)
+            fine = read_word(e, env, field->list.at[k], k == 0, &f);
         f.span = field->word;
-        declare(e, field->text, field->word, fine ? (Value){.kind = KindField, .id = e->field.n} : POISON);
-        if (!fine) continue;
+        declare(e, field->text, field->word,
+                fine ? (Value){.kind = KindField, .id = e->field.n} : POISON);
+        if (!fine)
+            continue;
         vec_push(e->perm, &e->field, ((FieldInfo){index, stream.field.n, false}));
         vec_push(e->perm, &stream.field, f);
     }

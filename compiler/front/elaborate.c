@@ -1,12 +1,12 @@
-// elaborate.c - a parsed model to a Module: the top level in the order of the text, then the step, then every entry
-// point.
+// elaborate.c - a parsed model to a Module: the top level in the order of the text, then the step,
+// then every entry point.
 //
-// In: an AstFile and the library. Out: slots and one graph per function, with Grad nodes for pass/grad.c to expand; or
-// diagnostics. Top-level expressions may mention step, epoch and kimg: they are built in a loose graph of their own and
-// copied to where they are used.
+// In: an AstFile and the library. Out: slots and one graph per function, with Grad nodes for
+// pass/grad.c to expand; or diagnostics. Top-level expressions may mention step, epoch and kimg:
+// they are built in a loose graph of their own and copied to where they are used.
 #include "elab.h"
 
-// --- top-level names -------------------------------------------------------------------------------------------------------
+// --- top-level names -----------------------------------------------------------------------------
 
 static void bind_top(Elab *e, Str name, Span span, Value v, bool fixed) {
     const Global *old = globals_find(&e->top, name);
@@ -18,11 +18,14 @@ static void bind_top(Elab *e, Str name, Span span, Value v, bool fixed) {
     globals_put(e, &e->top, name, v, span)->fixed = fixed;
 }
 
-void declare(Elab *e, Str name, Span span, Value v) { bind_top(e, name, span, v, true); }
+void declare(Elab *e, Str name, Span span, Value v) {
+    bind_top(e, name, span, v, true);
+}
 
 // What a statement of the top level bound, oldest first.
 static void bind_locals(Elab *e, const Binding *b, Span span) {
-    if (!b) return;
+    if (!b)
+        return;
     bind_locals(e, b->outer, span);
     bind_top(e, b->name, span, b->value, false);
 }
@@ -32,7 +35,8 @@ static void library_names(Elab *e) {
         const Ast *file = e->f->library.at[i];
         for (uint32_t k = 0; k < file->list.n; k++) {
             const Ast *a = file->list.at[k];
-            if (a->kind != AstFn) continue;
+            if (a->kind != AstFn)
+                continue;
             Closure *fn = arena_new(e->perm, Closure);
             *fn = (Closure){a, {.globals = &e->library}};
             globals_put(e, &e->library, a->text, (Value){.kind = KindFn, .fn = fn}, a->word);
@@ -40,13 +44,16 @@ static void library_names(Elab *e) {
     }
 }
 
-// --- nets ------------------------------------------------------------------------------------------------------------------
+// --- nets ----------------------------------------------------------------------------------------
 
 static Value make_net(Elab *e, Str name, Value fn, Span span) {
     uint32_t copy_of = fn.copy_of ? fn.copy_of - 1 : NONE;
-    if (fn.kind == KindNet) fn = e->net_info.at[fn.id].fn;
-    if (value_takes_two_lists(fn)) fn = call_with(e, fn, NULL, 0);
-    if (fn.kind == KindPoison) return POISON;
+    if (fn.kind == KindNet)
+        fn = e->net_info.at[fn.id].fn;
+    if (value_takes_two_lists(fn))
+        fn = call_with(e, fn, NULL, 0);
+    if (fn.kind == KindPoison)
+        return POISON;
     if (fn.kind != KindFn && fn.kind != KindObject && fn.kind != KindBuiltin) {
         diag(e->f, DiagE0305, span, "a net", value_what(fn));
         return POISON;
@@ -59,7 +66,8 @@ static void eval_net(Elab *e, const Ast *a) {
     if (a->a) {
         Closure *fn = arena_new(e->perm, Closure);
         *fn = (Closure){a, env};
-        declare(e, a->text, a->word, make_net(e, a->text, (Value){.kind = KindFn, .fn = fn}, a->word));
+        declare(e, a->text, a->word,
+                make_net(e, a->text, (Value){.kind = KindFn, .fn = fn}, a->word));
         return;
     }
     Value v = eval(e, &env, a->c);
@@ -69,31 +77,58 @@ static void eval_net(Elab *e, const Ast *a) {
     }
     Value *nets = arena_array(e->perm, Value, v.list.n);
     for (uint32_t i = 0; i < v.list.n; i++)
-        nets[i] = make_net(e, str_format(e->perm, "%.*s.%u", SARG(a->text), i), v.list.at[i], a->word);
+        nets[i] =
+            make_net(e, str_format(e->perm, "%.*s.%u", SARG(a->text), i), v.list.at[i], a->word);
     declare(e, a->text, a->word, value_list(nets, v.list.n));
 }
 
-// --- items -----------------------------------------------------------------------------------------------------------------
+// --- items ---------------------------------------------------------------------------------------
 
-typedef struct Parts { const Ast *step; VEC(const Ast *) sample; } Parts;
+typedef struct Parts {
+    const Ast *step;
+    VEC(const Ast *) sample;
+} Parts;
 
-static void use_library(Elab *e, const Ast *a) {       // it is in scope anyway; only the name is checked
+static void use_library(Elab *e, const Ast *a) { // it is in scope anyway; only the name is checked
     for (uint32_t i = 0; i < e->f->library.n; i++) {
         Str file = path_base(e->f->source.at[e->f->library.at[i]->span.file - 1].name);
         Str name = str_sub(file, 0, str_find(file, '.'));
-        if (str_ends(a->text, name) && str_starts(a->text, STR("std")) && a->text.len == name.len + 4) return;
+        if (str_ends(a->text, name) && str_starts(a->text, STR("std")) &&
+            a->text.len == name.len + 4)
+            return;
     }
     diag(e->f, DiagE0605, a->span, SARG(a->text));
+}
+
+static void declare_functions(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if (a->kind != AstFn)
+            continue;
+        Closure *fn = arena_new(e->perm, Closure);
+        *fn = (Closure){a, {.globals = &e->top}};
+        declare(e, a->text, a->word, (Value){.kind = KindFn, .fn = fn});
+    }
 }
 
 static void eval_item(Elab *e, const Ast *a, Parts *parts) {
     Env env = {.globals = &e->top};
     switch (a->kind) {
-    case AstUse: use_library(e, a); return;
-    case AstConfig: eval_config(e, &env, a); return;
-    case AstData: eval_data(e, &env, a); return;
-    case AstNet: eval_net(e, a); return;
-    case AstSample: vec_push(e->perm, &parts->sample, a); return;
+    case AstUse:
+        use_library(e, a);
+        return;
+    case AstConfig:
+        eval_config(e, &env, a);
+        return;
+    case AstData:
+        eval_data(e, &env, a);
+        return;
+    case AstNet:
+        eval_net(e, a);
+        return;
+    case AstSample:
+        vec_push(e->perm, &parts->sample, a);
+        return;
     case AstStep:
         if (parts->step) {
             diag(e->f, DiagE0302, a->word, 4, "step");
@@ -101,12 +136,8 @@ static void eval_item(Elab *e, const Ast *a, Parts *parts) {
         }
         parts->step = a;
         return;
-    case AstFn: {
-        Closure *fn = arena_new(e->perm, Closure);
-        *fn = (Closure){a, env};
-        declare(e, a->text, a->word, (Value){.kind = KindFn, .fn = fn});
-        return;
-    }
+    case AstFn:
+        return; // declared already: functions may be used before their text
     default:
         eval_statement(e, &env, a);
         bind_locals(e, env.local, a->word);
@@ -119,7 +150,8 @@ static void pin_fields(Elab *e, const Ast *file) {
     Env env = {.globals = &e->top};
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *a = file->list.at[i];
-        if (!a->c) continue;
+        if (!a->c)
+            continue;
         Names names = grad_names(e, &env, a->c);
         for (uint32_t k = 0; k < e->field.n; k++) {
             FieldInfo *info = &e->field.at[k];
@@ -129,7 +161,7 @@ static void pin_fields(Elab *e, const Ast *file) {
     }
 }
 
-// --- functions -------------------------------------------------------------------------------------------------------------
+// --- functions -----------------------------------------------------------------------------------
 
 static void build_step(Elab *e, const Ast *a) {
     Building b;
@@ -144,17 +176,23 @@ static void build_step(Elab *e, const Ast *a) {
     building_enter(e, outer);
 }
 
-// An entry point's own arguments are fed by whoever runs it; their sites say what to draw where nobody does.
+// An entry point's own arguments are fed by whoever runs it; their sites say what to draw where
+// nobody does.
 static void bind_inputs(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; a->a && i < a->a->list.n; i++) {
         const Ast *p = a->a->list.at[i];
         Type t = {.dtype = DtF32};
-        if (p->a && !want_extents(e, eval(e, env, p->a), "an input of a sample", &t)) continue;
+        if (p->a && !want_extents(e, eval(e, env, p->a), "an input of a sample", &t))
+            continue;
         t.batched = true;
         Str name = str_format(e->perm, "%.*s.%.*s", SARG(a->text), SARG(p->text));
         vec_push(e->perm, &e->m->site, ((Site){DistNormal, t, e->to->index, 0, p->word}));
-        uint32_t slot = slot_add(e, (Slot){.kind = SlotFed, .name = name, .net = NONE, .type = t,
-                                           .site = e->m->site.n - 1, .span = p->word});
+        uint32_t slot = slot_add(e, (Slot){.kind = SlotFed,
+                                           .name = name,
+                                           .net = NONE,
+                                           .type = t,
+                                           .site = e->m->site.n - 1,
+                                           .span = p->word});
         bind_name(e, env, p->text, value_tensor(slot_read(e, slot)));
     }
 }
@@ -163,7 +201,8 @@ static void add_results(Elab *e, Func *fn, Str name, Value v) {
     List l = v.kind == KindList ? v.list : (List){&v, 1};
     for (uint32_t i = 0; i < l.n; i++) {
         Val val;
-        if (!want_tensor(e, l.at[i], &val)) return;
+        if (!want_tensor(e, l.at[i], &val))
+            return;
         Str own = l.n == 1 ? name : str_format(e->perm, "%.*s.%u", SARG(name), i);
         vec_push(e->perm, &fn->result, ((Named){own, val.id, val.g->block}));
     }
@@ -187,12 +226,13 @@ static void build_sample(Elab *e, const Ast *a) {
     vec_push(e->perm, &e->m->entry, *fn);
 }
 
-// --- all of it -------------------------------------------------------------------------------------------------------------
+// --- all of it -----------------------------------------------------------------------------------
 
 static void warn_idle_nets(Elab *e) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
-        if (n->params && !e->net_info.at[i].changes) diag(e->f, DiagW0902, n->span, SARG(n->name));
+        if (n->params && !e->net_info.at[i].changes)
+            diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }
 
@@ -203,7 +243,8 @@ static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Mo
     m->step.name = STR("step");
     e->top.outer = &e->library;
     e->owner = &e->root;
-    for (uint32_t i = 0; i < 3; i++) e->scalar[i] = NONE;
+    for (uint32_t i = 0; i < 3; i++)
+        e->scalar[i] = NONE;
     graph_init(&e->loose, f->perm, o->batch);
     graph_init(&e->fold, f->perm, 1);
     e->fold.raw = true;
@@ -217,20 +258,27 @@ static void elab_file(Elab *e, const Ast *file) {
     Parts parts = {0};
     library_names(e);
     check_settings(e, file);
-    for (uint32_t i = 0; i < file->list.n; i++) eval_item(e, file->list.at[i], &parts);
+    declare_functions(e, file);
+    for (uint32_t i = 0; i < file->list.n; i++)
+        eval_item(e, file->list.at[i], &parts);
     pin_fields(e, file);
-    if (!parts.step) diag(e->f, DiagE0606, file->word, SARG(file->text));
-    else if (!diag_errors(e->f)) build_step(e, parts.step);
+    if (!parts.step)
+        diag(e->f, DiagE0606, file->word, SARG(file->text));
+    else if (!diag_errors(e->f))
+        build_step(e, parts.step);
     bool sound = !diag_errors(e->f);
-    for (uint32_t i = 0; i < parts.sample.n && sound; i++) build_sample(e, parts.sample.at[i]);
-    if (sound) warn_idle_nets(e);
+    for (uint32_t i = 0; i < parts.sample.n && sound; i++)
+        build_sample(e, parts.sample.at[i]);
+    if (sound)
+        warn_idle_nets(e);
 }
 
 bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     Elab e;
     Building top;
     bool split = false;
-    if (!front_load_library(f)) return false;
+    if (!front_load_library(f))
+        return false;
     if (o->batch < 1) {
         diag(f, DiagE0607, file->word, (long long)o->batch);
         return false;
@@ -243,7 +291,8 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     } while (e.retry && !e.split_counts);
     out->init.g.block_open = out->step.g.block_open = NULL;
     out->name = file->text;
-    if (file->a) out->doc = file->a->text;
+    if (file->a)
+        out->doc = file->a->text;
     for (uint32_t i = 0; i < f->source.n; i++) {
         vec_push(f->perm, &out->source, f->source.at[i].name);
         vec_push(f->perm, &out->source_text, f->source.at[i].text);

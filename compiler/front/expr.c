@@ -1,24 +1,28 @@
-// expr.c - expressions: names, operators, lists, indices, compile-time choices. Calls are in call.c, run-time choices
-// in branch.c.
+// expr.c - expressions: names, operators, lists, indices, compile-time choices. Calls are in
+// call.c, run-time choices in branch.c.
 //
-// In: a tree and its environment. Out: a value; poison after a mistake. Bindings made by blocks of a compile-time `if`
-// land in the environment given, everything else leaves it alone.
+// In: a tree and its environment. Out: a value; poison after a mistake. Bindings made by blocks of
+// a compile-time `if` land in the environment given, everything else leaves it alone.
 #include "elab.h"
 
 #include <math.h>
 
-// --- places and limits -----------------------------------------------------------------------------------------------------
+// --- places and limits ---------------------------------------------------------------------------
 
-Span here(const Elab *e) { return e->user.file ? e->user : e->at; }
+Span here(const Elab *e) {
+    return e->user.file ? e->user : e->at;
+}
 
 void in_library(Elab *e) {
-    if (e->at.file && e->at.file != e->user.file && e->user.file) diag_note(e->f, e->at, "inside the library, here");
+    if (e->at.file && e->at.file != e->user.file && e->user.file)
+        diag_note(e->f, e->at, "inside the library, here");
 }
 
 Spot spot_enter(Elab *e, const Ast *a) {
     Spot outer = {e->at, e->user};
     e->at = a->word.file ? a->word : a->span;
-    if (e->at.file && !e->f->source.at[e->at.file - 1].library) e->user = e->at;
+    if (e->at.file && !e->f->source.at[e->at.file - 1].library)
+        e->user = e->at;
     e->to->g->here = here(e);
     return outer;
 }
@@ -30,33 +34,46 @@ void spot_leave(Elab *e, Spot outer) {
 }
 
 bool elab_alive(Elab *e) {
-    if (e->stop) return false;
-    if (++e->work <= MAX_WORK) return true;
+    if (e->stop)
+        return false;
+    if (++e->work <= MAX_WORK)
+        return true;
     diag(e->f, DiagE0317, here(e), MAX_WORK);
     e->stop = true;
     return false;
 }
 
-// --- operators -------------------------------------------------------------------------------------------------------------
+// --- operators -----------------------------------------------------------------------------------
 
-static Value op2(Elab *e, Op op, Value a, Value b) { return apply_op(e, op, (Value[]){a, b}, 2); }
+static Value op2(Elab *e, Op op, Value a, Value b) {
+    return apply_op(e, op, (Value[]){a, b}, 2);
+}
 
 static Value power(Elab *e, Value a, Value b) {
-    if (value_is_plain(a) && value_is_plain(b)) return value_num(pow(a.num, b.num));
-    if (b.kind == KindNum && b.num == 2) return op2(e, OpMul, a, a);
-    if (b.kind == KindNum && b.num == 0.5) return apply_op(e, OpSqrt, &a, 1);
+    if (value_is_plain(a) && value_is_plain(b))
+        return value_num(pow(a.num, b.num));
+    if (b.kind == KindNum && b.num == 2)
+        return op2(e, OpMul, a, a);
+    if (b.kind == KindNum && b.num == 0.5)
+        return apply_op(e, OpSqrt, &a, 1);
     return op2(e, OpPow, a, b);
 }
 
 Value eval_arith(Elab *e, Str op, Value a, Value b) {
     bool plain = value_is_plain(a) && value_is_plain(b);
     switch (op.ptr[0]) {
-    case '+': return plain ? value_num(a.num + b.num) : op2(e, OpAdd, a, b);
-    case '-': return plain ? value_num(a.num - b.num) : op2(e, OpSub, a, b);
-    case '*': return plain ? value_num(a.num * b.num) : op2(e, OpMul, a, b);
-    case '/': return plain ? value_num(a.num / b.num) : op2(e, OpDiv, a, b);
-    case '%': return plain ? value_num(a.num - b.num * floor(a.num / b.num)) : op2(e, OpMod, a, b);
-    case '^': return power(e, a, b);
+    case '+':
+        return plain ? value_num(a.num + b.num) : op2(e, OpAdd, a, b);
+    case '-':
+        return plain ? value_num(a.num - b.num) : op2(e, OpSub, a, b);
+    case '*':
+        return plain ? value_num(a.num * b.num) : op2(e, OpMul, a, b);
+    case '/':
+        return plain ? value_num(a.num / b.num) : op2(e, OpDiv, a, b);
+    case '%':
+        return plain ? value_num(a.num - b.num * floor(a.num / b.num)) : op2(e, OpMod, a, b);
+    case '^':
+        return power(e, a, b);
     }
     bug("operator %.*s", SARG(op));
 }
@@ -66,19 +83,26 @@ static Value negated(Elab *e, Value v) {
 }
 
 static Value equals(Elab *e, Value a, Value b) {
-    bool tensors = (value_is_tensor(a) && (value_is_tensor(b) || value_is_plain(b)))
-                   || (value_is_plain(a) && value_is_tensor(b));
-    if (a.kind == KindPoison || b.kind == KindPoison) return POISON;
+    bool tensors = (value_is_tensor(a) && (value_is_tensor(b) || value_is_plain(b))) ||
+                   (value_is_plain(a) && value_is_tensor(b));
+    if (a.kind == KindPoison || b.kind == KindPoison)
+        return POISON;
     return tensors ? op2(e, OpEq, a, b) : value_bool(value_equal(a, b));
 }
 
 Value eval_compare(Elab *e, Str op, Value a, Value b) {
     bool plain = value_is_plain(a) && value_is_plain(b), or_equal = op.len == 2;
     switch (op.ptr[0]) {
-    case '=': return equals(e, a, b);
-    case '!': return negated(e, equals(e, a, b));
-    case '<': return plain ? value_bool(or_equal ? a.num <= b.num : a.num < b.num) : op2(e, or_equal ? OpGe : OpGt, b, a);
-    case '>': return plain ? value_bool(or_equal ? a.num >= b.num : a.num > b.num) : op2(e, or_equal ? OpGe : OpGt, a, b);
+    case '=':
+        return equals(e, a, b);
+    case '!':
+        return negated(e, equals(e, a, b));
+    case '<':
+        return plain ? value_bool(or_equal ? a.num <= b.num : a.num < b.num)
+                     : op2(e, or_equal ? OpGe : OpGt, b, a);
+    case '>':
+        return plain ? value_bool(or_equal ? a.num >= b.num : a.num > b.num)
+                     : op2(e, or_equal ? OpGe : OpGt, a, b);
     }
     bug("comparison %.*s", SARG(op));
 }
@@ -87,15 +111,19 @@ Value eval_compare(Elab *e, Str op, Value a, Value b) {
 static Value eval_logic(Elab *e, Env *env, const Ast *a) {
     bool is_and = str_eq(a->text, STR("and")), left, right;
     Value x = eval(e, env, a->a);
-    if (value_is_plain(x) && (x.num != 0) != is_and) return value_bool(x.num != 0);
+    if (value_is_plain(x) && (x.num != 0) != is_and)
+        return value_bool(x.num != 0);
     Value y = eval(e, env, a->b);
-    if (value_is_tensor(x) || value_is_tensor(y)) return op2(e, is_and ? OpMul : OpMax, x, y);
-    if (!want_bool(e, x, "`and` and `or`", &left) || !want_bool(e, y, "`and` and `or`", &right)) return POISON;
+    if (value_is_tensor(x) || value_is_tensor(y))
+        return op2(e, is_and ? OpMul : OpMax, x, y);
+    if (!want_bool(e, x, "`and` and `or`", &left) || !want_bool(e, y, "`and` and `or`", &right))
+        return POISON;
     return value_bool(is_and ? left && right : left || right);
 }
 
 static Value eval_binary(Elab *e, Env *env, const Ast *a) {
-    if (str_eq(a->text, STR("and")) || str_eq(a->text, STR("or"))) return eval_logic(e, env, a);
+    if (str_eq(a->text, STR("and")) || str_eq(a->text, STR("or")))
+        return eval_logic(e, env, a);
     Value x = eval(e, env, a->a), y = eval(e, env, a->b);
     char c = a->text.ptr[0];
     bool compares = c == '<' || c == '>' || c == '=' || c == '!';
@@ -105,33 +133,42 @@ static Value eval_binary(Elab *e, Env *env, const Ast *a) {
 static Value eval_unary(Elab *e, Env *env, const Ast *a) {
     Value x = eval(e, env, a->a);
     bool truth;
-    if (str_eq(a->text, STR("-"))) return value_is_plain(x) ? value_num(-x.num) : apply_op(e, OpNeg, &x, 1);
-    if (value_is_tensor(x)) return negated(e, x);
+    if (str_eq(a->text, STR("-")))
+        return value_is_plain(x) ? value_num(-x.num) : apply_op(e, OpNeg, &x, 1);
+    if (value_is_tensor(x))
+        return negated(e, x);
     return want_bool(e, x, "`not`", &truth) ? value_bool(!truth) : POISON;
 }
 
-// --- names, lists, indices -------------------------------------------------------------------------------------------------
+// --- names, lists, indices -----------------------------------------------------------------------
 
 // What a name is worth in an expression: places and data are read now.
 Value value_now(Elab *e, Value v) {
     Val val;
-    if (v.kind == KindField) return read_field(e, v.id);
-    if (v.kind != KindSlot && v.kind != KindScalar) return v;
-    if (!want_tensor(e, v, &val)) return POISON;
+    if (v.kind == KindField)
+        return read_field(e, v.id);
+    if (v.kind != KindSlot && v.kind != KindScalar)
+        return v;
+    if (!want_tensor(e, v, &val))
+        return POISON;
     Value now = value_tensor(val);
-    if (v.kind == KindSlot) now.slot = v.id;
+    if (v.kind == KindSlot)
+        now.slot = v.id;
     return now;
 }
 
 static Value eval_name(Elab *e, Env *env, const Ast *a) {
     Value v;
-    if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v)) return value_now(e, v);
+    if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v))
+        return value_now(e, v);
     uint32_t builtin;
-    if (builtin_find(a->text, &builtin)) return (Value){.kind = KindBuiltin, .id = builtin};
+    if (builtin_find(a->text, &builtin))
+        return (Value){.kind = KindBuiltin, .id = builtin};
     Str near = scope_nearest(e, env, a->text);
     diag(e->f, DiagE0301, here(e), SARG(a->text));
     in_library(e);
-    if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    if (near.len)
+        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     return POISON;
 }
 
@@ -141,10 +178,13 @@ static Value eval_list(Elab *e, Env *env, const Ast *a) {
         const Ast *item = a->list.at[i];
         bool spread = item->kind == AstSpread;
         Value v = eval(e, env, spread ? item->a : item);
-        if (!spread) vec_push(e->perm, &out, v);
+        if (!spread)
+            vec_push(e->perm, &out, v);
         else if (v.kind == KindList)
-            for (uint32_t k = 0; k < v.list.n; k++) vec_push(e->perm, &out, v.list.at[k]);
-        else if (v.kind != KindPoison) diag(e->f, DiagE0305, item->span, "`...`", value_what(v));
+            for (uint32_t k = 0; k < v.list.n; k++)
+                vec_push(e->perm, &out, v.list.at[k]);
+        else if (v.kind != KindPoison)
+            diag(e->f, DiagE0305, item->span, "`...`", value_what(v));
     }
     return value_list(out.at, out.n);
 }
@@ -154,7 +194,8 @@ bool want_list(Elab *e, Value v, const char *who, List *out) {
         *out = v.list;
         return true;
     }
-    if (v.kind != KindPoison) diag(e->f, DiagE0305, here(e), who, value_what(v));
+    if (v.kind != KindPoison)
+        diag(e->f, DiagE0305, here(e), who, value_what(v));
     return false;
 }
 
@@ -162,7 +203,8 @@ static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
     List seq;
     VEC(Value) out = {0};
     const Binding *outer = env->local;
-    if (!want_list(e, eval(e, env, a->b), "`for ... in`", &seq)) return POISON;
+    if (!want_list(e, eval(e, env, a->b), "`for ... in`", &seq))
+        return POISON;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
         vec_push(e->perm, &out, eval(e, env, a->a));
@@ -175,20 +217,28 @@ static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
 static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from, int64_t *to) {
     *from = 0;
     *to = n;
-    if (a->a && !want_int(e, eval(e, env, a->a), "the start of a range", from)) return false;
-    if (a->b && !want_int(e, eval(e, env, a->b), "the end of a range", to)) return false;
-    if (*from < 0) *from += n;
-    if (*to < 0) *to += n;
-    if (*from >= 0 && *from <= *to && *to <= n) return true;
+    if (a->a && !want_int(e, eval(e, env, a->a), "the start of a range", from))
+        return false;
+    if (a->b && !want_int(e, eval(e, env, a->b), "the end of a range", to))
+        return false;
+    if (*from < 0)
+        *from += n;
+    if (*to < 0)
+        *to += n;
+    if (*from >= 0 && *from <= *to && *to <= n)
+        return true;
     diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)n);
     return false;
 }
 
 static bool eval_position(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *at) {
-    if (!want_int(e, eval(e, env, a), "an index", at)) return false;
+    if (!want_int(e, eval(e, env, a), "an index", at))
+        return false;
     int64_t said = *at;
-    if (*at < 0) *at += n;
-    if (*at >= 0 && *at < n) return true;
+    if (*at < 0)
+        *at += n;
+    if (*at >= 0 && *at < n)
+        return true;
     diag(e->f, DiagE0308, here(e), (long long)said, (long long)n);
     return false;
 }
@@ -201,7 +251,9 @@ static Value index_list(Elab *e, Env *env, const Ast *a, List l) {
         return POISON;
     }
     if (index->kind == AstRange)
-        return eval_range(e, env, index, l.n, &from, &to) ? value_list(l.at + from, (uint32_t)(to - from)) : POISON;
+        return eval_range(e, env, index, l.n, &from, &to)
+                   ? value_list(l.at + from, (uint32_t)(to - from))
+                   : POISON;
     return eval_position(e, env, index, l.n, &from) ? l.at[from] : POISON;
 }
 
@@ -218,13 +270,16 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         int64_t to = t.dim[i];
         bool keep = !index || index->kind == AstRange;
         if (index && index->kind == AstRange) {
-            if (!eval_range(e, env, index, t.dim[i], &from[i], &to)) return POISON;
+            if (!eval_range(e, env, index, t.dim[i], &from[i], &to))
+                return POISON;
         } else if (index) {
-            if (!eval_position(e, env, index, t.dim[i], &from[i])) return POISON;
+            if (!eval_position(e, env, index, t.dim[i], &from[i]))
+                return POISON;
             to = from[i] + 1;
         }
         count[i] = to - from[i];
-        if (keep) kept.dim[kept.rank++] = count[i];
+        if (keep)
+            kept.dim[kept.rank++] = count[i];
         if (!count[i]) {
             diag(e->f, DiagE0307, here(e), (long long)from[i], (long long)to, (long long)t.dim[i]);
             return POISON;
@@ -236,43 +291,52 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
 static Value eval_index(Elab *e, Env *env, const Ast *a) {
     Value x = eval(e, env, a->a);
     Val v;
-    if (x.kind == KindList) return index_list(e, env, a, x.list);
-    if (value_is_tensor(x) && want_tensor(e, x, &v)) return index_tensor(e, env, a, v);
-    if (x.kind != KindPoison) diag(e->f, DiagE0305, here(e), "an index", value_what(x));
+    if (x.kind == KindList)
+        return index_list(e, env, a, x.list);
+    if (value_is_tensor(x) && want_tensor(e, x, &v))
+        return index_tensor(e, env, a, v);
+    if (x.kind != KindPoison)
+        diag(e->f, DiagE0305, here(e), "an index", value_what(x));
     return POISON;
 }
 
-// --- choices ---------------------------------------------------------------------------------------------------------------
+// --- choices -------------------------------------------------------------------------------------
 
 Value eval_if(Elab *e, Env *env, const Ast *a, bool drop) {
     Value cond = eval(e, env, a->a);
     bool truth;
     if (value_is_tensor(cond)) {
         Val v;
-        if (!want_tensor(e, cond, &v)) return POISON;
+        if (!want_tensor(e, cond, &v))
+            return POISON;
         const Type *t = node_type(v.g, v.id);
         if (t->batched || type_sample(t) != 1) {
             diag(e->f, DiagE0510, here(e), SARG(type_text(e->perm, t)));
             return POISON;
         }
-        if (!drop) return branch_if(e, env, a, v);
+        if (!drop)
+            return branch_if(e, env, a, v);
         scope_if(e, env, a, v);
         return (Value){.kind = KindNone};
     }
-    if (!want_bool(e, cond, "the condition of `if`", &truth)) return POISON;
+    if (!want_bool(e, cond, "the condition of `if`", &truth))
+        return POISON;
     const Ast *taken = truth ? a->b : a->c;
-    if (!taken) return (Value){.kind = KindNone};
+    if (!taken)
+        return (Value){.kind = KindNone};
     return taken->kind == AstIf ? eval_if(e, env, taken, drop) : eval_block(e, env, taken, drop);
 }
 
 Value eval_every(Elab *e, Env *env, const Ast *a, bool drop) {
     int64_t k;
-    if (!want_int(e, eval(e, env, a->a), "`every`", &k)) return POISON;
+    if (!want_int(e, eval(e, env, a->a), "`every`", &k))
+        return POISON;
     if (k < 1) {
         diag(e->f, DiagE0511, here(e), "every", (long long)k);
         return POISON;
     }
-    if (!drop) return branch_every(e, env, a, k);
+    if (!drop)
+        return branch_every(e, env, a, k);
     scope_every(e, env, a, k);
     return (Value){.kind = KindNone};
 }
@@ -284,28 +348,45 @@ static Value unsupported(Elab *e, const char *what) {
 
 static Value eval_kind(Elab *e, Env *env, const Ast *a) {
     switch (a->kind) {
-    case AstNum: return value_num(a->num);
-    case AstStr: return value_str(a->text);
-    case AstName: return eval_name(e, env, a);
-    case AstList: return eval_list(e, env, a);
-    case AstComp: return eval_comprehension(e, env, a);
-    case AstCall: return eval_call(e, env, a);
-    case AstPipe: return eval_pipe(e, env, a);
-    case AstIndex: return eval_index(e, env, a);
-    case AstUnary: return eval_unary(e, env, a);
-    case AstBinary: return eval_binary(e, env, a);
-    case AstIf: return eval_if(e, env, a, false);
-    case AstEvery: return eval_every(e, env, a, false);
-    case AstOnce: return once_block(e, env, a);
-    case AstEach: return unsupported(e, "`each sample`");
-    case AstBlock: return eval_block(e, env, a, false);
-    default: break;                  // kinds that only stand inside those above, and statements
+    case AstNum:
+        return value_num(a->num);
+    case AstStr:
+        return value_str(a->text);
+    case AstName:
+        return eval_name(e, env, a);
+    case AstList:
+        return eval_list(e, env, a);
+    case AstComp:
+        return eval_comprehension(e, env, a);
+    case AstCall:
+        return eval_call(e, env, a);
+    case AstPipe:
+        return eval_pipe(e, env, a);
+    case AstIndex:
+        return eval_index(e, env, a);
+    case AstUnary:
+        return eval_unary(e, env, a);
+    case AstBinary:
+        return eval_binary(e, env, a);
+    case AstIf:
+        return eval_if(e, env, a, false);
+    case AstEvery:
+        return eval_every(e, env, a, false);
+    case AstOnce:
+        return once_block(e, env, a);
+    case AstEach:
+        return unsupported(e, "`each sample`");
+    case AstBlock:
+        return eval_block(e, env, a, false);
+    default:
+        break; // kinds that only stand inside those above, and statements
     }
     bug("an expression of kind %d", (int)a->kind);
 }
 
 Value eval(Elab *e, Env *env, const Ast *a) {
-    if (!elab_alive(e)) return POISON;
+    if (!elab_alive(e))
+        return POISON;
     Spot outer = spot_enter(e, a);
     Value v = eval_kind(e, env, a);
     spot_leave(e, outer);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// --- reach -----------------------------------------------------------------------------------------------------------------
+// --- reach ---------------------------------------------------------------------------------------
 
 // The gradient columns of lang/ops.def, as text: "ZERO" lets nothing through.
 static const char *const column[OpCount][3] = {
@@ -12,60 +12,74 @@ static const char *const column[OpCount][3] = {
 };
 
 static bool lets_through(Op op, uint32_t k) {
-    if (op == OpArgMax || op == OpIota || op == OpRand) return false;
-    if (op == OpGather || op == OpScatter) return k == 0;
+    if (op == OpArgMax || op == OpIota || op == OpRand)
+        return false;
+    if (op == OpGather || op == OpScatter)
+        return k == 0;
     return !column[op][0] || strcmp(column[op][k], "ZERO") != 0;
 }
 
 uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from) {
     uint8_t *reached = arena_array(a, uint8_t, g->node.n);
     reached[from] = 1;
-    for (uint32_t id = from + 1; id-- > 1;) {          // users have larger indices than their operands
-        if (!reached[id]) continue;
+    for (uint32_t id = from + 1; id-- > 1;) { // users have larger indices than their operands
+        if (!reached[id])
+            continue;
         const Node *n = graph_node(g, id);
         for (uint32_t k = 0; k < n->nin; k++)
-            if (lets_through((Op)n->op, k)) reached[node_in(g, id, k)] = 1;
+            if (lets_through((Op)n->op, k))
+                reached[node_in(g, id, k)] = 1;
     }
     return reached;
 }
 
-// --- names a grad differentiates to ----------------------------------------------------------------------------------------
+// --- names a grad differentiates to --------------------------------------------------------------
 //
-// Such a name's value is pinned where it is bound, before it is used. A name passed on to a function that takes the
-// gradient to its parameter counts too: in `zero_penalty(D(x), x)` it is this x that D was computed from.
+// Such a name's value is pinned where it is bound, before it is used. A name passed on to a
+// function that takes the gradient to its parameter counts too: in `zero_penalty(D(x), x)` it is
+// this x that D was computed from.
 
 typedef VEC(Str) NameVec;
 
 bool names_has(Names names, Str name) {
     for (uint32_t i = 0; i < names.n; i++)
-        if (str_eq(names.at[i], name)) return true;
+        if (str_eq(names.at[i], name))
+            return true;
     return false;
 }
 
 static void add_name(Elab *e, NameVec *out, const Ast *a) {
-    if (a && a->kind == AstName && !names_has((Names){out->at, out->n}, a->text)) vec_push(e->perm, out, a->text);
+    if (a && a->kind == AstName && !names_has((Names){out->at, out->n}, a->text))
+        vec_push(e->perm, out, a->text);
 }
 
 // The argument a call gives to parameter `at` called `name`; `piped` stands in front.
 static const Ast *argument(const Ast *call, const Ast *piped, uint32_t at, Str name) {
     uint32_t next = 0;
-    if (piped && next++ == at) return piped;
+    if (piped && next++ == at)
+        return piped;
     for (uint32_t i = 0; call && i < call->list.n; i++) {
         const Ast *a = call->list.at[i];
-        if (a->kind == AstArg ? str_eq(a->text, name) : next++ == at) return a->kind == AstArg ? a->a : a;
-        if (a->kind == AstSpread) return NULL;
+        if (a->kind == AstArg ? str_eq(a->text, name) : next++ == at)
+            return a->kind == AstArg ? a->a : a;
+        if (a->kind == AstSpread)
+            return NULL;
     }
     return NULL;
 }
 
-static void scan_call(Elab *e, const Env *env, const Ast *callee, const Ast *call, const Ast *piped, NameVec *out) {
+static void scan_call(Elab *e, const Env *env, const Ast *callee, const Ast *call, const Ast *piped,
+                      NameVec *out) {
     Value f;
-    if (callee->kind != AstName) return;
+    if (callee->kind != AstName)
+        return;
     if (!scope_find(env, callee->text, &f)) {
-        if (str_eq(callee->text, STR("grad"))) add_name(e, out, argument(call, piped, 1, STR("x")));
+        if (str_eq(callee->text, STR("grad")))
+            add_name(e, out, argument(call, piped, 1, STR("x")));
         return;
     }
-    if (f.kind != KindFn || f.fn->ast->b || !f.fn->ast->a) return;
+    if (f.kind != KindFn || f.fn->ast->b || !f.fn->ast->a)
+        return;
     Names inner = grad_names(e, &f.fn->env, f.fn->ast->c);
     const Ast *params = f.fn->ast->a;
     for (uint32_t i = 0; i < params->list.n; i++)
@@ -74,8 +88,10 @@ static void scan_call(Elab *e, const Env *env, const Ast *callee, const Ast *cal
 }
 
 static void scan(Elab *e, const Env *env, const Ast *a, NameVec *out) {
-    if (!a) return;
-    if (a->kind == AstCall) scan_call(e, env, a->a, a, NULL, out);
+    if (!a)
+        return;
+    if (a->kind == AstCall)
+        scan_call(e, env, a->a, a, NULL, out);
     if (a->kind == AstPipe) {
         const Ast *call = a->b->kind == AstCall ? a->b : NULL;
         scan_call(e, env, call ? call->a : a->b, call, a->a, out);
@@ -83,14 +99,16 @@ static void scan(Elab *e, const Env *env, const Ast *a, NameVec *out) {
     scan(e, env, a->a, out);
     scan(e, env, a->b, out);
     scan(e, env, a->c, out);
-    for (uint32_t i = 0; i < a->list.n; i++) scan(e, env, a->list.at[i], out);
+    for (uint32_t i = 0; i < a->list.n; i++)
+        scan(e, env, a->list.at[i], out);
 }
 
 Names grad_names(Elab *e, const Env *env, const Ast *body) {
     uint64_t key = hash64(&body, sizeof body, 3);
     uint32_t found = map_find(&e->names, key);
-    if (found) return e->pinned_names.at[found - 1];
-    vec_push(e->perm, &e->pinned_names, (Names){0});           // what a recursive call sees
+    if (found)
+        return e->pinned_names.at[found - 1];
+    vec_push(e->perm, &e->pinned_names, (Names){0}); // what a recursive call sees
     uint32_t at = e->pinned_names.n;
     map_put(e->perm, &e->names, key, at);
     NameVec out = {0};

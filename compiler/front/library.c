@@ -6,12 +6,14 @@
 extern const EmbeddedFile gan_stdlib[];
 
 bool front_load_library(Front *f) {
-    if (f->library.n) return true;
+    if (f->library.n)
+        return true;
     for (const EmbeddedFile *file = gan_stdlib; file->name; file++) {
         Str name = str_format(f->perm, "std/%s", file->name);
         uint32_t source = front_add_source(f, name, (Str){file->text, file->len}, true);
         Ast *a = source ? parse_gan(f, source) : NULL;
-        if (!a || diag_errors(f)) return false;
+        if (!a || diag_errors(f))
+            return false;
         vec_push(f->perm, &f->library, a);
     }
     return true;

@@ -1,11 +1,13 @@
-// net.c - nets, and the weights and state made while they run: who owns them, what they are called, how they begin.
+// net.c - nets, and the weights and state made while they run: who owns them, what they are called,
+// how they begin.
 //
-// A slot is made where its declaration is first evaluated and found again by its path: net, layers, name. Layers are
-// numbered within the application they are made in, when something inside first needs a name; so a second call, which
-// makes its layers anew in the same order, meets the same slots.
+// A slot is made where its declaration is first evaluated and found again by its path: net, layers,
+// name. Layers are numbered within the application they are made in, when something inside first
+// needs a name; so a second call, which makes its layers anew in the same order, meets the same
+// slots.
 #include "elab.h"
 
-// --- names -----------------------------------------------------------------------------------------------------------------
+// --- names ---------------------------------------------------------------------------------------
 
 // How many children called `label` there were before this one.
 static uint32_t count_next(Elab *e, Owner *o, Str label) {
@@ -22,7 +24,8 @@ static uint32_t count_next(Elab *e, Owner *o, Str label) {
 }
 
 static Str object_component(Elab *e, Object *o) {
-    if (o->component.len) return o->component;
+    if (o->component.len)
+        return o->component;
     uint32_t n = count_next(e, o->maker, o->label);
     bool alone = o->named && n == 0;
     o->component = alone ? o->label : str_format(e->perm, "%.*s.%u", SARG(o->label), n);
@@ -41,23 +44,28 @@ Str owner_path(Elab *e, Owner *o) {
     return o->path;
 }
 
-// --- slots -----------------------------------------------------------------------------------------------------------------
+// --- slots ---------------------------------------------------------------------------------------
 
 uint32_t slot_find(const Elab *e, Str name) {
     for (uint64_t h = hash64(name.ptr, name.len, 2);; h++) {
         uint32_t i = map_find(&e->slots, h);
-        if (!i) return NONE;
-        if (str_eq(e->m->slot.at[i - 1].name, name)) return i - 1;
+        if (!i)
+            return NONE;
+        if (str_eq(e->m->slot.at[i - 1].name, name))
+            return i - 1;
     }
 }
 
 uint32_t slot_add(Elab *e, Slot s) {
     uint64_t h = hash64(s.name.ptr, s.name.len, 2);
-    while (map_find(&e->slots, h)) h++;
+    while (map_find(&e->slots, h))
+        h++;
     vec_push(e->perm, &e->m->slot, s);
     map_put(e->perm, &e->slots, h, e->m->slot.n);
-    if (s.net != NONE && s.kind == SlotParam) e->m->net.at[s.net].params++;
-    if (s.net != NONE && s.kind == SlotState) e->m->net.at[s.net].states++;
+    if (s.net != NONE && s.kind == SlotParam)
+        e->m->net.at[s.net].params++;
+    if (s.net != NONE && s.kind == SlotState)
+        e->m->net.at[s.net].states++;
     return e->m->slot.n - 1;
 }
 
@@ -69,15 +77,18 @@ static uint32_t initial_value(Elab *e, Env *env, const Ast *a, Type type) {
     e->tuning = NULL;
     Value v = eval(e, env, a);
     Value shape = extents_value(e, type.dim, type.rank);
-    if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin) v = call_with(e, v, &shape, 1);
+    if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin)
+        v = call_with(e, v, &shape, 1);
     Val val;
     Type both;
     if (want_tensor(e, v, &val)) {
         Type t = *node_type(val.g, val.id);
-        if (!t.batched && t.rank <= type.rank && type_broadcast(&t, &type, &both) && type_same_shape(&both, &type))
+        if (!t.batched && t.rank <= type.rank && type_broadcast(&t, &type, &both) &&
+            type_same_shape(&both, &type))
             id = Expand(val, type).id;
         else
-            diag(e->f, DiagE0504, here(e), SARG(type_text(e->perm, &t)), SARG(type_text(e->perm, &type)));
+            diag(e->f, DiagE0504, here(e), SARG(type_text(e->perm, &t)),
+                 SARG(type_text(e->perm, &type)));
     }
     e->tuning = tuning;
     building_enter(e, outer);
@@ -87,25 +98,32 @@ static uint32_t initial_value(Elab *e, Env *env, const Ast *a, Type type) {
 uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
     uint32_t found = slot_find(e, s.name);
     if (found == NONE) {
-        if (!s.init) s.init = initial_value(e, env, a->c, s.type);
-        s.span = a->word;
+        if (!s.init)
+            s.init = initial_value(e, env, a->c, s.type);
+        s.span = here(e);
         found = slot_add(e, s);
-        if (s.init) vec_push(e->perm, &e->m->init.effect, Write(found, (Val){&e->m->init.g, s.init}).id);
+        if (s.init)
+            vec_push(e->perm, &e->m->init.effect, Write(found, (Val){&e->m->init.g, s.init}).id);
         return found;
     }
     const Slot *made = &e->m->slot.at[found];
-    if (made->kind == s.kind && type_same_shape(&made->type, &s.type)) return found;
-    diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)), SARG(type_text(e->perm, &s.type)));
+    if (made->kind == s.kind && type_same_shape(&made->type, &s.type))
+        return found;
+    diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)),
+         SARG(type_text(e->perm, &s.type)));
     diag_note(e->f, made->span, "it was made here");
     return NONE;
 }
 
-// In a copy of a net, a slot begins as its model's does. The model's is made first where it is not there yet.
+// In a copy of a net, a slot begins as its model's does. The model's is made first where it is not
+// there yet.
 static uint32_t model_init(Elab *e, Env *env, const Ast *a, Slot s) {
     uint32_t model = e->net_info.at[s.net].copy_of;
-    if (model == NONE) return 0;
+    if (model == NONE)
+        return 0;
     Str mine = e->m->net.at[s.net].name, name = e->m->net.at[model].name;
-    s.name = str_format(e->perm, "%.*s%.*s", SARG(name), SARG(str_sub(s.name, mine.len, s.name.len)));
+    s.name =
+        str_format(e->perm, "%.*s%.*s", SARG(name), SARG(str_sub(s.name, mine.len, s.name.len)));
     s.net = model;
     s.init = model_init(e, env, a, s);
     uint32_t slot = slot_make(e, env, a, s);
@@ -115,23 +133,29 @@ static uint32_t model_init(Elab *e, Env *env, const Ast *a, Slot s) {
 uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
     bool weight = a->kind == AstParam;
     Type type = {.dtype = DtF32};
-    if (a->a && !want_extents(e, eval(e, env, a->a), weight ? "the shape of a weight" : "the shape of a state", &type)) return NONE;
+    if (a->a && !want_extents(e, eval(e, env, a->a),
+                              weight ? "the shape of a weight" : "the shape of a state", &type))
+        return NONE;
     if (weight && (e->owner->net == NONE || e->tuning)) {
         diag(e->f, DiagE0501, here(e), SARG(a->text));
         in_library(e);
         return NONE;
     }
-    bool plain = e->tuning && !e->owner->object;       // an optimizer of one list: evaluated anew for each weight
-    uint32_t again = plain ? 0 : count_next(e, e->owner, str_format(e->perm, ".%.*s", SARG(a->text)));
+    bool plain =
+        e->tuning && !e->owner->object; // an optimizer of one list: evaluated anew for each weight
+    uint32_t again =
+        plain ? 0 : count_next(e, e->owner, str_format(e->perm, ".%.*s", SARG(a->text)));
     Str name = again ? str_format(e->perm, "%.*s.%u", SARG(a->text), again) : a->text;
     Slot s = {.kind = weight ? SlotParam : SlotState, .net = e->owner->net, .type = type};
     s.name = joined(e, owner_path(e, e->owner), name);
-    if (e->tuning) return optimizer_slot(e, env, a, s);
-    if (s.net != NONE) s.init = model_init(e, env, a, s);
+    if (e->tuning)
+        return optimizer_slot(e, env, a, s);
+    if (s.net != NONE)
+        s.init = model_init(e, env, a, s);
     return slot_make(e, env, a, s);
 }
 
-// --- nets ------------------------------------------------------------------------------------------------------------------
+// --- nets ----------------------------------------------------------------------------------------
 
 uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span) {
     vec_push(e->perm, &e->m->net, ((Net){.name = name, .span = span}));
@@ -141,15 +165,19 @@ uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span) {
 
 void net_sync(Elab *e, uint32_t net) {
     uint32_t model = e->net_info.at[net].copy_of;
-    if (model == NONE) return;
+    if (model == NONE)
+        return;
     net_sync(e, model);
     Str mine = e->m->net.at[net].name, name = e->m->net.at[model].name;
     for (uint32_t i = 0; i < e->m->slot.n; i++) {
         Slot s = e->m->slot.at[i];
-        if (s.net != model || (s.kind != SlotParam && s.kind != SlotState)) continue;
-        s.name = str_format(e->perm, "%.*s%.*s", SARG(mine), SARG(str_sub(s.name, name.len, s.name.len)));
+        if (s.net != model || (s.kind != SlotParam && s.kind != SlotState))
+            continue;
+        s.name = str_format(e->perm, "%.*s%.*s", SARG(mine),
+                            SARG(str_sub(s.name, name.len, s.name.len)));
         s.net = net;
-        if (slot_find(e, s.name) != NONE) continue;
+        if (slot_find(e, s.name) != NONE)
+            continue;
         uint32_t slot = slot_add(e, s);
         vec_push(e->perm, &e->m->init.effect, Write(slot, (Val){&e->m->init.g, s.init}).id);
     }
@@ -166,7 +194,8 @@ Value net_call(Elab *e, Value net, Args args) {
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
-    if (net.eval) e->training = false;
+    if (net.eval)
+        e->training = false;
     Value v = call_value(e, e->net_info.at[net.id].fn, args);
     e->owner = outer;
     e->net = outer_net;

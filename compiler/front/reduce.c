@@ -1,24 +1,30 @@
-// reduce.c - elementwise operations on any mix of numbers and tensors, and reductions over named axes.
+// reduce.c - elementwise operations on any mix of numbers and tensors, and reductions over named
+// axes.
 #include "elab.h"
 
 #include <string.h>
 
-// --- elementwise -----------------------------------------------------------------------------------------------------------
+// --- elementwise ---------------------------------------------------------------------------------
 
 bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want) {
     uint32_t id[8];
     assert(n <= 8);
-    for (uint32_t k = 0; k < n; k++) id[k] = in[k].id;
+    for (uint32_t k = 0; k < n; k++)
+        id[k] = in[k].id;
     Infer q = {.g = e->to->g, .nin = n, .in = id, .attr = attr, .out = {.rank = UINT8_MAX}};
-    if (want) q.out = *want;
-    if (graph_check(&q, op)) return true;
+    if (want)
+        q.out = *want;
+    if (graph_check(&q, op))
+        return true;
     diag(e->f, DiagE0406, here(e), q.error);
     in_library(e);
-    for (uint32_t k = 0; k < n; k++) note_origin(e, in[k]);
+    for (uint32_t k = 0; k < n; k++)
+        note_origin(e, in[k]);
     return false;
 }
 
-// The operation's value at compile-time numbers, by the reference evaluator: one definition for both.
+// The operation's value at compile-time numbers, by the reference evaluator: one definition for
+// both.
 static Value fold(Elab *e, Op op, const Value *in, uint32_t n) {
     uint32_t id[3];
     const void *value[3];
@@ -36,17 +42,21 @@ static Value fold(Elab *e, Op op, const Value *in, uint32_t n) {
 Value apply_op(Elab *e, Op op, const Value *in, uint32_t n) {
     Val val[3];
     uint32_t plain = 0, id[3];
-    for (uint32_t k = 0; k < n; k++) plain += value_is_plain(in[k]);
-    if (plain == n) return fold(e, op, in, n);
+    for (uint32_t k = 0; k < n; k++)
+        plain += value_is_plain(in[k]);
+    if (plain == n)
+        return fold(e, op, in, n);
     for (uint32_t k = 0; k < n; k++) {
-        if (!want_tensor(e, in[k], &val[k])) return POISON;
+        if (!want_tensor(e, in[k], &val[k]))
+            return POISON;
         id[k] = val[k].id;
     }
-    if (!op_fits(e, op, val, n, NULL, NULL)) return POISON;
+    if (!op_fits(e, op, val, n, NULL, NULL))
+        return POISON;
     return value_tensor((Val){e->to->g, graph_add(e->to->g, op, id, n, NULL, NULL)});
 }
 
-// --- axes ------------------------------------------------------------------------------------------------------------------
+// --- axes ----------------------------------------------------------------------------------------
 
 static bool axes_of(Elab *e, Value v, uint32_t *out) {
     if (v.kind == KindAxes) {
@@ -55,36 +65,46 @@ static bool axes_of(Elab *e, Value v, uint32_t *out) {
     }
     if (v.kind == KindList) {
         for (uint32_t i = 0; i < v.list.n; i++)
-            if (!axes_of(e, v.list.at[i], out)) return false;
+            if (!axes_of(e, v.list.at[i], out))
+                return false;
         return true;
     }
     if (v.kind != KindPoison) {
-        diag(e->f, DiagE0305, here(e), "axes (batch, channel, space, sample, all, axis(i))", value_what(v));
+        diag(e->f, DiagE0305, here(e), "axes (batch, channel, space, sample, all, axis(i))",
+             value_what(v));
         in_library(e);
     }
     return false;
 }
 
-static bool is_axes(Value v) { return v.kind == KindAxes || (v.kind == KindList && v.list.n && v.list.at[0].kind == KindAxes); }
+static bool is_axes(Value v) {
+    return v.kind == KindAxes || (v.kind == KindList && v.list.n && v.list.at[0].kind == KindAxes);
+}
 
 // A set of axes as the mask of reductions: bit 0 the batch, bit 1 + i axis i of a sample.
 bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask) {
     uint32_t axes = v.kind == KindAbsent ? AxAll : 0, every = ((1u << t->rank) - 1) << 1;
-    if (v.kind != KindAbsent && !axes_of(e, v, &axes)) return false;
+    if (v.kind != KindAbsent && !axes_of(e, v, &axes))
+        return false;
     uint32_t by_number = (axes / AxFirst) << 1;
     bool no_channel = (axes & AxChannel) && !t->rank;
     if (no_channel || by_number & ~every) {
         uint32_t at = 0;
-        while (!no_channel && !((by_number & ~every) >> (1 + at) & 1)) at++;
+        while (!no_channel && !((by_number & ~every) >> (1 + at) & 1))
+            at++;
         diag(e->f, DiagE0405, here(e), (long long)at, SARG(type_text(e->perm, t)));
         in_library(e);
         return false;
     }
     *mask = by_number;
-    if (axes & (AxSample | AxAll)) *mask |= every;
-    if (axes & AxChannel) *mask |= 2;
-    if (axes & AxSpace) *mask |= every & ~2u;
-    if (axes & (AxBatch | AxAll)) *mask |= t->batched;
+    if (axes & (AxSample | AxAll))
+        *mask |= every;
+    if (axes & AxChannel)
+        *mask |= 2;
+    if (axes & AxSpace)
+        *mask |= every & ~2u;
+    if (axes & (AxBatch | AxAll))
+        *mask |= t->batched;
     return true;
 }
 
@@ -93,9 +113,11 @@ static Val drop_axes(Val x, uint32_t mask, bool keep) {
     Type t = *node_type(x.g, x.id);
     int64_t dim[MAX_RANK];
     uint32_t rank = 0;
-    if (keep) return x;
+    if (keep)
+        return x;
     for (uint32_t i = 0; i < t.rank; i++)
-        if (!(mask >> (1 + i) & 1)) dim[rank++] = t.dim[i];
+        if (!(mask >> (1 + i) & 1))
+            dim[rank++] = t.dim[i];
     return rank == t.rank ? x : Reshape(x, rank, dim);
 }
 
@@ -104,28 +126,33 @@ static bool want_keep(Elab *e, Value v, bool *out) {
     return v.kind == KindAbsent || want_bool(e, v, "keep", out);
 }
 
-// --- sum and mean ----------------------------------------------------------------------------------------------------------
+// --- sum and mean --------------------------------------------------------------------------------
 
 typedef struct Reduction {
     Val x;
     uint32_t mask;
-    int64_t group;                 // samples that are summed together; 0: not over the batch
+    int64_t group; // samples that are summed together; 0: not over the batch
     bool keep;
 } Reduction;
 
 static bool want_group(Elab *e, Value v, Reduction *r) {
-    if (v.kind == KindAbsent || !(r->mask & 1)) return true;
-    if (!want_int(e, v, "group", &r->group)) return false;
-    if (r->group >= 1 && e->o->batch % r->group == 0) return true;
+    if (v.kind == KindAbsent || !(r->mask & 1))
+        return true;
+    if (!want_int(e, v, "group", &r->group))
+        return false;
+    if (r->group >= 1 && e->o->batch % r->group == 0)
+        return true;
     diag(e->f, DiagE0407, here(e), (long long)r->group, (long long)e->o->batch);
     in_library(e);
     return false;
 }
 
 static bool want_reduction(Elab *e, const Value *in, Reduction *r) {
-    if (!want_tensor(e, in[0], &r->x)) return false;
+    if (!want_tensor(e, in[0], &r->x))
+        return false;
     const Type *t = node_type(r->x.g, r->x.id);
-    if (!want_axes(e, in[1], t, &r->mask)) return false;
+    if (!want_axes(e, in[1], t, &r->mask))
+        return false;
     r->group = r->mask & 1 ? e->o->batch : 0;
     return want_group(e, in[2], r) && want_keep(e, in[3], &r->keep);
 }
@@ -134,17 +161,20 @@ static int64_t reduced_count(const Reduction *r) {
     const Type *t = node_type(r->x.g, r->x.id);
     int64_t count = r->mask & 1 ? r->group : 1;
     for (uint32_t i = 0; i < t->rank; i++)
-        if (r->mask >> (1 + i) & 1) count *= t->dim[i];
+        if (r->mask >> (1 + i) & 1)
+            count *= t->dim[i];
     return count;
 }
 
-// A sum over groups that are the whole batch is one shared value; over smaller ones it stays per-sample.
+// A sum over groups that are the whole batch is one shared value; over smaller ones it stays
+// per-sample.
 static Val reduced_sum(Elab *e, const Reduction *r) {
     uint32_t mask = r->mask;
     Val x = r->x;
     if (mask & 1 && r->group < e->o->batch) {
         mask &= ~1u;
-        if (mask) x = Sum(x, mask);
+        if (mask)
+            x = Sum(x, mask);
         x = GroupSum(x, r->group);
     } else if (mask) {
         x = Sum(x, mask);
@@ -155,37 +185,45 @@ static Val reduced_sum(Elab *e, const Reduction *r) {
 Value builtin_sum(Elab *e, const Value *in, uint32_t n) {
     Reduction r;
     (void)n;
-    if (value_is_plain(in[0])) return value_num(in[0].num);
+    if (value_is_plain(in[0]))
+        return value_num(in[0].num);
     return want_reduction(e, in, &r) ? value_tensor(reduced_sum(e, &r)) : POISON;
 }
 
 Value builtin_mean(Elab *e, const Value *in, uint32_t n) {
     Reduction r;
     (void)n;
-    if (value_is_plain(in[0])) return value_num(in[0].num);
-    if (!want_reduction(e, in, &r)) return POISON;
+    if (value_is_plain(in[0]))
+        return value_num(in[0].num);
+    if (!want_reduction(e, in, &r))
+        return POISON;
     int64_t count = reduced_count(&r);
     Val sum = reduced_sum(e, &r);
     return value_tensor(count == 1 ? sum : Mul(sum, Number(sum.g, 1.0 / (double)count)));
 }
 
-// --- extremes --------------------------------------------------------------------------------------------------------------
+// --- extremes ------------------------------------------------------------------------------------
 
 // max over axes; min is -max(-x).
 static Value extreme(Elab *e, const Value *in, bool least) {
     Val x;
     uint32_t mask;
     bool keep;
-    if (in[1].kind != KindAbsent && !is_axes(in[1])) return apply_op(e, least ? OpMin : OpMax, in, 2);
-    if (value_is_plain(in[0])) return value_num(in[0].num);
-    if (!want_tensor(e, in[0], &x) || !want_axes(e, in[1], node_type(x.g, x.id), &mask)) return POISON;
-    if (!want_keep(e, in[2], &keep)) return POISON;
+    if (in[1].kind != KindAbsent && !is_axes(in[1]))
+        return apply_op(e, least ? OpMin : OpMax, in, 2);
+    if (value_is_plain(in[0]))
+        return value_num(in[0].num);
+    if (!want_tensor(e, in[0], &x) || !want_axes(e, in[1], node_type(x.g, x.id), &mask))
+        return POISON;
+    if (!want_keep(e, in[2], &keep))
+        return POISON;
     if (mask & 1) {
         diag(e->f, DiagE0408, here(e), least ? "min" : "max");
         in_library(e);
         return POISON;
     }
-    if (!mask) return value_tensor(x);
+    if (!mask)
+        return value_tensor(x);
     Val y = least ? Neg(MaxOf(Neg(x), mask)) : MaxOf(x, mask);
     return value_tensor(drop_axes(y, mask, keep));
 }
@@ -206,8 +244,10 @@ Value builtin_argmax(Elab *e, const Value *in, uint32_t n) {
     bool keep;
     Value axes = in[1].kind == KindAbsent ? (Value){.kind = KindAxes, .axes = AxSample} : in[1];
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_axes(e, axes, node_type(x.g, x.id), &mask)) return POISON;
-    if (!want_keep(e, in[2], &keep)) return POISON;
+    if (!want_tensor(e, in[0], &x) || !want_axes(e, axes, node_type(x.g, x.id), &mask))
+        return POISON;
+    if (!want_keep(e, in[2], &keep))
+        return POISON;
     if (mask & 1) {
         diag(e->f, DiagE0408, here(e), "argmax");
         return POISON;

@@ -1,7 +1,8 @@
 // scope.c - environments: persistent lists of local bindings over tables of top-level names.
 //
-// A binding never changes: binding a name again puts a newer one in front. So a closure keeps what it saw, a loop's
-// rebinding shows to what follows, and going back to an earlier environment costs nothing.
+// A binding never changes: binding a name again puts a newer one in front. So a closure keeps what
+// it saw, a loop's rebinding shows to what follows, and going back to an earlier environment costs
+// nothing.
 #include "elab.h"
 
 const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v) {
@@ -10,7 +11,7 @@ const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v) {
     return b;
 }
 
-const Binding *scope_mark(Elab *e, const Binding *outer, int kind) {
+const Binding *scope_mark(Elab *e, const Binding *outer, BindKind kind) {
     Binding *b = arena_new(e->perm, Binding);
     b->kind = kind;
     b->outer = outer;
@@ -20,15 +21,18 @@ const Binding *scope_mark(Elab *e, const Binding *outer, int kind) {
 const Global *globals_find(const Globals *g, Str name) {
     for (uint64_t h = hash64(name.ptr, name.len, 1);; h++) {
         uint32_t i = map_find(&g->find, h);
-        if (!i) return NULL;
-        if (str_eq(g->at.at[i - 1].name, name)) return &g->at.at[i - 1];
+        if (!i)
+            return NULL;
+        if (str_eq(g->at.at[i - 1].name, name))
+            return &g->at.at[i - 1];
     }
 }
 
 Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span) {
     uint64_t h = hash64(name.ptr, name.len, 1);
     uint32_t i;
-    while ((i = map_find(&g->find, h)) != 0 && !str_eq(g->at.at[i - 1].name, name)) h++;
+    while ((i = map_find(&g->find, h)) != 0 && !str_eq(g->at.at[i - 1].name, name))
+        h++;
     if (!i) {
         vec_push(e->perm, &g->at, ((Global){.name = name}));
         map_put(e->perm, &g->find, h, g->at.n);
@@ -47,7 +51,8 @@ bool scope_find(const Env *env, Str name, Value *out) {
         }
     for (const Globals *g = env->globals; g; g = g->outer) {
         const Global *found = globals_find(g, name);
-        if (!found) continue;
+        if (!found)
+            continue;
         *out = found->value;
         return true;
     }
@@ -57,8 +62,10 @@ bool scope_find(const Env *env, Str name, Value *out) {
 bool scope_rebinds_outer(const Env *env, Str name) {
     bool outside = false;
     for (const Binding *b = env->local; b && b->kind != BindFn; b = b->outer) {
-        if (b->kind == BindControl) outside = true;
-        else if (str_eq(b->name, name)) return outside;
+        if (b->kind == BindControl)
+            outside = true;
+        else if (str_eq(b->name, name))
+            return outside;
     }
     return false;
 }
@@ -66,12 +73,17 @@ bool scope_rebinds_outer(const Env *env, Str name) {
 Str scope_nearest(Elab *e, const Env *env, Str name) {
     VEC(Str) known = {0};
     for (const Binding *b = env->local; b; b = b->outer)
-        if (b->kind == BindName) vec_push(e->perm, &known, b->name);
+        if (b->kind == BindName)
+            vec_push(e->perm, &known, b->name);
     for (const Globals *g = env->globals; g; g = g->outer)
-        for (uint32_t i = 0; i < g->at.n; i++) vec_push(e->perm, &known, g->at.at[i].name);
-    for (uint32_t i = 0; i < builtin_count(); i++) vec_push(e->perm, &known, str_c(builtin_get(i)->name));
-    static const char *const words[] = {"batch_size", "training", "channel", "space", "sample", "batch", "step", "epoch", "kimg",
-                                        "true", "false", "none", "pi", "all"};
-    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++) vec_push(e->perm, &known, str_c(words[i]));
+        for (uint32_t i = 0; i < g->at.n; i++)
+            vec_push(e->perm, &known, g->at.at[i].name);
+    for (uint32_t i = 0; i < builtin_count(); i++)
+        vec_push(e->perm, &known, str_c(builtin_get(i)->name));
+    static const char *const words[] = {"batch_size", "training", "channel", "space", "sample",
+                                        "batch",      "step",     "epoch",   "kimg",  "true",
+                                        "false",      "none",     "pi",      "all"};
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
+        vec_push(e->perm, &known, str_c(words[i]));
     return diag_nearest(name, known.at, known.n);
 }

@@ -1,11 +1,11 @@
 // step.c - one function being built: the current value of every slot, draws, data, counters.
 //
-// A slot's first read in a scope is a Read node with a version of its own; `:=` and `update` replace the current value,
-// and slots_commit writes what changed. Draws and pins are numbered in program order, so that a replay (branch.c) finds
-// those it made before.
+// A slot's first read in a scope is a Read node with a version of its own; `:=` and `update`
+// replace the current value, and slots_commit writes what changed. Draws and pins are numbered in
+// program order, so that a replay (branch.c) finds those it made before.
 #include "elab.h"
 
-struct OnceEntry {                // a `once` block's value in this segment
+struct OnceEntry { // a `once` block's value in this segment
     Str owner;
     const Ast *ast;
     bool training;
@@ -15,7 +15,8 @@ struct OnceEntry {                // a `once` block's value in this segment
 
 void building_init(Elab *e, Building *b, Func *fn, Graph *g, uint32_t index) {
     *b = (Building){.fn = fn, .g = g, .index = index};
-    if (!fn) return;
+    if (!fn)
+        return;
     b->open = arena_array(e->perm, uint8_t, MAX_BLOCKS);
     b->open[0] = 1;
     b->cursor.block = 1;
@@ -31,12 +32,14 @@ Building *building_enter(Elab *e, Building *b) {
     return outer;
 }
 
-// --- slots -----------------------------------------------------------------------------------------------------------------
+// --- slots ---------------------------------------------------------------------------------------
 
 Cell *slot_cell(Elab *e, uint32_t slot) {
     Building *b = e->to;
-    while (b->cell.n <= slot) vec_push(e->perm, &b->cell, (Cell){0});
-    while (b->version.n <= slot) vec_push(e->perm, &b->version, (Nodes){0});
+    while (b->cell.n <= slot)
+        vec_push(e->perm, &b->cell, (Cell){0});
+    while (b->version.n <= slot)
+        vec_push(e->perm, &b->version, (Nodes){0});
     return &b->cell.at[slot];
 }
 
@@ -44,7 +47,8 @@ static void set_current(Elab *e, uint32_t slot, uint32_t node, bool dirty) {
     *slot_cell(e, slot) = (Cell){node, dirty};
     Nodes *versions = &e->to->version.at[slot];
     for (uint32_t i = 0; i < versions->n; i++)
-        if (versions->at[i] == node) return;
+        if (versions->at[i] == node)
+            return;
     vec_push(e->perm, versions, node);
 }
 
@@ -55,7 +59,8 @@ Val slot_read(Elab *e, uint32_t slot) {
         return (Val){0};
     }
     if (!slot_cell(e, slot)->node)
-        set_current(e, slot, Read(b->g, slot, b->cursor.version++, e->m->slot.at[slot].type).id, false);
+        set_current(e, slot, Read(b->g, slot, b->cursor.version++, e->m->slot.at[slot].type).id,
+                    false);
     return (Val){b->g, slot_cell(e, slot)->node};
 }
 
@@ -67,19 +72,23 @@ bool slot_fits(Elab *e, uint32_t slot, Val *v) {
         in_library(e);
         return false;
     }
-    if (type_same_shape(&t, &s->type)) return true;
+    if (type_same_shape(&t, &s->type))
+        return true;
     Type both;
-    if (t.rank <= s->type.rank && type_broadcast(&t, &s->type, &both) && type_same_shape(&both, &s->type)) {
+    if (t.rank <= s->type.rank && type_broadcast(&t, &s->type, &both) &&
+        type_same_shape(&both, &s->type)) {
         *v = Expand(*v, s->type);
         return true;
     }
-    diag(e->f, DiagE0503, here(e), SARG(s->name), SARG(type_text(e->perm, &s->type)), SARG(type_text(e->perm, &t)));
+    diag(e->f, DiagE0503, here(e), SARG(s->name), SARG(type_text(e->perm, &s->type)),
+         SARG(type_text(e->perm, &t)));
     in_library(e);
     diag_note(e->f, s->span, "`%.*s` is declared here", SARG(s->name));
     return false;
 }
 
-// A weight's new value gets an identity of its own, so that a later gradient with respect to it means only it.
+// A weight's new value gets an identity of its own, so that a later gradient with respect to it
+// means only it.
 void slot_set(Elab *e, uint32_t slot, Val v) {
     const Slot *s = &e->m->slot.at[slot];
     v = Stop(v);
@@ -94,42 +103,51 @@ void slot_set(Elab *e, uint32_t slot, Val v) {
 
 void slot_assign(Elab *e, uint32_t slot, Value v) {
     Val val;
-    if (!want_tensor(e, v, &val)) return;
+    if (!want_tensor(e, v, &val))
+        return;
     if (e->to->index != 1 || !e->to->fn) {
         diag(e->f, DiagE0507, here(e), SARG(e->m->slot.at[slot].name));
         return;
     }
-    if (slot_fits(e, slot, &val)) slot_set(e, slot, val);
+    if (slot_fits(e, slot, &val))
+        slot_set(e, slot, val);
 }
 
 void slots_commit(Elab *e) {
     Building *b = e->to;
     for (uint32_t slot = 0; slot < b->cell.n; slot++) {
         Cell *c = &b->cell.at[slot];
-        if (c->dirty && !b->muted) vec_push(e->perm, &b->fn->effect, Write(slot, (Val){b->g, c->node}).id);
+        if (c->dirty && !b->muted)
+            vec_push(e->perm, &b->fn->effect, Write(slot, (Val){b->g, c->node}).id);
         c->dirty = false;
     }
 }
 
-// --- pins and segments ----------------------------------------------------------------------------------------------------
+// --- pins and segments ---------------------------------------------------------------------------
 
 Val elab_pin(Elab *e, Val v) {
     Building *b = e->to;
-    if (!b->fn || graph_node(v.g, v.id)->op == OpPin) return v;
+    if (!b->fn || graph_node(v.g, v.id)->op == OpPin)
+        return v;
     uint32_t i = b->cursor.pin++;
-    if (i < b->pin.n && node_in(b->g, b->pin.at[i], 0) == v.id) return (Val){b->g, b->pin.at[i]};
+    if (i < b->pin.n && node_in(b->g, b->pin.at[i], 0) == v.id)
+        return (Val){b->g, b->pin.at[i]};
     Val made = Pin(v);
-    while (b->pin.n <= i) vec_push(e->perm, &b->pin, 0);
+    while (b->pin.n <= i)
+        vec_push(e->perm, &b->pin, 0);
     b->pin.at[i] = made.id;
     return made;
 }
 
-void segment_end(Elab *e) { e->to->once = NULL; }
+void segment_end(Elab *e) {
+    e->to->once = NULL;
+}
 
 Value once_block(Elab *e, Env *env, const Ast *a) {
     Str owner = owner_path(e, e->owner);
     for (const OnceEntry *o = e->to->once; o; o = o->older)
-        if (o->ast == a && o->training == e->training && str_eq(o->owner, owner)) return o->value;
+        if (o->ast == a && o->training == e->training && str_eq(o->owner, owner))
+            return o->value;
     Env inner = *env;
     bool outer = e->in_once;
     e->in_once = true;
@@ -141,12 +159,13 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
     return v;
 }
 
-// --- draws -----------------------------------------------------------------------------------------------------------------
+// --- draws ---------------------------------------------------------------------------------------
 
 static uint32_t site_next(Elab *e, Site s) {
     Building *b = e->to;
     uint32_t i = b->cursor.site++;
-    if (i < b->site.n) return b->site.at[i];
+    if (i < b->site.n)
+        return b->site.at[i];
     vec_push(e->perm, &e->m->site, s);
     vec_push(e->perm, &b->site, e->m->site.n - 1);
     return e->m->site.n - 1;
@@ -155,11 +174,17 @@ static uint32_t site_next(Elab *e, Site s) {
 // A draw fed from outside; one number for the batch is fed as [1].
 static Val read_fed(Elab *e, uint32_t site, Type type) {
     Type fed = type;
-    if (!type.batched && !type.rank) fed = type_make(false, 1, (int64_t[]){1});
+    if (!type.batched && !type.rank)
+        fed = type_make(false, 1, (int64_t[]){1});
     Str name = str_format(e->perm, "draw.%u", site);
     uint32_t slot = slot_find(e, name);
     if (slot == NONE)
-        slot = slot_add(e, (Slot){.kind = SlotFed, .name = name, .net = NONE, .type = fed, .site = site, .span = here(e)});
+        slot = slot_add(e, (Slot){.kind = SlotFed,
+                                  .name = name,
+                                  .net = NONE,
+                                  .type = fed,
+                                  .site = site,
+                                  .span = here(e)});
     Val v = Read(e->to->g, slot, e->to->cursor.version++, fed);
     return fed.rank == type.rank ? v : Reshape(v, 0, NULL);
 }
@@ -171,16 +196,19 @@ Value make_draw(Elab *e, Dist dist, double classes, Type type) {
         in_library(e);
         return POISON;
     }
-    if (b->index == 0) type.batched = false;          // initial values have no batch
+    if (b->index == 0)
+        type.batched = false; // initial values have no batch
     uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e)});
-    if (e->o->feed && b->index == 1) return value_tensor(read_fed(e, site, type));
+    if (e->o->feed && b->index == 1)
+        return value_tensor(read_fed(e, site, type));
     return value_tensor(Rand(b->g, dist, site, classes, type));
 }
 
-// --- data ------------------------------------------------------------------------------------------------------------------
+// --- data ----------------------------------------------------------------------------------------
 
 static uint32_t *stream_next(Elab *e, uint32_t stream) {
-    while (e->to->next.n <= stream) vec_push(e->perm, &e->to->next, 0);
+    while (e->to->next.n <= stream)
+        vec_push(e->perm, &e->to->next, 0);
     return &e->to->next.at[stream];
 }
 
@@ -188,16 +216,25 @@ static uint32_t field_slot(Elab *e, const FieldInfo *info, uint32_t round) {
     const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
     Str name = round ? str_format(e->perm, "%.*s.next.%u", SARG(field->name), round) : field->name;
     uint32_t slot = slot_find(e, name);
-    if (slot != NONE) return slot;
-    return slot_add(e, (Slot){.kind = SlotData, .name = name, .net = NONE, .type = type_make(true, field->rank, field->dim),
-                              .site = info->field, .stream = info->stream, .round = round, .span = field->span});
+    if (slot != NONE)
+        return slot;
+    return slot_add(e, (Slot){.kind = SlotData,
+                              .name = name,
+                              .net = NONE,
+                              .type = type_make(true, field->rank, field->dim),
+                              .site = info->field,
+                              .stream = info->stream,
+                              .round = round,
+                              .span = field->span});
 }
 
-static void note_data(Elab *e, uint32_t slot) {        // entry points list what they read
+static void note_data(Elab *e, uint32_t slot) { // entry points list what they read
     Building *b = e->to;
-    if (b->index < 2) return;
+    if (b->index < 2)
+        return;
     for (uint32_t i = 0; i < b->fn->data.n; i++)
-        if (b->fn->data.at[i] == slot) return;
+        if (b->fn->data.at[i] == slot)
+            return;
     vec_push(e->perm, &b->fn->data, slot);
 }
 
@@ -235,19 +272,24 @@ void next_batch(Elab *e, Env *env, const Ast *a) {
     uint32_t *next = stream_next(e, stream);
     for (uint32_t slot = 0; e->to->repeats && slot < e->to->cell.n; slot++) {
         const Slot *s = &e->m->slot.at[slot];
-        if (s->kind != SlotData || s->stream != stream || s->round != *next || !e->to->cell.at[slot].node) continue;
-        diag(e->f, DiagE0516, here(e), SARG(s->name));     // round 2 would see another batch than round 1
+        if (s->kind != SlotData || s->stream != stream || s->round != *next ||
+            !e->to->cell.at[slot].node)
+            continue;
+        diag(e->f, DiagE0516, here(e),
+             SARG(s->name)); // round 2 would see another batch than round 1
         return;
     }
     ++*next;
 }
 
-// --- counters and top-level tensors ---------------------------------------------------------------------------------------
+// --- counters and top-level tensors --------------------------------------------------------------
 
 Val read_scalar(Elab *e, uint32_t which) {
     static const char *const names[] = {"step", "epoch", "kimg"};
     if (e->scalar[which] == NONE)
-        e->scalar[which] = slot_add(e, (Slot){.kind = SlotScalar, .name = str_c(names[which]), .net = NONE,
+        e->scalar[which] = slot_add(e, (Slot){.kind = SlotScalar,
+                                              .name = str_c(names[which]),
+                                              .net = NONE,
                                               .type = type_make(false, 0, NULL)});
     return Read(e->to->g, e->scalar[which], 0, type_make(false, 0, NULL));
 }
@@ -255,21 +297,26 @@ Val read_scalar(Elab *e, uint32_t which) {
 static uint32_t import_node(Elab *e, uint32_t id) {
     Building *b = e->to;
     const Graph *from = &e->loose;
-    while (b->imported.n <= id) vec_push(e->perm, &b->imported, 0);
+    while (b->imported.n <= id)
+        vec_push(e->perm, &b->imported, 0);
     uint32_t at = b->imported.at[id];
-    if (at && b->open[graph_node(b->g, at)->block]) return at;
+    if (at && b->open[graph_node(b->g, at)->block])
+        return at;
     const Node *n = graph_node(from, id);
     uint32_t in[3];
     assert(n->nin <= 3);
-    for (uint32_t k = 0; k < n->nin; k++) in[k] = import_node(e, node_in(from, id, k));
+    for (uint32_t k = 0; k < n->nin; k++)
+        in[k] = import_node(e, node_in(from, id, k));
     n = graph_node(from, id);
     at = graph_add(b->g, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
     return b->imported.at[id] = at;
 }
 
 Val import(Elab *e, Val v) {
-    if (v.g == e->to->g || !v.id) return v;
-    if (v.g == &e->loose) return (Val){e->to->g, import_node(e, v.id)};
+    if (v.g == e->to->g || !v.id)
+        return v;
+    if (v.g == &e->loose)
+        return (Val){e->to->g, import_node(e, v.id)};
     diag(e->f, DiagE0517, here(e));
     in_library(e);
     return (Val){0};

@@ -1,18 +1,22 @@
-// stmt.c - statements: bindings, assignments, declarations, compile-time loops, reports. Blocks run them in order.
+// stmt.c - statements: bindings, assignments, declarations, compile-time loops, reports. Blocks run
+// them in order.
 //
-// In: a statement and its environment. Out: bindings in the environment, values in the slots' cells, entries in the
-// function being built.
+// In: a statement and its environment. Out: bindings in the environment, values in the slots'
+// cells, entries in the function being built.
 #include "elab.h"
 
-// An object bound to a name is called so in the names of its weights: `head = dense(1)` makes `D.head.w`.
+// An object bound to a name is called so in the names of its weights: `head = dense(1)` makes
+// `D.head.w`.
 static void name_object(Value v, Str name) {
-    if (v.kind != KindObject || v.object->named || v.object->component.len) return;
+    if (v.kind != KindObject || v.object->named || v.object->component.len)
+        return;
     v.object->label = name;
     v.object->named = true;
 }
 
 static Value pinned(Elab *e, const Env *env, Str name, Value v) {
-    if (v.kind != KindTensor || !names_has(env->pinned, name)) return v;
+    if (v.kind != KindTensor || !names_has(env->pinned, name))
+        return v;
     v.tensor.val = elab_pin(e, v.tensor.val);
     return v;
 }
@@ -27,21 +31,26 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
         return;
     }
     if (v.kind != KindList || v.list.n != n) {
-        if (v.kind == KindList) diag(e->f, DiagE0304, here(e), n, v.list.n);
-        else if (v.kind != KindPoison) diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
+        if (v.kind == KindList)
+            diag(e->f, DiagE0304, here(e), n, v.list.n);
+        else if (v.kind != KindPoison)
+            diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
     }
     for (uint32_t i = 0; i < n; i++)
-        bind_name(e, env, target[i]->text, v.kind == KindList && i < v.list.n ? v.list.at[i] : POISON);
+        bind_name(e, env, target[i]->text,
+                  v.kind == KindList && i < v.list.n ? v.list.at[i] : POISON);
 }
 
 static void eval_bind(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++)
         if (scope_rebinds_outer(env, a->list.at[i]->text)) {
             diag(e->f, DiagE0512, a->list.at[i]->span, SARG(a->list.at[i]->text));
+            bind_names(e, env, a->list.n, a->list.at, POISON);
             return;
         }
     Value v = value_now(e, eval(e, env, a->c));
-    if (a->list.n == 1) name_object(v, a->list.at[0]->text);
+    if (a->list.n == 1)
+        name_object(v, a->list.at[0]->text);
     bind_names(e, env, a->list.n, a->list.at, v);
 }
 
@@ -55,7 +64,8 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
     if (!scope_find(env, a->a->text, &place)) {
         Str near = scope_nearest(e, env, a->a->text);
         diag(e->f, DiagE0301, a->a->span, SARG(a->a->text));
-        if (near.len) diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+        if (near.len)
+            diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     } else if (place.kind == KindSlot) {
         slot_assign(e, place.id, v);
     } else if (place.kind != KindPoison) {
@@ -65,12 +75,14 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
 
 static void eval_declaration(Elab *e, Env *env, const Ast *a) {
     uint32_t slot = declare_slot(e, env, a);
-    env->local = scope_bind(e, env->local, a->text, slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot});
+    env->local = scope_bind(e, env->local, a->text,
+                            slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot});
 }
 
 static void eval_for(Elab *e, Env *env, const Ast *a) {
     List seq;
-    if (!want_list(e, eval(e, env, a->a), "`for ... in`", &seq)) return;
+    if (!want_list(e, eval(e, env, a->a), "`for ... in`", &seq))
+        return;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
         eval_block(e, env, a->c, true);
@@ -90,7 +102,8 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
             diag(e->f, DiagE0505, here(e), SARG(name->text), SARG(type_text(e->perm, t)));
             in_library(e);
         } else if (!e->to->muted) {
-            if (t->rank) val = Reshape(val, 0, NULL);
+            if (t->rank)
+                val = Reshape(val, 0, NULL);
             vec_push(e->perm, &e->to->fn->report, ((Named){name->text, val.id, val.g->block}));
         }
     }
@@ -99,15 +112,31 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
 
 static void statement(Elab *e, Env *env, const Ast *a) {
     switch (a->kind) {
-    case AstBind: eval_bind(e, env, a); return;
-    case AstAssign: eval_assign(e, env, a); return;
-    case AstParam: case AstState: eval_declaration(e, env, a); return;
-    case AstFor: eval_for(e, env, a); return;
-    case AstRepeat: scope_repeat(e, env, a); return;
-    case AstNext: next_batch(e, env, a); return;
-    case AstUpdate: eval_update(e, env, a); return;
+    case AstBind:
+        eval_bind(e, env, a);
+        return;
+    case AstAssign:
+        eval_assign(e, env, a);
+        return;
+    case AstParam:
+    case AstState:
+        eval_declaration(e, env, a);
+        return;
+    case AstFor:
+        eval_for(e, env, a);
+        return;
+    case AstRepeat:
+        scope_repeat(e, env, a);
+        return;
+    case AstNext:
+        next_batch(e, env, a);
+        return;
+    case AstUpdate:
+        eval_update(e, env, a);
+        return;
     case AstReport:
-        for (uint32_t i = 0; i < a->list.n; i++) report_one(e, env, a->list.at[i]);
+        for (uint32_t i = 0; i < a->list.n; i++)
+            report_one(e, env, a->list.at[i]);
         return;
     case AstFn: {
         Closure *fn = arena_new(e->perm, Closure);
@@ -115,27 +144,38 @@ static void statement(Elab *e, Env *env, const Ast *a) {
         env->local = scope_bind(e, env->local, a->text, (Value){.kind = KindFn, .fn = fn});
         return;
     }
-    case AstIf: eval_if(e, env, a, true); return;
-    case AstEvery: eval_every(e, env, a, true); return;
-    default: eval(e, env, a); return;
+    case AstIf:
+        eval_if(e, env, a, true);
+        return;
+    case AstEvery:
+        eval_every(e, env, a, true);
+        return;
+    default:
+        eval(e, env, a);
+        return;
     }
 }
 
 void eval_statement(Elab *e, Env *env, const Ast *a) {
-    if (!elab_alive(e)) return;
+    if (!elab_alive(e))
+        return;
     Spot outer = spot_enter(e, a);
     statement(e, env, a);
     spot_leave(e, outer);
 }
 
-static bool is_expression(const Ast *a) { return a->kind >= AstNum && a->kind <= AstBlock; }
+static bool is_expression(const Ast *a) {
+    return a->kind >= AstNum && a->kind <= AstBlock;
+}
 
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop) {
     Value v = {.kind = KindNone};
     for (uint32_t i = 0; i < block->list.n; i++) {
         const Ast *a = block->list.at[i];
-        if (i + 1 == block->list.n && !drop && is_expression(a)) v = eval(e, env, a);
-        else eval_statement(e, env, a);
+        if (i + 1 == block->list.n && !drop && is_expression(a))
+            v = eval(e, env, a);
+        else
+            eval_statement(e, env, a);
     }
     return v;
 }

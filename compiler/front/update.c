@@ -1,22 +1,28 @@
-// update.c - `update NETS minimize L using OPT`: the gradient to every weight the loss was computed with, and the
-// optimizer applied to every weight's newest value, in lock-step.
+// update.c - `update NETS minimize L using OPT`: the gradient to every weight the loss was computed
+// with, and the optimizer applied to every weight's newest value, in lock-step.
 //
-// In: a loss, an optimizer. Out: Grad nodes, an entry in Func.update, new values of the weights and of the optimizer's
-// state. A weight the loss does not reach is left alone, its state too.
+// In: a loss, an optimizer. Out: Grad nodes, an entry in Func.update, new values of the weights and
+// of the optimizer's state. A weight the loss does not reach is left alone, its state too.
 #include "elab.h"
 
 #include <math.h>
 
-typedef struct Weight { uint32_t slot; Val grad; } Weight;
+typedef struct Weight {
+    uint32_t slot;
+    Val grad;
+} Weight;
 typedef VEC(Weight) Weights;
 
-// --- which weights ---------------------------------------------------------------------------------------------------------
+// --- which weights -------------------------------------------------------------------------------
 
 static void add_nets(Elab *e, Nodes *nets, Value v, const Ast *name) {
-    if (v.kind == KindNet) vec_push(e->perm, nets, v.id);
+    if (v.kind == KindNet)
+        vec_push(e->perm, nets, v.id);
     else if (v.kind == KindList)
-        for (uint32_t i = 0; i < v.list.n; i++) add_nets(e, nets, v.list.at[i], name);
-    else if (v.kind != KindPoison) diag(e->f, DiagE0520, name->span, SARG(name->text), value_what(v));
+        for (uint32_t i = 0; i < v.list.n; i++)
+            add_nets(e, nets, v.list.at[i], name);
+    else if (v.kind != KindPoison)
+        diag(e->f, DiagE0520, name->span, SARG(name->text), value_what(v));
 }
 
 static bool update_nets(Elab *e, Env *env, const Ast *a, Nodes *out) {
@@ -34,32 +40,37 @@ static Val slot_gradient(Elab *e, uint32_t slot, Val loss, const uint8_t *reache
     (void)slot_cell(e, slot);
     Nodes versions = e->to->version.at[slot];
     for (uint32_t i = 0; i < versions.n; i++) {
-        if (versions.at[i] > loss.id || !reached[versions.at[i]]) continue;
+        if (versions.at[i] > loss.id || !reached[versions.at[i]])
+            continue;
         Val g = Grad(loss, (Val){loss.g, versions.at[i]});
         sum = sum.id ? Add(sum, g) : g;
     }
     return sum;
 }
 
-static void net_gradients(Elab *e, uint32_t net, Val loss, const uint8_t *reached, Span span, Weights *out) {
+static void net_gradients(Elab *e, uint32_t net, Val loss, const uint8_t *reached, Span span,
+                          Weights *out) {
     uint32_t before = out->n;
     for (uint32_t slot = 0; slot < e->m->slot.n; slot++) {
         const Slot *s = &e->m->slot.at[slot];
-        if (s->kind != SlotParam || s->net != net) continue;
+        if (s->kind != SlotParam || s->net != net)
+            continue;
         Val g = slot_gradient(e, slot, loss, reached);
-        if (g.id) vec_push(e->perm, out, ((Weight){slot, g}));
+        if (g.id)
+            vec_push(e->perm, out, ((Weight){slot, g}));
     }
     e->net_info.at[net].changes = true;
-    if (out->n > before) return;
+    if (out->n > before)
+        return;
     const Net *n = &e->m->net.at[net];
     diag(e->f, DiagE0521, span, SARG(n->name));
     diag_note(e->f, n->span, "`%.*s` has %u weights", SARG(n->name), n->params);
 }
 
-// --- applying the optimizer ------------------------------------------------------------------------------------------------
+// --- applying the optimizer ----------------------------------------------------------------------
 
-// One round over all weights. True when it got to the end of each; else a sum over all weights was met whose terms are
-// now in t->part.
+// One round over all weights. True when it got to the end of each; else a sum over all weights was
+// met whose terms are now in t->part.
 static bool tune(Elab *e, Value opt, const Weights *weights, Tuning *t, Value *out) {
     t->waits = false;
     t->part.n = 0;
@@ -82,15 +93,18 @@ static void sum_parts(Elab *e, Tuning *t) {
     vec_push(e->perm, &t->total, sum.id ? sum.id : Number(e->to->g, 0).id);
 }
 
-// A count kept once must always meet the same weights; where it does not, the model is elaborated again with a count
-// for each weight.
+// A count kept once must always meet the same weights; where it does not, the model is elaborated
+// again with a count for each weight.
 static void check_shared(Elab *e, const Tuning *t) {
     for (uint32_t i = 0; i < t->shared.n; i++) {
         const SharedCount *now = &t->shared.at[i];
         uint32_t k = 0;
-        while (k < e->counted.n && e->counted.at[k].slot != now->slot) k++;
-        if (k == e->counted.n) vec_push(e->perm, &e->counted, *now);
-        else if (e->counted.at[k].weights != now->weights) e->retry = true;
+        while (k < e->counted.n && e->counted.at[k].slot != now->slot)
+            k++;
+        if (k == e->counted.n)
+            vec_push(e->perm, &e->counted, *now);
+        else if (e->counted.at[k].weights != now->weights)
+            e->retry = true;
     }
 }
 
@@ -104,13 +118,14 @@ static void apply(Elab *e, Value opt, const Weights *weights) {
         sum_parts(e, &t);
         Cursors now = e->to->cursor;
         snapshot_restore(e, &start);
-        e->to->cursor.pin = now.pin;                   // a round cut short numbers its pins otherwise than the next
+        e->to->cursor.pin = now.pin; // a round cut short numbers its pins otherwise than the next
         e->to->cursor.version = now.version;
     }
     e->tuning = NULL;
     for (uint32_t i = 0; i < weights->n; i++) {
         Val v;
-        if (want_tensor(e, out[i], &v) && slot_fits(e, weights->at[i].slot, &v)) slot_set(e, weights->at[i].slot, v);
+        if (want_tensor(e, out[i], &v) && slot_fits(e, weights->at[i].slot, &v))
+            slot_set(e, weights->at[i].slot, v);
     }
     check_shared(e, &t);
 }
@@ -122,60 +137,79 @@ Value eval_total(Elab *e, Value x) {
         diag(e->f, DiagE0522, here(e), "total");
         return POISON;
     }
-    if (!want_tensor(e, x, &v)) return POISON;
+    if (!want_tensor(e, x, &v))
+        return POISON;
     const Type *type = node_type(v.g, v.id);
     if (type->batched || type->rank) {
         diag(e->f, DiagE0505, here(e), 5, "total", SARG(type_text(e->perm, type)));
         return POISON;
     }
     uint32_t i = t->totals++;
-    if (i < t->total.n) return value_tensor((Val){v.g, t->total.at[i]});
-    if (i == t->total.n) vec_push(e->perm, &t->part, v.id);
+    if (i < t->total.n)
+        return value_tensor((Val){v.g, t->total.at[i]});
+    if (i == t->total.n)
+        vec_push(e->perm, &t->part, v.id);
     t->waits = true;
     return POISON;
 }
 
-// --- the optimizer's state ---------------------------------------------------------------------------------------------------
+// --- the optimizer's state -----------------------------------------------------------------------
 //
-// Kept per object and weight. A number that only counts, like Adam's step count, is the same for all weights that are
-// updated together, and kept once per object and net.
+// Kept per object and weight. A number that only counts, like Adam's step count, is the same for
+// all weights that are updated together, and kept once per object and net.
 
 static bool only_counts(const Ast *a, const Ast *fn, Str self) {
     switch (a->kind) {
-    case AstNum: return true;
-    case AstUnary: return only_counts(a->a, fn, self);
-    case AstBinary: return only_counts(a->a, fn, self) && only_counts(a->b, fn, self);
+    case AstNum:
+        return true;
+    case AstUnary:
+        return only_counts(a->a, fn, self);
+    case AstBinary:
+        return only_counts(a->a, fn, self) && only_counts(a->b, fn, self);
     case AstName:
-        if (str_eq(a->text, self)) return true;
-        for (uint32_t i = 0; i < fn->a->list.n; i++)   // an option
-            if (str_eq(fn->a->list.at[i]->text, a->text)) return true;
+        if (str_eq(a->text, self))
+            return true;
+        for (uint32_t i = 0; i < fn->a->list.n; i++) // an option
+            if (str_eq(fn->a->list.at[i]->text, a->text))
+                return true;
         return false;
-    default: return false;
+    default:
+        return false;
     }
 }
 
 // Whether `name` is bound or assigned anywhere below, other than by its declaration.
 static bool changes_below(const Ast *a, Str name) {
-    if (!a) return false;
-    if (a->kind == AstAssign && a->a->kind == AstName && str_eq(a->a->text, name)) return true;
+    if (!a)
+        return false;
+    if (a->kind == AstAssign && a->a->kind == AstName && str_eq(a->a->text, name))
+        return true;
     if (a->kind == AstBind || a->kind == AstFor)
         for (uint32_t i = 0; i < a->list.n; i++)
-            if (str_eq(a->list.at[i]->text, name)) return true;
-    if (changes_below(a->a, name) || changes_below(a->b, name) || changes_below(a->c, name)) return true;
+            if (str_eq(a->list.at[i]->text, name))
+                return true;
+    if (changes_below(a->a, name) || changes_below(a->b, name) || changes_below(a->c, name))
+        return true;
     for (uint32_t i = 0; i < a->list.n; i++)
-        if (changes_below(a->list.at[i], name)) return true;
+        if (changes_below(a->list.at[i], name))
+            return true;
     return false;
 }
 
-// The state moves only by statements of the body's own list, each from itself, options and numbers; no option is rebound.
+// The state moves only by statements of the body's own list, each from itself, options and numbers;
+// no option is rebound.
 static bool is_count(const Ast *decl, const Ast *fn) {
-    if (decl->a || fn->c->kind != AstBlock || !only_counts(decl->c, fn, decl->text)) return false;
+    if (decl->a || fn->c->kind != AstBlock || !only_counts(decl->c, fn, decl->text))
+        return false;
     for (uint32_t i = 0; i < fn->a->list.n; i++)
-        if (changes_below(fn->c, fn->a->list.at[i]->text)) return false;
+        if (changes_below(fn->c, fn->a->list.at[i]->text))
+            return false;
     for (uint32_t i = 0; i < fn->c->list.n; i++) {
         const Ast *a = fn->c->list.at[i];
-        bool moves = a->kind == AstAssign && a->a->kind == AstName && str_eq(a->a->text, decl->text);
-        if (moves ? !only_counts(a->c, fn, decl->text) : changes_below(a, decl->text)) return false;
+        bool moves =
+            a->kind == AstAssign && a->a->kind == AstName && str_eq(a->a->text, decl->text);
+        if (moves ? !only_counts(a->c, fn, decl->text) : changes_below(a, decl->text))
+            return false;
     }
     return true;
 }
@@ -184,7 +218,8 @@ static bool is_count(const Ast *decl, const Ast *fn) {
 static void share_count(Elab *e, uint32_t slot) {
     Tuning *t = e->tuning;
     for (uint32_t i = 0; i < t->shared.n; i++) {
-        if (t->shared.at[i].slot != slot) continue;
+        if (t->shared.at[i].slot != slot)
+            continue;
         *slot_cell(e, slot) = t->shared.at[i].before;
         t->shared.at[i].weights = hash64(&t->weight, sizeof t->weight, t->shared.at[i].weights);
         return;
@@ -200,13 +235,15 @@ uint32_t optimizer_slot(Elab *e, Env *env, const Ast *decl, Slot s) {
     bool shared = !e->split_counts && o && is_count(decl, o->fn->ast);
     s.kind = SlotOpt;
     s.net = w->net;
-    s.name = str_format(e->perm, "%.*s/%.*s", SARG(s.name), SARG(shared ? e->m->net.at[w->net].name : w->name));
+    s.name = str_format(e->perm, "%.*s/%.*s", SARG(s.name),
+                        SARG(shared ? e->m->net.at[w->net].name : w->name));
     uint32_t slot = slot_make(e, env, decl, s);
-    if (shared && slot != NONE) share_count(e, slot);
+    if (shared && slot != NONE)
+        share_count(e, slot);
     return slot;
 }
 
-// --- the statement ---------------------------------------------------------------------------------------------------------
+// --- the statement -------------------------------------------------------------------------------
 
 static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     Spot outer = spot_enter(e, a);
@@ -214,8 +251,10 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     if (fine) {
         const Type *t = node_type(out->g, out->id);
         fine = !t->batched && type_sample(t) == 1;
-        if (!fine) diag(e->f, DiagE0523, a->span, SARG(type_text(e->perm, t)));
-        else if (t->rank) *out = Reshape(*out, 0, NULL);
+        if (!fine)
+            diag(e->f, DiagE0523, a->span, SARG(type_text(e->perm, t)));
+        else if (t->rank)
+            *out = Reshape(*out, 0, NULL);
     }
     spot_leave(e, outer);
     return fine;
@@ -223,20 +262,25 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
 
 // The optimizer's `lr`, its own or of the optimizer it goes around; NaN where that is no number.
 static double learning_rate(Value opt, uint32_t depth) {
-    if (opt.kind != KindObject || depth > 8) return NAN;
+    if (opt.kind != KindObject || depth > 8)
+        return NAN;
     Env options = {.local = opt.object->args};
     Value lr;
-    if (scope_find(&options, STR("lr"), &lr)) return value_is_plain(lr) ? lr.num : NAN;
+    if (scope_find(&options, STR("lr"), &lr))
+        return value_is_plain(lr) ? lr.num : NAN;
     for (const Binding *b = opt.object->args; b && b->kind == BindName; b = b->outer)
-        if (b->value.kind == KindObject) return learning_rate(b->value, depth + 1);
+        if (b->value.kind == KindObject)
+            return learning_rate(b->value, depth + 1);
     return NAN;
 }
 
 static void warn_two(Elab *e, uint32_t net, Value opt) {
-    if (opt.kind != KindObject || !opt.object->component.len) return;
+    if (opt.kind != KindObject || !opt.object->component.len)
+        return;
     NetInfo *info = &e->net_info.at[net];
     Str name = opt.object->component;
-    if (info->optimizer.len && !str_eq(info->optimizer, name)) diag(e->f, DiagW0901, here(e), SARG(e->m->net.at[net].name));
+    if (info->optimizer.len && !str_eq(info->optimizer, name))
+        diag(e->f, DiagW0901, here(e), SARG(e->m->net.at[net].name));
     info->optimizer = name;
 }
 
@@ -248,17 +292,25 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
         diag(e->f, DiagE0514, here(e), "update");
         return;
     }
-    if (!update_nets(e, env, a, &nets) || !loss_value(e, env, a->a, &loss)) return;
+    if (!update_nets(e, env, a, &nets) || !loss_value(e, env, a->a, &loss))
+        return;
     Value opt = eval(e, env, a->b);
-    if (value_takes_two_lists(opt)) opt = call_with(e, opt, NULL, 0);      // `using adam`: with its defaults
+    if (value_takes_two_lists(opt))
+        opt = call_with(e, opt, NULL, 0); // `using adam`: with its defaults
     const uint8_t *reached = grad_reach(loss.g, e->perm, loss.id);
-    for (uint32_t i = 0; i < nets.n; i++) net_gradients(e, nets.at[i], loss, reached, a->a->span, &weights);
-    if (opt.kind == KindPoison) return;
-    Update u = {.block = loss.g->block, .loss = loss.id, .rate = learning_rate(opt, 0), .span = a->span};
-    for (uint32_t i = 0; i < nets.n; i++) vec_push(e->perm, &u.net, nets.at[i]);
+    for (uint32_t i = 0; i < nets.n; i++)
+        net_gradients(e, nets.at[i], loss, reached, a->a->span, &weights);
+    if (opt.kind == KindPoison)
+        return;
+    Update u = {
+        .block = loss.g->block, .loss = loss.id, .rate = learning_rate(opt, 0), .span = a->span};
+    for (uint32_t i = 0; i < nets.n; i++)
+        vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)
         vec_push(e->perm, &u.grad, ((GradOf){weights.at[i].slot, weights.at[i].grad.id}));
-    if (!e->to->muted) vec_push(e->perm, &e->to->fn->update, u);
+    if (!e->to->muted)
+        vec_push(e->perm, &e->to->fn->update, u);
     apply(e, opt, &weights);
-    for (uint32_t i = 0; i < nets.n; i++) warn_two(e, nets.at[i], opt);
+    for (uint32_t i = 0; i < nets.n; i++)
+        warn_two(e, nets.at[i], opt);
 }

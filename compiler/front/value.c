@@ -1,92 +1,163 @@
-// value.c - compile-time values: making them, comparing them, saying what they are, and turning them into the numbers,
-// extents and tensors that operations ask for.
+// value.c - compile-time values: making them, comparing them, saying what they are, and turning
+// them into the numbers, extents and tensors that operations ask for.
 //
-// In: values of the evaluator. Out: the same, or a diagnostic at the operation being evaluated. Poison, the value of a
-// mistake already reported, is refused without another word.
+// In: values of the evaluator. Out: the same, or a diagnostic at the operation being evaluated.
+// Poison, the value of a mistake already reported, is refused without another word.
 #include "elab.h"
 
 #include <math.h>
 #include <string.h>
 
-Value value_num(double x) { return (Value){.kind = KindNum, .num = x}; }
-Value value_bool(bool x) { return (Value){.kind = KindBool, .num = x}; }
-Value value_str(Str s) { return (Value){.kind = KindStr, .str = s}; }
-Value value_list(const Value *at, uint32_t n) { return (Value){.kind = KindList, .list = {at, n}}; }
-Value value_tensor(Val v) { return (Value){.kind = KindTensor, .slot = NONE, .tensor = {.val = v}}; }
+Value value_num(double x) {
+    return (Value){.kind = KindNum, .num = x};
+}
+Value value_bool(bool x) {
+    return (Value){.kind = KindBool, .num = x};
+}
+Value value_str(Str s) {
+    return (Value){.kind = KindStr, .str = s};
+}
+Value value_list(const Value *at, uint32_t n) {
+    return (Value){.kind = KindList, .list = {at, n}};
+}
+Value value_tensor(Val v) {
+    return (Value){.kind = KindTensor, .slot = NONE, .tensor = {.val = v}};
+}
 
 Value extents_value(Elab *e, const int64_t *dim, uint32_t n) {
     Value *at = arena_array(e->perm, Value, n);
-    for (uint32_t i = 0; i < n; i++) at[i] = value_num((double)dim[i]);
+    for (uint32_t i = 0; i < n; i++)
+        at[i] = value_num((double)dim[i]);
     return value_list(at, n);
 }
 
-bool value_is_plain(Value v) { return v.kind == KindNum || v.kind == KindBool; }
+bool value_is_plain(Value v) {
+    return v.kind == KindNum || v.kind == KindBool;
+}
 
 bool value_is_tensor(Value v) {
-    return v.kind == KindTensor || v.kind == KindSlot || v.kind == KindField || v.kind == KindScalar;
+    return v.kind == KindTensor || v.kind == KindSlot || v.kind == KindField ||
+           v.kind == KindScalar;
 }
 
 static bool lists_equal(List a, List b) {
     for (uint32_t i = 0; i < a.n && i < b.n; i++)
-        if (!value_equal(a.at[i], b.at[i])) return false;
+        if (!value_equal(a.at[i], b.at[i]))
+            return false;
     return a.n == b.n;
 }
 
 bool value_equal(Value a, Value b) {
-    if (value_is_plain(a) && value_is_plain(b)) return a.num == b.num;
-    if (a.kind != b.kind) return false;
+    if (value_is_plain(a) && value_is_plain(b))
+        return a.num == b.num;
+    if (a.kind != b.kind)
+        return false;
     switch (a.kind) {
-    case KindStr: return str_eq(a.str, b.str);
-    case KindList: return lists_equal(a.list, b.list);
-    case KindAxes: return a.axes == b.axes;
-    case KindFn: return a.fn->ast == b.fn->ast;
-    case KindObject: return a.object == b.object;
-    case KindTensor: return a.tensor.val.id == b.tensor.val.id;
-    case KindBuiltin: case KindNet: case KindSlot: case KindField: case KindScalar: return a.id == b.id;
-    case KindPoison: case KindAbsent: case KindNone: case KindNum: case KindBool: return true;
+    case KindStr:
+        return str_eq(a.str, b.str);
+    case KindList:
+        return lists_equal(a.list, b.list);
+    case KindAxes:
+        return a.axes == b.axes;
+    case KindFn:
+        return a.fn->ast == b.fn->ast;
+    case KindObject:
+        return a.object == b.object;
+    case KindTensor:
+        return a.tensor.val.id == b.tensor.val.id;
+    case KindBuiltin:
+    case KindNet:
+    case KindSlot:
+    case KindField:
+    case KindScalar:
+        return a.id == b.id;
+    case KindPoison:
+    case KindAbsent:
+    case KindNone:
+    case KindNum:
+    case KindBool:
+        return true;
     }
     return false;
 }
 
-// --- for messages ----------------------------------------------------------------------------------------------------------
+// --- for messages --------------------------------------------------------------------------------
 
 const char *value_what(Value v) {
     switch (v.kind) {
-    case KindPoison: case KindAbsent: case KindNone: return "none";
-    case KindNum: return "a number";
-    case KindBool: return "a truth value";
-    case KindStr: return "a string";
-    case KindList: return "a list";
-    case KindAxes: return "axes";
-    case KindFn: case KindBuiltin: return "a function";
-    case KindObject: return "a layer or optimizer";
-    case KindNet: return "a net";
-    case KindTensor: return "a tensor";
-    case KindSlot: return "a weight or state";
-    case KindField: return "data";
-    case KindScalar: return "a counter";
+    case KindPoison:
+    case KindAbsent:
+    case KindNone:
+        return "none";
+    case KindNum:
+        return "a number";
+    case KindBool:
+        return "a truth value";
+    case KindStr:
+        return "a string";
+    case KindList:
+        return "a list";
+    case KindAxes:
+        return "axes";
+    case KindFn:
+    case KindBuiltin:
+        return "a function";
+    case KindObject:
+        return "a layer or optimizer";
+    case KindNet:
+        return "a net";
+    case KindTensor:
+        return "a tensor";
+    case KindSlot:
+        return "a weight or state";
+    case KindField:
+        return "data";
+    case KindScalar:
+        return "a counter";
     }
     return "a value";
 }
 
 static void put_value(Elab *e, Text *t, Value v) {
     switch (v.kind) {
-    case KindNum: text_put(t, str_double(e->perm, v.num)); return;
-    case KindBool: text_put(t, str_c(v.num != 0 ? "true" : "false")); return;
-    case KindStr: text_fmt(t, "\"%.*s\"", SARG(v.str)); return;
+    case KindNum:
+        text_put(t, str_double(e->perm, v.num));
+        return;
+    case KindBool:
+        text_put(t, str_c(v.num != 0 ? "true" : "false"));
+        return;
+    case KindStr:
+        text_fmt(t, "\"%.*s\"", SARG(v.str));
+        return;
     case KindList:
         text_char(t, '[');
         for (uint32_t i = 0; i < v.list.n; i++) {
-            if (i) text_put(t, STR(", "));
+            if (i)
+                text_put(t, STR(", "));
             put_value(e, t, v.list.at[i]);
         }
         text_char(t, ']');
         return;
-    case KindTensor: text_put(t, type_text(e->perm, node_type(v.tensor.val.g, v.tensor.val.id))); return;
-    case KindNet: text_fmt(t, "net %.*s", SARG(e->m->net.at[v.id].name)); return;
-    case KindSlot: text_put(t, e->m->slot.at[v.id].name); return;
-    case KindField: case KindScalar: case KindPoison: case KindAbsent: case KindNone: case KindAxes: case KindFn:
-    case KindObject: case KindBuiltin: text_put(t, str_c(value_what(v))); return;
+    case KindTensor:
+        text_put(t, type_text(e->perm, node_type(v.tensor.val.g, v.tensor.val.id)));
+        return;
+    case KindNet:
+        text_fmt(t, "net %.*s", SARG(e->m->net.at[v.id].name));
+        return;
+    case KindSlot:
+        text_put(t, e->m->slot.at[v.id].name);
+        return;
+    case KindField:
+    case KindScalar:
+    case KindPoison:
+    case KindAbsent:
+    case KindNone:
+    case KindAxes:
+    case KindFn:
+    case KindObject:
+    case KindBuiltin:
+        text_put(t, str_c(value_what(v)));
+        return;
     }
 }
 
@@ -96,29 +167,33 @@ Str value_text(Elab *e, Value v) {
     return text_str(&t);
 }
 
-// --- conversions -----------------------------------------------------------------------------------------------------------
+// --- conversions ---------------------------------------------------------------------------------
 
 static bool expected(Elab *e, const char *what, const char *who, Value v) {
-    if (v.kind == KindPoison) return false;
+    if (v.kind == KindPoison)
+        return false;
     diag(e->f, DiagE0306, here(e), who, what, SARG(value_text(e, v)));
     in_library(e);
     return false;
 }
 
 bool want_num(Elab *e, Value v, const char *who, double *out) {
-    if (!value_is_plain(v)) return expected(e, "a number known at compile time", who, v);
+    if (!value_is_plain(v))
+        return expected(e, "a number known at compile time", who, v);
     *out = v.num;
     return true;
 }
 
 bool want_int(Elab *e, Value v, const char *who, int64_t *out) {
-    if (!value_is_plain(v) || v.num != floor(v.num) || fabs(v.num) > 1e15) return expected(e, "a whole number", who, v);
+    if (!value_is_plain(v) || v.num != floor(v.num) || fabs(v.num) > 1e15)
+        return expected(e, "a whole number", who, v);
     *out = (int64_t)v.num;
     return true;
 }
 
 bool want_bool(Elab *e, Value v, const char *who, bool *out) {
-    if (!value_is_plain(v)) return expected(e, "true or false", who, v);
+    if (!value_is_plain(v))
+        return expected(e, "true or false", who, v);
     *out = v.num != 0;
     return true;
 }
@@ -126,11 +201,14 @@ bool want_bool(Elab *e, Value v, const char *who, bool *out) {
 bool want_extents(Elab *e, Value v, const char *who, Type *out) {
     List l = v.kind == KindList ? v.list : (List){&v, 1};
     *out = (Type){.dtype = DtF32};
-    if (l.n > MAX_RANK) return expected(e, "at most 6 extents", who, v);
+    if (l.n > MAX_RANK)
+        return expected(e, "at most 6 extents", who, v);
     for (uint32_t i = 0; i < l.n; i++) {
         int64_t n;
-        if (l.at[i].kind == KindPoison) return false;
-        if (!value_is_plain(l.at[i]) || l.at[i].num != floor(l.at[i].num) || l.at[i].num < 1 || l.at[i].num > 1e12)
+        if (l.at[i].kind == KindPoison)
+            return false;
+        if (!value_is_plain(l.at[i]) || l.at[i].num != floor(l.at[i].num) || l.at[i].num < 1 ||
+            l.at[i].num > 1e12)
             return expected(e, "extents: whole numbers above 0", who, v);
         n = (int64_t)l.at[i].num;
         out->dim[out->rank++] = n;
@@ -140,19 +218,38 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
 
 bool want_tensor(Elab *e, Value v, Val *out) {
     switch (v.kind) {
-    case KindNum: case KindBool: *out = Number(e->to->g, v.num); return true;
-    case KindTensor: *out = import(e, v.tensor.val); return out->id != 0;
-    case KindSlot: *out = slot_read(e, v.id); return out->id != 0;
-    case KindScalar: *out = read_scalar(e, v.id); return true;
+    case KindNum:
+    case KindBool:
+        *out = Number(e->to->g, v.num);
+        return true;
+    case KindTensor:
+        *out = import(e, v.tensor.val);
+        return out->id != 0;
+    case KindSlot:
+        *out = slot_read(e, v.id);
+        return out->id != 0;
+    case KindScalar:
+        *out = read_scalar(e, v.id);
+        return true;
     case KindField: {
         Value read = read_field(e, v.id);
-        if (read.kind == KindPoison) return false;
+        if (read.kind == KindPoison)
+            return false;
         *out = read.tensor.val;
         return true;
     }
-    case KindPoison: return false;
-    case KindAbsent: case KindNone: case KindStr: case KindList: case KindAxes: case KindFn: case KindObject:
-    case KindBuiltin: case KindNet: break;
+    case KindPoison:
+        return false;
+    case KindAbsent:
+    case KindNone:
+    case KindStr:
+    case KindList:
+    case KindAxes:
+    case KindFn:
+    case KindObject:
+    case KindBuiltin:
+    case KindNet:
+        break;
     }
     return expected(e, "a tensor or a number", "an operand", v);
 }

@@ -1,0 +1,181 @@
+// value.h - compile-time values, environments, and who owns what is made during a call. Private to
+// the elaborator (elab.h).
+//
+// Environments are persistent lists: a binding never changes, binding a name again puts a newer one
+// in front. Values are copied; what they point to lives in the compilation's arena.
+#ifndef GAN_VALUE_H
+#define GAN_VALUE_H
+
+#include "front.h"
+
+typedef struct Elab Elab;
+
+// --- values --------------------------------------------------------------------------------------
+
+typedef enum ValueKind {
+    KindPoison, // of a mistake already reported: silently passed on
+    KindAbsent, // an optional argument that was not given
+    KindNone,
+    KindNum,
+    KindBool,
+    KindStr,
+    KindList,
+    KindAxes,   // a set of axes, resolved against a tensor where it is used
+    KindFn,     // a function with its environment
+    KindObject, // a function of two lists after its first
+    KindBuiltin,
+    KindNet,
+    KindTensor,
+    KindSlot,   // a place: `param`, `state`, an element of params(net)
+    KindField,  // a data field
+    KindScalar, // step, epoch, kimg
+} ValueKind;
+
+enum { // Value.axes: the names, and from AxFirst on one bit for each axis(i)
+    AxBatch = 1,
+    AxChannel = 2,
+    AxSpace = 4,
+    AxSample = 8,
+    AxAll = 16,
+    AxFirst = 32
+};
+
+typedef struct Value Value;
+typedef struct List {
+    const Value *at;
+    uint32_t n;
+} List;
+typedef struct Closure Closure;
+typedef struct Object Object;
+
+struct Value {
+    ValueKind kind;
+    bool eval;        // Net: inside eval(net)
+    uint32_t copy_of; // of copy(net): the net + 1
+    uint32_t id;      // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field
+    uint32_t slot;    // Tensor: the slot it was read from, for name(w); NONE
+    union {
+        double num; // Num; Bool: 0 or 1
+        Str str;
+        List list;
+        uint32_t axes;
+        const Closure *fn;
+        Object *object;
+        struct {
+            Val val;
+            int64_t classes; // a label's number of classes; 0
+        } tensor;
+    };
+};
+
+typedef struct Binding Binding;
+typedef enum BindKind { BindName, BindFn, BindControl } BindKind;
+struct Binding { // one name, newest first; or a mark where a function, a run-time block begins
+    BindKind kind;
+    Str name;
+    Value value;
+    const Binding *outer;
+};
+
+typedef struct Global {
+    Str name;
+    Value value;
+    Span span;
+    bool fixed; // not to be bound again
+} Global;
+typedef struct Globals Globals;
+struct Globals { // top-level names of the model, or of the library behind it
+    VEC(Global) at;
+    Map find; // hash of the name to index + 1
+    const Globals *outer;
+};
+
+typedef struct Names {
+    const Str *at;
+    uint32_t n;
+} Names;
+
+typedef struct Env {
+    const Binding *local;
+    Globals *globals;
+    Names pinned; // names that a `grad` of this body differentiates to
+} Env;
+
+struct Closure {
+    const Ast *ast; // Fn or Net
+    Env env;        // where it was written
+};
+
+typedef struct Counter Counter;
+struct Counter {
+    Str label;
+    uint32_t n;
+    const Counter *older;
+};
+
+// Who owns the weights and state made during a call: a net, or an object being applied. Names are
+// its path.
+typedef struct Owner Owner;
+struct Owner {
+    Owner *outer;   // NULL: the model itself
+    Object *object; // NULL: a net, or the model
+    Str path;       // "G.conv.3"; made when first asked for
+    bool has_path;
+    uint32_t net;          // NONE outside nets
+    const Counter *counts; // children numbered so far
+};
+
+struct Object {
+    const Closure *fn;
+    const Binding *args; // the environment after the first list
+    Owner *maker;        // the application it was made in
+    Str label;           // its word in names: the function's, or the name it was bound to
+    bool named;          // bound to a name
+    Str component;       // "conv.3", "head"; made when first asked for
+};
+
+typedef struct Arg {
+    Str name;
+    Value value;
+    Span span;
+} Arg;
+typedef struct Args {
+    Arg *at;
+    uint32_t n;
+    Span span; // the call
+} Args;
+
+// --- value.c -------------------------------------------------------------------------------------
+
+#define POISON ((Value){.kind = KindPoison})
+Value value_num(double x);
+Value value_bool(bool x);
+Value value_str(Str s);
+Value value_list(const Value *at, uint32_t n);
+Value value_tensor(Val v);
+bool value_is_tensor(Value v);      // Tensor, Slot, Field or Scalar
+bool value_is_plain(Value v);       // Num or Bool
+const char *value_what(Value v);    // "a number", "a layer"
+Str value_text(Elab *e, Value v);   // for messages: "[3, 64, 64]", "`D`"
+bool value_equal(Value a, Value b); // compile-time equality; different kinds are unequal
+// Conversions report at e->at what they expected (`who` says which) and return false; poison
+// returns false silently.
+bool want_num(Elab *e, Value v, const char *who, double *out);
+bool want_int(Elab *e, Value v, const char *who, int64_t *out);
+bool want_bool(Elab *e, Value v, const char *who, bool *out);
+// A list of whole numbers above 0, or one such number.
+bool want_extents(Elab *e, Value v, const char *who, Type *out);
+bool want_tensor(Elab *e, Value v, Val *out); // in the graph of e->to; numbers become constants
+Value extents_value(Elab *e, const int64_t *dim, uint32_t n);
+
+// --- scope.c -------------------------------------------------------------------------------------
+
+const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v);
+const Binding *scope_mark(Elab *e, const Binding *outer, BindKind kind);
+bool scope_find(const Env *env, Str name, Value *out); // locals, then globals outwards
+bool scope_rebinds_outer(const Env *env, Str name);    // bound outside the run-time block around it
+Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span);
+const Global *globals_find(const Globals *g, Str name); // this level only
+Str scope_nearest(Elab *e, const Env *env, Str name);   // did-you-mean, or empty
+
+#endif

@@ -1,0 +1,450 @@
+// elab_test.c - elaboration: every shipped model's weights, twins that must give one graph, what
+// run-time control and optimizers make of a step, and messages. Golden cases:
+// tests/golden/err/NAME.gan beside NAME.err, the diagnostics of elaborating it at batch 4. With
+// BLESS=1 in the environment the latter are written anew: read that diff as code.
+#include "front.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static Arena arena; // emptied before each test
+static Arena empty;
+
+static int set_up(void **state) {
+    (void)state;
+    arena = empty;
+    return 0;
+}
+
+static const char *show(Str s) {
+    return str_z(&arena, s);
+}
+
+typedef struct Case {
+    Front f;
+    Module m;
+    bool fine;
+} Case;
+
+static Setting setting(const char *text) { // "key=value"
+    Str s = str_c(text);
+    size_t at = str_find(s, '=');
+    return (Setting){str_sub(s, 0, at), str_sub(s, at + 1, s.len)};
+}
+
+static Case *elaborate_text(const char *name, Str text, int64_t batch, const char *set, bool feed) {
+    Case *c = arena_new(&arena, Case);
+    Setting s = set ? setting(set) : (Setting){0};
+    ElabOptions o = {.batch = batch, .setting = &s, .settings = set != NULL, .feed = feed};
+    front_init(&c->f, &arena);
+    uint32_t source = front_add_source(&c->f, str_c(name), text, false);
+    assert_true(source);
+    bool yaml = str_ends(str_c(name), STR(".yaml"));
+    Ast *tree = yaml ? parse_yaml(&c->f, source) : parse_gan(&c->f, source);
+    assert_non_null(tree);
+    c->fine = !diag_errors(&c->f) && elaborate(&c->f, tree, &o, &c->m);
+    return c;
+}
+
+static Str messages(Case *c) {
+    Text t = {.arena = &arena};
+    diag_render(&t, &c->f, false);
+    return text_str(&t);
+}
+
+// A text that must elaborate to a sound module without a word.
+static const Module *module_of(const char *name, Str text, const char *set, bool feed) {
+    Str error = {0};
+    Case *c = elaborate_text(name, text, 4, set, feed);
+    if (!c->fine || diag_total(&c->f))
+        fail_msg("%s:\n%s", name, show(messages(c)));
+    if (!module_verify(&c->m, arena, &error))
+        fail_msg("%s: %s", name, show(error));
+    return &c->m;
+}
+
+static const Module *model(const char *file, const char *set, bool feed) {
+    Str text;
+    Str path = path_join(&arena, STR(ROOT_DIR "/models"), str_c(file));
+    if (file_read(&arena, path, &text) != GAN_OK)
+        fail_msg("%s", gan_error());
+    return module_of(file, text, set, feed);
+}
+
+static Str hash_of(const Module *m) {
+    return hash_hex(&arena, module_hash(m, arena));
+}
+
+// --- shipped models ------------------------------------------------------------------------------
+
+// Numbers of the studies: trained and other numbers of each net (facts and yardstick models assert
+// the same).
+static const struct {
+    const char *file, *set, *net;
+    int64_t weights, state;
+} counts[] = {
+    {"dcgan.gan", NULL, "G", 3823555, 1920},
+    {"dcgan.gan", NULL, "D", 2766529, 1792},
+    {"dcgan.gan", "mode=published", "D", 2766529, 1792},
+    {"wgan_gp.gan", NULL, "G", 3823555, 1920},
+    {"wgan_gp.gan", NULL, "D", 2766529, 0},
+    {"wgan_gp.gan", "penalty=none", "D", 2766529, 0},
+    {"sngan.gan", NULL, "G", 3821891, 1344},
+    {"sngan.gan", NULL, "D", 4854977, 640},
+    {"sngan.gan", "mode=published", "D", 4854977, 640},
+    {"cosmogan.gan", NULL, "G", 12824449, 1920},
+    {"cosmogan.gan", NULL, "D", 4436225, 1792},
+    {"cosmogan.gan", "mode=published", "D", 3583873, 1536},
+    {"d3gan.gan", NULL, "G", 2962304, 1920},
+    {"d3gan.gan", NULL, "D1", 2759424, 1792},
+    {"d3gan.gan", "variant=ddp", "D2", 2759424, 1792},
+    {"d2gan_ring.gan", NULL, "G", 49666, 0},
+    {"d2gan_ring.gan", NULL, "D1", 513, 0},
+    {"aae3d.gan", NULL, "E", 502272, 0},
+    {"aae3d.gan", NULL, "G", 10981965, 0},
+    {"aae3d.gan", NULL, "D", 369921, 0},
+};
+
+static void models_have_their_weights(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const Module *m = model(counts[i].file, counts[i].set, false);
+        int64_t weights = 0, other = 0;
+        for (uint32_t k = 0; k < m->slot.n; k++) {
+            const Slot *s = &m->slot.at[k];
+            if (s->net == NONE || !str_eq(m->net.at[s->net].name, str_c(counts[i].net)))
+                continue;
+            if (s->kind == SlotParam)
+                weights += type_sample(&s->type);
+            if (s->kind == SlotState)
+                other += type_sample(&s->type);
+        }
+        if (weights != counts[i].weights || other != counts[i].state)
+            fail_msg("%s %s: %lld and %lld", counts[i].file, counts[i].net, (long long)weights,
+                     (long long)other);
+    }
+}
+
+static void a_yaml_twin_gives_the_same_graph(void **state) {
+    (void)state;
+    static const char *const sets[] = {NULL, "mode=published", "nz=64"};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        Str gan = hash_of(model("dcgan.gan", sets[i], false)),
+            yaml = hash_of(model("dcgan.yaml", sets[i], false));
+        assert_string_equal(show(gan), show(yaml));
+    }
+}
+
+static void fed_draws_are_slots_in_order(void **state) {
+    (void)state;
+    const Module *m = model("dcgan.gan", NULL, true);
+    static const char *const types[] = {"[B, 128]",  "[B, 8192]", "[B]",
+                                        "[B, 8192]", "[B]",       "[B, 8192]"};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotFed)
+            continue;
+        assert_int_equal(m->site.at[s->site].func, 1);
+        assert_true(n < 6);
+        assert_string_equal(show(type_text(&arena, &s->type)), types[n++]);
+    }
+    assert_int_equal(n, 6);
+}
+
+// --- small models --------------------------------------------------------------------------------
+
+#define HEAD "model m\ndata x : float(4)\nopt = adam(lr=0.1)\n"
+#define NETS                                                                                       \
+    HEAD "net G(z: [2]) -> [4] = z |> dense(4)\nnet D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+#define G_STEP "update G minimize -mean(D(G(normal(2)))) using opt\n"
+
+static const Module *small(const char *text) {
+    return module_of("small.gan", str_c(text), NULL, false);
+}
+
+// Two texts, one graph.
+static const struct {
+    const char *what, *a, *b;
+} twins[] = {
+    {"a pipe is a call", NETS "step { update D minimize x |> D |> mean using opt; " G_STEP "}",
+     NETS "step { update D minimize mean(D(x)) using opt; " G_STEP "}"},
+    {"a loop over a list is its unrolling",
+     NETS "step { s = 0; for a in [1, 2] { s = s + a*mean(D(a*x)) }; update D minimize s using "
+          "opt; " G_STEP "}",
+     NETS
+     "step { s = 0 + 1*mean(D(1*x)); s = s + 2*mean(D(2*x)); update D minimize s using opt; " G_STEP
+     "}"},
+    {"a compile-time if leaves no trace",
+     NETS "step { if 1 + 1 == 2 { loss = mean(D(x)) } else { loss = none }; update D minimize loss "
+          "using opt; " G_STEP "}",
+     NETS "step { update D minimize mean(D(x)) using opt; " G_STEP "}"},
+    {"arguments by place and by name",
+     NETS "step { update D minimize mean(mix(t=0.5, b=D(x), a=D(2*x))) using opt; " G_STEP "}",
+     NETS "fn f(t, b, a) = mix(a, b, t)\nstep { update D minimize mean(f(0.5, D(x), D(2*x))) using "
+          "opt; " G_STEP "}"},
+    {"a penalty of the library is its text",
+     NETS "step { update D minimize zero_penalty(D(x), x) using opt; " G_STEP "}",
+     NETS "step { update D minimize mean(sum(grad(D(x), x)^2, sample)) using opt; " G_STEP "}"},
+    {"a choice in an argument is a choice before it",
+     NETS "step { c = mean(x); update D minimize if c > 0 { mean(D(x)) } else { mean(D(-x)) } "
+          "using opt; " G_STEP "}",
+     NETS "step { c = mean(x); l = if c > 0 { mean(D(x)) } else { mean(D(-x)) }; update D minimize "
+          "l using opt; " G_STEP "}"},
+    {"functions may be used before their text",
+     HEAD "net D = Judge\nfn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\nstep { update D "
+          "minimize mean(D(x)) using opt }",
+     HEAD "fn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\nnet D = Judge\nstep { update D "
+          "minimize mean(D(x)) using opt }"},
+    {"a shape is bound by the call",
+     HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
+          "squeeze\n"
+          "step { update D minimize mean(D(x)) using opt }",
+     HEAD "net D(x: [4]) -> [] = 4*x + 0 |> dense(1) |> squeeze\nstep { update D minimize "
+          "mean(D(x)) using opt }"},
+};
+
+static void twins_give_the_same_graph(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
+        Str a = hash_of(small(twins[i].a)), b = hash_of(small(twins[i].b));
+        if (!str_eq(a, b))
+            fail_msg("%s: the graphs differ", twins[i].what);
+    }
+}
+
+static Str tape_text(const Func *f) {
+    static const char *const words[] = {
+        [CtlBlock] = "", [CtlRepeat] = "repeat", [CtlEvery] = "every",
+        [CtlIf] = "if",  [CtlElse] = "else",     [CtlEnd] = "end"};
+    Text t = {.arena = &arena};
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        const Ctl *c = &f->tape.at[i];
+        bool counts_something = c->kind == CtlBlock || c->kind == CtlRepeat || c->kind == CtlEvery;
+        text_fmt(&t, "%s%s", i ? " " : "", words[c->kind]);
+        if (counts_something)
+            text_fmt(&t, "%u", c->arg);
+    }
+    return text_str(&t);
+}
+
+static const struct {
+    const char *step, *tape;
+} tapes[] = {
+    {"update D minimize mean(D(x)) using opt\n" G_STEP, "0"},
+    {"repeat 3 { update D minimize mean(D(x)) using opt }\n" G_STEP, "0 repeat3 1 end 2"},
+    {"repeat 0 { update D minimize mean(D(x)) using opt }\nupdate D minimize mean(D(x)) using "
+     "opt\n" G_STEP,
+     "0"},
+    {"update D minimize mean(D(x)) using opt\nevery 4 { " G_STEP "}", "0 every4 1 end 2"},
+    {"a = every 4 { mean(x) }\nupdate D minimize (1 + a)*mean(D(x)) using opt\n" G_STEP,
+     "0 every4 1 else 2 end"},
+    {"a = if mean(x) > 0 { 1 } else { 2 }\nb = every 4 { mean(x) }\nupdate D minimize (a + "
+     "b)*mean(D(x)) using opt\n" G_STEP,
+     "0 if 1 every4 2 else 3 end else 4 every4 5 else 6 end end"},
+    {"repeat 2 { a = every 4 { 1 }\nupdate D minimize (1 + a)*mean(D(x)) using opt }\n" G_STEP,
+     "0 repeat2 1 every4 2 else 3 end end 4"},
+    {"update D minimize mean(D(x)) using opt\nif mean(x) > 0 { " G_STEP
+     "} else if mean(x) > 1 { } else { report r = 1 }",
+     "0 if 1 else 2 if 3 else 4 end 5 end 6"},
+};
+
+static void control_cuts_the_step(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof tapes / sizeof *tapes; i++) {
+        const Module *m = small(show(str_format(&arena, NETS "step { %s }", tapes[i].step)));
+        assert_string_equal(show(tape_text(&m->step)), tapes[i].tape);
+    }
+}
+
+static uint32_t sites_of(const Module *m, uint32_t func) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->site.n; i++)
+        n += m->site.at[i].func == func;
+    return n;
+}
+
+// The draw before a choice is one draw, whatever the outcome; one behind it is made in either.
+static void a_replay_draws_nothing_twice(void **state) {
+    (void)state;
+    const Module *m = small(NETS "step { update D minimize mean(D(normal(4))) + (every 2 { "
+                                 "mean(D(normal(4))) }) using opt\n" G_STEP "}");
+    assert_int_equal(sites_of(m, 1), 1 + 1 + 2);
+    assert_int_equal(m->step.update.n, 4);
+    assert_int_equal(m->step.update.at[0].block, 1);
+    assert_int_equal(m->step.update.at[2].block, 2);
+}
+
+static uint32_t slots_named(const Module *m, const char *start) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        n += str_starts(m->slot.at[i].name, str_c(start));
+    return n;
+}
+
+static void counts_are_kept_once_where_they_agree(void **state) {
+    (void)state;
+    const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; " G_STEP "}");
+    assert_int_equal(slots_named(m, "opt.t/"), 2); // one for each net
+    assert_int_equal(slots_named(m, "opt.m/"), 4);
+    m = small(
+        HEAD
+        "net D(x: [4]) { a = x |> dense(1); b = x |> dense(1); [mean(a), mean(b)] }\n"
+        "step { a, b = D(x); update D minimize a using opt; update D minimize a + b using opt }");
+    assert_int_equal(slots_named(m, "opt.t/"), 4); // the updates reach other weights: one for each
+}
+
+static void one_object_shares_its_moments(void **state) {
+    (void)state;
+    const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; update D minimize "
+                                 "mean(D(-x)) using opt; " G_STEP "}");
+    assert_int_equal(slots_named(m, "opt.v/D"), 2);
+    assert_int_equal(m->step.update.n, 3);
+}
+
+// A loss over a value from before an update and one from behind it has the gradients to both.
+static void a_gradient_goes_to_every_version_used(void **state) {
+    (void)state;
+    const Module *m = small(NETS "step { before = mean(D(x)); update D minimize before using opt\n"
+                                 "update D minimize before + mean(D(2*x)) using opt\n" G_STEP "}");
+    const Graph *g = &m->step.g;
+    const GradOf *grad = &m->step.update.at[1].grad.at[0];
+    assert_int_equal(graph_node(g, grad->node)->op, OpAdd);
+    assert_int_equal(graph_node(g, node_in(g, grad->node, 0))->op, OpGrad);
+    assert_int_equal(graph_node(g, node_in(g, grad->node, 1))->op, OpGrad);
+    assert_int_equal(graph_node(g, m->step.update.at[0].grad.at[0].node)->op, OpGrad);
+}
+
+// Clipping by the norm of all gradients: one root, of the sum of both weights' squares.
+static void total_is_one_sum_over_all_weights(void **state) {
+    (void)state;
+    const Module *m =
+        small(NETS "step { update D minimize mean(D(x)) using clip_norm(1, sgd())\n" G_STEP "}");
+    const Graph *g = &m->step.g;
+    uint32_t roots = 0;
+    for (uint32_t i = 1; i < g->node.n; i++) {
+        if (graph_node(g, i)->op != OpSqrt)
+            continue;
+        const uint8_t *behind = graph_reach(g, &arena, &i, 1);
+        if (roots++)
+            continue; // the other roots are Adam's
+        for (uint32_t k = 0; k < 2; k++)
+            assert_true(behind[m->step.update.at[0].grad.at[k].node]);
+    }
+    assert_int_equal(roots, 1 + 2);
+}
+
+static void a_copy_begins_as_its_model(void **state) {
+    (void)state;
+    const Module *m =
+        small(NETS "net G_avg = copy(G)\nstep { update D minimize mean(D(x)) using opt\n" G_STEP
+                   "ema(G_avg, G, keep=0.9) }\nsample fakes = G_avg(normal(2))");
+    uint32_t found = 0;
+    assert_int_equal(m->net.at[2].params, m->net.at[0].params);
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *a = &m->slot.at[i];
+        if (a->net != 2)
+            continue;
+        for (uint32_t k = 0; k < m->slot.n; k++) {
+            const Slot *b = &m->slot.at[k];
+            if (b->net == 0 &&
+                str_eq(str_sub(a->name, 5, a->name.len), str_sub(b->name, 1, b->name.len))) {
+                assert_int_equal(a->init, b->init);
+                found++;
+            }
+        }
+    }
+    assert_int_equal(found, 2);
+}
+
+// Layers bound to names are called so; others are numbered; a second call finds the same weights.
+static void weights_are_named_by_their_path(void **state) {
+    (void)state;
+    const Module *m = small(HEAD "fn residual(c)(x) = x + (x |> dense(c) |> dense(c))\n"
+                                 "net D(x: [4]) -> [] { head = dense(1); x |> residual(4) |> "
+                                 "residual(4) |> head |> squeeze }\n"
+                                 "step { update D minimize mean(D(x)) + mean(D(-x)) using opt }");
+    static const char *const names[] = {"D.residual.0.dense.0.w", "D.residual.0.dense.1.b",
+                                        "D.residual.1.dense.0.b", "D.head.w"};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(slots_named(m, names[i]), 1);
+    assert_int_equal(m->net.at[0].params, 10);
+}
+
+// --- messages ------------------------------------------------------------------------------------
+
+static void settings_are_typed_and_spelled(void **state) {
+    (void)state;
+    static const struct {
+        const char *set, *code, *help;
+    } wrong[] = {
+        {"mod=published", "E0613", "did you mean `mode`?"},
+        {"mode=publisht", "E0612", "did you mean `mode=published`?"},
+        {"nz=many", "E0611", "a number"},
+    };
+    Str text;
+    assert_int_equal(file_read(&arena, STR(ROOT_DIR "/models/dcgan.gan"), &text), GAN_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Case *c = elaborate_text("dcgan.gan", text, 4, wrong[i].set, false);
+        const char *said = show(messages(c));
+        assert_false(c->fine);
+        if (!strstr(said, wrong[i].code) || !strstr(said, wrong[i].help))
+            fail_msg("%s gives\n%s", wrong[i].set, said);
+    }
+}
+
+static void golden(Str name) {
+    Str path = path_join(&arena, STR(TEST_DIR "/golden/err"), name), text, want;
+    Str sibling = str_format(&arena, "%.*s.err", SARG(str_sub(path, 0, path.len - 4)));
+    if (file_read(&arena, path, &text) != GAN_OK)
+        fail_msg("%s", gan_error());
+    Case *c = elaborate_text(show(name), text, 4, NULL, false);
+    Str said = messages(c);
+    if (getenv("BLESS")) {
+        assert_int_equal(file_write_atomic(sibling, said.ptr, said.len), GAN_OK);
+        return;
+    }
+    if (file_read(&arena, sibling, &want) != GAN_OK)
+        fail_msg("%s", gan_error());
+    if (!str_eq(said, want))
+        fail_msg("%s gives\n%s\nexpected\n%s", show(name), show(said), show(want));
+}
+
+static void golden_cases(void **state) {
+    (void)state;
+    StrVec names = {0};
+    uint32_t n = 0;
+    assert_int_equal(dir_list(&arena, STR(TEST_DIR "/golden/err"), &names), GAN_OK);
+    for (uint32_t i = 0; i < names.n; i++) {
+        if (!str_ends(names.at[i], STR(".gan")))
+            continue;
+        golden(names.at[i]);
+        n++;
+    }
+    assert_true(n > 25);
+}
+
+int main(void) {
+    if (arena_init(&empty, 0) != GAN_OK)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(models_have_their_weights, set_up),
+        cmocka_unit_test_setup(a_yaml_twin_gives_the_same_graph, set_up),
+        cmocka_unit_test_setup(fed_draws_are_slots_in_order, set_up),
+        cmocka_unit_test_setup(twins_give_the_same_graph, set_up),
+        cmocka_unit_test_setup(control_cuts_the_step, set_up),
+        cmocka_unit_test_setup(a_replay_draws_nothing_twice, set_up),
+        cmocka_unit_test_setup(counts_are_kept_once_where_they_agree, set_up),
+        cmocka_unit_test_setup(one_object_shares_its_moments, set_up),
+        cmocka_unit_test_setup(a_gradient_goes_to_every_version_used, set_up),
+        cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
+        cmocka_unit_test_setup(a_copy_begins_as_its_model, set_up),
+        cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
+        cmocka_unit_test_setup(settings_are_typed_and_spelled, set_up),
+        cmocka_unit_test_setup(golden_cases, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
