@@ -35,7 +35,8 @@ static Case read_case(const char *name, Str text) {
     front_init(&c.f, &arena);
     c.source = front_add_source(&c.f, str_c(name), text, strstr(name, "stdlib/") != NULL);
     if (!c.source) return c;
-    c.tree = str_ends(str_c(name), STR(".yaml")) ? parse_yaml(&c.f, c.source) : parse_gan(&c.f, c.source);
+    c.tree = str_ends(str_c(name), STR(".yaml")) ? parse_yaml(&c.f, c.source)
+                                                 : parse_gan(&c.f, c.source);
     return c;
 }
 
@@ -82,7 +83,8 @@ static bool contains(Str s, Str part) {
 }
 
 static void expect_same(const char *name, Str got, Str want) {
-    if (!str_eq(got, want)) fail_msg("%s differs; got:\n%s\nwanted:\n%s", name, show(got), show(want));
+    if (!str_eq(got, want))
+        fail_msg("%s differs; got:\n%s\nwanted:\n%s", name, show(got), show(want));
 }
 
 // --- golden cases --------------------------------------------------------------------------------
@@ -107,7 +109,8 @@ static void golden(const char *folder, Str name) {
         const char *product = show(str_format(&arena, "%.*s%s", SARG(stem), products[i].ext));
         if (file_exists(str_c(product))) compare(product, products[i].make(&c));
     }
-    if (!file_exists(str_format(&arena, "%.*serr", SARG(stem)))) expect_same(path, errors_of(&c), (Str){0});
+    if (!file_exists(str_format(&arena, "%.*serr", SARG(stem))))
+        expect_same(path, errors_of(&c), (Str){0});
 }
 
 static void golden_cases(void **state) {
@@ -252,7 +255,8 @@ static void put_grouped(Text *t, const Ast *a) {       // every operation in par
     if (a->kind == AstBinary || a->kind == AstPipe) {
         text_char(t, '(');
         put_grouped(t, a->a);
-        text_fmt(t, " %.*s ", a->kind == AstPipe ? 2 : (int)a->text.len, a->kind == AstPipe ? "|>" : a->text.ptr);
+        text_fmt(t, " %.*s ", a->kind == AstPipe ? 2 : (int)a->text.len,
+                 a->kind == AstPipe ? "|>" : a->text.ptr);
         put_grouped(t, a->b);
         text_char(t, ')');
     } else if (a->kind == AstUnary) {
@@ -299,10 +303,26 @@ static void operators_bind(void **state) {
 static void statements_end(void **state) {
     (void)state;
     static const struct { const char *text; uint32_t n; } rows[] = {
-        {"a = b\nc = d", 2}, {"a = b; c = d;", 2}, {"a = f(b,\nc)\n", 1}, {"a = [b\n, c]", 1}, {"a = b +\nc", 1},
-        {"a = b\n|> f\n|> g", 1}, {"a = b |>\nf", 1}, {"a =\nb", 1}, {"a = b\n-c", 2}, {"a = b\n(c)", 2}, {"a = b\n[c]", 2},
-        {"update D\nminimize a\nusing b", 1}, {"if a { b }\nelse { c }", 1}, {"x = once {\na\n}\nb", 2},
-        {"report a,\nb", 1}, {"a = b # + \nc", 2}, {"f(a) # |>\n", 1}, {"", 0}, {"# only a comment", 0}, {"a, b = c", 1},
+        {"a = b\nc = d", 2},
+        {"a = b; c = d;", 2},
+        {"a = f(b,\nc)\n", 1},
+        {"a = [b\n, c]", 1},
+        {"a = b +\nc", 1},
+        {"a = b\n|> f\n|> g", 1},
+        {"a = b |>\nf", 1},
+        {"a =\nb", 1},
+        {"a = b\n-c", 2},
+        {"a = b\n(c)", 2},
+        {"a = b\n[c]", 2},
+        {"update D\nminimize a\nusing b", 1},
+        {"if a { b }\nelse { c }", 1},
+        {"x = once {\na\n}\nb", 2},
+        {"report a,\nb", 1},
+        {"a = b # + \nc", 2},
+        {"f(a) # |>\n", 1},
+        {"", 0},
+        {"# only a comment", 0},
+        {"a, b = c", 1},
     };
     for (size_t i = 0; i < sizeof rows/sizeof *rows; i++) {
         Front f;
@@ -321,38 +341,58 @@ static void statements_end(void **state) {
 static void one_mistake_is_one_error(void **state) {
     (void)state;
     static const struct { const char *text, *place; } rows[] = {
-        {"x = 2 $ 3", "2:7: error[E0101]"},          {"x = 2 && 3", "2:7: error[E0101]"},
-        {"x = \"é\" $", "2:9: error[E0101]"},        {"x = 'abc'", "2:5: error[E0101]"},
-        {"x = \"abc", "2:5: error[E0102]"},          {"x = 3x", "2:5: error[E0104]"},
-        {"x = 1e999", "2:5: error[E0104]"},          {"x = \"a\\q\"", "2:7: error[E0106]"},
-        {"x = 1 +", "2:8: error[E0110]"},            {"x = (1, 2)", "2:7: error[E0110]"},
-        {"x = f(1", "2:6: error[E0111]"},           {"x = f(", "2:6: error[E0111]"},
-        {"fn f(a { b }", "2:5: error[E0111]"},        {"x = 2 2 2 $", "2:7: error[E0119]"},
-                   {"x = f(1\ny = 2", "2:6: error[E0111]"},
-        {"step {\n  x = 1\n", "2:6: error[E0111]"},  {"net G(x) {\n  x\nstep { y }", "2:10: error[E0111]"},
-        {"x = 3\n}", "3:1: error[E0112]"},           {"x = 1 < 2 < 3", "2:11: error[E0113]"},
-        {"x = a |> f + 1", "2:12: error[E0114]"},    {"step {\n  net G = H\n}", "3:3: error[E0116]"},
-        {"stages { x }", "2:1: error[E0117]"},       {"x = if a = 3 { 1 }", "2:10: error[E0118]"},
-        {"x = 1 2", "2:7: error[E0119]"},            {"updat D minimize 3 using f", "2:1: error[E0119]"},
-        {"for = 3", "2:5: error[E0110]"},            {"fn repeat(x) = x", "2:4: error[E0120]"},
-        {"f(x) := 2", "2:1: error[E0121]"},          {"x[1:2] := 2", "2:1: error[E0121]"},
-        {"x[0] = 3", "2:1: error[E0122]"},           {"else { 1 }", "2:1: error[E0123]"},
-        {"model n", "2:1: error[E0124]"},            {"update D minimize x", "2:20: error[E0110]"},
-        {"each batch { x }", "2:6: error[E0110]"},   {"data x : 3", "2:10: error[E0110]"},
-        {"use std", "2:5: error[E0110]"},            {"net G = ", "2:8: error[E0110]"},
+        {"x = 2 $ 3", "2:7: error[E0101]"},
+        {"x = 2 && 3", "2:7: error[E0101]"},
+        {"x = \"é\" $", "2:9: error[E0101]"},
+        {"x = 'abc'", "2:5: error[E0101]"},
+        {"x = \"abc", "2:5: error[E0102]"},
+        {"x = 3x", "2:5: error[E0104]"},
+        {"x = 1e999", "2:5: error[E0104]"},
+        {"x = \"a\\q\"", "2:7: error[E0106]"},
+        {"x = 1 +", "2:8: error[E0110]"},
+        {"x = (1, 2)", "2:7: error[E0110]"},
+        {"x = f(1", "2:6: error[E0111]"},
+        {"x = f(", "2:6: error[E0111]"},
+        {"fn f(a { b }", "2:5: error[E0111]"},
+        {"x = 2 2 2 $", "2:7: error[E0119]"},
+        {"x = f(1\ny = 2", "2:6: error[E0111]"},
+        {"step {\n  x = 1\n", "2:6: error[E0111]"},
+        {"net G(x) {\n  x\nstep { y }", "2:10: error[E0111]"},
+        {"x = 3\n}", "3:1: error[E0112]"},
+        {"x = 1 < 2 < 3", "2:11: error[E0113]"},
+        {"x = a |> f + 1", "2:12: error[E0114]"},
+        {"step {\n  net G = H\n}", "3:3: error[E0116]"},
+        {"stages { x }", "2:1: error[E0117]"},
+        {"x = if a = 3 { 1 }", "2:10: error[E0118]"},
+        {"x = 1 2", "2:7: error[E0119]"},
+        {"updat D minimize 3 using f", "2:1: error[E0119]"},
+        {"for = 3", "2:5: error[E0110]"},
+        {"fn repeat(x) = x", "2:4: error[E0120]"},
+        {"f(x) := 2", "2:1: error[E0121]"},
+        {"x[1:2] := 2", "2:1: error[E0121]"},
+        {"x[0] = 3", "2:1: error[E0122]"},
+        {"else { 1 }", "2:1: error[E0123]"},
+        {"model n", "2:1: error[E0124]"},
+        {"update D minimize x", "2:20: error[E0110]"},
+        {"each batch { x }", "2:6: error[E0110]"},
+        {"data x : 3", "2:10: error[E0110]"},
+        {"use std", "2:5: error[E0110]"},
+        {"net G = ", "2:8: error[E0110]"},
         {"x = [a for b in c, d]", "2:18: error[E0110]"},
     };
     for (size_t i = 0; i < sizeof rows/sizeof *rows; i++) {
         Str got = only_error(rows[i].text);
         Str want = str_format(&arena, "case.gan:%s", rows[i].place);
-        if (!str_starts(got, want)) fail_msg("%s\nshould be %s, is:\n%s", rows[i].text, show(want), show(got));
+        if (!str_starts(got, want))
+            fail_msg("%s\nshould be %s, is:\n%s", rows[i].text, show(want), show(got));
     }
 }
 
 static void recovery_finds_the_next_mistake(void **state) {
     (void)state;
-    Case c = read_case("case.gan", STR("model m\nx = 1 2\nnet G(z {\n  h = z |> f(\n}\ny = [1\nstep {\n"
-                                       "  a = )\n  update D minimise x using o\n  b = 1 # fine\n}\nz = 3 4\n"));
+    Case c = read_case("case.gan",
+                       STR("model m\nx = 1 2\nnet G(z {\n  h = z |> f(\n}\ny = [1\nstep {\n"
+                           "  a = )\n  update D minimise x using o\n  b = 1 # fine\n}\nz = 3 4\n"));
     Str all = errors_of(&c);
     static const char *const places[] = {"2:7", "3:6", "6:5", "8:7", "9:12", "12:7"};
     assert_int_equal(diag_errors(&c.f), 6);
@@ -435,7 +475,8 @@ static void json_has_rustc_names(void **state) {
     const Json *root;
     assert_int_equal(json_parse(&arena, line, STR("diag"), &root), GAN_OK);
     expect_same("level", json_string(json_get(root, "level"), (Str){0}), STR("error"));
-    expect_same("code", json_string(json_get(json_get(root, "code"), "code"), (Str){0}), STR("E0111"));
+    expect_same("code", json_string(json_get(json_get(root, "code"), "code"), (Str){0}),
+                STR("E0111"));
     const Json *span = json_at(json_get(root, "spans"), 0);
     assert_int_equal((int)json_number(json_get(span, "line_start"), 0), 2);
     assert_int_equal((int)json_number(json_get(span, "column_start"), 0), 6);
@@ -454,7 +495,8 @@ static void every_code_is_explained(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof codes/sizeof *codes; i++) {
         Text t = {.arena = &arena};
-        if (!diag_explain(&t, str_c(codes[i])) || t.n < 60) fail_msg("%s has no explanation", codes[i]);
+        if (!diag_explain(&t, str_c(codes[i])) || t.n < 60)
+            fail_msg("%s has no explanation", codes[i]);
         for (size_t k = 0; k < i; k++) assert_string_not_equal(codes[k], codes[i]);
     }
     Text t = {.arena = &arena};
@@ -463,7 +505,8 @@ static void every_code_is_explained(void **state) {
 
 // --- hostile texts -------------------------------------------------------------------------------
 
-static void repeated(const char *name, const char *head, const char *part, size_t n, uint32_t most) {
+static void repeated(const char *name, const char *head, const char *part, size_t n,
+                     uint32_t most) {
     Text t = {.arena = &arena};
     text_put(&t, str_c(head));
     for (size_t i = 0; i < n; i++) text_put(&t, str_c(part));
@@ -499,11 +542,13 @@ static void hostile_texts_are_one_error(void **state) {
 
 static void any_prefix_of_a_model_is_read(void **state) {
     (void)state;
-    static const char *const files[] = {ROOT_DIR "/models/dcgan.gan", ROOT_DIR "/models/dcgan.yaml"};
+    static const char *const files[] = {ROOT_DIR "/models/dcgan.gan",
+                                        ROOT_DIR "/models/dcgan.yaml"};
     for (size_t k = 0; k < 2; k++) {
         Str text = read_text(files[k]);
         Arena mark = arena;
-        for (size_t n = 0; n < text.len; n += 3, arena = mark) read_case(files[k], str_sub(text, 0, n));
+        for (size_t n = 0; n < text.len; n += 3, arena = mark)
+            read_case(files[k], str_sub(text, 0, n));
     }
 }
 
@@ -513,7 +558,7 @@ static void yaml_scalars_are_raw(void **state) {
     (void)state;
     Case c = read_case("a.yaml", STR("model: no\nconfig:\n  y: 1e-4\n  on: {value: 0x}\n"));
     Str all = errors_of(&c);
-    assert_true(contains(all, STR("a.yaml:4:15: error[E0104]")));      // 0x is no number of the language
+    assert_true(contains(all, STR("a.yaml:4:15: error[E0104]")));    // 0x is no number of ours
     assert_int_equal(diag_errors(&c.f), 1);
     expect_same("name", c.tree->text, STR("no"));
     expect_same("config", c.tree->list.at[0]->text, STR("y"));

@@ -37,7 +37,8 @@ static void check_text(const Ast *file, Str tree) {
     ast_to_gan(&text, file);
     Front g;
     Ast *again = NULL;
-    if (!read_again(&g, text_str(&text), &again) || diag_errors(&g)) bug("the text of a tree does not parse");
+    if (!read_again(&g, text_str(&text), &again) || diag_errors(&g))
+        bug("the text of a tree does not parse");
     if (!str_eq(tree_of(again), tree)) bug("the text of a tree has another tree");
 }
 
