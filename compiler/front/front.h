@@ -78,7 +78,8 @@ struct Ast {                    // fields used by each kind: lang/ast.def
     VEC(Ast *) list;
 };
 
-// Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be made of it. Diagnostics tell.
+// Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be made of it. Diagnostics
+// tell: with errors a tree may have holes and is for printing only.
 Ast *parse_gan(Front *f, uint32_t source);
 Ast *parse_yaml(Front *f, uint32_t source);
 Ast *parse_expr(Front *f, uint32_t source, uint32_t lo, uint32_t hi);     // an expression inside a larger source (YAML scalars)
