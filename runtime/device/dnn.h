@@ -65,5 +65,8 @@ void dnn_dense(DnnShape *s);                                       // row-major 
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
 dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
+// A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
+dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y, uint32_t id, Memory m,
+                                   DnnCall *call, bool *done);
 
 #endif

@@ -86,10 +86,22 @@ static dnnl_status_t add_conv(Dnn *d, DnnCall *call, const Roles *r, DnnDesc des
     return s;
 }
 
+// Does the kernel meet the input in one place only?
+static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
+    const Type *x = node_type(g, r->x), *w = node_type(g, r->w), *y = node_type(g, r->y);
+    bool one = geom->groups == 1 && x->batched && y->batched;
+    for (uint32_t i = 0; i < geom->n; i++)
+        one = one && y->dim[1 + i] == 1 && x->dim[1 + i] == w->dim[2 + i] && !geom->before[i] && !geom->after[i] &&
+              geom->dilation[i] == 1;
+    return one;
+}
+
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
     const Graph *g = &p->func->g;
     Roles r = roles_of(g, id);
     ConvGeom geom = conv_geom(node_attr(g, id));
+    if (covers(g, &r, &geom))
+        return dnn_prepare_covering(d, p, r.x, r.w, r.y, id, m, call, done);
     DnnConv c = conv_of(g, r.x, r.w, r.y, &geom);
     DnnTensor x = {dnn_keep_layout(d, &c.src), memory_at(m, p, r.x)};
     DnnTensor w = {dnn_keep_layout(d, &c.weights), memory_at(m, p, r.w)};

@@ -1,4 +1,5 @@
-// dnn_dot.c - the einsum of two operands as one matrix product of oneDNN.
+// dnn_dot.c - the einsum of two operands as one matrix product of oneDNN; also convolutions whose kernel covers the whole
+// input, which are products in disguise (as convolutions they run at a tenth of the rate).
 //
 // Every label is of one kind: `each` (both operands and the result), `row` (a and the result), `column` (b and the
 // result), `inner` (both operands). Rows, columns and inner labels must each fold into one dimension with one stride; an
@@ -16,6 +17,7 @@ typedef struct Label { int64_t extent, stride[Sides]; bool has[Sides]; } Label;
 enum { LABELS = 3 * (MAX_RANK + 1) };
 
 typedef struct Product {
+    uint32_t node[Sides];
     Label label[LABELS];
     int n;
     int group[Kinds][LABELS], members[Kinds];          // labels of each kind, outermost first
@@ -27,9 +29,11 @@ static const Kind matrix[Sides][2] = {{Row, Inner}, {Inner, Column}, {Row, Colum
 
 // --- reading the node --------------------------------------------------------------------------------------------------
 
-static bool read_side(Product *d, const Graph *g, Side side, const Type *t, const int64_t *labels, int64_t *known) {
+static bool read_side(Product *d, const Graph *g, Side side, uint32_t node, const int64_t *labels, int64_t *known) {
+    const Type *t = node_type(g, node);
     int64_t stride[MAX_RANK + 1];
     type_strides(t, stride);
+    d->node[side] = node;
     d->type[side] = (Dtype)t->dtype;
     for (int i = t->batched ? 0 : 1; i <= t->rank; i++) {
         int64_t name = i ? labels[i - 1] : 0;
@@ -50,25 +54,25 @@ static bool read_side(Product *d, const Graph *g, Side side, const Type *t, cons
 static bool classify(Product *d) {
     for (int k = 0; k < d->n; k++) {
         const bool *has = d->label[k].has;
-        if (has[SideA] + has[SideB] + has[SideOut] < 2)
-            return false;
         if (d->label[k].extent == 1)
             continue;
+        if (has[SideA] + has[SideB] + has[SideOut] < 2)
+            return false;
         Kind kind = !has[SideOut] ? Inner : !has[SideB] ? Row : !has[SideA] ? Column : Each;
         d->group[kind][d->members[kind]++] = k;
     }
     return true;
 }
 
+typedef struct Einsum { uint32_t node[Sides]; const int64_t *labels[Sides]; } Einsum;
+
 // `swap`: a and b change places, which transposes the result.
-static bool read_product(Product *d, const Graph *g, uint32_t id, bool swap) {
-    const int64_t *at = node_attr(g, id)->i;
-    const int64_t *la = at + 1, *lb = la + at[0] + 1, *lo = lb + lb[-1] + 1;
+static bool read_product(Product *d, const Graph *g, const Einsum *e, bool swap) {
     int64_t known[LABELS];
     *d = (Product){0};
-    return read_side(d, g, SideA, node_type(g, node_in(g, id, swap)), swap ? lb : la, known) &&
-           read_side(d, g, SideB, node_type(g, node_in(g, id, !swap)), swap ? la : lb, known) &&
-           read_side(d, g, SideOut, node_type(g, id), lo, known) && classify(d);
+    return read_side(d, g, SideA, e->node[swap], e->labels[swap], known) &&
+           read_side(d, g, SideB, e->node[!swap], e->labels[!swap], known) &&
+           read_side(d, g, SideOut, e->node[SideOut], e->labels[SideOut], known) && classify(d);
 }
 
 // The library is quick only where the columns of the result lie side by side.
@@ -89,6 +93,21 @@ static void sort_by(Product *d, Kind kind, Side side) {
             group[j] = group[j - 1];
             group[j - 1] = t;
         }
+}
+
+static int64_t size_of(const Product *d, Side side) {
+    int64_t n = 1;
+    for (int k = 0; k < d->n; k++)
+        n *= d->label[k].has[side] ? d->label[k].extent : 1;
+    return n;
+}
+
+// Labels shared by two sides take the larger one's order: if one must be copied, the smaller.
+static void sort_all(Product *d) {
+    int64_t a = size_of(d, SideA), b = size_of(d, SideB), out = size_of(d, SideOut);
+    sort_by(d, Row, a >= out ? SideA : SideOut);
+    sort_by(d, Column, b >= out ? SideB : SideOut);
+    sort_by(d, Inner, a >= b ? SideA : SideB);
 }
 
 static int64_t extent_of(const Product *d, Kind kind) {
@@ -196,34 +215,52 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
     return from.layout && to.layout ? dnn_add_reorder(d, call, from, to) : dnnl_unimplemented;
 }
 
-dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
+static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, DnnCall *call, bool *done) {
     const Graph *g = &p->func->g;
     Product product;
-    if (!read_product(&product, g, id, false))
+    if (!read_product(&product, g, e, false))
         return dnnl_success;
-    bool swap = wants_swap(&product);
-    if (swap)
-        read_product(&product, g, id, true);
-    uint32_t a = node_in(g, id, swap), b = node_in(g, id, !swap);
-    bool b_larger = extent_of(&product, Column) > extent_of(&product, Row);
-    sort_by(&product, Row, SideA);
-    sort_by(&product, Column, SideB);
-    sort_by(&product, Inner, b_larger ? SideB : SideA);      // if one must be copied, the smaller
-    Operand o[Sides] = {operand_of(&product, SideA, memory_at(m, p, a)),
-                        operand_of(&product, SideB, memory_at(m, p, b)),
-                        operand_of(&product, SideOut, memory_at(m, p, id))};
-    if (!o[SideA].at || !o[SideB].at || !o[SideOut].at)
-        return dnnl_success;                                 // a constant inside kernels
+    if (wants_swap(&product))
+        read_product(&product, g, e, true);
+    sort_all(&product);
+    Operand o[Sides];
+    for (int i = 0; i < Sides; i++) {
+        o[i] = operand_of(&product, (Side)i, memory_at(m, p, product.node[i]));
+        if (!o[i].at)
+            return dnnl_success;                             // a constant inside kernels
+    }
     DnnDesc desc;
     dnnl_status_t s = dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, &desc);
     if (s != dnnl_success)
         return s == dnnl_unimplemented || s == dnnl_invalid_arguments ? dnnl_success : s;
-    s = bring_in(d, call, a, &o[SideA]);
+    s = bring_in(d, call, product.node[SideA], &o[SideA]);
     if (s == dnnl_success)
-        s = bring_in(d, call, b, &o[SideB]);
+        s = bring_in(d, call, product.node[SideB], &o[SideB]);
     if (s == dnnl_success)
         s = multiply(d, call, desc, o);
     dnnl_primitive_desc_destroy(desc);
     *done = s == dnnl_success;
     return s;
+}
+
+dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
+    const Graph *g = &p->func->g;
+    const int64_t *a = node_attr(g, id)->i + 1, *b = a + a[-1] + 1, *out = b + b[-1] + 1;
+    Einsum e = {{node_in(g, id, 0), node_in(g, id, 1), id}, {a, b, out}};
+    return prepare(d, p, &e, m, call, done);
+}
+
+dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y, uint32_t id, Memory m,
+                                   DnnCall *call, bool *done) {
+    // Labels: 1 the output's channel, 2 the input's, then the axes; the output's own axes have extent 1.
+    static const int64_t xs[] = {2, 3, 4, 5}, ws[] = {1, 2, 3, 4, 5}, ys[] = {1, 6, 7, 8};
+    const uint32_t node[3] = {x, w, y};
+    const int64_t *labels[3] = {xs, ws, ys};
+    Einsum e = {{0, 0, id}, {NULL, NULL, NULL}};
+    for (int i = 0, n = 0; i < 3; i++) {
+        int at = node[i] == id ? SideOut : n++;
+        e.node[at] = node[i];
+        e.labels[at] = labels[i];
+    }
+    return prepare(d, p, &e, m, call, done);
 }
