@@ -1,7 +1,7 @@
 // runlog.c - log.jsonl: one JSON object a line, written as it happens, and the curves drawn from it.
 //
 //   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"reports":{},"step_ms":410.2,"data_ms":0.3}
-//   {"step":50,"saved":true,"swd":41.7}
+//   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3}
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a checkpoint's log is complete;
 // whatever is later than the checkpoint a run goes on from is dropped and will be written again.
@@ -119,15 +119,17 @@ GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
     return file_append_line(l->path, text_str(&t));
 }
 
-GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, double swd) {
-    curve_add(&l->curve[l->curves - 1], step ? step : 1, swd);
+GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
+    curve_add(&l->curve[l->curves - 1], step ? step : 1, d.pictures);
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
     json_name(&j, "step"), json_put_int(&j, step);
     json_name(&j, "saved"), json_put_bool(&j, true);
-    if (!isnan(swd))
-        json_name(&j, "swd"), json_put_double(&j, swd);
+    if (!isnan(d.pictures))
+        json_name(&j, "swd"), json_put_double(&j, d.pictures);
+    if (!isnan(d.patches))
+        json_name(&j, "swd_patches"), json_put_double(&j, d.patches);
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));
 }

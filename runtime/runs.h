@@ -137,14 +137,18 @@ void curve_add(Curve *c, uint32_t step, double y);      // step from 1; numbers 
 typedef struct RunLog {
     Str path;
     const Meter *meter;        // borrowed
-    Curve *curve;              // [series], then the distance of the samples from the data
+    Curve *curve;              // [series], then the distance of the pictures from the data
     uint32_t curves;
 } RunLog;
 // Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves.
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out);
 typedef struct StepLine { uint32_t step; int64_t images; double step_ms, data_ms; } StepLine;
 GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line);   // with what the meter has seen
-GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, double swd);     // NaN: not measured
+typedef struct Distance {      // sliced Wasserstein, of the sample grid to the data; NaN: not measured
+    double pictures;           // whole pictures: colour and composition
+    double patches;            // 7x7 patches on a Laplacian pyramid: texture
+} Distance;
+GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
 
 // --- checkpoint.c ----------------------------------------------------------------------------------------------------
 

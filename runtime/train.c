@@ -65,9 +65,9 @@ static GanStatus prepare_pictures(Train *t) {
     return feed_pictures(t->feed, t->sampler.real_slot, n, t->real, &t->reals);
 }
 
-// Draws the grid and measures how far its pictures are from the data (NaN: not measured).
-static GanStatus draw_pictures(Train *t, double *distance) {
-    *distance = NAN;
+// Draws the grid and measures how far its pictures are from the data.
+static GanStatus draw_pictures(Train *t, Distance *out) {
+    *out = (Distance){NAN, NAN};
     if (!t->pictures)
         return GAN_OK;
     const Plan *plan = &t->session.compiled.entry[t->sampler.entry];
@@ -78,7 +78,7 @@ static GanStatus draw_pictures(Train *t, double *distance) {
     SwdOptions o = {.seed = t->job->seed};
     SwdResult r;
     TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
-    *distance = r.levels ? r.mean : r.pixels;
+    *out = (Distance){r.pixels, r.levels ? r.mean : NAN};
     return GAN_OK;
 }
 
@@ -99,9 +99,10 @@ static GanStatus show_page(Train *t) {
 }
 
 static GanStatus save(Train *t) {
-    double began = time_now(), distance;
-    Arena scratch = *t->perm;
+    double began = time_now();
+    Distance distance;
     TRY(draw_pictures(t, &distance));
+    Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
     if (t->step) {                 // step 0 follows from the seed
         Checkpoint c = checkpoint_of(t);

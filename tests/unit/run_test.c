@@ -208,7 +208,7 @@ static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to
         d->seen[0] = d->seen[1] = level->seen[0] = true;
         assert_ok(runlog_step(l, p->arena, &(StepLine){.step = step, .images = step * 8}));
         if (step % 4 == 0)
-            assert_ok(runlog_save(l, p->arena, step, step));
+            assert_ok(runlog_save(l, p->arena, step, (Distance){step, NAN}));
     }
 }
 
