@@ -12,8 +12,6 @@
 #include <omp.h>
 #endif
 
-enum { FLAT_CHUNK = 1 << 13 };         // elements a chunk, of kernels whose unit is an element
-
 typedef void KernelFn(void *const *p, const Counters *c, int64_t lo, int64_t hi);
 typedef void FinishFn(void *const *p);
 
@@ -27,7 +25,7 @@ typedef struct Part {                  // one region inside a task
     FinishFn *finish;                  // may be NULL: adds the chunks' partial results
     void **p;                          // inputs, outputs, scratch
     int64_t chunks;
-    int64_t units, grain;              // a kernel's numbers lo..hi count units; a chunk is `grain` of them, the last one less
+    int64_t units, grain;              // a chunk is `grain` units, the last one less
 } Part;
 
 typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain } TaskKind;
@@ -160,18 +158,17 @@ static void *address(const Loaded *l, uint32_t node) {
 }
 
 static void load_part(Loaded *l, const Region *r, size_t *scratch, Part *out) {
-    const Kernel *k = &l->plan->kernel.at[r->kernel];
-    const Graph *g = &l->plan->func->g;
-    void **p = arena_array(&l->arena, void *, r->in.n + r->out.n + 1);
+    void **p = arena_array(&l->arena, void *, r->in.n + r->out.n + 2);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->in.n; i++)
         p[n++] = address(l, r->in.at[i]);
     for (uint32_t i = 0; i < r->out.n; i++)
         p[n++] = address(l, r->out.at[i]);
-    p[n] = (char *)l->scratch + *scratch;
-    *scratch += (k->scratch + 63) & ~(size_t)63;
-    int64_t units = k->chunks ? k->chunks : type_elements(g, node_type(g, r->out.at[0])), grain = k->chunks ? 1 : FLAT_CHUNK;
-    *out = (Part){l->kernel[r->kernel], l->finish[r->kernel], p, (units + grain - 1) / grain, units, grain};
+    p[n++] = (char *)l->scratch + *scratch;
+    p[n++] = r->number.at;
+    *scratch += (r->scratch + 63) & ~(size_t)63;
+    int64_t chunks = (r->units + r->grain - 1) / r->grain;
+    *out = (Part){l->kernel[r->kernel], l->finish[r->kernel], p, chunks, r->units, r->grain};
 }
 
 // Saves a slot's old value (schedule.c): the region's one member is the read.
@@ -244,8 +241,7 @@ static GanStatus load_scratch(Loaded *l) {
     for (uint32_t i = 0; i < p->launch.n; i++) {
         size_t need = 0;
         for (uint32_t k = 0; k < p->launch.at[i].instances; k++) {
-            uint32_t kernel = p->region.at[p->merge.at[p->launch.at[i].first + k]].kernel;
-            need += kernel == NONE ? 0 : (p->kernel.at[kernel].scratch + 63) & ~(size_t)63;
+            need += (p->region.at[p->merge.at[p->launch.at[i].first + k]].scratch + 63) & ~(size_t)63;
         }
         most = need > most ? need : most;
     }

@@ -44,7 +44,15 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 
 enum { DNN_STEPS = 4, DNN_ARGS = 4 };
 
-typedef struct DnnStep { dnnl_primitive_t primitive; int n; dnnl_exec_arg_t arg[DNN_ARGS]; } DnnStep;
+typedef void DnnHost(void *job, void *staging);
+
+typedef struct DnnStep {           // a primitive, or a function of ours
+    dnnl_primitive_t primitive;
+    int n;
+    dnnl_exec_arg_t arg[DNN_ARGS];
+    DnnHost *host;                 // NULL: the primitive
+    void *job;
+} DnnStep;
 struct DnnCall { int n; DnnStep step[DNN_STEPS]; };
 
 // Where a primitive's tensor lies: at a fixed address, or in staging memory that every call shares.
@@ -53,6 +61,9 @@ typedef struct DnnTensor { DnnLayoutRef layout; void *at; } DnnTensor;   // at N
 // Each adds one step to `call`. The tensors' memory objects belong to `d`.
 dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg, const DnnTensor *tensor, int n);
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to);
+void dnn_add_host(DnnCall *call, DnnHost *host, void *job);
+void *dnn_job(Dnn *d, size_t size);                                // zeroed, lives as long as d
+void *dnn_own(Dnn *d, size_t bytes);                               // the same, for values; NULL when refused
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s);            // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
@@ -61,12 +72,15 @@ dnnl_engine_t dnn_engine(const Dnn *d);
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to, DnnTensor *out);
 void dnn_dense(DnnShape *s);                                       // row-major strides
 
-// --- dnn_conv.c, dnn_dot.c: false in *done: not a case of the library's ------------------------------------------------
+// --- dnn_conv.c, dnn_dot.c, dnn_thin.c: false in *done: not a case of the library's ------------------------------------------------
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
 dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
 // A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
 dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y, uint32_t id, Memory m,
                                    DnnCall *call, bool *done);
+// A convolution that makes so few channels that another form of it is faster. t: x, w, y.
+dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, const DnnTensor t[3],
+                               bool *done);
 
 #endif

@@ -108,9 +108,12 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
     DnnTensor y = {dnn_keep_layout(d, &c.dst), memory_at(m, p, r.y)};
     if (!x.layout || !w.layout || !y.layout || !x.at || !w.at || !y.at)
         return dnnl_success;
+    dnnl_status_t s = dnn_prepare_thin(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
+    if (s != dnnl_success || *done)
+        return s;
     c.weights.any = true;
     DnnDesc desc;
-    dnnl_status_t s = dnn_conv_desc(dnn_engine(d), r.kind, &c, &desc);
+    s = dnn_conv_desc(dnn_engine(d), r.kind, &c, &desc);
     if (s == dnnl_unimplemented || s == dnnl_invalid_arguments)
         return dnnl_success;
     if (s != dnnl_success)

@@ -11,7 +11,7 @@
 typedef struct Packed {            // a value in a layout some primitive wants
     uint32_t node, block;
     DnnLayoutRef layout;           // in Dnn.layout
-    void *at;                      // owned
+    void *at;                      // in Dnn.own
 } Packed;
 
 struct Dnn {
@@ -22,6 +22,7 @@ struct Dnn {
     size_t scratch_bytes, staging_bytes;
     void *scratch, *staging;       // owned, made by dnn_ready
     VEC(Packed) packed;
+    VEC(void *) own;               // values of calls, owned
     VEC(DnnLayout *) layout;       // owned
     VEC(dnnl_primitive_t) primitive;
     VEC(dnnl_memory_t) memory;
@@ -71,8 +72,8 @@ void dnn_close(Dnn *d) {
         dnnl_memory_destroy(d->memory.at[i]);
     for (uint32_t i = 0; i < d->layout.n; i++)
         dnn_layout_free(d->layout.at[i]);
-    for (uint32_t i = 0; i < d->packed.n; i++)
-        mem_free_aligned(d->packed.at[i].at);
+    for (uint32_t i = 0; i < d->own.n; i++)
+        mem_free_aligned(d->own.at[i]);
     mem_free_aligned(d->scratch);
     mem_free_aligned(d->staging);
     if (d->stream)
@@ -174,6 +175,22 @@ dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor t
     return s;
 }
 
+void dnn_add_host(DnnCall *call, DnnHost *host, void *job) {
+    assert(call->n < DNN_STEPS);
+    call->step[call->n++] = (DnnStep){.host = host, .job = job};
+}
+
+void *dnn_job(Dnn *d, size_t size) {
+    return arena_alloc(&d->arena, size, _Alignof(max_align_t));
+}
+
+void *dnn_own(Dnn *d, size_t bytes) {
+    void *at = mem_alloc_aligned(bytes, 64);
+    if (at)
+        vec_push(&d->arena, &d->own, at);
+    return at;
+}
+
 // A layout queried from a descriptor dies with it: keep a copy.
 static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef of) {
     DnnLayout *l = arena_new(&d->arena, DnnLayout);
@@ -198,7 +215,7 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
             p = &d->packed.at[i];
     bool fresh = !p || p->block != d->block;
     if (!p) {
-        Packed made = {id, d->block, copy_layout(d, to), mem_alloc_aligned(dnnl_memory_desc_get_size(to), 64)};
+        Packed made = {id, d->block, copy_layout(d, to), dnn_own(d, dnnl_memory_desc_get_size(to))};
         if (!made.layout || !made.at)
             return dnnl_out_of_memory;
         p = vec_add(&d->arena, &d->packed);
@@ -241,6 +258,10 @@ GanStatus dnn_ready(Dnn *d) {
 GanStatus dnn_run(Dnn *d, const DnnCall *call) {
     for (int i = 0; i < call->n; i++) {
         const DnnStep *step = &call->step[i];
+        if (step->host) {
+            step->host(step->job, d->staging);
+            continue;
+        }
         TRY(status_of(dnnl_primitive_execute(step->primitive, d->stream, step->n, step->arg), "running a primitive"));
     }
     return status_of(dnnl_stream_wait(d->stream), "waiting");
