@@ -42,7 +42,7 @@ static inline const int64_t *eval_ints(const Eval *e) { return node_attr(e->g, e
 
 // --- eval_loop.c -----------------------------------------------------------------------------------------------------
 
-enum { LOOP_DIMS = MAX_RANK + 1, LOOP_OPERANDS = 4, LOOP_PARALLEL = 1 << 14 };   // elements worth several threads
+enum { LOOP_DIMS = MAX_RANK + 1, LOOP_OPERANDS = 4, LOOP_PARALLEL = 1 << 16 };   // elements worth several threads
 
 typedef struct Loop {
     uint32_t n;                                  // dimensions; 0 the batch, 1 + i axis i
