@@ -4,7 +4,7 @@
 
 #include "rt.h"
 
-// --- layout.c ----------------------------------------------------------------------------------------------------------
+// --- layout.c --------------------------------------------------------------------------------------------------------
 
 typedef struct LayoutWalk {            // storage offsets of a value's elements, visited in logical order
     uint32_t rank;                     // axes with the batch

@@ -698,7 +698,7 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
 // --- order of regions ----------------------------------------------------------------------------
 
 static int by_after(const void *a, const void *b) {
-    const Order *x = a, *y = b;
+    const RegionOrder *x = a, *y = b;
     if (x->after != y->after) {
         return x->after < y->after ? -1 : 1;
     }
@@ -707,7 +707,7 @@ static int by_after(const void *a, const void *b) {
 
 static void order_push(Arena *perm, const Plan *p, OrderVec *out, uint32_t before, uint32_t after) {
     if (before != NONE && before != after && p->region.at[before].block == p->region.at[after].block) {
-        vec_push(perm, out, ((Order){before, after}));
+        vec_push(perm, out, ((RegionOrder){before, after}));
     }
 }
 

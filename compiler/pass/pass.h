@@ -42,8 +42,8 @@ uint32_t fuse_storage(const Graph *g, uint32_t id);
 // Pairs of regions of one block that must keep their order: one reads what the other stores, or reads a slot that the
 // other writes. Sorted by (after, before), without repeats; never a circle, for where reading first was impossible fuse
 // made a RegionCopy.
-typedef struct Order { uint32_t before, after; } Order;      // Plan.region[]
-typedef VEC(Order) OrderVec;
+typedef struct RegionOrder { uint32_t before, after; } RegionOrder; // Plan.region[]
+typedef VEC(RegionOrder) OrderVec;
 void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 
 // Rebuilds a function's graph: `map` is called for every live node in order and returns the new node (graph_add with
