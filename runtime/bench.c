@@ -1,8 +1,9 @@
 // bench.c - `ganrun bench`: a model's step against the clock and against this machine's limits.
 //
-// In: a model and how often. Out: the object of the contract, or the same in words. Data is resident: slots are filled
-// once with numbers made here, so no files are needed. How long a first step takes to begin, and the memory of a process
-// that only trains, are asked of processes of their own: one with an empty kernel cache, then some with the filled one.
+// In: a model and how often. Out: the object of the contract, or the same in words. Data is
+// resident: slots are filled once with numbers made here, so no files are needed. How long a first
+// step takes to begin, and the memory of a process that only trains, are asked of processes of
+// their own: one with an empty kernel cache, then some with the filled one.
 #include "runs.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ typedef struct Bench {
     double peak_bytes;         // of a process after one step
 } Bench;
 
-// --- the session -----------------------------------------------------------------------------------------------------
+// --- the session ---------------------------------------------------------------------------------
 
 static GanStatus open_session(Bench *b) {
     SessionOptions s = {
@@ -63,7 +64,7 @@ static GanStatus one_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
     return exec_step(b->session.exec, &c, hooks);
 }
 
-// --- how long until the first kernel ---------------------------------------------------------------------------------
+// --- how long until the first kernel -------------------------------------------------------------
 
 typedef VEC(const char *) CommandLine;
 typedef struct Start { double ms; bool whole; } Start;     // whole: the step is then done
@@ -76,7 +77,8 @@ static GanStatus launched(void *user, Exec *e, uint32_t block, uint32_t round) {
     return s->whole ? GAN_OK : GAN_STOPPED;
 }
 
-// What the other process does. With --steps it goes on to the end of the first step, for its memory.
+// What the other process does. With --steps it goes on to the end of the first step, for its
+// memory.
 static GanStatus first_launch(Bench *b) {
     Start s = {.whole = b->o->at[OptSteps].given};
     ExecHooks hooks = {.before = launched, .user = &s};
@@ -94,9 +96,12 @@ static GanStatus first_launch(Bench *b) {
 static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {
     const OptionValue *threads = &b->o->at[OptThreads], *set = &b->o->at[OptSet];
     const char *fixed[] = {
-        str_z(a, b->host->self), "bench", str_z(a, b->model), option_word(OptLaunch), option_word(OptCache),
-        str_z(a, cache), option_word(OptBatch), str_format(a, "%lld", (long long)b->batch).ptr, option_word(OptDevice),
-        b->api->name, option_word(OptPrecision), dtype_name[b->real],
+        str_z(a, b->host->self),   "bench",
+        str_z(a, b->model),        option_word(OptLaunch),
+        option_word(OptCache),     str_z(a, cache),
+        option_word(OptBatch),     str_format(a, "%lld", (long long)b->batch).ptr,
+        option_word(OptDevice),    b->api->name,
+        option_word(OptPrecision), dtype_name[b->real],
     };
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_push(a, argv, fixed[i]);
@@ -110,7 +115,9 @@ static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *a
     }
     for (uint32_t i = 0; i < set->pair.n; i++) {
         vec_push(a, argv, option_word(OptSet));
-        vec_push(a, argv, str_format(a, "%.*s=%.*s", SARG(set->pair.at[i].key), SARG(set->pair.at[i].value)).ptr);
+        vec_push(
+            a, argv,
+            str_format(a, "%.*s=%.*s", SARG(set->pair.at[i].key), SARG(set->pair.at[i].value)).ptr);
     }
     vec_push(a, argv, NULL);
 }
@@ -135,7 +142,8 @@ static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
             return GAN_OK;
         }
     }
-    return fail(GAN_ERR_BUG, "the process that times a start ended with %d: %.*s", code, SARG(said));
+    return fail(GAN_ERR_BUG, "the process that times a start ended with %d: %.*s", code,
+                SARG(said));
 }
 
 static int compare(const void *a, const void *b) {
@@ -167,7 +175,7 @@ static GanStatus time_starts(Bench *b) {
     return GAN_OK;
 }
 
-// --- this machine ----------------------------------------------------------------------------------------------------
+// --- this machine --------------------------------------------------------------------------------
 
 static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
     Device *d;
@@ -199,14 +207,14 @@ static GanStatus bench_roofline(Bench *b) {
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
-        text_fmt(&t, "%d threads: %.1f GFLOP/s f32, %.1f GFLOP/s bf16, copy %.1f GB/s\n", threads, b->roof.gflops_f32,
-                 b->roof.gflops_bf16, b->roof.gbs);
+        text_fmt(&t, "%d threads: %.1f GFLOP/s f32, %.1f GFLOP/s bf16, copy %.1f GB/s\n", threads,
+                 b->roof.gflops_f32, b->roof.gflops_bf16, b->roof.gbs);
     }
     b->host->console.result(b->host->console.user, text_str(&t));
     return GAN_OK;
 }
 
-// --- the step --------------------------------------------------------------------------------------------------------
+// --- the step ------------------------------------------------------------------------------------
 
 static GanStatus time_steps(Bench *b) {
     TRY(exec_init(b->session.exec, 0));
@@ -253,7 +261,7 @@ static Launches launches_of(const Plan *p) {
     return n;
 }
 
-// --- the answer ------------------------------------------------------------------------------------------------------
+// --- the answer ----------------------------------------------------------------------------------
 
 typedef struct Row { const char *name; double value; } Row;
 enum { ROWS_MOST = 32 };
@@ -261,7 +269,8 @@ enum { ROWS_MOST = 32 };
 static uint32_t rows_of(const Bench *b, Row *row) {
     const Plan *p = &b->session.compiled.step;
     Launches n = launches_of(p);
-    double step_ms = b->ms[b->steps / 2], peak = b->real == DtBF16 ? b->roof.gflops_bf16 : b->roof.gflops_f32;
+    double step_ms = b->ms[b->steps / 2],
+           peak = b->real == DtBF16 ? b->roof.gflops_bf16 : b->roof.gflops_f32;
     double compute_ms = peak > 0 ? p->gflop / peak * 1000 : 0;
     double move_ms = b->roof.gbs > 0 ? bytes_needed(p) / (b->roof.gbs * 1e6) : 0;
     double floor_ms = fmax(compute_ms, move_ms);
@@ -271,7 +280,8 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"step_ms_p90", b->ms[(b->steps * 9 - 1) / 10]},
         {"samples_per_s", (double)b->batch / step_ms * 1000},
         {"gflop_per_step", p->gflop},
-        {"gflop_model", b->session.compiled.gflop_model > 0 ? b->session.compiled.gflop_model : p->gflop_model},
+        {"gflop_model",
+         b->session.compiled.gflop_model > 0 ? b->session.compiled.gflop_model : p->gflop_model},
         {"gflop_per_s", p->gflop / step_ms * 1000},
         {"roofline_gflops", peak},
         {"roofline_gbs", b->roof.gbs},
@@ -314,10 +324,12 @@ static void answer(Bench *b) {
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
-        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d threads  %lld steps\n", SARG(name), (long long)b->batch, b->api->name,
-                 dtype_name[b->real], threads, (long long)b->steps);
+        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d threads  %lld steps\n", SARG(name),
+                 (long long)b->batch, b->api->name, dtype_name[b->real], threads,
+                 (long long)b->steps);
         for (uint32_t i = 0; i < rows; i++)
-            text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0, row[i].value);
+            text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0,
+                     row[i].value);
     }
     b->host->console.result(b->host->console.user, text_str(&t));
 }
@@ -341,7 +353,8 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
     };
     TRY(device_of(o, &b.api, &b.real));
     if (o->at[OptRoofline].given)
-        return o->file.n ? fail(GAN_ERR_USAGE, "--roofline measures the machine: give no FILE") : bench_roofline(&b);
+        return o->file.n ? fail(GAN_ERR_USAGE, "--roofline measures the machine: give no FILE")
+                         : bench_roofline(&b);
     if (!o->file.n)
         return fail(GAN_ERR_USAGE, "`ganrun bench` wants a FILE, or --roofline");
     b.model = o->file.at[0];

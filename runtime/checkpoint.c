@@ -1,8 +1,9 @@
 // checkpoint.c - everything that outlives a step, on disk and back, exact to the bit.
 //
-// ckpt/N.safetensors holds the slots as they are stored; ckpt/N.json, written after it, says what it belongs to and the
-// hash of its bytes. A checkpoint without its json, or whose bytes have another hash, does not count. Draws and data are
-// functions of (seed, step) and of the batches taken, so these numbers are all there is to keep of them.
+// ckpt/N.safetensors holds the slots as they are stored; ckpt/N.json, written after it, says what
+// it belongs to and the hash of its bytes. A checkpoint without its json, or whose bytes have
+// another hash, does not count. Draws and data are functions of (seed, step) and of the batches
+// taken, so these numbers are all there is to keep of them.
 #include "runs.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@ static Str ckpt_dir(Arena *a, Str dir) {
     return path_join(a, dir, STR("ckpt"));
 }
 
-// --- saving ----------------------------------------------------------------------------------------------------------
+// --- saving --------------------------------------------------------------------------------------
 
 static SafeDtype safe_dtype(Dtype d) {
     switch (d) {
@@ -58,7 +59,8 @@ static bool finite_bytes(const void *bytes, size_t n, Dtype dtype) {
 }
 
 static SafeTensor tensor_of(const Slot *s) {
-    SafeTensor t = {.name = s->name, .dtype = safe_dtype((Dtype)s->type.dtype), .rank = s->type.rank};
+    SafeTensor t = {
+        .name = s->name, .dtype = safe_dtype((Dtype)s->type.dtype), .rank = s->type.rank};
     memcpy(t.dim, s->type.dim, sizeof s->type.dim);
     return t;
 }
@@ -148,7 +150,8 @@ static GanStatus list_steps(Arena *a, Str dir, Steps *out) {
     for (uint32_t i = 0; i < names.n; i++) {
         int64_t step;
         Str name = names.at[i];
-        if (name.len == 13 && str_ends(name, STR(".json")) && str_to_int(str_sub(name, 0, 8), &step) && step >= 0)
+        if (name.len == 13 && str_ends(name, STR(".json")) &&
+            str_to_int(str_sub(name, 0, 8), &step) && step >= 0)
             vec_push(a, out, (uint32_t)step);
     }
     return GAN_OK;
@@ -175,7 +178,7 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
     return drop_old(a, dir);
 }
 
-// --- loading ---------------------------------------------------------------------------------------------------------
+// --- loading -------------------------------------------------------------------------------------
 
 // One checkpoint's description; GAN_ERR_INPUT with a reason when it is no good.
 static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, Str *content) {
@@ -213,7 +216,8 @@ static GanStatus check_tensors(const SafeFile *f, const Module *m) {
         for (uint32_t k = 0; same && k < want.rank; k++)
             same = t->dim[k] == want.dim[k];
         if (!same)
-            return fail(GAN_ERR_INPUT, "%.*s is %s", SARG(s->name), t ? "of another shape" : "missing");
+            return fail(GAN_ERR_INPUT, "%.*s is %s", SARG(s->name),
+                        t ? "of another shape" : "missing");
     }
     return GAN_OK;
 }
@@ -235,19 +239,23 @@ static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e) {
     return st;
 }
 
-GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want, const Console *console,
-                          Checkpoint *out, bool *found) {
+GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
+                          const Console *console, Checkpoint *out, bool *found) {
     Steps steps;
     *found = false;
     TRY(list_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
         uint32_t step = steps.at[i];
         Str content;
-        GanStatus st = read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
-        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->real != want->real || out->seed != want->seed))
-            return fail(GAN_ERR_INPUT, "the checkpoint of step %u was made by another model, precision or seed than "
-                        "this run's: its model's hash is %.*s, resolved.gan's is %.*s", step, SARG(out->model),
-                        SARG(want->model));
+        GanStatus st =
+            read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
+        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->real != want->real ||
+                             out->seed != want->seed))
+            return fail(
+                GAN_ERR_INPUT,
+                "the checkpoint of step %u was made by another model, precision or seed than "
+                "this run's: its model's hash is %.*s, resolved.gan's is %.*s",
+                step, SARG(out->model), SARG(want->model));
         if (st == GAN_OK)
             st = load_tensors(perm, run_file(perm, dir, "ckpt", step, "safetensors"), content, e);
         if (st == GAN_OK) {
@@ -259,6 +267,7 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
     }
     if (!steps.n)
         return GAN_OK;
-    return fail(GAN_ERR_INPUT, "no checkpoint in %.*s/ckpt is whole; remove that folder to begin at step 0 again",
+    return fail(GAN_ERR_INPUT,
+                "no checkpoint in %.*s/ckpt is whole; remove that folder to begin at step 0 again",
                 SARG(dir));
 }

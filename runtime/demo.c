@@ -1,4 +1,5 @@
-// demo.c - `ganrun demo`: a small model on shapes drawn here, from nothing to a page in under a minute.
+// demo.c - `ganrun demo`: a small model on shapes drawn here, from nothing to a page in under a
+// minute.
 #include "embed.h"
 #include "runs.h"
 
@@ -7,14 +8,20 @@ extern const EmbeddedFile demo_files[];        // models/demo.gan
 enum { SHAPES = 2048, SIZE = 32, BATCH = 32, STEPS = 600, SAVE_EVERY = 100 };
 
 static GanStatus begin(Arena *perm, Str dir, Job *job) {
-    Str model = path_join(perm, dir, STR("demo.gan")), pack = path_join(perm, dir, STR("shapes.pack"));
+    Str model = path_join(perm, dir, STR("demo.gan")),
+        pack = path_join(perm, dir, STR("shapes.pack"));
     TRY(dir_make(dir));
     TRY(file_write_atomic(model, demo_files[0].text, demo_files[0].len));
     if (!file_exists(pack))
         TRY(synth_write(STR("shapes"), pack, SHAPES, SIZE, 0));
     TRY(path_absolute(perm, pack, &pack));
-    *job = (Job){.model = model, .origin = model, .batch = BATCH, .steps = STEPS, .save_every = SAVE_EVERY,
-                 .real = DtF32, .device = STR("cpu")};
+    *job = (Job){.model = model,
+                 .origin = model,
+                 .batch = BATCH,
+                 .steps = STEPS,
+                 .save_every = SAVE_EVERY,
+                 .real = DtF32,
+                 .device = STR("cpu")};
     vec_push(perm, &job->data, ((Setting){STR("x"), pack}));
     return GAN_OK;
 }
@@ -25,7 +32,7 @@ GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o) {
     bool there = run_is(*perm, dir);
     TRY(there ? run_read(perm, dir, &job) : begin(perm, dir, &job));
     job.threads = (int)option_number(o, OptThreads, 0);
-    say(&h->console, "%d shapes of %dx%d pixels, %lld steps, in %.*s", SHAPES, SIZE, SIZE, (long long)job.steps,
-        SARG(dir));
+    say(&h->console, "%d shapes of %dx%d pixels, %lld steps, in %.*s", SHAPES, SIZE, SIZE,
+        (long long)job.steps, SARG(dir));
     return train_run(perm, h, &job, dir, there);
 }

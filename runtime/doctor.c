@@ -1,4 +1,5 @@
-// doctor.c - `ganrun doctor`: what this machine has and lacks, what each lack costs, and the line that mends it.
+// doctor.c - `ganrun doctor`: what this machine has and lacks, what each lack costs, and the line
+// that mends it.
 #include "runs.h"
 
 typedef struct Finding { const char *name, *version, *cost, *package; bool found; } Finding;
@@ -7,7 +8,8 @@ typedef VEC(Finding) Findings;
 // Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
 static const Finding built_with[] = {
     {"libjpeg", "", "JPEG pictures cannot be read", "libjpeg-dev, and build again", GAN_HAVE_JPEG},
-    {"freetype", "", "examples/emoji cannot make its pictures", "libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
+    {"freetype", "", "examples/emoji cannot make its pictures", "libfreetype-dev, and build again",
+     GAN_HAVE_FREETYPE},
 };
 
 // Debian's packages for what a device would like to have.
@@ -26,7 +28,9 @@ static Findings examine(Arena *a) {
         for (size_t k = 0; k < sizeof packages / sizeof *packages; k++)
             if (str_eq(str_c(packages[k].name), str_c(library[i].name)))
                 package = packages[k].package;
-        vec_push(a, &f, ((Finding){library[i].name, library[i].version, library[i].cost, package, library[i].found}));
+        vec_push(a, &f,
+                 ((Finding){library[i].name, library[i].version, library[i].cost, package,
+                            library[i].found}));
     }
     for (size_t i = 0; i < sizeof built_with / sizeof *built_with; i++)
         vec_push(a, &f, built_with[i]);
@@ -42,7 +46,8 @@ static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
         if (x->found)
             text_fmt(&t, "  %-12s %s\n", x->name, *x->version ? x->version : "found");
         else
-            text_fmt(&t, "  %-12s missing: %s\n  %-12s mend it: apt-get install %s\n", x->name, x->cost, "", x->package);
+            text_fmt(&t, "  %-12s missing: %s\n  %-12s mend it: apt-get install %s\n", x->name,
+                     x->cost, "", x->package);
     }
     text_fmt(&t, "  %-12s CUDA, MPI and NCCL are not part of this version\n", "devices");
     return text_str(&t);

@@ -1,13 +1,13 @@
 // feed.c - streams of data into the slots of a model.
 //
-// The first read of a step takes a stream's batch (slots of round 0); each `next` takes another, in the block that reads
-// it first (slots of round 1, 2, ...). Which batch comes when is a function of the seed and of how many were taken, so a
-// run goes on exactly when the counts are put back.
+// The first read of a step takes a stream's batch (slots of round 0); each `next` takes another, in
+// the block that reads it first (slots of round 1, 2, ...). Which batch comes when is a function of
+// the seed and of how many were taken, so a run goes on exactly when the counts are put back.
 #include "runs.h"
 
 #include <string.h>
 
-typedef struct Cue {           // one `next` (or round 0: the step's own batch), and where it is taken
+typedef struct Cue { // one `next` (or round 0: the step's own batch), and where it is taken
     uint32_t stream, round;
     uint32_t block;            // of step; round 0: not used
 } Cue;
@@ -18,13 +18,14 @@ struct Feed {
     DataStream **stream;       // [streams], owned; NULL: never read
     uint64_t *position;        // [streams]
     VEC(Cue) cue;
-    float **room;              // [fields of the widest stream] a batch each, for what is read apart from training
+    float *
+        *room; // [fields of the widest stream] a batch each, for what is read apart from training
     uint64_t *sample;          // [batch]
     int64_t batch;
     double seconds;
 };
 
-// --- what is read where ----------------------------------------------------------------------------------------------
+// --- what is read where --------------------------------------------------------------------------
 
 // First block, in order of the text, that reads `slot`; NONE when the function does not.
 static uint32_t first_reader(const Func *f, uint32_t slot) {
@@ -33,7 +34,8 @@ static uint32_t first_reader(const Func *f, uint32_t slot) {
         const Node *n = graph_node(&f->g, i);
         for (uint32_t k = 0; k < n->nin; k++) {
             uint32_t in = node_in(&f->g, i, k);
-            if (graph_node(&f->g, in)->op == OpRead && node_attr(&f->g, in)->i[0] == slot && n->block < first)
+            if (graph_node(&f->g, in)->op == OpRead && node_attr(&f->g, in)->i[0] == slot &&
+                n->block < first)
                 first = n->block;
         }
     }
@@ -70,7 +72,7 @@ static bool stream_read(const Feed *f, uint32_t stream) {
     return false;
 }
 
-// --- opening ---------------------------------------------------------------------------------------------------------
+// --- opening -------------------------------------------------------------------------------------
 
 static GanStatus check_names(Arena *a, const Module *m, const Job *job) {
     VEC(Str) known = {0};
@@ -91,17 +93,23 @@ static GanStatus check_names(Arena *a, const Module *m, const Job *job) {
         for (uint32_t k = 0; k < known.n; k++)
             text_fmt(&all, "%s%.*s", k ? ", " : "", SARG(known.at[k]));
         return fail(GAN_ERR_USAGE, "--data %.*s: the model has no such data; %s%.*s%s", SARG(name),
-                    near.len ? "did you mean `" : "it reads ", SARG(near.len ? near : text_str(&all)),
-                    near.len ? "`?" : "");
+                    near.len ? "did you mean `" : "it reads ",
+                    SARG(near.len ? near : text_str(&all)), near.len ? "`?" : "");
     }
     return GAN_OK;
 }
 
 static DataField data_field(Arena *a, const Field *f, const Job *job) {
-    static const DataKind kind_of[] = {[FieldImage] = DataImage, [FieldFloat] = DataFloat, [FieldLabel] = DataLabel};
-    static const DataOp op_of[] = {[XformResize] = DataResize, [XformCrop] = DataCrop, [XformFlip] = DataFlip,
+    static const DataKind kind_of[] = {
+        [FieldImage] = DataImage, [FieldFloat] = DataFloat, [FieldLabel] = DataLabel};
+    static const DataOp op_of[] = {[XformResize] = DataResize,
+                                   [XformCrop] = DataCrop,
+                                   [XformFlip] = DataFlip,
                                    [XformScale] = DataScale};
-    DataField d = {.name = f->name, .kind = kind_of[f->kind], .rank = f->rank, .classes = f->classes,
+    DataField d = {.name = f->name,
+                   .kind = kind_of[f->kind],
+                   .rank = f->rank,
+                   .classes = f->classes,
                    .xforms = f->xform.n};
     memcpy(d.dim, f->dim, sizeof f->dim);
     DataXform *x = arena_array(a, DataXform, f->xform.n);
@@ -122,11 +130,19 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
     for (uint32_t k = 0; k < s->field.n; k++)
         field[k] = data_field(f->perm, &s->field.at[k], o->job);
     if (!field[0].paths)
-        return fail(GAN_ERR_USAGE, "the model reads data `%.*s`: say where it is with --data %.*s=PATH",
+        return fail(GAN_ERR_USAGE,
+                    "the model reads data `%.*s`: say where it is with --data %.*s=PATH",
                     SARG(field[0].name), SARG(field[0].name));
     DataOptions d = {
-        .field = field, .fields = s->field.n, .batch = f->batch, .seed = o->job->seed, .stream = i,
-        .position = f->position[i], .skip_bad = o->job->skip_bad, .threads = o->job->threads, .notice = o->notice,
+        .field = field,
+        .fields = s->field.n,
+        .batch = f->batch,
+        .seed = o->job->seed,
+        .stream = i,
+        .position = f->position[i],
+        .skip_bad = o->job->skip_bad,
+        .threads = o->job->threads,
+        .notice = o->notice,
         .user = o->user,
     };
     return stream_open(&d, &f->stream[i]);
@@ -185,7 +201,7 @@ void feed_close(Feed *f) {
         stream_close(f->stream[i]);
 }
 
-// --- a step ----------------------------------------------------------------------------------------------------------
+// --- a step --------------------------------------------------------------------------------------
 
 static size_t slot_elements(const Feed *f, const Slot *s) {
     return (size_t)(f->batch * type_sample(&s->type));
@@ -233,7 +249,7 @@ uint32_t feed_positions(const Feed *f, const uint64_t **out) {
 
 double feed_seconds(const Feed *f) { return f->seconds; }
 
-// --- batches apart from training -------------------------------------------------------------------------------------
+// --- batches apart from training -----------------------------------------------------------------
 
 GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position) {
     const Module *m = f->module;
@@ -258,18 +274,4 @@ GanStatus feed_pictures(Feed *f, uint32_t slot, size_t n, float *out, size_t *go
     }
     *got = n;
     return GAN_OK;
-}
-
-void feed_describe(Text *t, const Feed *f) {
-    const char *between = "";
-    for (uint32_t i = 0; i < f->module->stream.n; i++) {
-        if (!f->stream[i])
-            continue;
-        const Stream *s = &f->module->stream.at[i];
-        text_put(t, str_c(between));
-        for (uint32_t k = 0; k < s->field.n; k++)
-            text_fmt(t, "%s%.*s", k ? "," : "", SARG(s->field.at[k].name));
-        text_fmt(t, " %llu samples", (unsigned long long)stream_count(f->stream[i]));
-        between = ", ";
-    }
 }

@@ -1,7 +1,7 @@
 // folder.c - the folder of a run: made, found, locked and cleared.
 //
-// options.json is written last, so a folder that has it is whole; a lock, dropped by the system with the process, keeps
-// two processes from writing to one run.
+// options.json is written last, so a folder that has it is whole; a lock, dropped by the system
+// with the process, keeps two processes from writing to one run.
 #include "runs.h"
 
 Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext) {

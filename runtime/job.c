@@ -1,4 +1,5 @@
-// job.c - what a run was asked to do: from a command line, to and from options.json, and to the compiler.
+// job.c - what a run was asked to do: from a command line, to and from options.json, and to the
+// compiler.
 //
 // A Job holds everything a run's bits follow from, and paths that stay right from another folder.
 #include "runs.h"
@@ -7,9 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEFAULT_STEPS = 10000, DEFAULT_SAVE_EVERY = 500, BATCH_MOST = 1 << 20, STEPS_MOST = 99999999 };
+enum {
+    DEFAULT_STEPS = 10000,
+    DEFAULT_SAVE_EVERY = 500,
+    BATCH_MOST = 1 << 20,
+    STEPS_MOST = 99999999
+};
 
-// --- from a command line ---------------------------------------------------------------------------------------------
+// --- from a command line -------------------------------------------------------------------------
 
 GanStatus path_absolute(Arena *a, Str path, Str *out) {
     char here[4096];
@@ -27,8 +33,8 @@ static GanStatus set_steps(Job *job, const Options *o) {
     else
         job->steps = option_number(o, OptSteps, job->steps);
     if (job->steps > STEPS_MOST)
-        return fail(GAN_ERR_USAGE, "%lld steps of %lld samples: the most is %d steps", (long long)job->steps,
-                    (long long)job->batch, STEPS_MOST);
+        return fail(GAN_ERR_USAGE, "%lld steps of %lld samples: the most is %d steps",
+                    (long long)job->steps, (long long)job->batch, STEPS_MOST);
     return GAN_OK;
 }
 
@@ -37,7 +43,8 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
     for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++) {
         Setting s = o->at[OptPaths].pair.at[i];
         if (!file_exists(s.value))
-            return fail(GAN_ERR_INPUT, "--data %.*s=%.*s: there is no such file or folder", SARG(s.key), SARG(s.value));
+            return fail(GAN_ERR_INPUT, "--data %.*s=%.*s: there is no such file or folder",
+                        SARG(s.key), SARG(s.value));
         TRY(path_absolute(a, s.value, &s.value));
         vec_push(a, &job->data, s);
     }
@@ -45,17 +52,20 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
 }
 
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
-    Str name = option_text(o, OptDevice, STR("cpu")), precision = option_text(o, OptPrecision, STR("f32"));
+    Str name = option_text(o, OptDevice, STR("cpu")),
+        precision = option_text(o, OptPrecision, STR("f32"));
     *api = device_find(name);
     if (str_starts(name, STR("cuda")))
-        return fail(GAN_ERR_USAGE, "device %.*s is not part of this version: cpu or ref", SARG(name));
+        return fail(GAN_ERR_USAGE, "device %.*s is not part of this version: cpu or ref",
+                    SARG(name));
     if (!*api)
         return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu or ref", SARG(name));
     for (int i = 0; i < DtCount; i++)
         if (str_eq(precision, str_c(dtype_name[i])))
             *real = (Dtype)i;
     if (!(*api)->supports(*real))
-        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", (*api)->name, dtype_name[*real]);
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", (*api)->name,
+                    dtype_name[*real]);
     return GAN_OK;
 }
 
@@ -77,7 +87,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     TRY(device_of(o, &api, &out->real));
     out->device = str_c(api->name);
     if (out->batch > BATCH_MOST)
-        return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch, BATCH_MOST);
+        return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
+                    BATCH_MOST);
     if (out->threads > 1024)
         return fail(GAN_ERR_USAGE, "--threads %d: the most is 1024", out->threads);
     for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
@@ -90,8 +101,10 @@ GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
     static const OptionId fixed[] = {OptSet, OptBatch, OptDevice, OptPrecision, OptSeed, OptOut};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
-            return fail(GAN_ERR_USAGE, "%s is fixed once a run has begun: a run of its own needs `ganrun train %.*s`",
-                        option_word(fixed[i]), SARG(job->origin));
+            return fail(
+                GAN_ERR_USAGE,
+                "%s is fixed once a run has begun: a run of its own needs `ganrun train %.*s`",
+                option_word(fixed[i]), SARG(job->origin));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->threads = (int)option_number(o, OptThreads, job->threads);
@@ -100,14 +113,18 @@ GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
 }
 
 static GanStatus fail_disagrees(OptionId id, Str was) {
-    return fail(GAN_ERR_USAGE, "the run in that folder was begun with %s %.*s: give the same, or another --out",
+    return fail(GAN_ERR_USAGE,
+                "the run in that folder was begun with %s %.*s: give the same, or another --out",
                 option_word(id), SARG(was));
 }
 
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) {
     if (!str_eq(job->hash, asked->hash))
-        return fail(GAN_ERR_INPUT, "the run in that folder trains another model than %.*s with these settings: give "
-                    "another --out", SARG(asked->model));
+        return fail(
+            GAN_ERR_INPUT,
+            "the run in that folder trains another model than %.*s with these settings: give "
+            "another --out",
+            SARG(asked->model));
     if (job->batch != asked->batch)
         return fail_disagrees(OptBatch, str_format(perm, "%lld", (long long)job->batch));
     if (job->seed != asked->seed)
@@ -122,7 +139,7 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
-// --- options.json ----------------------------------------------------------------------------------------------------
+// --- options.json --------------------------------------------------------------------------------
 
 static void put_pairs(JsonOut *j, const char *name, const Setting *at, uint32_t n) {
     json_name(j, name), json_open(j, '[');
@@ -154,7 +171,11 @@ void job_write(Text *t, const Job *job) {
     text_char(t, '\n');
 }
 
-typedef struct Reader { Arena *perm; const Json *root; const char *wrong; } Reader;   // wrong: first member that is
+typedef struct Reader {
+    Arena *perm;
+    const Json *root;
+    const char *wrong;
+} Reader; // wrong: first member that is
 
 static int64_t get_int(Reader *r, const char *name, int64_t least, int64_t most) {
     double x = json_number(json_get(r->root, name), -1);
@@ -212,10 +233,12 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
             r.wrong = "data";
     if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR("gan-run-1")))
         r.wrong = "format";
-    return r.wrong ? fail(GAN_ERR_INPUT, "%.*s: `%s` is missing or makes no sense", SARG(path), r.wrong) : GAN_OK;
+    return r.wrong
+               ? fail(GAN_ERR_INPUT, "%.*s: `%s` is missing or makes no sense", SARG(path), r.wrong)
+               : GAN_OK;
 }
 
-// --- to the compiler -------------------------------------------------------------------------------------------------
+// --- to the compiler -----------------------------------------------------------------------------
 
 static CompileOptions compile_options(const Job *job) {
     return (CompileOptions){.path = job->model, .batch = job->batch, .setting = job->setting.at,
@@ -223,7 +246,8 @@ static CompileOptions compile_options(const Job *job) {
 }
 
 SessionOptions job_session(const Job *job, const DeviceOptions *device) {
-    SessionOptions o = {.compile = compile_options(job), .api = device_find(job->device), .device = *device};
+    SessionOptions o = {
+        .compile = compile_options(job), .api = device_find(job->device), .device = *device};
     o.device.threads = job->threads;
     return o;
 }
@@ -238,7 +262,7 @@ GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
     return GAN_OK;
 }
 
-// --- resolved.gan ----------------------------------------------------------------------------------------------------
+// --- resolved.gan --------------------------------------------------------------------------------
 
 static Str span_text(Str text, const Ast *a) {
     return str_sub(text, a->span.lo, a->span.hi);
@@ -253,10 +277,12 @@ static void put_default(Text *t, const Ast *first, Str value) {
 }
 
 static bool is_value(Str text, const Ast *alternative, Str value) {
-    return str_eq(alternative->kind == AstStr ? alternative->text : span_text(text, alternative), value);
+    return str_eq(alternative->kind == AstStr ? alternative->text : span_text(text, alternative),
+                  value);
 }
 
-// Copies the config's text with `value` first; the alternative that was `value` gets the old default's place.
+// Copies the config's text with `value` first; the alternative that was `value` gets the old
+// default's place.
 static void put_config(Text *t, Str text, const Ast *config, Str value, size_t *from) {
     for (uint32_t i = 0; i < config->list.n; i++) {
         const Ast *a = config->list.at[i];
@@ -291,7 +317,8 @@ GanStatus job_resolved(const Job *job, Arena *perm, Str *out) {
         uint32_t source = front_add_source(&f, STR("resolved.gan"), text, false);
         file = source ? parse_gan(&f, source) : NULL;
         if (!file || diag_errors(&f))
-            return fail(GAN_ERR_BUG, "the model does not read back from its own text; please report this");
+            return fail(GAN_ERR_BUG,
+                        "the model does not read back from its own text; please report this");
     }
     Text t = {.arena = perm};
     size_t from = 0;

@@ -1,17 +1,20 @@
-// main.c - the program ganrun: arguments, environment, signals, exit codes. The only file of the runtime that prints,
-// exits or reads the environment.
+// main.c - the program ganrun: arguments, environment, signals, exit codes. The only file of the
+// runtime that prints, exits or reads the environment.
 //
-// Results go to standard output, progress and diagnostics to standard error. Exit codes: 0 done, 1 the user's model, data
-// or reference is wrong, 2 usage, 3 the machine lacks or refused something, 70 a bug of ours, 75 saved and stopped.
+// Results go to standard output, progress and diagnostics to standard error. Exit codes: 0 done, 1
+// the user's model, data or reference is wrong, 2 usage, 3 the machine lacks or refused something,
+// 70 a bug of ours, 75 saved and stopped.
 #include "runs.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// --- the console -----------------------------------------------------------------------------------------------------
+// --- the console ---------------------------------------------------------------------------------
 
-typedef struct Screen { bool tty, live; } Screen;      // live: the last line on a terminal may be replaced
+typedef struct Screen {
+    bool tty, live;
+} Screen; // live: the last line on a terminal may be replaced
 
 static void put_result(void *user, Str text) {
     (void)user;
@@ -40,7 +43,7 @@ static void device_notice(void *user, const char *text) {
     say(c, "%s", text);
 }
 
-// --- the environment -------------------------------------------------------------------------------------------------
+// --- the environment -----------------------------------------------------------------------------
 
 static Str variable(const char *name) {
     const char *value = getenv(name);
@@ -65,12 +68,16 @@ static bool many_ranks(void) {
     return false;
 }
 
-// --- commands --------------------------------------------------------------------------------------------------------
+// --- commands ------------------------------------------------------------------------------------
 
 static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
     Text report = {.arena = perm}, diagnostics = {.arena = perm};
-    VerifyOptions v = {.model = o->file.at[0], .reference = o->file.at[1], .setting = o->at[OptSet].pair.at,
-                       .settings = o->at[OptSet].pair.n, .real = DtF32, .device = h->device};
+    VerifyOptions v = {.model = o->file.at[0],
+                       .reference = o->file.at[1],
+                       .setting = o->at[OptSet].pair.at,
+                       .settings = o->at[OptSet].pair.n,
+                       .real = DtF32,
+                       .device = h->device};
     TRY(device_of(o, &v.api, &v.real));
     v.device.threads = (int)option_number(o, OptThreads, 0);
     for (uint32_t i = 0; i < 2; i++)
@@ -142,7 +149,9 @@ int main(int argc, char **argv) {
     if (options.help)
         return help(&perm, &options, stdout);
     if (many_ranks())
-        return finish(fail(GAN_ERR_USAGE, "more than one rank is not part of this version; start ganrun without mpirun"));
+        return finish(
+            fail(GAN_ERR_USAGE,
+                 "more than one rank is not part of this version; start ganrun without mpirun"));
     if (options.command == CommandTrain || options.command == CommandDemo)
         process_watch_stop();
     Screen screen = {.tty = isatty(2)};

@@ -53,16 +53,23 @@ static Str unique_name(Arena *a, const Meter *m, Str name) {
 
 static void add_series(Arena *a, Meter *m, Str name, bool report, uint32_t index, uint32_t block) {
     uint32_t rounds = tape_rounds(&m->module->step, block);
-    vec_push(a, &m->series, ((Series){
-        .name = unique_name(a, m, name), .report = report, .index = index, .block = block, .rounds = rounds,
-        .value = arena_array(a, double, rounds), .seen = arena_array(a, bool, rounds),
-    }));
+    vec_push(a, &m->series,
+             ((Series){
+                 .name = unique_name(a, m, name),
+                 .report = report,
+                 .index = index,
+                 .block = block,
+                 .rounds = rounds,
+                 .value = arena_array(a, double, rounds),
+                 .seen = arena_array(a, bool, rounds),
+             }));
 }
 
 void meter_init(Arena *perm, const Module *m, Meter *out) {
     *out = (Meter){.module = m};
     for (uint32_t i = 0; i < m->step.update.n; i++)
-        add_series(perm, out, update_name(perm, m, &m->step.update.at[i]), false, i, m->step.update.at[i].block);
+        add_series(perm, out, update_name(perm, m, &m->step.update.at[i]), false, i,
+                   m->step.update.at[i].block);
     for (uint32_t i = 0; i < m->step.report.n; i++)
         add_series(perm, out, m->step.report.at[i].name, true, i, m->step.report.at[i].block);
 }
@@ -86,7 +93,8 @@ GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round) {
         m->broken = true;
         const char *what = isnan(s->value[round]) ? "not a number" : "infinite";
         return s->rounds == 1 ? fail(GAN_ERR_INPUT, "the loss of %.*s is %s", SARG(s->name), what)
-                              : fail(GAN_ERR_INPUT, "the loss of %.*s in round %u is %s", SARG(s->name), round, what);
+                              : fail(GAN_ERR_INPUT, "the loss of %.*s in round %u is %s",
+                                     SARG(s->name), round, what);
     }
     return GAN_OK;
 }

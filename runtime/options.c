@@ -1,13 +1,21 @@
 // options.c - the command line of ganrun: parsing, help and did-you-mean, all from options.def.
 //
-// In: argv. Out: Options, or one line saying what is wrong. Values are checked for form here; what they mean together
-// is the commands' business.
+// In: argv. Out: Options, or one line saying what is wrong. Values are checked for form here; what
+// they mean together is the commands' business.
 #include "options.h"
 
 #include <string.h>
 
 typedef enum Kind {
-    KindFlag, KindCount, KindNumber, KindText, KindChoice, KindPair, KindIdle, KindAbsent, KindSecret,
+    KindFlag,
+    KindCount,
+    KindNumber,
+    KindText,
+    KindChoice,
+    KindPair,
+    KindIdle,
+    KindAbsent,
+    KindSecret,
 } Kind;
 
 static const struct CommandRow {
@@ -43,18 +51,21 @@ Str option_text(const Options *o, OptionId id, Str otherwise) {
     return o->at[id].given ? o->at[id].text : otherwise;
 }
 
-// --- mistakes --------------------------------------------------------------------------------------------------------
+// --- mistakes ------------------------------------------------------------------------------------
 
-static GanStatus fail_unknown(Arena *a, const char *what, Str word, const Str *known, uint32_t n, const char *more) {
+static GanStatus fail_unknown(Arena *a, const char *what, Str word, const Str *known, uint32_t n,
+                              const char *more) {
     Str near = diag_nearest(word, known, n);
     if (near.len)
-        return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: did you mean `%.*s`?", what, SARG(word), SARG(near));
+        return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: did you mean `%.*s`?", what, SARG(word),
+                    SARG(near));
     return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: %s lists them", what, SARG(word),
                 str_format(a, "`ganrun%s --help`", more).ptr);
 }
 
 static GanStatus fail_absent(const char *word) {
-    return fail(GAN_ERR_USAGE, "`%s` is not part of this version; docs/roadmap.md says what is", word);
+    return fail(GAN_ERR_USAGE, "`%s` is not part of this version; docs/roadmap.md says what is",
+                word);
 }
 
 static bool shown(const struct OptionRow *row, Command c) {
@@ -70,7 +81,7 @@ static GanStatus fail_option(Arena *a, Command c, Str word) {
     return fail_unknown(a, "option", word, known, n, str_format(a, " %s", commands[c].word).ptr);
 }
 
-// --- values ----------------------------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 static bool choice_has(const char *words, Str word) {
     for (Str rest = str_c(words); rest.len;) {
@@ -82,10 +93,11 @@ static bool choice_has(const char *words, Str word) {
     return false;
 }
 
-static GanStatus set_number(const struct OptionRow *row, Str text, int64_t least, int64_t most, OptionValue *v) {
+static GanStatus set_number(const struct OptionRow *row, Str text, int64_t least, int64_t most,
+                            OptionValue *v) {
     if (!str_to_int(text, &v->number) || v->number < least || v->number > most)
-        return fail(GAN_ERR_USAGE, "%s wants a whole number from %lld to %lld, not `%.*s`", row->word,
-                    (long long)least, (long long)most, SARG(text));
+        return fail(GAN_ERR_USAGE, "%s wants a whole number from %lld to %lld, not `%.*s`",
+                    row->word, (long long)least, (long long)most, SARG(text));
     return GAN_OK;
 }
 
@@ -103,12 +115,14 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
         return GAN_OK;
     case KindChoice:
         if (!choice_has(row->value, text))
-            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`", row->word, row->value, SARG(text));
+            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`", row->word, row->value,
+                        SARG(text));
         v->text = text;
         return GAN_OK;
     case KindPair:
         if (!eq || eq + 1 >= text.len)
-            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`", row->word, row->value, SARG(text));
+            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`", row->word, row->value,
+                        SARG(text));
         vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
         return GAN_OK;
     case KindFlag: case KindIdle: case KindAbsent: case KindSecret:
@@ -121,7 +135,7 @@ static bool takes_value(Kind k) {
     return k == KindCount || k == KindNumber || k == KindText || k == KindChoice || k == KindPair;
 }
 
-// --- parsing ---------------------------------------------------------------------------------------------------------
+// --- parsing -------------------------------------------------------------------------------------
 
 typedef struct Line { int argc, at; char **argv; } Line;   // words not looked at yet begin at `at`
 
@@ -192,20 +206,22 @@ GanStatus options_parse(Arena *perm, int argc, char **argv, Options *out) {
     }
     const struct CommandRow *c = &commands[out->command];
     if ((int)out->file.n < c->least || (int)out->file.n > c->most)
-        return fail(GAN_ERR_USAGE, "`ganrun %s` wants %s; %u given", c->word, c->most ? c->files : "no files",
-                    out->file.n);
+        return fail(GAN_ERR_USAGE, "`ganrun %s` wants %s; %u given", c->word,
+                    c->most ? c->files : "no files", out->file.n);
     return GAN_OK;
 }
 
-// --- help ------------------------------------------------------------------------------------------------------------
+// --- help ----------------------------------------------------------------------------------------
 
 void options_help(Text *t) {
     text_put(t, STR("usage: ganrun COMMAND ...\n"));
     for (int i = 0; i < CommandCount; i++)
         if (commands[i].least >= 0)
             text_fmt(t, "  %-8s%-22s%s\n", commands[i].word, commands[i].files, commands[i].help);
-    text_put(t, STR("`ganrun COMMAND --help` lists its options. Exit codes: 0 done, 1 the model, data or reference is\n"
-                    "wrong, 2 usage, 3 the machine lacks or refused something, 70 our bug, 75 saved and stopped.\n"));
+    text_put(t, STR("`ganrun COMMAND --help` lists its options. Exit codes: 0 done, 1 the model, "
+                    "data or reference is\n"
+                    "wrong, 2 usage, 3 the machine lacks or refused something, 70 our bug, 75 "
+                    "saved and stopped.\n"));
 }
 
 void options_command_help(Text *t, Command c) {

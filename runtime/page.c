@@ -1,7 +1,8 @@
 // page.c - index.html: a run at a glance, in one file that opens from disk and can be sent around.
 //
-// In: a run's log and its sample pictures. Out: grids (the newest first, then some from the way there), a curve for each
-// loss and report, and the job. No scripts and no other file is asked for: pictures are carried inside.
+// In: a run's log and its sample pictures. Out: grids (the newest first, then some from the way
+// there), a curve for each loss and report, and the job. No scripts and no other file is asked for:
+// pictures are carried inside.
 #include "runs.h"
 
 #include <math.h>
@@ -9,9 +10,12 @@
 enum { GRIDS_SHOWN = 8, PLOT_W = 640, PLOT_H = 150 };
 
 static const char style[] =
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}"
-    "h1{margin-bottom:0}h2{margin-top:2rem}figure{display:inline-block;margin:0 1rem 1rem 0;vertical-align:top}"
-    "figcaption{color:#666;font-size:.85rem}img{max-width:100%;image-rendering:pixelated;background:#eee}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
+    "1rem;color:#222;background:#fff}"
+    "h1{margin-bottom:0}h2{margin-top:2rem}figure{display:inline-block;margin:0 1rem 1rem "
+    "0;vertical-align:top}"
+    "figcaption{color:#666;font-size:.85rem}img{max-width:100%;image-rendering:pixelated;"
+    "background:#eee}"
     "img.small{width:16rem}svg{background:#f7f7f7;max-width:100%}table{border-collapse:collapse}"
     "td{padding:.1rem 1.5rem .1rem 0;vertical-align:top}td:first-child{color:#666}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}svg{background:#222}}";
@@ -32,14 +36,15 @@ static void put_base64(Text *t, Str bytes) {
     const uint8_t *p = (const uint8_t *)bytes.ptr;
     for (size_t i = 0; i < bytes.len; i += 3) {
         size_t n = bytes.len - i;
-        uint32_t three = (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (n > 2 ? p[i + 2] : 0);
-        char four[4] = {digit[three >> 18], digit[three >> 12 & 63], n > 1 ? digit[three >> 6 & 63] : '=',
-                        n > 2 ? digit[three & 63] : '='};
+        uint32_t three =
+            (uint32_t)p[i] << 16 | (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (n > 2 ? p[i + 2] : 0);
+        char four[4] = {digit[three >> 18], digit[three >> 12 & 63],
+                        n > 1 ? digit[three >> 6 & 63] : '=', n > 2 ? digit[three & 63] : '='};
         text_put(t, (Str){four, 4});
     }
 }
 
-// --- pictures --------------------------------------------------------------------------------------------------------
+// --- pictures ------------------------------------------------------------------------------------
 
 typedef VEC(uint32_t) Steps;
 
@@ -51,7 +56,8 @@ static GanStatus sample_steps(Arena *a, const Page *p, Steps *out) {
     for (uint32_t i = 0; i < names.n; i++) {
         int64_t step;
         Str name = names.at[i];
-        if (name.len == 12 && str_ends(name, STR(".png")) && str_to_int(str_sub(name, 0, 8), &step) && step <= p->step)
+        if (name.len == 12 && str_ends(name, STR(".png")) &&
+            str_to_int(str_sub(name, 0, 8), &step) && step <= p->step)
             vec_push(a, out, (uint32_t)step);
     }
     return GAN_OK;
@@ -60,7 +66,9 @@ static GanStatus sample_steps(Arena *a, const Page *p, Steps *out) {
 static GanStatus put_picture(Text *t, const Page *p, uint32_t step, const char *kind) {
     Str png;
     TRY(file_read(t->arena, run_file(t->arena, p->dir, "samples", step, "png"), &png));
-    text_fmt(t, "<figure><img class=\"%s\" alt=\"samples after %u steps\" src=\"data:image/png;base64,", kind, step);
+    text_fmt(
+        t, "<figure><img class=\"%s\" alt=\"samples after %u steps\" src=\"data:image/png;base64,",
+        kind, step);
     put_base64(t, png);
     text_fmt(t, "\"><figcaption>after %u steps</figcaption></figure>\n", step);
     return GAN_OK;
@@ -82,7 +90,7 @@ static GanStatus put_pictures(Text *t, const Page *p) {
     return GAN_OK;
 }
 
-// --- curves ----------------------------------------------------------------------------------------------------------
+// --- curves --------------------------------------------------------------------------------------
 
 static void put_plot(Text *t, const Curve *c, uint32_t last) {
     double lo = INFINITY, hi = -INFINITY;
@@ -96,18 +104,22 @@ static void put_plot(Text *t, const Curve *c, uint32_t last) {
     double span = hi > lo ? hi - lo : 1;
     text_put(t, STR("<figure><figcaption>"));
     put_escaped(t, c->name);
-    text_fmt(t, "</figcaption><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">"
-             "<polyline fill=\"none\" stroke=\"#c40\" stroke-width=\"1.5\" points=\"", PLOT_W + 70, PLOT_H, PLOT_W + 70,
-             PLOT_H);
+    text_fmt(t,
+             "</figcaption><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">"
+             "<polyline fill=\"none\" stroke=\"#c40\" stroke-width=\"1.5\" points=\"",
+             PLOT_W + 70, PLOT_H, PLOT_W + 70, PLOT_H);
     for (uint32_t i = 0; i < c->used; i++)
         if (c->n[i])
             text_fmt(t, "%.1f,%.1f ", PLOT_W * fmin(1, (i + 0.5) * c->width / fmax(last, 1)),
                      10 + (PLOT_H - 20) * (hi - c->sum[i] / c->n[i]) / span);
-    text_fmt(t, "\"/><g font-size=\"11\" fill=\"#888\"><text x=\"%d\" y=\"14\">%.4g</text><text x=\"%d\" y=\"%d\">%.4g"
-             "</text></g></svg></figure>\n", PLOT_W + 6, hi, PLOT_W + 6, PLOT_H - 6, lo);
+    text_fmt(t,
+             "\"/><g font-size=\"11\" fill=\"#888\"><text x=\"%d\" y=\"14\">%.4g</text><text "
+             "x=\"%d\" y=\"%d\">%.4g"
+             "</text></g></svg></figure>\n",
+             PLOT_W + 6, hi, PLOT_W + 6, PLOT_H - 6, lo);
 }
 
-// --- the job ---------------------------------------------------------------------------------------------------------
+// --- the job -------------------------------------------------------------------------------------
 
 static void put_row(Text *t, const char *name, Str value) {
     text_fmt(t, "<tr><td>%s</td><td>", name);
@@ -128,9 +140,13 @@ static void put_job(Text *t, const Page *p) {
     text_put(t, STR("<h2>Run</h2>\n<table>\n"));
     put_nets(t, p);
     for (uint32_t i = 0; i < job->setting.n; i++)
-        put_row(t, "setting", str_format(a, "%.*s = %.*s", SARG(job->setting.at[i].key), SARG(job->setting.at[i].value)));
+        put_row(t, "setting",
+                str_format(a, "%.*s = %.*s", SARG(job->setting.at[i].key),
+                           SARG(job->setting.at[i].value)));
     for (uint32_t i = 0; i < job->data.n; i++)
-        put_row(t, "data", str_format(a, "%.*s = %.*s", SARG(job->data.at[i].key), SARG(job->data.at[i].value)));
+        put_row(
+            t, "data",
+            str_format(a, "%.*s = %.*s", SARG(job->data.at[i].key), SARG(job->data.at[i].value)));
     put_row(t, "batch", str_format(a, "%lld", (long long)job->batch));
     put_row(t, "seed", str_format(a, "%llu", (unsigned long long)job->seed));
     put_row(t, "device", str_format(a, "%.*s, %s", SARG(job->device), dtype_name[job->real]));

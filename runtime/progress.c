@@ -1,6 +1,7 @@
 // progress.c - the lines a user watches: what is trained, then how it goes.
 //
-// On a terminal one line is replaced several times a second; elsewhere a line is written every ten seconds.
+// On a terminal one line is replaced several times a second; elsewhere a line is written every ten
+// seconds.
 #include "runs.h"
 
 #include <math.h>
@@ -14,13 +15,18 @@ void progress_title(Arena scratch, const Console *c, const Session *s, const Job
     for (uint32_t i = 0; i < m->net.n; i++) {
         double n = (double)net_weights(m, i);
         const char *unit = n >= 1e6 ? "M" : n >= 1e3 ? "k" : "";
-        text_fmt(&t, " %.*s %.3g%s", SARG(m->net.at[i].name), n >= 1e6 ? n / 1e6 : n >= 1e3 ? n / 1e3 : n, unit);
+        text_fmt(&t, " %.*s %.3g%s", SARG(m->net.at[i].name),
+                 n >= 1e6   ? n / 1e6
+                 : n >= 1e3 ? n / 1e3
+                            : n,
+                 unit);
     }
     text_fmt(&t, " weights; batch %lld;", (long long)job->batch);
     for (uint32_t i = 0; i < job->data.n; i++)
-        text_fmt(&t, " %.*s=%.*s", SARG(job->data.at[i].key), SARG(path_base(job->data.at[i].value)));
-    text_fmt(&t, "%s %.*s, %d threads, %s", job->data.n ? ";" : "", SARG(job->device), device_threads(s->device),
-             dtype_name[job->real]);
+        text_fmt(&t, " %.*s=%.*s", SARG(job->data.at[i].key),
+                 SARG(path_base(job->data.at[i].value)));
+    text_fmt(&t, "%s %.*s, %d threads, %s", job->data.n ? ";" : "", SARG(job->device),
+             device_threads(s->device), dtype_name[job->real]);
     c->say(c->user, text_str(&t));
 }
 
@@ -45,8 +51,8 @@ static void show(Progress *p, Arena scratch, uint32_t step, bool live) {
     }
     if (steps && spent > 0) {
         double data = (p->data - p->shown_data) / spent, save = (p->save - p->shown_save) / spent;
-        text_fmt(&t, "  %.1f ms/step (data %.0f%% compute %.0f%% save %.0f%%)", spent * 1000 / steps, 100 * data,
-                 100 * fmax(0, 1 - data - save), 100 * save);
+        text_fmt(&t, "  %.1f ms/step (data %.0f%% compute %.0f%% save %.0f%%)",
+                 spent * 1000 / steps, 100 * data, 100 * fmax(0, 1 - data - save), 100 * save);
     }
     if (step > p->first && step < p->last) {
         text_put(&t, STR("  "));
@@ -55,7 +61,7 @@ static void show(Progress *p, Arena scratch, uint32_t step, bool live) {
     }
     const Console *c = p->console;
     (live ? c->live : c->say)(c->user, text_str(&t));
-    if (!c->tty || now - p->reset > 5) {                 // a terminal's figures are means over some seconds
+    if (!c->tty || now - p->reset > 5) { // a terminal's figures are means over some seconds
         p->shown_step = step;
         p->shown_data = p->data, p->shown_save = p->save;
         p->shown = p->reset = now;

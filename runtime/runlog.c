@@ -1,16 +1,18 @@
-// runlog.c - log.jsonl: one JSON object a line, written as it happens, and the curves drawn from it.
+// runlog.c - log.jsonl: one JSON object a line, written as it happens, and the curves drawn from
+// it.
 //
-//   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"reports":{},"step_ms":410.2,"data_ms":0.3}
+//   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"reports":{},"step_ms":410.2,...}
 //   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3}
 //
-// Lines are in order of steps. The line of a save is written before its checkpoint, so a checkpoint's log is complete;
-// whatever is later than the checkpoint a run goes on from is dropped and will be written again.
+// Lines are in order of steps. The line of a save is written before its checkpoint, so a
+// checkpoint's log is complete; whatever is later than the checkpoint a run goes on from is dropped
+// and will be written again.
 #include "runs.h"
 
 #include <math.h>
 #include <string.h>
 
-// --- curves ----------------------------------------------------------------------------------------------------------
+// --- curves --------------------------------------------------------------------------------------
 
 static void curve_halve(Curve *c) {
     for (uint32_t i = 0; i < CURVE_BINS / 2; i++) {
@@ -37,18 +39,20 @@ void curve_add(Curve *c, uint32_t step, double y) {
         c->used = bin + 1;
 }
 
-// --- reading ---------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t step) {
     if (json_get(line, "saved"))
-        curve_add(&l->curve[l->curves - 1], step ? step : 1, json_number(json_get(line, "swd"), NAN));
+        curve_add(&l->curve[l->curves - 1], step ? step : 1,
+                  json_number(json_get(line, "swd"), NAN));
     for (uint32_t i = 0; i < l->meter->series.n; i++) {
         const Series *s = &l->meter->series.at[i];
         const Json *group = json_get(line, s->report ? "reports" : "losses");
         double sum = 0;
         uint32_t n = 0;
         for (uint32_t r = 0; group && r < s->rounds; r++) {
-            double x = json_number(json_get(group, str_z(&scratch, meter_key(&scratch, s, r))), NAN);
+            double x =
+                json_number(json_get(group, str_z(&scratch, meter_key(&scratch, s, r))), NAN);
             if (isfinite(x))
                 sum += x, n++;
         }
@@ -63,7 +67,8 @@ static size_t replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
         size_t n = str_find(str_sub(text, at, text.len), '\n');
         Arena line = scratch;
         const Json *root;
-        if (at + n == text.len || json_parse(&line, str_sub(text, at, at + n), l->path, &root) != GAN_OK)
+        if (at + n == text.len ||
+            json_parse(&line, str_sub(text, at, at + n), l->path, &root) != GAN_OK)
             return at;
         double of = json_number(json_get(root, "step"), -1);
         if (!(of >= 0 && of <= step))
@@ -75,7 +80,8 @@ static size_t replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
 }
 
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out) {
-    *out = (RunLog){.path = path_join(perm, dir, STR("log.jsonl")), .meter = m, .curves = m->series.n + 1};
+    *out = (RunLog){
+        .path = path_join(perm, dir, STR("log.jsonl")), .meter = m, .curves = m->series.n + 1};
     out->curve = arena_array(perm, Curve, out->curves);
     for (uint32_t i = 0; i < m->series.n; i++)
         out->curve[i].name = m->series.at[i].name;
@@ -88,7 +94,7 @@ GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLo
     return keep < text.len ? file_write_atomic(out->path, text.ptr, keep) : GAN_OK;
 }
 
-// --- writing ---------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 static void put_series(JsonOut *j, Arena *a, const Meter *m, bool reports) {
     json_open(j, '{');

@@ -36,15 +36,18 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
 
 static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
     const Plan *plan = &s->session.compiled.entry[s->sampler.entry];
-    return sampler_draw(&s->sampler, s->session.exec, plan, s->feed, s->seed, first, n, *s->perm, out);
+    return sampler_draw(&s->sampler, s->session.exec, plan, s->feed, s->seed, first, n, *s->perm,
+                        out);
 }
 
 static GanStatus need_picture(const Sampling *s) {
     if (s->sampler.picture)
         return GAN_OK;
     Arena a = *s->perm;
-    return fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no picture of 1 or 3 channels: write it with -o NAME.npy",
-                SARG(s->session.compiled.module.entry.at[s->sampler.entry].name), SARG(type_text(&a, &s->sampler.type)));
+    return fail(GAN_ERR_USAGE,
+                "sample %.*s is %.*s, no picture of 1 or 3 channels: write it with -o NAME.npy",
+                SARG(s->session.compiled.module.entry.at[s->sampler.entry].name),
+                SARG(type_text(&a, &s->sampler.type)));
 }
 
 // One file for each sample, a batch at a time.
@@ -59,7 +62,8 @@ static GanStatus write_folder(Sampling *s) {
             Arena a = *s->perm;
             Image m = {0};
             TRY(image_grid(x + i * one, 1, s->sampler.chw, 1, s->sampler.lo, s->sampler.hi, &m));
-            GanStatus st = image_write_png(str_format(&a, "%.*s/%08zu.png", SARG(s->to), at + i), &m);
+            GanStatus st =
+                image_write_png(str_format(&a, "%.*s/%08zu.png", SARG(s->to), at + i), &m);
             image_release(&m);
             TRY(st);
         }
@@ -71,7 +75,8 @@ static GanStatus write_folder(Sampling *s) {
 static GanStatus write_file(Sampling *s, bool grid) {
     size_t one = sampler_elements(&s->sampler), numbers;
     if (!mem_mul(s->count, one, &numbers) || numbers > (size_t)1 << 29)
-        return fail(GAN_ERR_USAGE, "--count %zu is too much for one file: write a folder with -o NAME", s->count);
+        return fail(GAN_ERR_USAGE,
+                    "--count %zu is too much for one file: write a folder with -o NAME", s->count);
     float *x = arena_array(s->perm, float, numbers);
     TRY(draw(s, 0, s->count, x));
     if (grid)
@@ -96,7 +101,8 @@ static GanStatus run_sampling(Sampling *s, const Options *o) {
 GanStatus cmd_sample(Arena *perm, const Host *h, const Options *o) {
     Sampling s = {.perm = perm, .host = h, .dir = o->file.at[0]};
     if (!run_is(*perm, s.dir))
-        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json", SARG(s.dir));
+        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
+                    SARG(s.dir));
     TRY(run_read(perm, s.dir, &s.job));
     const DeviceApi *api;
     Dtype real;

@@ -1,6 +1,7 @@
 // sampler.c - pictures from an entry point of a model.
 //
-// Noise follows from the seed and the sample's number alone, so the same grid is drawn again while the nets learn.
+// Noise follows from the seed and the sample's number alone, so the same grid is drawn again while
+// the nets learn.
 #include "runs.h"
 
 #include <string.h>
@@ -51,8 +52,10 @@ GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
         }
     }
     if (first != NONE)
-        return out->type.batched ? GAN_OK : fail(GAN_ERR_INPUT, "sample %.*s is one value, not one for each sample",
-                                                 SARG(m->entry.at[out->entry].name));
+        return out->type.batched
+                   ? GAN_OK
+                   : fail(GAN_ERR_INPUT, "sample %.*s is one value, not one for each sample",
+                          SARG(m->entry.at[out->entry].name));
     if (!name.len)
         return fail(GAN_ERR_INPUT, "model %.*s has no `sample`", SARG(m->name));
     Str known[64];
@@ -60,17 +63,18 @@ GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
     for (uint32_t i = 0; i < m->entry.n && n < 64; i++)
         known[n++] = m->entry.at[i].name;
     Str near = diag_nearest(name, known, n);
-    return near.len ? fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: did you mean `%.*s`?", SARG(m->name),
-                           SARG(name), SARG(near))
-                    : fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`", SARG(m->name), SARG(name));
+    return near.len
+               ? fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: did you mean `%.*s`?",
+                      SARG(m->name), SARG(name), SARG(near))
+               : fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`", SARG(m->name), SARG(name));
 }
 
 size_t sampler_elements(const Sampler *s) {
     return (size_t)type_sample(&s->type);
 }
 
-GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed, size_t first,
-                       size_t n, Arena scratch, float *out) {
+GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
+                       size_t first, size_t n, Arena scratch, float *out) {
     size_t batch = (size_t)exec_module(e)->batch, one = sampler_elements(s);
     double *x = arena_array(&scratch, double, batch * one);
     for (size_t at = 0; at < n; at += batch) {

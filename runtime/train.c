@@ -1,8 +1,9 @@
 // train.c - training: steps, what is logged of them, and saves.
 //
-// In: a job and a folder. Out: a run (runs.h). A step is a function of the weights before it, the seed, its number and
-// the batches taken, so a run that is killed anywhere and goes on from its last checkpoint repeats the same bits. A save
-// is ordered so that whenever its checkpoint exists, its pictures and log do too.
+// In: a job and a folder. Out: a run (runs.h). A step is a function of the weights before it, the
+// seed, its number and the batches taken, so a run that is killed anywhere and goes on from its
+// last checkpoint repeats the same bits. A save is ordered so that whenever its checkpoint exists,
+// its pictures and log do too.
 #include "runs.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ typedef struct Train {
     uint32_t step;                 // steps done
 } Train;
 
-// --- hooks of the executor -------------------------------------------------------------------------------------------
+// --- hooks of the executor -----------------------------------------------------------------------
 
 static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t round) {
     (void)round;
@@ -42,7 +43,7 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
     return meter_block(&t->meter, e, block, round);
 }
 
-// --- pictures --------------------------------------------------------------------------------------------------------
+// --- pictures ------------------------------------------------------------------------------------
 
 static size_t at_most(size_t most, size_t numbers, size_t each) {
     size_t n = numbers / each;
@@ -71,21 +72,24 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
     if (!t->pictures)
         return GAN_OK;
     const Plan *plan = &t->session.compiled.entry[t->sampler.entry];
-    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->pictures, *t->perm, t->picture));
-    TRY(sampler_grid(&t->sampler, t->picture, t->pictures, run_file(t->perm, t->dir, "samples", t->step, "png")));
+    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->pictures,
+                     *t->perm, t->picture));
+    TRY(sampler_grid(&t->sampler, t->picture, t->pictures,
+                     run_file(t->perm, t->dir, "samples", t->step, "png")));
     if (!t->reals)
         return GAN_OK;
-    SwdOptions o = {.seed = t->job->seed};
+    SwdOptions o = {.seed = t->job->seed, .patches = 16};      // a save must not cost many steps
     SwdResult r;
     TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
     *out = (Distance){r.pixels, r.levels ? r.mean : NAN};
     return GAN_OK;
 }
 
-// --- saving ----------------------------------------------------------------------------------------------------------
+// --- saving --------------------------------------------------------------------------------------
 
 static Checkpoint checkpoint_of(const Train *t) {
-    Checkpoint c = {.step = t->step, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    Checkpoint c = {
+        .step = t->step, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
     const uint64_t *position;
     c.streams = feed_positions(t->feed, &position);
     for (uint32_t i = 0; i < c.streams; i++)
@@ -94,7 +98,11 @@ static Checkpoint checkpoint_of(const Train *t) {
 }
 
 static GanStatus show_page(Train *t) {
-    Page p = {.dir = t->dir, .job = t->job, .module = &t->session.compiled.module, .log = &t->log, .step = t->step};
+    Page p = {.dir = t->dir,
+              .job = t->job,
+              .module = &t->session.compiled.module,
+              .log = &t->log,
+              .step = t->step};
     return page_write(*t->perm, &p);
 }
 
@@ -118,10 +126,11 @@ static GanStatus save_or_explain(Train *t) {
     GanStatus st = save(t);
     if (st == GAN_OK)
         return st;
-    return fail_in(st, "saving after step %u failed; earlier checkpoints are as they were", t->step);
+    return fail_in(st, "saving after step %u failed; earlier checkpoints are as they were",
+                   t->step);
 }
 
-// --- steps -----------------------------------------------------------------------------------------------------------
+// --- steps ---------------------------------------------------------------------------------------
 
 // A loss that is not finite ends the run where everything before it is still there to be looked at.
 static GanStatus not_finite(Train *t, StepLine *line) {
@@ -129,9 +138,12 @@ static GanStatus not_finite(Train *t, StepLine *line) {
     snprintf(why, sizeof why, "%s", gan_error());
     line->step = t->step + 1;
     TRY(runlog_step(&t->log, *t->perm, line));
-    return fail(GAN_ERR_INPUT, "step %u: %s. Nothing was saved since: log.jsonl has the losses up to here, ckpt/ the "
-                "weights before; `ganrun train %.*s` comes to the same place again. Often the learning rate is too large",
-                line->step, why, SARG(t->dir));
+    return fail(
+        GAN_ERR_INPUT,
+        "step %u: %s. Nothing was saved since: log.jsonl has the losses up to here, ckpt/ the "
+        "weights before; `ganrun train %.*s` comes to the same place again. Often the learning "
+        "rate is too large",
+        line->step, why, SARG(t->dir));
 }
 
 static GanStatus step(Train *t) {
@@ -144,19 +156,23 @@ static GanStatus step(Train *t) {
     GanStatus st = exec_step(t->session.exec, &c, &hooks);
     data = feed_seconds(t->feed) - data;
     t->progress.data += data;
-    StepLine line = {.images = (int64_t)(t->step + 1) * t->job->batch, .step_ms = (time_now() - began) * 1000,
+    StepLine line = {.images = (int64_t)(t->step + 1) * t->job->batch,
+                     .step_ms = (time_now() - began) * 1000,
                      .data_ms = data * 1000};
     if (st != GAN_OK)
         return t->meter.broken ? not_finite(t, &line) : st;
     line.step = ++t->step;
     st = runlog_step(&t->log, *t->perm, &line);
-    return st == GAN_OK ? st : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
+    return st == GAN_OK
+               ? st
+               : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
 }
 
 static GanStatus stop_here(Train *t, bool saved) {
     if (!saved)
         TRY(save_or_explain(t));
-    return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on", t->step, SARG(t->dir));
+    return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on",
+                t->step, SARG(t->dir));
 }
 
 static GanStatus steps(Train *t) {
@@ -178,7 +194,7 @@ static GanStatus steps(Train *t) {
     return GAN_OK;
 }
 
-// --- a run -----------------------------------------------------------------------------------------------------------
+// --- a run ---------------------------------------------------------------------------------------
 
 static void notice(void *user, const char *text) {
     const Host *h = user;
@@ -190,14 +206,15 @@ static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
     Checkpoint want = {.seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
     bool found = false;
     if (resume)
-        TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at, &found));
+        TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
+                            &found));
     if (!found) {
         *at = want;
         TRY(exec_init(t->session.exec, t->job->seed));
     }
     if (found && at->streams != t->session.compiled.module.stream.n)
-        return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u", at->step, at->streams,
-                    t->session.compiled.module.stream.n);
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u",
+                    at->step, at->streams, t->session.compiled.module.stream.n);
     t->step = at->step;
     if (resume)
         say(&t->host->console, "resumed from step %u", t->step);
@@ -222,8 +239,11 @@ static GanStatus check_hash(Train *t, Job *job, bool resume) {
     Str hash;
     TRY(job_hash(job, t->perm, &hash));
     if (resume && !str_eq(hash, job->hash))
-        return fail(GAN_ERR_INPUT, "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
-                    "says %.*s", SARG(job->model), SARG(hash), SARG(job->hash));
+        return fail(
+            GAN_ERR_INPUT,
+            "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
+            "says %.*s",
+            SARG(job->model), SARG(hash), SARG(job->hash));
     job->hash = hash;
     return GAN_OK;
 }
@@ -259,7 +279,8 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, Str dir, bool resume) 
     GanStatus st = GAN_OK;
     TRY_OUT(open_run(&t, job, resume));
     if (t.step >= job->steps) {
-        say(&h->console, "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
+        say(&h->console,
+            "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
             (long long)job->steps, SARG(dir));
         TRY_OUT(show_page(&t));
     } else {
@@ -273,12 +294,13 @@ out:
     return st;
 }
 
-// --- the command -----------------------------------------------------------------------------------------------------
+// --- the command ---------------------------------------------------------------------------------
 
 static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, Str dir) {
     Job job;
     if (!run_is(*perm, dir))
-        return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json", SARG(dir));
+        return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json",
+                    SARG(dir));
     TRY(run_read(perm, dir, &job));
     TRY(job_resume(perm, &job, o));
     return train_run(perm, h, &job, dir, true);
@@ -298,7 +320,8 @@ GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     if (file_is_dir(what))
         return resume_run(perm, h, o, what);
     if (rejoin && !o->at[OptOut].given)
-        return fail(GAN_ERR_USAGE, "--resume auto wants --out DIR: the run to go on with, or to begin");
+        return fail(GAN_ERR_USAGE,
+                    "--resume auto wants --out DIR: the run to go on with, or to begin");
     Job job;
     TRY(job_from_options(perm, o, &job));
     Str dir = o->at[OptOut].given ? o->at[OptOut].text : run_free_name(perm, what);
@@ -306,6 +329,8 @@ GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
         return train_run(perm, h, &job, dir, false);
     if (rejoin)
         return rejoin_run(perm, h, o, &job, dir);
-    return fail(GAN_ERR_INPUT, "%.*s is a run already: `ganrun train %.*s` goes on with it; another --out begins anew",
-                SARG(dir), SARG(dir));
+    return fail(
+        GAN_ERR_INPUT,
+        "%.*s is a run already: `ganrun train %.*s` goes on with it; another --out begins anew",
+        SARG(dir), SARG(dir));
 }

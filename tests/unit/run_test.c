@@ -1,5 +1,5 @@
-// run_test.c - what a run is made of: the command line, the job, the log, checkpoints on a failing disk, and which batch
-// comes when.
+// run_test.c - what a run is made of: the command line, the job, the log, checkpoints on a failing
+// disk, and which batch comes when.
 #define _GNU_SOURCE
 #include "runs.h"
 
@@ -48,7 +48,7 @@ static int place_close(void **state) {
     return code;
 }
 
-// --- the command line ------------------------------------------------------------------------------------------------
+// --- the command line ----------------------------------------------------------------------------
 
 static GanStatus parse(Folder *p, const char *line, Options *out) {
     char *argv[32], *rest = (char *)(uintptr_t)str_z(&p->arena, str_c(line)), *word;
@@ -60,7 +60,8 @@ static GanStatus parse(Folder *p, const char *line, Options *out) {
 
 static void a_command_line_becomes_options(void **state) {
     Options o;
-    assert_ok(parse(*state, "train m.gan --data x=a=b --data x=c --batch=16 --skip-bad -s k=v --steps 7", &o));
+    assert_ok(parse(
+        *state, "train m.gan --data x=a=b --data x=c --batch=16 --skip-bad -s k=v --steps 7", &o));
     assert_int_equal(o.command, CommandTrain);
     assert_int_equal(o.file.n, 1);
     assert_int_equal(option_number(&o, OptBatch, 0), 16);
@@ -98,11 +99,19 @@ static void mistakes_are_usage_and_say_why(void **state) {
     }
 }
 
-// --- the job -----------------------------------------------------------------------------------------------------------
+// --- the job -------------------------------------------------------------------------------------
 
 static Job some_job(Folder *p) {
-    Job job = {.model = STR("m.gan"), .origin = STR("m.gan"), .hash = STR("00112233445566778899aabbccddeeff"), .batch = 8,
-               .steps = 100, .save_every = 9, .seed = (uint64_t)1 << 53, .real = DtBF16, .device = STR("cpu"), .threads = 2,
+    Job job = {.model = STR("m.gan"),
+               .origin = STR("m.gan"),
+               .hash = STR("00112233445566778899aabbccddeeff"),
+               .batch = 8,
+               .steps = 100,
+               .save_every = 9,
+               .seed = (uint64_t)1 << 53,
+               .real = DtBF16,
+               .device = STR("cpu"),
+               .threads = 2,
                .skip_bad = true};
     vec_push(&p->arena, &job.setting, ((Setting){STR("mode"), STR("pub\"lished")}));
     vec_push(&p->arena, &job.data, ((Setting){STR("x"), STR("/a b")}));
@@ -121,8 +130,8 @@ static void a_job_reads_back_what_was_written(void **state) {
 }
 
 static void a_job_that_lacks_a_member_names_it(void **state) {
-    static const char *const members[] = {"format", "model", "hash", "batch", "steps", "save_every", "seed", "precision",
-                                          "device"};
+    static const char *const members[] = {"format",     "model", "hash",      "batch", "steps",
+                                          "save_every", "seed",  "precision", "device"};
     Folder *p = *state;
     Job job = some_job(p), back;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
@@ -131,7 +140,8 @@ static void a_job_that_lacks_a_member_names_it(void **state) {
         char *at = strstr(text_str(&t).ptr, str_format(&p->arena, "\"%s\"", members[i]).ptr);
         assert_non_null(at);
         at[1] = '_';
-        assert_status(job_read(&p->arena, text_str(&t), STR("o"), &back), GAN_ERR_INPUT, members[i]);
+        assert_status(job_read(&p->arena, text_str(&t), STR("o"), &back), GAN_ERR_INPUT,
+                      members[i]);
         assert_non_null(strstr(gan_error(), members[i]));
     }
 }
@@ -174,7 +184,7 @@ static void the_resolved_text_is_the_same_model(void **state) {
     assert_true(str_eq(with, plain));
 }
 
-// --- log and curves ------------------------------------------------------------------------------------------------------
+// --- log and curves ------------------------------------------------------------------------------
 
 static void a_curve_keeps_its_sum_however_long(void **state) {
     (void)state;
@@ -193,7 +203,8 @@ static void a_curve_keeps_its_sum_however_long(void **state) {
 
 static Meter some_meter(Folder *p) {
     Meter m = {0};
-    Series losses = {.name = STR("D"), .rounds = 2}, report = {.name = STR("level"), .report = true, .rounds = 1};
+    Series losses = {.name = STR("D"), .rounds = 2},
+           report = {.name = STR("level"), .report = true, .rounds = 1};
     losses.value = arena_array(&p->arena, double, 2), losses.seen = arena_array(&p->arena, bool, 2);
     report.value = arena_array(&p->arena, double, 1), report.seen = arena_array(&p->arena, bool, 1);
     vec_push(&p->arena, &m.series, losses);
@@ -231,9 +242,13 @@ static void a_log_goes_on_from_any_step(void **state) {
     }
 }
 
-// --- checkpoints ---------------------------------------------------------------------------------------------------------
+// --- checkpoints ---------------------------------------------------------------------------------
 
-static GanStatus fake_open(const DeviceOptions *o, Device **out) { (void)o; *out = NULL; return GAN_OK; }
+static GanStatus fake_open(const DeviceOptions *o, Device **out) {
+    (void)o;
+    *out = NULL;
+    return GAN_OK;
+}
 static void fake_close(Device *d) { (void)d; }
 static GanStatus fake_alloc(Device *d, size_t n, void **out) {
     (void)d;
@@ -241,17 +256,34 @@ static GanStatus fake_alloc(Device *d, size_t n, void **out) {
     return GAN_OK;
 }
 static void fake_release(Device *d, void *p) { (void)d; mem_free_aligned(p); }
-static GanStatus fake_put(Device *d, void *to, const void *from, size_t n) { (void)d; memcpy(to, from, n); return GAN_OK; }
+static GanStatus fake_put(Device *d, void *to, const void *from, size_t n) {
+    (void)d;
+    memcpy(to, from, n);
+    return GAN_OK;
+}
 static void fake_unload(Loaded *l) { (void)l; }
-static const DeviceApi fake = {.name = "fake", .open = fake_open, .close = fake_close, .alloc = fake_alloc,
-                               .release = fake_release, .put = fake_put, .get = fake_put, .unload = fake_unload};
+static const DeviceApi fake = {.name = "fake",
+                               .open = fake_open,
+                               .close = fake_close,
+                               .alloc = fake_alloc,
+                               .release = fake_release,
+                               .put = fake_put,
+                               .get = fake_put,
+                               .unload = fake_unload};
 
 typedef struct Fake { Module module; Plan init, step; Exec *exec; } Fake;
 
 static Fake *fake_exec(Folder *p) {
-    static const struct { SlotKind kind; const char *name; Dtype dtype; uint32_t rank; int64_t dim[2]; } slots[] = {
-        {SlotParam, "G.w", DtF32, 2, {3, 5}}, {SlotState, "G.mean", DtF32, 1, {3}}, {SlotOpt, "opt.m/G.w", DtF64, 2, {3, 5}},
-        {SlotData, "x", DtF32, 1, {7}},       {SlotParam, "D.w", DtBF16, 1, {9}},   {SlotState, "k", DtF32, 0, {0}},
+    static const struct {
+        SlotKind kind;
+        const char *name;
+        Dtype dtype;
+        uint32_t rank;
+        int64_t dim[2];
+    } slots[] = {
+        {SlotParam, "G.w", DtF32, 2, {3, 5}},     {SlotState, "G.mean", DtF32, 1, {3}},
+        {SlotOpt, "opt.m/G.w", DtF64, 2, {3, 5}}, {SlotData, "x", DtF32, 1, {7}},
+        {SlotParam, "D.w", DtBF16, 1, {9}},       {SlotState, "k", DtF32, 0, {0}},
     };
     Fake *f = arena_new(&p->arena, Fake);
     f->module = (Module){.name = STR("fake"), .batch = 2};
@@ -273,7 +305,8 @@ static void fill(Fake *f, unsigned char seed) {
         if (f->module.slot.at[i].kind == SlotData)
             continue;
         for (size_t k = 0; k < sizeof bytes; k++)
-            bytes[k] = (unsigned char)((k * 37 + i * 11 + seed) & 0x3f) | (k % 8 == 7 && seed & 1 ? 0x80 : 0);
+            bytes[k] = (unsigned char)((k * 37 + i * 11 + seed) & 0x3f) |
+                       (k % 8 == 7 && seed & 1 ? 0x80 : 0);
         assert_ok(exec_slot_load(f->exec, i, bytes));
     }
 }
@@ -288,7 +321,12 @@ static void hush(void *user, Str line) { (void)user, (void)line; }
 static const Console silent = {.result = hush, .say = hush, .live = hush};
 
 static Checkpoint checkpoint_at(uint32_t step) {
-    return (Checkpoint){.step = step, .seed = 3, .model = STR("hash"), .real = DtF32, .streams = 2, .position = {step, 7}};
+    return (Checkpoint){.step = step,
+                        .seed = 3,
+                        .model = STR("hash"),
+                        .real = DtF32,
+                        .streams = 2,
+                        .position = {step, 7}};
 }
 
 static void save_at(Folder *p, Fake *f, uint32_t step) {
@@ -313,10 +351,13 @@ static void a_checkpoint_comes_back_to_the_bit(void **state) {
     assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
     dump(f, after);
     assert_memory_equal(before, after, sizeof before);
-    assert_true(found && got.step == 5 && got.position[0] == 5 && got.position[1] == 7 && got.streams == 2);
-    assert_true(file_exists(under(p, "ckpt/00000003.json")) && !file_exists(under(p, "ckpt/00000002.json")));
+    assert_true(found && got.step == 5 && got.position[0] == 5 && got.position[1] == 7 &&
+                got.streams == 2);
+    assert_true(file_exists(under(p, "ckpt/00000003.json")) &&
+                !file_exists(under(p, "ckpt/00000002.json")));
     want.model = STR("another");
-    assert_status(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found), GAN_ERR_INPUT, "hash");
+    assert_status(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found),
+                  GAN_ERR_INPUT, "hash");
     exec_close(f->exec);
 }
 
@@ -335,7 +376,8 @@ static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
         file_fail_at(n);
         failed = checkpoint_save(p->arena, str_c(p->root), f->exec, &next) != GAN_OK;
         file_fail_at(0);
-        assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+        assert_ok(
+            checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
         assert_true(found && (got.step == 7 || got.step == 8));
         fill(f, 8);
     }
@@ -357,7 +399,8 @@ static void every_damaged_byte_is_noticed(void **state) {
         char *bytes = (char *)(uintptr_t)text.ptr;
         bytes[i] ^= 1;
         assert_ok(file_write_atomic(path, text.ptr, text.len));
-        assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
+        assert_ok(
+            checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
         assert_int_equal(got.step, 1);
         bytes[i] ^= 1;
     }
@@ -383,7 +426,7 @@ static void weights_that_are_not_finite_are_not_saved(void **state) {
     exec_close(f->exec);
 }
 
-// --- which batch comes when ------------------------------------------------------------------------------------------------
+// --- which batch comes when ----------------------------------------------------------------------
 
 static Str points(Folder *p, uint32_t n) {
     float *x = arena_array(&p->arena, float, 2 * n);
@@ -409,7 +452,10 @@ static GanStatus watch(void *user, Exec *e, uint32_t block, uint32_t round) {
 
 static void every_next_takes_a_batch(void **state) {
     Folder *p = *state;
-    Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)), .batch = 4, .real = DtF32, .device = STR("ref")};
+    Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)),
+               .batch = 4,
+               .real = DtF32,
+               .device = STR("ref")};
     vec_push(&p->arena, &job.data, ((Setting){STR("x"), points(p, 20)}));
     SessionOptions so = job_session(&job, &(DeviceOptions){.threads = 1});
     Session s;
