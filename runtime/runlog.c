@@ -1,7 +1,7 @@
 // runlog.c - log.jsonl: one JSON object a line, written as it happens, and the curves drawn from
 // it.
 //
-//   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"reports":{},"step_ms":410.2,...}
+//   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
 //   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3}
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a
