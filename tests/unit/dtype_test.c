@@ -1,0 +1,133 @@
+// dtype_test.c - the precision pass: which values become bf16, which must not, and that values stay
+// near. The same small critic in every precision: convolution, tanh, product, mean, gradient.
+#include "interp.h"
+#include "pass.h"
+
+#include <math.h>
+
+static uint32_t failures;
+
+static void expect(bool ok, const char *what, double got, double want) {
+    if (!ok && failures++ < 20) {
+        printf("FAIL %s: %.9g, should be %.9g\n", what, got, want);
+    }
+}
+
+static Module critic(Arena *a) {
+    Module m = {.batch = 4};
+    m.step.blocks = 1;
+    Graph *g = &m.step.g;
+    graph_init(g, a, m.batch);
+    ConvGeom c = {.n = 2,
+                  .stride = {2, 2},
+                  .before = {1, 1},
+                  .after = {1, 1},
+                  .dilation = {1, 1},
+                  .groups = 1};
+    const Type types[] = {
+        type_make(true, 3, (int64_t[]){3, 8, 8}), type_make(false, 4, (int64_t[]){16, 3, 4, 4}),
+        type_make(false, 4, (int64_t[]){16, 16, 4, 4}), type_make(false, 3, (int64_t[]){16, 2, 2})};
+    Val in[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        vec_push(a, &m.slot, ((Slot){.kind = SlotParam, .net = NONE, .type = types[i]}));
+        in[i] = Read(g, i, 0, types[i]);
+    }
+    Val h = Conv(in[0], in[1], &c);
+    h = Tanh(h);
+    uint8_t label[] = {1, 2, 3};
+    Val score = Dot(Conv(h, in[2], &c), label, in[3], label, NULL, 0, true);
+    Val loss = Mul(Sum(score, 1), Num(score, 1.0 / 4));
+    vec_push(a, &m.step.result, ((Named){STR("loss"), loss.id, 0}));
+    for (uint32_t i = 1; i < 4; i++) {
+        vec_push(a, &m.step.result, ((Named){STR("gradient"), Grad(loss, in[i]).id, 0}));
+    }
+    pass_grad(a, &m, &m.step, &(PassOptions){0});
+    return m;
+}
+
+static Interp run(Arena *a, const Graph *g, bool f64) {
+    Interp t = interp_make(a, g);
+    t.f64 = f64;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        if (graph_node(g, id)->op == OpRead) {
+            double *to = interp_set(&t, id);
+            for (int64_t i = 0; i < interp_count(&t, id); i++) {
+                double x = test_number((uint64_t)(node_attr(g, id)->i[0] * 4099 + i));
+                if (f64) {
+                    to[i] = x;
+                } else {
+                    ((float *)to)[i] = (float)x;
+                }
+            }
+        }
+    }
+    interp_run(&t);
+    return t;
+}
+
+static Dtype dtype_of(const Graph *g, uint32_t id) {
+    return (Dtype)node_type(g, id)->dtype;
+}
+
+// Products of the convolutions are narrow in and, where they are per sample, out; sums over the
+// batch, the small product of the score, and everything else are not.
+static void check_policy(const Module *m) {
+    const Graph *g = &m->step.g;
+    uint32_t narrow = 0;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        const Node *n = graph_node(g, id);
+        bool conv = n->op == OpConv || n->op == OpConvDx || n->op == OpConvDw;
+        bool moves = n->op == OpCast || op_info[n->op].cls == ClassMOVE;
+        Dtype want = conv && n->op != OpConvDw ? DtBF16 : DtF32;
+        narrow += conv;
+        expect(moves || dtype_of(g, id) == want, op_info[n->op].text, dtype_of(g, id), want);
+        for (uint32_t k = 0; k < n->nin && conv; k++) {
+            Dtype in = dtype_of(g, node_in(g, id, k));
+            expect(in == DtBF16, "operand of a convolution", in, DtBF16);
+        }
+    }
+    expect(narrow == 5, "convolutions", narrow, 5); // two forward, one back, two to weights
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        expect(m->slot.at[i].type.dtype == DtF32, "slot", m->slot.at[i].type.dtype, DtF32);
+    }
+}
+
+static void check_precision(Arena *a, Dtype real, double tolerance) {
+    Module plain = critic(a), m = critic(a);
+    Str error = {0};
+    pass_dtype(a, &m, &m.step, &(PassOptions){.real = real});
+    m.init.blocks = 1;
+    graph_init(&m.init.g, a, m.batch);
+    if (!module_verify(&m, *a, &error)) {
+        expect(false, error.ptr, 0, 1);
+    }
+    if (real == DtBF16) {
+        check_policy(&m);
+    }
+    Interp want = run(a, &plain.step.g, true), got = run(a, &m.step.g, real == DtF64);
+    for (uint32_t r = 0; r < m.step.result.n; r++) {
+        uint32_t from = plain.step.result.at[r].node, to = m.step.result.at[r].node;
+        double error_sum = 0, norm = 0;
+        for (int64_t i = 0; i < interp_count(&want, from); i++) {
+            error_sum += pow(interp_at(&got, to, i) - interp_at(&want, from, i), 2);
+            norm += pow(interp_at(&want, from, i), 2);
+        }
+        double relative = sqrt(error_sum / norm);
+        expect(relative <= tolerance, dtype_name[real], relative, tolerance);
+        expect(real != DtBF16 || relative > 1e-5, "bf16 did not round", relative, 1e-3);
+    }
+}
+
+int main(void) {
+    Arena a;
+    if (arena_init(&a, 0) != GAN_OK) {
+        printf("%s\n", gan_error());
+        return 1;
+    }
+    check_precision(&a, DtF64, 1e-14);
+    check_precision(&a, DtF32, 1e-5);
+    check_precision(&a, DtBF16, 3e-2);
+    printf("%u failures\n", failures);
+    arena_release(&a);
+    return failures != 0;
+}
