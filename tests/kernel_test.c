@@ -184,7 +184,7 @@ static void move_cases(void) {
         result(c, m);                                            // stored as it is,
         result(c, Mul(m, m));                                    // read through by arithmetic,
         result(c, Sum(m, 1));                                    // and by reductions
-        result(c, Sum(m, 1 | 2 | 4 | 8));
+        result(c, Sum(m, (2u << node_type(m.g, m.id)->rank) - 1));
         finish(c);
     }
 }
@@ -358,9 +358,10 @@ static void run_kernel(Run *r, const Region *region) {
             r->at[id] = fresh(r->g, id);
         p[n++] = r->at[id];
     }
-    p[n] = arena_alloc(&arena, k->scratch + 1, 64);
-    memset(p[n], 0xff, k->scratch);
-    int64_t units = k->chunks ? k->chunks : type_elements(r->g, node_type(r->g, region->out.at[0])), cut = units / 3;
+    p[n] = arena_alloc(&arena, region->scratch + 1, 64);
+    memset(p[n++], 0xff, region->scratch);
+    p[n++] = region->number.at;
+    int64_t units = region->units, cut = units / 3;
     kernel(p, &r->counters, cut, units);
     kernel(p, &r->counters, 0, cut);
     if (k->finish) {

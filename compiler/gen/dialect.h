@@ -18,8 +18,9 @@ struct Dialect {
     Str (*prelude)(void);
 };
 
-// Writes the kernel of a shaped nest.
+// Writes the kernel of a shaped nest. Extents, strides and the like that it leaves open are added to `numbers`.
 typedef struct Nest Nest;
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name);
+typedef VEC(int64_t) Numbers;
+void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, Numbers *numbers);
 
 #endif

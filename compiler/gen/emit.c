@@ -1,6 +1,6 @@
 // emit.c - a shaped nest as text. The one emitter of all dialects: it knows loops, indices and value columns; types and
-// function names come from the dialect's table. Names are positions (i0 the outermost variable, v0 the first value), so
-// equal structures give equal text.
+// function names come from the dialect's table. Names are positions (i0 the outermost variable, v0 the first value), and
+// numbers that are not small are arguments (n0, n1, ... in order of appearance), so equal structures give equal text.
 #include "dialect.h"
 #include "nest.h"
 
@@ -16,7 +16,12 @@ typedef struct Emit {
     Str name;
     int depth;
     bool lanes;                      // the innermost loop adds into lanes
+    Numbers *numbers;                // borrowed
+    VEC(uint8_t) role;               // of each number
+    Dtype real;                      // the widest type computed in: what real arguments are
 } Emit;
+
+enum { SmallNumber = 16 };           // below, loops are better written out: their text keeps the number
 
 static void line(Emit *e) {
     for (int i = 0; i < e->depth; i++) {
@@ -33,6 +38,27 @@ static void close(Emit *e) {
     e->depth--;
     line(e);
     text_put(e->t, STR("}\n"));
+}
+
+// What a number is for. Numbers for different things are different arguments even where they happen to be equal, or
+// equal structures would get different texts.
+typedef enum Role { RoleIndex, RoleTile, RoleTiles, RoleUnits, RoleSums, RoleScratch, RoleSite, RoleReal,
+                    RoleExtent } Role;                   // and one more for each loop after the first
+
+// A number as text. Larger ones become arguments, equal ones for the same purpose the same argument.
+static Str num(Emit *e, uint32_t role, int64_t x) {
+    if (x < SmallNumber && role != RoleSite && role != RoleReal) {
+        return str_format(e->t->arena, "%" PRId64, x);
+    }
+    uint32_t k = 0;
+    while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role)) {
+        k++;
+    }
+    if (k == e->numbers->n) {
+        vec_push(e->t->arena, e->numbers, x);
+        vec_push(e->t->arena, &e->role, (uint8_t)role);
+    }
+    return str_format(e->t->arena, "n%u", k);
 }
 
 // --- indices -------------------------------------------------------------------------------------
@@ -78,14 +104,14 @@ static void put_ix(Emit *e, Ix x) {
         put_atom(e, a);
         text_put(e->t, wrap ? STR(")") : STR(""));
         if (coef * coef != 1) {
-            text_fmt(e->t, "*%" PRId64, coef < 0 ? -coef : coef);
+            text_fmt(e->t, "*%.*s", SARG(num(e, RoleIndex, coef < 0 ? -coef : coef)));
         }
         first = false;
     }
     if (first) {
-        text_fmt(e->t, "%" PRId64, s->off);
+        text_fmt(e->t, s->off < 0 ? "-%.*s" : "%.*s", SARG(num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
     } else if (s->off) {
-        text_fmt(e->t, " %c %" PRId64, s->off < 0 ? '-' : '+', s->off < 0 ? -s->off : s->off);
+        text_fmt(e->t, " %c %.*s", s->off < 0 ? '-' : '+', SARG(num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
     }
 }
 
@@ -97,19 +123,17 @@ static Dtype arg_dtype(const Nest *n, uint32_t arg) {
     return (Dtype)node_type(&n->plan->func->g, id)->dtype;
 }
 
+// Whole and half numbers are written out, for multiplying with 1 or 2 is cheaper said than read; others are arguments.
 static void put_number(Emit *e, Dtype t, double x) {
-    bool negative = signbit(x) != 0;
-    if (isnan(x)) {
-        text_put(e->t, STR("NAN"));
-    } else if (isinf(x)) {
-        text_put(e->t, negative ? STR("(-INFINITY)") : STR("INFINITY"));
-    } else if (t == DtF64) {
-        text_fmt(e->t, negative ? "(%.17e)" : "%.17e", x);
-    } else if (x == floor(x) && fabs(x) < 1e6) {
-        text_fmt(e->t, negative ? "(%.1ff)" : "%.1ff", x);
-    } else {
-        text_fmt(e->t, negative ? "(%.9ef)" : "%.9ef", (double)(float)x);
+    const char *f = t == DtF64 ? "" : "f";
+    if (2 * x == floor(2 * x) && fabs(x) < SmallNumber) {
+        text_fmt(e->t, signbit(x) ? "(%.1f%s)" : "%.1f%s", x, f);
+        return;
     }
+    double said = t == DtF64 ? x : (double)(float)x;
+    int64_t bits;
+    memcpy(&bits, &said, sizeof bits);
+    text_fmt(e->t, "r%s", num(e, RoleReal, bits).ptr + 1);
 }
 
 static void put_ref(Emit *e, uint32_t id) {
@@ -160,15 +184,16 @@ static void put_load(Emit *e, const Value *v) {
     text_fmt(e->t, "%s(a%u[", e->d->load[t], v->arg);
     put_ix(e, v->at);
     if (v->a != NONE) {
-        text_fmt(e->t, " + (int64_t)v%u*%" PRId64, v->a, v->row);
+        text_fmt(e->t, " + (int64_t)v%u*%.*s", v->a, SARG(num(e, RoleIndex, v->row)));
     }
     text_fmt(e->t, "])%s", v->bounds ? " : 0" : "");
 }
 
 static void put_draw(Emit *e, const Value *v) {
     bool f64 = v->dtype == DtF64;
-    text_fmt(e->t, "%s(c->seed, %" PRId64 "u, c->step, c->round, (uint32_t)(%s", (f64 ? e->d->draw64 : e->d->draw32)[v->dist],
-             v->site, v->batched ? "c->sample0 + " : "");
+    text_fmt(e->t, "%s(c->seed, (uint32_t)%.*s, c->step, c->round, (uint32_t)(%s",
+             (f64 ? e->d->draw64 : e->d->draw32)[v->dist], SARG(num(e, RoleSite, v->site)),
+             v->batched ? "c->sample0 + " : "");
     put_ix(e, v->sample);
     text_put(e->t, STR("), (uint32_t)("));
     put_ix(e, v->at);
@@ -189,7 +214,7 @@ static void put_value(Emit *e, const Value *v) {
         text_fmt(e->t, "(%s)(", e->d->compute[v->dtype]);
         put_ix(e, v->at);
         if (v->sample0) {
-            text_fmt(e->t, " + c->sample0*%" PRId64, v->sample0);
+            text_fmt(e->t, " + c->sample0*%.*s", SARG(num(e, RoleIndex, v->sample0)));
         }
         text_put(e->t, STR(")"));
         break;
@@ -211,7 +236,7 @@ static void put_value(Emit *e, const Value *v) {
     case ValueRow:
         text_fmt(e->t, "(%s)gan_row(", e->d->compute[v->dtype]);
         put_ref(e, v->a);
-        text_fmt(e->t, ", %" PRId64 ")", v->rows);
+        text_fmt(e->t, ", %.*s)", SARG(num(e, RoleIndex, v->rows)));
         break;
     }
 }
@@ -227,12 +252,12 @@ static void put_bounds(Emit *e, uint32_t id) {
         if (lo < b->b[i].lo) {
             text_put(e->t, STR("("));
             put_ix(e, b->b[i].at);
-            text_fmt(e->t, " >= %" PRId64 ")%s", b->b[i].lo, hi >= b->b[i].hi ? " & " : "");
+            text_fmt(e->t, " >= %.*s)%s", SARG(num(e, RoleIndex, b->b[i].lo)), hi >= b->b[i].hi ? " & " : "");
         }
         if (hi >= b->b[i].hi) {
             text_put(e->t, STR("("));
             put_ix(e, b->b[i].at);
-            text_fmt(e->t, " < %" PRId64 ")", b->b[i].hi);
+            text_fmt(e->t, " < %.*s)", SARG(num(e, RoleIndex, b->b[i].hi)));
         }
     }
     text_put(e->t, STR(";\n"));
@@ -284,7 +309,7 @@ static void put_acc_index(Emit *e) {
         stride /= v->tile ? v->tile : v->n;
         text_fmt(e->t, v->tile ? "%s(i%u - from)" : "%si%u", first ? "" : " + ", i);
         if (stride > 1) {
-            text_fmt(e->t, "*%" PRId64, stride);
+            text_fmt(e->t, "*%.*s", SARG(num(e, RoleSums, stride)));
         }
         first = false;
     }
@@ -312,13 +337,13 @@ static void put_acc_init(Emit *e) {
             text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u = 0;\n" : "\n", i);
             continue;
         }
-        text_fmt(e->t, "%s s%u[%" PRId64 "];", acc_type(e, r), i, count);
-        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%" PRId64 "];\n" : "\n", i, count);
+        text_fmt(e->t, "%s s%u[%d];", acc_type(e, r), i, MAX_ACC);
+        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, MAX_ACC);
         line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %" PRId64 "; k++) s%u[k] = %s;\n", count, i, identity(r));
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(num(e, RoleSums, count)), i, identity(r));
         if (r->kind == ReduceArgMax) {
             line(e);
-            text_fmt(e->t, "for (int64_t k = 0; k < %" PRId64 "; k++) x%u[k] = 0;\n", count, i);
+            text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(num(e, RoleSums, count)), i);
         }
     }
 }
@@ -400,9 +425,7 @@ static void put_in_order(Emit *e) {
 static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
     const Var *v = &e->n->var[e->n->order[k]];
     *lo = v->tile ? STR("from") : STR("0");
-    *hi = !v->tile              ? str_format(e->t->arena, "%" PRId64, v->n)
-          : v->n % v->tile == 0 ? str_format(e->t->arena, "from + %" PRId64, v->tile)
-                                : STR("to");
+    *hi = v->tile ? STR("to") : num(e, RoleExtent + k, v->n);
 }
 
 // Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain running sum would be
@@ -475,8 +498,9 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
         close(e);
     }
     if (v->n % LANES) {
-        put_lane_body(e, k, level, v->tile ? str_format(e->t->arena, "%.*s - j", SARG(hi))
-                                           : str_format(e->t->arena, "%" PRId64, v->n % LANES));
+        bool fixed = lanes_of(e) < LANES && !v->tile;
+        put_lane_body(e, k, level, fixed ? str_format(e->t->arena, "%d", lanes_of(e))
+                                         : str_format(e->t->arena, "%.*s - j", SARG(hi)));
     }
 }
 
@@ -538,13 +562,13 @@ static void put_result(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     if (r->copies > 1) {
         line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %" PRId64 "; k++)\n    ", r->copies);
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++)\n    ", SARG(num(e, RoleIndex, r->copies)));
     }
     line(e);
     text_fmt(e->t, "a%u[", r->arg);
     put_ix(e, r->at);
     if (r->copies > 1) {
-        text_fmt(e->t, " + k*%" PRId64, r->copy_step);
+        text_fmt(e->t, " + k*%.*s", SARG(num(e, RoleIndex, r->copy_step)));
     }
     text_fmt(e->t, "] = %s(", e->d->store[arg_dtype(e->n, r->arg)]);
     if (r->kind == ReduceArgMax) {
@@ -564,8 +588,8 @@ static void put_results(Emit *e) {
             if (count == 1) {
                 text_fmt(e->t, "q%u[u] = s%u;\n", i, i);
             } else {
-                text_fmt(e->t, "for (int64_t k = 0; k < %" PRId64 "; k++) q%u[u*%" PRId64 " + k] = s%u[k];\n", count, i,
-                         count, i);
+                Str n = num(e, RoleSums, count);
+                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n", SARG(n), i, SARG(n), i);
             }
         }
         return;
@@ -592,8 +616,8 @@ static void put_args(Emit *e, bool inputs) {
     for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
         line(e);
-        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %zu);\n", acc_type(e, x), i, acc_type(e, x), r->in.n + r->out.n,
-                 off);
+        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", acc_type(e, x), i, acc_type(e, x),
+                 r->in.n + r->out.n, SARG(num(e, RoleScratch, (int64_t)off)));
         off += (size_t)(e->n->units * nest_accumulators(e->n)) * (x->dtype == DtF64 ? 8 : 4);
     }
 }
@@ -604,34 +628,32 @@ static void put_decode(Emit *e, int64_t tiles) {
     int64_t below = tiles;
     if (tiles > 1) {
         const Var *v = &n->var[n->tiled];
+        Str size = num(e, RoleTile, v->tile), all = num(e, RoleExtent + position(n, n->tiled), v->n);
         line(e);
-        text_fmt(e->t, "const int64_t from = u %% %" PRId64 " * %" PRId64 ";\n", tiles, v->tile);
+        text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n", SARG(num(e, RoleTiles, tiles)), SARG(size));
         line(e);
-        text_fmt(e->t, "const int64_t to = from + %" PRId64 " < %" PRId64 " ? from + %" PRId64 " : %" PRId64 ";\n", v->tile,
-                 v->n, v->tile, v->n);
+        text_fmt(e->t, "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", SARG(size), SARG(all), SARG(size),
+                 SARG(all));
     }
     for (uint32_t i = n->prefix; i-- > 0;) {
         int64_t extent = n->var[n->order[i]].n;
         line(e);
         text_fmt(e->t, "const int64_t i%u = u", i);
         if (below > 1) {
-            text_fmt(e->t, " / %" PRId64, below);
+            text_fmt(e->t, " / %.*s", SARG(num(e, RoleUnits, below)));
         }
         if (i > 0) {
-            text_fmt(e->t, " %% %" PRId64, extent);
+            text_fmt(e->t, " %% %.*s", SARG(num(e, RoleExtent + i, extent)));
         }
         text_put(e->t, STR(";\n"));
         below *= extent;
     }
 }
 
-static void put_kernel(Emit *e) {
+static void put_units(Emit *e) {
     const Nest *n = e->n;
-    text_fmt(e->t, e->d->signature, SARG(e->name));
-    e->depth = 1;
-    put_args(e, true);
     put_level(e, 0);
-    if (n->chunks == 0) {
+    if (n->flat) {
         put_simd(e);
         line(e);
         text_put(e->t, STR("for (int64_t i0 = lo; i0 < hi; i0++)"));
@@ -639,54 +661,47 @@ static void put_kernel(Emit *e) {
         put_level(e, 2);
         put_body(e, false);
         close(e);
-    } else {
-        line(e);
-        text_fmt(e->t, "for (int64_t u = lo * %" PRId64 "; u < hi * %" PRId64, n->step, n->step);
-        if (n->units % n->step) {
-            text_fmt(e->t, " && u < %" PRId64, n->units);
-        }
-        text_put(e->t, STR("; u++)"));
-        open(e);
-        put_decode(e, nest_tiles(n));
-        put_level(e, 1);
-        put_acc_init(e);
-        if (e->lanes && !many(e)) {
-            put_lanes_begin(e);
-        }
-        put_loops(e, n->prefix);
-        if (e->lanes && !many(e)) {
-            put_lanes_end(e);
-        }
-        put_results(e);
-        close(e);
+        return;
     }
-    text_put(e->t, STR("}\n"));
+    line(e);
+    text_put(e->t, STR("for (int64_t u = lo; u < hi; u++)"));
+    open(e);
+    put_decode(e, nest_tiles(n));
+    put_level(e, 1);
+    put_acc_init(e);
+    if (e->lanes && !many(e)) {
+        put_lanes_begin(e);
+    }
+    put_loops(e, n->prefix);
+    if (e->lanes && !many(e)) {
+        put_lanes_end(e);
+    }
+    put_results(e);
+    close(e);
 }
 
 // Adds the partial results of the pieces, first to last.
 static void put_finish(Emit *e) {
     const Nest *n = e->n;
     int64_t tiles = nest_tiles(n), count = nest_accumulators(n);
-    text_fmt(e->t, e->d->finish, SARG(e->name));
-    e->depth = 1;
-    put_args(e, false);
+    Str parts = num(e, RoleTiles, tiles), accs = num(e, RoleSums, count);
+    const char *k = count > 1 ? "[k]" : "";
     line(e);
-    text_fmt(e->t, "for (int64_t u = 0; u < %" PRId64 "; u++)", n->units / tiles);
+    text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)", SARG(num(e, RoleUnits, n->units / tiles)));
     open(e);
     put_decode(e, 1);
     put_acc_init(e);
     line(e);
-    text_fmt(e->t, "for (int64_t t = u*%" PRId64 "; t < (u + 1)*%" PRId64 "; t++)", tiles, tiles);
+    text_fmt(e->t, "for (int64_t t = u*%.*s; t < (u + 1)*%.*s; t++)", SARG(parts), SARG(parts));
     open(e);
     for (uint32_t i = 0; i < n->reduce.n; i++) {
-        const char *k = count > 1 ? "[k]" : "";
+        Str part = str_format(e->t->arena, "q%u[t*%.*s + k]", i, SARG(accs));
         line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %" PRId64 "; k++) ", count);
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u%s ", SARG(accs), i, k);
         if (n->reduce.at[i].kind == ReduceSum) {
-            text_fmt(e->t, "s%u%s += q%u[t*%" PRId64 " + k];\n", i, k, i, count);
+            text_fmt(e->t, "+= %.*s;\n", SARG(part));
         } else {
-            text_fmt(e->t, "s%u%s = q%u[t*%" PRId64 " + k] > s%u%s ? q%u[t*%" PRId64 " + k] : s%u%s;\n", i, k, i, count, i, k,
-                     i, count, i, k);
+            text_fmt(e->t, "= %.*s > s%u%s ? %.*s : s%u%s;\n", SARG(part), i, k, SARG(part), i, k);
         }
     }
     close(e);
@@ -698,15 +713,41 @@ static void put_finish(Emit *e) {
         close(e);
     }
     close(e);
-    text_put(e->t, STR("}\n"));
 }
 
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name) {
-    Emit e = {.t = t, .n = n, .d = d, .name = name};
-    const Var *last = n->orders ? &n->var[n->order[n->orders - 1]] : NULL;
-    e.lanes = n->reduce.n && n->prefix < n->orders && last->reduced;
-    put_kernel(&e);
+// A function around `body`: its arguments are known when that is written.
+static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool inputs) {
+    const Region *r = e->n->region;
+    Text *out = e->t, inside = {.arena = out->arena};
+    e->t = &inside;
+    e->depth = 1;
+    put_args(e, inputs);
+    body(e);
+    e->t = out;
+    text_fmt(out, head, SARG(e->name));
+    if (e->numbers->n) {
+        text_fmt(out, "    const int64_t *n = (const int64_t *)p[%u];\n", r->in.n + r->out.n + 1);
+    }
+    for (uint32_t i = 0; i < e->numbers->n; i++) {
+        if (e->role.at[i] == RoleReal) {
+            text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n", e->d->compute[e->real], i, i);
+        } else {
+            text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
+        }
+    }
+    text_put(out, text_str(&inside));
+    text_put(out, STR("}\n"));
+}
+
+void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, Numbers *numbers) {
+    Emit e = {.t = t, .n = n, .d = d, .name = name, .numbers = numbers};
+    e.lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
+    e.real = DtF32;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        e.real = n->value.at[i].dtype == DtF64 ? DtF64 : e.real;
+    }
+    put_function(&e, d->signature, put_units, true);
     if (nest_partial(n)) {
-        put_finish(&e);
+        put_function(&e, d->finish, put_finish, false);
     }
 }

@@ -4,27 +4,34 @@
 
 #include <string.h>
 
-static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name) {
+static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, Numbers *numbers) {
     Text t = {.arena = a};
-    emit_kernel(&t, n, d, name);
+    emit_kernel(&t, n, d, name, numbers);
     return text_str(&t);
 }
 
 // The name is the hash of the text under another name, so it is a function of the text.
 static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *known, Arena scratch) {
     Nest n;
+    Numbers numbers = {0}, again = {0};
     nest_lower(&scratch, p, r, &n);
     nest_shape(&n);
-    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"));
+    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), &numbers);
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
+    r->units = n.units;
+    r->grain = n.grain;
+    r->scratch = n.scratch;
+    for (uint32_t i = 0; i < numbers.n; i++) {
+        vec_push(perm, &r->number, numbers.at[i]);
+    }
     uint32_t have = map_find(known, h.lo);
     if (have) {
         r->kernel = have - 1;
         return;
     }
     Str name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
-    Kernel k = {.name = name, .source = kernel_text(perm, &n, d, name), .chunks = n.chunks, .scratch = n.scratch,
-                .finish = nest_partial(&n)};
+    Kernel k = {.name = name, .finish = nest_partial(&n)};
+    k.source = str_copy(perm, kernel_text(&scratch, &n, d, name, &again));
     vec_push(perm, &p->kernel, k);
     map_put(perm, known, h.lo, p->kernel.n);
     r->kernel = p->kernel.n - 1;

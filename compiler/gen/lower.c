@@ -215,8 +215,9 @@ static uint32_t compute(Lower *l, uint32_t id, const Coords *at, uint32_t bounds
     uint32_t in[3] = {NONE, NONE, NONE};
     for (uint32_t k = 0; k < node->nin; k++) {
         Coords from;
-        coords_broadcast(node_type(l->g, node_in(l->g, id, k)), at, &from);
-        in[k] = value_at(l, node_in(l->g, id, k), &from, bounds);
+        uint32_t operand = fuse_operand(l->g, id, k);
+        coords_broadcast(node_type(l->g, operand), at, &from);
+        in[k] = value_at(l, operand, &from, bounds);
     }
     bool same = node->op == OpPin || node->op == OpWrite;        // the value of their operand
     return same ? in[0] : ew(l, (Op)node->op, (Dtype)node_type(l->g, id)->dtype, in[0], in[1], in[2]);

@@ -3,8 +3,8 @@
 #include "nest.h"
 
 enum {
-    ChunkElements = 1 << 14,         // least work of a chunk
-    MaxChunks = 64,
+    GrainElements = 1 << 13,         // least work of a call
+    ManyUnits = 64,                  // enough to go around
     FewUnits = 32,                   // fewer units than this are too few to go around
     RowElements = 512,               // loops inside a unit should have this many iterations
     LeastTile = 64, MostTile = 1024, // of a kept variable
@@ -140,29 +140,26 @@ static int64_t product(const Nest *n, uint32_t from, uint32_t to) {
     return x;
 }
 
-static void chunk(Nest *n) {
+static void deal_out(Nest *n) {
     int64_t inside = product(n, n->prefix, n->orders) / nest_tiles(n);
     n->units = product(n, 0, n->prefix) * nest_tiles(n);
-    n->step = inside > 0 && inside < ChunkElements ? ChunkElements / inside : 1;
-    int64_t least = (n->units + MaxChunks - 1) / MaxChunks;
-    n->step = n->step > least ? n->step : least;
-    n->step = n->step > n->units ? n->units : n->step;
-    n->chunks = (uint32_t)((n->units + n->step - 1) / n->step);
+    n->grain = inside < GrainElements ? GrainElements / inside : 1;
 }
 
 // No sums: rows of the innermost variables are units.
 static void shape_elementwise(Nest *n) {
     if (n->orders == 1) {
-        n->chunks = 0;
+        n->flat = true;
         n->units = n->var[n->order[0]].n;
+        n->grain = GrainElements;
         return;
     }
     while (n->prefix + 1 < n->orders &&
-           (n->prefix == 0 || (product(n, 0, n->prefix) < MaxChunks &&
+           (n->prefix == 0 || (product(n, 0, n->prefix) < ManyUnits &&
                                product(n, n->prefix + 1, n->orders) >= RowElements))) {
         n->prefix++;
     }
-    chunk(n);
+    deal_out(n);
 }
 
 static void hoist(Nest *n, uint32_t at) {                // order[at] becomes the last variable of the prefix
@@ -222,7 +219,7 @@ static void cut_reduced(Nest *n) {
     if (units >= FewUnits || longest == NONE || n->tiled != NONE) {
         return;
     }
-    int64_t pieces = MaxChunks / units, worth = all / units / ChunkElements;
+    int64_t pieces = ManyUnits / units, worth = all / units / GrainElements;
     pieces = pieces < worth ? pieces : worth;
     if (pieces > 1) {
         tile(n, longest, pieces, 16, n->var[longest].n);
@@ -235,7 +232,7 @@ static void shape_reduction(Nest *n) {
     }
     bound_accumulators(n);
     cut_reduced(n);
-    chunk(n);
+    deal_out(n);
     if (nest_partial(n)) {
         for (uint32_t i = 0; i < n->reduce.n; i++) {
             n->scratch += (size_t)(n->units * nest_accumulators(n)) * (n->reduce.at[i].dtype == DtF64 ? 8 : 4);
@@ -304,6 +301,7 @@ int64_t nest_accumulators(const Nest *n) {
 
 void nest_shape(Nest *n) {
     n->prefix = 0;
+    n->flat = false;
     n->tiled = NONE;
     n->scratch = 0;
     follow_input(n);
@@ -311,8 +309,7 @@ void nest_shape(Nest *n) {
     if (n->reduce.n) {
         shape_reduction(n);
     } else if (n->orders == 0) {
-        n->units = n->step = 1;
-        n->chunks = 1;
+        n->units = n->grain = 1;
     } else {
         shape_elementwise(n);
     }

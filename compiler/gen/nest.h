@@ -3,8 +3,8 @@
 // A Nest is what lower.c makes of a region: loop variables, values as functions of them, stores and reductions. nest.c
 // then decides the shape of the loops; emit.c writes it down in a dialect. Nothing here knows C.
 //
-//   units    the variables order[0..prefix) and, where one is tiled, its tile are decoded from one number, the unit;
-//            chunks of `step` units are the parallel work
+//   units    the variables order[0..prefix) and, where one is tiled, its tile are decoded from one number, the unit.
+//            Units are the parallel work; `grain` of them are worth a call
 //   loops    the other variables, outermost first
 //   sums     a reduction has one accumulator per kept variable among the loops, started and finished per unit. Where
 //            the tiled variable is a reduced one, units hold partial results: finished after all chunks, in order
@@ -72,8 +72,8 @@ typedef struct Nest {
     VEC(uint32_t) bounds_level;
     VEC(Store) store;
     VEC(Reduce) reduce;
-    int64_t units, step;
-    uint32_t chunks;                 // 0: flat, a unit is an element
+    int64_t units, grain;
+    bool flat;                       // one loop, a unit is one of its iterations
     size_t scratch;                  // bytes
 } Nest;
 

@@ -135,18 +135,18 @@ typedef struct Region {
     VEC(uint32_t) out;             // members stored
     uint32_t kernel;               // Plan.kernel[]; NONE for calls
     uint32_t merged;               // launched as part of this region (horizontal fusion), NONE when on its own
+    int64_t units, grain;          // parallel work of its kernel, and how much of it is worth a call; fixed by shapes
+    size_t scratch;                // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    VEC(int64_t) number;           // what its kernel leaves open: extents, strides, sites
 } Region;
 
-typedef struct Kernel {            // generated text of one or more equal regions
+typedef struct Kernel {            // generated text of one or more regions of equal structure
     Str name;                      // "k_" + content hash
     Str source;                    // its functions as C (or CUDA), prelude not included:
                                    //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
                                    //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
-                                   // p: addresses of Region.in, then of Region.out, then scratch where it has some
-    uint32_t chunks;               // units of parallel work, lo..hi of them a call; fixed by shapes, never by threads.
-                                   // 0: a unit is an element of Region.out[0], so that one kernel serves all sizes;
-                                   // cut anywhere, thousands of elements a call. Results never depend on the cut
-    size_t scratch;                // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+                                   // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
+                                   // lo..hi are units, in any cut and order: results never depend on it
     bool finish;                   // NAME_finish combines the partial results
 } Kernel;
 

@@ -68,6 +68,15 @@ double fuse_weight(const Graph *g, uint32_t id) {
     return fuse_is_short(g, id) ? (double)reduced_terms(g, id) : weight;
 }
 
+uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
+    if (!op_info[g->node.at[id].op].commutes) {
+        return node_in(g, id, k);
+    }
+    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    bool swap = type_elements(g, node_type(g, b)) > type_elements(g, node_type(g, a));
+    return k == (uint32_t)swap ? a : b;
+}
+
 uint32_t fuse_storage(const Graph *g, uint32_t id) {
     Arena scratch = *g->perm;        // a copy is a checkpoint
     while (g->node.at[id].op == OpReshape || g->node.at[id].op == OpExpand) {
@@ -543,7 +552,7 @@ static void collect(Build *b, uint32_t id) {
     }
     vec_push(b->perm, &b->region->node, id);
     for (uint32_t k = 0; k < n->nin; k++) {
-        uint32_t from = node_in(z->g, id, k);
+        uint32_t from = fuse_operand(z->g, id, k);
         if (z->kept[from] || z->g->node.at[from].op == OpRead) {
             if (b->seen[from] != b->number) {
                 b->seen[from] = b->number;

@@ -37,6 +37,8 @@ bool fuse_is_short(const Graph *g, uint32_t id);        // a reduction of so few
 bool fuse_ends_loop(const Graph *g, uint32_t id);       // a reduction proper: known only when its region's loop is over
 const Type *fuse_space(const Graph *g, uint32_t id);    // the shape a node is computed over: its own or its operand's
 uint32_t fuse_reduced(const Graph *g, uint32_t id);     // axes of that shape it reduces, those of one element left out
+// Operand k, of a commuting operation the larger first: so that equal structures are met in equal order.
+uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k);
 // The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself when it is its own.
 uint32_t fuse_storage(const Graph *g, uint32_t id);
 // Pairs of regions of one block that must keep their order: one reads what the other stores, or reads a slot that the
