@@ -42,7 +42,13 @@ typedef struct Fuse {
 // --- roles -----------------------------------------------------------------------------------------------------------
 
 static inline OpClass node_class(const Graph *g, uint32_t id) { return (OpClass)op_info[g->node.at[id].op].cls; }
+static inline int64_t slot_of(const Fuse *z, uint32_t id) { return node_attr(z->g, id)->i[0]; }   // of a Read or Write
 double fuse_weight(const Graph *g, uint32_t id);        // arithmetic of one element; an addition is 1
+
+// --- units.c, regions.c ----------------------------------------------------------------------------------------------
+
+void units_find(Fuse *z);
+void regions_build(Fuse *z, Arena *perm, Plan *p);
 
 // --- cluster.c -------------------------------------------------------------------------------------------------------
 

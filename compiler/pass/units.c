@@ -1,0 +1,274 @@
+// units.c - what each node is to fusion, which nodes must be stored, and what every unit reads.
+//
+// In: the graph. Out: Fuse.live, unit, fixed, reads, users.
+#include "fuse.h"
+
+enum { ShortTerms = 8 };             // a sum of this many terms is written out
+
+// --- roles ---------------------------------------------------------------------------------------
+
+bool fuse_is_view(const Graph *g, uint32_t id) {
+    Op op = (Op)g->node.at[id].op;
+    return op_info[op].cls == ClassMOVE && op != OpGather && op != OpScatter;
+}
+
+static int64_t reduced_terms(const Graph *g, uint32_t id) {
+    const Type *t = node_type(g, node_in(g, id, 0));
+    uint32_t axes = (uint32_t)node_attr(g, id)->i[0];
+    int64_t n = axes & 1 && t->batched ? g->batch : 1;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        n *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
+    }
+    return n;
+}
+
+bool fuse_is_short(const Graph *g, uint32_t id) {
+    Op op = (Op)g->node.at[id].op;
+    return (op == OpSum || op == OpMaxOf) && reduced_terms(g, id) <= ShortTerms;
+}
+
+bool fuse_ends_loop(const Graph *g, uint32_t id) {
+    return (node_class(g, id) == ClassREDUCE && !fuse_is_short(g, id)) || g->node.at[id].op == OpScatter;
+}
+
+const Type *fuse_space(const Graph *g, uint32_t id) {
+    bool of_operand = fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite;
+    return node_type(g, of_operand ? node_in(g, id, 0) : id);
+}
+
+uint32_t fuse_reduced(const Graph *g, uint32_t id) {
+    const Type *t = fuse_space(g, id);
+    uint32_t axes = g->node.at[id].op == OpGroupSum ? 1 : (uint32_t)node_attr(g, id)->i[0];
+    uint32_t present = t->batched && g->batch > 1;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        present |= (uint32_t)(t->dim[i] > 1) << (1 + i);
+    }
+    return axes & present;
+}
+
+// Read off the value column: a call of a mathematical function costs as much as its polynomial.
+double fuse_weight(const Graph *g, uint32_t id) {
+    const char *value = op_info[g->node.at[id].op].value;
+    double weight = node_class(g, id) == ClassRNG ? 80 : 1;
+    for (const char *c = value; c && *c; c++) {
+        bool call = *c == '(' && c > value && c[-1] >= '0' && c[-1] != 'K' && c[-1] != 's';   // fabs and K( are free
+        weight += *c == '/' ? 4 : call ? 20 : 0;
+    }
+    return fuse_is_short(g, id) ? (double)reduced_terms(g, id) : weight;
+}
+
+uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
+    if (!op_info[g->node.at[id].op].commutes) {
+        return node_in(g, id, k);
+    }
+    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    bool swap = type_elements(g, node_type(g, b)) > type_elements(g, node_type(g, a));
+    return k == (uint32_t)swap ? a : b;
+}
+
+uint32_t fuse_storage(const Graph *g, uint32_t id) {
+    Arena scratch = *g->perm;        // a copy is a checkpoint
+    while (g->node.at[id].op == OpReshape || g->node.at[id].op == OpExpand) {
+        uint32_t from = node_in(g, id, 0);
+        const Type *t = node_type(g, id), *s = node_type(g, from);
+        Indices ix;
+        Coords at, source;
+        Bounds none = {0};
+        indices_init(&ix, &scratch);
+        coords_identity(&ix, g, t, &at);
+        coords_move(&ix, g, id, 0, &at, &source, &none);
+        if (type_elements(g, t) != type_elements(g, s) || g->node.at[from].op == OpConst ||
+            coords_address(&ix, t, &at) != coords_address(&ix, s, &source)) {
+            break;
+        }
+        id = from;
+    }
+    return id;
+}
+
+// --- units ----------------------------------------------------------------------------------
+
+static void fix(Fuse *z, uint32_t id) {
+    if (z->g->node.at[id].op != OpRead) {
+        z->unit[id] = z->fixed[id] = 1;
+    }
+}
+
+static void fix_storage(Fuse *z, uint32_t id) {
+    fix(z, z->o->no_fuse ? id : fuse_storage(z->g, id));
+}
+
+static void find_live(Fuse *z) {
+    const Func *f = z->f;
+    NodeVec root = {0};
+    for (uint32_t i = 0; i < f->effect.n; i++) {
+        vec_push(z->arena, &root, f->effect.at[i]);
+    }
+    uint32_t effects = root.n;
+    for (uint32_t i = 0; i < f->result.n; i++) {
+        vec_push(z->arena, &root, f->result.at[i].node);
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        vec_push(z->arena, &root, f->report.at[i].node);
+    }
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        if (f->tape.at[i].kind == CtlIf) {
+            vec_push(z->arena, &root, f->tape.at[i].cond);
+        }
+    }
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        const Update *u = &f->update.at[i];
+        vec_push(z->arena, &root, u->loss);
+        for (uint32_t k = 0; z->o->keep_grads && k < u->grad.n; k++) {
+            vec_push(z->arena, &root, u->grad.at[k].node);
+        }
+    }
+    z->live = graph_reach(z->g, z->arena, root.at, root.n);
+    for (uint32_t i = effects; i < root.n; i++) {
+        if (root.at[i]) {
+            fix_storage(z, root.at[i]);
+        }
+    }
+}
+
+static void find_units(Fuse *z) {
+    const Graph *g = z->g;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        OpClass c = node_class(g, id);
+        bool leaf = c == ClassLEAF || g->node.at[id].op == OpRead;
+        if (!z->live[id]) {
+            continue;
+        }
+        if (z->o->no_fuse) {
+            z->unit[id] = g->node.at[id].op != OpConst && g->node.at[id].op != OpRead;
+            continue;
+        }
+        z->unit[id] |= !leaf && !fuse_is_view(g, id);
+        if (c == ClassANCHOR) {
+            fix(z, id);
+            for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
+                fix_storage(z, node_in(g, id, k));
+            }
+        }
+        if (g->node.at[id].op == OpGather) {
+            fix_storage(z, node_in(g, id, 0));
+        }
+        if (fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite) {
+            fix(z, id);
+        }
+    }
+}
+
+// --- what units read -----------------------------------------------------------------------------
+
+typedef struct Reader {
+    Fuse *z;
+    Indices ix;
+    uint32_t unit;
+    Ix own;                          // the unit's element number
+    bool plain;                      // no bound and no unrolling on the way so far
+    uint32_t times;
+} Reader;
+
+static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
+    Fuse *z = r->z;
+    const Graph *g = z->g;
+    if (!z->unit[id] && fuse_is_view(g, id)) {
+        for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
+            Coords from;
+            Bounds bounds = {0};
+            if (coords_move(&r->ix, g, id, k, at, &from, &bounds)) {
+                read_value(r, node_in(g, id, k), &from, plain && bounds.n == 0);
+            }
+        }
+        return;
+    }
+    if (!z->unit[id] && node_class(g, id) == ClassLEAF) {
+        return;
+    }
+    const Type *t = node_type(g, id);
+    Reads now = {id, plain && r->times == 1, r->times};
+    now.aligned = now.aligned && type_elements(g, t) == type_elements(g, fuse_space(g, r->unit)) &&
+                  coords_address(&r->ix, t, at) == r->own;
+    for (uint32_t i = 0; i < z->reads[r->unit].n; i++) {
+        Reads *seen = &z->reads[r->unit].at[i];
+        if (seen->node == id) {
+            seen->aligned = seen->aligned && now.aligned;
+            seen->times = seen->times > now.times ? seen->times : now.times;
+            return;
+        }
+    }
+    vec_push(z->arena, &z->reads[r->unit], now);
+    if (z->unit[id]) {
+        vec_push(z->arena, &z->users[id], r->unit);
+        if (g->node.at[id].block != g->node.at[r->unit].block) {
+            z->fixed[id] = 1;
+        }
+    }
+}
+
+// Calls and unfused nodes read their operands whole.
+static void read_whole(Fuse *z, uint32_t unit) {
+    for (uint32_t k = 0; k < z->g->node.at[unit].nin; k++) {
+        uint32_t id = node_in(z->g, unit, k), from = z->o->no_fuse ? id : fuse_storage(z->g, id);
+        vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1}));
+        if (z->unit[from]) {
+            vec_push(z->arena, &z->users[from], unit);
+        }
+    }
+}
+
+static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
+    const Graph *g = z->g;
+    if (z->o->no_fuse || node_class(g, unit) == ClassANCHOR) {
+        read_whole(z, unit);
+        return;
+    }
+    Reader r = {.z = z, .unit = unit, .times = 1};
+    Coords at, from;
+    indices_init(&r.ix, &scratch);
+    coords_identity(&r.ix, g, fuse_space(g, unit), &at);
+    r.own = coords_address(&r.ix, fuse_space(g, unit), &at);
+    if (z->unit[unit] && fuse_is_view(g, unit)) {                // a stored move copies element by element
+        for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
+            Bounds bounds = {0};
+            if (coords_move(&r.ix, g, unit, k, &at, &from, &bounds)) {
+                read_value(&r, node_in(g, unit, k), &from, bounds.n == 0);
+            }
+        }
+        return;
+    }
+    bool loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;
+    loose = loose || g->node.at[unit].op == OpGather || g->node.at[unit].op == OpScatter;
+    r.times = fuse_is_short(g, unit) ? (uint32_t)reduced_terms(g, unit) : 1;
+    for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
+        coords_broadcast(node_type(g, node_in(g, unit, k)), &at, &from);
+        read_value(&r, node_in(g, unit, k), &from, !loose);
+    }
+}
+
+static void find_all_reads(Fuse *z) {
+    Arena scratch;
+    if (arena_init(&scratch, 0) != GAN_OK) {
+        bug("%s", gan_error());
+    }
+    for (uint32_t id = 1; id < z->g->node.n; id++) {
+        if (z->unit[id]) {
+            find_reads(z, id, scratch);
+        }
+    }
+    arena_release(&scratch);
+}
+
+void units_find(Fuse *z) {
+    uint32_t n = z->g->node.n;
+    z->unit = arena_array(z->arena, uint8_t, n);
+    z->fixed = arena_array(z->arena, uint8_t, n);
+    z->kept = arena_array(z->arena, uint8_t, n);
+    z->reads = arena_array(z->arena, ReadsVec, n);
+    z->users = arena_array(z->arena, NodeVec, n);
+    z->later = arena_array(z->arena, NodeVec, n);
+    find_live(z);
+    find_units(z);
+    find_all_reads(z);
+}
