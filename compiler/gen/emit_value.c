@@ -1,0 +1,261 @@
+// emit_value.c - the words of a kernel: numbers, indices, values (emit.h).
+#include "emit.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { SmallNumber = 16 };           // below, loops are better written out: their text keeps the number
+
+void emit_line(Emit *e) {
+    for (int i = 0; i < e->depth; i++) {
+        text_put(e->t, STR("    "));
+    }
+}
+
+void emit_open(Emit *e) {
+    text_put(e->t, STR(" {\n"));
+    e->depth++;
+}
+
+void emit_close(Emit *e) {
+    e->depth--;
+    emit_line(e);
+    text_put(e->t, STR("}\n"));
+}
+
+// A number as text. Larger ones become arguments, equal ones for the same purpose the same argument.
+Str emit_num(Emit *e, uint32_t role, int64_t x) {
+    if (x < SmallNumber && role != RoleSite && role != RoleReal) {
+        return str_format(e->t->arena, "%" PRId64, x);
+    }
+    uint32_t k = 0;
+    while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role)) {
+        k++;
+    }
+    if (k == e->numbers->n) {
+        vec_push(e->t->arena, e->numbers, x);
+        vec_push(e->t->arena, &e->role, (uint8_t)role);
+    }
+    return str_format(e->t->arena, "n%u", k);
+}
+
+// --- indices -------------------------------------------------------------------------------------
+
+uint32_t emit_position(const Nest *n, uint32_t var) {
+    for (uint32_t i = 0; i < n->orders; i++) {
+        if (n->order[i] == var) {
+            return i;
+        }
+    }
+    bug("variable %u is not among the loops", var);
+}
+
+static void put_atom(Emit *e, const Atom *a) {
+    if (a->kind == AtomVar) {
+        text_fmt(e->t, "i%u", emit_position(e->n, a->var));
+        return;
+    }
+    text_put(e->t, STR("("));
+    emit_ix(e, a->of);
+    text_fmt(e->t, ")%c%" PRId64, a->kind == AtomDiv ? '/' : '%', a->by);
+}
+
+// In order of falling coefficients, the number last.
+void emit_ix(Emit *e, Ix x) {
+    const IxSum *s = &e->n->ix.sum.at[x];
+    bool *done = arena_array(e->t->arena, bool, s->n), first = true;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint32_t best = NONE;
+        for (uint32_t k = 0; k < s->n; k++) {
+            if (!done[k] && (best == NONE || s->term[k].coef > s->term[best].coef)) {
+                best = k;
+            }
+        }
+        done[best] = true;
+        const Atom *a = &e->n->ix.atom.at[s->term[best].atom];
+        int64_t coef = s->term[best].coef;
+        text_fmt(e->t, "%s", first ? (coef < 0 ? "-" : "") : coef < 0 ? " - " : " + ");
+        bool wrap = a->kind != AtomVar && coef * coef != 1;
+        text_put(e->t, wrap ? STR("(") : STR(""));
+        put_atom(e, a);
+        text_put(e->t, wrap ? STR(")") : STR(""));
+        if (coef * coef != 1) {
+            text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleIndex, coef < 0 ? -coef : coef)));
+        }
+        first = false;
+    }
+    if (first) {
+        text_fmt(e->t, s->off < 0 ? "-%.*s" : "%.*s", SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
+    } else if (s->off) {
+        text_fmt(e->t, " %c %.*s", s->off < 0 ? '-' : '+', SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
+    }
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+Dtype emit_dtype(const Nest *n, uint32_t arg) {
+    const Region *r = n->region;
+    uint32_t id = arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
+    return (Dtype)node_type(&n->plan->func->g, id)->dtype;
+}
+
+// Whole and half numbers are written out, for multiplying with 1 or 2 is cheaper said than read; others are arguments.
+static void put_number(Emit *e, Dtype t, double x) {
+    const char *f = t == DtF64 ? "" : "f";
+    if (2 * x == floor(2 * x) && fabs(x) < SmallNumber) {
+        text_fmt(e->t, signbit(x) ? "(%.1f%s)" : "%.1f%s", x, f);
+        return;
+    }
+    double said = t == DtF64 ? x : (double)(float)x;
+    int64_t bits;
+    memcpy(&bits, &said, sizeof bits);
+    text_fmt(e->t, "r%s", emit_num(e, RoleReal, bits).ptr + 1);
+}
+
+void emit_ref(Emit *e, uint32_t id) {
+    const Value *v = &e->n->value.at[id];
+    if (v->kind == ValueNumber) {
+        put_number(e, v->dtype, v->number);
+    } else {
+        text_fmt(e->t, "v%u", id);
+    }
+}
+
+static const char *math_name(const Emit *e, Str word, bool f64) {
+    for (const MathName *m = e->d->math; m->row; m++) {
+        if (str_eq(word, str_c(m->row))) {
+            return f64 ? m->f64 : m->f32;
+        }
+    }
+    bug("dialect %s has no function %.*s", e->d->name, SARG(word));
+}
+
+// The value column with operands, casts and functions put in.
+static void put_ew(Emit *e, const Value *v) {
+    const char *c = op_info[v->op].value;
+    while (*c) {
+        size_t n = 0;
+        while (isalnum((unsigned char)c[n]) || c[n] == '_') {
+            n++;
+        }
+        if (n == 0 || isdigit((unsigned char)*c)) {
+            n = n ? n : 1;
+            text_put(e->t, (Str){c, n});
+        } else if (n == 1 && *c >= 'a' && *c <= 'c') {
+            emit_ref(e, *c == 'a' ? v->a : *c == 'b' ? v->b : v->c);
+        } else if (n == 1 && *c == 'K') {
+            text_fmt(e->t, "(%s)", e->d->compute[v->dtype]);
+        } else {
+            text_fmt(e->t, "%s", math_name(e, (Str){c, n}, v->dtype == DtF64));
+        }
+        c += n;
+    }
+}
+
+static void put_load(Emit *e, const Value *v) {
+    Dtype t = emit_dtype(e->n, v->arg);
+    if (v->bounds) {
+        text_fmt(e->t, "g%u ? ", v->bounds);
+    }
+    text_fmt(e->t, "%s(a%u[", e->d->load[t], v->arg);
+    emit_ix(e, v->at);
+    if (v->a != NONE) {
+        text_fmt(e->t, " + (int64_t)v%u*%.*s", v->a, SARG(emit_num(e, RoleIndex, v->row)));
+    }
+    text_fmt(e->t, "])%s", v->bounds ? " : 0" : "");
+}
+
+static void put_draw(Emit *e, const Value *v) {
+    bool f64 = v->dtype == DtF64;
+    text_fmt(e->t, "%s(c->seed, (uint32_t)%.*s, c->step, c->round, (uint32_t)(%s",
+             (f64 ? e->d->draw64 : e->d->draw32)[v->dist], SARG(emit_num(e, RoleSite, v->site)),
+             v->batched ? "c->sample0 + " : "");
+    emit_ix(e, v->sample);
+    text_put(e->t, STR("), (uint32_t)("));
+    emit_ix(e, v->at);
+    text_put(e->t, STR(")"));
+    if (v->dist == DistCategorical) {
+        text_put(e->t, STR(", "));
+        put_number(e, v->dtype, v->number);
+    }
+    text_put(e->t, STR(")"));
+}
+
+static void put_value(Emit *e, const Value *v) {
+    switch (v->kind) {
+    case ValueNumber:
+        put_number(e, v->dtype, v->number);
+        break;
+    case ValueIndex:
+        text_fmt(e->t, "(%s)(", e->d->compute[v->dtype]);
+        emit_ix(e, v->at);
+        if (v->sample0) {
+            text_fmt(e->t, " + c->sample0*%.*s", SARG(emit_num(e, RoleIndex, v->sample0)));
+        }
+        text_put(e->t, STR(")"));
+        break;
+    case ValueLoad:
+        put_load(e, v);
+        break;
+    case ValueEw:
+        put_ew(e, v);
+        break;
+    case ValueDraw:
+        put_draw(e, v);
+        break;
+    case ValueSelect:
+        text_fmt(e->t, "g%u ? ", v->bounds);
+        emit_ref(e, v->a);
+        text_put(e->t, STR(" : "));
+        emit_ref(e, v->b);
+        break;
+    case ValueRow:
+        text_fmt(e->t, "(%s)gan_row(", e->d->compute[v->dtype]);
+        emit_ref(e, v->a);
+        text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleIndex, v->rows)));
+        break;
+    }
+}
+
+static void put_bounds(Emit *e, uint32_t id) {
+    const Bounds *b = &e->n->bounds.at[id];
+    emit_line(e);
+    text_fmt(e->t, "const int g%u = ", id);
+    for (uint32_t i = 0; i < b->n; i++) {
+        int64_t lo, hi;
+        ix_range(&e->n->ix, b->b[i].at, &lo, &hi);
+        text_put(e->t, i ? STR(" & ") : STR(""));
+        if (lo < b->b[i].lo) {
+            text_put(e->t, STR("("));
+            emit_ix(e, b->b[i].at);
+            text_fmt(e->t, " >= %.*s)%s", SARG(emit_num(e, RoleIndex, b->b[i].lo)), hi >= b->b[i].hi ? " & " : "");
+        }
+        if (hi >= b->b[i].hi) {
+            text_put(e->t, STR("("));
+            emit_ix(e, b->b[i].at);
+            text_fmt(e->t, " < %.*s)", SARG(emit_num(e, RoleIndex, b->b[i].hi)));
+        }
+    }
+    text_put(e->t, STR(";\n"));
+}
+
+// Everything that is known from this level on.
+void emit_level(Emit *e, uint32_t level) {
+    const Nest *n = e->n;
+    for (uint32_t i = 1; i < n->bounds.n; i++) {
+        if (n->bounds_level.at[i] == level && n->bounds.at[i].n) {
+            put_bounds(e, i);
+        }
+    }
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        if (v->level == level && v->kind != ValueNumber) {
+            emit_line(e);
+            text_fmt(e->t, "const %s v%u = ", e->d->compute[v->dtype], i);
+            put_value(e, v);
+            text_put(e->t, STR(";\n"));
+        }
+    }
+}
