@@ -103,6 +103,8 @@ static const struct {
     {"d3gan.gan", "variant=ddp", "D2", 2759424, 1792},
     {"d2gan_ring.gan", NULL, "G", 49666, 0},
     {"d2gan_ring.gan", NULL, "D1", 513, 0},
+    {"cyclegan.gan", NULL, "G_AB", 11378179, 0},
+    {"cyclegan.gan", "blocks=6", "D_B", 2764737, 0},
     {"aae3d.gan", NULL, "E", 502272, 0},
     {"aae3d.gan", NULL, "G", 10981965, 0},
     {"aae3d.gan", NULL, "D", 369921, 0},
@@ -337,6 +339,31 @@ static void total_is_one_sum_over_all_weights(void **state) {
     assert_int_equal(roots, 1 + 2);
 }
 
+static void a_schedule_has_its_rate_at_the_start(void **state) {
+    (void)state;
+    const Module *m = small(HEAD "lr = ramp(2e-4, 0, from=100, to=200, at=epoch)\n"
+                                 "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                                 "step { update D minimize mean(D(x)) using adam(lr=lr)\n"
+                                 "update D minimize mean(D(x)) using clip_norm(1, opt) }");
+    assert_true(m->step.update.at[0].rate == 2e-4);
+    assert_true(m->step.update.at[1].rate == 0.1);
+}
+
+// The turns of `each sample`: one write of the table, whatever the batch.
+static void a_pool_is_written_once(void **state) {
+    (void)state;
+    const Module *m =
+        small(NETS "old = replay(3)\n"
+                   "step { update D minimize mean(D(old(G(normal(2))))) using opt\n" G_STEP "}");
+    uint32_t writes = 0;
+    for (uint32_t i = 0; i < m->step.effect.n; i++) {
+        const Attr *at = node_attr(&m->step.g, m->step.effect.at[i]);
+        writes += str_eq(m->slot.at[at->i[0]].name, STR("old.slots"));
+    }
+    assert_int_equal(writes, 1);
+    assert_int_equal(sites_of(m, 1), 3);
+}
+
 static void a_copy_begins_as_its_model(void **state) {
     (void)state;
     const Module *m =
@@ -441,6 +468,8 @@ int main(void) {
         cmocka_unit_test_setup(one_object_shares_its_moments, set_up),
         cmocka_unit_test_setup(a_gradient_goes_to_every_version_used, set_up),
         cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
+        cmocka_unit_test_setup(a_schedule_has_its_rate_at_the_start, set_up),
+        cmocka_unit_test_setup(a_pool_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_begins_as_its_model, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
         cmocka_unit_test_setup(settings_are_typed_and_spelled, set_up),

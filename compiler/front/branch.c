@@ -52,8 +52,17 @@ void snapshot_restore(Elab *e, const Snapshot *s) {
 // --- the tape ------------------------------------------------------------------------------------
 
 static void emit(Elab *e, CtlKind kind, uint32_t arg, uint32_t cond) {
-    if (!e->to->muted)
-        vec_push(e->perm, &e->to->fn->tape, ((Ctl){kind, arg, cond}));
+    Building *b = e->to;
+    if (kind == CtlRepeat || kind == CtlEvery || kind == CtlIf)
+        b->nested++;
+    if (kind == CtlEnd)
+        b->nested--;
+    if (b->nested > MAX_NESTED && !e->stop) {
+        diag(e->f, DiagE0525, here(e), MAX_NESTED);
+        e->stop = true;
+    }
+    if (!b->muted)
+        vec_push(e->perm, &b->fn->tape, ((Ctl){kind, arg, cond}));
 }
 
 static void new_block(Elab *e) {

@@ -321,6 +321,8 @@ Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
 
 Value builtin_name(Elab *e, const Value *in, uint32_t n) {
     (void)n;
+    if (in[0].kind == KindSlot)
+        return value_str(e->m->slot.at[in[0].id].name);
     if (in[0].kind == KindTensor && in[0].slot != NONE)
         return value_str(e->m->slot.at[in[0].slot].name);
     diag(e->f, DiagE0305, here(e), "name (a weight or state)", value_what(in[0]));

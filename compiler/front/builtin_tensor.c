@@ -183,11 +183,12 @@ static bool want_parts(Elab *e, List l, const char *who, Val *out) {
 }
 
 static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
-    Type first = type_of(part[0]);
+    Type first = type_of(part[0]), whole = first;
     for (uint32_t i = 1; i < n; i++) {
         Type t = type_of(part[i]), alike = t;
         if (t.rank == first.rank)
             alike.dim[axis] = first.dim[axis];
+        whole.dim[axis] += t.rank == first.rank ? t.dim[axis] : 0;
         if (type_same_shape(&alike, &first))
             continue;
         diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)),
@@ -196,7 +197,7 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
         note_origin(e, part[i]);
         return POISON;
     }
-    return value_tensor(Concat(part, n, axis));
+    return size_fits(e, &whole) ? value_tensor(Concat(part, n, axis)) : POISON;
 }
 
 static List parts_list(Value v) { // `stack(a, b)` and `stack([a, b])` are the same
@@ -321,6 +322,8 @@ Value builtin_upsample(Elab *e, const Value *in, uint32_t n) {
             return POISON;
         Type merged = type_of(x);
         merged.dim[axis] *= by;
+        if (!size_fits(e, &merged))
+            return POISON;
         x = with_axis(x, axis + 1);
         Type wide = type_of(x);
         wide.dim[axis + 1] = by;
@@ -502,6 +505,15 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
     for (uint32_t p = 0; p < 3; p++)
         for (size_t i = 0; i < r.part[p].len; i++)
             label[p][i] = (uint8_t)(r.part[p].ptr[i] - 'a' + 1);
+    Type made = {.rank = (uint8_t)r.part[2].len};
+    for (uint32_t i = 0; i < made.rank; i++) {
+        size_t k = str_find(r.part[0], r.part[2].ptr[i]);
+        bool in_first = k < r.part[0].len;
+        made.dim[i] =
+            type_of(x[!in_first]).dim[in_first ? k : str_find(r.part[1], r.part[2].ptr[i])];
+    }
+    if (!size_fits(e, &made))
+        return POISON;
     bool batched = type_of(x[0]).batched || type_of(x[1]).batched;
     return value_tensor(
         Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));

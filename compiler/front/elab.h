@@ -58,7 +58,7 @@ typedef struct Branching { // run-time outcomes of the statement being evaluated
     bool muted_outside;
 } Branching;
 
-enum { MAX_BLOCKS = 4096, MAX_CALLS = 200, MAX_WORK = 20000000 };
+enum { MAX_BLOCKS = 4096, MAX_NESTED = 24, MAX_CALLS = 200, MAX_WORK = 4000000 };
 
 typedef struct Building { // one function
     Func *fn;             // NULL: top-level expressions (schedules), in Elab.loose
@@ -74,6 +74,7 @@ typedef struct Building { // one function
     uint8_t *open;        // [MAX_BLOCKS] the graph's block_open
     Branching *branching; // of the innermost control scope; NULL: no run-time control here
     uint32_t repeats;     // depth
+    uint32_t nested;      // control marks open on the tape
     bool muted;           // replaying: nothing is emitted
     Nodes imported;       // [node of Elab.loose] its copy here
 } Building;
@@ -107,6 +108,7 @@ struct Elab {
     Owner *net;           // owner of the innermost net call, NULL
     bool training;
     bool in_once;
+    Val turn;       // inside `each sample`: 1 for the sample at hand; id 0 elsewhere
     uint32_t calls; // depth
     uint64_t work;  // tree nodes evaluated
     bool stop;      // a limit was met: everything is poison from here
@@ -194,6 +196,13 @@ Value branch_every(Elab *e, Env *env, const Ast *a, int64_t k);
 void scope_if(Elab *e, Env *env, const Ast *a, Val cond); // as statements: nothing but := comes out
 void scope_every(Elab *e, Env *env, const Ast *a, int64_t k);
 void scope_repeat(Elab *e, Env *env, const Ast *a);
+
+// --- each.c --------------------------------------------------------------------------------------
+
+Value eval_each(Elab *e, Env *env, const Ast *a);
+Value each_pick(Elab *e, Value v); // inside `each sample`: the sample's part of a per-sample value
+Value element_get(Elab *e, Val x, Val index); // x[index] along the first axis
+void element_assign(Elab *e, uint32_t slot, Value index, Value v);
 
 // --- net.c ---------------------------------------------------------------------------------------
 

@@ -279,7 +279,7 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     bool split = false;
     if (!front_load_library(f))
         return false;
-    if (o->batch < 1) {
+    if (o->batch < 1 || o->batch > 1 << 24) {
         diag(f, DiagE0607, file->word, (long long)o->batch);
         return false;
     }

@@ -160,7 +160,7 @@ Value value_now(Elab *e, Value v) {
 static Value eval_name(Elab *e, Env *env, const Ast *a) {
     Value v;
     if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v))
-        return value_now(e, v);
+        return each_pick(e, value_now(e, v));
     uint32_t builtin;
     if (builtin_find(a->text, &builtin))
         return (Value){.kind = KindBuiltin, .id = builtin};
@@ -231,8 +231,8 @@ static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from
     return false;
 }
 
-static bool eval_position(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *at) {
-    if (!want_int(e, eval(e, env, a), "an index", at))
+static bool check_position(Elab *e, Value v, int64_t n, int64_t *at) {
+    if (!want_int(e, v, "an index", at))
         return false;
     int64_t said = *at;
     if (*at < 0)
@@ -254,7 +254,7 @@ static Value index_list(Elab *e, Env *env, const Ast *a, List l) {
         return eval_range(e, env, index, l.n, &from, &to)
                    ? value_list(l.at + from, (uint32_t)(to - from))
                    : POISON;
-    return eval_position(e, env, index, l.n, &from) ? l.at[from] : POISON;
+    return check_position(e, eval(e, env, index), l.n, &from) ? l.at[from] : POISON;
 }
 
 // x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
@@ -273,7 +273,11 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
             if (!eval_range(e, env, index, t.dim[i], &from[i], &to))
                 return POISON;
         } else if (index) {
-            if (!eval_position(e, env, index, t.dim[i], &from[i]))
+            Value at = eval(e, env, index);
+            Val row;
+            if (value_is_tensor(at) && a->list.n == 1)
+                return want_tensor(e, at, &row) ? element_get(e, x, row) : POISON;
+            if (!check_position(e, at, t.dim[i], &from[i]))
                 return POISON;
             to = from[i] + 1;
         }
@@ -341,11 +345,6 @@ Value eval_every(Elab *e, Env *env, const Ast *a, bool drop) {
     return (Value){.kind = KindNone};
 }
 
-static Value unsupported(Elab *e, const char *what) {
-    diag(e->f, DiagE0319, here(e), what);
-    return POISON;
-}
-
 static Value eval_kind(Elab *e, Env *env, const Ast *a) {
     switch (a->kind) {
     case AstNum:
@@ -375,7 +374,7 @@ static Value eval_kind(Elab *e, Env *env, const Ast *a) {
     case AstOnce:
         return once_block(e, env, a);
     case AstEach:
-        return unsupported(e, "`each sample`");
+        return eval_each(e, env, a);
     case AstBlock:
         return eval_block(e, env, a, false);
     default:

@@ -43,6 +43,22 @@ Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span) {
     return &g->at.at[i - 1];
 }
 
+// What was bound since `base` without the bindings that newer ones hide: so a loop's rounds leave
+// one binding per name behind, not one per round.
+const Binding *scope_compact(Elab *e, const Binding *newest, const Binding *base) {
+    VEC(const Binding *) kept = {0};
+    for (const Binding *b = newest; b && b != base; b = b->outer) {
+        uint32_t i = 0;
+        while (i < kept.n && !str_eq(kept.at[i]->name, b->name))
+            i++;
+        if (i == kept.n)
+            vec_push(e->perm, &kept, b);
+    }
+    for (uint32_t i = kept.n; i-- > 0;)
+        base = scope_bind(e, base, kept.at[i]->name, kept.at[i]->value);
+    return base;
+}
+
 bool scope_find(const Env *env, Str name, Value *out) {
     for (const Binding *b = env->local; b; b = b->outer)
         if (b->kind == BindName && str_eq(b->name, name)) {

@@ -161,6 +161,10 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
 
 // --- draws ---------------------------------------------------------------------------------------
 
+static const char *no_draws(const Elab *e) {
+    return e->in_once ? "inside `once`" : e->turn.id ? "inside `each sample`" : "at the top level";
+}
+
 static uint32_t site_next(Elab *e, Site s) {
     Building *b = e->to;
     uint32_t i = b->cursor.site++;
@@ -191,8 +195,8 @@ static Val read_fed(Elab *e, uint32_t site, Type type) {
 
 Value make_draw(Elab *e, Dist dist, double classes, Type type) {
     Building *b = e->to;
-    if (!b->fn || e->in_once) {
-        diag(e->f, DiagE0509, here(e), e->in_once ? "inside `once`" : "at the top level");
+    if (!b->fn || e->in_once || e->turn.id) {
+        diag(e->f, DiagE0509, here(e), no_draws(e));
         in_library(e);
         return POISON;
     }
@@ -242,7 +246,7 @@ Value read_field(Elab *e, uint32_t id) {
     const FieldInfo *info = &e->field.at[id];
     const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
     if (!e->to->fn || e->to->index == 0 || e->in_once) {
-        diag(e->f, DiagE0509, here(e), e->in_once ? "inside `once`" : "at the top level");
+        diag(e->f, DiagE0509, here(e), no_draws(e));
         return POISON;
     }
     uint32_t slot = field_slot(e, info, *stream_next(e, info->stream));

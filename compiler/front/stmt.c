@@ -55,21 +55,23 @@ static void eval_bind(Elab *e, Env *env, const Ast *a) {
 }
 
 static void eval_assign(Elab *e, Env *env, const Ast *a) {
-    Value place;
-    if (a->a->kind != AstName) {
-        diag(e->f, DiagE0319, a->a->span, "replacing one element of a state");
-        return;
-    }
+    Value place, index;
+    bool element = a->a->kind == AstIndex;
+    const Ast *name = element ? a->a->a : a->a;
+    if (element)
+        index = eval(e, env, a->a->list.at[0]);
     Value v = eval(e, env, a->c);
-    if (!scope_find(env, a->a->text, &place)) {
-        Str near = scope_nearest(e, env, a->a->text);
-        diag(e->f, DiagE0301, a->a->span, SARG(a->a->text));
+    if (!scope_find(env, name->text, &place)) {
+        Str near = scope_nearest(e, env, name->text);
+        diag(e->f, DiagE0301, name->span, SARG(name->text));
         if (near.len)
             diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    } else if (place.kind == KindSlot && element) {
+        element_assign(e, place.id, index, v);
     } else if (place.kind == KindSlot) {
         slot_assign(e, place.id, v);
     } else if (place.kind != KindPoison) {
-        diag(e->f, DiagE0513, a->a->span, SARG(a->a->text), value_what(place));
+        diag(e->f, DiagE0513, name->span, SARG(name->text), value_what(place));
     }
 }
 
@@ -81,11 +83,13 @@ static void eval_declaration(Elab *e, Env *env, const Ast *a) {
 
 static void eval_for(Elab *e, Env *env, const Ast *a) {
     List seq;
+    const Binding *outer = env->local;
     if (!want_list(e, eval(e, env, a->a), "`for ... in`", &seq))
         return;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
         eval_block(e, env, a->c, true);
+        env->local = scope_compact(e, env->local, outer);
     }
 }
 

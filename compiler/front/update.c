@@ -260,17 +260,50 @@ static bool loss_value(Elab *e, Env *env, const Ast *a, Val *out) {
     return fine;
 }
 
-// The optimizer's `lr`, its own or of the optimizer it goes around; NaN where that is no number.
-static double learning_rate(Value opt, uint32_t depth) {
+static double node_at_start(Elab *e, const Graph *g, uint32_t id, const double *known) {
+    const Node *n = graph_node(g, id);
+    const Type *t = node_type(g, id);
+    const void *in[3];
+    double out;
+    if (node_is_const(g, id, &out))
+        return out;
+    if (t->batched || type_sample(t) != 1 || n->nin > 3 || op_info[n->op].cls == ClassRNG ||
+        op_info[n->op].cls == ClassMETA)
+        return NAN;
+    if (n->op == OpRead)
+        return e->m->slot.at[node_attr(g, id)->i[0]].kind == SlotScalar ? 0 : NAN;
+    for (uint32_t k = 0; k < n->nin; k++) {
+        in[k] = &known[node_in(g, id, k)];
+        if (isnan(known[node_in(g, id, k)]))
+            return NAN;
+    }
+    Counters none = {0};
+    eval_node(g, id, in, &out, true, &none, *e->perm);
+    return out;
+}
+
+// A schedule's number at the start of training, when every counter is 0; NaN where it is more.
+static double at_start(Elab *e, Val v) {
+    double *known = arena_array(e->perm, double, v.id + 1);
+    const uint8_t *needed = graph_reach(v.g, e->perm, &v.id, 1);
+    for (uint32_t id = 1; id <= v.id; id++)
+        known[id] = needed[id] ? node_at_start(e, v.g, id, known) : NAN;
+    return known[v.id];
+}
+
+// The optimizer's `lr`, its own or of the optimizer it goes around; NaN where there is none.
+static double learning_rate(Elab *e, Value opt, uint32_t depth) {
     if (opt.kind != KindObject || depth > 8)
         return NAN;
     Env options = {.local = opt.object->args};
     Value lr;
+    if (scope_find(&options, STR("lr"), &lr) && value_is_plain(lr))
+        return lr.num;
     if (scope_find(&options, STR("lr"), &lr))
-        return value_is_plain(lr) ? lr.num : NAN;
+        return lr.kind == KindTensor ? at_start(e, lr.tensor.val) : NAN;
     for (const Binding *b = opt.object->args; b && b->kind == BindName; b = b->outer)
         if (b->value.kind == KindObject)
-            return learning_rate(b->value, depth + 1);
+            return learning_rate(e, b->value, depth + 1);
     return NAN;
 }
 
@@ -303,7 +336,7 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
     if (opt.kind == KindPoison)
         return;
     Update u = {
-        .block = loss.g->block, .loss = loss.id, .rate = learning_rate(opt, 0), .span = a->span};
+        .block = loss.g->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++)
         vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)

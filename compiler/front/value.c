@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+static const double max_elements = 1099511627776.0; // 2^40, as the graph allows; with the batch
+
 Value value_num(double x) {
     return (Value){.kind = KindNum, .num = x};
 }
@@ -198,22 +200,31 @@ bool want_bool(Elab *e, Value v, const char *who, bool *out) {
     return true;
 }
 
+bool size_fits(Elab *e, const Type *t) {
+    double elements = (double)e->o->batch;
+    for (uint32_t i = 0; i < t->rank; i++)
+        elements *= (double)t->dim[i];
+    if (elements <= max_elements)
+        return true;
+    diag(e->f, DiagE0419, here(e), SARG(type_text(e->perm, t)));
+    in_library(e);
+    return false;
+}
+
 bool want_extents(Elab *e, Value v, const char *who, Type *out) {
     List l = v.kind == KindList ? v.list : (List){&v, 1};
     *out = (Type){.dtype = DtF32};
     if (l.n > MAX_RANK)
         return expected(e, "at most 6 extents", who, v);
     for (uint32_t i = 0; i < l.n; i++) {
-        int64_t n;
-        if (l.at[i].kind == KindPoison)
+        Value n = l.at[i];
+        if (n.kind == KindPoison)
             return false;
-        if (!value_is_plain(l.at[i]) || l.at[i].num != floor(l.at[i].num) || l.at[i].num < 1 ||
-            l.at[i].num > 1e12)
+        if (!value_is_plain(n) || n.num != floor(n.num) || n.num < 1)
             return expected(e, "extents: whole numbers above 0", who, v);
-        n = (int64_t)l.at[i].num;
-        out->dim[out->rank++] = n;
+        out->dim[out->rank++] = n.num < max_elements ? (int64_t)n.num : (int64_t)max_elements;
     }
-    return true;
+    return size_fits(e, out);
 }
 
 bool want_tensor(Elab *e, Value v, Val *out) {

@@ -165,6 +165,7 @@ bool want_int(Elab *e, Value v, const char *who, int64_t *out);
 bool want_bool(Elab *e, Value v, const char *who, bool *out);
 // A list of whole numbers above 0, or one such number.
 bool want_extents(Elab *e, Value v, const char *who, Type *out);
+bool size_fits(Elab *e, const Type *t);       // not more numbers than a graph takes; reported
 bool want_tensor(Elab *e, Value v, Val *out); // in the graph of e->to; numbers become constants
 Value extents_value(Elab *e, const int64_t *dim, uint32_t n);
 
@@ -172,6 +173,7 @@ Value extents_value(Elab *e, const int64_t *dim, uint32_t n);
 
 const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v);
 const Binding *scope_mark(Elab *e, const Binding *outer, BindKind kind);
+const Binding *scope_compact(Elab *e, const Binding *newest, const Binding *base);
 bool scope_find(const Env *env, Str name, Value *out); // locals, then globals outwards
 bool scope_rebinds_outer(const Env *env, Str name);    // bound outside the run-time block around it
 Global *globals_put(Elab *e, Globals *g, Str name, Value v, Span span);
