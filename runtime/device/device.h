@@ -25,6 +25,7 @@ void *memory_at(Memory m, const Plan *p, uint32_t node);   // NULL for values th
 // Between a device's layout (type_strides, the type's dtype) and logical order (row-major, batch first) in float.
 void value_load(const Graph *g, const Type *t, const void *from, float *to);
 void value_store(const Graph *g, const Type *t, const float *from, void *to);
+void floats_to_bf16(const float *from, uint16_t *to, int64_t n);
 // Computes region `r` member by member with eval_node in float.
 GanStatus plain_region(const Plan *p, const Region *r, Memory m, const Counters *c);
 

@@ -42,9 +42,14 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 
 // --- onednn.c: steps ---------------------------------------------------------------------------------------------------
 
-enum { DNN_STEPS = 4, DNN_ARGS = 4 };
+enum {
+    DNN_STEPS = 4,
+    DNN_ARGS = 4,
+    DNN_STAGING = 2,
+    DNN_COLUMN_CHANNELS = 4096,        // of a pixel summed on the stack
+};
 
-typedef void DnnHost(void *job, void *staging);
+typedef void DnnHost(void *job, void *const staging[DNN_STAGING]);
 
 typedef struct DnnStep {           // a primitive, or a function of ours
     dnnl_primitive_t primitive;
@@ -55,8 +60,8 @@ typedef struct DnnStep {           // a primitive, or a function of ours
 } DnnStep;
 struct DnnCall { int n; DnnStep step[DNN_STEPS]; };
 
-// Where a primitive's tensor lies: at a fixed address, or in staging memory that every call shares.
-typedef struct DnnTensor { DnnLayoutRef layout; void *at; } DnnTensor;   // at NULL: staging
+// Where a primitive's tensor lies: at a fixed address, or (at NULL) in one of the staging buffers that all calls share.
+typedef struct DnnTensor { DnnLayoutRef layout; void *at; int staging; } DnnTensor;
 
 // Each adds one step to `call`. The tensors' memory objects belong to `d`.
 dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg, const DnnTensor *tensor, int n);
@@ -67,18 +72,22 @@ void *dnn_own(Dnn *d, size_t bytes);                               // the same, 
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s);            // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
+bool dnn_has_matrix_unit(void);                                    // bf16 products much faster than vectors make them
 // The copy of node `id` (lying at `from`) in layout `to`, made at most once per block; adds the reorder when this is the
 // first use. NULL in out->at when memory is refused.
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to, DnnTensor *out);
 void dnn_dense(DnnShape *s);                                       // row-major strides
 
-// --- dnn_conv.c, dnn_dot.c, dnn_thin.c: false in *done: not a case of the library's ------------------------------------------------
+// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c: false in *done: not a case of the library's ------------------------------------------------
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
 dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
 // A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
 dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y, uint32_t id, Memory m,
                                    DnnCall *call, bool *done);
+// A convolution over few pixels in bf16. weights: the node, for packing. t: x, w, y.
+dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, uint32_t weights,
+                                  const DnnTensor t[3], bool *done);
 // A convolution that makes so few channels that another form of it is faster. t: x, w, y.
 dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, const DnnTensor t[3],
                                bool *done);

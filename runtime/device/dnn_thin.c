@@ -74,7 +74,7 @@ typedef struct Widen {                 // [o, rest, k] to [(d, o), rest, k + (b-
     size_t size;                       // of an element
 } Widen;
 
-static void widen(void *job, void *staging) {
+static void widen(void *job, void *const staging[DNN_STAGING]) {
     (void)staging;
     const Widen *w = job;
     int64_t wide = w->k + (w->b - 1) * w->s, rows = w->o * w->rest;
@@ -85,7 +85,7 @@ static void widen(void *job, void *staging) {
                    (const char *)w->from + (size_t)(i * w->k) * w->size, (size_t)w->k * w->size);
 }
 
-static void narrow(void *job, void *staging) {
+static void narrow(void *job, void *const staging[DNN_STAGING]) {
     (void)staging;
     const Widen *w = job;
     const float *from = w->from;
@@ -132,7 +132,7 @@ static DnnConv widened(const DnnConv *c, int64_t b) {
 
 // The wide weights' plain layout and memory of their own.
 static dnnl_status_t own_weights(Dnn *d, const DnnConv *wide, DnnTensor *out) {
-    *out = (DnnTensor){dnn_keep_layout(d, &wide->weights), NULL};
+    *out = (DnnTensor){dnn_keep_layout(d, &wide->weights), NULL, 0};
     if (!out->layout)
         return dnnl_unimplemented;
     out->at = dnn_own(d, dnnl_memory_desc_get_size(out->layout));
@@ -144,7 +144,7 @@ static dnnl_status_t own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, Dn
     *out = plain;
     if (dnnl_memory_desc_equal(plain.layout, wanted))
         return dnnl_success;
-    *out = (DnnTensor){wanted, dnn_own(d, dnnl_memory_desc_get_size(wanted))};
+    *out = (DnnTensor){wanted, dnn_own(d, dnnl_memory_desc_get_size(wanted)), 0};
     return out->at ? dnnl_success : dnnl_out_of_memory;
 }
 
@@ -159,7 +159,7 @@ static Widen *widen_job(Dnn *d, const DnnConv *c, int64_t b, const void *from, v
 
 static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc, DnnTensor wide,
                                  const DnnTensor t[3]) {
-    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_dst_md), t[2].at};
+    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_dst_md), t[2].at, 0};
     dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
     if (s != dnnl_success)
         return s;
@@ -173,7 +173,7 @@ static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_
 
 static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc, DnnTensor wide,
                                  const DnnTensor t[3]) {
-    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_diff_dst_md), t[2].at};
+    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_diff_dst_md), t[2].at, 0};
     dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_diff_weights_md), wide, &packed);
     if (s == dnnl_success)
         s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
@@ -214,7 +214,7 @@ typedef struct Subpixel {
     void *x;
 } Subpixel;
 
-static void spread_weights(void *job, void *staging) {
+static void spread_weights(void *job, void *const staging[DNN_STAGING]) {
     (void)staging;
     const Subpixel *j = job;
     const Axis *a = j->axis;
@@ -252,7 +252,7 @@ static void shuffle_row(const Subpixel *j, const char *from, char *to, size_t gr
     }
 }
 
-static void shuffle(void *job, void *staging) {
+static void shuffle(void *job, void *const staging[DNN_STAGING]) {
     const Subpixel *j = job;
     const Axis *a = j->axis;
     size_t run = (size_t)(a[2].r * j->c) * j->size, group = run * (size_t)(a[0].r * a[1].r);
@@ -263,7 +263,7 @@ static void shuffle(void *job, void *staging) {
         int64_t q0 = x0 / a[0].r + shift(&a[0], r0), q1 = x1 / a[1].r + shift(&a[1], r1);
         size_t from = (size_t)(((n * a[0].grid + q0) * a[1].grid + q1) * a[2].grid) * group +
                       (size_t)(r0 * a[1].r + r1) * run;
-        shuffle_row(j, (const char *)staging + from, (char *)j->x + (size_t)(row * a[2].x * j->c) * j->size, group);
+        shuffle_row(j, (const char *)staging[0] + from, (char *)j->x + (size_t)(row * a[2].x * j->c) * j->size, group);
     }
 }
 
@@ -326,7 +326,7 @@ static bool subpixel_conv(const DnnConv *c, const Subpixel *j, DnnConv *out) {
 }
 
 static dnnl_status_t add_subpixel(Dnn *d, DnnCall *call, Subpixel *j, DnnDesc desc, DnnTensor wide, DnnTensor y) {
-    DnnTensor packed, made = {dnn_desc_layout(desc, dnnl_query_dst_md), NULL};
+    DnnTensor packed, made = {dnn_desc_layout(desc, dnnl_query_dst_md), NULL, 0};
     dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
     if (s != dnnl_success)
         return s;

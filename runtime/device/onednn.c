@@ -19,14 +19,14 @@ struct Dnn {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     uint32_t block;                // calls being prepared belong to it
-    size_t scratch_bytes, staging_bytes;
-    void *scratch, *staging;       // owned, made by dnn_ready
+    size_t scratch_bytes, staging_bytes[DNN_STAGING];
+    void *scratch, *staging[DNN_STAGING];   // owned, made by dnn_ready
     VEC(Packed) packed;
     VEC(void *) own;               // values of calls, owned
     VEC(DnnLayout *) layout;       // owned
     VEC(dnnl_primitive_t) primitive;
     VEC(dnnl_memory_t) memory;
-    VEC(dnnl_memory_t) scratched, staged;   // borrowed from memory: bound by dnn_ready
+    VEC(dnnl_memory_t) scratched, staged[DNN_STAGING];   // borrowed from memory: bound by dnn_ready
 };
 
 Str dnn_version(Arena *a) {
@@ -75,7 +75,8 @@ void dnn_close(Dnn *d) {
     for (uint32_t i = 0; i < d->own.n; i++)
         mem_free_aligned(d->own.at[i]);
     mem_free_aligned(d->scratch);
-    mem_free_aligned(d->staging);
+    for (int i = 0; i < DNN_STAGING; i++)
+        mem_free_aligned(d->staging[i]);
     if (d->stream)
         dnnl_stream_destroy(d->stream);
     if (d->engine)
@@ -90,6 +91,11 @@ void dnn_block(Dnn *d) {
 
 dnnl_engine_t dnn_engine(const Dnn *d) {
     return d->engine;
+}
+
+bool dnn_has_matrix_unit(void) {
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
 }
 
 // --- layouts and steps -------------------------------------------------------------------------------------------------
@@ -128,9 +134,9 @@ static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
         return s;
     if (!t.at) {
         size_t need = dnnl_memory_desc_get_size(t.layout);
-        vec_push(&d->arena, &d->staged, memory);
-        if (need > d->staging_bytes)
-            d->staging_bytes = need;
+        vec_push(&d->arena, &d->staged[t.staging], memory);
+        if (need > d->staging_bytes[t.staging])
+            d->staging_bytes[t.staging] = need;
     }
     step->arg[step->n++] = (dnnl_exec_arg_t){arg, memory};
     return s;
@@ -222,7 +228,7 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
         *p = made;
     }
     p->block = d->block;
-    *out = (DnnTensor){p->layout, p->at};
+    *out = (DnnTensor){p->layout, p->at, 0};
     return fresh ? dnn_add_reorder(d, call, from, *out) : dnnl_success;
 }
 
@@ -251,8 +257,9 @@ static GanStatus bind_all(size_t bytes, const dnnl_memory_t *memory, uint32_t n,
 }
 
 GanStatus dnn_ready(Dnn *d) {
-    TRY(bind_all(d->scratch_bytes, d->scratched.at, d->scratched.n, &d->scratch));
-    return bind_all(d->staging_bytes, d->staged.at, d->staged.n, &d->staging);
+    for (int i = 0; i < DNN_STAGING; i++)
+        TRY(bind_all(d->staging_bytes[i], d->staged[i].at, d->staged[i].n, &d->staging[i]));
+    return bind_all(d->scratch_bytes, d->scratched.at, d->scratched.n, &d->scratch);
 }
 
 GanStatus dnn_run(Dnn *d, const DnnCall *call) {
@@ -303,7 +310,7 @@ GanStatus dnn_peak(Dtype type, double *gflops) {
     char *at = memory;
     size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];
     TRY_OUT(status_of(dnn_add_step(d, &call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                   (const DnnTensor[]){{l, at}, {l, at + one}, {l, at + 2 * one}}, 3), "matmul"));
+                                   (const DnnTensor[]){{l, at, 0}, {l, at + one, 0}, {l, at + 2 * one, 0}}, 3), "matmul"));
     TRY_OUT(dnn_ready(d));
     TRY_OUT(time_product(d, &call, gflops));
 out:

@@ -33,6 +33,11 @@ static uint16_t float_bf16(float x) {                // to nearest, ties to even
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+void floats_to_bf16(const float *from, uint16_t *to, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = float_bf16(from[i]);
+}
+
 typedef struct Walk {                                // a value's elements in logical order
     int n;                                           // dimensions, the batch first
     int64_t extent[MAX_RANK + 1], stride[MAX_RANK + 1], index[MAX_RANK + 1];
