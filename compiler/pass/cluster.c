@@ -257,5 +257,6 @@ bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
         vec_push(z->arena, &z->member[a], z->member[b].at[i]);
     }
     z->member[b].n = 0;
+    z->merges++;
     return true;
 }

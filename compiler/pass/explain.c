@@ -23,7 +23,8 @@ void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) 
     for (uint32_t i = 0; i < r->node.n; i++) {
         for (uint32_t s = g->node.at[r->node.at[i]].span; s; s = g->span.at[s].next) {
             Span span = g->span.at[s].span;
-            if (!p->module || span.file == 0 || span.file > p->module->source_text.n) {
+            if (!p->module || span.file == 0 || span.file > p->module->source_text.n ||
+                !p->module->source_text.at[span.file - 1].len) {
                 continue;
             }
             SourceLine l = line_at(p->module, span);

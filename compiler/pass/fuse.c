@@ -12,9 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FreeWeight = 3 };             // additions per element that hide behind a kernel's memory traffic
-enum { LaunchBytes = 8192 };         // what one launch costs, in bytes moved meanwhile
-enum { ScalarRuns = 64 };            // how often a kernel computes a value that is the same for all elements
+static const double OpBytes = 0.15;  // what an addition costs, in bytes moved meanwhile (AVX-512 against 15 GB/s a core)
+enum {
+    LaunchBytes = 8192,              // what a launch costs
+    FreeWeight = 3,                  // additions per element that hide behind a kernel's memory traffic
+    ScalarRuns = 64,                 // how often a kernel computes a value that is the same for all elements
+};
 
 // --- slots ---------------------------------------------------------------------------------------
 
@@ -103,9 +106,13 @@ static void join_producers(Fuse *z) {
     if (edge.n) {
         qsort(edge.at, edge.n, sizeof *edge.at, by_bytes);
     }
-    for (uint32_t i = 0; i < edge.n; i++) {
-        cluster_merge(z, edge.at[i].from, edge.at[i].to);
-    }
+    uint32_t before;
+    do {                             // an edge refused may be possible once both ends have grown
+        before = z->merges;
+        for (uint32_t i = 0; i < edge.n; i++) {
+            cluster_merge(z, edge.at[i].from, edge.at[i].to);
+        }
+    } while (z->merges > before);
 }
 
 static void find_kept(Fuse *z) {
@@ -121,7 +128,7 @@ static void find_kept(Fuse *z) {
 
 static double again_weight(const Fuse *z, uint32_t id) {
     double sum = fuse_weight(z->g, id);
-    for (uint32_t i = 0; i < z->reads[id].n && sum < 200; i++) {
+    for (uint32_t i = 0; i < z->reads[id].n && sum < 1000; i++) {
         Reads r = z->reads[id].at[i];
         if (z->unit[r.node] && !z->kept[r.node]) {
             sum += r.times * again_weight(z, r.node);
@@ -152,7 +159,7 @@ static double again_cost(Fuse *z, uint32_t id, uint32_t c, const ReadsVec *leaf)
         double all = (double)type_bytes(g, t), part = runs * (double)dtype_size[t->dtype];
         cost += reads_it(&now, leaf->at[i].node) ? 0 : all < part ? all : part;
     }
-    return cost + (weight > 0 ? 0.5 * weight * runs : 0);
+    return cost + (weight > 0 ? OpBytes * weight * runs : 0);
 }
 
 // Would cluster of `user` read a slot too late, now that it reads `leaf` itself? Orders it where it can.

@@ -37,6 +37,7 @@ typedef struct Fuse {
     uint32_t *order;                 // [pos] cluster, 0 for a hole
     uint8_t *mark;                   // [cluster] visited by the last walk
     NodeVec stack;
+    uint32_t merges;                 // made so far
 } Fuse;
 
 // --- roles -----------------------------------------------------------------------------------------------------------

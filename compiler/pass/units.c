@@ -46,15 +46,31 @@ uint32_t fuse_reduced(const Graph *g, uint32_t id) {
     return axes & present;
 }
 
-// Read off the value column: a call of a mathematical function costs as much as its polynomial.
-double fuse_weight(const Graph *g, uint32_t id) {
-    const char *value = op_info[g->node.at[id].op].value;
-    double weight = node_class(g, id) == ClassRNG ? 80 : 1;
-    for (const char *c = value; c && *c; c++) {
-        bool call = *c == '(' && c > value && c[-1] >= '0' && c[-1] != 'K' && c[-1] != 's';   // fabs and K( are free
-        weight += *c == '/' ? 4 : call ? 20 : 0;
+// Arithmetic of a word in a value column: a function is a polynomial of its own unless the processor has it.
+static double word_weight(Str word) {
+    static const struct { const char *name; double weight; } known[] = {{"fabs", 0}, {"floor", 1}, {"sqrt", 4}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (str_eq(word, str_c(known[i].name))) {
+            return known[i].weight;
+        }
     }
-    return fuse_is_short(g, id) ? (double)reduced_terms(g, id) : weight;
+    return word.len > 1 ? 60 : 0;    // a letter is an operand or K
+}
+
+double fuse_weight(const Graph *g, uint32_t id) {
+    if (fuse_is_short(g, id)) {
+        return (double)reduced_terms(g, id);
+    }
+    double weight = node_class(g, id) == ClassRNG ? 400 : 1;
+    for (const char *c = op_info[g->node.at[id].op].value; c && *c;) {
+        size_t n = 0;
+        while ((c[n] >= 'a' && c[n] <= 'z') || (n && c[n] >= '0' && c[n] <= '9')) {
+            n++;
+        }
+        weight += word_weight((Str){c, n}) + (*c == '/' ? 4 : 0);
+        c += n ? n : 1;
+    }
+    return weight;
 }
 
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {

@@ -1,0 +1,367 @@
+// fuse_test.c - what becomes one region and what does not.
+//
+// Small graphs with the answer beside them; invariants of regions on random programs; and golden cases:
+// tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its step, and NAME.c, its kernels.
+// With BLESS set the expected files are written anew.
+#include "gen.h"
+#include "plan.h"
+#include "programs.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <stdlib.h>
+#include <string.h>
+
+static Arena arena;
+
+typedef struct Case {
+    Module m;
+    Plan plan;
+} Case;
+
+static int set_up(void **state) {
+    (void)state;
+    return arena_init(&arena, 0) == GAN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
+// --- building ------------------------------------------------------------------------------------
+
+static Case *begin(int64_t batch) {
+    Case *c = arena_new(&arena, Case);
+    c->m = (Module){.name = STR("fuse"), .batch = batch};
+    graph_init(&c->m.step.g, &arena, batch);
+    c->m.step.name = STR("step");
+    c->m.step.blocks = 1;
+    vec_push(&arena, &c->m.step.tape, ((Ctl){.kind = CtlBlock}));
+    return c;
+}
+
+static Type shape(bool batched, uint32_t rank, const int64_t *dim) { return type_make(batched, rank, dim); }
+#define DIM(...) (const int64_t[]){__VA_ARGS__}
+
+static Val input(Case *c, Type t) {
+    vec_push(&arena, &c->m.slot, ((Slot){.kind = SlotState, .name = STR("s"), .net = NONE, .type = t}));
+    return Read(&c->m.step.g, c->m.slot.n - 1, 0, t);
+}
+
+static uint32_t result(Case *c, Val v) {
+    vec_push(&arena, &c->m.step.result, ((Named){STR("r"), v.id, 0}));
+    return v.id;
+}
+
+static uint32_t write_slot(Case *c, uint32_t slot, Val v) {
+    uint32_t id = Write(slot, v).id;
+    vec_push(&arena, &c->m.step.effect, id);
+    return id;
+}
+
+static void fuse_case(Case *c) {
+    PassOptions o = {.real = DtF32};
+    c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = DtF32};
+    fuse(&arena, &o, &c->plan);
+    gen_kernels(&arena, &c->plan, &dialect_c);
+}
+
+static bool has(const uint32_t *at, uint32_t n, uint32_t id) {
+    for (uint32_t i = 0; i < n; i++)
+        if (at[i] == id)
+            return true;
+    return false;
+}
+
+static bool stored(const Case *c, Val v) {
+    uint32_t r = c->plan.region_of[v.id];
+    return r != NONE && has(c->plan.region.at[r].out.at, c->plan.region.at[r].out.n, v.id);
+}
+
+static void expect_together(const Case *c, Val a, Val b) {
+    assert_int_equal(c->plan.region_of[a.id], c->plan.region_of[b.id]);
+}
+
+// --- shapes of training --------------------------------------------------------------------------
+
+typedef struct Norm { Val y, shifted, mean, square, dev, out; } Norm;
+
+static Norm norm_layer(Case *c, Val x, Val w, const ConvGeom *geom, int64_t n) {
+    Norm l;
+    l.y = Conv(x, w, geom);
+    int64_t channels = node_type(l.y.g, l.y.id)->dim[0];
+    l.shifted = Add(l.y, input(c, shape(false, 1, &channels)));
+    l.mean = Sum(l.shifted, 1 | 4 | 8);
+    Val centred = Sub(l.shifted, Mul(l.mean, Num(x, 1.0 / (double)n)));
+    l.square = Sum(Mul(centred, centred), 1 | 4 | 8);
+    l.dev = Sqrt(Add(Mul(l.square, Num(x, 1.0 / (double)n)), Num(x, 1e-5)));
+    Val unit = Div(centred, l.dev), z = Add(Mul(unit, input(c, shape(false, 1, &channels))), Num(x, 0.1));
+    l.out = Where(Gt(z, Num(x, 0)), z, Mul(z, Num(x, 0.2)));
+    return l;
+}
+
+static const ConvGeom geom = {.n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
+
+// conv, then [bias and sum], [sum of squares], [deviation], [normalise, scale, leaky relu]; only the convolution's result
+// and the last one are large, and two layers of different sizes share their kernels.
+static void a_batch_norm_stores_nothing_large_between(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Norm a = norm_layer(c, input(c, shape(true, 3, DIM(3, 64, 64))), input(c, shape(false, 4, DIM(32, 3, 4, 4))), &geom,
+                        8 * 32 * 32);
+    Norm b = norm_layer(c, a.out, input(c, shape(false, 4, DIM(64, 32, 4, 4))), &geom, 8 * 16 * 16);
+    result(c, b.out);
+    fuse_case(c);
+    const Norm *layers[] = {&a, &b};
+    for (int i = 0; i < 2; i++) {
+        const Norm *l = layers[i];
+        assert_false(stored(c, l->shifted));
+        assert_true(stored(c, l->mean) && stored(c, l->square) && stored(c, l->dev) && stored(c, l->out));
+    }
+    assert_int_equal(c->plan.region.n, 10);
+    assert_int_equal(c->plan.kernel.n, 4);
+}
+
+static void both_sums_of_a_norms_gradient_are_one_loop(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Type t = shape(true, 3, DIM(32, 16, 16));
+    Val x = input(c, t), g = input(c, t), masked = Where(Gt(x, Num(x, 0)), g, Mul(g, Num(g, 0.2)));
+    Val sum = Sum(masked, 13), dot = Sum(Mul(masked, x), 13);
+    result(c, sum);
+    result(c, dot);
+    result(c, Sub(masked, Add(Mul(x, dot), sum)));
+    fuse_case(c);
+    expect_together(c, sum, dot);
+    assert_false(stored(c, masked));
+    assert_int_equal(c->plan.region.n, 2);
+}
+
+// Everything of one weight is one loop in place; the step count, which that loop reads, moves after it.
+static void adam_is_one_loop_per_weight(void **state) {
+    (void)state;
+    Case *c = begin(4);
+    Type t = shape(false, 2, DIM(300, 70));
+    Val w = input(c, t), g = input(c, t), m = input(c, t), v = input(c, t), n = input(c, shape(false, 0, NULL));
+    Val step = Add(n, Num(n, 1)), m1 = Add(Mul(m, Num(m, 0.9)), Mul(g, Num(g, 0.1)));
+    Val v1 = Add(Mul(v, Num(v, 0.99)), Mul(Mul(g, g), Num(g, 0.01)));
+    Val rate = Div(Num(n, 1e-3), Sub(Num(n, 1), Pow(Num(n, 0.9), step)));
+    uint32_t first = write_slot(c, 0, Sub(w, Div(Mul(m1, rate), Add(Sqrt(v1), Num(v, 1e-8)))));
+    uint32_t second = write_slot(c, 2, m1), third = write_slot(c, 3, v1), count = write_slot(c, 4, step);
+    fuse_case(c);
+    assert_int_equal(c->plan.region_of[first], c->plan.region_of[second]);
+    assert_int_equal(c->plan.region_of[first], c->plan.region_of[third]);
+    assert_int_not_equal(c->plan.region_of[first], c->plan.region_of[count]);
+    assert_int_equal(c->plan.region.n, 2);
+    assert_false(stored(c, m1) || stored(c, v1));
+    assert_int_equal(c->plan.copied.n, 0);
+}
+
+// --- slots ---------------------------------------------------------------------------------------
+
+static void a_slot_written_from_itself_in_another_order_is_not_one_loop(void **state) {
+    (void)state;
+    Case *c = begin(4);
+    Val x = input(c, shape(false, 2, DIM(50, 60))), y = Add(Flip(x, 2), Num(x, 1));
+    uint32_t w = write_slot(c, 0, y);
+    fuse_case(c);
+    assert_int_not_equal(c->plan.region_of[y.id], c->plan.region_of[w]);
+}
+
+static void two_slots_that_change_places_need_a_copy(void **state) {
+    (void)state;
+    Case *c = begin(4);
+    Type t = shape(false, 1, DIM(100));
+    Val a = input(c, t), b = input(c, t);
+    uint32_t wa = write_slot(c, 0, Flip(b, 2)), wb = write_slot(c, 1, Flip(a, 2));
+    fuse_case(c);
+    OrderVec order;
+    region_orders(&arena, &c->plan, &order);
+    assert_int_equal(c->plan.copied.n, 1);
+    assert_int_equal(c->plan.region.n, 3);
+    assert_true(c->plan.region_of[wa] != c->plan.region_of[wb]);
+    for (uint32_t i = 0; i < order.n; i++)
+        assert_true(order.at[i].before < order.at[i].after);        // the plan's own order is valid
+}
+
+static void element_by_element_two_slots_change_places_in_one_loop(void **state) {
+    (void)state;
+    Case *c = begin(4);
+    Type t = shape(false, 1, DIM(100));
+    Val a = input(c, t), b = input(c, t), sum = Add(a, b);
+    uint32_t wa = write_slot(c, 0, Mul(sum, b)), wb = write_slot(c, 1, Mul(sum, a));
+    fuse_case(c);
+    assert_int_equal(c->plan.region_of[wa], c->plan.region_of[wb]);
+    assert_int_equal(c->plan.copied.n, 0);
+}
+
+// --- storing and computing again -----------------------------------------------------------------
+
+static void what_a_call_reads_is_stored_once(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 3, DIM(4, 8, 8))), a = Tanh(x), flat = Reshape(a, 1, DIM(256));
+    Val y = Conv(a, input(c, shape(false, 4, DIM(6, 4, 4, 4))), &geom);
+    result(c, Mul(flat, flat));
+    result(c, y);
+    result(c, Mul(a, Num(a, 2)));
+    fuse_case(c);
+    assert_true(stored(c, a));
+    assert_false(stored(c, flat));
+    assert_int_equal(c->plan.place[flat.id].owner, flat.id);        // channels last: the reshape moves elements
+}
+
+static void dear_values_are_stored_and_cheap_ones_are_not(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 3, DIM(32, 32, 32))), dear = Tanh(x), cheap = Add(x, Num(x, 1));
+    Val s = Sum(dear, 13), t = Sum(cheap, 13);
+    result(c, Mul(dear, s));
+    result(c, Mul(cheap, t));
+    fuse_case(c);
+    assert_true(stored(c, dear));
+    assert_false(stored(c, cheap));
+}
+
+static void a_short_sum_is_arithmetic(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 3, DIM(3, 40, 40))), s = Sum(Mul(x, x), 2), y = Sqrt(s);
+    result(c, y);
+    fuse_case(c);
+    assert_int_equal(c->plan.region.n, 1);
+    assert_false(stored(c, s));
+}
+
+static void a_value_of_another_block_is_stored(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 1, DIM(64))), y = Add(x, Num(x, 1));
+    c->m.step.blocks = 2;
+    vec_push(&arena, &c->m.step.tape, ((Ctl){CtlRepeat, 3, 0}));
+    vec_push(&arena, &c->m.step.tape, ((Ctl){CtlBlock, 1, 0}));
+    vec_push(&arena, &c->m.step.tape, ((Ctl){CtlEnd, 0, 0}));
+    c->m.step.g.block = 1;
+    result(c, Mul(y, y));
+    fuse_case(c);
+    assert_true(stored(c, y));
+}
+
+// --- invariants ----------------------------------------------------------------------------------
+
+static void check_region(const Plan *p, uint32_t index, bool no_fuse) {
+    const Graph *g = &p->func->g;
+    const Region *r = &p->region.at[index];
+    for (uint32_t i = 0; r->kind == RegionLoop && i < r->node.n; i++) {
+        uint32_t id = r->node.at[i];
+        assert_true(i == 0 || r->node.at[i - 1] < id);
+        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+            uint32_t from = node_in(g, id, k);
+            assert_true(has(r->node.at, r->node.n, from) || has(r->in.at, r->in.n, from) ||
+                        (no_fuse && graph_node(g, from)->op == OpConst));
+        }
+    }
+    for (uint32_t i = 0; i < r->in.n; i++) {
+        uint32_t id = r->in.at[i], from = p->region_of[id];
+        assert_int_equal(p->place[id].owner, id);
+        assert_true(from == NONE ? graph_node(g, id)->op == OpRead
+                                 : has(p->region.at[from].out.at, p->region.at[from].out.n, id));
+    }
+    for (uint32_t i = 0; i < r->out.n; i++)
+        assert_int_equal(p->region_of[r->out.at[i]], index);
+}
+
+static void regions_are_whole_and_in_order(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        Module m;
+        program_random(&arena, seed, &m);
+        for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
+            PassOptions o = {.real = DtF32, .no_fuse = no_fuse};
+            Plan p = {.module = &m, .func = &m.step, .real = DtF32};
+            OrderVec order;
+            passes_run(&arena, &m, &m.step, &o, NULL);
+            fuse(&arena, &o, &p);
+            for (uint32_t i = 0; i < p.region.n; i++)
+                check_region(&p, i, no_fuse);
+            region_orders(&arena, &p, &order);
+            for (uint32_t i = 0; i < order.n; i++)
+                assert_true(order.at[i].before < order.at[i].after);
+        }
+    }
+}
+
+// --- golden cases --------------------------------------------------------------------------------
+
+static void compare(Str path, Str got) {
+    Str want;
+    if (!file_exists(path))
+        return;
+    if (getenv("BLESS")) {
+        assert_int_equal(file_write_atomic(path, got.ptr, got.len), GAN_OK);
+        return;
+    }
+    assert_int_equal(file_read(&arena, path, &want), GAN_OK);
+    if (!str_eq(got, want))
+        fail_msg("%.*s differs; got:\n%.*s", SARG(path), SARG(got));
+}
+
+static void golden(Str path) {
+    Module m = {0};
+    Str text, error, stem = str_sub(path, 0, path.len - strlen("graph"));
+    assert_int_equal(file_read(&arena, path, &text), GAN_OK);
+    if (!module_read(&arena, text, &m, &error))
+        fail_msg("%.*s: %.*s", SARG(path), SARG(error));
+    PassOptions o = {.real = DtF32};
+    Plan p;
+    passes_run(&arena, &m, &m.step, &o, NULL);
+    slots_place(&m, DtF32);
+    plan_make(&arena, &m, &m.step, &o, &p);
+    gen_kernels(&arena, &p, &dialect_c);
+    Text fused = {.arena = &arena}, c = {.arena = &arena};
+    explain_fusion(&fused, &p);
+    gen_print(&c, &p, &dialect_c);
+    compare(str_format(&arena, "%.*sfused", SARG(stem)), text_str(&fused));
+    compare(str_format(&arena, "%.*sc", SARG(stem)), text_str(&c));
+}
+
+static void golden_cases(void **state) {
+    (void)state;
+    StrVec names = {0};
+    Str folder = STR(TEST_DIR "/golden/fuse");
+    uint32_t n = 0;
+    assert_int_equal(dir_list(&arena, folder, &names), GAN_OK);
+    for (uint32_t i = 0; i < names.n; i++) {
+        if (str_eq(path_ext(names.at[i]), STR("graph"))) {
+            golden(path_join(&arena, folder, names.at[i]));
+            n++;
+        }
+    }
+    assert_true(n > 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_batch_norm_stores_nothing_large_between),
+        TEST(both_sums_of_a_norms_gradient_are_one_loop),
+        TEST(adam_is_one_loop_per_weight),
+        TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
+        TEST(two_slots_that_change_places_need_a_copy),
+        TEST(element_by_element_two_slots_change_places_in_one_loop),
+        TEST(what_a_call_reads_is_stored_once),
+        TEST(dear_values_are_stored_and_cheap_ones_are_not),
+        TEST(a_short_sum_is_arithmetic),
+        TEST(a_value_of_another_block_is_stored),
+        TEST(regions_are_whole_and_in_order),
+        TEST(golden_cases),
+    };
+    if (CASES_LISTED(tests)) {
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
