@@ -2,6 +2,7 @@
 // blocks, broadcasting. Single operations are ops_test.c's.
 #include "interp.h"
 #include "pass.h"
+#include "walks.h"
 
 #include <math.h>
 
@@ -255,25 +256,16 @@ static void spans_follow(Arena *a) {
            f.g.span.at[first].span.lo, 10);
 }
 
-int main(void) {
-    void (*const tests[])(Arena * a) = {
-        third_order_of_exp_x_squared,
-        penalty_through_convolution,
-        what_has_no_path_is_zero,
-        pins_are_told_apart,
-        gradients_cross_blocks,
-        one_sweep_serves_all,
-        spans_follow,
+int main(int argc, char **argv) {
+    static const Walk walks[] = {
+        WALK(third_order_of_exp_x_squared),
+        WALK(penalty_through_convolution),
+        WALK(what_has_no_path_is_zero),
+        WALK(pins_are_told_apart),
+        WALK(gradients_cross_blocks),
+        WALK(one_sweep_serves_all),
+        WALK(spans_follow),
     };
-    for (uint32_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        Arena a;
-        if (arena_init(&a, 0) != GAN_OK) {
-            printf("%s\n", gan_error());
-            return 1;
-        }
-        tests[i](&a);
-        arena_release(&a);
-    }
-    printf("%u failures\n", failures);
-    return failures != 0;
+    bool found = WALKS_RUN(walks);
+    return !found || failures;
 }

@@ -511,21 +511,30 @@ static Walk *const walk[OpCount] = {
     [OpConv] = walk_conv,     [OpConvDx] = walk_conv,        [OpConvDw] = walk_conv,
 };
 
-int main(void) {
+// A row is a case: by name it runs alone, --list prints them all.
+int main(int argc, char **argv) {
+    bool list = argc > 1 && !strcmp(argv[1], "--list"), found = argc < 2;
     Arena a;
     if (arena_init(&a, 0) != GAN_OK) {
         printf("%s\n", gan_error());
         return 1;
     }
     for (uint32_t op = 1; op < OpCount; op++) {
-        if (walk[op]) {
+        if (list) {
+            puts(op_info[op].text);
+        } else if (argc > 1 && strcmp(argv[1], op_info[op].text)) {
+            continue;
+        } else if (walk[op]) {
             walk[op](&a, (Op)op);
         } else {
             printf("FAIL %s has no instances\n", op_info[op].text);
             failures++;
         }
+        found = true;
     }
-    printf("%u cases, %u failures\n", cases, failures);
+    if (!list) {
+        printf("%u cases, %u failures\n", cases, failures);
+    }
     arena_release(&a);
-    return failures != 0;
+    return !found || failures;
 }

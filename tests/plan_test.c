@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <cmocka.h>
+#include "cases.h"
 #include <string.h>
 
 enum { PROGRAMS = 300 };
@@ -222,7 +223,7 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     arena_release(&a);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reader_finds_its_value),
         cmocka_unit_test(packing_is_close_to_the_bound),
@@ -230,5 +231,8 @@ int main(void) {
         cmocka_unit_test(slots_lie_in_equal_arenas),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),
     };
+    if (CASES_LISTED(tests)) {
+        return 0;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // near. The same small critic in every precision: convolution, tanh, product, mean, gradient.
 #include "interp.h"
 #include "pass.h"
+#include "walks.h"
 
 #include <math.h>
 
@@ -118,16 +119,24 @@ static void check_precision(Arena *a, Dtype real, double tolerance) {
     }
 }
 
-int main(void) {
-    Arena a;
-    if (arena_init(&a, 0) != GAN_OK) {
-        printf("%s\n", gan_error());
-        return 1;
-    }
-    check_precision(&a, DtF64, 1e-14);
-    check_precision(&a, DtF32, 1e-5);
-    check_precision(&a, DtBF16, 3e-2);
-    printf("%u failures\n", failures);
-    arena_release(&a);
-    return failures != 0;
+static void f64(Arena *a) {
+    check_precision(a, DtF64, 1e-14);
+}
+
+static void f32(Arena *a) {
+    check_precision(a, DtF32, 1e-5);
+}
+
+static void bf16(Arena *a) {
+    check_precision(a, DtBF16, 3e-2);
+}
+
+int main(int argc, char **argv) {
+    static const Walk walks[] = {
+        WALK(f64),
+        WALK(f32),
+        WALK(bf16),
+    };
+    bool found = WALKS_RUN(walks);
+    return !found || failures;
 }

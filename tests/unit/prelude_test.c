@@ -2,6 +2,7 @@
 // promise, bfloat16 against exact rounding, Philox against its authors' known answers, draws inside
 // their ranges.
 #include "prelude.h"
+#include "walks.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ typedef struct Row {
     double allowed;
 } Row;
 
-static void walk_functions(void) {
+static void walk_functions(Arena *a) {
+    (void)a;
     const Row rows[] = {
         {"exp", gan_expf, exp, -INFINITY, INFINITY, 2},
         {"log", gan_logf, log, -1, INFINITY, 1},
@@ -58,7 +60,8 @@ static void walk_functions(void) {
     }
 }
 
-static void walk_pow(void) {
+static void walk_pow(Arena *a) {
+    (void)a;
     const float special[] = {0, -0.0f, 1, -1, 2, -2, 3, 0.5f, -0.5f, 1e-30f, 1e30f, INFINITY, NAN};
     const unsigned n = sizeof special / sizeof *special;
     for (unsigned i = 0; i < n; i++) {
@@ -80,7 +83,8 @@ static double place(float x) {
     return isinf(x) ? copysign(0x1p128, x) : x;
 }
 
-static void walk_bf16(void) {
+static void walk_bf16(Arena *a) {
+    (void)a;
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1009) {
         float x = gan_f32_bits((uint32_t)bits), y = gan_bf16_to_f32(gan_f32_to_bf16(x));
         float down = gan_f32_bits((uint32_t)bits & 0xFFFF0000u),
@@ -94,7 +98,8 @@ static void walk_bf16(void) {
 }
 
 // The known answers of the authors' own test suite (Random123, kat_vectors).
-static void philox_answers(void) {
+static void philox_answers(Arena *a) {
+    (void)a;
     const struct {
         uint32_t key[2];
         gan_words in, out;
@@ -115,7 +120,8 @@ static void philox_answers(void) {
     }
 }
 
-static void draws(void) {
+static void draws(Arena *a) {
+    (void)a;
     const unsigned n = 100000;
     double sum = 0, squares = 0, uniform = 0, count[7] = {0};
     expect(gan_unit(0, 0) > 0 && gan_unit(~0u, ~0u) < 1 && gan_unitf(~0u, ~0u) < 1, "unit", 0,
@@ -141,12 +147,14 @@ static void draws(void) {
     }
 }
 
-int main(void) {
-    walk_functions();
-    walk_pow();
-    walk_bf16();
-    philox_answers();
-    draws();
-    printf("%u failures\n", failures);
-    return failures != 0;
+int main(int argc, char **argv) {
+    static const Walk walks[] = {
+        WALK(walk_functions),
+        WALK(walk_pow),
+        WALK(walk_bf16),
+        WALK(philox_answers),
+        WALK(draws),
+    };
+    bool found = WALKS_RUN(walks);
+    return !found || failures;
 }

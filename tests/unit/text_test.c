@@ -2,6 +2,7 @@
 // bytes; what is wrong is refused with its line; what does not belong to a graph's identity does
 // not change its hash.
 #include "program.h"
+#include "walks.h"
 
 #include <string.h>
 
@@ -192,18 +193,14 @@ static void blocks(Arena *a) {
     }
 }
 
-int main(void) {
-    Arena a;
-    if (arena_init(&a, 0) != GAN_OK) {
-        printf("%s\n", gan_error());
-        return 1;
-    }
-    corpus_round_trips(&a);
-    identity(&a);
-    refusals(&a);
-    verifier_sees_damage(&a);
-    blocks(&a);
-    printf("%u failures\n", failures);
-    arena_release(&a);
-    return failures != 0;
+int main(int argc, char **argv) {
+    static const Walk walks[] = {
+        WALK(corpus_round_trips),
+        WALK(identity),
+        WALK(refusals),
+        WALK(verifier_sees_damage),
+        WALK(blocks),
+    };
+    bool found = WALKS_RUN(walks);
+    return !found || failures;
 }

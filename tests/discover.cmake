@@ -1,0 +1,12 @@
+# Run after a test program is built: asks it for its cases and writes the file CTest includes, one test a case.
+execute_process(COMMAND ${PROGRAM} --list OUTPUT_VARIABLE names RESULT_VARIABLE code OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT code EQUAL 0 OR names STREQUAL "")
+    message(FATAL_ERROR "${PROGRAM} --list: exit ${code}, \"${names}\"")
+endif()
+string(REPLACE "\n" ";" names "${names}")
+set(text "")
+foreach(name IN LISTS names)
+    string(APPEND text "add_test([==[${NAME}.${name}]==] [==[${PROGRAM}]==] [==[${name}]==])\n"
+        "set_tests_properties([==[${NAME}.${name}]==] PROPERTIES TIMEOUT 600 LABELS \"${LABELS}\")\n")
+endforeach()
+file(WRITE ${OUT} "${text}")
