@@ -503,7 +503,7 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     }
     for (uint32_t p = 0; p < 3; p++)
-        for (size_t i = 0; i < r.part[p].len; i++)
+        for (size_t i = 0; i < r.part[p].len && i < MAX_RANK; i++)
             label[p][i] = (uint8_t)(r.part[p].ptr[i] - 'a' + 1);
     Type made = {.rank = (uint8_t)r.part[2].len};
     for (uint32_t i = 0; i < made.rank; i++) {
