@@ -252,7 +252,7 @@ static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
 static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     const Array *a = &p->a;
     const PackOptions *o = b->o;
-    bool unsigned_numbers;
+    bool unsigned_numbers = false;
     TRY(check_array(b, a, &unsigned_numbers));
     p->samples = (size_t)a->dim[0];
     p->each = a->count / p->samples;
@@ -268,8 +268,9 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
              (o->bits && o->bits != 8 * a->size);
     if (p->fit && !p->picture) {
-        return fail(GAN_ERR_USAGE,
-                    "%.*s: these samples are no pictures and keep their shape, channels and bits",
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: its samples are no pictures (unsigned numbers [h, w] or [c, h, w]) and "
+                    "cannot be fitted to a size, channels or bits",
                     SARG(b->path));
     }
     if (p->fit && (p->c < 1 || p->c > 4)) {
