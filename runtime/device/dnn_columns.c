@@ -1,13 +1,14 @@
-// dnn_columns.c - bf16 convolutions over few pixels, done as matrix products over columns (im2col).
+// dnn_columns.c - convolutions over few pixels, done as matrix products over columns (im2col).
 //
 // A row is one pixel of y, a column one element of the kernel and channel of x, the channels side by side as they lie in
-// memory. The library's own bf16 convolutions lose their rate where y is small: its weights' gradient rearranges what it
-// reads for every few pixels, and its matrix unit stands idle. Its products do not.
+// memory. The library's own convolutions lose their rate where y is small: its weights' gradient in bf16 rearranges what
+// it reads for every few pixels, and its matrix unit stands idle. Its products do not.
 //   y  [rows, o]  = columns(x) . w'        w' [o, k.., c]: packed once a block
 //   gw [o, k.., c] = y^T . columns(x)      then to the plan's [o, c, k..]
 //   gx            = sum over the columns of y . w' that meet a pixel, in float
-// Measured on one core with AMX, packing included: 256 to 512 channels, k 4, stride 2, to 4x4, batch 32, forward 8.1 to
-// 3.5 ms, input gradient 10.6 to 4.4, weights' gradient 27.3 to 3.5; the last at 8x8 (128 to 256 channels) 12.3 to 4.1.
+// Measured on one core with AMX, packing included: 256 to 512 channels, k 4, stride 2, to 4x4, batch 32, in bf16 forward
+// 8.1 to 3.5 ms, input gradient 10.6 to 4.4, weights' gradient 27.3 to 3.5 (and at 8x8, 128 to 256 channels, 12.3 to 4.1);
+// in f32 forward 19.5 to 13.8, weights' gradient 22.7 to 14.3.
 #include "dnn.h"
 
 #include <string.h>
@@ -121,13 +122,18 @@ static Columns columns_of(const DnnConv *c) {
     return j;
 }
 
-// Where the form pays: measured per kind; forward and input gradient only where the products run on a matrix unit.
+// Where the form pays, by pixels of y along the last axis. Measured on a processor with a matrix unit; on others only
+// where the library is known to do badly everywhere: the weights' gradient in bf16.
 static bool pays(DnnConvKind kind, const DnnConv *c, const Columns *j) {
-    int64_t most = kind == DnnConvWeights ? 8 * j->axis[2].s : 4;      // pixels of y along the last axis
+    bool f32 = c->src.type == DtF32 && c->weights.type == DtF32 && c->dst.type == DtF32;
     bool bf16 = c->dst.type == DtBF16 && (kind == DnnConvData ? c->weights.type : c->src.type) == DtBF16;
     bool last = c->src.stride[1] == 1 && c->dst.stride[1] == 1 && c->weights.n == c->src.n;
     bool deep = j->c >= LEAST_CHANNELS && j->o >= LEAST_CHANNELS && j->c <= DNN_COLUMN_CHANNELS;
-    return bf16 && last && deep && j->axis[2].y <= most && (kind == DnnConvWeights || dnn_has_matrix_unit());
+    if (!last || !deep || !(f32 || bf16))
+        return false;
+    if (bf16 && kind == DnnConvWeights)
+        return j->axis[2].y <= 8 * j->axis[2].s;
+    return dnn_has_matrix_unit() && j->axis[2].y <= 4 && (bf16 || kind != DnnConvData);
 }
 
 static DnnShape matrix(int64_t rows, int64_t columns, bool turned, Dtype type) {
