@@ -21,7 +21,6 @@ typedef struct Compiled {
     Module module;
     Plan init, step;
     Plan *entry;                 // [module.entry.n]
-    double gflop_model;          // of the step before any rewrite
 } Compiled;
 
 enum { DEFAULT_BATCH = 32 };

@@ -14,6 +14,7 @@ typedef struct Tolerance { double loss, grad, final, zero; } Tolerance;
 // Below this share of the update's largest gradient norm, a gradient is zero up to rounding.
 static const double zero_share = 1e-10;
 static const double rate_slack = 1.1;
+enum { step_func = 1 };                // Site.func of the step: 0 is init, 2... the entry points
 
 static Tolerance tolerance_of(Dtype real) {
     switch (real) {
@@ -274,7 +275,7 @@ static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t roun
                                        [DistTruncated] = KindNormal, [DistCategorical] = KindLabels};
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (s->kind != SlotFed || m->site.at[s->site].block != block)
+        if (s->kind != SlotFed || m->site.at[s->site].func != step_func || m->site.at[s->site].block != block)
             continue;
         uint32_t kind = kind_of[m->site.at[s->site].dist];
         TRY(feed(v, kind, queue_next(v, kind), i));

@@ -398,6 +398,14 @@ static bool want_geometry(Elab *e, const Value *in, Type x, ConvGeom *out) {
     return true;
 }
 
+// An anchor's value. One that was there before is work the published step does twice: it is counted (bench's gflop_model).
+static Value anchored(Elab *e, uint32_t nodes, Val v) {
+    Func *f = e->to->fn;
+    if (v.id < nodes && f && !e->to->muted)
+        vec_push(e->perm, &f->again, ((Again){node_gflop(v.g, v.id), v.g->block}));
+    return value_tensor(v);
+}
+
 Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     ConvGeom c;
@@ -407,7 +415,8 @@ Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
     if (!want_geometry(e, in + 2, type_of(x[0]), &c))
         return POISON;
     Attr at = conv_attr(&c);
-    return op_fits(e, OpConv, x, 2, &at, NULL) ? value_tensor(Conv(x[0], x[1], &c)) : POISON;
+    uint32_t nodes = x[0].g->node.n;
+    return op_fits(e, OpConv, x, 2, &at, NULL) ? anchored(e, nodes, Conv(x[0], x[1], &c)) : POISON;
 }
 
 // The input gradient of the convolution whose output is x: extent (n - 1)*stride + k - before -
@@ -429,7 +438,8 @@ Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
                 (t.dim[1 + i] - 1) * c.stride[i] + w.dim[2 + i] - c.before[i] - c.after[i];
     }
     Attr at = conv_attr(&c);
-    return op_fits(e, OpConvDx, x, 2, &at, &t) ? value_tensor(ConvDx(x[0], x[1], &c, t)) : POISON;
+    uint32_t nodes = x[0].g->node.n;
+    return op_fits(e, OpConvDx, x, 2, &at, &t) ? anchored(e, nodes, ConvDx(x[0], x[1], &c, t)) : POISON;
 }
 
 // --- products ------------------------------------------------------------------------------------
@@ -515,8 +525,9 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
     if (!size_fits(e, &made))
         return POISON;
     bool batched = type_of(x[0]).batched || type_of(x[1]).batched;
-    return value_tensor(
-        Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
+    uint32_t nodes = x[0].g->node.n;
+    return anchored(e, nodes,
+                    Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
 }
 
 Value builtin_gather(Elab *e, const Value *in, uint32_t n) {

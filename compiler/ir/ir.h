@@ -129,6 +129,10 @@ uint32_t *graph_uses(const Graph *g, Arena *a);                 // use counts, [
 // Marks what `root[]` needs (operands, transitively). [node.n] bytes, 1 where needed.
 uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n);
 
+// --- gflop.c -------------------------------------------------------------------------------------------------------
+
+double node_gflop(const Graph *g, uint32_t id);                // Dot, Conv*: 2 per multiply-add, nominal; others 0
+
 // --- type.c --------------------------------------------------------------------------------------------------------
 
 Type type_make(bool batched, uint32_t rank, const int64_t *dim);   // F32

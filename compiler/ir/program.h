@@ -77,6 +77,8 @@ typedef struct Update {
 } Update;
 typedef struct Named { Str name; uint32_t node, block; } Named;
 
+typedef struct Again { double gflop; uint32_t block; } Again;   // work the text repeats and the graph shares
+
 typedef struct Func {
     Str name;
     Graph g;
@@ -85,6 +87,7 @@ typedef struct Func {
     VEC(uint32_t) effect;          // Write nodes, in program order
     VEC(Update) update;
     VEC(Named) report;             // logged numbers
+    VEC(Again) again;              // convolutions and products found already computed; not part of the text form
     VEC(Named) result;             // an entry point's value(s)
     VEC(uint32_t) data;            // entry points: data slots it reads
 } Func;

@@ -56,6 +56,7 @@ void func_rewrite(Arena *perm, Func *f, RewriteFn map, void *user);
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
 
 double graph_gflop(const Graph *g);                                       // Dot, Conv*: 2 per multiply-add, nominal
+double func_gflop_again(const Func *f);                                   // what the text asks for again and sharing spares
 double func_gflop(const Func *f);                                         // the same, each node as often as its block runs
 void plan_print(Text *t, const Plan *p);                                  // text form; `ganc emit --stage plan`
 // Where members of a region come from: the model's lines, each once, in order of the members.

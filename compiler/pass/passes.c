@@ -1,4 +1,5 @@
-// passes.c - the passes over a function's graph, and the stages that make a plan of it. This screen is the whole order.
+// passes.c - the passes over a function's graph, and the stages that make a plan of it: this screen
+// is the whole order.
 #include "plan.h"
 
 typedef struct Pass {
@@ -6,14 +7,17 @@ typedef struct Pass {
     void (*run)(Arena *perm, Module *m, Func *f, const PassOptions *o);
 } Pass;
 
-static const Pass passes[] = {
-    //                       needs                     leaves                             breaks
-    {"grad", pass_grad},     // elaborated graph       no Grad nodes                      -
-    {"dce", pass_dce},       // -                      only what an effect or root needs  node numbers
-    {"unpin", pass_unpin},   // no Grad nodes          no Pin or Stop; more is shared     later differentiation
-    {"dtype", pass_dtype},   // no Grad, Pin, Stop     storage types, casts between them  type equality of operands
-};
 // Simplification and sharing are no pass: every graph_add does them (lang/rules.def).
+static const Pass passes[] = {
+    // needs an elaborated graph; leaves no Grad nodes
+    {"grad", pass_grad},
+    // leaves only what an effect or a root needs; breaks node numbers, as all below do
+    {"dce", pass_dce},
+    // needs no Grad nodes; leaves no Pin or Stop, so that more is shared; breaks later differentiation
+    {"unpin", pass_unpin},
+    // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
+    {"dtype", pass_dtype},
+};
 
 static void check(const Module *m, const char *after) {
     Arena scratch;
@@ -40,5 +44,6 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
     fuse(perm, o, out);
     schedule(perm, o, out);
     memory_plan(o, out);
-    out->gflop = out->gflop_model = func_gflop(f);
+    out->gflop = func_gflop(f);
+    out->gflop_model = out->gflop + func_gflop_again(f);
 }

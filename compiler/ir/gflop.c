@@ -1,0 +1,45 @@
+// gflop.c - arithmetic of convolutions and matrix products: two operations per multiply-add, counted on shapes alone.
+//
+// Nominal: multiplications by padding count, as every paper counts them. Other operations do not.
+#include "ir.h"
+
+static double conv_gflop(const Graph *g, uint32_t id) {
+    uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
+    Op op = (Op)graph_node(g, id)->op;
+    uint32_t w = op == OpConvDw ? id : b, y = op == OpConv ? id : op == OpConvDx ? a : b;
+    const Type *tw = node_type(g, w);
+    double taps = 1; // multiply-adds of one element of y
+    for (uint32_t i = 1; i < tw->rank; i++)
+        taps *= (double)tw->dim[i];
+    return 2e-9 * taps * (double)type_elements(g, node_type(g, y));
+}
+
+// The product of all extents: each label once, the batch where any of the three has it.
+static double dot_gflop(const Graph *g, uint32_t id) {
+    const int64_t *at = node_attr(g, id)->i;
+    const uint32_t side[2] = {node_in(g, id, 0), node_in(g, id, 1)};
+    int64_t seen[2 * MAX_RANK], seens = 0;
+    bool batched = node_type(g, id)->batched;
+    double n = 1;
+    for (int s = 0; s < 2; s++, at += at[0] + 1) {
+        const Type *t = node_type(g, side[s]);
+        batched = batched || t->batched;
+        for (uint32_t i = 0; i < t->rank; i++) {
+            int64_t k = 0;
+            while (k < seens && seen[k] != at[1 + i])
+                k++;
+            if (k < seens)
+                continue;
+            seen[seens++] = at[1 + i];
+            n *= (double)t->dim[i];
+        }
+    }
+    return 2e-9 * n * (batched ? (double)g->batch : 1);
+}
+
+double node_gflop(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    if (op_info[op].cls != ClassANCHOR)
+        return 0;
+    return op == OpDot ? dot_gflop(g, id) : conv_gflop(g, id);
+}
