@@ -1,7 +1,8 @@
 // plan_test.c - plans of random programs: is every value where its readers look for it?
 //
-// A plan is played through without computing anything: memory remembers which value it holds, byte for byte, and each
-// launch must find its inputs there, whole, and must not write over what a neighbour in the same launch reads.
+// A plan is played through without computing anything: memory remembers which value it holds, byte
+// for byte, and each launch must find its inputs there, whole, and must not write over what a
+// neighbour in the same launch reads.
 #include "pass.h"
 #include "plan.h"
 #include "programs.h"
@@ -16,8 +17,9 @@ enum { PROGRAMS = 300 };
 typedef struct Play {
     const Plan *p;
     uint64_t seed;
-    uint32_t *work, *slots;          // [bytes / PLAN_ALIGN] stamp of the value whose bytes these are, 0 the first one
-    uint32_t *means;                 // [node] stamp of its value
+    uint32_t *work,
+        *slots; // [bytes / PLAN_ALIGN] stamp of the value whose bytes these are, 0 the first one
+    uint32_t *means; // [node] stamp of its value
     uint32_t stamps;
 } Play;
 
@@ -28,7 +30,8 @@ static size_t cells(const Play *y, uint32_t id) {
 static uint32_t *cells_at(const Play *y, Place at, size_t n) {
     assert_true(at.space == SpaceWork || at.space == SpaceSlot);
     assert_int_equal(at.offset % PLAN_ALIGN, 0);
-    assert_true(at.offset + n * PLAN_ALIGN <= (at.space == SpaceWork ? y->p->work_bytes : y->p->slot_bytes));
+    assert_true(at.offset + n * PLAN_ALIGN <=
+                (at.space == SpaceWork ? y->p->work_bytes : y->p->slot_bytes));
     return (at.space == SpaceWork ? y->work : y->slots) + at.offset / PLAN_ALIGN;
 }
 
@@ -42,7 +45,8 @@ static void expect(const Play *y, uint32_t id, Place at, uint32_t region, const 
     for (size_t i = 0; i < cells(y, id); i++)
         if (cell[i] != y->means[id])
             fail_msg("program %llu: region %u %s node %u (%s), but another value lies there",
-                     (unsigned long long)y->seed, region, what, id, op_info[graph_node(&y->p->func->g, id)->op].text);
+                     (unsigned long long)y->seed, region, what, id,
+                     op_info[graph_node(&y->p->func->g, id)->op].text);
 }
 
 // At the entry of a block its reads mean what their slots hold.
@@ -71,7 +75,8 @@ static void play_launch(Play *y, Launch l) {
     for (uint32_t k = 0; k < l.instances; k++) {
         uint32_t index = p->merge.at[l.first + k];
         for (uint32_t i = 0; i < p->region.at[index].in.n; i++)
-            expect(y, p->region.at[index].in.at[i], p->place[p->region.at[index].in.at[i]], index, "reads");
+            expect(y, p->region.at[index].in.at[i], p->place[p->region.at[index].in.at[i]], index,
+                   "reads");
     }
     for (uint32_t k = 0; k < l.instances; k++)
         play_region(y, p->merge.at[l.first + k]);
@@ -183,16 +188,23 @@ static void slots_lie_in_equal_arenas(void **state) {
     Module m = {.batch = 2};
     graph_init(&m.step.g, &a, 2);
     vec_push(&a, &m.net, ((Net){.name = STR("A")}));
-    const struct { SlotKind kind; const char *name; int64_t n; } row[] = {
-        {SlotParam, "A.1.w", 100}, {SlotParam, "A.2.w", 7},      {SlotState, "A.mean", 3},   {SlotOpt, "o.m/A.1.w", 100},
-        {SlotOpt, "o.v/A.1.w", 100}, {SlotOpt, "o.m/A.2.w", 7}, {SlotOpt, "o.v/A.2.w", 7},
+    const struct {
+        SlotKind kind;
+        const char *name;
+        int64_t n;
+    } row[] = {
+        {SlotParam, "A.1.w", 100},   {SlotParam, "A.2.w", 7},     {SlotState, "A.mean", 3},
+        {SlotOpt, "o.m/A.1.w", 100}, {SlotOpt, "o.v/A.1.w", 100}, {SlotOpt, "o.m/A.2.w", 7},
+        {SlotOpt, "o.v/A.2.w", 7},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        vec_push(&a, &m.slot, ((Slot){.kind = row[i].kind, .name = str_c(row[i].name),
-                                      .type = type_make(false, 1, &row[i].n)}));
+        vec_push(&a, &m.slot,
+                 ((Slot){.kind = row[i].kind,
+                         .name = str_c(row[i].name),
+                         .type = type_make(false, 1, &row[i].n)}));
     size_t bytes = slots_place(&m, DtF32);
     const Slot *s = m.slot.at;
-    assert_true(s[1].offset < s[0].offset);                              // the last weight's gradient is ready first
+    assert_true(s[1].offset < s[0].offset); // the last weight's gradient is ready first
     assert_int_equal(s[3].offset - s[5].offset, s[0].offset - s[1].offset);
     assert_int_equal(s[4].offset - s[6].offset, s[0].offset - s[1].offset);
     assert_true(s[2].offset > s[3].offset && s[2].offset > s[4].offset);
@@ -207,7 +219,12 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     Func f = {.blocks = 1};
     graph_init(&f.g, &a, 4);
-    ConvGeom geom = {.n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    ConvGeom geom = {.n = 2,
+                     .stride = {2, 2},
+                     .before = {1, 1},
+                     .after = {1, 1},
+                     .dilation = {1, 1},
+                     .groups = 1};
     Val x = Read(&f.g, 0, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
     Val w = Read(&f.g, 1, 0, type_make(false, 4, (int64_t[]){5, 3, 4, 4}));
     Val y = Conv(x, w, &geom);

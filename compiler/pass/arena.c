@@ -1,12 +1,16 @@
 // arena.c - where every slot lies in the slot memory.
 //
-// Net by net: its weights side by side, then each kind of optimizer state side by side in the same order, then its other
-// state; at last what belongs to no net. A net's weights are ordered by when their gradients become final: backward runs
-// against the order of first use, and weights are created in that order, so the order is creation reversed. Weights and
-// states of one kind therefore have equal layouts, and a slice of one is the same slice of the others.
+// Net by net: its weights side by side, then each kind of optimizer state side by side in the same
+// order, then its other state; at last what belongs to no net. A net's weights are ordered by when
+// their gradients become final: backward runs against the order of first use, and weights are
+// created in that order, so the order is creation reversed. Weights and states of one kind
+// therefore have equal layouts, and a slice of one is the same slice of the others.
 #include "plan.h"
 
-typedef struct Placer { Module *m; size_t end; } Placer;
+typedef struct Placer {
+    Module *m;
+    size_t end;
+} Placer;
 
 static void place(Placer *p, uint32_t slot) {
     Slot *s = &p->m->slot.at[slot];
@@ -16,8 +20,12 @@ static void place(Placer *p, uint32_t slot) {
 }
 
 // "opt.m" of "opt.m/G.conv.3.w", and the weight behind it.
-static Str kind_of(const Slot *s) { return str_sub(s->name, 0, str_find(s->name, '/')); }
-static Str weight_of(const Slot *s) { return str_sub(s->name, str_find(s->name, '/') + 1, s->name.len); }
+static Str kind_of(const Slot *s) {
+    return str_sub(s->name, 0, str_find(s->name, '/'));
+}
+static Str weight_of(const Slot *s) {
+    return str_sub(s->name, str_find(s->name, '/') + 1, s->name.len);
+}
 
 static void place_params(Placer *p, uint32_t net) {
     for (uint32_t i = p->m->slot.n; i-- > 0;)
@@ -37,14 +45,16 @@ static void place_kind(Placer *p, uint32_t net, Str kind, uint8_t *placed) {
             continue;
         for (uint32_t i = 0; i < m->slot.n; i++) {
             const Slot *s = &m->slot.at[i];
-            if (!placed[i] && is_state_of(s, net) && str_eq(kind_of(s), kind) && str_eq(weight_of(s), m->slot.at[w].name)) {
+            if (!placed[i] && is_state_of(s, net) && str_eq(kind_of(s), kind) &&
+                str_eq(weight_of(s), m->slot.at[w].name)) {
                 place(p, i);
                 placed[i] = 1;
             }
         }
     }
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        if (!placed[i] && is_state_of(&m->slot.at[i], net) && str_eq(kind_of(&m->slot.at[i]), kind)) {
+        if (!placed[i] && is_state_of(&m->slot.at[i], net) &&
+            str_eq(kind_of(&m->slot.at[i]), kind)) {
             place(p, i);
             placed[i] = 1;
         }
@@ -52,7 +62,7 @@ static void place_kind(Placer *p, uint32_t net, Str kind, uint8_t *placed) {
 }
 
 size_t slots_place(Module *m, Dtype real) {
-    (void)real;                        // types already say it
+    (void)real; // types already say it
     Arena scratch;
     if (arena_init(&scratch, 0) != GAN_OK)
         bug("%s", gan_error());
@@ -64,7 +74,8 @@ size_t slots_place(Module *m, Dtype real) {
             if (!placed[i] && is_state_of(&m->slot.at[i], net))
                 place_kind(&p, net, kind_of(&m->slot.at[i]), placed);
         for (uint32_t i = 0; i < m->slot.n; i++)
-            if (m->slot.at[i].net == net && m->slot.at[i].kind != SlotParam && m->slot.at[i].kind != SlotOpt)
+            if (m->slot.at[i].net == net && m->slot.at[i].kind != SlotParam &&
+                m->slot.at[i].kind != SlotOpt)
                 place(&p, i);
     }
     for (uint32_t i = 0; i < m->slot.n; i++)

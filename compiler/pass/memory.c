@@ -1,34 +1,35 @@
 // memory.c - a place for every stored value of a function, before anything runs.
 //
 // In: the schedule, the slots' offsets. Out: Plan.place, work_bytes, work_bound, bytes_moved.
-// Time is the number of a launch, blocks in the order of the tape. A value lives from the launch that makes it to the last
-// that reads it; one that is read inside a loop it was made outside of, to the end of that loop. Where a loop region's
-// input dies at an output of equal size, made from it element by element, both are one buffer. Buffers are placed offline,
-// largest first, each in the smallest gap that fits among those alive at the same time.
+// Time is the number of a launch, blocks in the order of the tape. A value lives from the launch
+// that makes it to the last that reads it; one that is read inside a loop it was made outside of,
+// to the end of that loop. Where a loop region's input dies at an output of equal size, made from
+// it element by element, both are one buffer. Buffers are placed offline, largest first, each in
+// the smallest gap that fits among those alive at the same time.
 #include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct Buffer {
-    uint32_t owner;                  // first node it holds
-    uint32_t first, last;            // launches, inclusive
+    uint32_t owner;       // first node it holds
+    uint32_t first, last; // launches, inclusive
     size_t bytes, offset;
 } Buffer;
 
 typedef struct Memory {
-    Arena *a;                        // scratch
+    Arena *a; // scratch
     Plan *p;
     const PassOptions *o;
-    VEC(Buffer) buffer;              // [0] is none
-    uint32_t *of;                    // [node] its buffer, 0 none
-    uint32_t *time;                  // [region] its launch
-    uint32_t *begin, *end;           // [block] its first launch, and one past its last
-    VEC(uint32_t) *loops;            // [block] enclosing repeats, outermost first: positions in the tape
-    uint32_t *loop_end;              // [tape] of a repeat: its last launch
+    VEC(Buffer) buffer;    // [0] is none
+    uint32_t *of;          // [node] its buffer, 0 none
+    uint32_t *time;        // [region] its launch
+    uint32_t *begin, *end; // [block] its first launch, and one past its last
+    VEC(uint32_t) *loops;  // [block] enclosing repeats, outermost first: positions in the tape
+    uint32_t *loop_end;    // [tape] of a repeat: its last launch
 } Memory;
 
-// --- ownership ---------------------------------------------------------------------------------------------------------
+// --- ownership -----------------------------------------------------------------------------------
 
 static bool stores(const Plan *p, uint32_t id) {
     uint32_t r = p->region_of[id];
@@ -71,7 +72,7 @@ void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
     }
 }
 
-// --- time ----------------------------------------------------------------------------------------------------------------
+// --- time ----------------------------------------------------------------------------------------
 
 // Numbers the launches along the tape, and notes which repeats enclose each block.
 static uint32_t number_launches(Memory *m) {
@@ -108,7 +109,7 @@ static uint32_t use_ends(const Memory *m, uint32_t made, uint32_t used, uint32_t
         uint32_t loop = m->loops[used].at[i];
         bool inside = i < m->loops[made].n && m->loops[made].at[i] == loop;
         if (!inside)
-            return m->loop_end[loop];      // the outermost one that does not hold both
+            return m->loop_end[loop]; // the outermost one that does not hold both
     }
     return time;
 }
@@ -128,7 +129,8 @@ static void find_lifetimes(Memory *m, uint32_t launches) {
             if (plan_in_slot(p, id))
                 continue;
             m->of[id] = m->buffer.n;
-            vec_push(m->a, &m->buffer, ((Buffer){id, m->time[r], m->time[r], plan_bytes(p, id), 0}));
+            vec_push(m->a, &m->buffer,
+                     ((Buffer){id, m->time[r], m->time[r], plan_bytes(p, id), 0}));
         }
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
@@ -141,15 +143,17 @@ static void find_lifetimes(Memory *m, uint32_t launches) {
         if (!owner || !m->of[owner])
             continue;
         Buffer *b = &m->buffer.at[m->of[owner]];
-        uint32_t until = block == NONE ? launches : m->end[block];     // past the last launch: none may take its place
+        uint32_t until = block == NONE
+                             ? launches
+                             : m->end[block]; // past the last launch: none may take its place
         b->last = until > b->last ? until : b->last;
     }
 }
 
-// --- in place ------------------------------------------------------------------------------------------------------------
+// --- in place ------------------------------------------------------------------------------------
 
-// Is every member that depends on `in` elementwise over in's own elements? Then the region reads element i of it only to
-// make element i of what it stores.
+// Is every member that depends on `in` elementwise over in's own elements? Then the region reads
+// element i of it only to make element i of what it stores.
 static bool one_to_one(const Memory *m, const Region *r, uint32_t in) {
     const Graph *g = &m->p->func->g;
     const Type *t = node_type(g, in);
@@ -194,15 +198,17 @@ static void reuse_inputs(Memory *m, uint32_t region) {
         for (uint32_t i = 0; mine && i < r->in.n; i++) {
             uint32_t in = r->in.at[i], theirs = m->of[in];
             Buffer *from = &m->buffer.at[theirs], *to = &m->buffer.at[mine];
-            if (!theirs || from->last != m->time[region] || from->first == m->time[region] || to->bytes != from->bytes ||
+            if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
+                to->bytes != from->bytes ||
                 !type_same_shape(node_type(&p->func->g, in), node_type(&p->func->g, out)))
                 continue;
             Arena checkpoint = *m->a;
-            bool fits = one_to_one(m, r, in) && !read_again(m, r, in) && !read_beside(m, region, in);
+            bool fits =
+                one_to_one(m, r, in) && !read_again(m, r, in) && !read_beside(m, region, in);
             *m->a = checkpoint;
             if (fits) {
                 from->last = to->last;
-                to->bytes = 0;               // an empty buffer takes no place
+                to->bytes = 0; // an empty buffer takes no place
                 m->of[out] = theirs;
                 break;
             }
@@ -220,7 +226,7 @@ static void reuse_all(Memory *m) {
         }
 }
 
-// --- placing ---------------------------------------------------------------------------------------------------------
+// --- placing -------------------------------------------------------------------------------------
 
 typedef int ByFn(const void *, const void *);
 
@@ -239,7 +245,8 @@ static int by_size(const void *a, const void *b) {
 
 static int by_area(const void *a, const void *b) {
     const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-    double p = (double)x->bytes * (x->last - x->first + 1), q = (double)y->bytes * (y->last - y->first + 1);
+    double p = (double)x->bytes * (x->last - x->first + 1),
+           q = (double)y->bytes * (y->last - y->first + 1);
     if (p != q)
         return p > q ? -1 : 1;
     return by_first(x, y);
@@ -264,7 +271,8 @@ static size_t best_gap(Buffer *const *placed, uint32_t n, const Buffer *b) {
 // Places all buffers in the order of `by`; the memory they need.
 static size_t pack(Memory *m, ByFn *by) {
     uint32_t n = 0;
-    Buffer **order = arena_array(m->a, Buffer *, m->buffer.n), **placed = arena_array(m->a, Buffer *, m->buffer.n);
+    Buffer **order = arena_array(m->a, Buffer *, m->buffer.n),
+           **placed = arena_array(m->a, Buffer *, m->buffer.n);
     for (uint32_t i = 1; i < m->buffer.n; i++)
         if (m->buffer.at[i].bytes)
             order[n++] = &m->buffer.at[i];
@@ -291,7 +299,7 @@ static size_t live_bound(const Memory *m, uint32_t launches) {
     size_t *change = arena_array(m->a, size_t, launches + 2), live = 0, most = 0;
     for (uint32_t i = 1; i < m->buffer.n; i++) {
         change[m->buffer.at[i].first] += m->buffer.at[i].bytes;
-        change[m->buffer.at[i].last + 1] -= m->buffer.at[i].bytes;     // wraps round and back
+        change[m->buffer.at[i].last + 1] -= m->buffer.at[i].bytes; // wraps round and back
     }
     for (uint32_t t = 0; t < launches; t++) {
         live += change[t];
@@ -300,15 +308,16 @@ static size_t live_bound(const Memory *m, uint32_t launches) {
     return most;
 }
 
-// --- results -------------------------------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static Place place_of(const Memory *m, uint32_t id) {
     const Plan *p = m->p;
     uint32_t owner = plan_owner(p, id);
     if (!owner)
-        return p->place[id];           // inside kernels, or nowhere
+        return p->place[id]; // inside kernels, or nowhere
     if (plan_in_slot(p, owner))
-        return (Place){SpaceSlot, p->module->slot.at[node_attr(&p->func->g, owner)->i[0]].offset, owner};
+        return (Place){SpaceSlot, p->module->slot.at[node_attr(&p->func->g, owner)->i[0]].offset,
+                       owner};
     return (Place){SpaceWork, m->buffer.at[m->of[owner]].offset, owner};
 }
 

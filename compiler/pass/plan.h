@@ -4,27 +4,33 @@
 
 #include "pass.h"
 
-// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], and of place[]: `space` SpaceInline for
-// values that kernels compute where they use them (constants, iota), and `owner` of every node: itself, or, of a view (a
-// move whose elements are its source's, in the same order of bytes), the source's owner. Region.in and .out hold owners.
+// fuse.c. Fills region[] (node, in, out, kind, block), region_of[], why[], copied[], and of
+// place[]: `space` SpaceInline for values that kernels compute where they use them (constants,
+// iota), and `owner` of every node: itself, or, of a view (a move whose elements are its source's,
+// in the same order of bytes), the source's owner. Region.in and .out hold owners.
 void fuse(Arena *perm, const PassOptions *o, Plan *p);
 
 // schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
 
-// memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule and the slots' offsets.
+// memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule
+// and the slots' offsets.
 void memory_plan(const PassOptions *o, Plan *p);
 
-// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients too. Each must live to the
-// end of `block`, or of the function when that is NONE.
-typedef struct Kept { uint32_t node, block; } Kept;
+// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
+// too. Each must live to the end of `block`, or of the function when that is NONE.
+typedef struct Kept {
+    uint32_t node, block;
+} Kept;
 typedef VEC(Kept) KeptVec;
 void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out);
 
 // The node in whose memory a value lies, 0 when it is not stored.
 uint32_t plan_owner(const Plan *p, uint32_t node);
-size_t plan_bytes(const Plan *p, uint32_t node);          // of a value, rounded up to what memory deals in
-bool plan_in_slot(const Plan *p, uint32_t owner);         // lies in the slot memory: a Write, or a Read that was not copied
+size_t plan_bytes(const Plan *p, uint32_t node); // of a value, rounded up to what memory deals in
+bool plan_in_slot(
+    const Plan *p,
+    uint32_t owner); // lies in the slot memory: a Write, or a Read that was not copied
 
 enum { PLAN_ALIGN = 64 };
 

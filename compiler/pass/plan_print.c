@@ -1,9 +1,12 @@
-// plan_print.c - a plan as text: memory, blocks, launches in order, what each region reads, computes and stores.
+// plan_print.c - a plan as text: memory, blocks, launches in order, what each region reads,
+// computes and stores.
 //
-// The text is a function of the plan alone and carries no source positions, so it serves as a golden file.
+// The text is a function of the plan alone and carries no source positions, so it serves as a
+// golden file.
 #include "plan.h"
 
-static const char *const kind_text[] = {[RegionLoop] = "loop", [RegionCall] = "call", [RegionCopy] = "copy"};
+static const char *const kind_text[] = {
+    [RegionLoop] = "loop", [RegionCall] = "call", [RegionCopy] = "copy"};
 
 static void put_value(Text *t, const Plan *p, uint32_t id) {
     const Graph *g = &p->func->g;
@@ -12,7 +15,8 @@ static void put_value(Text *t, const Plan *p, uint32_t id) {
     Op op = (Op)graph_node(g, id)->op;
     text_fmt(t, "%%%u %s %.*s", id, dtype_name[type->dtype], SARG(type_text(t->arena, type)));
     if (op == OpRead || op == OpWrite)
-        text_fmt(t, " %s %.*s", op_info[op].text, SARG(p->module->slot.at[node_attr(g, id)->i[0]].name));
+        text_fmt(t, " %s %.*s", op_info[op].text,
+                 SARG(p->module->slot.at[node_attr(g, id)->i[0]].name));
     text_fmt(t, " @%s+%zu", at.space == SpaceSlot ? "slot" : "work", at.offset);
 }
 
@@ -53,10 +57,11 @@ static void put_block(Text *t, const Plan *p, uint32_t block) {
 
 void plan_print(Text *t, const Plan *p) {
     text_fmt(t, "plan %.*s %s\n", SARG(p->func->name), dtype_name[p->real]);
-    text_fmt(t, "work %zu bytes, live at most %zu; slots %zu bytes; moves %.0f bytes; %.6f gflop\n", p->work_bytes,
-             p->work_bound, p->slot_bytes, p->bytes_moved, p->gflop);
+    text_fmt(t, "work %zu bytes, live at most %zu; slots %zu bytes; moves %.0f bytes; %.6f gflop\n",
+             p->work_bytes, p->work_bound, p->slot_bytes, p->bytes_moved, p->gflop);
     for (uint32_t i = 0; i < p->copied.n; i++)
-        text_fmt(t, "copied: the old value of %.*s\n", SARG(p->module->slot.at[p->copied.at[i]].name));
+        text_fmt(t, "copied: the old value of %.*s\n",
+                 SARG(p->module->slot.at[p->copied.at[i]].name));
     for (uint32_t b = 0; b < p->block.n; b++)
         put_block(t, p, b);
 }

@@ -1,38 +1,39 @@
 // schedule.c - the order in which a function's regions run, and which of them share a launch.
 //
 // In: regions in an order that is valid in every block. Out: Plan.launch, merge, block.
-// Each block is ordered on its own, under region_orders. Two orders are tried: the program's, and greedy: of the regions
-// that may run, the one that frees the most bytes beyond those it needs (the program's order on a tie). The one with the
-// lower peak stays. Greedy runs an optimizer as soon as its gradient is there, and so interleaves chains by layer.
-// Optimizer regions of next to nothing (gains, biases) wait for the end of their block, where neighbours that do not depend
-// on one another become one launch.
+// Each block is ordered on its own, under region_orders. Two orders are tried: the program's, and
+// greedy: of the regions that may run, the one that frees the most bytes beyond those it needs (the
+// program's order on a tie). The one with the lower peak stays. Greedy runs an optimizer as soon as
+// its gradient is there, and so interleaves chains by layer. Optimizer regions of next to nothing
+// (gains, biases) wait for the end of their block, where neighbours that do not depend on one
+// another become one launch.
 #include "plan.h"
 
 #include <string.h>
 
-enum { SmallBytes = 1 << 16 };       // what a waiting region may hold back; what a merged one may move
+enum { SmallBytes = 1 << 16 }; // what a waiting region may hold back; what a merged one may move
 
-typedef struct Value {               // a stored value made in the block at hand
-    uint32_t readers;                // regions of the block still to read it
-    size_t bytes;                    // 0: lies in the slot memory, or outlives the block
+typedef struct Value { // a stored value made in the block at hand
+    uint32_t readers;  // regions of the block still to read it
+    size_t bytes;      // 0: lies in the slot memory, or outlives the block
 } Value;
 
 typedef struct Sched {
     Arena *perm;
-    Arena *a;                        // scratch
+    Arena *a; // scratch
     Plan *p;
-    OrderVec order;                  // sorted by after
-    VEC(uint32_t) *next;             // [region] regions that must follow
-    uint32_t *waits;                 // [region] regions it still waits for
-    size_t *made;                    // [region] bytes it stores in work memory
-    uint8_t *late;                   // [region] waits for the end of its block
-    uint8_t *outlives;               // [node] read by another block or by the executor
-    Value *value;                    // [node]
+    OrderVec order;       // sorted by after
+    VEC(uint32_t) *next;  // [region] regions that must follow
+    uint32_t *waits;      // [region] regions it still waits for
+    size_t *made;         // [region] bytes it stores in work memory
+    uint8_t *late;        // [region] waits for the end of its block
+    uint8_t *outlives;    // [node] read by another block or by the executor
+    Value *value;         // [node]
 } Sched;
 
 typedef VEC(uint32_t) RegionVec;
 
-// --- facts about regions -----------------------------------------------------------------------------------------------
+// --- facts about regions -------------------------------------------------------------------------
 
 static bool writes_slots_only(const Plan *p, const Region *r) {
     for (uint32_t i = 0; i < r->out.n; i++)
@@ -78,7 +79,7 @@ static void find_orders(Sched *s) {
     }
 }
 
-// --- one block ---------------------------------------------------------------------------------------------------------
+// --- one block -----------------------------------------------------------------------------------
 
 // Sets the block's counters: what each region waits for, who still reads each value.
 static void block_reset(Sched *s, const RegionVec *regions) {
@@ -145,11 +146,12 @@ static size_t block_order(Sched *s, const RegionVec *regions, bool greedy, Regio
                 vec_push(s->a, &ready, s->next[region].at[i]);
     }
     if (out->n != regions->n)
-        bug("schedule: the orders of block %u go in a circle", s->p->region.at[regions->at[0]].block);
+        bug("schedule: the orders of block %u go in a circle",
+            s->p->region.at[regions->at[0]].block);
     return peak;
 }
 
-// --- launches ----------------------------------------------------------------------------------------------------------
+// --- launches ------------------------------------------------------------------------------------
 
 static bool ordered(const Sched *s, uint32_t before, uint32_t after) {
     for (uint32_t i = 0; i < s->next[before].n; i++)
@@ -158,8 +160,8 @@ static bool ordered(const Sched *s, uint32_t before, uint32_t after) {
     return false;
 }
 
-// May `region` run at the same time as all of the last launch? Sharing one keeps every input alive for all of it, so only
-// regions that hold little, or nothing but slots, do.
+// May `region` run at the same time as all of the last launch? Sharing one keeps every input alive
+// for all of it, so only regions that hold little, or nothing but slots, do.
 static bool joins(const Sched *s, uint32_t region) {
     const Plan *p = s->p;
     Launch l = p->launch.at[p->launch.n - 1];

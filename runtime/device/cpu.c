@@ -1,8 +1,10 @@
-// cpu.c - the cpu device: generated kernels on all cores, anchors by oneDNN, both behind one list of tasks per block.
+// cpu.c - the cpu device: generated kernels on all cores, anchors by oneDNN, both behind one list
+// of tasks per block.
 //
-// In: a plan and two memories. Out: for every launch one Task, ready to run: its functions, its pointers, or its prepared
-// library call. A kernel is a function over a range of chunks; a task's chunks, of all its instances, are dealt to the
-// threads in order, so results do not depend on their number. Where no compiler or no library is at hand, plain.c stands in.
+// In: a plan and two memories. Out: for every launch one Task, ready to run: its functions, its
+// pointers, or its prepared library call. A kernel is a function over a range of chunks; a task's
+// chunks, of all its instances, are dealt to the threads in order, so results do not depend on
+// their number. Where no compiler or no library is at hand, plain.c stands in.
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -17,15 +19,15 @@ typedef void FinishFn(void *const *p);
 
 typedef struct Cpu {
     Device base;
-    Jit *jit;                          // owned; NULL when there is no compiler
+    Jit *jit; // owned; NULL when there is no compiler
 } Cpu;
 
-typedef struct Part {                  // one region inside a task
+typedef struct Part { // one region inside a task
     KernelFn *kernel;
-    FinishFn *finish;                  // may be NULL: adds the chunks' partial results
-    void **p;                          // inputs, outputs, scratch
+    FinishFn *finish; // may be NULL: adds the chunks' partial results
+    void **p;         // inputs, outputs, scratch
     int64_t chunks;
-    int64_t units, grain;              // a chunk is `grain` units, the last one less
+    int64_t units, grain; // a chunk is `grain` units, the last one less
 } Part;
 
 typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain } TaskKind;
@@ -33,31 +35,34 @@ typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain } TaskKind;
 typedef struct Task {
     TaskKind kind;
     uint32_t parts;
-    Part *part;                        // TaskKernel: [parts]
-    int64_t chunks;                    // of all parts
-    const DnnCall *call;               // TaskDnn
-    const Region *region;              // TaskPlain
-    void *to;                          // TaskCopy
+    Part *part;           // TaskKernel: [parts]
+    int64_t chunks;       // of all parts
+    const DnnCall *call;  // TaskDnn
+    const Region *region; // TaskPlain
+    void *to;             // TaskCopy
     const void *from;
     size_t bytes;
 } Task;
 
-typedef struct Block { uint32_t n; Task *task; } Block;
+typedef struct Block {
+    uint32_t n;
+    Task *task;
+} Block;
 
 struct Loaded {
-    Cpu *cpu;                          // borrowed
-    const Plan *plan;                  // borrowed
-    Memory memory;                     // borrowed
-    Arena arena;                       // tasks live here
-    Block *block;                      // [func->blocks]
-    JitCode *code;                     // owned
-    Dnn *dnn;                          // owned; NULL without the library
-    void *scratch;                     // owned; partial results of the launch that runs
-    KernelFn **kernel;                 // [plan->kernel.n]
+    Cpu *cpu;          // borrowed
+    const Plan *plan;  // borrowed
+    Memory memory;     // borrowed
+    Arena arena;       // tasks live here
+    Block *block;      // [func->blocks]
+    JitCode *code;     // owned
+    Dnn *dnn;          // owned; NULL without the library
+    void *scratch;     // owned; partial results of the launch that runs
+    KernelFn **kernel; // [plan->kernel.n]
     FinishFn **finish;
 };
 
-// --- the device --------------------------------------------------------------------------------------------------------
+// --- the device ----------------------------------------------------------------------------------
 
 static void use_threads(const Device *d) {
 #ifdef _OPENMP
@@ -85,12 +90,14 @@ static GanStatus cpu_open(const DeviceOptions *o, Device **out) {
         return st;
     }
     if (!c->jit)
-        device_notice(&c->base, "no C compiler found: kernels run as reference loops, many times slower");
+        device_notice(&c->base,
+                      "no C compiler found: kernels run as reference loops, many times slower");
     *out = &c->base;
     return GAN_OK;
 }
 
-// Large blocks ask for huge pages: activations are walked once per kernel, and small pages cost a miss each.
+// Large blocks ask for huge pages: activations are walked once per kernel, and small pages cost a
+// miss each.
 static GanStatus cpu_alloc(Device *d, size_t bytes, void **out) {
     enum { HUGE = 2 << 20 };
     (void)d;
@@ -123,7 +130,7 @@ static bool cpu_supports(Dtype real) {
     return real == DtF32 || real == DtBF16;
 }
 
-// --- loading -----------------------------------------------------------------------------------------------------------
+// --- loading -------------------------------------------------------------------------------------
 
 static GanStatus load_kernels(Loaded *l) {
     const Plan *p = l->plan;
@@ -144,7 +151,8 @@ static GanStatus load_kernels(Loaded *l) {
             finish = jit_find(l->code, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
         if (!kernel || (p->kernel.at[i].finish && !finish))
             return fail(GAN_ERR_DEVICE, "compiled kernels lack %.*s", SARG(name));
-        memcpy(&l->kernel[i], &kernel, sizeof kernel);       // ISO C has no cast between the two kinds of pointer
+        memcpy(&l->kernel[i], &kernel,
+               sizeof kernel); // ISO C has no cast between the two kinds of pointer
         memcpy(&l->finish[i], &finish, sizeof finish);
     }
     return GAN_OK;
@@ -153,7 +161,8 @@ static GanStatus load_kernels(Loaded *l) {
 static void *address(const Loaded *l, uint32_t node) {
     void *at = memory_at(l->memory, l->plan, node);
     if (!at)
-        bug("cpu: node %u (%s) is not stored", node, op_info[graph_node(&l->plan->func->g, node)->op].text);
+        bug("cpu: node %u (%s) is not stored", node,
+            op_info[graph_node(&l->plan->func->g, node)->op].text);
     return at;
 }
 
@@ -176,7 +185,9 @@ static Task copy_task(const Loaded *l, const Region *r) {
     const Graph *g = &l->plan->func->g;
     uint32_t read = r->node.at[0];
     const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
-    return (Task){.kind = TaskCopy, .to = address(l, read), .from = l->memory.slots + slot->offset,
+    return (Task){.kind = TaskCopy,
+                  .to = address(l, read),
+                  .from = l->memory.slots + slot->offset,
                   .bytes = type_bytes(g, node_type(g, read))};
 }
 
@@ -241,12 +252,14 @@ static GanStatus load_scratch(Loaded *l) {
     for (uint32_t i = 0; i < p->launch.n; i++) {
         size_t need = 0;
         for (uint32_t k = 0; k < p->launch.at[i].instances; k++) {
-            need += (p->region.at[p->merge.at[p->launch.at[i].first + k]].scratch + 63) & ~(size_t)63;
+            need +=
+                (p->region.at[p->merge.at[p->launch.at[i].first + k]].scratch + 63) & ~(size_t)63;
         }
         most = need > most ? need : most;
     }
     l->scratch = mem_alloc_aligned(most ? most : 64, 64);
-    return l->scratch ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for %zu bytes of partial results", most);
+    return l->scratch ? GAN_OK
+                      : fail(GAN_ERR_MEMORY, "no memory for %zu bytes of partial results", most);
 }
 
 static void cpu_unload(Loaded *l) {
@@ -264,7 +277,8 @@ static GanStatus load_all(Loaded *l) {
     TRY(load_scratch(l));
     TRY(dnn_open(&l->dnn));
     if (!l->dnn)
-        device_notice(&l->cpu->base, "built without oneDNN: convolution and matrix products run as plain loops");
+        device_notice(&l->cpu->base,
+                      "built without oneDNN: convolution and matrix products run as plain loops");
     l->block = arena_array(&l->arena, Block, l->plan->block.n);
     for (uint32_t i = 0; i < l->plan->block.n; i++)
         TRY(load_block(l, l->plan->block.at[i], &l->block[i]));
@@ -273,7 +287,8 @@ static GanStatus load_all(Loaded *l) {
 
 static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
     if (!cpu_supports(plan->real))
-        return fail(GAN_ERR_DEVICE, "the cpu device computes in f32 or bf16, not %s; use --device ref",
+        return fail(GAN_ERR_DEVICE,
+                    "the cpu device computes in f32 or bf16, not %s; use --device ref",
                     dtype_name[plan->real]);
     use_threads(d);
     Loaded *l = mem_alloc(sizeof *l);
@@ -291,14 +306,15 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
     return GAN_OK;
 }
 
-// --- running -----------------------------------------------------------------------------------------------------------
+// --- running -------------------------------------------------------------------------------------
 
 // Runs chunks [lo, hi) of the task's parts, numbered through.
 static void run_range(const Task *t, const Counters *c, int64_t lo, int64_t hi) {
     int64_t first = 0;
     for (uint32_t i = 0; i < t->parts && first < hi; first += t->part[i++].chunks) {
         const Part *part = &t->part[i];
-        int64_t a = lo > first ? lo - first : 0, b = hi - first < part->chunks ? hi - first : part->chunks;
+        int64_t a = lo > first ? lo - first : 0,
+                b = hi - first < part->chunks ? hi - first : part->chunks;
         int64_t last = b * part->grain < part->units ? b * part->grain : part->units;
         if (a < b)
             part->kernel(part->p, c, a * part->grain, last);
@@ -322,10 +338,16 @@ static void run_kernels(const Task *t, int threads, const Counters *c) {
 
 static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
     switch (t->kind) {
-    case TaskKernel: run_kernels(t, l->cpu->base.threads, c); return GAN_OK;
-    case TaskDnn: return dnn_run(l->dnn, t->call);
-    case TaskCopy: memcpy(t->to, t->from, t->bytes); return GAN_OK;
-    case TaskPlain: return plain_region(l->plan, t->region, l->memory, c);
+    case TaskKernel:
+        run_kernels(t, l->cpu->base.threads, c);
+        return GAN_OK;
+    case TaskDnn:
+        return dnn_run(l->dnn, t->call);
+    case TaskCopy:
+        memcpy(t->to, t->from, t->bytes);
+        return GAN_OK;
+    case TaskPlain:
+        return plain_region(l->plan, t->region, l->memory, c);
     }
     return GAN_OK;
 }
@@ -339,8 +361,17 @@ static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
 }
 
 const DeviceApi device_cpu = {
-    .name = "cpu", .dialect = "c",
-    .open = cpu_open, .close = cpu_close, .alloc = cpu_alloc, .release = cpu_release,
-    .put = cpu_copy, .get = cpu_copy, .load = cpu_load, .unload = cpu_unload,
-    .run = cpu_run, .sync = cpu_sync, .supports = cpu_supports,
+    .name = "cpu",
+    .dialect = "c",
+    .open = cpu_open,
+    .close = cpu_close,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .put = cpu_copy,
+    .get = cpu_copy,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .run = cpu_run,
+    .sync = cpu_sync,
+    .supports = cpu_supports,
 };

@@ -29,7 +29,8 @@ void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n) {
     LibraryInfo *info = arena_array(a, LibraryInfo, 2);
     Str dnn = dnn_version(a);
     info[0] = (LibraryInfo){"oneDNN", str_z(a, dnn),
-                            "convolution and matrix products run as plain loops, many times slower", dnn.len > 0};
+                            "convolution and matrix products run as plain loops, many times slower",
+                            dnn.len > 0};
     Jit *jit = NULL;
     DeviceOptions none = {0};
     bool found = jit_open(&none, &jit) == GAN_OK && jit;

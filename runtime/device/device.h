@@ -4,55 +4,60 @@
 
 #include "rt.h"
 
-struct Device {                    // the first member of every device's own struct
+struct Device { // the first member of every device's own struct
     const DeviceApi *api;
     DeviceOptions options;
-    int threads;                   // resolved: at least 1
+    int threads; // resolved: at least 1
 };
 
 static inline void device_notice(const Device *d, const char *text) {
     if (d->options.notice)
         d->options.notice(d->options.user, text);
 }
-int device_threads_for(int wanted);             // 0: every core this process may use
+int device_threads_for(int wanted); // 0: every core this process may use
 
 // Where a stored value lies, given the two memories a plan was loaded against.
-typedef struct Memory { char *slots, *work; } Memory;
-void *memory_at(Memory m, const Plan *p, uint32_t node);   // NULL for values that are not stored
+typedef struct Memory {
+    char *slots, *work;
+} Memory;
+void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that are not stored
 
-// --- plain.c: values and operations without any library; slow and right ------------------------------------------------
+// --- plain.c: values and operations without any library; slow and right --------------------------
 
-// Between a device's layout (type_strides, the type's dtype) and logical order (row-major, batch first) in float.
+// Between a device's layout (type_strides, the type's dtype) and logical order (row-major, batch
+// first) in float.
 void value_load(const Graph *g, const Type *t, const void *from, float *to);
 void value_store(const Graph *g, const Type *t, const float *from, void *to);
 void floats_to_bf16(const float *from, uint16_t *to, int64_t n);
 // Computes region `r` member by member with eval_node in float.
 GanStatus plain_region(const Plan *p, const Region *r, Memory m, const Counters *c);
 
-// --- jit.c: kernel text to functions, through the machine's C compiler and a cache on disk ------------------------------
+// --- jit.c: kernel text to functions, through the machine's C compiler and a cache on disk -------
 
-typedef struct Jit Jit;            // one compiler, one cache folder
-typedef struct JitCode JitCode;    // loaded functions; owned
-GanStatus jit_open(const DeviceOptions *o, Jit **out);      // *out is NULL when the machine has no compiler
-void jit_close(Jit *j);                                     // accepts NULL; after every JitCode is freed
+typedef struct Jit Jit;         // one compiler, one cache folder
+typedef struct JitCode JitCode; // loaded functions; owned
+GanStatus jit_open(const DeviceOptions *o,
+                   Jit **out); // *out is NULL when the machine has no compiler
+void jit_close(Jit *j);        // accepts NULL; after every JitCode is freed
 // Compiles `n` functions behind `prelude`, or takes them from the cache.
-GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n, JitCode **out);
-Str jit_compiler(const Jit *j);                             // what it says about itself; borrowed
-void jit_free(JitCode *c);                                  // accepts NULL
-void *jit_find(const JitCode *c, const char *name);         // NULL when absent
+GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n,
+                   JitCode **out);
+Str jit_compiler(const Jit *j);                     // what it says about itself; borrowed
+void jit_free(JitCode *c);                          // accepts NULL
+void *jit_find(const JitCode *c, const char *name); // NULL when absent
 
-// --- onednn.c: anchors by the library -----------------------------------------------------------------------------------
+// --- onednn.c: anchors by the library ------------------------------------------------------------
 
-typedef struct Dnn Dnn;            // what one loaded plan needs of the library
-typedef struct DnnCall DnnCall;    // one prepared anchor; lives as long as its Dnn
-GanStatus dnn_open(Dnn **out);                              // *out is NULL when built without the library
-void dnn_close(Dnn *d);                                     // accepts NULL
-void dnn_block(Dnn *d);                                     // calls prepared from here on belong to another block
+typedef struct Dnn Dnn;         // what one loaded plan needs of the library
+typedef struct DnnCall DnnCall; // one prepared anchor; lives as long as its Dnn
+GanStatus dnn_open(Dnn **out);  // *out is NULL when built without the library
+void dnn_close(Dnn *d);         // accepts NULL
+void dnn_block(Dnn *d);         // calls prepared from here on belong to another block
 // Prepares node `id` of the plan. *out is NULL when the library does not do it.
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out);
-GanStatus dnn_ready(Dnn *d);                                // after the last dnn_prepare: shared scratch memory
+GanStatus dnn_ready(Dnn *d); // after the last dnn_prepare: shared scratch memory
 GanStatus dnn_run(Dnn *d, const DnnCall *call);
-Str dnn_version(Arena *a);                                  // empty when absent
+Str dnn_version(Arena *a); // empty when absent
 // Best of several large products, GFLOP/s; 0 when the library does not do this type.
 GanStatus dnn_peak(Dtype type, double *gflops);
 

@@ -1,8 +1,8 @@
-// dnn.h - inside the oneDNN part of the cpu device: one small interface over the library's 2.x and 3.x C calls, and the
-// steps a prepared anchor is made of.
+// dnn.h - inside the oneDNN part of the cpu device: one small interface over the library's 2.x
+// and 3.x C calls, and the steps a prepared anchor is made of.
 //
-// 3.x dropped operation descriptors and turned memory descriptors from structs into handles. All of that difference is
-// here and in dnn_api.c.
+// 3.x dropped operation descriptors and turned memory descriptors from structs into handles. All of
+// that difference is here and in dnn_api.c.
 #ifndef GAN_DNN_H
 #define GAN_DNN_H
 
@@ -10,86 +10,102 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-// --- dnn_api.c: every function returns the library's status ------------------------------------------------------------
+// --- dnn_api.c: every function returns the library's status --------------------------------------
 
 #if DNNL_VERSION_MAJOR >= 3
-typedef dnnl_memory_desc_t DnnLayout;                  // owned handle
-typedef const_dnnl_memory_desc_t DnnLayoutRef;         // borrowed
+typedef dnnl_memory_desc_t DnnLayout;          // owned handle
+typedef const_dnnl_memory_desc_t DnnLayoutRef; // borrowed
 #else
 typedef dnnl_memory_desc_t DnnLayout;
 typedef const dnnl_memory_desc_t *DnnLayoutRef;
 #endif
 typedef dnnl_primitive_desc_t DnnDesc;
 
-typedef struct DnnShape {          // a tensor as the library sees it
+typedef struct DnnShape { // a tensor as the library sees it
     int n;
-    dnnl_dims_t dim, stride;       // stride in elements
+    dnnl_dims_t dim, stride; // stride in elements
     Dtype type;
-    bool any;                      // the library chooses the layout
+    bool any; // the library chooses the layout
 } DnnShape;
 
 typedef enum DnnConvKind { DnnConvForward, DnnConvData, DnnConvWeights } DnnConvKind;
-typedef struct DnnConv {           // src, weights, dst, whichever of them is computed
+typedef struct DnnConv { // src, weights, dst, whichever of them is computed
     DnnShape src, weights, dst;
-    dnnl_dims_t stride, dilation, before, after;           // per spatial axis; dilation as the library counts: 0 is none
+    dnnl_dims_t stride, dilation;      // per spatial axis; dilation as the library counts: 0 is none
+    dnnl_dims_t before, after;
 } DnnConv;
 
 DnnLayoutRef dnn_layout_ref(const DnnLayout *l);
 dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out);
 void dnn_layout_free(DnnLayout *l);
 dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out);
-dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b, const DnnShape *to, DnnDesc *out);
+dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b,
+                              const DnnShape *to, DnnDesc *out);
 
-// --- onednn.c: steps ---------------------------------------------------------------------------------------------------
+// --- onednn.c: steps -----------------------------------------------------------------------------
 
 enum {
     DNN_STEPS = 4,
     DNN_ARGS = 4,
     DNN_STAGING = 2,
-    DNN_COLUMN_CHANNELS = 4096,        // of a pixel summed on the stack
+    DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
 };
 
 typedef void DnnHost(void *job, void *const staging[DNN_STAGING]);
 
-typedef struct DnnStep {           // a primitive, or a function of ours
+typedef struct DnnStep { // a primitive, or a function of ours
     dnnl_primitive_t primitive;
     int n;
     dnnl_exec_arg_t arg[DNN_ARGS];
-    DnnHost *host;                 // NULL: the primitive
+    DnnHost *host; // NULL: the primitive
     void *job;
 } DnnStep;
-struct DnnCall { int n; DnnStep step[DNN_STEPS]; };
+struct DnnCall {
+    int n;
+    DnnStep step[DNN_STEPS];
+};
 
-// Where a primitive's tensor lies: at a fixed address, or (at NULL) in one of the staging buffers that all calls share.
-typedef struct DnnTensor { DnnLayoutRef layout; void *at; int staging; } DnnTensor;
+// Where a primitive's tensor lies: at a fixed address, or (at NULL) in one of the staging buffers
+// that all calls share.
+typedef struct DnnTensor {
+    DnnLayoutRef layout;
+    void *at;
+    int staging;
+} DnnTensor;
 
 // Each adds one step to `call`. The tensors' memory objects belong to `d`.
-dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg, const DnnTensor *tensor, int n);
+dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
+                           const DnnTensor *tensor, int n);
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to);
 void dnn_add_host(DnnCall *call, DnnHost *host, void *job);
-void *dnn_job(Dnn *d, size_t size);                                // zeroed, lives as long as d
-void *dnn_own(Dnn *d, size_t bytes);                               // the same, for values; NULL when refused
+void *dnn_job(Dnn *d, size_t size);  // zeroed, lives as long as d
+void *dnn_own(Dnn *d, size_t bytes); // the same, for values; NULL when refused
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
-DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s);            // lives as long as d; NULL when refused
+DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
-bool dnn_has_matrix_unit(void);                                    // bf16 products much faster than vectors make them
-// The copy of node `id` (lying at `from`) in layout `to`, made at most once per block; adds the reorder when this is the
-// first use. NULL in out->at when memory is refused.
-dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to, DnnTensor *out);
-void dnn_dense(DnnShape *s);                                       // row-major strides
+bool dnn_has_matrix_unit(void); // bf16 products much faster than vectors make them
+// The copy of node `id` (lying at `from`) in layout `to`, made at most once per block; adds the
+// reorder when this is the first use. NULL in out->at when memory is refused.
+dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
+                       DnnTensor *out);
+void dnn_dense(DnnShape *s); // row-major strides
 
-// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c: false in *done: not a case of the library's ------------------------------------------------
+// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c --------------------------------------------
+// False in *done: not a case of theirs, and `call` is as it was.
 
-dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
-dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done);
-// A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
-dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y, uint32_t id, Memory m,
-                                   DnnCall *call, bool *done);
-// A convolution over few pixels in bf16. weights: the node, for packing. t: x, w, y.
-dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, uint32_t weights,
-                                  const DnnTensor t[3], bool *done);
-// A convolution that makes so few channels that another form of it is faster. t: x, w, y.
-dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, const DnnTensor t[3],
+
+dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                                bool *done);
+dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
+                              bool *done);
+// A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
+dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
+                                   uint32_t id, Memory m, DnnCall *call, bool *done);
+// A convolution over few pixels in bf16. weights: the node, for packing. t: x, w, y.
+dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                                  uint32_t weights, const DnnTensor t[3], bool *done);
+// A convolution that makes so few channels that another form of it is faster. t: x, w, y.
+dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                               const DnnTensor t[3], bool *done);
 
 #endif

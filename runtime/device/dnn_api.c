@@ -5,11 +5,15 @@
 
 static dnnl_data_type_t data_type(Dtype t) {
     switch (t) {
-    case DtBF16: return dnnl_bf16;
-    case DtF16: return dnnl_f16;
-    case DtF32: return dnnl_f32;
+    case DtBF16:
+        return dnnl_bf16;
+    case DtF16:
+        return dnnl_f16;
+    case DtF32:
+        return dnnl_f32;
     case DtF64:
-    case DtCount: break;
+    case DtCount:
+        break;
     }
     return dnnl_data_type_undef;
 }
@@ -54,29 +58,30 @@ static dnnl_status_t user_scratchpad(dnnl_primitive_attr_t *out) {
     return dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
 }
 
-// The backward kinds take a forward descriptor as a hint; on CPUs it is not looked at, and a forward one need not exist
-// for the backward's types (f32 gradients of bf16 weights).
+// The backward kinds take a forward descriptor as a hint; on CPUs it is not looked at, and a
+// forward one need not exist for the backward's types (f32 gradients of bf16 weights).
 #if DNNL_VERSION_MAJOR >= 3
 static dnnl_status_t conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnLayout l[3],
                                dnnl_primitive_attr_t attr, DnnDesc *out) {
     switch (kind) {
     case DnnConvForward:
         return dnnl_convolution_forward_primitive_desc_create(
-            out, e, dnnl_forward_training, dnnl_convolution_direct, l[0], l[1], NULL, l[2], c->stride,
-            c->dilation, c->before, c->after, attr);
+            out, e, dnnl_forward_training, dnnl_convolution_direct, l[0], l[1], NULL, l[2],
+            c->stride, c->dilation, c->before, c->after, attr);
     case DnnConvData:
         return dnnl_convolution_backward_data_primitive_desc_create(
-            out, e, dnnl_convolution_direct, l[0], l[1], l[2], c->stride, c->dilation, c->before, c->after,
-            NULL, attr);
+            out, e, dnnl_convolution_direct, l[0], l[1], l[2], c->stride, c->dilation, c->before,
+            c->after, NULL, attr);
     case DnnConvWeights:
         return dnnl_convolution_backward_weights_primitive_desc_create(
-            out, e, dnnl_convolution_direct, l[0], l[1], NULL, l[2], c->stride, c->dilation, c->before,
-            c->after, NULL, attr);
+            out, e, dnnl_convolution_direct, l[0], l[1], NULL, l[2], c->stride, c->dilation,
+            c->before, c->after, NULL, attr);
     }
     return dnnl_invalid_arguments;
 }
 
-static dnnl_status_t matmul_desc(dnnl_engine_t e, DnnLayout l[3], dnnl_primitive_attr_t attr, DnnDesc *out) {
+static dnnl_status_t matmul_desc(dnnl_engine_t e, DnnLayout l[3], dnnl_primitive_attr_t attr,
+                                 DnnDesc *out) {
     return dnnl_matmul_primitive_desc_create(out, e, l[0], l[1], NULL, l[2], attr);
 }
 #else
@@ -86,24 +91,26 @@ static dnnl_status_t conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv 
     dnnl_status_t s = dnnl_invalid_arguments;
     switch (kind) {
     case DnnConvForward:
-        s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l[0],
-                                                       &l[1], NULL, &l[2], c->stride, c->dilation, c->before,
-                                                       c->after);
+        s = dnnl_dilated_convolution_forward_desc_init(
+            &d, dnnl_forward_training, dnnl_convolution_direct, &l[0], &l[1], NULL, &l[2],
+            c->stride, c->dilation, c->before, c->after);
         break;
     case DnnConvData:
-        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l[0], &l[1], &l[2],
-                                                             c->stride, c->dilation, c->before, c->after);
+        s = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l[0],
+                                                             &l[1], &l[2], c->stride, c->dilation,
+                                                             c->before, c->after);
         break;
     case DnnConvWeights:
-        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l[0], &l[1], NULL,
-                                                                &l[2], c->stride, c->dilation, c->before,
-                                                                c->after);
+        s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l[0],
+                                                                &l[1], NULL, &l[2], c->stride,
+                                                                c->dilation, c->before, c->after);
         break;
     }
     return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, e, NULL) : s;
 }
 
-static dnnl_status_t matmul_desc(dnnl_engine_t e, DnnLayout l[3], dnnl_primitive_attr_t attr, DnnDesc *out) {
+static dnnl_status_t matmul_desc(dnnl_engine_t e, DnnLayout l[3], dnnl_primitive_attr_t attr,
+                                 DnnDesc *out) {
     dnnl_matmul_desc_t d;
     dnnl_status_t s = dnnl_matmul_desc_init(&d, &l[0], &l[1], NULL, &l[2]);
     return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, e, NULL) : s;
@@ -139,8 +146,8 @@ dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c,
     return s;
 }
 
-dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b, const DnnShape *to,
-                              DnnDesc *out) {
+dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b,
+                              const DnnShape *to, DnnDesc *out) {
     DnnLayout l[3] = {0};
     dnnl_primitive_attr_t attr = NULL;
     *out = NULL;

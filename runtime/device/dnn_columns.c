@@ -1,30 +1,34 @@
 // dnn_columns.c - convolutions over few pixels, done as matrix products over columns (im2col).
 //
-// A row is one pixel of y, a column one element of the kernel and channel of x, the channels side by side as they lie in
-// memory. The library's own convolutions lose their rate where y is small: its weights' gradient in bf16 rearranges what
-// it reads for every few pixels, and its matrix unit stands idle. Its products do not.
+// A row is one pixel of y, a column one element of the kernel and channel of x, the channels side
+// by side as they lie in memory. The library's own convolutions lose their rate where y is small:
+// its weights' gradient in bf16 rearranges what it reads for every few pixels, and its matrix unit
+// stands idle. Its products do not.
 //   y  [rows, o]  = columns(x) . w'        w' [o, k.., c]: packed once a block
 //   gw [o, k.., c] = y^T . columns(x)      then to the plan's [o, c, k..]
 //   gx            = sum over the columns of y . w' that meet a pixel, in float
-// Measured on one core with AMX, packing included: 256 to 512 channels, k 4, stride 2, to 4x4, batch 32, in bf16 forward
-// 8.1 to 3.5 ms, input gradient 10.6 to 4.4, weights' gradient 27.3 to 3.5 (and at 8x8, 128 to 256 channels, 12.3 to 4.1);
-// in f32 forward 19.5 to 13.8, weights' gradient 22.7 to 14.3.
+// Measured on one core with AMX, packing included: 256 to 512 channels, k 4, stride 2, to 4x4,
+// batch 32, in bf16 forward 8.1 to 3.5 ms, input gradient 10.6 to 4.4, weights' gradient 27.3
+// to 3.5 (and at 8x8, 128 to 256 channels, 12.3 to 4.1); in f32 forward 19.5 to 13.8, weights'
+// gradient 22.7 to 14.3.
 #include "dnn.h"
 
 #include <string.h>
 
 enum { AXES = 3, LEAST_CHANNELS = 32 };
 
-typedef struct Geom { int64_t x, y, k, s, d, p; } Geom;     // one axis: extents of x, y, kernel; stride, dilation, padding
+typedef struct Geom {
+    int64_t x, y, k, s, d, p;
+} Geom; // one axis: extents of x, y, kernel; stride, dilation, padding
 
 typedef struct Columns {
-    Geom axis[AXES];                   // leading ones are of extent 1 where there are fewer
+    Geom axis[AXES]; // leading ones are of extent 1 where there are fewer
     int64_t n, c, o, rows, columns;
-    void *x;                           // channels-last
-    size_t size;                       // of an element of x
+    void *x;     // channels-last
+    size_t size; // of an element of x
 } Columns;
 
-// --- gathering and scattering ------------------------------------------------------------------------------------------
+// --- gathering and scattering --------------------------------------------------------------------
 
 // Kernel elements lo..hi-1 of an axis that meet x at pixel `at` of y.
 static void span(const Geom *g, int64_t at, int64_t *lo, int64_t *hi) {
@@ -45,12 +49,15 @@ static void fill_row(const Columns *j, int64_t row, char *to) {
     memset(to, 0, (size_t)j->columns * j->size);
     for (int64_t a = lo[0]; a < hi[0]; a++)
         for (int64_t b = lo[1]; b < hi[1]; b++) {
-            int64_t x0 = y[0] * g[0].s - g[0].p + a * g[0].d, x1 = y[1] * g[1].s - g[1].p + b * g[1].d;
-            const char *line = (const char *)j->x + (size_t)(((sample * g[0].x + x0) * g[1].x + x1) * g[2].x) * pixel;
+            int64_t x0 = y[0] * g[0].s - g[0].p + a * g[0].d,
+                    x1 = y[1] * g[1].s - g[1].p + b * g[1].d;
+            const char *line = (const char *)j->x +
+                               (size_t)(((sample * g[0].x + x0) * g[1].x + x1) * g[2].x) * pixel;
             char *at = to + (size_t)((a * g[1].k + b) * g[2].k) * pixel;
             int64_t first = y[2] * g[2].s - g[2].p, run = g[2].d == 1 ? hi[2] - lo[2] : 1;
             for (int64_t c = lo[2]; c < hi[2]; c += run)
-                memcpy(at + (size_t)c * pixel, line + (size_t)(first + c * g[2].d) * pixel, (size_t)run * pixel);
+                memcpy(at + (size_t)c * pixel, line + (size_t)(first + c * g[2].d) * pixel,
+                       (size_t)run * pixel);
         }
 }
 
@@ -75,11 +82,13 @@ static void add_pixel(const Columns *j, const float *columns, int64_t pixel, flo
     for (int64_t a = 0; a < g[0].k; a++)
         for (int64_t b = 0; b < g[1].k; b++)
             for (int64_t c = 0; c < g[2].k; c++) {
-                int64_t y0 = meets(&g[0], x[0], a), y1 = meets(&g[1], x[1], b), y2 = meets(&g[2], x[2], c);
+                int64_t y0 = meets(&g[0], x[0], a), y1 = meets(&g[1], x[1], b),
+                        y2 = meets(&g[2], x[2], c);
                 if (y0 < 0 || y1 < 0 || y2 < 0)
                     continue;
                 int64_t row = ((sample * g[0].y + y0) * g[1].y + y1) * g[2].y + y2;
-                const float *from = columns + row * j->columns + ((a * g[1].k + b) * g[2].k + c) * j->c;
+                const float *from =
+                    columns + row * j->columns + ((a * g[1].k + b) * g[2].k + c) * j->c;
                 for (int64_t i = 0; i < j->c; i++)
                     sum[i] += from[i];
             }
@@ -104,29 +113,34 @@ static void scatter(void *job, void *const staging[DNN_STAGING]) {
     }
 }
 
-// --- the product ---------------------------------------------------------------------------------------------------------
+// --- the product ---------------------------------------------------------------------------------
 
 static Columns columns_of(const DnnConv *c) {
     int spatial = c->src.n - 2;
-    Columns j = {.n = c->src.dim[0], .c = c->src.dim[1], .o = c->dst.dim[1], .size = dtype_size[c->src.type]};
+    Columns j = {.n = c->src.dim[0],
+                 .c = c->src.dim[1],
+                 .o = c->dst.dim[1],
+                 .size = dtype_size[c->src.type]};
     j.rows = j.n;
     j.columns = j.c;
     for (int i = 0; i < AXES; i++) {
         int at = i - (AXES - spatial);
         j.axis[i] = at < 0 ? (Geom){1, 1, 1, 1, 1, 0}
-                           : (Geom){c->src.dim[2 + at], c->dst.dim[2 + at], c->weights.dim[2 + at], c->stride[at],
-                                    c->dilation[at] + 1, c->before[at]};
+                           : (Geom){c->src.dim[2 + at], c->dst.dim[2 + at],  c->weights.dim[2 + at],
+                                    c->stride[at],      c->dilation[at] + 1, c->before[at]};
         j.rows *= j.axis[i].y;
         j.columns *= j.axis[i].k;
     }
     return j;
 }
 
-// Where the form pays, by pixels of y along the last axis. Measured on a processor with a matrix unit; on others only
-// where the library is known to do badly everywhere: the weights' gradient in bf16.
+// Where the form pays, by pixels of y along the last axis. Measured on a processor with a matrix
+// unit; on others only where the library is known to do badly everywhere: the weights' gradient in
+// bf16.
 static bool pays(DnnConvKind kind, const DnnConv *c, const Columns *j) {
     bool f32 = c->src.type == DtF32 && c->weights.type == DtF32 && c->dst.type == DtF32;
-    bool bf16 = c->dst.type == DtBF16 && (kind == DnnConvData ? c->weights.type : c->src.type) == DtBF16;
+    bool bf16 =
+        c->dst.type == DtBF16 && (kind == DnnConvData ? c->weights.type : c->src.type) == DtBF16;
     bool last = c->src.stride[1] == 1 && c->dst.stride[1] == 1 && c->weights.n == c->src.n;
     bool deep = j->c >= LEAST_CHANNELS && j->o >= LEAST_CHANNELS && j->c <= DNN_COLUMN_CHANNELS;
     if (!last || !deep || !(f32 || bf16))
@@ -178,24 +192,30 @@ static void matrices(DnnConvKind kind, const DnnConv *c, const Columns *j, DnnSh
     }
 }
 
-typedef struct Product { DnnDesc desc; DnnLayoutRef layout[3]; } Product;
+typedef struct Product {
+    DnnDesc desc;
+    DnnLayoutRef layout[3];
+} Product;
 
-static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p, DnnTensor a, DnnTensor b, DnnTensor to) {
+static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p, DnnTensor a, DnnTensor b,
+                              DnnTensor to) {
     a.layout = p->layout[0];
     b.layout = p->layout[1];
     to.layout = p->layout[2];
-    return dnn_add_step(d, call, p->desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+    return dnn_add_step(d, call, p->desc,
+                        (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                         (const DnnTensor[]){a, b, to}, 3);
 }
 
-static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Columns *j, const Product *p,
-                                 const DnnTensor t[3], DnnTensor inside) {
+static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Columns *j,
+                                 const Product *p, const DnnTensor t[3], DnnTensor inside) {
     const DnnTensor made = {NULL, NULL, 0}, columns = {NULL, NULL, 1};
     dnnl_status_t s = dnnl_success;
     if (kind != DnnConvData)
         dnn_add_host(call, gather, j);
     switch (kind) {
-    case DnnConvForward: return multiply(d, call, p, columns, inside, t[2]);
+    case DnnConvForward:
+        return multiply(d, call, p, columns, inside, t[2]);
     case DnnConvData:
         s = multiply(d, call, p, t[2], inside, columns);
         dnn_add_host(call, scatter, j);
@@ -207,8 +227,8 @@ static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Column
     return s;
 }
 
-dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, uint32_t weights,
-                                  const DnnTensor t[3], bool *done) {
+dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                                  uint32_t weights, const DnnTensor t[3], bool *done) {
     Columns *j = dnn_job(d, sizeof *j);
     *j = columns_of(c);
     j->x = t[0].at;

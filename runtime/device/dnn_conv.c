@@ -1,11 +1,11 @@
 // dnn_conv.c - the three convolutions as oneDNN primitives.
 //
-// Activations keep the plan's layout (channels-last where per-sample). The library chooses the weights' layout; a reorder
-// stands between it and the plan's row-major [o, i, k...].
+// Activations keep the plan's layout (channels-last where per-sample). The library chooses the
+// weights' layout; a reorder stands between it and the plan's row-major [o, i, k...].
 #include "dnn.h"
 
-// [n, c, ...] of an activation, with the strides type_strides gives it but none of its zeros: the library recognises its
-// layouts by them.
+// [n, c, ...] of an activation, with the strides type_strides gives it but none of its zeros: the
+// library recognises its layouts by them.
 static DnnShape activation(const Graph *g, const Type *t) {
     DnnShape s = {.n = t->rank + 1, .type = (Dtype)t->dtype};
     s.dim[0] = t->batched ? g->batch : 1;
@@ -36,8 +36,13 @@ static DnnShape weights(const Type *t, int64_t groups) {
 }
 
 static DnnConv conv_of(const Graph *g, uint32_t x, uint32_t w, uint32_t y, const ConvGeom *geom) {
-    DnnConv c = {activation(g, node_type(g, x)), weights(node_type(g, w), geom->groups),
-                 activation(g, node_type(g, y)), {0}, {0}, {0}, {0}};
+    DnnConv c = {activation(g, node_type(g, x)),
+                 weights(node_type(g, w), geom->groups),
+                 activation(g, node_type(g, y)),
+                 {0},
+                 {0},
+                 {0},
+                 {0}};
     for (uint32_t i = 0; i < geom->n; i++) {
         c.stride[i] = geom->stride[i];
         c.dilation[i] = geom->dilation[i] - 1;
@@ -47,10 +52,10 @@ static DnnConv conv_of(const Graph *g, uint32_t x, uint32_t w, uint32_t y, const
     return c;
 }
 
-typedef struct Roles {                 // which node is which side of the convolution
+typedef struct Roles { // which node is which side of the convolution
     DnnConvKind kind;
     uint32_t x, w, y;
-    int arg[3];                        // the library's names of x, w, y
+    int arg[3]; // the library's names of x, w, y
 } Roles;
 
 static Roles roles_of(const Graph *g, uint32_t id) {
@@ -59,19 +64,21 @@ static Roles roles_of(const Graph *g, uint32_t id) {
     case OpConv:
         return (Roles){DnnConvForward, a, b, id, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
     case OpConvDx:
-        return (Roles){DnnConvData, id, b, a, {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}};
+        return (Roles){
+            DnnConvData, id, b, a, {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}};
     case OpConvDw:
-        return (Roles){DnnConvWeights, a, id, b, {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
+        return (Roles){
+            DnnConvWeights, a, id, b, {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
     default:
         bug("node %u (%s) is not a convolution", id, op_info[graph_node(g, id)->op].text);
     }
 }
 
 // The primitive itself, between weights packed before it or unpacked behind it.
-static dnnl_status_t add_conv(Dnn *d, DnnCall *call, const Roles *r, DnnDesc desc, DnnTensor x, DnnTensor w,
-                              DnnTensor y) {
-    DnnLayoutRef wanted = dnn_desc_layout(desc, r->kind == DnnConvWeights ? dnnl_query_diff_weights_md
-                                                                         : dnnl_query_weights_md);
+static dnnl_status_t add_conv(Dnn *d, DnnCall *call, const Roles *r, DnnDesc desc, DnnTensor x,
+                              DnnTensor w, DnnTensor y) {
+    DnnLayoutRef wanted = dnn_desc_layout(
+        desc, r->kind == DnnConvWeights ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
     DnnTensor used = w;
     dnnl_status_t s = dnnl_success;
     bool unpack = r->kind == DnnConvWeights && !dnnl_memory_desc_equal(w.layout, wanted);
@@ -91,12 +98,13 @@ static bool covers(const Graph *g, const Roles *r, const ConvGeom *geom) {
     const Type *x = node_type(g, r->x), *w = node_type(g, r->w), *y = node_type(g, r->y);
     bool one = geom->groups == 1 && x->batched && y->batched;
     for (uint32_t i = 0; i < geom->n; i++)
-        one = one && y->dim[1 + i] == 1 && x->dim[1 + i] == w->dim[2 + i] && !geom->before[i] && !geom->after[i] &&
-              geom->dilation[i] == 1;
+        one = one && y->dim[1 + i] == 1 && x->dim[1 + i] == w->dim[2 + i] && !geom->before[i] &&
+              !geom->after[i] && geom->dilation[i] == 1;
     return one;
 }
 
-dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
+dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
+                               bool *done) {
     const Graph *g = &p->func->g;
     Roles r = roles_of(g, id);
     ConvGeom geom = conv_geom(node_attr(g, id));

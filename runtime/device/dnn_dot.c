@@ -1,10 +1,12 @@
-// dnn_dot.c - the einsum of two operands as one matrix product of oneDNN; also convolutions whose kernel covers the whole
-// input, which are products in disguise (as convolutions they run at a tenth of the rate).
+// dnn_dot.c - the einsum of two operands as one matrix product of oneDNN; also convolutions whose
+// kernel covers the whole input, which are products in disguise (as convolutions they run at a
+// tenth of the rate).
 //
-// Every label is of one kind: `each` (both operands and the result), `row` (a and the result), `column` (b and the
-// result), `inner` (both operands). Rows, columns and inner labels must each fold into one dimension with one stride; an
-// operand where they do not is copied into order first, a result is written in order and copied out. Labels of another
-// pattern (in one operand only, twice in one) are not the library's.
+// Every label is of one kind: `each` (both operands and the result), `row` (a and the result),
+// `column` (b and the result), `inner` (both operands). Rows, columns and inner labels must each
+// fold into one dimension with one stride; an operand where they do not is copied into order first,
+// a result is written in order and copied out. Labels of another pattern (in one operand only,
+// twice in one) are not the library's.
 #include "dnn.h"
 
 #include <string.h>
@@ -12,7 +14,10 @@
 typedef enum Kind { Each, Row, Column, Inner, Kinds } Kind;
 typedef enum Side { SideA, SideB, SideOut, Sides } Side;
 
-typedef struct Label { int64_t extent, stride[Sides]; bool has[Sides]; } Label;
+typedef struct Label {
+    int64_t extent, stride[Sides];
+    bool has[Sides];
+} Label;
 
 enum { LABELS = 3 * (MAX_RANK + 1) };
 
@@ -20,16 +25,17 @@ typedef struct Product {
     uint32_t node[Sides];
     Label label[LABELS];
     int n;
-    int group[Kinds][LABELS], members[Kinds];          // labels of each kind, outermost first
+    int group[Kinds][LABELS], members[Kinds]; // labels of each kind, outermost first
     Dtype type[Sides];
 } Product;
 
 // The two kinds a side's matrix is made of: rows, then columns.
 static const Kind matrix[Sides][2] = {{Row, Inner}, {Inner, Column}, {Row, Column}};
 
-// --- reading the node --------------------------------------------------------------------------------------------------
+// --- reading the node ----------------------------------------------------------------------------
 
-static bool read_side(Product *d, const Graph *g, Side side, uint32_t node, const int64_t *labels, int64_t *known) {
+static bool read_side(Product *d, const Graph *g, Side side, uint32_t node, const int64_t *labels,
+                      int64_t *known) {
     const Type *t = node_type(g, node);
     int64_t stride[MAX_RANK + 1];
     type_strides(t, stride);
@@ -64,7 +70,10 @@ static bool classify(Product *d) {
     return true;
 }
 
-typedef struct Einsum { uint32_t node[Sides]; const int64_t *labels[Sides]; } Einsum;
+typedef struct Einsum {
+    uint32_t node[Sides];
+    const int64_t *labels[Sides];
+} Einsum;
 
 // `swap`: a and b change places, which transposes the result.
 static bool read_product(Product *d, const Graph *g, const Einsum *e, bool swap) {
@@ -83,12 +92,13 @@ static bool wants_swap(const Product *d) {
     return false;
 }
 
-// --- folding -----------------------------------------------------------------------------------------------------------
+// --- folding -------------------------------------------------------------------------------------
 
 static void sort_by(Product *d, Kind kind, Side side) {
     int *group = d->group[kind];
     for (int i = 1; i < d->members[kind]; i++)
-        for (int j = i; j > 0 && d->label[group[j]].stride[side] > d->label[group[j - 1]].stride[side]; j--) {
+        for (int j = i;
+             j > 0 && d->label[group[j]].stride[side] > d->label[group[j - 1]].stride[side]; j--) {
             int t = group[j];
             group[j] = group[j - 1];
             group[j - 1] = t;
@@ -144,18 +154,21 @@ static bool shape_in_place(const Product *d, Side side, DnnShape *s) {
         s->n++;
     }
     int64_t *dim = s->dim + s->n - 2, *stride = s->stride + s->n - 2;
-    if (dim[1] == 1)                                   // a stride that is never taken: the one that makes it dense
+    if (dim[1] == 1) // a stride that is never taken: the one that makes it dense
         stride[1] = 1;
     else if (dim[0] == 1)
         stride[0] = stride[1] == 1 ? dim[1] : 1;
     if (dim[1] == 1 && dim[0] == 1)
         stride[0] = 1;
     bool unit = stride[0] == 1 || stride[1] == 1;
-    return unit && (stride[0] == 1 || stride[0] >= dim[1]) && (stride[1] == 1 || stride[1] >= dim[0]);
+    return unit && (stride[0] == 1 || stride[0] >= dim[1]) &&
+           (stride[1] == 1 || stride[1] >= dim[0]);
 }
 
-// The same matrices dense; `loose` describes the side's own memory label by label in the same order.
-static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loose, DnnShape *packed) {
+// The same matrices dense; `loose` describes the side's own memory label by label in the same
+// order.
+static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loose,
+                         DnnShape *packed) {
     *s = (DnnShape){.type = d->type[side]};
     *loose = (DnnShape){.type = d->type[side]};
     const Kind kinds[] = {Each, matrix[side][0], matrix[side][1]};
@@ -174,9 +187,13 @@ static void shape_copied(const Product *d, Side side, DnnShape *s, DnnShape *loo
     dnn_dense(packed);
 }
 
-// --- the call ----------------------------------------------------------------------------------------------------------
+// --- the call ------------------------------------------------------------------------------------
 
-typedef struct Operand { DnnShape shape, loose, packed; bool copied; void *at; } Operand;
+typedef struct Operand {
+    DnnShape shape, loose, packed;
+    bool copied;
+    void *at;
+} Operand;
 
 static Operand operand_of(const Product *d, Side side, void *at) {
     Operand o = {.at = at};
@@ -186,7 +203,8 @@ static Operand operand_of(const Product *d, Side side, void *at) {
     return o;
 }
 
-// Inputs out of order are copied for this call only, so each has its own memory; the result goes through staging.
+// Inputs out of order are copied for this call only, so each has its own memory; the result goes
+// through staging.
 static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
     if (!o->copied)
         return dnnl_success;
@@ -202,12 +220,13 @@ static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
 static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand *o) {
     DnnTensor t[Sides];
     for (int i = 0; i < Sides; i++) {
-        t[i] = (DnnTensor){dnn_keep_layout(d, &o[i].shape), i == SideOut && o[i].copied ? NULL : o[i].at, 0};
+        t[i] = (DnnTensor){dnn_keep_layout(d, &o[i].shape),
+                           i == SideOut && o[i].copied ? NULL : o[i].at, 0};
         if (!t[i].layout)
             return dnnl_unimplemented;
     }
-    dnnl_status_t s =
-        dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, t, Sides);
+    dnnl_status_t s = dnn_add_step(
+        d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, t, Sides);
     if (s != dnnl_success || !o[SideOut].copied)
         return s;
     DnnTensor from = {dnn_keep_layout(d, &o[SideOut].packed), NULL, 0};
@@ -215,7 +234,8 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
     return from.layout && to.layout ? dnn_add_reorder(d, call, from, to) : dnnl_unimplemented;
 }
 
-static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, DnnCall *call, bool *done) {
+static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, DnnCall *call,
+                             bool *done) {
     const Graph *g = &p->func->g;
     Product product;
     if (!read_product(&product, g, e, false))
@@ -227,10 +247,11 @@ static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, D
     for (int i = 0; i < Sides; i++) {
         o[i] = operand_of(&product, (Side)i, memory_at(m, p, product.node[i]));
         if (!o[i].at)
-            return dnnl_success;                             // a constant inside kernels
+            return dnnl_success; // a constant inside kernels
     }
     DnnDesc desc;
-    dnnl_status_t s = dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, &desc);
+    dnnl_status_t s =
+        dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, &desc);
     if (s != dnnl_success)
         return s == dnnl_unimplemented || s == dnnl_invalid_arguments ? dnnl_success : s;
     s = bring_in(d, call, product.node[SideA], &o[SideA]);
@@ -243,16 +264,18 @@ static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, D
     return s;
 }
 
-dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call, bool *done) {
+dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
+                              bool *done) {
     const Graph *g = &p->func->g;
     const int64_t *a = node_attr(g, id)->i + 1, *b = a + a[-1] + 1, *out = b + b[-1] + 1;
     Einsum e = {{node_in(g, id, 0), node_in(g, id, 1), id}, {a, b, out}};
     return prepare(d, p, &e, m, call, done);
 }
 
-dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y, uint32_t id, Memory m,
-                                   DnnCall *call, bool *done) {
-    // Labels: 1 the output's channel, 2 the input's, then the axes; the output's own axes have extent 1.
+dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
+                                   uint32_t id, Memory m, DnnCall *call, bool *done) {
+    // Labels: 1 the output's channel, 2 the input's, then the axes; the output's own axes have
+    // extent 1.
     static const int64_t xs[] = {2, 3, 4, 5}, ws[] = {1, 2, 3, 4, 5}, ys[] = {1, 6, 7, 8};
     const uint32_t node[3] = {x, w, y};
     const int64_t *labels[3] = {xs, ws, ys};

@@ -1,4 +1,5 @@
-// dnn_none.c - stands in for onednn.c where the library was not found: no anchor is prepared, plain.c runs them all.
+// dnn_none.c - stands in for onednn.c where the library was not found: no anchor is prepared,
+// plain.c runs them all.
 #include "device.h"
 
 GanStatus dnn_open(Dnn **out) {

@@ -1,33 +1,39 @@
 // dnn_thin.c - convolutions that make few channels (pictures), done as convolutions that make many.
 //
-// The library computes channels 16 at a time, so one that makes 3 runs at a fifth of the rate. Here neighbouring pixels
-// become channels: `b` along the last axis, and for an input gradient of stride s also the s residues along every axis
-// (the sub-pixel form of a transposed convolution). What the library computes is then a stride-b convolution with a kernel
-// a little wider, holding the same weights shifted, and zeros.
+// The library computes channels 16 at a time, so one that makes 3 runs at a fifth of the rate. Here
+// neighbouring pixels become channels: `b` along the last axis, and for an input gradient of stride
+// s also the s residues along every axis (the sub-pixel form of a transposed convolution). What the
+// library computes is then a stride-b convolution with a kernel a little wider, holding the same
+// weights shifted, and zeros.
 //
-//   forward, weights' gradient   y[.., w, c] channels-last *is* y'[.., w / b, (w % b, c)]: nothing moves
-//   input gradient               x[R*i + r] = x'[i + d(r), (r, c)]: one shuffle of runs of channels
+//   forward, weights' gradient   y[.., w, c] channels-last *is* y'[.., w / b, (w % b, c)]: nothing
+//   moves input gradient               x[R*i + r] = x'[i + d(r), (r, c)]: one shuffle of runs of
+//   channels
 //
-// Measured on one core, f32, against the library's own: gradient to 3x64x64 (k 4, stride 2, from 64 channels, batch 32)
-// 6.5 to 2.3 ms; to 1x256x256 (k 5, stride 2, batch 4) 21.8 to 4.7; 64 to 3 channels, k 7, on 256x256 37 to 14, its
-// weights' gradient 36 to 20.
+// Measured on one core, f32, against the library's own: gradient to 3x64x64 (k 4, stride 2, from 64
+// channels, batch 32) 6.5 to 2.3 ms; to 1x256x256 (k 5, stride 2, batch 4) 21.8 to 4.7; 64 to 3
+// channels, k 7, on 256x256 37 to 14, its weights' gradient 36 to 20.
 #include "dnn.h"
 
 #include <string.h>
 
 enum { LANES = 16, THIN = 8, AXES = 3 };
 
-typedef struct Axis {                  // one spatial axis of an input gradient
-    int64_t k, s, p, x, y;             // kernel, stride, padding before, extents of x and y
-    int64_t b, r;                      // steps of y taken at once; pixels of x made at once: s*b
-    int64_t taps;                      // kernel elements that reach one pixel: ceil(k / s)
-    int64_t first;                     // p / s
-    int64_t wide, grid;                // extents of the wide kernel and of x'
+typedef struct Axis {      // one spatial axis of an input gradient
+    int64_t k, s, p, x, y; // kernel, stride, padding before, extents of x and y
+    int64_t b, r;          // steps of y taken at once; pixels of x made at once: s*b
+    int64_t taps;          // kernel elements that reach one pixel: ceil(k / s)
+    int64_t first;         // p / s
+    int64_t wide, grid;    // extents of the wide kernel and of x'
 } Axis;
 
 // How many steps of y pixel r of a group is ahead; those a whole group ahead sit in the next one.
-static int64_t ahead(const Axis *a, int64_t r) { return (r + a->p) / a->s - a->first; }
-static int64_t shift(const Axis *a, int64_t r) { return ahead(a, r) >= a->b; }
+static int64_t ahead(const Axis *a, int64_t r) {
+    return (r + a->p) / a->s - a->first;
+}
+static int64_t shift(const Axis *a, int64_t r) {
+    return ahead(a, r) >= a->b;
+}
 
 // The kernel element that wide element u holds for pixel r, -1 none.
 static int64_t tap(const Axis *a, int64_t r, int64_t u) {
@@ -65,13 +71,13 @@ static bool plain(const DnnConv *c, const DnnShape *thin) {
     return fine;
 }
 
-// --- few channels out --------------------------------------------------------------------------------------------------
+// --- few channels out ----------------------------------------------------------------------------
 
-typedef struct Widen {                 // [o, rest, k] to [(d, o), rest, k + (b-1)*s] and back
+typedef struct Widen { // [o, rest, k] to [(d, o), rest, k + (b-1)*s] and back
     const void *from;
     void *to;
     int64_t o, rest, k, b, s;
-    size_t size;                       // of an element
+    size_t size; // of an element
 } Widen;
 
 static void widen(void *job, void *const staging[DNN_STAGING]) {
@@ -124,8 +130,8 @@ static DnnConv widened(const DnnConv *c, int64_t b) {
     w.dst.dim[2 + last] /= b;
     channels_last(&w.dst);
     w.stride[last] *= b;
-    int64_t after = (w.dst.dim[2 + last] - 1) * w.stride[last] + w.weights.dim[2 + last] - w.src.dim[2 + last] -
-                    w.before[last];
+    int64_t after = (w.dst.dim[2 + last] - 1) * w.stride[last] + w.weights.dim[2 + last] -
+                    w.src.dim[2 + last] - w.before[last];
     w.after[last] = after > 0 ? after : 0;
     return w;
 }
@@ -139,7 +145,8 @@ static dnnl_status_t own_weights(Dnn *d, const DnnConv *wide, DnnTensor *out) {
     return out->at ? dnnl_success : dnnl_out_of_memory;
 }
 
-// As a primitive likes them: `plain` itself, or other memory with the reorder from or to it still to be added.
+// As a primitive likes them: `plain` itself, or other memory with the reorder from or to it still
+// to be added.
 static dnnl_status_t own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out) {
     *out = plain;
     if (dnnl_memory_desc_equal(plain.layout, wanted))
@@ -153,12 +160,13 @@ static Widen *widen_job(Dnn *d, const DnnConv *c, int64_t b, const void *from, v
     int64_t k = c->weights.dim[c->weights.n - 1], all = 1;
     for (int i = 1; i < c->weights.n - 1; i++)
         all *= c->weights.dim[i];
-    *w = (Widen){from, to, c->weights.dim[0], all, k, b, c->stride[c->src.n - 3], dtype_size[c->weights.type]};
+    *w = (Widen){from, to, c->weights.dim[0],       all,
+                 k,    b,  c->stride[c->src.n - 3], dtype_size[c->weights.type]};
     return w;
 }
 
-static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc, DnnTensor wide,
-                                 const DnnTensor t[3]) {
+static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc,
+                                 DnnTensor wide, const DnnTensor t[3]) {
     DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_dst_md), t[2].at, 0};
     dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
     if (s != dnnl_success)
@@ -166,17 +174,21 @@ static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_
     dnn_add_host(call, widen, widen_job(d, c, b, t[1].at, wide.at));
     if (packed.at != wide.at)
         s = dnn_add_reorder(d, call, wide, packed);
-    return s != dnnl_success ? s
-                             : dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                            (const DnnTensor[]){t[0], packed, y}, 3);
+    return s != dnnl_success
+               ? s
+               : dnn_add_step(d, call, desc,
+                              (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                              (const DnnTensor[]){t[0], packed, y}, 3);
 }
 
-static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc, DnnTensor wide,
-                                 const DnnTensor t[3]) {
+static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc,
+                                 DnnTensor wide, const DnnTensor t[3]) {
     DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_diff_dst_md), t[2].at, 0};
-    dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_diff_weights_md), wide, &packed);
+    dnnl_status_t s =
+        own_packed(d, dnn_desc_layout(desc, dnnl_query_diff_weights_md), wide, &packed);
     if (s == dnnl_success)
-        s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+        s = dnn_add_step(d, call, desc,
+                         (const int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
                          (const DnnTensor[]){t[0], packed, y}, 3);
     if (s == dnnl_success && packed.at != wide.at)
         s = dnn_add_reorder(d, call, packed, wide);
@@ -185,8 +197,8 @@ static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const DnnConv *c, int64_
     return s;
 }
 
-static dnnl_status_t thin_output(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, const DnnTensor t[3],
-                                 bool *done) {
+static dnnl_status_t thin_output(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                                 const DnnTensor t[3], bool *done) {
     int64_t b = best_widening(c);
     if (b == 1 || (kind == DnnConvWeights && c->weights.type != DtF32))
         return dnnl_success;
@@ -196,21 +208,21 @@ static dnnl_status_t thin_output(Dnn *d, DnnCall *call, DnnConvKind kind, const 
     wide.weights.any = true;
     DnnDesc desc;
     if (s != dnnl_success || dnn_conv_desc(dnn_engine(d), kind, &wide, &desc) != dnnl_success)
-        return s;                      // the library cannot: the caller goes on without
+        return s; // the library cannot: the caller goes on without
     s = (kind == DnnConvForward ? add_forward : add_weights)(d, call, c, b, desc, plain_weights, t);
     dnnl_primitive_desc_destroy(desc);
     *done = s == dnnl_success;
     return s;
 }
 
-// --- few channels in: the input's gradient -----------------------------------------------------------------------------
+// --- few channels in: the input's gradient -------------------------------------------------------
 
 typedef struct Subpixel {
-    Axis axis[AXES];                   // leading ones are of extent 1 where there are fewer
-    int64_t n, o, c;                   // samples, channels of y, channels of x
-    size_t size;                       // of an element
-    const void *weights;               // [o, c, k..]
-    void *wide;                        // [(r.., c), o, wide..]
+    Axis axis[AXES];     // leading ones are of extent 1 where there are fewer
+    int64_t n, o, c;     // samples, channels of y, channels of x
+    size_t size;         // of an element
+    const void *weights; // [o, c, k..]
+    void *wide;          // [(r.., c), o, wide..]
     void *x;
 } Subpixel;
 
@@ -235,7 +247,8 @@ static void spread_weights(void *job, void *const staging[DNN_STAGING]) {
                 }
 }
 
-// One row of x along the last axis: runs of pixels of a group with equal shift lie side by side on both sides.
+// One row of x along the last axis: runs of pixels of a group with equal shift lie side by side on
+// both sides.
 static void shuffle_row(const Subpixel *j, const char *from, char *to, size_t group) {
     const Axis *a = &j->axis[2];
     size_t pixel = (size_t)j->c * j->size;
@@ -263,18 +276,25 @@ static void shuffle(void *job, void *const staging[DNN_STAGING]) {
         int64_t q0 = x0 / a[0].r + shift(&a[0], r0), q1 = x1 / a[1].r + shift(&a[1], r1);
         size_t from = (size_t)(((n * a[0].grid + q0) * a[1].grid + q1) * a[2].grid) * group +
                       (size_t)(r0 * a[1].r + r1) * run;
-        shuffle_row(j, (const char *)staging[0] + from, (char *)j->x + (size_t)(row * a[2].x * j->c) * j->size, group);
+        shuffle_row(j, (const char *)staging[0] + from,
+                    (char *)j->x + (size_t)(row * a[2].x * j->c) * j->size, group);
     }
 }
 
 static Subpixel subpixel_of(const DnnConv *c) {
     int spatial = c->src.n - 2;
-    Subpixel j = {.n = c->src.dim[0], .o = c->dst.dim[1], .c = c->src.dim[1], .size = dtype_size[c->src.type]};
+    Subpixel j = {.n = c->src.dim[0],
+                  .o = c->dst.dim[1],
+                  .c = c->src.dim[1],
+                  .size = dtype_size[c->src.type]};
     for (int i = 0; i < AXES; i++) {
         int at = i - (AXES - spatial);
         j.axis[i] = at < 0 ? (Axis){.k = 1, .s = 1, .x = 1, .y = 1}
-                           : (Axis){.k = c->weights.dim[2 + at], .s = c->stride[at], .p = c->before[at],
-                                    .x = c->src.dim[2 + at], .y = c->dst.dim[2 + at]};
+                           : (Axis){.k = c->weights.dim[2 + at],
+                                    .s = c->stride[at],
+                                    .p = c->before[at],
+                                    .x = c->src.dim[2 + at],
+                                    .y = c->dst.dim[2 + at]};
         axis_set(&j.axis[i], 1);
     }
     return j;
@@ -325,7 +345,8 @@ static bool subpixel_conv(const DnnConv *c, const Subpixel *j, DnnConv *out) {
     return true;
 }
 
-static dnnl_status_t add_subpixel(Dnn *d, DnnCall *call, Subpixel *j, DnnDesc desc, DnnTensor wide, DnnTensor y) {
+static dnnl_status_t add_subpixel(Dnn *d, DnnCall *call, Subpixel *j, DnnDesc desc, DnnTensor wide,
+                                  DnnTensor y) {
     DnnTensor packed, made = {dnn_desc_layout(desc, dnnl_query_dst_md), NULL, 0};
     dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
     if (s != dnnl_success)
@@ -342,7 +363,8 @@ static dnnl_status_t add_subpixel(Dnn *d, DnnCall *call, Subpixel *j, DnnDesc de
     return s;
 }
 
-static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const DnnTensor t[3], bool *done) {
+static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const DnnTensor t[3],
+                                bool *done) {
     Subpixel *j = dnn_job(d, sizeof *j);
     DnnConv conv;
     *j = subpixel_of(c);
@@ -354,7 +376,8 @@ static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const D
     dnnl_status_t s = own_weights(d, &conv, &wide);
     conv.weights.any = true;
     DnnDesc desc;
-    if (s != dnnl_success || dnn_conv_desc(dnn_engine(d), DnnConvForward, &conv, &desc) != dnnl_success)
+    if (s != dnnl_success ||
+        dnn_conv_desc(dnn_engine(d), DnnConvForward, &conv, &desc) != dnnl_success)
         return s;
     s = add_subpixel(d, call, j, desc, wide, t[2]);
     dnnl_primitive_desc_destroy(desc);
@@ -362,9 +385,10 @@ static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const D
     return s;
 }
 
-dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c, const DnnTensor t[3],
-                               bool *done) {
+dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                               const DnnTensor t[3], bool *done) {
     if (!plain(c, kind == DnnConvData ? &c->src : &c->dst))
         return dnnl_success;
-    return kind == DnnConvData ? thin_input(d, call, c, t, done) : thin_output(d, call, kind, c, t, done);
+    return kind == DnnConvData ? thin_input(d, call, c, t, done)
+                               : thin_output(d, call, kind, c, t, done);
 }

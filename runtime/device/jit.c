@@ -1,10 +1,12 @@
-// jit.c - kernel text to functions: the machine's C compiler, one translation unit per core, and a cache on disk.
+// jit.c - kernel text to functions: the machine's C compiler, one translation unit per core, and a
+// cache on disk.
 //
-// In: C functions behind a common prelude. Out: addresses. A unit's file in the cache is named by the hash of everything
-// that decides its bytes (text, flags, compiler, processor), so there is no index and nothing to invalidate. Files end in
-// the hash of what precedes it (the loader ignores what follows an ELF image): a damaged one is rebuilt. They are written
-// aside and renamed, so any number of processes may share the folder. It must be the user's own and closed to others,
-// because what lies there is executed.
+// In: C functions behind a common prelude. Out: addresses. A unit's file in the cache is named by
+// the hash of everything that decides its bytes (text, flags, compiler, processor), so there is no
+// index and nothing to invalidate. Files end in the hash of what precedes it (the loader ignores
+// what follows an ELF image): a damaged one is rebuilt. They are written aside and renamed, so any
+// number of processes may share the folder. It must be the user's own and closed to others, because
+// what lies there is executed.
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -16,27 +18,34 @@
 #include <unistd.h>
 
 static const char *const flags[] = {
-    "-std=c17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-    "-fPIC", "-shared", "-w",
+    "-std=c17",
+    "-O3",
+    "-march=native",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-shared",
+    "-w",
 };
 enum { FLAGS = sizeof flags / sizeof *flags, MAX_UNITS = 16, SMALL_UNIT = 1 << 13 };
 
 struct Jit {
     Arena arena;
-    Str compiler;                      // as it is started
-    Str version;                       // first line it says about itself
-    Str machine;                       // processor: model and features
-    Str dir;                           // cache folder, ours and private
-    bool temporary;                    // removed with the Jit
-    int units;                         // compiled at a time
+    Str compiler;   // as it is started
+    Str version;    // first line it says about itself
+    Str machine;    // processor: model and features
+    Str dir;        // cache folder, ours and private
+    bool temporary; // removed with the Jit
+    int units;      // compiled at a time
 };
 
 struct JitCode {
     uint32_t n;
-    void *unit[MAX_UNITS];             // handles of the loader
+    void *unit[MAX_UNITS]; // handles of the loader
 };
 
-// --- the compiler and the machine ----------------------------------------------------------------------------------------
+// --- the compiler and the machine ----------------------------------------------------------------
 
 static bool probe(Jit *j, Str name) {
     const char *argv[] = {str_z(&j->arena, name), "--version", NULL};
@@ -69,13 +78,14 @@ static Str machine_text(Arena *a) {
         line = str_sub(all, at, at + str_find(str_sub(all, at, all.len), '\n'));
         if (!line.len)
             break;
-        if (str_starts(line, STR("model name")) || str_starts(line, STR("flags")) || str_starts(line, STR("Features")))
+        if (str_starts(line, STR("model name")) || str_starts(line, STR("flags")) ||
+            str_starts(line, STR("Features")))
             text_put(&t, line);
     }
     return text_str(&t);
 }
 
-// --- the cache folder --------------------------------------------------------------------------------------------------
+// --- the cache folder ----------------------------------------------------------------------------
 
 static GanStatus private_dir(Arena *a, Str path) {
     mode_t old = umask(077);
@@ -88,7 +98,8 @@ static GanStatus private_dir(Arena *a, Str path) {
         return fail(GAN_ERR_IO, "cannot look at %s: %s", z, strerror(errno));
     if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022))
         return fail(GAN_ERR_IO, "%s must be a folder of yours that no one else can write to", z);
-    return access(z, W_OK) == 0 ? GAN_OK : fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
+    return access(z, W_OK) == 0 ? GAN_OK
+                                : fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
 }
 
 static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
@@ -97,10 +108,12 @@ static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
         return GAN_OK;
     }
     if (o->cache_dir.len && o->notice)
-        o->notice(o->user, str_format(&j->arena, "compiled kernels are not kept: %s", gan_error()).ptr);
+        o->notice(o->user,
+                  str_format(&j->arena, "compiled kernels are not kept: %s", gan_error()).ptr);
     char name[] = "/tmp/gan-XXXXXX";
     if (!mkdtemp(name))
-        return fail(GAN_ERR_IO, "cannot make a folder in /tmp for compiled kernels: %s", strerror(errno));
+        return fail(GAN_ERR_IO, "cannot make a folder in /tmp for compiled kernels: %s",
+                    strerror(errno));
     j->dir = str_copy(&j->arena, STR(name));
     j->temporary = true;
     return GAN_OK;
@@ -146,13 +159,13 @@ Str jit_compiler(const Jit *j) {
     return j->version;
 }
 
-// --- one unit ------------------------------------------------------------------------------------------------------------
+// --- one unit ------------------------------------------------------------------------------------
 
 typedef struct Unit {
-    Arena arena;                       // its own: units are built by several threads
+    Arena arena; // its own: units are built by several threads
     Str text, path;
     GanStatus status;
-    char error[2000];                  // of a failed build
+    char error[2000]; // of a failed build
 } Unit;
 
 static Str unit_path(Arena *a, const Jit *j, Str text) {
@@ -195,8 +208,8 @@ static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
     if (code == 0)
         return GAN_OK;
     Str start = str_sub(said, 0, 1200);
-    return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s", SARG(j->compiler), SARG(source),
-                code, SARG(start));
+    return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s",
+                SARG(j->compiler), SARG(source), code, SARG(start));
 }
 
 static GanStatus unit_build(const Jit *j, Unit *u) {
@@ -206,7 +219,7 @@ static GanStatus unit_build(const Jit *j, Unit *u) {
     Str stem = str_format(a, "%.*s.%ld", SARG(u->path), (long)getpid());
     Str source = str_format(a, "%.*s.c", SARG(stem)), object = str_format(a, "%.*s.o", SARG(stem));
     TRY(file_write_atomic(source, u->text.ptr, u->text.len));
-    TRY(unit_compile(j, u, source, object));      // on failure the source stays, to be looked at
+    TRY(unit_compile(j, u, source, object)); // on failure the source stays, to be looked at
     Str image;
     TRY(file_read(a, object, &image));
     TRY(file_remove(object));
@@ -219,7 +232,7 @@ static GanStatus unit_build(const Jit *j, Unit *u) {
     return file_write_atomic(u->path, whole.ptr, whole.len);
 }
 
-// --- units -----------------------------------------------------------------------------------------------------------------
+// --- units ---------------------------------------------------------------------------------------
 
 static GanStatus units_open(Unit *u, int n) {
     for (int i = 0; i < n; i++)
@@ -227,8 +240,10 @@ static GanStatus units_open(Unit *u, int n) {
     return GAN_OK;
 }
 
-// Deals the functions out so that the units' texts are about equally long. A handful of small ones is not worth a split.
-static void units_fill(const Jit *j, Unit *u, int n, Str prelude, const Str *source, uint32_t sources) {
+// Deals the functions out so that the units' texts are about equally long. A handful of small ones
+// is not worth a split.
+static void units_fill(const Jit *j, Unit *u, int n, Str prelude, const Str *source,
+                       uint32_t sources) {
     Text t[MAX_UNITS];
     for (int i = 0; i < n; i++) {
         t[i] = (Text){.arena = &u[i].arena};
@@ -271,7 +286,8 @@ static GanStatus units_load(const Unit *u, int n, JitCode *code) {
     return GAN_OK;
 }
 
-GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n, JitCode **out) {
+GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n,
+                   JitCode **out) {
     GanStatus st = GAN_OK;
     Unit u[MAX_UNITS] = {0};
     size_t length = 0;

@@ -1,32 +1,33 @@
 // onednn.c - anchors by oneDNN: prepared once, run many times.
 //
-// In: an anchor of a plan and the addresses of its operands. Out: a DnnCall, a short list of primitives with their
-// memories bound. Weights are kept by the plan in logical row-major order; the layout a primitive prefers is made by a
-// reorder at the value's first use in a block and shared by the block's other uses. All calls share one scratchpad and one
-// staging buffer, because they run one after another.
+// In: an anchor of a plan and the addresses of its operands. Out: a DnnCall, a short list of
+// primitives with their memories bound. Weights are kept by the plan in logical row-major order;
+// the layout a primitive prefers is made by a reorder at the value's first use in a block and
+// shared by the block's other uses. All calls share one scratchpad and one staging buffer, because
+// they run one after another.
 #include "dnn.h"
 
 #include <string.h>
 
-typedef struct Packed {            // a value in a layout some primitive wants
+typedef struct Packed { // a value in a layout some primitive wants
     uint32_t node, block;
-    DnnLayoutRef layout;           // in Dnn.layout
-    void *at;                      // in Dnn.own
+    DnnLayoutRef layout; // in Dnn.layout
+    void *at;            // in Dnn.own
 } Packed;
 
 struct Dnn {
     Arena arena;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    uint32_t block;                // calls being prepared belong to it
+    uint32_t block; // calls being prepared belong to it
     size_t scratch_bytes, staging_bytes[DNN_STAGING];
-    void *scratch, *staging[DNN_STAGING];   // owned, made by dnn_ready
+    void *scratch, *staging[DNN_STAGING]; // owned, made by dnn_ready
     VEC(Packed) packed;
-    VEC(void *) own;               // values of calls, owned
-    VEC(DnnLayout *) layout;       // owned
+    VEC(void *) own;         // values of calls, owned
+    VEC(DnnLayout *) layout; // owned
     VEC(dnnl_primitive_t) primitive;
     VEC(dnnl_memory_t) memory;
-    VEC(dnnl_memory_t) scratched, staged[DNN_STAGING];   // borrowed from memory: bound by dnn_ready
+    VEC(dnnl_memory_t) scratched, staged[DNN_STAGING]; // borrowed from memory: bound by dnn_ready
 };
 
 Str dnn_version(Arena *a) {
@@ -98,7 +99,7 @@ bool dnn_has_matrix_unit(void) {
     return (isa & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
 }
 
-// --- layouts and steps -------------------------------------------------------------------------------------------------
+// --- layouts and steps ---------------------------------------------------------------------------
 
 void dnn_dense(DnnShape *s) {
     int64_t step = 1;
@@ -158,7 +159,8 @@ static dnnl_status_t bind_scratch(Dnn *d, DnnStep *step, DnnDesc desc) {
     return s;
 }
 
-dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg, const DnnTensor *tensor, int n) {
+dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
+                           const DnnTensor *tensor, int n) {
     assert(call->n < DNN_STEPS && n < DNN_ARGS);
     DnnStep *step = &call->step[call->n];
     dnnl_status_t s = dnnl_primitive_create(&step->primitive, desc);
@@ -173,10 +175,12 @@ dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg, 
 
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to) {
     DnnDesc desc;
-    dnnl_status_t s = dnnl_reorder_primitive_desc_create(&desc, from.layout, d->engine, to.layout, d->engine, NULL);
+    dnnl_status_t s = dnnl_reorder_primitive_desc_create(&desc, from.layout, d->engine, to.layout,
+                                                         d->engine, NULL);
     if (s != dnnl_success)
         return s;
-    s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_FROM, DNNL_ARG_TO}, (const DnnTensor[]){from, to}, 2);
+    s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_FROM, DNNL_ARG_TO},
+                     (const DnnTensor[]){from, to}, 2);
     dnnl_primitive_desc_destroy(desc);
     return s;
 }
@@ -210,7 +214,8 @@ static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef of) {
     return dnn_layout_ref(l);
 }
 
-dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to, DnnTensor *out) {
+dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
+                       DnnTensor *out) {
     if (dnnl_memory_desc_equal(from.layout, to)) {
         *out = from;
         return dnnl_success;
@@ -232,7 +237,7 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
     return fresh ? dnn_add_reorder(d, call, from, *out) : dnnl_success;
 }
 
-// --- calls -------------------------------------------------------------------------------------------------------------
+// --- calls ---------------------------------------------------------------------------------------
 
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out) {
     *out = NULL;
@@ -269,12 +274,13 @@ GanStatus dnn_run(Dnn *d, const DnnCall *call) {
             step->host(step->job, d->staging);
             continue;
         }
-        TRY(status_of(dnnl_primitive_execute(step->primitive, d->stream, step->n, step->arg), "running a primitive"));
+        TRY(status_of(dnnl_primitive_execute(step->primitive, d->stream, step->n, step->arg),
+                      "running a primitive"));
     }
     return status_of(dnnl_stream_wait(d->stream), "waiting");
 }
 
-// --- measuring ---------------------------------------------------------------------------------------------------------
+// --- measuring -----------------------------------------------------------------------------------
 
 enum { PEAK_SIZE = 2048, PEAK_RUNS = 5 };
 
@@ -284,7 +290,7 @@ static GanStatus time_product(Dnn *d, const DnnCall *call, double *gflops) {
         double start = time_now();
         TRY(dnn_run(d, call));
         double rate = 2e-9 * PEAK_SIZE * (double)PEAK_SIZE * PEAK_SIZE / (time_now() - start);
-        if (i && rate > *gflops)       // the first one warms up
+        if (i && rate > *gflops) // the first one warms up
             *gflops = rate;
     }
     return GAN_OK;
@@ -306,11 +312,13 @@ GanStatus dnn_peak(Dtype type, double *gflops) {
         goto out;
     }
     if (dnn_matmul_desc(d->engine, &s, &s, &s, &desc) != dnnl_success)
-        goto out;                      // no such type here: the rate stays 0
+        goto out; // no such type here: the rate stays 0
     char *at = memory;
     size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];
-    TRY_OUT(status_of(dnn_add_step(d, &call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                                   (const DnnTensor[]){{l, at, 0}, {l, at + one, 0}, {l, at + 2 * one, 0}}, 3), "matmul"));
+    TRY_OUT(status_of(
+        dnn_add_step(d, &call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                     (const DnnTensor[]){{l, at, 0}, {l, at + one, 0}, {l, at + 2 * one, 0}}, 3),
+        "matmul"));
     TRY_OUT(dnn_ready(d));
     TRY_OUT(time_product(d, &call, gflops));
 out:

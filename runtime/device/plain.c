@@ -1,6 +1,7 @@
 // plain.c - values and regions without any library or compiler: what the cpu device falls back to.
 //
-// In: values in a device's layout. Out: the same, computed by the reference evaluator in float, one member at a time.
+// In: values in a device's layout. Out: the same, computed by the reference evaluator in float, one
+// member at a time.
 #include "device.h"
 
 #include <string.h>
@@ -8,15 +9,18 @@
 void *memory_at(Memory m, const Plan *p, uint32_t node) {
     Place at = p->place[node];
     switch (at.space) {
-    case SpaceSlot: return m.slots + at.offset;
-    case SpaceWork: return m.work + at.offset;
+    case SpaceSlot:
+        return m.slots + at.offset;
+    case SpaceWork:
+        return m.work + at.offset;
     case SpaceInline:
-    case SpaceNone: break;
+    case SpaceNone:
+        break;
     }
     return NULL;
 }
 
-// --- layout ----------------------------------------------------------------------------------------------------------
+// --- layout --------------------------------------------------------------------------------------
 
 static float bf16_float(uint16_t x) {
     uint32_t bits = (uint32_t)x << 16;
@@ -25,7 +29,7 @@ static float bf16_float(uint16_t x) {
     return y;
 }
 
-static uint16_t float_bf16(float x) {                // to nearest, ties to even; NaN stays NaN
+static uint16_t float_bf16(float x) { // to nearest, ties to even; NaN stays NaN
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if ((bits & 0x7fffffff) > 0x7f800000)
@@ -38,10 +42,10 @@ void floats_to_bf16(const float *from, uint16_t *to, int64_t n) {
         to[i] = float_bf16(from[i]);
 }
 
-typedef struct Walk {                                // a value's elements in logical order
-    int n;                                           // dimensions, the batch first
+typedef struct Walk { // a value's elements in logical order
+    int n;            // dimensions, the batch first
     int64_t extent[MAX_RANK + 1], stride[MAX_RANK + 1], index[MAX_RANK + 1];
-    int64_t at;                                      // element offset in the device's layout
+    int64_t at; // element offset in the device's layout
 } Walk;
 
 static Walk walk_begin(const Type *t, int64_t batch) {
@@ -66,7 +70,8 @@ void value_load(const Graph *g, const Type *t, const void *from, float *to) {
     Walk w = walk_begin(t, g->batch);
     int64_t n = type_elements(g, t);
     for (int64_t i = 0; i < n; i++, walk_next(&w))
-        to[i] = t->dtype == DtBF16 ? bf16_float(((const uint16_t *)from)[w.at]) : ((const float *)from)[w.at];
+        to[i] = t->dtype == DtBF16 ? bf16_float(((const uint16_t *)from)[w.at])
+                                   : ((const float *)from)[w.at];
 }
 
 void value_store(const Graph *g, const Type *t, const float *from, void *to) {
@@ -80,7 +85,7 @@ void value_store(const Graph *g, const Type *t, const float *from, void *to) {
     }
 }
 
-// --- regions -----------------------------------------------------------------------------------------------------------
+// --- regions -------------------------------------------------------------------------------------
 
 typedef struct Eval {
     const Plan *p;
@@ -88,10 +93,11 @@ typedef struct Eval {
     Memory m;
     const Counters *c;
     Arena *arena;
-    const float **value;                             // [node.n] logical values known so far
+    const float **value; // [node.n] logical values known so far
 } Eval;
 
-// The value of a node the region uses: computed before, read from memory, or a leaf or view evaluated here.
+// The value of a node the region uses: computed before, read from memory, or a leaf or view
+// evaluated here.
 static const float *eval_value(Eval *e, uint32_t id, bool member) {
     if (e->value[id])
         return e->value[id];

@@ -1,7 +1,9 @@
-// roofline.c - what this machine can do: multiply-add peak in f32 and bf16, copy bandwidth. All cores, best of several.
+// roofline.c - what this machine can do: multiply-add peak in f32 and bf16, copy bandwidth. All
+// cores, best of several.
 //
-// The f32 peak is the better of a large product by oneDNN and a register-only loop from our own compiler; bf16 needs the
-// library. Bandwidth counts bytes read and written, by a copy too large for the caches.
+// The f32 peak is the better of a large product by oneDNN and a register-only loop from our own
+// compiler; bf16 needs the library. Bandwidth counts bytes read and written, by a copy too large
+// for the caches.
 #include "device.h"
 
 #include <string.h>
@@ -33,7 +35,7 @@ static double loop_rate(FmaFn *fma, int threads) {
         for (int i = 0; i < threads; i++)
             sum += fma(LOOPS, 0.5f);
         double rate = 1e-9 * LOOPS * FLOP_PER_LOOP * threads / (time_now() - start);
-        if (rate > best && sum > -1)       // looked at, so that it is computed
+        if (rate > best && sum > -1) // looked at, so that it is computed
             best = rate;
     }
     return best;
@@ -71,7 +73,7 @@ static GanStatus copy_rate(Device *d, double *gbs) {
         for (int i = 0; i < d->threads; i++)
             memcpy((char *)to + each * (size_t)i, (char *)from + each * (size_t)i, each);
         double rate = 2e-9 * (double)each * d->threads / (time_now() - start);
-        if (run && rate > *gbs)            // the first one touches the pages
+        if (run && rate > *gbs) // the first one touches the pages
             *gbs = rate;
     }
     d->api->release(d, from);

@@ -5,14 +5,14 @@
 
 enum { BATCH = 4, SLOTS = 9, OPERATIONS = 40, REPORTS = 4 };
 
-// --- making ----------------------------------------------------------------------------------------------------------
+// --- making --------------------------------------------------------------------------------------
 
 typedef struct Maker {
     Arena *a;
     Module *m;
     Graph *g;
     uint64_t state;
-    VEC(Val) open;                   // values of blocks that later ones may use
+    VEC(Val) open; // values of blocks that later ones may use
 } Maker;
 
 static uint32_t below(Maker *k, uint32_t n) {
@@ -37,26 +37,43 @@ static Val some(Maker *k, bool (*fits)(const Type *t)) {
     return (Val){0};
 }
 
-static bool has_axes(const Type *t) { return t->rank >= 1; }
-static bool has_two(const Type *t) { return t->rank >= 2; }
-static bool is_batched(const Type *t) { return t->batched; }
-static bool is_image(const Type *t) { return t->batched && t->rank == 3 && t->dim[1] >= 3 && t->dim[2] >= 3; }
-static bool is_row(const Type *t) { return t->batched && t->rank == 1; }
+static bool has_axes(const Type *t) {
+    return t->rank >= 1;
+}
+static bool has_two(const Type *t) {
+    return t->rank >= 2;
+}
+static bool is_batched(const Type *t) {
+    return t->batched;
+}
+static bool is_image(const Type *t) {
+    return t->batched && t->rank == 3 && t->dim[1] >= 3 && t->dim[2] >= 3;
+}
+static bool is_row(const Type *t) {
+    return t->batched && t->rank == 1;
+}
 
 static Val tame(Val v) {
-    return Tanh(v);                  // keeps numbers within reach after sums and products
+    return Tanh(v); // keeps numbers within reach after sums and products
 }
 
 static Val make_unary(Maker *k) {
     Val v = any(k);
     switch (below(k, 7)) {
-    case 0: return Neg(v);
-    case 1: return Tanh(v);
-    case 2: return Sigmoid(v);
-    case 3: return Sin(v);
-    case 4: return Softplus(v);
-    case 5: return Abs(v);
-    default: return Mul(v, Num(v, 0.5));
+    case 0:
+        return Neg(v);
+    case 1:
+        return Tanh(v);
+    case 2:
+        return Sigmoid(v);
+    case 3:
+        return Sin(v);
+    case 4:
+        return Softplus(v);
+    case 5:
+        return Abs(v);
+    default:
+        return Mul(v, Num(v, 0.5));
     }
 }
 
@@ -67,11 +84,16 @@ static Val make_binary(Maker *k) {
         if (!type_broadcast(type_of(a), type_of(b), &both) || type_sample(&both) > 4096)
             continue;
         switch (below(k, 5)) {
-        case 0: return tame(Add(a, b));
-        case 1: return Sub(a, b);
-        case 2: return Mul(a, b);
-        case 3: return Max(a, b);
-        default: return Min(a, b);
+        case 0:
+            return tame(Add(a, b));
+        case 1:
+            return Sub(a, b);
+        case 2:
+            return Mul(a, b);
+        case 3:
+            return Max(a, b);
+        default:
+            return Min(a, b);
         }
     }
     return make_unary(k);
@@ -85,9 +107,13 @@ static Val make_reduction(Maker *k) {
     if (!type_of(v)->batched)
         axes &= ~1u;
     switch (axes ? below(k, 4) : 3) {
-    case 0: return axes & ~1u ? MaxOf(v, axes & ~1u) : (Val){0};
-    case 1: return type_of(v)->batched ? GroupSum(Mul(v, Num(v, 0.3)), below(k, 2) ? 2 : BATCH) : (Val){0};
-    default: return axes ? Sum(Mul(v, Num(v, 0.1)), axes) : (Val){0};
+    case 0:
+        return axes & ~1u ? MaxOf(v, axes & ~1u) : (Val){0};
+    case 1:
+        return type_of(v)->batched ? GroupSum(Mul(v, Num(v, 0.3)), below(k, 2) ? 2 : BATCH)
+                                   : (Val){0};
+    default:
+        return axes ? Sum(Mul(v, Num(v, 0.1)), axes) : (Val){0};
     }
 }
 
@@ -142,10 +168,14 @@ static Val make_reshape(Maker *k) {
 
 static Val make_move(Maker *k) {
     switch (below(k, 6)) {
-    case 0: return make_permute(k);
-    case 1: return make_slice(k);
-    case 2: return make_pad(k);
-    case 3: return make_reshape(k);
+    case 0:
+        return make_permute(k);
+    case 1:
+        return make_slice(k);
+    case 2:
+        return make_pad(k);
+    case 3:
+        return make_reshape(k);
     case 4: {
         Val v = some(k, has_axes);
         return v.id ? Flip(v, 2u << below(k, type_of(v)->rank)) : v;
@@ -189,9 +219,12 @@ static Val make_conv(Maker *k) {
     Val w = weight(k, 4, (int64_t[]){o, c, size, size});
     Val y = Conv(x, w, &geom);
     switch (below(k, 3)) {
-    case 0: return tame(ConvDx(tame(y), w, &geom, *type_of(x)));
-    case 1: return tame(ConvDw(x, tame(y), &geom, *type_of(w)));
-    default: return tame(y);
+    case 0:
+        return tame(ConvDx(tame(y), w, &geom, *type_of(x)));
+    case 1:
+        return tame(ConvDw(x, tame(y), &geom, *type_of(w)));
+    default:
+        return tame(y);
     }
 }
 
@@ -224,34 +257,53 @@ static Val make_table(Maker *k) {
 
 static Val make_one(Maker *k) {
     switch (below(k, 12)) {
-    case 0: case 1: case 2: return make_binary(k);
-    case 3: return make_reduction(k);
-    case 4: case 5: return make_move(k);
-    case 6: return make_conv(k);
-    case 7: return make_dot(k);
-    case 8: return make_draw(k);
-    case 9: return below(k, 3) ? (Val){0} : make_table(k);
-    default: return make_unary(k);
+    case 0:
+    case 1:
+    case 2:
+        return make_binary(k);
+    case 3:
+        return make_reduction(k);
+    case 4:
+    case 5:
+        return make_move(k);
+    case 6:
+        return make_conv(k);
+    case 7:
+        return make_dot(k);
+    case 8:
+        return make_draw(k);
+    case 9:
+        return below(k, 3) ? (Val){0} : make_table(k);
+    default:
+        return make_unary(k);
     }
 }
 
-// --- slots -----------------------------------------------------------------------------------------------------------
+// --- slots ---------------------------------------------------------------------------------------
 
 static void make_slots(Maker *k) {
-    static const struct { bool batched; uint32_t rank; int64_t dim[4]; } shape[SLOTS] = {
-        {true, 3, {3, 6, 6}}, {true, 1, {12}},  {false, 1, {12}},        {false, 1, {12}}, {false, 2, {5, 4}},
-        {false, 2, {5, 4}},   {false, 0, {0}}, {false, 4, {2, 3, 3, 3}}, {true, 2, {4, 5}},
+    static const struct {
+        bool batched;
+        uint32_t rank;
+        int64_t dim[4];
+    } shape[SLOTS] = {
+        {true, 3, {3, 6, 6}}, {true, 1, {12}},          {false, 1, {12}},
+        {false, 1, {12}},     {false, 2, {5, 4}},       {false, 2, {5, 4}},
+        {false, 0, {0}},      {false, 4, {2, 3, 3, 3}}, {true, 2, {4, 5}},
     };
     for (uint32_t i = 0; i < SLOTS; i++) {
         Type t = type_make(shape[i].batched, shape[i].rank, shape[i].dim);
-        Slot s = {.kind = t.batched ? SlotData : SlotParam, .name = str_format(k->a, "s%u", i), .net = t.batched ? NONE : 0,
+        Slot s = {.kind = t.batched ? SlotData : SlotParam,
+                  .name = str_format(k->a, "s%u", i),
+                  .net = t.batched ? NONE : 0,
                   .type = t};
         vec_push(k->a, &k->m->slot, s);
     }
     vec_push(k->a, &k->m->net, ((Net){.name = STR("N")}));
 }
 
-// Something of the slot's shape out of `v`: summed over everything it has, scaled, added to the slot's own value.
+// Something of the slot's shape out of `v`: summed over everything it has, scaled, added to the
+// slot's own value.
 static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
     Val old = Read(k->g, slot, version, k->m->slot.at[slot].type);
     uint32_t axes = 0;
@@ -261,12 +313,13 @@ static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
     v = axes ? Sum(v, axes) : v;
     v = Reshape(tame(Mul(v, Num(v, 0.05))), 0, NULL);
     switch (below(k, 3)) {
-    case 0: return Mul(Add(old, v), Num(old, 0.9));
-    case 1: {                                      // another slot of the same shape: swaps, shifts
+    case 0:
+        return Mul(Add(old, v), Num(old, 0.9));
+    case 1: { // another slot of the same shape: swaps, shifts
         uint32_t other = slot == 2 ? 3 : slot == 3 ? 2 : slot == 4 ? 5 : slot == 5 ? 4 : slot;
         return Add(Read(k->g, other, version, k->m->slot.at[other].type), v);
     }
-    default: {                                     // each element from another one: no update in place
+    default: { // each element from another one: no update in place
         Val turned = type_of(old)->rank ? Flip(old, 2) : old;
         return Sub(turned, v);
     }
@@ -304,7 +357,7 @@ void program_random(Arena *a, uint64_t seed, Module *out) {
     if (f->blocks == 3) {
         uint32_t visible = k.open.n;
         make_block(&k, 1, OPERATIONS / 2);
-        k.open.n = visible;                        // what the loop makes stays in it
+        k.open.n = visible; // what the loop makes stays in it
         make_block(&k, 2, OPERATIONS / 2);
         vec_push(a, &f->tape, ((Ctl){CtlRepeat, 3, 0}));
         vec_push(a, &f->tape, ((Ctl){CtlBlock, 1, 0}));
@@ -313,7 +366,7 @@ void program_random(Arena *a, uint64_t seed, Module *out) {
     }
 }
 
-// --- the oracle --------------------------------------------------------------------------------------------------------
+// --- the oracle ----------------------------------------------------------------------------------
 
 int64_t oracle_count(const Oracle *o, uint32_t slot) {
     return type_elements(&o->m->step.g, &o->m->slot.at[slot].type);
@@ -328,7 +381,8 @@ void oracle_init(Arena *a, const Module *m, Oracle *out) {
         out->slot[s] = arena_array(a, double, n);
         for (int64_t i = 0; i < n; i++) {
             uint64_t key[2] = {s, (uint64_t)i};
-            out->slot[s][i] = (double)(float)((double)(hash64(key, sizeof key, 1) >> 11) * 0x1p-52 - 1);
+            out->slot[s][i] =
+                (double)(float)((double)(hash64(key, sizeof key, 1) >> 11) * 0x1p-52 - 1);
         }
     }
 }

@@ -1,8 +1,9 @@
 // programs.h - for tests: made-up models, and what they compute.
 //
-// A program is a Module whose `step` reads and writes a few slots through a random graph: every class of operation, values
-// kept for later blocks, slots swapped, updated and read again, a `repeat`. It contains no operation whose value jumps, so
-// that float and double stay close. The oracle runs it in double, node by node, with nothing planned.
+// A program is a Module whose `step` reads and writes a few slots through a random graph: every
+// class of operation, values kept for later blocks, slots swapped, updated and read again, a
+// `repeat`. It contains no operation whose value jumps, so that float and double stay close. The
+// oracle runs it in double, node by node, with nothing planned.
 #ifndef GAN_TEST_PROGRAMS_H
 #define GAN_TEST_PROGRAMS_H
 
@@ -14,8 +15,8 @@ void program_random(Arena *a, uint64_t seed, Module *out);
 typedef struct Oracle {
     const Module *m;
     const Func *f;
-    double **slot;                   // [slot] logical order
-    double **value;                  // [node] of the last run; NULL where nothing ran
+    double **slot;  // [slot] logical order
+    double **value; // [node] of the last run; NULL where nothing ran
     Counters counters;
 } Oracle;
 

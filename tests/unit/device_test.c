@@ -1,8 +1,10 @@
-// device_test.c - the conformance suite of devices: every device runs the same programs and must agree with the oracle.
+// device_test.c - the conformance suite of devices: every device runs the same programs and must
+// agree with the oracle.
 //
-// A device passes when memory comes zeroed and aligned, a step over random programs leaves in every slot and report what
-// the oracle computes in double (to its precision), running twice gives the same bits, the number of threads changes
-// nothing, and whatever it does not support is refused with a message.
+// A device passes when memory comes zeroed and aligned, a step over random programs leaves in every
+// slot and report what the oracle computes in double (to its precision), running twice gives the
+// same bits, the number of threads changes nothing, and whatever it does not support is refused
+// with a message.
 #define _GNU_SOURCE
 #include "gen.h"
 #include "programs.h"
@@ -17,9 +19,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PROGRAMS = 60, COMPILED = 16 };         // of them, those whose kernels are compiled too: a second each
+enum {
+    PROGRAMS = 60,
+    COMPILED = 16
+}; // of them, those whose kernels are compiled too: a second each
 
-typedef struct Bench {                         // one device, one program, loaded
+typedef struct Bench { // one device, one program, loaded
     Arena *a;
     const DeviceApi *api;
     Device *d;
@@ -43,9 +48,12 @@ static Device *open_device(const DeviceApi *api, int threads) {
     return d;
 }
 
-// --- values ----------------------------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
-typedef struct Walk { int n; int64_t extent[MAX_RANK + 1], stride[MAX_RANK + 1]; } Walk;
+typedef struct Walk {
+    int n;
+    int64_t extent[MAX_RANK + 1], stride[MAX_RANK + 1];
+} Walk;
 
 static Walk walk(const DeviceApi *api, const Type *t, int64_t batch) {
     Walk w = {.n = t->rank + 1};
@@ -75,7 +83,8 @@ static double value(const Bench *b, const Type *t, const char *at, int64_t i) {
         memcpy(&x, &bits, sizeof x);
         return x;
     }
-    return t->dtype == DtF64 ? ((const double *)(const void *)at)[e] : ((const float *)(const void *)at)[e];
+    return t->dtype == DtF64 ? ((const double *)(const void *)at)[e]
+                             : ((const float *)(const void *)at)[e];
 }
 
 static void set_slots(Bench *b, const Oracle *o) {
@@ -93,7 +102,7 @@ static void set_slots(Bench *b, const Oracle *o) {
     }
 }
 
-// --- programs ----------------------------------------------------------------------------------------------------------
+// --- programs ------------------------------------------------------------------------------------
 
 static void plan_program(Bench *b, Dtype real) {
     PassOptions o = {.real = real, .no_fuse = b->api->no_fuse};
@@ -143,8 +152,8 @@ static void step(Bench *b, Counters c) {
     assert_int_equal(b->api->sync(b->d), GAN_OK);
 }
 
-static void compare(const Bench *b, const Type *t, const char *at, const double *want, double tolerance, Str what,
-                    uint64_t seed) {
+static void compare(const Bench *b, const Type *t, const char *at, const double *want,
+                    double tolerance, Str what, uint64_t seed) {
     double error = 0, norm = 1;
     int64_t n = type_elements(&b->m.step.g, t);
     for (int64_t i = 0; i < n; i++) {
@@ -153,14 +162,14 @@ static void compare(const Bench *b, const Type *t, const char *at, const double 
         norm += want[i] * want[i];
     }
     if (!(sqrt(error / norm) <= tolerance))
-        fail_msg("%s, program %llu, %.*s: relative error %g", b->api->name, (unsigned long long)seed, SARG(what),
-                 sqrt(error / norm));
+        fail_msg("%s, program %llu, %.*s: relative error %g", b->api->name,
+                 (unsigned long long)seed, SARG(what), sqrt(error / norm));
 }
 
 static void check_slots(const Bench *b, const Oracle *o, double tolerance, uint64_t seed) {
     for (uint32_t s = 0; s < b->m.slot.n; s++)
-        compare(b, &b->m.slot.at[s].type, b->slots + b->m.slot.at[s].offset, o->slot[s], tolerance, b->m.slot.at[s].name,
-                seed);
+        compare(b, &b->m.slot.at[s].type, b->slots + b->m.slot.at[s].offset, o->slot[s], tolerance,
+                b->m.slot.at[s].name, seed);
 }
 
 static void check_reports(const Bench *b, const Oracle *o, double tolerance, uint64_t seed) {
@@ -169,11 +178,13 @@ static void check_reports(const Bench *b, const Oracle *o, double tolerance, uin
         uint32_t id = f->report.at[i].node;
         Place at = b->plan.place[id];
         if (at.space == SpaceWork)
-            compare(b, node_type(&f->g, id), b->work + at.offset, o->value[id], tolerance, STR("report"), seed);
+            compare(b, node_type(&f->g, id), b->work + at.offset, o->value[id], tolerance,
+                    STR("report"), seed);
     }
 }
 
-static void check_program(const DeviceApi *api, Device *d, uint64_t seed, Dtype real, double tolerance) {
+static void check_program(const DeviceApi *api, Device *d, uint64_t seed, Dtype real,
+                          double tolerance) {
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     Bench b = {.a = &a, .api = api, .d = d};
@@ -220,7 +231,7 @@ static void cpu_agrees_in_bf16(void **state) {
     device_cpu.close(d);
 }
 
-// --- the same bits -----------------------------------------------------------------------------------------------------
+// --- the same bits -------------------------------------------------------------------------------
 
 // The slots' bytes after two steps with this many threads.
 static char *bytes_of(Arena *a, const DeviceApi *api, uint64_t seed, int threads, size_t *n) {
@@ -249,13 +260,14 @@ static void a_second_run_gives_the_same_bits(void **state) {
             Arena a;
             size_t n;
             assert_int_equal(arena_init(&a, 0), GAN_OK);
-            char *one = bytes_of(&a, devices[i], seed, 2, &n), *two = bytes_of(&a, devices[i], seed, 2, &n);
+            char *one = bytes_of(&a, devices[i], seed, 2, &n),
+                 *two = bytes_of(&a, devices[i], seed, 2, &n);
             assert_memory_equal(one, two, n);
             arena_release(&a);
         }
 }
 
-// --- memory and refusals -------------------------------------------------------------------------------------------------
+// --- memory and refusals -------------------------------------------------------------------------
 
 static void memory_comes_zeroed_and_aligned(void **state) {
     (void)state;
@@ -320,7 +332,7 @@ static void devices_are_found_by_name(void **state) {
     device_cpu.close(d);
 }
 
-// --- without a compiler, with a damaged cache ------------------------------------------------------------------------------
+// --- without a compiler, with a damaged cache ----------------------------------------------------
 
 static void count_notice(void *user, const char *text) {
     (void)text;
@@ -373,13 +385,14 @@ static void a_cache_others_can_write_to_is_not_used(void **state) {
     assert_non_null(mkdtemp(open_dir));
     chmod(open_dir, 0777);
     int notices = 0;
-    DeviceOptions o = {.threads = 1, .cache_dir = str_c(open_dir), .notice = count_notice, .user = &notices};
+    DeviceOptions o = {
+        .threads = 1, .cache_dir = str_c(open_dir), .notice = count_notice, .user = &notices};
     Device *d = NULL;
     assert_int_equal(device_cpu.open(&o, &d), GAN_OK);
     check_program(&device_cpu, d, 1, DtF32, 2e-4);
     device_cpu.close(d);
     assert_int_equal(notices, 1);
-    assert_int_equal(rmdir(open_dir), 0);          // nothing was put there
+    assert_int_equal(rmdir(open_dir), 0); // nothing was put there
 }
 
 static int remove_cache(void **state) {
