@@ -158,6 +158,16 @@ static void reduction_cases(void) {
     finish(c);
 }
 
+// A border of two elements, reflected.
+static Val mirror(Val x, uint32_t axis) {
+    Type t = *node_type(x.g, x.id);
+    int64_t first[3] = {0}, last[3] = {0}, n[3] = {t.dim[0], t.dim[1], t.dim[2]};
+    first[axis] = 1;
+    last[axis] = n[axis] - 3;
+    n[axis] = 2;
+    return Concat((Val[]){Flip(Slice(x, first, n, NULL), 2u << axis), x, Flip(Slice(x, last, n, NULL), 2u << axis)}, 3, axis);
+}
+
 static void move_cases(void) {
     Type t = shape(true, 3, 4, 6, 10);
     static const uint32_t order[3] = {2, 0, 1};
@@ -166,7 +176,7 @@ static void move_cases(void) {
     static const int64_t pad_before[3] = {0, 1, 1}, padded[3] = {4, 8, 12};
     static const int64_t flat[1] = {240}, odd[2] = {15, 16}, split[5] = {4, 2, 3, 5, 2}, merged[3] = {16, 3, 5};
     static const uint32_t shuffle[5] = {0, 1, 4, 2, 3};
-    for (int k = 0; k < 11; k++) {
+    for (int k = 0; k < 12; k++) {
         Case *c = begin(3, 1e-6, "move %d", k);
         Val x = input(c, t), y = Add(x, Num(x, 1)), m = y;
         switch (k) {
@@ -181,6 +191,7 @@ static void move_cases(void) {
         case 8: m = Concat((Val[]){y, x, Flip(y, 4)}, 3, 1); break;
         case 9: m = Expand(Sum(y, 4 | 8), t); break;
         case 10: m = Concat((Val[]){Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){4, 2, 10}, NULL), y}, 2, 1); break;
+        case 11: m = mirror(mirror(y, 1), 2); break;
         }
         result(c, m);                                            // stored as it is,
         result(c, Mul(m, m));                                    // read through by arithmetic,

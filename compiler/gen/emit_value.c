@@ -59,7 +59,15 @@ static void put_atom(Emit *e, const Atom *a) {
     }
     text_put(e->t, STR("("));
     emit_ix(e, a->of);
-    text_fmt(e->t, ")%c%" PRId64, a->kind == AtomDiv ? '/' : '%', a->by);
+    if (a->kind != AtomChoice) {
+        text_fmt(e->t, ")%c%" PRId64, a->kind == AtomDiv ? '/' : '%', a->by);
+        return;
+    }
+    text_fmt(e->t, " < %.*s ? ", SARG(emit_num(e, RoleIndex, a->by)));
+    emit_ix(e, a->yes);
+    text_put(e->t, STR(" : "));
+    emit_ix(e, a->no);
+    text_put(e->t, STR(")"));
 }
 
 // In order of falling coefficients, the number last.
@@ -77,7 +85,7 @@ void emit_ix(Emit *e, Ix x) {
         const Atom *a = &e->n->ix.atom.at[s->term[best].atom];
         int64_t coef = s->term[best].coef;
         text_fmt(e->t, "%s", first ? (coef < 0 ? "-" : "") : coef < 0 ? " - " : " + ");
-        bool wrap = a->kind != AtomVar && coef * coef != 1;
+        bool wrap = (a->kind == AtomDiv || a->kind == AtomMod) && coef * coef != 1;
         text_put(e->t, wrap ? STR("(") : STR(""));
         put_atom(e, a);
         text_put(e->t, wrap ? STR(")") : STR(""));

@@ -123,11 +123,57 @@ static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
     return push(l, v);
 }
 
+// Follows moves of one operand from `id` down, as long as they leave nothing out; `at` becomes the coordinates there.
+static uint32_t follow(Lower *l, uint32_t id, Coords *at) {
+    while (fuse_is_view(l->g, id) && l->g->node.at[id].nin == 1 && !map_find(&l->arg, id)) {
+        Coords from;
+        Bounds bounds = {0};
+        if (!coords_move(&l->n->ix, l->g, id, 0, at, &from, &bounds) || bounds.n) {
+            break;
+        }
+        *at = from;
+        id = node_in(l->g, id, 0);
+    }
+    return id;
+}
+
+// A Concat of parts that are all moves of one value (a reflecting border): that value, at a choice of coordinates.
+static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bounds, uint32_t *out) {
+    Indices *ix = &l->n->ix;
+    uint32_t n = l->g->node.at[id].nin, axis = (uint32_t)node_attr(l->g, id)->i[0], base = 0;
+    int64_t end = node_type(l->g, id)->dim[axis];
+    Coords chosen = {0};
+    if (n < 2) {
+        return false;
+    }
+    for (uint32_t k = n; k-- > 0;) {
+        uint32_t part = node_in(l->g, id, k);
+        int64_t extent = node_type(l->g, part)->dim[axis];
+        Coords from = *at;
+        from.c[1 + axis] = ix_add(ix, from.c[1 + axis], ix_num(ix, extent - end));
+        coords_broadcast(node_type(l->g, part), &from, &from);
+        uint32_t below = follow(l, part, &from);
+        if (k + 1 < n && below != base) {
+            return false;
+        }
+        for (uint32_t d = 0; d <= MAX_RANK; d++) {
+            chosen.c[d] = k + 1 == n ? from.c[d] : ix_choice(ix, at->c[1 + axis], end, from.c[d], chosen.c[d]);
+        }
+        base = below;
+        end -= extent;
+    }
+    *out = value_at(l, base, &chosen, bounds);
+    return true;
+}
+
 // A move: its operand at other coordinates. What Pad and Concat leave out is selected by bounds.
 static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
     const Node *node = graph_node(l->g, id);
     Dtype t = (Dtype)node_type(l->g, id)->dtype;
     uint32_t result = NONE;
+    if (node->op == OpConcat && value_of_mirror(l, id, at, bounds, &result)) {
+        return result;
+    }
     for (uint32_t k = node->nin; k-- > 0;) {
         Coords from;
         Bounds own = {0};

@@ -26,6 +26,10 @@ static void use_ix(Nest *n, IxList *l, Ix x) {
         if (a->kind != AtomVar) {
             use_ix(n, l, a->of);
         }
+        if (a->kind == AtomChoice) {
+            use_ix(n, l, a->yes);
+            use_ix(n, l, a->no);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ static Ix intern(Indices *t, IxSum s) {
 }
 
 static uint32_t intern_atom(Indices *t, Atom a) {
-    int64_t key[4] = {a.kind, a.var, a.of, a.by};
+    int64_t key[6] = {a.kind, a.var, a.of, a.by, a.yes, a.no};
     uint64_t h = hash64(key, sizeof key, 0);
     for (;; h++) {
         uint32_t id = map_find(&t->atoms, h);
@@ -36,7 +36,7 @@ static uint32_t intern_atom(Indices *t, Atom a) {
             return t->atom.n - 1;
         }
         const Atom *b = &t->atom.at[id - 1];
-        if (b->kind == a.kind && b->var == a.var && b->of == a.of && b->by == a.by) {
+        if (b->kind == a.kind && b->var == a.var && b->of == a.of && b->by == a.by && b->yes == a.yes && b->no == a.no) {
             return id - 1;
         }
     }
@@ -124,7 +124,9 @@ bool ix_uses(const Indices *t, Ix a, uint32_t var) {
     const IxSum *s = &t->sum.at[a];
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *at = &t->atom.at[s->term[i].atom];
-        if (at->kind == AtomVar ? at->var == var : ix_uses(t, at->of, var)) {
+        bool inside = at->kind != AtomVar && ix_uses(t, at->of, var);
+        bool chosen = at->kind == AtomChoice && (ix_uses(t, at->yes, var) || ix_uses(t, at->no, var));
+        if (inside || chosen || (at->kind == AtomVar && at->var == var)) {
             return true;
         }
     }
@@ -215,10 +217,27 @@ Ix ix_mod(Indices *t, Ix a, int64_t by) {
     return remainder;
 }
 
+Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no) {
+    int64_t lo, hi, other_lo, other_hi;
+    ix_range(t, at, &lo, &hi);
+    if (yes == no || lo >= less_than) {
+        return no;
+    }
+    if (hi < less_than) {
+        return yes;
+    }
+    ix_range(t, yes, &lo, &hi);
+    ix_range(t, no, &other_lo, &other_hi);
+    Atom a = {.kind = AtomChoice, .of = at, .by = less_than, .yes = yes, .no = no};
+    a.lo = lo < other_lo ? lo : other_lo;
+    a.hi = hi > other_hi ? hi : other_hi;
+    return of_atom(t, a);
+}
+
 bool ix_split_wanted(const Indices *t, uint32_t *var, int64_t *factor) {
     for (uint32_t i = 0; i < t->atom.n; i++) {
         const Atom *a = &t->atom.at[i];
-        if (a->kind == AtomVar) {
+        if (a->kind != AtomDiv && a->kind != AtomMod) {
             continue;
         }
         const IxSum *s = &t->sum.at[a->of];

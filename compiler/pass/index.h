@@ -2,8 +2,8 @@
 // walk a value in the order it is made?) and by kernel generation (addresses, guards).
 //
 // An index is a sum  off + sum coef * atom,  interned in an Indices table: equal indices have equal ids. An atom is a
-// loop variable, or the floor quotient or remainder of an index that does not simplify. Ranges are known, so most
-// quotients do: (4*i + j) / 4 is i when j is in 0..3. All values are exact integers.
+// loop variable, the floor quotient or remainder of an index that does not simplify, or a choice between two indices.
+// Ranges are known, so most quotients simplify: (4*i + j) / 4 is i when j is in 0..3. All values are exact integers.
 #ifndef GAN_INDEX_H
 #define GAN_INDEX_H
 
@@ -18,12 +18,13 @@ typedef struct IxSum {
     Term *term;                                     // by rising atom; coefficients are not 0
 } IxSum;
 
-typedef enum AtomKind { AtomVar, AtomDiv, AtomMod } AtomKind;
+typedef enum AtomKind { AtomVar, AtomDiv, AtomMod, AtomChoice } AtomKind;
 typedef struct Atom {
     AtomKind kind;
     uint32_t var;                                   // AtomVar: the caller's number
-    Ix of;                                          // AtomDiv, AtomMod: the argument, never negative
-    int64_t by;                                     // AtomDiv, AtomMod
+    Ix of;                                          // AtomDiv, AtomMod: the argument, never negative; AtomChoice: looked at
+    int64_t by;                                     // AtomDiv, AtomMod; AtomChoice: `yes` where `of` is less
+    Ix yes, no;                                     // AtomChoice
     int64_t lo, hi;                                 // inclusive range of its values
 } Atom;
 
@@ -41,6 +42,7 @@ Ix ix_add(Indices *t, Ix a, Ix b);
 Ix ix_mul(Indices *t, Ix a, int64_t by);
 Ix ix_div(Indices *t, Ix a, int64_t by);               // floor; by > 0
 Ix ix_mod(Indices *t, Ix a, int64_t by);               // 0 .. by-1
+Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no);
 void ix_range(const Indices *t, Ix a, int64_t *lo, int64_t *hi);
 int64_t ix_coef(const Indices *t, Ix a, uint32_t var); // of a variable standing on its own; 0 when absent
 // Does it depend on `var` at all, inside quotients too?
