@@ -11,8 +11,17 @@ static bool is_yaml(Str path) {
     return str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml"));
 }
 
+// The diagnostics say what is wrong: the status has no words of its own.
+static GanStatus diagnosed(void) {
+    return fail(GAN_ERR_INPUT, "%s", "");
+}
+
 GanStatus compile_parse(Front *f, Str path, Ast **out) {
     Str text;
+    if (!file_exists(path))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(path));
+    if (file_is_dir(path))
+        return fail(GAN_ERR_INPUT, "%.*s is a folder, not a model", SARG(path));
     TRY(file_read(f->perm, path, &text));
     if (text.len > MAX_MODEL_BYTES)
         return fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path), text.len,
@@ -21,7 +30,7 @@ GanStatus compile_parse(Front *f, Str path, Ast **out) {
     if (source)
         *out = is_yaml(path) ? parse_yaml(f, source) : parse_gan(f, source);
     if (!source || !*out || diag_errors(f))
-        return fail(GAN_ERR_INPUT, "%.*s: the model has errors", SARG(path));
+        return diagnosed();
     return GAN_OK;
 }
 
@@ -35,7 +44,7 @@ GanStatus compile_module(Front *f, const CompileOptions *o, Module *out) {
         .feed = o->feed,
     };
     if (!front_load_library(f) || !elaborate(f, file, &e, out))
-        return fail(GAN_ERR_INPUT, "%.*s: the model has errors", SARG(o->path));
+        return diagnosed();
     return GAN_OK;
 }
 
@@ -54,7 +63,6 @@ void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *ou
         .verify_each = true,
 #endif
     };
-    // The published step: gradients expanded, nothing shared that the text repeats is counted apart by pass/count.c.
     passes_run(perm, m, &m->init, &p, NULL);
     passes_run(perm, m, &m->step, &p, NULL);
     for (uint32_t i = 0; i < m->entry.n; i++)

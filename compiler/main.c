@@ -20,9 +20,14 @@ typedef struct Cli {
     bool json, check, error_json;
 } Cli;
 
+// A mistake on the command line is one line; the list is for who asks.
 static int usage(const char *why, Str what) {
-    if (why)
-        fprintf(stderr, "ganc: %s%s%.*s\n", why, what.len ? ": " : "", (int)what.len, what.len ? what.ptr : "");
+    fprintf(stderr, "ganc: %s%s%.*s; `ganc --help` lists commands and options\n", why, what.len ? ": " : "",
+            (int)what.len, what.len ? what.ptr : "");
+    return 2;
+}
+
+static int help(FILE *to) {
     fputs("usage: ganc COMMAND ...\n"
           "  check FILE...                 diagnostics only [--error-format json]\n"
           "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"
@@ -33,7 +38,7 @@ static int usage(const char *why, Str what) {
           "  fmt FILE... [--check]         canonical layout, comments kept\n"
           "  convert A.yaml -o B.gan       and the other way\n"
           "  hash FILE                     the graph's hash\n"
-          "common: -s key=value --batch N --precision f64|f32|bf16\n", stderr);
+          "common: -s key=value --batch N --precision f64|f32|bf16\n", to);
     return 2;
 }
 
@@ -331,13 +336,13 @@ static int parse_args(Cli *c, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     if (argc < 2)
-        return usage(NULL, (Str){0});
+        return help(stderr);
     if (!strcmp(argv[1], "--version")) {
         puts("ganc " GAN_VERSION);
         return 0;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
-        usage(NULL, (Str){0});
+        (void)help(stdout);
         return 0;
     }
     Arena perm;
@@ -352,8 +357,13 @@ int main(int argc, char **argv) {
         if (code)
             return code;
         if ((int)c.file.n < commands[i].least || (int)c.file.n > commands[i].most)
-            return usage("wrong number of files for", str_c(argv[1]));
+            return usage(c.file.n ? "too many files for" : "name a FILE for", str_c(argv[1]));
         return commands[i].run(&c);
     }
-    return usage("unknown command", str_c(argv[1]));
+    Str known[sizeof commands / sizeof *commands], word = str_c(argv[1]);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        known[i] = str_c(commands[i].name);
+    Str near = diag_nearest(word, known, sizeof commands / sizeof *commands);
+    return usage(near.len ? str_format(&perm, "did you mean `%.*s`? unknown command", SARG(near)).ptr
+                          : "unknown command", word);
 }

@@ -257,7 +257,8 @@ GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
     front_init(&f, perm);
     Module m = {0};
     CompileOptions o = compile_options(job);
-    TRY(compile_module(&f, &o, &m));
+    if (compile_module(&f, &o, &m) != GAN_OK)
+        return fail(GAN_ERR_INPUT, "%.*s: the model no longer compiles; `ganc check` says why", SARG(o.path));
     *out = hash_hex(perm, module_hash(&m, *perm));
     return GAN_OK;
 }

@@ -482,7 +482,7 @@ static void json_has_rustc_names(void **state) {
     assert_int_equal((int)json_number(json_get(span, "line_start"), 0), 2);
     assert_int_equal((int)json_number(json_get(span, "column_start"), 0), 6);
     assert_int_equal((int)json_number(json_get(span, "byte_start"), 0), 13);
-    assert_int_equal(json_count(json_get(root, "children")), 1);
+    assert_int_equal(json_count(json_get(root, "children")), 2);    // a note and a help
     assert_true(contains(json_string(json_get(root, "rendered"), (Str){0}), STR("never closed")));
 }
 

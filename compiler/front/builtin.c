@@ -86,7 +86,8 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     if (!a->name.len && *next < n)
         return p[*next].rest ? *next : (*next)++;
     if (!a->name.len) {
-        diag(e->f, DiagE0311, here(e), (int)strlen(b->name), b->name, n, *next + 1);
+        diag(e->f, DiagE0311, here(e), (int)strlen(b->name), b->name, n, n == 1 ? "" : "s",
+             *next + 1);
         in_library(e);
         return NONE;
     }

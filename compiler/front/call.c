@@ -80,7 +80,8 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             return false;
         }
         if (at >= params->list.n) {
-            diag(e->f, DiagE0311, here(e), SARG(who), params->list.n, args.n);
+            diag(e->f, DiagE0311, here(e), SARG(who), params->list.n, params->list.n == 1 ? "" : "s",
+                 args.n);
             say_parameters(e, params, who);
             return false;
         }
@@ -238,6 +239,10 @@ void note_origin(Elab *e, Val v) {
 static Value check_result(Elab *e, Env *callee, const Ast *fn, Value v) {
     if (!fn->has_result || v.kind == KindPoison)
         return v;
+    if (v.kind == KindNone) {
+        diag(e->f, DiagE0420, fn->word, SARG(fn->text));
+        return POISON;
+    }
     List got = {&v, 1};
     if (fn->list.n != 1) {
         if (v.kind != KindList || v.list.n != fn->list.n) {

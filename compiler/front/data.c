@@ -31,7 +31,7 @@ static const Word *word_find(Elab *e, const Ast *a, Str name) {
     if (str_eq(name, STR("map")))
         diag(e->f, DiagE0319, a->span, "the transform `map`");
     else
-        diag(e->f, DiagE0601, a->span, SARG(name));
+        diag(e->f, DiagE0601, a->word.file ? a->word : a->span, SARG(name));
     if (near.len)
         diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     return NULL;

@@ -1,13 +1,14 @@
 // diag.c - in: mistakes of the user's, as they are found. Out: the first twenty errors (and twenty
 // warnings) sorted by place, as text with the line and a caret, or as JSON in rustc's form. One
 // place holds one error: what is reported again where something was reported before is a follow-up
-// and is dropped.
+// and is dropped. Elaboration meets one mistake wherever it is used: what it says in the same words
+// elsewhere becomes a note of the first.
 #include "front.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_KEPT = 20, MAX_WIDTH = 120 };
+enum { MAX_KEPT = 20, MAX_WIDTH = 120, MAX_REPEATS = 2 };
 
 typedef enum Severity { severity_error, severity_warning } Severity;
 
@@ -30,6 +31,7 @@ typedef struct Diag {
     Span span;
     Str message, help;
     VEC(Note) note;
+    uint32_t repeats;           // other places it was met at
 } Diag;
 
 struct Diags {
@@ -50,23 +52,44 @@ static bool keep(const struct Diags *all, DiagCode code, Span span) {
     return true;
 }
 
+// The same mistake, met by elaboration before. A syntax error is a mistake of its place alone.
+static Diag *said_before(struct Diags *all, DiagCode code, Str message) {
+    for (uint32_t i = 0; code >= DiagE0301 && i < all->kept.n; i++)
+        if (all->kept.at[i].code == code && str_eq(all->kept.at[i].message, message))
+            return &all->kept.at[i];
+    return NULL;
+}
+
+static void note_again(Front *f, Diag *d, Span span) {
+    for (uint32_t i = 0; i < d->note.n; i++)
+        if (d->note.at[i].span.file == span.file && d->note.at[i].span.lo == span.lo) return;
+    if (d->repeats++ < MAX_REPEATS)
+        vec_push(f->perm, &d->note, ((Note){span, STR("and the same here")}));
+}
+
 void diag(Front *f, DiagCode code, Span span, ...) {
     if (!f->diags) f->diags = arena_new(f->perm, struct Diags);
     struct Diags *all = f->diags;
+    va_list args;
+    va_start(args, span);
+    Diag d = {.code = code, .span = span, .help = str_c(row_of[code].help)};
+    d.message = str_vformat(f->perm, row_of[code].message, args);
+    va_end(args);
     uint32_t *count = &all->count[row_of[code].severity];
     ++*count;
     all->open = keep(all, code, span);
+    Diag *before = all->open ? said_before(all, code, d.message) : NULL;
+    if (before) {
+        --*count;
+        all->open = false;
+        note_again(f, before, span);
+        return;
+    }
     if (!all->open) {
         if (*count > MAX_KEPT) all->more++;
         else --*count;                                 // a follow-up, no mistake of its own
         return;
     }
-    va_list args;
-    va_start(args, span);
-    Diag d = {.code = code, .span = span};
-    d.message = str_vformat(f->perm, row_of[code].message, args);
-    va_end(args);
-    d.help = str_c(row_of[code].help);
     vec_push(f->perm, &all->kept, d);
 }
 
@@ -93,8 +116,16 @@ uint32_t diag_total(const Front *f) {
     return f->diags ? f->diags->count[severity_error] + f->diags->count[severity_warning] : 0;
 }
 
+static bool same_but_case(Str a, Str b) {
+    for (size_t i = 0; i < a.len && a.len == b.len; i++)
+        if ((a.ptr[i] | 32) != (b.ptr[i] | 32)) return false;
+    return a.len == b.len;
+}
+
 Str diag_nearest(Str word, const Str *known, uint32_t n) {
     Str best = {0};
+    for (uint32_t i = 0; i < n; i++)
+        if (same_but_case(word, known[i])) return known[i];
     uint32_t least = (uint32_t)(word.len < 3 ? 1 : word.len/3) + 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = str_distance(word, known[i]);

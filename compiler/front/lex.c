@@ -107,7 +107,7 @@ static TokKind lex_number(Lexer *l) {
         if (is_digit(char_at(l, l->at + 1 + sign)))
             for (l->at += 1 + sign; is_digit(char_at(l, l->at));) l->at++;
     }
-    bool good = !is_letter(char_at(l, l->at));
+    bool good = !is_letter(char_at(l, l->at)) && l->text.ptr[lo] != '.';    // not `.5`
     while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at))) l->at++;
     double value;
     Str text = str_sub(l->text, lo, l->at);
@@ -166,7 +166,7 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
 static TokKind lex_token(Lexer *l) {
     char c = l->text.ptr[l->at];
     if (is_letter(c)) return lex_name(l);
-    if (is_digit(c)) return lex_number(l);
+    if (is_digit(c) || (c == '.' && is_digit(char_at(l, l->at + 1)))) return lex_number(l);
     if (c == '"') return lex_string(l);
     if (c == '#') return lex_comment(l);
     TokKind kind = TokBad;

@@ -261,13 +261,21 @@ static Ast *repeat(Parser *p) {
     return ast_done(p, a);
 }
 
+// As parser_need, with the form of the whole statement as help.
+static void need_in(Parser *p, TokKind kind, const char *form) {
+    bool before = p->panic;
+    parser_need(p, kind);
+    if (p->panic && !before) diag_help(p->f, "write: %s", form);
+}
+
 static Ast *update(Parser *p) {
+    static const char form[] = "update NETS minimize LOSS using OPTIMIZER";
     Ast *a = ast_start(p, AstUpdate);
     parser_next(p);
     read_names(p, a);
-    parser_need(p, TokMinimize);
+    need_in(p, TokMinimize, form);
     a->a = read_expr(p);
-    parser_need(p, TokUsing);
+    need_in(p, TokUsing, form);
     a->b = read_expr(p);
     return ast_done(p, a);
 }
@@ -383,7 +391,7 @@ void read_words(Parser *p, Ast *field) {
 static Ast *field(Parser *p) {
     Ast *a = ast_start(p, AstField);
     a->text = read_name(p)->text;
-    parser_need(p, TokColon);
+    need_in(p, TokColon, "data NAME : TYPE, as in data x : image(3, 64, 64) scale(-1, 1)");
     read_words(p, a);
     return ast_done(p, a);
 }
@@ -533,6 +541,11 @@ Ast *parse_gan(Front *f, uint32_t source) {
     Parser parser, *p = &parser;
     parser_init(p, f, source, 0, (uint32_t)f->source.at[source - 1].text.len);
     Ast *file = ast_start(p, AstFile);
+    bool library = f->source.at[source - 1].library;
+    if (!library && !p->panic && item_at(p) != ItemModel) {    // the rest may be anything
+        diag(f, DiagE0115, parser_span(p, p->tok));
+        stop(p);
+    }
     model(p, file);
     for (;;) {
         statements(p, file, item);
@@ -541,8 +554,6 @@ Ast *parse_gan(Front *f, uint32_t source) {
             diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
         parser_next(p);
     }
-    if (!file->text.len && !f->source.at[source - 1].library && !diag_errors(f))
-        diag(f, DiagE0115, file->word);
     return ast_done(p, file);
 }
 

@@ -20,6 +20,9 @@ bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const 
     in_library(e);
     for (uint32_t k = 0; k < n; k++)
         note_origin(e, in[k]);
+    if (op_info[op].cls == ClassEW)
+        diag_help(e->f, "extents that meet are equal or 1: conv(c, k=1) changes channels, upsample "
+                        "and avg_pool change space");
     return false;
 }
 
@@ -70,8 +73,10 @@ static bool axes_of(Elab *e, Value v, uint32_t *out) {
         return true;
     }
     if (v.kind != KindPoison) {
-        diag(e->f, DiagE0305, here(e), "axes (batch, channel, space, sample, all, axis(i))",
+        diag(e->f, DiagE0305, here(e), "`axes` (batch, channel, space, sample, all, axis(i))",
              value_what(v));
+        if (value_is_plain(v))
+            diag_help(e->f, "write axis(%g), or a name", v.num);
         in_library(e);
     }
     return false;

@@ -81,14 +81,25 @@ static void eval_declaration(Elab *e, Env *env, const Ast *a) {
                             slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot});
 }
 
+// Which round of a loop of the model's own met the mistake.
+static void note_round(Elab *e, const Ast *a, Value item) {
+    if (e->f->source.at[a->span.file - 1].library || a->list.n != 1)
+        return;
+    diag_note(e->f, a->list.at[0]->span, "in the round with `%.*s` = %.*s",
+              SARG(a->list.at[0]->text), SARG(value_text(e, item)));
+}
+
 static void eval_for(Elab *e, Env *env, const Ast *a) {
     List seq;
     const Binding *outer = env->local;
     if (!want_list(e, eval(e, env, a->a), "`for ... in`", &seq))
         return;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
+        uint32_t errors = diag_errors(e->f);
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
         eval_block(e, env, a->c, true);
+        if (diag_errors(e->f) > errors)
+            note_round(e, a, seq.at[i]);
         env->local = scope_compact(e, env->local, outer);
     }
 }

@@ -64,7 +64,13 @@ static void net_gradients(Elab *e, uint32_t net, Val loss, const uint8_t *reache
         return;
     const Net *n = &e->m->net.at[net];
     diag(e->f, DiagE0521, span, SARG(n->name));
-    diag_note(e->f, n->span, "`%.*s` has %u weights", SARG(n->name), n->params);
+    if (n->params) {
+        diag_note(e->f, n->span, "`%.*s` has %u weights", SARG(n->name), n->params);
+        return;
+    }
+    diag_note(e->f, n->span, "`%.*s` has no weights yet: nothing calls it before this update",
+              SARG(n->name));
+    diag_help(e->f, "call it in the loss, or leave it out of the update");
 }
 
 // --- applying the optimizer ----------------------------------------------------------------------
@@ -317,6 +323,25 @@ static void warn_two(Elab *e, uint32_t net, Value opt) {
     info->optimizer = name;
 }
 
+static Str callee_text(Elab *e, Value v) {
+    if (v.kind != KindFn && v.kind != KindObject)
+        return str_c(value_what(v));
+    const Ast *fn = v.kind == KindFn ? v.fn->ast : v.object->fn->ast;
+    return str_format(e->perm, "`%.*s`", SARG(fn->text));
+}
+
+// A function, or a made object, of a weight and its gradient.
+static bool is_optimizer(Value v) {
+    if (v.kind != KindFn && v.kind != KindObject)
+        return false;
+    const Ast *fn = v.kind == KindFn ? v.fn->ast : v.object->fn->ast;
+    const Ast *params = v.kind == KindFn ? fn->a : fn->b;
+    uint32_t needed = 0;
+    for (uint32_t i = 0; i < params->list.n; i++)
+        needed += !params->list.at[i]->b;
+    return params->list.n >= 2 && needed <= 2;
+}
+
 void eval_update(Elab *e, Env *env, const Ast *a) {
     Nodes nets = {0};
     Weights weights = {0};
@@ -330,11 +355,14 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
     Value opt = eval(e, env, a->b);
     if (value_takes_two_lists(opt))
         opt = call_with(e, opt, NULL, 0); // `using adam`: with its defaults
+    if (!is_optimizer(opt)) {
+        if (opt.kind != KindPoison)
+            diag(e->f, DiagE0526, a->b->span, SARG(callee_text(e, opt)));
+        return;
+    }
     const uint8_t *reached = grad_reach(loss.g, e->perm, loss.id);
     for (uint32_t i = 0; i < nets.n; i++)
         net_gradients(e, nets.at[i], loss, reached, a->a->span, &weights);
-    if (opt.kind == KindPoison)
-        return;
     Update u = {
         .block = loss.g->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++)

@@ -220,11 +220,28 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
         Value n = l.at[i];
         if (n.kind == KindPoison)
             return false;
-        if (!value_is_plain(n) || n.num != floor(n.num) || n.num < 1)
-            return expected(e, "extents: whole numbers above 0", who, v);
+        if (!value_is_plain(n) || n.num != floor(n.num) || n.num < 1) {
+            expected(e, "extents: whole numbers above 0", who, v);
+            diag_help(e->f, "look at the numbers given here, and at the configs they come from");
+            return false;
+        }
         out->dim[out->rank++] = n.num < max_elements ? (int64_t)n.num : (int64_t)max_elements;
     }
     return size_fits(e, out);
+}
+
+// What was probably meant, where a value is no operand.
+static void help_operand(Elab *e, Value v) {
+    double number;
+    if (v.kind == KindList)
+        diag_help(e->f, "take one of them, v[0], or name each: a, b = ...");
+    else if (v.kind == KindNone)
+        diag_help(e->f, "a body's value is its last line: end it with the value, not with a binding");
+    else if (v.kind == KindStr && str_to_double(v.str, &number))
+        diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
+    else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin ||
+             v.kind == KindNet)
+        diag_help(e->f, "call it with its tensor: f(x)");
 }
 
 bool want_tensor(Elab *e, Value v, Val *out) {
@@ -262,5 +279,7 @@ bool want_tensor(Elab *e, Value v, Val *out) {
     case KindNet:
         break;
     }
-    return expected(e, "a tensor or a number", "an operand", v);
+    expected(e, "a tensor or a number", "an operand", v);
+    help_operand(e, v);
+    return false;
 }
