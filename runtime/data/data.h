@@ -117,12 +117,14 @@ typedef struct Pack {
 } Pack;
 
 // O(1) in the number of samples. Checks sizes, header and trailer, not the samples: that is
-// pack_verify.
+// pack_check and pack_verify.
 GanStatus pack_open(Arena *perm, Str path, Pack *out);
 // data stays the caller's
 GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out);
 void pack_close(Pack *p);                         // accepts an empty pack
 GanStatus pack_verify(const Pack *p);             // reads everything; names the damaged samples
+uint64_t pack_blocks(const Pack *p);              // runs of `block` samples, the last may be shorter
+GanStatus pack_check(const Pack *p, uint64_t block);    // the same for one of them
 Str pack_name(const Pack *p, uint64_t sample);    // "" when the name is damaged
 const uint8_t *pack_record(const Pack *p, uint64_t sample);
 

@@ -172,9 +172,8 @@ static GanStatus check_trailer(const uint8_t *data, size_t n, PackTrailer *t) {
 // Records, hashes and names fill the room between lead and header exactly.
 static bool place_sections(const PackTrailer *t, Pack *p) {
     size_t room = (size_t)t->header - PackLead, records, offsets;
-    uint64_t blocks = (p->count - 1) / p->block + 1;
     if (!mem_mul((size_t)p->count, p->stride, &records) || records > room) return false;
-    if (!mem_mul((size_t)blocks, sizeof(Hash128), &p->hashes_size) ||
+    if (!mem_mul((size_t)pack_blocks(p), sizeof(Hash128), &p->hashes_size) ||
         p->hashes_size > room - records) {
         return false;
     }
@@ -253,6 +252,22 @@ Str pack_name(const Pack *p, uint64_t sample) {
     return (Str){(const char *)p->names + offsets + from[0], (size_t)(from[1] - from[0])};
 }
 
+uint64_t pack_blocks(const Pack *p) {
+    return (p->count - 1) / p->block + 1;
+}
+
+GanStatus pack_check(const Pack *p, uint64_t block) {
+    uint64_t from = block * p->block, n = p->count - from < p->block ? p->count - from : p->block;
+    Hash128 want, have = hash128(pack_record(p, from), (size_t)n * p->stride);
+    memcpy(&want, p->hashes + block * sizeof want, sizeof want);
+    if (have.lo == want.lo && have.hi == want.hi) return GAN_OK;
+    Str name = pack_name(p, from);
+    return fail(GAN_ERR_INPUT,
+                "damaged pack: samples %" PRIu64 " to %" PRIu64
+                " (from %.*s) do not match their hash",
+                from, from + n - 1, SARG(name));
+}
+
 GanStatus pack_verify(const Pack *p) {
     char hex[33];
     Hash128 content = hash128(p->hashes, p->hashes_size + p->names_size);
@@ -260,16 +275,6 @@ GanStatus pack_verify(const Pack *p) {
     if (!str_eq(p->content, str_c(hex))) {
         return fail(GAN_ERR_INPUT, "damaged pack: its hashes or names were changed");
     }
-    for (uint64_t from = 0, k = 0; from < p->count; from += p->block, k++) {
-        uint64_t n = p->count - from < p->block ? p->count - from : p->block;
-        Hash128 want, have = hash128(pack_record(p, from), (size_t)n * p->stride);
-        memcpy(&want, p->hashes + k * sizeof want, sizeof want);
-        if (have.lo == want.lo && have.hi == want.hi) continue;
-        Str name = pack_name(p, from);
-        return fail(GAN_ERR_INPUT,
-                    "damaged pack: samples %" PRIu64 " to %" PRIu64
-                    " (from %.*s) do not match their hash",
-                    from, from + n - 1, SARG(name));
-    }
+    for (uint64_t k = 0; k < pack_blocks(p); k++) TRY(pack_check(p, k));
     return GAN_OK;
 }

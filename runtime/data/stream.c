@@ -14,6 +14,8 @@
 // The packs behind one or more fields, one after the other.
 typedef struct Feed {
     Pack *pack;                // [packs]
+    Str *path;                 // [packs], copied to the stream's arena
+    bool **checked;            // [packs][blocks]: compared with its hash; NULL: packed here
     uint32_t packs;
     uint64_t count;            // samples of all
 } Feed;
@@ -110,10 +112,14 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     sf->feed = s->feeds++;
     Feed *feed = &s->feed[sf->feed];
     feed->pack = arena_array(&s->arena, Pack, f->paths);
+    feed->path = arena_array(&s->arena, Str, f->paths);
+    feed->checked = arena_array(&s->arena, bool *, f->paths);
     for (uint32_t k = 0; k < f->paths; k++) {
-        feed->packs++;    // before it is opened: closing accepts an empty one
-        TRY(open_pack(s, f, f->path[k], with_labels && i == 0, &feed->pack[k]));
-        feed->count += feed->pack[k].count;
+        Pack *pack = &feed->pack[feed->packs++];    // before it is opened: closing accepts an empty one
+        feed->path[k] = str_copy(&s->arena, f->path[k]);
+        TRY(open_pack(s, f, f->path[k], with_labels && i == 0, pack));
+        if (pack->map.ptr) feed->checked[k] = arena_array(&s->arena, bool, pack_blocks(pack));
+        feed->count += pack->count;
     }
     return GAN_OK;
 }
@@ -153,7 +159,9 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     }
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
-        TRY(xform_plan(&sf->want, choose_field(&feed->pack[k], &sf->want), lo, hi, &sf->plan[k]));
+        const PackField *have = choose_field(&feed->pack[k], &sf->want);
+        GanStatus st = xform_plan(&sf->want, have, lo, hi, &sf->plan[k]);
+        if (st != GAN_OK) return fail_in(st, "%.*s", SARG(feed->path[k]));
     }
     sf->elements = sf->plan[0].elements;
     return GAN_OK;
@@ -219,9 +227,9 @@ static GanStatus prepare(void *user) {
     for (uint32_t i = 0; i < s->fields; i++) TRY(plan_field(s, i));
     uint64_t n = s->feed[0].count;
     if ((uint64_t)s->o.batch > n) {
-        return fail(GAN_ERR_INPUT, "%.*s: a batch of %lld, and the data has %llu sample%s",
-                    SARG(s->field[0].want.name), (long long)s->o.batch, (unsigned long long)n,
-                    n == 1 ? "" : "s");
+        return fail(GAN_ERR_INPUT, "%.*s: %.*s: a batch of %lld, and the data has %llu sample%s",
+                    SARG(s->feed[0].path[0]), SARG(s->field[0].want.name), (long long)s->o.batch,
+                    (unsigned long long)n, n == 1 ? "" : "s");
     }
     // Streams of one model differ; the same stream is the same whatever the model's other streams
     // are.
@@ -285,6 +293,17 @@ static uint32_t find_pack(const Feed *feed, uint64_t *at) {
     return k;
 }
 
+// A pack is compared with its hashes where a block is first read: opening reads nothing, and damage
+// stops a run before it is learned from.
+static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
+    uint64_t block = at / feed->pack[k].block;
+    if (!feed->checked[k] || feed->checked[k][block]) return GAN_OK;
+    GanStatus st = pack_check(&feed->pack[k], block);
+    if (st != GAN_OK) return fail_in(st, "%.*s", SARG(feed->path[k]));
+    feed->checked[k][block] = true;
+    return GAN_OK;
+}
+
 static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, float *const *field,
                            uint64_t *sample) {
     for (int64_t j = 0; j < s->o.count; j++) {
@@ -297,6 +316,7 @@ static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, flo
             uint64_t at = id;
             uint32_t k = find_pack(&s->feed[sf->feed], &at);
             const Pack *pack = &s->feed[sf->feed].pack[k];
+            TRY(check_once(&s->feed[sf->feed], k, at));
             GanStatus st = xform_run(&sf->plan[k], pack_record(pack, at), &s->order, epoch, id,
                                      scratch, field[f] + (size_t)j * sf->elements);
             if (st != GAN_OK) {
