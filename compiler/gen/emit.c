@@ -1,6 +1,7 @@
-// emit.c - a shaped nest as text. The one emitter of all dialects: it knows loops, indices and value columns; types and
-// function names come from the dialect's table. Names are positions (i0 the outermost variable, v0 the first value), and
-// numbers that are not small are arguments (n0, n1, ... in order of appearance), so equal structures give equal text.
+// emit.c - a shaped nest as text. The one emitter of all dialects: it knows loops, indices and value columns; types
+// and function names come from the dialect's table. Names are positions (i0 the outermost variable, v0 the first
+// value), and numbers that are not small are arguments (n0, n1, ... in order of appearance), so equal structures give
+// equal text.
 #include "emit.h"
 
 #include <inttypes.h>
@@ -63,10 +64,11 @@ static void put_acc_init(Emit *e) {
         text_fmt(e->t, "%s s%u[%d];", acc_type(e, r), i, MAX_ACC);
         text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, MAX_ACC);
         emit_line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(emit_num(e, RoleSums, count)), i, identity(r));
+        Str n = emit_num(e, RoleSums, count);
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i, identity(r));
         if (r->kind == ReduceArgMax) {
             emit_line(e);
-            text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(emit_num(e, RoleSums, count)), i);
+            text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(n), i);
         }
     }
 }
@@ -312,7 +314,8 @@ static void put_results(Emit *e) {
                 text_fmt(e->t, "q%u[u] = s%u;\n", i, i);
             } else {
                 Str n = emit_num(e, RoleSums, count);
-                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n", SARG(n), i, SARG(n), i);
+                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n", SARG(n), i, SARG(n),
+                         i);
             }
         }
         return;
@@ -351,7 +354,8 @@ static void put_decode(Emit *e, int64_t tiles) {
     int64_t below = tiles;
     if (tiles > 1) {
         const Var *v = &n->var[n->tiled];
-        Str size = emit_num(e, RoleTile, v->tile), all = emit_num(e, RoleExtent + emit_position(n, n->tiled), v->n);
+        Str size = emit_num(e, RoleTile, v->tile);
+        Str all = emit_num(e, RoleExtent + emit_position(n, n->tiled), v->n);
         emit_line(e);
         text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n", SARG(emit_num(e, RoleTiles, tiles)), SARG(size));
         emit_line(e);

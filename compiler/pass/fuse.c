@@ -5,14 +5,14 @@
 // 2. Producers join their consumers where both walk the same elements in the same order, most bytes first.
 // 3. What is still stored for another region's sake is computed again there if that moves fewer bytes.
 // 4. Regions that read the same values join.
-// Every kept node is stored by exactly one region (regions.c), and regions of a block are in a valid order, which is the
-// clusters' (cluster.c).
+// Every kept node is stored by exactly one region (regions.c), and regions of a block are in a valid order, which is
+// the clusters' (cluster.c).
 #include "fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double OpBytes = 0.15;  // what an addition costs, in bytes moved meanwhile (AVX-512 against 15 GB/s a core)
+static const double OpBytes = 0.15;  // what an addition costs in bytes moved meanwhile (AVX-512, 15 GB/s a core)
 enum {
     LaunchBytes = 8192,              // what a launch costs
     FreeWeight = 3,                  // additions per element that hide behind a kernel's memory traffic

@@ -25,6 +25,11 @@ static Ix intern(Indices *t, IxSum s) {
     }
 }
 
+static bool atom_equal(const Atom *a, const Atom *b) {
+    return a->kind == b->kind && a->var == b->var && a->of == b->of && a->by == b->by && a->yes == b->yes &&
+           a->no == b->no;
+}
+
 static uint32_t intern_atom(Indices *t, Atom a) {
     int64_t key[6] = {a.kind, a.var, a.of, a.by, a.yes, a.no};
     uint64_t h = hash64(key, sizeof key, 0);
@@ -35,8 +40,7 @@ static uint32_t intern_atom(Indices *t, Atom a) {
             map_put(t->arena, &t->atoms, h, t->atom.n);
             return t->atom.n - 1;
         }
-        const Atom *b = &t->atom.at[id - 1];
-        if (b->kind == a.kind && b->var == a.var && b->of == a.of && b->by == a.by && b->yes == a.yes && b->no == a.no) {
+        if (atom_equal(&t->atom.at[id - 1], &a)) {
             return id - 1;
         }
     }
