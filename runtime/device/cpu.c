@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "device.h"
 
+#include <setjmp.h>
 #include <string.h>
 #include <sys/mman.h>
 #ifdef _OPENMP
@@ -275,7 +276,7 @@ static void cpu_unload(Loaded *l) {
 static GanStatus load_all(Loaded *l) {
     TRY(load_kernels(l));
     TRY(load_scratch(l));
-    TRY(dnn_open(&l->dnn));
+    TRY(dnn_open(l->arena.oom, &l->dnn));
     if (!l->dnn)
         device_notice(&l->cpu->base,
                       "built without oneDNN: convolution and matrix products run as plain loops");
@@ -283,6 +284,17 @@ static GanStatus load_all(Loaded *l) {
     for (uint32_t i = 0; i < l->plan->block.n; i++)
         TRY(load_block(l, l->plan->block.at[i], &l->block[i]));
     return l->dnn ? dnn_ready(l->dnn) : GAN_OK;
+}
+
+// The plan's own arenas may be refused memory: that is a status here, not a bug.
+static GanStatus load_guarded(Loaded *l) {
+    jmp_buf oom;
+    l->arena.oom = &oom;
+    if (setjmp(oom))
+        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
+    TRY(load_all(l));
+    l->arena.oom = NULL;
+    return GAN_OK;
 }
 
 static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
@@ -297,7 +309,7 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
     *l = (Loaded){.cpu = (Cpu *)d, .plan = plan, .memory = {slots, work}};
     GanStatus st = arena_init(&l->arena, 0);
     if (st == GAN_OK)
-        st = load_all(l);
+        st = load_guarded(l);
     if (st != GAN_OK) {
         cpu_unload(l);
         return st;

@@ -50,7 +50,8 @@ void *jit_find(const JitCode *c, const char *name); // NULL when absent
 
 typedef struct Dnn Dnn;         // what one loaded plan needs of the library
 typedef struct DnnCall DnnCall; // one prepared anchor; lives as long as its Dnn
-GanStatus dnn_open(Dnn **out);  // *out is NULL when built without the library
+// `oom`: where to go when arena memory is refused (Arena.oom). *out is NULL without the library.
+GanStatus dnn_open(void *oom, Dnn **out);
 void dnn_close(Dnn *d);         // accepts NULL
 void dnn_block(Dnn *d);         // calls prepared from here on belong to another block
 // Prepares node `id` of the plan. *out is NULL when the library does not do it.

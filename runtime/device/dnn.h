@@ -31,7 +31,7 @@ typedef struct DnnShape { // a tensor as the library sees it
 typedef enum DnnConvKind { DnnConvForward, DnnConvData, DnnConvWeights } DnnConvKind;
 typedef struct DnnConv { // src, weights, dst, whichever of them is computed
     DnnShape src, weights, dst;
-    dnnl_dims_t stride, dilation;      // per spatial axis; dilation as the library counts: 0 is none
+    dnnl_dims_t stride, dilation; // per spatial axis; dilation as the library counts: 0 is none
     dnnl_dims_t before, after;
 } DnnConv;
 
@@ -80,6 +80,7 @@ dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor t
 void dnn_add_host(DnnCall *call, DnnHost *host, void *job);
 void *dnn_job(Dnn *d, size_t size);  // zeroed, lives as long as d
 void *dnn_own(Dnn *d, size_t bytes); // the same, for values; NULL when refused
+DnnDesc *dnn_new_desc(Dnn *d);       // NULL in it; what is put there belongs to d
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
@@ -92,7 +93,6 @@ void dnn_dense(DnnShape *s); // row-major strides
 
 // --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c --------------------------------------------
 // False in *done: not a case of theirs, and `call` is as it was.
-
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                                bool *done);

@@ -193,7 +193,7 @@ static void matrices(DnnConvKind kind, const DnnConv *c, const Columns *j, DnnSh
 }
 
 typedef struct Product {
-    DnnDesc desc;
+    DnnDesc *desc;
     DnnLayoutRef layout[3];
 } Product;
 
@@ -202,7 +202,7 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p, DnnTensor
     a.layout = p->layout[0];
     b.layout = p->layout[1];
     to.layout = p->layout[2];
-    return dnn_add_step(d, call, p->desc,
+    return dnn_add_step(d, call, *p->desc,
                         (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                         (const DnnTensor[]){a, b, to}, 3);
 }
@@ -235,20 +235,19 @@ dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const
     if (!pays(kind, c, j))
         return dnnl_success;
     DnnShape s[3], inside_shape = channels_inside(&c->weights);
-    Product p;
+    Product p = {.desc = dnn_new_desc(d)};
     matrices(kind, c, j, s);
     for (int i = 0; i < 3; i++)
         p.layout[i] = dnn_keep_layout(d, &s[i]);
     DnnTensor inside = {dnn_keep_layout(d, &inside_shape), NULL, 0};
     if (!p.layout[0] || !p.layout[1] || !p.layout[2] || !inside.layout ||
-        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], &p.desc) != dnnl_success)
+        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], p.desc) != dnnl_success)
         return dnnl_success;
     dnnl_status_t status = dnnl_success;
     if (kind != DnnConvWeights)
         status = dnn_pack(d, call, weights, t[1], inside.layout, &inside);
     if (status == dnnl_success)
         status = add_product(d, call, kind, j, &p, t, inside);
-    dnnl_primitive_desc_destroy(p.desc);
     *done = status == dnnl_success;
     return status;
 }

@@ -122,14 +122,13 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
     if (s != dnnl_success || *done)
         return s;
     c.weights.any = true;
-    DnnDesc desc;
-    s = dnn_conv_desc(dnn_engine(d), r.kind, &c, &desc);
+    DnnDesc *desc = dnn_new_desc(d);
+    s = dnn_conv_desc(dnn_engine(d), r.kind, &c, desc);
     if (s == dnnl_unimplemented || s == dnnl_invalid_arguments)
         return dnnl_success;
     if (s != dnnl_success)
         return s;
-    s = add_conv(d, call, &r, desc, x, w, y);
-    dnnl_primitive_desc_destroy(desc);
+    s = add_conv(d, call, &r, *desc, x, w, y);
     *done = s == dnnl_success;
     return s;
 }

@@ -249,17 +249,16 @@ static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, D
         if (!o[i].at)
             return dnnl_success; // a constant inside kernels
     }
-    DnnDesc desc;
+    DnnDesc *desc = dnn_new_desc(d);
     dnnl_status_t s =
-        dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, &desc);
+        dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, desc);
     if (s != dnnl_success)
         return s == dnnl_unimplemented || s == dnnl_invalid_arguments ? dnnl_success : s;
     s = bring_in(d, call, product.node[SideA], &o[SideA]);
     if (s == dnnl_success)
         s = bring_in(d, call, product.node[SideB], &o[SideB]);
     if (s == dnnl_success)
-        s = multiply(d, call, desc, o);
-    dnnl_primitive_desc_destroy(desc);
+        s = multiply(d, call, *desc, o);
     *done = s == dnnl_success;
     return s;
 }

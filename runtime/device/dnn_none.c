@@ -2,7 +2,8 @@
 // plain.c runs them all.
 #include "device.h"
 
-GanStatus dnn_open(Dnn **out) {
+GanStatus dnn_open(void *oom, Dnn **out) {
+    (void)oom;
     *out = NULL;
     return GAN_OK;
 }

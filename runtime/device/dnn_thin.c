@@ -206,11 +206,11 @@ static dnnl_status_t thin_output(Dnn *d, DnnCall *call, DnnConvKind kind, const 
     DnnTensor plain_weights;
     dnnl_status_t s = own_weights(d, &wide, &plain_weights);
     wide.weights.any = true;
-    DnnDesc desc;
-    if (s != dnnl_success || dnn_conv_desc(dnn_engine(d), kind, &wide, &desc) != dnnl_success)
+    DnnDesc *desc = dnn_new_desc(d);
+    if (s != dnnl_success || dnn_conv_desc(dnn_engine(d), kind, &wide, desc) != dnnl_success)
         return s; // the library cannot: the caller goes on without
-    s = (kind == DnnConvForward ? add_forward : add_weights)(d, call, c, b, desc, plain_weights, t);
-    dnnl_primitive_desc_destroy(desc);
+    s = (kind == DnnConvForward ? add_forward : add_weights)(d, call, c, b, *desc, plain_weights,
+                                                             t);
     *done = s == dnnl_success;
     return s;
 }
@@ -375,12 +375,11 @@ static dnnl_status_t thin_input(Dnn *d, DnnCall *call, const DnnConv *c, const D
     DnnTensor wide;
     dnnl_status_t s = own_weights(d, &conv, &wide);
     conv.weights.any = true;
-    DnnDesc desc;
+    DnnDesc *desc = dnn_new_desc(d);
     if (s != dnnl_success ||
-        dnn_conv_desc(dnn_engine(d), DnnConvForward, &conv, &desc) != dnnl_success)
+        dnn_conv_desc(dnn_engine(d), DnnConvForward, &conv, desc) != dnnl_success)
         return s;
-    s = add_subpixel(d, call, j, desc, wide, t[2]);
-    dnnl_primitive_desc_destroy(desc);
+    s = add_subpixel(d, call, j, *desc, wide, t[2]);
     *done = s == dnnl_success;
     return s;
 }

@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -212,7 +213,7 @@ static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
                 SARG(j->compiler), SARG(source), code, SARG(start));
 }
 
-static GanStatus unit_build(const Jit *j, Unit *u) {
+static GanStatus unit_make(const Jit *j, Unit *u) {
     if (unit_intact(u->path))
         return GAN_OK;
     Arena *a = &u->arena;
@@ -232,29 +233,34 @@ static GanStatus unit_build(const Jit *j, Unit *u) {
     return file_write_atomic(u->path, whole.ptr, whole.len);
 }
 
+static GanStatus unit_build(const Jit *j, Unit *u) {
+    jmp_buf oom;
+    u->arena.oom = &oom;
+    return setjmp(oom) ? fail(GAN_ERR_MEMORY, "no memory to compile kernels") : unit_make(j, u);
+}
+
 // --- units ---------------------------------------------------------------------------------------
 
-static GanStatus units_open(Unit *u, int n) {
-    for (int i = 0; i < n; i++)
-        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
-    return GAN_OK;
-}
+typedef struct Functions {
+    Str prelude;
+    const Str *source; // [n], borrowed
+    uint32_t n;
+} Functions;
 
 // Deals the functions out so that the units' texts are about equally long. A handful of small ones
 // is not worth a split.
-static void units_fill(const Jit *j, Unit *u, int n, Str prelude, const Str *source,
-                       uint32_t sources) {
+static void units_fill(const Jit *j, Unit *u, int n, const Functions *f) {
     Text t[MAX_UNITS];
     for (int i = 0; i < n; i++) {
         t[i] = (Text){.arena = &u[i].arena};
-        text_put(&t[i], prelude);
+        text_put(&t[i], f->prelude);
     }
-    for (uint32_t k = 0; k < sources; k++) {
+    for (uint32_t k = 0; k < f->n; k++) {
         int least = 0;
         for (int i = 1; i < n; i++)
             if (t[i].n < t[least].n)
                 least = i;
-        text_put(&t[least], source[k]);
+        text_put(&t[least], f->source[k]);
         text_char(&t[least], '\n');
     }
     for (int i = 0; i < n; i++) {
@@ -286,9 +292,25 @@ static GanStatus units_load(const Unit *u, int n, JitCode *code) {
     return GAN_OK;
 }
 
+static GanStatus load_units(Jit *j, const DeviceOptions *o, Unit *u, int n, const Functions *f,
+                            JitCode *code) {
+    jmp_buf oom;
+    j->arena.oom = &oom;
+    for (int i = 0; i < n; i++) {
+        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
+        u[i].arena.oom = &oom;
+    }
+    if (setjmp(oom))
+        return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
+    if (!j->dir.len)
+        TRY(open_dir(j, o));
+    units_fill(j, u, n, f);
+    TRY(units_build(j, u, n));
+    return units_load(u, n, code);
+}
+
 GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n,
                    JitCode **out) {
-    GanStatus st = GAN_OK;
     Unit u[MAX_UNITS] = {0};
     size_t length = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -298,18 +320,14 @@ GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *sourc
     JitCode *code = mem_alloc(sizeof *code);
     if (!code)
         return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
-    if (!j->dir.len)
-        TRY_OUT(open_dir(j, o));
-    TRY_OUT(units_open(u, units));
-    units_fill(j, u, units, prelude, source, n);
-    TRY_OUT(units_build(j, u, units));
-    TRY_OUT(units_load(u, units, code));
-    *out = code;
-    code = NULL;
-out:
+    GanStatus st = load_units(j, o, u, units, &(Functions){prelude, source, n}, code);
+    j->arena.oom = NULL;
     for (int i = 0; i < units; i++)
         arena_release(&u[i].arena);
-    jit_free(code);
+    if (st == GAN_OK)
+        *out = code;
+    else
+        jit_free(code);
     return st;
 }
 

@@ -11,7 +11,7 @@
 
 typedef struct Packed { // a value in a layout some primitive wants
     uint32_t node, block;
-    DnnLayoutRef layout; // in Dnn.layout
+    DnnLayoutRef layout; // valid until dnn_ready
     void *at;            // in Dnn.own
 } Packed;
 
@@ -25,6 +25,7 @@ struct Dnn {
     VEC(Packed) packed;
     VEC(void *) own;         // values of calls, owned
     VEC(DnnLayout *) layout; // owned
+    VEC(DnnDesc *) desc;     // owned until dnn_ready; layouts queried from them are valid so long
     VEC(dnnl_primitive_t) primitive;
     VEC(dnnl_memory_t) memory;
     VEC(dnnl_memory_t) scratched, staged[DNN_STAGING]; // borrowed from memory: bound by dnn_ready
@@ -43,7 +44,7 @@ static GanStatus status_of(dnnl_status_t s, const char *what) {
     return fail(GAN_ERR_DEVICE, "oneDNN: %s: status %d", what, (int)s);
 }
 
-GanStatus dnn_open(Dnn **out) {
+GanStatus dnn_open(void *oom, Dnn **out) {
     *out = NULL;
     Dnn *d = mem_alloc(sizeof *d);
     if (!d)
@@ -53,6 +54,7 @@ GanStatus dnn_open(Dnn **out) {
         mem_free(d);
         return st;
     }
+    d->arena.oom = oom;
     dnnl_status_t s = dnnl_engine_create(&d->engine, dnnl_cpu, 0);
     if (s == dnnl_success)
         s = dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags);
@@ -64,13 +66,23 @@ GanStatus dnn_open(Dnn **out) {
     return GAN_OK;
 }
 
+static void drop_descs(Dnn *d) {
+    for (uint32_t i = 0; i < d->desc.n; i++)
+        if (*d->desc.at[i])
+            dnnl_primitive_desc_destroy(*d->desc.at[i]);
+    d->desc.n = 0;
+}
+
 void dnn_close(Dnn *d) {
     if (!d)
         return;
+    drop_descs(d);
     for (uint32_t i = 0; i < d->primitive.n; i++)
-        dnnl_primitive_destroy(d->primitive.at[i]);
+        if (d->primitive.at[i])
+            dnnl_primitive_destroy(d->primitive.at[i]);
     for (uint32_t i = 0; i < d->memory.n; i++)
-        dnnl_memory_destroy(d->memory.at[i]);
+        if (d->memory.at[i])
+            dnnl_memory_destroy(d->memory.at[i]);
     for (uint32_t i = 0; i < d->layout.n; i++)
         dnn_layout_free(d->layout.at[i]);
     for (uint32_t i = 0; i < d->own.n; i++)
@@ -109,12 +121,18 @@ void dnn_dense(DnnShape *s) {
     }
 }
 
+// Room for what the library makes is taken before it is made, so that none is lost when memory is
+// refused.
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s) {
     DnnLayout *l = arena_new(&d->arena, DnnLayout);
-    if (dnn_layout(s, l) != dnnl_success)
-        return NULL;
     vec_push(&d->arena, &d->layout, l);
-    return dnn_layout_ref(l);
+    return dnn_layout(s, l) == dnnl_success ? dnn_layout_ref(l) : NULL;
+}
+
+DnnDesc *dnn_new_desc(Dnn *d) {
+    DnnDesc *desc = arena_new(&d->arena, DnnDesc);
+    vec_push(&d->arena, &d->desc, desc);
+    return desc;
 }
 
 DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what) {
@@ -122,9 +140,9 @@ DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what) {
 }
 
 static dnnl_status_t new_memory(Dnn *d, DnnLayoutRef layout, void *at, dnnl_memory_t *out) {
-    dnnl_status_t s = dnnl_memory_create(out, layout, d->engine, at ? at : DNNL_MEMORY_NONE);
-    if (s == dnnl_success)
-        vec_push(&d->arena, &d->memory, *out);
+    dnnl_memory_t *memory = vec_add(&d->arena, &d->memory);
+    dnnl_status_t s = dnnl_memory_create(memory, layout, d->engine, at ? at : DNNL_MEMORY_NONE);
+    *out = *memory;
     return s;
 }
 
@@ -163,10 +181,11 @@ dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
                            const DnnTensor *tensor, int n) {
     assert(call->n < DNN_STEPS && n < DNN_ARGS);
     DnnStep *step = &call->step[call->n];
-    dnnl_status_t s = dnnl_primitive_create(&step->primitive, desc);
+    dnnl_primitive_t *primitive = vec_add(&d->arena, &d->primitive);
+    dnnl_status_t s = dnnl_primitive_create(primitive, desc);
     if (s != dnnl_success)
         return s;
-    vec_push(&d->arena, &d->primitive, step->primitive);
+    step->primitive = *primitive;
     call->n++;
     for (int i = 0; i < n && s == dnnl_success; i++)
         s = bind(d, step, arg[i], tensor[i]);
@@ -174,15 +193,13 @@ dnnl_status_t dnn_add_step(Dnn *d, DnnCall *call, DnnDesc desc, const int *arg,
 }
 
 dnnl_status_t dnn_add_reorder(Dnn *d, DnnCall *call, DnnTensor from, DnnTensor to) {
-    DnnDesc desc;
-    dnnl_status_t s = dnnl_reorder_primitive_desc_create(&desc, from.layout, d->engine, to.layout,
+    DnnDesc *desc = dnn_new_desc(d);
+    dnnl_status_t s = dnnl_reorder_primitive_desc_create(desc, from.layout, d->engine, to.layout,
                                                          d->engine, NULL);
     if (s != dnnl_success)
         return s;
-    s = dnn_add_step(d, call, desc, (const int[]){DNNL_ARG_FROM, DNNL_ARG_TO},
-                     (const DnnTensor[]){from, to}, 2);
-    dnnl_primitive_desc_destroy(desc);
-    return s;
+    return dnn_add_step(d, call, *desc, (const int[]){DNNL_ARG_FROM, DNNL_ARG_TO},
+                        (const DnnTensor[]){from, to}, 2);
 }
 
 void dnn_add_host(DnnCall *call, DnnHost *host, void *job) {
@@ -195,23 +212,8 @@ void *dnn_job(Dnn *d, size_t size) {
 }
 
 void *dnn_own(Dnn *d, size_t bytes) {
-    void *at = mem_alloc_aligned(bytes, 64);
-    if (at)
-        vec_push(&d->arena, &d->own, at);
-    return at;
-}
-
-// A layout queried from a descriptor dies with it: keep a copy.
-static DnnLayoutRef copy_layout(Dnn *d, DnnLayoutRef of) {
-    DnnLayout *l = arena_new(&d->arena, DnnLayout);
-#if DNNL_VERSION_MAJOR >= 3
-    if (dnnl_memory_desc_clone(l, of) != dnnl_success)
-        return NULL;
-    vec_push(&d->arena, &d->layout, l);
-#else
-    *l = *of;
-#endif
-    return dnn_layout_ref(l);
+    void **own = vec_add(&d->arena, &d->own);
+    return *own = mem_alloc_aligned(bytes, 64);
 }
 
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
@@ -226,8 +228,8 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
             p = &d->packed.at[i];
     bool fresh = !p || p->block != d->block;
     if (!p) {
-        Packed made = {id, d->block, copy_layout(d, to), dnn_own(d, dnnl_memory_desc_get_size(to))};
-        if (!made.layout || !made.at)
+        Packed made = {id, d->block, to, dnn_own(d, dnnl_memory_desc_get_size(to))};
+        if (!made.at)
             return dnnl_out_of_memory;
         p = vec_add(&d->arena, &d->packed);
         *p = made;
@@ -262,6 +264,8 @@ static GanStatus bind_all(size_t bytes, const dnnl_memory_t *memory, uint32_t n,
 }
 
 GanStatus dnn_ready(Dnn *d) {
+    d->arena.oom = NULL; // running allocates nothing
+    drop_descs(d);
     for (int i = 0; i < DNN_STAGING; i++)
         TRY(bind_all(d->staging_bytes[i], d->staged[i].at, d->staged[i].n, &d->staging[i]));
     return bind_all(d->scratch_bytes, d->scratched.at, d->scratched.n, &d->scratch);
@@ -299,31 +303,29 @@ static GanStatus time_product(Dnn *d, const DnnCall *call, double *gflops) {
 GanStatus dnn_peak(Dtype type, double *gflops) {
     *gflops = 0;
     Dnn *d;
-    TRY(dnn_open(&d));
+    TRY(dnn_open(NULL, &d));
     GanStatus st = GAN_OK;
-    DnnDesc desc = NULL;
     DnnCall call = {0};
     DnnShape s = {.n = 2, .dim = {PEAK_SIZE, PEAK_SIZE}, .type = type};
     dnn_dense(&s);
     void *memory = mem_alloc_aligned(3 * (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type], 64);
     DnnLayoutRef l = dnn_keep_layout(d, &s);
+    DnnDesc *desc = dnn_new_desc(d);
     if (!memory || !l) {
         st = fail(GAN_ERR_MEMORY, "no memory to measure the processor");
         goto out;
     }
-    if (dnn_matmul_desc(d->engine, &s, &s, &s, &desc) != dnnl_success)
+    if (dnn_matmul_desc(d->engine, &s, &s, &s, desc) != dnnl_success)
         goto out; // no such type here: the rate stays 0
     char *at = memory;
     size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];
     TRY_OUT(status_of(
-        dnn_add_step(d, &call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+        dnn_add_step(d, &call, *desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                      (const DnnTensor[]){{l, at, 0}, {l, at + one, 0}, {l, at + 2 * one, 0}}, 3),
         "matmul"));
     TRY_OUT(dnn_ready(d));
     TRY_OUT(time_product(d, &call, gflops));
 out:
-    if (desc)
-        dnnl_primitive_desc_destroy(desc);
     mem_free_aligned(memory);
     dnn_close(d);
     return st;

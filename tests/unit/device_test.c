@@ -294,15 +294,40 @@ static void memory_comes_zeroed_and_aligned(void **state) {
     }
 }
 
-static void an_impossible_size_is_refused(void **state) {
+static void refused_memory_is_a_status(void **state) {
     (void)state;
     for (int i = 0; i < DEVICES; i++) {
         Device *d = open_device(devices[i], 1);
         void *at = NULL;
-        assert_int_equal(devices[i]->alloc(d, SIZE_MAX / 4, &at), GAN_ERR_MEMORY);
-        assert_true(strstr(gan_error(), "memory") != NULL);
+        mem_fail_at(1);
+        assert_int_equal(devices[i]->alloc(d, 4096, &at), GAN_ERR_MEMORY);
+        mem_fail_at(0);
+        assert_true(strstr(gan_error(), "4096") != NULL);
         devices[i]->close(d);
     }
+}
+
+// Loading a plan with the n-th allocation refused, for every n: a status each time.
+static void loading_survives_refused_memory(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    Bench b = {.a = &a, .api = &device_cpu, .d = open_device(&device_cpu, 1)};
+    program_random(&a, 3, &b.m);
+    plan_program(&b, DtF32);
+    load(&b);
+    b.api->unload(b.loaded);
+    GanStatus status = GAN_ERR_MEMORY;
+    for (int64_t n = 1; status != GAN_OK; n++) {
+        mem_fail_at(n);
+        status = b.api->load(b.d, &b.plan, b.slots, b.work, &b.loaded);
+        mem_fail_at(0);
+        assert_true(status == GAN_OK || status == GAN_ERR_MEMORY);
+        assert_true(n < 10000);
+    }
+    unload(&b);
+    device_cpu.close(b.d);
+    arena_release(&a);
 }
 
 static void a_precision_that_is_not_supported_is_refused(void **state) {
@@ -411,8 +436,9 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_found_by_name),
         cmocka_unit_test(memory_comes_zeroed_and_aligned),
-        cmocka_unit_test(an_impossible_size_is_refused),
+        cmocka_unit_test(refused_memory_is_a_status),
         cmocka_unit_test(a_precision_that_is_not_supported_is_refused),
+        cmocka_unit_test(loading_survives_refused_memory),
         cmocka_unit_test(programs_agree_with_the_oracle),
         cmocka_unit_test(ref_agrees_in_double),
         cmocka_unit_test(cpu_agrees_in_bf16),
