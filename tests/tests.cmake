@@ -46,7 +46,7 @@ gan_test(stream_test unit/stream_test.c LIBS gan_data)
 gan_test(run_test unit/run_test.c LIBS gan_run)
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run resume damage bench verify)
+foreach(name options run resume damage bad_model bad_data bad_run bench verify)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()

@@ -26,3 +26,18 @@ exists() { for f in "$@"; do [ -e "$f" ] || fail "there is no $f"; done; }
 absent() { for f in "$@"; do [ ! -e "$f" ] || fail "there is a $f"; done; }
 losses() { sed -n 's/.*"step": \([0-9]*\),.*"losses": \({[^}]*}\).*/\1 \2/p' "$1/log.jsonl"; }
 pack() { "$ganrun" data synth shapes --out s.pack --count 40 --size 8 >/dev/null; }
+
+# One mistake: refused CODE 'what it says' PROGRAM WORD... Exactly one error, nothing on standard output, nothing left.
+refused() {
+    want=$1 line=$2 program=$3
+    shift 3
+    code=0
+    "$(dirname -- "$ganrun")/$program" "$@" >out 2>err || code=$?
+    [ "$code" = "$want" ] || fail "$program $*: exit code $code, not $want"
+    says "$line"
+    n=$(grep -c -e '^ganrun[ a-z]*: ' -e '^ganc: ' -e ' error\[E' err) || :
+    [ "$n" = 1 ] || fail "$program $*: $n errors, not one"
+    [ ! -s out ] || fail "$program $*: something on standard output"
+    left=$(find . -name '*.tmp-*' ! -name "*.tmp-${busy:-}")      # busy: a process that still writes
+    [ -z "$left" ] || fail "$program $*: left $left"
+}

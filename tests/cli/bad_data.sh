@@ -1,0 +1,97 @@
+#!/bin/sh
+# bad_data.sh - data that cannot be used: one error that names the file and the sample, before the first step.
+. "$(dirname -- "$0")/lib.sh"
+pack
+cat >numbers.gan <<'MODEL'
+model numbers
+data x : float(4)
+net G(z: [2]) -> [4] = z |> dense(4)
+net D(x: [4]) -> [] = x |> dense(1) |> squeeze
+opt = adam(lr=1e-3)
+step {
+  update D minimize mean(D(x)) - mean(D(G(normal(2)))) using opt
+  update G minimize mean(D(G(normal(2)))) using opt
+}
+MODEL
+mkdir few
+for i in 1 2 3 4 5 6; do expect 0 data preview s.pack -o few/$i.png --count $i; done
+
+# bad 'what it says' DATA [MODEL]: training refuses it and begins no run.
+bad() {
+    refused 1 "$1" ganrun train "${3:-tiny.gan}" --data "x=$2" --batch 4 --steps 2 --out run
+    absent run
+}
+# damaged 'what it says' PACK: verify says so too.
+damaged() {
+    bad "$1" "$2"
+    refused 1 "$1" ganrun data verify "$2"
+}
+
+# Folders: empty, one picture, fewer than a batch, nothing in it a picture, a name with a typo.
+mkdir empty;                                            bad 'empty: no files in it' empty
+mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 4, and the data has 1 sample$' one
+mkdir three; cp few/[123].png three;                    bad 'three: x: a batch of 4, and the data has 3 samples' three
+mkdir words; echo hello >words/a.txt;                   bad 'words: none of 1 samples' words
+                                                        says '^a.txt: not a PNG or JPEG picture but text'
+                                                        bad 'fwe: there is no such file or folder' fwe
+                                                        bad '1.png: a single picture' few/1.png
+                                                        bad 'tiny.gan: not a folder' tiny.gan
+
+# Pictures: cut short, empty, a text called .png, a flipped byte. The others stay usable, when asked.
+spoil() { rm -rf spoilt; cp -r few spoilt; cat >"spoilt/$1"; }
+head -c 60 few/6.png | spoil 6.png;                     bad 'spoilt: 1 of 6 samples cannot be used' spoilt
+                                                        says '^6.png: broken PNG'
+: | spoil 6.png;                                        bad 'spoilt: 1 of 6' spoilt; says '^6.png: empty file'
+echo 'no picture' | spoil notes.png;                    bad 'spoilt: 1 of 7' spoilt; says '^notes.png: not a PNG .* but text'
+refused 1 'spoilt: 1 of 7' ganrun data pack spoilt -o out.pack --size 8
+absent out.pack
+expect 0 train tiny.gan --data x=spoilt --batch 4 --steps 1 --out run --skip-bad
+says '^notes.png: not a PNG'
+rm -r run
+expect 0 data pack spoilt -o out.pack --size 8 --skip-bad
+exists out.pack
+
+# Packs: not one, cut short, and damage in every part of one.
+: >none.pack;                                           bad 'none.pack: empty file' none.pack
+head -c 9000 "$ganrun" >other.pack;                     bad 'other.pack: not a folder' other.pack
+head -c 900 s.pack >cut.pack;                           damaged 'cut.pack: truncated pack: 900 bytes' cut.pack
+head -c 12000 s.pack >cut.pack;                         damaged 'cut.pack: truncated pack: 12000 bytes' cut.pack
+{ cat s.pack; echo more; } >longer.pack;                damaged 'longer.pack: truncated pack' longer.pack
+size=$(wc -c <s.pack)
+poke() { cp s.pack poked.pack; printf '\252\125\252\125' | dd of=poked.pack bs=1 seek="$1" conv=notrunc 2>/dev/null; }
+poke 2000;                                              damaged 'poked.pack: damaged pack: its first' poked.pack
+poke $((size - 200));                                   damaged 'poked.pack: damaged pack: its header' poked.pack
+poke $((size - 40));                                    damaged 'poked.pack: ' poked.pack
+poke 8000                                               # a sample: seen where it is read, before a step has used it
+refused 1 'poked.pack: damaged pack: samples 0 to 39 (from shapes:0)' ganrun data verify poked.pack
+refused 1 'poked.pack: damaged pack: samples 0 to 39 (from shapes:0)' \
+    ganrun train tiny.gan --data x=poked.pack --batch 4 --steps 2 --out run
+absent run/log.jsonl run/ckpt/00000001.json
+rm -rf run
+
+# Arrays: not a number, infinity, cut short, another shape or version, pictures where numbers are asked for.
+# npy FILE SHAPE HEX... : float32, the words little-endian.
+npy() {
+    file=$1 header="{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
+    shift 2
+    printf '\223NUMPY\001\000\166\000%-117s\n' "$header" >"$file"
+    for word; do printf "$word" >>"$file"; done
+}
+o='\000\000\200\077' nan='\000\000\300\177' inf='\000\000\200\377'
+npy ok.npy  '5, 4' $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o
+npy nan.npy '5, 4' $o $o $o $o  $o $o $o $o  $o $o $nan $o  $o $o $o $o  $o $o $o $o
+npy inf.npy '5, 4' $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $inf $o $o
+npy wide.npy '4, 5' $o $o $o $o $o  $o $o $o $o $o  $o $o $o $o $o  $o $o $o $o $o
+expect 0 train numbers.gan --data x=ok.npy --batch 4 --steps 1 --out run; rm -r run
+                                                        bad 'nan.npy: 1 of 5 samples' nan.npy numbers.gan
+                                                        says '^nan.npy:2: NaN at element 2'
+                                                        bad 'inf.npy: 1 of 5 samples' inf.npy numbers.gan
+                                                        says '^inf.npy:4: infinity at element 1'
+                                                        bad 'wide.npy: x: .*asks for \[4\], the data holds \[5\]' wide.npy numbers.gan
+head -c 190 ok.npy >cut.npy;                            bad 'cut.npy: npy holds .* bytes' cut.npy numbers.gan
+npy huge.npy '5, 999999999999999999999' $o;             bad 'huge.npy: ' huge.npy numbers.gan
+npy minus.npy '-5, 4' $o;                               bad 'minus.npy: ' minus.npy numbers.gan
+                                                        bad 'ok.npy: its samples are no pictures' ok.npy tiny.gan
+                                                        bad 's.pack: x: .*asks for \[4\], the data holds \[3, 8, 8\]' s.pack numbers.gan
+expect 0 train numbers.gan --data x=nan.npy --batch 4 --steps 1 --out run --skip-bad
+says '^nan.npy:2: NaN'

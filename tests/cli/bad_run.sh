@@ -1,0 +1,117 @@
+#!/bin/sh
+# bad_run.sh - a machine that refuses and folders that are damaged or shared: one error, and what was saved stays.
+. "$(dirname -- "$0")/lib.sh"
+pack
+data="--data x=s.pack --batch 8"
+expect 0 train tiny.gan $data --steps 6 --save-every 2 --out whole
+copy() { rm -rf run; cp -r whole run; }
+
+# Numbers that are none, or absurd: nothing is begun.
+bad_number() { refused 2 "$1" ganrun train tiny.gan --data x=s.pack --out new "$2" "$3"; absent new; }
+bad_number '--steps wants a whole number'      --steps 0
+bad_number '--steps wants a whole number'      --steps -1
+bad_number '--steps wants a whole number'      --steps 1e6
+bad_number '--steps wants a whole number'      --steps 4000000000000
+bad_number '--steps wants a whole number'      --steps 99999999999999999999999
+bad_number '--batch wants a whole number'      --batch 0
+bad_number '--batch wants a whole number'      --batch -8
+bad_number '--batch .*the most is'             --batch 99999999
+bad_number '--kimg wants a whole number'       --kimg nan
+bad_number '--kimg wants a whole number'       --kimg -1
+bad_number '--threads wants a whole number'    --threads 0
+bad_number '--seed wants a whole number'       --seed -1
+bad_number '--save-every wants a whole number' --save-every 0
+refused 2 '--count wants a whole number' ganrun sample whole --count 0
+refused 2 '--count wants a whole number' ganrun sample whole --count 99999999999
+refused 2 '--steps wants a whole number' ganrun bench tiny.gan --batch 4 --steps 0
+refused 2 '--count' ganrun data synth shapes --out new.pack --count 0
+refused 2 '--size' ganrun data synth shapes --out new.pack --count 4 --size -8
+absent new.pack
+
+# Places that cannot be written.
+refused 3 'cannot create folder s.pack'     ganrun train tiny.gan $data --steps 2 --out s.pack
+refused 3 'cannot create folder s.pack/run' ganrun train tiny.gan $data --steps 2 --out s.pack/run
+refused 3 'cannot create folder /proc/'     ganrun train tiny.gan $data --steps 2 --out /proc/no/run
+refused 3 'cannot create no/x.pack'         ganrun data synth shapes --out no/x.pack --count 4 --size 8
+refused 3 'cannot create no/x.png'          ganrun sample whole -o no/x.png
+
+# Checkpoints: the newest torn, all torn, none. (damage.sh continues from what is left.)
+tear() { for f; do head -c 40 "$f" >torn; mv torn "$f"; done; }
+copy; tear run/ckpt/*.safetensors;  refused 1 'no checkpoint in run/ckpt is whole' ganrun sample run
+                                    refused 1 'no checkpoint in run/ckpt is whole' ganrun train run --steps 9
+copy; tear run/ckpt/*.json;         refused 1 'no checkpoint in run/ckpt is whole' ganrun sample run
+copy; rm -r run/ckpt;               refused 1 'run has no checkpoint yet' ganrun sample run
+copy; tear run/ckpt/00000006.safetensors
+expect 0 sample run -o a.png;       says '6 is damaged'
+copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun train run --steps 9
+copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun sample run
+copy; rm run/resolved.gan;          refused 1 'no file run/resolved.gan' ganrun train run --steps 9
+copy; echo 'model' >run/resolved.gan; refused 1 'run/resolved.gan' ganrun train run --steps 9
+copy; mv s.pack t.pack;             refused 1 's.pack' ganrun train run --steps 9
+mv t.pack s.pack
+expect 0 train run --steps 7;       says 'resumed from step 6'
+
+# The kernel cache: whatever is in it, it is rebuilt, and the bits are the same.
+XDG_CACHE_HOME=$work/cache
+train_again() {
+    rm -rf again
+    expect 0 train tiny.gan $data --steps 6 --save-every 2 --out again
+    same again/ckpt/00000006.safetensors whole/ckpt/00000006.safetensors
+    [ "$(grep -c -i -e error err)" = 0 ] || fail "an error of the cache is shown"
+}
+empty() { : >"$1"; }
+cut_short() { head -c 4000 "$1" >part; cp part "$1"; }
+spoil() { printf 'not an object' | dd of="$1" bs=1 seek=$(($(wc -c <"$1") / 2)) conv=notrunc 2>/dev/null; }
+other() { head -c 5000 "$work/s.pack" >part; cp part "$1"; }
+train_again
+set -- $(find cache -type f)
+[ $# -ge 4 ] || fail "no kernels in the cache"
+empty "$1"; cut_short "$2"; spoil "$3"; other "$4"
+train_again
+rm -r cache; echo 'no folder' >cache; train_again
+rm cache
+XDG_CACHE_HOME=$(dirname -- "$ganrun")/tests/cache
+
+# Two runs in one folder: the second is told which process has it, and the first goes on.
+"$ganrun" train tiny.gan $data --steps 1000000 --save-every 2 --out two >first.out 2>first.err &
+first=$! busy=$!
+until [ -e two/ckpt/00000002.json ]; do kill -0 $first 2>/dev/null || fail "the first run ended"; sleep 0.05; done
+refused 1 "two is a run already"                ganrun train tiny.gan $data --steps 3 --out two
+refused 1 "two/.lock is in use by process $first" ganrun train two
+refused 1 "two/.lock is in use by process $first" ganrun train tiny.gan $data --steps 1000000 --save-every 2 --out two --resume auto
+kill -0 $first || fail "the first run ended"
+kill $first
+code=0; wait $first || code=$?
+[ "$code" = 75 ] || fail "the first run ended with $code"
+expect 0 sample two -o a.png
+
+# A full disk, and a disk that may only be read. Needs a small file system of our own; else a limit on sizes stands in.
+if mkdir small && mount -t tmpfs -o size=400k tmpfs small 2>/dev/null; then
+    trap 'umount small 2>/dev/null || :; rm -rf "$work"' EXIT
+    expect 0 train tiny.gan $data --steps 2 --save-every 2 --out small/run
+    cp small/run/ckpt/00000002.safetensors saved
+    head -c 1000000 /dev/zero >small/filler 2>/dev/null || :
+    refused 3 'small/run/.*No space left on device' ganrun train small/run --steps 8
+    same small/run/ckpt/00000002.safetensors saved
+    refused 3 'small/new.*No space left on device'  ganrun train tiny.gan $data --steps 2 --out small/new
+    refused 3 'x.pack.*No space left on device'     ganrun data synth shapes --out small/x.pack --count 4 --size 8
+    refused 3 'x.png.*No space left on device'      ganrun sample small/run -o small/x.png
+    absent small/x.pack small/x.png
+    rm small/filler
+    expect 0 train small/run --steps 8
+    says 'resumed from step [0-9]'
+    mount -o remount,ro small
+    refused 3 'small/.*Read-only file system' ganrun train tiny.gan $data --steps 2 --out small/other
+    refused 3 'small/.*Read-only file system' ganrun train small/run --steps 12
+    refused 3 'small/.*Read-only file system' ganrun sample small/run -o small/x.png
+    expect 0 sample small/run -o x.png
+    umount small
+else
+    echo 'no tmpfs may be mounted here: a limit on file sizes stands in for the full disk'
+    trap '' XFSZ
+    copy
+    (ulimit -f 8; refused 3 'run/.*File too large' ganrun train run --steps 9)
+    same run/ckpt/00000006.safetensors whole/ckpt/00000006.safetensors
+    expect 0 train run --steps 9
+    says 'resumed from step 6'
+fi
