@@ -80,8 +80,8 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
             return false;
         }
         if (at >= params->list.n) {
-            diag(e->f, DiagE0311, here(e), SARG(who), params->list.n, params->list.n == 1 ? "" : "s",
-                 args.n);
+            diag(e->f, DiagE0311, here(e), SARG(who), params->list.n,
+                 params->list.n == 1 ? "" : "s", args.n);
             say_parameters(e, params, who);
             return false;
         }

@@ -236,7 +236,7 @@ static void help_operand(Elab *e, Value v) {
     if (v.kind == KindList)
         diag_help(e->f, "take one of them, v[0], or name each: a, b = ...");
     else if (v.kind == KindNone)
-        diag_help(e->f, "a body's value is its last line: end it with the value, not with a binding");
+        diag_help(e->f, "a body's value is its last line: end it with a value, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
     else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin ||

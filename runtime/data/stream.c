@@ -115,7 +115,7 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     feed->path = arena_array(&s->arena, Str, f->paths);
     feed->checked = arena_array(&s->arena, bool *, f->paths);
     for (uint32_t k = 0; k < f->paths; k++) {
-        Pack *pack = &feed->pack[feed->packs++];    // before it is opened: closing accepts an empty one
+        Pack *pack = &feed->pack[feed->packs++];    // counted first: closing accepts an empty one
         feed->path[k] = str_copy(&s->arena, f->path[k]);
         TRY(open_pack(s, f, f->path[k], with_labels && i == 0, pack));
         if (pack->map.ptr) feed->checked[k] = arena_array(&s->arena, bool, pack_blocks(pack));
