@@ -132,6 +132,14 @@ static bool is_help(const char *word) {
     return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
 }
 
+// libgomp's idle threads spin for some 15 ms before they sleep, which starves the working ones wherever cores are shared
+// with anything else. Our launches follow each other within microseconds: 0.1 ms is enough. The library reads its
+// environment as it is loaded, so the program starts itself again; what the user set is left alone.
+static void wait_calmly(char **argv) {
+    if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY"))
+        process_restart_with("GOMP_SPINCOUNT", "2000", argv);
+}
+
 int main(int argc, char **argv) {
     Arena perm;
     Options options;
@@ -143,6 +151,7 @@ int main(int argc, char **argv) {
         return puts("ganrun " GAN_VERSION) < 0 ? 3 : finish(GAN_OK);
     if (!strcmp(argv[1], "data"))
         return data_main(argc - 2, argv + 2, stdout, stderr);
+    wait_calmly(argv);
     GanStatus st = options_parse(&perm, argc - 1, argv + 1, &options);
     if (st != GAN_OK)
         return finish(st);

@@ -149,6 +149,8 @@ void file_fail_at(int64_t nth);                             // tests: the nth wr
 
 double time_now(void);                                      // seconds, monotonic
 double time_process_start(void);                            // the same clock, when this process began
+// Starts this program again with one more variable in its environment; returns only when that could not be done.
+void process_restart_with(const char *name, const char *value, char **argv);
 // Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined, go to `output`.
 // *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,4 +79,9 @@ void process_watch_stop(void) {
 
 bool process_stop_asked(void) {
     return stop_flag != 0;
+}
+
+void process_restart_with(const char *name, const char *value, char **argv) {
+    if (setenv(name, value, 1) == 0)
+        execv("/proc/self/exe", argv);
 }
