@@ -24,8 +24,8 @@ GanStatus compile_parse(Front *f, Str path, Ast **out) {
         return fail(GAN_ERR_INPUT, "%.*s is a folder, not a model", SARG(path));
     TRY(file_read(f->perm, path, &text));
     if (text.len > MAX_MODEL_BYTES)
-        return fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path), text.len,
-                    MAX_MODEL_BYTES);
+        return fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path),
+                    text.len, MAX_MODEL_BYTES);
     uint32_t source = front_add_source(f, path, text, false);
     if (source)
         *out = is_yaml(path) ? parse_yaml(f, source) : parse_gan(f, source);
@@ -48,7 +48,8 @@ GanStatus compile_module(Front *f, const CompileOptions *o, Module *out) {
     return GAN_OK;
 }
 
-static void plan_one(Arena *perm, Module *m, Func *f, const PassOptions *p, const Dialect *d, Plan *out) {
+static void plan_one(Arena *perm, Module *m, Func *f, const PassOptions *p, const Dialect *d,
+                     Plan *out) {
     plan_make(perm, m, f, p, out);
     if (d)
         gen_kernels(perm, out, d);

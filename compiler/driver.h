@@ -6,21 +6,21 @@
 #include "gen.h"
 
 typedef struct CompileOptions {
-    Str path;                    // .gan, .yaml or .yml
-    int64_t batch;               // 0: 32
-    const Setting *setting;      // borrowed
+    Str path;               // .gan, .yaml or .yml
+    int64_t batch;          // 0: 32
+    const Setting *setting; // borrowed
     uint32_t settings;
     Dtype real;
-    bool feed;                   // draws come from outside (verify)
-    bool keep_grads;             // gradients and losses stay readable until their block ends
-    bool no_fuse;                // one region a node: what the reference device runs
-    const Dialect *dialect;      // kernels to generate; NULL: none
+    bool feed;              // draws come from outside (verify)
+    bool keep_grads;        // gradients and losses stay readable until their block ends
+    bool no_fuse;           // one region a node: what the reference device runs
+    const Dialect *dialect; // kernels to generate; NULL: none
 } CompileOptions;
 
 typedef struct Compiled {
     Module module;
     Plan init, step;
-    Plan *entry;                 // [module.entry.n]
+    Plan *entry; // [module.entry.n]
 } Compiled;
 
 enum { DEFAULT_BATCH = 32 };
@@ -34,10 +34,11 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // The same from an elaborated module, which it changes.
 void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
 
-// --- summary.c: what a compiled model is and costs ----------------------------------------------------------------------
+// --- summary.c: what a compiled model is and costs -----------------------------------------------
 
-void model_summary(Text *t, const Compiled *c);        // nets and parameters, GFLOP, memory of every function; one screen
+void model_summary(
+    Text *t, const Compiled *c); // nets and parameters, GFLOP, memory of every function; one screen
 void model_summary_json(Text *t, const Compiled *c);
-void plan_dot(Text *t, const Plan *p);                 // regions as a Graphviz graph
+void plan_dot(Text *t, const Plan *p); // regions as a Graphviz graph
 
 #endif

@@ -1,7 +1,8 @@
-// main.c - the program ganc: arguments, files, exit codes. The only file of the compiler that prints or exits.
+// main.c - the program ganc: arguments, files, exit codes. The only file of the compiler that
+// prints or exits.
 //
-// Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is wrong, 2 usage,
-// 3 the machine refused something, 70 a bug of ours.
+// Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is
+// wrong, 2 usage, 3 the machine refused something, 70 a bug of ours.
 #include "driver.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 typedef struct Cli {
     Arena *perm;
     const char *command;
-    VEC(Str) file;                 // positional arguments
+    VEC(Str) file; // positional arguments
     VEC(Setting) setting;
     Str stage, from_stage, out, from;
     int64_t batch;
@@ -22,8 +23,8 @@ typedef struct Cli {
 
 // A mistake on the command line is one line; the list is for who asks.
 static int usage(const char *why, Str what) {
-    fprintf(stderr, "ganc: %s%s%.*s; `ganc --help` lists commands and options\n", why, what.len ? ": " : "",
-            (int)what.len, what.len ? what.ptr : "");
+    fprintf(stderr, "ganc: %s%s%.*s; `ganc --help` lists commands and options\n", why,
+            what.len ? ": " : "", (int)what.len, what.len ? what.ptr : "");
     return 2;
 }
 
@@ -38,7 +39,8 @@ static int help(FILE *to) {
           "  fmt FILE... [--check]         canonical layout, comments kept\n"
           "  convert A.yaml -o B.gan       and the other way\n"
           "  hash FILE                     the graph's hash\n"
-          "common: -s key=value --batch N --precision f64|f32|bf16\n", to);
+          "common: -s key=value --batch N --precision f64|f32|bf16\n",
+          to);
     return 2;
 }
 
@@ -74,7 +76,10 @@ static int write_text(const Cli *c, Str text) {
 }
 
 static CompileOptions options_of(const Cli *c, Str path) {
-    return (CompileOptions){.path = path, .batch = c->batch, .setting = c->setting.at, .settings = c->setting.n,
+    return (CompileOptions){.path = path,
+                            .batch = c->batch,
+                            .setting = c->setting.at,
+                            .settings = c->setting.n,
                             .real = c->real};
 }
 
@@ -87,7 +92,7 @@ static int cmd_check(Cli *c) {
         Module m = {0};
         GanStatus status = compile_module(&f, &o, &m);
         if (status == GAN_OK)
-            show_diagnostics(&f, c->error_json);    // warnings
+            show_diagnostics(&f, c->error_json); // warnings
         else
             worst = compile_failed(&f, c, status);
     }
@@ -114,7 +119,8 @@ static int cmd_fmt(Cli *c) {
         if (str_eq(done, text))
             continue;
         if (c->check) {
-            fprintf(stderr, "ganc: %.*s is not in canonical layout: run `ganc fmt %.*s`\n", SARG(path), SARG(path));
+            fprintf(stderr, "ganc: %.*s is not in canonical layout: run `ganc fmt %.*s`\n",
+                    SARG(path), SARG(path));
             worst = 1;
         } else if ((status = file_write_atomic(path, done.ptr, done.len)) != GAN_OK) {
             return die(status);
@@ -208,7 +214,8 @@ static int emit_module(Cli *c, Module *m) {
             gen_print(&t, &done.step, o.dialect);
         else if (str_eq(stage, STR("dot")))
             plan_dot(&t, &done.step);
-        else if (str_eq(stage, STR("fused")) || str_eq(stage, STR("schedule")) || str_eq(stage, STR("plan")))
+        else if (str_eq(stage, STR("fused")) || str_eq(stage, STR("schedule")) ||
+                 str_eq(stage, STR("plan")))
             plan_print(&t, &done.step);
         else if (str_eq(stage, STR("cuda")))
             return usage("the CUDA dialect is not part of this version", (Str){0});
@@ -254,20 +261,21 @@ static int cmd_emit(Cli *c) {
 }
 
 static int cmd_absent(Cli *c) {
-    fprintf(stderr, "ganc: `%s` is not part of this version; docs/roadmap.md says when it comes\n", c->command);
+    fprintf(stderr, "ganc: `%s` is not part of this version; docs/roadmap.md says when it comes\n",
+            c->command);
     return 2;
 }
 
 static const struct Command {
     const char *name;
-    int least, most;               // files
+    int least, most; // files
     int (*run)(Cli *c);
 } commands[] = {
-    {"check", 1, 1000, cmd_check},       {"plan", 1, 1, cmd_plan},
-    {"emit", 1, 1, cmd_emit},            {"explain", 1, 1, cmd_explain},
-    {"fmt", 1, 1000, cmd_fmt},           {"explain-fusion", 1, 1, cmd_explain_fusion},
-    {"convert", 1, 1, cmd_convert},      {"hash", 1, 1, cmd_hash},
-    {"compile", 0, 1000, cmd_absent},    {"new", 0, 1000, cmd_absent},
+    {"check", 1, 1000, cmd_check},    {"plan", 1, 1, cmd_plan},
+    {"emit", 1, 1, cmd_emit},         {"explain", 1, 1, cmd_explain},
+    {"fmt", 1, 1000, cmd_fmt},        {"explain-fusion", 1, 1, cmd_explain_fusion},
+    {"convert", 1, 1, cmd_convert},   {"hash", 1, 1, cmd_hash},
+    {"compile", 0, 1000, cmd_absent}, {"new", 0, 1000, cmd_absent},
     {"lsp", 0, 1000, cmd_absent},
 };
 
@@ -283,7 +291,7 @@ static bool parse_dtype(Str s, Dtype *out) {
     for (int i = 0; i < DtCount; i++)
         if (str_eq(s, str_c(dtype_name[i]))) {
             *out = (Dtype)i;
-            return i != DtF16;     // no loss scaling yet
+            return i != DtF16; // no loss scaling yet
         }
     return false;
 }
@@ -364,6 +372,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         known[i] = str_c(commands[i].name);
     Str near = diag_nearest(word, known, sizeof commands / sizeof *commands);
-    return usage(near.len ? str_format(&perm, "did you mean `%.*s`? unknown command", SARG(near)).ptr
-                          : "unknown command", word);
+    return usage(near.len
+                     ? str_format(&perm, "did you mean `%.*s`? unknown command", SARG(near)).ptr
+                     : "unknown command",
+                 word);
 }

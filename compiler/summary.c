@@ -1,9 +1,13 @@
-// summary.c - what a compiled model is and costs: `ganc plan` as a screen of text and as JSON, and the region graph.
+// summary.c - what a compiled model is and costs: `ganc plan` as a screen of text and as JSON, and
+// the region graph.
 //
 // In: a Compiled. Out: text. Every figure comes from the plans; nothing is recomputed here.
 #include "driver.h"
 
-typedef struct NetSize { int64_t trainable, other; uint32_t layers; } NetSize;
+typedef struct NetSize {
+    int64_t trainable, other;
+    uint32_t layers;
+} NetSize;
 
 static NetSize net_size(const Module *m, uint32_t net) {
     NetSize s = {0};
@@ -24,28 +28,34 @@ static const char *func_kind(const Compiled *c, const Plan *p) {
 }
 
 static void function_row(Text *t, const Compiled *c, const Plan *p) {
-    text_fmt(t, "  %-8s %-14.*s %7u %9.2f %10.1f %10.1f %7.3f\n", func_kind(c, p), SARG(p->func->name),
-             p->launch.n, p->gflop, (double)p->work_bytes / 1048576, (double)p->work_bound / 1048576,
+    text_fmt(t, "  %-8s %-14.*s %7u %9.2f %10.1f %10.1f %7.3f\n", func_kind(c, p),
+             SARG(p->func->name), p->launch.n, p->gflop, (double)p->work_bytes / 1048576,
+             (double)p->work_bound / 1048576,
              p->work_bound ? (double)p->work_bytes / (double)p->work_bound : 1.0);
 }
 
 void model_summary(Text *t, const Compiled *c) {
     const Module *m = &c->module;
-    text_fmt(t, "%.*s  batch %lld  %s\n\n", SARG(m->name), (long long)m->batch, dtype_name[c->step.real]);
+    text_fmt(t, "%.*s  batch %lld  %s\n\n", SARG(m->name), (long long)m->batch,
+             dtype_name[c->step.real]);
     text_fmt(t, "  net      trainable  not trainable\n");
     for (uint32_t i = 0; i < m->net.n; i++) {
         NetSize s = net_size(m, i);
-        text_fmt(t, "  %-8.*s %9lld  %13lld\n", SARG(m->net.at[i].name), (long long)s.trainable, (long long)s.other);
+        text_fmt(t, "  %-8.*s %9lld  %13lld\n", SARG(m->net.at[i].name), (long long)s.trainable,
+                 (long long)s.other);
     }
-    text_fmt(t, "\n  weights, optimizer state and data: %.1f MiB\n", (double)c->step.slot_bytes / 1048576);
-    text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model, c->step.gflop);
+    text_fmt(t, "\n  weights, optimizer state and data: %.1f MiB\n",
+             (double)c->step.slot_bytes / 1048576);
+    text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
+             c->step.gflop);
     text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
     function_row(t, c, &c->init);
     function_row(t, c, &c->step);
     for (uint32_t i = 0; i < m->entry.n; i++)
         function_row(t, c, &c->entry[i]);
     for (uint32_t i = 0; i < c->step.copied.n; i++)
-        text_fmt(t, "  copied before its update: %.*s\n", SARG(m->slot.at[c->step.copied.at[i]].name));
+        text_fmt(t, "  copied before its update: %.*s\n",
+                 SARG(m->slot.at[c->step.copied.at[i]].name));
 }
 
 static void function_json(JsonOut *j, const Compiled *c, const Plan *p) {
@@ -87,20 +97,23 @@ void model_summary_json(Text *t, const Compiled *c) {
     for (uint32_t i = 0; i < m->entry.n; i++)
         function_json(&j, c, &c->entry[i]);
     json_close(&j, ']');
-    json_name(&j, "collectives"), json_open(&j, '['), json_close(&j, ']');     // one rank
+    json_name(&j, "collectives"), json_open(&j, '['), json_close(&j, ']'); // one rank
     json_close(&j, '}');
     text_char(t, '\n');
 }
 
 void plan_dot(Text *t, const Plan *p) {
     const Graph *g = &p->func->g;
-    text_fmt(t, "digraph \"%.*s\" {\n  node [shape=box fontname=monospace];\n", SARG(p->func->name));
+    text_fmt(t, "digraph \"%.*s\" {\n  node [shape=box fontname=monospace];\n",
+             SARG(p->func->name));
     for (uint32_t r = 0; r < p->region.n; r++) {
         const Region *region = &p->region.at[r];
         text_fmt(t, "  r%u [label=\"", r);
         for (uint32_t i = 0; i < region->node.n; i++)
-            text_fmt(t, "%s%s", i ? (i % 6 ? " " : "\\n") : "", op_info[graph_node(g, region->node.at[i])->op].text);
-        text_fmt(t, "\"%s];\n", region->kind == RegionCall ? " style=filled fillcolor=lightblue" : "");
+            text_fmt(t, "%s%s", i ? (i % 6 ? " " : "\\n") : "",
+                     op_info[graph_node(g, region->node.at[i])->op].text);
+        text_fmt(t, "\"%s];\n",
+                 region->kind == RegionCall ? " style=filled fillcolor=lightblue" : "");
         for (uint32_t i = 0; i < region->in.n; i++) {
             uint32_t from = p->region_of[p->place[region->in.at[i]].owner];
             if (from != NONE)

@@ -1,31 +1,32 @@
 // exec.c - runs one model on one device.
 //
-// In: plans of a module's functions. Out: slots changed in place. The executor is a loop over the tape of control
-// marks; a block's launches belong to the device. Two memories are allocated up front: the slots, which outlive every
-// run, and one work memory as large as the largest function needs (functions run one at a time and overlay it).
+// In: plans of a module's functions. Out: slots changed in place. The executor is a loop over the
+// tape of control marks; a block's launches belong to the device. Two memories are allocated up
+// front: the slots, which outlive every run, and one work memory as large as the largest function
+// needs (functions run one at a time and overlay it).
 #include "rt_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 struct Exec {
-    const DeviceApi *api;              // borrowed
-    Device *device;                    // borrowed
-    Arena *perm;                       // borrowed
-    const Module *module;              // borrowed
-    uint32_t n;                        // functions: init, step, entries
-    const Plan **plan;                 // [n], borrowed
-    Loaded **loaded;                   // [n], owned; NULL until first run
-    void *slots, *work;                // owned device memory
+    const DeviceApi *api; // borrowed
+    Device *device;       // borrowed
+    Arena *perm;          // borrowed
+    const Module *module; // borrowed
+    uint32_t n;           // functions: init, step, entries
+    const Plan **plan;    // [n], borrowed
+    Loaded **loaded;      // [n], owned; NULL until first run
+    void *slots, *work;   // owned device memory
     size_t slot_bytes, work_bytes;
-    double *staging;                   // owned; grows
-    size_t staged;                     // bytes of it
+    double *staging; // owned; grows
+    size_t staged;   // bytes of it
 };
 
 enum { FuncInit, FuncStep, FuncEntry };
 
-GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init, const Plan *step,
-                    const Plan *entries, Exec **out) {
+GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
+                    const Plan *step, const Plan *entries, Exec **out) {
     GanStatus st = GAN_OK;
     Exec *e = mem_alloc(sizeof *e);
     if (!e)
@@ -64,10 +65,18 @@ void exec_close(Exec *e) {
     mem_free(e);
 }
 
-const Module *exec_module(const Exec *e) { return e->module; }
-const Plan *exec_step_plan(const Exec *e) { return e->plan[FuncStep]; }
-Dtype exec_real(const Exec *e) { return e->plan[FuncStep]->real; }
-size_t exec_bytes(const Exec *e) { return e->slot_bytes + e->work_bytes; }
+const Module *exec_module(const Exec *e) {
+    return e->module;
+}
+const Plan *exec_step_plan(const Exec *e) {
+    return e->plan[FuncStep];
+}
+Dtype exec_real(const Exec *e) {
+    return e->plan[FuncStep]->real;
+}
+size_t exec_bytes(const Exec *e) {
+    return e->slot_bytes + e->work_bytes;
+}
 
 static GanStatus staging_need(Exec *e, size_t bytes) {
     if (bytes <= e->staged)
@@ -80,10 +89,14 @@ static GanStatus staging_need(Exec *e, size_t bytes) {
     return GAN_OK;
 }
 
-// --- values ----------------------------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 // Where a value lies and what it looks like.
-typedef struct Stored { Type type; char *at; int64_t batch, elements; } Stored;
+typedef struct Stored {
+    Type type;
+    char *at;
+    int64_t batch, elements;
+} Stored;
 
 static Stored slot_stored(Exec *e, uint32_t slot) {
     const Slot *s = &e->module->slot.at[slot];
@@ -91,9 +104,11 @@ static Stored slot_stored(Exec *e, uint32_t slot) {
     return (Stored){s->type, (char *)e->slots + s->offset, batch, batch * type_sample(&s->type)};
 }
 
-static GanStatus stored_put(Exec *e, Stored v, const double *x, const float *xf, size_t n, Str name) {
+static GanStatus stored_put(Exec *e, Stored v, const double *x, const float *xf, size_t n,
+                            Str name) {
     if (n != (size_t)v.elements)
-        return fail(GAN_ERR_INPUT, "%.*s: %zu numbers given, %lld needed", SARG(name), n, (long long)v.elements);
+        return fail(GAN_ERR_INPUT, "%.*s: %zu numbers given, %lld needed", SARG(name), n,
+                    (long long)v.elements);
     Dtype dtype = (Dtype)v.type.dtype;
     TRY(staging_need(e, n * dtype_size[dtype]));
     LayoutWalk w;
@@ -105,7 +120,8 @@ static GanStatus stored_put(Exec *e, Stored v, const double *x, const float *xf,
 
 static GanStatus stored_get(Exec *e, Stored v, double *x, size_t n, Str name) {
     if (n != (size_t)v.elements)
-        return fail(GAN_ERR_INPUT, "%.*s: room for %zu numbers, %lld needed", SARG(name), n, (long long)v.elements);
+        return fail(GAN_ERR_INPUT, "%.*s: room for %zu numbers, %lld needed", SARG(name), n,
+                    (long long)v.elements);
     Dtype dtype = (Dtype)v.type.dtype;
     TRY(staging_need(e, n * dtype_size[dtype]));
     TRY(e->api->get(e->device, e->staging, v.at, n * dtype_size[dtype]));
@@ -135,18 +151,20 @@ size_t exec_slot_bytes(const Exec *e, uint32_t slot) {
 }
 
 GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes) {
-    return e->api->get(e->device, bytes, (char *)e->slots + e->module->slot.at[slot].offset, exec_slot_bytes(e, slot));
+    return e->api->get(e->device, bytes, (char *)e->slots + e->module->slot.at[slot].offset,
+                       exec_slot_bytes(e, slot));
 }
 
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
-    return e->api->put(e->device, (char *)e->slots + e->module->slot.at[slot].offset, bytes, exec_slot_bytes(e, slot));
+    return e->api->put(e->device, (char *)e->slots + e->module->slot.at[slot].offset, bytes,
+                       exec_slot_bytes(e, slot));
 }
 
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n) {
     const Graph *g = &p->func->g;
     Type type = *node_type(g, node);
     double number;
-    if (node_is_const(g, node, &number)) {     // may have no storage at all
+    if (node_is_const(g, node, &number)) { // may have no storage at all
         for (size_t i = 0; i < n; i++)
             x[i] = number;
         return GAN_OK;
@@ -160,13 +178,13 @@ GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_
     return stored_get(e, v, x, n, STR("value"));
 }
 
-// --- functions ---------------------------------------------------------------------------------------------------------
+// --- functions -----------------------------------------------------------------------------------
 
 typedef struct Run {
     Exec *e;
     uint32_t func;
     Counters counters;
-    const ExecHooks *hooks;            // may be NULL
+    const ExecHooks *hooks; // may be NULL
 } Run;
 
 static GanStatus run_block(Run *r, uint32_t block) {
@@ -258,7 +276,9 @@ static GanStatus put_scalars(Exec *e, const Counters *c) {
         const Slot *s = &e->module->slot.at[i];
         if (s->kind != SlotScalar)
             continue;
-        double x = str_eq(s->name, STR("step")) ? c->step : str_eq(s->name, STR("epoch")) ? c->epoch : c->kimg;
+        double x = str_eq(s->name, STR("step"))    ? c->step
+                   : str_eq(s->name, STR("epoch")) ? c->epoch
+                                                   : c->kimg;
         TRY(exec_slot_put(e, i, &x, 1));
     }
     return GAN_OK;

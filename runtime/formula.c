@@ -1,4 +1,5 @@
-// formula.c - FNV-1a names the stream, the splitmix64 finaliser makes its bits, Box-Muller its normals.
+// formula.c - FNV-1a names the stream, the splitmix64 finaliser makes its bits, Box-Muller its
+// normals.
 #include "formula.h"
 
 #include <math.h>
@@ -25,16 +26,19 @@ static double normal(uint64_t k, uint64_t i) {
 }
 
 GanStatus formula_fill(const Json *entry, double *x, size_t n) {
-    Str kind = json_string(json_get(entry, "kind"), (Str){0}), name = json_string(json_get(entry, "key"), (Str){0});
+    Str kind = json_string(json_get(entry, "kind"), (Str){0}),
+        name = json_string(json_get(entry, "key"), (Str){0});
     if (!name.len)
         return fail(GAN_ERR_INPUT, "an entry of the case has no \"key\"");
     uint64_t k = key_of(name);
     if (str_eq(kind, STR("normal"))) {
-        double mean = json_number(json_get(entry, "mean"), 0), sd = json_number(json_get(entry, "std"), 1);
+        double mean = json_number(json_get(entry, "mean"), 0),
+               sd = json_number(json_get(entry, "std"), 1);
         for (size_t i = 0; i < n; i++)
             x[i] = mean + sd * normal(k, i);
     } else if (str_eq(kind, STR("uniform")) || str_eq(kind, STR("data"))) {
-        double lo = json_number(json_get(entry, "lo"), 0), hi = json_number(json_get(entry, "hi"), 1);
+        double lo = json_number(json_get(entry, "lo"), 0),
+               hi = json_number(json_get(entry, "hi"), 1);
         for (size_t i = 0; i < n; i++)
             x[i] = lo + (hi - lo) * unit(k, i);
     } else if (str_eq(kind, STR("labels"))) {
@@ -42,7 +46,8 @@ GanStatus formula_fill(const Json *entry, double *x, size_t n) {
         for (size_t i = 0; i < n; i++)
             x[i] = floor(classes * unit(k, i));
     } else {
-        return fail(GAN_ERR_INPUT, "%.*s: the case has an unknown kind: %.*s", SARG(name), SARG(kind));
+        return fail(GAN_ERR_INPUT, "%.*s: the case has an unknown kind: %.*s", SARG(name),
+                    SARG(kind));
     }
     return GAN_OK;
 }

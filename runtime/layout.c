@@ -1,6 +1,8 @@
-// layout.c - values between the outside (logical order, row-major, batch first) and a device's storage.
+// layout.c - values between the outside (logical order, row-major, batch first) and a device's
+// storage.
 //
-// In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer serves every layout.
+// In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer
+// serves every layout.
 #include "rt_internal.h"
 
 #include <string.h>
@@ -12,7 +14,7 @@ static float bf16_to_float(uint16_t h) {
     return x;
 }
 
-static uint16_t float_to_bf16(float x) {      // to nearest even, NaN kept
+static uint16_t float_to_bf16(float x) { // to nearest even, NaN kept
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
@@ -22,20 +24,33 @@ static uint16_t float_to_bf16(float x) {      // to nearest even, NaN kept
 
 void value_put(void *storage, int64_t at, Dtype dtype, double x) {
     switch (dtype) {
-    case DtF64: ((double *)storage)[at] = x; return;
-    case DtF32: ((float *)storage)[at] = (float)x; return;
-    case DtBF16: ((uint16_t *)storage)[at] = float_to_bf16((float)x); return;
-    case DtF16: case DtCount: break;
+    case DtF64:
+        ((double *)storage)[at] = x;
+        return;
+    case DtF32:
+        ((float *)storage)[at] = (float)x;
+        return;
+    case DtBF16:
+        ((uint16_t *)storage)[at] = float_to_bf16((float)x);
+        return;
+    case DtF16:
+    case DtCount:
+        break;
     }
     bug("layout: no storage for %s", dtype_name[dtype]);
 }
 
 double value_get(const void *storage, int64_t at, Dtype dtype) {
     switch (dtype) {
-    case DtF64: return ((const double *)storage)[at];
-    case DtF32: return ((const float *)storage)[at];
-    case DtBF16: return bf16_to_float(((const uint16_t *)storage)[at]);
-    case DtF16: case DtCount: break;
+    case DtF64:
+        return ((const double *)storage)[at];
+    case DtF32:
+        return ((const float *)storage)[at];
+    case DtBF16:
+        return bf16_to_float(((const uint16_t *)storage)[at]);
+    case DtF16:
+    case DtCount:
+        break;
     }
     bug("layout: no storage for %s", dtype_name[dtype]);
 }

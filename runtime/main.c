@@ -93,15 +93,27 @@ static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
 
 static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
     switch (o->command) {
-    case CommandDemo: return cmd_demo(perm, h, o);
-    case CommandDoctor: return cmd_doctor(perm, h, o);
-    case CommandTrain: return cmd_train(perm, h, o);
-    case CommandSample: return cmd_sample(perm, h, o);
-    case CommandVerify: return cmd_verify(perm, h, o);
-    case CommandBench: return cmd_bench(perm, h, o);
-    case CommandData:                  // has its own options
-    case CommandInterp: case CommandEval: case CommandExport: case CommandFilm: case CommandScale:
-    case CommandReport: case CommandDiff: case CommandCount:
+    case CommandDemo:
+        return cmd_demo(perm, h, o);
+    case CommandDoctor:
+        return cmd_doctor(perm, h, o);
+    case CommandTrain:
+        return cmd_train(perm, h, o);
+    case CommandSample:
+        return cmd_sample(perm, h, o);
+    case CommandVerify:
+        return cmd_verify(perm, h, o);
+    case CommandBench:
+        return cmd_bench(perm, h, o);
+    case CommandData: // has its own options
+    case CommandInterp:
+    case CommandEval:
+    case CommandExport:
+    case CommandFilm:
+    case CommandScale:
+    case CommandReport:
+    case CommandDiff:
+    case CommandCount:
         break;
     }
     bug("command %d is not refused", (int)o->command);
@@ -132,9 +144,10 @@ static bool is_help(const char *word) {
     return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
 }
 
-// libgomp's idle threads spin for some 15 ms before they sleep, which starves the working ones wherever cores are shared
-// with anything else. Our launches follow each other within microseconds: 0.1 ms is enough. The library reads its
-// environment as it is loaded, so the program starts itself again; what the user set is left alone.
+// libgomp's idle threads spin for some 15 ms before they sleep, which starves the working ones
+// wherever cores are shared with anything else. Our launches follow each other within microseconds:
+// 0.1 ms is enough. The library reads its environment as it is loaded, so the program starts itself
+// again; what the user set is left alone.
 static void wait_calmly(char **argv) {
     if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY"))
         process_restart_with("GOMP_SPINCOUNT", "2000", argv);

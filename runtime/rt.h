@@ -1,80 +1,93 @@
-// rt.h - the runtime: devices that run plans, data that feeds them, the executor between, and what outlives a run.
+// rt.h - the runtime: devices that run plans, data that feeds them, the executor between, and what
+// outlives a run.
 #ifndef GAN_RT_H
 #define GAN_RT_H
 
 #include "program.h"
 
-// --- device/: a device is a vtable with one conformance suite (tests/unit/device_test.c) -------------------------------
+// --- device/: a device is a vtable with one conformance suite (tests/unit/device_test.c) ---------
 
-typedef struct Device Device;          // opaque; one thread at a time
-typedef struct Loaded Loaded;          // a plan bound to addresses on a device; opaque
+typedef struct Device Device; // opaque; one thread at a time
+typedef struct Loaded Loaded; // a plan bound to addresses on a device; opaque
 
 typedef struct DeviceOptions {
-    int threads;                       // 0: all cores this process may use
-    Str cache_dir;                     // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by main)
-    Str compiler;                      // C compiler for kernels; empty: cc, gcc or clang, the first there is
-    void (*notice)(void *user, const char *text);   // one-line notices ("no compiler found: ..."); may be NULL
+    int threads;   // 0: all cores this process may use
+    Str cache_dir; // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by
+                   // main)
+    Str compiler;  // C compiler for kernels; empty: cc, gcc or clang, the first there is
+    void (*notice)(void *user,
+                   const char *text); // one-line notices ("no compiler found: ..."); may be NULL
     void *user;
 } DeviceOptions;
 
 typedef struct DeviceApi {
-    const char *name;                  // "ref", "cpu"
-    const char *dialect;               // kernels it wants generated (gen.h), NULL: none
-    bool logical;                      // values lie row-major in logical order, not as type_strides says
-    bool no_fuse;                      // wants plans of one node a region
+    const char *name;    // "ref", "cpu"
+    const char *dialect; // kernels it wants generated (gen.h), NULL: none
+    bool logical;        // values lie row-major in logical order, not as type_strides says
+    bool no_fuse;        // wants plans of one node a region
     GanStatus (*open)(const DeviceOptions *o, Device **out);
-    void (*close)(Device *d);          // accepts NULL
-    GanStatus (*alloc)(Device *d, size_t bytes, void **out);            // zeroed, 64-byte aligned
-    void (*release)(Device *d, void *ptr);                              // accepts NULL
+    void (*close)(Device *d);                                // accepts NULL
+    GanStatus (*alloc)(Device *d, size_t bytes, void **out); // zeroed, 64-byte aligned
+    void (*release)(Device *d, void *ptr);                   // accepts NULL
     GanStatus (*put)(Device *d, void *to, const void *from_host, size_t n);
     GanStatus (*get)(Device *d, void *to_host, const void *from, size_t n);
-    // Prepares every launch of `plan` against these two memories (compiles kernels, makes library primitives).
+    // Prepares every launch of `plan` against these two memories (compiles kernels, makes library
+    // primitives).
     GanStatus (*load)(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
-    void (*unload)(Loaded *l);                                          // accepts NULL
-    GanStatus (*run)(Loaded *l, uint32_t block, const Counters *c);     // all launches of a block, in order
+    void (*unload)(Loaded *l); // accepts NULL
+    GanStatus (*run)(Loaded *l, uint32_t block,
+                     const Counters *c); // all launches of a block, in order
     GanStatus (*sync)(Device *d);
     bool (*supports)(Dtype real);
 } DeviceApi;
 extern const DeviceApi device_ref, device_cpu;
-const DeviceApi *device_find(Str name);                                 // NULL when there is none
+const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
 
-typedef struct Roofline { double gflops_f32, gflops_bf16, gbs; } Roofline;
-GanStatus device_cpu_roofline(Device *d, Roofline *out);                // measured now, all cores, best of several
-typedef struct LibraryInfo { const char *name, *version, *cost; bool found; } LibraryInfo;
-void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n);  // what doctor prints
+typedef struct Roofline {
+    double gflops_f32, gflops_bf16, gbs;
+} Roofline;
+GanStatus device_cpu_roofline(Device *d, Roofline *out); // measured now, all cores, best of several
+typedef struct LibraryInfo {
+    const char *name, *version, *cost;
+    bool found;
+} LibraryInfo;
+void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n); // what doctor prints
 
-// --- exec.c, layout.c: one model on one device -----------------------------------------------------------------------------------
+// --- exec.c, layout.c: one model on one device ---------------------------------------------------
 
-typedef struct Exec Exec;              // plans of all functions, slot memory, counters; one owner
+typedef struct Exec Exec; // plans of all functions, slot memory, counters; one owner
 
-typedef struct ExecHooks {             // any may be NULL
-    // Before a block runs (its round of the enclosing repeat): fill fed or data slots with exec_slot_put.
+typedef struct ExecHooks { // any may be NULL
+    // Before a block runs (its round of the enclosing repeat): fill fed or data slots with
+    // exec_slot_put.
     GanStatus (*before)(void *user, Exec *e, uint32_t block, uint32_t round);
     GanStatus (*after)(void *user, Exec *e, uint32_t block, uint32_t round);
     void *user;
 } ExecHooks;
 
 // Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n].
-GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init, const Plan *step,
-                    const Plan *entries, Exec **out);
+GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
+                    const Plan *step, const Plan *entries, Exec **out);
 void exec_close(Exec *e);
-GanStatus exec_init(Exec *e, uint64_t seed);                            // runs `init`: every slot's first value
+GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first value
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);
 // Values cross as f64 in logical order (row-major, batch first), whatever the device holds.
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);
 GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n);
 GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n);
-// Shared values (weights, state) as they are stored, which is row-major: for checkpoints, exact to the bit.
+// Shared values (weights, state) as they are stored, which is row-major: for checkpoints, exact to
+// the bit.
 size_t exec_slot_bytes(const Exec *e, uint32_t slot);
 GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes);
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes);
-GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n);   // a stored value of the function that ran last
+GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x,
+                         size_t n); // a stored value of the function that ran last
 
 const Module *exec_module(const Exec *e);
 const Plan *exec_step_plan(const Exec *e);
 Dtype exec_real(const Exec *e);
-size_t exec_bytes(const Exec *e);                                       // slot and work memory it holds
+size_t exec_bytes(const Exec *e); // slot and work memory it holds
 
 #endif

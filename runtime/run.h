@@ -1,43 +1,44 @@
-// run.h - what the program ganrun does with models: verify, train, sample, bench. Above the compiler and the devices.
+// run.h - what the program ganrun does with models: verify, train, sample, bench. Above the
+// compiler and the devices.
 #ifndef GAN_RUN_H
 #define GAN_RUN_H
 
 #include "driver.h"
 #include "rt.h"
 
-// --- session.c: a model compiled for, and opened on, a device ------------------------------------------------------------
+// --- session.c: a model compiled for, and opened on, a device ------------------------------------
 
 typedef struct SessionOptions {
-    CompileOptions compile;            // dialect and no_fuse are set from the device
+    CompileOptions compile; // dialect and no_fuse are set from the device
     const DeviceApi *api;
     DeviceOptions device;
 } SessionOptions;
 
 typedef struct Session {
-    Arena perm;                        // everything below lives here
-    Front front;                       // diagnostics of the model
+    Arena perm;  // everything below lives here
+    Front front; // diagnostics of the model
     Compiled compiled;
     const DeviceApi *api;
-    Device *device;                    // owned
-    Exec *exec;                        // owned
+    Device *device; // owned
+    Exec *exec;     // owned
 } Session;
 
 // On failure the session holds the model's diagnostics (if any) until released.
 GanStatus session_open(Session *s, const SessionOptions *o);
-void session_release(Session *s);      // accepts an empty session
+void session_release(Session *s); // accepts an empty session
 
-// --- verify.c: reference cases (contract.md) -------------------------------------------------------------------------------
+// --- verify.c: reference cases (contract.md) -----------------------------------------------------
 
 typedef struct VerifyOptions {
-    Str model, reference;              // paths
-    const Setting *setting;            // on top of the case's options; borrowed
+    Str model, reference;   // paths
+    const Setting *setting; // on top of the case's options; borrowed
     uint32_t settings;
     const DeviceApi *api;
     Dtype real;
     DeviceOptions device;
 } VerifyOptions;
-// Recomputes the case. GAN_OK when every check is within tolerance. Lines for the user go to *report, the model's
-// diagnostics to *diagnostics, either way.
+// Recomputes the case. GAN_OK when every check is within tolerance. Lines for the user go to
+// *report, the model's diagnostics to *diagnostics, either way.
 GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics);
 
 #endif

@@ -11,11 +11,12 @@ GanStatus session_open(Session *s, const SessionOptions *o) {
     c.no_fuse = o->api->no_fuse;
     c.dialect = o->api->dialect ? dialect_find(str_c(o->api->dialect)) : NULL;
     if (!o->api->supports(c.real))
-        return fail(GAN_ERR_USAGE, "device %s does not compute in %s", o->api->name, dtype_name[c.real]);
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s", o->api->name,
+                    dtype_name[c.real]);
     TRY(compile_file(&s->front, &c, &s->compiled));
     TRY(o->api->open(&o->device, &s->device));
-    return exec_open(o->api, s->device, &s->perm, &s->compiled.module, &s->compiled.init, &s->compiled.step,
-                     s->compiled.entry, &s->exec);
+    return exec_open(o->api, s->device, &s->perm, &s->compiled.module, &s->compiled.init,
+                     &s->compiled.step, s->compiled.entry, &s->exec);
 }
 
 void session_release(Session *s) {

@@ -1,37 +1,45 @@
-// verify.c - recomputes a reference case: the same start, the same feed, and every loss, gradient and final weight.
+// verify.c - recomputes a reference case: the same start, the same feed, and every loss, gradient
+// and final weight.
 //
-// In: a model file and a case (JSON, format gan-reference-1: see contract of `ganrun verify` in docs/verify.md). Out: one
-// line per update and a verdict. Numbers in a case are made by formulas from text keys (formula.c); results are digests:
-// length, sum, 2-norm and evenly strided elements.
+// In: a model file and a case (JSON, format gan-reference-1: see contract of `ganrun verify` in
+// docs/verify.md). Out: one line per update and a verdict. Numbers in a case are made by formulas
+// from text keys (formula.c); results are digests: length, sum, 2-norm and evenly strided elements.
 #include "formula.h"
 #include "run.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct Tolerance { double loss, grad, final, zero; } Tolerance;
+typedef struct Tolerance {
+    double loss, grad, final, zero;
+} Tolerance;
 
 // Below this share of the update's largest gradient norm, a gradient is zero up to rounding.
 static const double zero_share = 1e-10;
 static const double rate_slack = 1.1;
-enum { step_func = 1 };                // Site.func of the step: 0 is init, 2... the entry points
+enum { step_func = 1 }; // Site.func of the step: 0 is init, 2... the entry points
 
 static Tolerance tolerance_of(Dtype real) {
     switch (real) {
-    case DtF64: return (Tolerance){1e-8, 1e-8, 1e-8, 1e-12};
-    case DtF32: return (Tolerance){1e-3, 3e-3, 5e-3, 1e-5};
-    case DtBF16: return (Tolerance){5e-2, INFINITY, INFINITY, INFINITY};
-    case DtF16: case DtCount: break;
+    case DtF64:
+        return (Tolerance){1e-8, 1e-8, 1e-8, 1e-12};
+    case DtF32:
+        return (Tolerance){1e-3, 3e-3, 5e-3, 1e-5};
+    case DtBF16:
+        return (Tolerance){5e-2, INFINITY, INFINITY, INFINITY};
+    case DtF16:
+    case DtCount:
+        break;
     }
     bug("verify: no tolerance for %s", dtype_name[real]);
 }
 
-typedef struct Tensor {        // one entry of `start`, matched to a slot
+typedef struct Tensor { // one entry of `start`, matched to a slot
     uint32_t slot, net;
-    Str name;                  // "G.3.weight", the case's name
+    Str name; // "G.3.weight", the case's name
     bool trainable;
-    bool zero;                 // its gradient was zero up to rounding
-    double moved;              // how far rounding may have carried it: the sum of the learning rates applied
+    bool zero;    // its gradient was zero up to rounding
+    double moved; // how far rounding may have carried it: the sum of the learning rates applied
 } Tensor;
 
 typedef struct Verify {
@@ -41,9 +49,9 @@ typedef struct Verify {
     Text *report;
     Tolerance tol;
     VEC(Tensor) tensor;
-    double *values;                    // room for the largest slot
-    uint32_t step, update;             // position in the case
-    VEC(const Json *) queue[4];        // fed entries of this step by kind: normal uniform labels data
+    double *values;             // room for the largest slot
+    uint32_t step, update;      // position in the case
+    VEC(const Json *) queue[4]; // fed entries of this step by kind: normal uniform labels data
     uint32_t at[4];
     uint32_t checks, failures;
     double worst;
@@ -53,7 +61,7 @@ typedef struct Verify {
 enum { KindNormal, KindUniform, KindLabels, KindData, KindCount };
 static const char *const kind_name[KindCount] = {"normal", "uniform", "labels", "data"};
 
-// --- checks --------------------------------------------------------------------------------------------------------------
+// --- checks --------------------------------------------------------------------------------------
 
 static void line(Verify *v, const char *format, ...) {
     va_list args;
@@ -76,10 +84,13 @@ static void check(Verify *v, double error, double limit, Str what) {
     }
 }
 
-typedef struct Digest { double error, norm; } Digest;      // largest difference, absolute; the reference's 2-norm
+typedef struct Digest {
+    double error, norm;
+} Digest; // largest difference, absolute; the reference's 2-norm
 
 // Compares x [n] with a digest of the case. False (with a line) when lengths differ.
-static bool digest_compare(Verify *v, const Json *want, const double *x, size_t n, Str name, Digest *out) {
+static bool digest_compare(Verify *v, const Json *want, const double *x, size_t n, Str name,
+                           Digest *out) {
     if ((size_t)json_number(json_get(want, "numel"), -1) != n) {
         v->failures++;
         line(v, "  %.*s: the case has %.0f numbers, the model %zu", SARG(name),
@@ -92,13 +103,15 @@ static bool digest_compare(Verify *v, const Json *want, const double *x, size_t 
         square += x[i] * x[i];
     }
     double norm = json_number(json_get(want, "l2"), NAN);
-    double error = fmax(fabs(sqrt(square) - norm), fabs(sum - json_number(json_get(want, "sum"), NAN)));
+    double error =
+        fmax(fabs(sqrt(square) - norm), fabs(sum - json_number(json_get(want, "sum"), NAN)));
     if (isnan(sum) || isnan(norm) || isnan(json_number(json_get(want, "sum"), NAN)))
         error = NAN;
     const Json *samples = json_get(want, "samples");
     for (uint32_t i = 0; i < json_count(samples); i++) {
         const Json *pair = json_at(samples, i);
-        double index = json_number(json_at(pair, 0), -1), value = json_number(json_at(pair, 1), NAN);
+        double index = json_number(json_at(pair, 0), -1),
+               value = json_number(json_at(pair, 1), NAN);
         if (!(index >= 0 && index < (double)n)) {
             v->failures++;
             line(v, "  %.*s: the case names element %g of %zu", SARG(name), index, n);
@@ -130,7 +143,7 @@ static double *slot_values(Verify *v, uint32_t slot, size_t *n) {
     return v->values;
 }
 
-// --- start ---------------------------------------------------------------------------------------------------------------
+// --- start ---------------------------------------------------------------------------------------
 
 static uint32_t net_find(const Module *m, Str name) {
     for (uint32_t i = 0; i < m->net.n; i++)
@@ -149,7 +162,8 @@ static uint32_t net_slot(const Module *m, uint32_t net, SlotKind kind, uint32_t 
 
 static bool shape_is(const Type *t, int64_t batch, const Json *shape) {
     uint32_t lead = t->batched ? 1 : 0;
-    if (json_count(shape) != t->rank + lead || (lead && json_number(json_at(shape, 0), -1) != (double)batch))
+    if (json_count(shape) != t->rank + lead ||
+        (lead && json_number(json_at(shape, 0), -1) != (double)batch))
         return false;
     for (uint32_t i = 0; i < t->rank; i++)
         if (json_number(json_at(shape, i + lead), -1) != (double)t->dim[i])
@@ -172,31 +186,38 @@ static GanStatus match_start(Verify *v) {
     uint32_t *seen = arena_array(a, uint32_t, 2 * m->net.n + 2);
     for (uint32_t i = 0; i < json_count(start); i++) {
         const Json *entry = json_at(start, i);
-        Str net_name = json_string(json_get(entry, "net"), STR("?")), name = json_string(json_get(entry, "param"), STR("?"));
+        Str net_name = json_string(json_get(entry, "net"), STR("?")),
+            name = json_string(json_get(entry, "param"), STR("?"));
         uint32_t net = net_find(m, net_name);
         if (net == NONE)
-            return fail(GAN_ERR_INPUT, "the case has a net %.*s, the model has none of that name", SARG(net_name));
+            return fail(GAN_ERR_INPUT, "the case has a net %.*s, the model has none of that name",
+                        SARG(net_name));
         bool trainable = json_bool(json_get(entry, "trainable"), true);
         uint32_t *k = &seen[2 * net + !trainable];
         uint32_t slot = net_slot(m, net, trainable ? SlotParam : SlotState, (*k)++);
         Str full = str_format(a, "%.*s.%.*s", SARG(net_name), SARG(name));
         if (slot == NONE)
-            return fail(GAN_ERR_INPUT, "the case has more %s in net %.*s than the model: %.*s has no counterpart",
+            return fail(GAN_ERR_INPUT,
+                        "the case has more %s in net %.*s than the model: %.*s has no counterpart",
                         trainable ? "weights" : "state", SARG(net_name), SARG(name));
         const Slot *s = &m->slot.at[slot];
         if (!shape_is(&s->type, m->batch, json_get(entry, "shape")))
-            return fail(GAN_ERR_INPUT, "%.*s is %.*s in the case, %.*s is %.*s in the model", SARG(full),
-                        SARG(shape_text(a, json_get(entry, "shape"))), SARG(s->name), SARG(type_text(a, &s->type)));
+            return fail(GAN_ERR_INPUT, "%.*s is %.*s in the case, %.*s is %.*s in the model",
+                        SARG(full), SARG(shape_text(a, json_get(entry, "shape"))), SARG(s->name),
+                        SARG(type_text(a, &s->type)));
         size_t n;
         double *x = slot_values(v, slot, &n);
         TRY(formula_fill(entry, x, n));
         TRY(exec_slot_put(v->session.exec, slot, x, n));
-        vec_push(a, &v->tensor, ((Tensor){.slot = slot, .net = net, .name = full, .trainable = trainable}));
+        vec_push(a, &v->tensor,
+                 ((Tensor){.slot = slot, .net = net, .name = full, .trainable = trainable}));
     }
     for (uint32_t i = 0; i < m->net.n; i++)
         if (seen[2 * i] != m->net.at[i].params || seen[2 * i + 1] != m->net.at[i].states)
-            return fail(GAN_ERR_INPUT, "net %.*s has %u weights and %u states, the case lists %u and %u",
-                        SARG(m->net.at[i].name), m->net.at[i].params, m->net.at[i].states, seen[2 * i], seen[2 * i + 1]);
+            return fail(GAN_ERR_INPUT,
+                        "net %.*s has %u weights and %u states, the case lists %u and %u",
+                        SARG(m->net.at[i].name), m->net.at[i].params, m->net.at[i].states,
+                        seen[2 * i], seen[2 * i + 1]);
     return GAN_OK;
 }
 
@@ -207,19 +228,21 @@ static Tensor *tensor_of(Verify *v, uint32_t slot) {
     bug("verify: slot %u was not matched", slot);
 }
 
-// --- feeding -------------------------------------------------------------------------------------------------------------
+// --- feeding -------------------------------------------------------------------------------------
 
 static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot) {
     const Module *m = &v->session.compiled.module;
     const Slot *s = &m->slot.at[slot];
     Arena *a = &v->session.perm;
     if (!entry)
-        return fail(GAN_ERR_INPUT, "step %u: the model asks for another %s draw %.*s, the case feeds no more", v->step,
-                    kind_name[kind], SARG(type_text(a, &s->type)));
+        return fail(GAN_ERR_INPUT,
+                    "step %u: the model asks for another %s draw %.*s, the case feeds no more",
+                    v->step, kind_name[kind], SARG(type_text(a, &s->type)));
     if (!shape_is(&s->type, m->batch, json_get(entry, "shape")))
-        return fail(GAN_ERR_INPUT, "step %u: the case feeds %s %.*s, the model asks for %.*s (%.*s)", v->step,
-                    kind_name[kind], SARG(shape_text(a, json_get(entry, "shape"))), SARG(type_text(a, &s->type)),
-                    SARG(s->name));
+        return fail(GAN_ERR_INPUT,
+                    "step %u: the case feeds %s %.*s, the model asks for %.*s (%.*s)", v->step,
+                    kind_name[kind], SARG(shape_text(a, json_get(entry, "shape"))),
+                    SARG(type_text(a, &s->type)), SARG(s->name));
     size_t n;
     double *x = slot_values(v, slot, &n);
     TRY(formula_fill(entry, x, n));
@@ -271,11 +294,14 @@ static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t roun
     (void)e, (void)round;
     Verify *v = user;
     const Module *m = &v->session.compiled.module;
-    static const uint32_t kind_of[] = {[DistUniform] = KindUniform, [DistNormal] = KindNormal,
-                                       [DistTruncated] = KindNormal, [DistCategorical] = KindLabels};
+    static const uint32_t kind_of[] = {[DistUniform] = KindUniform,
+                                       [DistNormal] = KindNormal,
+                                       [DistTruncated] = KindNormal,
+                                       [DistCategorical] = KindLabels};
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (s->kind != SlotFed || m->site.at[s->site].func != step_func || m->site.at[s->site].block != block)
+        if (s->kind != SlotFed || m->site.at[s->site].func != step_func ||
+            m->site.at[s->site].block != block)
             continue;
         uint32_t kind = kind_of[m->site.at[s->site].dist];
         TRY(feed(v, kind, queue_next(v, kind), i));
@@ -283,12 +309,13 @@ static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t roun
     return GAN_OK;
 }
 
-// --- results -------------------------------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static Str loss_name(Verify *v, const Update *u) {
     Text t = {.arena = &v->session.perm};
     for (uint32_t i = 0; i < u->net.n; i++)
-        text_fmt(&t, "%s%.*s", i ? "," : "", SARG(v->session.compiled.module.net.at[u->net.at[i]].name));
+        text_fmt(&t, "%s%.*s", i ? "," : "",
+                 SARG(v->session.compiled.module.net.at[u->net.at[i]].name));
     return text_str(&t);
 }
 
@@ -300,8 +327,11 @@ static bool check_names(Verify *v, const Json *want, const Update *u) {
         same = str_eq(json_string(json_at(nets, i), (Str){0}), m->net.at[u->net.at[i]].name);
     if (!same) {
         v->failures++;
-        line(v, "step %u update %u: the case updates %u nets and %u weights, the model %u and %u (%.*s)", v->step,
-             v->update, json_count(nets), json_count(grads), u->net.n, u->grad.n, SARG(loss_name(v, u)));
+        line(v,
+             "step %u update %u: the case updates %u nets and %u weights, the model %u and %u "
+             "(%.*s)",
+             v->step, v->update, json_count(nets), json_count(grads), u->net.n, u->grad.n,
+             SARG(loss_name(v, u)));
     }
     return same;
 }
@@ -314,7 +344,8 @@ static double largest_norm(const Json *grads) {
 }
 
 // All gradients of one update; returns the worst relative error among them.
-static GanStatus check_grads(Verify *v, const Json *grads, const Update *u, bool judged, double *worst) {
+static GanStatus check_grads(Verify *v, const Json *grads, const Update *u, bool judged,
+                             double *worst) {
     const Plan *p = exec_step_plan(v->session.exec);
     double largest = largest_norm(grads);
     for (uint32_t i = 0; i < u->grad.n; i++) {
@@ -324,13 +355,15 @@ static GanStatus check_grads(Verify *v, const Json *grads, const Update *u, bool
         double *x = slot_values(v, g.slot, &n);
         TRY(exec_value_get(v->session.exec, p, g.node, x, n));
         Digest d;
-        Str name = str_format(&v->session.perm, "step %u update %u gradient %.*s", v->step, v->update, SARG(t->name));
+        Str name = str_format(&v->session.perm, "step %u update %u gradient %.*s", v->step,
+                              v->update, SARG(t->name));
         t->moved += fabs(u->rate);
         if (!digest_compare(v, json_at(grads, i), x, n, name, &d))
             continue;
         bool zero = d.norm < zero_share * largest;
         t->zero |= zero;
-        double error = d.error / (zero ? largest : d.norm), limit = zero ? v->tol.zero : v->tol.grad;
+        double error = d.error / (zero ? largest : d.norm),
+               limit = zero ? v->tol.zero : v->tol.grad;
         if (!(error <= *worst))
             *worst = error;
         check(v, error, judged ? limit : isfinite(error) ? INFINITY : 0, name);
@@ -342,19 +375,23 @@ static GanStatus check_update(Verify *v, const Update *u) {
     const Json *updates = json_get(json_at(json_get(v->root, "steps"), v->step), "updates");
     const Json *want = json_at(updates, v->update);
     if (!want)
-        return fail(GAN_ERR_INPUT, "step %u: the model makes more than the case's %u updates", v->step,
-                    json_count(updates));
+        return fail(GAN_ERR_INPUT, "step %u: the model makes more than the case's %u updates",
+                    v->step, json_count(updates));
     double loss = NAN, ref = json_number(json_get(want, "loss"), NAN), worst = 0;
     TRY(exec_value_get(v->session.exec, exec_step_plan(v->session.exec), u->loss, &loss, 1));
     bool judged = v->o->real == DtF64 || v->step == 0;
     Str nets = loss_name(v, u);
     double error = fabs(loss - ref) / fmax(fabs(ref), 1);
-    check(v, error, judged ? v->tol.loss : isfinite(error) ? INFINITY : 0,
-          str_format(&v->session.perm, "step %u update %u loss of %.*s", v->step, v->update, SARG(nets)));
+    check(v, error,
+          judged            ? v->tol.loss
+          : isfinite(error) ? INFINITY
+                            : 0,
+          str_format(&v->session.perm, "step %u update %u loss of %.*s", v->step, v->update,
+                     SARG(nets)));
     if (check_names(v, want, u))
         TRY(check_grads(v, json_get(want, "grads"), u, judged, &worst));
-    line(v, "step %u update %u %-8.*s loss %.9g (reference %.9g, error %.2g)  gradients %.2g", v->step, v->update,
-         SARG(nets), loss, ref, error, worst);
+    line(v, "step %u update %u %-8.*s loss %.9g (reference %.9g, error %.2g)  gradients %.2g",
+         v->step, v->update, SARG(nets), loss, ref, error, worst);
     v->update++;
     return GAN_OK;
 }
@@ -377,7 +414,10 @@ static GanStatus check_reports(Verify *v, uint32_t block, uint32_t round) {
         TRY(exec_value_get(v->session.exec, exec_step_plan(v->session.exec), r->node, &x, 1));
         bool judged = v->o->real == DtF64 || v->step == 0;
         double error = fabs(x - ref) / fmax(fabs(ref), 1);
-        check(v, error, judged ? v->tol.loss : isfinite(error) ? INFINITY : 0,
+        check(v, error,
+              judged            ? v->tol.loss
+              : isfinite(error) ? INFINITY
+                                : 0,
               str_format(a, "step %u value %.*s", v->step, SARG(r->name)));
     }
     return GAN_OK;
@@ -393,7 +433,8 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
     return check_reports(v, block, round);
 }
 
-// How far rounding in a zero gradient may have carried this tensor: itself, or a running mean behind such a bias.
+// How far rounding in a zero gradient may have carried this tensor: itself, or a running mean
+// behind such a bias.
 static double drift(const Verify *v, const Tensor *t, size_t n) {
     double allowed = t->zero ? t->moved : 0;
     for (uint32_t i = 0; !t->trainable && i < v->tensor.n; i++) {
@@ -422,22 +463,24 @@ static GanStatus check_final(Verify *v) {
         if (!digest_compare(v, json_at(final, i), x, n, name, &d))
             continue;
         double slack = drift(v, t, n);
-        if (slack > 0)       // each element may be off by slack: the sum by n times that
-            check(v, d.error / (slack * (double)n) <= 1 ? 0 : d.error / (d.norm > 0 ? d.norm : 1), v->tol.final, name);
+        if (slack > 0) // each element may be off by slack: the sum by n times that
+            check(v, d.error / (slack * (double)n) <= 1 ? 0 : d.error / (d.norm > 0 ? d.norm : 1),
+                  v->tol.final, name);
         else
             check(v, d.error / (d.norm > 0 ? d.norm : 1), v->tol.final, name);
     }
     return GAN_OK;
 }
 
-// --- the case --------------------------------------------------------------------------------------------------------------
+// --- the case ------------------------------------------------------------------------------------
 
 static GanStatus read_case(Arena *a, Str path, const Json **out) {
     Str text;
     TRY(file_read(a, path, &text));
     TRY(json_parse(a, text, path, out));
     if (!str_eq(json_string(json_get(*out, "format"), (Str){0}), STR("gan-reference-1")))
-        return fail(GAN_ERR_INPUT, "%.*s: not a reference case (format gan-reference-1)", SARG(path));
+        return fail(GAN_ERR_INPUT, "%.*s: not a reference case (format gan-reference-1)",
+                    SARG(path));
     static const char *const parts[] = {"start", "fed", "steps", "final"};
     for (uint32_t i = 0; i < 4; i++)
         if (!json_count(json_get(*out, parts[i])))
@@ -446,7 +489,8 @@ static GanStatus read_case(Arena *a, Str path, const Json **out) {
 }
 
 // `batch` sets the batch, the other options set configs of the same name.
-static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *options, CompileOptions *out) {
+static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *options,
+                              CompileOptions *out) {
     VEC(Setting) s = {0};
     for (uint32_t i = 0; i < json_count(options); i++) {
         const Json *member = json_at(options, i);
@@ -458,7 +502,8 @@ static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *opti
             out->batch = (int64_t)batch;
             continue;
         }
-        Str value = json_is_number(member) ? str_double(a, json_number(member, 0)) : json_string(member, (Str){0});
+        Str value = json_is_number(member) ? str_double(a, json_number(member, 0))
+                                           : json_string(member, (Str){0});
         vec_push(a, &s, ((Setting){key, value}));
     }
     for (uint32_t i = 0; i < o->settings; i++)
@@ -478,23 +523,27 @@ static GanStatus run_case(Verify *v) {
         TRY(begin_step(v));
         Counters c = {.step = v->step};
         TRY(exec_step(v->session.exec, &c, &hooks));
-        uint32_t expected = json_count(json_get(json_at(json_get(v->root, "steps"), v->step), "updates"));
+        uint32_t expected =
+            json_count(json_get(json_at(json_get(v->root, "steps"), v->step), "updates"));
         if (v->update != expected)
-            return fail(GAN_ERR_INPUT, "step %u: the model makes %u updates, the case has %u", v->step, v->update,
-                        expected);
+            return fail(GAN_ERR_INPUT, "step %u: the model makes %u updates, the case has %u",
+                        v->step, v->update, expected);
     }
     TRY(check_final(v));
-    line(v, "verify: %u checks, worst relative error %.3g (%.*s)", v->checks, v->worst, SARG(v->worst_what));
+    line(v, "verify: %u checks, worst relative error %.3g (%.*s)", v->checks, v->worst,
+         SARG(v->worst_what));
     if (v->failures)
-        return fail(GAN_ERR_INPUT, "%.*s: %u of %u checks are outside tolerance", SARG(v->o->reference), v->failures,
-                    v->checks);
+        return fail(GAN_ERR_INPUT, "%.*s: %u of %u checks are outside tolerance",
+                    SARG(v->o->reference), v->failures, v->checks);
     return GAN_OK;
 }
 
 GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics) {
     Verify v = {.o = o, .report = report, .tol = tolerance_of(o->real)};
-    SessionOptions s = {.compile = {.path = o->model, .real = o->real, .feed = true, .keep_grads = true},
-                        .api = o->api, .device = o->device};
+    SessionOptions s = {
+        .compile = {.path = o->model, .real = o->real, .feed = true, .keep_grads = true},
+        .api = o->api,
+        .device = o->device};
     GanStatus st = GAN_OK;
     Arena *a = report->arena;
     TRY(read_case(a, o->reference, &v.root));

@@ -3,37 +3,40 @@
 //   .gan  --lex, parse-->  Ast  --elaborate-->  Module (ir/program.h)
 //   .yaml --libyaml------>  Ast
 //
-// A mistake of the user's adds a diagnostic (one row of lang/diags.def) with a span and goes on; up to twenty are kept,
-// sorted by place, one per mistake. Nothing here prints.
+// A mistake of the user's adds a diagnostic (one row of lang/diags.def) with a span and goes on; up
+// to twenty are kept, sorted by place, one per mistake. Nothing here prints.
 #ifndef GAN_FRONT_H
 #define GAN_FRONT_H
 
 #include "program.h"
 
-// --- src.c -------------------------------------------------------------------------------------------------------------
+// --- src.c ---------------------------------------------------------------------------------------
 
 typedef struct Source {
-    Str name;                   // path as the user gave it, or "std/layers.gan"
-    Str text;                   // valid UTF-8, checked on entry
-    bool library;               // part of the embedded stdlib
-    VEC(uint32_t) line;         // byte offset of each line's start
+    Str name;           // path as the user gave it, or "std/layers.gan"
+    Str text;           // valid UTF-8, checked on entry
+    bool library;       // part of the embedded stdlib
+    VEC(uint32_t) line; // byte offset of each line's start
 } Source;
-typedef struct LineCol { uint32_t line, col; } LineCol;   // 1-based; col counts code points
+typedef struct LineCol {
+    uint32_t line, col;
+} LineCol; // 1-based; col counts code points
 
-typedef struct Front {          // one compilation; one thread at a time
+typedef struct Front { // one compilation; one thread at a time
     Arena *perm;
-    VEC(Source) source;         // Span.file - 1
+    VEC(Source) source; // Span.file - 1
     struct Diags *diags;
-    VEC(struct Ast *) library;  // AstFile of each embedded file, once front_load_library has run
+    VEC(struct Ast *) library; // AstFile of each embedded file, once front_load_library has run
 } Front;
 
 void front_init(Front *f, Arena *perm);
-// Adds a source; returns its number for spans (1-based), or 0 after a diagnostic (invalid UTF-8, binary, too large).
+// Adds a source; returns its number for spans (1-based), or 0 after a diagnostic (invalid UTF-8,
+// binary, too large).
 uint32_t front_add_source(Front *f, Str name, Str text, bool library);
 LineCol source_line_col(const Source *s, uint32_t offset);
 Str source_line(const Source *s, uint32_t line);
 
-// --- diag.c ------------------------------------------------------------------------------------------------------------
+// --- diag.c --------------------------------------------------------------------------------------
 
 typedef enum DiagCode {
 #define DIAG(Code, severity, message, help, explain) Diag##Code,
@@ -42,20 +45,23 @@ typedef enum DiagCode {
     DiagCount
 } DiagCode;
 
-// Adds a diagnostic at `span`; arguments as the row's message asks (a format of printf). Further calls refine the
-// newest one. A second diagnostic at the same place, or a follow-up of a poisoned value, is dropped.
+// Adds a diagnostic at `span`; arguments as the row's message asks (a format of printf). Further
+// calls refine the newest one. A second diagnostic at the same place, or a follow-up of a poisoned
+// value, is dropped.
 void diag(Front *f, DiagCode code, Span span, ...);
-void diag_note(Front *f, Span span, const char *format, ...);  // "where the other side came from", printed with its line
-void diag_help(Front *f, const char *format, ...);             // replaces the row's help line
+void diag_note(Front *f, Span span, const char *format,
+               ...); // "where the other side came from", printed with its line
+void diag_help(Front *f, const char *format, ...); // replaces the row's help line
 // Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
 Str diag_nearest(Str word, const Str *known, uint32_t n);
-uint32_t diag_errors(const Front *f);                          // errors so far (warnings apart)
+uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);
-void diag_render(Text *t, Front *f, bool color);               // "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help
-void diag_render_json(Text *t, Front *f);                      // rustc's field names, one object a line
-bool diag_explain(Text *t, Str code);                          // false: no such code
+void diag_render(Text *t, Front *f,
+                 bool color); // "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help
+void diag_render_json(Text *t, Front *f); // rustc's field names, one object a line
+bool diag_explain(Text *t, Str code);     // false: no such code
 
-// --- ast.c, lex.c, parse.c, yaml.c, fmt.c ----------------------------------------------------------------------------
+// --- ast.c, lex.c, parse.c, yaml.c, fmt.c --------------------------------------------------------
 
 typedef enum AstKind {
     AstNone,
@@ -66,44 +72,49 @@ typedef enum AstKind {
 } AstKind;
 
 typedef struct Ast Ast;
-struct Ast {                    // fields used by each kind: lang/ast.def
+struct Ast { // fields used by each kind: lang/ast.def
     AstKind kind;
-    Span span;                  // the whole construct
-    Span word;                  // where a caret goes: the name or operator
+    Span span; // the whole construct
+    Span word; // where a caret goes: the name or operator
     Str text;
     double num;
     Ast *a, *b, *c;
-    bool has_result;            // Fn, Net: `->` was written; `list` holds the results, each an AstList of dims
-    uint32_t height;            // of the tree from here down; the parser limits it, so recursion over a tree is safe
+    bool has_result; // Fn, Net: `->` was written; `list` holds the results, each an AstList of dims
+    uint32_t height; // of the tree from here down; the parser limits it, so recursion over a tree
+                     // is safe
     VEC(Ast *) list;
 };
 
-// Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be made of it. Diagnostics
-// tell: with errors a tree may have holes and is for printing only.
+// Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be made of it.
+// Diagnostics tell: with errors a tree may have holes and is for printing only.
 Ast *parse_gan(Front *f, uint32_t source);
 Ast *parse_yaml(Front *f, uint32_t source);
-Ast *parse_expr(Front *f, uint32_t source, uint32_t lo, uint32_t hi);     // an expression inside a larger source (YAML scalars)
-Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi);   // AstBlock
-void ast_print(Text *t, const Ast *a);                         // `ganc emit --stage ast`: indented, one node a line
-void tokens_print(Text *t, Front *f, uint32_t source);         // `ganc emit --stage tokens`
+Ast *parse_expr(Front *f, uint32_t source, uint32_t lo,
+                uint32_t hi); // an expression inside a larger source (YAML scalars)
+Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi); // AstBlock
+void ast_print(Text *t, const Ast *a); // `ganc emit --stage ast`: indented, one node a line
+void tokens_print(Text *t, Front *f, uint32_t source); // `ganc emit --stage tokens`
 // Canonical layout of a .gan file, comments kept. False when the file does not parse.
 bool fmt_source(Text *t, Front *f, uint32_t source);
-void ast_to_gan(Text *t, const Ast *file);                     // `ganc convert`
+void ast_to_gan(Text *t, const Ast *file); // `ganc convert`
 void ast_to_yaml(Text *t, const Ast *file);
 
-// --- elaborate.c and what elab.h lists, library.c ------------------------------------------------------------------------
+// --- elaborate.c and what elab.h lists, library.c ------------------------------------------------
 
-typedef struct Setting { Str key, value; } Setting;            // -s key=value
+typedef struct Setting {
+    Str key, value;
+} Setting; // -s key=value
 
 typedef struct ElabOptions {
-    int64_t batch;              // samples of the global batch
-    const Setting *setting;     // borrowed
+    int64_t batch;          // samples of the global batch
+    const Setting *setting; // borrowed
     uint32_t settings;
-    bool feed;                  // draws become SlotFed reads, in the order of Module.site (verify)
+    bool feed; // draws become SlotFed reads, in the order of Module.site (verify)
 } ElabOptions;
 
-// Elaborates a parsed model: evaluates everything but tensors, inlines every call in the order of the text, and builds
-// the functions. Grad nodes stay for pass/grad.c. False when there were errors; *out is then not to be used.
+// Elaborates a parsed model: evaluates everything but tensors, inlines every call in the order of
+// the text, and builds the functions. Grad nodes stay for pass/grad.c. False when there were
+// errors; *out is then not to be used.
 bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out);
 // The library's files, embedded (stdlib/*.gan), always in scope; parsed once per Front.
 bool front_load_library(Front *f);

@@ -24,7 +24,7 @@ typedef void EvalFn(Eval *e);
 #include "ops.def"
 EvalFn eval_ew;                      // every EW row
 
-// --- values ----------------------------------------------------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 static inline double value_get(const void *at, bool f64, int64_t i) {
     return f64 ? ((const double *)at)[i] : (double)((const float *)at)[i];
@@ -40,7 +40,7 @@ static inline const Type *eval_type(const Eval *e) { return node_type(e->g, e->i
 static inline const Type *eval_in_type(const Eval *e, uint32_t k) { return node_type(e->g, node_in(e->g, e->id, k)); }
 static inline const int64_t *eval_ints(const Eval *e) { return node_attr(e->g, e->id)->i; }
 
-// --- eval_loop.c -----------------------------------------------------------------------------------------------------
+// --- eval_loop.c ---------------------------------------------------------------------------------
 
 enum { LOOP_DIMS = MAX_RANK + 1, LOOP_OPERANDS = 4, LOOP_PARALLEL = 1 << 16 };   // elements worth several threads
 
@@ -63,7 +63,7 @@ void loop_fold(Loop *l);                         // joins dimensions that every 
 void loop_offsets(const Loop *l, uint32_t dims, int64_t i, int64_t *off);   // of element i of the first `dims` dimensions
 void loop_run(Loop *l, LoopRow *row, void *user);                // folds, then rows in parallel
 
-// --- eval_mac.c ------------------------------------------------------------------------------------------------------
+// --- eval_mac.c ----------------------------------------------------------------------------------
 
 // y[j] += sum over k of a[k*ak] * b[k*bk + j], in one fixed order.
 void mac_row(int64_t n, double *restrict y, int64_t k, const double *restrict a, int64_t ak, const double *restrict b,

@@ -1,20 +1,22 @@
 // ir.h - the graph: what the front end makes, the passes change and the backends run.
 //
-// A graph is an append-only array of small pure nodes; a node is its index, 0 means none. Types and attributes are
-// interned, so equality is `==`. Every node is simplified (lang/rules.def) and hash-consed as it is built, so equal
-// work is found at once. Weights, state and draws enter through leaves (Read, Rand) and leave through Write; nothing
-// else has an effect. Operands always have smaller indices than their users: index order is a topological order and
-// follows the program's text.
+// A graph is an append-only array of small pure nodes; a node is its index, 0 means none. Types and
+// attributes are interned, so equality is `==`. Every node is simplified (lang/rules.def) and
+// hash-consed as it is built, so equal work is found at once. Weights, state and draws enter
+// through leaves (Read, Rand) and leave through Write; nothing else has an effect. Operands always
+// have smaller indices than their users: index order is a topological order and follows the
+// program's text.
 //
-// Shapes are channels-first as papers write them and never contain the batch. A value is *per-sample* (type.batched,
-// Graph.batch samples) or *shared*. Elementwise operands broadcast implicitly, aligned from the LEFT: batch, then axis
-// 0, 1, ...; missing last axes count as 1. Only Sum with bit 0, GroupSum, Dot, ConvDw and Scatter cross samples.
+// Shapes are channels-first as papers write them and never contain the batch. A value is
+// *per-sample* (type.batched, Graph.batch samples) or *shared*. Elementwise operands broadcast
+// implicitly, aligned from the LEFT: batch, then axis 0, 1, ...; missing last axes count as 1. Only
+// Sum with bit 0, GroupSum, Dot, ConvDw and Scatter cross samples.
 #ifndef GAN_IR_H
 #define GAN_IR_H
 
 #include "base.h"
 
-enum { MAX_RANK = 6, MAX_INTS = 32 };   // sample axes of a type; integers in an attribute
+enum { MAX_RANK = 6, MAX_INTS = 32 }; // sample axes of a type; integers in an attribute
 
 typedef enum Dtype {
 #define DTYPE(Name, text, bytes, storage, compute) Dt##Name,
@@ -33,120 +35,153 @@ typedef enum Op {
     OpCount
 } Op;
 
-typedef enum OpClass { ClassNone, ClassEW, ClassREDUCE, ClassMOVE, ClassANCHOR, ClassRNG, ClassSTATE, ClassLEAF,
-                       ClassMETA, ClassCount } OpClass;
+typedef enum OpClass {
+    ClassNone,
+    ClassEW,
+    ClassREDUCE,
+    ClassMOVE,
+    ClassANCHOR,
+    ClassRNG,
+    ClassSTATE,
+    ClassLEAF,
+    ClassMETA,
+    ClassCount
+} OpClass;
 
-typedef struct Type {                // interned in a Graph; compare ids
-    uint8_t dtype;                   // Dtype; F32 until pass/dtype.c decides
-    uint8_t rank;                    // sample axes
-    bool batched;                    // per-sample
-    int64_t dim[MAX_RANK];           // extents without the batch; 0 past rank
+typedef struct Type {      // interned in a Graph; compare ids
+    uint8_t dtype;         // Dtype; F32 until pass/dtype.c decides
+    uint8_t rank;          // sample axes
+    bool batched;          // per-sample
+    int64_t dim[MAX_RANK]; // extents without the batch; 0 past rank
 } Type;
 
-typedef struct Attr {                // interned; meaning of the integers: the op's row
+typedef struct Attr { // interned; meaning of the integers: the op's row
     uint32_t n;
     int64_t i[MAX_INTS];
 } Attr;
 
-typedef struct Span { uint32_t file, lo, hi; } Span;   // bytes [lo, hi) of source file `file` (1-based; 0: none)
+typedef struct Span {
+    uint32_t file, lo, hi;
+} Span; // bytes [lo, hi) of source file `file` (1-based; 0: none)
 
 typedef struct Node {
-    uint16_t op;                     // Op
-    uint8_t nin;                     // operands
-    uint32_t in;                     // first operand, in Graph.edge[]
-    uint32_t type;                   // in Graph.type[]
-    uint32_t attr;                   // in Graph.attr[], 0 none
-    uint32_t block;                  // Func.block[] it is computed in; leaves without effects: 0
-    uint32_t span;                   // head of its set in Graph.span[], 0 none; not part of identity
+    uint16_t op;    // Op
+    uint8_t nin;    // operands
+    uint32_t in;    // first operand, in Graph.edge[]
+    uint32_t type;  // in Graph.type[]
+    uint32_t attr;  // in Graph.attr[], 0 none
+    uint32_t block; // Func.block[] it is computed in; leaves without effects: 0
+    uint32_t span;  // head of its set in Graph.span[], 0 none; not part of identity
 } Node;
 
-typedef struct SpanLink { Span span; uint32_t next; } SpanLink;
+typedef struct SpanLink {
+    Span span;
+    uint32_t next;
+} SpanLink;
 
 typedef struct Graph {
-    Arena *perm;                     // everything below lives here
-    int64_t batch;                   // samples of a per-sample value
-    uint32_t block;                  // block given to new nodes
-    Span here;                       // span given to new nodes
-    bool raw;                        // true: no simplification, no sharing (the text reader, tests)
-    VEC(Node) node;                  // [0] is none
+    Arena *perm;    // everything below lives here
+    int64_t batch;  // samples of a per-sample value
+    uint32_t block; // block given to new nodes
+    Span here;      // span given to new nodes
+    bool raw;       // true: no simplification, no sharing (the text reader, tests)
+    VEC(Node) node; // [0] is none
     VEC(uint32_t) edge;
-    VEC(Type) type;                  // [0] is none
-    VEC(Attr) attr;                  // [0] is none
-    VEC(SpanLink) span;              // [0] is none
-    Map types, attrs, nodes;         // interning
-    const uint8_t *block_open;       // [block] blocks whose nodes may be shared here (they dominate); NULL: all. borrowed
-    uint32_t next_unique;            // for Pin ids and Read versions
+    VEC(Type) type;            // [0] is none
+    VEC(Attr) attr;            // [0] is none
+    VEC(SpanLink) span;        // [0] is none
+    Map types, attrs, nodes;   // interning
+    const uint8_t *block_open; // [block] blocks whose nodes may be shared here (they dominate);
+                               // NULL: all. borrowed
+    uint32_t next_unique;      // for Pin ids and Read versions
 } Graph;
 
-typedef struct Val { Graph *g; uint32_t id; } Val;    // what builders take and return
+typedef struct Val {
+    Graph *g;
+    uint32_t id;
+} Val; // what builders take and return
 
-// --- op.c: the table -----------------------------------------------------------------------------------------------
+// --- op.c: the table -----------------------------------------------------------------------------
 
 typedef enum Domain { DomainANY, DomainPOS, DomainSMALL, DomainBOOL } Domain;
 
-typedef struct Infer {               // a shape rule's question and answer
+typedef struct Infer { // a shape rule's question and answer
     const Graph *g;
     uint32_t nin;
-    const uint32_t *in;              // operand nodes
-    const Attr *attr;                // never NULL
-    Type out;                        // in: the wanted type where the op cannot know it (rank 255: not stated); out: the answer
-    char error[240];                 // when false: both sides of the clash, in the user's words
+    const uint32_t *in; // operand nodes
+    const Attr *attr;   // never NULL
+    Type out; // in: the wanted type where the op cannot know it (rank 255: not stated); out: the
+              // answer
+    char error[240]; // when false: both sides of the clash, in the user's words
 } Infer;
 
 typedef struct OpInfo {
-    const char *name;                // "Mul", as builders are called
-    const char *text;                // "mul", as the text form says
-    const char *attrs;               // attribute names
-    const char *value;               // EW: the value column's text, for kernels; else NULL
-    uint8_t least, most;             // operands
-    uint8_t cls;                     // OpClass
-    uint8_t domain;                  // Domain
+    const char *name;    // "Mul", as builders are called
+    const char *text;    // "mul", as the text form says
+    const char *attrs;   // attribute names
+    const char *value;   // EW: the value column's text, for kernels; else NULL
+    uint8_t least, most; // operands
+    uint8_t cls;         // OpClass
+    uint8_t domain;      // Domain
     bool commutes;
     bool (*infer)(Infer *q);
-    // Gradient to operand k, given this node y and the incoming gradient g (both of the node's type). id 0: zero.
+    // Gradient to operand k, given this node y and the incoming gradient g (both of the node's
+    // type). id 0: zero.
     Val (*grad)(Val y, Val g, uint32_t k);
 } OpInfo;
 extern const OpInfo op_info[OpCount];
-Op op_find(Str text);                // OpNone when unknown
+Op op_find(Str text); // OpNone when unknown
 
-// --- graph.c -------------------------------------------------------------------------------------------------------
+// --- graph.c -------------------------------------------------------------------------------------
 
 void graph_init(Graph *g, Arena *perm, int64_t batch);
-uint32_t graph_type(Graph *g, Type t);                       // interns; zeroes unused extents
+uint32_t graph_type(Graph *g, Type t); // interns; zeroes unused extents
 uint32_t graph_attr(Graph *g, const int64_t *ints, uint32_t n);
-// Adds a node: infers its type (`want` only for ops that need it, else NULL), simplifies, shares. bug() when the shape
-// rule refuses: check user input with graph_check first.
-uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr, const Type *want);
+// Adds a node: infers its type (`want` only for ops that need it, else NULL), simplifies, shares.
+// bug() when the shape rule refuses: check user input with graph_check first.
+uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
+                   const Type *want);
 // The shape rule alone: false and q->error when the operands do not fit.
 bool graph_check(Infer *q, Op op);
-static inline const Node *graph_node(const Graph *g, uint32_t id) { return &g->node.at[id]; }
-static inline uint32_t node_in(const Graph *g, uint32_t id, uint32_t k) { return g->edge.at[g->node.at[id].in + k]; }
-static inline const Type *node_type(const Graph *g, uint32_t id) { return &g->type.at[g->node.at[id].type]; }
-static inline const Attr *node_attr(const Graph *g, uint32_t id) { return &g->attr.at[g->node.at[id].attr]; }
-bool node_is_const(const Graph *g, uint32_t id, double *out);   // a Const, looked at through Expand and Reshape
-void node_add_span(Graph *g, uint32_t id, Span s);              // sets grow when equal nodes meet
-uint32_t *graph_uses(const Graph *g, Arena *a);                 // use counts, [node.n]
+static inline const Node *graph_node(const Graph *g, uint32_t id) {
+    return &g->node.at[id];
+}
+static inline uint32_t node_in(const Graph *g, uint32_t id, uint32_t k) {
+    return g->edge.at[g->node.at[id].in + k];
+}
+static inline const Type *node_type(const Graph *g, uint32_t id) {
+    return &g->type.at[g->node.at[id].type];
+}
+static inline const Attr *node_attr(const Graph *g, uint32_t id) {
+    return &g->attr.at[g->node.at[id].attr];
+}
+bool node_is_const(const Graph *g, uint32_t id,
+                   double *out);                   // a Const, looked at through Expand and Reshape
+void node_add_span(Graph *g, uint32_t id, Span s); // sets grow when equal nodes meet
+uint32_t *graph_uses(const Graph *g, Arena *a);    // use counts, [node.n]
 // Marks what `root[]` needs (operands, transitively). [node.n] bytes, 1 where needed.
 uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n);
 
-// --- gflop.c -------------------------------------------------------------------------------------------------------
+// --- gflop.c -------------------------------------------------------------------------------------
 
-double node_gflop(const Graph *g, uint32_t id);                // Dot, Conv*: 2 per multiply-add, nominal; others 0
+double node_gflop(const Graph *g, uint32_t id); // Dot, Conv*: 2 per multiply-add, nominal; others 0
 
-// --- type.c --------------------------------------------------------------------------------------------------------
+// --- type.c --------------------------------------------------------------------------------------
 
-Type type_make(bool batched, uint32_t rank, const int64_t *dim);   // F32
-bool type_same_shape(const Type *a, const Type *b);                // all but dtype
-int64_t type_sample(const Type *t);                                // elements of one sample (or of the shared value)
-int64_t type_elements(const Graph *g, const Type *t);              // with the batch
+Type type_make(bool batched, uint32_t rank, const int64_t *dim); // F32
+bool type_same_shape(const Type *a, const Type *b);              // all but dtype
+int64_t type_sample(const Type *t); // elements of one sample (or of the shared value)
+int64_t type_elements(const Graph *g, const Type *t); // with the batch
 size_t type_bytes(const Graph *g, const Type *t);
-bool type_broadcast(const Type *a, const Type *b, Type *out);      // left-aligned; false when extents clash
-// Element strides of the physical layout: stride[0] the batch (0 when shared), stride[1 + i] axis i. Per-sample values
-// of rank >= 2 are channels-last (axis 0 fastest); all others row-major. Extents of 1 have stride 0.
+bool type_broadcast(const Type *a, const Type *b,
+                    Type *out); // left-aligned; false when extents clash
+// Element strides of the physical layout: stride[0] the batch (0 when shared), stride[1 + i] axis
+// i. Per-sample values of rank >= 2 are channels-last (axis 0 fastest); all others row-major.
+// Extents of 1 have stride 0.
 void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]);
-Str type_text(Arena *a, const Type *t);                            // "[B, 3, 64, 64]", "[64, 3, 4, 4]", "[]", "[B]"
+Str type_text(Arena *a, const Type *t); // "[B, 3, 64, 64]", "[64, 3, 4, 4]", "[]", "[B]"
 
-// --- build.c: builders. One per EW row (Val Mul(Val a, Val b), ...), and these ---------------------------------------
+// --- build.c: builders. One per EW row (Val Mul(Val a, Val b), ...), and these -------------------
 
 #define EW_ARGS_1 Val a
 #define EW_ARGS_2 Val a, Val b
@@ -155,52 +190,68 @@ Str type_text(Arena *a, const Type *t);                            // "[B, 3, 64
 #define EW(Name, text, n, ...) Val Name(EW_ARGS_(n));
 #include "ops.def"
 
-Val Num(Val like, double x);                                   // a shared constant in like's graph and dtype
+Val Num(Val like, double x); // a shared constant in like's graph and dtype
 Val Number(Graph *g, double x);
-Val CastTo(Val x, Val like);                                   // x in like's dtype
+Val CastTo(Val x, Val like); // x in like's dtype
 Val Iota(Graph *g, uint32_t axes, Type type);
 Val Read(Graph *g, uint32_t slot, uint32_t version, Type type);
 Val Write(uint32_t slot, Val x);
 typedef enum Dist { DistUniform, DistNormal, DistTruncated, DistCategorical } Dist;
 Val Rand(Graph *g, Dist dist, uint32_t site, double classes, Type type);
-Val Pin(Val x);                                                // a new identity each call
+Val Pin(Val x); // a new identity each call
 Val Grad(Val y, Val x);
-Val Sum(Val x, uint32_t axes);                                 // keeps extents of 1; bit 0 makes it shared
-Val SumTo(Val x, Type to);                                     // adjoint of Expand: sums what `to` does not have
-Val GroupSum(Val x, int64_t group);                            // group == batch: sums and expands
+Val Sum(Val x, uint32_t axes);      // keeps extents of 1; bit 0 makes it shared
+Val SumTo(Val x, Type to);          // adjoint of Expand: sums what `to` does not have
+Val GroupSum(Val x, int64_t group); // group == batch: sums and expands
 Val MaxOf(Val x, uint32_t axes);
 Val ArgMax(Val x, uint32_t axes);
 Val Reshape(Val x, uint32_t rank, const int64_t *dim);
-Val Expand(Val x, Type to);                                    // nothing when it fits already
+Val Expand(Val x, Type to); // nothing when it fits already
 Val Permute(Val x, const uint32_t *axis);
 Val Slice(Val x, const int64_t *from, const int64_t *count, const int64_t *step);
-Val Pad(Val x, const int64_t *before, const int64_t *step, const int64_t *extent);   // extents of the result
+Val Pad(Val x, const int64_t *before, const int64_t *step,
+        const int64_t *extent); // extents of the result
 Val Flip(Val x, uint32_t axes);
 Val Concat(const Val *x, uint32_t n, uint32_t axis);
 Val Gather(Val table, Val index);
 Val Scatter(Val rows, Val index, Type table);
-// Labels are 1..; both operands' batch axes are label 0 where they have one. `batched`: the result keeps the batch.
-Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, uint32_t no, bool batched);
-typedef struct ConvGeom { uint32_t n; int64_t stride[3], before[3], after[3], dilation[3], groups; } ConvGeom;
+// Labels are 1..; both operands' batch axes are label 0 where they have one. `batched`: the result
+// keeps the batch.
+Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, uint32_t no,
+        bool batched);
+typedef struct ConvGeom {
+    uint32_t n;
+    int64_t stride[3], before[3], after[3], dilation[3], groups;
+} ConvGeom;
 Val Conv(Val x, Val w, const ConvGeom *c);
 Val ConvDx(Val gy, Val w, const ConvGeom *c, Type x);
 Val ConvDw(Val x, Val gy, const ConvGeom *c, Type w);
 ConvGeom conv_geom(const Attr *a);
 Attr conv_attr(const ConvGeom *c);
 
-// --- eval.c: the reference evaluator, the oracle of every test ----------------------------------------------------
+// --- eval.c: the reference evaluator, the oracle of every test -----------------------------------
 
-// Where draws come from: key (seed, site), counter (step, round, global sample, element in row-major order).
-typedef struct Counters { uint64_t seed; uint32_t step, round; int64_t sample0; double epoch, kimg; } Counters;
-// Computes node `id` from its operands' values; all arrays hold doubles (f64 true) or floats, row-major with the batch
-// first (logical order, not the physical layout). Rand, Read and Write: see device/ref.c; Rand uses `c`.
-void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64, const Counters *c, Arena scratch);
+// Where draws come from: key (seed, site), counter (step, round, global sample, element in
+// row-major order).
+typedef struct Counters {
+    uint64_t seed;
+    uint32_t step, round;
+    int64_t sample0;
+    double epoch, kimg;
+} Counters;
+// Computes node `id` from its operands' values; all arrays hold doubles (f64 true) or floats,
+// row-major with the batch first (logical order, not the physical layout). Rand, Read and Write:
+// see device/ref.c; Rand uses `c`.
+void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64,
+               const Counters *c, Arena scratch);
 
-// --- print.c, read.c, verify.c ---------------------------------------------------------------------------------------
+// --- print.c, read.c, verify.c -------------------------------------------------------------------
 
-typedef struct Module Module;        // program.h
-void module_print(Text *t, const Module *m);                   // the text form; module_read(print(m)) prints the same bytes
-// Reads the text form; on a mistake false and "line N: ..." in *error. Never trusts the text: every reader is fuzzed.
+typedef struct Module Module; // program.h
+void module_print(Text *t,
+                  const Module *m); // the text form; module_read(print(m)) prints the same bytes
+// Reads the text form; on a mistake false and "line N: ..." in *error. Never trusts the text: every
+// reader is fuzzed.
 bool module_read(Arena *perm, Str text, Module *out, Str *error);
 // Structure, types, block order, write and read hazards; false and the offending node in *error.
 bool module_verify(const Module *m, Arena scratch, Str *error);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #endif
 
-// --- bits ------------------------------------------------------------------------------------------------------------
+// --- bits ----------------------------------------------------------------------------------------
 
 static inline uint32_t gan_bits_f32(float x) {
     union { float f; uint32_t u; } v;
@@ -44,7 +44,7 @@ static inline float gan_bf16_to_f32(uint16_t x) {
     return gan_f32_bits((uint32_t)x << 16);
 }
 
-// --- float mathematics -----------------------------------------------------------------------------------------------
+// --- float mathematics ---------------------------------------------------------------------------
 
 // 2 ulp. The exponent is applied in two halves, so that results below the normal range are right too.
 static inline float gan_expf(float x) {
@@ -185,7 +185,7 @@ static inline float gan_powf(float a, float b) {
     return b == 0.0f ? 1.0f : w;
 }
 
-// --- random numbers --------------------------------------------------------------------------------------------------
+// --- random numbers ------------------------------------------------------------------------------
 //
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): four words from a key and a
 // counter, so a draw is a function of where it is drawn and of nothing else.

@@ -1,11 +1,15 @@
-// program.h - a whole model: what elaboration makes (Module) and what the passes make of one of its functions (Plan).
+// program.h - a whole model: what elaboration makes (Module) and what the passes make of one of its
+// functions (Plan).
 //
-//   Module  slots (weights, state, data, draws fed) and functions over them: `init` once, `step` for training, one per
+//   Module  slots (weights, state, data, draws fed) and functions over them: `init` once, `step`
+//   for training, one per
 //           `sample` entry point. Slots are the only memory that outlives a function's run.
-//   Func    one graph, cut into blocks. A tape of control marks says in which order blocks run: straight-line code is
-//           one block; only `repeat`, `every` and run-time `if` cut it. Values may be used by later blocks of an
-//           enclosing scope.
-//   Plan    the function scheduled: regions (one kernel or library call each) in launch order per block, a place in
+//   Func    one graph, cut into blocks. A tape of control marks says in which order blocks run:
+//   straight-line code is
+//           one block; only `repeat`, `every` and run-time `if` cut it. Values may be used by later
+//           blocks of an enclosing scope.
+//   Plan    the function scheduled: regions (one kernel or library call each) in launch order per
+//   block, a place in
 //           memory for every value that is stored, sizes known before allocation.
 #ifndef GAN_PROGRAM_H
 #define GAN_PROGRAM_H
@@ -14,46 +18,57 @@
 
 #define NONE UINT32_MAX
 
-// --- Module ----------------------------------------------------------------------------------------------------------
+// --- Module --------------------------------------------------------------------------------------
 
 typedef enum SlotKind {
-    SlotParam,        // trained weight of a net
-    SlotState,        // running statistics, spectral vectors, model state: checkpointed
-    SlotOpt,          // state of an optimizer object for one weight: checkpointed
-    SlotData,         // a field of a data stream: the loader fills it, after transforms
-    SlotScalar,       // counters as numbers: name is "step", "epoch" or "kimg"; the executor fills it
-    SlotFed,          // a draw fed from outside instead of made (verify)
+    SlotParam,  // trained weight of a net
+    SlotState,  // running statistics, spectral vectors, model state: checkpointed
+    SlotOpt,    // state of an optimizer object for one weight: checkpointed
+    SlotData,   // a field of a data stream: the loader fills it, after transforms
+    SlotScalar, // counters as numbers: name is "step", "epoch" or "kimg"; the executor fills it
+    SlotFed,    // a draw fed from outside instead of made (verify)
 } SlotKind;
 
 typedef struct Slot {
     SlotKind kind;
-    Str name;          // "G.conv.3.w"; optimizer state "opt.m/G.conv.3.w"; data "x"
-    uint32_t net;      // Module.net[] that owns it, NONE
-    Type type;         // params and state are shared
-    uint32_t init;     // its value's node in Module.init.g; 0: none (data, scalars, fed)
-    uint32_t site;     // SlotFed: Module.site[]; SlotData: index of the field in its stream
-    uint32_t stream;   // SlotData: Module.stream[]
-    uint32_t round;    // SlotData: 0 for the batch of the step, n for the n-th `next` read in it
-    Span span;         // where the text made it
-    size_t offset;     // bytes from the start of the slot memory, set by pass/arena.c
+    Str name;        // "G.conv.3.w"; optimizer state "opt.m/G.conv.3.w"; data "x"
+    uint32_t net;    // Module.net[] that owns it, NONE
+    Type type;       // params and state are shared
+    uint32_t init;   // its value's node in Module.init.g; 0: none (data, scalars, fed)
+    uint32_t site;   // SlotFed: Module.site[]; SlotData: index of the field in its stream
+    uint32_t stream; // SlotData: Module.stream[]
+    uint32_t round;  // SlotData: 0 for the batch of the step, n for the n-th `next` read in it
+    Span span;       // where the text made it
+    size_t offset;   // bytes from the start of the slot memory, set by pass/arena.c
 } Slot;
 
-typedef struct Net { Str name; Span span; uint32_t params, states; } Net;   // numbers of slots, in order of creation
+typedef struct Net {
+    Str name;
+    Span span;
+    uint32_t params, states;
+} Net; // numbers of slots, in order of creation
 
 typedef enum FieldKind { FieldImage, FieldFloat, FieldLabel } FieldKind;
 typedef enum StepKind { XformResize, XformCrop, XformFlip, XformScale } XformKind;
-typedef struct Xform { XformKind kind; double a, b; } Xform;                // scale(a, b), resize(a), crop(a), flip
+typedef struct Xform {
+    XformKind kind;
+    double a, b;
+} Xform; // scale(a, b), resize(a), crop(a), flip
 typedef struct Field {
     Str name;
     FieldKind kind;
-    uint32_t rank; int64_t dim[MAX_RANK];    // label: rank 0
-    int64_t classes;                         // label
+    uint32_t rank;
+    int64_t dim[MAX_RANK]; // label: rank 0
+    int64_t classes;       // label
     VEC(Xform) xform;
     Span span;
 } Field;
-typedef struct Stream { VEC(Field) field; } Stream;                         // read together, same permutation
+typedef struct Stream {
+    VEC(Field) field;
+} Stream; // read together, same permutation
 
-typedef struct Site {      // one place in the text that draws, in program order; a repeat's round is a counter
+typedef struct Site { // one place in the text that draws, in program order; a repeat's round is a
+                      // counter
     Dist dist;
     Type type;
     uint32_t func, block;
@@ -63,41 +78,52 @@ typedef struct Site {      // one place in the text that draws, in program order
 typedef enum CtlKind { CtlBlock, CtlRepeat, CtlEvery, CtlIf, CtlElse, CtlEnd } CtlKind;
 typedef struct Ctl {
     CtlKind kind;
-    uint32_t arg;          // block index; rounds of a repeat; k of an every
-    uint32_t cond;         // If: node of one shared number, not zero is true
+    uint32_t arg;  // block index; rounds of a repeat; k of an every
+    uint32_t cond; // If: node of one shared number, not zero is true
 } Ctl;
 
-typedef struct GradOf { uint32_t slot, node; } GradOf;      // gradient value of one weight
+typedef struct GradOf {
+    uint32_t slot, node;
+} GradOf; // gradient value of one weight
 typedef struct Update {
-    uint32_t block, loss;          // loss: a shared number
+    uint32_t block, loss; // loss: a shared number
     VEC(uint32_t) net;
-    VEC(GradOf) grad;              // in order of the nets' parameters; weights the loss does not reach are absent
-    double rate;                   // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
+    VEC(GradOf)
+    grad; // in order of the nets' parameters; weights the loss does not reach are absent
+    double
+        rate; // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
     Span span;
 } Update;
-typedef struct Named { Str name; uint32_t node, block; } Named;
+typedef struct Named {
+    Str name;
+    uint32_t node, block;
+} Named;
 
-typedef struct Again { double gflop; uint32_t block; } Again;   // work the text repeats and the graph shares
+typedef struct Again {
+    double gflop;
+    uint32_t block;
+} Again; // work the text repeats and the graph shares
 
 typedef struct Func {
     Str name;
     Graph g;
-    uint32_t blocks;               // block 0 is the first; numbers follow the text
+    uint32_t blocks; // block 0 is the first; numbers follow the text
     VEC(Ctl) tape;
-    VEC(uint32_t) effect;          // Write nodes, in program order
+    VEC(uint32_t) effect; // Write nodes, in program order
     VEC(Update) update;
-    VEC(Named) report;             // logged numbers
-    VEC(Again) again;              // convolutions and products found already computed; not part of the text form
-    VEC(Named) result;             // an entry point's value(s)
-    VEC(uint32_t) data;            // entry points: data slots it reads
+    VEC(Named) report; // logged numbers
+    VEC(Again) again; // convolutions and products found already computed; not part of the text form
+    VEC(Named) result;  // an entry point's value(s)
+    VEC(uint32_t) data; // entry points: data slots it reads
 } Func;
 
-// func.c. Nodes that something outside the graph needs, directly or through others: [node.n], 1 where so.
+// func.c. Nodes that something outside the graph needs, directly or through others: [node.n], 1
+// where so.
 uint8_t *func_live(Arena *a, const Func *f);
-// Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks of its own and of
-// enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of repeats that have ended, whose last
-// round's values may be used.
-enum { MAX_SCOPES = 32 };          // scopes around a block
+// Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
+// of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of
+// repeats that have ended, whose last round's values may be used.
+enum { MAX_SCOPES = 32 }; // scopes around a block
 uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
 
 struct Module {
@@ -109,79 +135,95 @@ struct Module {
     VEC(Site) site;
     Func init, step;
     VEC(Func) entry;
-    VEC(Str) source;               // file names by Span.file - 1, for messages
+    VEC(Str) source; // file names by Span.file - 1, for messages
     VEC(Str) source_text;
 };
 
-// --- Plan ------------------------------------------------------------------------------------------------------------
+// --- Plan ----------------------------------------------------------------------------------------
 
-typedef enum Space { SpaceNone, SpaceSlot, SpaceWork, SpaceInline } Space;   // Inline: a constant inside kernels
-typedef struct Place {             // where a node's value lies
+typedef enum Space {
+    SpaceNone,
+    SpaceSlot,
+    SpaceWork,
+    SpaceInline
+} Space;               // Inline: a constant inside kernels
+typedef struct Place { // where a node's value lies
     Space space;
-    size_t offset;                 // bytes from the start of the slot memory or of the function's work memory
-    uint32_t owner;                // node whose storage this is: itself, or the source of a view
+    size_t offset;  // bytes from the start of the slot memory or of the function's work memory
+    uint32_t owner; // node whose storage this is: itself, or the source of a view
 } Place;
 
 typedef enum RegionKind {
-    RegionLoop,                    // generated: one loop nest over one iteration space
-    RegionCall,                    // a library call: one ANCHOR
-    RegionCopy,                    // saves a slot's value before it is overwritten: node[0] is a Read, which from there
-                                   // on lies in work memory (out), copied from its slot
+    RegionLoop, // generated: one loop nest over one iteration space
+    RegionCall, // a library call: one ANCHOR
+    RegionCopy, // saves a slot's value before it is overwritten: node[0] is a Read, which from
+                // there on lies in work memory (out), copied from its slot
 } RegionKind;
 
 typedef struct Region {
     RegionKind kind;
     uint32_t block;
-    VEC(uint32_t) node;            // what it computes, in topological order, views and constants included: every
-                                   // operand of a member is a member or in `in`. Cheap nodes may be in several regions
-    VEC(uint32_t) in;              // stored nodes read from memory (never a view of one), first use first
-    VEC(uint32_t) out;             // members stored
-    uint32_t kernel;               // Plan.kernel[]; NONE for calls
-    uint32_t merged;               // launched as part of this region (horizontal fusion), NONE when on its own
-    int64_t units, grain;          // parallel work of its kernel, and how much of it is worth a call; fixed by shapes
-    size_t scratch;                // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
-    VEC(int64_t) number;           // what its kernel leaves open: extents, strides, sites
+    VEC(uint32_t)
+    node; // what it computes, in topological order, views and constants included: every
+          // operand of a member is a member or in `in`. Cheap nodes may be in several regions
+    VEC(uint32_t) in;  // stored nodes read from memory (never a view of one), first use first
+    VEC(uint32_t) out; // members stored
+    uint32_t kernel;   // Plan.kernel[]; NONE for calls
+    uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
+    int64_t units,
+        grain; // parallel work of its kernel, and how much of it is worth a call; fixed by shapes
+    size_t scratch; // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    VEC(int64_t) number; // what its kernel leaves open: extents, strides, sites
 } Region;
 
-typedef struct Kernel {            // generated text of one or more regions of equal structure
-    Str name;                      // "k_" + content hash
-    Str source;                    // its functions as C (or CUDA), prelude not included:
-                                   //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
-                                   //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
-                                   // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
-                                   // lo..hi are units, in any cut and order: results never depend on it
-    bool finish;                   // NAME_finish combines the partial results
+typedef struct Kernel { // generated text of one or more regions of equal structure
+    Str name;           // "k_" + content hash
+    Str source;         // its functions as C (or CUDA), prelude not included:
+                //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
+                //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
+                // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
+                // lo..hi are units, in any cut and order: results never depend on it
+    bool finish; // NAME_finish combines the partial results
 } Kernel;
 
-typedef struct Launch {            // one dispatch
-    uint32_t region;               // Plan.region[]
-    uint32_t instances;            // regions merged into it, itself included; their indices in Plan.merge[first...]
+typedef struct Launch { // one dispatch
+    uint32_t region;    // Plan.region[]
+    uint32_t
+        instances; // regions merged into it, itself included; their indices in Plan.merge[first...]
     uint32_t first;
 } Launch;
 
-typedef struct BlockPlan { uint32_t first, n; } BlockPlan;      // launches of a block, in order
+typedef struct BlockPlan {
+    uint32_t first, n;
+} BlockPlan; // launches of a block, in order
 
-typedef struct Why { uint32_t from, to; const char *reason; size_t bytes; } Why;   // an edge not fused, bytes it costs
+typedef struct Why {
+    uint32_t from, to;
+    const char *reason;
+    size_t bytes;
+} Why; // an edge not fused, bytes it costs
 
 typedef struct Plan {
-    const Module *module;          // borrowed
-    const Func *func;              // borrowed
-    Dtype real;                    // precision asked for
-    Place *place;                  // [func->g.node.n]
-    uint32_t *region_of;           // [func->g.node.n], NONE
+    const Module *module; // borrowed
+    const Func *func;     // borrowed
+    Dtype real;           // precision asked for
+    Place *place;         // [func->g.node.n]
+    uint32_t *region_of;  // [func->g.node.n], NONE
     VEC(Region) region;
     VEC(Kernel) kernel;
-    Str prelude;                   // text before every kernel, set with them
+    Str prelude; // text before every kernel, set with them
     VEC(Launch) launch;
     VEC(uint32_t) merge;
-    VEC(BlockPlan) block;          // [func->blocks]
-    size_t work_bytes;             // the function's work memory
-    size_t work_bound;             // the largest sum of live values at any point of the schedule
-    size_t slot_bytes;             // slot memory, the same for every function of a module
-    double gflop, gflop_model;     // convolution and matmul: of the compiled graph, of the published step
-    double bytes_moved;            // bytes its launches read and write
+    VEC(BlockPlan) block; // [func->blocks]
+    size_t work_bytes;    // the function's work memory
+    size_t work_bound;    // the largest sum of live values at any point of the schedule
+    size_t slot_bytes;    // slot memory, the same for every function of a module
+    double gflop,
+        gflop_model;    // convolution and matmul: of the compiled graph, of the published step
+    double bytes_moved; // bytes its launches read and write
     VEC(Why) why;
-    VEC(uint32_t) copied;          // slots whose old value had to be copied (an update before its last reader)
+    VEC(uint32_t)
+    copied; // slots whose old value had to be copied (an update before its last reader)
 } Plan;
 
 #endif

@@ -1,62 +1,67 @@
 // fuse.h - inside fusion: the graph of values and clusters that fuse.c and cluster.c work on.
 //
-// A *unit* is a node that some region computes on its own account: elementwise nodes, draws, reductions, writes, library
-// calls, and moves that must lie in memory. Other moves are views: readers look through them. A *cluster* is a set of
-// units that will be one region; every cluster has an iteration space. A unit that is *kept* is stored; what is not
-// kept is computed again wherever it is read, so membership in clusters decides only where kept units are stored.
+// A *unit* is a node that some region computes on its own account: elementwise nodes, draws,
+// reductions, writes, library calls, and moves that must lie in memory. Other moves are views:
+// readers look through them. A *cluster* is a set of units that will be one region; every cluster
+// has an iteration space. A unit that is *kept* is stored; what is not kept is computed again
+// wherever it is read, so membership in clusters decides only where kept units are stored.
 #ifndef GAN_FUSE_H
 #define GAN_FUSE_H
 
 #include "index.h"
 #include "plan.h"
 
-typedef struct Reads {               // one value read by a unit, through views
-    uint32_t node;                   // a unit or a Read
-    bool aligned;                    // element i of the unit's space needs element i of the value, in layout order
-    uint32_t times;                  // elements needed per element of the space (short sums need several)
+typedef struct Reads { // one value read by a unit, through views
+    uint32_t node;     // a unit or a Read
+    bool aligned;   // element i of the unit's space needs element i of the value, in layout order
+    uint32_t times; // elements needed per element of the space (short sums need several)
 } Reads;
 typedef VEC(Reads) ReadsVec;
 typedef VEC(uint32_t) NodeVec;
 
 typedef struct Fuse {
-    Arena *arena;                    // scratch
+    Arena *arena; // scratch
     const Func *f;
     const Graph *g;
     const PassOptions *o;
-    uint8_t *live;                   // [node] needed by an effect or a result
-    uint8_t *unit;                   // [node]
-    uint8_t *fixed;                  // [node] must be stored
-    uint8_t *kept;                   // [node] stored
-    ReadsVec *reads;                 // [node] of a unit
-    NodeVec *users;                  // [node] units that read it: the edges of the cluster graph
-    NodeVec *later;                  // [node] units that must follow for a slot's sake
-    NodeVec write;                   // live Write nodes
-    uint32_t *cluster;               // [node] the cluster's name: one of its units
-    NodeVec *member;                 // [cluster]
-    uint32_t *pos;                   // [cluster] place in a topological order of clusters
-    uint32_t *order;                 // [pos] cluster, 0 for a hole
-    uint8_t *mark;                   // [cluster] visited by the last walk
+    uint8_t *live;     // [node] needed by an effect or a result
+    uint8_t *unit;     // [node]
+    uint8_t *fixed;    // [node] must be stored
+    uint8_t *kept;     // [node] stored
+    ReadsVec *reads;   // [node] of a unit
+    NodeVec *users;    // [node] units that read it: the edges of the cluster graph
+    NodeVec *later;    // [node] units that must follow for a slot's sake
+    NodeVec write;     // live Write nodes
+    uint32_t *cluster; // [node] the cluster's name: one of its units
+    NodeVec *member;   // [cluster]
+    uint32_t *pos;     // [cluster] place in a topological order of clusters
+    uint32_t *order;   // [pos] cluster, 0 for a hole
+    uint8_t *mark;     // [cluster] visited by the last walk
     NodeVec stack;
-    uint32_t merges;                 // made so far
+    uint32_t merges; // made so far
 } Fuse;
 
-// --- roles -----------------------------------------------------------------------------------------------------------
+// --- roles ---------------------------------------------------------------------------------------
 
-static inline OpClass node_class(const Graph *g, uint32_t id) { return (OpClass)op_info[g->node.at[id].op].cls; }
-static inline int64_t slot_of(const Fuse *z, uint32_t id) { return node_attr(z->g, id)->i[0]; }   // of a Read or Write
-double fuse_weight(const Graph *g, uint32_t id);        // arithmetic of one element; an addition is 1
+static inline OpClass node_class(const Graph *g, uint32_t id) {
+    return (OpClass)op_info[g->node.at[id].op].cls;
+}
+static inline int64_t slot_of(const Fuse *z, uint32_t id) {
+    return node_attr(z->g, id)->i[0];
+} // of a Read or Write
+double fuse_weight(const Graph *g, uint32_t id); // arithmetic of one element; an addition is 1
 
-// --- units.c, regions.c ----------------------------------------------------------------------------------------------
+// --- units.c, regions.c --------------------------------------------------------------------------
 
 void units_find(Fuse *z);
 void regions_build(Fuse *z, Arena *perm, Plan *p);
 
-// --- cluster.c -------------------------------------------------------------------------------------------------------
+// --- cluster.c -----------------------------------------------------------------------------------
 
 void clusters_init(Fuse *z);
 // NULL when the clusters of two units can be one; else why not.
 const char *cluster_refuses(Fuse *z, uint32_t a, uint32_t b);
-bool cluster_merge(Fuse *z, uint32_t a, uint32_t b);    // false when refused
+bool cluster_merge(Fuse *z, uint32_t a, uint32_t b); // false when refused
 // Orders unit `before` ahead of `after`; false (and no change) when that closes a circle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
 // What the units of a cluster read from memory, each once.

@@ -1,72 +1,89 @@
-// index.h - index arithmetic: where an element lies, as a function of loop variables. Shared by fusion (does a consumer
-// walk a value in the order it is made?) and by kernel generation (addresses, guards).
+// index.h - index arithmetic: where an element lies, as a function of loop variables. Shared by
+// fusion (does a consumer walk a value in the order it is made?) and by kernel generation
+// (addresses, guards).
 //
-// An index is a sum  off + sum coef * atom,  interned in an Indices table: equal indices have equal ids. An atom is a
-// loop variable, the floor quotient or remainder of an index that does not simplify, or a choice between two indices.
-// Ranges are known, so most quotients simplify: (4*i + j) / 4 is i when j is in 0..3. All values are exact integers.
+// An index is a sum  off + sum coef * atom,  interned in an Indices table: equal indices have equal
+// ids. An atom is a loop variable, the floor quotient or remainder of an index that does not
+// simplify, or a choice between two indices. Ranges are known, so most quotients simplify: (4*i +
+// j) / 4 is i when j is in 0..3. All values are exact integers.
 #ifndef GAN_INDEX_H
 #define GAN_INDEX_H
 
 #include "program.h"
 
-typedef uint32_t Ix;                                // in Indices.sum[]; 0 is the number 0
+typedef uint32_t Ix; // in Indices.sum[]; 0 is the number 0
 
-typedef struct Term { int64_t coef; uint32_t atom; } Term;
+typedef struct Term {
+    int64_t coef;
+    uint32_t atom;
+} Term;
 typedef struct IxSum {
     int64_t off;
     uint32_t n;
-    Term *term;                                     // by rising atom; coefficients are not 0
+    Term *term; // by rising atom; coefficients are not 0
 } IxSum;
 
 typedef enum AtomKind { AtomVar, AtomDiv, AtomMod, AtomChoice } AtomKind;
 typedef struct Atom {
     AtomKind kind;
-    uint32_t var;                                   // AtomVar: the caller's number
-    Ix of;                                          // AtomDiv, AtomMod: the argument, never negative; AtomChoice: looked at
-    int64_t by;                                     // AtomDiv, AtomMod; AtomChoice: `yes` where `of` is less
-    Ix yes, no;                                     // AtomChoice
-    int64_t lo, hi;                                 // inclusive range of its values
+    uint32_t var;   // AtomVar: the caller's number
+    Ix of;          // AtomDiv, AtomMod: the argument, never negative; AtomChoice: looked at
+    int64_t by;     // AtomDiv, AtomMod; AtomChoice: `yes` where `of` is less
+    Ix yes, no;     // AtomChoice
+    int64_t lo, hi; // inclusive range of its values
 } Atom;
 
 typedef struct Indices {
     Arena *arena;
     VEC(IxSum) sum;
     VEC(Atom) atom;
-    Map sums, atoms;                                // interning
+    Map sums, atoms; // interning
 } Indices;
 
 void indices_init(Indices *t, Arena *a);
 Ix ix_num(Indices *t, int64_t x);
-Ix ix_var(Indices *t, uint32_t var, int64_t extent);   // 0 .. extent-1; the number 0 when extent is 1
+Ix ix_var(Indices *t, uint32_t var, int64_t extent); // 0 .. extent-1; the number 0 when extent is 1
 Ix ix_add(Indices *t, Ix a, Ix b);
 Ix ix_mul(Indices *t, Ix a, int64_t by);
-Ix ix_div(Indices *t, Ix a, int64_t by);               // floor; by > 0
-Ix ix_mod(Indices *t, Ix a, int64_t by);               // 0 .. by-1
+Ix ix_div(Indices *t, Ix a, int64_t by); // floor; by > 0
+Ix ix_mod(Indices *t, Ix a, int64_t by); // 0 .. by-1
 Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no);
 void ix_range(const Indices *t, Ix a, int64_t *lo, int64_t *hi);
-int64_t ix_coef(const Indices *t, Ix a, uint32_t var); // of a variable standing on its own; 0 when absent
+int64_t ix_coef(const Indices *t, Ix a,
+                uint32_t var); // of a variable standing on its own; 0 when absent
 // Does it depend on `var` at all, inside quotients too?
 bool ix_uses(const Indices *t, Ix a, uint32_t var);
 
-// A quotient or remainder that splitting a variable in two would resolve: var = hi * *factor + lo. False: none.
+// A quotient or remainder that splitting a variable in two would resolve: var = hi * *factor + lo.
+// False: none.
 bool ix_split_wanted(const Indices *t, uint32_t *var, int64_t *factor);
 
-// --- access.c: coordinates of graph values -----------------------------------------------------------------------------
+// --- access.c: coordinates of graph values -------------------------------------------------------
 
 // The element of a value that is meant: c[0] the sample, c[1 + i] along axis i.
-typedef struct Coords { Ix c[1 + MAX_RANK]; } Coords;
+typedef struct Coords {
+    Ix c[1 + MAX_RANK];
+} Coords;
 
 // The element exists only where lo <= at < hi.
-typedef struct Bound { Ix at; int64_t lo, hi; } Bound;
-typedef struct Bounds { uint32_t n; Bound b[32]; } Bounds;
+typedef struct Bound {
+    Ix at;
+    int64_t lo, hi;
+} Bound;
+typedef struct Bounds {
+    uint32_t n;
+    Bound b[32];
+} Bounds;
 
 // Variables 0 (samples) .. rank as coordinates of a value of type t.
 void coords_identity(Indices *t, const Graph *g, const Type *type, Coords *out);
 // Coordinates of operand k of an elementwise node, by broadcasting from the left.
 void coords_broadcast(const Type *operand, const Coords *at, Coords *out);
-// Coordinates of operand k that the element `at` of the affine move `id` is taken from (not Gather, Scatter). What Pad
-// and Concat leave out is added to `bounds`, where it is not certain. False: never taken from operand k.
-bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coords *at, Coords *out, Bounds *bounds);
+// Coordinates of operand k that the element `at` of the affine move `id` is taken from (not Gather,
+// Scatter). What Pad and Concat leave out is added to `bounds`, where it is not certain. False:
+// never taken from operand k.
+bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coords *at, Coords *out,
+                 Bounds *bounds);
 // Element number in the physical layout of `type`.
 Ix coords_address(Indices *t, const Type *type, const Coords *at);
 // The element at position `flat` of the physical layout; inverse of coords_address.

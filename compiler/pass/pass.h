@@ -1,68 +1,87 @@
-// pass.h - Module to Plan: the passes, in the order of one table (passes.c), each with what it needs, keeps and breaks.
+// pass.h - Module to Plan: the passes, in the order of one table (passes.c), each with what it
+// needs, keeps and breaks.
 #ifndef GAN_PASS_H
 #define GAN_PASS_H
 
 #include "program.h"
 
 typedef struct PassOptions {
-    Dtype real;              // F64, F32, BF16
-    bool keep_grads;         // verify: gradients of updates stay readable until their block ends
-    bool verify_each;        // check the graph after every pass (debug builds)
-    bool no_fuse;            // every node its own region: what `ref` runs
-    bool channels_pack;      // the backend wants packed weights (cpu)
+    Dtype real;         // F64, F32, BF16
+    bool keep_grads;    // verify: gradients of updates stay readable until their block ends
+    bool verify_each;   // check the graph after every pass (debug builds)
+    bool no_fuse;       // every node its own region: what `ref` runs
+    bool channels_pack; // the backend wants packed weights (cpu)
 } PassOptions;
 
-// --- passes.c: the table and its runner ------------------------------------------------------------------------------
+// --- passes.c: the table and its runner ----------------------------------------------------------
 
-// Graph passes over one function (grad, dce, simplify, dtype). Slots' types may change dtype. bug() on a verifier
-// complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or NULL.
+// Graph passes over one function (grad, dce, simplify, dtype). Slots' types may change dtype. bug()
+// on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or
+// NULL.
 void passes_run(Arena *perm, Module *m, Func *f, const PassOptions *o, const char *stop_after);
-// Gives every slot its offset in the slot memory: per net flat arenas, weights in order of gradient finality, with
-// equal layouts for weights, gradients and each optimizer state; then the rest. Returns its size in bytes.
+// Gives every slot its offset in the slot memory: per net flat arenas, weights in order of gradient
+// finality, with equal layouts for weights, gradients and each optimizer state; then the rest.
+// Returns its size in bytes.
 size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- grad.c, rewrite.c, dce.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c, count.c -------------------------------
+// --- grad.c, rewrite.c, dce.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c, count.c -----------
 
-void pass_grad(Arena *perm, Module *m, Func *f, const PassOptions *o);    // expands Grad nodes, innermost first
+void pass_grad(Arena *perm, Module *m, Func *f,
+               const PassOptions *o); // expands Grad nodes, innermost first
 void pass_dce(Arena *perm, Module *m, Func *f, const PassOptions *o);
-void pass_unpin(Arena *perm, Module *m, Func *f, const PassOptions *o);   // Pin and Stop disappear; more becomes equal
+void pass_unpin(Arena *perm, Module *m, Func *f,
+                const PassOptions *o); // Pin and Stop disappear; more becomes equal
 void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o);
 
 // fuse.c (plan.h has the pass itself): what generation and scheduling share with it.
 
-bool fuse_is_view(const Graph *g, uint32_t id);         // an affine move: readers look through it
-bool fuse_is_short(const Graph *g, uint32_t id);        // a reduction of so few terms that it is arithmetic
-bool fuse_ends_loop(const Graph *g, uint32_t id);       // a reduction proper: known only when its region's loop is over
-const Type *fuse_space(const Graph *g, uint32_t id);    // the shape a node is computed over: its own or its operand's
-uint32_t fuse_reduced(const Graph *g, uint32_t id);     // axes of that shape it reduces, those of one element left out
-// Operand k, of a commuting operation the larger first: so that equal structures are met in equal order.
+bool fuse_is_view(const Graph *g, uint32_t id); // an affine move: readers look through it
+bool fuse_is_short(const Graph *g,
+                   uint32_t id); // a reduction of so few terms that it is arithmetic
+bool fuse_ends_loop(const Graph *g,
+                    uint32_t id); // a reduction proper: known only when its region's loop is over
+const Type *fuse_space(const Graph *g,
+                       uint32_t id); // the shape a node is computed over: its own or its operand's
+uint32_t fuse_reduced(const Graph *g,
+                      uint32_t id); // axes of that shape it reduces, those of one element left out
+// Operand k, of a commuting operation the larger first: so that equal structures are met in equal
+// order.
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k);
-// The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself when it is its own.
+// The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself
+// when it is its own.
 uint32_t fuse_storage(const Graph *g, uint32_t id);
-// Pairs of regions of one block that must keep their order: one reads what the other stores, or reads a slot that the
-// other writes. Sorted by (after, before), without repeats; never a circle, for where reading first was impossible fuse
-// made a RegionCopy.
-typedef struct RegionOrder { uint32_t before, after; } RegionOrder; // Plan.region[]
+// Pairs of regions of one block that must keep their order: one reads what the other stores, or
+// reads a slot that the other writes. Sorted by (after, before), without repeats; never a circle,
+// for where reading first was impossible fuse made a RegionCopy.
+typedef struct RegionOrder {
+    uint32_t before, after;
+} RegionOrder; // Plan.region[]
 typedef VEC(RegionOrder) OrderVec;
 void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 
-// Rebuilds a function's graph: `map` is called for every live node in order and returns the new node (graph_add with
-// mapped operands when it has nothing to say); effects, updates, reports, results and the tape are renumbered.
-typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
+// Rebuilds a function's graph: `map` is called for every live node in order and returns the new
+// node (graph_add with mapped operands when it has nothing to say); effects, updates, reports,
+// results and the tape are renumbered.
+typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id,
+                              const uint32_t *map);
 void func_rewrite(Arena *perm, Func *f, RewriteFn map, void *user);
 // The RewriteFn with nothing to say; others call it for the nodes they leave alone.
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
 
-double graph_gflop(const Graph *g);                                       // Dot, Conv*: 2 per multiply-add, nominal
-double func_gflop_again(const Func *f);                                   // what the text asks for again and sharing spares
-double func_gflop(const Func *f);                                         // the same, each node as often as its block runs
-void plan_print(Text *t, const Plan *p);                                  // text form; `ganc emit --stage plan`
+double graph_gflop(const Graph *g);      // Dot, Conv*: 2 per multiply-add, nominal
+double func_gflop_again(const Func *f);  // what the text asks for again and sharing spares
+double func_gflop(const Func *f);        // the same, each node as often as its block runs
+void plan_print(Text *t, const Plan *p); // text form; `ganc emit --stage plan`
 // Where members of a region come from: the model's lines, each once, in order of the members.
-typedef struct SourceLine { Str file; uint32_t number; Str text; } SourceLine;   // file without folder; text without indent
+typedef struct SourceLine {
+    Str file;
+    uint32_t number;
+    Str text;
+} SourceLine; // file without folder; text without indent
 typedef VEC(SourceLine) SourceLineVec;
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out);
-void explain_fusion(Text *t, const Plan *p);                              // per region: members, bytes saved; per edge left: why
+void explain_fusion(Text *t, const Plan *p); // per region: members, bytes saved; per edge left: why
 
 #endif

@@ -1,8 +1,10 @@
-// base.h - what every layer stands on: status, memory, text, containers, hashing, files, threads, random numbers.
+// base.h - what every layer stands on: status, memory, text, containers, hashing, files, threads,
+// random numbers.
 //
-// Rules of the house: nothing here prints, exits or reads the environment. A function that can fail because of the
-// world returns GanStatus; the message (with path, size and the system's own words) is kept per thread and read with
-// gan_error(). Heap memory goes through mem_* so that a test can make the n-th allocation fail.
+// Rules of the house: nothing here prints, exits or reads the environment. A function that can fail
+// because of the world returns GanStatus; the message (with path, size and the system's own words)
+// is kept per thread and read with gan_error(). Heap memory goes through mem_* so that a test can
+// make the n-th allocation fail.
 #ifndef GAN_BASE_H
 #define GAN_BASE_H
 
@@ -13,170 +15,220 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// --- status.c: errors of the world -----------------------------------------------------------------------------
+// --- status.c: errors of the world ---------------------------------------------------------------
 
 typedef enum GanStatus {
     GAN_OK = 0,
-    GAN_ERR_INPUT,    // the user's model, data or reference is wrong: exit code 1
-    GAN_ERR_USAGE,    // command line: exit code 2
-    GAN_ERR_IO,       // a file or folder could not be read or written: exit code 3
-    GAN_ERR_MEMORY,   // an allocation was refused: exit code 3
-    GAN_ERR_DEVICE,   // device, library or compiler missing or failing: exit code 3
-    GAN_ERR_BUG,      // ours: exit code 70
-    GAN_STOPPED,      // saved and stopped on request: exit code 75
+    GAN_ERR_INPUT,  // the user's model, data or reference is wrong: exit code 1
+    GAN_ERR_USAGE,  // command line: exit code 2
+    GAN_ERR_IO,     // a file or folder could not be read or written: exit code 3
+    GAN_ERR_MEMORY, // an allocation was refused: exit code 3
+    GAN_ERR_DEVICE, // device, library or compiler missing or failing: exit code 3
+    GAN_ERR_BUG,    // ours: exit code 70
+    GAN_STOPPED,    // saved and stopped on request: exit code 75
 } GanStatus;
 
-// Sets this thread's message and returns `code`: `return fail(GAN_ERR_IO, "%.*s: %s", SARG(path), strerror(errno))`.
+// Sets this thread's message and returns `code`: `return fail(GAN_ERR_IO, "%.*s: %s", SARG(path),
+// strerror(errno))`.
 GanStatus fail(GanStatus code, const char *format, ...);
-// Puts "what: " before this thread's message (a caller adds its context) and returns `code` unchanged.
+// Puts "what: " before this thread's message (a caller adds its context) and returns `code`
+// unchanged.
 GanStatus fail_in(GanStatus code, const char *format, ...);
-const char *gan_error(void);             // this thread's last message, "" when none
-int gan_exit_code(GanStatus code);       // the contract's exit code for a status
-_Noreturn void bug(const char *format, ...);   // ours, and release builds must stop too: prints and aborts with 70
+const char *gan_error(void);       // this thread's last message, "" when none
+int gan_exit_code(GanStatus code); // the contract's exit code for a status
+_Noreturn void bug(const char *format,
+                   ...); // ours, and release builds must stop too: prints and aborts with 70
 
-#define TRY(call) do { GanStatus try_ = (call); if (try_ != GAN_OK) return try_; } while (0)
-#define TRY_OUT(call) do { st = (call); if (st != GAN_OK) goto out; } while (0)   // needs `GanStatus st` and `out:`
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        GanStatus try_ = (call);                                                                   \
+        if (try_ != GAN_OK)                                                                        \
+            return try_;                                                                           \
+    } while (0)
+#define TRY_OUT(call)                                                                              \
+    do {                                                                                           \
+        st = (call);                                                                               \
+        if (st != GAN_OK)                                                                          \
+            goto out;                                                                              \
+    } while (0) // needs `GanStatus st` and `out:`
 
-// --- mem.c: heap and arenas --------------------------------------------------------------------------------------
+// --- mem.c: heap and arenas ----------------------------------------------------------------------
 
-void *mem_alloc(size_t size);                       // NULL when refused; zeroed; size 0 gives a valid pointer
-void *mem_realloc(void *ptr, size_t size);          // NULL when refused, the old block stays; new bytes not zeroed
-void mem_free(void *ptr);                           // accepts NULL
+void *mem_alloc(size_t size); // NULL when refused; zeroed; size 0 gives a valid pointer
+void *mem_realloc(void *ptr,
+                  size_t size); // NULL when refused, the old block stays; new bytes not zeroed
+void mem_free(void *ptr);       // accepts NULL
 void *mem_alloc_aligned(size_t size, size_t align); // zeroed; free with mem_free_aligned
 void mem_free_aligned(void *ptr);
-bool mem_mul(size_t a, size_t b, size_t *out);      // checked product
-void mem_fail_at(int64_t nth);                      // tests: the nth allocation from now (1 = next) is refused; 0 = never
-int64_t mem_count(void);                            // allocations asked for so far (this process)
-size_t mem_peak_rss(void);                          // bytes, peak resident set of the process
+bool mem_mul(size_t a, size_t b, size_t *out); // checked product
+void mem_fail_at(
+    int64_t nth);          // tests: the nth allocation from now (1 = next) is refused; 0 = never
+int64_t mem_count(void);   // allocations asked for so far (this process)
+size_t mem_peak_rss(void); // bytes, peak resident set of the process
 
-// One reserved address range, committed as touched. Passing an Arena by value makes a checkpoint: what the callee
-// allocates is gone when it returns (`Arena scratch`). `Arena *perm` results outlive the call. When the range is
-// exhausted or memory is refused, longjmps to `oom` if set (see arena_guard), else bug().
+// One reserved address range, committed as touched. Passing an Arena by value makes a checkpoint:
+// what the callee allocates is gone when it returns (`Arena scratch`). `Arena *perm` results
+// outlive the call. When the range is exhausted or memory is refused, longjmps to `oom` if set (see
+// arena_guard), else bug().
 typedef struct Arena {
-    char *beg, *end;     // free part of the range
-    char *base;          // start of the range, for release
-    void *oom;           // jmp_buf *, borrowed; NULL: bug()
+    char *beg, *end; // free part of the range
+    char *base;      // start of the range, for release
+    void *oom;       // jmp_buf *, borrowed; NULL: bug()
 } Arena;
 
-GanStatus arena_init(Arena *a, size_t reserve);     // reserve bytes of address space (default with 0: 16 GiB)
-void arena_release(Arena *a);                       // accepts an empty arena
-void *arena_alloc(Arena *a, size_t size, size_t align);   // zeroed
+GanStatus arena_init(Arena *a,
+                     size_t reserve); // reserve bytes of address space (default with 0: 16 GiB)
+void arena_release(Arena *a);         // accepts an empty arena
+void *arena_alloc(Arena *a, size_t size, size_t align); // zeroed
 #define arena_new(a, T) ((T *)arena_alloc((a), sizeof(T), _Alignof(T)))
 #define arena_array(a, T, n) ((T *)arena_array_((a), sizeof(T), _Alignof(T), (size_t)(n)))
-void *arena_array_(Arena *a, size_t size, size_t align, size_t n);   // overflow-checked, zeroed
+void *arena_array_(Arena *a, size_t size, size_t align, size_t n); // overflow-checked, zeroed
 
 // A growable array in an arena: `VEC(uint32_t) v = {0}; vec_push(arena, &v, x); v.at[i]; v.n`.
-#define VEC(T) struct { T *at; uint32_t n, cap; }
-#define vec_push(a, v, x) (vec_grow((a), (void **)&(v)->at, &(v)->cap, (v)->n, sizeof *(v)->at), (v)->at[(v)->n++] = (x))
-#define vec_add(a, v) (vec_grow((a), (void **)&(v)->at, &(v)->cap, (v)->n, sizeof *(v)->at), &(v)->at[(v)->n++])
-void vec_grow(Arena *a, void **at, uint32_t *cap, uint32_t n, size_t size);   // room for one more; new room is zeroed
+#define VEC(T)                                                                                     \
+    struct {                                                                                       \
+        T *at;                                                                                     \
+        uint32_t n, cap;                                                                           \
+    }
+#define vec_push(a, v, x)                                                                          \
+    (vec_grow((a), (void **)&(v)->at, &(v)->cap, (v)->n, sizeof *(v)->at), (v)->at[(v)->n++] = (x))
+#define vec_add(a, v)                                                                              \
+    (vec_grow((a), (void **)&(v)->at, &(v)->cap, (v)->n, sizeof *(v)->at), &(v)->at[(v)->n++])
+void vec_grow(Arena *a, void **at, uint32_t *cap, uint32_t n,
+              size_t size); // room for one more; new room is zeroed
 
-// --- str.c: text -----------------------------------------------------------------------------------------------------
+// --- str.c: text ---------------------------------------------------------------------------------
 
-typedef struct Str { const char *ptr; size_t len; } Str;   // not terminated; immutable; {0} is the empty text
+typedef struct Str {
+    const char *ptr;
+    size_t len;
+} Str; // not terminated; immutable; {0} is the empty text
 #define STR(literal) ((Str){(literal), sizeof(literal) - 1})
-#define SARG(s) (int)(s).len, (s).ptr                       // for "%.*s"
+#define SARG(s) (int)(s).len, (s).ptr // for "%.*s"
 
-Str str_c(const char *zero_terminated);                     // borrowed
+Str str_c(const char *zero_terminated); // borrowed
 bool str_eq(Str a, Str b);
-int str_cmp(Str a, Str b);                                  // bytewise order
+int str_cmp(Str a, Str b); // bytewise order
 bool str_starts(Str s, Str prefix);
 bool str_ends(Str s, Str suffix);
-Str str_sub(Str s, size_t from, size_t to);                 // clamped
-size_t str_find(Str s, char c);                             // index, or s.len
-Str str_copy(Arena *a, Str s);                              // followed by a 0 byte outside len
-Str str_format(Arena *a, const char *format, ...);          // the same
+Str str_sub(Str s, size_t from, size_t to);        // clamped
+size_t str_find(Str s, char c);                    // index, or s.len
+Str str_copy(Arena *a, Str s);                     // followed by a 0 byte outside len
+Str str_format(Arena *a, const char *format, ...); // the same
 Str str_vformat(Arena *a, const char *format, va_list args);
-const char *str_z(Arena *a, Str s);                         // zero-terminated copy, for the edge of the system
-bool str_to_double(Str s, double *out);                     // whole text must be a number; locale-independent
+const char *str_z(Arena *a, Str s);     // zero-terminated copy, for the edge of the system
+bool str_to_double(Str s, double *out); // whole text must be a number; locale-independent
 bool str_to_int(Str s, int64_t *out);
-uint32_t str_distance(Str a, Str b);                        // Damerau-Levenshtein, for did-you-mean
+uint32_t str_distance(Str a, Str b); // Damerau-Levenshtein, for did-you-mean
 bool str_utf8_valid(Str s, size_t *bad_at);
-Str str_double(Arena *a, double x);                         // shortest text that reads back to the same double
+Str str_double(Arena *a, double x); // shortest text that reads back to the same double
 
 // A text being built. Not terminated until text_str.
-typedef struct Text { Arena *arena; char *at; size_t n, cap; } Text;
+typedef struct Text {
+    Arena *arena;
+    char *at;
+    size_t n, cap;
+} Text;
 void text_put(Text *t, Str s);
 void text_char(Text *t, char c);
 void text_fmt(Text *t, const char *format, ...);
-Str text_str(Text *t);                                      // borrowed from the arena; a 0 byte follows
+Str text_str(Text *t); // borrowed from the arena; a 0 byte follows
 
-// --- map.c: open-addressing map of 64-bit keys to 32-bit values, in an arena -----------------------------------------
+// --- map.c: open-addressing map of 64-bit keys to 32-bit values, in an arena ---------------------
 
-typedef struct Map { uint64_t *key; uint32_t *val; uint32_t n, cap; } Map;   // val 0 means absent
+typedef struct Map {
+    uint64_t *key;
+    uint32_t *val;
+    uint32_t n, cap;
+} Map;                                                      // val 0 means absent
 uint32_t map_find(const Map *m, uint64_t key);              // 0 when absent
 void map_put(Arena *a, Map *m, uint64_t key, uint32_t val); // replaces; val != 0
 
-// --- hash.c: content hashes (xxHash) -------------------------------------------------------------------------------
+// --- hash.c: content hashes (xxHash) -------------------------------------------------------------
 
 uint64_t hash64(const void *data, size_t n, uint64_t seed);
-typedef struct Hash128 { uint64_t lo, hi; } Hash128;
+typedef struct Hash128 {
+    uint64_t lo, hi;
+} Hash128;
 Hash128 hash128(const void *data, size_t n);
-Str hash_hex(Arena *a, Hash128 h);                          // 32 lower-case digits
+Str hash_hex(Arena *a, Hash128 h); // 32 lower-case digits
 
-// --- file.c: files and folders. Every message names the path and the system's reason -------------------------------
+// --- file.c: files and folders. Every message names the path and the system's reason -------------
 
-GanStatus file_read(Arena *a, Str path, Str *out);          // whole file; a 0 byte follows
-typedef struct FileMap { const uint8_t *ptr; size_t n; } FileMap;   // owned; read-only mapping
+GanStatus file_read(Arena *a, Str path, Str *out); // whole file; a 0 byte follows
+typedef struct FileMap {
+    const uint8_t *ptr;
+    size_t n;
+} FileMap; // owned; read-only mapping
 GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
-// Writes aside (path + ".tmp-PID"), fsyncs file and folder, renames. Nothing is left behind on failure.
+// Writes aside (path + ".tmp-PID"), fsyncs file and folder, renames. Nothing is left behind on
+// failure.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
-typedef struct FileOut FileOut;                             // the same, in pieces; buffered
+typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);
 GanStatus file_out_put(FileOut *f, const void *data, size_t n);
-GanStatus file_out_commit(FileOut *f);                      // flush, fsync, rename; frees f either way
-void file_out_abandon(FileOut *f);                          // removes the temporary; accepts NULL
-GanStatus file_append_line(Str path, Str line);             // one write call, for logs
+GanStatus file_out_commit(FileOut *f);          // flush, fsync, rename; frees f either way
+void file_out_abandon(FileOut *f);              // removes the temporary; accepts NULL
+GanStatus file_append_line(Str path, Str line); // one write call, for logs
 bool file_exists(Str path);
 bool file_is_dir(Str path);
-GanStatus dir_make(Str path);                               // with parents; fine when it exists
+GanStatus dir_make(Str path); // with parents; fine when it exists
 typedef VEC(Str) StrVec;
-GanStatus dir_list(Arena *a, Str path, StrVec *out);        // names sorted bytewise, without "." and ".."
-GanStatus dir_walk(Arena *a, Str path, StrVec *out);        // relative paths of all regular files below, sorted
-GanStatus file_remove(Str path);                            // fine when absent
+GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, without "." and ".."
+GanStatus dir_walk(Arena *a, Str path,
+                   StrVec *out); // relative paths of all regular files below, sorted
+GanStatus file_remove(Str path); // fine when absent
 Str path_join(Arena *a, Str dir, Str name);
-Str path_base(Str path);                                    // last component
-Str path_dir(Str path);                                     // "." when none
-Str path_ext(Str path);                                     // without the dot, "" when none
+Str path_base(Str path); // last component
+Str path_dir(Str path);  // "." when none
+Str path_ext(Str path);  // without the dot, "" when none
 typedef struct FileLock FileLock;
-// Takes an exclusive lock on path for this process's life; GAN_ERR_INPUT with the holder's pid when it is taken.
+// Takes an exclusive lock on path for this process's life; GAN_ERR_INPUT with the holder's pid when
+// it is taken.
 GanStatus file_lock(Str path, FileLock **out);
-void file_unlock(FileLock *l);                              // accepts NULL
-void file_fail_at(int64_t nth);                             // tests: the nth write-side I/O call from now fails (ENOSPC)
+void file_unlock(FileLock *l);  // accepts NULL
+void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)
 
-// --- time.c, process.c ---------------------------------------------------------------------------------------------
+// --- time.c, process.c ---------------------------------------------------------------------------
 
-double time_now(void);                                      // seconds, monotonic
-double time_process_start(void);                            // the same clock, when this process began
-// Starts this program again with one more variable in its environment; returns only when that could not be done.
+double time_now(void);           // seconds, monotonic
+double time_process_start(void); // the same clock, when this process began
+// Starts this program again with one more variable in its environment; returns only when that could
+// not be done.
 void process_restart_with(const char *name, const char *value, char **argv);
-// Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined, go to `output`.
-// *exit_code is 127 when the program could not be started.
+// Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined,
+// go to `output`. *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
-void process_watch_stop(void);                              // SIGTERM, SIGINT, SIGUSR1 are noted, no longer fatal
-bool process_stop_asked(void);                              // one of them came
+void process_watch_stop(void); // SIGTERM, SIGINT, SIGUSR1 are noted, no longer fatal
+bool process_stop_asked(void); // one of them came
 
-// --- json.c: a thin face of cJSON for reading, and an ordered writer -------------------------------------------------
+// --- json.c: a thin face of cJSON for reading, and an ordered writer -----------------------------
 
-typedef struct Json Json;                                   // a value inside a document; borrowed
-GanStatus json_parse(Arena *a, Str text, Str path, const Json **out);   // path only for messages; duplicates refused
-const Json *json_get(const Json *object, const char *key);  // NULL when absent or not an object
-const Json *json_at(const Json *array, uint32_t i);         // NULL past the end
-uint32_t json_count(const Json *v);                         // elements or members
-Str json_key(const Json *member);                           // name of a member reached by json_at on an object
+typedef struct Json Json; // a value inside a document; borrowed
+GanStatus json_parse(Arena *a, Str text, Str path,
+                     const Json **out); // path only for messages; duplicates refused
+const Json *json_get(const Json *object, const char *key); // NULL when absent or not an object
+const Json *json_at(const Json *array, uint32_t i);        // NULL past the end
+uint32_t json_count(const Json *v);                        // elements or members
+Str json_key(const Json *member); // name of a member reached by json_at on an object
 bool json_is_number(const Json *v);
 bool json_is_string(const Json *v);
-double json_number(const Json *v, double otherwise);        // accepts NULL
-Str json_string(const Json *v, Str otherwise);              // accepts NULL
+double json_number(const Json *v, double otherwise); // accepts NULL
+Str json_string(const Json *v, Str otherwise);       // accepts NULL
 bool json_bool(const Json *v, bool otherwise);
-// Writer: json_open(t,'{'), json_name(t,"k"), json_double(t,x), ... commas are placed by the writer.
-typedef struct JsonOut { Text *text; uint32_t depth; bool first[32], after_name; } JsonOut;
-void json_open(JsonOut *j, char bracket);                   // '{' or '['
-void json_close(JsonOut *j, char bracket);                  // '}' or ']'
+// Writer: json_open(t,'{'), json_name(t,"k"), json_double(t,x), ... commas are placed by the
+// writer.
+typedef struct JsonOut {
+    Text *text;
+    uint32_t depth;
+    bool first[32], after_name;
+} JsonOut;
+void json_open(JsonOut *j, char bracket);  // '{' or '['
+void json_close(JsonOut *j, char bracket); // '}' or ']'
 void json_name(JsonOut *j, const char *name);
 void json_put_str(JsonOut *j, Str s);
-void json_put_double(JsonOut *j, double x);                 // NaN and infinities as null
+void json_put_double(JsonOut *j, double x); // NaN and infinities as null
 void json_put_int(JsonOut *j, int64_t x);
 void json_put_bool(JsonOut *j, bool x);
 

@@ -1,16 +1,18 @@
-// ref.c - the reference device: every node by the op table's own evaluator, in f64 or f32. The oracle of every test.
+// ref.c - the reference device: every node by the op table's own evaluator, in f64 or f32. The
+// oracle of every test.
 //
-// In: a plan of one node a region (PassOptions.no_fuse). Values lie in logical order. Nothing is fused and nothing is
-// generated; a launch evaluates its node, a Write copies its operand into the slot.
+// In: a plan of one node a region (PassOptions.no_fuse). Values lie in logical order. Nothing is
+// fused and nothing is generated; a launch evaluates its node, a Write copies its operand into the
+// slot.
 #include "device.h"
 
 #include <string.h>
 
 struct Loaded {
-    const Plan *plan;                  // borrowed
-    char *slots, *work;                // borrowed
-    Arena arena;                       // pointers below, constants, and scratch behind them
-    void **value;                      // [node.n], storage of every node that has one
+    const Plan *plan;   // borrowed
+    char *slots, *work; // borrowed
+    Arena arena;        // pointers below, constants, and scratch behind them
+    void **value;       // [node.n], storage of every node that has one
 };
 
 static GanStatus ref_open(const DeviceOptions *o, Device **out) {
@@ -22,7 +24,9 @@ static GanStatus ref_open(const DeviceOptions *o, Device **out) {
     return GAN_OK;
 }
 
-static void ref_close(Device *d) { mem_free(d); }
+static void ref_close(Device *d) {
+    mem_free(d);
+}
 
 static GanStatus ref_alloc(Device *d, size_t bytes, void **out) {
     (void)d;
@@ -41,7 +45,9 @@ static GanStatus ref_copy(Device *d, void *to, const void *from, size_t n) {
     return GAN_OK;
 }
 
-static bool ref_supports(Dtype real) { return real == DtF64 || real == DtF32; }
+static bool ref_supports(Dtype real) {
+    return real == DtF64 || real == DtF32;
+}
 
 static void ref_unload(Loaded *l) {
     if (!l)
@@ -55,20 +61,26 @@ static void bind(Loaded *l, uint32_t id) {
     const Graph *g = &l->plan->func->g;
     Place p = l->plan->place[id];
     switch (p.space) {
-    case SpaceSlot: l->value[id] = l->slots + p.offset; return;
-    case SpaceWork: l->value[id] = l->work + p.offset; return;
+    case SpaceSlot:
+        l->value[id] = l->slots + p.offset;
+        return;
+    case SpaceWork:
+        l->value[id] = l->work + p.offset;
+        return;
     case SpaceInline:
         l->value[id] = arena_alloc(&l->arena, type_bytes(g, node_type(g, id)), 64);
         eval_node(g, id, NULL, l->value[id], node_type(g, id)->dtype == DtF64, NULL, l->arena);
         return;
-    case SpaceNone: return;
+    case SpaceNone:
+        return;
     }
 }
 
 static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
     (void)d;
     if (!ref_supports(plan->real))
-        return fail(GAN_ERR_DEVICE, "the reference device computes in f64 or f32, not %s", dtype_name[plan->real]);
+        return fail(GAN_ERR_DEVICE, "the reference device computes in f64 or f32, not %s",
+                    dtype_name[plan->real]);
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
@@ -130,8 +142,19 @@ static GanStatus ref_sync(Device *d) {
 }
 
 const DeviceApi device_ref = {
-    .name = "ref", .dialect = NULL, .logical = true, .no_fuse = true,
-    .open = ref_open, .close = ref_close, .alloc = ref_alloc, .release = ref_release,
-    .put = ref_copy, .get = ref_copy, .load = ref_load, .unload = ref_unload,
-    .run = ref_run, .sync = ref_sync, .supports = ref_supports,
+    .name = "ref",
+    .dialect = NULL,
+    .logical = true,
+    .no_fuse = true,
+    .open = ref_open,
+    .close = ref_close,
+    .alloc = ref_alloc,
+    .release = ref_release,
+    .put = ref_copy,
+    .get = ref_copy,
+    .load = ref_load,
+    .unload = ref_unload,
+    .run = ref_run,
+    .sync = ref_sync,
+    .supports = ref_supports,
 };

@@ -37,7 +37,7 @@ static Str under(Place *p, const char *name) {
 static int place_open(void **state) {
     Place *p = calloc(1, sizeof *p);
     if (!p || arena_init(&p->arena, 0) != GAN_OK) return -1;
-    strcpy(p->root, "/tmp/gan-base-test-XXXXXX");
+    memcpy(p->root, "/tmp/gan-base-test-XXXXXX", sizeof "/tmp/gan-base-test-XXXXXX");
     *state = p;
     return mkdtemp(p->root) ? 0 : -1;
 }
