@@ -1,8 +1,8 @@
 // fuse_test.c - what becomes one region and what does not.
 //
-// Small graphs with the answer beside them; invariants of regions on random programs; and golden cases:
-// tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its step, and NAME.c, its kernels.
-// With BLESS set the expected files are written anew.
+// Small graphs with the answer beside them; invariants of regions on random programs; and golden
+// cases: tests/golden/fuse/NAME.graph, a module's text, beside NAME.fused, the explanation of its
+// step, and NAME.c, its kernels. With BLESS set the expected files are written anew.
 #include "gen.h"
 #include "plan.h"
 #include "programs.h"
@@ -43,11 +43,17 @@ static Case *begin(int64_t batch) {
     return c;
 }
 
-static Type shape(bool batched, uint32_t rank, const int64_t *dim) { return type_make(batched, rank, dim); }
-#define DIM(...) (const int64_t[]){__VA_ARGS__}
+static Type shape(bool batched, uint32_t rank, const int64_t *dim) {
+    return type_make(batched, rank, dim);
+}
+#define DIM(...)                                                                                   \
+    (const int64_t[]) {                                                                            \
+        __VA_ARGS__                                                                                \
+    }
 
 static Val input(Case *c, Type t) {
-    vec_push(&arena, &c->m.slot, ((Slot){.kind = SlotState, .name = STR("s"), .net = NONE, .type = t}));
+    vec_push(&arena, &c->m.slot,
+             ((Slot){.kind = SlotState, .name = STR("s"), .net = NONE, .type = t}));
     return Read(&c->m.step.g, c->m.slot.n - 1, 0, t);
 }
 
@@ -87,7 +93,9 @@ static void expect_together(const Case *c, Val a, Val b) {
 
 // --- shapes of training --------------------------------------------------------------------------
 
-typedef struct Norm { Val y, shifted, mean, square, dev, out; } Norm;
+typedef struct Norm {
+    Val y, shifted, mean, square, dev, out;
+} Norm;
 
 static Norm norm_layer(Case *c, Val x, Val w, const ConvGeom *geom, int64_t n) {
     Norm l;
@@ -98,20 +106,23 @@ static Norm norm_layer(Case *c, Val x, Val w, const ConvGeom *geom, int64_t n) {
     Val centred = Sub(l.shifted, Mul(l.mean, Num(x, 1.0 / (double)n)));
     l.square = Sum(Mul(centred, centred), 1 | 4 | 8);
     l.dev = Sqrt(Add(Mul(l.square, Num(x, 1.0 / (double)n)), Num(x, 1e-5)));
-    Val unit = Div(centred, l.dev), z = Add(Mul(unit, input(c, shape(false, 1, &channels))), Num(x, 0.1));
+    Val unit = Div(centred, l.dev),
+        z = Add(Mul(unit, input(c, shape(false, 1, &channels))), Num(x, 0.1));
     l.out = Where(Gt(z, Num(x, 0)), z, Mul(z, Num(x, 0.2)));
     return l;
 }
 
-static const ConvGeom geom = {.n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
+static const ConvGeom geom = {
+    .n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
 
-// conv, then [bias and sum], [sum of squares], [deviation], [normalise, scale, leaky relu]; only the convolution's result
-// and the last one are large, and two layers of different sizes share their kernels.
+// conv, then [bias and sum], [sum of squares], [deviation], [normalise, scale, leaky relu]; only
+// the convolution's result and the last one are large, and two layers of different sizes share
+// their kernels.
 static void a_batch_norm_stores_nothing_large_between(void **state) {
     (void)state;
     Case *c = begin(8);
-    Norm a = norm_layer(c, input(c, shape(true, 3, DIM(3, 64, 64))), input(c, shape(false, 4, DIM(32, 3, 4, 4))), &geom,
-                        8 * 32 * 32);
+    Norm a = norm_layer(c, input(c, shape(true, 3, DIM(3, 64, 64))),
+                        input(c, shape(false, 4, DIM(32, 3, 4, 4))), &geom, 8 * 32 * 32);
     Norm b = norm_layer(c, a.out, input(c, shape(false, 4, DIM(64, 32, 4, 4))), &geom, 8 * 16 * 16);
     result(c, b.out);
     fuse_case(c);
@@ -119,7 +130,8 @@ static void a_batch_norm_stores_nothing_large_between(void **state) {
     for (int i = 0; i < 2; i++) {
         const Norm *l = layers[i];
         assert_false(stored(c, l->shifted));
-        assert_true(stored(c, l->mean) && stored(c, l->square) && stored(c, l->dev) && stored(c, l->out));
+        assert_true(stored(c, l->mean) && stored(c, l->square) && stored(c, l->dev) &&
+                    stored(c, l->out));
     }
     assert_int_equal(c->plan.region.n, 10);
     assert_int_equal(c->plan.kernel.n, 4);
@@ -140,17 +152,20 @@ static void both_sums_of_a_norms_gradient_are_one_loop(void **state) {
     assert_int_equal(c->plan.region.n, 2);
 }
 
-// Everything of one weight is one loop in place; the step count, which that loop reads, moves after it.
+// Everything of one weight is one loop in place; the step count, which that loop reads, moves after
+// it.
 static void adam_is_one_loop_per_weight(void **state) {
     (void)state;
     Case *c = begin(4);
     Type t = shape(false, 2, DIM(300, 70));
-    Val w = input(c, t), g = input(c, t), m = input(c, t), v = input(c, t), n = input(c, shape(false, 0, NULL));
+    Val w = input(c, t), g = input(c, t), m = input(c, t), v = input(c, t),
+        n = input(c, shape(false, 0, NULL));
     Val step = Add(n, Num(n, 1)), m1 = Add(Mul(m, Num(m, 0.9)), Mul(g, Num(g, 0.1)));
     Val v1 = Add(Mul(v, Num(v, 0.99)), Mul(Mul(g, g), Num(g, 0.01)));
     Val rate = Div(Num(n, 1e-3), Sub(Num(n, 1), Pow(Num(n, 0.9), step)));
     uint32_t first = write_slot(c, 0, Sub(w, Div(Mul(m1, rate), Add(Sqrt(v1), Num(v, 1e-8)))));
-    uint32_t second = write_slot(c, 2, m1), third = write_slot(c, 3, v1), count = write_slot(c, 4, step);
+    uint32_t second = write_slot(c, 2, m1), third = write_slot(c, 3, v1),
+             count = write_slot(c, 4, step);
     fuse_case(c);
     assert_int_equal(c->plan.region_of[first], c->plan.region_of[second]);
     assert_int_equal(c->plan.region_of[first], c->plan.region_of[third]);
@@ -184,7 +199,7 @@ static void two_slots_that_change_places_need_a_copy(void **state) {
     assert_int_equal(c->plan.region.n, 3);
     assert_true(c->plan.region_of[wa] != c->plan.region_of[wb]);
     for (uint32_t i = 0; i < order.n; i++)
-        assert_true(order.at[i].before < order.at[i].after);        // the plan's own order is valid
+        assert_true(order.at[i].before < order.at[i].after); // the plan's own order is valid
 }
 
 static void element_by_element_two_slots_change_places_in_one_loop(void **state) {
@@ -211,7 +226,8 @@ static void what_a_call_reads_is_stored_once(void **state) {
     fuse_case(c);
     assert_true(stored(c, a));
     assert_false(stored(c, flat));
-    assert_int_equal(c->plan.place[flat.id].owner, flat.id);        // channels last: the reshape moves elements
+    assert_int_equal(c->plan.place[flat.id].owner,
+                     flat.id); // channels last: the reshape moves elements
 }
 
 static void dear_values_are_stored_and_cheap_ones_are_not(void **state) {

@@ -1,10 +1,11 @@
 // kernel_test.c - generated kernels against the reference evaluator.
 //
-// Each case is a small graph over a few slots. It is fused and its kernels written; all kernels of all cases are
-// compiled as one file by the machine's compiler and loaded. Every case then runs its regions, each kernel in two calls
-// so that the cut is tried, and compares every result and written slot with the graph evaluated node by node. The
-// elementwise cases walk lang/ops.def: a new row is tested by being there.
-#define _GNU_SOURCE                  // mkdtemp
+// Each case is a small graph over a few slots. It is fused and its kernels written; all kernels of
+// all cases are compiled as one file by the machine's compiler and loaded. Every case then runs its
+// regions, each kernel in two calls so that the cut is tried, and compares every result and written
+// slot with the graph evaluated node by node. The elementwise cases walk lang/ops.def: a new row is
+// tested by being there.
+#define _GNU_SOURCE // mkdtemp
 #include "gen.h"
 #include "interp.h"
 #include "plan.h"
@@ -22,7 +23,7 @@ enum { MAX_SLOTS = 16, MAX_CASES = 256 };
 
 typedef struct Case {
     char name[64];
-    double tolerance;                // relative to the largest element
+    double tolerance; // relative to the largest element
     Module m;
     Plan plan;
 } Case;
@@ -46,13 +47,15 @@ static Case *begin(int64_t batch, double tolerance, const char *format, ...) {
     Func *f = &c->m.step;
     f->name = STR("step");
     graph_init(&f->g, &arena, batch);
-    f->g.raw = true;                 // what is written here is what is generated
+    f->g.raw = true; // what is written here is what is generated
     f->blocks = 1;
     vec_push(&arena, &f->tape, ((Ctl){.kind = CtlBlock}));
     return c;
 }
 
-static Graph *graph_of(Case *c) { return &c->m.step.g; }
+static Graph *graph_of(Case *c) {
+    return &c->m.step.g;
+}
 
 static Type shape(bool batched, uint32_t rank, ...) {
     int64_t dim[MAX_RANK];
@@ -90,10 +93,14 @@ static void finish(Case *c) {
 // Inputs of test_number in (-1, 1), brought into the row's domain.
 static Val domain(Val x, Domain d, uint32_t k) {
     switch (d) {
-    case DomainPOS: return Add(Abs(x), Num(x, 0.1));
-    case DomainSMALL: return Mul(x, Num(x, 2));
-    case DomainBOOL: return k == 0 ? Gt(x, Num(x, 0)) : x;
-    case DomainANY: break;
+    case DomainPOS:
+        return Add(Abs(x), Num(x, 0.1));
+    case DomainSMALL:
+        return Mul(x, Num(x, 2));
+    case DomainBOOL:
+        return k == 0 ? Gt(x, Num(x, 0)) : x;
+    case DomainANY:
+        break;
     }
     return Mul(x, Num(x, 3));
 }
@@ -124,9 +131,13 @@ static void elementwise_cases(void) {
 
 // Sums, maxima and indices of maxima over every set of axes of shapes that make each kind of loop.
 static void reduction_cases(void) {
-    static const struct { int batch, rank, dim[3]; bool batched; } shapes[] = {
-        {3, 3, {5, 7, 11}, true}, {2, 1, {70}, true},        {40, 2, {3, 50}, true},   {64, 3, {16, 24, 24}, true},
-        {9, 2, {33, 65}, false},  {300, 1, {2500}, true},    {2, 3, {2, 130, 130}, true}, {1, 2, {8, 5000}, true},
+    static const struct {
+        int batch, rank, dim[3];
+        bool batched;
+    } shapes[] = {
+        {3, 3, {5, 7, 11}, true},    {2, 1, {70}, true},      {40, 2, {3, 50}, true},
+        {64, 3, {16, 24, 24}, true}, {9, 2, {33, 65}, false}, {300, 1, {2500}, true},
+        {2, 3, {2, 130, 130}, true}, {1, 2, {8, 5000}, true},
     };
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         int rank = shapes[s].rank;
@@ -165,7 +176,9 @@ static Val mirror(Val x, uint32_t axis) {
     first[axis] = 1;
     last[axis] = n[axis] - 3;
     n[axis] = 2;
-    return Concat((Val[]){Flip(Slice(x, first, n, NULL), 2u << axis), x, Flip(Slice(x, last, n, NULL), 2u << axis)}, 3, axis);
+    return Concat((Val[]){Flip(Slice(x, first, n, NULL), 2u << axis), x,
+                          Flip(Slice(x, last, n, NULL), 2u << axis)},
+                  3, axis);
 }
 
 static void move_cases(void) {
@@ -174,28 +187,54 @@ static void move_cases(void) {
     static const int64_t from[3] = {1, 0, 2}, count[3] = {3, 3, 4}, step[3] = {1, 2, 2};
     static const int64_t before[3] = {0, 1, 2}, wide[3] = {4, 13, 33}, steps[3] = {1, 2, 3};
     static const int64_t pad_before[3] = {0, 1, 1}, padded[3] = {4, 8, 12};
-    static const int64_t flat[1] = {240}, odd[2] = {15, 16}, split[5] = {4, 2, 3, 5, 2}, merged[3] = {16, 3, 5};
+    static const int64_t flat[1] = {240}, odd[2] = {15, 16}, split[5] = {4, 2, 3, 5, 2},
+                         merged[3] = {16, 3, 5};
     static const uint32_t shuffle[5] = {0, 1, 4, 2, 3};
     for (int k = 0; k < 12; k++) {
         Case *c = begin(3, 1e-6, "move %d", k);
         Val x = input(c, t), y = Add(x, Num(x, 1)), m = y;
         switch (k) {
-        case 0: m = Permute(y, order); break;
-        case 1: m = Slice(y, from, count, step); break;
-        case 2: m = Pad(y, before, steps, wide); break;
-        case 3: m = Pad(Pad(y, pad_before, NULL, padded), before, steps, (int64_t[]){4, 20, 60}); break;
-        case 4: m = Flip(y, 2 | 8); break;
-        case 5: m = Reshape(y, 1, flat); break;
-        case 6: m = Reshape(y, 2, odd); break;
-        case 7: m = Reshape(Permute(Reshape(y, 5, split), shuffle), 3, merged); break;
-        case 8: m = Concat((Val[]){y, x, Flip(y, 4)}, 3, 1); break;
-        case 9: m = Expand(Sum(y, 4 | 8), t); break;
-        case 10: m = Concat((Val[]){Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){4, 2, 10}, NULL), y}, 2, 1); break;
-        case 11: m = mirror(mirror(y, 1), 2); break;
+        case 0:
+            m = Permute(y, order);
+            break;
+        case 1:
+            m = Slice(y, from, count, step);
+            break;
+        case 2:
+            m = Pad(y, before, steps, wide);
+            break;
+        case 3:
+            m = Pad(Pad(y, pad_before, NULL, padded), before, steps, (int64_t[]){4, 20, 60});
+            break;
+        case 4:
+            m = Flip(y, 2 | 8);
+            break;
+        case 5:
+            m = Reshape(y, 1, flat);
+            break;
+        case 6:
+            m = Reshape(y, 2, odd);
+            break;
+        case 7:
+            m = Reshape(Permute(Reshape(y, 5, split), shuffle), 3, merged);
+            break;
+        case 8:
+            m = Concat((Val[]){y, x, Flip(y, 4)}, 3, 1);
+            break;
+        case 9:
+            m = Expand(Sum(y, 4 | 8), t);
+            break;
+        case 10:
+            m = Concat((Val[]){Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){4, 2, 10}, NULL), y}, 2,
+                       1);
+            break;
+        case 11:
+            m = mirror(mirror(y, 1), 2);
+            break;
         }
-        result(c, m);                                            // stored as it is,
-        result(c, Mul(m, m));                                    // read through by arithmetic,
-        result(c, Sum(m, 1));                                    // and by reductions
+        result(c, m);         // stored as it is,
+        result(c, Mul(m, m)); // read through by arithmetic,
+        result(c, Sum(m, 1)); // and by reductions
         result(c, Sum(m, (2u << node_type(m.g, m.id)->rank) - 1));
         finish(c);
     }
@@ -203,7 +242,8 @@ static void move_cases(void) {
 
 static void other_cases(void) {
     Case *c = begin(5, 1e-6, "gather and scatter");
-    Val table = input(c, shape(false, 3, 6, 3, 2)), label = Floor(Mul(input(c, shape(true, 0)), Num(table, 6)));
+    Val table = input(c, shape(false, 3, 6, 3, 2)),
+        label = Floor(Mul(input(c, shape(true, 0)), Num(table, 6)));
     Val rows = Gather(table, label);
     result(c, Mul(rows, rows));
     result(c, Scatter(Add(rows, Num(rows, 1)), label, shape(false, 3, 6, 3, 2)));
@@ -224,9 +264,11 @@ static void other_cases(void) {
 
     c = begin(1, 1e-5, "adam in place");
     Type w = shape(false, 2, 70, 33);
-    Val p = input(c, w), g = input(c, w), m = input(c, w), v = input(c, w), n = input(c, shape(false, 0));
+    Val p = input(c, w), g = input(c, w), m = input(c, w), v = input(c, w),
+        n = input(c, shape(false, 0));
     Val next = Add(n, Num(n, 1));
-    Val m1 = Add(Mul(m, Num(m, 0.9)), Mul(g, Num(g, 0.1))), v1 = Add(Mul(v, Num(v, 0.9)), Mul(Mul(g, g), Num(g, 0.1)));
+    Val m1 = Add(Mul(m, Num(m, 0.9)), Mul(g, Num(g, 0.1))),
+        v1 = Add(Mul(v, Num(v, 0.9)), Mul(Mul(g, g), Num(g, 0.1)));
     Val rate = Div(Num(n, 0.01), Sub(Num(n, 1), Pow(Num(n, 0.5), Add(Abs(next), Num(n, 1)))));
     write_slot(c, 0, Sub(p, Div(Mul(m1, rate), Add(Sqrt(Abs(v1)), Num(v, 0.1)))));
     write_slot(c, 2, m1);
@@ -237,7 +279,8 @@ static void other_cases(void) {
     c = begin(4, 2e-5, "a table that only minima read");
     Val a = input(c, shape(true, 2, 3, 40)), b = input(c, shape(true, 2, 3, 50));
     Type cube = shape(true, 3, 3, 40, 50);
-    Val d = Sub(Expand(Reshape(a, 3, (int64_t[]){3, 40, 1}), cube), Reshape(b, 3, (int64_t[]){3, 1, 50}));
+    Val d = Sub(Expand(Reshape(a, 3, (int64_t[]){3, 40, 1}), cube),
+                Reshape(b, 3, (int64_t[]){3, 1, 50}));
     Val squares = Neg(Reshape(Sum(Mul(d, d), 2), 2, (int64_t[]){40, 50}));
     result(c, Sum(MaxOf(squares, 2), 4));
     result(c, Sum(MaxOf(squares, 4), 2));
@@ -247,7 +290,8 @@ static void other_cases(void) {
     x = input(c, shape(true, 3, 6, 8, 8));
     Val y = Add(x, input(c, shape(false, 1, 6))), z = Mul(y, y);
     Val mean = Mul(Sum(y, 1 | 4 | 8), Num(y, 1.0 / 512)), centred = Sub(y, mean);
-    Val dev = Sqrt(Add(Mul(Sum(Mul(centred, centred), 1 | 4 | 8), Num(y, 1.0 / 512)), Num(y, 1e-3)));
+    Val dev =
+        Sqrt(Add(Mul(Sum(Mul(centred, centred), 1 | 4 | 8), Num(y, 1.0 / 512)), Num(y, 1e-3)));
     result(c, Max(Div(centred, dev), Num(y, 0)));
     result(c, Sum(z, 2 | 4 | 8));
     finish(c);
@@ -278,9 +322,23 @@ static int compile_all(void **state) {
     }
     if (!mkdtemp(dir))
         return -1;
-    Str all = text_str(&t), source = path_join(&arena, str_c(dir), STR("k.c")), object = path_join(&arena, str_c(dir), STR("k.so"));
-    const char *argv[] = {"cc", "-std=c17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-w", "-fPIC",
-                          "-shared", str_z(&arena, source), "-o", str_z(&arena, object), "-lm", NULL};
+    Str all = text_str(&t), source = path_join(&arena, str_c(dir), STR("k.c")),
+        object = path_join(&arena, str_c(dir), STR("k.so"));
+    const char *argv[] = {"cc",
+                          "-std=c17",
+                          "-O3",
+                          "-march=native",
+                          "-ffp-contract=fast",
+                          "-fno-math-errno",
+                          "-fno-trapping-math",
+                          "-w",
+                          "-fPIC",
+                          "-shared",
+                          str_z(&arena, source),
+                          "-o",
+                          str_z(&arena, object),
+                          "-lm",
+                          NULL};
     Str said;
     int code = 1;
     assert_int_equal(file_write_atomic(source, all.ptr, all.len), GAN_OK);
@@ -310,8 +368,8 @@ typedef struct Run {
     const Case *c;
     const Graph *g;
     Counters counters;
-    void **at;                       // [node] storage of what is stored, in the device's layout
-    void **slot;                     // [slot]
+    void **at;   // [node] storage of what is stored, in the device's layout
+    void **slot; // [slot]
 } Run;
 
 static float bf16_float(uint16_t x) {
@@ -337,9 +395,12 @@ static void convert(const Graph *g, const Type *t, void *device, double *logical
         } else if (to_device) {
             ((float *)device)[at] = (float)logical[i];
         } else {
-            logical[i] = t->dtype == DtBF16 ? (double)bf16_float(((uint16_t *)device)[at]) : (double)((float *)device)[at];
+            logical[i] = t->dtype == DtBF16 ? (double)bf16_float(((uint16_t *)device)[at])
+                                            : (double)((float *)device)[at];
         }
-        for (uint32_t d = t->rank + 1; d-- > 0 && ++digit[d] == (d ? t->dim[d - 1] : t->batched ? g->batch : 1);)
+        for (uint32_t d = t->rank + 1; d-- > 0 && ++digit[d] == (d            ? t->dim[d - 1]
+                                                                 : t->batched ? g->batch
+                                                                              : 1);)
             digit[d] = 0;
     }
 }
@@ -347,7 +408,7 @@ static void convert(const Graph *g, const Type *t, void *device, double *logical
 static void *fresh(const Graph *g, uint32_t id) {
     size_t bytes = type_bytes(g, node_type(g, id));
     void *p = arena_alloc(&arena, bytes, 64);
-    memset(p, 0xff, bytes);          // nothing may be read before it is written
+    memset(p, 0xff, bytes); // nothing may be read before it is written
     return p;
 }
 
@@ -393,12 +454,14 @@ static void check(const Run *r, const char *what, uint32_t id, void *device, con
         most = fabs(right[i]) > most ? fabs(right[i]) : most;
     for (int64_t i = 0; i < n; i++)
         if (!(fabs(is[i] - right[i]) <= r->c->tolerance * (most + 1e-3)))
-            fail_msg("%s: %s %s %%%u element %lld is %.9g, not %.9g", r->c->name, what, op_info[r->g->node.at[id].op].text,
-                     id, (long long)i, is[i], right[i]);
+            fail_msg("%s: %s %s %%%u element %lld is %.9g, not %.9g", r->c->name, what,
+                     op_info[r->g->node.at[id].op].text, id, (long long)i, is[i], right[i]);
 }
 
 static void run_case(Case *c) {
-    Run r = {.c = c, .g = &c->m.step.g, .counters = {.seed = 0x1234567890abcdef, .step = 3, .sample0 = 2}};
+    Run r = {.c = c,
+             .g = &c->m.step.g,
+             .counters = {.seed = 0x1234567890abcdef, .step = 3, .sample0 = 2}};
     Interp ref = interp_make(&arena, r.g);
     ref.counters = r.counters;
     r.at = arena_array(&arena, void *, r.g->node.n);
@@ -412,7 +475,7 @@ static void run_case(Case *c) {
             x[i] = test_number((uint64_t)slot << 32 | (uint64_t)i);
         r.at[id] = r.slot[slot] = fresh(r.g, id);
         convert(r.g, node_type(r.g, id), r.at[id], x, true);
-        convert(r.g, node_type(r.g, id), r.at[id], x, false);    // as the device rounds it
+        convert(r.g, node_type(r.g, id), r.at[id], x, false); // as the device rounds it
     }
     interp_run(&ref);
     for (uint32_t i = 0; i < c->plan.region.n; i++) {
@@ -443,7 +506,8 @@ static void a_table_read_by_minima_is_not_stored(void **state) {
         const Case *c = &cases[i];
         for (uint32_t k = 0; strstr(c->name, "only minima") && k < c->plan.region.n; k++)
             for (uint32_t o = 0; o < c->plan.region.at[k].out.n; o++)
-                assert_true(type_sample(node_type(&c->m.step.g, c->plan.region.at[k].out.at[o])) < 2000);
+                assert_true(type_sample(node_type(&c->m.step.g, c->plan.region.at[k].out.at[o])) <
+                            2000);
     }
 }
 

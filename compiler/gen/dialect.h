@@ -1,24 +1,29 @@
-// dialect.h - what a dialect says; emit.c says the rest. C-like languages only: a table of words, no control flow.
+// dialect.h - what a dialect says; emit.c says the rest. C-like languages only: a table of words,
+// no control flow.
 #ifndef GAN_DIALECT_H
 #define GAN_DIALECT_H
 
 #include "gen.h"
 
-typedef struct MathName { const char *row, *f32, *f64; } MathName;   // a function of the value columns in each type
+typedef struct MathName {
+    const char *row, *f32, *f64;
+} MathName; // a function of the value columns in each type
 
 struct Dialect {
     const char *name;
-    const char *storage[DtCount], *compute[DtCount];     // types; NULL: this dtype is not supported
-    const char *load[DtCount], *store[DtCount];          // functions around an element read and written, or ""
-    const MathName *math;                                // ends in {0}
-    const char *draw32[4], *draw64[4];                   // by Dist
-    const char *signature, *finish;                      // function heads; %.*s is the name
-    const char *simd;                                    // before a loop whose iterations are independent
-    const char *in_order;                                // in a loop that must not be vectorised
+    const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
+    const char *load[DtCount],
+        *store[DtCount];               // functions around an element read and written, or ""
+    const MathName *math;              // ends in {0}
+    const char *draw32[4], *draw64[4]; // by Dist
+    const char *signature, *finish;    // function heads; %.*s is the name
+    const char *simd;                  // before a loop whose iterations are independent
+    const char *in_order;              // in a loop that must not be vectorised
     Str (*prelude)(void);
 };
 
-// Writes the kernel of a shaped nest. Extents, strides and the like that it leaves open are added to `numbers`.
+// Writes the kernel of a shaped nest. Extents, strides and the like that it leaves open are added
+// to `numbers`.
 typedef struct Nest Nest;
 typedef VEC(int64_t) Numbers;
 void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, Numbers *numbers);

@@ -3,13 +3,13 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_text[];                // prelude.h and kernel_c.h, joined (CMakeLists.txt)
+extern const EmbeddedFile prelude_text[]; // prelude.h and kernel_c.h, joined (CMakeLists.txt)
 
 static const MathName math[] = {
-    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"},       {"log", "gan_logf", "log"},
-    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "sqrtf", "sqrt"},        {"tanh", "gan_tanhf", "tanh"},
-    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"},       {"cos", "gan_cosf", "cos"},
-    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},        {0},
+    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
+    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "sqrtf", "sqrt"},  {"tanh", "gan_tanhf", "tanh"},
+    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"}, {"cos", "gan_cosf", "cos"},
+    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},  {0},
 };
 
 static Str prelude(void) {
@@ -23,9 +23,13 @@ const Dialect dialect_c = {
     .load = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_bf16_to_f32"},
     .store = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_f32_to_bf16"},
     .math = math,
-    .draw32 = {[DistUniform] = "gan_uniformf", [DistNormal] = "gan_normalf", [DistTruncated] = "gan_truncatedf",
+    .draw32 = {[DistUniform] = "gan_uniformf",
+               [DistNormal] = "gan_normalf",
+               [DistTruncated] = "gan_truncatedf",
                [DistCategorical] = "gan_categoricalf"},
-    .draw64 = {[DistUniform] = "gan_uniform", [DistNormal] = "gan_normal", [DistTruncated] = "gan_truncated",
+    .draw64 = {[DistUniform] = "gan_uniform",
+               [DistNormal] = "gan_normal",
+               [DistTruncated] = "gan_truncated",
                [DistCategorical] = "gan_categorical"},
     .signature = "void %.*s(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {\n",
     .finish = "void %.*s_finish(void *const *p) {\n",

@@ -1,7 +1,7 @@
-// emit.c - a shaped nest as text. The one emitter of all dialects: it knows loops, indices and value columns; types
-// and function names come from the dialect's table. Names are positions (i0 the outermost variable, v0 the first
-// value), and numbers that are not small are arguments (n0, n1, ... in order of appearance), so equal structures give
-// equal text.
+// emit.c - a shaped nest as text. The one emitter of all dialects: it knows loops, indices and
+// value columns; types and function names come from the dialect's table. Names are positions (i0
+// the outermost variable, v0 the first value), and numbers that are not small are arguments (n0,
+// n1, ... in order of appearance), so equal structures give equal text.
 #include "emit.h"
 
 #include <inttypes.h>
@@ -65,7 +65,8 @@ static void put_acc_init(Emit *e) {
         text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, MAX_ACC);
         emit_line(e);
         Str n = emit_num(e, RoleSums, count);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i, identity(r));
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i,
+                 identity(r));
         if (r->kind == ReduceArgMax) {
             emit_line(e);
             text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(n), i);
@@ -153,8 +154,9 @@ static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
     *hi = v->tile ? STR("to") : emit_num(e, RoleExtent + k, v->n);
 }
 
-// Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain running sum would be
-// left to the compiler's in-order vectorisation, which gcc 12 gets wrong for short loops that walk backwards.
+// Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain
+// running sum would be left to the compiler's in-order vectorisation, which gcc 12 gets wrong for
+// short loops that walk backwards.
 static int lanes_of(const Emit *e) {
     const Var *v = &e->n->var[e->n->order[e->n->orders - 1]];
     int64_t n = v->tile ? v->tile : v->n;
@@ -168,7 +170,8 @@ static void put_lanes_begin(Emit *e) {
             emit_line(e);
             text_fmt(e->t, "%s l%u[%d];\n", acc_type(e, r), i, lanes_of(e));
             emit_line(e);
-            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", lanes_of(e), i, identity(r));
+            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", lanes_of(e), i,
+                     identity(r));
         }
     }
 }
@@ -180,8 +183,9 @@ static void put_lanes_end(Emit *e) {
             continue;
         }
         emit_line(e);
-        text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", acc_type(e, r), r->kind == ReduceSum ? "sum" : "max",
-                 r->dtype == DtF64 ? "" : "f", i, lanes_of(e));
+        text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", acc_type(e, r),
+                 r->kind == ReduceSum ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i,
+                 lanes_of(e));
         put_acc(e, i, false);
         if (r->kind == ReduceSum) {
             text_put(e->t, STR(" += m; }\n"));
@@ -224,8 +228,9 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     }
     if (v->n % LANES) {
         bool fixed = lanes_of(e) < LANES && !v->tile;
-        put_lane_body(e, k, level, fixed ? str_format(e->t->arena, "%d", lanes_of(e))
-                                         : str_format(e->t->arena, "%.*s - j", SARG(hi)));
+        put_lane_body(e, k, level,
+                      fixed ? str_format(e->t->arena, "%d", lanes_of(e))
+                            : str_format(e->t->arena, "%.*s - j", SARG(hi)));
     }
 }
 
@@ -275,7 +280,8 @@ static int put_kept_loops(Emit *e) {
             Str lo, hi;
             put_limits(e, i, &lo, &hi);
             emit_line(e);
-            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", i, SARG(lo), i, SARG(hi), i);
+            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", i, SARG(lo), i, SARG(hi),
+                     i);
             emit_open(e);
             opened++;
         }
@@ -287,7 +293,8 @@ static void put_result(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     if (r->copies > 1) {
         emit_line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++)\n    ", SARG(emit_num(e, RoleIndex, r->copies)));
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++)\n    ",
+                 SARG(emit_num(e, RoleIndex, r->copies)));
     }
     emit_line(e);
     text_fmt(e->t, "a%u[", r->arg);
@@ -314,8 +321,8 @@ static void put_results(Emit *e) {
                 text_fmt(e->t, "q%u[u] = s%u;\n", i, i);
             } else {
                 Str n = emit_num(e, RoleSums, count);
-                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n", SARG(n), i, SARG(n),
-                         i);
+                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n",
+                         SARG(n), i, SARG(n), i);
             }
         }
         return;
@@ -342,13 +349,14 @@ static void put_args(Emit *e, bool inputs) {
     for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
         emit_line(e);
-        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", acc_type(e, x), i, acc_type(e, x),
-                 r->in.n + r->out.n, SARG(emit_num(e, RoleScratch, (int64_t)off)));
+        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", acc_type(e, x), i,
+                 acc_type(e, x), r->in.n + r->out.n, SARG(emit_num(e, RoleScratch, (int64_t)off)));
         off += (size_t)(e->n->units * nest_accumulators(e->n)) * (x->dtype == DtF64 ? 8 : 4);
     }
 }
 
-// The prefix's variables and the tile from number `u`. `tiles`: how many numbers a tile takes part in.
+// The prefix's variables and the tile from number `u`. `tiles`: how many numbers a tile takes part
+// in.
 static void put_decode(Emit *e, int64_t tiles) {
     const Nest *n = e->n;
     int64_t below = tiles;
@@ -357,10 +365,11 @@ static void put_decode(Emit *e, int64_t tiles) {
         Str size = emit_num(e, RoleTile, v->tile);
         Str all = emit_num(e, RoleExtent + emit_position(n, n->tiled), v->n);
         emit_line(e);
-        text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n", SARG(emit_num(e, RoleTiles, tiles)), SARG(size));
+        text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n",
+                 SARG(emit_num(e, RoleTiles, tiles)), SARG(size));
         emit_line(e);
-        text_fmt(e->t, "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", SARG(size), SARG(all), SARG(size),
-                 SARG(all));
+        text_fmt(e->t, "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", SARG(size),
+                 SARG(all), SARG(size), SARG(all));
     }
     for (uint32_t i = n->prefix; i-- > 0;) {
         int64_t extent = n->var[n->order[i]].n;
@@ -414,7 +423,8 @@ static void put_finish(Emit *e) {
     Str parts = emit_num(e, RoleTiles, tiles), accs = emit_num(e, RoleSums, count);
     const char *k = count > 1 ? "[k]" : "";
     emit_line(e);
-    text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)", SARG(emit_num(e, RoleUnits, n->units / tiles)));
+    text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)",
+             SARG(emit_num(e, RoleUnits, n->units / tiles)));
     emit_open(e);
     put_decode(e, 1);
     put_acc_init(e);
@@ -457,7 +467,8 @@ static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool 
     }
     for (uint32_t i = 0; i < e->numbers->n; i++) {
         if (e->role.at[i] == RoleReal) {
-            text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n", e->d->compute[e->real], i, i);
+            text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n",
+                     e->d->compute[e->real], i, i);
         } else {
             text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
         }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SmallNumber = 16 };           // below, loops are better written out: their text keeps the number
+enum { SmallNumber = 16 }; // below, loops are better written out: their text keeps the number
 
 void emit_line(Emit *e) {
     for (int i = 0; i < e->depth; i++) {
@@ -25,7 +25,8 @@ void emit_close(Emit *e) {
     text_put(e->t, STR("}\n"));
 }
 
-// A number as text. Larger ones become arguments, equal ones for the same purpose the same argument.
+// A number as text. Larger ones become arguments, equal ones for the same purpose the same
+// argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
     if (x < SmallNumber && role != RoleSite && role != RoleReal) {
         return str_format(e->t->arena, "%" PRId64, x);
@@ -95,9 +96,11 @@ void emit_ix(Emit *e, Ix x) {
         first = false;
     }
     if (first) {
-        text_fmt(e->t, s->off < 0 ? "-%.*s" : "%.*s", SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
+        text_fmt(e->t, s->off < 0 ? "-%.*s" : "%.*s",
+                 SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
     } else if (s->off) {
-        text_fmt(e->t, " %c %.*s", s->off < 0 ? '-' : '+', SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
+        text_fmt(e->t, " %c %.*s", s->off < 0 ? '-' : '+',
+                 SARG(emit_num(e, RoleIndex, s->off < 0 ? -s->off : s->off)));
     }
 }
 
@@ -109,7 +112,8 @@ Dtype emit_dtype(const Nest *n, uint32_t arg) {
     return (Dtype)node_type(&n->plan->func->g, id)->dtype;
 }
 
-// Whole and half numbers are written out, for multiplying with 1 or 2 is cheaper said than read; others are arguments.
+// Whole and half numbers are written out, for multiplying with 1 or 2 is cheaper said than read;
+// others are arguments.
 static void put_number(Emit *e, Dtype t, double x) {
     const char *f = t == DtF64 ? "" : "f";
     if (2 * x == floor(2 * x) && fabs(x) < SmallNumber) {
@@ -238,7 +242,8 @@ static void put_bounds(Emit *e, uint32_t id) {
         if (lo < b->b[i].lo) {
             text_put(e->t, STR("("));
             emit_ix(e, b->b[i].at);
-            text_fmt(e->t, " >= %.*s)%s", SARG(emit_num(e, RoleIndex, b->b[i].lo)), hi >= b->b[i].hi ? " & " : "");
+            text_fmt(e->t, " >= %.*s)%s", SARG(emit_num(e, RoleIndex, b->b[i].lo)),
+                     hi >= b->b[i].hi ? " & " : "");
         }
         if (hi >= b->b[i].hi) {
             text_put(e->t, STR("("));

@@ -1,4 +1,5 @@
-// gen.c - kernels of a plan: every loop region to text, equal texts once; and the whole as a file to read.
+// gen.c - kernels of a plan: every loop region to text, equal texts once; and the whole as a file
+// to read.
 #include "dialect.h"
 #include "nest.h"
 
@@ -11,7 +12,8 @@ static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, Numb
 }
 
 // The name is the hash of the text under another name, so it is a function of the text.
-static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *known, Arena scratch) {
+static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *known,
+                       Arena scratch) {
     Nest n;
     Numbers numbers = {0}, again = {0};
     nest_lower(&scratch, p, r, &n);
@@ -81,7 +83,9 @@ void gen_print(Text *t, const Plan *p, const Dialect *d) {
     if (arena_init(&scratch, 0) != GAN_OK) {
         bug("%s", gan_error());
     }
-    text_fmt(t, "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_c.h stand before this text.\n",
+    text_fmt(t,
+             "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_c.h stand before "
+             "this text.\n",
              SARG(p->func->name), d->name);
     for (uint32_t k = 0; k < p->kernel.n; k++) {
         const Kernel *kernel = &p->kernel.at[k];

@@ -1,15 +1,22 @@
-// kernel_c.h - text put between the prelude and the kernels of the C dialect: the counters a kernel is given (Counters
-// of ir.h) and what the emitter writes by name.
-typedef struct gan_counters { uint64_t seed; uint32_t step, round; int64_t sample0; double epoch, kimg; } gan_counters;
+// kernel_c.h - text put between the prelude and the kernels of the C dialect: the counters a kernel
+// is given (Counters of ir.h) and what the emitter writes by name.
+typedef struct gan_counters {
+    uint64_t seed;
+    uint32_t step, round;
+    int64_t sample0;
+    double epoch, kimg;
+} gan_counters;
 
-// The loop that follows touches no element twice, though an output may be the same memory as an input.
+// The loop that follows touches no element twice, though an output may be the same memory as an
+// input.
 #if defined(__clang__)
 #define GAN_SIMD _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define GAN_SIMD _Pragma("GCC ivdep")
 #endif
 
-// In a loop that adds up in order. GCC 12 vectorises those, to no gain, and where loads run backwards adds wrong ones.
+// In a loop that adds up in order. GCC 12 vectorises those, to no gain, and where loads run
+// backwards adds wrong ones.
 #define GAN_IN_ORDER __asm__ volatile("");
 
 // Partial results of one row, one a lane, joined in a fixed tree.

@@ -1,16 +1,24 @@
 // lower.c - a region to a Nest: what each of its outputs is, as a function of loop variables.
 //
-// A value not stored elsewhere is computed where it is read, at the element that is needed: moves become index
-// arithmetic, broadcasting a stride of 0, short reductions a row of additions. Equal values are computed once.
-// Loop variables are the axes of the region's space in the order of memory; where a reshape cuts an axis in a way the
-// index arithmetic cannot follow, the axis is split and lowering starts again.
+// A value not stored elsewhere is computed where it is read, at the element that is needed: moves
+// become index arithmetic, broadcasting a stride of 0, short reductions a row of additions. Equal
+// values are computed once. Loop variables are the axes of the region's space in the order of
+// memory; where a reshape cuts an axis in a way the index arithmetic cannot follow, the axis is
+// split and lowering starts again.
 #include "nest.h"
 
 #include <string.h>
 
-enum { AXES = MAX_RANK + 2, TABLE = MAX_RANK + 1 };      // batch, axes, and the rows of a table that Scatter adds into
+enum {
+    AXES = MAX_RANK + 2,
+    TABLE = MAX_RANK + 1
+}; // batch, axes, and the rows of a table that Scatter adds into
 
-typedef struct Axis { uint32_t factors; int64_t factor[MAX_FACTORS]; bool reduced[MAX_FACTORS]; } Axis;
+typedef struct Axis {
+    uint32_t factors;
+    int64_t factor[MAX_FACTORS];
+    bool reduced[MAX_FACTORS];
+} Axis;
 
 typedef struct Lower {
     Nest *n;
@@ -18,11 +26,14 @@ typedef struct Lower {
     Type space;
     Axis axis[AXES];
     uint32_t var_axis[MAX_VARS], var_factor[MAX_VARS];
-    Coords at;                       // of the space
-    Ix table;                        // row of Scatter's table
-    Map arg;                         // node: its argument + 1
-    Map memo;                        // hash of (node, coordinates, bounds): value + 1
-    struct Seen { uint32_t node, bounds, value; Coords at; } *seen;
+    Coords at; // of the space
+    Ix table;  // row of Scatter's table
+    Map arg;   // node: its argument + 1
+    Map memo;  // hash of (node, coordinates, bounds): value + 1
+    struct Seen {
+        uint32_t node, bounds, value;
+        Coords at;
+    } * seen;
     uint32_t seen_n, seen_cap;
 } Lower;
 
@@ -93,8 +104,12 @@ static double const_of(const Graph *g, uint32_t id) {
 
 static uint32_t load(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
     const Type *t = node_type(l->g, id);
-    return push(l, (Value){.kind = ValueLoad, .dtype = (Dtype)t->dtype, .arg = map_find(&l->arg, id) - 1, .a = NONE,
-                           .at = coords_address(&l->n->ix, t, at), .bounds = bounds});
+    return push(l, (Value){.kind = ValueLoad,
+                           .dtype = (Dtype)t->dtype,
+                           .arg = map_find(&l->arg, id) - 1,
+                           .a = NONE,
+                           .at = coords_address(&l->n->ix, t, at),
+                           .bounds = bounds});
 }
 
 static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
@@ -103,7 +118,8 @@ static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
         return number(l, (Dtype)t->dtype, const_of(l->g, id));
     }
     uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
-    Value v = {.kind = ValueIndex, .dtype = (Dtype)t->dtype, .at = coords_number(&l->n->ix, t, axes, at)};
+    Value v = {
+        .kind = ValueIndex, .dtype = (Dtype)t->dtype, .at = coords_number(&l->n->ix, t, axes, at)};
     if (axes & 1) {
         v.sample0 = 1;
         for (uint32_t i = 0; i < t->rank; i++) {
@@ -116,14 +132,19 @@ static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
 static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
     const Type *t = node_type(l->g, id);
     const int64_t *i = node_attr(l->g, id)->i;
-    Value v = {.kind = ValueDraw, .dtype = (Dtype)t->dtype, .dist = i[0], .site = i[1], .batched = t->batched};
+    Value v = {.kind = ValueDraw,
+               .dtype = (Dtype)t->dtype,
+               .dist = i[0],
+               .site = i[1],
+               .batched = t->batched};
     memcpy(&v.number, &i[2], sizeof v.number);
     v.sample = at->c[0];
     v.at = coords_number(&l->n->ix, t, ~1u, at);
     return push(l, v);
 }
 
-// Follows moves of one operand from `id` down, as long as they leave nothing out; `at` becomes the coordinates there.
+// Follows moves of one operand from `id` down, as long as they leave nothing out; `at` becomes the
+// coordinates there.
 static uint32_t follow(Lower *l, uint32_t id, Coords *at) {
     while (fuse_is_view(l->g, id) && l->g->node.at[id].nin == 1 && !map_find(&l->arg, id)) {
         Coords from;
@@ -137,8 +158,10 @@ static uint32_t follow(Lower *l, uint32_t id, Coords *at) {
     return id;
 }
 
-// A Concat of parts that are all moves of one value (a reflecting border): that value, at a choice of coordinates.
-static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bounds, uint32_t *out) {
+// A Concat of parts that are all moves of one value (a reflecting border): that value, at a choice
+// of coordinates.
+static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bounds,
+                            uint32_t *out) {
     Indices *ix = &l->n->ix;
     uint32_t n = l->g->node.at[id].nin, axis = (uint32_t)node_attr(l->g, id)->i[0], base = 0;
     int64_t end = node_type(l->g, id)->dim[axis];
@@ -157,7 +180,8 @@ static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bo
             return false;
         }
         for (uint32_t d = 0; d <= MAX_RANK; d++) {
-            chosen.c[d] = k + 1 == n ? from.c[d] : ix_choice(ix, at->c[1 + axis], end, from.c[d], chosen.c[d]);
+            chosen.c[d] = k + 1 == n ? from.c[d]
+                                     : ix_choice(ix, at->c[1 + axis], end, from.c[d], chosen.c[d]);
         }
         base = below;
         end -= extent;
@@ -185,9 +209,12 @@ static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t 
         if (own.n && result == NONE && node->nin == 1) {
             result = number(l, t, 0);
         }
-        result = own.n && result != NONE
-                     ? push(l, (Value){.kind = ValueSelect, .dtype = t, .a = v, .b = result, .bounds = here})
-                     : v;
+        result =
+            own.n && result != NONE
+                ? push(
+                      l,
+                      (Value){.kind = ValueSelect, .dtype = t, .a = v, .b = result, .bounds = here})
+                : v;
     }
     return result == NONE ? number(l, t, 0) : result;
 }
@@ -227,7 +254,10 @@ static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_
     }
     Value number = {.kind = ValueRow, .dtype = (Dtype)t->dtype, .rows = t->dim[0]};
     number.a = value_at(l, index, &label, bounds);
-    Value v = {.kind = ValueLoad, .dtype = (Dtype)t->dtype, .arg = map_find(&l->arg, table) - 1, .bounds = bounds};
+    Value v = {.kind = ValueLoad,
+               .dtype = (Dtype)t->dtype,
+               .arg = map_find(&l->arg, table) - 1,
+               .bounds = bounds};
     v.a = push(l, number);
     v.row = stride[1];
     v.at = coords_address(&l->n->ix, t, &row);
@@ -265,12 +295,16 @@ static uint32_t compute(Lower *l, uint32_t id, const Coords *at, uint32_t bounds
         coords_broadcast(node_type(l->g, operand), at, &from);
         in[k] = value_at(l, operand, &from, bounds);
     }
-    bool same = node->op == OpPin || node->op == OpWrite;        // the value of their operand
-    return same ? in[0] : ew(l, (Op)node->op, (Dtype)node_type(l->g, id)->dtype, in[0], in[1], in[2]);
+    bool same = node->op == OpPin || node->op == OpWrite; // the value of their operand
+    return same ? in[0]
+                : ew(l, (Op)node->op, (Dtype)node_type(l->g, id)->dtype, in[0], in[1], in[2]);
 }
 
 static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
-    struct { uint32_t node, bounds; Coords at; } key;
+    struct {
+        uint32_t node, bounds;
+        Coords at;
+    } key;
     memset(&key, 0, sizeof key);
     key.node = id;
     key.bounds = bounds;
@@ -348,7 +382,7 @@ static void space_init(Lower *l) {
     type_strides(&l->space, stride);
     l->at = (Coords){0};
     l->table = axis_vars(l, TABLE);
-    for (uint32_t i = 0; i <= l->space.rank; i++) {          // from the greatest stride to the least
+    for (uint32_t i = 0; i <= l->space.rank; i++) { // from the greatest stride to the least
         uint32_t best = NONE;
         for (uint32_t d = 0; d <= l->space.rank; d++) {
             if (!done[d] && (best == NONE || stride[d] > stride[best])) {
@@ -369,7 +403,7 @@ static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
     if (!type_same_shape(t, &l->space)) {
         coords_at(&l->n->ix, l->g, t, coords_address(&l->n->ix, &l->space, &l->at), &at);
     }
-    coords_broadcast(t, &at, &at);                           // axes of one element are at 0 in every key
+    coords_broadcast(t, &at, &at); // axes of one element are at 0 in every key
     Store s = {arg, value_at(l, id, &at, 0), coords_address(&l->n->ix, t, &at)};
     vec_push(l->n->arena, &l->n->store, s);
 }
@@ -381,14 +415,20 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     uint32_t rows = value_at(l, node_in(l->g, id, 0), &l->at, 0), index = node_in(l->g, id, 1);
     Coords label = {{l->at.c[0]}}, to = {0};
     coords_broadcast(node_type(l->g, index), &label, &label);
-    Value row = {.kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .a = value_at(l, index, &label, 0)};
-    uint32_t is = push(l, row), here = push(l, (Value){.kind = ValueIndex, .dtype = dtype, .at = l->table});
+    Value row = {
+        .kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .a = value_at(l, index, &label, 0)};
+    uint32_t is = push(l, row),
+             here = push(l, (Value){.kind = ValueIndex, .dtype = dtype, .at = l->table});
     uint32_t hit = ew(l, OpEq, dtype, is, here, NONE);
     to.c[1] = l->table;
     for (uint32_t i = 1; i < t->rank; i++) {
         to.c[1 + i] = l->at.c[i];
     }
-    Reduce r = {.kind = ReduceSum, .arg = arg, .dtype = dtype, .at = coords_address(&l->n->ix, t, &to), .copies = 1};
+    Reduce r = {.kind = ReduceSum,
+                .arg = arg,
+                .dtype = dtype,
+                .at = coords_address(&l->n->ix, t, &to),
+                .copies = 1};
     r.value = ew(l, OpWhere, dtype, hit, rows, number(l, dtype, 0));
     vec_push(l->n->arena, &l->n->reduce, r);
 }
@@ -402,14 +442,18 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
         return;
     }
     uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
-    Reduce r = {.kind = op == OpMaxOf ? ReduceMax : op == OpArgMax ? ReduceArgMax : ReduceSum, .arg = arg,
-                .dtype = (Dtype)t->dtype, .copies = 1};
+    Reduce r = {.kind = op == OpMaxOf    ? ReduceMax
+                        : op == OpArgMax ? ReduceArgMax
+                                         : ReduceSum,
+                .arg = arg,
+                .dtype = (Dtype)t->dtype,
+                .copies = 1};
     r.value = value_at(l, node_in(l->g, id, 0), &l->at, 0);
     Coords to = l->at;
     if (op == OpGroupSum) {
         int64_t stride[MAX_RANK + 1];
         type_strides(t, stride);
-        r.copies = axes;                                     // its attribute is the size of a group
+        r.copies = axes; // its attribute is the size of a group
         r.copy_step = stride[0];
         to.c[0] = ix_mul(&n->ix, ix_div(&n->ix, to.c[0], axes), axes);
     }
@@ -451,7 +495,7 @@ static bool split(Lower *l) {
     Axis *a = &l->axis[l->var_axis[var]];
     uint32_t f = l->var_factor[var];
     if (a->factors == MAX_FACTORS || l->n->vars + 1 >= MAX_VARS) {
-        return false;                                        // it stays a division: right, but slower
+        return false; // it stays a division: right, but slower
     }
     memmove(a->factor + f + 1, a->factor + f, (a->factors - f) * sizeof *a->factor);
     memmove(a->reduced + f + 1, a->reduced + f, (a->factors - f) * sizeof *a->reduced);

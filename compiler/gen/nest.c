@@ -1,18 +1,23 @@
-// nest.c - the shape of a nest's loops: which variables walk memory as one, which are dealt out as parallel work, where
-// sums are kept. All of it follows from extents and strides, never from the number of threads.
+// nest.c - the shape of a nest's loops: which variables walk memory as one, which are dealt out as
+// parallel work, where sums are kept. All of it follows from extents and strides, never from the
+// number of threads.
 #include "nest.h"
 
 enum {
-    GrainElements = 1 << 13,         // least work of a call
-    ManyUnits = 64,                  // enough to go around
-    FewUnits = 32,                   // fewer units than this are too few to go around
-    RowElements = 512,               // loops inside a unit should have this many iterations
-    LeastTile = 64, MostTile = 1024, // of a kept variable
+    GrainElements = 1 << 13, // least work of a call
+    ManyUnits = 64,          // enough to go around
+    FewUnits = 32,           // fewer units than this are too few to go around
+    RowElements = 512,       // loops inside a unit should have this many iterations
+    LeastTile = 64,
+    MostTile = 1024, // of a kept variable
 };
 
 // --- variables that walk as one ------------------------------------------------------------------
 
-typedef struct IxList { VEC(Ix) v; uint8_t *have; } IxList;
+typedef struct IxList {
+    VEC(Ix) v;
+    uint8_t *have;
+} IxList;
 
 static void use_ix(Nest *n, IxList *l, Ix x) {
     if (l->have[x]) {
@@ -55,14 +60,16 @@ static IxList used_indices(Nest *n) {
     return l;
 }
 
-// Joins `outer` into `inner`, the next variable: outer*n + inner becomes one, wherever every index agrees.
+// Joins `outer` into `inner`, the next variable: outer*n + inner becomes one, wherever every index
+// agrees.
 static bool join(Nest *n, const IxList *used, uint32_t outer, uint32_t inner) {
     int64_t extent = n->var[inner].n;
     if (n->var[outer].reduced != n->var[inner].reduced) {
         return false;
     }
     for (uint32_t i = 0; i < used->v.n; i++) {
-        if (ix_coef(&n->ix, used->v.at[i], outer) != ix_coef(&n->ix, used->v.at[i], inner) * extent) {
+        if (ix_coef(&n->ix, used->v.at[i], outer) !=
+            ix_coef(&n->ix, used->v.at[i], inner) * extent) {
             return false;
         }
     }
@@ -122,12 +129,13 @@ static void follow_input(Nest *n) {
     }
     for (uint32_t i = 0; i < n->orders; i++) {
         if (ix_coef(&n->ix, widest, n->order[i]) <= 0) {
-            return;                                      // it does not decide
+            return; // it does not decide
         }
     }
-    for (uint32_t i = 1; i < n->orders; i++) {           // by falling stride
+    for (uint32_t i = 1; i < n->orders; i++) { // by falling stride
         uint32_t v = n->order[i], k = i;
-        for (; k > 0 && ix_coef(&n->ix, widest, n->order[k - 1]) < ix_coef(&n->ix, widest, v); k--) {
+        for (; k > 0 && ix_coef(&n->ix, widest, n->order[k - 1]) < ix_coef(&n->ix, widest, v);
+             k--) {
             n->order[k] = n->order[k - 1];
         }
         n->order[k] = v;
@@ -166,7 +174,7 @@ static void shape_elementwise(Nest *n) {
     deal_out(n);
 }
 
-static void hoist(Nest *n, uint32_t at) {                // order[at] becomes the last variable of the prefix
+static void hoist(Nest *n, uint32_t at) { // order[at] becomes the last variable of the prefix
     uint32_t v = n->order[at];
     for (; at > n->prefix; at--) {
         n->order[at] = n->order[at - 1];
@@ -177,14 +185,15 @@ static void hoist(Nest *n, uint32_t at) {                // order[at] becomes th
 static void tile(Nest *n, uint32_t v, int64_t pieces, int64_t least, int64_t most) {
     int64_t size = (n->var[v].n + pieces - 1) / (pieces > 0 ? pieces : 1);
     size = size < least ? least : size > most ? most : size;
-    size = (size + LANES - 1) / LANES * LANES;          // whole vectors
+    size = (size + LANES - 1) / LANES * LANES; // whole vectors
     if (size < n->var[v].n) {
         n->var[v].tile = size;
         n->tiled = v;
     }
 }
 
-// Accumulators must stay in the nearest cache: kept variables go outside until they do, the last one piecewise.
+// Accumulators must stay in the nearest cache: kept variables go outside until they do, the last
+// one piecewise.
 static void bound_accumulators(Nest *n) {
     while (nest_accumulators(n) > MAX_ACC) {
         uint32_t first = NONE, kept = 0;
@@ -239,7 +248,8 @@ static void shape_reduction(Nest *n) {
     deal_out(n);
     if (nest_partial(n)) {
         for (uint32_t i = 0; i < n->reduce.n; i++) {
-            n->scratch += (size_t)(n->units * nest_accumulators(n)) * (n->reduce.at[i].dtype == DtF64 ? 8 : 4);
+            n->scratch += (size_t)(n->units * nest_accumulators(n)) *
+                          (n->reduce.at[i].dtype == DtF64 ? 8 : 4);
         }
     }
 }
@@ -267,14 +277,17 @@ static void find_levels(Nest *n) {
         }
         vec_push(n->arena, &n->bounds_level, level);
     }
-    for (uint32_t i = 0; i < n->value.n; i++) {          // operands come first
+    for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
         Value *v = &n->value.at[i];
         deepen(&v->level, level_of_ix(n, v->at));
         deepen(&v->level, level_of_ix(n, v->sample));
         deepen(&v->level, n->bounds_level.at[v->bounds]);
         const uint32_t in[3] = {v->a, v->b, v->c};
         bool reads = v->kind != ValueNumber && v->kind != ValueIndex && v->kind != ValueDraw;
-        for (uint32_t k = 0; reads && k < (v->kind == ValueEw ? 3 : v->kind == ValueSelect ? 2 : 1); k++) {
+        for (uint32_t k = 0; reads && k < (v->kind == ValueEw       ? 3
+                                           : v->kind == ValueSelect ? 2
+                                                                    : 1);
+             k++) {
             deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
         }
     }

@@ -1,7 +1,8 @@
 // access.c - coordinates of graph values through broadcasting, moves and layouts (index.h).
 #include "index.h"
 
-static bool has_axis(const Type *t, uint32_t d) {            // d: 0 the batch, 1 + i axis i; extents of 1 do not count
+static bool has_axis(const Type *t,
+                     uint32_t d) { // d: 0 the batch, 1 + i axis i; extents of 1 do not count
     return d == 0 ? t->batched : d <= t->rank && t->dim[d - 1] > 1;
 }
 
@@ -39,7 +40,8 @@ static bool bound(const Indices *t, Bounds *b, Ix at, int64_t lo, int64_t hi) {
     return true;
 }
 
-static void move_reshape(Indices *t, const Type *to, const Type *from, const Coords *at, Coords *out) {
+static void move_reshape(Indices *t, const Type *to, const Type *from, const Coords *at,
+                         Coords *out) {
     Ix flat = coords_number(t, to, ~1u, at);
     out->c[0] = at->c[0];
     for (uint32_t i = from->rank; i-- > 0;) {
@@ -48,8 +50,8 @@ static void move_reshape(Indices *t, const Type *to, const Type *from, const Coo
     }
 }
 
-static bool move_pad(Indices *t, const Type *from, const int64_t *before, const int64_t *step, const Coords *at,
-                     Coords *out, Bounds *bounds) {
+static bool move_pad(Indices *t, const Type *from, const int64_t *before, const int64_t *step,
+                     const Coords *at, Coords *out, Bounds *bounds) {
     out->c[0] = at->c[0];
     for (uint32_t i = 0; i < from->rank; i++) {
         Ix x = ix_add(t, at->c[1 + i], ix_num(t, -before[i]));
@@ -64,7 +66,8 @@ static bool move_pad(Indices *t, const Type *from, const int64_t *before, const 
     return true;
 }
 
-bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coords *at, Coords *out, Bounds *bounds) {
+bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coords *at, Coords *out,
+                 Bounds *bounds) {
     const Type *to = node_type(g, id), *from = node_type(g, node_in(g, id, k));
     const int64_t *a = node_attr(g, id)->i;
     Coords c = *at;
@@ -82,7 +85,8 @@ bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coor
         break;
     case OpSlice:
         for (uint32_t i = 0; i < to->rank; i++) {
-            c.c[1 + i] = ix_add(t, ix_mul(t, at->c[1 + i], a[1 + to->rank + i]), ix_num(t, a[1 + i]));
+            c.c[1 + i] =
+                ix_add(t, ix_mul(t, at->c[1 + i], a[1 + to->rank + i]), ix_num(t, a[1 + i]));
         }
         break;
     case OpFlip:
@@ -112,7 +116,7 @@ bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coor
     default:
         bug("node %u (%s) is not an affine move", id, op_info[graph_node(g, id)->op].text);
     }
-    coords_broadcast(from, &c, out);                         // what has one element is read at 0
+    coords_broadcast(from, &c, out); // what has one element is read at 0
     return true;
 }
 

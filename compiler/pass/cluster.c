@@ -1,13 +1,14 @@
-// cluster.c - clusters of units that become regions, and the topological order that keeps them free of circles.
+// cluster.c - clusters of units that become regions, and the topological order that keeps them free
+// of circles.
 //
-// The order is maintained, not recomputed: a walk from one cluster is cut off at the position of the other, so a merge
-// of neighbours costs what lies between them (the idea of Pearce and Kelly, "A dynamic topological sort algorithm for
-// directed acyclic graphs", 2006).
+// The order is maintained, not recomputed: a walk from one cluster is cut off at the position of
+// the other, so a merge of neighbours costs what lies between them (the idea of Pearce and Kelly,
+// "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
 #include "fuse.h"
 
 #include <string.h>
 
-enum { MaxMembers = 128 };           // units of a cluster: keeps kernels readable and compilers quick
+enum { MaxMembers = 128 }; // units of a cluster: keeps kernels readable and compilers quick
 
 void clusters_init(Fuse *z) {
     uint32_t n = z->g->node.n;
@@ -16,7 +17,7 @@ void clusters_init(Fuse *z) {
     z->pos = arena_array(z->arena, uint32_t, n);
     z->order = arena_array(z->arena, uint32_t, n);
     z->mark = arena_array(z->arena, uint8_t, n);
-    for (uint32_t id = 1; id < n; id++) {                // index order is a topological order
+    for (uint32_t id = 1; id < n; id++) { // index order is a topological order
         if (z->unit[id]) {
             z->cluster[id] = z->order[id] = id;
             z->pos[id] = id;
@@ -49,8 +50,8 @@ static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t
     }
 }
 
-// Marks what `start` leads to within the order up to `target`, not following edges from start straight to `target`
-// when `indirect`. Is the target among it?
+// Marks what `start` leads to within the order up to `target`, not following edges from start
+// straight to `target` when `indirect`. Is the target among it?
 static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
     uint32_t limit = z->pos[target];
     for (uint32_t p = z->pos[start]; p <= limit; p++) {
@@ -142,12 +143,13 @@ static const char *reductions_refuse(const Fuse *z, uint32_t a, uint32_t b) {
     }
     const Graph *g = z->g;
     bool grouped = g->node.at[ra].op == OpGroupSum || g->node.at[rb].op == OpGroupSum;
-    bool same = type_same_shape(fuse_space(g, ra), fuse_space(g, rb)) && fuse_reduced(g, ra) == fuse_reduced(g, rb);
+    bool same = type_same_shape(fuse_space(g, ra), fuse_space(g, rb)) &&
+                fuse_reduced(g, ra) == fuse_reduced(g, rb);
     return same && !grouped ? NULL : "they reduce different axes";
 }
 
-// Values that cluster b reads of cluster a must be made at the very element they are needed at. The values read are
-// found through units that are not kept.
+// Values that cluster b reads of cluster a must be made at the very element they are needed at. The
+// values read are found through units that are not kept.
 static const char *edges_refuse(const Fuse *z, uint32_t unit, uint32_t a, bool aligned) {
     for (uint32_t i = 0; i < z->reads[unit].n; i++) {
         Reads r = z->reads[unit].at[i];
@@ -190,7 +192,8 @@ static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
         int64_t slot = node_attr(z->g, w)->i[0];
         for (uint32_t k = 0; (c == a || c == b) && k < reads.n; k++) {
             uint32_t r = reads.at[k].node;
-            bool same = z->g->node.at[r].op == OpRead && !z->unit[r] && node_attr(z->g, r)->i[0] == slot;
+            bool same =
+                z->g->node.at[r].op == OpRead && !z->unit[r] && node_attr(z->g, r)->i[0] == slot;
             if (same && !reads.at[k].aligned) {
                 return "it would read a slot that it writes";
             }
@@ -233,7 +236,9 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
         why = edges_refuse(z, z->member[b].at[i], a, true);
     }
     why = why ? why : slots_refuse(z, a, b);
-    return why ? why : walk(z, a, b, true) ? "something between them needs one and is needed by the other" : NULL;
+    return why                   ? why
+           : walk(z, a, b, true) ? "something between them needs one and is needed by the other"
+                                 : NULL;
 }
 
 bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
@@ -250,7 +255,7 @@ bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
         b = swap;
     }
     uint32_t lo = z->pos[a], hi = z->pos[b];
-    z->order[hi] = 0;                                    // b's place becomes a hole; the walk has marked what follows a
+    z->order[hi] = 0; // b's place becomes a hole; the walk has marked what follows a
     settle(z, lo, hi);
     for (uint32_t i = 0; i < z->member[b].n; i++) {
         z->cluster[z->member[b].at[i]] = a;

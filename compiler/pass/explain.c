@@ -1,5 +1,5 @@
-// explain.c - what fusion did, for a person: per region its members, the memory traffic it saves and the model's lines;
-// per value it still reads from another region, why.
+// explain.c - what fusion did, for a person: per region its members, the memory traffic it saves
+// and the model's lines; per value it still reads from another region, why.
 #include "pass.h"
 
 static SourceLine line_at(const Module *m, Span s) {
@@ -15,7 +15,8 @@ static SourceLine line_at(const Module *m, Span s) {
         lo++;
     }
     Str rest = str_sub(text, lo, text.len);
-    return (SourceLine){path_base(m->source.at[s.file - 1]), number, str_sub(rest, 0, str_find(rest, '\n'))};
+    return (SourceLine){path_base(m->source.at[s.file - 1]), number,
+                        str_sub(rest, 0, str_find(rest, '\n'))};
 }
 
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) {
@@ -73,7 +74,8 @@ static void put_bytes(Text *t, double bytes) {
 
 static void explain_region(Text *t, const Plan *p, uint32_t index, Arena scratch) {
     enum { MaxLines = 3 };
-    static const char *const kind[] = {[RegionLoop] = "loop", [RegionCall] = "call", [RegionCopy] = "copy"};
+    static const char *const kind[] = {
+        [RegionLoop] = "loop", [RegionCall] = "call", [RegionCopy] = "copy"};
     const Region *r = &p->region.at[index];
     const Graph *g = &p->func->g;
     SourceLineVec lines = {0};
@@ -97,7 +99,8 @@ static void explain_region(Text *t, const Plan *p, uint32_t index, Arena scratch
     text_char(t, '\n');
     region_lines(&scratch, p, r, &lines);
     for (uint32_t i = 0; i < lines.n && i < MaxLines; i++) {
-        text_fmt(t, "  %.*s:%u: %.*s\n", SARG(lines.at[i].file), lines.at[i].number, SARG(lines.at[i].text));
+        text_fmt(t, "  %.*s:%u: %.*s\n", SARG(lines.at[i].file), lines.at[i].number,
+                 SARG(lines.at[i].text));
     }
 }
 

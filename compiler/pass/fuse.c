@@ -1,22 +1,28 @@
-// fuse.c - cuts a function's graph into regions: one generated loop nest, library call or copy each.
+// fuse.c - cuts a function's graph into regions: one generated loop nest, library call or copy
+// each.
 //
-// In: a function whose graph passes are done. Out: Plan.region, region_of, place (owner, space), copied, why.
-// 1. Units and what they read, through views (units.c). What a library call, a result or another block needs is stored.
-// 2. Producers join their consumers where both walk the same elements in the same order, most bytes first.
-// 3. What is still stored for another region's sake is computed again there if that moves fewer bytes.
+// In: a function whose graph passes are done. Out: Plan.region, region_of, place (owner, space),
+// copied, why.
+// 1. Units and what they read, through views (units.c). What a library call, a result or another
+// block needs is stored.
+// 2. Producers join their consumers where both walk the same elements in the same order, most bytes
+// first.
+// 3. What is still stored for another region's sake is computed again there if that moves fewer
+// bytes.
 // 4. Regions that read the same values join.
-// Every kept node is stored by exactly one region (regions.c), and regions of a block are in a valid order, which is
-// the clusters' (cluster.c).
+// Every kept node is stored by exactly one region (regions.c), and regions of a block are in a
+// valid order, which is the clusters' (cluster.c).
 #include "fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double OpBytes = 0.15;  // what an addition costs in bytes moved meanwhile (AVX-512, 15 GB/s a core)
+static const double OpBytes =
+    0.15; // what an addition costs in bytes moved meanwhile (AVX-512, 15 GB/s a core)
 enum {
-    LaunchBytes = 8192,              // what a launch costs
-    FreeWeight = 3,                  // additions per element that hide behind a kernel's memory traffic
-    ScalarRuns = 64,                 // how often a kernel computes a value that is the same for all elements
+    LaunchBytes = 8192, // what a launch costs
+    FreeWeight = 3,     // additions per element that hide behind a kernel's memory traffic
+    ScalarRuns = 64,    // how often a kernel computes a value that is the same for all elements
 };
 
 // --- slots ---------------------------------------------------------------------------------------
@@ -30,8 +36,8 @@ static bool has_repeat(const Func *f) {
     return false;
 }
 
-// Reads see a slot as their block finds it. Orders the readers of one before the block's write of the slot; false when
-// a reader comes after a write all the same.
+// Reads see a slot as their block finds it. Orders the readers of one before the block's write of
+// the slot; false when a reader comes after a write all the same.
 static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool repeat) {
     uint32_t home = z->g->node.at[read].block;
     for (uint32_t i = 0; i < z->write.n; i++) {
@@ -78,7 +84,10 @@ static void order_slots(Fuse *z) {
 
 // --- 2: producers join consumers -----------------------------------------------------------------
 
-typedef struct Edge { size_t bytes; uint32_t from, to; } Edge;
+typedef struct Edge {
+    size_t bytes;
+    uint32_t from, to;
+} Edge;
 
 static int by_bytes(const void *a, const void *b) {
     const Edge *x = a, *y = b;
@@ -107,7 +116,7 @@ static void join_producers(Fuse *z) {
         qsort(edge.at, edge.n, sizeof *edge.at, by_bytes);
     }
     uint32_t before;
-    do {                             // an edge refused may be possible once both ends have grown
+    do { // an edge refused may be possible once both ends have grown
         before = z->merges;
         for (uint32_t i = 0; i < edge.n; i++) {
             cluster_merge(z, edge.at[i].from, edge.at[i].to);
@@ -149,7 +158,8 @@ static bool reads_it(const ReadsVec *v, uint32_t id) {
 // Bytes that consumer cluster `c` moves or computes more when it makes `id` from `leaf` itself.
 static double again_cost(Fuse *z, uint32_t id, uint32_t c, const ReadsVec *leaf) {
     const Graph *g = z->g;
-    double own = (double)type_elements(g, node_type(g, id)), space = (double)type_elements(g, fuse_space(g, c));
+    double own = (double)type_elements(g, node_type(g, id)),
+           space = (double)type_elements(g, fuse_space(g, c));
     double runs = own == 1 ? ScalarRuns : own > space ? own : space, cost = 0;
     double weight = again_weight(z, id) - (own == 1 ? 0 : FreeWeight);
     ReadsVec now = {0};
@@ -162,16 +172,19 @@ static double again_cost(Fuse *z, uint32_t id, uint32_t c, const ReadsVec *leaf)
     return cost + (weight > 0 ? OpBytes * weight * runs : 0);
 }
 
-// Would cluster of `user` read a slot too late, now that it reads `leaf` itself? Orders it where it can.
+// Would cluster of `user` read a slot too late, now that it reads `leaf` itself? Orders it where it
+// can.
 static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool aligned) {
     for (uint32_t i = 0; i < leaf->n; i++) {
         uint32_t r = leaf->at[i].node;
         for (uint32_t k = 0; z->g->node.at[r].op == OpRead && !z->unit[r] && k < z->write.n; k++) {
             uint32_t w = z->write.at[k];
-            if (slot_of(z, w) != slot_of(z, r) || z->g->node.at[w].block != z->g->node.at[user].block) {
+            if (slot_of(z, w) != slot_of(z, r) ||
+                z->g->node.at[w].block != z->g->node.at[user].block) {
                 continue;
             }
-            if (z->cluster[w] == z->cluster[user] ? !aligned || !leaf->at[i].aligned : !cluster_order(z, user, w)) {
+            if (z->cluster[w] == z->cluster[user] ? !aligned || !leaf->at[i].aligned
+                                                  : !cluster_order(z, user, w)) {
                 return false;
             }
         }
@@ -189,7 +202,8 @@ static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
 }
 
 static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
-    double bytes = (double)type_bytes(z->g, node_type(z->g, id)), keep = bytes + LaunchBytes, again = 0;
+    double bytes = (double)type_bytes(z->g, node_type(z->g, id)), keep = bytes + LaunchBytes,
+           again = 0;
     NodeVec seen = {0};
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t c = z->cluster[z->users[id].at[i]];
@@ -208,7 +222,8 @@ static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
 
 static void compute_again(Fuse *z, uint32_t id) {
     OpClass c = node_class(z->g, id);
-    if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id))) {
+    if (!z->kept[id] || z->fixed[id] ||
+        (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id))) {
         return;
     }
     ReadsVec leaf = {0};
@@ -219,8 +234,9 @@ static void compute_again(Fuse *z, uint32_t id) {
     NodeVec *users = &z->users[id], stay = {0};
     for (uint32_t i = 0; i < users->n; i++) {
         uint32_t user = users->at[i];
-        if (z->cluster[user] != z->cluster[id] && !slots_allow(z, user, &leaf, aligned_read(z, user, id))) {
-            return;                  // orders made so far only say what holds anyway
+        if (z->cluster[user] != z->cluster[id] &&
+            !slots_allow(z, user, &leaf, aligned_read(z, user, id))) {
+            return; // orders made so far only say what holds anyway
         }
     }
     for (uint32_t i = 0; i < users->n; i++) {

@@ -1,4 +1,5 @@
-// index.c - index arithmetic (index.h): interning, and the simplification of quotients and remainders by range.
+// index.c - index arithmetic (index.h): interning, and the simplification of quotients and
+// remainders by range.
 #include "index.h"
 
 #include <string.h>
@@ -6,7 +7,8 @@
 // --- interning -----------------------------------------------------------------------------------
 
 static bool sum_equal(const IxSum *a, const IxSum *b) {
-    return a->off == b->off && a->n == b->n && (a->n == 0 || memcmp(a->term, b->term, a->n * sizeof *a->term) == 0);
+    return a->off == b->off && a->n == b->n &&
+           (a->n == 0 || memcmp(a->term, b->term, a->n * sizeof *a->term) == 0);
 }
 
 // Interns `s`, whose terms are sorted; takes over its term array.
@@ -16,7 +18,7 @@ static Ix intern(Indices *t, IxSum s) {
         uint32_t id = map_find(&t->sums, h);
         if (!id) {
             vec_push(t->arena, &t->sum, s);
-            map_put(t->arena, &t->sums, h, t->sum.n);       // one more than the id: 0 is absent
+            map_put(t->arena, &t->sums, h, t->sum.n); // one more than the id: 0 is absent
             return t->sum.n - 1;
         }
         if (sum_equal(&t->sum.at[id - 1], &s)) {
@@ -26,8 +28,8 @@ static Ix intern(Indices *t, IxSum s) {
 }
 
 static bool atom_equal(const Atom *a, const Atom *b) {
-    return a->kind == b->kind && a->var == b->var && a->of == b->of && a->by == b->by && a->yes == b->yes &&
-           a->no == b->no;
+    return a->kind == b->kind && a->var == b->var && a->of == b->of && a->by == b->by &&
+           a->yes == b->yes && a->no == b->no;
 }
 
 static uint32_t intern_atom(Indices *t, Atom a) {
@@ -48,7 +50,7 @@ static uint32_t intern_atom(Indices *t, Atom a) {
 
 void indices_init(Indices *t, Arena *a) {
     *t = (Indices){.arena = a};
-    intern(t, (IxSum){0});                                  // the number 0 is index 0
+    intern(t, (IxSum){0}); // the number 0 is index 0
 }
 
 // --- sums ----------------------------------------------------------------------------------------
@@ -129,7 +131,8 @@ bool ix_uses(const Indices *t, Ix a, uint32_t var) {
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *at = &t->atom.at[s->term[i].atom];
         bool inside = at->kind != AtomVar && ix_uses(t, at->of, var);
-        bool chosen = at->kind == AtomChoice && (ix_uses(t, at->yes, var) || ix_uses(t, at->no, var));
+        bool chosen =
+            at->kind == AtomChoice && (ix_uses(t, at->yes, var) || ix_uses(t, at->no, var));
         if (inside || chosen || (at->kind == AtomVar && at->var == var)) {
             return true;
         }
@@ -144,7 +147,7 @@ static int64_t floor_div(int64_t a, int64_t by) {
 }
 
 static int64_t gcd(int64_t a, int64_t b) {
-    for (a = a < 0 ? -a : a; b; ) {
+    for (a = a < 0 ? -a : a; b;) {
         int64_t r = a % b;
         a = b;
         b = r;
@@ -169,13 +172,14 @@ static void cut(Indices *t, Ix a, int64_t by, Ix *high, Ix *low) {
     *low = intern(t, l);
 }
 
-// Both at once: a = by * quotient + remainder. For the greatest g that divides `by` and for which a = g*high + low with
-// low in 0..g-1, the question is passed on to high and by/g.
+// Both at once: a = by * quotient + remainder. For the greatest g that divides `by` and for which a
+// = g*high + low with low in 0..g-1, the question is passed on to high and by/g.
 static void divide(Indices *t, Ix a, int64_t by, Ix *quotient, Ix *remainder) {
     int64_t lo, hi, best = 1;
     Ix high, low;
     ix_range(t, a, &lo, &hi);
-    int64_t shift = lo < 0 ? floor_div(lo, by) : 0;          // C divides towards zero: keep arguments from 0 on
+    int64_t shift =
+        lo < 0 ? floor_div(lo, by) : 0; // C divides towards zero: keep arguments from 0 on
     a = ix_add(t, a, ix_num(t, -shift * by));
     IxSum s = t->sum.at[a];
     for (uint32_t i = 0; i <= s.n; i++) {
@@ -193,9 +197,9 @@ static void divide(Indices *t, Ix a, int64_t by, Ix *quotient, Ix *remainder) {
         divide(t, high, by / best, quotient, remainder);
         *remainder = ix_add(t, ix_mul(t, *remainder, best), low);
     } else {
-        cut(t, a, by, &high, &low);                          // what `by` divides never needs the division
+        cut(t, a, by, &high, &low); // what `by` divides never needs the division
         ix_range(t, low, &lo, &hi);
-        if (lo < 0) {                                        // only negative terms were left: take all of it
+        if (lo < 0) { // only negative terms were left: take all of it
             low = a;
             high = 0;
             ix_range(t, low, &lo, &hi);

@@ -1,4 +1,5 @@
-// regions.c - the clusters that fusion ends with as the plan's regions, and the order that regions must keep.
+// regions.c - the clusters that fusion ends with as the plan's regions, and the order that regions
+// must keep.
 #include "fuse.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ typedef struct Build {
     Arena *perm;
     Fuse *z;
     Region *region;
-    uint32_t *seen;                  // [node] number of the last region that met it
+    uint32_t *seen; // [node] number of the last region that met it
     uint32_t number;
 } Build;
 
@@ -70,7 +71,8 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
     qsort(root.at, root.n, sizeof *root.at, by_id);
     uint32_t index = p->region.n;
     Region *r = b->region = vec_add(b->perm, &p->region);
-    *r = (Region){.kind = RegionLoop, .block = z->g->node.at[cluster].block, .kernel = NONE, .merged = NONE};
+    *r = (Region){
+        .kind = RegionLoop, .block = z->g->node.at[cluster].block, .kernel = NONE, .merged = NONE};
     b->number = index + 1;
     if (z->g->node.at[cluster].op == OpRead) {
         r->kind = RegionCopy;
@@ -80,7 +82,7 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
         build_call(b, cluster);
     } else {
         for (uint32_t i = 0; i < root.n; i++) {
-            z->kept[root.at[i]] = 0;             // its own roots are members, not inputs
+            z->kept[root.at[i]] = 0; // its own roots are members, not inputs
         }
         for (uint32_t i = 0; i < root.n; i++) {
             collect(b, root.at[i]);
@@ -110,7 +112,8 @@ static void explain_inputs(Fuse *z, Arena *perm, Plan *p, const Region *r) {
         size_t bytes = type_bytes(z->g, node_type(z->g, id));
         const char *why = cluster_refuses(z, id, r->out.at[0]);
         if (!why) {
-            why = z->fixed[id] ? "it is stored for others anyway" : "reading it costs less than computing it again";
+            why = z->fixed[id] ? "it is stored for others anyway"
+                               : "reading it costs less than computing it again";
         }
         vec_push(perm, &p->why, ((Why){id, r->out.at[0], why, bytes}));
     }
@@ -158,7 +161,8 @@ static int by_after(const void *a, const void *b) {
 }
 
 static void order_push(Arena *perm, const Plan *p, OrderVec *out, uint32_t before, uint32_t after) {
-    if (before != NONE && before != after && p->region.at[before].block == p->region.at[after].block) {
+    if (before != NONE && before != after &&
+        p->region.at[before].block == p->region.at[after].block) {
         vec_push(perm, out, ((RegionOrder){before, after}));
     }
 }

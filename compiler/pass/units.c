@@ -3,7 +3,7 @@
 // In: the graph. Out: Fuse.live, unit, fixed, reads, users.
 #include "fuse.h"
 
-enum { ShortTerms = 8 };             // a sum of this many terms is written out
+enum { ShortTerms = 8 }; // a sum of this many terms is written out
 
 // --- roles ---------------------------------------------------------------------------------------
 
@@ -28,7 +28,8 @@ bool fuse_is_short(const Graph *g, uint32_t id) {
 }
 
 bool fuse_ends_loop(const Graph *g, uint32_t id) {
-    return (node_class(g, id) == ClassREDUCE && !fuse_is_short(g, id)) || g->node.at[id].op == OpScatter;
+    return (node_class(g, id) == ClassREDUCE && !fuse_is_short(g, id)) ||
+           g->node.at[id].op == OpScatter;
 }
 
 const Type *fuse_space(const Graph *g, uint32_t id) {
@@ -46,15 +47,19 @@ uint32_t fuse_reduced(const Graph *g, uint32_t id) {
     return axes & present;
 }
 
-// Arithmetic of a word in a value column: a function is a polynomial of its own unless the processor has it.
+// Arithmetic of a word in a value column: a function is a polynomial of its own unless the
+// processor has it.
 static double word_weight(Str word) {
-    static const struct { const char *name; double weight; } known[] = {{"fabs", 0}, {"floor", 1}, {"sqrt", 4}};
+    static const struct {
+        const char *name;
+        double weight;
+    } known[] = {{"fabs", 0}, {"floor", 1}, {"sqrt", 4}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (str_eq(word, str_c(known[i].name))) {
             return known[i].weight;
         }
     }
-    return word.len > 1 ? 60 : 0;    // a letter is an operand or K
+    return word.len > 1 ? 60 : 0; // a letter is an operand or K
 }
 
 double fuse_weight(const Graph *g, uint32_t id) {
@@ -83,7 +88,7 @@ uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
 }
 
 uint32_t fuse_storage(const Graph *g, uint32_t id) {
-    Arena scratch = *g->perm;        // a copy is a checkpoint
+    Arena scratch = *g->perm; // a copy is a checkpoint
     while (g->node.at[id].op == OpReshape || g->node.at[id].op == OpExpand) {
         uint32_t from = node_in(g, id, 0);
         const Type *t = node_type(g, id), *s = node_type(g, from);
@@ -181,8 +186,8 @@ typedef struct Reader {
     Fuse *z;
     Indices ix;
     uint32_t unit;
-    Ix own;                          // the unit's element number
-    bool plain;                      // no bound and no unrolling on the way so far
+    Ix own;     // the unit's element number
+    bool plain; // no bound and no unrolling on the way so far
     uint32_t times;
 } Reader;
 
@@ -245,7 +250,7 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
     indices_init(&r.ix, &scratch);
     coords_identity(&r.ix, g, fuse_space(g, unit), &at);
     r.own = coords_address(&r.ix, fuse_space(g, unit), &at);
-    if (z->unit[unit] && fuse_is_view(g, unit)) {                // a stored move copies element by element
+    if (z->unit[unit] && fuse_is_view(g, unit)) { // a stored move copies element by element
         for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
             Bounds bounds = {0};
             if (coords_move(&r.ix, g, unit, k, &at, &from, &bounds)) {
