@@ -31,8 +31,8 @@
 #endif
 #endif
 
-static _Atomic int64_t requests;     // allocations asked for so far
-static _Atomic int64_t refuse_at;    // the request that is refused; 0: none
+static _Atomic int64_t requests;  // allocations asked for so far
+static _Atomic int64_t refuse_at; // the request that is refused; 0: none
 
 static bool refused(void) {
     return atomic_fetch_add(&requests, 1) + 1 == atomic_load(&refuse_at);
@@ -60,19 +60,32 @@ void mem_free(void *ptr) {
     free(ptr);
 }
 
+// calloc takes large blocks from the system as fresh zero pages: nothing is touched before its
+// first use. The block's own address is kept just before the aligned one.
 void *mem_alloc_aligned(size_t size, size_t align) {
-    void *ptr = NULL;
-    size_t least = align < sizeof(void *) ? sizeof(void *) : align;
-    if (refused() || posix_memalign(&ptr, least, size ? size : 1) != 0) return NULL;
-    return memset(ptr, 0, size);
+    size_t extra = align + sizeof(void *);
+    if (refused() || size > SIZE_MAX - extra)
+        return NULL;
+    char *block = calloc(1, size + extra);
+    if (!block)
+        return NULL;
+    uintptr_t at = ((uintptr_t)block + extra - 1) / align * align;
+    char *ptr = block + (at - (uintptr_t)block);
+    memcpy(ptr - sizeof block, &block, sizeof block);
+    return ptr;
 }
 
 void mem_free_aligned(void *ptr) {
-    free(ptr);
+    if (!ptr)
+        return;
+    char *block;
+    memcpy(&block, (char *)ptr - sizeof block, sizeof block);
+    free(block);
 }
 
 bool mem_mul(size_t a, size_t b, size_t *out) {
-    if (b != 0 && a > SIZE_MAX / b) return false;
+    if (b != 0 && a > SIZE_MAX / b)
+        return false;
     *out = a * b;
     return true;
 }
@@ -83,11 +96,13 @@ size_t mem_peak_rss(void) {
     char text[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
+    if (fd >= 0)
+        close(fd);
     if (n > 0) {
         text[n] = 0;
         const char *line = strstr(text, "VmHWM:");
-        if (line) return (size_t)strtoull(line + 6, NULL, 10) * 1024;
+        if (line)
+            return (size_t)strtoull(line + 6, NULL, 10) * 1024;
     }
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
@@ -99,9 +114,9 @@ size_t mem_peak_rss(void) {
 #include <sanitizer/asan_interface.h>
 
 typedef struct Fence {
-    char *live;    // end of what may be touched
-    char *top;     // end of what was ever handed out
-} Fence;           // kept in the range's first bytes, where all copies of the arena find it
+    char *live; // end of what may be touched
+    char *top;  // end of what was ever handed out
+} Fence;        // kept in the range's first bytes, where all copies of the arena find it
 enum { FenceGap = 16, FenceAlign = 8 };
 
 static void fence_init(Arena *a) {
@@ -113,8 +128,10 @@ static void fence_init(Arena *a) {
 // Opens the item; closes what lies between it and everything older copies handed out above.
 static void fence_item(Arena *a, char *item, size_t size) {
     Fence *f = (Fence *)(void *)a->base;
-    if (f->live < a->beg) f->live = a->beg;
-    if (f->top < a->beg) f->top = a->beg;
+    if (f->live < a->beg)
+        f->live = a->beg;
+    if (f->top < a->beg)
+        f->top = a->beg;
     __asan_unpoison_memory_region(item, size);
     __asan_poison_memory_region(item + size, (size_t)(f->live - (item + size)));
     f->live = a->beg;
@@ -126,9 +143,15 @@ static void fence_release(Arena *a) {
 }
 #else
 enum { FenceGap = 0, FenceAlign = 1 };
-static void fence_init(Arena *a) { (void)a; }
-static void fence_item(Arena *a, char *item, size_t size) { (void)a, (void)item, (void)size; }
-static void fence_release(Arena *a) { (void)a; }
+static void fence_init(Arena *a) {
+    (void)a;
+}
+static void fence_item(Arena *a, char *item, size_t size) {
+    (void)a, (void)item, (void)size;
+}
+static void fence_release(Arena *a) {
+    (void)a;
+}
 #endif
 
 static char *reserve_range(size_t size) {
@@ -144,15 +167,18 @@ GanStatus arena_init(Arena *a, size_t reserve) {
     *a = (Arena){0};
     size_t size = reserve ? reserve : usual;
     char *at = refused() ? NULL : reserve_range(size);
-    while (!at && !reserve && size > least && errno == ENOMEM) at = reserve_range(size /= 2);
-    if (!at) return fail(GAN_ERR_MEMORY, "cannot reserve %zu bytes of address space", size);
+    while (!at && !reserve && size > least && errno == ENOMEM)
+        at = reserve_range(size /= 2);
+    if (!at)
+        return fail(GAN_ERR_MEMORY, "cannot reserve %zu bytes of address space", size);
     *a = (Arena){.beg = at, .end = at + size, .base = at};
     fence_init(a);
     return GAN_OK;
 }
 
 void arena_release(Arena *a) {
-    if (!a->base) return;
+    if (!a->base)
+        return;
     fence_release(a);
     munmap(a->base, (size_t)(a->end - a->base));
     *a = (Arena){0};
@@ -160,42 +186,50 @@ void arena_release(Arena *a) {
 
 void *arena_try(Arena *a, size_t size, size_t align) {
     assert(align && (align & (align - 1)) == 0);
-    if (align < FenceAlign) align = FenceAlign;
+    if (align < FenceAlign)
+        align = FenceAlign;
     size_t room = (size_t)(a->end - a->beg);
-    size_t pad = (size_t)-(uintptr_t)a->beg & (align - 1);
-    if (refused() || room < pad + FenceGap || size > room - pad - FenceGap) return NULL;
+    size_t pad = (size_t) - (uintptr_t)a->beg & (align - 1);
+    if (refused() || room < pad + FenceGap || size > room - pad - FenceGap)
+        return NULL;
     char *item = a->beg + pad;
     a->beg = item + size + FenceGap;
     fence_item(a, item, size);
-    return memset(item, 0, size);    // a scratch copy used these bytes before, perhaps
+    return memset(item, 0, size); // a scratch copy used these bytes before, perhaps
 }
 
 static _Noreturn void arena_out_of_memory(const Arena *a, size_t size) {
     size_t room = (size_t)(a->end - a->beg);
-    if (!a->oom) bug("an arena could not give %zu bytes (%zu free)", size, room);
+    if (!a->oom)
+        bug("an arena could not give %zu bytes (%zu free)", size, room);
     longjmp(*(jmp_buf *)a->oom, 1);
 }
 
 void *arena_alloc(Arena *a, size_t size, size_t align) {
     void *item = arena_try(a, size, align);
-    if (!item) arena_out_of_memory(a, size);
+    if (!item)
+        arena_out_of_memory(a, size);
     return item;
 }
 
 void *arena_array_(Arena *a, size_t size, size_t align, size_t n) {
     size_t total;
-    if (!mem_mul(size, n, &total)) arena_out_of_memory(a, SIZE_MAX);
+    if (!mem_mul(size, n, &total))
+        arena_out_of_memory(a, SIZE_MAX);
     return arena_alloc(a, total, align);
 }
 
 // `at` is really a T **: its pointer is copied as bytes, so that no T * is read as a void *.
 void vec_grow(Arena *a, void **at, uint32_t *cap, uint32_t n, size_t size) {
-    if (n < *cap) return;
-    if (*cap > UINT32_MAX / 2) arena_out_of_memory(a, SIZE_MAX);
+    if (n < *cap)
+        return;
+    if (*cap > UINT32_MAX / 2)
+        arena_out_of_memory(a, SIZE_MAX);
     uint32_t room = *cap ? *cap * 2 : 8;
     void *old, *grown = arena_array_(a, size, _Alignof(max_align_t), room);
     memcpy(&old, at, sizeof old);
-    if (n) memcpy(grown, old, (size_t)n * size);
+    if (n)
+        memcpy(grown, old, (size_t)n * size);
     memcpy(at, &grown, sizeof grown);
     *cap = room;
 }
