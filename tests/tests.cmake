@@ -39,11 +39,12 @@ gan_test(front_test front_test.c LIBS gan_front)
 gan_test(elab_test elab_test.c LIBS gan_front)
 gan_test(fuse_test fuse_test.c support/programs.c LIBS gan_gen)
 gan_test(kernel_test kernel_test.c support/interp.c LIBS gan_gen)
-gan_test(plan_test plan_test.c support/programs.c LIBS gan_pass)
+gan_test(plan_test plan_test.c support/programs.c LIBS gan_driver)
 gan_test(device_test unit/device_test.c support/programs.c LIBS gan_gen gan_device)
 gan_test(data_test unit/data_test.c LIBS gan_data)
 gan_test(stream_test unit/stream_test.c LIBS gan_data)
 gan_test(run_test unit/run_test.c LIBS gan_run)
+gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run)
 
 # Whole commands: shell scripts that are given the program.
 foreach(name options run resume damage bad_model bad_data bad_run bench verify)
