@@ -20,19 +20,22 @@ typedef struct Bench {
     const DeviceApi *api;
     Dtype real;
     int64_t batch, steps, warmup;
-    Session session;           // owned
-    Roofline roof;             // the larger of before and after
-    double *ms;                // [steps], sorted once all are there
+    Session session; // owned
+    Roofline roof;   // the larger of before and after
+    double *ms;      // [steps], sorted once all are there
     double cold_ms, warm_ms;
-    double peak_bytes;         // of a process after one step
+    double peak_bytes; // of a process after one step
 } Bench;
 
 // --- the session ---------------------------------------------------------------------------------
 
 static GanStatus open_session(Bench *b) {
     SessionOptions s = {
-        .compile = {.path = b->model, .batch = b->batch, .setting = b->o->at[OptSet].pair.at,
-                    .settings = b->o->at[OptSet].pair.n, .real = b->real},
+        .compile = {.path = b->model,
+                    .batch = b->batch,
+                    .setting = b->o->at[OptSet].pair.at,
+                    .settings = b->o->at[OptSet].pair.n,
+                    .real = b->real},
         .api = b->api,
         .device = b->host->device,
     };
@@ -67,7 +70,10 @@ static GanStatus one_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
 // --- how long until the first kernel -------------------------------------------------------------
 
 typedef VEC(const char *) CommandLine;
-typedef struct Start { double ms; bool whole; } Start;     // whole: the step is then done
+typedef struct Start {
+    double ms;
+    bool whole;
+} Start; // whole: the step is then done
 
 static GanStatus launched(void *user, Exec *e, uint32_t block, uint32_t round) {
     (void)e, (void)block, (void)round;
@@ -247,7 +253,9 @@ static double bytes_needed(const Plan *p) {
     return bytes;
 }
 
-typedef struct Launches { uint64_t calls, all; } Launches;
+typedef struct Launches {
+    uint64_t calls, all;
+} Launches;
 
 // In one step, every branch taken.
 static Launches launches_of(const Plan *p) {
@@ -263,7 +271,10 @@ static Launches launches_of(const Plan *p) {
 
 // --- the answer ----------------------------------------------------------------------------------
 
-typedef struct Row { const char *name; double value; } Row;
+typedef struct Row {
+    const char *name;
+    double value;
+} Row;
 enum { ROWS_MOST = 32 };
 
 static uint32_t rows_of(const Bench *b, Row *row) {
@@ -345,7 +356,10 @@ static GanStatus bench_model(Bench *b) {
 
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
     Bench b = {
-        .perm = perm, .host = h, .o = o, .real = DtF32,
+        .perm = perm,
+        .host = h,
+        .o = o,
+        .real = DtF32,
         .batch = option_number(o, OptBatch, DEFAULT_BATCH),
         .steps = option_number(o, OptSteps, 10),
         .warmup = option_number(o, OptWarmup, 3),

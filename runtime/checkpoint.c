@@ -21,11 +21,16 @@ static Str ckpt_dir(Arena *a, Str dir) {
 
 static SafeDtype safe_dtype(Dtype d) {
     switch (d) {
-    case DtF64: return SafeF64;
-    case DtF32: return SafeF32;
-    case DtBF16: return SafeBf16;
-    case DtF16: return SafeF16;
-    case DtCount: break;
+    case DtF64:
+        return SafeF64;
+    case DtF32:
+        return SafeF32;
+    case DtBF16:
+        return SafeBf16;
+    case DtF16:
+        return SafeF16;
+    case DtCount:
+        break;
     }
     bug("checkpoint: no such dtype");
 }
@@ -34,7 +39,7 @@ static bool finite_bytes(const void *bytes, size_t n, Dtype dtype) {
     const uint64_t *x8 = bytes;
     const uint32_t *x4 = bytes;
     const uint16_t *x2 = bytes;
-    bool bad = false;          // all ones in the exponent
+    bool bad = false; // all ones in the exponent
     switch (dtype) {
     case DtF64:
         for (size_t i = 0; i < n / 8; i++)

@@ -3,7 +3,7 @@
 #include "embed.h"
 #include "runs.h"
 
-extern const EmbeddedFile demo_files[];        // models/demo.gan
+extern const EmbeddedFile demo_files[]; // models/demo.gan
 
 enum { SHAPES = 2048, SIZE = 32, BATCH = 32, STEPS = 600, SAVE_EVERY = 100 };
 

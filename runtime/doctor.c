@@ -2,7 +2,10 @@
 // that mends it.
 #include "runs.h"
 
-typedef struct Finding { const char *name, *version, *cost, *package; bool found; } Finding;
+typedef struct Finding {
+    const char *name, *version, *cost, *package;
+    bool found;
+} Finding;
 typedef VEC(Finding) Findings;
 
 // Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
@@ -13,7 +16,9 @@ static const Finding built_with[] = {
 };
 
 // Debian's packages for what a device would like to have.
-static const struct { const char *name, *package; } packages[] = {
+static const struct {
+    const char *name, *package;
+} packages[] = {
     {"oneDNN", "libdnnl-dev, and build again"},
     {"C compiler", "gcc"},
 };

@@ -9,18 +9,18 @@
 
 typedef struct Cue { // one `next` (or round 0: the step's own batch), and where it is taken
     uint32_t stream, round;
-    uint32_t block;            // of step; round 0: not used
+    uint32_t block; // of step; round 0: not used
 } Cue;
 
 struct Feed {
-    Arena *perm;               // borrowed
-    const Module *module;      // borrowed
-    DataStream **stream;       // [streams], owned; NULL: never read
-    uint64_t *position;        // [streams]
+    Arena *perm;          // borrowed
+    const Module *module; // borrowed
+    DataStream **stream;  // [streams], owned; NULL: never read
+    uint64_t *position;   // [streams]
     VEC(Cue) cue;
     float *
         *room; // [fields of the widest stream] a batch each, for what is read apart from training
-    uint64_t *sample;          // [batch]
+    uint64_t *sample; // [batch]
     int64_t batch;
     double seconds;
 };
@@ -247,7 +247,9 @@ uint32_t feed_positions(const Feed *f, const uint64_t **out) {
     return f->module->stream.n;
 }
 
-double feed_seconds(const Feed *f) { return f->seconds; }
+double feed_seconds(const Feed *f) {
+    return f->seconds;
+}
 
 // --- batches apart from training -----------------------------------------------------------------
 

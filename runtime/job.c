@@ -241,8 +241,11 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
 // --- to the compiler -----------------------------------------------------------------------------
 
 static CompileOptions compile_options(const Job *job) {
-    return (CompileOptions){.path = job->model, .batch = job->batch, .setting = job->setting.at,
-                            .settings = job->setting.n, .real = job->real};
+    return (CompileOptions){.path = job->model,
+                            .batch = job->batch,
+                            .setting = job->setting.at,
+                            .settings = job->setting.n,
+                            .real = job->real};
 }
 
 SessionOptions job_session(const Job *job, const DeviceOptions *device) {
@@ -258,7 +261,8 @@ GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
     Module m = {0};
     CompileOptions o = compile_options(job);
     if (compile_module(&f, &o, &m) != GAN_OK)
-        return fail(GAN_ERR_INPUT, "%.*s: the model no longer compiles; `ganc check` says why", SARG(o.path));
+        return fail(GAN_ERR_INPUT, "%.*s: the model no longer compiles; `ganc check` says why",
+                    SARG(o.path));
     *out = hash_hex(perm, module_hash(&m, *perm));
     return GAN_OK;
 }
@@ -298,7 +302,7 @@ static void put_config(Text *t, Str text, const Ast *config, Str value, size_t *
 
 static const Setting *setting_of(const Job *job, Str name) {
     const Setting *found = NULL;
-    for (uint32_t i = 0; i < job->setting.n; i++)      // the last one counts
+    for (uint32_t i = 0; i < job->setting.n; i++) // the last one counts
         if (str_eq(job->setting.at[i].key, name))
             found = &job->setting.at[i];
     return found;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 uint32_t tape_rounds(const Func *f, uint32_t block) {
-    uint32_t open[64], depth = 0, rounds = 1;          // factor of each open mark
+    uint32_t open[64], depth = 0, rounds = 1; // factor of each open mark
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
         switch (c.kind) {

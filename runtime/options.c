@@ -41,7 +41,9 @@ static const struct OptionRow {
 // No run is longer than its file names can say.
 enum { MOST = 99999999 };
 
-const char *option_word(OptionId id) { return options[id].word; }
+const char *option_word(OptionId id) {
+    return options[id].word;
+}
 
 int64_t option_number(const Options *o, OptionId id, int64_t otherwise) {
     return o->at[id].given ? o->at[id].number : otherwise;
@@ -107,7 +109,7 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
     case KindCount:
         return set_number(row, text, 1, MOST, v);
     case KindNumber:
-        return set_number(row, text, 0, (int64_t)1 << 53, v);     // what a JSON number holds
+        return set_number(row, text, 0, (int64_t)1 << 53, v); // what a JSON number holds
     case KindText:
         if (!text.len)
             return fail(GAN_ERR_USAGE, "%s wants a %s", row->word, row->value);
@@ -125,7 +127,10 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
                         SARG(text));
         vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
         return GAN_OK;
-    case KindFlag: case KindIdle: case KindAbsent: case KindSecret:
+    case KindFlag:
+    case KindIdle:
+    case KindAbsent:
+    case KindSecret:
         break;
     }
     bug("options: %s takes no value", row->word);
@@ -137,7 +142,10 @@ static bool takes_value(Kind k) {
 
 // --- parsing -------------------------------------------------------------------------------------
 
-typedef struct Line { int argc, at; char **argv; } Line;   // words not looked at yet begin at `at`
+typedef struct Line {
+    int argc, at;
+    char **argv;
+} Line; // words not looked at yet begin at `at`
 
 static int option_find(Command c, Str word) {
     for (int i = 0; i < OptCount; i++)

@@ -19,26 +19,26 @@ typedef enum OptionId {
 
 typedef struct OptionValue {
     bool given;
-    int64_t number;            // Count, Number
-    Str text;                  // Text, Choice
-    VEC(Setting) pair;         // Pair, in the order given
+    int64_t number;    // Count, Number
+    Str text;          // Text, Choice
+    VEC(Setting) pair; // Pair, in the order given
 } OptionValue;
 
 typedef struct Options {
     Command command;
-    StrVec file;               // what is not an option
-    bool help;                 // --help: nothing else was checked
+    StrVec file; // what is not an option
+    bool help;   // --help: nothing else was checked
     OptionValue at[OptCount];
-    StrVec notice;             // lines the user should see
+    StrVec notice; // lines the user should see
 } Options;
 
 // argv[0] is the word of the command. GAN_ERR_USAGE with one line that says what to write instead.
 GanStatus options_parse(Arena *perm, int argc, char **argv, Options *out);
 int64_t option_number(const Options *o, OptionId id, int64_t otherwise);
 Str option_text(const Options *o, OptionId id, Str otherwise);
-const char *option_word(OptionId id);                         // "--batch"
+const char *option_word(OptionId id); // "--batch"
 
-void options_help(Text *t);                                   // all commands
-void options_command_help(Text *t, Command c);                // one command and its options
+void options_help(Text *t);                    // all commands
+void options_command_help(Text *t, Command c); // one command and its options
 
 #endif

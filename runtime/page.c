@@ -23,11 +23,20 @@ static const char style[] =
 static void put_escaped(Text *t, Str s) {
     for (size_t i = 0; i < s.len; i++)
         switch (s.ptr[i]) {
-        case '<': text_put(t, STR("&lt;")); break;
-        case '>': text_put(t, STR("&gt;")); break;
-        case '&': text_put(t, STR("&amp;")); break;
-        case '"': text_put(t, STR("&quot;")); break;
-        default: text_char(t, s.ptr[i]);
+        case '<':
+            text_put(t, STR("&lt;"));
+            break;
+        case '>':
+            text_put(t, STR("&gt;"));
+            break;
+        case '&':
+            text_put(t, STR("&amp;"));
+            break;
+        case '"':
+            text_put(t, STR("&quot;"));
+            break;
+        default:
+            text_char(t, s.ptr[i]);
         }
 }
 
@@ -130,8 +139,9 @@ static void put_row(Text *t, const char *name, Str value) {
 static void put_nets(Text *t, const Page *p) {
     const Module *m = p->module;
     for (uint32_t i = 0; i < m->net.n; i++)
-        put_row(t, "net", str_format(t->arena, "%.*s, %lld weights", SARG(m->net.at[i].name),
-                                     (long long)net_weights(m, i)));
+        put_row(t, "net",
+                str_format(t->arena, "%.*s, %lld weights", SARG(m->net.at[i].name),
+                           (long long)net_weights(m, i)));
 }
 
 static void put_job(Text *t, const Page *p) {

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static const double every_tty = 0.25, every_plain = 10;     // seconds
+static const double every_tty = 0.25, every_plain = 10; // seconds
 
 void progress_title(Arena scratch, const Console *c, const Session *s, const Job *job) {
     const Module *m = &s->compiled.module;
@@ -79,7 +79,7 @@ void progress_begin(Progress *p) {
 void progress_step(Progress *p, Arena scratch, uint32_t step) {
     double wait = p->console->tty ? every_tty : every_plain;
     if (step == p->last)
-        return;                        // progress_end says it
+        return; // progress_end says it
     if (step == p->first + 1 || time_now() - p->last_line >= wait)
         show(p, scratch, step, p->console->tty);
 }
@@ -87,7 +87,7 @@ void progress_step(Progress *p, Arena scratch, uint32_t step) {
 void progress_end(Progress *p, Arena scratch, uint32_t step) {
     if (step == p->first)
         return;
-    p->shown = p->began, p->shown_step = p->first;       // the last line is about all of it
+    p->shown = p->began, p->shown_step = p->first; // the last line is about all of it
     p->shown_data = p->shown_save = 0;
     show(p, scratch, step, false);
 }

@@ -17,19 +17,19 @@
 #include "options.h"
 #include "run.h"
 
-typedef struct Console {           // where a command's words go; main.c owns it
-    void (*result)(void *user, Str text);    // standard output, as it is
-    void (*say)(void *user, Str line);       // standard error, one line
-    void (*live)(void *user, Str line);      // replaces the last live line of a terminal
-    bool tty;                      // live lines replace each other
+typedef struct Console {                  // where a command's words go; main.c owns it
+    void (*result)(void *user, Str text); // standard output, as it is
+    void (*say)(void *user, Str line);    // standard error, one line
+    void (*live)(void *user, Str line);   // replaces the last live line of a terminal
+    bool tty;                             // live lines replace each other
     void *user;
 } Console;
 
-typedef struct Host {              // what only main.c may know
+typedef struct Host { // what only main.c may know
     Console console;
-    DeviceOptions device;          // cache folder, compiler, notices; threads come from options
-    bool (*stop_asked)(void);      // true: save and stop
-    Str self;                      // path of this program
+    DeviceOptions device;     // cache folder, compiler, notices; threads come from options
+    bool (*stop_asked)(void); // true: save and stop
+    Str self;                 // path of this program
 } Host;
 
 // --- console.c -----------------------------------------------------------------------------------
@@ -41,25 +41,25 @@ GanStatus session_start(Session *s, const SessionOptions *o, const Console *cons
 // --- job.c: what a run was asked to do -----------------------------------------------------------
 
 typedef struct Job {
-    Str model;                     // path of the model's text: as given, or a run's resolved.gan
-    Str origin;                    // path that was given when the run began
-    Str hash;                      // the model's identity, 32 digits; a run never changes it
+    Str model;  // path of the model's text: as given, or a run's resolved.gan
+    Str origin; // path that was given when the run began
+    Str hash;   // the model's identity, 32 digits; a run never changes it
     int64_t batch, steps, save_every;
     uint64_t seed;
     Dtype real;
     Str device;
-    int threads;                   // 0: all cores
+    int threads; // 0: all cores
     bool skip_bad;
-    VEC(Setting) setting;          // configs of the model
-    VEC(Setting) data;             // field to path, absolute
+    VEC(Setting) setting; // configs of the model
+    VEC(Setting) data;    // field to path, absolute
 } Job;
 
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
-GanStatus job_set_data(Arena *perm, Job *job, const Options *o);    // --data
+GanStatus job_set_data(Arena *perm, Job *job, const Options *o); // --data
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
 GanStatus path_absolute(Arena *a, Str path, Str *out);
-void job_write(Text *t, const Job *job);                            // options.json
+void job_write(Text *t, const Job *job); // options.json
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out);
 // What a command line may change of a run that goes on: how long, how often saved, where the data
 // is, threads.
@@ -75,86 +75,90 @@ GanStatus job_resolved(const Job *job, Arena *perm, Str *out);
 
 // --- folder.c: the folder of a run ---------------------------------------------------------------
 
-bool run_is(Arena scratch, Str dir);                                // has options.json
+bool run_is(Arena scratch, Str dir); // has options.json
 // Takes the folder for this process, and clears what a kill left half written.
 GanStatus run_lock(Arena *perm, Str dir, FileLock **out);
-GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved);   // options.json last
-GanStatus run_write_job(Arena *perm, Str dir, const Job *job);              // options.json alone
-GanStatus run_read(Arena *perm, Str dir, Job *out);                 // job.model is resolved.gan
-Str run_free_name(Arena *perm, Str model);                          // "runs/00003-dcgan"
+GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved); // options.json last
+GanStatus run_write_job(Arena *perm, Str dir, const Job *job);            // options.json alone
+GanStatus run_read(Arena *perm, Str dir, Job *out); // job.model is resolved.gan
+Str run_free_name(Arena *perm, Str model);          // "runs/00003-dcgan"
 Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext);
 
 // --- feed.c: streams of data into slots ----------------------------------------------------------
 
 typedef struct Feed Feed;
 typedef struct FeedOptions {
-    const Job *job;                // batch, seed, data, threads, skip_bad; borrowed
-    const uint64_t *position;      // [streams] batches consumed already, NULL: none
+    const Job *job;           // batch, seed, data, threads, skip_bad; borrowed
+    const uint64_t *position; // [streams] batches consumed already, NULL: none
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;
 // Opens the streams the model reads. An unknown or missing --data is GAN_ERR_USAGE with a
 // suggestion.
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out);
-void feed_close(Feed *f);                                           // accepts NULL
-GanStatus feed_begin(Feed *f, Exec *e);                             // a step's own batches
-GanStatus feed_block(Feed *f, Exec *e, uint32_t block);             // `next` read in this block
+void feed_close(Feed *f);                               // accepts NULL
+GanStatus feed_begin(Feed *f, Exec *e);                 // a step's own batches
+GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // `next` read in this block
 // An entry point's data: batch `position` of every stream it reads. Training's own position stays.
 GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
 // The first n samples of picture slot `slot` in training order, f32 [n, c, h, w]; *got: there are.
 GanStatus feed_pictures(Feed *f, uint32_t slot, size_t n, float *out, size_t *got);
-double feed_epoch(const Feed *f);                                   // whole passes, first stream
-uint32_t feed_positions(const Feed *f, const uint64_t **out);       // by stream of the module
-double feed_seconds(const Feed *f);                                 // spent here so far
+double feed_epoch(const Feed *f);                             // whole passes, first stream
+uint32_t feed_positions(const Feed *f, const uint64_t **out); // by stream of the module
+double feed_seconds(const Feed *f);                           // spent here so far
 
 // --- meter.c: losses and reports of a step -------------------------------------------------------
 
 typedef struct Series {
-    Str name;                      // nets of the update joined by "+", or the report's
+    Str name; // nets of the update joined by "+", or the report's
     bool report;
-    uint32_t index;                // Func.update[] or Func.report[]
-    uint32_t block, rounds;        // rounds > 1: inside a repeat, logged as name0, name1, ...
-    double *value;                 // [rounds] of this step
-    bool *seen;                    // [rounds] it ran in this step
+    uint32_t index;         // Func.update[] or Func.report[]
+    uint32_t block, rounds; // rounds > 1: inside a repeat, logged as name0, name1, ...
+    double *value;          // [rounds] of this step
+    bool *seen;             // [rounds] it ran in this step
 } Series;
 typedef struct Meter {
-    const Module *module;          // borrowed
-    VEC(Series) series;            // losses, then reports
-    bool broken;                   // a loss was not finite
+    const Module *module; // borrowed
+    VEC(Series) series;   // losses, then reports
+    bool broken;          // a loss was not finite
 } Meter;
 void meter_init(Arena *perm, const Module *m, Meter *out);
 void meter_clear(Meter *m);
 // Reads what `block` has just computed. GAN_ERR_INPUT when a loss is not a finite number.
 GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round);
-double series_mean(const Series *s);                                // NaN when it did not run
+double series_mean(const Series *s); // NaN when it did not run
 Str meter_key(Arena *a, const Series *s, uint32_t round);
-uint32_t tape_rounds(const Func *f, uint32_t block);                // times a step runs the block
-int64_t net_weights(const Module *m, uint32_t net);                 // trained numbers
+uint32_t tape_rounds(const Func *f, uint32_t block); // times a step runs the block
+int64_t net_weights(const Module *m, uint32_t net);  // trained numbers
 
 // --- runlog.c: log.jsonl, and the curves drawn from it -------------------------------------------
 
 enum { CURVE_BINS = 400 };
-typedef struct Curve {             // means over bins of equal width, doubled when all are used
+typedef struct Curve { // means over bins of equal width, doubled when all are used
     Str name;
-    uint32_t width;                // steps a bin
-    uint32_t used;                 // bins
+    uint32_t width; // steps a bin
+    uint32_t used;  // bins
     double sum[CURVE_BINS];
     uint32_t n[CURVE_BINS];
 } Curve;
-void curve_add(Curve *c, uint32_t step, double y);      // step from 1; only finite numbers count
+void curve_add(Curve *c, uint32_t step, double y); // step from 1; only finite numbers count
 typedef struct RunLog {
     Str path;
-    const Meter *meter;            // borrowed
-    Curve *curve;                  // [series], then the distance of the pictures from the data
+    const Meter *meter; // borrowed
+    Curve *curve;       // [series], then the distance of the pictures from the data
     uint32_t curves;
 } RunLog;
 // Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves.
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out);
-typedef struct StepLine { uint32_t step; int64_t images; double step_ms, data_ms; } StepLine;
-GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line);   // and what the meter saw
-typedef struct Distance {          // sliced Wasserstein, sample grid to data; NaN: not measured
-    double pictures;               // whole pictures: colour and composition
-    double patches;                // 7x7 patches on a Laplacian pyramid: texture
+typedef struct StepLine {
+    uint32_t step;
+    int64_t images;
+    double step_ms, data_ms;
+} StepLine;
+GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line); // and what the meter saw
+typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not measured
+    double pictures;      // whole pictures: colour and composition
+    double patches;       // 7x7 patches on a Laplacian pyramid: texture
 } Distance;
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
 
@@ -162,12 +166,12 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
 
 enum { CHECKPOINTS_KEPT = 3, STREAMS_MOST = 64 };
 typedef struct Checkpoint {
-    uint32_t step;                 // steps done
+    uint32_t step; // steps done
     uint64_t seed;
-    Str model;                     // its hash
+    Str model; // its hash
     Dtype real;
     uint32_t streams;
-    uint64_t position[STREAMS_MOST];    // batches consumed
+    uint64_t position[STREAMS_MOST]; // batches consumed
 } Checkpoint;
 // Writes slots that outlive a step, exactly; json last; then drops all but the newest three.
 // Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth more.
@@ -180,23 +184,23 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
 // --- sampler.c: pictures from an entry point -----------------------------------------------------
 
 typedef struct Sampler {
-    uint32_t entry;                // Module.entry[]
-    uint32_t node;                 // its first value
-    Type type;                     // of that value
-    bool picture;                  // [1 or 3, h, w]
+    uint32_t entry; // Module.entry[]
+    uint32_t node;  // its first value
+    Type type;      // of that value
+    bool picture;   // [1 or 3, h, w]
     uint32_t chw[3];
-    uint32_t real_slot;            // data field of the same shape, NONE
-    double lo, hi;                 // what becomes black and white
+    uint32_t real_slot; // data field of the same shape, NONE
+    double lo, hi;      // what becomes black and white
 } Sampler;
 // `name` empty: the first entry whose value is a picture, else the first. GAN_ERR_INPUT or _USAGE
 // when there is none.
 GanStatus sampler_find(const Module *m, Str name, Sampler *out);
-size_t sampler_elements(const Sampler *s);                          // of one sample
+size_t sampler_elements(const Sampler *s); // of one sample
 // Samples first, first + 1, ... from noise that follows from seed and number alone; out [n, ...].
 // `plan` is the entry's, feed NULL when it reads no data, `first` a multiple of the batch.
 GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
                        size_t first, size_t n, Arena scratch, float *out);
-GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path);    // up to 8 columns
+GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path); // up to 8 columns
 
 // --- page.c: index.html --------------------------------------------------------------------------
 
@@ -205,7 +209,7 @@ typedef struct Page {
     const Job *job;
     const Module *module;
     const RunLog *log;
-    uint32_t step;                 // steps done
+    uint32_t step; // steps done
 } Page;
 GanStatus page_write(Arena scratch, const Page *p);
 
@@ -215,18 +219,18 @@ typedef struct Progress {
     const Console *console;
     const Meter *meter;
     int64_t batch;
-    uint32_t first, last;          // steps: where this process began, where the run ends
-    double data, save;             // seconds spent so, since `began`; the rest is compute
+    uint32_t first, last; // steps: where this process began, where the run ends
+    double data, save;    // seconds spent so, since `began`; the rest is compute
     // its own:
-    double began, last_line;       // clock
-    double shown, reset;           // clock: since when the figures shown are means
+    double began, last_line; // clock
+    double shown, reset;     // clock: since when the figures shown are means
     uint32_t shown_step;
     double shown_data, shown_save;
 } Progress;
 // The first line: the model, its nets, its data, the device.
 void progress_title(Arena scratch, const Console *c, const Session *s, const Job *job);
-void progress_begin(Progress *p);                                   // the first step begins
-void progress_step(Progress *p, Arena scratch, uint32_t step);      // shows a line when it is time
+void progress_begin(Progress *p);                              // the first step begins
+void progress_step(Progress *p, Arena scratch, uint32_t step); // shows a line when it is time
 void progress_end(Progress *p, Arena scratch, uint32_t step);
 
 // --- train.c, sample.c, bench.c, doctor.c, demo.c: the commands ----------------------------------

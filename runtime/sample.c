@@ -4,10 +4,10 @@
 typedef struct Sampling {
     Arena *perm;
     const Host *host;
-    Str dir, to;                   // the run; the file or folder to write
+    Str dir, to; // the run; the file or folder to write
     Job job;
-    Session session;               // owned
-    Feed *feed;                    // owned; NULL: the entry reads no data
+    Session session; // owned
+    Feed *feed;      // owned; NULL: the entry reads no data
     Sampler sampler;
     uint64_t seed;
     size_t count;
@@ -53,7 +53,7 @@ static GanStatus need_picture(const Sampling *s) {
 // One file for each sample, a batch at a time.
 static GanStatus write_folder(Sampling *s) {
     size_t batch = (size_t)s->job.batch, one = sampler_elements(&s->sampler);
-    float *x = arena_array(s->perm, float, batch * one);
+    float *x = arena_array(s->perm, float, batch *one);
     TRY(dir_make(s->to));
     for (size_t at = 0; at < s->count; at += batch) {
         size_t n = s->count - at < batch ? s->count - at : batch;

@@ -76,7 +76,7 @@ size_t sampler_elements(const Sampler *s) {
 GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
                        size_t first, size_t n, Arena scratch, float *out) {
     size_t batch = (size_t)exec_module(e)->batch, one = sampler_elements(s);
-    double *x = arena_array(&scratch, double, batch * one);
+    double *x = arena_array(&scratch, double, batch *one);
     for (size_t at = 0; at < n; at += batch) {
         Counters c = {.seed = seed, .sample0 = (int64_t)(first + at)};
         if (feed)

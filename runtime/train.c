@@ -16,18 +16,18 @@ typedef struct Train {
     const Host *host;
     const Job *job;
     Str dir;
-    FileLock *lock;                // owned, with what follows
+    FileLock *lock; // owned, with what follows
     Session session;
     Feed *feed;
     Meter meter;
     RunLog log;
     Progress progress;
     Sampler sampler;
-    size_t pictures;               // of a grid; 0: the model shows none
-    float *picture;                // [pictures, c, h, w]
-    size_t reals;                  // samples of the data they are compared with; 0: none
-    float *real;                   // [reals, c, h, w]
-    uint32_t step;                 // steps done
+    size_t pictures; // of a grid; 0: the model shows none
+    float *picture;  // [pictures, c, h, w]
+    size_t reals;    // samples of the data they are compared with; 0: none
+    float *real;     // [reals, c, h, w]
+    uint32_t step;   // steps done
 } Train;
 
 // --- hooks of the executor -----------------------------------------------------------------------
@@ -58,11 +58,11 @@ static GanStatus prepare_pictures(Train *t) {
     }
     size_t one = sampler_elements(&t->sampler);
     t->pictures = at_most(GRID_MOST, GRID_NUMBERS, one);
-    t->picture = arena_array(t->perm, float, t->pictures * one);
+    t->picture = arena_array(t->perm, float, t->pictures *one);
     if (t->sampler.real_slot == NONE)
         return GAN_OK;
     size_t n = at_most(REAL_MOST, 4 * GRID_NUMBERS, one);
-    t->real = arena_array(t->perm, float, n * one);
+    t->real = arena_array(t->perm, float, n *one);
     return feed_pictures(t->feed, t->sampler.real_slot, n, t->real, &t->reals);
 }
 
@@ -78,7 +78,7 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
                      run_file(t->perm, t->dir, "samples", t->step, "png")));
     if (!t->reals)
         return GAN_OK;
-    SwdOptions o = {.seed = t->job->seed, .patches = 16};      // a save must not cost many steps
+    SwdOptions o = {.seed = t->job->seed, .patches = 16}; // a save must not cost many steps
     SwdResult r;
     TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
     *out = (Distance){r.pixels, r.levels ? r.mean : NAN};
@@ -112,7 +112,7 @@ static GanStatus save(Train *t) {
     TRY(draw_pictures(t, &distance));
     Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
-    if (t->step) {                 // step 0 follows from the seed
+    if (t->step) { // step 0 follows from the seed
         Checkpoint c = checkpoint_of(t);
         TRY(checkpoint_save(scratch, t->dir, t->session.exec, &c));
     }
@@ -148,7 +148,9 @@ static GanStatus not_finite(Train *t, StepLine *line) {
 
 static GanStatus step(Train *t) {
     double began = time_now(), data = feed_seconds(t->feed);
-    Counters c = {.seed = t->job->seed, .step = t->step, .epoch = feed_epoch(t->feed),
+    Counters c = {.seed = t->job->seed,
+                  .step = t->step,
+                  .epoch = feed_epoch(t->feed),
                   .kimg = (double)t->step * (double)t->job->batch / 1000};
     ExecHooks hooks = {before_block, after_block, t};
     meter_clear(&t->meter);
@@ -177,7 +179,7 @@ static GanStatus stop_here(Train *t, bool saved) {
 
 static GanStatus steps(Train *t) {
     uint32_t last = (uint32_t)t->job->steps;
-    bool saved = true;             // at the present step
+    bool saved = true; // at the present step
     if (t->step == 0)
         TRY(save_or_explain(t));
     progress_begin(&t->progress);
@@ -222,7 +224,9 @@ static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
 }
 
 static GanStatus open_feed(Train *t, const Checkpoint *at) {
-    FeedOptions o = {.job = t->job, .position = at->streams ? at->position : NULL, .notice = notice,
+    FeedOptions o = {.job = t->job,
+                     .position = at->streams ? at->position : NULL,
+                     .notice = notice,
                      .user = (void *)(uintptr_t)t->host};
     return feed_open(t->perm, &t->session.compiled.module, &o, &t->feed);
 }
@@ -256,7 +260,7 @@ static GanStatus open_run(Train *t, Job *job, bool resume) {
     TRY(session_start(&t->session, &so, &t->host->console));
     progress_title(*t->perm, &t->host->console, &t->session, job);
     TRY(check_hash(t, job, resume));
-    if (!resume) {                 // mistakes in --data come before a folder is made
+    if (!resume) { // mistakes in --data come before a folder is made
         TRY(open_feed(t, &at));
         TRY(begin_folder(t));
         TRY(restore(t, false, &at));
@@ -269,8 +273,11 @@ static GanStatus open_run(Train *t, Job *job, bool resume) {
     if (t->step == 0)
         TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
     TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
-    t->progress = (Progress){.console = &t->host->console, .meter = &t->meter, .batch = job->batch,
-                             .first = t->step, .last = (uint32_t)job->steps};
+    t->progress = (Progress){.console = &t->host->console,
+                             .meter = &t->meter,
+                             .batch = job->batch,
+                             .first = t->step,
+                             .last = (uint32_t)job->steps};
     return prepare_pictures(t);
 }
 

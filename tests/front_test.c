@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include "cases.h"
 
-static Arena arena;             // emptied before each test
+static Arena arena; // emptied before each test
 static Arena empty;
 
 static int set_up(void **state) {
@@ -20,22 +20,30 @@ static int set_up(void **state) {
     return 0;
 }
 
-static const char *show(Str s) { return str_z(&arena, s); }
+static const char *show(Str s) {
+    return str_z(&arena, s);
+}
 
 static Str read_text(const char *path) {
     Str text;
-    if (file_read(&arena, str_c(path), &text) != GAN_OK) fail_msg("%s", gan_error());
+    if (file_read(&arena, str_c(path), &text) != GAN_OK)
+        fail_msg("%s", gan_error());
     return text;
 }
 
 // One compilation of one text.
-typedef struct Case { Front f; uint32_t source; Ast *tree; } Case;
+typedef struct Case {
+    Front f;
+    uint32_t source;
+    Ast *tree;
+} Case;
 
 static Case read_case(const char *name, Str text) {
     Case c = {0};
     front_init(&c.f, &arena);
     c.source = front_add_source(&c.f, str_c(name), text, strstr(name, "stdlib/") != NULL);
-    if (!c.source) return c;
+    if (!c.source)
+        return c;
     c.tree = str_ends(str_c(name), STR(".yaml")) ? parse_yaml(&c.f, c.source)
                                                  : parse_gan(&c.f, c.source);
     return c;
@@ -79,7 +87,8 @@ static Str only_error(const char *text) {
 
 static bool contains(Str s, Str part) {
     for (size_t i = 0; i + part.len <= s.len; i++)
-        if (str_starts(str_sub(s, i, s.len), part)) return true;
+        if (str_starts(str_sub(s, i, s.len), part))
+            return true;
     return false;
 }
 
@@ -90,14 +99,23 @@ static void expect_same(const char *name, Str got, Str want) {
 
 // --- golden cases --------------------------------------------------------------------------------
 
-static const struct { const char *ext; Str (*make)(Case *); } products[] = {
-    {"err", errors_of}, {"fmt", layout_of}, {"asgan", gan_of}, {"asyaml", yaml_of},
+static const struct {
+    const char *ext;
+    Str (*make)(Case *);
+} products[] = {
+    {"err", errors_of},
+    {"fmt", layout_of},
+    {"asgan", gan_of},
+    {"asyaml", yaml_of},
 };
 
 static void compare(const char *path, Str got) {
-    if (!file_exists(str_c(path))) return;
-    if (getenv("BLESS")) assert_int_equal(file_write_atomic(str_c(path), got.ptr, got.len), GAN_OK);
-    else expect_same(path, got, read_text(path));
+    if (!file_exists(str_c(path)))
+        return;
+    if (getenv("BLESS"))
+        assert_int_equal(file_write_atomic(str_c(path), got.ptr, got.len), GAN_OK);
+    else
+        expect_same(path, got, read_text(path));
 }
 
 static void golden(const char *folder, Str name) {
@@ -105,10 +123,12 @@ static void golden(const char *folder, Str name) {
     Str stem = str_sub(str_c(path), 0, strlen(path) - path_ext(name).len);
     Case c = read_case(show(name), read_text(path));
     const char *ast = show(str_format(&arena, "%.*sast", SARG(stem)));
-    if (file_exists(str_c(ast))) compare(ast, tree_of(&c));
-    for (size_t i = 0; i < sizeof products/sizeof *products; i++) {
+    if (file_exists(str_c(ast)))
+        compare(ast, tree_of(&c));
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const char *product = show(str_format(&arena, "%.*s%s", SARG(stem), products[i].ext));
-        if (file_exists(str_c(product))) compare(product, products[i].make(&c));
+        if (file_exists(str_c(product)))
+            compare(product, products[i].make(&c));
     }
     if (!file_exists(str_format(&arena, "%.*serr", SARG(stem))))
         expect_same(path, errors_of(&c), (Str){0});
@@ -121,7 +141,8 @@ static void golden_cases(void **state) {
     assert_int_equal(dir_list(&arena, STR(TEST_DIR "/golden/syntax"), &names), GAN_OK);
     for (uint32_t i = 0; i < names.n; i++) {
         Str ext = path_ext(names.at[i]);
-        if (!str_eq(ext, STR("gan")) && !str_eq(ext, STR("yaml"))) continue;
+        if (!str_eq(ext, STR("gan")) && !str_eq(ext, STR("yaml")))
+            continue;
         golden(TEST_DIR "/golden/syntax", names.at[i]);
         n++;
     }
@@ -136,7 +157,8 @@ static uint32_t each_source(const char *folder, void (*check)(const char *path))
     uint32_t n = 0;
     for (uint32_t i = 0; i < names.n; i++) {
         Str ext = path_ext(names.at[i]);
-        if (!str_eq(ext, STR("gan")) && !str_eq(ext, STR("yaml"))) continue;
+        if (!str_eq(ext, STR("gan")) && !str_eq(ext, STR("yaml")))
+            continue;
         check(show(path_join(&arena, str_c(folder), names.at[i])));
         n++;
     }
@@ -148,12 +170,13 @@ static void reads(const char *path) {
     expect_same(path, errors_of(&c), (Str){0});
 }
 
-static const char *named_like(const char *path, const char *name) {   // a library's text stays one
+static const char *named_like(const char *path, const char *name) { // a library's text stays one
     return strstr(path, "stdlib/") ? show(str_format(&arena, "stdlib/%s", name)) : name;
 }
 
 static void lays_out(const char *path) {
-    if (str_ends(str_c(path), STR(".yaml"))) return;
+    if (str_ends(str_c(path), STR(".yaml")))
+        return;
     Case first = read_case(path, read_text(path));
     Str once = layout_of(&first);
     Case second = read_case(named_like(path, "again.gan"), once);
@@ -177,13 +200,26 @@ static void goes_to_yaml_and_back(const char *path) {
 
 static void every_file(void (*check)(const char *path), bool library) {
     assert_true(each_source(ROOT_DIR "/models", check) > 0);
-    if (library) assert_true(each_source(ROOT_DIR "/stdlib", check) > 0);
+    if (library)
+        assert_true(each_source(ROOT_DIR "/stdlib", check) > 0);
 }
 
-static void models_read(void **state) { (void)state; every_file(reads, true); }
-static void layout_is_idempotent(void **state) { (void)state; every_file(lays_out, true); }
-static void gan_round_trip(void **state) { (void)state; every_file(goes_to_gan_and_back, true); }
-static void yaml_round_trip(void **state) { (void)state; every_file(goes_to_yaml_and_back, false); }
+static void models_read(void **state) {
+    (void)state;
+    every_file(reads, true);
+}
+static void layout_is_idempotent(void **state) {
+    (void)state;
+    every_file(lays_out, true);
+}
+static void gan_round_trip(void **state) {
+    (void)state;
+    every_file(goes_to_gan_and_back, true);
+}
+static void yaml_round_trip(void **state) {
+    (void)state;
+    every_file(goes_to_yaml_and_back, false);
+}
 
 // Both forms of a model say the same statements, in whatever order and under whatever local names.
 static void twins_agree(void **state) {
@@ -201,11 +237,14 @@ static void twins_agree(void **state) {
 static bool next_block(Str *rest, const char *kind, Str *out) {
     Str open = str_format(&arena, "```%s\n", kind);
     size_t at = 0;
-    while (at < rest->len && !str_starts(str_sub(*rest, at, rest->len), open)) at++;
-    if (at == rest->len) return false;
+    while (at < rest->len && !str_starts(str_sub(*rest, at, rest->len), open))
+        at++;
+    if (at == rest->len)
+        return false;
     *rest = str_sub(*rest, at + open.len, rest->len);
     size_t end = 0;
-    while (end < rest->len && !str_starts(str_sub(*rest, end, rest->len), STR("```"))) end++;
+    while (end < rest->len && !str_starts(str_sub(*rest, end, rest->len), STR("```")))
+        end++;
     *out = str_sub(*rest, 0, end);
     *rest = str_sub(*rest, end, rest->len);
     return true;
@@ -213,8 +252,11 @@ static bool next_block(Str *rest, const char *kind, Str *out) {
 
 static void manual_reads(void **state) {
     (void)state;
-    static const struct { const char *kind, *name; } forms[] = {
-        {"gan", "stdlib/spec.gan"}, {"yaml", "spec.yaml"},
+    static const struct {
+        const char *kind, *name;
+    } forms[] = {
+        {"gan", "stdlib/spec.gan"},
+        {"yaml", "spec.yaml"},
     };
     for (size_t i = 0; i < 2; i++) {
         Str rest = read_text(ROOT_DIR "/lang/spec.md"), block;
@@ -222,7 +264,8 @@ static void manual_reads(void **state) {
         for (; next_block(&rest, forms[i].kind, &block); n++) {
             Case c = read_case(forms[i].name, block);
             expect_same(show(block), errors_of(&c), (Str){0});
-            if (i == 0) expect_same("layout in lang/spec.md", layout_of(&c), block);
+            if (i == 0)
+                expect_same("layout in lang/spec.md", layout_of(&c), block);
         }
         assert_true(n > 0);
     }
@@ -231,7 +274,8 @@ static void manual_reads(void **state) {
 static void names_in_manual(const char *const *names, size_t n) {
     Str text = read_text(ROOT_DIR "/lang/spec.md");
     for (size_t i = 0; i < n; i++)
-        if (!contains(text, str_c(names[i]))) fail_msg("lang/spec.md does not know `%s`", names[i]);
+        if (!contains(text, str_c(names[i])))
+            fail_msg("lang/spec.md does not know `%s`", names[i]);
 }
 
 static void manual_is_whole(void **state) {
@@ -246,13 +290,13 @@ static void manual_is_whole(void **state) {
 #include "builtins.def"
 #undef BUILTIN
     };
-    names_in_manual(words, sizeof words/sizeof *words);
-    names_in_manual(functions, sizeof functions/sizeof *functions);
+    names_in_manual(words, sizeof words / sizeof *words);
+    names_in_manual(functions, sizeof functions / sizeof *functions);
 }
 
 // --- expressions ---------------------------------------------------------------------------------
 
-static void put_grouped(Text *t, const Ast *a) {       // every operation in parentheses
+static void put_grouped(Text *t, const Ast *a) { // every operation in parentheses
     if (a->kind == AstBinary || a->kind == AstPipe) {
         text_char(t, '(');
         put_grouped(t, a->a);
@@ -264,12 +308,15 @@ static void put_grouped(Text *t, const Ast *a) {       // every operation in par
         text_fmt(t, "(%.*s ", SARG(a->text));
         put_grouped(t, a->a);
         text_char(t, ')');
-    } else text_put(t, a->text);
+    } else
+        text_put(t, a->text);
 }
 
 static void operators_bind(void **state) {
     (void)state;
-    static const struct { const char *text, *grouped; } rows[] = {
+    static const struct {
+        const char *text, *grouped;
+    } rows[] = {
         {"a + b*c", "(a + (b * c))"},
         {"a - b - c", "((a - b) - c)"},
         {"a/b*c % d", "(((a / b) * c) % d)"},
@@ -288,7 +335,7 @@ static void operators_bind(void **state) {
         {"(a |> f) + b", "((a |> f) + b)"},
         {"a == b and c != d", "((a == b) and (c != d))"},
     };
-    for (size_t i = 0; i < sizeof rows/sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Front f;
         front_init(&f, &arena);
         Str text = str_c(rows[i].text);
@@ -303,7 +350,10 @@ static void operators_bind(void **state) {
 // Where a statement ends. The number of statements of each text.
 static void statements_end(void **state) {
     (void)state;
-    static const struct { const char *text; uint32_t n; } rows[] = {
+    static const struct {
+        const char *text;
+        uint32_t n;
+    } rows[] = {
         {"a = b\nc = d", 2},
         {"a = b; c = d;", 2},
         {"a = f(b,\nc)\n", 1},
@@ -325,7 +375,7 @@ static void statements_end(void **state) {
         {"# only a comment", 0},
         {"a, b = c", 1},
     };
-    for (size_t i = 0; i < sizeof rows/sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Front f;
         front_init(&f, &arena);
         Str text = str_c(rows[i].text);
@@ -341,7 +391,9 @@ static void statements_end(void **state) {
 // One mistake is one diagnostic with the code, at the line and column (line 1 is `model m`).
 static void one_mistake_is_one_error(void **state) {
     (void)state;
-    static const struct { const char *text, *place; } rows[] = {
+    static const struct {
+        const char *text, *place;
+    } rows[] = {
         {"x = 2 $ 3", "2:7: error[E0101]"},
         {"x = 2 && 3", "2:7: error[E0101]"},
         {"x = \"é\" $", "2:9: error[E0101]"},
@@ -381,7 +433,7 @@ static void one_mistake_is_one_error(void **state) {
         {"net G = ", "2:8: error[E0110]"},
         {"x = [a for b in c, d]", "2:18: error[E0110]"},
     };
-    for (size_t i = 0; i < sizeof rows/sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Str got = only_error(rows[i].text);
         Str want = str_format(&arena, "case.gan:%s", rows[i].place);
         if (!str_starts(got, want))
@@ -418,13 +470,15 @@ static void help_names_the_nearest_word(void **state) {
 static Str many(const char *line, uint32_t n) {
     Text t = {.arena = &arena};
     text_put(&t, STR("model m\n"));
-    for (uint32_t i = 0; i < n; i++) text_put(&t, str_c(line));
+    for (uint32_t i = 0; i < n; i++)
+        text_put(&t, str_c(line));
     return text_str(&t);
 }
 
 static uint32_t count(Str s, Str part) {
     uint32_t n = 0;
-    for (size_t i = 0; i < s.len; i++) n += str_starts(str_sub(s, i, s.len), part);
+    for (size_t i = 0; i < s.len; i++)
+        n += str_starts(str_sub(s, i, s.len), part);
     return n;
 }
 
@@ -482,7 +536,7 @@ static void json_has_rustc_names(void **state) {
     assert_int_equal((int)json_number(json_get(span, "line_start"), 0), 2);
     assert_int_equal((int)json_number(json_get(span, "column_start"), 0), 6);
     assert_int_equal((int)json_number(json_get(span, "byte_start"), 0), 13);
-    assert_int_equal(json_count(json_get(root, "children")), 2);    // a note and a help
+    assert_int_equal(json_count(json_get(root, "children")), 2); // a note and a help
     assert_true(contains(json_string(json_get(root, "rendered"), (Str){0}), STR("never closed")));
 }
 
@@ -494,11 +548,12 @@ static const char *const codes[] = {
 
 static void every_code_is_explained(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof codes/sizeof *codes; i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         Text t = {.arena = &arena};
         if (!diag_explain(&t, str_c(codes[i])) || t.n < 60)
             fail_msg("%s has no explanation", codes[i]);
-        for (size_t k = 0; k < i; k++) assert_string_not_equal(codes[k], codes[i]);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(codes[k], codes[i]);
     }
     Text t = {.arena = &arena};
     assert_false(diag_explain(&t, STR("E9999")));
@@ -510,17 +565,19 @@ static void repeated(const char *name, const char *head, const char *part, size_
                      uint32_t most) {
     Text t = {.arena = &arena};
     text_put(&t, str_c(head));
-    for (size_t i = 0; i < n; i++) text_put(&t, str_c(part));
+    for (size_t i = 0; i < n; i++)
+        text_put(&t, str_c(part));
     Case c = read_case(name, text_str(&t));
     uint32_t errors = diag_errors(&c.f);
-    if (errors < 1 || errors > most) fail_msg("%s %s...: %u errors", head, part, errors);
+    if (errors < 1 || errors > most)
+        fail_msg("%s %s...: %u errors", head, part, errors);
     assert_true(errors_of(&c).len < 100000);
 }
 
 static void hostile_texts_are_one_error(void **state) {
     (void)state;
     enum { N = 1 << 20 };
-    repeated("a.gan", "", "(", 10*N, 1);
+    repeated("a.gan", "", "(", 10 * N, 1);
     repeated("a.gan", "model m\nx = ", "[", N, 1);
     repeated("a.gan", "model m\nx = ", "-", N, 1);
     repeated("a.gan", "model m\nx = ", "not ", N, 1);
@@ -559,7 +616,7 @@ static void yaml_scalars_are_raw(void **state) {
     (void)state;
     Case c = read_case("a.yaml", STR("model: no\nconfig:\n  y: 1e-4\n  on: {value: 0x}\n"));
     Str all = errors_of(&c);
-    assert_true(contains(all, STR("a.yaml:4:15: error[E0104]")));    // 0x is no number of ours
+    assert_true(contains(all, STR("a.yaml:4:15: error[E0104]"))); // 0x is no number of ours
     assert_int_equal(diag_errors(&c.f), 1);
     expect_same("name", c.tree->text, STR("no"));
     expect_same("config", c.tree->list.at[0]->text, STR("y"));
@@ -568,7 +625,9 @@ static void yaml_scalars_are_raw(void **state) {
 
 static void yaml_mistakes_have_their_place(void **state) {
     (void)state;
-    static const struct { const char *text, *place; } rows[] = {
+    static const struct {
+        const char *text, *place;
+    } rows[] = {
         {"let:\n  x: 1 2\n", "3:8: error[E0119]"},
         {"let:\n  x: \"1 2\"\n", "3:9: error[E0119]"},
         {"let:\n  é: 1\n", "3:3: error[E0101]"},
@@ -586,7 +645,7 @@ static void yaml_mistakes_have_their_place(void **state) {
         {"let:\n  x: {y\n", "4:1: error[E0200]"},
         {"---\nmodel: b\n", "2:1: error[E0204]"},
     };
-    for (size_t i = 0; i < sizeof rows/sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Case c = read_case("a.yaml", str_format(&arena, "model: m\n%s", rows[i].text));
         Str got = errors_of(&c), want = str_format(&arena, "a.yaml:%s", rows[i].place);
         if (diag_errors(&c.f) != 1 || !str_starts(got, want))
@@ -595,7 +654,8 @@ static void yaml_mistakes_have_their_place(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (arena_init(&empty, 0) != GAN_OK) return 1;
+    if (arena_init(&empty, 0) != GAN_OK)
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(golden_cases, set_up),
         cmocka_unit_test_setup(models_read, set_up),

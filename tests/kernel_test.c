@@ -249,6 +249,13 @@ static void other_cases(void) {
     result(c, Scatter(Add(rows, Num(rows, 1)), label, shape(false, 3, 6, 3, 2)));
     finish(c);
 
+    c = begin(2, 1e-6, "a long row of moves");
+    Val row = input(c, shape(true, 1, 3)), last = input(c, shape(true, 1, 2));
+    for (int i = 0; i < 40; i++)
+        row = Concat((Val[]){row, Neg(last)}, 2, 0);
+    result(c, Mul(row, row));
+    finish(c);
+
     c = begin(4, 1e-6, "indices");
     Val x = input(c, shape(true, 2, 3, 5));
     result(c, Add(x, Iota(graph_of(c), 2 | 4, shape(false, 2, 3, 5))));

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 #include "cases.h"
-#undef fail    // cmocka's macro hides ours, and its fail_msg is built on it
+#undef fail // cmocka's macro hides ours, and its fail_msg is built on it
 #undef fail_msg
 #define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
 
@@ -36,28 +36,34 @@ static const double *evaluate(Graph *g, uint32_t root, bool positive) {
     uint8_t *needed = graph_reach(g, &arena, &root, 1);
     Counters c = {.seed = 1};
     for (uint32_t id = 1; id <= root; id++) {
-        if (!needed[id]) continue;
+        if (!needed[id])
+            continue;
         const Node *n = graph_node(g, id);
         int64_t elements = type_elements(g, node_type(g, id));
         value[id] = arena_array(&arena, double, elements);
         const void *in[MAX_IN];
-        for (uint32_t k = 0; k < n->nin; k++) in[k] = value[node_in(g, id, k)];
+        for (uint32_t k = 0; k < n->nin; k++)
+            in[k] = value[node_in(g, id, k)];
         if (n->op != OpRead) {
             eval_node(g, id, in, value[id], true, &c, arena);
             continue;
         }
         uint32_t slot = (uint32_t)node_attr(g, id)->i[0];
-        for (int64_t i = 0; i < elements; i++) value[id][i] = random_number(slot, i, positive);
+        for (int64_t i = 0; i < elements; i++)
+            value[id][i] = random_number(slot, i, positive);
     }
     return value[root];
 }
 
 static bool agree(double a, double b, bool exact) {
-    if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+    if (isnan(a) || isnan(b))
+        return isnan(a) && isnan(b);
     return a == b || (!exact && fabs(a - b) <= 1e-12 * (1 + fabs(a)));
 }
 
-typedef struct Sides { Val from, to; } Sides;
+typedef struct Sides {
+    Val from, to;
+} Sides;
 
 static void assert_equal_values(const Rule *r, Sides s, bool positive) {
     Graph *g = s.from.g;
@@ -81,11 +87,13 @@ static void assert_same_node(const Rule *r, Sides s) {
 // --- RULE rows -----------------------------------------------------------------------------------
 
 #define DIMS(...)                                                                                  \
-    (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+    (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) {                      \
+        __VA_ARGS__                                                                                \
+    }
 #define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__))
 #define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
 
-enum { Variants = 4 };               // of the types that x and the other letters get
+enum { Variants = 4 }; // of the types that x and the other letters get
 
 static Binding bind(Graph *g, Op root, uint32_t variant) {
     const Type number = type_make(false, 0, NULL);
@@ -96,10 +104,12 @@ static Binding bind(Graph *g, Op root, uint32_t variant) {
         b.var[i] = Read(g, i, 0, i == 'x' - 'a' ? x[variant] : other[variant]).id;
     b.var['c' - 'a'] = Number(g, 0.7).id;
     b.var['d' - 'a'] = Number(g, -1.3).id;
-    if (root == OpSum) b.attr = (Attr){.n = 1, .i = {x[variant].batched | 2}};
+    if (root == OpSum)
+        b.attr = (Attr){.n = 1, .i = {x[variant].batched | 2}};
     if (root == OpReshape)
         b.type = type_make(x[variant].batched, 2, (int64_t[]){1, type_sample(&x[variant])});
-    if (root == OpExpand) b.type = SAMPLE(3, 4, 2);
+    if (root == OpExpand)
+        b.type = SAMPLE(3, 4, 2);
     return b;
 }
 
@@ -120,7 +130,8 @@ static void every_rule_keeps_the_value_and_is_applied(void **state) {
     (void)state;
     for (uint32_t i = 0; i < rule_count; i++) {
         const Rule *r = &rule_table[i];
-        if (r->fold) continue;
+        if (r->fold)
+            continue;
         Arena mark = arena;
         for (uint32_t variant = 0; variant < Variants; variant++) {
             assert_equal_values(r, both_sides(r, true, variant), false);
@@ -151,8 +162,14 @@ static Val expand_to(Val x, Type t) { // also where Expand would see that nothin
         Val a = from, b = to;                                                                      \
         return (Sides){a, b};                                                                      \
     }
-#define LIST(...) (const int64_t[]){__VA_ARGS__}
-#define AXES(...) (const uint32_t[]){__VA_ARGS__}
+#define LIST(...)                                                                                  \
+    (const int64_t[]) {                                                                            \
+        __VA_ARGS__                                                                                \
+    }
+#define AXES(...)                                                                                  \
+    (const uint32_t[]) {                                                                           \
+        __VA_ARGS__                                                                                \
+    }
 #define CUBE in(4, SAMPLE(2, 3, 4))
 
 EXAMPLE(constants, Tanh(Mul(Number(&graph, 0.5), Number(&graph, 3))), Number(&graph, tanh(1.5)))
@@ -185,7 +202,11 @@ EXAMPLE(slice_of_concat,
 EXAMPLE(pad_same, Pad(x_, NULL, NULL, LIST(3, 4)), x_)
 EXAMPLE(concat_one, Concat((Val[]){x_}, 1, 0), x_)
 
-typedef struct Example { const char *name; Sides (*build)(void); bool exact; } Example;
+typedef struct Example {
+    const char *name;
+    Sides (*build)(void);
+    bool exact;
+} Example;
 static const Example example[] = {
 #define FOLD(Name, op, accuracy) {#Name, example_##Name, accuracy},
 #define EXACT 1
@@ -217,12 +238,14 @@ static void simplified_nodes_stay_as_they_are(void **state) {
     graph_init(&graph, &arena, Batch);
     for (uint32_t variant = 0; variant < Variants; variant++) {
         for (uint32_t i = 0; i < rule_count; i++) {
-            if (rule_table[i].fold) continue;
+            if (rule_table[i].fold)
+                continue;
             Binding b = bind(&graph, root_of(&rule_table[i]), variant);
             (void)rule_build(&graph, rule_table[i].from, &b);
         }
     }
-    for (uint32_t i = 0; i < sizeof example / sizeof *example; i++) (void)example[i].build();
+    for (uint32_t i = 0; i < sizeof example / sizeof *example; i++)
+        (void)example[i].build();
     for (uint32_t id = 1; id < graph.node.n; id++) {
         Node n = *graph_node(&graph, id);
         Type type = *node_type(&graph, id);
@@ -238,7 +261,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_fold_keeps_the_value_and_is_applied),
         cmocka_unit_test(simplified_nodes_stay_as_they_are),
     };
-    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK) return 1;
+    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK)
+        return 1;
     if (CASES_LISTED(tests)) {
         return 0;
     }

@@ -10,18 +10,23 @@ static const char *const kind_text[AstCount] = {
 };
 
 static void print(Text *t, const Ast *a, const char *mark, uint32_t depth) {
-    if (!a) return;
-    for (uint32_t i = 0; i < depth; i++) text_put(t, STR("  "));
+    if (!a)
+        return;
+    for (uint32_t i = 0; i < depth; i++)
+        text_put(t, STR("  "));
     text_fmt(t, "%s%s", mark, kind_text[a->kind]);
     if (a->kind == AstNum) {
         text_char(t, ' ');
         text_put(t, str_double(t->arena, a->num));
-    } else if (a->kind == AstStr) text_fmt(t, " \"%.*s\"", SARG(a->text));
-    else if (a->text.len) text_fmt(t, " %.*s", SARG(a->text));
+    } else if (a->kind == AstStr)
+        text_fmt(t, " \"%.*s\"", SARG(a->text));
+    else if (a->text.len)
+        text_fmt(t, " %.*s", SARG(a->text));
     text_char(t, '\n');
     print(t, a->a, "a: ", depth + 1);
     print(t, a->b, "b: ", depth + 1);
-    for (uint32_t i = 0; i < a->list.n; i++) print(t, a->list.at[i], "", depth + 1);
+    for (uint32_t i = 0; i < a->list.n; i++)
+        print(t, a->list.at[i], "", depth + 1);
     print(t, a->c, "c: ", depth + 1);
 }
 

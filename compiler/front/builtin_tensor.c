@@ -398,7 +398,8 @@ static bool want_geometry(Elab *e, const Value *in, Type x, ConvGeom *out) {
     return true;
 }
 
-// An anchor's value. One that was there before is work the published step does twice: it is counted (bench's gflop_model).
+// An anchor's value. One that was there before is work the published step does twice: it is counted
+// (bench's gflop_model).
 static Value anchored(Elab *e, uint32_t nodes, Val v) {
     Func *f = e->to->fn;
     if (v.id < nodes && f && !e->to->muted)
@@ -439,7 +440,8 @@ Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
     }
     Attr at = conv_attr(&c);
     uint32_t nodes = x[0].g->node.n;
-    return op_fits(e, OpConvDx, x, 2, &at, &t) ? anchored(e, nodes, ConvDx(x[0], x[1], &c, t)) : POISON;
+    return op_fits(e, OpConvDx, x, 2, &at, &t) ? anchored(e, nodes, ConvDx(x[0], x[1], &c, t))
+                                               : POISON;
 }
 
 // --- products ------------------------------------------------------------------------------------
@@ -526,8 +528,8 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     bool batched = type_of(x[0]).batched || type_of(x[1]).batched;
     uint32_t nodes = x[0].g->node.n;
-    return anchored(e, nodes,
-                    Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
+    return anchored(
+        e, nodes, Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));
 }
 
 Value builtin_gather(Elab *e, const Value *in, uint32_t n) {

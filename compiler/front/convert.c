@@ -5,55 +5,77 @@
 
 #include <string.h>
 
-enum { STEP = 2, SHORT = 72 };      // a block of at most SHORT characters stays on its line
+enum { STEP = 2, SHORT = 72 }; // a block of at most SHORT characters stays on its line
 
 // How tightly a rule of the grammar binds; a part of a lower level than its place asks for is put
 // in parentheses.
 enum {
-    LevelPipe, LevelOr, LevelAnd, LevelNot, LevelCompare, LevelSum, LevelProduct, LevelUnary,
+    LevelPipe,
+    LevelOr,
+    LevelAnd,
+    LevelNot,
+    LevelCompare,
+    LevelSum,
+    LevelProduct,
+    LevelUnary,
     LevelPostfix
 };
 
-static const struct { const char *sign; uint8_t level, left, right; } operators[] = {
-    {"or",  LevelOr,      LevelOr,      LevelAnd},
-    {"and", LevelAnd,     LevelAnd,     LevelNot},
-    {"+",   LevelSum,     LevelSum,     LevelProduct},
-    {"-",   LevelSum,     LevelSum,     LevelProduct},
-    {"*",   LevelProduct, LevelProduct, LevelUnary},
-    {"/",   LevelProduct, LevelProduct, LevelUnary},
-    {"%",   LevelProduct, LevelProduct, LevelUnary},
-    {"^",   LevelUnary,   LevelPostfix, LevelUnary},
-    {"",    LevelCompare, LevelSum,     LevelSum},          // any comparison
+static const struct {
+    const char *sign;
+    uint8_t level, left, right;
+} operators[] = {
+    {"or", LevelOr, LevelOr, LevelAnd},
+    {"and", LevelAnd, LevelAnd, LevelNot},
+    {"+", LevelSum, LevelSum, LevelProduct},
+    {"-", LevelSum, LevelSum, LevelProduct},
+    {"*", LevelProduct, LevelProduct, LevelUnary},
+    {"/", LevelProduct, LevelProduct, LevelUnary},
+    {"%", LevelProduct, LevelProduct, LevelUnary},
+    {"^", LevelUnary, LevelPostfix, LevelUnary},
+    {"", LevelCompare, LevelSum, LevelSum}, // any comparison
 };
 
 static uint32_t operator_of(const Ast *a) {
     uint32_t i = 0;
-    while (*operators[i].sign && !str_eq(a->text, str_c(operators[i].sign))) i++;
+    while (*operators[i].sign && !str_eq(a->text, str_c(operators[i].sign)))
+        i++;
     return i;
 }
 
 static uint32_t level_of(const Ast *a) {
-    if (a->kind == AstPipe) return LevelPipe;
-    if (a->kind == AstBinary) return operators[operator_of(a)].level;
-    if (a->kind == AstUnary) return str_eq(a->text, STR("not")) ? LevelNot : LevelUnary;
+    if (a->kind == AstPipe)
+        return LevelPipe;
+    if (a->kind == AstBinary)
+        return operators[operator_of(a)].level;
+    if (a->kind == AstUnary)
+        return str_eq(a->text, STR("not")) ? LevelNot : LevelUnary;
     return LevelPostfix;
 }
 
-static void put(Text *t, const char *s) { text_put(t, str_c(s)); }
-static void put_blanks(Text *t, uint32_t n) { while (n--) text_char(t, ' '); }
+static void put(Text *t, const char *s) {
+    text_put(t, str_c(s));
+}
+static void put_blanks(Text *t, uint32_t n) {
+    while (n--)
+        text_char(t, ' ');
+}
 
 // --- expressions ---------------------------------------------------------------------------------
 
 static void put_expr(Text *t, const Ast *a, uint32_t level);
 
-void gan_expr(Text *t, const Ast *a) { put_expr(t, a, LevelPipe); }
+void gan_expr(Text *t, const Ast *a) {
+    put_expr(t, a, LevelPipe);
+}
 
 void gan_string(Text *t, Str s) {
     text_char(t, '"');
     for (size_t i = 0; i < s.len; i++) {
         static const char from[] = "\"\\\n\t", to[] = "\"\\nt";
         const char *special = memchr(from, s.ptr[i], 4);
-        if (special) text_char(t, '\\');
+        if (special)
+            text_char(t, '\\');
         text_char(t, special ? to[special - from] : s.ptr[i]);
     }
     text_char(t, '"');
@@ -66,7 +88,8 @@ static void put_names(Text *t, const Ast *a) {
 
 static void put_list(Text *t, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++) {
-        if (i) put(t, ", ");
+        if (i)
+            put(t, ", ");
         gan_expr(t, a->list.at[i]);
     }
 }
@@ -79,7 +102,8 @@ static void put_inline(Text *t, const Ast *block) {
     }
     put(t, "{ ");
     for (uint32_t i = 0; i < block->list.n; i++) {
-        if (i) put(t, "; ");
+        if (i)
+            put(t, "; ");
         gan_statement(t, block->list.at[i], NONE);
     }
     put(t, " }");
@@ -92,11 +116,15 @@ static void put_block(Text *t, const Ast *block, uint32_t indent) {
     text_char(t, '}');
 }
 
-static bool is_compound(const Ast *a) { return a->kind >= AstIf && a->kind <= AstEach; }
+static bool is_compound(const Ast *a) {
+    return a->kind >= AstIf && a->kind <= AstEach;
+}
 
-static void put_head(Text *t, const Ast *a) {          // what stands before a compound's block
-    if (a->kind == AstOnce) put(t, "once ");
-    else if (a->kind == AstEach) put(t, "each sample ");
+static void put_head(Text *t, const Ast *a) { // what stands before a compound's block
+    if (a->kind == AstOnce)
+        put(t, "once ");
+    else if (a->kind == AstEach)
+        put(t, "each sample ");
     else {
         put(t, a->kind == AstIf ? "if " : "every ");
         gan_expr(t, a->a);
@@ -107,17 +135,20 @@ static void put_head(Text *t, const Ast *a) {          // what stands before a c
 static void put_compound(Text *t, const Ast *a) {
     put_head(t, a);
     put_inline(t, a->kind == AstIf ? a->b : a->c);
-    if (a->kind != AstIf || !a->c) return;
+    if (a->kind != AstIf || !a->c)
+        return;
     put(t, " else ");
-    if (a->c->kind == AstIf) put_compound(t, a->c);
-    else put_inline(t, a->c);
+    if (a->c->kind == AstIf)
+        put_compound(t, a->c);
+    else
+        put_inline(t, a->c);
 }
 
 // A product stands tight where both its sides are single words.
 static bool has_blank(const Ast *a) {
-    return a->kind == AstPipe || is_compound(a) || level_of(a) < LevelProduct
-           || (a->kind == AstList && a->list.n > 1)
-           || (a->kind == AstBinary && (has_blank(a->a) || has_blank(a->b)));
+    return a->kind == AstPipe || is_compound(a) || level_of(a) < LevelProduct ||
+           (a->kind == AstList && a->list.n > 1) ||
+           (a->kind == AstBinary && (has_blank(a->a) || has_blank(a->b)));
 }
 
 static void put_binary(Text *t, const Ast *a) {
@@ -130,59 +161,84 @@ static void put_binary(Text *t, const Ast *a) {
 }
 
 static void put_range(Text *t, const Ast *a) {
-    if (a->a) gan_expr(t, a->a);
+    if (a->a)
+        gan_expr(t, a->a);
     text_char(t, ':');
-    if (a->b) gan_expr(t, a->b);
+    if (a->b)
+        gan_expr(t, a->b);
 }
 
 static void put_bare(Text *t, const Ast *a) {
     switch (a->kind) {
-        case AstNum: case AstName: text_put(t, a->text); return;
-        case AstStr: gan_string(t, a->text); return;
-        case AstList: text_char(t, '['); put_list(t, a); text_char(t, ']'); return;
-        case AstComp:
-            text_char(t, '[');
-            gan_expr(t, a->a);
-            put(t, " for ");
-            put_names(t, a);
-            put(t, " in ");
-            gan_expr(t, a->b);
-            text_char(t, ']');
-            return;
-        case AstSpread: put(t, "..."); gan_expr(t, a->a); return;
-        case AstArg: text_fmt(t, "%.*s=", SARG(a->text)); gan_expr(t, a->a); return;
-        case AstCall:
-            put_expr(t, a->a, LevelPostfix);
-            text_char(t, '(');
-            put_list(t, a);
-            text_char(t, ')');
-            return;
-        case AstIndex:
-            put_expr(t, a->a, LevelPostfix);
-            text_char(t, '[');
-            put_list(t, a);
-            text_char(t, ']');
-            return;
-        case AstRange: put_range(t, a); return;
-        case AstUnary:
-            put(t, level_of(a) == LevelNot ? "not " : "-");
-            put_expr(t, a->a, level_of(a));
-            return;
-        case AstBinary: put_binary(t, a); return;
-        case AstPipe:
-            put_expr(t, a->a, LevelPipe);
-            put(t, " |> ");
-            put_expr(t, a->b, LevelPostfix);
-            return;
-        default: put_compound(t, a); return;
+    case AstNum:
+    case AstName:
+        text_put(t, a->text);
+        return;
+    case AstStr:
+        gan_string(t, a->text);
+        return;
+    case AstList:
+        text_char(t, '[');
+        put_list(t, a);
+        text_char(t, ']');
+        return;
+    case AstComp:
+        text_char(t, '[');
+        gan_expr(t, a->a);
+        put(t, " for ");
+        put_names(t, a);
+        put(t, " in ");
+        gan_expr(t, a->b);
+        text_char(t, ']');
+        return;
+    case AstSpread:
+        put(t, "...");
+        gan_expr(t, a->a);
+        return;
+    case AstArg:
+        text_fmt(t, "%.*s=", SARG(a->text));
+        gan_expr(t, a->a);
+        return;
+    case AstCall:
+        put_expr(t, a->a, LevelPostfix);
+        text_char(t, '(');
+        put_list(t, a);
+        text_char(t, ')');
+        return;
+    case AstIndex:
+        put_expr(t, a->a, LevelPostfix);
+        text_char(t, '[');
+        put_list(t, a);
+        text_char(t, ']');
+        return;
+    case AstRange:
+        put_range(t, a);
+        return;
+    case AstUnary:
+        put(t, level_of(a) == LevelNot ? "not " : "-");
+        put_expr(t, a->a, level_of(a));
+        return;
+    case AstBinary:
+        put_binary(t, a);
+        return;
+    case AstPipe:
+        put_expr(t, a->a, LevelPipe);
+        put(t, " |> ");
+        put_expr(t, a->b, LevelPostfix);
+        return;
+    default:
+        put_compound(t, a);
+        return;
     }
 }
 
 static void put_expr(Text *t, const Ast *a, uint32_t level) {
     bool parentheses = level_of(a) < level;
-    if (parentheses) text_char(t, '(');
+    if (parentheses)
+        text_char(t, '(');
     put_bare(t, a);
-    if (parentheses) text_char(t, ')');
+    if (parentheses)
+        text_char(t, ')');
 }
 
 // --- statements ----------------------------------------------------------------------------------
@@ -194,8 +250,10 @@ static bool is_short(Text *t, const Ast *block) {
 }
 
 static void put_body(Text *t, const Ast *block, uint32_t indent) {
-    if (indent == NONE || is_short(t, block)) put_inline(t, block);
-    else put_block(t, block, indent);
+    if (indent == NONE || is_short(t, block))
+        put_inline(t, block);
+    else
+        put_block(t, block, indent);
 }
 
 // An expression where a statement stands: a compound may take several lines.
@@ -206,16 +264,21 @@ static void put_value(Text *t, const Ast *a, uint32_t indent) {
     }
     put_head(t, a);
     put_body(t, a->kind == AstIf ? a->b : a->c, indent);
-    if (a->kind != AstIf || !a->c) return;
+    if (a->kind != AstIf || !a->c)
+        return;
     put(t, " else ");
-    if (a->c->kind == AstIf) put_value(t, a->c, indent);
-    else put_body(t, a->c, indent);
+    if (a->c->kind == AstIf)
+        put_value(t, a->c, indent);
+    else
+        put_body(t, a->c, indent);
 }
 
 static void put_callable(Text *t, const Ast *a, uint32_t indent) {
     text_put(t, a->text);
-    if (a->a) gan_params(t, a->a);
-    if (a->kind == AstFn && a->b) gan_params(t, a->b);
+    if (a->a)
+        gan_params(t, a->a);
+    if (a->kind == AstFn && a->b)
+        gan_params(t, a->b);
     gan_result(t, a);
     if (a->c->kind != AstBlock) {
         put(t, " = ");
@@ -223,16 +286,20 @@ static void put_callable(Text *t, const Ast *a, uint32_t indent) {
         return;
     }
     text_char(t, ' ');
-    if (a->kind == AstNet && indent != NONE) put_block(t, a->c, indent);
-    else put_body(t, a->c, indent);
+    if (a->kind == AstNet && indent != NONE)
+        put_block(t, a->c, indent);
+    else
+        put_body(t, a->c, indent);
 }
 
 static void put_report(Text *t, const Ast *a) {
     put(t, "report ");
     for (uint32_t i = 0; i < a->list.n; i++) {
-        if (i) put(t, ", ");
+        if (i)
+            put(t, ", ");
         put_names(t, a->list.at[i]);
-        if (!a->list.at[i]->c) continue;
+        if (!a->list.at[i]->c)
+            continue;
         put(t, " = ");
         gan_expr(t, a->list.at[i]->c);
     }
@@ -253,18 +320,22 @@ static void put_data(Text *t, const Ast *a) {
 static void put_config(Text *t, const Ast *a) {
     text_fmt(t, "config %.*s = ", SARG(a->text));
     for (uint32_t i = 0; i < a->list.n; i++) {
-        if (i) put(t, " | ");
+        if (i)
+            put(t, " | ");
         gan_expr(t, a->list.at[i]);
     }
-    if (!a->a) return;
+    if (!a->a)
+        return;
     put(t, "   ");
     gan_string(t, a->a->text);
 }
 
 static void put_stored(Text *t, const Ast *a) {
     text_fmt(t, "%s %.*s", a->kind == AstParam ? "param" : "state", SARG(a->text));
-    if (a->a) put(t, " : ");
-    if (a->a) gan_expr(t, a->a);
+    if (a->a)
+        put(t, " : ");
+    if (a->a)
+        gan_expr(t, a->a);
     put(t, " = ");
     gan_expr(t, a->c);
 }
@@ -274,57 +345,98 @@ void gan_params(Text *t, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *one = a->list.at[i];
         text_fmt(t, "%s%.*s", i ? ", " : "", SARG(one->text));
-        if (one->a) put(t, ": ");
-        if (one->a) put_expr(t, one->a, LevelPostfix);
-        if (one->b) text_char(t, '=');
-        if (one->b) gan_expr(t, one->b);
+        if (one->a)
+            put(t, ": ");
+        if (one->a)
+            put_expr(t, one->a, LevelPostfix);
+        if (one->b)
+            text_char(t, '=');
+        if (one->b)
+            gan_expr(t, one->b);
     }
     text_char(t, ')');
 }
 
 void gan_result(Text *t, const Ast *fn) {
-    if (!fn->has_result) return;
+    if (!fn->has_result)
+        return;
     put(t, " -> ");
     put_list(t, fn);
 }
 
 void gan_statement(Text *t, const Ast *a, uint32_t indent) {
     switch (a->kind) {
-        case AstUse: put(t, "use "); gan_string(t, a->text); return;
-        case AstConfig: put_config(t, a); return;
-        case AstData: put_data(t, a); return;
-        case AstFn: put(t, "fn "); put_callable(t, a, indent); return;
-        case AstNet: put(t, "net "); put_callable(t, a, indent); return;
-        case AstStep: put(t, "step "); put_block(t, a->c, indent); return;
-        case AstSample: put(t, "sample "); put_callable(t, a, indent); return;
-        case AstBind: put_names(t, a); put(t, " = "); put_value(t, a->c, indent); return;
-        case AstAssign: gan_expr(t, a->a); put(t, " := "); put_value(t, a->c, indent); return;
-        case AstParam: case AstState: put_stored(t, a); return;
-        case AstFor:
-            put(t, "for ");
-            put_names(t, a);
-            put(t, " in ");
-            gan_expr(t, a->a);
-            text_char(t, ' ');
-            put_body(t, a->c, indent);
-            return;
-        case AstRepeat:
-            put(t, "repeat ");
-            gan_expr(t, a->a);
-            text_char(t, ' ');
-            put_body(t, a->c, indent);
-            return;
-        case AstNext: text_fmt(t, "next %.*s", SARG(a->text)); return;
-        case AstUpdate:
-            put(t, "update ");
-            put_names(t, a);
-            put(t, " minimize ");
-            gan_expr(t, a->a);
-            put(t, " using ");
-            gan_expr(t, a->b);
-            return;
-        case AstReport: put_report(t, a); return;
-        default: put_value(t, a, indent); return;
+    case AstUse:
+        put(t, "use ");
+        gan_string(t, a->text);
+        return;
+    case AstConfig:
+        put_config(t, a);
+        return;
+    case AstData:
+        put_data(t, a);
+        return;
+    case AstFn:
+        put(t, "fn ");
+        put_callable(t, a, indent);
+        return;
+    case AstNet:
+        put(t, "net ");
+        put_callable(t, a, indent);
+        return;
+    case AstStep:
+        put(t, "step ");
+        put_block(t, a->c, indent);
+        return;
+    case AstSample:
+        put(t, "sample ");
+        put_callable(t, a, indent);
+        return;
+    case AstBind:
+        put_names(t, a);
+        put(t, " = ");
+        put_value(t, a->c, indent);
+        return;
+    case AstAssign:
+        gan_expr(t, a->a);
+        put(t, " := ");
+        put_value(t, a->c, indent);
+        return;
+    case AstParam:
+    case AstState:
+        put_stored(t, a);
+        return;
+    case AstFor:
+        put(t, "for ");
+        put_names(t, a);
+        put(t, " in ");
+        gan_expr(t, a->a);
+        text_char(t, ' ');
+        put_body(t, a->c, indent);
+        return;
+    case AstRepeat:
+        put(t, "repeat ");
+        gan_expr(t, a->a);
+        text_char(t, ' ');
+        put_body(t, a->c, indent);
+        return;
+    case AstNext:
+        text_fmt(t, "next %.*s", SARG(a->text));
+        return;
+    case AstUpdate:
+        put(t, "update ");
+        put_names(t, a);
+        put(t, " minimize ");
+        gan_expr(t, a->a);
+        put(t, " using ");
+        gan_expr(t, a->b);
+        return;
+    case AstReport:
+        put_report(t, a);
+        return;
+    default:
+        put_value(t, a, indent);
+        return;
     }
 }
 
@@ -338,10 +450,14 @@ void gan_statements(Text *t, const Ast *block, uint32_t indent) {
 
 // A blank line goes between items of different kinds and around those of several lines.
 void ast_to_gan(Text *t, const Ast *file) {
-    if (file->text.len) text_fmt(t, "model %.*s", SARG(file->text));
-    if (file->a) text_char(t, ' ');
-    if (file->a) gan_string(t, file->a->text);
-    if (file->text.len) text_char(t, '\n');
+    if (file->text.len)
+        text_fmt(t, "model %.*s", SARG(file->text));
+    if (file->a)
+        text_char(t, ' ');
+    if (file->a)
+        gan_string(t, file->a->text);
+    if (file->text.len)
+        text_char(t, '\n');
     bool tall = file->text.len > 0;
     AstKind kind = AstNone;
     for (uint32_t i = 0; i < file->list.n; i++) {
@@ -350,7 +466,8 @@ void ast_to_gan(Text *t, const Ast *file) {
         Str text = text_str(&item);
         bool was = tall;
         tall = str_find(text, '\n') < text.len;
-        if (t->n && (file->list.at[i]->kind != kind || tall || was)) text_char(t, '\n');
+        if (t->n && (file->list.at[i]->kind != kind || tall || was))
+            text_char(t, '\n');
         kind = file->list.at[i]->kind;
         text_put(t, text);
         text_char(t, '\n');

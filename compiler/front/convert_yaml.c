@@ -7,19 +7,26 @@
 
 enum { STEP = 2 };
 
-static void put(Text *t, const char *s) { text_put(t, str_c(s)); }
-static void put_blanks(Text *t, uint32_t n) { while (n--) text_char(t, ' '); }
+static void put(Text *t, const char *s) {
+    text_put(t, str_c(s));
+}
+static void put_blanks(Text *t, uint32_t n) {
+    while (n--)
+        text_char(t, ' ');
+}
 
 // --- scalars -------------------------------------------------------------------------------------
 
-static bool has(Str set, char c) { return str_find(set, c) < set.len; }
+static bool has(Str set, char c) {
+    return str_find(set, c) < set.len;
+}
 
 // Whether YAML reads the text, standing alone after `key: ` or `- `, as itself.
 static bool is_plain(Str s) {
     if (!s.len || has(STR("[]{},#&*!|>'\"%@`?:"), s.ptr[0]) || s.ptr[s.len - 1] == ':')
         return false;
-    if (str_starts(s, STR("- ")) || str_eq(s, STR("-")) || str_starts(s, STR("---"))
-        || str_starts(s, STR("...")))
+    if (str_starts(s, STR("- ")) || str_eq(s, STR("-")) || str_starts(s, STR("---")) ||
+        str_starts(s, STR("...")))
         return false;
     for (size_t i = 0; i < s.len; i++) {
         Str rest = str_sub(s, i, s.len);
@@ -30,8 +37,10 @@ static bool is_plain(Str s) {
 }
 
 static void put_scalar(Text *t, Str s) {
-    if (is_plain(s)) text_put(t, s);
-    else gan_string(t, s);                             // the escapes are among YAML's
+    if (is_plain(s))
+        text_put(t, s);
+    else
+        gan_string(t, s); // the escapes are among YAML's
 }
 
 static Str expr_text(Text *t, const Ast *a) {
@@ -40,27 +49,35 @@ static Str expr_text(Text *t, const Ast *a) {
     return text_str(&one);
 }
 
-static void put_expr(Text *t, const Ast *a) { put_scalar(t, expr_text(t, a)); }
+static void put_expr(Text *t, const Ast *a) {
+    put_scalar(t, expr_text(t, a));
+}
 
 static bool is_word(Str s) {
     Str letters = STR("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.*/");
     for (size_t i = 0; i < s.len; i++)
-        if (!has(letters, s.ptr[i])) return false;
+        if (!has(letters, s.ptr[i]))
+            return false;
     return s.len > 0;
 }
 
 // The same inside { } and [ ].
 static void put_flow(Text *t, Str s) {
-    if (is_word(s)) text_put(t, s);
-    else gan_string(t, s);
+    if (is_word(s))
+        text_put(t, s);
+    else
+        gan_string(t, s);
 }
 
 // A list of dimensions reads the same in both languages if its elements are words.
 static void put_dims(Text *t, const Ast *a) {
     bool words = a->kind == AstList;
-    for (uint32_t i = 0; words && i < a->list.n; i++) words = is_word(expr_text(t, a->list.at[i]));
-    if (words) gan_expr(t, a);
-    else gan_string(t, expr_text(t, a));
+    for (uint32_t i = 0; words && i < a->list.n; i++)
+        words = is_word(expr_text(t, a->list.at[i]));
+    if (words)
+        gan_expr(t, a);
+    else
+        gan_string(t, expr_text(t, a));
 }
 
 static void put_text_block(Text *t, const Ast *block, uint32_t indent) {
@@ -71,21 +88,27 @@ static void put_text_block(Text *t, const Ast *block, uint32_t indent) {
 // --- nets as layers ------------------------------------------------------------------------------
 
 static bool mentions(const Ast *a, Str name) {
-    if (!a) return false;
-    if (a->kind == AstName && str_eq(a->text, name)) return true;
+    if (!a)
+        return false;
+    if (a->kind == AstName && str_eq(a->text, name))
+        return true;
     for (uint32_t i = 0; i < a->list.n; i++)
-        if (mentions(a->list.at[i], name)) return true;
+        if (mentions(a->list.at[i], name))
+            return true;
     return mentions(a->a, name) || mentions(a->b, name) || mentions(a->c, name);
 }
 
 // A pipe from `x`, none of whose layers mention `x`.
 static bool is_pipe_of(const Ast *a, Str x) {
     for (; a->kind == AstPipe; a = a->a)
-        if (mentions(a->b, x)) return false;
+        if (mentions(a->b, x))
+            return false;
     return a->kind == AstName && str_eq(a->text, x);
 }
 
-static bool binds_one(const Ast *a) { return a->kind == AstBind && a->list.n == 1; }
+static bool binds_one(const Ast *a) {
+    return a->kind == AstBind && a->list.n == 1;
+}
 
 // Statements that pass one value on: `x = x |> ...` and loops of such. *x becomes the name it has
 // at the end.
@@ -94,14 +117,16 @@ static bool is_chain(const Ast *block, uint32_t n, Str *x, bool inside) {
         const Ast *s = block->list.at[i];
         if (s->kind == AstFor) {
             for (uint32_t k = 0; k < s->list.n; k++)
-                if (str_eq(s->list.at[k]->text, *x)) return false;
-            if (mentions(s->a, *x) || s->c->kind != AstBlock
-                || !is_chain(s->c, s->c->list.n, x, true))
+                if (str_eq(s->list.at[k]->text, *x))
+                    return false;
+            if (mentions(s->a, *x) || s->c->kind != AstBlock ||
+                !is_chain(s->c, s->c->list.n, x, true))
                 return false;
-        } else if (!binds_one(s) || !is_pipe_of(s->c, *x)
-                   || (inside && !str_eq(s->list.at[0]->text, *x)))
+        } else if (!binds_one(s) || !is_pipe_of(s->c, *x) ||
+                   (inside && !str_eq(s->list.at[0]->text, *x)))
             return false;
-        else if (!inside) *x = s->list.at[0]->text;
+        else if (!inside)
+            *x = s->list.at[0]->text;
     }
     return true;
 }
@@ -109,23 +134,28 @@ static bool is_chain(const Ast *block, uint32_t n, Str *x, bool inside) {
 // A name once left behind, the input's above all, must not be read again: in a list of layers its
 // value is gone.
 static bool is_layers(const Ast *net) {
-    if (!net->a || net->a->list.n != 1 || net->a->list.at[0]->b) return false;
+    if (!net->a || net->a->list.n != 1 || net->a->list.at[0]->b)
+        return false;
     Str x = net->a->list.at[0]->text;
-    if (net->c->kind != AstBlock) return net->c->kind == AstPipe && is_pipe_of(net->c, x);
+    if (net->c->kind != AstBlock)
+        return net->c->kind == AstPipe && is_pipe_of(net->c, x);
     uint32_t n = net->c->list.n;
     if (!n || !is_chain(net->c, n - 1, &x, false) || !is_pipe_of(net->c->list.at[n - 1], x))
         return false;
     for (uint32_t i = 0; i + 1 < n; i++) {
         const Ast *s = net->c->list.at[i];
-        if (s->kind != AstBind || str_eq(s->list.at[0]->text, net->a->list.at[0]->text)) continue;
+        if (s->kind != AstBind || str_eq(s->list.at[0]->text, net->a->list.at[0]->text))
+            continue;
         for (uint32_t k = i + 1; k < n; k++)
-            if (mentions(net->c->list.at[k], net->a->list.at[0]->text)) return false;
+            if (mentions(net->c->list.at[k], net->a->list.at[0]->text))
+                return false;
     }
     return true;
 }
 
 static void put_pipe(Text *t, const Ast *a, uint32_t indent) {
-    if (a->kind != AstPipe) return;
+    if (a->kind != AstPipe)
+        return;
     put_pipe(t, a->a, indent);
     put_blanks(t, indent);
     put(t, "- ");
@@ -150,7 +180,7 @@ static void put_layers(Text *t, const Ast *block, uint32_t indent) {
         put(t, "- ");
         put_scalar(t, text_str(&head));
         put(t, ":\n");
-        put_layers(t, s->c, indent + 2*STEP);
+        put_layers(t, s->c, indent + 2 * STEP);
     }
 }
 
@@ -164,14 +194,16 @@ static void put_net(Text *t, const Ast *a, uint32_t indent) {
     for (uint32_t i = 0; i < a->a->list.n; i++) {
         const Ast *one = a->a->list.at[i];
         text_fmt(t, "%s%.*s: ", i ? ", " : "", SARG(one->text));
-        if (one->a) put_dims(t, one->a);
+        if (one->a)
+            put_dims(t, one->a);
     }
     put(t, "}\n");
     if (a->has_result) {
         put_blanks(t, indent);
         put(t, a->list.n > 1 ? "out: [" : "out: ");
         for (uint32_t i = 0; i < a->list.n; i++) {
-            if (i) put(t, ", ");
+            if (i)
+                put(t, ", ");
             put_dims(t, a->list.at[i]);
         }
         put(t, a->list.n > 1 ? "]\n" : "\n");
@@ -183,13 +215,16 @@ static void put_net(Text *t, const Ast *a, uint32_t indent) {
         return;
     }
     put(t, "layers:\n");
-    if (a->c->kind == AstBlock) put_layers(t, a->c, indent + STEP);
-    else put_pipe(t, a->c, indent + STEP);
+    if (a->c->kind == AstBlock)
+        put_layers(t, a->c, indent + STEP);
+    else
+        put_pipe(t, a->c, indent + STEP);
 }
 
 static bool has_default(const Ast *params) {
     for (uint32_t i = 0; i < params->list.n; i++)
-        if (params->list.at[i]->b) return true;
+        if (params->list.at[i]->b)
+            return true;
     return false;
 }
 
@@ -201,8 +236,10 @@ static void put_function(Text *t, const Ast *a, uint32_t indent) {
     }
     Text head = {.arena = t->arena};
     text_put(&head, a->text);
-    if (a->a) gan_params(&head, a->a);
-    if (a->kind == AstFn && a->b) gan_params(&head, a->b);
+    if (a->a)
+        gan_params(&head, a->a);
+    if (a->kind == AstFn && a->b)
+        gan_params(&head, a->b);
     gan_result(&head, a);
     put_scalar(t, text_str(&head));
     text_char(t, ':');
@@ -234,7 +271,7 @@ static void put_names(Text *t, const Ast *a) {
 }
 
 static bool is_step_word(Str s) {
-    return str_eq(s, STR("do")) || str_eq(s, STR("then"));     // the others can be no names
+    return str_eq(s, STR("do")) || str_eq(s, STR("then")); // the others can be no names
 }
 
 static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
@@ -250,7 +287,7 @@ static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
         put_key(t, 0, "repeat: ", a->a);
         put_blanks(t, indent + STEP);
         put(t, "do:\n");
-        put_step(t, a->c, indent + 2*STEP);
+        put_step(t, a->c, indent + 2 * STEP);
     } else if (binds_one(a) && !is_step_word(a->list.at[0]->text)) {
         text_put(t, a->list.at[0]->text);
         put_key(t, 0, ": ", a->c);
@@ -262,57 +299,70 @@ static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
             put(t, "|\n");
             put_blanks(t, indent + STEP);
             text_put(t, s);
-        } else put_scalar(t, s);
+        } else
+            put_scalar(t, s);
         text_char(t, '\n');
     }
 }
 
 static void put_step(Text *t, const Ast *block, uint32_t indent) {
-    for (uint32_t i = 0; i < block->list.n; i++) put_step_statement(t, block->list.at[i], indent);
-    if (block->list.n) return;
+    for (uint32_t i = 0; i < block->list.n; i++)
+        put_step_statement(t, block->list.at[i], indent);
+    if (block->list.n)
+        return;
     put_blanks(t, indent);
     put(t, "[]\n");
 }
 
 // --- sections ------------------------------------------------------------------------------------
 
-static const struct { AstKind kind; const char *key; } sections[] = {
+static const struct {
+    AstKind kind;
+    const char *key;
+} sections[] = {
     {AstUse, "use"}, {AstConfig, "config"}, {AstBind, "let"},  {AstData, "data"},
     {AstFn, "fn"},   {AstNet, "net"},       {AstStep, "step"}, {AstSample, "sample"},
 };
-enum { SECTIONS = sizeof sections/sizeof *sections, LET = 2 };
+enum { SECTIONS = sizeof sections / sizeof *sections, LET = 2 };
 
 static uint32_t section_of(const Ast *a) {
     for (uint32_t i = 0; i < SECTIONS; i++)
-        if (sections[i].kind == a->kind) return i;
-    return LET;                                        // any other statement
+        if (sections[i].kind == a->kind)
+            return i;
+    return LET; // any other statement
 }
 
-typedef struct Mapping {        // the items of one top-level mapping
+typedef struct Mapping { // the items of one top-level mapping
     VEC(const Ast *) item[SECTIONS];
-    uint32_t order[SECTIONS], n;    // sections in the order they appear
+    uint32_t order[SECTIONS], n; // sections in the order they appear
 } Mapping;
 
 static bool declares(const Ast *a, const Ast *reader) {
-    if (a->text.len && mentions(reader, a->text)) return true;
+    if (a->text.len && mentions(reader, a->text))
+        return true;
     for (uint32_t i = 0; (a->kind == AstBind || a->kind == AstData) && i < a->list.n; i++)
-        if (mentions(reader, a->list.at[i]->text)) return true;
+        if (mentions(reader, a->list.at[i]->text))
+            return true;
     return false;
 }
 
 static bool fits(const Mapping *m, const Ast *a) {
     uint32_t s = section_of(a), at = 0;
-    while (at < m->n && m->order[at] != s) at++;
-    if (s == section_of(&(Ast){.kind = AstStep}) && m->item[s].n) return false;
+    while (at < m->n && m->order[at] != s)
+        at++;
+    if (s == section_of(&(Ast){.kind = AstStep}) && m->item[s].n)
+        return false;
     bool both_bind = s == LET && m->item[s].n && binds_one(a) && binds_one(m->item[s].at[0]);
-    if (s == LET && m->item[s].n && !both_bind) return false;
-    for (uint32_t i = 0; i < m->item[s].n; i++)        // a key is said once
+    if (s == LET && m->item[s].n && !both_bind)
+        return false;
+    for (uint32_t i = 0; i < m->item[s].n; i++) // a key is said once
         if (s == LET && str_eq(m->item[s].at[i]->list.at[0]->text, a->list.at[0]->text))
             return false;
-    for (at++; at < m->n; at++)                        // what it would be carried past
+    for (at++; at < m->n; at++) // what it would be carried past
         for (uint32_t i = 0; i < m->item[m->order[at]].n; i++) {
             const Ast *other = m->item[m->order[at]].at[i];
-            if (declares(a, other) || declares(other, a)) return false;
+            if (declares(a, other) || declares(other, a))
+                return false;
         }
     return true;
 }
@@ -328,13 +378,19 @@ static void put_configs(Text *t, const Ast *a, uint32_t indent) {
     put(t, a->list.n > 1 ? "{one_of: [" : "{value: ");
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *one = a->list.at[i];
-        if (i) put(t, ", ");
-        if (a->list.n > 1 && one->kind == AstStr) put_flow(t, one->text);
-        else put_flow(t, expr_text(t, one));
+        if (i)
+            put(t, ", ");
+        if (a->list.n > 1 && one->kind == AstStr)
+            put_flow(t, one->text);
+        else
+            put_flow(t, expr_text(t, one));
     }
-    if (a->list.n > 1) text_char(t, ']');
-    if (a->a) put(t, ", doc: ");
-    if (a->a) gan_string(t, a->a->text);
+    if (a->list.n > 1)
+        text_char(t, ']');
+    if (a->a)
+        put(t, ", doc: ");
+    if (a->a)
+        gan_string(t, a->a->text);
     put(t, "}\n");
 }
 
@@ -342,7 +398,8 @@ static void put_fields(Text *t, const Ast *a, uint32_t indent, bool several) {
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *field = a->list.at[i];
         put_blanks(t, indent);
-        if (several) put(t, i ? "  " : "- ");
+        if (several)
+            put(t, i ? "  " : "- ");
         text_fmt(t, "%.*s:", SARG(field->text));
         for (uint32_t k = 0; k < field->list.n; k++) {
             text_char(t, ' ');
@@ -354,21 +411,29 @@ static void put_fields(Text *t, const Ast *a, uint32_t indent, bool several) {
 
 static void put_item(Text *t, const Mapping *m, uint32_t s, const Ast *a, uint32_t indent) {
     switch (a->kind) {
-        case AstUse:
-            put_blanks(t, indent);
-            put(t, "- ");
-            gan_string(t, a->text);
-            text_char(t, '\n');
-            return;
-        case AstConfig: put_configs(t, a, indent); return;
-        case AstData: put_fields(t, a, indent, m->item[s].n > 1); return;
-        case AstStep: put_step(t, a->c, indent); return;
-        case AstBind:
-            put_blanks(t, indent);
-            text_put(t, a->list.at[0]->text);
-            put_key(t, 0, ": ", a->c);
-            return;
-        default: put_function(t, a, indent); return;
+    case AstUse:
+        put_blanks(t, indent);
+        put(t, "- ");
+        gan_string(t, a->text);
+        text_char(t, '\n');
+        return;
+    case AstConfig:
+        put_configs(t, a, indent);
+        return;
+    case AstData:
+        put_fields(t, a, indent, m->item[s].n > 1);
+        return;
+    case AstStep:
+        put_step(t, a->c, indent);
+        return;
+    case AstBind:
+        put_blanks(t, indent);
+        text_put(t, a->list.at[0]->text);
+        put_key(t, 0, ": ", a->c);
+        return;
+    default:
+        put_function(t, a, indent);
+        return;
     }
 }
 
@@ -377,8 +442,10 @@ static void put_mapping(Text *t, const Mapping *m, uint32_t indent, bool begins)
     for (uint32_t i = 0; i < m->n; i++) {
         uint32_t s = m->order[i];
         text_char(t, '\n');
-        if (begins && i == 0) put(t, "- ");
-        else put_blanks(t, indent);
+        if (begins && i == 0)
+            put(t, "- ");
+        else
+            put_blanks(t, indent);
         text_fmt(t, "%s:", sections[s].key);
         if (s == LET && !binds_one(m->item[s].at[0])) {
             put(t, " |\n");
@@ -395,7 +462,8 @@ static void put_mapping(Text *t, const Mapping *m, uint32_t indent, bool begins)
 
 static void add(Text *t, Mapping *m, const Ast *a) {
     uint32_t s = section_of(a);
-    if (!m->item[s].n) m->order[m->n++] = s;
+    if (!m->item[s].n)
+        m->order[m->n++] = s;
     vec_push(t->arena, &m->item[s], a);
 }
 
@@ -403,7 +471,8 @@ void ast_to_yaml(Text *t, const Ast *file) {
     VEC(Mapping) all = {0};
     (void)vec_add(t->arena, &all);
     for (uint32_t i = 0; i < file->list.n; i++) {
-        if (!fits(&all.at[all.n - 1], file->list.at[i])) (void)vec_add(t->arena, &all);
+        if (!fits(&all.at[all.n - 1], file->list.at[i]))
+            (void)vec_add(t->arena, &all);
         add(t, &all.at[all.n - 1], file->list.at[i]);
     }
     uint32_t indent = all.n > 1 ? STEP : 0;
@@ -414,5 +483,6 @@ void ast_to_yaml(Text *t, const Ast *file) {
         gan_string(t, file->a->text);
         text_char(t, '\n');
     }
-    for (uint32_t i = 0; i < all.n; i++) put_mapping(t, &all.at[i], indent, i > 0);
+    for (uint32_t i = 0; i < all.n; i++)
+        put_mapping(t, &all.at[i], indent, i > 0);
 }

@@ -10,13 +10,13 @@ typedef struct Word {
 } Word;
 
 static const Word words[] = {
-    {"image", RoleType, 2, 4, FieldImage},         // channels, extents
-    {"float", RoleType, 0, MAX_RANK, FieldFloat},  // extents
-    {"label", RoleType, 1, 1, FieldLabel},         // number of classes
-    {"resize", RoleTransform, 1, 1, XformResize},  // shorter side
-    {"crop", RoleTransform, 1, 1, XformCrop},      // side
-    {"flip", RoleTransform, 0, 0, XformFlip},      //
-    {"scale", RoleTransform, 2, 2, XformScale},    // ends of the new range
+    {"image", RoleType, 2, 4, FieldImage},        // channels, extents
+    {"float", RoleType, 0, MAX_RANK, FieldFloat}, // extents
+    {"label", RoleType, 1, 1, FieldLabel},        // number of classes
+    {"resize", RoleTransform, 1, 1, XformResize}, // shorter side
+    {"crop", RoleTransform, 1, 1, XformCrop},     // side
+    {"flip", RoleTransform, 0, 0, XformFlip},     //
+    {"scale", RoleTransform, 2, 2, XformScale},   // ends of the new range
 };
 enum { WORDS = sizeof words / sizeof *words };
 

@@ -25,29 +25,36 @@ static const Row row_of[DiagCount] = {
 #undef DIAG
 };
 
-typedef struct Note { Span span; Str text; } Note;
+typedef struct Note {
+    Span span;
+    Str text;
+} Note;
 typedef struct Diag {
     DiagCode code;
     Span span;
     Str message, help;
     VEC(Note) note;
-    uint32_t repeats;           // other places it was met at
+    uint32_t repeats; // other places it was met at
 } Diag;
 
 struct Diags {
     VEC(Diag) kept;
-    uint32_t count[2], more;    // all of each severity; how many were not kept
-    bool open;                  // the newest was kept: notes and help go to it
+    uint32_t count[2], more; // all of each severity; how many were not kept
+    bool open;               // the newest was kept: notes and help go to it
 };
 
-static Severity severity_of(const Diag *d) { return row_of[d->code].severity; }
+static Severity severity_of(const Diag *d) {
+    return row_of[d->code].severity;
+}
 
 static bool keep(const struct Diags *all, DiagCode code, Span span) {
-    if (all->count[row_of[code].severity] > MAX_KEPT) return false;
+    if (all->count[row_of[code].severity] > MAX_KEPT)
+        return false;
     for (uint32_t i = 0; i < all->kept.n; i++) {
         const Diag *d = &all->kept.at[i];
-        if (severity_of(d) == row_of[code].severity && span.file && d->span.file == span.file
-            && d->span.lo == span.lo) return false;
+        if (severity_of(d) == row_of[code].severity && span.file && d->span.file == span.file &&
+            d->span.lo == span.lo)
+            return false;
     }
     return true;
 }
@@ -62,13 +69,15 @@ static Diag *said_before(struct Diags *all, DiagCode code, Str message) {
 
 static void note_again(Front *f, Diag *d, Span span) {
     for (uint32_t i = 0; i < d->note.n; i++)
-        if (d->note.at[i].span.file == span.file && d->note.at[i].span.lo == span.lo) return;
+        if (d->note.at[i].span.file == span.file && d->note.at[i].span.lo == span.lo)
+            return;
     if (d->repeats++ < MAX_REPEATS)
         vec_push(f->perm, &d->note, ((Note){span, STR("and the same here")}));
 }
 
 void diag(Front *f, DiagCode code, Span span, ...) {
-    if (!f->diags) f->diags = arena_new(f->perm, struct Diags);
+    if (!f->diags)
+        f->diags = arena_new(f->perm, struct Diags);
     struct Diags *all = f->diags;
     va_list args;
     va_start(args, span);
@@ -86,15 +95,18 @@ void diag(Front *f, DiagCode code, Span span, ...) {
         return;
     }
     if (!all->open) {
-        if (*count > MAX_KEPT) all->more++;
-        else --*count;                                 // a follow-up, no mistake of its own
+        if (*count > MAX_KEPT)
+            all->more++;
+        else
+            --*count; // a follow-up, no mistake of its own
         return;
     }
     vec_push(f->perm, &all->kept, d);
 }
 
 void diag_note(Front *f, Span span, const char *format, ...) {
-    if (!f->diags || !f->diags->open) return;
+    if (!f->diags || !f->diags->open)
+        return;
     va_list args;
     va_start(args, format);
     Note n = {span, str_vformat(f->perm, format, args)};
@@ -104,32 +116,38 @@ void diag_note(Front *f, Span span, const char *format, ...) {
 }
 
 void diag_help(Front *f, const char *format, ...) {
-    if (!f->diags || !f->diags->open) return;
+    if (!f->diags || !f->diags->open)
+        return;
     va_list args;
     va_start(args, format);
     f->diags->kept.at[f->diags->kept.n - 1].help = str_vformat(f->perm, format, args);
     va_end(args);
 }
 
-uint32_t diag_errors(const Front *f) { return f->diags ? f->diags->count[severity_error] : 0; }
+uint32_t diag_errors(const Front *f) {
+    return f->diags ? f->diags->count[severity_error] : 0;
+}
 uint32_t diag_total(const Front *f) {
     return f->diags ? f->diags->count[severity_error] + f->diags->count[severity_warning] : 0;
 }
 
 static bool same_but_case(Str a, Str b) {
     for (size_t i = 0; i < a.len && a.len == b.len; i++)
-        if ((a.ptr[i] | 32) != (b.ptr[i] | 32)) return false;
+        if ((a.ptr[i] | 32) != (b.ptr[i] | 32))
+            return false;
     return a.len == b.len;
 }
 
 Str diag_nearest(Str word, const Str *known, uint32_t n) {
     Str best = {0};
     for (uint32_t i = 0; i < n; i++)
-        if (same_but_case(word, known[i])) return known[i];
-    uint32_t least = (uint32_t)(word.len < 3 ? 1 : word.len/3) + 1;
+        if (same_but_case(word, known[i]))
+            return known[i];
+    uint32_t least = (uint32_t)(word.len < 3 ? 1 : word.len / 3) + 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = str_distance(word, known[i]);
-        if (d >= least || d >= word.len) continue;     // changing every letter is no likeness
+        if (d >= least || d >= word.len)
+            continue; // changing every letter is no likeness
         least = d;
         best = known[i];
     }
@@ -140,32 +158,39 @@ Str diag_nearest(Str word, const Str *known, uint32_t n) {
 
 static int by_place(const void *a, const void *b) {
     const Diag *x = *(const Diag *const *)a, *y = *(const Diag *const *)b;
-    if (x->span.file != y->span.file) return x->span.file < y->span.file ? -1 : 1;
-    if (x->span.lo != y->span.lo) return x->span.lo < y->span.lo ? -1 : 1;
-    return (x > y) - (x < y);                          // as they came: they lie in one array
+    if (x->span.file != y->span.file)
+        return x->span.file < y->span.file ? -1 : 1;
+    if (x->span.lo != y->span.lo)
+        return x->span.lo < y->span.lo ? -1 : 1;
+    return (x > y) - (x < y); // as they came: they lie in one array
 }
 
 static const Diag **sorted(Front *f) {
     uint32_t n = f->diags->kept.n;
     const Diag **order = arena_array(f->perm, const Diag *, n);
-    for (uint32_t i = 0; i < n; i++) order[i] = &f->diags->kept.at[i];
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = &f->diags->kept.at[i];
     qsort(order, n, sizeof *order, by_place);
     return order;
 }
 
 static uint32_t code_points(Str s) {
     uint32_t n = 0;
-    for (size_t i = 0; i < s.len; i++) n += ((unsigned char)s.ptr[i] & 0xC0) != 0x80;
+    for (size_t i = 0; i < s.len; i++)
+        n += ((unsigned char)s.ptr[i] & 0xC0) != 0x80;
     return n;
 }
 
 // A window of a long line that shows byte `at`; moves *lo to where it begins.
 static Str clip(Str line, size_t at, size_t *lo) {
-    if (line.len <= MAX_WIDTH) return line;
-    *lo = at > MAX_WIDTH/2 ? at - MAX_WIDTH/2 : 0;
+    if (line.len <= MAX_WIDTH)
+        return line;
+    *lo = at > MAX_WIDTH / 2 ? at - MAX_WIDTH / 2 : 0;
     size_t hi = *lo + MAX_WIDTH < line.len ? *lo + MAX_WIDTH : line.len;
-    while (*lo > 0 && ((unsigned char)line.ptr[*lo] & 0xC0) == 0x80) --*lo;
-    while (hi < line.len && ((unsigned char)line.ptr[hi] & 0xC0) == 0x80) hi++;
+    while (*lo > 0 && ((unsigned char)line.ptr[*lo] & 0xC0) == 0x80)
+        --*lo;
+    while (hi < line.len && ((unsigned char)line.ptr[hi] & 0xC0) == 0x80)
+        hi++;
     return str_sub(line, *lo, hi);
 }
 
@@ -174,21 +199,26 @@ static void put_line(Text *t, const Source *s, Span span, const char *tint, cons
     Str line = source_line(s, at.line);
     size_t from = span.lo - s->line.at[at.line - 1], to = span.hi - s->line.at[at.line - 1], lo = 0;
     Str shown = clip(line, from, &lo);
-    if (!line.len) return;
+    if (!line.len)
+        return;
     text_fmt(t, "%4u | ", at.line);
     text_put(t, shown);
     text_fmt(t, "\n     | ");
     for (size_t i = lo; i < from && i < line.len; i++)
-        if (line.ptr[i] == '\t') text_char(t, '\t');   // the same tab moves the caret as far
-        else if (((unsigned char)line.ptr[i] & 0xC0) != 0x80) text_char(t, ' ');
+        if (line.ptr[i] == '\t')
+            text_char(t, '\t'); // the same tab moves the caret as far
+        else if (((unsigned char)line.ptr[i] & 0xC0) != 0x80)
+            text_char(t, ' ');
     uint32_t carets = code_points(str_sub(line, from, to < lo + shown.len ? to : lo + shown.len));
     text_fmt(t, "%s^", tint);
-    for (uint32_t i = 1; i < carets; i++) text_char(t, '^');
+    for (uint32_t i = 1; i < carets; i++)
+        text_char(t, '^');
     text_fmt(t, "%s\n", plain);
 }
 
 static void put_place(Text *t, const Front *f, Span span) {
-    if (!span.file) return;
+    if (!span.file)
+        return;
     const Source *s = &f->source.at[span.file - 1];
     LineCol at = source_line_col(s, span.lo);
     text_fmt(t, "%.*s:%u:%u: ", SARG(s->name), at.line, at.col);
@@ -201,25 +231,31 @@ static void put_diag(Text *t, const Front *f, const Diag *d, bool color) {
     put_place(t, f, d->span);
     text_fmt(t, "%s%s[%s]%s: %.*s\n", tint, name[severity_of(d)], row_of[d->code].code, plain,
              SARG(d->message));
-    if (d->span.file) put_line(t, &f->source.at[d->span.file - 1], d->span, tint, plain);
+    if (d->span.file)
+        put_line(t, &f->source.at[d->span.file - 1], d->span, tint, plain);
     const char *blue = color ? "\033[1;36m" : "";
     for (uint32_t i = 0; i < d->note.n; i++) {
         const Note *n = &d->note.at[i];
         put_place(t, f, n->span);
         text_fmt(t, "%snote%s: %.*s\n", blue, plain, SARG(n->text));
-        if (n->span.file) put_line(t, &f->source.at[n->span.file - 1], n->span, blue, plain);
+        if (n->span.file)
+            put_line(t, &f->source.at[n->span.file - 1], n->span, blue, plain);
     }
-    if (d->help.len) text_fmt(t, "%shelp%s: %.*s\n", blue, plain, SARG(d->help));
+    if (d->help.len)
+        text_fmt(t, "%shelp%s: %.*s\n", blue, plain, SARG(d->help));
 }
 
 void diag_render(Text *t, Front *f, bool color) {
-    if (!f->diags) return;
+    if (!f->diags)
+        return;
     const Diag **order = sorted(f);
     for (uint32_t i = 0; i < f->diags->kept.n; i++) {
-        if (i) text_char(t, '\n');
+        if (i)
+            text_char(t, '\n');
         put_diag(t, f, order[i], color);
     }
-    if (f->diags->more) text_fmt(t, "\nand %u more\n", f->diags->more);
+    if (f->diags->more)
+        text_fmt(t, "\nand %u more\n", f->diags->more);
 }
 
 // --- as JSON -------------------------------------------------------------------------------------
@@ -230,20 +266,31 @@ static void json_span(JsonOut *j, const Front *f, Span span) {
     Str line = source_line(s, lo.line);
     uint32_t last = hi.line == lo.line ? hi.col : code_points(line) + 1;
     json_open(j, '{');
-    json_name(j, "file_name");    json_put_str(j, s->name);
-    json_name(j, "byte_start");   json_put_int(j, span.lo);
-    json_name(j, "byte_end");     json_put_int(j, span.hi);
-    json_name(j, "line_start");   json_put_int(j, lo.line);
-    json_name(j, "line_end");     json_put_int(j, hi.line);
-    json_name(j, "column_start"); json_put_int(j, lo.col);
-    json_name(j, "column_end");   json_put_int(j, hi.col);
-    json_name(j, "is_primary");   json_put_bool(j, true);
+    json_name(j, "file_name");
+    json_put_str(j, s->name);
+    json_name(j, "byte_start");
+    json_put_int(j, span.lo);
+    json_name(j, "byte_end");
+    json_put_int(j, span.hi);
+    json_name(j, "line_start");
+    json_put_int(j, lo.line);
+    json_name(j, "line_end");
+    json_put_int(j, hi.line);
+    json_name(j, "column_start");
+    json_put_int(j, lo.col);
+    json_name(j, "column_end");
+    json_put_int(j, hi.col);
+    json_name(j, "is_primary");
+    json_put_bool(j, true);
     json_name(j, "text");
     json_open(j, '[');
     json_open(j, '{');
-    json_name(j, "text");            json_put_str(j, line);
-    json_name(j, "highlight_start"); json_put_int(j, lo.col);
-    json_name(j, "highlight_end");   json_put_int(j, last);
+    json_name(j, "text");
+    json_put_str(j, line);
+    json_name(j, "highlight_start");
+    json_put_int(j, lo.col);
+    json_name(j, "highlight_end");
+    json_put_int(j, last);
     json_close(j, '}');
     json_close(j, ']');
     json_close(j, '}');
@@ -252,14 +299,17 @@ static void json_span(JsonOut *j, const Front *f, Span span) {
 static void json_spans(JsonOut *j, const Front *f, Span span) {
     json_name(j, "spans");
     json_open(j, '[');
-    if (span.file) json_span(j, f, span);
+    if (span.file)
+        json_span(j, f, span);
     json_close(j, ']');
 }
 
 static void json_child(JsonOut *j, const Front *f, const char *level, Str message, Span span) {
     json_open(j, '{');
-    json_name(j, "message"); json_put_str(j, message);
-    json_name(j, "level");   json_put_str(j, str_c(level));
+    json_name(j, "message");
+    json_put_str(j, message);
+    json_name(j, "level");
+    json_put_str(j, str_c(level));
     json_spans(j, f, span);
     json_name(j, "children");
     json_open(j, '[');
@@ -272,12 +322,16 @@ static void json_diag(Text *t, Front *f, const Diag *d) {
     put_diag(&rendered, f, d, false);
     JsonOut j = {.text = t};
     json_open(&j, '{');
-    json_name(&j, "$message_type"); json_put_str(&j, STR("diagnostic"));
-    json_name(&j, "message");       json_put_str(&j, d->message);
+    json_name(&j, "$message_type");
+    json_put_str(&j, STR("diagnostic"));
+    json_name(&j, "message");
+    json_put_str(&j, d->message);
     json_name(&j, "code");
     json_open(&j, '{');
-    json_name(&j, "code");        json_put_str(&j, str_c(row_of[d->code].code));
-    json_name(&j, "explanation"); json_put_str(&j, str_c(row_of[d->code].explain));
+    json_name(&j, "code");
+    json_put_str(&j, str_c(row_of[d->code].code));
+    json_name(&j, "explanation");
+    json_put_str(&j, str_c(row_of[d->code].explain));
     json_close(&j, '}');
     json_name(&j, "level");
     json_put_str(&j, severity_of(d) == severity_error ? STR("error") : STR("warning"));
@@ -286,17 +340,21 @@ static void json_diag(Text *t, Front *f, const Diag *d) {
     json_open(&j, '[');
     for (uint32_t i = 0; i < d->note.n; i++)
         json_child(&j, f, "note", d->note.at[i].text, d->note.at[i].span);
-    if (d->help.len) json_child(&j, f, "help", d->help, (Span){0});
+    if (d->help.len)
+        json_child(&j, f, "help", d->help, (Span){0});
     json_close(&j, ']');
-    json_name(&j, "rendered"); json_put_str(&j, text_str(&rendered));
+    json_name(&j, "rendered");
+    json_put_str(&j, text_str(&rendered));
     json_close(&j, '}');
     text_char(t, '\n');
 }
 
 void diag_render_json(Text *t, Front *f) {
-    if (!f->diags) return;
+    if (!f->diags)
+        return;
     const Diag **order = sorted(f);
-    for (uint32_t i = 0; i < f->diags->kept.n; i++) json_diag(t, f, order[i]);
+    for (uint32_t i = 0; i < f->diags->kept.n; i++)
+        json_diag(t, f, order[i]);
 }
 
 // --- explain -------------------------------------------------------------------------------------
@@ -309,19 +367,23 @@ static void put_pattern(Text *t, const char *format) {
             continue;
         }
         c += strspn(c + 1, ".*0123456789lz") + 1;
-        if (*c == '%') text_char(t, '%');
-        else text_put(t, STR("..."));
+        if (*c == '%')
+            text_char(t, '%');
+        else
+            text_put(t, STR("..."));
     }
 }
 
 bool diag_explain(Text *t, Str code) {
     for (uint32_t i = 0; i < DiagCount; i++) {
-        if (!str_eq(code, str_c(row_of[i].code))) continue;
+        if (!str_eq(code, str_c(row_of[i].code)))
+            continue;
         text_fmt(t, "%s (%s): ", row_of[i].code,
                  row_of[i].severity == severity_error ? "error" : "warning");
         put_pattern(t, row_of[i].message);
         text_fmt(t, "\n\n%s\n", row_of[i].explain);
-        if (*row_of[i].help) text_fmt(t, "\nhelp: %s\n", row_of[i].help);
+        if (*row_of[i].help)
+            text_fmt(t, "\nhelp: %s\n", row_of[i].help);
         return true;
     }
     return false;

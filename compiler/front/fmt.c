@@ -8,22 +8,22 @@
 
 enum { STEP = 2, COMMENT_GAP = 4, DOC_GAP = 3 };
 
-typedef struct Cell {           // a token and where it goes
+typedef struct Cell { // a token and where it goes
     Token tok;
-    uint32_t column;            // in the source, in code points
-    uint32_t width;             // in code points
-    uint32_t gap;               // blanks before it, before alignment
-    uint32_t pad;               // ... and further ones for it
-    uint32_t line;              // of the source, 1-based
-    bool by_hand;               // more blanks before it than the layout wants
+    uint32_t column; // in the source, in code points
+    uint32_t width;  // in code points
+    uint32_t gap;    // blanks before it, before alignment
+    uint32_t pad;    // ... and further ones for it
+    uint32_t line;   // of the source, 1-based
+    bool by_hand;    // more blanks before it than the layout wants
     bool grouped;
 } Cell;
 
 typedef struct Line {
-    uint32_t first, n;          // cells
+    uint32_t first, n; // cells
     uint32_t indent;
-    bool blank;                 // an empty line before it
-    bool hangs;                 // only a comment, under the trailing comment of the line before
+    bool blank; // an empty line before it
+    bool hangs; // only a comment, under the trailing comment of the line before
 } Line;
 
 typedef struct Layout {
@@ -37,24 +37,29 @@ typedef struct Layout {
 // --- words and blanks ----------------------------------------------------------------------------
 
 static bool ends_operand(TokKind k) {
-    return k == TokName || k == TokNum || k == TokStr || k == TokRParen || k == TokRSquare
-           || k == TokRBrace;
+    return k == TokName || k == TokNum || k == TokStr || k == TokRParen || k == TokRSquare ||
+           k == TokRBrace;
 }
 
-static bool opens(TokKind k) { return k == TokLParen || k == TokLSquare || k == TokLBrace; }
-static bool closes(TokKind k) { return k == TokRParen || k == TokRSquare || k == TokRBrace; }
+static bool opens(TokKind k) {
+    return k == TokLParen || k == TokLSquare || k == TokLBrace;
+}
+static bool closes(TokKind k) {
+    return k == TokRParen || k == TokRSquare || k == TokRBrace;
+}
 
 // The author says whether a product is tight: `2*x` and `2 * x` both read well.
 static bool is_tight(const Layout *o, uint32_t i) {
     TokKind k = o->cell.at[i].tok.kind;
-    if (k != TokTimes && k != TokOver && k != TokMod) return k == TokPower;
+    if (k != TokTimes && k != TokOver && k != TokMod)
+        return k == TokPower;
     bool before = i && o->cell.at[i].tok.lo > o->cell.at[i - 1].tok.hi;
     return !before && i + 1 < o->cell.n && o->cell.at[i + 1].tok.lo == o->cell.at[i].tok.hi;
 }
 
-static bool is_sign(const Layout *o, uint32_t i) {     // a minus of one operand
-    return o->cell.at[i].tok.kind == TokMinus
-           && (i == 0 || !ends_operand(o->cell.at[i - 1].tok.kind));
+static bool is_sign(const Layout *o, uint32_t i) { // a minus of one operand
+    return o->cell.at[i].tok.kind == TokMinus &&
+           (i == 0 || !ends_operand(o->cell.at[i - 1].tok.kind));
 }
 
 static bool in_config(const Layout *o) {
@@ -65,28 +70,39 @@ static bool in_config(const Layout *o) {
 // Blanks between cells i - 1 and i of one line; `inside` is the innermost open bracket.
 static uint32_t blanks(const Layout *o, uint32_t i, TokKind inside) {
     TokKind a = o->cell.at[i - 1].tok.kind, b = o->cell.at[i].tok.kind;
-    if (b == TokComment) return COMMENT_GAP;
-    if (b == TokStr && ends_operand(a) && in_config(o)) return DOC_GAP;
-    if (b == TokComma || b == TokSemi || b == TokRParen || b == TokRSquare) return 0;
-    if (a == TokLParen || a == TokLSquare || a == TokDots || is_sign(o, i - 1)) return 0;
-    if ((b == TokLParen || b == TokLSquare) && ends_operand(a) && a != TokStr) return 0;
-    if (a == TokLBrace && b == TokRBrace) return 0;
-    if (is_tight(o, i) || is_tight(o, i - 1)) return 0;
-    if (inside == TokLParen && (a == TokBind || b == TokBind || b == TokColon)) return 0;
-    if (inside == TokLSquare && (a == TokColon || b == TokColon)) return 0;
+    if (b == TokComment)
+        return COMMENT_GAP;
+    if (b == TokStr && ends_operand(a) && in_config(o))
+        return DOC_GAP;
+    if (b == TokComma || b == TokSemi || b == TokRParen || b == TokRSquare)
+        return 0;
+    if (a == TokLParen || a == TokLSquare || a == TokDots || is_sign(o, i - 1))
+        return 0;
+    if ((b == TokLParen || b == TokLSquare) && ends_operand(a) && a != TokStr)
+        return 0;
+    if (a == TokLBrace && b == TokRBrace)
+        return 0;
+    if (is_tight(o, i) || is_tight(o, i - 1))
+        return 0;
+    if (inside == TokLParen && (a == TokBind || b == TokBind || b == TokColon))
+        return 0;
+    if (inside == TokLSquare && (a == TokColon || b == TokColon))
+        return 0;
     return 1;
 }
 
 static uint32_t width_of(const Layout *o, uint32_t lo, uint32_t hi) {
     uint32_t n = 0;
-    for (uint32_t i = lo; i < hi; i++) n += ((unsigned char)o->source->text.ptr[i] & 0xC0) != 0x80;
+    for (uint32_t i = lo; i < hi; i++)
+        n += ((unsigned char)o->source->text.ptr[i] & 0xC0) != 0x80;
     return n;
 }
 
 static void read_cells(Layout *o) {
     for (;;) {
         Token t = lex_next(&o->lex);
-        if (t.kind == TokEnd) return;
+        if (t.kind == TokEnd)
+            return;
         Cell c = {.tok = t,
                   .column = width_of(o, t.lo - t.indent, t.lo),
                   .width = width_of(o, t.lo, t.hi)};
@@ -97,21 +113,27 @@ static void read_cells(Layout *o) {
 
 // --- lines and indentation -----------------------------------------------------------------------
 
-typedef struct Open { TokKind kind; uint32_t line; } Open;
+typedef struct Open {
+    TokKind kind;
+    uint32_t line;
+} Open;
 typedef VEC(Open) OpenStack;
 
 // Cell i continues the statement of the line before.
 static bool goes_on(const Layout *o, uint32_t i) {
     uint32_t before = i;
-    while (before && o->cell.at[before - 1].tok.kind == TokComment) before--;
-    if (!before) return false;
+    while (before && o->cell.at[before - 1].tok.kind == TokComment)
+        before--;
+    if (!before)
+        return false;
     TokKind a = o->cell.at[before - 1].tok.kind, b = o->cell.at[i].tok.kind;
     return b != TokElse && ((token_breaks_after(a) && !opens(a)) || token_breaks_before(b));
 }
 
 static uint32_t indent_of(const Layout *o, const OpenStack *open, uint32_t i) {
     TokKind k = o->cell.at[i].tok.kind;
-    if (open->n && closes(k)) return o->line.at[open->at[open->n - 1].line].indent;
+    if (open->n && closes(k))
+        return o->line.at[open->at[open->n - 1].line].indent;
     uint32_t inner = open->n ? o->line.at[open->at[open->n - 1].line].indent + STEP : 0;
     bool statements = !open->n || open->at[open->n - 1].kind == TokLBrace;
     return inner + (statements && k != TokComment && goes_on(o, i) ? STEP : 0);
@@ -120,12 +142,13 @@ static uint32_t indent_of(const Layout *o, const OpenStack *open, uint32_t i) {
 static Line start_line(const Layout *o, const OpenStack *open, uint32_t i) {
     const Cell *c = &o->cell.at[i];
     Line line = {.first = i, .indent = indent_of(o, open, i)};
-    if (!i) return line;
+    if (!i)
+        return line;
     const Cell *before = &o->cell.at[i - 1];
     const Line *last = &o->line.at[o->line.n - 1];
     line.blank = c->line > before->line + 1 && !opens(before->tok.kind) && !closes(c->tok.kind);
-    bool under = before->tok.kind == TokComment && before->column == c->column
-                 && (last->n > 1 || last->hangs);
+    bool under = before->tok.kind == TokComment && before->column == c->column &&
+                 (last->n > 1 || last->hangs);
     line.hangs = c->tok.kind == TokComment && under && !line.blank && c->column > line.indent;
     return line;
 }
@@ -146,25 +169,34 @@ static void read_lines(Layout *o) {
             Open one = {c->tok.kind, o->line.n - 1};
             vec_push(o->f->perm, &open, one);
         }
-        if (closes(c->tok.kind) && open.n) open.n--;
+        if (closes(c->tok.kind) && open.n)
+            open.n--;
         o->line.at[o->line.n - 1].n++;
     }
 }
 
 // --- columns -------------------------------------------------------------------------------------
 
-typedef struct Group { uint32_t column; VEC(uint32_t) cell; VEC(uint32_t) line; } Group;
+typedef struct Group {
+    uint32_t column;
+    VEC(uint32_t) cell;
+    VEC(uint32_t) line;
+} Group;
 typedef VEC(Group) Groups;
 
-static bool defines(TokKind k) { return k == TokBind || k == TokAssign || k == TokLBrace; }
-static bool alike(TokKind a, TokKind b) { return a == b || (defines(a) && defines(b)); }
-
+static bool defines(TokKind k) {
+    return k == TokBind || k == TokAssign || k == TokLBrace;
+}
+static bool alike(TokKind a, TokKind b) {
+    return a == b || (defines(a) && defines(b));
+}
 
 // The cell of a line that stands at `column` in the source and may be moved: words without a blank
 // between them stay together, and the first of a line moves only if it is a comment that hangs.
 static uint32_t cell_at(const Layout *o, const Line *line, uint32_t column) {
     for (uint32_t i = line->first + !line->hangs; i < line->first + line->n; i++)
-        if (o->cell.at[i].column == column && (o->cell.at[i].gap || line->hangs)) return i;
+        if (o->cell.at[i].column == column && (o->cell.at[i].gap || line->hangs))
+            return i;
     return NONE;
 }
 
@@ -177,20 +209,24 @@ static Group run_from(Layout *o, uint32_t l, uint32_t i) {
     for (uint32_t at = l; at < o->line.n && (at == l || !o->line.at[at].blank); at++) {
         uint32_t c = cell_at(o, &o->line.at[at], g.column);
         bool there = c != NONE && alike(o->cell.at[c].tok.kind, kind) && !o->cell.at[c].grouped;
-        if (!there && kind != TokComment) break;
-        if (!there) continue;
+        if (!there && kind != TokComment)
+            break;
+        if (!there)
+            continue;
         by_hand = by_hand || o->cell.at[c].by_hand;
         vec_push(o->f->perm, &g.cell, c);
         vec_push(o->f->perm, &g.line, at);
         o->cell.at[c].grouped = true;
     }
-    if (!by_hand || g.cell.n < 2) g.cell.n = 0;
+    if (!by_hand || g.cell.n < 2)
+        g.cell.n = 0;
     return g;
 }
 
 static int by_column(const void *a, const void *b) {
     const Group *x = a, *y = b;
-    if (x->column != y->column) return x->column < y->column ? -1 : 1;
+    if (x->column != y->column)
+        return x->column < y->column ? -1 : 1;
     return (x->cell.at[0] > y->cell.at[0]) - (x->cell.at[0] < y->cell.at[0]);
 }
 
@@ -199,12 +235,15 @@ static Groups find_groups(Layout *o) {
     for (uint32_t l = 0; l < o->line.n; l++) {
         const Line *line = &o->line.at[l];
         for (uint32_t i = line->first + 1; i < line->first + line->n; i++) {
-            if (o->cell.at[i].grouped || !o->cell.at[i].gap) continue;
+            if (o->cell.at[i].grouped || !o->cell.at[i].gap)
+                continue;
             Group g = run_from(o, l, i);
-            if (g.cell.n) vec_push(o->f->perm, &groups, g);
+            if (g.cell.n)
+                vec_push(o->f->perm, &groups, g);
         }
     }
-    if (groups.n) qsort(groups.at, groups.n, sizeof *groups.at, by_column);
+    if (groups.n)
+        qsort(groups.at, groups.n, sizeof *groups.at, by_column);
     return groups;
 }
 
@@ -223,7 +262,8 @@ static void align(Layout *o) {
         uint32_t column = 0;
         for (uint32_t i = 0; i < group->cell.n; i++) {
             uint32_t c = column_of(o, &o->line.at[group->line.at[i]], group->cell.at[i]);
-            if (c > column) column = c;
+            if (c > column)
+                column = c;
         }
         for (uint32_t i = 0; i < group->cell.n; i++)
             o->cell.at[group->cell.at[i]].pad =
@@ -232,16 +272,18 @@ static void align(Layout *o) {
 }
 
 static void put_blanks(Text *t, uint32_t n) {
-    while (n--) text_char(t, ' ');
+    while (n--)
+        text_char(t, ' ');
 }
 
 bool fmt_source(Text *t, Front *f, uint32_t source) {
     uint32_t errors = diag_errors(f);
     bool library = f->source.at[source - 1].library;
-    f->source.at[source - 1].library = true;           // a missing `model` line is no matter of layout
+    f->source.at[source - 1].library = true; // a missing `model` line is no matter of layout
     parse_gan(f, source);
     f->source.at[source - 1].library = library;
-    if (diag_errors(f) != errors) return false;
+    if (diag_errors(f) != errors)
+        return false;
     Layout o = {.f = f, .source = &f->source.at[source - 1]};
     lex_init(&o.lex, f, source, 0, (uint32_t)o.source->text.len);
     read_cells(&o);
@@ -249,8 +291,10 @@ bool fmt_source(Text *t, Front *f, uint32_t source) {
     align(&o);
     for (uint32_t l = 0; l < o.line.n; l++) {
         const Line *line = &o.line.at[l];
-        if (line->blank) text_char(t, '\n');
-        if (!line->hangs) put_blanks(t, line->indent);
+        if (line->blank)
+            text_char(t, '\n');
+        if (!line->hangs)
+            put_blanks(t, line->indent);
         for (uint32_t i = line->first; i < line->first + line->n; i++) {
             put_blanks(t, o.cell.at[i].gap + o.cell.at[i].pad);
             text_put(t, token_text(&o.lex, o.cell.at[i].tok));

@@ -8,7 +8,11 @@
 
 enum { NEITHER = 0, AFTER = 1, BEFORE = 2, BOTH = 3 };
 
-typedef struct Row { const char *text; uint8_t length, breaks; const char *what; } Row;
+typedef struct Row {
+    const char *text;
+    uint8_t length, breaks;
+    const char *what;
+} Row;
 #define LENGTH(text) (uint8_t)(sizeof(text) - 1)
 
 static const Row token_row[TokCount] = {
@@ -18,32 +22,50 @@ static const Row token_row[TokCount] = {
 #include "tokens.def"
 };
 
-static const struct { const char *text; uint8_t length; const char *instead; } foreign[] = {
+static const struct {
+    const char *text;
+    uint8_t length;
+    const char *instead;
+} foreign[] = {
 #define FOREIGN(text, instead) {text, LENGTH(text), instead},
 #include "tokens.def"
 };
 
-const char *token_what(TokKind kind) { return token_row[kind].what; }
-bool token_breaks_after(TokKind kind) { return token_row[kind].breaks & AFTER; }
-bool token_breaks_before(TokKind kind) { return token_row[kind].breaks & BEFORE; }
-Str token_text(const Lexer *l, Token t) { return str_sub(l->text, t.lo, t.hi); }
+const char *token_what(TokKind kind) {
+    return token_row[kind].what;
+}
+bool token_breaks_after(TokKind kind) {
+    return token_row[kind].breaks & AFTER;
+}
+bool token_breaks_before(TokKind kind) {
+    return token_row[kind].breaks & BEFORE;
+}
+Str token_text(const Lexer *l, Token t) {
+    return str_sub(l->text, t.lo, t.hi);
+}
 
 void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
     *l = (Lexer){.f = f, .file = file, .at = lo, .end = hi, .fresh = true};
     l->text = f->source.at[file - 1].text;
-    while (lo > 0 && l->text.ptr[lo - 1] != '\n') lo--;
+    while (lo > 0 && l->text.ptr[lo - 1] != '\n')
+        lo--;
     l->line = lo;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-static char char_at(const Lexer *l, uint32_t i) { return i < l->end ? l->text.ptr[i] : 0; }
+static char char_at(const Lexer *l, uint32_t i) {
+    return i < l->end ? l->text.ptr[i] : 0;
+}
 
 // A mistake in bytes [lo, at); false when the line has had its diagnostic.
 static bool report(const Lexer *l, DiagCode code, uint32_t lo) {
-    if (!l->quiet) diag(l->f, code, (Span){l->file, lo, l->at}, SARG(str_sub(l->text, lo, l->at)));
+    if (!l->quiet)
+        diag(l->f, code, (Span){l->file, lo, l->at}, SARG(str_sub(l->text, lo, l->at)));
     return !l->quiet;
 }
 
@@ -54,7 +76,8 @@ static void skip_blank(Lexer *l) {
             l->line = l->at + 1;
             l->fresh = true;
             l->quiet = false;
-        } else if (c != ' ' && c != '\t' && c != '\r') return;
+        } else if (c != ' ' && c != '\t' && c != '\r')
+            return;
     }
 }
 
@@ -64,7 +87,8 @@ static uint32_t match_sign(const Lexer *l, TokKind *out) {
     for (TokKind k = TokDots; k <= TokRBrace; k++) {
         uint32_t n = token_row[k].length;
         bool there = n <= l->end - l->at && !memcmp(l->text.ptr + l->at, token_row[k].text, n);
-        if (!there || n <= best) continue;
+        if (!there || n <= best)
+            continue;
         best = n;
         *out = k;
     }
@@ -74,7 +98,7 @@ static uint32_t match_sign(const Lexer *l, TokKind *out) {
 static const char *match_foreign(const Lexer *l, uint32_t *length) {
     const char *instead = NULL;
     *length = 0;
-    for (size_t i = 0; i < sizeof foreign/sizeof *foreign; i++) {
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         uint32_t n = foreign[i].length;
         if (n <= *length || n > l->end - l->at || memcmp(l->text.ptr + l->at, foreign[i].text, n))
             continue;
@@ -93,22 +117,27 @@ static TokKind word_kind(Str word) {
 
 static TokKind lex_name(Lexer *l) {
     uint32_t lo = l->at;
-    while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at))) l->at++;
+    while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at)))
+        l->at++;
     return word_kind(str_sub(l->text, lo, l->at));
 }
 
 static TokKind lex_number(Lexer *l) {
     uint32_t lo = l->at;
-    while (is_digit(char_at(l, l->at))) l->at++;
+    while (is_digit(char_at(l, l->at)))
+        l->at++;
     if (char_at(l, l->at) == '.' && is_digit(char_at(l, l->at + 1)))
-        for (l->at++; is_digit(char_at(l, l->at));) l->at++;
+        for (l->at++; is_digit(char_at(l, l->at));)
+            l->at++;
     if ((char_at(l, l->at) | 32) == 'e') {
         uint32_t sign = char_at(l, l->at + 1) == '+' || char_at(l, l->at + 1) == '-';
         if (is_digit(char_at(l, l->at + 1 + sign)))
-            for (l->at += 1 + sign; is_digit(char_at(l, l->at));) l->at++;
+            for (l->at += 1 + sign; is_digit(char_at(l, l->at));)
+                l->at++;
     }
-    bool good = !is_letter(char_at(l, l->at)) && l->text.ptr[lo] != '.';    // not `.5`
-    while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at))) l->at++;
+    bool good = !is_letter(char_at(l, l->at)) && l->text.ptr[lo] != '.'; // not `.5`
+    while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at)))
+        l->at++;
     double value;
     Str text = str_sub(l->text, lo, l->at);
     if (!good || !str_to_double(text, &value) || value > 1e300)
@@ -119,9 +148,12 @@ static TokKind lex_number(Lexer *l) {
 static TokKind lex_string(Lexer *l) {
     uint32_t lo = l->at++;
     for (; char_at(l, l->at) != '"'; l->at++) {
-        if (char_at(l, l->at) == '\\' && char_at(l, l->at + 1) != '\n') l->at++;
-        if (l->at < l->end && l->text.ptr[l->at] != '\n') continue;
-        if (l->at > l->end) l->at = l->end;
+        if (char_at(l, l->at) == '\\' && char_at(l, l->at + 1) != '\n')
+            l->at++;
+        if (l->at < l->end && l->text.ptr[l->at] != '\n')
+            continue;
+        if (l->at > l->end)
+            l->at = l->end;
         report(l, DiagE0102, lo);
         return TokBad;
     }
@@ -130,9 +162,10 @@ static TokKind lex_string(Lexer *l) {
 }
 
 static TokKind lex_comment(Lexer *l) {
-    while (l->at < l->end && l->text.ptr[l->at] != '\n') l->at++;
-    while (l->text.ptr[l->at - 1] == '\r' || l->text.ptr[l->at - 1] == ' '
-           || l->text.ptr[l->at - 1] == '\t')
+    while (l->at < l->end && l->text.ptr[l->at] != '\n')
+        l->at++;
+    while (l->text.ptr[l->at - 1] == '\r' || l->text.ptr[l->at - 1] == ' ' ||
+           l->text.ptr[l->at - 1] == '\t')
         l->at--;
     return TokComment;
 }
@@ -141,38 +174,48 @@ static TokKind lex_comment(Lexer *l) {
 static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
     uint32_t lo = l->at;
     l->at += length;
-    if (!instead) {                                   // one diagnostic for a run of them
+    if (!instead) { // one diagnostic for a run of them
         TokKind ignored;
-        while (l->at < l->end && !is_letter(l->text.ptr[l->at]) && !is_digit(l->text.ptr[l->at])
-               && (unsigned char)l->text.ptr[l->at] > ' ' && !strchr("#\"", l->text.ptr[l->at])
-               && !match_sign(l, &ignored)) l->at++;
+        while (l->at < l->end && !is_letter(l->text.ptr[l->at]) && !is_digit(l->text.ptr[l->at]) &&
+               (unsigned char)l->text.ptr[l->at] > ' ' && !strchr("#\"", l->text.ptr[l->at]) &&
+               !match_sign(l, &ignored))
+            l->at++;
         report(l, DiagE0101, lo);
         return TokBad;
     }
-    if (report(l, DiagE0101, lo)) diag_help(l->f, "write `%s`", instead);
-    if (!strcmp(instead, "#")) return lex_comment(l);
+    if (report(l, DiagE0101, lo))
+        diag_help(l->f, "write `%s`", instead);
+    if (!strcmp(instead, "#"))
+        return lex_comment(l);
     if (!strcmp(instead, "\"")) {
-        while (l->at < l->end && l->text.ptr[l->at] != '\n'
-               && l->text.ptr[l->at] != l->text.ptr[lo])
+        while (l->at < l->end && l->text.ptr[l->at] != '\n' &&
+               l->text.ptr[l->at] != l->text.ptr[lo])
             l->at++;
-        if (char_at(l, l->at) == l->text.ptr[lo]) l->at += length;
+        if (char_at(l, l->at) == l->text.ptr[lo])
+            l->at += length;
         return TokStr;
     }
     for (TokKind k = TokDots; k < TokCount; k++)
-        if (!strcmp(token_row[k].text, instead)) return k;
+        if (!strcmp(token_row[k].text, instead))
+            return k;
     return TokBad;
 }
 
 static TokKind lex_token(Lexer *l) {
     char c = l->text.ptr[l->at];
-    if (is_letter(c)) return lex_name(l);
-    if (is_digit(c) || (c == '.' && is_digit(char_at(l, l->at + 1)))) return lex_number(l);
-    if (c == '"') return lex_string(l);
-    if (c == '#') return lex_comment(l);
+    if (is_letter(c))
+        return lex_name(l);
+    if (is_digit(c) || (c == '.' && is_digit(char_at(l, l->at + 1))))
+        return lex_number(l);
+    if (c == '"')
+        return lex_string(l);
+    if (c == '#')
+        return lex_comment(l);
     TokKind kind = TokBad;
     uint32_t length, sign = match_sign(l, &kind);
     const char *instead = match_foreign(l, &length);
-    if (length > sign || !sign) return lex_foreign(l, instead, length ? length : 1);
+    if (length > sign || !sign)
+        return lex_foreign(l, instead, length ? length : 1);
     l->at += sign;
     return kind;
 }
@@ -188,7 +231,8 @@ Token lex_next(Lexer *l) {
 
 Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
     Str raw = str_sub(f->source.at[file - 1].text, lo, hi);
-    if (str_find(raw, '\\') == raw.len) return raw;
+    if (str_find(raw, '\\') == raw.len)
+        return raw;
     static const char from[] = "\"\\nt", to[] = "\"\\\n\t";
     Text t = {.arena = f->perm};
     for (size_t i = 0; i < raw.len; i++) {
@@ -197,7 +241,8 @@ Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
             continue;
         }
         const char *escape = ++i < raw.len ? memchr(from, raw.ptr[i], 4) : NULL;
-        if (escape) text_char(&t, to[escape - from]);
+        if (escape)
+            text_char(&t, to[escape - from]);
         else
             diag(f, DiagE0106, (Span){file, lo + (uint32_t)i - 1, lo + (uint32_t)i + 1},
                  SARG(str_sub(raw, i, i + 1)));
@@ -219,6 +264,7 @@ void tokens_print(Text *t, Front *f, uint32_t source) {
             text_put(t, token_text(&l, tok));
         }
         text_char(t, '\n');
-        if (tok.kind == TokEnd) return;
+        if (tok.kind == TokEnd)
+            return;
     }
 }

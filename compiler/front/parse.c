@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    MAX_DEPTH = 200,            // of brackets and blocks
-    MAX_HEIGHT = 1000,          // of a tree: a chain of operators is as high as it is long
+    MAX_DEPTH = 200,   // of brackets and blocks
+    MAX_HEIGHT = 1000, // of a tree: a chain of operators is as high as it is long
 };
 
 // --- the machinery -------------------------------------------------------------------------------
@@ -17,7 +17,8 @@ enum {
 static Token next_code(Parser *p) {
     for (;;) {
         Token t = lex_next(&p->lex);
-        if (t.kind != TokComment) return t;
+        if (t.kind != TokComment)
+            return t;
     }
 }
 
@@ -25,8 +26,8 @@ static void shift(Parser *p) {
     p->before = p->tok;
     p->tok = p->ahead;
     p->ahead = next_code(p);
-    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind)
-                && !token_breaks_before(p->tok.kind);
+    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind) &&
+                !token_breaks_before(p->tok.kind);
 }
 
 void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
@@ -35,17 +36,21 @@ void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
     p->tok = next_code(p);
     p->ahead = next_code(p);
     p->before = (Token){.lo = lo, .hi = lo};
-    if (p->tok.kind == TokBad) parser_panic(p);
+    if (p->tok.kind == TokBad)
+        parser_panic(p);
 }
 
 void parser_next(Parser *p) {
-    if (p->panic) return;
+    if (p->panic)
+        return;
     shift(p);
-    if (p->tok.kind == TokBad) parser_panic(p);
+    if (p->tok.kind == TokBad)
+        parser_panic(p);
 }
 
 void parser_panic(Parser *p) {
-    if (p->panic) return;
+    if (p->panic)
+        return;
     p->panic = true;
     p->held = p->tok;
     p->tok.kind = TokEnd;
@@ -65,31 +70,39 @@ Span parser_span(const Parser *p, Token t) {
 }
 
 bool parser_enter(Parser *p) {
-    if (++p->depth <= MAX_DEPTH) return true;
-    if (!p->panic) diag(p->f, DiagE0105, parser_span(p, p->tok));
+    if (++p->depth <= MAX_DEPTH)
+        return true;
+    if (!p->panic)
+        diag(p->f, DiagE0105, parser_span(p, p->tok));
     stop(p);
     p->depth--;
     return false;
 }
 
 void parser_fail(Parser *p, const char *expected) {
-    if (p->panic) return;
+    if (p->panic)
+        return;
     Str found = str_c(token_what(p->tok.kind));
     Span where = parser_span(p, p->tok);
-    if (p->broken || p->tok.kind == TokEnd) {    // the caret stays on the line that is unfinished
-        if (p->tok.kind != TokEnd) found = STR("the end of the line");
-        else if (p->lex.end < p->lex.text.len) found = STR("the end of the text");
+    if (p->broken || p->tok.kind == TokEnd) { // the caret stays on the line that is unfinished
+        if (p->tok.kind != TokEnd)
+            found = STR("the end of the line");
+        else if (p->lex.end < p->lex.text.len)
+            found = STR("the end of the text");
         where = (Span){p->lex.file, p->before.hi, p->before.hi};
     } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
         found = str_format(p->f->perm, "`%.*s`", SARG(token_text(&p->lex, p->tok)));
     bool after_value = strchr("{,)", expected[1]) && !p->broken;
-    if (p->tok.kind == TokBind && after_value) diag(p->f, DiagE0118, where);
-    else diag(p->f, DiagE0110, where, expected, SARG(found));
+    if (p->tok.kind == TokBind && after_value)
+        diag(p->f, DiagE0118, where);
+    else
+        diag(p->f, DiagE0110, where, expected, SARG(found));
     parser_panic(p);
 }
 
 void parser_need(Parser *p, TokKind kind) {
-    if (!take(p, kind)) parser_fail(p, token_what(kind));
+    if (!take(p, kind))
+        parser_fail(p, token_what(kind));
 }
 
 Bracket bracket_open(Parser *p, TokKind kind) {
@@ -114,13 +127,14 @@ static void never_closed(Parser *p, Token found) {
 }
 
 void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected) {
-    p->flat = outer.flat;    // what follows the bracket is in the outer text again
+    p->flat = outer.flat; // what follows the bracket is in the outer text again
     bool outside = (p->tok.first && p->tok.indent <= p->indent) || p->tok.kind == TokLBrace;
     if (!p->panic && !at(p, kind) && (outside || bracket_ends(p, kind))) {
         never_closed(p, p->tok);
         parser_panic(p);
     }
-    if (!take(p, kind)) parser_fail(p, expected);
+    if (!take(p, kind))
+        parser_fail(p, expected);
     p->bracket = outer.outer;
 }
 
@@ -142,9 +156,11 @@ static uint32_t higher(uint32_t height, const Ast *child) {
 }
 
 Ast *ast_done(Parser *p, Ast *a) {
-    if (p->before.hi > a->span.lo) a->span.hi = p->before.hi;
+    if (p->before.hi > a->span.lo)
+        a->span.hi = p->before.hi;
     uint32_t height = higher(higher(higher(0, a->a), a->b), a->c);
-    for (uint32_t i = 0; i < a->list.n; i++) height = higher(height, a->list.at[i]);
+    for (uint32_t i = 0; i < a->list.n; i++)
+        height = higher(height, a->list.at[i]);
     a->height = height + 1;
     if (a->height > MAX_HEIGHT && !p->stopped) {
         diag(p->f, DiagE0105, a->word);
@@ -174,11 +190,14 @@ static const Str item_text[] = {
 // The item that begins at the next token: its word, and after it something no expression goes on
 // with.
 static Item item_at(const Parser *p) {
-    if (p->tok.kind != TokName || p->ahead.first) return ItemNone;
+    if (p->tok.kind != TokName || p->ahead.first)
+        return ItemNone;
     TokKind next = p->ahead.kind;
-    if (next != TokName && next != TokStr && next != TokLBrace && next != TokNum) return ItemNone;
+    if (next != TokName && next != TokStr && next != TokLBrace && next != TokNum)
+        return ItemNone;
     for (Item i = ItemModel; i <= ItemStages; i++)
-        if (str_eq(token_text(&p->lex, p->tok), item_text[i])) return i;
+        if (str_eq(token_text(&p->lex, p->tok), item_text[i]))
+            return i;
     return ItemNone;
 }
 
@@ -187,8 +206,10 @@ static Item item_at(const Parser *p) {
 static Ast *parameter(Parser *p) {
     Ast *a = ast_start(p, AstParamDecl);
     a->text = read_name(p)->text;
-    if (take(p, TokColon)) a->a = read_postfix(p);
-    if (take(p, TokBind)) a->b = read_expr(p);
+    if (take(p, TokColon))
+        a->a = read_postfix(p);
+    if (take(p, TokBind))
+        a->b = read_expr(p);
     return ast_done(p, a);
 }
 
@@ -197,22 +218,27 @@ Ast *read_params(Parser *p) {
     Bracket outer = bracket_open(p, TokLParen);
     while (!bracket_ends(p, TokRParen)) {
         ast_add(p, a, parameter(p));
-        if (!take(p, TokComma)) break;
+        if (!take(p, TokComma))
+            break;
     }
     bracket_close(p, TokRParen, outer, "`,` or `)`");
     return ast_done(p, a);
 }
 
 void read_result(Parser *p, Ast *into) {
-    if (!take(p, TokArrow)) return;
+    if (!take(p, TokArrow))
+        return;
     into->has_result = true;
-    do ast_add(p, into, read_list(p));
+    do
+        ast_add(p, into, read_list(p));
     while (take(p, TokComma));
 }
 
 static Ast *body(Parser *p) {
-    if (at(p, TokLBrace)) return read_block(p);
-    if (take(p, TokBind)) return read_expr(p);
+    if (at(p, TokLBrace))
+        return read_block(p);
+    if (take(p, TokBind))
+        return read_expr(p);
     parser_fail(p, "`=` or `{`");
     return NULL;
 }
@@ -229,7 +255,8 @@ static Ast *named(Parser *p, AstKind kind) {
 static Ast *fn(Parser *p) {
     Ast *a = named(p, AstFn);
     a->a = read_params(p);
-    if (at(p, TokLParen)) a->b = read_params(p);
+    if (at(p, TokLParen))
+        a->b = read_params(p);
     read_result(p, a);
     a->c = body(p);
     return ast_done(p, a);
@@ -237,7 +264,8 @@ static Ast *fn(Parser *p) {
 
 static Ast *stored(Parser *p, AstKind kind) {
     Ast *a = named(p, kind);
-    if (take(p, TokColon)) a->a = read_expr(p);
+    if (take(p, TokColon))
+        a->a = read_expr(p);
     parser_need(p, TokBind);
     a->c = read_expr(p);
     return ast_done(p, a);
@@ -265,7 +293,8 @@ static Ast *repeat(Parser *p) {
 static void need_in(Parser *p, TokKind kind, const char *form) {
     bool before = p->panic;
     parser_need(p, kind);
-    if (p->panic && !before) diag_help(p->f, "write: %s", form);
+    if (p->panic && !before)
+        diag_help(p->f, "write: %s", form);
 }
 
 static Ast *update(Parser *p) {
@@ -286,7 +315,8 @@ static Ast *report(Parser *p) {
     do {
         Ast *row = ast_start(p, AstBind);
         ast_add(p, row, read_name(p));
-        if (take(p, TokBind)) row->c = read_expr(p);
+        if (take(p, TokBind))
+            row->c = read_expr(p);
         ast_add(p, a, ast_done(p, row));
     } while (take(p, TokComma));
     return ast_done(p, a);
@@ -301,21 +331,25 @@ static Ast *bind(Parser *p) {
 }
 
 static bool is_place(const Ast *a) {
-    if (a->kind == AstName) return true;
-    return a->kind == AstIndex && a->a->kind == AstName && a->list.n == 1
-           && a->list.at[0]->kind != AstRange;
+    if (a->kind == AstName)
+        return true;
+    return a->kind == AstIndex && a->a->kind == AstName && a->list.n == 1 &&
+           a->list.at[0]->kind != AstRange;
 }
 
 // An expression, or the place of an assignment.
 static Ast *expression(Parser *p) {
     Ast *a = read_expr(p);
-    if (p->panic) return a;
+    if (p->panic)
+        return a;
     if (at(p, TokBind)) {
         diag(p->f, DiagE0122, a->span);
         parser_panic(p);
     }
-    if (!at(p, TokAssign)) return a;
-    if (!is_place(a)) diag(p->f, DiagE0121, a->span);
+    if (!at(p, TokAssign))
+        return a;
+    if (!is_place(a))
+        diag(p->f, DiagE0121, a->span);
     Ast *assign = ast_wrap(p, AstAssign, a);
     parser_next(p);
     assign->a = a;
@@ -331,26 +365,37 @@ static Ast *refuse(Parser *p, DiagCode code) {
 
 static Ast *statement(Parser *p) {
     switch (p->tok.kind) {
-        case TokFn:     return fn(p);
-        case TokParam:  return stored(p, AstParam);
-        case TokState:  return stored(p, AstState);
-        case TokFor:    return loop(p);
-        case TokRepeat: return repeat(p);
-        case TokNext:   return ast_done(p, named(p, AstNext));
-        case TokUpdate: return update(p);
-        case TokReport: return report(p);
-        case TokElse:   return refuse(p, DiagE0123);
-        default: break;
+    case TokFn:
+        return fn(p);
+    case TokParam:
+        return stored(p, AstParam);
+    case TokState:
+        return stored(p, AstState);
+    case TokFor:
+        return loop(p);
+    case TokRepeat:
+        return repeat(p);
+    case TokNext:
+        return ast_done(p, named(p, AstNext));
+    case TokUpdate:
+        return update(p);
+    case TokReport:
+        return report(p);
+    case TokElse:
+        return refuse(p, DiagE0123);
+    default:
+        break;
     }
-    bool binds = p->tok.kind == TokName && !p->ahead.first
-                 && (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
+    bool binds = p->tok.kind == TokName && !p->ahead.first &&
+                 (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
     return binds ? bind(p) : expression(p);
 }
 
 // --- items ---------------------------------------------------------------------------------------
 
 static Ast *doc(Parser *p) {
-    if (!at(p, TokStr)) return NULL;
+    if (!at(p, TokStr))
+        return NULL;
     Ast *a = ast_start(p, AstStr);
     a->text = string_contents(p->f, p->lex.file, p->tok.lo + 1, p->tok.hi - 1);
     parser_next(p);
@@ -361,15 +406,18 @@ static Ast *use(Parser *p) {
     Ast *a = ast_start(p, AstUse);
     parser_next(p);
     Ast *what = doc(p);
-    if (what) a->text = what->text;
-    else parser_fail(p, "the library's name in quotes");
+    if (what)
+        a->text = what->text;
+    else
+        parser_fail(p, "the library's name in quotes");
     return ast_done(p, a);
 }
 
 static Ast *config(Parser *p) {
     Ast *a = named(p, AstConfig);
     parser_need(p, TokBind);
-    do ast_add(p, a, read_expr(p));
+    do
+        ast_add(p, a, read_expr(p));
     while (take(p, TokBar));
     a->a = doc(p);
     return ast_done(p, a);
@@ -378,8 +426,8 @@ static Ast *config(Parser *p) {
 void read_words(Parser *p, Ast *field) {
     do {
         Ast *word = read_postfix(p);
-        if (!p->panic && word->kind != AstName
-            && (word->kind != AstCall || word->a->kind != AstName)) {
+        if (!p->panic && word->kind != AstName &&
+            (word->kind != AstCall || word->a->kind != AstName)) {
             diag(p->f, DiagE0110, word->span,
                  "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
             parser_panic(p);
@@ -399,7 +447,8 @@ static Ast *field(Parser *p) {
 static Ast *data(Parser *p) {
     Ast *a = ast_start(p, AstData);
     parser_next(p);
-    do ast_add(p, a, field(p));
+    do
+        ast_add(p, a, field(p));
     while (take(p, TokComma));
     return ast_done(p, a);
 }
@@ -410,8 +459,10 @@ static Ast *net(Parser *p) {
         a->c = read_expr(p);
         return ast_done(p, a);
     }
-    if (at(p, TokLParen)) a->a = read_params(p);
-    else parser_fail(p, "`(` or `=`");
+    if (at(p, TokLParen))
+        a->a = read_params(p);
+    else
+        parser_fail(p, "`(` or `=`");
     read_result(p, a);
     a->c = body(p);
     return ast_done(p, a);
@@ -426,7 +477,8 @@ static Ast *step(Parser *p) {
 
 static Ast *sample(Parser *p) {
     Ast *a = named(p, AstSample);
-    if (at(p, TokLParen)) a->a = read_params(p);
+    if (at(p, TokLParen))
+        a->a = read_params(p);
     parser_need(p, TokBind);
     a->c = read_expr(p);
     return ast_done(p, a);
@@ -434,15 +486,24 @@ static Ast *sample(Parser *p) {
 
 static Ast *item(Parser *p) {
     switch (item_at(p)) {
-        case ItemNone:   return statement(p);
-        case ItemModel:  return refuse(p, DiagE0124);
-        case ItemUse:    return use(p);
-        case ItemConfig: return config(p);
-        case ItemData:   return data(p);
-        case ItemNet:    return net(p);
-        case ItemStep:   return step(p);
-        case ItemSample: return sample(p);
-        case ItemStages: return refuse(p, DiagE0117);
+    case ItemNone:
+        return statement(p);
+    case ItemModel:
+        return refuse(p, DiagE0124);
+    case ItemUse:
+        return use(p);
+    case ItemConfig:
+        return config(p);
+    case ItemData:
+        return data(p);
+    case ItemNet:
+        return net(p);
+    case ItemStep:
+        return step(p);
+    case ItemSample:
+        return sample(p);
+    case ItemStages:
+        return refuse(p, DiagE0117);
     }
     return NULL;
 }
@@ -455,12 +516,13 @@ static Ast *inner(Parser *p) {
 
 // After a mistake in the statement at `start`: to the next one.
 static void recover(Parser *p, Token start) {
-    uint32_t depth = 0;                                // of braces opened in what is skipped
+    uint32_t depth = 0; // of braces opened in what is skipped
     p->panic = false;
-    p->lex.quiet = !p->held.first && !p->ahead.first;    // still on the line of the mistake
+    p->lex.quiet = !p->held.first && !p->ahead.first; // still on the line of the mistake
     p->tok = p->held;
     for (; p->tok.kind != TokEnd; shift(p)) {
-        if (p->tok.kind == TokLBrace) depth++;
+        if (p->tok.kind == TokLBrace)
+            depth++;
         if (depth) {
             depth -= p->tok.kind == TokRBrace;
             continue;
@@ -469,9 +531,11 @@ static void recover(Parser *p, Token start) {
             p->tok.kind == TokRParen || p->tok.kind == TokRSquare || p->tok.kind == TokElse;
         bool begins =
             p->tok.first && p->tok.lo > start.lo && p->tok.indent <= start.indent && !closes;
-        if (begins || p->tok.kind == TokSemi || p->tok.kind == TokRBrace) break;
+        if (begins || p->tok.kind == TokSemi || p->tok.kind == TokRBrace)
+            break;
     }
-    if (p->tok.kind == TokBad) parser_panic(p);
+    if (p->tok.kind == TokBad)
+        parser_panic(p);
 }
 
 static void not_ended(Parser *p, const Ast *a) {
@@ -488,11 +552,13 @@ static void not_ended(Parser *p, const Ast *a) {
 #include "tokens.def"
     };
     Str near = {0};
-    if (a->kind == AstName) near = diag_nearest(a->text, words, sizeof words/sizeof *words);
+    if (a->kind == AstName)
+        near = diag_nearest(a->text, words, sizeof words / sizeof *words);
     if (near.len) {
         diag(p->f, DiagE0119, a->span, SARG(what));
         diag_help(p->f, "did you mean `%.*s`?", SARG(near));
-    } else diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
+    } else
+        diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
     parser_panic(p);
 }
 
@@ -503,38 +569,48 @@ static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
     while (p->tok.kind != TokRBrace && (p->tok.kind != TokEnd || p->panic)) {
         Token start = p->panic ? p->held : p->tok;
         p->broken = false;
-        if (take(p, TokSemi)) continue;
+        if (take(p, TokSemi))
+            continue;
         if (into->kind == AstBlock && item_at(p) && start.first && start.indent <= indent)
-            break;    // an open block
-        if (start.first) p->indent = start.indent;
+            break; // an open block
+        if (start.first)
+            p->indent = start.indent;
         Ast *a = p->panic ? NULL : read(p);
-        if (!p->panic && !at_end(p)) not_ended(p, a);
-        if (!p->panic) ast_add(p, into, a);
-        else recover(p, start);
+        if (!p->panic && !at_end(p))
+            not_ended(p, a);
+        if (!p->panic)
+            ast_add(p, into, a);
+        else
+            recover(p, start);
     }
     p->indent = indent;
 }
 
 Ast *read_block(Parser *p) {
     Ast *a = ast_start(p, AstBlock);
-    if (!parser_enter(p)) return a;
+    if (!parser_enter(p))
+        return a;
     Bracket outer = bracket_open(p, TokLBrace);
-    if (!p->panic) statements(p, a, inner);
+    if (!p->panic)
+        statements(p, a, inner);
     p->flat = outer.flat;
     p->broken = p->tok.first && p->tok.kind != TokRBrace;
-    if (!p->panic && !take(p, TokRBrace)) never_closed(p, p->tok);
+    if (!p->panic && !take(p, TokRBrace))
+        never_closed(p, p->tok);
     p->bracket = outer.outer;
     p->depth--;
     return ast_done(p, a);
 }
 
 static void model(Parser *p, Ast *file) {
-    if (item_at(p) != ItemModel) return;
+    if (item_at(p) != ItemModel)
+        return;
     parser_next(p);
     file->word = parser_span(p, p->tok);
     file->text = read_name(p)->text;
     file->a = doc(p);
-    if (!p->panic && !at_end(p)) not_ended(p, file);
+    if (!p->panic && !at_end(p))
+        not_ended(p, file);
 }
 
 Ast *parse_gan(Front *f, uint32_t source) {
@@ -542,14 +618,15 @@ Ast *parse_gan(Front *f, uint32_t source) {
     parser_init(p, f, source, 0, (uint32_t)f->source.at[source - 1].text.len);
     Ast *file = ast_start(p, AstFile);
     bool library = f->source.at[source - 1].library;
-    if (!library && !p->panic && item_at(p) != ItemModel) {    // the rest may be anything
+    if (!library && !p->panic && item_at(p) != ItemModel) { // the rest may be anything
         diag(f, DiagE0115, parser_span(p, p->tok));
         stop(p);
     }
     model(p, file);
     for (;;) {
         statements(p, file, item);
-        if (p->tok.kind == TokEnd) break;
+        if (p->tok.kind == TokEnd)
+            break;
         if (!p->stopped)
             diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
         parser_next(p);
@@ -562,7 +639,8 @@ Ast *parse_expr(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
     parser_init(p, f, source, lo, hi);
     p->flat = true;
     Ast *a = read_expr(p);
-    if (!p->panic && p->tok.kind != TokEnd) not_ended(p, a);
+    if (!p->panic && p->tok.kind != TokEnd)
+        not_ended(p, a);
     return a;
 }
 
@@ -571,7 +649,7 @@ Ast *parse_statements(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
     parser_init(p, f, source, lo, hi);
     Ast *a = ast_start(p, AstBlock);
     a->span = (Span){source, lo, hi};
-    p->indent = UINT32_MAX;                            // no block is open around it
+    p->indent = UINT32_MAX; // no block is open around it
     statements(p, a, inner);
     if (p->tok.kind == TokRBrace)
         diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));

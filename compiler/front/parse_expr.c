@@ -16,7 +16,8 @@ Ast *read_name(Parser *p) {
 }
 
 void read_names(Parser *p, Ast *into) {
-    do ast_add(p, into, read_name(p));
+    do
+        ast_add(p, into, read_name(p));
     while (take(p, TokComma));
 }
 
@@ -53,14 +54,16 @@ Ast *read_list(Parser *p) {
             comprehension(p, a);
             break;
         }
-        if (!take(p, TokComma)) break;
+        if (!take(p, TokComma))
+            break;
     }
     bracket_close(p, TokRSquare, outer, "`,` or `]`");
     return ast_done(p, a);
 }
 
 static Ast *argument(Parser *p) {
-    if (!at(p, TokName) || p->ahead.kind != TokBind) return element(p);
+    if (!at(p, TokName) || p->ahead.kind != TokBind)
+        return element(p);
     Ast *a = ast_start(p, AstArg);
     a->text = token_text(&p->lex, p->tok);
     parser_next(p);
@@ -76,7 +79,8 @@ static Ast *call(Parser *p, Ast *callee) {
     Bracket outer = bracket_open(p, TokLParen);
     while (!bracket_ends(p, TokRParen)) {
         ast_add(p, a, argument(p));
-        if (!take(p, TokComma)) break;
+        if (!take(p, TokComma))
+            break;
     }
     bracket_close(p, TokRParen, outer, "`,` or `)`");
     return ast_done(p, a);
@@ -84,11 +88,13 @@ static Ast *call(Parser *p, Ast *callee) {
 
 static Ast *range(Parser *p) {
     Ast *from = at(p, TokColon) ? NULL : read_expr(p);
-    if (!at(p, TokColon)) return from;
+    if (!at(p, TokColon))
+        return from;
     Ast *a = from ? ast_wrap(p, AstRange, from) : ast_start(p, AstRange);
     a->a = from;
     parser_next(p);
-    if (!at(p, TokComma) && !at(p, TokRSquare)) a->b = read_expr(p);
+    if (!at(p, TokComma) && !at(p, TokRSquare))
+        a->b = read_expr(p);
     return ast_done(p, a);
 }
 
@@ -97,7 +103,8 @@ static Ast *index(Parser *p, Ast *object) {
     a->word = object->word;
     a->a = object;
     Bracket outer = bracket_open(p, TokLSquare);
-    do ast_add(p, a, range(p));
+    do
+        ast_add(p, a, range(p));
     while (take(p, TokComma));
     bracket_close(p, TokRSquare, outer, "`,` or `]`");
     return ast_done(p, a);
@@ -130,10 +137,12 @@ static Ast *parentheses(Parser *p) {
 static Ast *if_expr(Parser *p) {
     Ast *a = ast_start(p, AstIf);
     parser_next(p);
-    if (!parser_enter(p)) return a;
+    if (!parser_enter(p))
+        return a;
     a->a = read_expr(p);
     a->b = read_block(p);
-    if (take(p, TokElse)) a->c = at(p, TokIf) ? if_expr(p) : read_block(p);
+    if (take(p, TokElse))
+        a->c = at(p, TokIf) ? if_expr(p) : read_block(p);
     p->depth--;
     return ast_done(p, a);
 }
@@ -142,10 +151,13 @@ static Ast *if_expr(Parser *p) {
 static Ast *timed(Parser *p, AstKind kind) {
     Ast *a = ast_start(p, kind);
     parser_next(p);
-    if (kind == AstEvery) a->a = read_expr(p);
+    if (kind == AstEvery)
+        a->a = read_expr(p);
     if (kind == AstEach) {
-        if (at(p, TokName) && str_eq(token_text(&p->lex, p->tok), STR("sample"))) parser_next(p);
-        else parser_fail(p, "`sample` after `each`");
+        if (at(p, TokName) && str_eq(token_text(&p->lex, p->tok), STR("sample")))
+            parser_next(p);
+        else
+            parser_fail(p, "`sample` after `each`");
     }
     a->c = read_block(p);
     return ast_done(p, a);
@@ -157,27 +169,39 @@ static Ast *primary(Parser *p) {
         return ast_start(p, AstNone);
     }
     switch (p->tok.kind) {
-        case TokNum:     return number(p);
-        case TokStr:     return string(p);
-        case TokName:    return read_name(p);
-        case TokLParen:  return parentheses(p);
-        case TokLSquare: return read_list(p);
-        case TokOnce:    return timed(p, AstOnce);
-        case TokEvery:   return timed(p, AstEvery);
-        case TokEach:    return timed(p, AstEach);
-        case TokIf:      return if_expr(p);
-        default:
-            parser_fail(p, "an expression");
-            return ast_start(p, AstNone);
+    case TokNum:
+        return number(p);
+    case TokStr:
+        return string(p);
+    case TokName:
+        return read_name(p);
+    case TokLParen:
+        return parentheses(p);
+    case TokLSquare:
+        return read_list(p);
+    case TokOnce:
+        return timed(p, AstOnce);
+    case TokEvery:
+        return timed(p, AstEvery);
+    case TokEach:
+        return timed(p, AstEach);
+    case TokIf:
+        return if_expr(p);
+    default:
+        parser_fail(p, "an expression");
+        return ast_start(p, AstNone);
     }
 }
 
 Ast *read_postfix(Parser *p) {
     Ast *a = primary(p);
     for (;;) {
-        if (at(p, TokLParen)) a = call(p, a);
-        else if (at(p, TokLSquare)) a = index(p, a);
-        else return a;
+        if (at(p, TokLParen))
+            a = call(p, a);
+        else if (at(p, TokLSquare))
+            a = index(p, a);
+        else
+            return a;
     }
 }
 
@@ -196,34 +220,39 @@ static Ast *prefix(Parser *p, Ast *(*operand)(Parser *)) {
     Ast *a = ast_start(p, AstUnary);
     a->text = token_text(&p->lex, p->tok);
     parser_next(p);
-    if (!parser_enter(p)) return a;
+    if (!parser_enter(p))
+        return a;
     a->a = operand(p);
     p->depth--;
     return ast_done(p, a);
 }
 
 static Ast *exponent(Parser *p) {
-    if (!parser_enter(p)) return ast_start(p, AstNone);
+    if (!parser_enter(p))
+        return ast_start(p, AstNone);
     Ast *a = unary(p);
     p->depth--;
     return a;
 }
 
 static Ast *unary(Parser *p) {
-    if (at(p, TokMinus)) return prefix(p, unary);
+    if (at(p, TokMinus))
+        return prefix(p, unary);
     Ast *a = read_postfix(p);
     return at(p, TokPower) ? binary(p, a, exponent) : a;
 }
 
 static Ast *product(Parser *p) {
     Ast *a = unary(p);
-    while (at(p, TokTimes) || at(p, TokOver) || at(p, TokMod)) a = binary(p, a, unary);
+    while (at(p, TokTimes) || at(p, TokOver) || at(p, TokMod))
+        a = binary(p, a, unary);
     return a;
 }
 
 static Ast *sum(Parser *p) {
     Ast *a = product(p);
-    while (at(p, TokPlus) || at(p, TokMinus)) a = binary(p, a, product);
+    while (at(p, TokPlus) || at(p, TokMinus))
+        a = binary(p, a, product);
     return a;
 }
 
@@ -231,10 +260,12 @@ static bool at_comparison(const Parser *p) {
     return p->tok.kind >= TokEq && p->tok.kind <= TokGt && !p->broken;
 }
 
-static Ast *not(Parser *p) {
-    if (at(p, TokNot)) return prefix(p, not);
+static Ast * not(Parser * p) {
+    if (at(p, TokNot))
+        return prefix(p, not );
     Ast *a = sum(p);
-    if (at_comparison(p)) a = binary(p, a, sum);
+    if (at_comparison(p))
+        a = binary(p, a, sum);
     if (at_comparison(p)) {
         diag(p->f, DiagE0113, parser_span(p, p->tok));
         parser_panic(p);
@@ -242,15 +273,17 @@ static Ast *not(Parser *p) {
     return a;
 }
 
-static Ast *and(Parser *p) {
+static Ast * and (Parser * p) {
     Ast *a = not(p);
-    while (at(p, TokAnd)) a = binary(p, a, not);
+    while (at(p, TokAnd))
+        a = binary(p, a, not );
     return a;
 }
 
-static Ast *or(Parser *p) {
+static Ast * or (Parser * p) {
     Ast *a = and(p);
-    while (at(p, TokOr)) a = binary(p, a, and);
+    while (at(p, TokOr))
+        a = binary(p, a, and);
     return a;
 }
 
@@ -259,9 +292,9 @@ static Ast *pipe(Parser *p, Ast *left) {
     a->a = left;
     parser_next(p);
     a->b = read_postfix(p);
-    bool goes_on = (p->tok.kind >= TokEq && p->tok.kind <= TokGt)
-                   || (p->tok.kind >= TokPlus && p->tok.kind <= TokPower) || p->tok.kind == TokAnd
-                   || p->tok.kind == TokOr;
+    bool goes_on = (p->tok.kind >= TokEq && p->tok.kind <= TokGt) ||
+                   (p->tok.kind >= TokPlus && p->tok.kind <= TokPower) || p->tok.kind == TokAnd ||
+                   p->tok.kind == TokOr;
     if (goes_on && !p->broken) {
         diag(p->f, DiagE0114, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
         parser_panic(p);
@@ -270,9 +303,11 @@ static Ast *pipe(Parser *p, Ast *left) {
 }
 
 Ast *read_expr(Parser *p) {
-    if (!parser_enter(p)) return ast_start(p, AstNone);
-    Ast *a = or(p);
-    while (at(p, TokPipe)) a = pipe(p, a);
+    if (!parser_enter(p))
+        return ast_start(p, AstNone);
+    Ast *a = or (p);
+    while (at(p, TokPipe))
+        a = pipe(p, a);
     p->depth--;
     return a;
 }

@@ -28,32 +28,40 @@ static size_t first_bad_byte(Str text, const char **why) {
 static void find_lines(Arena *perm, Source *s) {
     vec_push(perm, &s->line, 0);
     for (size_t i = 0; i < s->text.len; i++)
-        if (s->text.ptr[i] == '\n') vec_push(perm, &s->line, (uint32_t)i + 1);
+        if (s->text.ptr[i] == '\n')
+            vec_push(perm, &s->line, (uint32_t)i + 1);
 }
 
 uint32_t front_add_source(Front *f, Str name, Str text, bool library) {
     const char *why = NULL;
     size_t size = text.len;
-    if (str_starts(text, STR("\xEF\xBB\xBF"))) text = str_sub(text, 3, text.len);
-    if (size > MAX_SOURCE) text.len = 0;
+    if (str_starts(text, STR("\xEF\xBB\xBF")))
+        text = str_sub(text, 3, text.len);
+    if (size > MAX_SOURCE)
+        text.len = 0;
     size_t bad = first_bad_byte(text, &why);
     bool refused = size > MAX_SOURCE || bad < text.len;
     Source s = {.name = str_copy(f->perm, name), .text = str_sub(text, 0, bad), .library = library};
     find_lines(f->perm, &s);
     vec_push(f->perm, &f->source, s);
-    if (!refused) return f->source.n;
+    if (!refused)
+        return f->source.n;
     Span at = {f->source.n, (uint32_t)bad, (uint32_t)bad};
-    if (size > MAX_SOURCE) diag(f, DiagE0107, at, size);
-    else diag(f, DiagE0103, at, why);
+    if (size > MAX_SOURCE)
+        diag(f, DiagE0107, at, size);
+    else
+        diag(f, DiagE0103, at, why);
     return 0;
 }
 
 LineCol source_line_col(const Source *s, uint32_t offset) {
     uint32_t lo = 0, hi = s->line.n;
-    while (hi - lo > 1) {    // the last line that starts at or before offset
-        uint32_t mid = lo + (hi - lo)/2;
-        if (s->line.at[mid] <= offset) lo = mid;
-        else hi = mid;
+    while (hi - lo > 1) { // the last line that starts at or before offset
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (s->line.at[mid] <= offset)
+            lo = mid;
+        else
+            hi = mid;
     }
     uint32_t col = 1;
     for (uint32_t i = s->line.at[lo]; i < offset && i < s->text.len; i++)
@@ -62,9 +70,11 @@ LineCol source_line_col(const Source *s, uint32_t offset) {
 }
 
 Str source_line(const Source *s, uint32_t line) {
-    if (line == 0 || line > s->line.n) return (Str){0};
+    if (line == 0 || line > s->line.n)
+        return (Str){0};
     size_t lo = s->line.at[line - 1];
     size_t hi = line < s->line.n ? s->line.at[line] - 1 : s->text.len;
-    while (hi > lo && s->text.ptr[hi - 1] == '\r') hi--;
+    while (hi > lo && s->text.ptr[hi - 1] == '\r')
+        hi--;
     return str_sub(s->text, lo, hi);
 }

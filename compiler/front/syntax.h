@@ -18,19 +18,19 @@ typedef enum TokKind {
 
 typedef struct Token {
     TokKind kind;
-    bool first;                 // first on its line
-    uint32_t lo, hi;            // bytes of the source
-    uint32_t indent;            // bytes between the start of the line and the token
+    bool first;      // first on its line
+    uint32_t lo, hi; // bytes of the source
+    uint32_t indent; // bytes between the start of the line and the token
 } Token;
 
 typedef struct Lexer {
     Front *f;
     uint32_t file;
-    Str text;                   // of the whole source
-    uint32_t at, end;           // the range still to read
-    uint32_t line;              // start of the current line
-    bool fresh;                 // no token on this line yet
-    bool quiet;                 // this line has had its diagnostic
+    Str text;         // of the whole source
+    uint32_t at, end; // the range still to read
+    uint32_t line;    // start of the current line
+    bool fresh;       // no token on this line yet
+    bool quiet;       // this line has had its diagnostic
 } Lexer;
 
 void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
@@ -38,10 +38,11 @@ void lex_init(Lexer *l, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
 // a diagnostic and is TokBad, or the word that was meant.
 Token lex_next(Lexer *l);
 Str token_text(const Lexer *l, Token t);
-const char *token_what(TokKind kind);      // "`|>`", "a name"
-bool token_breaks_after(TokKind kind);     // a line may end in it
-bool token_breaks_before(TokKind kind);    // the next line may begin with it
-Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi);   // between the quotes, escapes resolved
+const char *token_what(TokKind kind);   // "`|>`", "a name"
+bool token_breaks_after(TokKind kind);  // a line may end in it
+bool token_breaks_before(TokKind kind); // the next line may begin with it
+Str string_contents(Front *f, uint32_t file, uint32_t lo,
+                    uint32_t hi); // between the quotes, escapes resolved
 
 // --- parse.c, parse_expr.c -----------------------------------------------------------------------
 
@@ -51,63 +52,72 @@ Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi);   // bet
 typedef struct Parser {
     Front *f;
     Lexer lex;
-    Token tok, ahead;           // the next two tokens
-    Token before;               // the one taken last
-    Token held;                 // in panic: what tok was
+    Token tok, ahead; // the next two tokens
+    Token before;     // the one taken last
+    Token held;       // in panic: what tok was
     bool panic;
-    bool broken;                // tok begins a line that ends the statement
-    bool flat;                  // inside ( or [: the ends of lines mean nothing
-    bool stopped;               // nothing more is worth saying about what is open
-    Token bracket;              // the innermost open bracket
-    uint32_t indent;            // of the statement being read
-    uint32_t depth;             // of recursion
+    bool broken;     // tok begins a line that ends the statement
+    bool flat;       // inside ( or [: the ends of lines mean nothing
+    bool stopped;    // nothing more is worth saying about what is open
+    Token bracket;   // the innermost open bracket
+    uint32_t indent; // of the statement being read
+    uint32_t depth;  // of recursion
 } Parser;
 
 void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
-void parser_next(Parser *p);                            // takes the next token
-void parser_fail(Parser *p, const char *expected);      // "expected ..., found ..." and panic
-void parser_panic(Parser *p);                           // after a diagnostic
-void parser_need(Parser *p, TokKind kind);              // takes a `kind`, or fails
-bool parser_enter(Parser *p);                           // one level deeper, or false after a diagnostic
+void parser_next(Parser *p);                       // takes the next token
+void parser_fail(Parser *p, const char *expected); // "expected ..., found ..." and panic
+void parser_panic(Parser *p);                      // after a diagnostic
+void parser_need(Parser *p, TokKind kind);         // takes a `kind`, or fails
+bool parser_enter(Parser *p);                      // one level deeper, or false after a diagnostic
 Span parser_span(const Parser *p, Token t);
 
-static inline bool at(const Parser *p, TokKind kind) { return p->tok.kind == kind && !p->broken; }
+static inline bool at(const Parser *p, TokKind kind) {
+    return p->tok.kind == kind && !p->broken;
+}
 static inline bool take(Parser *p, TokKind kind) {
     bool there = at(p, kind);
-    if (there) parser_next(p);
+    if (there)
+        parser_next(p);
     return there;
 }
-static inline bool at_end(const Parser *p) {            // the statement ends here
+static inline bool at_end(const Parser *p) { // the statement ends here
     return p->broken || p->tok.kind == TokSemi || p->tok.kind == TokRBrace || p->tok.kind == TokEnd;
 }
 
-typedef struct Bracket { Token outer; bool flat; } Bracket;
-Bracket bracket_open(Parser *p, TokKind kind);          // takes ( [ or {
-bool bracket_ends(const Parser *p, TokKind kind);       // at its partner, or where it must be missing
-void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected);   // takes its partner
+typedef struct Bracket {
+    Token outer;
+    bool flat;
+} Bracket;
+Bracket bracket_open(Parser *p, TokKind kind);    // takes ( [ or {
+bool bracket_ends(const Parser *p, TokKind kind); // at its partner, or where it must be missing
+void bracket_close(Parser *p, TokKind kind, Bracket outer,
+                   const char *expected); // takes its partner
 
-Ast *ast_start(Parser *p, AstKind kind);                // a node beginning at the next token, which is its word
-Ast *ast_wrap(Parser *p, AstKind kind, const Ast *first);   // ... at the node `first`, the next token being its word
-Ast *ast_done(Parser *p, Ast *a);                       // it ends at the token taken last
-void ast_add(Parser *p, Ast *a, Ast *child);            // to its list
+Ast *ast_start(Parser *p, AstKind kind); // a node beginning at the next token, which is its word
+Ast *ast_wrap(Parser *p, AstKind kind,
+              const Ast *first);  // ... at the node `first`, the next token being its word
+Ast *ast_done(Parser *p, Ast *a); // it ends at the token taken last
+void ast_add(Parser *p, Ast *a, Ast *child); // to its list
 
 // The grammar's rules of the same names (lang/grammar.ebnf) that more than one file reads.
-Ast *read_name(Parser *p);                              // one NAME
-void read_names(Parser *p, Ast *into);                  // NAME { "," NAME }
+Ast *read_name(Parser *p);             // one NAME
+void read_names(Parser *p, Ast *into); // NAME { "," NAME }
 Ast *read_expr(Parser *p);
 Ast *read_postfix(Parser *p);
 Ast *read_list(Parser *p);
 Ast *read_params(Parser *p);
-void read_result(Parser *p, Ast *into);                 // if there is one
+void read_result(Parser *p, Ast *into); // if there is one
 Ast *read_block(Parser *p);
-void read_words(Parser *p, Ast *field);                 // word { word }, of a data field
+void read_words(Parser *p, Ast *field); // word { word }, of a data field
 
 // --- convert.c: trees as text --------------------------------------------------------------------
 
-void gan_expr(Text *t, const Ast *a);                            // on one line
-void gan_params(Text *t, const Ast *a);                          // "(x: [n], c=3)"
-void gan_result(Text *t, const Ast *fn);                         // " -> [3]", or nothing
-void gan_statement(Text *t, const Ast *a, uint32_t indent);      // its lines, the first without its indentation
+void gan_expr(Text *t, const Ast *a);    // on one line
+void gan_params(Text *t, const Ast *a);  // "(x: [n], c=3)"
+void gan_result(Text *t, const Ast *fn); // " -> [3]", or nothing
+void gan_statement(Text *t, const Ast *a,
+                   uint32_t indent); // its lines, the first without its indentation
 void gan_statements(Text *t, const Ast *block, uint32_t indent); // each on its own line, indented
 void gan_string(Text *t, Str s);                                 // in quotes, with escapes
 

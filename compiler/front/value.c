@@ -239,8 +239,7 @@ static void help_operand(Elab *e, Value v) {
         diag_help(e->f, "a body's value is its last line: end it with a value, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
-    else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin ||
-             v.kind == KindNet)
+    else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin || v.kind == KindNet)
         diag_help(e->f, "call it with its tensor: f(x)");
 }
 

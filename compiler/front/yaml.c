@@ -5,13 +5,18 @@
 #include "syntax.h"
 #include "yaml_tree.h"
 
-typedef struct Reader { Front *f; Ast *file; } Reader;
+typedef struct Reader {
+    Front *f;
+    Ast *file;
+} Reader;
 
 // --- forms ---------------------------------------------------------------------------------------
 
 static const char *form_of(const Yaml *y) {
-    if (y->kind == YamlMap) return "a mapping";
-    if (y->kind == YamlList) return "a list";
+    if (y->kind == YamlMap)
+        return "a mapping";
+    if (y->kind == YamlList)
+        return "a list";
     return y->text.len ? "a text" : "nothing";
 }
 
@@ -20,7 +25,8 @@ static void wrong(Reader *r, const Yaml *y, const char *expected) {
 }
 
 static bool expect(Reader *r, const Yaml *y, YamlKind kind, const char *expected) {
-    if (y->kind == kind) return true;
+    if (y->kind == kind)
+        return true;
     wrong(r, y, expected);
     return false;
 }
@@ -29,12 +35,14 @@ static void unknown_key(Reader *r, const Yaml *key, const char *where, const Str
                         uint32_t n) {
     diag(r->f, DiagE0201, key->span, SARG(key->text), where);
     Str near = diag_nearest(key->text, known, n);
-    if (near.len) diag_help(r->f, "did you mean `%.*s`?", SARG(near));
+    if (near.len)
+        diag_help(r->f, "did you mean `%.*s`?", SARG(near));
 }
 
 static Yaml *find(const Yaml *map, const char *key) {
     for (uint32_t i = 0; i < map->pair.n; i++)
-        if (str_eq(map->pair.at[i].key->text, str_c(key))) return map->pair.at[i].value;
+        if (str_eq(map->pair.at[i].key->text, str_c(key)))
+            return map->pair.at[i].value;
     return NULL;
 }
 
@@ -43,8 +51,10 @@ static bool only(Reader *r, const Yaml *map, const char *where, const Str *known
     bool good = true;
     for (uint32_t i = 0; i < map->pair.n; i++) {
         uint32_t k = 0;
-        while (k < n && !str_eq(known[k], map->pair.at[i].key->text)) k++;
-        if (k < n) continue;
+        while (k < n && !str_eq(known[k], map->pair.at[i].key->text))
+            k++;
+        if (k < n)
+            continue;
         unknown_key(r, map->pair.at[i].key, where, known, n);
         good = false;
     }
@@ -60,7 +70,8 @@ static Ast *node(Reader *r, AstKind kind, Span span) {
 }
 
 static void adopt(Reader *r, Ast *parent, Ast *child) {
-    if (child) vec_push(r->f->perm, &parent->list, child);
+    if (child)
+        vec_push(r->f->perm, &parent->list, child);
 }
 
 // --- texts, read as parts of the language --------------------------------------------------------
@@ -78,18 +89,23 @@ static Parser open_text(Reader *r, const Yaml *y) {
 }
 
 static void close_text(Parser *p) {
-    if (!p->panic && p->tok.kind != TokEnd) parser_fail(p, "the end of the text");
+    if (!p->panic && p->tok.kind != TokEnd)
+        parser_fail(p, "the end of the text");
 }
 
 static Ast *expression(Reader *r, const Yaml *y) {
-    if (y->kind == YamlText && !y->text.len) wrong(r, y, "an expression");
-    else if (y->kind == YamlMap || (y->kind == YamlList && !y->flow)) wrong(r, y, "an expression");
-    else return parse_expr(r->f, range_of(y).file, range_of(y).lo, range_of(y).hi);
+    if (y->kind == YamlText && !y->text.len)
+        wrong(r, y, "an expression");
+    else if (y->kind == YamlMap || (y->kind == YamlList && !y->flow))
+        wrong(r, y, "an expression");
+    else
+        return parse_expr(r->f, range_of(y).file, range_of(y).lo, range_of(y).hi);
     return node(r, AstNone, y->span);
 }
 
 static Ast *text_node(Reader *r, const Yaml *y) {
-    if (!expect(r, y, YamlText, "a text")) return NULL;
+    if (!expect(r, y, YamlText, "a text"))
+        return NULL;
     Ast *a = node(r, AstStr, y->span);
     a->text = y->text;
     return a;
@@ -107,9 +123,11 @@ static void names(Reader *r, const Yaml *y, Ast *into) {
         return;
     }
     Bracket outer = {0};
-    if (y->kind == YamlList) outer = bracket_open(&p, TokLSquare);
+    if (y->kind == YamlList)
+        outer = bracket_open(&p, TokLSquare);
     read_names(&p, into);
-    if (y->kind == YamlList) bracket_close(&p, TokRSquare, outer, "`,` or `]`");
+    if (y->kind == YamlList)
+        bracket_close(&p, TokRSquare, outer, "`,` or `]`");
     close_text(&p);
 }
 
@@ -123,24 +141,30 @@ static Str name(Reader *r, const Yaml *y) {
 // --- functions and nets --------------------------------------------------------------------------
 
 static const Str callable_keys[] = {
-    {"in", 2}, {"out", 3}, {"layers", 6}, {"body", 4},
+    {"in", 2},
+    {"out", 3},
+    {"layers", 6},
+    {"body", 4},
 };
 
 static Ast *inputs(Reader *r, const Yaml *y) {
     Ast *a = node(r, AstParams, y->span);
-    if (y->kind == YamlText) {                         // "x: [n], c=3"
+    if (y->kind == YamlText) { // "x: [n], c=3"
         Parser p = open_text(r, y);
         do {
             Ast *one = ast_start(&p, AstParamDecl);
             one->text = read_name(&p)->text;
-            if (take(&p, TokColon)) one->a = read_postfix(&p);
-            if (take(&p, TokBind)) one->b = read_expr(&p);
+            if (take(&p, TokColon))
+                one->a = read_postfix(&p);
+            if (take(&p, TokBind))
+                one->b = read_expr(&p);
             adopt(r, a, ast_done(&p, one));
         } while (take(&p, TokComma));
         close_text(&p);
         return a;
     }
-    if (!expect(r, y, YamlMap, "the inputs, as name: shape")) return a;
+    if (!expect(r, y, YamlMap, "the inputs, as name: shape"))
+        return a;
     for (uint32_t i = 0; i < y->pair.n; i++) {
         const YamlPair *pair = &y->pair.at[i];
         Ast *one = node(r, AstParamDecl, pair->key->span);
@@ -155,12 +179,16 @@ static Ast *inputs(Reader *r, const Yaml *y) {
 // One result [3, 64, 64], or a list of several.
 static void results(Reader *r, const Yaml *y, Ast *into) {
     Ast *a = expression(r, y);
-    if (a->kind == AstNone) return;
+    if (a->kind == AstNone)
+        return;
     into->has_result = true;
     bool several = a->kind == AstList && a->list.n > 0;
-    for (uint32_t i = 0; several && i < a->list.n; i++) several = a->list.at[i]->kind == AstList;
-    if (!several) adopt(r, into, a);
-    for (uint32_t i = 0; several && i < a->list.n; i++) adopt(r, into, a->list.at[i]);
+    for (uint32_t i = 0; several && i < a->list.n; i++)
+        several = a->list.at[i]->kind == AstList;
+    if (!several)
+        adopt(r, into, a);
+    for (uint32_t i = 0; several && i < a->list.n; i++)
+        adopt(r, into, a->list.at[i]);
 }
 
 static Ast *name_node(Reader *r, Str text, Span span) {
@@ -186,7 +214,8 @@ static Ast *pipe_node(Reader *r, Ast *left, Ast *right) {
 }
 
 static Ast *layer(Reader *r, const Yaml *y) {
-    if (!expect(r, y, YamlText, "a layer")) return NULL;
+    if (!expect(r, y, YamlText, "a layer"))
+        return NULL;
     Parser p = open_text(r, y);
     Ast *a = read_postfix(&p);
     close_text(&p);
@@ -209,7 +238,8 @@ static Ast *layer_loop(Reader *r, const Yaml *y, Str x) {
     a->a = read_expr(&p);
     close_text(&p);
     ast_done(&p, a);
-    if (!expect(r, y->pair.at[0].value, YamlList, "a list of layers")) return NULL;
+    if (!expect(r, y->pair.at[0].value, YamlList, "a list of layers"))
+        return NULL;
     a->c = pipe_block(r, y->pair.at[0].value, x, false);
     return p.panic ? NULL : a;
 }
@@ -220,29 +250,37 @@ static Ast *pipe_block(Reader *r, const Yaml *y, Str x, bool value) {
     Ast *block = node(r, AstBlock, y->span), *pipe = NULL;
     for (uint32_t i = 0; i < y->item.n; i++) {
         const Yaml *item = y->item.at[i];
-        if (!pipe) pipe = name_node(r, x, item->span);
+        if (!pipe)
+            pipe = name_node(r, x, item->span);
         if (item->kind == YamlMap) {
-            if (pipe->kind == AstPipe) adopt(r, block, bind_node(r, x, pipe));
+            if (pipe->kind == AstPipe)
+                adopt(r, block, bind_node(r, x, pipe));
             pipe = NULL;
             adopt(r, block, layer_loop(r, item, x));
             continue;
         }
         Ast *call = layer(r, item);
-        if (!call) continue;
+        if (!call)
+            continue;
         pipe = pipe_node(r, pipe, call);
-        if (pipe->height < 500) continue;              // a very long list is several statements
+        if (pipe->height < 500)
+            continue; // a very long list is several statements
         adopt(r, block, bind_node(r, x, pipe));
         pipe = NULL;
     }
-    if (value) adopt(r, block, pipe ? pipe : name_node(r, x, y->span));
-    else if (pipe && pipe->kind == AstPipe) adopt(r, block, bind_node(r, x, pipe));
+    if (value)
+        adopt(r, block, pipe ? pipe : name_node(r, x, y->span));
+    else if (pipe && pipe->kind == AstPipe)
+        adopt(r, block, bind_node(r, x, pipe));
     return block;
 }
 
 static Ast *layers(Reader *r, const Yaml *y, const Ast *params) {
-    if (!expect(r, y, YamlList, "a list of layers")) return NULL;
+    if (!expect(r, y, YamlList, "a list of layers"))
+        return NULL;
     uint32_t n = params ? params->list.n : 0;
-    if (n == 1) return pipe_block(r, y, params->list.at[0]->text, true);
+    if (n == 1)
+        return pipe_block(r, y, params->list.at[0]->text, true);
     diag(r->f, DiagE0206, y->span, n);
     return NULL;
 }
@@ -252,12 +290,18 @@ static void callable(Reader *r, const Yaml *y, Ast *into, const char *where) {
     ONLY(r, y, where, callable_keys);
     const Yaml *in = find(y, "in"), *out = find(y, "out"), *pipe = find(y, "layers"),
                *body = find(y, "body");
-    if (in) into->a = inputs(r, in);
-    if (!into->a) into->a = node(r, AstParams, y->span);
-    if (out) results(r, out, into);
-    if (pipe) into->c = layers(r, pipe, into->a);
-    else if (body && expect(r, body, YamlText, "statements")) into->c = statements(r, body);
-    else if (!body) diag(r->f, DiagE0207, into->word, where, "`layers` or `body`");
+    if (in)
+        into->a = inputs(r, in);
+    if (!into->a)
+        into->a = node(r, AstParams, y->span);
+    if (out)
+        results(r, out, into);
+    if (pipe)
+        into->c = layers(r, pipe, into->a);
+    else if (body && expect(r, body, YamlText, "statements"))
+        into->c = statements(r, body);
+    else if (!body)
+        diag(r->f, DiagE0207, into->word, where, "`layers` or `body`");
 }
 
 // NAME [params [params] [result]] of a key, and what it means.
@@ -265,9 +309,12 @@ static Ast *head(Reader *r, const YamlPair *pair, AstKind kind) {
     Parser p = open_text(r, pair->key);
     Ast *a = ast_start(&p, kind);
     a->text = read_name(&p)->text;
-    if (at(&p, TokLParen)) a->a = read_params(&p);
-    if (at(&p, TokLParen) && kind == AstFn) a->b = read_params(&p);
-    if (kind != AstSample) read_result(&p, a);
+    if (at(&p, TokLParen))
+        a->a = read_params(&p);
+    if (at(&p, TokLParen) && kind == AstFn)
+        a->b = read_params(&p);
+    if (kind != AstSample)
+        read_result(&p, a);
     close_text(&p);
     a->span = pair->key->span;
     return p.panic ? NULL : a;
@@ -275,13 +322,17 @@ static Ast *head(Reader *r, const YamlPair *pair, AstKind kind) {
 
 static Ast *function(Reader *r, const YamlPair *pair, AstKind kind, const char *where) {
     Ast *a = head(r, pair, kind);
-    if (!a) return NULL;
+    if (!a)
+        return NULL;
     const Yaml *value = pair->value;
-    if (value->kind == YamlMap && kind != AstSample) callable(r, value, a, where);
+    if (value->kind == YamlMap && kind != AstSample)
+        callable(r, value, a, where);
     else if (value->kind == YamlText && value->literal && kind != AstSample)
         a->c = statements(r, value);
-    else a->c = expression(r, value);
-    if (kind == AstFn && !a->a) a->a = node(r, AstParams, pair->key->span);
+    else
+        a->c = expression(r, value);
+    if (kind == AstFn && !a->a)
+        a->a = node(r, AstParams, pair->key->span);
     return a;
 }
 
@@ -308,8 +359,10 @@ static Ast *step_update(Reader *r, const Yaml *map, const Yaml *y) {
     const Yaml *minimize = beside(r, map, "`update`", "minimize"),
                *using = beside(r, map, "`update`", "using");
     names(r, y, a);
-    if (minimize) a->a = expression(r, minimize);
-    if (using) a->b = expression(r, using);
+    if (minimize)
+        a->a = expression(r, minimize);
+    if (using)
+        a->b = expression(r, using);
     return a;
 }
 
@@ -317,7 +370,8 @@ static Ast *step_repeat(Reader *r, const Yaml *map, const Yaml *y) {
     Ast *a = node(r, AstRepeat, map->span);
     const Yaml *rounds = beside(r, map, "`repeat`", "do");
     a->a = expression(r, y);
-    if (rounds) a->c = step_block(r, rounds);
+    if (rounds)
+        a->c = step_block(r, rounds);
     return a;
 }
 
@@ -329,7 +383,8 @@ static Ast *step_for(Reader *r, const Yaml *map, const Yaml *y) {
     parser_need(&p, TokIn);
     a->a = read_expr(&p);
     close_text(&p);
-    if (rounds) a->c = step_block(r, rounds);
+    if (rounds)
+        a->c = step_block(r, rounds);
     return a;
 }
 
@@ -337,8 +392,10 @@ static Ast *step_if(Reader *r, const Yaml *map, const Yaml *y) {
     Ast *a = node(r, AstIf, map->span);
     const Yaml *then = beside(r, map, "`if`", "then"), *otherwise = find(map, "else");
     a->a = expression(r, y);
-    if (then) a->b = step_block(r, then);
-    if (otherwise) a->c = step_block(r, otherwise);
+    if (then)
+        a->b = step_block(r, then);
+    if (otherwise)
+        a->c = step_block(r, otherwise);
     return a;
 }
 
@@ -346,7 +403,8 @@ static Ast *step_every(Reader *r, const Yaml *map, const Yaml *y) {
     Ast *a = node(r, AstEvery, map->span);
     const Yaml *rounds = beside(r, map, "`every`", "do");
     a->a = expression(r, y);
-    if (rounds) a->c = step_block(r, rounds);
+    if (rounds)
+        a->c = step_block(r, rounds);
     return a;
 }
 
@@ -373,21 +431,25 @@ static Ast *step_report(Reader *r, const Yaml *map, const Yaml *y) {
 
 // {"k : [3]": value}: the names of `state` and `param`
 static void step_stored(Reader *r, AstKind kind, const Yaml *y, Ast *into) {
-    if (!expect(r, y, YamlMap, "a mapping, as name: value")) return;
+    if (!expect(r, y, YamlMap, "a mapping, as name: value"))
+        return;
     for (uint32_t i = 0; i < y->pair.n; i++) {
         Parser p = open_text(r, y->pair.at[i].key);
         Ast *a = ast_start(&p, kind);
         a->text = read_name(&p)->text;
-        if (take(&p, TokColon)) a->a = read_expr(&p);
+        if (take(&p, TokColon))
+            a->a = read_expr(&p);
         close_text(&p);
         a->c = expression(r, y->pair.at[i].value);
-        if (!p.panic) adopt(r, into, a);
+        if (!p.panic)
+            adopt(r, into, a);
     }
 }
 
 static bool is_step_key(const Yaml *key) {
-    for (uint32_t i = 0; i < sizeof step_keys/sizeof *step_keys; i++)
-        if (str_eq(step_keys[i], key->text)) return true;
+    for (uint32_t i = 0; i < sizeof step_keys / sizeof *step_keys; i++)
+        if (str_eq(step_keys[i], key->text))
+            return true;
     return false;
 }
 
@@ -401,44 +463,60 @@ static void step_binds(Reader *r, const Yaml *y, Ast *into) {
 }
 
 static void step_words(Reader *r, const Yaml *map, Ast *into) {
-    if (!ONLY(r, map, "a statement", step_keys)) return;
+    if (!ONLY(r, map, "a statement", step_keys))
+        return;
     const Yaml *y;
     Ast *a = NULL;
-    if ((y = find(map, "update"))) a = step_update(r, map, y);
-    else if ((y = find(map, "repeat"))) a = step_repeat(r, map, y);
-    else if ((y = find(map, "for"))) a = step_for(r, map, y);
-    else if ((y = find(map, "if"))) a = step_if(r, map, y);
-    else if ((y = find(map, "every"))) a = step_every(r, map, y);
-    else if ((y = find(map, "report"))) a = step_report(r, map, y);
-    else if ((y = find(map, "state"))) step_stored(r, AstState, y, into);
-    else if ((y = find(map, "param"))) step_stored(r, AstParam, y, into);
+    if ((y = find(map, "update")))
+        a = step_update(r, map, y);
+    else if ((y = find(map, "repeat")))
+        a = step_repeat(r, map, y);
+    else if ((y = find(map, "for")))
+        a = step_for(r, map, y);
+    else if ((y = find(map, "if")))
+        a = step_if(r, map, y);
+    else if ((y = find(map, "every")))
+        a = step_every(r, map, y);
+    else if ((y = find(map, "report")))
+        a = step_report(r, map, y);
+    else if ((y = find(map, "state")))
+        step_stored(r, AstState, y, into);
+    else if ((y = find(map, "param")))
+        step_stored(r, AstParam, y, into);
     else if ((y = find(map, "next"))) {
         a = node(r, AstNext, map->span);
         a->text = name(r, y);
     } else if ((y = find(map, "once")) || (y = find(map, "each sample"))) {
         a = node(r, find(map, "once") ? AstOnce : AstEach, map->span);
         a->c = step_block(r, y);
-    } else unknown_key(r, map->pair.at[0].key, "a statement without its first word", step_keys, 1);
+    } else
+        unknown_key(r, map->pair.at[0].key, "a statement without its first word", step_keys, 1);
     adopt(r, into, a);
 }
 
 // A list of statements, or one text of them.
 static Ast *step_block(Reader *r, const Yaml *y) {
-    if (y->kind == YamlText && y->text.len) return statements(r, y);
+    if (y->kind == YamlText && y->text.len)
+        return statements(r, y);
     Ast *block = node(r, AstBlock, y->span);
-    if (!expect(r, y, YamlList, "a list of statements, or a text")) return block;
+    if (!expect(r, y, YamlList, "a list of statements, or a text"))
+        return block;
     for (uint32_t i = 0; i < y->item.n; i++) {
         const Yaml *item = y->item.at[i];
         if (item->kind == YamlText) {
             Ast *some = statements(r, item);
-            for (uint32_t k = 0; k < some->list.n; k++) adopt(r, block, some->list.at[k]);
-        } else if (!expect(r, item, YamlMap, "a statement")) continue;
+            for (uint32_t k = 0; k < some->list.n; k++)
+                adopt(r, block, some->list.at[k]);
+        } else if (!expect(r, item, YamlMap, "a statement"))
+            continue;
         else {
             bool words = false;
             for (uint32_t k = 0; k < item->pair.n; k++)
                 words = words || is_step_key(item->pair.at[k].key);
-            if (words) step_words(r, item, block);
-            else step_binds(r, item, block);
+            if (words)
+                step_words(r, item, block);
+            else
+                step_binds(r, item, block);
         }
     }
     return block;
@@ -447,16 +525,20 @@ static Ast *step_block(Reader *r, const Yaml *y) {
 // --- the top level -------------------------------------------------------------------------------
 
 static void section_model(Reader *r, const Yaml *y) {
-    if (expect(r, y, YamlText, "the model's name")) r->file->text = name(r, y);
+    if (expect(r, y, YamlText, "the model's name"))
+        r->file->text = name(r, y);
     r->file->word = y->span;
 }
 
-static void section_doc(Reader *r, const Yaml *y) { r->file->a = text_node(r, y); }
+static void section_doc(Reader *r, const Yaml *y) {
+    r->file->a = text_node(r, y);
+}
 
 static void section_use(Reader *r, const Yaml *y) {
     for (uint32_t i = 0; i < (y->kind == YamlList ? y->item.n : 1); i++) {
         const Yaml *one = y->kind == YamlList ? y->item.at[i] : y;
-        if (!expect(r, one, YamlText, "a library's name")) continue;
+        if (!expect(r, one, YamlText, "a library's name"))
+            continue;
         Ast *a = node(r, AstUse, one->span);
         a->text = one->text;
         adopt(r, r->file, a);
@@ -464,20 +546,22 @@ static void section_use(Reader *r, const Yaml *y) {
 }
 
 static bool is_plain_word(const Ast *a) {
-    return a->kind == AstName && !str_eq(a->text, STR("true")) && !str_eq(a->text, STR("false"))
-           && !str_eq(a->text, STR("none"));
+    return a->kind == AstName && !str_eq(a->text, STR("true")) && !str_eq(a->text, STR("false")) &&
+           !str_eq(a->text, STR("none"));
 }
 
 // An alternative of one_of: a word, quoted or not, is a string; anything else is an expression.
 static Ast *alternative(Reader *r, const Yaml *y) {
-    if (y->kind == YamlText && y->quoted) return text_node(r, y);
+    if (y->kind == YamlText && y->quoted)
+        return text_node(r, y);
     Ast *a = expression(r, y);
     return is_plain_word(a) ? text_node(r, y) : a;
 }
 
 static void section_config(Reader *r, const Yaml *y) {
     static const Str keys[] = {{"value", 5}, {"one_of", 6}, {"doc", 3}};
-    if (!expect(r, y, YamlMap, "a mapping of configs")) return;
+    if (!expect(r, y, YamlMap, "a mapping of configs"))
+        return;
     for (uint32_t i = 0; i < y->pair.n; i++) {
         const Yaml *key = y->pair.at[i].key, *value = y->pair.at[i].value;
         Ast *a = node(r, AstConfig, key->span);
@@ -487,22 +571,27 @@ static void section_config(Reader *r, const Yaml *y) {
             adopt(r, a, expression(r, value));
             continue;
         }
-        if (!ONLY(r, value, "a config", keys)) continue;
+        if (!ONLY(r, value, "a config", keys))
+            continue;
         const Yaml *first = find(value, "value"), *several = find(value, "one_of"),
                    *doc = find(value, "doc");
-        if (first) adopt(r, a, expression(r, first));
-        else if (!several) diag(r->f, DiagE0207, key->span, "a config", "`value` or `one_of`");
+        if (first)
+            adopt(r, a, expression(r, first));
+        else if (!several)
+            diag(r->f, DiagE0207, key->span, "a config", "`value` or `one_of`");
         else if (expect(r, several, YamlList, "a list of alternatives"))
             for (uint32_t k = 0; k < several->item.n; k++)
                 adopt(r, a, alternative(r, several->item.at[k]));
-        if (doc) a->a = text_node(r, doc);
+        if (doc)
+            a->a = text_node(r, doc);
     }
 }
 
 static void section_let(Reader *r, const Yaml *y) {
     if (y->kind == YamlText) {
         Ast *some = statements(r, y);
-        for (uint32_t i = 0; i < some->list.n; i++) adopt(r, r->file, some->list.at[i]);
+        for (uint32_t i = 0; i < some->list.n; i++)
+            adopt(r, r->file, some->list.at[i]);
     } else if (expect(r, y, YamlMap, "a mapping of names, or statements as a text"))
         step_binds(r, y, r->file);
 }
@@ -512,13 +601,15 @@ static void section_data(Reader *r, const Yaml *y) {
     for (uint32_t i = 0; y->kind == YamlList && i < y->item.n; i++)
         if (expect(r, y->item.at[i], YamlMap, "a mapping of fields"))
             section_data(r, y->item.at[i]);
-    if (y->kind == YamlList || !expect(r, y, YamlMap, "a mapping of fields")) return;
+    if (y->kind == YamlList || !expect(r, y, YamlMap, "a mapping of fields"))
+        return;
     Ast *a = node(r, AstData, y->span);
     for (uint32_t i = 0; i < y->pair.n; i++) {
         Ast *field = node(r, AstField, y->pair.at[i].key->span);
         field->text = name(r, y->pair.at[i].key);
         adopt(r, a, field);
-        if (!expect(r, y->pair.at[i].value, YamlText, "a type such as image(3, 64, 64)")) continue;
+        if (!expect(r, y->pair.at[i].value, YamlText, "a type such as image(3, 64, 64)"))
+            continue;
         Parser p = open_text(r, y->pair.at[i].value);
         read_words(&p, field);
         close_text(&p);
@@ -527,7 +618,8 @@ static void section_data(Reader *r, const Yaml *y) {
 }
 
 static void each_pair(Reader *r, const Yaml *y, AstKind kind, const char *what, const char *where) {
-    if (!expect(r, y, YamlMap, what)) return;
+    if (!expect(r, y, YamlMap, what))
+        return;
     for (uint32_t i = 0; i < y->pair.n; i++)
         adopt(r, r->file, function(r, &y->pair.at[i], kind, where));
 }
@@ -548,36 +640,45 @@ static void section_step(Reader *r, const Yaml *y) {
     adopt(r, r->file, a);
 }
 
-static const struct { Str key; void (*read)(Reader *, const Yaml *); } sections[] = {
+static const struct {
+    Str key;
+    void (*read)(Reader *, const Yaml *);
+} sections[] = {
     {{"model", 5}, section_model},   {{"doc", 3}, section_doc}, {{"use", 3}, section_use},
     {{"config", 6}, section_config}, {{"let", 3}, section_let}, {{"data", 4}, section_data},
     {{"fn", 2}, section_fn},         {{"net", 3}, section_net}, {{"step", 4}, section_step},
     {{"sample", 6}, section_sample},
 };
-enum { SECTIONS = sizeof sections/sizeof *sections };
+enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static void document(Reader *r, const Yaml *y) {
-    if (!expect(r, y, YamlMap, "a mapping with `model`, `net`, `step`")) return;
+    if (!expect(r, y, YamlMap, "a mapping with `model`, `net`, `step`"))
+        return;
     for (uint32_t i = 0; i < y->pair.n; i++) {
         uint32_t k = 0;
-        while (k < SECTIONS && !str_eq(sections[k].key, y->pair.at[i].key->text)) k++;
+        while (k < SECTIONS && !str_eq(sections[k].key, y->pair.at[i].key->text))
+            k++;
         if (k < SECTIONS) {
             sections[k].read(r, y->pair.at[i].value);
             continue;
         }
         Str known[SECTIONS];
-        for (k = 0; k < SECTIONS; k++) known[k] = sections[k].key;
+        for (k = 0; k < SECTIONS; k++)
+            known[k] = sections[k].key;
         unknown_key(r, y->pair.at[i].key, "a model", known, SECTIONS);
     }
 }
 
 Ast *parse_yaml(Front *f, uint32_t source) {
     const Yaml *y = yaml_read(f, source);
-    if (!y) return NULL;
+    if (!y)
+        return NULL;
     Reader r = {.f = f};
     r.file = node(&r, AstFile, y->span);
-    for (uint32_t i = 0; y->kind == YamlList && i < y->item.n; i++) document(&r, y->item.at[i]);
-    if (y->kind != YamlList) document(&r, y);
+    for (uint32_t i = 0; y->kind == YamlList && i < y->item.n; i++)
+        document(&r, y->item.at[i]);
+    if (y->kind != YamlList)
+        document(&r, y);
     if (!r.file->text.len && !diag_errors(f)) {
         diag(f, DiagE0115, (Span){source, 0, 0});
         diag_help(f, "in YAML: `model: my_model`");

@@ -13,16 +13,18 @@ typedef struct Reader {
     uint32_t file;
     Str text;
     yaml_parser_t parser;
-    yaml_event_t event;         // the current one; deleted before the next
-    size_t points;              // a place in the text: code points before it,
-    uint32_t bytes;             // and bytes
+    yaml_event_t event; // the current one; deleted before the next
+    size_t points;      // a place in the text: code points before it,
+    uint32_t bytes;     // and bytes
     bool failed;
 } Reader;
 
 static uint32_t byte_of(Reader *r, size_t points) {
-    if (points < r->points) r->points = r->bytes = 0;
+    if (points < r->points)
+        r->points = r->bytes = 0;
     while (r->points < points && r->bytes < r->text.len) {
-        do r->bytes++;
+        do
+            r->bytes++;
         while (r->bytes < r->text.len && ((unsigned char)r->text.ptr[r->bytes] & 0xC0) == 0x80);
         r->points++;
     }
@@ -35,27 +37,33 @@ static Span event_span(Reader *r) {
 }
 
 static void advance(Reader *r) {
-    if (r->failed) return;
+    if (r->failed)
+        return;
     yaml_event_delete(&r->event);
-    if (yaml_parser_parse(&r->parser, &r->event)) return;
+    if (yaml_parser_parse(&r->parser, &r->event))
+        return;
     r->event.type = YAML_NO_EVENT;
     r->failed = true;
     uint32_t place = byte_of(r, r->parser.problem_mark.index);
     const char *problem = r->parser.problem ? r->parser.problem : "out of memory";
     diag(r->f, DiagE0200, (Span){r->file, place, place}, problem);
-    if (!r->parser.context || r->parser.context_mark.index == r->parser.problem_mark.index) return;
+    if (!r->parser.context || r->parser.context_mark.index == r->parser.problem_mark.index)
+        return;
     uint32_t since = byte_of(r, r->parser.context_mark.index);
     diag_note(r->f, (Span){r->file, since, since}, "%s", r->parser.context);
 }
 
 static void refuse(Reader *r, const char *what) {
-    if (!r->failed) diag(r->f, DiagE0204, event_span(r), what);
+    if (!r->failed)
+        diag(r->f, DiagE0204, event_span(r), what);
     r->failed = true;
 }
 
 static bool check_plain(Reader *r, const yaml_char_t *anchor, const yaml_char_t *tag) {
-    if (anchor) refuse(r, "anchors");
-    else if (tag) refuse(r, "tags");
+    if (anchor)
+        refuse(r, "anchors");
+    else if (tag)
+        refuse(r, "tags");
     return !r->failed;
 }
 
@@ -63,14 +71,16 @@ static bool check_plain(Reader *r, const yaml_char_t *anchor, const yaml_char_t 
 // of its own.
 static void find_source(Reader *r, Yaml *y, yaml_scalar_style_t style) {
     Span s = y->span;
-    if (y->quoted) s.lo++, s.hi--;
-    if (y->literal) {                                  // the block without its header line
-        while (s.lo < s.hi && r->text.ptr[s.lo++] != '\n') continue;
+    if (y->quoted)
+        s.lo++, s.hi--;
+    if (y->literal) { // the block without its header line
+        while (s.lo < s.hi && r->text.ptr[s.lo++] != '\n')
+            continue;
         y->source = s;
         return;
     }
     Str there = str_sub(r->text, s.lo, s.hi);
-    bool folded = style == YAML_PLAIN_SCALAR_STYLE;    // on several lines, it reads the same
+    bool folded = style == YAML_PLAIN_SCALAR_STYLE; // on several lines, it reads the same
     if (str_eq(there, y->text) || folded) {
         y->source = s;
         return;
@@ -84,7 +94,8 @@ static void find_source(Reader *r, Yaml *y, yaml_scalar_style_t style) {
 
 static Yaml *read_text(Reader *r, Yaml *y) {
     yaml_scalar_style_t style = r->event.data.scalar.style;
-    if (!check_plain(r, r->event.data.scalar.anchor, r->event.data.scalar.tag)) return NULL;
+    if (!check_plain(r, r->event.data.scalar.anchor, r->event.data.scalar.tag))
+        return NULL;
     y->text = str_copy(
         r->f->perm, (Str){(const char *)r->event.data.scalar.value, r->event.data.scalar.length});
     y->literal = style == YAML_LITERAL_SCALAR_STYLE;
@@ -112,7 +123,8 @@ static Yaml *read_list(Reader *r, Yaml *y, uint32_t depth) {
 
 static void check_new(Reader *r, const Yaml *map, const Yaml *key) {
     for (uint32_t i = 0; i < map->pair.n; i++) {
-        if (!str_eq(map->pair.at[i].key->text, key->text)) continue;
+        if (!str_eq(map->pair.at[i].key->text, key->text))
+            continue;
         diag(r->f, DiagE0202, key->span, SARG(key->text));
         diag_note(r->f, map->pair.at[i].key->span, "it is given here first");
         r->failed = true;
@@ -125,7 +137,8 @@ static Yaml *read_map(Reader *r, Yaml *y, uint32_t depth) {
     check_plain(r, r->event.data.mapping_start.anchor, r->event.data.mapping_start.tag);
     for (advance(r); !r->failed && r->event.type != YAML_MAPPING_END_EVENT;) {
         Yaml *key = read_node(r, depth + 1);
-        if (!key) return NULL;
+        if (!key)
+            return NULL;
         if (key->kind != YamlText) {
             diag(r->f, DiagE0203, key->span, "a text as key",
                  key->kind == YamlMap ? "a mapping" : "a list");
@@ -142,7 +155,8 @@ static Yaml *read_map(Reader *r, Yaml *y, uint32_t depth) {
 }
 
 static Yaml *read_node(Reader *r, uint32_t depth) {
-    if (r->failed) return NULL;
+    if (r->failed)
+        return NULL;
     Yaml *y = arena_new(r->f->perm, Yaml);
     y->span = event_span(r);
     if (depth > MAX_DEPTH) {
@@ -150,24 +164,28 @@ static Yaml *read_node(Reader *r, uint32_t depth) {
         r->failed = true;
         return NULL;
     }
-    if (r->event.type == YAML_SCALAR_EVENT) return read_text(r, y);
-    if (r->event.type == YAML_SEQUENCE_START_EVENT) return read_list(r, y, depth);
-    if (r->event.type == YAML_MAPPING_START_EVENT) return read_map(r, y, depth);
+    if (r->event.type == YAML_SCALAR_EVENT)
+        return read_text(r, y);
+    if (r->event.type == YAML_SEQUENCE_START_EVENT)
+        return read_list(r, y, depth);
+    if (r->event.type == YAML_MAPPING_START_EVENT)
+        return read_map(r, y, depth);
     refuse(r, "aliases");
     return NULL;
 }
 
 static Yaml *read_document(Reader *r) {
-    advance(r);                                        // the stream's start
+    advance(r); // the stream's start
     advance(r);
-    if (r->failed) return NULL;
+    if (r->failed)
+        return NULL;
     if (r->event.type == YAML_STREAM_END_EVENT) {
         diag(r->f, DiagE0203, (Span){r->file, 0, 0}, "a model", "an empty file");
         return NULL;
     }
     advance(r);
     Yaml *y = read_node(r, 0);
-    advance(r);                                        // past the document's end
+    advance(r); // past the document's end
     if (!r->failed && r->event.type != YAML_STREAM_END_EVENT)
         refuse(r, "files of several documents");
     return r->failed ? NULL : y;
@@ -177,8 +195,10 @@ static bool has_tab_indent(const Reader *r, Span *out) {
     const Source *s = &r->f->source.at[r->file - 1];
     for (uint32_t line = 0; line < s->line.n; line++) {
         uint32_t i = s->line.at[line];
-        while (i < s->text.len && s->text.ptr[i] == ' ') i++;
-        if (i >= s->text.len || s->text.ptr[i] != '\t') continue;
+        while (i < s->text.len && s->text.ptr[i] == ' ')
+            i++;
+        if (i >= s->text.len || s->text.ptr[i] != '\t')
+            continue;
         *out = (Span){r->file, i, i + 1};
         return true;
     }

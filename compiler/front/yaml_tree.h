@@ -8,17 +8,19 @@
 typedef enum YamlKind { YamlText, YamlMap, YamlList } YamlKind;
 
 typedef struct Yaml Yaml;
-typedef struct YamlPair { Yaml *key, *value; } YamlPair;
+typedef struct YamlPair {
+    Yaml *key, *value;
+} YamlPair;
 struct Yaml {
     YamlKind kind;
-    Span span;                  // in the file, quotes and brackets included
-    Str text;                   // Text: after YAML's unquoting and folding
-    Span source;                // Text: where it stands letter for letter, perhaps a source of its own
-    bool literal;               // Text: a `|` block, lines as they are
-    bool quoted;                // Text
-    bool flow;                  // Map, List: { } or [ ]
-    VEC(YamlPair) pair;         // Map, in the order of the text, keys are texts and differ
-    VEC(Yaml *) item;           // List
+    Span span;          // in the file, quotes and brackets included
+    Str text;           // Text: after YAML's unquoting and folding
+    Span source;        // Text: where it stands letter for letter, perhaps a source of its own
+    bool literal;       // Text: a `|` block, lines as they are
+    bool quoted;        // Text
+    bool flow;          // Map, List: { } or [ ]
+    VEC(YamlPair) pair; // Map, in the order of the text, keys are texts and differ
+    VEC(Yaml *) item;   // List
 };
 
 // The document of a source, or NULL after a diagnostic.

@@ -33,7 +33,9 @@ static Attr attr1(int64_t i) {
 #define EW_VALUES_3 a, b, c
 #define EW_VALUES_(n) EW_VALUES_##n
 #define EW(Name, text, n, ...)                                                                     \
-    Val Name(EW_ARGS_(n)) { return add(Op##Name, (Val[]){EW_VALUES_(n)}, n, NULL, NULL); }
+    Val Name(EW_ARGS_(n)) {                                                                        \
+        return add(Op##Name, (Val[]){EW_VALUES_(n)}, n, NULL, NULL);                               \
+    }
 #include "ops.def"
 
 Val CastTo(Val x, Val like) {
@@ -108,7 +110,8 @@ Val ArgMax(Val x, uint32_t axes) {
 
 Val GroupSum(Val x, int64_t group) {
     Attr at = attr1(group);
-    if (group == x.g->batch) return Expand(Sum(x, 1), val_type(x));
+    if (group == x.g->batch)
+        return Expand(Sum(x, 1), val_type(x));
     return add1(OpGroupSum, x, &at, NULL);
 }
 
@@ -116,7 +119,8 @@ Val SumTo(Val x, Type to) {
     Type from = val_type(x);
     uint32_t axes = from.batched && !to.batched;
     for (uint32_t i = 0; i < from.rank; i++)
-        if (from.dim[i] > 1 && (i >= to.rank || to.dim[i] == 1)) axes |= 2u << i;
+        if (from.dim[i] > 1 && (i >= to.rank || to.dim[i] == 1))
+            axes |= 2u << i;
     return Reshape(axes ? Sum(x, axes) : x, to.rank, to.dim);
 }
 
@@ -134,7 +138,8 @@ Val Expand(Val x, Type to) {
 
 Val Permute(Val x, const uint32_t *axis) {
     Attr at = {.n = 1, .i = {val_type(x).rank}};
-    for (uint32_t i = 0; i < at.i[0]; i++) at.i[at.n++] = axis[i];
+    for (uint32_t i = 0; i < at.i[0]; i++)
+        at.i[at.n++] = axis[i];
     return add1(OpPermute, x, &at, NULL);
 }
 
@@ -164,7 +169,8 @@ Val Flip(Val x, uint32_t axes) {
 
 Val Concat(const Val *x, uint32_t n, uint32_t axis) {
     Attr at = attr1(axis);
-    if (n <= MAX_IN) return add(OpConcat, x, n, &at, NULL);
+    if (n <= MAX_IN)
+        return add(OpConcat, x, n, &at, NULL);
     Val half[2] = {Concat(x, n / 2, axis), Concat(x + n / 2, n - n / 2, axis)};
     return add(OpConcat, half, 2, &at, NULL);
 }
@@ -204,19 +210,25 @@ Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, u
     enum { InA = 1, InB = 2, InOut = 4 };
     Type ta = val_type(a), tb = val_type(b), want = {.batched = batched};
     uint8_t where[256] = {0}, rename[256] = {0}, next = 1;
-    for (uint32_t i = 0; i < ta.rank; i++) where[la[i]] |= InA;
-    for (uint32_t i = 0; i < tb.rank; i++) where[lb[i]] |= InB;
-    for (uint32_t i = 0; i < no; i++) where[lo[i]] |= InOut;
+    for (uint32_t i = 0; i < ta.rank; i++)
+        where[la[i]] |= InA;
+    for (uint32_t i = 0; i < tb.rank; i++)
+        where[lb[i]] |= InB;
+    for (uint32_t i = 0; i < no; i++)
+        where[lo[i]] |= InOut;
     // Labels are numbered as they are met, so that equal products have equal attributes.
     for (uint32_t i = 0; i < ta.rank; i++)
-        if (where[la[i]] != InA && !rename[la[i]]) rename[la[i]] = next++;
+        if (where[la[i]] != InA && !rename[la[i]])
+            rename[la[i]] = next++;
     for (uint32_t i = 0; i < tb.rank; i++)
-        if (where[lb[i]] != InB && !rename[lb[i]]) rename[lb[i]] = next++;
+        if (where[lb[i]] != InB && !rename[lb[i]])
+            rename[lb[i]] = next++;
     Attr at = {0};
     Val x = dot_operand(a, la, rename, ta.batched && !tb.batched && !batched, &at);
     Val y = dot_operand(b, lb, rename, tb.batched && !ta.batched && !batched, &at);
     at.i[at.n++] = no;
-    for (uint32_t i = 0; i < no; i++) at.i[at.n++] = rename[lo[i]];
+    for (uint32_t i = 0; i < no; i++)
+        at.i[at.n++] = rename[lo[i]];
     return add2(OpDot, x, y, &at, &want);
 }
 

@@ -25,16 +25,19 @@ static uint32_t constant(Graph *g, double x, Type type) {
 
 uint32_t fold_constants(Graph *g, const Draft *d) {
     double x[3] = {0};
-    if (!op_fold[d->op]) return 0;
+    if (!op_fold[d->op])
+        return 0;
     for (uint32_t k = 0; k < d->nin; k++)
-        if (!const_seen(g, d->in[k], &x[k])) return 0;
+        if (!const_seen(g, d->in[k], &x[k]))
+            return 0;
     return constant(g, op_fold[d->op](x[0], x[1], x[2]), d->type);
 }
 
 uint32_t fold_narrow_operands(Graph *g, const Draft *d) {
     uint32_t in[MAX_IN];
     bool narrower = false;
-    if (!op_fold[d->op]) return 0;
+    if (!op_fold[d->op])
+        return 0;
     for (uint32_t k = 0; k < d->nin; k++) {
         bool expanded = op_seen(g, d->in[k]) == OpExpand;
         in[k] = expanded ? node_in(g, d->in[k], 0) : d->in[k];
@@ -51,7 +54,8 @@ uint32_t fold_moved_constant(Graph *g, const Draft *d) {
     if (!const_seen(g, d->in[0], &first) || (d->op == OpReshape && op_seen(g, d->in[0]) == OpConst))
         return 0;
     for (uint32_t k = 1; d->op == OpConcat && k < d->nin; k++)
-        if (!const_seen(g, d->in[k], &x) || x != first) return 0;
+        if (!const_seen(g, d->in[k], &x) || x != first)
+            return 0;
     return constant(g, first, d->type);
 }
 
@@ -65,7 +69,8 @@ uint32_t fold_cast_same(Graph *g, const Draft *d) {
 static uint32_t axes_of(const Type *t, uint32_t mask) {
     uint32_t axes = t->batched ? mask & 1 : 0;
     for (uint32_t i = 0; i < t->rank; i++)
-        if (t->dim[i] > 1) axes |= mask & 2u << i;
+        if (t->dim[i] > 1)
+            axes |= mask & 2u << i;
     return axes;
 }
 
@@ -75,30 +80,36 @@ static uint32_t mask_of(const Draft *d) {
 
 uint32_t fold_sum_of_nothing(Graph *g, const Draft *d) {
     uint32_t mask = mask_of(d), axes = axes_of(node_type(g, d->in[0]), mask);
-    if (axes == mask) return 0;
+    if (axes == mask)
+        return 0;
     return axes ? Sum(operand(g, d, 0), axes).id : d->in[0];
 }
 
 uint32_t fold_sum_of_expand(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpExpand) return 0;
+    if (op_seen(g, d->in[0]) != OpExpand)
+        return 0;
     Val z = {g, node_in(g, d->in[0], 0)};
     Type from = val_type(z), to = *node_type(g, d->in[0]);
     uint32_t mask = mask_of(d), kept = axes_of(&from, mask), equal = mask & ~kept;
-    if (!equal) return 0;
+    if (!equal)
+        return 0;
     double n = equal & 1 ? (double)g->batch : 1;
     to.batched = to.batched && !(equal & 1);
     for (uint32_t i = 0; i < to.rank; i++) {
-        if (!(equal >> (1 + i) & 1)) continue;
+        if (!(equal >> (1 + i) & 1))
+            continue;
         n *= (double)to.dim[i];
         to.dim[i] = 1;
     }
     Val sum = Expand(z, to);
-    if (kept) sum = Sum(sum, kept);
+    if (kept)
+        sum = Sum(sum, kept);
     return Mul(sum, Num(sum, n)).id;
 }
 
 uint32_t fold_sum_of_sum(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpSum) return 0;
+    if (op_seen(g, d->in[0]) != OpSum)
+        return 0;
     uint32_t inner = (uint32_t)node_attr(g, d->in[0])->i[0];
     return Sum((Val){g, node_in(g, d->in[0], 0)}, inner | mask_of(d)).id;
 }
@@ -106,11 +117,13 @@ uint32_t fold_sum_of_sum(Graph *g, const Draft *d) {
 uint32_t fold_sum_of_scaled(Graph *g, const Draft *d) {
     Op op = op_seen(g, d->in[0]);
     uint32_t mask = mask_of(d);
-    if (op != OpMul && op != OpDiv) return 0;
+    if (op != OpMul && op != OpDiv)
+        return 0;
     Val a = {g, node_in(g, d->in[0], 0)}, b = {g, node_in(g, d->in[0], 1)};
     if (!axes_of(node_type(g, b.id), mask))
         return op == OpMul ? Mul(Sum(a, mask), b).id : Div(Sum(a, mask), b).id;
-    if (op == OpMul && !axes_of(node_type(g, a.id), mask)) return Mul(a, Sum(b, mask)).id;
+    if (op == OpMul && !axes_of(node_type(g, a.id), mask))
+        return Mul(a, Sum(b, mask)).id;
     return 0;
 }
 
@@ -130,18 +143,22 @@ uint32_t fold_reshape_same(Graph *g, const Draft *d) {
 }
 
 uint32_t fold_reshape_of_ones(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpExpand) return 0;
+    if (op_seen(g, d->in[0]) != OpExpand)
+        return 0;
     Val z = {g, node_in(g, d->in[0], 0)};
     Type from = val_type(z);
-    if (from.batched != d->type.batched || type_sample(&from) != type_sample(&d->type)) return 0;
+    if (from.batched != d->type.batched || type_sample(&from) != type_sample(&d->type))
+        return 0;
     return Reshape(z, d->type.rank, d->type.dim).id;
 }
 
 uint32_t fold_reshape_adds_ones(Graph *g, const Draft *d) {
     Type from = *node_type(g, d->in[0]);
-    if (from.rank >= d->type.rank) return 0;
+    if (from.rank >= d->type.rank)
+        return 0;
     for (uint32_t i = 0; i < from.rank; i++)
-        if (from.dim[i] != d->type.dim[i]) return 0;
+        if (from.dim[i] != d->type.dim[i])
+            return 0;
     return Expand(operand(g, d, 0), d->type).id;
 }
 
@@ -150,29 +167,34 @@ uint32_t fold_expand_same(Graph *g, const Draft *d) {
 }
 
 uint32_t fold_permute_permute(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpPermute) return 0;
+    if (op_seen(g, d->in[0]) != OpPermute)
+        return 0;
     Attr inner = *node_attr(g, d->in[0]);
     uint32_t axis[MAX_RANK];
-    for (uint32_t i = 0; i < d->type.rank; i++) axis[i] = (uint32_t)inner.i[1 + d->attr.i[1 + i]];
+    for (uint32_t i = 0; i < d->type.rank; i++)
+        axis[i] = (uint32_t)inner.i[1 + d->attr.i[1 + i]];
     return Permute((Val){g, node_in(g, d->in[0], 0)}, axis).id;
 }
 
 uint32_t fold_permute_same(Graph *g, const Draft *d) {
     (void)g;
     for (uint32_t i = 0; i < d->type.rank; i++)
-        if (d->attr.i[1 + i] != i) return 0;
+        if (d->attr.i[1 + i] != i)
+            return 0;
     return d->in[0];
 }
 
 uint32_t fold_flip_flip(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpFlip) return 0;
+    if (op_seen(g, d->in[0]) != OpFlip)
+        return 0;
     uint32_t inner = (uint32_t)node_attr(g, d->in[0])->i[0];
     return Flip((Val){g, node_in(g, d->in[0], 0)}, inner ^ mask_of(d)).id;
 }
 
 uint32_t fold_flip_same(Graph *g, const Draft *d) {
     uint32_t axes = axes_of(node_type(g, d->in[0]), mask_of(d));
-    if (axes == mask_of(d) && axes) return 0;
+    if (axes == mask_of(d) && axes)
+        return 0;
     return axes ? Flip(operand(g, d, 0), axes).id : d->in[0];
 }
 
@@ -181,7 +203,8 @@ uint32_t fold_slice_same(Graph *g, const Draft *d) {
 }
 
 uint32_t fold_slice_of_concat(Graph *g, const Draft *d) {
-    if (op_seen(g, d->in[0]) != OpConcat) return 0;
+    if (op_seen(g, d->in[0]) != OpConcat)
+        return 0;
     uint32_t axis = (uint32_t)node_attr(g, d->in[0])->i[0], n = d->type.rank,
              parts = graph_node(g, d->in[0])->nin;
     int64_t from[MAX_RANK], step[MAX_RANK];

@@ -1,4 +1,5 @@
-// gflop.c - arithmetic of convolutions and matrix products: two operations per multiply-add, counted on shapes alone.
+// gflop.c - arithmetic of convolutions and matrix products: two operations per multiply-add,
+// counted on shapes alone.
 //
 // Nominal: multiplications by padding count, as every paper counts them. Other operations do not.
 #include "ir.h"

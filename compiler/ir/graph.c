@@ -10,11 +10,11 @@
 #include <string.h>
 
 static const int64_t MaxElements = (int64_t)1 << 40;
-enum { MaxSpans = 16 };              // spans kept per node
+enum { MaxSpans = 16 }; // spans kept per node
 
 void graph_init(Graph *g, Arena *perm, int64_t batch) {
     *g = (Graph){.perm = perm, .batch = batch, .next_unique = 1};
-    (void)vec_add(perm, &g->node);   // index 0 means none everywhere
+    (void)vec_add(perm, &g->node); // index 0 means none everywhere
     (void)vec_add(perm, &g->type);
     (void)vec_add(perm, &g->attr);
     (void)vec_add(perm, &g->span);
@@ -24,9 +24,11 @@ void graph_init(Graph *g, Arena *perm, int64_t batch) {
 
 uint32_t graph_type(Graph *g, Type t) {
     int64_t key[2 + MAX_RANK] = {t.dtype | t.rank << 8 | t.batched << 16};
-    if (t.rank > MAX_RANK) bug("a type of %u axes", t.rank);
+    if (t.rank > MAX_RANK)
+        bug("a type of %u axes", t.rank);
     for (uint32_t i = 0; i < MAX_RANK; i++) {
-        if (i >= t.rank) t.dim[i] = 0;
+        if (i >= t.rank)
+            t.dim[i] = 0;
         key[1 + i] = t.dim[i];
     }
     for (uint64_t h = hash64(key, sizeof key, 0);; h++) {
@@ -37,13 +39,16 @@ uint32_t graph_type(Graph *g, Type t) {
             return g->type.n - 1;
         }
         const Type *found = &g->type.at[id];
-        if (found->dtype == t.dtype && type_same_shape(found, &t)) return id;
+        if (found->dtype == t.dtype && type_same_shape(found, &t))
+            return id;
     }
 }
 
 uint32_t graph_attr(Graph *g, const int64_t *ints, uint32_t n) {
-    if (n == 0) return 0;
-    if (n > MAX_INTS) bug("an attribute of %u integers", n);
+    if (n == 0)
+        return 0;
+    if (n > MAX_INTS)
+        bug("an attribute of %u integers", n);
     Attr a = {.n = n};
     memcpy(a.i, ints, n * sizeof *ints);
     for (uint64_t h = hash64(a.i, n * sizeof *ints, n);; h++) {
@@ -54,7 +59,8 @@ uint32_t graph_attr(Graph *g, const int64_t *ints, uint32_t n) {
             return g->attr.n - 1;
         }
         const Attr *found = &g->attr.at[id];
-        if (found->n == n && memcmp(found->i, a.i, n * sizeof *ints) == 0) return id;
+        if (found->n == n && memcmp(found->i, a.i, n * sizeof *ints) == 0)
+            return id;
     }
 }
 
@@ -68,15 +74,18 @@ static bool fits(Infer *q) {
     if (type_elements(q->g, &q->out) > MaxElements)
         return infer_fail(q, "the result would be %s: more than 2^40 numbers",
                           type_name(&q->out).s);
-    for (uint32_t i = q->out.rank; i < MAX_RANK; i++) q->out.dim[i] = 0;
+    for (uint32_t i = q->out.rank; i < MAX_RANK; i++)
+        q->out.dim[i] = 0;
     return true;
 }
 
 bool graph_check(Infer *q, Op op) {
     static const Attr none = {0};
     const OpInfo *info = &op_info[op];
-    if (!q->attr) q->attr = &none;
-    if (!info->infer) return infer_fail(q, "there is no operation %u", (unsigned)op);
+    if (!q->attr)
+        q->attr = &none;
+    if (!info->infer)
+        return infer_fail(q, "there is no operation %u", (unsigned)op);
     if (q->nin < info->least || q->nin > info->most)
         return infer_fail(q, "%s takes %u to %u operands, not %u", info->text, info->least,
                           info->most, q->nin);
@@ -98,15 +107,18 @@ static bool same_node(const Graph *g, const Node *n, const Node *made, const uin
 
 static uint64_t node_hash(const Node *n, const uint32_t *in) {
     uint32_t key[4 + MAX_IN] = {n->op, n->type, n->attr, n->nin};
-    for (uint32_t k = 0; k < n->nin; k++) key[4 + k] = in[k];
+    for (uint32_t k = 0; k < n->nin; k++)
+        key[4 + k] = in[k];
     return hash64(key, (4 + n->nin) * sizeof *key, 0);
 }
 
 static uint32_t append(Graph *g, Node n, const uint32_t *in) {
     n.in = g->edge.n;
-    for (uint32_t k = 0; k < n.nin; k++) vec_push(g->perm, &g->edge, in[k]);
+    for (uint32_t k = 0; k < n.nin; k++)
+        vec_push(g->perm, &g->edge, in[k]);
     vec_push(g->perm, &g->node, n);
-    if (g->here.file) node_add_span(g, g->node.n - 1, g->here);
+    if (g->here.file)
+        node_add_span(g, g->node.n - 1, g->here);
     return g->node.n - 1;
 }
 
@@ -116,9 +128,12 @@ static uint32_t share(Graph *g, Node n, const uint32_t *in) {
     uint32_t id;
     for (; (id = map_find(&g->nodes, h)) != 0; h++) {
         const Node *found = &g->node.at[id];
-        if (!same_node(g, found, &n, in)) continue;
-        if (g->block_open && !g->block_open[found->block]) break;
-        if (g->here.file) node_add_span(g, id, g->here);
+        if (!same_node(g, found, &n, in))
+            continue;
+        if (g->block_open && !g->block_open[found->block])
+            break;
+        if (g->here.file)
+            node_add_span(g, id, g->here);
         return id;
     }
     id = append(g, n, in);
@@ -128,7 +143,8 @@ static uint32_t share(Graph *g, Node n, const uint32_t *in) {
 
 // Operands of commuting ops in one order: by index, constants last.
 static void order_operands(const Graph *g, Draft *d) {
-    if (!op_info[d->op].commutes) return;
+    if (!op_info[d->op].commutes)
+        return;
     double unused;
     bool ca = node_is_const(g, d->in[0], &unused), cb = node_is_const(g, d->in[1], &unused);
     if (ca == cb ? d->in[0] > d->in[1] : ca) {
@@ -141,26 +157,33 @@ static void order_operands(const Graph *g, Draft *d) {
 static void infer_draft(const Graph *g, Draft *d, const Type *want) {
     Infer q = {
         .g = g, .nin = d->nin, .in = d->in, .attr = &d->attr, .out = {.rank = TYPE_UNSTATED}};
-    if (want) q.out = *want;
-    if (!graph_check(&q, d->op)) bug("%s: %s", op_info[d->op].text, q.error);
+    if (want)
+        q.out = *want;
+    if (!graph_check(&q, d->op))
+        bug("%s: %s", op_info[d->op].text, q.error);
     d->type = q.out;
 }
 
 uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr *attr,
                    const Type *want) {
-    Draft d = {.op = op, .nin = nin};    // copies: the arguments may lie in the arrays that grow
-    if (nin > MAX_IN) bug("%s of %u operands", op_info[op].text, nin);
-    for (uint32_t k = 0; k < nin; k++) d.in[k] = in[k];
-    if (attr) d.attr = *attr;
+    Draft d = {.op = op, .nin = nin}; // copies: the arguments may lie in the arrays that grow
+    if (nin > MAX_IN)
+        bug("%s of %u operands", op_info[op].text, nin);
+    for (uint32_t k = 0; k < nin; k++)
+        d.in[k] = in[k];
+    if (attr)
+        d.attr = *attr;
     infer_draft(g, &d, want);
-    bool own = op == OpPin || op == OpWrite;         // never merged with an equal node
+    bool own = op == OpPin || op == OpWrite; // never merged with an equal node
     if (!g->raw && !own) {
         order_operands(g, &d);
         uint32_t simpler = simplify(g, &d);
-        if (simpler) return simpler;
+        if (simpler)
+            return simpler;
     }
     Node n = {.op = (uint16_t)op, .nin = (uint8_t)nin, .block = g->block};
-    if (op == OpConst || op == OpIota) n.block = 0;
+    if (op == OpConst || op == OpIota)
+        n.block = 0;
     n.type = graph_type(g, d.type);
     n.attr = graph_attr(g, d.attr.i, d.attr.n);
     return g->raw || own ? append(g, n, d.in) : share(g, n, d.in);
@@ -170,8 +193,10 @@ uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr
 
 bool node_is_const(const Graph *g, uint32_t id, double *out) {
     const Node *n = graph_node(g, id);
-    while (n->op == OpExpand || n->op == OpReshape) n = graph_node(g, g->edge.at[n->in]);
-    if (n->op != OpConst) return false;
+    while (n->op == OpExpand || n->op == OpReshape)
+        n = graph_node(g, g->edge.at[n->in]);
+    if (n->op != OpConst)
+        return false;
     *out = bits_to_double(g->attr.at[n->attr].i[0]);
     return true;
 }
@@ -183,7 +208,8 @@ static bool same_span(Span a, Span b) {
 void node_add_span(Graph *g, uint32_t id, Span s) {
     uint32_t last = 0, count = 0;
     for (uint32_t at = g->node.at[id].span; at; last = at, at = g->span.at[at].next)
-        if (same_span(g->span.at[at].span, s) || ++count == MaxSpans) return;
+        if (same_span(g->span.at[at].span, s) || ++count == MaxSpans)
+            return;
     vec_push(g->perm, &g->span, ((SpanLink){.span = s}));
     *(last ? &g->span.at[last].next : &g->node.at[id].span) = g->span.n - 1;
 }
@@ -191,13 +217,15 @@ void node_add_span(Graph *g, uint32_t id, Span s) {
 uint32_t *graph_uses(const Graph *g, Arena *a) {
     uint32_t *uses = arena_array(a, uint32_t, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++)
-        for (uint32_t k = 0; k < g->node.at[id].nin; k++) uses[node_in(g, id, k)]++;
+        for (uint32_t k = 0; k < g->node.at[id].nin; k++)
+            uses[node_in(g, id, k)]++;
     return uses;
 }
 
 uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n) {
     uint8_t *needed = arena_array(a, uint8_t, g->node.n);
-    for (uint32_t i = 0; i < n; i++) needed[root[i]] = 1;
+    for (uint32_t i = 0; i < n; i++)
+        needed[root[i]] = 1;
     needed[0] = 0;
     for (uint32_t id = g->node.n; id-- > 1;) // users have larger indices than their operands
         for (uint32_t k = 0; needed[id] && k < g->node.at[id].nin; k++)

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COMM = 1 };                   // flags of EW rows
+enum { COMM = 1 }; // flags of EW rows
 #define ZERO ((Val){0})
 
 // --- shape rules ---------------------------------------------------------------------------------
@@ -44,10 +44,12 @@ uint8_t infer_product(const Infer *q, uint8_t dtype) {
 }
 
 static bool infer_ew(Infer *q, Op op) {
-    uint32_t first = op == OpWhere;                  // a condition may have any precision
+    uint32_t first = op == OpWhere; // a condition may have any precision
     uint8_t dtype = infer_in(q, first)->dtype;
-    if (!infer_dtypes(q, first, q->nin)) return false;
-    if (op == OpCast && q->out.rank != TYPE_UNSTATED) dtype = q->out.dtype;
+    if (!infer_dtypes(q, first, q->nin))
+        return false;
+    if (op == OpCast && q->out.rank != TYPE_UNSTATED)
+        dtype = q->out.dtype;
     q->out = *infer_in(q, 0);
     for (uint32_t k = 1; k < q->nin; k++) {
         const Type *t = infer_in(q, k);
@@ -58,7 +60,10 @@ static bool infer_ew(Infer *q, Op op) {
     return true;
 }
 
-#define EW(Name, ...) static bool infer_##Name(Infer *q) { return infer_ew(q, Op##Name); }
+#define EW(Name, ...)                                                                              \
+    static bool infer_##Name(Infer *q) {                                                           \
+        return infer_ew(q, Op##Name);                                                              \
+    }
 #include "ops.def"
 
 // --- gradients -----------------------------------------------------------------------------------
@@ -69,9 +74,12 @@ static bool infer_ew(Infer *q, Op op) {
             c = (n) > 2 ? val_in(y, 2) : ZERO;                                                     \
         (void)a, (void)b, (void)c, (void)g;                                                        \
         switch (k) {                                                                               \
-        case 0: return da;                                                                         \
-        case 1: return db;                                                                         \
-        case 2: return dc;                                                                         \
+        case 0:                                                                                    \
+            return da;                                                                             \
+        case 1:                                                                                    \
+            return db;                                                                             \
+        case 2:                                                                                    \
+            return dc;                                                                             \
         }                                                                                          \
         bug(#text " has no operand %u", k);                                                        \
     }
@@ -101,8 +109,10 @@ double bits_to_double(int64_t bits) {
 
 int64_t double_to_bits(double x) {
     int64_t bits;
-    if (isnan(x)) x = NAN;           // one constant for all NaNs and one for both zeros
-    if (x == 0) x = 0;
+    if (isnan(x))
+        x = NAN; // one constant for all NaNs and one for both zeros
+    if (x == 0)
+        x = 0;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
@@ -112,17 +122,32 @@ int64_t double_to_bits(double x) {
 const OpInfo op_info[OpCount] = {
     [OpNone] = {.name = "None", .text = "none", .attrs = ""},
 #define EW(Name, txt, n, flags, val, da, db, dc, dom)                                              \
-    [Op##Name] = {.name = #Name, .text = #txt, .attrs = "", .value = #val, .least = (n),           \
-                  .most = (n), .cls = ClassEW, .domain = Domain##dom, .commutes = (flags) == COMM, \
-                  .infer = infer_##Name, .grad = grad_##Name},
+    [Op##Name] = {.name = #Name,                                                                   \
+                  .text = #txt,                                                                    \
+                  .attrs = "",                                                                     \
+                  .value = #val,                                                                   \
+                  .least = (n),                                                                    \
+                  .most = (n),                                                                     \
+                  .cls = ClassEW,                                                                  \
+                  .domain = Domain##dom,                                                           \
+                  .commutes = (flags) == COMM,                                                     \
+                  .infer = infer_##Name,                                                           \
+                  .grad = grad_##Name},
 #define OP(Name, txt, lo, hi, kind, names)                                                         \
-    [Op##Name] = {.name = #Name, .text = #txt, .attrs = names, .least = (lo), .most = (hi),        \
-                  .cls = Class##kind, .infer = infer_##Name, .grad = grad_##Name},
+    [Op##Name] = {.name = #Name,                                                                   \
+                  .text = #txt,                                                                    \
+                  .attrs = names,                                                                  \
+                  .least = (lo),                                                                   \
+                  .most = (hi),                                                                    \
+                  .cls = Class##kind,                                                              \
+                  .infer = infer_##Name,                                                           \
+                  .grad = grad_##Name},
 #include "ops.def"
 };
 
 Op op_find(Str text) {
     for (uint32_t op = OpNone + 1; op < OpCount; op++)
-        if (str_eq(text, str_c(op_info[op].text))) return (Op)op;
+        if (str_eq(text, str_c(op_info[op].text)))
+            return (Op)op;
     return OpNone;
 }

@@ -5,10 +5,12 @@
 
 #include "ir.h"
 
-enum { MAX_IN = 64, TYPE_UNSTATED = 255 };   // operands of a node; Infer.out.rank when not stated
+enum { MAX_IN = 64, TYPE_UNSTATED = 255 }; // operands of a node; Infer.out.rank when not stated
 
 // The parts of an OP row: op_state.c, op_reduce.c, op_move.c, op_dot.c, op_conv.c.
-#define OP(Name, ...) bool infer_##Name(Infer *q); Val grad_##Name(Val y, Val g, uint32_t k);
+#define OP(Name, ...)                                                                              \
+    bool infer_##Name(Infer *q);                                                                   \
+    Val grad_##Name(Val y, Val g, uint32_t k);
 #include "ops.def"
 
 // An EW row's value column in double, for constants. NULL for OP rows.
@@ -17,13 +19,16 @@ extern const FoldFn op_fold[OpCount];
 
 // --- for shape rules -----------------------------------------------------------------------------
 
-typedef struct TypeName { char s[176]; } TypeName;
-TypeName type_name(const Type *t); // "[B, 3, 64, 64]", by value for messages
-bool infer_fail(Infer *q, const char *format, ...);          // sets the message, returns false
-const Type *infer_in(const Infer *q, uint32_t k);            // type of operand k
-bool infer_wants(Infer *q, const char *what);                // the wanted type must be stated
-bool infer_dtypes(Infer *q, uint32_t first, uint32_t last);  // operands [first, last) share a dtype
-uint8_t infer_product(const Infer *q, uint8_t dtype);         // of a sum of products: f32 may be asked of bf16
+typedef struct TypeName {
+    char s[176];
+} TypeName;
+TypeName type_name(const Type *t);                  // "[B, 3, 64, 64]", by value for messages
+bool infer_fail(Infer *q, const char *format, ...); // sets the message, returns false
+const Type *infer_in(const Infer *q, uint32_t k);   // type of operand k
+bool infer_wants(Infer *q, const char *what);       // the wanted type must be stated
+bool infer_dtypes(Infer *q, uint32_t first, uint32_t last); // operands [first, last) share a dtype
+uint8_t infer_product(const Infer *q,
+                      uint8_t dtype); // of a sum of products: f32 may be asked of bf16
 
 // --- for gradients -------------------------------------------------------------------------------
 
@@ -53,9 +58,9 @@ typedef struct Draft {
 // A row of lang/rules.def: either a pattern and its replacement or a function.
 typedef struct Rule {
     const char *name;
-    const char *from, *to;                              // RULE rows, else NULL
-    uint32_t (*fold)(Graph *g, const Draft *d);         // FOLD rows: the node instead, 0 no match
-    Op op;                                              // FOLD rows: the op it is for, OpNone any
+    const char *from, *to;                      // RULE rows, else NULL
+    uint32_t (*fold)(Graph *g, const Draft *d); // FOLD rows: the node instead, 0 no match
+    Op op;                                      // FOLD rows: the op it is for, OpNone any
     bool exact;
 } Rule;
 extern const Rule rule_table[];
@@ -63,8 +68,8 @@ extern const uint32_t rule_count;
 
 // What the letters of a rule's term stand for, and what its outermost op takes from the draft.
 typedef struct Binding {
-    uint32_t var[26];                                   // nodes by letter, 0 not bound
-    Op root;                                            // ops of this kind get `attr` and `type`
+    uint32_t var[26]; // nodes by letter, 0 not bound
+    Op root;          // ops of this kind get `attr` and `type`
     Attr attr;
     Type type;
 } Binding;

@@ -8,22 +8,31 @@
 ConvGeom conv_geom(const Attr *a) {
     ConvGeom c = {.n = (uint32_t)a->i[0]};
     const int64_t *at = a->i + 1;
-    for (uint32_t i = 0; i < c.n; i++) c.stride[i] = *at++;
-    for (uint32_t i = 0; i < c.n; i++) c.before[i] = *at++;
-    for (uint32_t i = 0; i < c.n; i++) c.after[i] = *at++;
-    for (uint32_t i = 0; i < c.n; i++) c.dilation[i] = *at++;
+    for (uint32_t i = 0; i < c.n; i++)
+        c.stride[i] = *at++;
+    for (uint32_t i = 0; i < c.n; i++)
+        c.before[i] = *at++;
+    for (uint32_t i = 0; i < c.n; i++)
+        c.after[i] = *at++;
+    for (uint32_t i = 0; i < c.n; i++)
+        c.dilation[i] = *at++;
     c.groups = *at;
     return c;
 }
 
 Attr conv_attr(const ConvGeom *c) {
-    if (c->n < 1 || c->n > 3) bug("a convolution over %u axes", c->n);
+    if (c->n < 1 || c->n > 3)
+        bug("a convolution over %u axes", c->n);
     Attr a = {.n = 0};
     a.i[a.n++] = c->n;
-    for (uint32_t i = 0; i < c->n; i++) a.i[a.n++] = c->stride[i];
-    for (uint32_t i = 0; i < c->n; i++) a.i[a.n++] = c->before[i];
-    for (uint32_t i = 0; i < c->n; i++) a.i[a.n++] = c->after[i];
-    for (uint32_t i = 0; i < c->n; i++) a.i[a.n++] = c->dilation[i];
+    for (uint32_t i = 0; i < c->n; i++)
+        a.i[a.n++] = c->stride[i];
+    for (uint32_t i = 0; i < c->n; i++)
+        a.i[a.n++] = c->before[i];
+    for (uint32_t i = 0; i < c->n; i++)
+        a.i[a.n++] = c->after[i];
+    for (uint32_t i = 0; i < c->n; i++)
+        a.i[a.n++] = c->dilation[i];
     a.i[a.n++] = c->groups;
     return a;
 }
@@ -52,7 +61,8 @@ static bool picture_rank(Infer *q, const ConvGeom *c, const char *who, const Typ
 
 static bool weight_fits(Infer *q, const ConvGeom *c, const Type *w) {
     TypeName name = type_name(w);
-    if (w->batched) return infer_fail(q, "the weight %s is per-sample, it must be shared", name.s);
+    if (w->batched)
+        return infer_fail(q, "the weight %s is per-sample, it must be shared", name.s);
     if (w->rank != c->n + 2)
         return infer_fail(q, "the weight %s should be [out, in, %u extents]", name.s, c->n);
     if (w->dim[0] % c->groups)

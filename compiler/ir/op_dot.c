@@ -7,17 +7,19 @@
 #include "op.h"
 
 typedef struct DotAxes {
-    uint32_t n[3];                   // axes of a, b and the result
+    uint32_t n[3]; // axes of a, b and the result
     uint8_t label[3][MAX_RANK];
 } DotAxes;
 
 static bool read_axes(const Attr *attr, DotAxes *out) {
     uint32_t at = 0;
     for (uint32_t s = 0; s < 3; s++) {
-        if (at >= attr->n || attr->i[at] < 0 || attr->i[at] > MAX_RANK) return false;
+        if (at >= attr->n || attr->i[at] < 0 || attr->i[at] > MAX_RANK)
+            return false;
         out->n[s] = (uint32_t)attr->i[at++];
         for (uint32_t i = 0; i < out->n[s]; i++, at++) {
-            if (at >= attr->n || attr->i[at] < 1 || attr->i[at] > UINT8_MAX) return false;
+            if (at >= attr->n || attr->i[at] < 1 || attr->i[at] > UINT8_MAX)
+                return false;
             out->label[s][i] = (uint8_t)attr->i[at];
         }
     }
@@ -26,7 +28,8 @@ static bool read_axes(const Attr *attr, DotAxes *out) {
 
 static uint32_t find(const DotAxes *x, uint32_t s, uint8_t label) {
     uint32_t i = 0;
-    while (i < x->n[s] && x->label[s][i] != label) i++;
+    while (i < x->n[s] && x->label[s][i] != label)
+        i++;
     return i;
 }
 
@@ -59,8 +62,10 @@ static bool labels_fit(Infer *q, const DotAxes *x, uint32_t s) {
 bool infer_Dot(Infer *q) {
     DotAxes x;
     const Type *a = infer_in(q, 0), *b = infer_in(q, 1);
-    if (!read_axes(q->attr, &x)) return infer_fail(q, "dot: the labels are not three lists");
-    if (!infer_dtypes(q, 0, 2) || !labels_fit(q, &x, 0) || !labels_fit(q, &x, 1)) return false;
+    if (!read_axes(q->attr, &x))
+        return infer_fail(q, "dot: the labels are not three lists");
+    if (!infer_dtypes(q, 0, 2) || !labels_fit(q, &x, 0) || !labels_fit(q, &x, 1))
+        return false;
     bool batched = q->out.rank == TYPE_UNSTATED ? a->batched || b->batched : q->out.batched;
     if (batched && !a->batched && !b->batched)
         return infer_fail(q, "%s and %s are shared, their product is too", type_name(a).s,
@@ -71,7 +76,8 @@ bool infer_Dot(Infer *q) {
     Type out = {.dtype = infer_product(q, a->dtype), .rank = (uint8_t)x.n[2], .batched = batched};
     for (uint32_t i = 0; i < x.n[2]; i++) {
         uint8_t label = x.label[2][i];
-        if (find(&x, 2, label) != i) return infer_fail(q, "a label appears twice in the result");
+        if (find(&x, 2, label) != i)
+            return infer_fail(q, "a label appears twice in the result");
         uint32_t s = has(&x, 0, label) ? 0 : 1;
         if (!has(&x, s, label))
             return infer_fail(q, "axis %u of the result is in neither operand", i);
@@ -84,7 +90,8 @@ bool infer_Dot(Infer *q) {
 Val grad_Dot(Val y, Val g, uint32_t k) {
     DotAxes x;
     Attr attr = val_attr(y);
-    if (!read_axes(&attr, &x)) bug("dot %u has no labels", y.id);
+    if (!read_axes(&attr, &x))
+        bug("dot %u has no labels", y.id);
     Val to = val_in(y, k), other = val_in(y, 1 - k);
     return Dot(g, x.label[2], other, x.label[1 - k], x.label[k], x.n[k], val_type(to).batched);
 }

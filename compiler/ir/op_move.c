@@ -7,7 +7,8 @@
 
 bool infer_Reshape(Infer *q) {
     const Type *x = infer_in(q, 0);
-    if (!infer_wants(q, "reshape")) return false;
+    if (!infer_wants(q, "reshape"))
+        return false;
     q->out.batched = x->batched;
     q->out.dtype = x->dtype;
     if (type_sample(x) != type_sample(&q->out))
@@ -24,11 +25,13 @@ Val grad_Reshape(Val y, Val g, uint32_t k) {
 
 bool infer_Expand(Infer *q) {
     const Type *x = infer_in(q, 0);
-    if (!infer_wants(q, "expand")) return false;
+    if (!infer_wants(q, "expand"))
+        return false;
     bool fits = x->rank <= q->out.rank && (q->out.batched || !x->batched);
     for (uint32_t i = 0; fits && i < x->rank; i++)
         fits = x->dim[i] == 1 || x->dim[i] == q->out.dim[i];
-    if (!fits) return infer_fail(q, "cannot expand %s to %s", type_name(x).s, type_name(&q->out).s);
+    if (!fits)
+        return infer_fail(q, "cannot expand %s to %s", type_name(x).s, type_name(&q->out).s);
     q->out.dtype = x->dtype;
     return true;
 }
@@ -60,7 +63,8 @@ Val grad_Permute(Val y, Val g, uint32_t k) {
     Attr at = val_attr(y);
     uint32_t inverse[MAX_RANK] = {0};
     (void)k;
-    for (uint32_t i = 0; i < (uint32_t)at.i[0]; i++) inverse[at.i[1 + i]] = i;
+    for (uint32_t i = 0; i < (uint32_t)at.i[0]; i++)
+        inverse[at.i[1 + i]] = i;
     return Permute(g, inverse);
 }
 
@@ -92,7 +96,8 @@ static bool lies_in(Infer *q, const Type *part, const Type *whole, const char *v
     for (uint32_t i = 0; i < n; i++) {
         int64_t from = at->i[1 + i], step = at->i[1 + n + i], count = part->dim[i],
                 extent = whole->dim[i];
-        if (step < 1) return infer_fail(q, "%s with a step of %lld", verb, (long long)step);
+        if (step < 1)
+            return infer_fail(q, "%s with a step of %lld", verb, (long long)step);
         if (from < 0 || count < 1 || from >= extent || count - 1 > (extent - 1 - from) / step)
             return infer_fail(
                 q, "%s of %s: %lld elements from %lld by %lld do not lie in %lld (axis %u)", verb,
@@ -131,12 +136,14 @@ bool infer_Concat(Infer *q) {
     int64_t axis = q->attr->n == 1 ? q->attr->i[0] : -1;
     if (axis < 0 || axis >= x->rank)
         return infer_fail(q, "cannot join along axis %lld of %s", (long long)axis, type_name(x).s);
-    if (!infer_dtypes(q, 0, q->nin)) return false;
+    if (!infer_dtypes(q, 0, q->nin))
+        return false;
     q->out = *x;
     for (uint32_t k = 1; k < q->nin; k++) {
         const Type *t = infer_in(q, k);
         Type alike = *t;
-        if (t->rank == x->rank) alike.dim[axis] = x->dim[axis];
+        if (t->rank == x->rank)
+            alike.dim[axis] = x->dim[axis];
         if (!type_same_shape(&alike, x))
             return infer_fail(q, "cannot join %s and %s along axis %lld", type_name(x).s,
                               type_name(t).s, (long long)axis);
@@ -148,7 +155,8 @@ bool infer_Concat(Infer *q) {
 Val grad_Concat(Val y, Val g, uint32_t k) {
     uint32_t axis = (uint32_t)val_attr(y).i[0];
     int64_t from[MAX_RANK] = {0};
-    for (uint32_t i = 0; i < k; i++) from[axis] += val_type(val_in(y, i)).dim[axis];
+    for (uint32_t i = 0; i < k; i++)
+        from[axis] += val_type(val_in(y, i)).dim[axis];
     return Slice(g, from, val_type(val_in(y, k)).dim, NULL);
 }
 
@@ -164,10 +172,12 @@ static bool rows_fit(Infer *q, const Type *table, const Type *index) {
 
 bool infer_Gather(Infer *q) {
     const Type *table = infer_in(q, 0), *index = infer_in(q, 1);
-    if (!rows_fit(q, table, index)) return false;
+    if (!rows_fit(q, table, index))
+        return false;
     q->out = (Type){
         .dtype = table->dtype, .rank = (uint8_t)(table->rank - 1), .batched = index->batched};
-    for (uint32_t i = 0; i < q->out.rank; i++) q->out.dim[i] = table->dim[1 + i];
+    for (uint32_t i = 0; i < q->out.rank; i++)
+        q->out.dim[i] = table->dim[1 + i];
     return true;
 }
 
@@ -177,12 +187,15 @@ Val grad_Gather(Val y, Val g, uint32_t k) {
 
 bool infer_Scatter(Infer *q) {
     const Type *rows = infer_in(q, 0), *index = infer_in(q, 1);
-    if (!infer_wants(q, "scatter")) return false;
+    if (!infer_wants(q, "scatter"))
+        return false;
     q->out.batched = false;
     q->out.dtype = rows->dtype;
-    if (!rows_fit(q, &q->out, index)) return false;
+    if (!rows_fit(q, &q->out, index))
+        return false;
     bool fits = rows->rank + 1u == q->out.rank && rows->batched == index->batched;
-    for (uint32_t i = 0; fits && i < rows->rank; i++) fits = rows->dim[i] == q->out.dim[1 + i];
+    for (uint32_t i = 0; fits && i < rows->rank; i++)
+        fits = rows->dim[i] == q->out.dim[1 + i];
     return fits || infer_fail(q, "rows %s with index %s do not fit the table %s", type_name(rows).s,
                               type_name(index).s, type_name(&q->out).s);
 }

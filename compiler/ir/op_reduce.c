@@ -12,11 +12,13 @@ static bool infer_axes(Infer *q, const char *name, bool batch) {
     if (mask < 0 || mask >> (x->rank + 1))
         return infer_fail(q, "%s over an axis that %s does not have", name, type_name(x).s);
     if (mask & 1) {
-        if (!batch) return infer_fail(q, "%s cannot go over the batch", name);
+        if (!batch)
+            return infer_fail(q, "%s cannot go over the batch", name);
         q->out.batched = false;
     }
     for (uint32_t i = 0; i < x->rank; i++)
-        if (mask >> (1 + i) & 1) q->out.dim[i] = 1;
+        if (mask >> (1 + i) & 1)
+            q->out.dim[i] = 1;
     return true;
 }
 

@@ -28,13 +28,15 @@ bool infer_Const(Infer *q) {
 
 // The flat index over the masked axes of the wanted type; the other axes have extent 1.
 bool infer_Iota(Infer *q) {
-    if (!infer_wants(q, "iota") || !has_ints(q, OpIota, 1)) return false;
+    if (!infer_wants(q, "iota") || !has_ints(q, OpIota, 1))
+        return false;
     int64_t mask = q->attr->i[0];
     if (mask < 0 || mask >> (q->out.rank + 1))
         return infer_fail(q, "iota over axes that %s does not have", type_name(&q->out).s);
     q->out.batched = mask & 1;
     for (uint32_t i = 0; i < q->out.rank; i++)
-        if (!(mask >> (1 + i) & 1)) q->out.dim[i] = 1;
+        if (!(mask >> (1 + i) & 1))
+            q->out.dim[i] = 1;
     return true;
 }
 
@@ -48,7 +50,8 @@ bool infer_Write(Infer *q) {
 }
 
 bool infer_Rand(Infer *q) {
-    if (!infer_wants(q, "a draw") || !has_ints(q, OpRand, 3)) return false;
+    if (!infer_wants(q, "a draw") || !has_ints(q, OpRand, 3))
+        return false;
     int64_t dist = q->attr->i[0];
     if (dist < DistUniform || dist > DistCategorical)
         return infer_fail(q, "no distribution %lld", (long long)dist);

@@ -1,9 +1,11 @@
-// prelude.h - functions that generated kernels and the reference evaluator share: random numbers, bfloat16, and float
-// mathematics without branches, tables or calls, so that loops around it vectorise. Compiled into the compiler's library
-// and put as text before every kernel: plain C99 that CUDA accepts too, no project headers, no macros of ours.
+// prelude.h - functions that generated kernels and the reference evaluator share: random numbers,
+// bfloat16, and float mathematics without branches, tables or calls, so that loops around it
+// vectorise. Compiled into the compiler's library and put as text before every kernel: plain C99
+// that CUDA accepts too, no project headers, no macros of ours.
 //
-// Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and taking it away again is
-// how a float is rounded here. Errors are stated in ulp and tested (tests/ops_test.c).
+// Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and
+// taking it away again is how a float is rounded here. Errors are stated in ulp and tested
+// (tests/ops_test.c).
 #ifndef GAN_PRELUDE_H
 #define GAN_PRELUDE_H
 
@@ -15,29 +17,42 @@
 // --- bits ----------------------------------------------------------------------------------------
 
 static inline uint32_t gan_bits_f32(float x) {
-    union { float f; uint32_t u; } v;
+    union {
+        float f;
+        uint32_t u;
+    } v;
     v.f = x;
     return v.u;
 }
 static inline float gan_f32_bits(uint32_t u) {
-    union { float f; uint32_t u; } v;
+    union {
+        float f;
+        uint32_t u;
+    } v;
     v.u = u;
     return v.f;
 }
 static inline uint64_t gan_bits_f64(double x) {
-    union { double f; uint64_t u; } v;
+    union {
+        double f;
+        uint64_t u;
+    } v;
     v.f = x;
     return v.u;
 }
 static inline double gan_f64_bits(uint64_t u) {
-    union { double f; uint64_t u; } v;
+    union {
+        double f;
+        uint64_t u;
+    } v;
     v.u = u;
     return v.f;
 }
 
 // bfloat16 is the upper half of a float. To the nearest, ties to even; a NaN stays one.
 static inline uint16_t gan_f32_to_bf16(float x) {
-    uint32_t u = gan_bits_f32(x), nearest = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16, nan = u >> 16 | 0x40u;
+    uint32_t u = gan_bits_f32(x), nearest = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16,
+             nan = u >> 16 | 0x40u;
     return (uint16_t)((u & 0x7FFFFFFFu) > 0x7F800000u ? nan : nearest);
 }
 static inline float gan_bf16_to_f32(uint16_t x) {
@@ -46,12 +61,13 @@ static inline float gan_bf16_to_f32(uint16_t x) {
 
 // --- float mathematics ---------------------------------------------------------------------------
 
-// 2 ulp. The exponent is applied in two halves, so that results below the normal range are right too.
+// 2 ulp. The exponent is applied in two halves, so that results below the normal range are right
+// too.
 static inline float gan_expf(float x) {
     x = x > 90.0f ? 90.0f : x;
     x = x < -105.0f ? -105.0f : x;
     float t = x * 1.44269504f + 12582912.0f, n = t - 12582912.0f;
-    float r = (x - n * 0.693145751953125f) - n * 1.42860677e-6f;          // ln 2 in two parts
+    float r = (x - n * 0.693145751953125f) - n * 1.42860677e-6f; // ln 2 in two parts
     float p = 1.395171082e-3f;
     p = p * r + 8.369599042e-3f;
     p = p * r + 4.166618737e-2f;
@@ -64,7 +80,8 @@ static inline float gan_expf(float x) {
 
 // 1 ulp. x = 2^k * (1 + f) with 1 + f around 1; log(1 + f) by the odd series in s = f / (2 + f).
 static inline float gan_logf(float x) {
-    float up = x < 1.17549435e-38f ? x * 8388608.0f : x, back = x < 1.17549435e-38f ? 150.0f : 127.0f;
+    float up = x < 1.17549435e-38f ? x * 8388608.0f : x,
+          back = x < 1.17549435e-38f ? 150.0f : 127.0f;
     uint32_t u = gan_bits_f32(up) + (0x3F800000u - 0x3F3504F3u);
     float k = (gan_f32_bits(0x4B000000u | u >> 23) - 8388608.0f) - back;
     float f = gan_f32_bits((u & 0x007FFFFFu) + 0x3F3504F3u) - 1.0f;
@@ -74,7 +91,8 @@ static inline float gan_logf(float x) {
     p = p * z + 4.000035621e-1f;
     p = p * z + 6.666666556e-1f;
     float y = k * 0.693145751953125f + (f - (h - (s * (h + p * z) + k * 1.42860677e-6f)));
-    float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u), edge = x == 0.0f ? -inf : nan;
+    float inf = gan_f32_bits(0x7F800000u), nan = gan_f32_bits(0x7FC00000u),
+          edge = x == 0.0f ? -inf : nan;
     y = x < inf ? y : x;
     return x > 0.0f ? y : edge;
 }
@@ -104,7 +122,8 @@ static inline float gan_tanhf(float x) {
 // sin(x + quarter turns), 2 ulp of the larger of sin and cos for |x| below 10^4.
 static inline float gan_sin_turned(float x, uint32_t quarters) {
     float t = x * 0.636619772f + 12582912.0f, n = t - 12582912.0f;
-    float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.54978942e-8f;   // pi / 2 in three parts
+    float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) -
+              n * 7.54978942e-8f; // pi / 2 in three parts
     float z = r * r;
     float s = -1.951082414e-4f;
     s = s * z + 8.332131357e-3f;
@@ -153,8 +172,8 @@ static inline float gan_erff(float x) {
 static inline float gan_powf(float a, float b) {
     double x = fabs((double)a), e = (double)b;
     uint64_t u = gan_bits_f64(x) + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
-    double k = gan_f64_bits(0x4330000000000000u | u >> 52) - 4503599627371519.0;         // 2^52 + 1023
-    k = x <= 3.5e38 ? k : x;                                              // infinite
+    double k = gan_f64_bits(0x4330000000000000u | u >> 52) - 4503599627371519.0; // 2^52 + 1023
+    k = x <= 3.5e38 ? k : x;                                                     // infinite
     double f = gan_f64_bits((u & 0x000FFFFFFFFFFFFFu) + 0x3FE6A09E667F3BCDu) - 1.0;
     double s = f / (2.0 + f), z = s * s;
     double p = 0.28334126136715779;
@@ -187,13 +206,17 @@ static inline float gan_powf(float a, float b) {
 
 // --- random numbers ------------------------------------------------------------------------------
 //
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): four words from a key and a
-// counter, so a draw is a function of where it is drawn and of nothing else.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): four words
+// from a key and a counter, so a draw is a function of where it is drawn and of nothing else.
 //   key      low word of the seed; high word of the seed ^ site * 0x9E3779B9
-//   counter  step, round of the repeat, sample of the global batch (0 for shared values), element in row-major order
-// One call gives one element. Functions ending in f are for kernels in float: the same draw, rounded.
+//   counter  step, round of the repeat, sample of the global batch (0 for shared values), element
+//   in row-major order
+// One call gives one element. Functions ending in f are for kernels in float: the same draw,
+// rounded.
 
-typedef struct gan_words { uint32_t w[4]; } gan_words;
+typedef struct gan_words {
+    uint32_t w[4];
+} gan_words;
 
 static inline gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
     for (int i = 0; i < 10; i++) {
@@ -211,14 +234,15 @@ static inline gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
 }
 
 // `attempt` numbers the tries of a draw that may be rejected; it is folded into the key.
-static inline gan_words gan_draw(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                 uint32_t element, uint32_t attempt) {
+static inline gan_words gan_draw(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                 uint32_t sample, uint32_t element, uint32_t attempt) {
     gan_words c;
     c.w[0] = step;
     c.w[1] = round;
     c.w[2] = sample;
     c.w[3] = element;
-    return gan_philox((uint32_t)seed ^ attempt * 0x85EBCA6Bu, (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u, c);
+    return gan_philox((uint32_t)seed ^ attempt * 0x85EBCA6Bu,
+                      (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u, c);
 }
 
 // 52 bits and a half: exact, strictly between 0 and 1, symmetric around 1/2.
@@ -228,37 +252,40 @@ static inline double gan_unit(uint32_t hi, uint32_t lo) {
 }
 static inline float gan_unitf(uint32_t hi, uint32_t lo) {
     float x = (float)gan_unit(hi, lo);
-    return x < 0.99999994f ? x : 0.99999994f;                             // rounding must not reach 1
+    return x < 0.99999994f ? x : 0.99999994f; // rounding must not reach 1
 }
 
-static inline double gan_uniform(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                 uint32_t element) {
+static inline double gan_uniform(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                 uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
     return gan_unit(d.w[0], d.w[1]);
 }
-static inline float gan_uniformf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                 uint32_t element) {
+static inline float gan_uniformf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                 uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
     return gan_unitf(d.w[0], d.w[1]);
 }
 
 // Box and Muller's first number.
 static inline double gan_normal_of(gan_words d) {
-    return sqrt(-2.0 * log(gan_unit(d.w[0], d.w[1]))) * cos(6.283185307179586 * gan_unit(d.w[2], d.w[3]));
+    return sqrt(-2.0 * log(gan_unit(d.w[0], d.w[1]))) *
+           cos(6.283185307179586 * gan_unit(d.w[2], d.w[3]));
 }
-static inline double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                uint32_t element) {
+static inline double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                uint32_t sample, uint32_t element) {
     return gan_normal_of(gan_draw(seed, site, step, round, sample, element, 0u));
 }
-static inline float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                uint32_t element) {
+static inline float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
-    return sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) * gan_cosf(6.28318531f * gan_unitf(d.w[2], d.w[3]));
+    return sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) *
+           gan_cosf(6.28318531f * gan_unitf(d.w[2], d.w[3]));
 }
 
-// Normal, drawn again until within two deviations; in double, so that float kernels accept the same attempts.
-static inline double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                   uint32_t element) {
+// Normal, drawn again until within two deviations; in double, so that float kernels accept the same
+// attempts.
+static inline double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                   uint32_t sample, uint32_t element) {
     double x = 0.0;
     for (uint32_t attempt = 0; attempt < 64u; attempt++) {
         x = gan_normal_of(gan_draw(seed, site, step, round, sample, element, attempt));
@@ -266,19 +293,19 @@ static inline double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, 
             return x;
         }
     }
-    return 0.0;                                                           // one draw in 10^85
+    return 0.0; // one draw in 10^85
 }
-static inline float gan_truncatedf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                   uint32_t element) {
+static inline float gan_truncatedf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                   uint32_t sample, uint32_t element) {
     return (float)gan_truncated(seed, site, step, round, sample, element);
 }
 
-static inline double gan_categorical(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                     uint32_t element, double classes) {
+static inline double gan_categorical(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                     uint32_t sample, uint32_t element, double classes) {
     return floor(classes * gan_uniform(seed, site, step, round, sample, element));
 }
-static inline float gan_categoricalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round, uint32_t sample,
-                                     uint32_t element, float classes) {
+static inline float gan_categoricalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                                     uint32_t sample, uint32_t element, float classes) {
     return (float)gan_categorical(seed, site, step, round, sample, element, (double)classes);
 }
 

@@ -38,7 +38,8 @@ static bool is_letter(char c) {
 
 // The next word: an op's name, a letter or a number. Moves *p behind it.
 static Str word(const char **p) {
-    while (**p == ' ' || **p == ',') ++*p;
+    while (**p == ' ' || **p == ',')
+        ++*p;
     Str w = {*p, strcspn(*p, "(), ")};
     *p += w.len;
     return w;
@@ -63,8 +64,8 @@ static double number(Str w) {
 
 typedef struct Match {
     const Graph *g;
-    const char *p;                   // the rest of the pattern
-    uint32_t *var;                   // [26]
+    const char *p;             // the rest of the pattern
+    uint32_t *var;             // [26]
     uint32_t swaps, commuting; // bit k: the k-th commuting op met is tried with swapped operands
 } Match;
 
@@ -75,7 +76,8 @@ static bool match_operands(Match *m, Op op, const uint32_t *in, uint32_t nin) {
     bool swap = op_info[op].commutes && m->swaps >> m->commuting++ & 1;
     m->p++;
     for (uint32_t k = 0; k < nin; k++)
-        if (!match_term(m, in[swap ? nin - 1 - k : k])) return false;
+        if (!match_term(m, in[swap ? nin - 1 - k : k]))
+            return false;
     m->p++;
     return true;
 }
@@ -88,10 +90,12 @@ static bool match_term(Match *m, uint32_t id) {
         const Node *n = graph_node(m->g, id);
         return op != OpNone && is_op(w, op) && match_operands(m, op, &m->g->edge.at[n->in], n->nin);
     }
-    if (!is_variable(w)) return const_seen(m->g, id, &x) && x == number(w);
+    if (!is_variable(w))
+        return const_seen(m->g, id, &x) && x == number(w);
     bool constant = w.ptr[0] == 'c' || w.ptr[0] == 'd';
     uint32_t *bound = &m->var[w.ptr[0] - 'a'];
-    if ((*bound && *bound != id) || (constant && !const_seen(m->g, id, &x))) return false;
+    if ((*bound && *bound != id) || (constant && !const_seen(m->g, id, &x)))
+        return false;
     *bound = id;
     return true;
 }
@@ -99,14 +103,17 @@ static bool match_term(Match *m, uint32_t id) {
 // Tries every order of the operands of the commuting ops that the match meets.
 static bool match(const Graph *g, const char *pattern, const Draft *d, uint32_t var[26]) {
     Match m = {.g = g, .p = pattern, .var = var};
-    if (!is_op(word(&m.p), d->op)) return false;
+    if (!is_op(word(&m.p), d->op))
+        return false;
     const char *operands = m.p;
     uint32_t orders = 1;
     for (uint32_t swaps = 0; swaps < orders; swaps++) {
         m = (Match){.g = g, .p = operands, .var = var, .swaps = swaps};
         memset(var, 0, 26 * sizeof *var);
-        if (match_operands(&m, d->op, d->in, d->nin)) return true;
-        if (orders < 1u << m.commuting) orders = 1u << m.commuting;
+        if (match_operands(&m, d->op, d->in, d->nin))
+            return true;
+        if (orders < 1u << m.commuting)
+            orders = 1u << m.commuting;
     }
     return false;
 }
@@ -115,7 +122,8 @@ static bool match(const Graph *g, const char *pattern, const Draft *d, uint32_t 
 
 static uint32_t build_term(Graph *g, const char **p, const Binding *b) {
     Str w = word(p);
-    if (is_variable(w)) return b->var[w.ptr[0] - 'a'];
+    if (is_variable(w))
+        return b->var[w.ptr[0] - 'a'];
     if (**p != '(') {
         Attr bits = {.n = 1, .i = {double_to_bits(number(w))}};
         Type want = {.dtype = b->type.dtype};
@@ -124,8 +132,10 @@ static uint32_t build_term(Graph *g, const char **p, const Binding *b) {
     Op op = op_find(w);
     uint32_t in[MAX_IN], n = 0;
     while (**p != ')') {
-        if (n == MAX_IN) bug("rules.def: %.*s of too many operands", SARG(w));
-        if (**p == '(') ++*p;
+        if (n == MAX_IN)
+            bug("rules.def: %.*s of too many operands", SARG(w));
+        if (**p == '(')
+            ++*p;
         in[n++] = build_term(g, p, b);
     }
     ++*p;
@@ -143,11 +153,13 @@ uint32_t simplify(Graph *g, const Draft *d) {
         const Rule *r = &rule_table[i];
         uint32_t id = 0;
         if (r->fold) {
-            if (r->op == OpNone || r->op == d->op) id = r->fold(g, d);
+            if (r->op == OpNone || r->op == d->op)
+                id = r->fold(g, d);
         } else if (match(g, r->from, d, b.var)) {
             id = rule_build(g, r->to, &b);
         }
-        if (id) return Expand((Val){g, id}, d->type).id;
+        if (id)
+            return Expand((Val){g, id}, d->type).id;
     }
     return 0;
 }

@@ -7,15 +7,13 @@
 //     field "x" image [3, 64, 64] classes 0 span=1:40-60
 //       xform scale -1 1
 //   site normal f32 [B, 100] func 1 block 0 span=1:300-310
-//   slot param "G.conv.w" f32 [64, 3, 4, 4] net 0 site 0 stream 0 round 0 span=1:130-150    ("net -": of no net)
-//   func "step"                                              the first two are init and step, the rest entry points
+//   slot param "G.conv.w" f32 [64, 3, 4, 4] net 0 site 0 stream 0 round 0 span=1:130-150    ("net
+//   -": of no net) func "step"                                              the first two are init
+//   and step, the rest entry points
 //     block 0 | repeat 5 | every 16 | if %12 | else | end    the tape
-//     %12 = conv %3, %5 {n=2 stride=2 2 ... groups=1} : f32 [B, 64, 32, 32] @0 span=1:200-240,1:300-340
-//     effect %40
-//     update block 0 loss %30 rate 0.0002 nets 0 grads 3:%31 4:%32 span=1:400-460
-//     report "loss" %30 block 0
-//     result "fakes" %20 block 0
-//     data 3 4
+//     %12 = conv %3, %5 {n=2 stride=2 2 ... groups=1} : f32 [B, 64, 32, 32] @0
+//     span=1:200-240,1:300-340 effect %40 update block 0 loss %30 rate 0.0002 nets 0 grads 3:%31
+//     4:%32 span=1:400-460 report "loss" %30 block 0 result "fakes" %20 block 0 data 3 4
 //
 // Indentation and blank lines mean nothing. Text in quotes escapes ", \ and control bytes as \xHH.
 #ifndef GAN_TEXT_H
@@ -30,17 +28,19 @@ static const char *const xform_text[] = {"resize", "crop", "flip", "scale"};
 static const char *const dist_text[] = {"uniform", "normal", "truncated", "categorical"};
 static const char *const ctl_text[] = {"block", "repeat", "every", "if", "else", "end"};
 static_assert(sizeof slot_kind_text / sizeof *slot_kind_text == SlotFed + 1, "one word a kind");
-static_assert(sizeof field_kind_text / sizeof *field_kind_text == FieldLabel + 1, "one word a kind");
+static_assert(sizeof field_kind_text / sizeof *field_kind_text == FieldLabel + 1,
+              "one word a kind");
 static_assert(sizeof xform_text / sizeof *xform_text == XformScale + 1, "one word a kind");
 static_assert(sizeof dist_text / sizeof *dist_text == DistCategorical + 1, "one word a kind");
 static_assert(sizeof ctl_text / sizeof *ctl_text == CtlEnd + 1, "one word a kind");
 
-// Walks the attribute names of an op ("n stride* groups") with the integers they hold: one name at a time.
+// Walks the attribute names of an op ("n stride* groups") with the integers they hold: one name at
+// a time.
 typedef struct AttrWalk {
-    Str rest;                        // names to come
-    int64_t last;                    // the plain attribute before: how many a "name*" has
-    Str name;                        // the current one, without the star
-    uint32_t count;                  // its integers
+    Str rest;       // names to come
+    int64_t last;   // the plain attribute before: how many a "name*" has
+    Str name;       // the current one, without the star
+    uint32_t count; // its integers
     bool list;
 } AttrWalk;
 
@@ -61,7 +61,7 @@ static inline bool attr_next(AttrWalk *w) {
     return true;
 }
 
-static inline bool attr_is_double(Str name) {        // an integer that holds the bits of a double
+static inline bool attr_is_double(Str name) { // an integer that holds the bits of a double
     return str_eq(name, STR("bits"));
 }
 

@@ -18,27 +18,33 @@ const size_t dtype_size[DtCount] = {
 };
 
 Type type_make(bool batched, uint32_t rank, const int64_t *dim) {
-    if (rank > MAX_RANK) bug("a type of %u axes", rank);
+    if (rank > MAX_RANK)
+        bug("a type of %u axes", rank);
     Type t = {.dtype = DtF32, .rank = (uint8_t)rank, .batched = batched};
-    for (uint32_t i = 0; i < rank; i++) t.dim[i] = dim[i];
+    for (uint32_t i = 0; i < rank; i++)
+        t.dim[i] = dim[i];
     return t;
 }
 
 bool type_same_shape(const Type *a, const Type *b) {
-    if (a->rank != b->rank || a->batched != b->batched) return false;
+    if (a->rank != b->rank || a->batched != b->batched)
+        return false;
     for (uint32_t i = 0; i < a->rank; i++)
-        if (a->dim[i] != b->dim[i]) return false;
+        if (a->dim[i] != b->dim[i])
+            return false;
     return true;
 }
 
 static int64_t times(int64_t a, int64_t b) {
-    if (a == 0 || b == 0) return 0;
+    if (a == 0 || b == 0)
+        return 0;
     return a > INT64_MAX / b ? INT64_MAX : a * b;
 }
 
 int64_t type_sample(const Type *t) {
     int64_t n = 1;
-    for (uint32_t i = 0; i < t->rank; i++) n = times(n, t->dim[i]);
+    for (uint32_t i = 0; i < t->rank; i++)
+        n = times(n, t->dim[i]);
     return n;
 }
 
@@ -56,7 +62,8 @@ bool type_broadcast(const Type *a, const Type *b, Type *out) {
     t.rank = a->rank > b->rank ? a->rank : b->rank;
     for (uint32_t i = 0; i < t.rank; i++) {
         int64_t da = i < a->rank ? a->dim[i] : 1, db = i < b->rank ? b->dim[i] : 1;
-        if (da != db && da != 1 && db != 1) return false;
+        if (da != db && da != 1 && db != 1)
+            return false;
         t.dim[i] = da == 1 ? db : da;
     }
     *out = t;
@@ -67,9 +74,10 @@ void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]) {
     bool channels_last = t->batched && t->rank >= 2;
     int64_t n = 1;
     memset(stride, 0, sizeof(int64_t) * (MAX_RANK + 1));
-    for (uint32_t k = 0; k < t->rank; k++) {        // from the fastest axis to the slowest
+    for (uint32_t k = 0; k < t->rank; k++) { // from the fastest axis to the slowest
         uint32_t axis = t->rank - 1 - k;
-        if (channels_last) axis = k == 0 ? 0 : t->rank - k;
+        if (channels_last)
+            axis = k == 0 ? 0 : t->rank - k;
         stride[1 + axis] = t->dim[axis] == 1 ? 0 : n;
         n = times(n, t->dim[axis]);
     }

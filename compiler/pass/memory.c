@@ -25,7 +25,7 @@ typedef struct Memory {
     uint32_t *of;          // [node] its buffer, 0 none
     uint32_t *time;        // [region] its launch
     uint32_t *begin, *end; // [block] its first launch, and one past its last
-    VEC(uint32_t) *loops;  // [block] enclosing repeats, outermost first: positions in the tape
+    VEC(uint32_t) * loops; // [block] enclosing repeats, outermost first: positions in the tape
     uint32_t *loop_end;    // [tape] of a repeat: its last launch
 } Memory;
 

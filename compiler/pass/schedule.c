@@ -23,7 +23,7 @@ typedef struct Sched {
     Arena *a; // scratch
     Plan *p;
     OrderVec order;       // sorted by after
-    VEC(uint32_t) *next;  // [region] regions that must follow
+    VEC(uint32_t) * next; // [region] regions that must follow
     uint32_t *waits;      // [region] regions it still waits for
     size_t *made;         // [region] bytes it stores in work memory
     uint8_t *late;        // [region] waits for the end of its block

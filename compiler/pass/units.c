@@ -152,6 +152,28 @@ static void find_live(Fuse *z) {
     }
 }
 
+// Moves that leave elements out cost a bound each where they are looked through: after a long row of
+// moves the value is stored.
+static void cut_rows_of_moves(Fuse *z) {
+    enum { LongRow = 16 };
+    const Graph *g = z->g;
+    uint8_t *row = arena_array(z->arena, uint8_t, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        bool view = fuse_is_view(g, id);
+        if (!z->live[id] || (!view && node_class(g, id) != ClassEW)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
+            uint8_t before = (uint8_t)(row[node_in(g, id, k)] + view);
+            row[id] = before > row[id] ? before : row[id];
+        }
+        if (view && row[id] == LongRow) {
+            fix(z, id);
+            row[id] = 0;
+        }
+    }
+}
+
 static void find_units(Fuse *z) {
     const Graph *g = z->g;
     for (uint32_t id = 1; id < g->node.n; id++) {
@@ -291,5 +313,8 @@ void units_find(Fuse *z) {
     z->later = arena_array(z->arena, NodeVec, n);
     find_live(z);
     find_units(z);
+    if (!z->o->no_fuse) {
+        cut_rows_of_moves(z);
+    }
     find_all_reads(z);
 }

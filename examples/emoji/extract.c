@@ -14,24 +14,29 @@
 #include <errno.h>
 #include <string.h>
 
-typedef struct Table { uint8_t *at; size_t n; } Table;      // owned, heap
+typedef struct Table {
+    uint8_t *at;
+    size_t n;
+} Table; // owned, heap
 
 typedef struct Extract {
     Arena arena;
     Str folder;
     FT_Library library;
     FT_Face face;
-    Table index, data;          // CBLC, CBDT
-    uint32_t *character;        // [glyphs] the first character that gives it, or 0
+    Table index, data;   // CBLC, CBDT
+    uint32_t *character; // [glyphs] the first character that gives it, or 0
     uint32_t glyphs, written;
 } Extract;
 
 // --- big-endian numbers; past the end they are 0, and the caller has checked what matters --------
 
 static uint32_t number(const Table *t, size_t at, uint32_t bytes) {
-    if (at > t->n || bytes > t->n - at) return 0;
+    if (at > t->n || bytes > t->n - at)
+        return 0;
     uint32_t v = 0;
-    for (uint32_t i = 0; i < bytes; i++) v = v << 8 | t->at[at + i];
+    for (uint32_t i = 0; i < bytes; i++)
+        v = v << 8 | t->at[at + i];
     return v;
 }
 
@@ -45,7 +50,8 @@ static GanStatus load_table(Extract *e, const char *tag, Table *out) {
         return fail(GAN_ERR_INPUT, "the font has no %s table: not a colour bitmap font", tag);
     }
     out->at = mem_alloc(n);
-    if (!out->at) return fail(GAN_ERR_MEMORY, "no memory for the font's %s table", tag);
+    if (!out->at)
+        return fail(GAN_ERR_MEMORY, "no memory for the font's %s table", tag);
     out->n = n;
     return FT_Load_Sfnt_Table(e->face, name, 0, out->at, &n) == 0
                ? GAN_OK
@@ -57,7 +63,8 @@ static void map_characters(Extract *e) {
     e->character = arena_array(&e->arena, uint32_t, e->glyphs);
     for (FT_ULong c = FT_Get_First_Char(e->face, &glyph); glyph;
          c = FT_Get_Next_Char(e->face, c, &glyph)) {
-        if (glyph < e->glyphs && !e->character[glyph]) e->character[glyph] = (uint32_t)c;
+        if (glyph < e->glyphs && !e->character[glyph])
+            e->character[glyph] = (uint32_t)c;
     }
 }
 
@@ -76,7 +83,8 @@ static GanStatus write_glyph(Extract *e, uint32_t glyph, uint32_t format, size_t
     size_t metrics = format == 17 ? 5 : format == 18 ? 8 : 0;
     uint32_t length = number(&e->data, at + metrics, 4);
     bool fits = n >= metrics + 4 && length <= n - metrics - 4 && within(&e->data, at, n);
-    if (!fits) return fail(GAN_ERR_INPUT, "glyph %u lies outside the font's bitmaps", glyph);
+    if (!fits)
+        return fail(GAN_ERR_INPUT, "glyph %u lies outside the font's bitmaps", glyph);
     Arena scratch = e->arena;
     bool named = glyph < e->glyphs && e->character[glyph];
     Str name = named ? str_format(&scratch, "u%04x.png", e->character[glyph])
@@ -119,9 +127,11 @@ static GanStatus write_strike(Extract *e) {
     size_t best = 0;
     for (size_t i = 0; i < strikes && within(t, Header + i * StrikeSize, StrikeSize); i++) {
         size_t at = Header + i * StrikeSize;
-        if (!best || number(t, at + PixelsAt, 1) > number(t, best + PixelsAt, 1)) best = at;
+        if (!best || number(t, at + PixelsAt, 1) > number(t, best + PixelsAt, 1))
+            best = at;
     }
-    if (!best) return fail(GAN_ERR_INPUT, "the font has no strike of bitmaps");
+    if (!best)
+        return fail(GAN_ERR_INPUT, "the font has no strike of bitmaps");
     size_t runs_at = number(t, best, 4), runs = number(t, best + 8, 4);
     if (runs > t->n / 8 || !within(t, runs_at, runs * 8)) {
         return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
@@ -135,7 +145,8 @@ static GanStatus write_strike(Extract *e) {
 
 static GanStatus extract(Extract *e, const char *font) {
     TRY(arena_init(&e->arena, 0));
-    if (FT_Init_FreeType(&e->library) != 0) return fail(GAN_ERR_MEMORY, "FreeType does not start");
+    if (FT_Init_FreeType(&e->library) != 0)
+        return fail(GAN_ERR_MEMORY, "FreeType does not start");
     if (FT_New_Face(e->library, font, 0, &e->face) != 0) {
         return fail(GAN_ERR_INPUT, "%s: not there, or no font", font);
     }
@@ -154,12 +165,16 @@ int main(int argc, char **argv) {
     }
     Extract e = {.folder = str_c(argv[2])};
     GanStatus st = extract(&e, argv[1]);
-    if (st == GAN_OK) printf("%u pictures in %s\n", e.written, argv[2]);
-    else fprintf(stderr, "emoji_extract: %s\n", gan_error());
+    if (st == GAN_OK)
+        printf("%u pictures in %s\n", e.written, argv[2]);
+    else
+        fprintf(stderr, "emoji_extract: %s\n", gan_error());
     mem_free(e.index.at);
     mem_free(e.data.at);
-    if (e.face) FT_Done_Face(e.face);
-    if (e.library) FT_Done_FreeType(e.library);
+    if (e.face)
+        FT_Done_Face(e.face);
+    if (e.library)
+        FT_Done_FreeType(e.library);
     arena_release(&e.arena);
     return gan_exit_code(st);
 }

@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 bool bytes_reserve(Bytes *b, size_t more) {
-    if (more <= b->cap - b->n) return true;
-    if (more > SIZE_MAX / 2 - b->n) return false;
+    if (more <= b->cap - b->n)
+        return true;
+    if (more > SIZE_MAX / 2 - b->n)
+        return false;
     size_t cap = b->n + more > 2 * b->cap ? b->n + more : 2 * b->cap;
     char *at = mem_realloc(b->at, cap);
-    if (!at) return false;
+    if (!at)
+        return false;
     b->at = at;
     b->cap = cap;
     return true;
@@ -25,8 +28,10 @@ GanStatus bytes_read(Bytes *b, int fd, Str what) {
             return fail(GAN_ERR_MEMORY, "%.*s: no memory after %zu bytes", SARG(what), b->n);
         }
         ssize_t got = read(fd, b->at + b->n, b->cap - b->n);
-        if (got == 0) return GAN_OK;
-        if (got > 0) b->n += (size_t)got;
+        if (got == 0)
+            return GAN_OK;
+        if (got > 0)
+            b->n += (size_t)got;
         if (got < 0 && errno != EINTR) {
             return fail(GAN_ERR_IO, "cannot read %.*s: %s", SARG(what), strerror(errno));
         }
@@ -35,8 +40,10 @@ GanStatus bytes_read(Bytes *b, int fd, Str what) {
 
 GanStatus bytes_move(Bytes *b, Arena *a, Str *out) {
     char *copy = arena_try(a, b->n + 1, 1);
-    if (copy && b->n) memcpy(copy, b->at, b->n);
-    if (copy) *out = (Str){copy, b->n};
+    if (copy && b->n)
+        memcpy(copy, b->at, b->n);
+    if (copy)
+        *out = (Str){copy, b->n};
     GanStatus st = copy ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for %zu bytes", b->n);
     mem_free(b->at);
     *b = (Bytes){0};

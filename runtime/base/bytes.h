@@ -9,14 +9,14 @@
 #include "base.h"
 
 typedef struct Bytes {
-    char *at;         // owned heap block
-    size_t n, cap;    // bytes used, bytes there
+    char *at;      // owned heap block
+    size_t n, cap; // bytes used, bytes there
 } Bytes;
 
-bool bytes_reserve(Bytes *b, size_t more);    // false: memory refused, b unchanged
+bool bytes_reserve(Bytes *b, size_t more); // false: memory refused, b unchanged
 // Up to the end of the stream; `what` only for messages.
 GanStatus bytes_read(Bytes *b, int fd, Str what);
-GanStatus bytes_move(Bytes *b, Arena *a, Str *out);    // a 0 byte follows; frees b either way
+GanStatus bytes_move(Bytes *b, Arena *a, Str *out); // a 0 byte follows; frees b either way
 
 // arena_alloc that answers NULL instead of jumping.
 void *arena_try(Arena *a, size_t size, size_t align);

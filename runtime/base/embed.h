@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 typedef struct EmbeddedFile {
-    const char *name;    // file name without folder; NULL ends a table
-    const char *text;    // bytes, a 0 follows
-    size_t len;          // bytes, without that 0
+    const char *name; // file name without folder; NULL ends a table
+    const char *text; // bytes, a 0 follows
+    size_t len;       // bytes, without that 0
 } EmbeddedFile;
 
 #endif

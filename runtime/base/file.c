@@ -21,12 +21,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static _Atomic int64_t writes;       // write-side calls so far
-static _Atomic int64_t refuse_at;    // the one that fails; 0: none
+static _Atomic int64_t writes;    // write-side calls so far
+static _Atomic int64_t refuse_at; // the one that fails; 0: none
 
 static bool refused(void) {
     bool now = atomic_fetch_add(&writes, 1) + 1 == atomic_load(&refuse_at);
-    if (now) errno = ENOSPC;
+    if (now)
+        errno = ENOSPC;
     return now;
 }
 
@@ -35,7 +36,9 @@ void file_fail_at(int64_t nth) {
 }
 
 // A path as the system wants it.
-typedef struct Path { char z[PATH_MAX]; } Path;
+typedef struct Path {
+    char z[PATH_MAX];
+} Path;
 
 static bool path_z(Str path, Path *out) {
     bool fits = path.len > 0 && path.len < sizeof out->z && str_find(path, 0) == path.len;
@@ -59,7 +62,8 @@ static GanStatus fail_memory(const char *what, Str path) {
 
 static int open_path(Str path, int flags) {
     Path p;
-    if (!path_z(path, &p)) return -1;
+    if (!path_z(path, &p))
+        return -1;
     return open(p.z, flags | O_CLOEXEC, 0666);
 }
 
@@ -67,15 +71,20 @@ static int open_path(Str path, int flags) {
 
 GanStatus file_read(Arena *a, Str path, Str *out) {
     int fd = open_path(path, O_RDONLY);
-    if (fd < 0) return fail_io("open", path);
+    if (fd < 0)
+        return fail_io("open", path);
     Bytes b = {0};
     struct stat info;
     GanStatus st = GAN_OK;
-    if (fstat(fd, &info) != 0) st = fail_io("look at", path);
-    else if (!bytes_reserve(&b, (size_t)info.st_size + 1)) st = fail_memory("read", path);
-    else st = bytes_read(&b, fd, path);
+    if (fstat(fd, &info) != 0)
+        st = fail_io("look at", path);
+    else if (!bytes_reserve(&b, (size_t)info.st_size + 1))
+        st = fail_memory("read", path);
+    else
+        st = bytes_read(&b, fd, path);
     close(fd);
-    if (st == GAN_OK && bytes_move(&b, a, out) != GAN_OK) st = fail_memory("read", path);
+    if (st == GAN_OK && bytes_move(&b, a, out) != GAN_OK)
+        st = fail_memory("read", path);
     mem_free(b.at);
     return st;
 }
@@ -83,24 +92,28 @@ GanStatus file_read(Arena *a, Str path, Str *out) {
 GanStatus file_map(Str path, FileMap *out) {
     *out = (FileMap){0};
     int fd = open_path(path, O_RDONLY);
-    if (fd < 0) return fail_io("open", path);
+    if (fd < 0)
+        return fail_io("open", path);
     struct stat info;
     GanStatus st = GAN_OK;
     if (fstat(fd, &info) != 0) {
         st = fail_io("look at", path);
     } else if (!S_ISREG(info.st_mode)) {
         st = fail(GAN_ERR_IO, "cannot map %.*s: not a regular file", SARG(path));
-    } else if (info.st_size > 0) {    // the system maps no empty range: an empty file is {NULL, 0}
+    } else if (info.st_size > 0) { // the system maps no empty range: an empty file is {NULL, 0}
         void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (at == MAP_FAILED) st = fail_io("map", path);
-        else *out = (FileMap){at, (size_t)info.st_size};
+        if (at == MAP_FAILED)
+            st = fail_io("map", path);
+        else
+            *out = (FileMap){at, (size_t)info.st_size};
     }
     close(fd);
     return st;
 }
 
 void file_unmap(FileMap *m) {
-    if (m->ptr) munmap((void *)(uintptr_t)m->ptr, m->n);
+    if (m->ptr)
+        munmap((void *)(uintptr_t)m->ptr, m->n);
     *m = (FileMap){0};
 }
 
@@ -121,16 +134,18 @@ enum { OutBuffer = 1 << 16 };
 
 struct FileOut {
     int fd;
-    Path path, aside;          // the file's place; where it is written first
-    size_t n;                  // bytes waiting in `buffer`
+    Path path, aside; // the file's place; where it is written first
+    size_t n;         // bytes waiting in `buffer`
     char buffer[OutBuffer];
 };
 
 static bool write_all(int fd, const char *p, size_t n) {
     while (n > 0) {
         ssize_t done = refused() ? -1 : write(fd, p, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return false;
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
         p += done;
         n -= (size_t)done;
     }
@@ -140,12 +155,14 @@ static bool write_all(int fd, const char *p, size_t n) {
 GanStatus file_out_open(Str path, FileOut **out) {
     *out = NULL;
     FileOut *f = mem_alloc(sizeof *f);
-    if (!f) return fail_memory("write", path);
+    if (!f)
+        return fail_memory("write", path);
     bool fits = path_z(path, &f->path);
     if (fits) {
         int n = snprintf(f->aside.z, sizeof f->aside.z, "%s.tmp-%ld", f->path.z, (long)getpid());
         fits = n > 0 && (size_t)n < sizeof f->aside.z;
-        if (!fits) errno = ENAMETOOLONG;
+        if (!fits)
+            errno = ENAMETOOLONG;
     }
     // Truncated, not refused, when it is there: then a process of our number died here.
     const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
@@ -178,7 +195,8 @@ GanStatus file_out_put(FileOut *f, const void *data, size_t n) {
 // say EINVAL.
 static bool sync_folder_of(const char *path) {
     int fd = open_path(path_dir(str_c(path)), O_RDONLY | O_DIRECTORY);
-    if (fd < 0) return false;
+    if (fd < 0)
+        return false;
     bool ok = !refused() && (fsync(fd) == 0 || errno == EINVAL);
     int error = errno;
     close(fd);
@@ -188,21 +206,28 @@ static bool sync_folder_of(const char *path) {
 
 GanStatus file_out_commit(FileOut *f) {
     const char *failed = NULL;
-    if (!write_all(f->fd, f->buffer, f->n)) failed = "write";
-    else if (refused() || fsync(f->fd) != 0) failed = "sync";
+    if (!write_all(f->fd, f->buffer, f->n))
+        failed = "write";
+    else if (refused() || fsync(f->fd) != 0)
+        failed = "sync";
     int error = errno;
-    if (close(f->fd) != 0 && !failed) failed = "close", error = errno;
+    if (close(f->fd) != 0 && !failed)
+        failed = "close", error = errno;
     errno = error;
-    if (!failed && (refused() || rename(f->aside.z, f->path.z) != 0)) failed = "put in place";
+    if (!failed && (refused() || rename(f->aside.z, f->path.z) != 0))
+        failed = "put in place";
     GanStatus st = failed ? fail_io(failed, str_c(f->path.z)) : GAN_OK;
-    if (failed) unlink(f->aside.z);
-    else if (!sync_folder_of(f->path.z)) st = fail_io("sync the folder of", str_c(f->path.z));
+    if (failed)
+        unlink(f->aside.z);
+    else if (!sync_folder_of(f->path.z))
+        st = fail_io("sync the folder of", str_c(f->path.z));
     mem_free(f);
     return st;
 }
 
 void file_out_abandon(FileOut *f) {
-    if (!f) return;
+    if (!f)
+        return;
     close(f->fd);
     unlink(f->aside.z);
     mem_free(f);
@@ -212,22 +237,26 @@ GanStatus file_write_atomic(Str path, const void *data, size_t n) {
     FileOut *f;
     TRY(file_out_open(path, &f));
     GanStatus st = file_out_put(f, data, n);
-    if (st == GAN_OK) return file_out_commit(f);
+    if (st == GAN_OK)
+        return file_out_commit(f);
     file_out_abandon(f);
     return st;
 }
 
 GanStatus file_append_line(Str path, Str line) {
     int fd = refused() ? -1 : open_path(path, O_WRONLY | O_CREAT | O_APPEND);
-    if (fd < 0) return fail_io("open", path);
+    if (fd < 0)
+        return fail_io("open", path);
     // One call, so that lines of several writers do not mix. iovec predates const; writev does not
     // write there.
     char *text = (char *)(uintptr_t)line.ptr, end[] = "\n";
     struct iovec parts[2] = {{text, line.len}, {end, 1}};
     ssize_t done;
-    do done = refused() ? -1 : writev(fd, parts, 2);
+    do
+        done = refused() ? -1 : writev(fd, parts, 2);
     while (done < 0 && errno == EINTR);
-    if (done >= 0 && (size_t)done != line.len + 1) done = -1, errno = ENOSPC;
+    if (done >= 0 && (size_t)done != line.len + 1)
+        done = -1, errno = ENOSPC;
     GanStatus st = done < 0 ? fail_io("write", path) : GAN_OK;
     close(fd);
     return st;
@@ -236,7 +265,8 @@ GanStatus file_append_line(Str path, Str line) {
 GanStatus file_remove(Str path) {
     Path p;
     if (!path_z(path, &p) || refused() || unlink(p.z) != 0) {
-        if (errno != ENOENT) return fail_io("remove", path);
+        if (errno != ENOENT)
+            return fail_io("remove", path);
     }
     return GAN_OK;
 }
@@ -245,18 +275,22 @@ GanStatus file_remove(Str path) {
 
 GanStatus dir_make(Str path) {
     Path p;
-    if (!path_z(path, &p)) return fail_io("create folder", path);
+    if (!path_z(path, &p))
+        return fail_io("create folder", path);
     for (size_t i = 1; i <= path.len; i++) {
-        if (i < path.len && p.z[i] != '/') continue;
+        if (i < path.len && p.z[i] != '/')
+            continue;
         p.z[i] = 0;
         // Only what is missing is made: a parent that is there may refuse mkdir for another reason
         // than EEXIST.
         if (!file_is_dir(str_c(p.z)) && (refused() || mkdir(p.z, 0777) != 0) && errno != EEXIST) {
             return fail_io("create folder", str_c(p.z));
         }
-        if (i < path.len) p.z[i] = '/';
+        if (i < path.len)
+            p.z[i] = '/';
     }
-    if (file_is_dir(path)) return GAN_OK;
+    if (file_is_dir(path))
+        return GAN_OK;
     errno = ENOTDIR;
     return fail_io("create folder", path);
 }
@@ -265,16 +299,19 @@ GanStatus dir_make(Str path) {
 static GanStatus read_names(Str path, Bytes *names) {
     Path p;
     DIR *dir = path_z(path, &p) ? opendir(p.z) : NULL;
-    if (!dir) return fail_io("list", path);
+    if (!dir)
+        return fail_io("list", path);
     GanStatus st = GAN_OK;
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(dir);
         if (!entry) {
-            if (errno) st = fail_io("list", path);
+            if (errno)
+                st = fail_io("list", path);
             break;
         }
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
         size_t n = strlen(entry->d_name) + 1;
         if (!bytes_reserve(names, n)) {
             st = fail_memory("list", path);
@@ -292,7 +329,8 @@ static int compare_str(const void *a, const void *b) {
 }
 
 static void sort(StrVec *names) {
-    if (names->n) qsort(names->at, names->n, sizeof *names->at, compare_str);
+    if (names->n)
+        qsort(names->at, names->n, sizeof *names->at, compare_str);
 }
 
 GanStatus dir_list(Arena *a, Str path, StrVec *out) {
@@ -326,9 +364,12 @@ GanStatus dir_walk(Arena *a, Str path, StrVec *out) {
             Str name = path_join(a, folder, names.at[k]);
             const char *full = str_z(a, path_join(a, path, name));
             struct stat info;
-            if (lstat(full, &info) != 0) continue;
-            if (S_ISDIR(info.st_mode)) vec_push(a, &folders, name);
-            else if (stat(full, &info) == 0 && S_ISREG(info.st_mode)) vec_push(a, out, name);
+            if (lstat(full, &info) != 0)
+                continue;
+            if (S_ISDIR(info.st_mode))
+                vec_push(a, &folders, name);
+            else if (stat(full, &info) == 0 && S_ISREG(info.st_mode))
+                vec_push(a, out, name);
         }
     }
     sort(out);
@@ -338,28 +379,32 @@ GanStatus dir_walk(Arena *a, Str path, StrVec *out) {
 // --- paths ---------------------------------------------------------------------------------------
 
 Str path_join(Arena *a, Str dir, Str name) {
-    if (dir.len == 0 || (name.len && name.ptr[0] == '/')) return str_copy(a, name);
-    if (name.len == 0) return str_copy(a, dir);
+    if (dir.len == 0 || (name.len && name.ptr[0] == '/'))
+        return str_copy(a, name);
+    if (name.len == 0)
+        return str_copy(a, dir);
     const char *between = dir.ptr[dir.len - 1] == '/' ? "" : "/";
     return str_format(a, "%.*s%s%.*s", SARG(dir), between, SARG(name));
 }
 
 // Slashes at the end name the same thing; a root keeps its own.
 static Str trim_slashes(Str path) {
-    while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
+    while (path.len > 1 && path.ptr[path.len - 1] == '/')
+        path.len--;
     return path;
 }
 
 static size_t base_begin(Str trimmed) {
     size_t i = trimmed.len;
-    while (i > 0 && trimmed.ptr[i - 1] != '/') i--;
+    while (i > 0 && trimmed.ptr[i - 1] != '/')
+        i--;
     return i;
 }
 
 Str path_base(Str path) {
     Str s = trim_slashes(path);
     size_t i = base_begin(s);
-    return i < s.len ? str_sub(s, i, s.len) : s;    // "/" is its own last component
+    return i < s.len ? str_sub(s, i, s.len) : s; // "/" is its own last component
 }
 
 Str path_dir(Str path) {
@@ -371,13 +416,16 @@ Str path_dir(Str path) {
 Str path_ext(Str path) {
     Str base = path_base(path);
     size_t dot = base.len;
-    while (dot > 0 && base.ptr[dot - 1] != '.') dot--;
-    return dot > 1 ? str_sub(base, dot, base.len) : (Str){0};    // ".hidden" has none
+    while (dot > 0 && base.ptr[dot - 1] != '.')
+        dot--;
+    return dot > 1 ? str_sub(base, dot, base.len) : (Str){0}; // ".hidden" has none
 }
 
 // --- locks ---------------------------------------------------------------------------------------
 
-struct FileLock { int fd; };
+struct FileLock {
+    int fd;
+};
 
 // The owner's number, written into the file for this message.
 static GanStatus fail_taken(int fd, Str path) {
@@ -385,7 +433,8 @@ static GanStatus fail_taken(int fd, Str path) {
     ssize_t n = read(fd, text, sizeof text);
     Str owner = {text, n > 0 ? (size_t)n : 0};
     owner.len = str_find(owner, '\n');
-    if (owner.len == 0) owner = STR("unknown");
+    if (owner.len == 0)
+        owner = STR("unknown");
     return fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s", SARG(path), SARG(owner));
 }
 
@@ -404,16 +453,21 @@ static GanStatus lock_and_sign(int fd, Str path) {
 GanStatus file_lock(Str path, FileLock **out) {
     *out = NULL;
     FileLock *l = mem_alloc(sizeof *l);
-    if (!l) return fail_memory("lock", path);
+    if (!l)
+        return fail_memory("lock", path);
     l->fd = refused() ? -1 : open_path(path, O_RDWR | O_CREAT);
     GanStatus st = l->fd < 0 ? fail_io("open", path) : lock_and_sign(l->fd, path);
-    if (st == GAN_OK) *out = l;
-    else file_unlock(l);
+    if (st == GAN_OK)
+        *out = l;
+    else
+        file_unlock(l);
     return st;
 }
 
 void file_unlock(FileLock *l) {
-    if (!l) return;
-    if (l->fd >= 0) close(l->fd);
+    if (!l)
+        return;
+    if (l->fd >= 0)
+        close(l->fd);
     mem_free(l);
 }

@@ -16,17 +16,22 @@
 enum { DepthMost = 64 };
 
 typedef enum JsonKind {
-    JsonNull, JsonBool, JsonNumber, JsonString, JsonArray, JsonObject,
+    JsonNull,
+    JsonBool,
+    JsonNumber,
+    JsonString,
+    JsonArray,
+    JsonObject,
 } JsonKind;
 
 struct Json {
     JsonKind kind;
-    bool truth;           // JsonBool
-    uint32_t n;           // JsonArray, JsonObject: elements
-    double number;        // JsonNumber, finite
-    Str key;              // name, when inside an object
-    Str text;             // JsonString
-    struct Json *item;    // JsonArray, JsonObject: [n], in the order of the text
+    bool truth;        // JsonBool
+    uint32_t n;        // JsonArray, JsonObject: elements
+    double number;     // JsonNumber, finite
+    Str key;           // name, when inside an object
+    Str text;          // JsonString
+    struct Json *item; // JsonArray, JsonObject: [n], in the order of the text
 };
 
 // --- reading -------------------------------------------------------------------------------------
@@ -34,16 +39,18 @@ struct Json {
 typedef struct Reader {
     Arena *arena;
     Str text, path;
-    bool open;    // a quote or bracket is still open where the text ends
-    size_t at;    // everything before it has been matched with the tree: see next_string
+    bool open; // a quote or bracket is still open where the text ends
+    size_t at; // everything before it has been matched with the tree: see next_string
 } Reader;
 
 static GanStatus refuse(const Reader *r, size_t at, const char *why) {
     uint32_t line = 1, column = 1;
     for (size_t i = 0; i < at && i < r->text.len; i++) {
         unsigned char c = (unsigned char)r->text.ptr[i];
-        if (c == '\n') line++, column = 1;
-        else if ((c & 0xc0) != 0x80) column++;    // characters, not bytes
+        if (c == '\n')
+            line++, column = 1;
+        else if ((c & 0xc0) != 0x80)
+            column++; // characters, not bytes
     }
     return fail(GAN_ERR_INPUT, "%.*s:%u:%u: %s", SARG(r->path), line, column, why);
 }
@@ -52,23 +59,31 @@ static GanStatus refuse(const Reader *r, size_t at, const char *why) {
 static GanStatus check_text(Reader *r) {
     Str s = r->text;
     size_t bad;
-    if (!str_utf8_valid(s, &bad)) return refuse(r, bad, "not UTF-8");
+    if (!str_utf8_valid(s, &bad))
+        return refuse(r, bad, "not UTF-8");
     uint32_t depth = 0;
     bool quoted = false;
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
         bool blank = !quoted && (c == '\t' || c == '\n' || c == '\r');
-        if ((unsigned char)c < 0x20 && !blank) return refuse(r, i, "control character");
-        if (c == '"') quoted = !quoted;
+        if ((unsigned char)c < 0x20 && !blank)
+            return refuse(r, i, "control character");
+        if (c == '"')
+            quoted = !quoted;
         if (quoted && c == '\\') {
             bool zero = str_eq(str_sub(s, i, i + 6), STR("\\u0000"));
-            if (zero) return refuse(r, i, "\\u0000 in a string");
+            if (zero)
+                return refuse(r, i, "\\u0000 in a string");
             i++;
         }
-        if (quoted) continue;
-        if (c == '{' || c == '[') depth++;
-        if ((c == '}' || c == ']') && depth > 0) depth--;
-        if (depth > DepthMost) return refuse(r, i, "nested deeper than 64");
+        if (quoted)
+            continue;
+        if (c == '{' || c == '[')
+            depth++;
+        if ((c == '}' || c == ']') && depth > 0)
+            depth--;
+        if (depth > DepthMost)
+            return refuse(r, i, "nested deeper than 64");
     }
     r->open = quoted || depth > 0;
     return GAN_OK;
@@ -80,9 +95,11 @@ static GanStatus check_text(Reader *r) {
 static size_t next_string(Reader *r) {
     Str s = r->text;
     size_t begin = r->at;
-    while (s.ptr[begin] != '"') begin++;
+    while (s.ptr[begin] != '"')
+        begin++;
     size_t end = begin + 1;
-    while (s.ptr[end] != '"') end += s.ptr[end] == '\\' ? 2 : 1;
+    while (s.ptr[end] != '"')
+        end += s.ptr[end] == '\\' ? 2 : 1;
     r->at = end + 1;
     return begin;
 }
@@ -92,15 +109,18 @@ static bool add_key(Arena *a, Map *seen, const Json *items, uint32_t i) {
     for (uint64_t seed = 0;; seed++) {
         uint64_t hash = hash64(items[i].key.ptr, items[i].key.len, seed);
         uint32_t other = map_find(seen, hash);
-        if (!other) return map_put(a, seen, hash, i + 1), true;
-        if (str_eq(items[other - 1].key, items[i].key)) return false;
+        if (!other)
+            return map_put(a, seen, hash, i + 1), true;
+        if (str_eq(items[other - 1].key, items[i].key))
+            return false;
     }
 }
 
 static GanStatus copy_value(Reader *r, const cJSON *from, Json *to);
 
 static GanStatus copy_items(Reader *r, const cJSON *from, Json *to) {
-    for (const cJSON *c = from->child; c; c = c->next) to->n++;
+    for (const cJSON *c = from->child; c; c = c->next)
+        to->n++;
     to->item = arena_array(r->arena, Json, to->n);
     Map seen = {0};
     uint32_t i = 0;
@@ -109,7 +129,8 @@ static GanStatus copy_items(Reader *r, const cJSON *from, Json *to) {
             size_t at = next_string(r);
             to->item[i].key = str_copy(r->arena, str_c(c->string));
             bool fresh = add_key(r->arena, &seen, to->item, i);
-            if (!fresh) return refuse(r, at, "this key is here twice");
+            if (!fresh)
+                return refuse(r, at, "this key is here twice");
         }
         TRY(copy_value(r, c, &to->item[i]));
     }
@@ -123,7 +144,8 @@ static GanStatus copy_value(Reader *r, const cJSON *from, Json *to) {
     } else if (cJSON_IsNumber(from)) {
         to->kind = JsonNumber;
         to->number = from->valuedouble;
-        if (isinf(to->number)) return refuse(r, r->at, "a number too large follows");
+        if (isinf(to->number))
+            return refuse(r, r->at, "a number too large follows");
     } else if (cJSON_IsString(from)) {
         to->kind = JsonString;
         next_string(r);
@@ -148,7 +170,8 @@ static GanStatus copy_tree(Reader *r, const cJSON *tree, const Json **out) {
     Json *root = arena_new(r->arena, Json);
     GanStatus st = copy_value(r, tree, root);
     r->arena->oom = before;
-    if (st == GAN_OK) *out = root;
+    if (st == GAN_OK)
+        *out = root;
     return st;
 }
 
@@ -159,23 +182,30 @@ GanStatus json_parse(Arena *a, Str text, Str path, const Json **out) {
     const char *end = text.ptr;
     cJSON *tree = text.len ? cJSON_ParseWithLengthOpts(text.ptr, text.len, &end, 0) : NULL;
     size_t at = text.len ? (size_t)(end - text.ptr) : 0;
-    while (tree && at < text.len && strchr(" \t\r\n", text.ptr[at])) at++;
+    while (tree && at < text.len && strchr(" \t\r\n", text.ptr[at]))
+        at++;
     // cJSON points at the last byte when it means the place behind it.
     bool cut = !tree && at + 1 >= text.len && (r.open || text.len == 0);
     GanStatus st;
-    if (tree && at == text.len) st = copy_tree(&r, tree, out);
-    else if (tree) st = refuse(&r, at, "more text after the document's end");
-    else if (cut) st = refuse(&r, text.len, "the text ends too early");
-    else st = refuse(&r, at, "not JSON from here on");
+    if (tree && at == text.len)
+        st = copy_tree(&r, tree, out);
+    else if (tree)
+        st = refuse(&r, at, "more text after the document's end");
+    else if (cut)
+        st = refuse(&r, text.len, "the text ends too early");
+    else
+        st = refuse(&r, at, "not JSON from here on");
     cJSON_Delete(tree);
     return st;
 }
 
 const Json *json_get(const Json *object, const char *key) {
-    if (!object || object->kind != JsonObject) return NULL;
+    if (!object || object->kind != JsonObject)
+        return NULL;
     Str name = str_c(key);
     for (uint32_t i = 0; i < object->n; i++) {
-        if (str_eq(object->item[i].key, name)) return &object->item[i];
+        if (str_eq(object->item[i].key, name))
+            return &object->item[i];
     }
     return NULL;
 }
@@ -219,15 +249,18 @@ bool json_bool(const Json *v, bool otherwise) {
 static void before_value(JsonOut *j) {
     bool named = j->after_name;
     j->after_name = false;
-    if (named) return;
-    if (j->depth > 0 && !j->first[j->depth]) text_put(j->text, STR(", "));
+    if (named)
+        return;
+    if (j->depth > 0 && !j->first[j->depth])
+        text_put(j->text, STR(", "));
     j->first[j->depth] = false;
 }
 
 void json_open(JsonOut *j, char bracket) {
     before_value(j);
     text_char(j->text, bracket);
-    if (++j->depth >= sizeof j->first) bug("JSON written deeper than %zu", sizeof j->first - 1);
+    if (++j->depth >= sizeof j->first)
+        bug("JSON written deeper than %zu", sizeof j->first - 1);
     j->first[j->depth] = true;
 }
 
@@ -240,9 +273,12 @@ void json_close(JsonOut *j, char bracket) {
 static void put_escaped(Text *t, unsigned char c) {
     static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
     const char *found = c ? strchr(plain, c) : NULL;
-    if (found) text_char(t, '\\'), text_char(t, letters[found - plain]);
-    else if (c < 0x20) text_fmt(t, "\\u%04x", c);
-    else text_char(t, (char)c);
+    if (found)
+        text_char(t, '\\'), text_char(t, letters[found - plain]);
+    else if (c < 0x20)
+        text_fmt(t, "\\u%04x", c);
+    else
+        text_char(t, (char)c);
 }
 
 // Bytes that are no UTF-8 (a file's name may hold any) become U+FFFD: what is written can always be
@@ -252,8 +288,10 @@ static void put_quoted(Text *t, Str s) {
     while (s.len) {
         size_t good = s.len;
         bool valid = str_utf8_valid(s, &good);
-        for (size_t i = 0; i < good; i++) put_escaped(t, (unsigned char)s.ptr[i]);
-        if (!valid) text_put(t, STR("\\ufffd"));
+        for (size_t i = 0; i < good; i++)
+            put_escaped(t, (unsigned char)s.ptr[i]);
+        if (!valid)
+            text_put(t, STR("\\ufffd"));
         s = str_sub(s, good + !valid, s.len);
     }
     text_char(t, '"');
@@ -273,8 +311,10 @@ void json_put_str(JsonOut *j, Str s) {
 
 void json_put_double(JsonOut *j, double x) {
     before_value(j);
-    if (isfinite(x)) text_put(j->text, str_double(j->text->arena, x));
-    else text_put(j->text, STR("null"));
+    if (isfinite(x))
+        text_put(j->text, str_double(j->text->arena, x));
+    else
+        text_put(j->text, STR("null"));
 }
 
 void json_put_int(JsonOut *j, int64_t x) {

@@ -17,12 +17,16 @@
 static int spawn(const char *const *argv, int out, pid_t *pid) {
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
+    if (error)
+        return error;
     error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, out, 1);
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, out, 2);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, out, 1);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, out, 2);
     // posix_spawnp promises not to change the words of argv; its type predates const.
-    if (!error) error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    if (!error)
+        error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
@@ -30,7 +34,8 @@ static int spawn(const char *const *argv, int out, pid_t *pid) {
 static GanStatus wait_for(pid_t pid, const char *name, int *exit_code) {
     int how;
     while (waitpid(pid, &how, 0) < 0) {
-        if (errno == EINTR) continue;
+        if (errno == EINTR)
+            continue;
         return fail(GAN_ERR_DEVICE, "cannot wait for %s: %s", name, strerror(errno));
     }
     *exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
@@ -56,8 +61,10 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     GanStatus read_status = bytes_read(&said, ends[0], str_c(argv[0]));
     close(ends[0]);
     GanStatus st = wait_for(pid, argv[0], exit_code);
-    if (st == GAN_OK) st = read_status;
-    if (st == GAN_OK) return bytes_move(&said, a, output);
+    if (st == GAN_OK)
+        st = read_status;
+    if (st == GAN_OK)
+        return bytes_move(&said, a, output);
     mem_free(said.at);
     return st;
 }

@@ -10,7 +10,7 @@ enum { MessageSize = 2048 };
 static _Thread_local char message[MessageSize];
 
 GanStatus fail(GanStatus code, const char *format, ...) {
-    char text[MessageSize];    // the arguments may point into `message`
+    char text[MessageSize]; // the arguments may point into `message`
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -28,7 +28,7 @@ GanStatus fail_in(GanStatus code, const char *format, ...) {
     size_t n = strlen(text);
     memcpy(text + n, ": ", 2);
     n += 2;
-    memmove(message + n, message, MessageSize - 1 - n);    // the last byte stays 0
+    memmove(message + n, message, MessageSize - 1 - n); // the last byte stays 0
     memcpy(message, text, n);
     return code;
 }
@@ -39,14 +39,20 @@ const char *gan_error(void) {
 
 int gan_exit_code(GanStatus code) {
     switch (code) {
-    case GAN_OK: return 0;
-    case GAN_ERR_INPUT: return 1;
-    case GAN_ERR_USAGE: return 2;
+    case GAN_OK:
+        return 0;
+    case GAN_ERR_INPUT:
+        return 1;
+    case GAN_ERR_USAGE:
+        return 2;
     case GAN_ERR_IO:
     case GAN_ERR_MEMORY:
-    case GAN_ERR_DEVICE: return 3;
-    case GAN_ERR_BUG: return 70;
-    case GAN_STOPPED: return 75;
+    case GAN_ERR_DEVICE:
+        return 3;
+    case GAN_ERR_BUG:
+        return 70;
+    case GAN_STOPPED:
+        return 75;
     }
     return 70;
 }
@@ -59,7 +65,7 @@ _Noreturn void bug(const char *format, ...) {
     fputc('\n', stderr);
     va_end(args);
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-    abort();    // a fuzzer keeps the input of a crash, not of an exit
+    abort(); // a fuzzer keeps the input of a crash, not of an exit
 #else
     _Exit(70);
 #endif

@@ -15,7 +15,7 @@ Str str_c(const char *zero_terminated) {
 }
 
 static int compare(const char *a, const char *b, size_t n) {
-    return n ? memcmp(a, b, n) : 0;    // an empty text may have no address
+    return n ? memcmp(a, b, n) : 0; // an empty text may have no address
 }
 
 bool str_eq(Str a, Str b) {
@@ -36,7 +36,8 @@ bool str_ends(Str s, Str suffix) {
 }
 
 Str str_sub(Str s, size_t from, size_t to) {
-    if (to > s.len) to = s.len;
+    if (to > s.len)
+        to = s.len;
     return from < to ? (Str){s.ptr + from, to - from} : (Str){0};
 }
 
@@ -47,7 +48,8 @@ size_t str_find(Str s, char c) {
 
 Str str_copy(Arena *a, Str s) {
     char *copy = arena_alloc(a, s.len + 1, 1);
-    if (s.len) memcpy(copy, s.ptr, s.len);
+    if (s.len)
+        memcpy(copy, s.ptr, s.len);
     return (Str){copy, s.len};
 }
 
@@ -59,7 +61,8 @@ Str str_vformat(Arena *a, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    if (n < 0) bug("bad format \"%s\"", format);
+    if (n < 0)
+        bug("bad format \"%s\"", format);
     char *at = arena_alloc(a, (size_t)n + 1, 1);
     vsnprintf(at, (size_t)n + 1, format, again);
     va_end(again);
@@ -87,7 +90,8 @@ static bool is_digit(char c) {
 }
 
 static size_t skip_digits(Str s, size_t i) {
-    while (i < s.len && is_digit(s.ptr[i])) i++;
+    while (i < s.len && is_digit(s.ptr[i]))
+        i++;
     return i;
 }
 
@@ -103,11 +107,13 @@ static bool is_decimal(Str s) {
         digits += end - i - 1;
         i = end;
     }
-    if (digits == 0) return false;
+    if (digits == 0)
+        return false;
     if (i < s.len && (s.ptr[i] == 'e' || s.ptr[i] == 'E')) {
         size_t exponent = skip_sign(s, i + 1);
         i = skip_digits(s, exponent);
-        if (i == exponent) return false;
+        if (i == exponent)
+            return false;
     }
     return i == s.len;
 }
@@ -115,29 +121,36 @@ static bool is_decimal(Str s) {
 // Decimal numbers, and "inf", "-inf" and "nan" as str_double writes them. A number too large for a
 // double is none.
 bool str_to_double(Str s, double *out) {
-    char z[400];    // longer texts have more digits than any double can tell apart
-    if (str_eq(s, STR("inf"))) return *out = INFINITY, true;
-    if (str_eq(s, STR("-inf"))) return *out = -INFINITY, true;
-    if (str_eq(s, STR("nan"))) return *out = NAN, true;
-    if (s.len >= sizeof z || !is_decimal(s)) return false;
+    char z[400]; // longer texts have more digits than any double can tell apart
+    if (str_eq(s, STR("inf")))
+        return *out = INFINITY, true;
+    if (str_eq(s, STR("-inf")))
+        return *out = -INFINITY, true;
+    if (str_eq(s, STR("nan")))
+        return *out = NAN, true;
+    if (s.len >= sizeof z || !is_decimal(s))
+        return false;
     memcpy(z, s.ptr, s.len);
     z[s.len] = 0;
     locale_t before = enter_c_locale();
     double x = strtod(z, NULL);
     uselocale(before);
-    if (isinf(x)) return false;
+    if (isinf(x))
+        return false;
     *out = x;
     return true;
 }
 
 bool str_to_int(Str s, int64_t *out) {
     size_t begin = skip_sign(s, 0);
-    if (begin == s.len || skip_digits(s, begin) != s.len) return false;
+    if (begin == s.len || skip_digits(s, begin) != s.len)
+        return false;
     bool negative = s.ptr[0] == '-';
     uint64_t most = (uint64_t)INT64_MAX + negative, x = 0;
     for (size_t i = begin; i < s.len; i++) {
         uint64_t digit = (uint64_t)(s.ptr[i] - '0');
-        if (x > (most - digit) / 10) return false;
+        if (x > (most - digit) / 10)
+            return false;
         x = x * 10 + digit;
     }
     *out = !negative ? (int64_t)x : x == most ? INT64_MIN : -(int64_t)x;
@@ -146,11 +159,13 @@ bool str_to_int(Str s, int64_t *out) {
 
 Str str_double(Arena *a, double x) {
     char z[32];
-    if (isnan(x)) return str_copy(a, STR("nan"));
+    if (isnan(x))
+        return str_copy(a, STR("nan"));
     locale_t before = enter_c_locale();
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(z, sizeof z, "%.*g", digits, x);
-        if (strtod(z, NULL) == x) break;
+        if (strtod(z, NULL) == x)
+            break;
     }
     uselocale(before);
     return str_copy(a, str_c(z));
@@ -165,11 +180,13 @@ static uint32_t min_u32(uint32_t a, uint32_t b) {
 // Optimal string alignment: insert, delete, replace, swap neighbours; three rows of the table are
 // kept.
 uint32_t str_distance(Str a, Str b) {
-    enum { Longest = 64 };    // names are short; longer texts count as wholly different
-    if (a.len > Longest || b.len > Longest) return str_eq(a, b) ? 0 : UINT32_MAX;
+    enum { Longest = 64 }; // names are short; longer texts count as wholly different
+    if (a.len > Longest || b.len > Longest)
+        return str_eq(a, b) ? 0 : UINT32_MAX;
     uint32_t rows[3][Longest + 1];
     uint32_t *above2 = rows[0], *above = rows[1], *row = rows[2];
-    for (uint32_t j = 0; j <= b.len; j++) row[j] = j;
+    for (uint32_t j = 0; j <= b.len; j++)
+        row[j] = j;
     for (uint32_t i = 1; i <= a.len; i++) {
         uint32_t *spare = above2;
         above2 = above, above = row, row = spare;
@@ -177,9 +194,11 @@ uint32_t str_distance(Str a, Str b) {
         for (uint32_t j = 1; j <= b.len; j++) {
             uint32_t replaced = above[j - 1] + (a.ptr[i - 1] != b.ptr[j - 1]);
             row[j] = min_u32(replaced, min_u32(above[j], row[j - 1]) + 1);
-            if (i < 2 || j < 2) continue;
+            if (i < 2 || j < 2)
+                continue;
             bool swapped = a.ptr[i - 1] == b.ptr[j - 2] && a.ptr[i - 2] == b.ptr[j - 1];
-            if (swapped) row[j] = min_u32(row[j], above2[j - 2] + 1);
+            if (swapped)
+                row[j] = min_u32(row[j], above2[j - 2] + 1);
         }
     }
     return row[b.len];
@@ -189,15 +208,20 @@ uint32_t str_distance(Str a, Str b) {
 // section 4).
 static size_t utf8_length(Str s) {
     const unsigned char *p = (const unsigned char *)s.ptr;
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
     size_t n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (s.len < n) return 0;
+    if (s.len < n)
+        return 0;
     unsigned char least = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
     unsigned char most = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
-    if (p[1] < least || p[1] > most) return 0;
+    if (p[1] < least || p[1] > most)
+        return 0;
     for (size_t i = 2; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
     }
     return n;
 }
@@ -205,8 +229,10 @@ static size_t utf8_length(Str s) {
 bool str_utf8_valid(Str s, size_t *bad_at) {
     for (size_t i = 0, n; i < s.len; i += n) {
         n = utf8_length((Str){s.ptr + i, s.len - i});
-        if (n) continue;
-        if (bad_at) *bad_at = i;
+        if (n)
+            continue;
+        if (bad_at)
+            *bad_at = i;
         return false;
     }
     return true;
@@ -215,17 +241,21 @@ bool str_utf8_valid(Str s, size_t *bad_at) {
 // --- text being built ----------------------------------------------------------------------------
 
 static void text_room(Text *t, size_t more) {
-    if (more <= t->cap - t->n) return;
+    if (more <= t->cap - t->n)
+        return;
     size_t cap = t->cap ? 2 * t->cap : 64;
-    while (cap - t->n < more) cap *= 2;
+    while (cap - t->n < more)
+        cap *= 2;
     char *at = arena_alloc(t->arena, cap, 1);
-    if (t->n) memcpy(at, t->at, t->n);
+    if (t->n)
+        memcpy(at, t->at, t->n);
     t->at = at;
     t->cap = cap;
 }
 
 void text_put(Text *t, Str s) {
-    if (s.len == 0) return;
+    if (s.len == 0)
+        return;
     text_room(t, s.len);
     memcpy(t->at + t->n, s.ptr, s.len);
     t->n += s.len;
@@ -240,7 +270,8 @@ void text_fmt(Text *t, const char *format, ...) {
     va_start(args, format);
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    if (n < 0) bug("bad format \"%s\"", format);
+    if (n < 0)
+        bug("bad format \"%s\"", format);
     text_room(t, (size_t)n + 1);
     vsnprintf(t->at + t->n, (size_t)n + 1, format, again);
     t->n += (size_t)n;

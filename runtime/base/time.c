@@ -24,18 +24,22 @@ static double start_since_boot(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    if (n <= 0) return -1;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return -1;
     text[n] = 0;
     const char *p = strrchr(text, ')');
-    for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
     double ticks = p ? strtod(p, NULL) : 0;
     return ticks > 0 ? ticks / (double)sysconf(_SC_CLK_TCK) : -1;
 }
 
 double time_process_start(void) {
     double started = start_since_boot(), now = time_now();
-    if (started < 0) return now;    // no /proc: the first question is the best guess
+    if (started < 0)
+        return now; // no /proc: the first question is the best guess
     double age = seconds(CLOCK_BOOTTIME) - started;
     return age > 0 ? now - age : now;
 }

@@ -17,23 +17,23 @@
 // --- image.c, image_png.c, image_jpeg.c: one picture ---------------------------------------------
 
 typedef struct Image {
-    uint32_t w, h;    // pixels
+    uint32_t w, h; // pixels
     // 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; interleaved, rows top down
     uint32_t channels;
-    uint32_t bits;    // 8: uint8_t, 16: uint16_t in the machine's byte order
-    void *pixels;     // owned, heap
+    uint32_t bits; // 8: uint8_t, 16: uint16_t in the machine's byte order
+    void *pixels;  // owned, heap
 } Image;
 
 // zeroed; size limits apply
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out);
-void image_release(Image *m);    // accepts an empty image
+void image_release(Image *m); // accepts an empty image
 // PNG or JPEG, told by content. The message is one reason without a path; GAN_ERR_INPUT for every
 // kind of damage.
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out);
-GanStatus image_read(Str path, Image *out);    // image_decode of a file; the message names it
-GanStatus image_write_png(Str path, const Image *m);    // atomic
+GanStatus image_read(Str path, Image *out);          // image_decode of a file; the message names it
+GanStatus image_write_png(Str path, const Image *m); // atomic
 // Rows of `columns` pictures with gaps of 2 pixels. x is f32 [n, c, h, w], c = 1 or 3; lo..hi
 // becomes 0..255.
 GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
@@ -42,7 +42,7 @@ GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t c
 // --- fit.c: any picture to W x H x C -------------------------------------------------------------
 
 // Auto is contain for a picture with alpha and cover for one without.
-#define FIT_MODES(X) \
+#define FIT_MODES(X)                                                                               \
     X(FitAuto, "auto") X(FitCover, "cover") X(FitContain, "contain") X(FitStretch, "stretch")
 typedef enum FitMode {
 #define X(name, text) name,
@@ -51,15 +51,15 @@ typedef enum FitMode {
 } FitMode;
 
 typedef struct FitRule {
-    uint32_t w, h, channels;    // of the result; channels 1 or 3
-    uint32_t bits;              // of the result: 8 or 16
+    uint32_t w, h, channels; // of the result; channels 1 or 3
+    uint32_t bits;           // of the result: 8 or 16
     FitMode mode;
-    uint8_t ground[3];    // RGB under alpha and beside a contained picture
+    uint8_t ground[3]; // RGB under alpha and beside a contained picture
 } FitRule;
 
 const char *fit_name(FitMode mode);
 bool fit_find(Str name, FitMode *out);
-extern const char fit_help[];    // the rule in words, for --help and the header
+extern const char fit_help[]; // the rule in words, for --help and the header
 // out: planar [channels, h, w] of uint8_t or uint16_t. Fails only for want of memory.
 GanStatus image_fit(const Image *m, const FitRule *rule, void *out);
 // The same resampling for one plane of numbers: in [h, w] to out [oh, ow].
@@ -69,13 +69,13 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
 // --- npy.c, items.c ------------------------------------------------------------------------------
 
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim);
-int data_threads(int asked);    // 0 becomes the number of cores
+int data_threads(int asked); // 0 becomes the number of cores
 
 // --- pack.c: the file of samples -----------------------------------------------------------------
 
 // What a pack or a model says about one part of a sample.
 typedef enum DataKind { DataImage, DataFloat, DataLabel } DataKind;
-#define PACK_DTYPES(X) \
+#define PACK_DTYPES(X)                                                                             \
     X(PackU8, "u8", 1) X(PackU16, "u16", 2) X(PackU32, "u32", 4) X(PackF32, "f32", 4)
 typedef enum PackDtype {
 #define X(name, text, size) name,
@@ -88,32 +88,33 @@ size_t pack_dtype_size(PackDtype t);
 typedef struct PackField {
     Str name;
     DataKind kind;
-    PackDtype dtype;    // labels are u32
+    PackDtype dtype; // labels are u32
     uint32_t rank;
-    int64_t dim[DATA_MAX_RANK];    // one sample: [c, h, w] for pictures, [] for labels
-    size_t offset, bytes;          // in a record
+    int64_t dim[DATA_MAX_RANK]; // one sample: [c, h, w] for pictures, [] for labels
+    size_t offset, bytes;       // in a record
     // what scale(a, b) maps to a and b: 0..255, 0..65535, a float set's own extremes
     double lo, hi;
-    uint32_t classes;         // labels
-    const Str *class_name;    // [classes], or NULL when they are numbers
+    uint32_t classes;      // labels
+    const Str *class_name; // [classes], or NULL when they are numbers
 } PackField;
 
 #define PACK_MAX_FIELDS 8
 typedef struct Pack {
-    uint64_t count;    // samples
-    size_t stride;     // bytes of a record
+    uint64_t count; // samples
+    size_t stride;  // bytes of a record
     uint32_t fields;
     PackField field[PACK_MAX_FIELDS];
-    Str source, fit;    // where the samples came from and the rule that fitted them, in words
-    Str content;               // hash of the content, 32 hexadecimal digits
-    uint64_t block;            // samples under one hash
-    const uint8_t *records;    // [count * stride]
-    const uint8_t *hashes;     // [blocks * 16]
-    const uint8_t *names;      // u64 [count + 1] offsets, then text
+    Str source, fit;        // where the samples came from and the rule that fitted them, in words
+    Str content;            // hash of the content, 32 hexadecimal digits
+    uint64_t block;         // samples under one hash
+    const uint8_t *records; // [count * stride]
+    const uint8_t *hashes;  // [blocks * 16]
+    const uint8_t *names;   // u64 [count + 1] offsets, then text
     size_t hashes_size, names_size;
-    const uint8_t *bytes; size_t n;    // whole file, borrowed from map or heap
-    FileMap map;                       // owned, or empty
-    uint8_t *heap;                     // owned, or NULL
+    const uint8_t *bytes;
+    size_t n;      // whole file, borrowed from map or heap
+    FileMap map;   // owned, or empty
+    uint8_t *heap; // owned, or NULL
 } Pack;
 
 // O(1) in the number of samples. Checks sizes, header and trailer, not the samples: that is
@@ -121,33 +122,35 @@ typedef struct Pack {
 GanStatus pack_open(Arena *perm, Str path, Pack *out);
 // data stays the caller's
 GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out);
-void pack_close(Pack *p);                         // accepts an empty pack
-GanStatus pack_verify(const Pack *p);             // reads everything; names the damaged samples
-uint64_t pack_blocks(const Pack *p);              // runs of `block` samples, the last may be shorter
-GanStatus pack_check(const Pack *p, uint64_t block);    // the same for one of them
-Str pack_name(const Pack *p, uint64_t sample);    // "" when the name is damaged
+void pack_close(Pack *p);             // accepts an empty pack
+GanStatus pack_verify(const Pack *p); // reads everything; names the damaged samples
+uint64_t pack_blocks(const Pack *p);  // runs of `block` samples, the last may be shorter
+GanStatus pack_check(const Pack *p, uint64_t block); // the same for one of them
+Str pack_name(const Pack *p, uint64_t sample);       // "" when the name is damaged
 const uint8_t *pack_record(const Pack *p, uint64_t sample);
 
 // --- pack_build.c: from any source to a pack -----------------------------------------------------
 
 typedef struct PackOptions {
-    uint32_t w, h;        // 0: the source's own, where all samples have one
-    uint32_t channels;    // 1 or 3; 0: 3 for pictures, 1 for IDX
-    uint32_t bits;        // 8 or 16; 0: as the first picture
+    uint32_t w, h;     // 0: the source's own, where all samples have one
+    uint32_t channels; // 1 or 3; 0: 3 for pictures, 1 for IDX
+    uint32_t bits;     // 8 or 16; 0: as the first picture
     FitMode fit;
     uint8_t ground[3];
-    bool ground_set;    // false: white
+    bool ground_set; // false: white
     bool skip_bad;
-    bool channels_last;    // npy samples are [..., c]: store them channels first
-    Str labels;    // "": none; "folders": the folder a picture lies in; else an IDX or npy file
-    uint64_t limit;        // 0: all
-    int threads;           // 0: one per core
+    bool channels_last; // npy samples are [..., c]: store them channels first
+    Str labels;     // "": none; "folders": the folder a picture lies in; else an IDX or npy file
+    uint64_t limit; // 0: all
+    int threads;    // 0: one per core
     // each member that was left out; may be NULL
     void (*bad)(void *user, Str name, const char *reason);
     void *user;
 } PackOptions;
 
-typedef struct PackSummary { uint64_t good, bad; } PackSummary;
+typedef struct PackSummary {
+    uint64_t good, bad;
+} PackSummary;
 // Writes to `out_path`, or with "" opens the result from memory into *pack (else pack may be NULL).
 GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,
                      PackSummary *sum);
@@ -156,7 +159,9 @@ GanStatus pack_labels(Arena *perm, Str path, Pack *pack);
 
 // --- order.c: which sample comes when ------------------------------------------------------------
 
-typedef struct Order { uint64_t n, seed; } Order;    // n > 0 samples; seed keys everything
+typedef struct Order {
+    uint64_t n, seed;
+} Order; // n > 0 samples; seed keys everything
 // the epoch's i-th sample: a permutation of 0..n-1
 uint64_t order_at(const Order *o, uint64_t epoch, uint64_t i);
 // 64 random bits, the same for ever
@@ -166,62 +171,66 @@ uint64_t order_draw(const Order *o, uint64_t epoch, uint64_t sample, uint64_t si
 
 typedef enum DataOp { DataResize, DataCrop, DataFlip, DataScale } DataOp;
 // resize(a) crop(a): a is the height; scale(a, b)
-typedef struct DataXform { DataOp op; double a, b; } DataXform;
+typedef struct DataXform {
+    DataOp op;
+    double a, b;
+} DataXform;
 
 typedef struct DataField {
     Str name;
     DataKind kind;
-    uint32_t rank;                 // label: 0
-    int64_t dim[DATA_MAX_RANK];    // of one sample, after the transforms
-    int64_t classes;               // label
-    const DataXform *xform;        // in order
+    uint32_t rank;              // label: 0
+    int64_t dim[DATA_MAX_RANK]; // of one sample, after the transforms
+    int64_t classes;            // label
+    const DataXform *xform;     // in order
     uint32_t xforms;
-    const Str *path;    // packs or sources, one after the other; none: those of the first field
+    const Str *path; // packs or sources, one after the other; none: those of the first field
     uint32_t paths;
 } DataField;
 
 typedef struct DataOptions {
-    const DataField *field;    // read together, in the same order
+    const DataField *field; // read together, in the same order
     uint32_t fields;
-    int64_t batch;           // global
-    int64_t first, count;    // this rank's part of each batch; count 0: all of it
+    int64_t batch;        // global
+    int64_t first, count; // this rank's part of each batch; count 0: all of it
     uint64_t seed;
-    uint32_t stream;    // its number in the model, so that streams differ
-    uint64_t position;    // batches already consumed: resuming is opening at another position
-    uint32_t ahead;                                  // batches prepared in advance; 0: 3
-    bool skip_bad;                                   // for sources packed on the fly
-    int threads;                                     // the same
-    void (*notice)(void *user, const char *text);    // members left out; may be NULL
+    uint32_t stream;   // its number in the model, so that streams differ
+    uint64_t position; // batches already consumed: resuming is opening at another position
+    uint32_t ahead;    // batches prepared in advance; 0: 3
+    bool skip_bad;     // for sources packed on the fly
+    int threads;       // the same
+    void (*notice)(void *user, const char *text); // members left out; may be NULL
     void *user;
 } DataOptions;
 
 typedef struct DataBatch {
-    uint64_t position;            // its number, from 0
-    uint64_t epoch;               // of its first sample
-    const uint64_t *sample;       // [count] ids, for messages
-    const float *const *field;    // [fields] each [count, dim...]
+    uint64_t position;         // its number, from 0
+    uint64_t epoch;            // of its first sample
+    const uint64_t *sample;    // [count] ids, for messages
+    const float *const *field; // [fields] each [count, dim...]
 } DataBatch;
 
-typedef struct DataStream DataStream;    // one thread at a time
+typedef struct DataStream DataStream; // one thread at a time
 // Batch k holds the samples at places k*batch .. k*batch+batch-1 of the endless sequence of epochs:
 // nothing is dropped, a batch may straddle two epochs, and it is a pure function of (seed, stream,
 // k). Draws of crop and flip are keyed by (seed, stream, epoch, sample), and the fields of a stream
 // share them, so that pairs stay aligned.
 GanStatus stream_open(const DataOptions *o, DataStream **out);
-void stream_close(DataStream *s);                               // accepts NULL
-GanStatus stream_next(DataStream *s, const DataBatch **out);    // borrowed until the next call
-GanStatus stream_seek(DataStream *s, uint64_t position);        // the next batch is `position`
+void stream_close(DataStream *s);                            // accepts NULL
+GanStatus stream_next(DataStream *s, const DataBatch **out); // borrowed until the next call
+GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch is `position`
 // one batch, no thread
 GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample);
-uint64_t stream_count(const DataStream *s);                 // samples
-Str stream_name(const DataStream *s, uint64_t sample);      // where it came from
-Str stream_content(const DataStream *s, uint32_t field);  // content hash of the field's first pack
+uint64_t stream_count(const DataStream *s);              // samples
+Str stream_name(const DataStream *s, uint64_t sample);   // where it came from
+Str stream_content(const DataStream *s, uint32_t field); // content hash of the field's first pack
 
 // --- safetensors.c -------------------------------------------------------------------------------
 
-#define SAFE_DTYPES(X) \
-    X(SafeF64, "F64", 8) X(SafeF32, "F32", 4) X(SafeBf16, "BF16", 2) X(SafeF16, "F16", 2) \
-    X(SafeU8, "U8", 1) X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)
+#define SAFE_DTYPES(X)                                                                             \
+    X(SafeF64, "F64", 8)                                                                           \
+    X(SafeF32, "F32", 4) X(SafeBf16, "BF16", 2) X(SafeF16, "F16", 2) X(SafeU8, "U8", 1)            \
+        X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)
 typedef enum SafeDtype {
 #define X(name, text, size) name,
     SAFE_DTYPES(X)
@@ -233,22 +242,24 @@ typedef struct SafeTensor {
     SafeDtype dtype;
     uint32_t rank;
     int64_t dim[DATA_MAX_RANK];
-    const uint8_t *data;    // reading: borrowed from the map, may be unaligned; not used in writing
-    size_t count, bytes;    // elements, and their bytes; set by reader and writer
+    const uint8_t *data; // reading: borrowed from the map, may be unaligned; not used in writing
+    size_t count, bytes; // elements, and their bytes; set by reader and writer
 } SafeTensor;
-typedef struct SafeMeta { Str key, value; } SafeMeta;
+typedef struct SafeMeta {
+    Str key, value;
+} SafeMeta;
 
 typedef struct SafeFile {
-    VEC(SafeTensor) tensor;    // in the order of their bytes
-    VEC(SafeMeta) meta;        // in the file's order
-    FileMap map;               // owned, or empty
+    VEC(SafeTensor) tensor; // in the order of their bytes
+    VEC(SafeMeta) meta;     // in the file's order
+    FileMap map;            // owned, or empty
 } SafeFile;
 
 GanStatus safe_open(Arena *perm, Str path, SafeFile *out);
 GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out);
-void safe_close(SafeFile *f);                                // accepts an empty file
-const SafeTensor *safe_find(const SafeFile *f, Str name);    // NULL when absent
-double safe_at(const SafeTensor *t, size_t i);               // element as a number, any dtype
+void safe_close(SafeFile *f);                             // accepts an empty file
+const SafeTensor *safe_find(const SafeFile *f, Str name); // NULL when absent
+double safe_at(const SafeTensor *t, size_t i);            // element as a number, any dtype
 
 typedef struct SafeOut SafeOut;
 // The header first (names, shapes, offsets), then the bytes of the tensors in that order, in pieces
@@ -256,23 +267,23 @@ typedef struct SafeOut SafeOut;
 GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas,
                         SafeOut **out);
 GanStatus safe_out_put(SafeOut *f, const void *data, size_t n);
-GanStatus safe_out_commit(SafeOut *f);    // frees f either way; too few bytes are a bug
-void safe_out_abandon(SafeOut *f);        // accepts NULL
+GanStatus safe_out_commit(SafeOut *f); // frees f either way; too few bytes are a bug
+void safe_out_abandon(SafeOut *f);     // accepts NULL
 
 // --- swd.c: how far two sets of pictures are apart -----------------------------------------------
 
 #define SWD_MAX_LEVELS 8
 typedef struct SwdOptions {
-    uint32_t projections;    // 0: 128
-    uint32_t patches;        // 7x7 patches a picture and level; 0: 64
+    uint32_t projections; // 0: 128
+    uint32_t patches;     // 7x7 patches a picture and level; 0: 64
     uint64_t seed;
 } SwdOptions;
 typedef struct SwdResult {
-    double pixels;    // whole pictures projected
+    double pixels; // whole pictures projected
     uint32_t levels;
     // 7x7 patches of a Laplacian pyramid, finest first (Karras et al. 2018, times 1000)
     double level[SWD_MAX_LEVELS];
-    double mean;    // of the levels
+    double mean; // of the levels
 } SwdResult;
 // a: f32 [na, c, h, w], b: f32 [nb, c, h, w]. Pictures under 7 pixels have no levels.
 GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
@@ -280,7 +291,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
 
 // --- synth.c: sets made here ---------------------------------------------------------------------
 
-extern const char synth_kinds[];    // "shapes, ring"
+extern const char synth_kinds[]; // "shapes, ring"
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed);
 // shapes, in memory
 GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out);

@@ -29,12 +29,12 @@ static const char help[] =
 // --- options -------------------------------------------------------------------------------------
 
 typedef struct DataArgs {
-    Str path;                  // the one argument that is no option
+    Str path; // the one argument that is no option
     Str out;
     PackOptions pack;
     uint64_t count, columns, seed;
     bool json, help;
-    FILE *to, *err;            // borrowed
+    FILE *to, *err; // borrowed
 } DataArgs;
 
 typedef GanStatus OptionRead(Str value, DataArgs *a);
@@ -42,7 +42,7 @@ typedef struct Option {
     const char *name;
     bool has_value;
     OptionRead *read;
-    const char *commands;      // initials of those that take it
+    const char *commands; // initials of those that take it
 } Option;
 
 static GanStatus whole(Str value, int64_t lo, int64_t hi, uint64_t *out) {
@@ -66,7 +66,8 @@ static GanStatus read_size(Str value, DataArgs *a) {
     enum { SideMost = 8192 };
     size_t x = str_find(value, 'x');
     TRY(whole32(str_sub(value, 0, x), 1, SideMost, &a->pack.w));
-    if (x == value.len) return a->pack.h = a->pack.w, GAN_OK;
+    if (x == value.len)
+        return a->pack.h = a->pack.w, GAN_OK;
     return whole32(str_sub(value, x + 1, value.len), 1, SideMost, &a->pack.h);
 }
 
@@ -81,14 +82,18 @@ static GanStatus read_bits(Str value, DataArgs *a) {
 }
 
 static GanStatus read_fit(Str value, DataArgs *a) {
-    if (fit_find(value, &a->pack.fit)) return GAN_OK;
+    if (fit_find(value, &a->pack.fit))
+        return GAN_OK;
     return fail(GAN_ERR_USAGE, "'%.*s' is no fit: auto, cover, contain or stretch", SARG(value));
 }
 
 static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
     return -1;
 }
 
@@ -107,7 +112,8 @@ static GanStatus read_ground(Str value, DataArgs *a) {
     for (size_t i = 0; ok && i < 3; i++) {
         int hi = hex_digit(value.ptr[1 + 2 * i]), lo = hex_digit(value.ptr[2 + 2 * i]);
         ok = hi >= 0 && lo >= 0;
-        if (ok) a->pack.ground[i] = (uint8_t)(16 * hi + lo);
+        if (ok)
+            a->pack.ground[i] = (uint8_t)(16 * hi + lo);
     }
     return ok ? GAN_OK
               : fail(GAN_ERR_USAGE, "'%.*s' is no colour: white, black, grey or #rrggbb",
@@ -121,44 +127,56 @@ static GanStatus read_threads(Str value, DataArgs *a) {
     return GAN_OK;
 }
 
-static GanStatus read_out(Str value, DataArgs *a) { return a->out = value, GAN_OK; }
-static GanStatus read_labels(Str value, DataArgs *a) { return a->pack.labels = value, GAN_OK; }
+static GanStatus read_out(Str value, DataArgs *a) {
+    return a->out = value, GAN_OK;
+}
+static GanStatus read_labels(Str value, DataArgs *a) {
+    return a->pack.labels = value, GAN_OK;
+}
 static GanStatus read_skip_bad(Str value, DataArgs *a) {
     return (void)value, a->pack.skip_bad = true, GAN_OK;
 }
 static GanStatus read_channels_last(Str value, DataArgs *a) {
     return (void)value, a->pack.channels_last = true, GAN_OK;
 }
-static GanStatus read_json(Str value, DataArgs *a) { return (void)value, a->json = true, GAN_OK; }
-static GanStatus read_help(Str value, DataArgs *a) { return (void)value, a->help = true, GAN_OK; }
+static GanStatus read_json(Str value, DataArgs *a) {
+    return (void)value, a->json = true, GAN_OK;
+}
+static GanStatus read_help(Str value, DataArgs *a) {
+    return (void)value, a->help = true, GAN_OK;
+}
 static GanStatus read_limit(Str value, DataArgs *a) {
     return whole(value, 1, INT64_MAX, &a->pack.limit);
 }
 static GanStatus read_count(Str value, DataArgs *a) {
     return whole(value, 1, INT32_MAX, &a->count);
 }
-static GanStatus read_columns(Str value, DataArgs *a) { return whole(value, 1, 1024, &a->columns); }
-static GanStatus read_seed(Str value, DataArgs *a) { return whole(value, 0, INT64_MAX, &a->seed); }
+static GanStatus read_columns(Str value, DataArgs *a) {
+    return whole(value, 1, 1024, &a->columns);
+}
+static GanStatus read_seed(Str value, DataArgs *a) {
+    return whole(value, 0, INT64_MAX, &a->seed);
+}
 
 // Commands: p pack, i inspect, v verify, g preview, s synth.
 static const Option options[] = {
-    {"-o",              true,  read_out,           "pgs"},
-    {"--out",           true,  read_out,           "pgs"},
-    {"--size",          true,  read_size,          "pgs"},
-    {"--channels",      true,  read_channels,      "pg"},
-    {"--bits",          true,  read_bits,          "p"},
-    {"--fit",           true,  read_fit,           "pg"},
-    {"--ground",        true,  read_ground,        "pg"},
-    {"--labels",        true,  read_labels,        "p"},
-    {"--limit",         true,  read_limit,         "p"},
-    {"--threads",       true,  read_threads,       "pg"},
-    {"--count",         true,  read_count,         "gs"},
-    {"--columns",       true,  read_columns,       "g"},
-    {"--seed",          true,  read_seed,          "s"},
-    {"--skip-bad",      false, read_skip_bad,      "pg"},
+    {"-o", true, read_out, "pgs"},
+    {"--out", true, read_out, "pgs"},
+    {"--size", true, read_size, "pgs"},
+    {"--channels", true, read_channels, "pg"},
+    {"--bits", true, read_bits, "p"},
+    {"--fit", true, read_fit, "pg"},
+    {"--ground", true, read_ground, "pg"},
+    {"--labels", true, read_labels, "p"},
+    {"--limit", true, read_limit, "p"},
+    {"--threads", true, read_threads, "pg"},
+    {"--count", true, read_count, "gs"},
+    {"--columns", true, read_columns, "g"},
+    {"--seed", true, read_seed, "s"},
+    {"--skip-bad", false, read_skip_bad, "pg"},
     {"--channels-last", false, read_channels_last, "pg"},
-    {"--json",          false, read_json,          "i"},
-    {"--help",          false, read_help,          "pivgs"},
+    {"--json", false, read_json, "i"},
+    {"--help", false, read_help, "pivgs"},
 };
 enum { Options = sizeof options / sizeof *options };
 
@@ -167,11 +185,13 @@ static GanStatus unknown_option(Str word, char command) {
     uint32_t least = 4;
     for (size_t i = 0; i < Options; i++) {
         uint32_t d = str_distance(word, str_c(options[i].name));
-        if (!strchr(options[i].commands, command) || d >= least) continue;
+        if (!strchr(options[i].commands, command) || d >= least)
+            continue;
         least = d;
         near = options[i].name;
     }
-    if (near) return fail(GAN_ERR_USAGE, "unknown option %.*s; did you mean %s?", SARG(word), near);
+    if (near)
+        return fail(GAN_ERR_USAGE, "unknown option %.*s; did you mean %s?", SARG(word), near);
     return fail(GAN_ERR_USAGE, "unknown option %.*s", SARG(word));
 }
 
@@ -181,9 +201,11 @@ static GanStatus read_option(Str word, Str next, bool has_next, char command, Da
     Str name = str_sub(word, 0, equals);
     for (size_t i = 0; i < Options; i++) {
         const Option *o = &options[i];
-        if (!str_eq(name, str_c(o->name)) || !strchr(o->commands, command)) continue;
+        if (!str_eq(name, str_c(o->name)) || !strchr(o->commands, command))
+            continue;
         bool joined = equals < word.len;
-        if (!o->has_value && joined) return fail(GAN_ERR_USAGE, "%s takes no value", o->name);
+        if (!o->has_value && joined)
+            return fail(GAN_ERR_USAGE, "%s takes no value", o->name);
         if (o->has_value && !joined && !has_next) {
             return fail(GAN_ERR_USAGE, "%s needs a value", o->name);
         }
@@ -204,7 +226,8 @@ static GanStatus read_args(int argc, char **argv, char command, DataArgs *a) {
         } else if (a->path.len) {
             return fail(GAN_ERR_USAGE, "one source at a time: '%.*s' and '%.*s'", SARG(a->path),
                         SARG(word));
-        } else a->path = word;
+        } else
+            a->path = word;
         i += used_next;
     }
     return GAN_OK;
@@ -250,13 +273,15 @@ static GanStatus run_inspect(Arena *arena, DataArgs *a) {
 static GanStatus run_verify(Arena *arena, DataArgs *a) {
     TRY(need(a->path, "verify what? ganrun data verify X.pack"));
     Pack pack = {0};
-    if (!file_exists(a->path)) return fail(GAN_ERR_INPUT, "%.*s: no such file", SARG(a->path));
+    if (!file_exists(a->path))
+        return fail(GAN_ERR_INPUT, "%.*s: no such file", SARG(a->path));
     TRY(pack_open(arena, a->path, &pack));
     GanStatus st = pack_verify(&pack);
     if (st == GAN_OK) {
         fprintf(a->to, "%.*s: %" PRIu64 " samples, whole; content %.*s\n", SARG(a->path),
                 pack.count, SARG(pack.content));
-    } else st = fail_in(st, "%.*s", SARG(a->path));
+    } else
+        st = fail_in(st, "%.*s", SARG(a->path));
     pack_close(&pack);
     return st;
 }
@@ -289,11 +314,14 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
     float *x = mem_mul((size_t)n, f->bytes, &floats)
                    ? mem_alloc((size_t)n * (f->bytes / pack_dtype_size(f->dtype)) * sizeof *x)
                    : NULL;
-    if (!x) return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " pictures", n);
+    if (!x)
+        return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " pictures", n);
     Image grid = {0};
     GanStatus st = read_samples(p, f, n, x);
-    if (st == GAN_OK) st = image_grid(x, (size_t)n, chw, (uint32_t)columns, f->lo, f->hi, &grid);
-    if (st == GAN_OK) st = image_write_png(a->out, &grid);
+    if (st == GAN_OK)
+        st = image_grid(x, (size_t)n, chw, (uint32_t)columns, f->lo, f->hi, &grid);
+    if (st == GAN_OK)
+        st = image_write_png(a->out, &grid);
     if (st == GAN_OK) {
         fprintf(a->to, "%.*s: %" PRIu64 " samples of %ux%u\n", SARG(a->out), n, chw[2], chw[1]);
     }
@@ -307,10 +335,13 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
     TRY(need(a->out, "where to? ganrun data preview X -o grid.png"));
     Pack pack = {0};
     SourceKind kind;
-    if (!a->count) a->count = 64;
-    if (!a->columns) a->columns = 8;
+    if (!a->count)
+        a->count = 64;
+    if (!a->columns)
+        a->columns = 8;
     TRY(source_guess(a->path, &kind));
-    if (!a->pack.w && (kind == SourceFolder || kind == SourceArchive)) a->pack.w = a->pack.h = 64;
+    if (!a->pack.w && (kind == SourceFolder || kind == SourceArchive))
+        a->pack.w = a->pack.h = 64;
     a->pack.limit = a->count;
     a->pack.bad = tell_bad;
     a->pack.user = a->err;
@@ -322,10 +353,13 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
 
 static GanStatus run_synth(Arena *arena, DataArgs *a) {
     (void)arena;
-    if (!a->path.len) return fail(GAN_ERR_USAGE, "which set? there are: %s", synth_kinds);
+    if (!a->path.len)
+        return fail(GAN_ERR_USAGE, "which set? there are: %s", synth_kinds);
     TRY(need(a->out, "where to? ganrun data synth KIND --out F --count N"));
-    if (!a->count) return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
-    if (a->pack.w != a->pack.h) return fail(GAN_ERR_USAGE, "these pictures are square: --size N");
+    if (!a->count)
+        return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
+    if (a->pack.w != a->pack.h)
+        return fail(GAN_ERR_USAGE, "these pictures are square: --size N");
     TRY(synth_write(a->path, a->out, a->count, a->pack.w ? a->pack.w : 64, a->seed));
     fprintf(a->to, "%.*s: %" PRIu64 " samples\n", SARG(a->out), a->count);
     return GAN_OK;
@@ -346,17 +380,23 @@ static void print_help(FILE *to) {
 
 int data_main(int argc, char **argv, FILE *out, FILE *err) {
     Str word = argc > 0 ? str_c(argv[0]) : STR("");
-    if (str_eq(word, STR("--help")) || str_eq(word, STR("help"))) return print_help(out), 0;
+    if (str_eq(word, STR("--help")) || str_eq(word, STR("help")))
+        return print_help(out), 0;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (!str_eq(word, str_c(commands[i].name))) continue;
+        if (!str_eq(word, str_c(commands[i].name)))
+            continue;
         DataArgs a = {.to = out, .err = err};
         Arena arena = {0};
         GanStatus st = arena_init(&arena, 0);
-        if (st == GAN_OK) st = read_args(argc - 1, argv + 1, commands[i].initial, &a);
-        if (st == GAN_OK && a.help) print_help(out);
-        else if (st == GAN_OK) st = commands[i].run(&arena, &a);
+        if (st == GAN_OK)
+            st = read_args(argc - 1, argv + 1, commands[i].initial, &a);
+        if (st == GAN_OK && a.help)
+            print_help(out);
+        else if (st == GAN_OK)
+            st = commands[i].run(&arena, &a);
         arena_release(&arena);
-        if (st != GAN_OK) fprintf(err, "ganrun data %s: %s\n", commands[i].name, gan_error());
+        if (st != GAN_OK)
+            fprintf(err, "ganrun data %s: %s\n", commands[i].name, gan_error());
         return gan_exit_code(st);
     }
     fprintf(err, "ganrun data: pack, inspect, verify, preview or synth? (--help says more)\n");

@@ -11,9 +11,12 @@
 
 enum { FirstNames = 5, SizesMost = 16, BadMost = 20 };
 
-typedef struct SizeCount { uint32_t w, h, channels, bits; uint64_t n; } SizeCount;
+typedef struct SizeCount {
+    uint32_t w, h, channels, bits;
+    uint64_t n;
+} SizeCount;
 
-typedef struct Survey {        // what was found, whatever the source
+typedef struct Survey { // what was found, whatever the source
     Arena *arena;
     SourceKind kind;
     uint64_t count, bad;
@@ -21,14 +24,17 @@ typedef struct Survey {        // what was found, whatever the source
     StrVec bad_lines;          // "name: reason"
     SizeCount size[SizesMost]; // pictures, in order of appearance
     uint32_t sizes, other_sizes;
-    double lo, hi;             // values of the samples
-    const Pack *pack;          // or NULL
-    const Array *array;        // or NULL
+    double lo, hi;      // values of the samples
+    const Pack *pack;   // or NULL
+    const Array *array; // or NULL
 } Survey;
 
 // --- gathering -----------------------------------------------------------------------------------
 
-typedef struct Seen { uint32_t w, h, channels, bits; uint32_t lo, hi; } Seen;
+typedef struct Seen {
+    uint32_t w, h, channels, bits;
+    uint32_t lo, hi;
+} Seen;
 
 static GanStatus work_look(void *user, const Item *item, void *result) {
     (void)user;
@@ -56,7 +62,8 @@ static void count_size(Survey *s, const Seen *v) {
         s->other_sizes++;
         return;
     }
-    if (i == s->sizes) s->size[s->sizes++] = (SizeCount){v->w, v->h, v->channels, v->bits, 0};
+    if (i == s->sizes)
+        s->size[s->sizes++] = (SizeCount){v->w, v->h, v->channels, v->bits, 0};
     s->size[i].n++;
 }
 
@@ -72,7 +79,8 @@ static GanStatus done_look(void *user, const Item *item, GanStatus st, const cha
         }
         return GAN_OK;
     }
-    if (s->count++ < FirstNames) vec_push(s->arena, &s->first, str_copy(s->arena, item->name));
+    if (s->count++ < FirstNames)
+        vec_push(s->arena, &s->first, str_copy(s->arena, item->name));
     count_size(s, v);
     s->lo = v->lo < s->lo ? v->lo : s->lo;
     s->hi = v->hi > s->hi ? v->hi : s->hi;
@@ -97,7 +105,8 @@ static void look_at_array(Survey *s, const Array *a) {
     s->count = a->rank ? (uint64_t)a->dim[0] : 1;
     for (size_t i = 0; i < a->count; i++) {
         double v = array_at(a, i);
-        if (!isfinite(v)) s->bad++;
+        if (!isfinite(v))
+            s->bad++;
         s->lo = v < s->lo ? v : s->lo;
         s->hi = v > s->hi ? v : s->hi;
     }
@@ -128,7 +137,8 @@ static void look_at_pack(Survey *s, const Pack *p) {
 
 static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
     Text t = {.arena = a};
-    for (uint32_t i = 0; i < rank; i++) text_fmt(&t, "%s%" PRId64, i ? ", " : "", dim[i]);
+    for (uint32_t i = 0; i < rank; i++)
+        text_fmt(&t, "%s%" PRId64, i ? ", " : "", dim[i]);
     return text_str(&t);
 }
 
@@ -168,14 +178,16 @@ static void tell_pack(const Survey *s, FILE *out) {
     Str line = data_line(s->arena, p);
     fprintf(out, "model      %.*s\n", SARG(line));
     fprintf(out, "made from  %.*s\n", SARG(p->source));
-    if (p->fit.len) fprintf(out, "fitted     %.*s\n", SARG(p->fit));
+    if (p->fit.len)
+        fprintf(out, "fitted     %.*s\n", SARG(p->fit));
     fprintf(out, "content    %.*s\n", SARG(p->content));
 }
 
 static void tell(const Survey *s, Str path, FILE *out) {
     fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind),
             s->count);
-    if (s->pack) tell_pack(s, out);
+    if (s->pack)
+        tell_pack(s, out);
     if (s->array) {
         Str shape = shape_list(s->arena, s->array->rank, s->array->dim);
         fprintf(out, "array      %c%u [%.*s]\n", s->array->kind, s->array->size, SARG(shape));
@@ -185,8 +197,10 @@ static void tell(const Survey *s, Str path, FILE *out) {
         fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
                 mode_name(z->channels), z->bits);
     }
-    if (s->other_sizes) fprintf(out, "pictures   %u of other sizes\n", s->other_sizes);
-    if (s->lo <= s->hi) fprintf(out, "values     %g to %g\n", s->lo, s->hi);
+    if (s->other_sizes)
+        fprintf(out, "pictures   %u of other sizes\n", s->other_sizes);
+    if (s->lo <= s->hi)
+        fprintf(out, "values     %g to %g\n", s->lo, s->hi);
     for (uint32_t i = 0; i < s->first.n; i++) {
         fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
     }
@@ -202,14 +216,16 @@ static void tell(const Survey *s, Str path, FILE *out) {
 static void put_shape(JsonOut *j, uint32_t rank, const int64_t *dim) {
     json_name(j, "shape");
     json_open(j, '[');
-    for (uint32_t i = 0; i < rank; i++) json_put_int(j, dim[i]);
+    for (uint32_t i = 0; i < rank; i++)
+        json_put_int(j, dim[i]);
     json_close(j, ']');
 }
 
 static void put_list(JsonOut *j, const char *name, const StrVec *list) {
     json_name(j, name);
     json_open(j, '[');
-    for (uint32_t i = 0; i < list->n; i++) json_put_str(j, list->at[i]);
+    for (uint32_t i = 0; i < list->n; i++)
+        json_put_str(j, list->at[i]);
     json_close(j, ']');
 }
 
@@ -274,9 +290,12 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
     json_put_str(&j, str_c(source_kind_name(s->kind)));
     json_name(&j, "count");
     json_put_int(&j, (int64_t)s->count);
-    if (s->pack) put_pack(s, &j);
-    if (s->array) put_shape(&j, s->array->rank, s->array->dim);
-    if (s->sizes) put_sizes(s, &j);
+    if (s->pack)
+        put_pack(s, &j);
+    if (s->array)
+        put_shape(&j, s->array->rank, s->array->dim);
+    if (s->sizes)
+        put_sizes(s, &j);
     if (s->lo <= s->hi) {
         json_name(&j, "range");
         json_open(&j, '[');
@@ -305,12 +324,14 @@ static GanStatus look(Survey *s, Str path, Pack *pack, Blob *blob, Array *array)
         TRY(blob_open(path, blob));
         GanStatus st = s->kind == SourceNpy ? npy_parse(blob->ptr, blob->n, array)
                                             : idx_parse(blob->ptr, blob->n, array);
-        if (st != GAN_OK) return fail_in(st, "%.*s", SARG(path));
+        if (st != GAN_OK)
+            return fail_in(st, "%.*s", SARG(path));
         look_at_array(s, array);
         return GAN_OK;
     }
     case SourceFolder:
-    case SourceArchive: return look_at_pictures(s, path);
+    case SourceArchive:
+        return look_at_pictures(s, path);
     }
     bug("inspect: source %d", (int)s->kind);
 }
@@ -323,8 +344,10 @@ GanStatus data_inspect(Str path, bool json, FILE *out) {
     TRY(arena_init(&arena, 0));
     Survey s = {.arena = &arena, .lo = INFINITY, .hi = -INFINITY};
     GanStatus st = look(&s, path, &pack, &blob, &array);
-    if (st == GAN_OK && json) tell_json(&s, path, out);
-    if (st == GAN_OK && !json) tell(&s, path, out);
+    if (st == GAN_OK && json)
+        tell_json(&s, path, out);
+    if (st == GAN_OK && !json)
+        tell(&s, path, out);
     if (st == GAN_OK && s.count == 0) {
         st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path),
                   s.bad ? "nothing in it can be read" : "no files in it");

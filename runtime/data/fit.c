@@ -15,7 +15,10 @@ const char fit_help[] =
     "proportions; contain: the whole picture, centred on the ground colour; stretch: proportions "
     "are given up; auto: contain for a picture with alpha, cover for one without";
 
-static const struct { const char *text; FitMode mode; } modes[] = {
+static const struct {
+    const char *text;
+    FitMode mode;
+} modes[] = {
 #define X(name, text) {text, name},
     FIT_MODES(X)
 #undef X
@@ -27,7 +30,8 @@ const char *fit_name(FitMode mode) {
 
 bool fit_find(Str name, FitMode *out) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        if (!str_eq(name, str_c(modes[i].text))) continue;
+        if (!str_eq(name, str_c(modes[i].text)))
+            continue;
         *out = modes[i].mode;
         return true;
     }
@@ -37,10 +41,10 @@ bool fit_find(Str name, FitMode *out) {
 // --- the triangle filter -------------------------------------------------------------------------
 
 typedef struct Taps {
-    uint32_t n, most;       // results; weights kept for each
-    uint32_t *first;        // [n] first source sample of a result
-    uint32_t *count;        // [n] how many
-    float *weight;          // [n, most]; the sum of a result's weights is 1
+    uint32_t n, most; // results; weights kept for each
+    uint32_t *first;  // [n] first source sample of a result
+    uint32_t *count;  // [n] how many
+    float *weight;    // [n, most]; the sum of a result's weights is 1
 } Taps;
 
 static void taps_release(Taps *t) {
@@ -59,14 +63,18 @@ static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
     *t = (Taps){.n = to, .most = (uint32_t)(2 * reach) + 3};
     t->first = mem_alloc((size_t)to * 2 * sizeof *t->first);
     t->weight = mem_alloc((size_t)to * t->most * sizeof *t->weight);
-    if (!t->first || !t->weight) return false;
+    if (!t->first || !t->weight)
+        return false;
     t->count = t->first + to;
     for (uint32_t i = 0; i < to; i++) {
         double centre = (i + 0.5) * scale, sum = 0;
         int64_t lo = (int64_t)floor(centre - reach), hi = (int64_t)ceil(centre + reach);
-        if (lo < 0) lo = 0;
-        if (hi > from) hi = from;
-        for (int64_t k = lo; k < hi; k++) sum += triangle(k, centre, reach);
+        if (lo < 0)
+            lo = 0;
+        if (hi > from)
+            hi = from;
+        for (int64_t k = lo; k < hi; k++)
+            sum += triangle(k, centre, reach);
         for (int64_t k = lo; k < hi; k++) {
             t->weight[(size_t)i * t->most + (size_t)(k - lo)] =
                 (float)(triangle(k, centre, reach) / sum);
@@ -89,19 +97,23 @@ static void resize_row(const Taps *t, uint32_t c, const float *in, float *out) {
         if (c == Lanes) {
             float sum[Lanes] = {0};
             for (uint32_t k = 0; k < count; k++, p += Lanes) {
-                for (uint32_t l = 0; l < Lanes; l++) sum[l] += w[k] * p[l];
+                for (uint32_t l = 0; l < Lanes; l++)
+                    sum[l] += w[k] * p[l];
             }
-            for (uint32_t l = 0; l < Lanes; l++) out[l * t->n + i] = sum[l];
+            for (uint32_t l = 0; l < Lanes; l++)
+                out[l * t->n + i] = sum[l];
         } else {
             float sum = 0;
-            for (uint32_t k = 0; k < count; k++) sum += w[k] * p[k];
+            for (uint32_t k = 0; k < count; k++)
+                sum += w[k] * p[k];
             out[i] = sum;
         }
     }
 }
 
 static void add_scaled(float *sum, const float *row, size_t n, float w) {
-    for (size_t i = 0; i < n; i++) sum[i] += w * row[i];
+    for (size_t i = 0; i < n; i++)
+        sum[i] += w * row[i];
 }
 
 GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh,
@@ -112,7 +124,8 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
     for (uint32_t y = 0; ok && y < h; y++) {
         resize_row(&tx, 1, in + (size_t)y * w, narrow + (size_t)y * ow);
     }
-    if (ok) memset(out, 0, (size_t)oh * ow * sizeof *out);
+    if (ok)
+        memset(out, 0, (size_t)oh * ow * sizeof *out);
     for (uint32_t y = 0; ok && y < oh; y++) {
         const float *from = narrow + (size_t)ty.first[y] * ow,
                     *w_y = ty.weight + (size_t)y * ty.most;
@@ -128,8 +141,12 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
 
 // --- pictures ------------------------------------------------------------------------------------
 
-typedef struct Box { uint32_t x, y, w, h; } Box;
-typedef struct Place { Box from, to; } Place;   // which part of the picture goes where
+typedef struct Box {
+    uint32_t x, y, w, h;
+} Box;
+typedef struct Place {
+    Box from, to;
+} Place; // which part of the picture goes where
 
 static uint32_t scaled(uint32_t side, uint32_t num, uint32_t den) {
     uint64_t v = ((uint64_t)side * num + den / 2) / den;
@@ -139,12 +156,17 @@ static uint32_t scaled(uint32_t side, uint32_t num, uint32_t den) {
 static Place place_picture(const Image *m, const FitRule *r) {
     Place p = {{0, 0, m->w, m->h}, {0, 0, r->w, r->h}};
     FitMode mode = r->mode;
-    if (mode == FitAuto) mode = m->channels % 2 == 0 ? FitContain : FitCover;
-    bool wider = (uint64_t)m->w * r->h > (uint64_t)m->h * r->w;   // than the target
-    if (mode == FitCover && wider) p.from.w = scaled(r->w, m->h, r->h);
-    if (mode == FitCover && !wider) p.from.h = scaled(r->h, m->w, r->w);
-    if (mode == FitContain && wider) p.to.h = scaled(m->h, r->w, m->w);
-    if (mode == FitContain && !wider) p.to.w = scaled(m->w, r->h, m->h);
+    if (mode == FitAuto)
+        mode = m->channels % 2 == 0 ? FitContain : FitCover;
+    bool wider = (uint64_t)m->w * r->h > (uint64_t)m->h * r->w; // than the target
+    if (mode == FitCover && wider)
+        p.from.w = scaled(r->w, m->h, r->h);
+    if (mode == FitCover && !wider)
+        p.from.h = scaled(r->h, m->w, r->w);
+    if (mode == FitContain && wider)
+        p.to.h = scaled(m->h, r->w, m->w);
+    if (mode == FitContain && !wider)
+        p.to.w = scaled(m->w, r->h, m->h);
     p.from.x = (m->w - p.from.w) / 2;
     p.from.y = (m->h - p.from.h) / 2;
     p.to.x = (r->w - p.to.w) / 2;
@@ -158,8 +180,10 @@ static float luma(const float rgb[3]) {
 
 // Ground colour in the picture's own units, for `c` working channels.
 static void ground_of(const FitRule *r, uint32_t c, float unit, float out[Lanes]) {
-    for (uint32_t k = 0; k < Lanes; k++) out[k] = k < 3 ? r->ground[k] * unit : 0;
-    if (c == 1) out[0] = luma(out);
+    for (uint32_t k = 0; k < Lanes; k++)
+        out[k] = k < 3 ? r->ground[k] * unit : 0;
+    if (c == 1)
+        out[0] = luma(out);
 }
 
 // `n` pixels of either depth, as floats in place: out [n, channels].
@@ -167,8 +191,12 @@ static void widen(const Image *m, size_t at, size_t n, float *out) {
     size_t count = n * m->channels, first = at * m->channels;
     const uint8_t *p8 = (const uint8_t *)m->pixels + first;
     const uint16_t *p16 = (const uint16_t *)m->pixels + first;
-    if (m->bits == 8) for (size_t i = 0; i < count; i++) out[i] = p8[i];
-    else for (size_t i = 0; i < count; i++) out[i] = p16[i];
+    if (m->bits == 8)
+        for (size_t i = 0; i < count; i++)
+            out[i] = p8[i];
+    else
+        for (size_t i = 0; i < count; i++)
+            out[i] = p16[i];
 }
 
 // Puts alpha over the ground and brings [n, from] to grey [n].
@@ -187,23 +215,25 @@ static void flatten_colour(const float *row, size_t n, uint32_t from, float *out
     float unit = 1 / most;
     for (size_t i = 0; from == 4 && i < n; i++, row += 4, out += Lanes) {
         float a = row[3] * unit, b = 1 - a;
-        for (uint32_t l = 0; l < Lanes; l++) out[l] = row[l] * a + ground[l] * b;
+        for (uint32_t l = 0; l < Lanes; l++)
+            out[l] = row[l] * a + ground[l] * b;
     }
     for (size_t i = 0; from == 3 && i < n; i++, row += 3, out += Lanes) {
         out[0] = row[0], out[1] = row[1], out[2] = row[2], out[3] = 0;
     }
     for (size_t i = 0; from == 2 && i < n; i++, row += 2, out += Lanes) {
         float a = row[1] * unit, b = 1 - a;
-        for (uint32_t l = 0; l < Lanes; l++) out[l] = row[0] * a + ground[l] * b;
+        for (uint32_t l = 0; l < Lanes; l++)
+            out[l] = row[0] * a + ground[l] * b;
     }
 }
 
 typedef struct FitWork {
     Taps tx, ty;
-    float *row;       // [from.w, channels of the picture] one source row
-    float *flat;      // [from.w, c] the same without alpha
-    float *tall;      // [to.h, from.w, c] sums of rows: the final height at the old width
-    float *line;      // [c, to.w] one result row
+    float *row;  // [from.w, channels of the picture] one source row
+    float *flat; // [from.w, c] the same without alpha
+    float *tall; // [to.h, from.w, c] sums of rows: the final height at the old width
+    float *line; // [c, to.w] one result row
 } FitWork;
 
 static float clamp(float v, float most) {
@@ -215,7 +245,8 @@ static float clamp(float v, float most) {
 static void store(const float *from, size_t n, float scale, uint32_t bits, void *out, size_t at) {
     if (bits == 8) {
         uint8_t *to = (uint8_t *)out + at;
-        for (size_t i = 0; i < n; i++) to[i] = (uint8_t)(int)(clamp(from[i] * scale, 255) + 0.5f);
+        for (size_t i = 0; i < n; i++)
+            to[i] = (uint8_t)(int)(clamp(from[i] * scale, 255) + 0.5f);
     } else {
         uint16_t *to = (uint16_t *)out + at;
         for (size_t i = 0; i < n; i++) {
@@ -230,8 +261,11 @@ static void fill_ground(const FitRule *r, void *out) {
     size_t plane = (size_t)r->w * r->h;
     for (uint32_t k = 0; k < r->channels; k++) {
         uint16_t v = (uint16_t)(ground[k] + 0.5f), *to = (uint16_t *)out + k * plane;
-        if (r->bits == 8) memset((uint8_t *)out + k * plane, v, plane);
-        else for (size_t i = 0; i < plane; i++) to[i] = v;
+        if (r->bits == 8)
+            memset((uint8_t *)out + k * plane, v, plane);
+        else
+            for (size_t i = 0; i < plane; i++)
+                to[i] = v;
     }
 }
 
@@ -240,13 +274,16 @@ static void fill_ground(const FitRule *r, void *out) {
 static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t c, FitWork *t) {
     float most = m->bits == 8 ? 255 : 65535, ground[Lanes];
     size_t width = (size_t)from->w * c;
-    uint32_t oldest = 0;    // first result row not yet complete
+    uint32_t oldest = 0; // first result row not yet complete
     ground_of(r, c, most / 255, ground);
     for (uint32_t y = 0; y < from->h; y++) {
         widen(m, (size_t)(from->y + y) * m->w + from->x, from->w, t->row);
-        if (c == 1) flatten_grey(t->row, from->w, m->channels, t->flat, ground[0], most);
-        else flatten_colour(t->row, from->w, m->channels, t->flat, ground, most);
-        while (oldest < t->ty.n && t->ty.first[oldest] + t->ty.count[oldest] <= y) oldest++;
+        if (c == 1)
+            flatten_grey(t->row, from->w, m->channels, t->flat, ground[0], most);
+        else
+            flatten_colour(t->row, from->w, m->channels, t->flat, ground, most);
+        while (oldest < t->ty.n && t->ty.first[oldest] + t->ty.count[oldest] <= y)
+            oldest++;
         for (uint32_t i = oldest; i < t->ty.n && t->ty.first[i] <= y; i++) {
             add_scaled(t->tall + i * width, t->flat, width,
                        t->ty.weight[(size_t)i * t->ty.most + y - t->ty.first[i]]);
@@ -276,7 +313,8 @@ GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
     // Grey pictures are worked on as grey and copied at the end.
     uint32_t c = r->channels == 1 || grey ? 1 : Lanes;
-    if (p.to.w != r->w || p.to.h != r->h) fill_ground(r, out);
+    if (p.to.w != r->w || p.to.h != r->h)
+        fill_ground(r, out);
     FitWork t = {0};
     t.row = mem_alloc((size_t)p.from.w * m->channels * sizeof *t.row);
     t.flat = mem_alloc((size_t)p.from.w * c * sizeof *t.flat);
@@ -284,7 +322,8 @@ GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     t.line = mem_alloc((size_t)p.to.w * c * sizeof *t.line);
     bool ok = t.row && t.flat && t.tall && t.line && taps_make(p.from.w, p.to.w, &t.tx) &&
               taps_make(p.from.h, p.to.h, &t.ty);
-    if (ok) fit_rows(m, r, &p, c, &t, out);
+    if (ok)
+        fit_rows(m, r, &p, c, &t, out);
     taps_release(&t.tx);
     taps_release(&t.ty);
     mem_free(t.row);

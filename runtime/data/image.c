@@ -11,14 +11,16 @@ enum { SideMost = 1 << 16, PixelsMost = 1 << 27 };
 
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out) {
     *out = (Image){0};
-    if (w == 0 || h == 0) return fail(GAN_ERR_INPUT, "picture of %ux%u pixels", w, h);
+    if (w == 0 || h == 0)
+        return fail(GAN_ERR_INPUT, "picture of %ux%u pixels", w, h);
     if (w > SideMost || h > SideMost || (uint64_t)w * h > PixelsMost) {
         return fail(GAN_ERR_INPUT, "picture of %ux%u pixels: the limit is %d million", w, h,
                     PixelsMost / 1000000);
     }
     size_t bytes = (size_t)w * h * channels * (bits / 8);
     void *pixels = mem_alloc(bytes);
-    if (!pixels) return fail(GAN_ERR_MEMORY, "no memory for a picture of %ux%u pixels", w, h);
+    if (!pixels)
+        return fail(GAN_ERR_MEMORY, "no memory for a picture of %ux%u pixels", w, h);
     *out = (Image){.w = w, .h = h, .channels = channels, .bits = bits, .pixels = pixels};
     return GAN_OK;
 }
@@ -28,7 +30,11 @@ void image_release(Image *m) {
     *m = (Image){0};
 }
 
-typedef struct Magic { const char *text; size_t n; const char *what; } Magic;
+typedef struct Magic {
+    const char *text;
+    size_t n;
+    const char *what;
+} Magic;
 
 // What people give a picture's name to.
 static const Magic foreign[] = {
@@ -48,16 +54,20 @@ static bool has_magic(const uint8_t *data, size_t n, const char *magic, size_t l
 
 static bool is_text(const uint8_t *data, size_t n) {
     for (size_t i = 0; i < n && i < 256; i++) {
-        if (data[i] < 9 || (data[i] > 13 && data[i] < 32)) return false;
+        if (data[i] < 9 || (data[i] > 13 && data[i] < 32))
+            return false;
     }
     return true;
 }
 
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
     *out = (Image){0};
-    if (n == 0) return fail(GAN_ERR_INPUT, "empty file");
-    if (has_magic(data, n, "\x89PNG\r\n\x1a\n", 8)) return image_png_decode(data, n, out);
-    if (has_magic(data, n, "\xff\xd8\xff", 3)) return image_jpeg_decode(data, n, out);
+    if (n == 0)
+        return fail(GAN_ERR_INPUT, "empty file");
+    if (has_magic(data, n, "\x89PNG\r\n\x1a\n", 8))
+        return image_png_decode(data, n, out);
+    if (has_magic(data, n, "\xff\xd8\xff", 3))
+        return image_jpeg_decode(data, n, out);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         if (has_magic(data, n, foreign[i].text, foreign[i].n)) {
             return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but %s", foreign[i].what);
@@ -85,7 +95,8 @@ GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t c
     enum { Gap = 2 };
     uint32_t c = chw[0], h = chw[1], w = chw[2];
     *out = (Image){0};
-    if (c != 1 && c != 3) return fail(GAN_ERR_INPUT, "a grid shows 1 or 3 channels, not %u", c);
+    if (c != 1 && c != 3)
+        return fail(GAN_ERR_INPUT, "a grid shows 1 or 3 channels, not %u", c);
     if (n == 0 || columns == 0 || !(hi > lo)) {
         return fail(GAN_ERR_INPUT, "a grid needs samples, columns and a range");
     }

@@ -14,12 +14,12 @@
 #include <jerror.h>
 
 typedef struct JpegJob {
-    struct jpeg_error_mgr errors;              // first: the library's pointer to it is the job's
+    struct jpeg_error_mgr errors; // first: the library's pointer to it is the job's
     struct jpeg_decompress_struct jpeg;
     jmp_buf back;
-    const uint8_t *data;                       // borrowed
+    const uint8_t *data; // borrowed
     size_t n;
-    Image image;                               // owned
+    Image image; // owned
     GanStatus st;
     char why[JMSG_LENGTH_MAX];
 } JpegJob;
@@ -36,22 +36,26 @@ static _Noreturn void on_error(j_common_ptr common) {
 }
 
 static void on_message(j_common_ptr common, int level) {
-    if (level >= 0) return;
+    if (level >= 0)
+        return;
     switch (common->err->msg_code) {
-    case JWRN_EXTRANEOUS_DATA:    // cameras leave such bytes between markers; the picture is whole
+    case JWRN_EXTRANEOUS_DATA: // cameras leave such bytes between markers; the picture is whole
     case JWRN_ADOBE_XFORM:
-    case JWRN_JFIF_MAJOR: return;
+    case JWRN_JFIF_MAJOR:
+        return;
     case JWRN_JPEG_EOF: {
         JpegJob *job = (JpegJob *)common->err;
         snprintf(job->why, sizeof job->why, "the file ends too early");
         stop(job, GAN_ERR_INPUT);
     }
-    default: on_error(common);
+    default:
+        on_error(common);
     }
 }
 
 static bool decode_rows(JpegJob *job) {
-    if (setjmp(job->back)) return false;
+    if (setjmp(job->back))
+        return false;
     jpeg_create_decompress(&job->jpeg);
     jpeg_mem_src(&job->jpeg, job->data, (unsigned long)job->n);
     jpeg_read_header(&job->jpeg, TRUE);
@@ -61,7 +65,7 @@ static bool decode_rows(JpegJob *job) {
     }
     bool grey = job->jpeg.num_components == 1;
     job->jpeg.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
-    job->jpeg.dct_method = JDCT_ISLOW;         // the exact one: the same pixels on every machine
+    job->jpeg.dct_method = JDCT_ISLOW; // the exact one: the same pixels on every machine
     GanStatus st =
         image_new(job->jpeg.image_width, job->jpeg.image_height, grey ? 1 : 3, 8, &job->image);
     if (st != GAN_OK) {
@@ -85,7 +89,8 @@ GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out) {
     job.errors.emit_message = on_message;
     bool ok = decode_rows(&job);
     jpeg_destroy_decompress(&job.jpeg);
-    if (!ok) image_release(&job.image);
+    if (!ok)
+        image_release(&job.image);
     *out = job.image;
     return ok ? GAN_OK : fail(job.st, "broken JPEG: %s", job.why);
 }

@@ -11,27 +11,29 @@
 typedef struct PngJob {
     png_structp png;
     png_infop info;
-    const uint8_t *data;       // reading: borrowed
+    const uint8_t *data; // reading: borrowed
     size_t n, at;
-    uint8_t *made;             // writing: owned, heap
+    uint8_t *made; // writing: owned, heap
     size_t cap;
-    const Image *from;         // writing: borrowed
-    Image image;               // reading: owned
-    png_bytep *row;            // owned, heap
+    const Image *from; // writing: borrowed
+    Image image;       // reading: owned
+    png_bytep *row;    // owned, heap
     GanStatus st;
     char why[128];
 } PngJob;
 
 static void on_error(png_structp png, png_const_charp message) {
     PngJob *job = png_get_error_ptr(png);
-    if (job->st == GAN_OK) job->st = GAN_ERR_INPUT;
-    if (!job->why[0]) snprintf(job->why, sizeof job->why, "%s", message);
+    if (job->st == GAN_OK)
+        job->st = GAN_ERR_INPUT;
+    if (!job->why[0])
+        snprintf(job->why, sizeof job->why, "%s", message);
     png_longjmp(png, 1);
 }
 
 static void on_warning(png_structp png, png_const_charp message) {
     (void)png;
-    (void)message;    // what libpng can mend is none of the user's business
+    (void)message; // what libpng can mend is none of the user's business
 }
 
 static void stop(PngJob *job, GanStatus st, const char *why) {
@@ -42,7 +44,8 @@ static void stop(PngJob *job, GanStatus st, const char *why) {
 static bool make_rows(PngJob *job, const Image *m) {
     size_t bytes = (size_t)m->w * m->channels * (m->bits / 8);
     job->row = mem_alloc(m->h * sizeof *job->row);
-    for (uint32_t y = 0; job->row && y < m->h; y++) job->row[y] = (png_bytep)m->pixels + y * bytes;
+    for (uint32_t y = 0; job->row && y < m->h; y++)
+        job->row[y] = (png_bytep)m->pixels + y * bytes;
     return job->row != NULL;
 }
 
@@ -57,7 +60,8 @@ static bool is_little_endian(void) {
 
 static void take_bytes(png_structp png, png_bytep to, size_t n) {
     PngJob *job = png_get_io_ptr(png);
-    if (n > job->n - job->at) stop(job, GAN_ERR_INPUT, "the file ends too early");
+    if (n > job->n - job->at)
+        stop(job, GAN_ERR_INPUT, "the file ends too early");
     memcpy(to, job->data + job->at, n);
     job->at += n;
 }
@@ -65,11 +69,13 @@ static void take_bytes(png_structp png, png_bytep to, size_t n) {
 // Everything that may jump. Palettes, low bit depths and tRNS become plain 8-bit channels; 16 bits
 // stay 16 bits.
 static bool decode_rows(PngJob *job) {
-    if (setjmp(png_jmpbuf(job->png))) return false;
+    if (setjmp(png_jmpbuf(job->png)))
+        return false;
     png_set_read_fn(job->png, job, take_bytes);
     png_read_info(job->png, job->info);
     png_set_expand(job->png);
-    if (is_little_endian()) png_set_swap(job->png);
+    if (is_little_endian())
+        png_set_swap(job->png);
     png_set_interlace_handling(job->png);
     uint32_t w = png_get_image_width(job->png, job->info),
              h = png_get_image_height(job->png, job->info);
@@ -77,8 +83,10 @@ static bool decode_rows(PngJob *job) {
     uint32_t channels = png_get_channels(job->png, job->info),
              bits = png_get_bit_depth(job->png, job->info);
     GanStatus st = image_new(w, h, channels, bits, &job->image);
-    if (st != GAN_OK) stop(job, st, gan_error());
-    if (!make_rows(job, &job->image)) stop(job, GAN_ERR_MEMORY, "no memory for the rows");
+    if (st != GAN_OK)
+        stop(job, st, gan_error());
+    if (!make_rows(job, &job->image))
+        stop(job, GAN_ERR_MEMORY, "no memory for the rows");
     png_read_image(job->png, job->row);
     png_read_end(job->png, NULL);
     return true;
@@ -88,14 +96,18 @@ GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out) {
     PngJob job = {.data = data, .n = n};
     *out = (Image){0};
     job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
-    if (job.png) job.info = png_create_info_struct(job.png);
+    if (job.png)
+        job.info = png_create_info_struct(job.png);
     bool ok = job.info && decode_rows(&job);
     bool ready = job.info != NULL;
     png_destroy_read_struct(&job.png, &job.info, NULL);
     mem_free(job.row);
-    if (ok) *out = job.image;
-    else image_release(&job.image);
-    if (ok) return GAN_OK;
+    if (ok)
+        *out = job.image;
+    else
+        image_release(&job.image);
+    if (ok)
+        return GAN_OK;
     return ready ? fail(job.st, "broken PNG: %s", job.why)
                  : fail(GAN_ERR_MEMORY, "no memory to read a PNG");
 }
@@ -107,7 +119,8 @@ static void give_bytes(png_structp png, png_bytep from, size_t n) {
     if (n > job->cap - job->n) {
         size_t cap = job->n + n > 2 * job->cap ? job->n + n : 2 * job->cap;
         uint8_t *more = mem_realloc(job->made, cap);
-        if (!more) stop(job, GAN_ERR_MEMORY, "no memory for the file");
+        if (!more)
+            stop(job, GAN_ERR_MEMORY, "no memory for the file");
         job->made = more;
         job->cap = cap;
     }
@@ -123,13 +136,16 @@ static bool encode_rows(PngJob *job) {
     static const int color_of[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
                                    PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     const Image *m = job->from;
-    if (setjmp(png_jmpbuf(job->png))) return false;
+    if (setjmp(png_jmpbuf(job->png)))
+        return false;
     png_set_write_fn(job->png, job, give_bytes, no_flush);
     png_set_IHDR(job->png, job->info, m->w, m->h, (int)m->bits, color_of[m->channels],
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(job->png, job->info);
-    if (m->bits == 16 && is_little_endian()) png_set_swap(job->png);
-    if (!make_rows(job, m)) stop(job, GAN_ERR_MEMORY, "no memory for the rows");
+    if (m->bits == 16 && is_little_endian())
+        png_set_swap(job->png);
+    if (!make_rows(job, m))
+        stop(job, GAN_ERR_MEMORY, "no memory for the rows");
     png_write_image(job->png, job->row);
     png_write_end(job->png, NULL);
     return true;
@@ -139,14 +155,18 @@ GanStatus image_write_png(Str path, const Image *m) {
     assert(m->channels >= 1 && m->channels <= 4 && (m->bits == 8 || m->bits == 16));
     PngJob job = {.from = m};
     job.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
-    if (job.png) job.info = png_create_info_struct(job.png);
+    if (job.png)
+        job.info = png_create_info_struct(job.png);
     bool ready = job.info != NULL, ok = ready && encode_rows(&job);
     png_destroy_write_struct(&job.png, &job.info);
     mem_free(job.row);
     GanStatus st = GAN_OK;
-    if (ok) st = file_write_atomic(path, job.made, job.n);
-    else if (ready) st = fail(job.st, "%.*s: cannot make a PNG: %s", SARG(path), job.why);
-    else st = fail(GAN_ERR_MEMORY, "%.*s: no memory to make a PNG", SARG(path));
+    if (ok)
+        st = file_write_atomic(path, job.made, job.n);
+    else if (ready)
+        st = fail(job.st, "%.*s: cannot make a PNG: %s", SARG(path), job.why);
+    else
+        st = fail(GAN_ERR_MEMORY, "%.*s: no memory to make a PNG", SARG(path));
     mem_free(job.made);
     return st;
 }

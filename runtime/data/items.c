@@ -12,27 +12,28 @@
 
 typedef struct ItemSlot {
     Item item;
-    void *result;          // owned, result_size bytes
-    GanStatus st;          // what work answered
+    void *result; // owned, result_size bytes
+    GanStatus st; // what work answered
     char reason[200];
     bool ready;
 } ItemSlot;
 
 typedef struct ItemRing {
     const ItemJob *job;
-    pthread_mutex_t feed;      // held while the next member is taken; before `lock`
-    pthread_mutex_t lock;      // guards all below
+    pthread_mutex_t feed; // held while the next member is taken; before `lock`
+    pthread_mutex_t lock; // guards all below
     pthread_cond_t changed;
-    ItemSlot *slot;            // [slots]
+    ItemSlot *slot; // [slots]
     uint64_t slots;
-    uint64_t taken, handed;    // members taken by workers, handed on by the caller
-    bool ended, stopped;       // the source has no more; the caller wants no more
-    GanStatus st;              // the source's own failure
+    uint64_t taken, handed; // members taken by workers, handed on by the caller
+    bool ended, stopped;    // the source has no more; the caller wants no more
+    GanStatus st;           // the source's own failure
     char reason[200];
 } ItemRing;
 
 int data_threads(int asked) {
-    if (asked > 0) return asked;
+    if (asked > 0)
+        return asked;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores > 0 ? (int)cores : 1;
 }
@@ -51,7 +52,8 @@ static ItemSlot *take_item(ItemRing *r) {
     ItemSlot *slot = &r->slot[r->taken % r->slots];
     uint64_t at = r->taken;
     pthread_mutex_unlock(&r->lock);
-    if (over) return NULL;
+    if (over)
+        return NULL;
 
     bool end = r->job->limit && at == r->job->limit;
     GanStatus st = end ? GAN_OK : source_next(r->job->source, &slot->item, &end);
@@ -61,7 +63,8 @@ static ItemSlot *take_item(ItemRing *r) {
         keep_message(r->reason);
     }
     r->ended = end || st != GAN_OK;
-    if (!r->ended) r->taken++;
+    if (!r->ended)
+        r->taken++;
     pthread_cond_broadcast(&r->changed);
     bool mine = !r->ended;
     pthread_mutex_unlock(&r->lock);
@@ -74,11 +77,14 @@ static void *run_worker(void *user) {
         pthread_mutex_lock(&r->feed);
         ItemSlot *slot = take_item(r);
         pthread_mutex_unlock(&r->feed);
-        if (!slot) return NULL;
+        if (!slot)
+            return NULL;
         memset(slot->result, 0, r->job->result_size);
         slot->st = item_load(&slot->item);
-        if (slot->st == GAN_OK) slot->st = r->job->work(r->job->user, &slot->item, slot->result);
-        if (slot->st != GAN_OK) keep_message(slot->reason);
+        if (slot->st == GAN_OK)
+            slot->st = r->job->work(r->job->user, &slot->item, slot->result);
+        if (slot->st != GAN_OK)
+            keep_message(slot->reason);
         pthread_mutex_lock(&r->lock);
         slot->ready = true;
         pthread_cond_broadcast(&r->changed);
@@ -95,10 +101,12 @@ static GanStatus hand_on(ItemRing *r) {
         }
         bool ready = slot->ready;
         pthread_mutex_unlock(&r->lock);
-        if (!ready) return r->st == GAN_OK ? GAN_OK : fail(r->st, "%s", r->reason);
+        if (!ready)
+            return r->st == GAN_OK ? GAN_OK : fail(r->st, "%s", r->reason);
         GanStatus st =
             r->job->done(r->job->user, &slot->item, slot->st, slot->reason, slot->result);
-        if (st != GAN_OK) return st;
+        if (st != GAN_OK)
+            return st;
         item_release(&slot->item);
         pthread_mutex_lock(&r->lock);
         slot->ready = false;
@@ -113,7 +121,8 @@ static bool make_slots(ItemRing *r, uint64_t slots) {
     r->slots = r->slot ? slots : 0;
     for (uint64_t i = 0; i < r->slots; i++) {
         r->slot[i].result = mem_alloc(r->job->result_size);
-        if (!r->slot[i].result) return false;
+        if (!r->slot[i].result)
+            return false;
     }
     return r->slot != NULL;
 }
@@ -129,7 +138,8 @@ static void free_slots(ItemRing *r) {
 GanStatus items_run(const ItemJob *job) {
     enum { ThreadsMost = 64, SlotsPerThread = 4 };
     int wanted = data_threads(job->threads), started = 0;
-    if (wanted > ThreadsMost) wanted = ThreadsMost;
+    if (wanted > ThreadsMost)
+        wanted = ThreadsMost;
     pthread_t thread[ThreadsMost];
     ItemRing r = {.job = job};
     if (!make_slots(&r, (uint64_t)wanted * SlotsPerThread)) {
@@ -148,7 +158,8 @@ GanStatus items_run(const ItemJob *job) {
     r.stopped = true;
     pthread_cond_broadcast(&r.changed);
     pthread_mutex_unlock(&r.lock);
-    for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
     pthread_cond_destroy(&r.changed);
     pthread_mutex_destroy(&r.lock);
     pthread_mutex_destroy(&r.feed);

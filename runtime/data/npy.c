@@ -7,32 +7,39 @@
 
 #include <string.h>
 
-typedef struct Cursor { const char *at, *end; } Cursor;
+typedef struct Cursor {
+    const char *at, *end;
+} Cursor;
 
 static void skip_blanks(Cursor *c) {
-    while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t')) c->at++;
+    while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t'))
+        c->at++;
 }
 
 static bool take(Cursor *c, char wanted) {
     skip_blanks(c);
-    if (c->at == c->end || *c->at != wanted) return false;
+    if (c->at == c->end || *c->at != wanted)
+        return false;
     c->at++;
     return true;
 }
 
 static bool take_word(Cursor *c, Str word) {
     skip_blanks(c);
-    if (!str_starts((Str){c->at, (size_t)(c->end - c->at)}, word)) return false;
+    if (!str_starts((Str){c->at, (size_t)(c->end - c->at)}, word))
+        return false;
     c->at += word.len;
     return true;
 }
 
 static bool take_string(Cursor *c, Str *out) {
     skip_blanks(c);
-    if (c->at == c->end || (*c->at != '\'' && *c->at != '"')) return false;
+    if (c->at == c->end || (*c->at != '\'' && *c->at != '"'))
+        return false;
     char quote = *c->at++;
     const char *from = c->at;
-    while (c->at < c->end && *c->at != quote) c->at++;
+    while (c->at < c->end && *c->at != quote)
+        c->at++;
     *out = (Str){from, (size_t)(c->at - from)};
     return take(c, quote);
 }
@@ -40,20 +47,24 @@ static bool take_string(Cursor *c, Str *out) {
 static bool take_number(Cursor *c, int64_t *out) {
     skip_blanks(c);
     const char *from = c->at;
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9') c->at++;
+    while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
+        c->at++;
     return str_to_int((Str){from, (size_t)(c->at - from)}, out);
 }
 
 static GanStatus take_shape(Cursor *c, Array *out) {
-    if (!take(c, '(')) return fail(GAN_ERR_INPUT, "broken npy header: no shape");
+    if (!take(c, '('))
+        return fail(GAN_ERR_INPUT, "broken npy header: no shape");
     while (!take(c, ')')) {
         if (out->rank == DATA_MAX_RANK) {
             return fail(GAN_ERR_INPUT, "npy array of more than %d axes", DATA_MAX_RANK);
         }
         int64_t *dim = &out->dim[out->rank++];
-        if (!take_number(c, dim)) return fail(GAN_ERR_INPUT, "broken npy header: bad shape");
-        take(c, 'L');    // Python 2 wrote long integers so
-        if (take(c, ',')) continue;
+        if (!take_number(c, dim))
+            return fail(GAN_ERR_INPUT, "broken npy header: bad shape");
+        take(c, 'L'); // Python 2 wrote long integers so
+        if (take(c, ','))
+            continue;
         return take(c, ')') ? GAN_OK : fail(GAN_ERR_INPUT, "broken npy header: bad shape");
     }
     return GAN_OK;
@@ -79,7 +90,8 @@ static GanStatus read_descr(Str descr, Array *out) {
 
 static GanStatus read_header(Cursor c, Array *out) {
     bool descr = false, order = false, shape = false;
-    if (!take(&c, '{')) return fail(GAN_ERR_INPUT, "broken npy header: no dictionary");
+    if (!take(&c, '{'))
+        return fail(GAN_ERR_INPUT, "broken npy header: no dictionary");
     while (!take(&c, '}')) {
         Str key, text;
         if (!take_string(&c, &key) || !take(&c, ':')) {
@@ -101,7 +113,8 @@ static GanStatus read_header(Cursor c, Array *out) {
             }
             order = true;
         } else if (str_eq(key, STR("shape"))) {
-            if (shape) return fail(GAN_ERR_INPUT, "broken npy header: two shapes");
+            if (shape)
+                return fail(GAN_ERR_INPUT, "broken npy header: two shapes");
             TRY(take_shape(&c, out));
             shape = true;
         } else {
@@ -123,7 +136,8 @@ static GanStatus check_size(Array *a, size_t have) {
             return fail(GAN_ERR_INPUT, "npy shape is too large");
         }
     }
-    if (!mem_mul(count, a->size, &bytes)) return fail(GAN_ERR_INPUT, "npy shape is too large");
+    if (!mem_mul(count, a->size, &bytes))
+        return fail(GAN_ERR_INPUT, "npy shape is too large");
     if (bytes != have) {
         return fail(GAN_ERR_INPUT, "npy holds %zu bytes of data, its shape asks for %zu", have,
                     bytes);
@@ -134,14 +148,18 @@ static GanStatus check_size(Array *a, size_t have) {
 
 GanStatus npy_parse(const uint8_t *data, size_t n, Array *out) {
     *out = (Array){0};
-    if (n < 10 || memcmp(data, "\x93NUMPY", 6) != 0) return fail(GAN_ERR_INPUT, "not an npy file");
+    if (n < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
+        return fail(GAN_ERR_INPUT, "not an npy file");
     if (data[6] < 1 || data[6] > 3) {
         return fail(GAN_ERR_INPUT, "npy version %u is not read", data[6]);
     }
     size_t lead = data[6] == 1 ? 10 : 12, length = data[8] | (size_t)data[9] << 8;
-    if (n < lead) return fail(GAN_ERR_INPUT, "npy file ends in its header");
-    if (data[6] > 1) length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
-    if (length > n - lead) return fail(GAN_ERR_INPUT, "npy file ends in its header");
+    if (n < lead)
+        return fail(GAN_ERR_INPUT, "npy file ends in its header");
+    if (data[6] > 1)
+        length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
+    if (length > n - lead)
+        return fail(GAN_ERR_INPUT, "npy file ends in its header");
     const char *text = (const char *)data + lead;
     TRY(read_header((Cursor){text, text + length}, out));
     out->data = data + lead + length;
@@ -151,7 +169,8 @@ GanStatus npy_parse(const uint8_t *data, size_t n, Array *out) {
 double array_at(const Array *a, size_t i) {
     uint8_t b[8] = {0};
     const uint8_t *p = a->data + i * a->size;
-    for (uint32_t k = 0; k < a->size; k++) b[k] = p[a->swapped ? a->size - 1 - k : k];
+    for (uint32_t k = 0; k < a->size; k++)
+        b[k] = p[a->swapped ? a->size - 1 - k : k];
     if (a->kind == 'f') {
         float f;
         double d;
@@ -168,15 +187,19 @@ double array_at(const Array *a, size_t i) {
     memcpy(&u32, b, sizeof u32);
     memcpy(&u64, b, sizeof u64);
     switch (a->size) {
-    case 1: return is_signed ? (int8_t)u8 : u8;
-    case 2: return is_signed ? (int16_t)u16 : u16;
-    case 4: return is_signed ? (double)(int32_t)u32 : (double)u32;
-    default: return is_signed ? (double)(int64_t)u64 : (double)u64;
+    case 1:
+        return is_signed ? (int8_t)u8 : u8;
+    case 2:
+        return is_signed ? (int16_t)u16 : u16;
+    case 4:
+        return is_signed ? (double)(int32_t)u32 : (double)u32;
+    default:
+        return is_signed ? (double)(int64_t)u64 : (double)u64;
     }
 }
 
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim) {
-    enum { Lead = 10, HeaderSize = 128 };    // a multiple of 64, as NumPy aligns
+    enum { Lead = 10, HeaderSize = 128 }; // a multiple of 64, as NumPy aligns
     char head[HeaderSize], shape[96] = "";
     size_t n = 0, count = 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -189,7 +212,8 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     }
     const uint16_t one = 1;
     char order = *(const uint8_t *)&one == 1 ? '<' : '>';
-    if (rank > 1) shape[n - 1] = 0;    // only (n,) ends in a comma
+    if (rank > 1)
+        shape[n - 1] = 0; // only (n,) ends in a comma
     memset(head, ' ', sizeof head);
     memcpy(head, "\x93NUMPY\x01\x00", 8);
     head[8] = HeaderSize - Lead;
@@ -204,8 +228,10 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     FileOut *f = NULL;
     TRY(file_out_open(path, &f));
     GanStatus st = file_out_put(f, head, sizeof head);
-    if (st == GAN_OK) st = file_out_put(f, x, count * sizeof *x);
-    if (st == GAN_OK) return file_out_commit(f);
+    if (st == GAN_OK)
+        st = file_out_put(f, x, count * sizeof *x);
+    if (st == GAN_OK)
+        return file_out_commit(f);
     file_out_abandon(f);
     return st;
 }

@@ -17,7 +17,8 @@ static uint64_t mix(uint64_t x) {
 
 static uint32_t half_bits(uint64_t n) {
     uint32_t bits = 1;
-    while (bits < 32 && UINT64_C(1) << 2 * bits < n) bits++;
+    while (bits < 32 && UINT64_C(1) << 2 * bits < n)
+        bits++;
     return bits;
 }
 

@@ -7,7 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-static const struct { const char *name; size_t size; } dtypes[] = {
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
 #define X(name, text, size) {text, size},
     PACK_DTYPES(X)
 #undef X
@@ -28,7 +31,8 @@ size_t pack_dtype_size(PackDtype t) {
 // A whole number in 0..most, or false.
 static bool read_size(const Json *v, uint64_t most, uint64_t *out) {
     double x = json_number(v, -1);
-    if (!(x >= 0 && x <= (double)most && x == floor(x))) return false;
+    if (!(x >= 0 && x <= (double)most && x == floor(x)))
+        return false;
     *out = (uint64_t)x;
     return true;
 }
@@ -38,7 +42,8 @@ static bool read_word(const Json *v, const char *const *words, size_t stride, si
     Str s = json_string(v, (Str){0});
     for (uint32_t i = 0; i < n; i++) {
         const char *const *word = (const char *const *)((const char *)words + i * stride);
-        if (str_eq(s, str_c(*word))) return *out = i, true;
+        if (str_eq(s, str_c(*word)))
+            return *out = i, true;
     }
     return false;
 }
@@ -46,7 +51,8 @@ static bool read_word(const Json *v, const char *const *words, size_t stride, si
 static bool read_shape(const Json *shape, PackField *f) {
     size_t count = 1;
     uint32_t rank = json_count(shape);
-    if (!shape || rank > DATA_MAX_RANK) return false;
+    if (!shape || rank > DATA_MAX_RANK)
+        return false;
     f->rank = rank;
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t dim;
@@ -62,13 +68,17 @@ static bool read_shape(const Json *shape, PackField *f) {
 static bool read_classes(Arena *perm, const Json *v, PackField *f) {
     const Json *names = json_get(v, "class_names");
     uint64_t classes;
-    if (!read_size(json_get(v, "classes"), UINT32_MAX, &classes) || classes == 0) return false;
+    if (!read_size(json_get(v, "classes"), UINT32_MAX, &classes) || classes == 0)
+        return false;
     f->classes = (uint32_t)classes;
-    if (!names) return true;
-    if (json_count(names) != f->classes) return false;
+    if (!names)
+        return true;
+    if (json_count(names) != f->classes)
+        return false;
     Str *name = arena_array(perm, Str, f->classes);
     for (uint32_t i = 0; i < f->classes; i++) {
-        if (!json_is_string(json_at(names, i))) return false;
+        if (!json_is_string(json_at(names, i)))
+            return false;
         name[i] = json_string(json_at(names, i), (Str){0});
     }
     f->class_name = name;
@@ -79,27 +89,29 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
     uint32_t kind, dtype;
     uint64_t offset;
     f->name = json_string(json_get(v, "name"), (Str){0});
-    if (f->name.len == 0 ||
-        !read_word(json_get(v, "kind"), kinds, sizeof *kinds, Kinds, &kind)) {
+    if (f->name.len == 0 || !read_word(json_get(v, "kind"), kinds, sizeof *kinds, Kinds, &kind)) {
         return false;
     }
-    if (!read_word(json_get(v, "dtype"), &dtypes[0].name, sizeof *dtypes,
-                   Dtypes, &dtype)) {
+    if (!read_word(json_get(v, "dtype"), &dtypes[0].name, sizeof *dtypes, Dtypes, &dtype)) {
         return false;
     }
     f->kind = (DataKind)kind;
     f->dtype = (PackDtype)dtype;
-    if (!read_shape(json_get(v, "shape"), f)) return false;
-    if (!read_size(json_get(v, "offset"), stride, &offset)) return false;
+    if (!read_shape(json_get(v, "shape"), f))
+        return false;
+    if (!read_size(json_get(v, "offset"), stride, &offset))
+        return false;
     f->offset = (size_t)offset;
     if (f->offset % PackAlign != 0 || f->bytes > stride || f->offset > stride - f->bytes) {
         return false;
     }
-    if (f->kind == DataImage && f->rank != 3) return false;
+    if (f->kind == DataImage && f->rank != 3)
+        return false;
     if (f->kind == DataLabel) {
         return f->rank == 0 && f->dtype == PackU32 && read_classes(perm, v, f);
     }
-    if (f->dtype == PackU32) return false;
+    if (f->dtype == PackU32)
+        return false;
     f->lo = json_number(json_at(json_get(v, "range"), 0), NAN);
     f->hi = json_number(json_at(json_get(v, "range"), 1), NAN);
     return isfinite(f->lo) && isfinite(f->hi) && f->lo <= f->hi;
@@ -107,7 +119,8 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
 
 static bool read_header(Arena *perm, const Json *v, Pack *p) {
     uint64_t stride;
-    if (!str_eq(json_string(json_get(v, "format"), (Str){0}), STR("gan-pack-1"))) return false;
+    if (!str_eq(json_string(json_get(v, "format"), (Str){0}), STR("gan-pack-1")))
+        return false;
     if (!read_size(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0) {
         return false;
     }
@@ -124,9 +137,11 @@ static bool read_header(Arena *perm, const Json *v, Pack *p) {
     p->content = json_string(json_get(v, "content"), (Str){0});
     const Json *fields = json_get(v, "fields");
     p->fields = json_count(fields);
-    if (p->fields == 0 || p->fields > PACK_MAX_FIELDS) return false;
+    if (p->fields == 0 || p->fields > PACK_MAX_FIELDS)
+        return false;
     for (uint32_t i = 0; i < p->fields; i++) {
-        if (!read_field(perm, json_at(fields, i), p->stride, &p->field[i])) return false;
+        if (!read_field(perm, json_at(fields, i), p->stride, &p->field[i]))
+            return false;
     }
     return true;
 }
@@ -138,7 +153,8 @@ static GanStatus check_trailer(const uint8_t *data, size_t n, PackTrailer *t) {
     if (n < sizeof PACK_MAGIC - 1 || memcmp(data, PACK_MAGIC, sizeof PACK_MAGIC - 1) != 0) {
         return fail(GAN_ERR_INPUT, "not a pack file");
     }
-    if (n < PackLead + sizeof *t) return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes", n);
+    if (n < PackLead + sizeof *t)
+        return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes", n);
     if (memcmp(data, lead, PackLead) != 0) {
         return fail(GAN_ERR_INPUT, "damaged pack: its first 4096 bytes are not what was written");
     }
@@ -172,7 +188,8 @@ static GanStatus check_trailer(const uint8_t *data, size_t n, PackTrailer *t) {
 // Records, hashes and names fill the room between lead and header exactly.
 static bool place_sections(const PackTrailer *t, Pack *p) {
     size_t room = (size_t)t->header - PackLead, records, offsets;
-    if (!mem_mul((size_t)p->count, p->stride, &records) || records > room) return false;
+    if (!mem_mul((size_t)p->count, p->stride, &records) || records > room)
+        return false;
     if (!mem_mul((size_t)pack_blocks(p), sizeof(Hash128), &p->hashes_size) ||
         p->hashes_size > room - records) {
         return false;
@@ -248,7 +265,8 @@ Str pack_name(const Pack *p, uint64_t sample) {
     assert(sample < p->count);
     memcpy(from, p->names + (size_t)sample * sizeof *from, sizeof from);
     size_t offsets = ((size_t)p->count + 1) * sizeof *from, size = p->names_size - offsets;
-    if (from[0] > from[1] || from[1] > size) return (Str){0};
+    if (from[0] > from[1] || from[1] > size)
+        return (Str){0};
     return (Str){(const char *)p->names + offsets + from[0], (size_t)(from[1] - from[0])};
 }
 
@@ -260,7 +278,8 @@ GanStatus pack_check(const Pack *p, uint64_t block) {
     uint64_t from = block * p->block, n = p->count - from < p->block ? p->count - from : p->block;
     Hash128 want, have = hash128(pack_record(p, from), (size_t)n * p->stride);
     memcpy(&want, p->hashes + block * sizeof want, sizeof want);
-    if (have.lo == want.lo && have.hi == want.hi) return GAN_OK;
+    if (have.lo == want.lo && have.hi == want.hi)
+        return GAN_OK;
     Str name = pack_name(p, from);
     return fail(GAN_ERR_INPUT,
                 "damaged pack: samples %" PRIu64 " to %" PRIu64
@@ -275,6 +294,7 @@ GanStatus pack_verify(const Pack *p) {
     if (!str_eq(p->content, str_c(hex))) {
         return fail(GAN_ERR_INPUT, "damaged pack: its hashes or names were changed");
     }
-    for (uint64_t k = 0; k < pack_blocks(p); k++) TRY(pack_check(p, k));
+    for (uint64_t k = 0; k < pack_blocks(p); k++)
+        TRY(pack_check(p, k));
     return GAN_OK;
 }

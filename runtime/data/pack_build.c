@@ -14,30 +14,31 @@
 
 typedef struct Labels {
     bool on;
-    const Str *class_name;     // folders: [classes], sorted
+    const Str *class_name; // folders: [classes], sorted
     uint32_t classes;
-    Blob blob;                 // file: owned
-    Array array;               // file: [n] whole numbers
+    Blob blob;   // file: owned
+    Array array; // file: [n] whole numbers
 } Labels;
 
 typedef struct Build {
-    const PackOptions *o;      // borrowed
-    Str path;                  // borrowed
+    const PackOptions *o; // borrowed
+    Str path;             // borrowed
     Arena *perm;
     FitRule rule;
     Labels labels;
-    PackField field[2];        // what is asked of the writer
+    PackField field[2]; // what is asked of the writer
     uint32_t fields;
-    PackWriter *writer;        // owned
+    PackWriter *writer; // owned
     SourceKind kind;
-    Str out_path;              // "": into *pack
-    Pack *pack;                // borrowed
+    Str out_path; // "": into *pack
+    Pack *pack;   // borrowed
     PackSummary sum;
 } Build;
 
 static GanStatus refuse_sample(Build *b, Str name, const char *reason) {
     b->sum.bad++;
-    if (b->o->bad) b->o->bad(b->o->user, name, reason);
+    if (b->o->bad)
+        b->o->bad(b->o->user, name, reason);
     return GAN_OK;
 }
 
@@ -50,11 +51,14 @@ static int by_text(const void *a, const void *b) {
 static GanStatus labels_of_folders(Build *b) {
     StrVec names = {0};
     TRY(source_names(b->perm, b->path, b->kind, &names));
-    for (uint32_t i = 0; i < names.n; i++) names.at[i] = path_dir(names.at[i]);
-    if (names.n) qsort(names.at, names.n, sizeof *names.at, by_text);
+    for (uint32_t i = 0; i < names.n; i++)
+        names.at[i] = path_dir(names.at[i]);
+    if (names.n)
+        qsort(names.at, names.n, sizeof *names.at, by_text);
     uint32_t n = 0;
     for (uint32_t i = 0; i < names.n; i++) {
-        if (n == 0 || !str_eq(names.at[n - 1], names.at[i])) names.at[n++] = names.at[i];
+        if (n == 0 || !str_eq(names.at[n - 1], names.at[i]))
+            names.at[n++] = names.at[i];
     }
     b->labels.class_name = names.at;
     b->labels.classes = n;
@@ -62,12 +66,14 @@ static GanStatus labels_of_folders(Build *b) {
 }
 
 static GanStatus labels_of_file(Labels *l, Str path) {
-    if (!file_exists(path)) return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(path));
+    if (!file_exists(path))
+        return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(path));
     TRY(blob_open(path, &l->blob));
     bool npy = l->blob.n > 0 && l->blob.ptr[0] == 0x93;
     GanStatus st = npy ? npy_parse(l->blob.ptr, l->blob.n, &l->array)
                        : idx_parse(l->blob.ptr, l->blob.n, &l->array);
-    if (st != GAN_OK) return fail_in(st, "%.*s", SARG(path));
+    if (st != GAN_OK)
+        return fail_in(st, "%.*s", SARG(path));
     if (l->array.rank != 1 || l->array.kind == 'f') {
         return fail(GAN_ERR_INPUT, "%.*s: labels are one axis of whole numbers", SARG(path));
     }
@@ -77,7 +83,8 @@ static GanStatus labels_of_file(Labels *l, Str path) {
             return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..1000000", SARG(path), i,
                         v);
         }
-        if ((uint32_t)v >= l->classes) l->classes = (uint32_t)v + 1;
+        if ((uint32_t)v >= l->classes)
+            l->classes = (uint32_t)v + 1;
     }
     return GAN_OK;
 }
@@ -87,7 +94,8 @@ static GanStatus labels_open(Build *b, size_t samples) {
     b->labels.on = asked.len > 0;
     bool pictures = b->kind == SourceFolder || b->kind == SourceArchive,
          folders = str_eq(asked, STR("folders"));
-    if (!b->labels.on) return GAN_OK;
+    if (!b->labels.on)
+        return GAN_OK;
     if (pictures && !folders) {
         return fail(GAN_ERR_USAGE,
                     "pictures take their labels from folders (--labels folders), not from a file");
@@ -96,9 +104,11 @@ static GanStatus labels_open(Build *b, size_t samples) {
         return fail(GAN_ERR_USAGE,
                     "an array has no folders; give its labels as an IDX or npy file");
     }
-    if (folders) return labels_of_folders(b);
+    if (folders)
+        return labels_of_folders(b);
     TRY(labels_of_file(&b->labels, asked));
-    if (b->labels.array.count == samples) return GAN_OK;
+    if (b->labels.array.count == samples)
+        return GAN_OK;
     return fail(GAN_ERR_INPUT, "%.*s: %zu labels for %zu samples", SARG(asked),
                 b->labels.array.count, samples);
 }
@@ -112,7 +122,8 @@ static PackField label_field(const Labels *l) {
 }
 
 static void add_label_field(Build *b) {
-    if (b->labels.on) b->field[b->fields++] = label_field(&b->labels);
+    if (b->labels.on)
+        b->field[b->fields++] = label_field(&b->labels);
 }
 
 static void put_label(const Build *b, uint32_t label, uint8_t *record) {
@@ -133,15 +144,18 @@ static GanStatus work_picture(void *user, const Item *item, void *result) {
     TRY(image_decode(item->bytes, item->n, &m));
     GanStatus st = image_fit(&m, &b->rule, result);
     image_release(&m);
-    if (st == GAN_OK && b->labels.on) put_label(b, label_of_name(&b->labels, item->name), result);
+    if (st == GAN_OK && b->labels.on)
+        put_label(b, label_of_name(&b->labels, item->name), result);
     return st;
 }
 
 static GanStatus done_picture(void *user, const Item *item, GanStatus st, const char *reason,
                               void *result) {
     Build *b = user;
-    if (st == GAN_ERR_MEMORY) return fail(st, "%.*s: %s", SARG(item->name), reason);
-    if (st != GAN_OK) return refuse_sample(b, item->name, reason);
+    if (st == GAN_ERR_MEMORY)
+        return fail(st, "%.*s: %s", SARG(item->name), reason);
+    if (st != GAN_OK)
+        return refuse_sample(b, item->name, reason);
     b->sum.good++;
     return pack_writer_add(b->writer, result, item->name);
 }
@@ -155,10 +169,13 @@ static GanStatus probe_pictures(Build *b, Image *first) {
         Item item;
         Image m = {0};
         st = source_next(s, &item, &end);
-        if (st != GAN_OK || end) break;
+        if (st != GAN_OK || end)
+            break;
         GanStatus read = item_load(&item);
-        if (read == GAN_OK) read = image_decode(item.bytes, item.n, &m);
-        if (read == GAN_ERR_MEMORY) st = read;
+        if (read == GAN_OK)
+            read = image_decode(item.bytes, item.n, &m);
+        if (read == GAN_ERR_MEMORY)
+            st = read;
         *first = (Image){.w = m.w, .h = m.h, .channels = m.channels, .bits = m.bits};
         image_release(&m);
         item_release(&item);
@@ -174,7 +191,8 @@ static void set_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32
                         .channels = o->channels ? o->channels : channels,
                         .bits = o->bits ? o->bits : bits,
                         .mode = o->fit};
-    for (uint32_t i = 0; i < 3; i++) b->rule.ground[i] = o->ground_set ? o->ground[i] : 255;
+    for (uint32_t i = 0; i < 3; i++)
+        b->rule.ground[i] = o->ground_set ? o->ground[i] : 255;
     b->field[b->fields++] = (PackField){.name = STR("x"),
                                         .kind = DataImage,
                                         .dtype = b->rule.bits == 16 ? PackU16 : PackU8,
@@ -215,11 +233,11 @@ static GanStatus build_pictures(Build *b) {
 
 typedef struct ArrayPlan {
     Array a;
-    size_t samples, each;      // elements of a sample
-    uint32_t c, h, w;          // of a sample of three axes, or of a grey picture's two
-    bool picture;              // unsigned bytes or 16-bit numbers in two or three axes
-    bool fit;                  // it changes size, channels or bits
-    bool last;                 // stored [h, w, c]
+    size_t samples, each; // elements of a sample
+    uint32_t c, h, w;     // of a sample of three axes, or of a grey picture's two
+    bool picture;         // unsigned bytes or 16-bit numbers in two or three axes
+    bool fit;             // it changes size, channels or bits
+    bool last;            // stored [h, w, c]
 } ArrayPlan;
 
 static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
@@ -238,7 +256,8 @@ static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
                     SARG(b->path));
     }
     for (uint32_t i = 1; i < a->rank; i++) {
-        if (a->dim[i] <= 1 << 24) continue;
+        if (a->dim[i] <= 1 << 24)
+            continue;
         return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
                     a->dim[i]);
     }
@@ -259,7 +278,8 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     p->picture = unsigned_numbers && (a->rank == 3 || a->rank == 4);
     p->last = o->channels_last && !(p->picture && a->rank == 3);
     const int64_t *d = a->dim + 1;
-    if (p->picture && a->rank == 3) p->c = 1, p->h = (uint32_t)d[0], p->w = (uint32_t)d[1];
+    if (p->picture && a->rank == 3)
+        p->c = 1, p->h = (uint32_t)d[0], p->w = (uint32_t)d[1];
     if (a->rank == 4) {
         p->c = (uint32_t)d[p->last ? 2 : 0];
         p->h = (uint32_t)d[p->last ? 0 : 1];
@@ -282,7 +302,8 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
 
 // Element of sample `i` at place k of its channels-first order.
 static size_t element(const ArrayPlan *p, size_t i, size_t k) {
-    if (!p->last) return i * p->each + k;
+    if (!p->last)
+        return i * p->each + k;
     size_t c = (size_t)p->a.dim[p->a.rank - 1], plane = p->each / c;
     return i * p->each + k % plane * c + k / plane;
 }
@@ -292,16 +313,18 @@ static void set_array_field(Build *b, const ArrayPlan *p) {
         set_rule(b, p->w, p->h, p->c >= 3 ? 3 : 1, 8 * p->a.size);
         return;
     }
-    PackField f = {.name = STR("x"),
-                   .kind = p->picture ? DataImage : DataFloat,
-                   .rank = p->a.rank - 1};
+    PackField f = {
+        .name = STR("x"), .kind = p->picture ? DataImage : DataFloat, .rank = p->a.rank - 1};
     f.dtype = p->a.kind == 'f' ? PackF32 : p->a.size == 1 ? PackU8 : PackU16;
-    for (uint32_t i = 0; i < f.rank; i++) f.dim[i] = p->a.dim[i + 1];
+    for (uint32_t i = 0; i < f.rank; i++)
+        f.dim[i] = p->a.dim[i + 1];
     if (p->last && f.rank) {
-        for (uint32_t i = f.rank - 1; i > 0; i--) f.dim[i] = p->a.dim[i];
+        for (uint32_t i = f.rank - 1; i > 0; i--)
+            f.dim[i] = p->a.dim[i];
         f.dim[0] = p->a.dim[p->a.rank - 1];
     }
-    if (p->picture) f.rank = 3, f.dim[0] = p->c, f.dim[1] = p->h, f.dim[2] = p->w;
+    if (p->picture)
+        f.rank = 3, f.dim[0] = p->c, f.dim[1] = p->h, f.dim[2] = p->w;
     f.hi = f.dtype == PackU8 ? 255 : f.dtype == PackU16 ? 65535 : 0;
     b->field[b->fields++] = f;
 }
@@ -313,8 +336,10 @@ static GanStatus fit_sample(const Build *b, const ArrayPlan *p, size_t i, uint8_
     for (size_t k = 0; k < p->each; k++) {
         size_t to = k % plane * p->c + k / plane;
         double v = array_at(&p->a, element(p, i, k));
-        if (m.bits == 8) ((uint8_t *)m.pixels)[to] = (uint8_t)v;
-        else ((uint16_t *)m.pixels)[to] = (uint16_t)v;
+        if (m.bits == 8)
+            ((uint8_t *)m.pixels)[to] = (uint8_t)v;
+        else
+            ((uint16_t *)m.pixels)[to] = (uint16_t)v;
     }
     GanStatus st = image_fit(&m, &b->rule, record);
     image_release(&m);
@@ -329,10 +354,14 @@ static size_t copy_sample(const ArrayPlan *p, PackDtype t, size_t i, uint8_t *re
         double v = array_at(&p->a, element(p, i, k));
         float f = (float)v;
         uint16_t u = t == PackU16 ? (uint16_t)v : 0;
-        if (t == PackF32 && !isfinite(f)) return k;
-        if (t == PackU8) record[k] = (uint8_t)v;
-        else if (t == PackU16) memcpy(record + 2 * k, &u, 2);
-        else memcpy(record + 4 * k, &f, 4);
+        if (t == PackF32 && !isfinite(f))
+            return k;
+        if (t == PackU8)
+            record[k] = (uint8_t)v;
+        else if (t == PackU16)
+            memcpy(record + 2 * k, &u, 2);
+        else
+            memcpy(record + 4 * k, &f, 4);
         from = v < from ? v : from;
         to = v > to ? v : to;
     }
@@ -346,7 +375,8 @@ static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *rec
     char name[300], reason[80];
     int n = snprintf(name, sizeof name, "%.*s:%zu", SARG(path_base(b->path)), i);
     Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
-    if (p->fit) TRY(fit_sample(b, p, i, record));
+    if (p->fit)
+        TRY(fit_sample(b, p, i, record));
     size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, i, record, lo, hi);
     if (bad < p->each) {
         double v = array_at(&p->a, element(p, i, bad));
@@ -357,7 +387,8 @@ static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *rec
                  bad);
         return refuse_sample(b, label, reason);
     }
-    if (b->labels.on) put_label(b, (uint32_t)array_at(&b->labels.array, i), record);
+    if (b->labels.on)
+        put_label(b, (uint32_t)array_at(&b->labels.array, i), record);
     b->sum.good++;
     return pack_writer_add(b->writer, record, label);
 }
@@ -367,7 +398,8 @@ static GanStatus add_samples(Build *b, const ArrayPlan *p) {
     double lo = INFINITY, hi = -INFINITY;
     uint8_t *record = mem_alloc(pack_writer_stride(b->writer));
     GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one sample");
-    for (size_t i = 0; st == GAN_OK && i < n; i++) st = add_sample(b, p, i, record, &lo, &hi);
+    for (size_t i = 0; st == GAN_OK && i < n; i++)
+        st = add_sample(b, p, i, record, &lo, &hi);
     mem_free(record);
     if (b->field[0].dtype == PackF32 && lo <= hi) {
         pack_writer_range(b->writer, 0, (float)lo, (float)hi);
@@ -381,15 +413,19 @@ static GanStatus build_array(Build *b) {
     TRY(blob_open(b->path, &blob));
     GanStatus st = b->kind == SourceNpy ? npy_parse(blob.ptr, blob.n, &p.a)
                                         : idx_parse(blob.ptr, blob.n, &p.a);
-    if (st != GAN_OK) st = fail_in(st, "%.*s", SARG(b->path));
-    if (st == GAN_OK) st = plan_array(b, &p);
-    if (st == GAN_OK) st = labels_open(b, p.samples);
+    if (st != GAN_OK)
+        st = fail_in(st, "%.*s", SARG(b->path));
+    if (st == GAN_OK)
+        st = plan_array(b, &p);
+    if (st == GAN_OK)
+        st = labels_open(b, p.samples);
     if (st == GAN_OK) {
         set_array_field(b, &p);
         add_label_field(b);
         st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
     }
-    if (st == GAN_OK) st = add_samples(b, &p);
+    if (st == GAN_OK)
+        st = add_samples(b, &p);
     blob_close(&blob);
     return st;
 }
@@ -397,13 +433,15 @@ static GanStatus build_array(Build *b) {
 // --- one build -----------------------------------------------------------------------------------
 
 static Str trim_slashes(Str path) {
-    while (path.len > 1 && path.ptr[path.len - 1] == '/') path.len--;
+    while (path.len > 1 && path.ptr[path.len - 1] == '/')
+        path.len--;
     return path;
 }
 
 static GanStatus check_sum(const Build *b) {
     uint64_t good = b->sum.good, bad = b->sum.bad;
-    if (good + bad == 0) return fail(GAN_ERR_INPUT, "%.*s: no files in it", SARG(b->path));
+    if (good + bad == 0)
+        return fail(GAN_ERR_INPUT, "%.*s: no files in it", SARG(b->path));
     if (good == 0) {
         return fail(GAN_ERR_INPUT, "%.*s: none of %" PRIu64 " samples can be used", SARG(b->path),
                     bad);
@@ -430,7 +468,8 @@ static GanStatus finish(Build *b) {
     }
     PackWriter *w = b->writer;
     b->writer = NULL;
-    if (!b->out_path.len) return pack_writer_open_result(b->perm, w, source, fit, b->pack);
+    if (!b->out_path.len)
+        return pack_writer_open_result(b->perm, w, source, fit, b->pack);
     return pack_writer_commit(w, source, fit);
 }
 
@@ -447,7 +486,8 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     path = trim_slashes(path);
     TRY(source_guess(path, &kind));
     if (kind == SourcePack) {
-        if (out_path.len) return fail(GAN_ERR_INPUT, "%.*s: this is a pack already", SARG(path));
+        if (out_path.len)
+            return fail(GAN_ERR_INPUT, "%.*s: this is a pack already", SARG(path));
         return pack_open(perm, path, pack);
     }
     Build b = {
@@ -455,7 +495,8 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     GanStatus st = guarded(perm, run_build, &b);
     pack_writer_abandon(b.writer);
     blob_close(&b.labels.blob);
-    if (sum) *sum = b.sum;
+    if (sum)
+        *sum = b.sum;
     return st;
 }
 
@@ -477,10 +518,13 @@ GanStatus pack_labels(Arena *perm, Str path, Pack *pack) {
     if (st == GAN_OK && l.array.count == 0) {
         st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));
     }
-    if (st == GAN_OK) st = pack_writer_open((Str){0}, &field, 1, &w);
-    if (st == GAN_OK) st = add_labels(&l, w);
+    if (st == GAN_OK)
+        st = pack_writer_open((Str){0}, &field, 1, &w);
+    if (st == GAN_OK)
+        st = add_labels(&l, w);
     blob_close(&l.blob);
-    if (st == GAN_OK) return pack_writer_open_result(perm, w, path_base(path), (Str){0}, pack);
+    if (st == GAN_OK)
+        return pack_writer_open_result(perm, w, path_base(path), (Str){0}, pack);
     pack_writer_abandon(w);
     return st;
 }

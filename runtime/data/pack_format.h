@@ -18,18 +18,18 @@
 enum { PackLead = 4096, PackAlign = 8, PackBlockBytes = 1 << 20, PackVersion = 1 };
 
 typedef struct PackTrailer {
-    char begin[8];              // PACK_END
-    uint32_t version, order;    // PackVersion, PACK_ORDER
+    char begin[8];           // PACK_END
+    uint32_t version, order; // PackVersion, PACK_ORDER
     uint64_t header, header_size, file_size;
-    Hash128 hash;    // of the header
-    char end[8];     // PACK_MAGIC
+    Hash128 hash; // of the header
+    char end[8];  // PACK_MAGIC
 } PackTrailer;
 static_assert(sizeof(PackTrailer) == 64, "the trailer is a file format");
 
 #define PACK_MAGIC "GANPACK1"
 #define PACK_END "GANPEND1"
 #define PACK_ORDER 0x01020304u
-#define PACK_LEAD_TEXT \
+#define PACK_LEAD_TEXT                                                                             \
     PACK_MAGIC "\nA set of training samples. Look inside with: ganrun data inspect FILE\n"
 
 // Samples under one hash: about a mebibyte, so that damage is found to within a few samples.

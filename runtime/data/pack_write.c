@@ -10,31 +10,36 @@
 #include <string.h>
 
 // A growing run of bytes on the heap.
-typedef struct Pool { uint8_t *at; size_t n, cap; } Pool;
+typedef struct Pool {
+    uint8_t *at;
+    size_t n, cap;
+} Pool;
 
 static GanStatus pool_put(Pool *p, const void *data, size_t n) {
     if (n > p->cap - p->n) {
         size_t cap = p->n + n > 2 * p->cap ? p->n + n : 2 * p->cap;
         uint8_t *at = mem_realloc(p->at, cap);
-        if (!at) return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of a pack", cap);
+        if (!at)
+            return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of a pack", cap);
         p->at = at;
         p->cap = cap;
     }
-    if (n) memcpy(p->at + p->n, data, n);
+    if (n)
+        memcpy(p->at + p->n, data, n);
     p->n += n;
     return GAN_OK;
 }
 
 struct PackWriter {
-    FileOut *file;             // NULL: to memory
-    Pool memory;               // the file's bytes, when in memory
-    Pool block;                // records not yet hashed
+    FileOut *file; // NULL: to memory
+    Pool memory;   // the file's bytes, when in memory
+    Pool block;    // records not yet hashed
     Pool hashes, offsets, names;
     PackField field[PACK_MAX_FIELDS];
     uint32_t fields;
     size_t stride;
     uint64_t count, per_block;
-    uint64_t size;             // bytes sent off
+    uint64_t size; // bytes sent off
 };
 
 static GanStatus send(PackWriter *w, const void *data, size_t n) {
@@ -52,7 +57,8 @@ static void free_writer(PackWriter *w) {
 }
 
 void pack_writer_abandon(PackWriter *w) {
-    if (!w) return;
+    if (!w)
+        return;
     file_out_abandon(w->file);
     free_writer(w);
 }
@@ -62,20 +68,24 @@ GanStatus pack_writer_open(Str path, const PackField *field, uint32_t fields, Pa
     static const uint64_t zero = 0;
     assert(fields >= 1 && fields <= PACK_MAX_FIELDS);
     PackWriter *w = mem_alloc(sizeof *w);
-    if (!w) return fail(GAN_ERR_MEMORY, "no memory to write a pack");
+    if (!w)
+        return fail(GAN_ERR_MEMORY, "no memory to write a pack");
     w->fields = fields;
     for (uint32_t i = 0; i < fields; i++) {
         PackField *f = &w->field[i];
         *f = field[i];
         f->offset = w->stride;
         f->bytes = pack_dtype_size(f->dtype);
-        for (uint32_t k = 0; k < f->rank; k++) f->bytes *= (size_t)f->dim[k];
+        for (uint32_t k = 0; k < f->rank; k++)
+            f->bytes *= (size_t)f->dim[k];
         w->stride += (f->bytes + PackAlign - 1) / PackAlign * PackAlign;
     }
     w->per_block = pack_block(w->stride);
     GanStatus st = path.len ? file_out_open(path, &w->file) : GAN_OK;
-    if (st == GAN_OK) st = send(w, lead, sizeof lead);
-    if (st == GAN_OK) st = pool_put(&w->offsets, &zero, sizeof zero);
+    if (st == GAN_OK)
+        st = send(w, lead, sizeof lead);
+    if (st == GAN_OK)
+        st = pool_put(&w->offsets, &zero, sizeof zero);
     if (st != GAN_OK) {
         pack_writer_abandon(w);
         return st;
@@ -93,7 +103,8 @@ const PackField *pack_writer_field(const PackWriter *w, uint32_t i) {
 }
 
 static GanStatus end_block(PackWriter *w) {
-    if (w->block.n == 0) return GAN_OK;
+    if (w->block.n == 0)
+        return GAN_OK;
     Hash128 hash = hash128(w->block.at, w->block.n);
     TRY(pool_put(&w->hashes, &hash, sizeof hash));
     TRY(send(w, w->block.at, w->block.n));
@@ -128,7 +139,8 @@ static void put_field(JsonOut *j, const PackField *f) {
     json_put_str(j, str_c(pack_dtype_name(f->dtype)));
     json_name(j, "shape");
     json_open(j, '[');
-    for (uint32_t i = 0; i < f->rank; i++) json_put_int(j, f->dim[i]);
+    for (uint32_t i = 0; i < f->rank; i++)
+        json_put_int(j, f->dim[i]);
     json_close(j, ']');
     json_name(j, "offset");
     json_put_int(j, (int64_t)f->offset);
@@ -138,7 +150,8 @@ static void put_field(JsonOut *j, const PackField *f) {
         if (f->class_name) {
             json_name(j, "class_names");
             json_open(j, '[');
-            for (uint32_t i = 0; i < f->classes; i++) json_put_str(j, f->class_name[i]);
+            for (uint32_t i = 0; i < f->classes; i++)
+                json_put_str(j, f->class_name[i]);
             json_close(j, ']');
         }
     } else {
@@ -165,7 +178,8 @@ static Str make_header(const PackWriter *w, Arena *a, Str source, Str fit) {
     json_put_int(&j, (int64_t)w->per_block);
     json_name(&j, "fields");
     json_open(&j, '[');
-    for (uint32_t i = 0; i < w->fields; i++) put_field(&j, &w->field[i]);
+    for (uint32_t i = 0; i < w->fields; i++)
+        put_field(&j, &w->field[i]);
     json_close(&j, ']');
     json_name(&j, "source");
     json_put_str(&j, source);
@@ -210,9 +224,11 @@ static GanStatus end_pack(PackWriter *w, Str source, Str fit) {
     Ending e = {.w = w, .source = source, .fit = fit};
     GanStatus st = w->count ? arena_init(&e.scratch, (size_t)1 << 30)
                             : fail(GAN_ERR_INPUT, "a pack without samples");
-    if (st == GAN_OK) st = guarded(&e.scratch, write_end, &e);
+    if (st == GAN_OK)
+        st = guarded(&e.scratch, write_end, &e);
     arena_release(&e.scratch);
-    if (st != GAN_OK) pack_writer_abandon(w);
+    if (st != GAN_OK)
+        pack_writer_abandon(w);
     return st;
 }
 

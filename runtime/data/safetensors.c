@@ -12,9 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HeaderMost = 100 * 1000 * 1000 };   // bytes, the format's own limit
+enum { HeaderMost = 100 * 1000 * 1000 }; // bytes, the format's own limit
 
-static const struct { const char *name; size_t size; } dtypes[] = {
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
 #define X(name, text, size) {text, size},
     SAFE_DTYPES(X)
 #undef X
@@ -25,13 +28,14 @@ static const struct { const char *name; size_t size; } dtypes[] = {
 static double half_value(uint16_t u) {
     int exponent = u >> 10 & 31;
     double fraction = u & 1023, sign = u >> 15 ? -1 : 1;
-    if (exponent == 31) return fraction > 0 ? NAN : sign * INFINITY;
+    if (exponent == 31)
+        return fraction > 0 ? NAN : sign * INFINITY;
     return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
 }
 
 double safe_at(const SafeTensor *t, size_t i) {
     assert(i < t->count);
-    const uint8_t *p = t->data + i * dtypes[t->dtype].size;    // may be unaligned, hence the copies
+    const uint8_t *p = t->data + i * dtypes[t->dtype].size; // may be unaligned, hence the copies
     double d;
     float f;
     uint16_t u16;
@@ -39,16 +43,22 @@ double safe_at(const SafeTensor *t, size_t i) {
     int32_t i32;
     int64_t i64;
     switch (t->dtype) {
-    case SafeF64: return memcpy(&d, p, sizeof d), d;
-    case SafeF32: return memcpy(&f, p, sizeof f), (double)f;
+    case SafeF64:
+        return memcpy(&d, p, sizeof d), d;
+    case SafeF32:
+        return memcpy(&f, p, sizeof f), (double)f;
     case SafeBf16:
         memcpy(&u16, p, sizeof u16);
         u32 = (uint32_t)u16 << 16;
         return memcpy(&f, &u32, sizeof f), (double)f;
-    case SafeF16: return memcpy(&u16, p, sizeof u16), half_value(u16);
-    case SafeU8: return *p;
-    case SafeI64: return memcpy(&i64, p, sizeof i64), (double)i64;
-    case SafeI32: return memcpy(&i32, p, sizeof i32), i32;
+    case SafeF16:
+        return memcpy(&u16, p, sizeof u16), half_value(u16);
+    case SafeU8:
+        return *p;
+    case SafeI64:
+        return memcpy(&i64, p, sizeof i64), (double)i64;
+    case SafeI32:
+        return memcpy(&i32, p, sizeof i32), i32;
     }
     bug("safetensors: dtype %d", (int)t->dtype);
 }
@@ -57,7 +67,8 @@ double safe_at(const SafeTensor *t, size_t i) {
 static bool measure(SafeTensor *t) {
     t->count = 1;
     for (uint32_t i = 0; i < t->rank; i++) {
-        if (t->dim[i] < 0 || !mem_mul(t->count, (size_t)t->dim[i], &t->count)) return false;
+        if (t->dim[i] < 0 || !mem_mul(t->count, (size_t)t->dim[i], &t->count))
+            return false;
     }
     return mem_mul(t->count, dtypes[t->dtype].size, &t->bytes);
 }
@@ -67,7 +78,7 @@ static bool measure(SafeTensor *t) {
 static bool read_whole(const Json *v, uint64_t *out) {
     double x = json_number(v, -1);
     if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x))) {
-        return false;    // 2^53: exact in a double
+        return false; // 2^53: exact in a double
     }
     *out = (uint64_t)x;
     return true;
@@ -75,7 +86,8 @@ static bool read_whole(const Json *v, uint64_t *out) {
 
 static GanStatus read_dtype(Str name, Str dtype, SafeDtype *out) {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        if (str_eq(dtype, str_c(dtypes[i].name))) return *out = (SafeDtype)i, GAN_OK;
+        if (str_eq(dtype, str_c(dtypes[i].name)))
+            return *out = (SafeDtype)i, GAN_OK;
     }
     return fail(GAN_ERR_INPUT, "tensor %.*s: dtype '%.*s' is not read", SARG(name), SARG(dtype));
 }
@@ -130,9 +142,10 @@ static GanStatus read_meta(Arena *perm, const Json *v, SafeFile *f) {
 
 static int by_place(const void *a, const void *b) {
     const SafeTensor *x = a, *y = b;
-    if (x->data != y->data) return x->data < y->data ? -1 : 1;
+    if (x->data != y->data)
+        return x->data < y->data ? -1 : 1;
     if (x->bytes != y->bytes) {
-        return x->bytes < y->bytes ? -1 : 1;    // an empty one before its neighbour
+        return x->bytes < y->bytes ? -1 : 1; // an empty one before its neighbour
     }
     return str_cmp(x->name, y->name);
 }
@@ -164,8 +177,10 @@ static GanStatus open_header(void *user) {
     const Json *root = NULL;
     uint64_t length = 0;
     size_t n = o->n;
-    if (n < 8) return fail(GAN_ERR_INPUT, "not a safetensors file: %zu bytes", n);
-    for (uint32_t i = 0; i < 8; i++) length |= (uint64_t)data[i] << 8 * i;
+    if (n < 8)
+        return fail(GAN_ERR_INPUT, "not a safetensors file: %zu bytes", n);
+    for (uint32_t i = 0; i < 8; i++)
+        length |= (uint64_t)data[i] << 8 * i;
     if (length > HeaderMost) {
         return fail(GAN_ERR_INPUT, "not a safetensors file: a header of %" PRIu64 " bytes", length);
     }
@@ -183,11 +198,14 @@ static GanStatus open_header(void *user) {
     size_t room = n - 8 - (size_t)length;
     for (uint32_t i = 0; i < json_count(root); i++) {
         const Json *entry = json_at(root, i);
-        if (str_eq(json_key(entry), STR("__metadata__"))) TRY(read_meta(o->perm, entry, &o->file));
-        else TRY(read_tensor(entry, body, room, vec_add(o->perm, &o->file.tensor)));
+        if (str_eq(json_key(entry), STR("__metadata__")))
+            TRY(read_meta(o->perm, entry, &o->file));
+        else
+            TRY(read_tensor(entry, body, room, vec_add(o->perm, &o->file.tensor)));
     }
     SafeFile *f = &o->file;
-    if (f->tensor.n) qsort(f->tensor.at, f->tensor.n, sizeof *f->tensor.at, by_place);
+    if (f->tensor.n)
+        qsort(f->tensor.at, f->tensor.n, sizeof *f->tensor.at, by_place);
     return check_places(f, body, room);
 }
 
@@ -220,7 +238,8 @@ void safe_close(SafeFile *f) {
 
 const SafeTensor *safe_find(const SafeFile *f, Str name) {
     for (uint32_t i = 0; i < f->tensor.n; i++) {
-        if (str_eq(f->tensor.at[i].name, name)) return &f->tensor.at[i];
+        if (str_eq(f->tensor.at[i].name, name))
+            return &f->tensor.at[i];
     }
     return NULL;
 }
@@ -229,7 +248,7 @@ const SafeTensor *safe_find(const SafeFile *f, Str name) {
 
 struct SafeOut {
     FileOut *file;
-    uint64_t left;     // bytes of tensors still to come
+    uint64_t left; // bytes of tensors still to come
 };
 
 static void put_tensor(JsonOut *j, Arena scratch, const SafeTensor *t, uint64_t from) {
@@ -239,7 +258,8 @@ static void put_tensor(JsonOut *j, Arena scratch, const SafeTensor *t, uint64_t 
     json_put_str(j, str_c(dtypes[t->dtype].name));
     json_name(j, "shape");
     json_open(j, '[');
-    for (uint32_t i = 0; i < t->rank; i++) json_put_int(j, t->dim[i]);
+    for (uint32_t i = 0; i < t->rank; i++)
+        json_put_int(j, t->dim[i]);
     json_close(j, ']');
     json_name(j, "data_offsets");
     json_open(j, '[');
@@ -286,14 +306,15 @@ static GanStatus write_header(void *user) {
     }
     json_close(&j, '}');
     while (text.n % 8 != 0) {
-        text_char(&text, ' ');    // so that the first tensor is aligned in a mapped file
+        text_char(&text, ' '); // so that the first tensor is aligned in a mapped file
     }
     Str header = text_str(&text);
     if (header.len > HeaderMost) {
         return fail(GAN_ERR_INPUT, "a header of %zu bytes is too large", header.len);
     }
     uint8_t length[8];
-    for (uint32_t i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header.len >> 8 * i);
+    for (uint32_t i = 0; i < 8; i++)
+        length[i] = (uint8_t)((uint64_t)header.len >> 8 * i);
     TRY(file_out_put(f->file, length, sizeof length));
     return file_out_put(f->file, header.ptr, header.len);
 }
@@ -303,32 +324,41 @@ GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *
     SafeOut *f = mem_alloc(sizeof *f);
     Header h = {.f = f, .tensor = tensor, .n = n, .meta = meta, .metas = metas};
     GanStatus st = f ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to write %.*s", SARG(path));
-    if (st == GAN_OK) st = arena_init(&h.text, (size_t)1 << 30);
-    if (st == GAN_OK) st = arena_init(&h.names, 1 << 20);
-    if (st == GAN_OK) st = file_out_open(path, &f->file);
-    if (st == GAN_OK) st = guarded(&h.text, write_header, &h);
+    if (st == GAN_OK)
+        st = arena_init(&h.text, (size_t)1 << 30);
+    if (st == GAN_OK)
+        st = arena_init(&h.names, 1 << 20);
+    if (st == GAN_OK)
+        st = file_out_open(path, &f->file);
+    if (st == GAN_OK)
+        st = guarded(&h.text, write_header, &h);
     arena_release(&h.text);
     arena_release(&h.names);
-    if (st == GAN_OK) *out = f;
-    else safe_out_abandon(f);
+    if (st == GAN_OK)
+        *out = f;
+    else
+        safe_out_abandon(f);
     return st;
 }
 
 GanStatus safe_out_put(SafeOut *f, const void *data, size_t n) {
-    if (n > f->left) bug("safetensors: more bytes than the header says");
+    if (n > f->left)
+        bug("safetensors: more bytes than the header says");
     f->left -= n;
     return file_out_put(f->file, data, n);
 }
 
 GanStatus safe_out_commit(SafeOut *f) {
-    if (f->left) bug("safetensors: %" PRIu64 " bytes fewer than the header says", f->left);
+    if (f->left)
+        bug("safetensors: %" PRIu64 " bytes fewer than the header says", f->left);
     GanStatus st = file_out_commit(f->file);
     mem_free(f);
     return st;
 }
 
 void safe_out_abandon(SafeOut *f) {
-    if (!f) return;
+    if (!f)
+        return;
     file_out_abandon(f->file);
     mem_free(f);
 }

@@ -10,7 +10,7 @@
 #include <archive_entry.h>
 #include <string.h>
 
-enum { MemberMost = 1 << 28, ReadBlock = 1 << 16 };   // bytes
+enum { MemberMost = 1 << 28, ReadBlock = 1 << 16 }; // bytes
 
 const char *source_kind_name(SourceKind kind) {
     static const char *const names[] = {
@@ -45,10 +45,12 @@ static GanStatus read_member(struct archive *from, int64_t hint, size_t most, ui
             mem_free(bytes);
             return fail(GAN_ERR_INPUT, "larger than %zu MiB unpacked", most >> 20);
         }
-        if (n < cap) continue;
+        if (n < cap)
+            continue;
         cap *= 2;
         uint8_t *more = mem_realloc(bytes, cap);
-        if (!more) mem_free(bytes);
+        if (!more)
+            mem_free(bytes);
         bytes = more;
     }
     return fail(GAN_ERR_MEMORY, "no memory to unpack a member");
@@ -61,7 +63,8 @@ static bool is_gzip(const uint8_t *data, size_t n) {
 static GanStatus gunzip(Blob *b) {
     struct archive_entry *entry;
     struct archive *a = archive_read_new();
-    if (!a) return fail(GAN_ERR_MEMORY, "no memory to unpack");
+    if (!a)
+        return fail(GAN_ERR_MEMORY, "no memory to unpack");
     archive_read_support_filter_gzip(a);
     archive_read_support_format_raw(a);
     GanStatus st;
@@ -82,9 +85,11 @@ GanStatus blob_open(Str path, Blob *out) {
     TRY(file_map(path, &out->map));
     out->ptr = out->map.ptr;
     out->n = out->map.n;
-    if (!is_gzip(out->ptr, out->n)) return GAN_OK;
+    if (!is_gzip(out->ptr, out->n))
+        return GAN_OK;
     GanStatus st = gunzip(out);
-    if (st == GAN_OK) return st;
+    if (st == GAN_OK)
+        return st;
     blob_close(out);
     return fail_in(st, "%.*s", SARG(path));
 }
@@ -121,7 +126,8 @@ static GanStatus archive_open(Str path, struct archive **out) {
 
 static Str member_name(struct archive_entry *entry) {
     const char *name = archive_entry_pathname_utf8(entry);
-    if (!name) name = archive_entry_pathname(entry);
+    if (!name)
+        name = archive_entry_pathname(entry);
     return name ? str_c(name) : STR("(a name that cannot be decoded)");
 }
 
@@ -147,11 +153,14 @@ static GanStatus guess_archive(Str path, bool *is_archive) {
     struct archive_entry *entry;
     *is_archive = false;
     GanStatus st = archive_open(path, &a);
-    if (st == GAN_ERR_INPUT) return GAN_OK;    // libarchive knows no format for it
-    if (st != GAN_OK) return st;
+    if (st == GAN_ERR_INPUT)
+        return GAN_OK; // libarchive knows no format for it
+    if (st != GAN_OK)
+        return st;
     int r = archive_read_next_header(a, &entry);
     *is_archive = r == ARCHIVE_OK || r == ARCHIVE_WARN || r == ARCHIVE_EOF;
-    if (r == ARCHIVE_OK || r == ARCHIVE_WARN) st = check_first_member(path, member_name(entry));
+    if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
+        st = check_first_member(path, member_name(entry));
     archive_read_free(a);
     return st;
 }
@@ -163,10 +172,14 @@ static bool begins(const uint8_t *data, size_t n, const char *magic, size_t leng
 static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind *out,
                              bool *known) {
     *known = true;
-    if (n == 0) return fail(GAN_ERR_INPUT, "%.*s: empty file", SARG(path));
-    if (begins(data, n, "GANPACK", 7)) return *out = SourcePack, GAN_OK;
-    if (begins(data, n, "\x93NUMPY", 6)) return *out = SourceNpy, GAN_OK;
-    if (begins(data, n, "\0\0\x08", 3)) return *out = SourceIdx, GAN_OK;
+    if (n == 0)
+        return fail(GAN_ERR_INPUT, "%.*s: empty file", SARG(path));
+    if (begins(data, n, "GANPACK", 7))
+        return *out = SourcePack, GAN_OK;
+    if (begins(data, n, "\x93NUMPY", 6))
+        return *out = SourceNpy, GAN_OK;
+    if (begins(data, n, "\0\0\x08", 3))
+        return *out = SourceIdx, GAN_OK;
     if (begins(data, n, "PK", 2)) {
         bool is_archive;
         *out = SourceArchive;
@@ -187,24 +200,30 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
 }
 
 GanStatus source_guess(Str path, SourceKind *out) {
-    if (file_is_dir(path)) return *out = SourceFolder, GAN_OK;
-    if (!file_exists(path)) return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
+    if (file_is_dir(path))
+        return *out = SourceFolder, GAN_OK;
+    if (!file_exists(path))
+        return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
     FileMap map = {0};
     bool known = false, is_archive = false;
     TRY(file_map(path, &map));
     GanStatus st = guess_bytes(path, map.ptr, map.n, out, &known);
     bool packed = is_gzip(map.ptr, map.n);
     file_unmap(&map);
-    if (st != GAN_OK || known) return st;
+    if (st != GAN_OK || known)
+        return st;
     TRY(guess_archive(path, &is_archive));
-    if (is_archive) return *out = SourceArchive, GAN_OK;
+    if (is_archive)
+        return *out = SourceArchive, GAN_OK;
     if (packed) {
         Blob blob = {0};
         TRY(blob_open(path, &blob));
         st = guess_bytes(path, blob.ptr, blob.n, out, &known);
         blob_close(&blob);
-        if (st != GAN_OK) return st;
-        if (known && (*out == SourceNpy || *out == SourceIdx)) return GAN_OK;
+        if (st != GAN_OK)
+            return st;
+        if (known && (*out == SourceNpy || *out == SourceIdx))
+            return GAN_OK;
     }
     if (str_ends(path, STR(".bin"))) {
         return fail(GAN_ERR_INPUT,
@@ -217,15 +236,15 @@ GanStatus source_guess(Str path, SourceKind *out) {
 // --- members -------------------------------------------------------------------------------------
 
 struct Source {
-    Arena arena;              // names
+    Arena arena; // names
     Str path;
     SourceKind kind;
-    StrVec list;              // folder: relative paths
-    struct archive *archive;  // archive, or NULL
-    uint64_t index;           // items given
-    uint32_t at;              // folder: next of list
-    bool ended;               // archive: nothing follows
-    bool names_only;          // archive: members are not unpacked
+    StrVec list;             // folder: relative paths
+    struct archive *archive; // archive, or NULL
+    uint64_t index;          // items given
+    uint32_t at;             // folder: next of list
+    bool ended;              // archive: nothing follows
+    bool names_only;         // archive: members are not unpacked
 };
 
 // What systems leave beside pictures: hidden files, Apple's resource forks, Windows' thumbnails.
@@ -255,11 +274,13 @@ static GanStatus open_members(void *user) {
 GanStatus source_open(Str path, SourceKind kind, Source **out) {
     assert(kind == SourceFolder || kind == SourceArchive);
     Source *s = mem_alloc(sizeof *s);
-    if (!s) return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
+    if (!s)
+        return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
     s->path = path;
     s->kind = kind;
     GanStatus st = arena_init(&s->arena, 0);
-    if (st == GAN_OK) st = guarded(&s->arena, open_members, s);
+    if (st == GAN_OK)
+        st = guarded(&s->arena, open_members, s);
     if (st != GAN_OK) {
         source_close(s);
         return st;
@@ -269,8 +290,10 @@ GanStatus source_open(Str path, SourceKind kind, Source **out) {
 }
 
 void source_close(Source *s) {
-    if (!s) return;
-    if (s->archive) archive_read_free(s->archive);
+    if (!s)
+        return;
+    if (s->archive)
+        archive_read_free(s->archive);
     arena_release(&s->arena);
     mem_free(s);
 }
@@ -280,12 +303,18 @@ static void set_reason(Item *item, GanStatus st, const char *why) {
     snprintf(item->reason, sizeof item->reason, "%s", why ? why : "unknown reason");
 }
 
-typedef struct Next { Source *s; Item *out; bool *end; } Next;
+typedef struct Next {
+    Source *s;
+    Item *out;
+    bool *end;
+} Next;
 
 static void next_of_folder(Source *s, Item *out, bool *end) {
-    while (s->at < s->list.n && is_hidden(s->list.at[s->at])) s->at++;
+    while (s->at < s->list.n && is_hidden(s->list.at[s->at]))
+        s->at++;
     *end = s->at == s->list.n;
-    if (*end) return;
+    if (*end)
+        return;
     out->name = s->list.at[s->at++];
     out->path = path_join(&s->arena, s->path, out->name);
 }
@@ -295,38 +324,49 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
     for (;;) {
         int r = s->ended ? ARCHIVE_EOF : archive_read_next_header(s->archive, &entry);
         *end = r == ARCHIVE_EOF;
-        if (*end) return;
-        if (r < ARCHIVE_WARN) {    // libarchive cannot find its way any more
+        if (*end)
+            return;
+        if (r < ARCHIVE_WARN) { // libarchive cannot find its way any more
             s->ended = true;
             out->name = path_base(s->path);
             set_reason(out, GAN_ERR_INPUT, archive_error_string(s->archive));
             return;
         }
         out->name = str_copy(&s->arena, member_name(entry));
-        if (archive_entry_filetype(entry) == AE_IFREG && !is_hidden(out->name)) break;
+        if (archive_entry_filetype(entry) == AE_IFREG && !is_hidden(out->name))
+            break;
     }
-    if (s->names_only) return;
+    if (s->names_only)
+        return;
     int64_t hint = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
     GanStatus st = read_member(s->archive, hint, MemberMost, &out->heap, &out->n);
-    if (st != GAN_OK) set_reason(out, st, gan_error());
+    if (st != GAN_OK)
+        set_reason(out, st, gan_error());
 }
 
 static GanStatus next_member(void *user) {
     Next *n = user;
-    if (n->s->archive) next_of_archive(n->s, n->out, n->end);
-    else next_of_folder(n->s, n->out, n->end);
+    if (n->s->archive)
+        next_of_archive(n->s, n->out, n->end);
+    else
+        next_of_folder(n->s, n->out, n->end);
     return GAN_OK;
 }
 
 GanStatus source_next(Source *s, Item *out, bool *end) {
     *out = (Item){.index = s->index};
     TRY(guarded(&s->arena, next_member, &(Next){s, out, end}));
-    if (!*end) s->index++;
+    if (!*end)
+        s->index++;
     return out->st == GAN_ERR_MEMORY ? fail(out->st, "%.*s: %s", SARG(out->name), out->reason)
                                      : GAN_OK;
 }
 
-typedef struct Listing { Arena *perm; Source *s; StrVec *out; } Listing;
+typedef struct Listing {
+    Arena *perm;
+    Source *s;
+    StrVec *out;
+} Listing;
 
 static GanStatus list_names(void *user) {
     Listing *l = user;
@@ -334,7 +374,8 @@ static GanStatus list_names(void *user) {
         Item item;
         bool end;
         TRY(source_next(l->s, &item, &end));
-        if (end) return GAN_OK;
+        if (end)
+            return GAN_OK;
         vec_push(l->perm, l->out, str_copy(l->perm, item.name));
     }
 }
@@ -349,7 +390,8 @@ GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out) {
 }
 
 GanStatus item_load(Item *item) {
-    if (item->st != GAN_OK) return fail(item->st, "%s", item->reason);
+    if (item->st != GAN_OK)
+        return fail(item->st, "%s", item->reason);
     if (item->path.len) {
         TRY(file_map(item->path, &item->map));
         item->n = item->map.n;

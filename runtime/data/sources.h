@@ -8,24 +8,24 @@
 // --- npy.c, idx.c: arrays in files ---------------------------------------------------------------
 
 typedef struct Array {
-    char kind;        // 'u' unsigned, 'i' signed, 'f' floating
-    uint32_t size;    // bytes an element
-    bool swapped;     // stored in the other byte order
+    char kind;     // 'u' unsigned, 'i' signed, 'f' floating
+    uint32_t size; // bytes an element
+    bool swapped;  // stored in the other byte order
     uint32_t rank;
     int64_t dim[DATA_MAX_RANK];
-    const uint8_t *data;    // borrowed from the bytes parsed; may be unaligned
-    size_t count;           // elements
+    const uint8_t *data; // borrowed from the bytes parsed; may be unaligned
+    size_t count;        // elements
 } Array;
 
-GanStatus npy_parse(const uint8_t *data, size_t n, Array *out);    // versions 1 to 3, C order
-GanStatus idx_parse(const uint8_t *data, size_t n, Array *out);    // unsigned bytes only
+GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3, C order
+GanStatus idx_parse(const uint8_t *data, size_t n, Array *out); // unsigned bytes only
 double array_at(const Array *a, size_t i);
 
 // --- source.c: where samples come from -----------------------------------------------------------
 
-#define SOURCE_KINDS(X) \
-    X(SourceFolder, "folder") X(SourceArchive, "archive") X(SourceNpy, "npy") \
-    X(SourceIdx, "idx") X(SourcePack, "pack")
+#define SOURCE_KINDS(X)                                                                            \
+    X(SourceFolder, "folder")                                                                      \
+    X(SourceArchive, "archive") X(SourceNpy, "npy") X(SourceIdx, "idx") X(SourcePack, "pack")
 typedef enum SourceKind {
 #define X(name, text) name,
     SOURCE_KINDS(X)
@@ -38,14 +38,14 @@ GanStatus source_guess(Str path, SourceKind *out);
 
 // One member of a folder or archive: a name, and its bytes or the reason why there are none.
 typedef struct Item {
-    uint64_t index;          // in the source's order
-    Str name;                // relative; borrowed from the source
-    Str path;                // of a folder's member, read when it is worked on; else ""
-    const uint8_t *bytes;    // borrowed from one of the two below; NULL before item_load
+    uint64_t index;       // in the source's order
+    Str name;             // relative; borrowed from the source
+    Str path;             // of a folder's member, read when it is worked on; else ""
+    const uint8_t *bytes; // borrowed from one of the two below; NULL before item_load
     size_t n;
-    uint8_t *heap;    // owned
-    FileMap map;      // owned
-    GanStatus st;     // not GAN_OK: reading it failed, reason says why
+    uint8_t *heap; // owned
+    FileMap map;   // owned
+    GanStatus st;  // not GAN_OK: reading it failed, reason says why
     char reason[200];
 } Item;
 
@@ -54,24 +54,29 @@ typedef struct Source Source;
 GanStatus source_open(Str path, SourceKind kind, Source **out);
 // A damaged member is an item with a reason.
 GanStatus source_next(Source *s, Item *out, bool *end);
-void source_close(Source *s);    // accepts NULL
+void source_close(Source *s); // accepts NULL
 // The names of all members, without unpacking them.
 GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out);
-GanStatus item_load(Item *item);    // its bytes, or its reason as the message
+GanStatus item_load(Item *item); // its bytes, or its reason as the message
 void item_release(Item *item);
 
 // Bytes of a file; a gzip file is unpacked in memory.
-typedef struct Blob { const uint8_t *ptr; size_t n; FileMap map; uint8_t *heap; } Blob;
+typedef struct Blob {
+    const uint8_t *ptr;
+    size_t n;
+    FileMap map;
+    uint8_t *heap;
+} Blob;
 GanStatus blob_open(Str path, Blob *out);
-void blob_close(Blob *b);    // accepts an empty blob
+void blob_close(Blob *b); // accepts an empty blob
 
 // --- items.c: an ordered parallel map ------------------------------------------------------------
 
 typedef struct ItemJob {
-    Source *source;        // borrowed
-    uint64_t limit;        // stop after so many members; 0: all
-    int threads;           // 0: one per core
-    size_t result_size;    // bytes of a zeroed result
+    Source *source;     // borrowed
+    uint64_t limit;     // stop after so many members; 0: all
+    int threads;        // 0: one per core
+    size_t result_size; // bytes of a zeroed result
     // On any thread, any order: item and its bytes in, *result out. A failure is the member's, not
     // the job's.
     GanStatus (*work)(void *user, const Item *item, void *result);
@@ -79,7 +84,7 @@ typedef struct ItemJob {
     GanStatus (*done)(void *user, const Item *item, GanStatus st, const char *reason, void *result);
     void *user;
 } ItemJob;
-GanStatus items_run(const ItemJob *job);    // results do not depend on `threads`
+GanStatus items_run(const ItemJob *job); // results do not depend on `threads`
 
 // --- pack_write.c: writing one, in order, as a stream --------------------------------------------
 
@@ -90,7 +95,7 @@ size_t pack_writer_stride(const PackWriter *w);
 const PackField *pack_writer_field(const PackWriter *w, uint32_t i);
 GanStatus pack_writer_add(PackWriter *w, const void *record, Str name);
 void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi);
-void pack_writer_abandon(PackWriter *w);    // accepts NULL
+void pack_writer_abandon(PackWriter *w); // accepts NULL
 // Two ways to end, both free w whatever happens: write the file; or, in memory, open it as a pack.
 GanStatus pack_writer_commit(PackWriter *w, Str source, Str fit);
 GanStatus pack_writer_open_result(Arena *perm, PackWriter *w, Str source, Str fit, Pack *out);

@@ -13,24 +13,24 @@
 
 // The packs behind one or more fields, one after the other.
 typedef struct Feed {
-    Pack *pack;                // [packs]
-    Str *path;                 // [packs], copied to the stream's arena
-    bool **checked;            // [packs][blocks]: compared with its hash; NULL: packed here
+    Pack *pack;     // [packs]
+    Str *path;      // [packs], copied to the stream's arena
+    bool **checked; // [packs][blocks]: compared with its hash; NULL: packed here
     uint32_t packs;
-    uint64_t count;            // samples of all
+    uint64_t count; // samples of all
 } Feed;
 
 typedef struct StreamField {
-    DataField want;            // texts and lists copied to the stream's arena
+    DataField want; // texts and lists copied to the stream's arena
     uint32_t feed;
-    XformPlan *plan;           // [packs of the feed]
-    size_t elements;           // of a sample
+    XformPlan *plan; // [packs of the feed]
+    size_t elements; // of a sample
 } StreamField;
 
-typedef struct Slot {          // a batch being made or waiting
+typedef struct Slot { // a batch being made or waiting
     DataBatch batch;
-    float **field;             // [fields]
-    uint64_t *sample;          // [count]
+    float **field;    // [fields]
+    uint64_t *sample; // [count]
     GanStatus st;
     char reason[400];
     bool ready;
@@ -38,20 +38,20 @@ typedef struct Slot {          // a batch being made or waiting
 
 struct DataStream {
     Arena arena;
-    DataOptions o;             // field, user: see fields; paths are not used after opening
+    DataOptions o; // field, user: see fields; paths are not used after opening
     Order order;
     Feed feed[PACK_MAX_FIELDS];
     uint32_t feeds, fields;
     StreamField field[PACK_MAX_FIELDS];
-    float *scratch;            // owned, for xform_run
-    Slot *slot;                // [slots]
+    float *scratch; // owned, for xform_run
+    Slot *slot;     // [slots]
     uint32_t slots;
-    bool running;              // the thread is
+    bool running; // the thread is
     pthread_t thread;
-    pthread_mutex_t lock;      // guards all below and Slot.ready
+    pthread_mutex_t lock; // guards all below and Slot.ready
     pthread_cond_t changed;
-    uint64_t make, give;       // next batch to be made, next to be given
-    bool lent;                 // batch give-1 is the caller's
+    uint64_t make, give; // next batch to be made, next to be given
+    bool lent;           // batch give-1 is the caller's
     bool stop;
 };
 
@@ -61,16 +61,15 @@ static void tell_bad(void *user, Str name, const char *reason) {
     DataStream *s = user;
     char text[500];
     snprintf(text, sizeof text, "%.*s: %s", SARG(name), reason);
-    if (s->o.notice) s->o.notice(s->o.user, text);
+    if (s->o.notice)
+        s->o.notice(s->o.user, text);
 }
 
 // How a source is packed here: to the size the first transform expects, or to the field's own.
 static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
                                 SourceKind kind) {
-    PackOptions o = {.skip_bad = s->o.skip_bad,
-                     .threads = s->o.threads,
-                     .bad = tell_bad,
-                     .user = s};
+    PackOptions o = {
+        .skip_bad = s->o.skip_bad, .threads = s->o.threads, .bad = tell_bad, .user = s};
     bool picture = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
     if (picture) {
         o.channels = (uint32_t)f->dim[0];
@@ -82,7 +81,8 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
             o.w = (uint32_t)((double)o.h * (double)f->dim[2] / (double)f->dim[1]);
         }
     }
-    if (with_labels && (kind == SourceFolder || kind == SourceArchive)) o.labels = STR("folders");
+    if (with_labels && (kind == SourceFolder || kind == SourceArchive))
+        o.labels = STR("folders");
     return o;
 }
 
@@ -90,8 +90,10 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
                            Pack *out) {
     SourceKind kind;
     TRY(source_guess(path, &kind));
-    if (kind == SourcePack) return pack_open(&s->arena, path, out);
-    if (f->kind == DataLabel) return pack_labels(&s->arena, path, out);
+    if (kind == SourcePack)
+        return pack_open(&s->arena, path, out);
+    if (f->kind == DataLabel)
+        return pack_labels(&s->arena, path, out);
     PackOptions o = pack_options(s, f, with_labels, kind);
     return pack_build(&s->arena, path, &o, (Str){0}, out, NULL);
 }
@@ -103,7 +105,8 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
         sf->feed = 0;
         return GAN_OK;
     }
-    if (f->paths == 0) return fail(GAN_ERR_INPUT, "%.*s: no data is named for it", SARG(f->name));
+    if (f->paths == 0)
+        return fail(GAN_ERR_INPUT, "%.*s: no data is named for it", SARG(f->name));
     bool with_labels = false;
     for (uint32_t k = 1; k < s->fields; k++) {
         with_labels =
@@ -115,10 +118,11 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     feed->path = arena_array(&s->arena, Str, f->paths);
     feed->checked = arena_array(&s->arena, bool *, f->paths);
     for (uint32_t k = 0; k < f->paths; k++) {
-        Pack *pack = &feed->pack[feed->packs++];    // counted first: closing accepts an empty one
+        Pack *pack = &feed->pack[feed->packs++]; // counted first: closing accepts an empty one
         feed->path[k] = str_copy(&s->arena, f->path[k]);
         TRY(open_pack(s, f, f->path[k], with_labels && i == 0, pack));
-        if (pack->map.ptr) feed->checked[k] = arena_array(&s->arena, bool, pack_blocks(pack));
+        if (pack->map.ptr)
+            feed->checked[k] = arena_array(&s->arena, bool, pack_blocks(pack));
         feed->count += pack->count;
     }
     return GAN_OK;
@@ -130,9 +134,12 @@ static const PackField *choose_field(const Pack *p, const DataField *f) {
     const PackField *first = NULL;
     for (uint32_t i = 0; i < p->fields; i++) {
         const PackField *have = &p->field[i];
-        if ((have->kind == DataLabel) != (f->kind == DataLabel)) continue;
-        if (str_eq(have->name, f->name)) return have;
-        if (!first) first = have;
+        if ((have->kind == DataLabel) != (f->kind == DataLabel))
+            continue;
+        if (str_eq(have->name, f->name))
+            return have;
+        if (!first)
+            first = have;
     }
     return first;
 }
@@ -161,7 +168,8 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         GanStatus st = xform_plan(&sf->want, have, lo, hi, &sf->plan[k]);
-        if (st != GAN_OK) return fail_in(st, "%.*s", SARG(feed->path[k]));
+        if (st != GAN_OK)
+            return fail_in(st, "%.*s", SARG(feed->path[k]));
     }
     sf->elements = sf->plan[0].elements;
     return GAN_OK;
@@ -172,9 +180,11 @@ static void copy_field(DataStream *s, const DataField *from, DataField *to) {
     *to = *from;
     to->name = str_copy(a, from->name);
     DataXform *x = arena_array(a, DataXform, from->xforms);
-    if (from->xforms) memcpy(x, from->xform, from->xforms * sizeof *x);
+    if (from->xforms)
+        memcpy(x, from->xform, from->xforms * sizeof *x);
     Str *path = arena_array(a, Str, from->paths);
-    for (uint32_t i = 0; i < from->paths; i++) path[i] = str_copy(a, from->path[i]);
+    for (uint32_t i = 0; i < from->paths; i++)
+        path[i] = str_copy(a, from->path[i]);
     to->xform = x;
     to->path = path;
 }
@@ -188,7 +198,7 @@ static GanStatus make_slots(DataStream *s) {
         }
     }
     s->scratch = mem_alloc(most * sizeof *s->scratch);
-    s->slots = (s->o.ahead ? s->o.ahead : 3) + 1;    // and the one the caller holds
+    s->slots = (s->o.ahead ? s->o.ahead : 3) + 1; // and the one the caller holds
     s->slot = arena_array(&s->arena, Slot, s->slots);
     bool ok = s->scratch != NULL;
     for (uint32_t i = 0; i < s->slots; i++) {
@@ -210,7 +220,8 @@ static GanStatus check_options(DataStream *s) {
         return fail(GAN_ERR_INPUT, "a stream of %u fields; 1 to %d are possible", o->fields,
                     PACK_MAX_FIELDS);
     }
-    if (o->count == 0) o->count = o->batch - o->first;
+    if (o->count == 0)
+        o->count = o->batch - o->first;
     if (o->batch < 1 || o->first < 0 || o->count < 1 || o->first + o->count > o->batch) {
         return fail(GAN_ERR_USAGE, "samples %lld to %lld of a batch of %lld", (long long)o->first,
                     (long long)(o->first + o->count), (long long)o->batch);
@@ -222,9 +233,12 @@ static GanStatus prepare(void *user) {
     DataStream *s = user;
     TRY(check_options(s));
     s->fields = s->o.fields;
-    for (uint32_t i = 0; i < s->fields; i++) copy_field(s, &s->o.field[i], &s->field[i].want);
-    for (uint32_t i = 0; i < s->fields; i++) TRY(open_feed(s, i));
-    for (uint32_t i = 0; i < s->fields; i++) TRY(plan_field(s, i));
+    for (uint32_t i = 0; i < s->fields; i++)
+        copy_field(s, &s->o.field[i], &s->field[i].want);
+    for (uint32_t i = 0; i < s->fields; i++)
+        TRY(open_feed(s, i));
+    for (uint32_t i = 0; i < s->fields; i++)
+        TRY(plan_field(s, i));
     uint64_t n = s->feed[0].count;
     if ((uint64_t)s->o.batch > n) {
         return fail(GAN_ERR_INPUT, "%.*s: %.*s: a batch of %lld, and the data has %llu sample%s",
@@ -239,7 +253,8 @@ static GanStatus prepare(void *user) {
 
 GanStatus stream_open(const DataOptions *o, DataStream **out) {
     DataStream *s = mem_alloc(sizeof *s);
-    if (!s) return fail(GAN_ERR_MEMORY, "no memory for a stream of data");
+    if (!s)
+        return fail(GAN_ERR_MEMORY, "no memory for a stream of data");
     GanStatus st = arena_init(&s->arena, 0);
     if (st != GAN_OK) {
         mem_free(s);
@@ -259,7 +274,8 @@ GanStatus stream_open(const DataOptions *o, DataStream **out) {
 }
 
 static void stop_thread(DataStream *s) {
-    if (!s->running) return;
+    if (!s->running)
+        return;
     pthread_mutex_lock(&s->lock);
     s->stop = true;
     pthread_cond_broadcast(&s->changed);
@@ -269,13 +285,16 @@ static void stop_thread(DataStream *s) {
 }
 
 void stream_close(DataStream *s) {
-    if (!s) return;
+    if (!s)
+        return;
     stop_thread(s);
     for (uint32_t i = 0; i < s->slots; i++) {
-        for (uint32_t f = 0; s->slot[i].field && f < s->fields; f++) mem_free(s->slot[i].field[f]);
+        for (uint32_t f = 0; s->slot[i].field && f < s->fields; f++)
+            mem_free(s->slot[i].field[f]);
     }
     for (uint32_t i = 0; i < s->feeds; i++) {
-        for (uint32_t k = 0; k < s->feed[i].packs; k++) pack_close(&s->feed[i].pack[k]);
+        for (uint32_t k = 0; k < s->feed[i].packs; k++)
+            pack_close(&s->feed[i].pack[k]);
     }
     mem_free(s->scratch);
     pthread_cond_destroy(&s->changed);
@@ -289,7 +308,8 @@ void stream_close(DataStream *s) {
 // Pack of a feed that holds sample `at`, which becomes its number there.
 static uint32_t find_pack(const Feed *feed, uint64_t *at) {
     uint32_t k = 0;
-    while (*at >= feed->pack[k].count) *at -= feed->pack[k++].count;
+    while (*at >= feed->pack[k].count)
+        *at -= feed->pack[k++].count;
     return k;
 }
 
@@ -297,9 +317,11 @@ static uint32_t find_pack(const Feed *feed, uint64_t *at) {
 // stops a run before it is learned from.
 static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
     uint64_t block = at / feed->pack[k].block;
-    if (!feed->checked[k] || feed->checked[k][block]) return GAN_OK;
+    if (!feed->checked[k] || feed->checked[k][block])
+        return GAN_OK;
     GanStatus st = pack_check(&feed->pack[k], block);
-    if (st != GAN_OK) return fail_in(st, "%.*s", SARG(feed->path[k]));
+    if (st != GAN_OK)
+        return fail_in(st, "%.*s", SARG(feed->path[k]));
     feed->checked[k][block] = true;
     return GAN_OK;
 }
@@ -329,7 +351,7 @@ static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, flo
 }
 
 GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample) {
-    stop_thread(s);    // it works in the same scratch memory; the next stream_next starts it again
+    stop_thread(s); // it works in the same scratch memory; the next stream_next starts it again
     return fill_with(s, s->scratch, position, field, sample);
 }
 
@@ -346,10 +368,12 @@ static void *run_ahead(void *user) {
         bool stop = s->stop;
         uint64_t position = s->make;
         pthread_mutex_unlock(&s->lock);
-        if (stop) return NULL;
+        if (stop)
+            return NULL;
         Slot *slot = &s->slot[position % s->slots];
         slot->st = fill_with(s, s->scratch, position, slot->field, slot->sample);
-        if (slot->st != GAN_OK) snprintf(slot->reason, sizeof slot->reason, "%s", gan_error());
+        if (slot->st != GAN_OK)
+            snprintf(slot->reason, sizeof slot->reason, "%s", gan_error());
         uint64_t place = position * (uint64_t)s->o.batch;
         slot->batch = (DataBatch){position, place / s->order.n, slot->sample,
                                   (const float *const *)slot->field};
@@ -358,7 +382,8 @@ static void *run_ahead(void *user) {
         s->make++;
         pthread_cond_broadcast(&s->changed);
         pthread_mutex_unlock(&s->lock);
-        if (slot->st != GAN_OK) return NULL;
+        if (slot->st != GAN_OK)
+            return NULL;
     }
 }
 
@@ -370,24 +395,28 @@ GanStatus stream_next(DataStream *s, const DataBatch **out) {
         }
     }
     pthread_mutex_lock(&s->lock);
-    if (s->lent) s->slot[(s->give - 1) % s->slots].ready = false;
+    if (s->lent)
+        s->slot[(s->give - 1) % s->slots].ready = false;
     s->lent = false;
     pthread_cond_broadcast(&s->changed);
     Slot *slot = &s->slot[s->give % s->slots];
-    while (!slot->ready) pthread_cond_wait(&s->changed, &s->lock);
+    while (!slot->ready)
+        pthread_cond_wait(&s->changed, &s->lock);
     if (slot->st == GAN_OK) {
         s->lent = true;
         s->give++;
     }
     pthread_mutex_unlock(&s->lock);
-    if (slot->st != GAN_OK) return fail(slot->st, "%s", slot->reason);
+    if (slot->st != GAN_OK)
+        return fail(slot->st, "%s", slot->reason);
     *out = &slot->batch;
     return GAN_OK;
 }
 
 GanStatus stream_seek(DataStream *s, uint64_t position) {
     stop_thread(s);
-    for (uint32_t i = 0; i < s->slots; i++) s->slot[i].ready = false;
+    for (uint32_t i = 0; i < s->slots; i++)
+        s->slot[i].ready = false;
     s->make = s->give = position;
     s->lent = false;
     return GAN_OK;
@@ -399,7 +428,8 @@ uint64_t stream_count(const DataStream *s) {
 
 Str stream_name(const DataStream *s, uint64_t sample) {
     const Feed *feed = &s->feed[0];
-    if (sample >= feed->count) return (Str){0};
+    if (sample >= feed->count)
+        return (Str){0};
     uint32_t k = find_pack(feed, &sample);
     return pack_name(&feed->pack[k], sample);
 }

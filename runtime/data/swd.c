@@ -13,8 +13,8 @@
 
 enum { Patch = 7, Lanes = 16, CoarsestSide = 16 };
 
-typedef struct Points {        // one set as rows of numbers
-    float *x;                  // owned, [n, d]
+typedef struct Points { // one set as rows of numbers
+    float *x;           // owned, [n, d]
     size_t n, d;
 } Points;
 
@@ -35,23 +35,28 @@ static float unsortable(uint32_t u) {
 
 // Ascending, by four passes over bytes; `spare` has room for n as well.
 static void sort_floats(float *x, size_t n, uint32_t *key, uint32_t *spare) {
-    for (size_t i = 0; i < n; i++) key[i] = sortable(x[i]);
+    for (size_t i = 0; i < n; i++)
+        key[i] = sortable(x[i]);
     for (uint32_t shift = 0; shift < 32; shift += 8) {
         size_t start[257] = {0};
-        for (size_t i = 0; i < n; i++) start[(key[i] >> shift & 255) + 1]++;
-        for (uint32_t b = 0; b < 256; b++) start[b + 1] += start[b];
-        for (size_t i = 0; i < n; i++) spare[start[key[i] >> shift & 255]++] = key[i];
+        for (size_t i = 0; i < n; i++)
+            start[(key[i] >> shift & 255) + 1]++;
+        for (uint32_t b = 0; b < 256; b++)
+            start[b + 1] += start[b];
+        for (size_t i = 0; i < n; i++)
+            spare[start[key[i] >> shift & 255]++] = key[i];
         uint32_t *t = key;
         key = spare;
         spare = t;
     }
-    for (size_t i = 0; i < n; i++) x[i] = unsortable(key[i]);
+    for (size_t i = 0; i < n; i++)
+        x[i] = unsortable(key[i]);
 }
 
 // Area between the two quantile functions of sorted a [n] and b [m].
 static double distance_1d(const float *a, size_t n, const float *b, size_t m) {
     double sum = 0;
-    for (size_t i = 0, j = 0, at = 0; i < n && j < m;) {    // places in units of 1 / (n m)
+    for (size_t i = 0, j = 0, at = 0; i < n && j < m;) { // places in units of 1 / (n m)
         size_t end_a = (i + 1) * m, end_b = (j + 1) * n, end = end_a < end_b ? end_a : end_b;
         sum += (double)(end - at) * fabs((double)a[i] - b[j]);
         at = end;
@@ -68,7 +73,7 @@ static void make_directions(const Order *o, uint64_t group, size_t d, float *dir
     double norm[Lanes] = {0};
     for (size_t k = 0; k < d; k++) {
         for (uint32_t l = 0; l < Lanes;
-             l += 2) {    // Box and Muller: two normal numbers from two uniform ones
+             l += 2) { // Box and Muller: two normal numbers from two uniform ones
             uint64_t bits = order_draw(o, group, k, l);
             double u = ((double)(bits >> 32) + 1) / 4294967296.0,
                    angle = (double)(bits & 0xffffffffu) * (6.283185307179586 / 4294967296.0);
@@ -92,9 +97,11 @@ static void project(const Points *p, const float *dir, float *out) {
         const float *x = p->x + i * p->d;
         float sum[Lanes] = {0};
         for (size_t k = 0; k < p->d; k++) {
-            for (uint32_t l = 0; l < Lanes; l++) sum[l] += x[k] * dir[k * Lanes + l];
+            for (uint32_t l = 0; l < Lanes; l++)
+                sum[l] += x[k] * dir[k * Lanes + l];
         }
-        for (uint32_t l = 0; l < Lanes; l++) out[l * p->n + i] = sum[l];
+        for (uint32_t l = 0; l < Lanes; l++)
+            out[l * p->n + i] = sum[l];
     }
 }
 
@@ -132,8 +139,10 @@ static GanStatus distance(const Points *a, const Points *b, uint32_t projections
 static const float taps[5] = {0.0625f, 0.25f, 0.375f, 0.25f, 0.0625f};
 
 static uint32_t reflect(int64_t i, uint32_t n) {
-    if (i < 0) i = -i;
-    if (i >= n) i = 2 * (int64_t)n - 2 - i;
+    if (i < 0)
+        i = -i;
+    if (i >= n)
+        i = 2 * (int64_t)n - 2 - i;
     return (uint32_t)i;
 }
 
@@ -144,7 +153,8 @@ static void shrink(const float *in, uint32_t h, uint32_t w, float *line, float *
         memset(row, 0, w * sizeof *row);
         for (int k = -2; k <= 2; k++) {
             const float *from = in + (size_t)reflect((int64_t)2 * y + k, h) * w;
-            for (uint32_t x = 0; x < w; x++) row[x] += taps[k + 2] * from[x];
+            for (uint32_t x = 0; x < w; x++)
+                row[x] += taps[k + 2] * from[x];
         }
     }
     for (uint32_t y = 0; y < h / 2; y++) {
@@ -163,7 +173,8 @@ static float doubled(const float *in, size_t stride, uint32_t n, uint32_t at) {
     float sum = 0;
     for (int k = -2; k <= 2; k++) {
         uint32_t i = reflect((int64_t)at + k, n);
-        if (i % 2 == 0 && i / 2 < n / 2) sum += 2 * taps[k + 2] * in[i / 2 * stride];
+        if (i % 2 == 0 && i / 2 < n / 2)
+            sum += 2 * taps[k + 2] * in[i / 2 * stride];
     }
     return sum;
 }
@@ -186,7 +197,8 @@ static void subtract_doubled(float *fine, uint32_t h, uint32_t w, const float *c
 
 static uint32_t level_count(uint32_t h, uint32_t w) {
     uint32_t least = h < w ? h : w, n = 1;
-    if (least < Patch) return 0;
+    if (least < Patch)
+        return 0;
     while (n < SWD_MAX_LEVELS && least / 2 >= CoarsestSide && h % 2 == 0 && w % 2 == 0) {
         least /= 2, h /= 2, w /= 2, n++;
     }
@@ -214,7 +226,8 @@ static void normalise(Points *p, uint32_t c) {
     for (uint32_t k = 0; k < c; k++) {
         double sum = 0, squares = 0, n = (double)p->n * (double)each;
         for (size_t i = 0; i < p->n; i++) {
-            for (size_t e = 0; e < each; e++) sum += p->x[i * p->d + k * each + e];
+            for (size_t e = 0; e < each; e++)
+                sum += p->x[i * p->d + k * each + e];
         }
         double mean = sum / n;
         for (size_t i = 0; i < p->n; i++) {
@@ -222,7 +235,7 @@ static void normalise(Points *p, uint32_t c) {
                 squares += pow(p->x[i * p->d + k * each + e] - mean, 2);
             }
         }
-        double scale = squares > 0 ? 1 / sqrt(squares / n) : 0;    // a flat channel carries nothing
+        double scale = squares > 0 ? 1 / sqrt(squares / n) : 0; // a flat channel carries nothing
         for (size_t i = 0; i < p->n; i++) {
             for (size_t e = 0; e < each; e++) {
                 p->x[i * p->d + k * each + e] =
@@ -238,7 +251,8 @@ static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_
     Order order = {.n = 1, .seed = seed};
     *out = (Points){.n = n * patches, .d = (size_t)c * Patch * Patch};
     out->x = mem_alloc(out->n * out->d * sizeof *out->x);
-    if (!out->x) return false;
+    if (!out->x)
+        return false;
     float *to = out->x;
     for (size_t i = 0; i < n; i++) {
         for (uint32_t p = 0; p < patches; p++) {
@@ -258,14 +272,15 @@ static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_
 typedef struct Level {
     float *now, *next;
     size_t n;
-} Level;    // one set's pictures at this size and the next
+} Level; // one set's pictures at this size and the next
 
 static GanStatus level_distance(Level s[2], const uint32_t chw[3], bool last, const SwdOptions *o,
                                 double *out) {
     Points p[2] = {{0}};
     bool ok = true;
     for (uint32_t i = 0; ok && i < 2; i++) {
-        if (!last) ok = split_level(s[i].now, s[i].n * chw[0], chw[1], chw[2], s[i].next);
+        if (!last)
+            ok = split_level(s[i].now, s[i].n * chw[0], chw[1], chw[2], s[i].next);
         ok = ok && cut_patches(s[i].now, s[i].n, chw, o->patches, o->seed + chw[1], &p[i]);
     }
     GanStatus st =
@@ -297,14 +312,16 @@ static GanStatus measure_levels(Level s[2], const uint32_t chw[3], const SwdOpti
 GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
                       const SwdOptions *asked, SwdResult *out) {
     SwdOptions o = *asked;
-    if (!o.projections) o.projections = 128;
-    if (!o.patches) o.patches = 64;
+    if (!o.projections)
+        o.projections = 128;
+    if (!o.patches)
+        o.patches = 64;
     size_t each = (size_t)chw[0] * chw[1] * chw[2];
     *out = (SwdResult){0};
     if (na == 0 || nb == 0 || each == 0) {
         return fail(GAN_ERR_INPUT, "a distance needs two sets of pictures");
     }
-    Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each};    // read only
+    Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each}; // read only
     TRY(distance(&pa, &pb, o.projections, o.seed, &out->pixels));
     const float *from[2] = {a, b};
     Level s[2] = {{.n = na}, {.n = nb}};
@@ -313,7 +330,8 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
         s[i].now = mem_alloc(s[i].n * each * sizeof(float));
         s[i].next = mem_alloc(s[i].n * each * sizeof(float));
         ok = ok && s[i].now && s[i].next;
-        if (ok) memcpy(s[i].now, from[i], s[i].n * each * sizeof(float));
+        if (ok)
+            memcpy(s[i].now, from[i], s[i].n * each * sizeof(float));
     }
     GanStatus st = ok ? measure_levels(s, chw, &o, out)
                       : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu pictures", na, nb);

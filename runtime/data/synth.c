@@ -28,10 +28,10 @@ static double within(double lo, double hi, double u) {
 // --- shapes --------------------------------------------------------------------------------------
 
 typedef struct Shape {
-    uint32_t kind;             // 0 circle, 1 square, 2 triangle
-    double x, y, radius;       // in units of the picture's side
-    double sine, cosine;       // of its turn
-    double colour[3], top[3], bottom[3];   // RGB 0..1: of the shape, of the ground above and below
+    uint32_t kind;                       // 0 circle, 1 square, 2 triangle
+    double x, y, radius;                 // in units of the picture's side
+    double sine, cosine;                 // of its turn
+    double colour[3], top[3], bottom[3]; // RGB 0..1: of the shape, of the ground above and below
 } Shape;
 
 // Hue in 0..1 to RGB by three overlapping ramps.
@@ -64,10 +64,12 @@ static double edge_distance(const Shape *s, double px, double py) {
     double x = (px - s->x) * s->cosine + (py - s->y) * s->sine,
            y = (py - s->y) * s->cosine - (px - s->x) * s->sine;
     switch (s->kind) {
-    case 0: return hypot(x, y) - s->radius;
-    case 1: return fmax(fabs(x), fabs(y)) - s->radius * 0.8;
+    case 0:
+        return hypot(x, y) - s->radius;
+    case 1:
+        return fmax(fabs(x), fabs(y)) - s->radius * 0.8;
     default: {
-        double inner = s->radius * 0.55;    // distance of each side from the middle
+        double inner = s->radius * 0.55; // distance of each side from the middle
         return fmax(y - inner, fmax(0.8660254 * x - 0.5 * y, -0.8660254 * x - 0.5 * y) - inner);
     }
     }
@@ -77,8 +79,8 @@ static void draw_shape(const Shape *s, uint32_t size, uint8_t *out) {
     for (uint32_t y = 0; y < size; y++) {
         for (uint32_t x = 0; x < size; x++) {
             double px = (x + 0.5) / size, py = (y + 0.5) / size;
-            double cover = fmin(1, fmax(0, 0.5 - edge_distance(s, px, py) *
-                                                     size));    // of this pixel, to first order
+            double cover = fmin(
+                1, fmax(0, 0.5 - edge_distance(s, px, py) * size)); // of this pixel, to first order
             for (uint32_t k = 0; k < 3; k++) {
                 double ground = within(s->top[k], s->bottom[k], py);
                 out[((size_t)k * size + y) * size + x] =
@@ -124,7 +126,8 @@ static GanStatus write_shapes(Str path, uint64_t count, uint32_t size, uint64_t 
     }
     TRY(pack_writer_open(path, field, 2, out));
     GanStatus st = add_shapes(*out, count, size, seed);
-    if (st != GAN_OK) pack_writer_abandon(*out);
+    if (st != GAN_OK)
+        pack_writer_abandon(*out);
     return st;
 }
 
@@ -142,7 +145,8 @@ static GanStatus write_ring(Str path, uint64_t count, uint64_t seed) {
         return fail(GAN_ERR_USAGE, "ring: 1 to 2147483647 points");
     }
     float *x = mem_alloc(floats * sizeof *x);
-    if (!x) return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " points", count);
+    if (!x)
+        return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " points", count);
     for (uint64_t i = 0; i < count; i++) {
         double t = 2 * PI / RingCentres * floor(uniform(seed, i, 0) * RingCentres);
         double r = sqrt(0.02) * sqrt(-2 * log(1 - uniform(seed, i, 1))),
@@ -156,7 +160,8 @@ static GanStatus write_ring(Str path, uint64_t count, uint64_t seed) {
 }
 
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed) {
-    if (str_eq(kind, STR("ring"))) return write_ring(path, count, seed);
+    if (str_eq(kind, STR("ring")))
+        return write_ring(path, count, seed);
     if (!str_eq(kind, STR("shapes"))) {
         return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),
                     synth_kinds);

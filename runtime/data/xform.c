@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct ShapeText { char at[128]; } ShapeText;
+typedef struct ShapeText {
+    char at[128];
+} ShapeText;
 
 static ShapeText shape_text(uint32_t rank, const int64_t *dim) {
     ShapeText t = {""};
@@ -18,7 +20,8 @@ static ShapeText shape_text(uint32_t rank, const int64_t *dim) {
 }
 
 static bool same_shape(const DataField *want, uint32_t rank, const int64_t *dim) {
-    if (want->rank != rank) return false;
+    if (want->rank != rank)
+        return false;
     return rank == 0 || memcmp(want->dim, dim, rank * sizeof *dim) == 0;
 }
 
@@ -56,8 +59,10 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
         const DataXform *x = &want->xform[i];
         s.op = x->op;
         s.site = sites;
-        if (x->op == DataResize || x->op == DataCrop) TRY(plan_size(want, x, &s));
-        if (x->op == DataCrop || x->op == DataFlip) sites += 2;
+        if (x->op == DataResize || x->op == DataCrop)
+            TRY(plan_size(want, x, &s));
+        if (x->op == DataCrop || x->op == DataFlip)
+            sites += 2;
         if (x->op == DataScale) {
             s.mul = hi > lo ? (x->b - x->a) / (hi - lo) : 0;
             s.add = x->a - lo * s.mul;
@@ -70,7 +75,8 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
     p->scratch *= 2;
     int64_t made[3] = {p->c, s.h, s.w};
     bool spatial = want->rank == 3;
-    if (!spatial || same_shape(want, 3, made)) return GAN_OK;
+    if (!spatial || same_shape(want, 3, made))
+        return GAN_OK;
     return fail(GAN_ERR_INPUT,
                 "%.*s: the model asks for [%s], the data gives [%s]; pack it again with --size "
                 "and --channels, or write resize(...) in the model",
@@ -102,7 +108,8 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
     }
     p.c =
         (uint32_t)(spatial ? have->dim[0] : (int64_t)(have->bytes / pack_dtype_size(have->dtype)));
-    if (spatial) p.h = (uint32_t)have->dim[1], p.w = (uint32_t)have->dim[2];
+    if (spatial)
+        p.h = (uint32_t)have->dim[1], p.w = (uint32_t)have->dim[2];
     p.scratch = (size_t)p.c * p.h * p.w;
     TRY(plan_stages(want, lo, hi, &p));
     *out = p;
@@ -113,13 +120,15 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
 
 static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
     size_t n = (size_t)p->c * p->h * p->w;
-    const uint8_t *from = record + p->offset;    // on a multiple of 8, see pack_format.h
+    const uint8_t *from = record + p->offset; // on a multiple of 8, see pack_format.h
     switch (p->dtype) {
     case PackU8:
-        for (size_t i = 0; i < n; i++) out[i] = from[i];
+        for (size_t i = 0; i < n; i++)
+            out[i] = from[i];
         return GAN_OK;
     case PackU16:
-        for (size_t i = 0; i < n; i++) out[i] = ((const uint16_t *)from)[i];
+        for (size_t i = 0; i < n; i++)
+            out[i] = ((const uint16_t *)from)[i];
         return GAN_OK;
     case PackU32: {
         uint32_t label = *(const uint32_t *)from;
@@ -166,7 +175,8 @@ static void mirror(size_t rows, uint32_t w, float *x) {
 GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, uint64_t epoch,
                     uint64_t sample, float *scratch, float *out) {
     float *now = scratch, *other = scratch + p->scratch / 2;
-    if (p->stages == 0) return load(p, record, out);
+    if (p->stages == 0)
+        return load(p, record, out);
     TRY(load(p, record, now));
     uint32_t h = p->h, w = p->w;
     for (uint32_t i = 0; i < p->stages; i++) {
@@ -182,9 +192,11 @@ GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, u
             crop(p->c, h, w, now, s, order_draw(o, epoch, sample, s->site),
                  order_draw(o, epoch, sample, s->site + 1), other);
         } else if (s->op == DataFlip) {
-            if (order_draw(o, epoch, sample, s->site) >> 63) mirror((size_t)p->c * h, w, now);
+            if (order_draw(o, epoch, sample, s->site) >> 63)
+                mirror((size_t)p->c * h, w, now);
         } else if (s->op == DataScale) {
-            for (size_t k = 0; k < n; k++) now[k] = (float)(s->add + s->mul * now[k]);
+            for (size_t k = 0; k < n; k++)
+                now[k] = (float)(s->add + s->mul * now[k]);
         }
         if (moved) {
             float *t = now;

@@ -8,19 +8,19 @@ enum { XformMost = 16 };
 
 typedef struct XformStage {
     DataOp op;
-    uint32_t h, w;      // after this stage
-    uint32_t site;      // which draw of the sample it uses
-    double mul, add;    // DataScale
+    uint32_t h, w;   // after this stage
+    uint32_t site;   // which draw of the sample it uses
+    double mul, add; // DataScale
 } XformStage;
 
 typedef struct XformPlan {
-    PackDtype dtype;    // stored
-    size_t offset;      // in the record
+    PackDtype dtype; // stored
+    size_t offset;   // in the record
     // stored, pictures and other three-axis samples; else c = elements, h = w = 1
     uint32_t c, h, w;
-    size_t elements;     // delivered
-    size_t scratch;      // floats needed while working
-    uint32_t classes;    // labels, else 0
+    size_t elements;  // delivered
+    size_t scratch;   // floats needed while working
+    uint32_t classes; // labels, else 0
     uint32_t stages;
     XformStage stage[XformMost];
 } XformPlan;

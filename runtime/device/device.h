@@ -52,8 +52,8 @@ typedef struct Dnn Dnn;         // what one loaded plan needs of the library
 typedef struct DnnCall DnnCall; // one prepared anchor; lives as long as its Dnn
 // `oom`: where to go when arena memory is refused (Arena.oom). *out is NULL without the library.
 GanStatus dnn_open(void *oom, Dnn **out);
-void dnn_close(Dnn *d);         // accepts NULL
-void dnn_block(Dnn *d);         // calls prepared from here on belong to another block
+void dnn_close(Dnn *d); // accepts NULL
+void dnn_block(Dnn *d); // calls prepared from here on belong to another block
 // Prepares node `id` of the plan. *out is NULL when the library does not do it.
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out);
 GanStatus dnn_ready(Dnn *d); // after the last dnn_prepare: shared scratch memory

@@ -21,8 +21,10 @@ typedef struct Run {
 // A fresh block of exactly the input's size, so that a sanitizer sees the first byte past it.
 static void try_input(Run *run, const uint8_t *data, size_t n) {
     uint8_t *copy = malloc(n ? n : 1);
-    if (!copy) bug("no memory for an input of %zu bytes", n);
-    if (n) memcpy(copy, data, n);
+    if (!copy)
+        bug("no memory for an input of %zu bytes", n);
+    if (n)
+        memcpy(copy, data, n);
     LLVMFuzzerTestOneInput(copy, n);
     free(copy);
     run->inputs++;
@@ -38,7 +40,8 @@ static void damage(const Run *run, uint8_t *at, size_t n, uint64_t r) {
         size_t from = (size_t)(r >> 20) % n, later = from > place ? from : place;
         size_t length = (size_t)(r >> 4) % 32 < n - later ? (size_t)(r >> 4) % 32 : n - later;
         memmove(at + place, at + from, length);
-    } else at[place] = (uint8_t)r;
+    } else
+        at[place] = (uint8_t)r;
 }
 
 static void try_damaged(Run *run, const uint8_t *data, size_t n) {
@@ -67,10 +70,12 @@ static GanStatus run_file(Run *run, Str path) {
 }
 
 static GanStatus run_path(Run *run, Arena *arena, Str path) {
-    if (!file_is_dir(path)) return run_file(run, path);
+    if (!file_is_dir(path))
+        return run_file(run, path);
     StrVec names = {0};
     TRY(dir_walk(arena, path, &names));
-    for (uint32_t i = 0; i < names.n; i++) TRY(run_file(run, path_join(arena, path, names.at[i])));
+    for (uint32_t i = 0; i < names.n; i++)
+        TRY(run_file(run, path_join(arena, path, names.at[i])));
     return GAN_OK;
 }
 
@@ -102,12 +107,15 @@ int main(int argc, char **argv) {
         st = read_words(&run, &arena, str_c(argv[first + 1]));
         first += 2;
     }
-    for (int i = first; st == GAN_OK && i < argc; i++) st = run_path(&run, &arena, str_c(argv[i]));
-    if (st == GAN_OK && run.files == 0) st = fail(GAN_ERR_USAGE, "no input files");
+    for (int i = first; st == GAN_OK && i < argc; i++)
+        st = run_path(&run, &arena, str_c(argv[i]));
+    if (st == GAN_OK && run.files == 0)
+        st = fail(GAN_ERR_USAGE, "no input files");
     if (st == GAN_OK) {
         printf("%llu files, %llu inputs\n", (unsigned long long)run.files,
                (unsigned long long)run.inputs);
-    } else fprintf(stderr, "%s: %s\n", argv[0], gan_error());
+    } else
+        fprintf(stderr, "%s: %s\n", argv[0], gan_error());
     arena_release(&arena);
     return gan_exit_code(st);
 }

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                             .bits = i & 2 ? 16 : 8,
                             .mode = i & 4 ? FitContain : FitCover,
                             .ground = {255, 128, 0}};
-            if (image_fit(&m, &rule, out) != GAN_OK) break;
+            if (image_fit(&m, &rule, out) != GAN_OK)
+                break;
         }
     }
     image_release(&m);

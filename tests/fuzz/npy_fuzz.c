@@ -7,7 +7,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Array a = {0};
     volatile double sum = 0;
     if (npy_parse(data, size, &a) == GAN_OK || idx_parse(data, size, &a) == GAN_OK) {
-        for (size_t i = 0; i < a.count; i++) sum += array_at(&a, i);
+        for (size_t i = 0; i < a.count; i++)
+            sum += array_at(&a, i);
     }
     (void)sum;
     return 0;

@@ -16,20 +16,25 @@ static Str tree_of(const Ast *a) {
 static uint32_t read_again(Front *f, Str text, Ast **out) {
     front_init(f, &arena);
     uint32_t source = front_add_source(f, STR("again.gan"), text, true);
-    if (source) *out = parse_gan(f, source);
+    if (source)
+        *out = parse_gan(f, source);
     return source;
 }
 
 static void check_layout(Front *f, uint32_t source, Str tree) {
     Text once = {.arena = &arena}, twice = {.arena = &arena};
-    if (!fmt_source(&once, f, source)) bug("what parsed was not laid out");
+    if (!fmt_source(&once, f, source))
+        bug("what parsed was not laid out");
     Front g;
     Ast *again = NULL;
     uint32_t second = read_again(&g, text_str(&once), &again);
-    if (!second || diag_errors(&g)) bug("the layout does not parse");
-    if (!str_eq(tree_of(again), tree)) bug("the layout changed the tree");
+    if (!second || diag_errors(&g))
+        bug("the layout does not parse");
+    if (!str_eq(tree_of(again), tree))
+        bug("the layout changed the tree");
     fmt_source(&twice, &g, second);
-    if (!str_eq(text_str(&once), text_str(&twice))) bug("the layout is not idempotent");
+    if (!str_eq(text_str(&once), text_str(&twice)))
+        bug("the layout is not idempotent");
 }
 
 static void check_text(const Ast *file, Str tree) {
@@ -39,11 +44,13 @@ static void check_text(const Ast *file, Str tree) {
     Ast *again = NULL;
     if (!read_again(&g, text_str(&text), &again) || diag_errors(&g))
         bug("the text of a tree does not parse");
-    if (!str_eq(tree_of(again), tree)) bug("the text of a tree has another tree");
+    if (!str_eq(tree_of(again), tree))
+        bug("the text of a tree has another tree");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    if (!arena.base && arena_init(&arena, 0) != GAN_OK) return 0;
+    if (!arena.base && arena_init(&arena, 0) != GAN_OK)
+        return 0;
     Arena mark = arena;
     Front f;
     front_init(&f, &arena);

@@ -1,12 +1,14 @@
-// cases.h - one shape for every test program: no argument runs all cases, --list prints their names, a name runs that
-// one. CTest asks for the list after the build and registers each case (tests/discover.cmake).
+// cases.h - one shape for every test program: no argument runs all cases, --list prints their
+// names, a name runs that one. CTest asks for the list after the build and registers each case
+// (tests/discover.cmake).
 #ifndef GAN_CASES_H
 #define GAN_CASES_H
 
 #include <stdio.h>
 #include <string.h>
 
-// For a cmocka table: true when the program only had to list its cases; sets the filter when one was named.
+// For a cmocka table: true when the program only had to list its cases; sets the filter when one
+// was named.
 static inline _Bool cases_listed(int argc, char **argv, const struct CMUnitTest *tests, size_t n) {
     if (argc < 2)
         return 0;

@@ -1,4 +1,5 @@
-// walks.h - test programs that walk tables themselves, without cmocka: the same shape as cases.h gives.
+// walks.h - test programs that walk tables themselves, without cmocka: the same shape as cases.h
+// gives.
 #ifndef GAN_WALKS_H
 #define GAN_WALKS_H
 
@@ -6,9 +7,13 @@
 
 #include <string.h>
 
-typedef struct Walk { const char *name; void (*run)(Arena *a); } Walk;
+typedef struct Walk {
+    const char *name;
+    void (*run)(Arena *a);
+} Walk;
 
-// Runs all walks, or lists them, or runs the one named. False when there is no such name or no memory.
+// Runs all walks, or lists them, or runs the one named. False when there is no such name or no
+// memory.
 static inline bool walks_run(int argc, char **argv, const Walk *walks, size_t n) {
     bool found = argc < 2;
     for (size_t i = 0; i < n; i++) {
@@ -32,6 +37,7 @@ static inline bool walks_run(int argc, char **argv, const Walk *walks, size_t n)
     return found;
 }
 #define WALKS_RUN(walks) walks_run(argc, argv, walks, sizeof(walks) / sizeof *(walks))
-#define WALK(f) {#f, f}
+#define WALK(f)                                                                                    \
+    { #f, f }
 
 #endif

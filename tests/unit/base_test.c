@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 #include "cases.h"
-#undef fail    // cmocka's macro hides ours, and its fail_msg is built on it
+#undef fail // cmocka's macro hides ours, and its fail_msg is built on it
 #undef fail_msg
 #define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
 
@@ -21,7 +21,8 @@
 #define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
 
 static void assert_status(GanStatus got, GanStatus want, const char *what) {
-    if (got != want) fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
+    if (got != want)
+        fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
 }
 
 // Every test has an arena and an empty folder of its own.
@@ -36,7 +37,8 @@ static Str under(Place *p, const char *name) {
 
 static int place_open(void **state) {
     Place *p = calloc(1, sizeof *p);
-    if (!p || arena_init(&p->arena, 0) != GAN_OK) return -1;
+    if (!p || arena_init(&p->arena, 0) != GAN_OK)
+        return -1;
     memcpy(p->root, "/tmp/gan-base-test-XXXXXX", sizeof "/tmp/gan-base-test-XXXXXX");
     *state = p;
     return mkdtemp(p->root) ? 0 : -1;
@@ -62,7 +64,7 @@ static void a_status_keeps_its_message_and_callers_add_context(void **state) {
     assert_int_equal(fail(GAN_ERR_IO, "cannot open %s", "x"), GAN_ERR_IO);
     assert_int_equal(fail_in(GAN_ERR_IO, "layer %d", 3), GAN_ERR_IO);
     assert_string_equal(gan_error(), "layer 3: cannot open x");
-    fail(GAN_ERR_INPUT, "%s!", gan_error());    // its own message as an argument
+    fail(GAN_ERR_INPUT, "%s!", gan_error()); // its own message as an argument
     assert_string_equal(gan_error(), "layer 3: cannot open x!");
     fail(GAN_ERR_INPUT, "%5000d", 1);
     fail_in(GAN_ERR_INPUT, "%5000d", 1);
@@ -72,14 +74,16 @@ static void a_status_keeps_its_message_and_callers_add_context(void **state) {
 static void exit_codes_are_the_contract_s(void **state) {
     (void)state;
     static const int want[] = {0, 1, 2, 3, 3, 3, 70, 75};
-    for (int i = 0; i <= GAN_STOPPED; i++) assert_int_equal(gan_exit_code((GanStatus)i), want[i]);
+    for (int i = 0; i <= GAN_STOPPED; i++)
+        assert_int_equal(gan_exit_code((GanStatus)i), want[i]);
 }
 
 static void a_bug_ends_the_process_with_70(void **state) {
     (void)state;
     pid_t child = fork();
     if (child == 0) {
-        if (!freopen("/dev/null", "w", stderr)) _exit(1);
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(1);
         bug("node %d", 7);
     }
     int how = 0;
@@ -93,7 +97,8 @@ static void the_heap_zeroes_aligns_and_refuses_on_request(void **state) {
     (void)state;
     unsigned char *p = mem_alloc_aligned(1000, 64);
     assert_int_equal((uintptr_t)p % 64, 0);
-    for (int i = 0; i < 1000; i++) assert_int_equal(p[i], 0);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(p[i], 0);
     mem_free_aligned(p);
     size_t product;
     assert_true(mem_mul(3, 5, &product) && product == 15);
@@ -127,7 +132,8 @@ static void an_arena_gives_zeroed_aligned_room_and_a_copy_is_a_checkpoint(void *
     assert_int_equal((uintptr_t)arena_alloc(a, 8, 256) % 256, 0);
     unsigned char *used = dirty(*a), *again = arena_array(a, unsigned char, 100);
     assert_ptr_equal(used, again);
-    for (int i = 0; i < 100; i++) assert_int_equal(again[i], 0);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(again[i], 0);
 }
 
 static void an_arena_that_is_exhausted_or_refused_jumps(void **state) {
@@ -137,12 +143,21 @@ static void an_arena_that_is_exhausted_or_refused_jumps(void **state) {
     jmp_buf oom;
     a.oom = &oom;
     volatile int jumps = 0, step = 0;
-    if (setjmp(oom)) jumps++;
+    if (setjmp(oom))
+        jumps++;
     switch (step++) {
-    case 0: arena_alloc(&a, 1 << 20, 1); break;
-    case 1: arena_array(&a, uint64_t, SIZE_MAX / 4); break;
-    case 2: mem_fail_at(1); arena_alloc(&a, 1, 1); break;
-    default: break;
+    case 0:
+        arena_alloc(&a, 1 << 20, 1);
+        break;
+    case 1:
+        arena_array(&a, uint64_t, SIZE_MAX / 4);
+        break;
+    case 2:
+        mem_fail_at(1);
+        arena_alloc(&a, 1, 1);
+        break;
+    default:
+        break;
     }
     mem_fail_at(0);
     assert_int_equal(jumps, 3);
@@ -156,8 +171,10 @@ static void an_arena_that_is_exhausted_or_refused_jumps(void **state) {
 static void a_vec_grows_keeps_its_items_and_refuses_by_jumping(void **state) {
     Place *p = *state;
     VEC(uint32_t) v = {0};
-    for (uint32_t i = 0; i < 1000; i++) vec_push(&p->arena, &v, i * i);
-    for (uint32_t i = 0; i < v.n; i++) assert_int_equal(v.at[i], i * i);
+    for (uint32_t i = 0; i < 1000; i++)
+        vec_push(&p->arena, &v, i * i);
+    for (uint32_t i = 0; i < v.n; i++)
+        assert_int_equal(v.at[i], i * i);
     VEC(double) zeros = {0};
     assert_true(*vec_add(&p->arena, &zeros) == 0);
     jmp_buf oom;
@@ -191,12 +208,26 @@ static void slices_compare_cut_and_search(void **state) {
 
 static void integers_are_whole_and_in_range(void **state) {
     (void)state;
-    static const struct { const char *text; bool good; int64_t value; } row[] = {
-        {"0", true, 0}, {"-17", true, -17}, {"+5", true, 5}, {"007", true, 7},
-        {"9223372036854775807", true, INT64_MAX}, {"-9223372036854775808", true, INT64_MIN},
-        {"9223372036854775808", false, 0}, {"-9223372036854775809", false, 0},
-        {"99999999999999999999", false, 0}, {"", false, 0}, {"-", false, 0}, {"1.0", false, 0},
-        {" 1", false, 0}, {"1 ", false, 0}, {"0x1", false, 0},
+    static const struct {
+        const char *text;
+        bool good;
+        int64_t value;
+    } row[] = {
+        {"0", true, 0},
+        {"-17", true, -17},
+        {"+5", true, 5},
+        {"007", true, 7},
+        {"9223372036854775807", true, INT64_MAX},
+        {"-9223372036854775808", true, INT64_MIN},
+        {"9223372036854775808", false, 0},
+        {"-9223372036854775809", false, 0},
+        {"99999999999999999999", false, 0},
+        {"", false, 0},
+        {"-", false, 0},
+        {"1.0", false, 0},
+        {" 1", false, 0},
+        {"1 ", false, 0},
+        {"0x1", false, 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         int64_t x = 0;
@@ -207,13 +238,18 @@ static void integers_are_whole_and_in_range(void **state) {
 
 static void numbers_are_whole_decimal_and_finite(void **state) {
     (void)state;
-    static const struct { const char *text; bool good; double value; } row[] = {
-        {"0", true, 0}, {"1e-4", true, 1e-4}, {"-.5", true, -.5}, {"5.", true, 5},
-        {"+2E+3", true, 2000}, {"1e-999", true, 0}, {"inf", true, INFINITY},
-        {"-inf", true, -INFINITY},
-        {"1e999", false, 0}, {"", false, 0}, {".", false, 0}, {"e5", false, 0}, {"1e", false, 0},
-        {"1e+", false, 0}, {" 1", false, 0}, {"1x", false, 0}, {"0x10", false, 0},
-        {"Infinity", false, 0}, {"1,5", false, 0},
+    static const struct {
+        const char *text;
+        bool good;
+        double value;
+    } row[] = {
+        {"0", true, 0},          {"1e-4", true, 1e-4},      {"-.5", true, -.5},
+        {"5.", true, 5},         {"+2E+3", true, 2000},     {"1e-999", true, 0},
+        {"inf", true, INFINITY}, {"-inf", true, -INFINITY}, {"1e999", false, 0},
+        {"", false, 0},          {".", false, 0},           {"e5", false, 0},
+        {"1e", false, 0},        {"1e+", false, 0},         {" 1", false, 0},
+        {"1x", false, 0},        {"0x10", false, 0},        {"Infinity", false, 0},
+        {"1,5", false, 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         double x = 0;
@@ -227,10 +263,19 @@ static void numbers_are_whole_decimal_and_finite(void **state) {
 
 static void a_double_survives_its_text(void **state) {
     Place *p = *state;
-    static const struct { double x; const char *text; } row[] = {
-        {0.1, "0.1"}, {1, "1"}, {-0.0, "-0"}, {1e-4, "0.0001"}, {1e22, "1e+22"},
+    static const struct {
+        double x;
+        const char *text;
+    } row[] = {
+        {0.1, "0.1"},
+        {1, "1"},
+        {-0.0, "-0"},
+        {1e-4, "0.0001"},
+        {1e22, "1e+22"},
         {2.5e-9, "2.5e-09"},
-        {1.0 / 3, "0.3333333333333333"}, {0.1 + 0.2, "0.30000000000000004"}, {-INFINITY, "-inf"},
+        {1.0 / 3, "0.3333333333333333"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {-INFINITY, "-inf"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         assert_str(str_double(&p->arena, row[i].x), row[i].text);
@@ -240,7 +285,8 @@ static void a_double_survives_its_text(void **state) {
         uint64_t bits = hash64(&i, sizeof i, 1);
         double x, back;
         memcpy(&x, &bits, sizeof x);
-        if (isnan(x)) continue;
+        if (isnan(x))
+            continue;
         Arena scratch = p->arena;
         assert_true(str_to_double(str_double(&scratch, x), &back));
         assert_memory_equal(&x, &back, sizeof x);
@@ -249,11 +295,14 @@ static void a_double_survives_its_text(void **state) {
 
 static void distance_counts_edits_and_swaps(void **state) {
     (void)state;
-    static const struct { const char *a, *b; uint32_t n; } row[] = {
-        {"", "", 0}, {"", "abc", 3}, {"conv", "conv", 0}, {"conv", "covn", 1},
-        {"dense", "desne", 1},
-        {"relu", "rel", 1}, {"relu", "prelu", 1}, {"tanh", "tank", 1}, {"kitten", "sitting", 3},
-        {"ab", "ba", 1}, {"abcd", "badc", 2},
+    static const struct {
+        const char *a, *b;
+        uint32_t n;
+    } row[] = {
+        {"", "", 0},          {"", "abc", 3},        {"conv", "conv", 0},
+        {"conv", "covn", 1},  {"dense", "desne", 1}, {"relu", "rel", 1},
+        {"relu", "prelu", 1}, {"tanh", "tank", 1},   {"kitten", "sitting", 3},
+        {"ab", "ba", 1},      {"abcd", "badc", 2},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         assert_int_equal(str_distance(str_c(row[i].a), str_c(row[i].b)), row[i].n);
@@ -263,10 +312,23 @@ static void distance_counts_edits_and_swaps(void **state) {
 
 static void utf8_is_checked_to_the_byte(void **state) {
     (void)state;
-    static const struct { const char *text; int bad; } row[] = {    // bad: -1 when valid
-        {"", -1}, {"plain", -1}, {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", -1}, {"ab\xff", 2},
-        {"a\xc3", 1}, {"\xc0\xaf", 0}, {"\xe0\x80\x80", 0}, {"x\xed\xa0\x80", 1},
-        {"\xf4\x90\x80\x80", 0}, {"\x80", 0}, {"\xe2\x82q", 0}, {"\xf4\x8f\xbf\xbf", -1},
+    static const struct {
+        const char *text;
+        int bad;
+    } row[] = {
+        // bad: -1 when valid
+        {"", -1},
+        {"plain", -1},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", -1},
+        {"ab\xff", 2},
+        {"a\xc3", 1},
+        {"\xc0\xaf", 0},
+        {"\xe0\x80\x80", 0},
+        {"x\xed\xa0\x80", 1},
+        {"\xf4\x90\x80\x80", 0},
+        {"\x80", 0},
+        {"\xe2\x82q", 0},
+        {"\xf4\x8f\xbf\xbf", -1},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         size_t bad = 99;
@@ -279,7 +341,8 @@ static void a_text_is_built_and_closed_with_a_zero(void **state) {
     Place *p = *state;
     Text t = {.arena = &p->arena};
     assert_int_equal(text_str(&t).len, 0);
-    for (int i = 0; i < 300; i++) text_fmt(&t, "%d,", i % 10);
+    for (int i = 0; i < 300; i++)
+        text_fmt(&t, "%d,", i % 10);
     text_put(&t, STR("end"));
     text_char(&t, '.');
     Str s = text_str(&t);
@@ -296,8 +359,10 @@ static void a_map_finds_every_key_and_no_other(void **state) {
     Place *p = *state;
     Map m = {0};
     assert_int_equal(map_find(&m, 5), 0);
-    for (uint32_t i = 0; i < 20000; i++) map_put(&p->arena, &m, i * (uint64_t)0x100000000, i + 1);
-    for (uint32_t i = 0; i < 20000; i += 2) map_put(&p->arena, &m, i * (uint64_t)0x100000000, 7);
+    for (uint32_t i = 0; i < 20000; i++)
+        map_put(&p->arena, &m, i * (uint64_t)0x100000000, i + 1);
+    for (uint32_t i = 0; i < 20000; i += 2)
+        map_put(&p->arena, &m, i * (uint64_t)0x100000000, 7);
     assert_int_equal(m.n, 20000);
     for (uint32_t i = 0; i < 20000; i++) {
         assert_int_equal(map_find(&m, i * (uint64_t)0x100000000), i % 2 ? i + 1 : 7);
@@ -332,7 +397,7 @@ static void a_file_reads_back_what_was_written(void **state) {
     assert_int_equal(map.n, 0);
     assert_ok(file_read(&p->arena, path, &out));
     assert_int_equal(out.len, 0);
-    assert_ok(file_read(&p->arena, STR("/proc/self/stat"), &out));    // says it has size 0
+    assert_ok(file_read(&p->arena, STR("/proc/self/stat"), &out)); // says it has size 0
     assert_true(out.len > 20);
 }
 
@@ -358,7 +423,8 @@ static void a_file_error_names_path_and_reason(void **state) {
 static void write_in_pieces(FileOut *f, const char *data, size_t n) {
     size_t piece = 1;
     for (size_t i = 0; i < n; i += piece, piece = piece * 3 + 1) {
-        if (piece > n - i) piece = n - i;
+        if (piece > n - i)
+            piece = n - i;
         assert_ok(file_out_put(f, data + i, piece));
     }
 }
@@ -367,7 +433,8 @@ static void a_file_written_in_pieces_appears_whole_or_not_at_all(void **state) {
     Place *p = *state;
     enum { Size = 300000 };
     char *data = arena_array(&p->arena, char, Size);
-    for (int i = 0; i < Size; i++) data[i] = (char)(i * 7 / 3);
+    for (int i = 0; i < Size; i++)
+        data[i] = (char)(i * 7 / 3);
     Str path = under(p, "big"), out;
     StrVec names;
     FileOut *f;
@@ -402,11 +469,12 @@ static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
         assert_int_equal(names.n, 1);
         assert_ok(file_read(&scratch, path, &out));
         assert_true(str_eq(out, STR("newer")) || (st != GAN_OK && str_eq(out, STR("old"))));
-        if (st == GAN_OK) break;
+        if (st == GAN_OK)
+            break;
         failures++;
         assert_status(st, GAN_ERR_IO, "write");
     }
-    assert_int_equal(failures, 5);    // create, write, sync, rename, sync the folder
+    assert_int_equal(failures, 5); // create, write, sync, rename, sync the folder
 }
 
 static void refused_memory_is_a_status_for_every_reader_and_writer(void **state) {
@@ -415,7 +483,7 @@ static void refused_memory_is_a_status_for_every_reader_and_writer(void **state)
     StrVec names;
     FileLock *lock;
     assert_ok(file_write_atomic(path, "x", 1));
-    for (int n = 1; n <= 2; n++) {    // heap buffer, then the arena
+    for (int n = 1; n <= 2; n++) { // heap buffer, then the arena
         mem_fail_at(n);
         assert_status(file_read(&p->arena, path, &out), GAN_ERR_MEMORY, "read");
         mem_fail_at(n);
@@ -462,7 +530,8 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_ok(dir_walk(a, under(p, "run"), &v));
     static const char *const want[] = {"Z", "a/link", "b-1", "b/c/2.png"};
     assert_int_equal(v.n, 4);
-    for (uint32_t i = 0; i < v.n; i++) assert_str(v.at[i], want[i]);
+    for (uint32_t i = 0; i < v.n; i++)
+        assert_str(v.at[i], want[i]);
     assert_status(dir_make(under(p, "run/Z")), GAN_ERR_IO, "make over a file");
     assert_status(dir_make(under(p, "run/Z/deep")), GAN_ERR_IO, "make below a file");
     assert_status(dir_list(a, under(p, "none"), &v), GAN_ERR_IO, "list");
@@ -474,10 +543,18 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
 
 static void paths_come_apart_and_together(void **state) {
     Place *p = *state;
-    static const struct { const char *path, *dir, *base, *ext; } row[] = {
-        {"a/b.tar.gz", "a", "b.tar.gz", "gz"}, {"model.gan", ".", "model.gan", "gan"},
-        {"/x", "/", "x", ""}, {"/", "/", "/", ""}, {"a/b/", "a", "b", ""}, {"a//b", "a", "b", ""},
-        {".hidden", ".", ".hidden", ""}, {"a.d/f", "a.d", "f", ""}, {"", ".", "", ""},
+    static const struct {
+        const char *path, *dir, *base, *ext;
+    } row[] = {
+        {"a/b.tar.gz", "a", "b.tar.gz", "gz"},
+        {"model.gan", ".", "model.gan", "gan"},
+        {"/x", "/", "x", ""},
+        {"/", "/", "/", ""},
+        {"a/b/", "a", "b", ""},
+        {"a//b", "a", "b", ""},
+        {".hidden", ".", ".hidden", ""},
+        {"a.d/f", "a.d", "f", ""},
+        {"", ".", "", ""},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         assert_str(path_dir(str_c(row[i].path)), row[i].dir);
@@ -519,7 +596,8 @@ static void a_killed_holder_frees_its_lock(void **state) {
     if (child == 0) {
         FileLock *l;
         char ok = file_lock(path, &l) == GAN_OK;
-        if (write(ready[1], &ok, 1) == 1) pause();
+        if (write(ready[1], &ok, 1) == 1)
+            pause();
         _exit(1);
     }
     char ok = 0;
@@ -549,8 +627,12 @@ static void the_clock_runs_and_the_process_began_before_now(void **state) {
 
 static void a_program_s_words_and_code_come_back(void **state) {
     Place *p = *state;
-    static const struct { const char *script, *said; int code; } row[] = {
-        {"echo out; echo err >&2; exit 3", "out\nerr\n", 3}, {"cat", "", 0},
+    static const struct {
+        const char *script, *said;
+        int code;
+    } row[] = {
+        {"echo out; echo err >&2; exit 3", "out\nerr\n", 3},
+        {"cat", "", 0},
         {"kill -9 $$", "", 137},
     };
     Str said;

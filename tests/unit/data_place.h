@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#undef fail    // cmocka's macro hides ours, and its fail_msg is built on it
+#undef fail // cmocka's macro hides ours, and its fail_msg is built on it
 #undef fail_msg
 #define fail_msg(...) (print_error(__VA_ARGS__), print_error("\n"), _fail(__FILE__, __LINE__))
 
@@ -26,11 +26,13 @@
 #define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
 
 static inline void assert_status(GanStatus got, GanStatus want, const char *what) {
-    if (got != want) fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
+    if (got != want)
+        fail_msg("%s gave %d, not %d: %s", what, (int)got, (int)want, gan_error());
 }
 
 static inline void assert_message(GanStatus got, const char *words, const char *what) {
-    if (got == GAN_OK) fail_msg("%s was not refused", what);
+    if (got == GAN_OK)
+        fail_msg("%s was not refused", what);
     if (!strstr(gan_error(), words)) {
         fail_msg("%s: expected \"%s\" in: %s", what, words, gan_error());
     }
@@ -47,7 +49,8 @@ static inline Str under(Place *p, const char *name) {
 
 static inline int place_open(void **state) {
     Place *p = calloc(1, sizeof *p);
-    if (!p || arena_init(&p->arena, 0) != GAN_OK) return -1;
+    if (!p || arena_init(&p->arena, 0) != GAN_OK)
+        return -1;
     memcpy(p->root, "/tmp/gan-data-test-XXXXXX", sizeof "/tmp/gan-data-test-XXXXXX");
     *state = p;
     return mkdtemp(p->root) ? 0 : -1;
@@ -75,7 +78,8 @@ static inline void write_text(Place *p, const char *name, const char *text) {
 }
 
 // A picture of one colour that tells its number.
-static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_t h, uint8_t value) {
+static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_t h,
+                                 uint8_t value) {
     Image m = {0};
     assert_ok(image_new(w, h, 3, 8, &m));
     memset(m.pixels, value, (size_t)w * h * 3);
@@ -85,7 +89,10 @@ static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_
     image_release(&m);
 }
 
-typedef struct BadList { uint32_t n; char name[8][64], reason[8][200]; } BadList;
+typedef struct BadList {
+    uint32_t n;
+    char name[8][64], reason[8][200];
+} BadList;
 
 static inline void note_bad(void *user, Str name, const char *reason) {
     BadList *b = user;

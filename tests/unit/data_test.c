@@ -22,10 +22,13 @@ static uint32_t value_at(const Image *m, uint32_t x, uint32_t y, uint32_t c) {
 }
 
 static void png_pixels_are_exact_in_every_layout(void **state) {
-    static const struct { const char *file; uint32_t channels, bits; } seeds[] = {
-        {"grey8", 1, 8}, {"grey_alpha8", 2, 8}, {"rgb8", 3, 8}, {"rgb_alpha8", 4, 8},
-        {"rgb8_interlaced", 3, 8},
-        {"grey16", 1, 16}, {"rgb16", 3, 16}, {"rgb_alpha16", 4, 16}, {"grey16_interlaced", 1, 16},
+    static const struct {
+        const char *file;
+        uint32_t channels, bits;
+    } seeds[] = {
+        {"grey8", 1, 8},      {"grey_alpha8", 2, 8},     {"rgb8", 3, 8},
+        {"rgb_alpha8", 4, 8}, {"rgb8_interlaced", 3, 8}, {"grey16", 1, 16},
+        {"rgb16", 3, 16},     {"rgb_alpha16", 4, 16},    {"grey16_interlaced", 1, 16},
     };
     Place *p = *state;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
@@ -99,19 +102,24 @@ static void jpeg_is_read_grey_colour_and_progressive(void **state) {
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         Image m = {0};
         GanStatus st = image_read(str_format(&p->arena, SEEDS "image/%s.jpg", seeds[i].file), &m);
-        if (st != GAN_OK && strstr(gan_error(), "no libjpeg")) skip();
+        if (st != GAN_OK && strstr(gan_error(), "no libjpeg"))
+            skip();
         assert_status(st, GAN_OK, seeds[i].file);
         assert_true(m.w == 24 && m.h == 16 && m.channels == seeds[i].channels);
-        int want = 4 * 5 + 6 * 3;    // of the picture before compression
+        int want = 4 * 5 + 6 * 3; // of the picture before compression
         assert_true(abs((int)value_at(&m, 5, 3, 0) - want) < 12);
         image_release(&m);
     }
 }
 
 static void damaged_pictures_give_one_reason(void **state) {
-    static const struct { const char *file, *reason; } seeds[] = {
-        {"truncated_rgb8.png", "ends too early"}, {"truncated_rgb.jpg", "JPEG"},
-        {"cmyk.jpg", "JPEG"}, {"text.png", "but text"},
+    static const struct {
+        const char *file, *reason;
+    } seeds[] = {
+        {"truncated_rgb8.png", "ends too early"},
+        {"truncated_rgb.jpg", "JPEG"},
+        {"cmyk.jpg", "JPEG"},
+        {"text.png", "but text"},
     };
     Place *p = *state;
     Image m = {0};
@@ -142,7 +150,7 @@ static void every_truncation_and_flip_of_a_png_is_survived(void **state) {
         memcpy(copy, file.ptr, file.len);
         copy[i] ^= 0x55;
         if (image_decode(copy, file.len, &m) == GAN_OK) {
-            image_release(&m);    // ancillary bytes may not matter
+            image_release(&m); // ancillary bytes may not matter
         }
     }
 }
@@ -163,11 +171,11 @@ static void a_fit_keeps_constant_pictures_and_pads_with_the_ground(void **state)
     uint8_t out[3 * 8 * 8], red[] = {200, 30, 60};
     Image m = constant(37, 19, 3, red);
     FitRule rule = {.w = 8, .h = 8, .channels = 3, .bits = 8, .mode = FitAuto, .ground = {1, 2, 3}};
-    assert_ok(image_fit(&m, &rule, out));    // no alpha: cover
+    assert_ok(image_fit(&m, &rule, out)); // no alpha: cover
     for (uint32_t i = 0; i < 64; i++) {
         assert_true(out[i] == 200 && out[64 + i] == 30 && out[128 + i] == 60);
     }
-    rule.mode = FitContain;                  // 8x4 in the middle of 8x8
+    rule.mode = FitContain; // 8x4 in the middle of 8x8
     assert_ok(image_fit(&m, &rule, out));
     for (uint32_t i = 0; i < 64; i++) {
         bool inside = i / 8 >= 2 && i / 8 < 6;
@@ -183,7 +191,7 @@ static void a_fit_keeps_constant_pictures_and_pads_with_the_ground(void **state)
 
 static void alpha_is_put_over_the_ground(void **state) {
     (void)state;
-    uint8_t out[3 * 4], pixel[] = {200, 100, 0, 51}, grey[] = {100, 51};    // alpha one fifth
+    uint8_t out[3 * 4], pixel[] = {200, 100, 0, 51}, grey[] = {100, 51}; // alpha one fifth
     Image m = constant(2, 2, 4, pixel), g = constant(2, 2, 2, grey);
     FitRule rule = {.w = 2, .h = 2, .channels = 3, .bits = 8, .ground = {255, 255, 0}};
     assert_ok(image_fit(&m, &rule, out));
@@ -200,15 +208,17 @@ static void shrinking_averages_and_same_size_is_exact(void **state) {
     uint8_t out[64];
     assert_ok(image_new(8, 8, 1, 8, &m));
     uint8_t *px = m.pixels;
-    for (uint32_t i = 0; i < 64; i++) px[i] = (uint8_t)(i * 3);
+    for (uint32_t i = 0; i < 64; i++)
+        px[i] = (uint8_t)(i * 3);
     FitRule rule = {.w = 8, .h = 8, .channels = 1, .bits = 8};
     assert_ok(image_fit(&m, &rule, out));
     assert_memory_equal(out, px, 64);
-    for (uint32_t i = 0; i < 64; i++) px[i] = (i % 8 + i / 8) % 2 ? 255 : 0;    // a chessboard
+    for (uint32_t i = 0; i < 64; i++)
+        px[i] = (i % 8 + i / 8) % 2 ? 255 : 0; // a chessboard
     rule.w = rule.h = 2;
     assert_ok(image_fit(&m, &rule, out));
     for (uint32_t i = 0; i < 4; i++) {
-        assert_true(out[i] >= 124 && out[i] <= 131);    // grey, not aliased
+        assert_true(out[i] >= 124 && out[i] <= 131); // grey, not aliased
     }
     image_release(&m);
 }
@@ -229,9 +239,14 @@ static void sixteen_bits_survive_a_fit(void **state) {
 // --- arrays and sources --------------------------------------------------------------------------
 
 static void arrays_are_read_in_every_version_and_order(void **state) {
-    static const struct { const char *file; uint32_t rank; size_t count; double last; } seeds[] = {
-        {"f4", 2, 12, 11}, {"f8_big_endian", 2, 6, 5}, {"u1", 3, 24, 23}, {"u2", 3, 4, 3},
-        {"i8", 1, 3, 2}, {"version2", 2, 4, 3}, {"version3", 2, 4, 3},
+    static const struct {
+        const char *file;
+        uint32_t rank;
+        size_t count;
+        double last;
+    } seeds[] = {
+        {"f4", 2, 12, 11}, {"f8_big_endian", 2, 6, 5}, {"u1", 3, 24, 23},     {"u2", 3, 4, 3},
+        {"i8", 1, 3, 2},   {"version2", 2, 4, 3},      {"version3", 2, 4, 3},
     };
     Place *p = *state;
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
@@ -302,7 +317,8 @@ static void a_folder_packs_the_same_for_every_number_of_threads(void **state) {
         assert_ok(pack_build(&p->arena, under(p, "set"), &o, under(p, "set.pack"), NULL, &sum));
         assert_true(sum.good == 40 && sum.bad == 0);
         assert_ok(file_read(&p->arena, under(p, "set.pack"), &bytes));
-        if (threads == 1) first = bytes;
+        if (threads == 1)
+            first = bytes;
         assert_true(str_eq(first, bytes));
     }
     Pack pack = {0};
@@ -310,7 +326,7 @@ static void a_folder_packs_the_same_for_every_number_of_threads(void **state) {
     assert_ok(pack_verify(&pack));
     assert_true(pack.count == 40 && pack.fields == 2 && pack.field[1].classes == 2);
     assert_str(pack.field[1].class_name[1], "odd");
-    for (uint64_t i = 0; i < 40; i++) {    // names are sorted: even/000 even/002 ... odd/001 ...
+    for (uint64_t i = 0; i < 40; i++) { // names are sorted: even/000 even/002 ... odd/001 ...
         uint32_t number = (uint32_t)(i < 20 ? 2 * i : 2 * i - 39), label;
         memcpy(&label, pack_record(&pack, i) + pack.field[1].offset, sizeof label);
         assert_int_equal(pack_record(&pack, i)[0], number);
@@ -387,7 +403,8 @@ static void a_zip_with_a_bad_member_names_it(void **state) {
     char *copy = arena_array(&p->arena, char, tar.len);
     memcpy(copy, tar.ptr, tar.len);
     for (size_t at = 0, seen = 0; at + 8 < tar.len; at += 512) {
-        if (memcmp(copy + at, "\x89PNG", 4) == 0 && ++seen == 2) copy[at + 45] ^= 0x10;
+        if (memcmp(copy + at, "\x89PNG", 4) == 0 && ++seen == 2)
+            copy[at + 45] ^= 0x10;
     }
     write_bytes(p, "bad.tar", copy, tar.len);
     o.skip_bad = true;
@@ -398,7 +415,10 @@ static void a_zip_with_a_bad_member_names_it(void **state) {
     pack_close(&pack);
 }
 
-typedef struct Bytes { uint8_t at[2000]; size_t n; } Bytes;
+typedef struct Bytes {
+    uint8_t at[2000];
+    size_t n;
+} Bytes;
 
 static void put(Bytes *b, const void *data, size_t n) {
     assert_true(n <= sizeof b->at - b->n);
@@ -407,14 +427,16 @@ static void put(Bytes *b, const void *data, size_t n) {
 }
 
 static void put_le(Bytes *b, uint32_t v, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) put(b, &(uint8_t){(uint8_t)(v >> 8 * i)}, 1);
+    for (size_t i = 0; i < bytes; i++)
+        put(b, &(uint8_t){(uint8_t)(v >> 8 * i)}, 1);
 }
 
 static uint32_t crc_of(Str data) {
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < data.len; i++) {
         crc ^= (uint8_t)data.ptr[i];
-        for (int b = 0; b < 8; b++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+        for (int b = 0; b < 8; b++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
     }
     return ~crc;
 }
@@ -446,7 +468,7 @@ static Bytes bad_zip(Str file) {
     for (uint32_t i = 0; i < 2; i++) {
         put(&zip, "PK\1\2\24\0", 6);
         put_member(&zip, crc_of(file) ^ i, file.len);
-        put(&zip, (const uint8_t[10]){0}, 10);    // comment, disk, attributes
+        put(&zip, (const uint8_t[10]){0}, 10); // comment, disk, attributes
         put_le(&zip, (uint32_t)start[i], 4);
         put_le(&zip, 'a' + i, 1);
     }
@@ -484,7 +506,8 @@ static void arrays_pack_with_labels_and_refuse_nan(void **state) {
     assert_ok(pack_build(&p->arena, STR(SEEDS "npy/images.idx"), &o, (Str){0}, &pack, NULL));
     assert_true(pack.count == 2 && pack.field[0].kind == DataImage && pack.field[0].dim[2] == 4 &&
                 pack.field[1].classes == 8);
-    for (uint32_t i = 0; i < 24; i++) assert_int_equal(pack_record(&pack, i / 12)[i % 12], i);
+    for (uint32_t i = 0; i < 24; i++)
+        assert_int_equal(pack_record(&pack, i / 12)[i % 12], i);
     pack_close(&pack);
     float x[6] = {0, 1, 2, NAN, 4, 5};
     o.labels = (Str){0};
@@ -505,13 +528,15 @@ static void channels_last_is_turned(void **state) {
     PackOptions o = {.bad = note_bad, .user = &bad, .channels_last = true};
     Pack pack = {0};
     float x[12];
-    for (uint32_t i = 0; i < 12; i++) x[i] = (float)i;
+    for (uint32_t i = 0; i < 12; i++)
+        x[i] = (float)i;
     assert_ok(npy_write_f32(under(p, "a.npy"), x, 4, (const int64_t[]){1, 2, 2, 3}));
     assert_ok(pack_build(&p->arena, under(p, "a.npy"), &o, (Str){0}, &pack, NULL));
     assert_true(pack.field[0].rank == 3 && pack.field[0].dim[0] == 3 && pack.field[0].dim[1] == 2 &&
                 pack.field[0].dim[2] == 2);
     const float *got = (const float *)pack_record(&pack, 0);
-    for (uint32_t i = 0; i < 12; i++) assert_true(got[i] == (float)(i % 4 * 3 + i / 4));
+    for (uint32_t i = 0; i < 12; i++)
+        assert_true(got[i] == (float)(i % 4 * 3 + i / 4));
     pack_close(&pack);
 }
 
@@ -521,13 +546,14 @@ static void every_changed_byte_of_a_pack_is_noticed(void **state) {
     assert_ok(synth_write(STR("shapes"), under(p, "a.pack"), 5, 8, 1));
     assert_ok(file_read(&p->arena, under(p, "a.pack"), &file));
     uint8_t *copy = arena_array(&p->arena, uint8_t, file.len);
-    for (size_t i = 0; i < file.len; i += i > 16 && i < 4000 ? 97 : 1) {
+    for (size_t i = 0; i<file.len; i += i> 16 && i < 4000 ? 97 : 1) {
         Arena scratch = p->arena;
         Pack pack = {0};
         memcpy(copy, file.ptr, file.len);
         copy[i] ^= (uint8_t)(1 + i % 255);
         GanStatus st = pack_open_bytes(&scratch, copy, file.len, &pack);
-        if (st == GAN_OK) st = pack_verify(&pack);
+        if (st == GAN_OK)
+            st = pack_verify(&pack);
         if (st != GAN_ERR_INPUT) {
             fail_msg("byte %zu of %zu was changed and nothing noticed", i, file.len);
         }
@@ -554,7 +580,7 @@ static void damage_to_a_pack_is_told_apart(void **state) {
     write_bytes(p, "header.pack", copy, file.len);
     assert_refused(pack_open(&p->arena, under(p, "header.pack"), &pack), "does not match its hash");
     memcpy(copy, file.ptr, file.len);
-    memcpy(copy + file.len, file.ptr + file.len - 64, 64);    // a trailer too many
+    memcpy(copy + file.len, file.ptr + file.len - 64, 64); // a trailer too many
     write_bytes(p, "long.pack", copy, file.len + 64);
     assert_refused(pack_open(&p->arena, under(p, "long.pack"), &pack), "wrong size");
     memcpy(copy, file.ptr, file.len);
@@ -582,7 +608,7 @@ static void a_million_samples_open_at_once(void **state) {
     assert_ok(pack_open(&scratch, under(p, "big.pack"), &pack));
     assert_true(pack.count == 1000000 && mem_count() - before < 100);
     assert_true((size_t)(scratch.beg - p->arena.beg) <
-                1 << 16);    // constant, whatever the number of samples
+                1 << 16); // constant, whatever the number of samples
     assert_true(((const float *)pack_record(&pack, 999999))[0] == 999999);
     assert_str(pack_name(&pack, 999999), "s");
     assert_ok(pack_verify(&pack));

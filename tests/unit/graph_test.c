@@ -11,7 +11,7 @@
 
 enum { Batch = 4 };
 
-static Arena arena;                  // one for the program; every test makes its own graph
+static Arena arena; // one for the program; every test makes its own graph
 static Graph graph;
 
 static int graph_open(void **state) {
@@ -21,8 +21,10 @@ static int graph_open(void **state) {
 }
 
 #define DIMS(...)                                                                                  \
-    (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
-#define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__))     // per-sample
+    (sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) {                      \
+        __VA_ARGS__                                                                                \
+    }
+#define SAMPLE(...) type_make(true, DIMS(__VA_ARGS__)) // per-sample
 #define SHARED(...) type_make(false, DIMS(__VA_ARGS__))
 
 static Val leaf(uint32_t slot, Type t) {
@@ -44,7 +46,7 @@ static Op op_of(Val x) {
 static void types_are_equal_when_their_ids_are(void **state) {
     (void)state;
     Type t = SAMPLE(3, 8, 8), u = t;
-    u.dim[5] = 77;                   // past the rank: no part of the type
+    u.dim[5] = 77; // past the rank: no part of the type
     assert_int_equal(graph_type(&graph, t), graph_type(&graph, u));
     u.dtype = DtBF16;
     assert_int_not_equal(graph_type(&graph, t), graph_type(&graph, u));
@@ -71,7 +73,8 @@ static void broadcasting_aligns_from_the_left(void **state) {
 static void assert_strides(Type t, const int64_t *expected) {
     int64_t stride[MAX_RANK + 1];
     type_strides(&t, stride);
-    for (uint32_t i = 0; i <= t.rank; i++) assert_int_equal(stride[i], expected[i]);
+    for (uint32_t i = 0; i <= t.rank; i++)
+        assert_int_equal(stride[i], expected[i]);
 }
 
 static void pictures_are_channels_last_and_weights_row_major(void **state) {
@@ -162,9 +165,11 @@ static void spans_gather_where_equal_nodes_meet(void **state) {
     assert_int_equal(graph.span.at[first].span.lo, 10);
     assert_int_equal(graph.span.at[second].span.lo, 30);
     assert_int_equal(graph.span.at[second].next, 0);
-    for (uint32_t i = 0; i < 100; i++) node_add_span(&graph, id, (Span){2, i, i + 1});
+    for (uint32_t i = 0; i < 100; i++)
+        node_add_span(&graph, id, (Span){2, i, i + 1});
     uint32_t count = 0;
-    for (uint32_t at = first; at; at = graph.span.at[at].next) count++;
+    for (uint32_t at = first; at; at = graph.span.at[at].next)
+        count++;
     assert_int_equal(count, 16);
 }
 
@@ -187,9 +192,11 @@ static const ConvGeom plain = {
 static void refuse(Op op, const Val *x, uint32_t n, const Attr *attr, const Type *want,
                    const char *words) {
     uint32_t in[MAX_IN];
-    for (uint32_t k = 0; k < n; k++) in[k] = x[k].id;
+    for (uint32_t k = 0; k < n; k++)
+        in[k] = x[k].id;
     Infer q = {.g = &graph, .nin = n, .in = in, .attr = attr, .out = {.rank = TYPE_UNSTATED}};
-    if (want) q.out = *want;
+    if (want)
+        q.out = *want;
     assert_false(graph_check(&q, op));
     assert_string_equal(q.error, words);
 }
@@ -272,11 +279,14 @@ static void check_gradients(Val y, uint32_t order) {
     Val g = Read(&graph, 100 + order, 0, val_type(y));
     for (uint32_t k = 0; k < graph_node(&graph, y.id)->nin; k++) {
         Val d = info->grad(y, g, k);
-        if (!d.id) continue;
+        if (!d.id)
+            continue;
         Type x = val_type(val_in(y, k));
-        if (info->value) d = SumTo(d, x);
+        if (info->value)
+            d = SumTo(d, x);
         assert_int_equal(graph_type(&graph, x), graph_node(&graph, d.id)->type);
-        if (order < 2 && graph_node(&graph, d.id)->nin) check_gradients(d, order + 1);
+        if (order < 2 && graph_node(&graph, d.id)->nin)
+            check_gradients(d, order + 1);
     }
 }
 
@@ -325,7 +335,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(gradients_of_structural_ops_have_their_operands_types, graph_open),
         cmocka_unit_test_setup(a_product_sums_what_only_one_operand_has, graph_open),
     };
-    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK) return 1;
+    if (arena_init(&arena, (size_t)1 << 30) != GAN_OK)
+        return 1;
     if (CASES_LISTED(tests)) {
         return 0;
     }

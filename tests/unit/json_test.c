@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 #include "cases.h"
-#undef fail    // cmocka's macro hides ours
+#undef fail // cmocka's macro hides ours
 
 #define assert_ok(call) assert_int_equal((call), GAN_OK)
 #define assert_str(s, text) assert_true(str_eq((s), str_c(text)))
@@ -54,7 +54,9 @@ static void a_document_is_walked_by_name_and_by_index(void **state) {
 
 static void bad_json_is_refused_at_line_and_column(void **state) {
     Arena *a = *state;
-    static const struct { const char *text, *message; } row[] = {
+    static const struct {
+        const char *text, *message;
+    } row[] = {
         {"", "in.json:1:1: the text ends"},
         {"[1, 2", "in.json:1:6: the text ends"},
         {"[1, 2\n", "in.json:2:1: the text ends"},
@@ -107,7 +109,8 @@ static void refused_memory_in_json_is_a_status_and_leaks_nothing(void **state) {
         GanStatus st = parse(a, "{\"a\": [1, \"two\", {\"b\": null}]}", &v);
         mem_fail_at(0);
         assert_ptr_equal(a->oom, before);
-        if (st == GAN_OK) break;
+        if (st == GAN_OK)
+            break;
         assert_int_equal(st, GAN_ERR_MEMORY);
         assert_null(v);
     }

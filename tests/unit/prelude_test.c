@@ -149,11 +149,7 @@ static void draws(Arena *a) {
 
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(walk_functions),
-        WALK(walk_pow),
-        WALK(walk_bf16),
-        WALK(philox_answers),
-        WALK(draws),
+        WALK(walk_functions), WALK(walk_pow), WALK(walk_bf16), WALK(philox_answers), WALK(draws),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 #include "cases.h"
-#undef fail    // cmocka's macro hides ours
+#undef fail // cmocka's macro hides ours
 
 #define assert_ok(call) assert_status((call), GAN_OK, #call)
 
@@ -22,7 +22,10 @@ static void assert_status(GanStatus got, GanStatus want, const char *what) {
 }
 
 // Every test has an arena and an empty folder of its own.
-typedef struct Folder { Arena arena; char root[64]; } Folder;
+typedef struct Folder {
+    Arena arena;
+    char root[64];
+} Folder;
 
 static Str under(Folder *p, const char *name) {
     return path_join(&p->arena, str_c(p->root), str_c(name));
@@ -75,7 +78,9 @@ static void a_command_line_becomes_options(void **state) {
 }
 
 static void mistakes_are_usage_and_say_why(void **state) {
-    static const struct { const char *line, *says; } cases[] = {
+    static const struct {
+        const char *line, *says;
+    } cases[] = {
         {"trian m.gan", "did you mean `train`?"},
         {"train", "wants FILE|RUN; 0 given"},
         {"train a b", "wants FILE|RUN; 2 given"},
@@ -178,7 +183,7 @@ static void the_resolved_text_is_the_same_model(void **state) {
     assert_ok(job_resolved(&job, &p->arena, &text));
     assert_non_null(strstr(text.ptr, "config nz = 7  \"latent\"\nconfig mode = \"b\" | \"a\"\n"));
     job.model = write_text(p, "resolved.gan", text);
-    assert_ok(job_hash(&job, &p->arena, &plain));          // settings again
+    assert_ok(job_hash(&job, &p->arena, &plain)); // settings again
     assert_true(str_eq(with, plain));
     job.setting.n = 0;
     assert_ok(job_hash(&job, &p->arena, &plain));
@@ -250,19 +255,26 @@ static GanStatus fake_open(const DeviceOptions *o, Device **out) {
     *out = NULL;
     return GAN_OK;
 }
-static void fake_close(Device *d) { (void)d; }
+static void fake_close(Device *d) {
+    (void)d;
+}
 static GanStatus fake_alloc(Device *d, size_t n, void **out) {
     (void)d;
     *out = mem_alloc_aligned(n ? n : 64, 64);
     return GAN_OK;
 }
-static void fake_release(Device *d, void *p) { (void)d; mem_free_aligned(p); }
+static void fake_release(Device *d, void *p) {
+    (void)d;
+    mem_free_aligned(p);
+}
 static GanStatus fake_put(Device *d, void *to, const void *from, size_t n) {
     (void)d;
     memcpy(to, from, n);
     return GAN_OK;
 }
-static void fake_unload(Loaded *l) { (void)l; }
+static void fake_unload(Loaded *l) {
+    (void)l;
+}
 static const DeviceApi fake = {.name = "fake",
                                .open = fake_open,
                                .close = fake_close,
@@ -272,7 +284,11 @@ static const DeviceApi fake = {.name = "fake",
                                .get = fake_put,
                                .unload = fake_unload};
 
-typedef struct Fake { Module module; Plan init, step; Exec *exec; } Fake;
+typedef struct Fake {
+    Module module;
+    Plan init, step;
+    Exec *exec;
+} Fake;
 
 static Fake *fake_exec(Folder *p) {
     static const struct {
@@ -318,7 +334,9 @@ static void dump(Fake *f, unsigned char *out) {
             assert_ok(exec_slot_save(f->exec, i, out + 256 * i));
 }
 
-static void hush(void *user, Str line) { (void)user, (void)line; }
+static void hush(void *user, Str line) {
+    (void)user, (void)line;
+}
 static const Console silent = {.result = hush, .say = hush, .live = hush};
 
 static Checkpoint checkpoint_at(uint32_t step) {
@@ -438,7 +456,10 @@ static Str points(Folder *p, uint32_t n) {
     return path;
 }
 
-typedef struct Watch { Feed *feed; uint32_t taken; } Watch;
+typedef struct Watch {
+    Feed *feed;
+    uint32_t taken;
+} Watch;
 
 static GanStatus watch(void *user, Exec *e, uint32_t block, uint32_t round) {
     (void)round;
@@ -472,10 +493,10 @@ static void every_next_takes_a_batch(void **state) {
         assert_ok(feed_begin(w.feed, s.exec));
         assert_ok(exec_step(s.exec, &c, &hooks));
         assert_int_equal(feed_positions(w.feed, &position), 1);
-        assert_int_equal(position[0], 4 * (step + 1));      // one of the step, three by `next`
+        assert_int_equal(position[0], 4 * (step + 1)); // one of the step, three by `next`
         assert_int_equal(w.taken, 3 * (step + 1));
     }
-    assert_true(feed_epoch(w.feed) == 1);                   // 8 batches of 4 from 20
+    assert_true(feed_epoch(w.feed) == 1); // 8 batches of 4 from 20
     feed_close(w.feed);
     session_release(&s);
 }

@@ -24,8 +24,10 @@ static void the_order_is_a_permutation_that_never_changes(void **state) {
     // Written down: another order would silently change every run that is resumed.
     Order o = {.n = 10, .seed = 1};
     uint64_t got[10], other = 0;
-    for (uint64_t i = 0; i < 10; i++) got[i] = order_at(&o, 0, i);
-    for (uint64_t i = 0; i < 10; i++) other += got[i] != order_at(&o, 1, i);
+    for (uint64_t i = 0; i < 10; i++)
+        got[i] = order_at(&o, 0, i);
+    for (uint64_t i = 0; i < 10; i++)
+        other += got[i] != order_at(&o, 1, i);
     assert_true(other > 0);
     assert_memory_equal(got, ((const uint64_t[10]){3, 8, 6, 7, 9, 4, 5, 0, 2, 1}), sizeof got);
 }
@@ -62,7 +64,8 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
     for (uint64_t k = 0; k < 12; k++) {
         assert_ok(stream_next(whole, &a));
         assert_true(a->position == k && a->epoch == 4 * k / 10);
-        for (uint32_t i = 0; i < 4; i++) seen[a->sample[i]] += 4 * k + i < 20;
+        for (uint32_t i = 0; i < 4; i++)
+            seen[a->sample[i]] += 4 * k + i < 20;
         for (uint32_t i = 0; i < 4 * 192; i++) {
             assert_true(a->field[0][i] >= -1 && a->field[0][i] <= 1);
         }
@@ -75,7 +78,7 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
         assert_memory_equal(a->field[0] + 2 * 192, b->field[0], 2 * 192 * sizeof(float));
     }
     for (uint32_t i = 0; i < 10; i++) {
-        assert_int_equal(seen[i], 2);    // two epochs show every sample twice
+        assert_int_equal(seen[i], 2); // two epochs show every sample twice
     }
     assert_ok(stream_seek(later, 11));
     assert_ok(stream_next(later, &b));
@@ -88,7 +91,8 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
 static void transforms_do_what_they_say(void **state) {
     Place *p = *state;
     float x[2 * 16];
-    for (uint32_t i = 0; i < 32; i++) x[i] = (float)i;
+    for (uint32_t i = 0; i < 32; i++)
+        x[i] = (float)i;
     Str path = under(p, "a.npy");
     assert_ok(npy_write_f32(path, x, 4, (const int64_t[]){2, 1, 4, 4}));
     const DataXform scale[] = {{DataScale, 0, 1}}, crop[] = {{DataCrop, 2, 0}},
@@ -123,7 +127,8 @@ static void transforms_do_what_they_say(void **state) {
         const float *c = b->field[0];
         assert_true(c[1] == c[0] + 1 && c[2] == c[0] + 4 && c[3] == c[0] + 5);
         float corner = c[0] - 16 * (float)b->sample[0];
-        if (first < 0) first = corner;
+        if (first < 0)
+            first = corner;
         differs = differs || corner != first;
     }
     assert_true(differs);
@@ -132,7 +137,8 @@ static void transforms_do_what_they_say(void **state) {
     assert_ok(stream_open(&o, &s));
     assert_ok(stream_next(s, &b));
     float mean = 0;
-    for (uint32_t i = 0; i < 4; i++) mean += b->field[0][i] / 4;
+    for (uint32_t i = 0; i < 4; i++)
+        mean += b->field[0][i] / 4;
     assert_true(fabsf(mean - (16 * (float)b->sample[0] + 7.5f)) < 1e-4f);
     stream_close(s);
     field.dim[1] = field.dim[2] = 4;
@@ -170,7 +176,8 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
     assert_int_equal(stream_count(s), 10);
     assert_ok(stream_next(s, &b));
     for (uint32_t i = 0; i < 10; i++) {
-        if (b->sample[i] >= 6) continue;
+        if (b->sample[i] >= 6)
+            continue;
         uint32_t number = (uint32_t)(b->sample[i] < 3 ? 2 * b->sample[i] : 2 * b->sample[i] - 5);
         assert_true(b->field[0][192 * i] == (float)number && b->field[1][i] == (float)(number % 2));
     }
@@ -181,23 +188,25 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
 static void arrays_serve_as_pictures(void **state) {
     Place *p = *state;
     float x[2 * 12];
-    for (uint32_t i = 0; i < 24; i++) x[i] = (float)i;
+    for (uint32_t i = 0; i < 24; i++)
+        x[i] = (float)i;
     Str path[2] = {under(p, "f.npy"), STR(SEEDS "npy/images.idx")};
     assert_ok(npy_write_f32(path[0], x, 4, (const int64_t[]){2, 3, 2, 2}));
-    DataField field = {.name = STR("x"), .kind = DataImage, .rank = 3, .dim = {3, 2, 2},
-                       .path = path, .paths = 1};
+    DataField field = {
+        .name = STR("x"), .kind = DataImage, .rank = 3, .dim = {3, 2, 2}, .path = path, .paths = 1};
     DataOptions o = stream_options(&field, 1, 2);
     DataStream *s = NULL;
     const DataBatch *b = NULL;
-    assert_ok(stream_open(&o, &s));    // floats of the right shape, as they are
+    assert_ok(stream_open(&o, &s)); // floats of the right shape, as they are
     assert_ok(stream_next(s, &b));
     assert_memory_equal(b->field[0], x + 12 * b->sample[0], 12 * sizeof *x);
     stream_close(s);
     field.dim[1] = field.dim[2] = 6;
     field.path = path + 1;
-    assert_ok(stream_open(&o, &s));    // bytes of 3x4, fitted to 6x6 and three channels
+    assert_ok(stream_open(&o, &s)); // bytes of 3x4, fitted to 6x6 and three channels
     assert_ok(stream_next(s, &b));
-    for (uint32_t i = 0; i < 36; i++) assert_true(b->field[0][i] == b->field[0][36 + i]);
+    for (uint32_t i = 0; i < 36; i++)
+        assert_true(b->field[0][i] == b->field[0][36 + i]);
     stream_close(s);
 }
 
@@ -266,7 +275,7 @@ static void safetensors_read_back_what_was_written(void **state) {
     assert_ok(safe_out_put(out, w, 8));
     assert_ok(safe_out_put(out, w + 2, 16));
     assert_ok(safe_out_put(out, d, sizeof d));
-    assert_false(file_exists(under(p, "a.safetensors")));    // not before it is whole
+    assert_false(file_exists(under(p, "a.safetensors"))); // not before it is whole
     assert_ok(safe_out_commit(out));
     assert_ok(safe_open(&p->arena, under(p, "a.safetensors"), &f));
     const SafeTensor *a = safe_find(&f, t[0].name), *b = safe_find(&f, t[1].name);
@@ -288,7 +297,7 @@ static void safetensors_of_others_are_read_in_every_dtype(void **state) {
     assert_int_equal(f.tensor.n, 7);
     const SafeTensor *half = safe_find(&f, STR("d")), *whole = safe_find(&f, STR("g")),
                      *brain = safe_find(&f, STR("c"));
-    assert_true(half && safe_at(half, 0) == (1 + 0x31a / 1024.0) * pow(2, 6 - 15));    // 0x1b1a
+    assert_true(half && safe_at(half, 0) == (1 + 0x31a / 1024.0) * pow(2, 6 - 15)); // 0x1b1a
     assert_true(whole && safe_at(whole, 0) == 0x2b2a2928);
     uint32_t bits = 0x19180000;
     float want;
@@ -302,21 +311,30 @@ static GanStatus open_header(Place *p, const char *header, size_t body) {
     size_t n = strlen(header);
     SafeFile f = {0};
     memset(bytes, 0, sizeof bytes);
-    for (uint32_t i = 0; i < 8; i++) bytes[i] = (uint8_t)((uint64_t)n >> 8 * i);
+    for (uint32_t i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)((uint64_t)n >> 8 * i);
     memcpy(bytes + 8, header, n);
     return safe_open_bytes(&p->arena, bytes, 8 + n + body, &f);
 }
 
 static void hostile_safetensors_are_refused(void **state) {
-    static const struct { const char *header; size_t body; const char *reason; } cases[] = {
+    static const struct {
+        const char *header;
+        size_t body;
+        const char *reason;
+    } cases[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "ends at byte 4"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "belong to no tensor"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5,
+         "belong to no tensor"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "asks for 8 bytes"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "bad data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.5,4.5]}}", 8, "bad data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.5,4.5]}}", 8,
+         "bad data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "bad shape"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1e15,1e15],\"data_offsets\":[0,4]}}", 4, "too large"},
-        {"{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, "'C64' is not read"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1e15,1e15],\"data_offsets\":[0,4]}}", 4,
+         "too large"},
+        {"{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8,
+         "'C64' is not read"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", 4, "twice"},
         {"{\"a\":7}", 0, "is not read"},
         {"[1,2]", 0, "no JSON object"},
@@ -358,11 +376,13 @@ static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
         }
         assert_ok(swd_measure(a, N, b, N, chw, &o, &r));
         assert_int_equal(r.levels, 2);
-        if (k == 0) assert_true(r.pixels == 0 && r.mean == 0);
-        else assert_true(r.pixels > last && r.mean > 0);
+        if (k == 0)
+            assert_true(r.pixels == 0 && r.mean == 0);
+        else
+            assert_true(r.pixels > last && r.mean > 0);
         last = r.pixels;
     }
-    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r));    // sets of different size
+    assert_ok(swd_measure(a, N, a, N / 2, chw, &o, &r)); // sets of different size
     assert_true(r.pixels > 0 && r.pixels < last);
     // In one dimension the distance between constants is their difference.
     float one[2] = {1, 1}, four[3] = {4, 4, 4};
@@ -372,7 +392,10 @@ static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
     free(b);
 }
 
-typedef struct Said { int code; char out[4000], err[4000]; } Said;
+typedef struct Said {
+    int code;
+    char out[4000], err[4000];
+} Said;
 
 static Said run_data(const char *line) {
     Said s = {0};
@@ -381,8 +404,10 @@ static Said run_data(const char *line) {
     snprintf(words, sizeof words, "%s", line);
     for (char *w = words; *w && argc < 24;) {
         argv[argc++] = w;
-        while (*w && *w != ' ') w++;
-        if (*w) *w++ = 0;
+        while (*w && *w != ' ')
+            w++;
+        if (*w)
+            *w++ = 0;
     }
     FILE *out = tmpfile(), *err = tmpfile();
     s.code = data_main(argc, argv, out, err);
@@ -399,9 +424,15 @@ static void the_command_line_answers_with_the_contract_s_codes(void **state) {
     Place *p = *state;
     make_folder(p, 5);
     write_text(p, "set/odd/z.png", "text");
-    const struct { const char *format; int code; const char *out, *err; } cases[] = {
-        {"pack %s/set -o %s/a.pack --size 8", 1, "", "bad: odd/z.png: not a PNG or JPEG picture but text"},
-        {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples", "left out: 1 of 6"},
+    const struct {
+        const char *format;
+        int code;
+        const char *out, *err;
+    } cases[] = {
+        {"pack %s/set -o %s/a.pack --size 8", 1, "",
+         "bad: odd/z.png: not a PNG or JPEG picture but text"},
+        {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples",
+         "left out: 1 of 6"},
         {"verify %s/a.pack", 0, "5 samples, whole", ""},
         {"inspect %s/a.pack", 0, "data x : image(3, 8, 8) scale(-1, 1), y : label(2)", ""},
         {"inspect %s/a.pack --json", 0, "\"count\": 5", ""},
@@ -420,8 +451,10 @@ static void the_command_line_answers_with_the_contract_s_codes(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Text line = {.arena = &p->arena};
         for (const char *c = cases[i].format; *c; c++) {
-            if (c[0] == '%' && c[1] == 's') text_put(&line, str_c(p->root)), c++;
-            else text_char(&line, *c);
+            if (c[0] == '%' && c[1] == 's')
+                text_put(&line, str_c(p->root)), c++;
+            else
+                text_char(&line, *c);
         }
         Said s = run_data(text_str(&line).ptr);
         if (s.code != cases[i].code) {
@@ -480,7 +513,7 @@ static void refused_memory_is_an_error_wherever_it_happens(void **state) {
             assert_ok(pack_verify(&pack));
             assert_int_equal(pack.count, 3);
             pack_close(&pack);
-            assert_true(nth > 50);    // the refusals were met
+            assert_true(nth > 50); // the refusals were met
             return;
         }
         assert_false(file_exists(to));

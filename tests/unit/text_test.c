@@ -195,11 +195,8 @@ static void blocks(Arena *a) {
 
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(corpus_round_trips),
-        WALK(identity),
-        WALK(refusals),
-        WALK(verifier_sees_damage),
-        WALK(blocks),
+        WALK(corpus_round_trips),   WALK(identity), WALK(refusals),
+        WALK(verifier_sees_damage), WALK(blocks),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;
