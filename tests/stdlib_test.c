@@ -30,7 +30,7 @@ static void check_loss(const char *model, Row row) {
         printf("%.15g\t%.2g\t%s\n", got, error, row.expr);
     else if (!(fabs(got - row.want) <= 1e-12 * fmax(1, fabs(row.want))))
         fail_msg("%s gives %.15g, not %.15g", row.expr, got, row.want);
-    if (!(error <= 1e-6))
+    if (!(error <= 1e-7))
         fail_msg("%s: its gradient is off by %.3g", row.expr, error);
 }
 

@@ -45,6 +45,7 @@ gan_test(data_test unit/data_test.c LIBS gan_data)
 gan_test(stream_test unit/stream_test.c LIBS gan_data)
 gan_test(run_test unit/run_test.c LIBS gan_run)
 gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run)
+gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 
 # Whole commands: shell scripts that are given the program.
 foreach(name options run resume damage bad_model bad_data bad_run bench verify)

@@ -220,7 +220,7 @@ static void put_back(Trial *t, Kept k, double h) {
 }
 
 double trial_gradient_error(Trial *t) {
-    const double h = 1e-6;
+    const double h = 1e-7;    // small against the distance to a kink, large against rounding
     Kept k = keep(t);
     double value[2];
     for (int side = 0; side < 2; side++) {
@@ -232,5 +232,5 @@ double trial_gradient_error(Trial *t) {
     step_once(t);
     put_back(t, k, 0);
     double measured = (value[0] - value[1]) / (2 * h);
-    return fabs(measured - t->slope[0]) / fmax(fabs(t->slope[0]), 1e-3);
+    return fabs(measured - t->slope[0]) / fmax(fabs(t->slope[0]), fabs(t->loss[0]));
 }

@@ -35,7 +35,7 @@ void trial_set_weights(Trial *t);
 // One step on this step's data: losses and slopes.
 void trial_step(Trial *t);
 // The first update's gradient against central differences of its loss, along the direction that `slope` takes: the
-// relative difference. Weights and state are afterwards what they were.
+// difference, relative to the slope or the loss, whichever is larger. Weights and state are afterwards what they were.
 double trial_gradient_error(Trial *t);
 uint32_t trial_slot(const Trial *t, const char *name);
 

@@ -1,0 +1,143 @@
+// models_test.c - the shipped models: each has a YAML twin with the same graph, some train twenty steps to recorded
+// losses with a gradient that differences confirm; and every block of docs/cookbook.md is a model that compiles.
+#include "trial.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+#define MODELS ROOT_DIR "/models"
+
+static Arena empty;
+
+// --- twins ---------------------------------------------------------------------------------------
+
+static void check_twin(Arena a, Str gan, const char *set) {
+    Str yaml = str_format(&a, "%.*s.yaml", SARG(str_sub(gan, 0, gan.len - 4)));
+    Str name[2] = {gan, yaml}, hash[2];
+    for (int i = 0; i < 2; i++) {
+        TrialOptions o = {.name = str_z(&a, name[i]), .batch = 4, .set = set};
+        o.text = trial_read(&a, MODELS, name[i]);
+        hash[i] = hash_hex(&a, module_hash(trial_module(&a, &o), a));
+    }
+    if (!str_eq(hash[0], hash[1]))
+        fail_msg("%s and its twin give other graphs with %s", str_z(&a, gan), set ? set : "the defaults");
+}
+
+// The twin of a model as it is, and at each alternative of each config.
+static void check_twins(Arena a, Str gan) {
+    Front f;
+    front_init(&f, &a);
+    uint32_t source = front_add_source(&f, gan, trial_read(&a, MODELS, gan), false);
+    const Ast *file = parse_gan(&f, source);
+    assert_non_null(file);
+    check_twin(a, gan, NULL);
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *c = file->list.at[i];
+        for (uint32_t k = 1; c->kind == AstConfig && k < c->list.n; k++)
+            check_twin(a, gan, str_format(&a, "%.*s=%.*s", SARG(c->text), SARG(c->list.at[k]->text)).ptr);
+    }
+}
+
+static void every_model_has_a_twin_with_the_same_graph(void **state) {
+    Arena a = empty;
+    StrVec names = {0};
+    uint32_t n = 0;
+    (void)state;
+    assert_int_equal(dir_list(&a, STR(MODELS), &names), GAN_OK);
+    for (uint32_t i = 0; i < names.n; i++) {
+        if (!str_ends(names.at[i], STR(".gan")))
+            continue;
+        check_twins(a, names.at[i]);
+        n++;
+    }
+    assert_int_equal(names.n, 2 * n);
+}
+
+// --- training ------------------------------------------------------------------------------------
+
+static const struct {
+    const char *model, *set;
+    double loss[2][2];       // of each update, in the first and in the twentieth step
+} runs[] = {
+    {"pix2pix.gan", "size=32 wide=2",
+     {{0.699197836246461, 50.7171080494654}, {0.693098179498531, 50.592156406351}}},
+    {"began.gan", "size=16 wide=3 nz=5 speed=0.1",
+     {{0.495791099831862, 0.0176605265781136}, {0.481821265217218, 0.0145167662546166}}},
+    {"acgan.gan", "nz=6 wide=2 kinds=3",
+     {{3.65760355461442, 1.64993965750742}, {3.98530731424186, 1.58421518288356}}},
+};
+
+static void check_losses(const Trial *t, const double *want, const char *model) {
+    for (int u = 0; u < 2; u++) {
+        if (getenv("BLESS"))
+            printf("%.15g, ", t->loss[u]);
+        else if (!(fabs(t->loss[u] - want[u]) <= 1e-9 * fmax(1, fabs(want[u]))))
+            fail_msg("%s, step %u, update %d: the loss is %.15g, recorded is %.15g", model, t->counters.step, u,
+                     t->loss[u], want[u]);
+    }
+}
+
+static void models_train_to_recorded_losses(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        Arena a = empty;
+        Trial t;
+        Str text = trial_read(&a, MODELS, str_c(runs[i].model));
+        trial_open(&t, &a, &(TrialOptions){runs[i].model, text, 3, runs[i].set, false});
+        double error = trial_gradient_error(&t);
+        if (!(error <= 1e-7))
+            fail_msg("%s: the first update's gradient is off by %.3g", runs[i].model, error);
+        for (int step = 1; step <= 20; step++) {
+            trial_step(&t);
+            if (step == 1 || step == 20)
+                check_losses(&t, runs[i].loss[step == 20], runs[i].model);
+        }
+        trial_close(&t);
+    }
+}
+
+// --- the cookbook --------------------------------------------------------------------------------
+
+// The text between ```gan and ```, from `*at` on; empty behind the last.
+static Str next_block(Str doc, size_t *at) {
+    static const char open[] = "\n```gan\n", close[] = "\n```\n";
+    const char *from = strstr(doc.ptr + *at, open);
+    const char *to = from ? strstr(from + 1, close) : NULL;
+    if (!to)
+        return (Str){0};
+    from += sizeof open - 1;
+    *at = (size_t)(to - doc.ptr) + 1;
+    return (Str){from, (size_t)(to - from) + 1};
+}
+
+static void the_cookbook_compiles(void **state) {
+    Arena a = empty;
+    Str doc = str_c(str_z(&a, trial_read(&a, ROOT_DIR "/docs", STR("cookbook.md")))), block;
+    size_t at = 0;
+    uint32_t n = 0;
+    (void)state;
+    while ((block = next_block(doc, &at)).len) {
+        Arena scratch = a;
+        const char *name = str_format(&scratch, "cookbook.md, block %u", ++n).ptr;
+        trial_module(&scratch, &(TrialOptions){.name = name, .text = block, .batch = 4});
+    }
+    assert_true(n >= 4);
+}
+
+int main(int argc, char **argv) {
+    if (arena_init(&empty, 0) != GAN_OK)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_has_a_twin_with_the_same_graph),
+        cmocka_unit_test(models_train_to_recorded_losses),
+        cmocka_unit_test(the_cookbook_compiles),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
