@@ -4,6 +4,7 @@
 // Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is
 // wrong, 2 usage, 3 the machine refused something, 70 a bug of ours.
 #include "driver.h"
+#include "embed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static int help(FILE *to) {
           "  fmt FILE... [--check]         canonical layout, comments kept\n"
           "  convert A.yaml -o B.gan       and the other way\n"
           "  hash FILE                     the graph's hash\n"
+          "  new NAME --from MODEL         NAME.gan, a copy of a published model to change\n"
           "common: -s key=value --batch N --precision f64|f32|bf16\n",
           to);
     return 2;
@@ -260,6 +262,57 @@ static int cmd_emit(Cli *c) {
     return status == GAN_OK ? emit_module(c, &m) : compile_failed(&f, c, status);
 }
 
+// --- new ---------------------------------------------------------------------------------------------------------------
+
+extern const EmbeddedFile gan_models[];
+
+static Str model_name(const EmbeddedFile *m) {
+    return str_sub(str_c(m->name), 0, strlen(m->name) - 4);    // ".gan"
+}
+
+static int no_such_model(const Cli *c) {
+    VEC(Str) known = {0};
+    Text list = {.arena = c->perm};
+    for (const EmbeddedFile *m = gan_models; m->name; m++) {
+        vec_push(c->perm, &known, model_name(m));
+        text_fmt(&list, " %.*s", SARG(model_name(m)));
+    }
+    Str near = diag_nearest(c->from, known.at, known.n);
+    if (near.len)
+        return usage(str_format(c->perm, "did you mean `%.*s`? no such model", SARG(near)).ptr, c->from);
+    const char *why = c->from.len ? "no such model; there are" : "new needs --from MODEL; there are";
+    return usage(str_format(c->perm, "%s%.*s", why, SARG(text_str(&list))).ptr, c->from);
+}
+
+static bool is_name(Str s) {
+    bool fine = s.len && !(s.ptr[0] >= '0' && s.ptr[0] <= '9');
+    for (size_t i = 0; i < s.len && fine; i++) {
+        char lower = (char)(s.ptr[i] | 0x20);
+        fine = (lower >= 'a' && lower <= 'z') || (s.ptr[i] >= '0' && s.ptr[i] <= '9') || s.ptr[i] == '_';
+    }
+    return fine;
+}
+
+// The model's text, its first line renamed.
+static int cmd_new(Cli *c) {
+    const EmbeddedFile *m = gan_models;
+    Str name = c->file.at[0], path = str_format(c->perm, "%.*s.gan", SARG(name));
+    while (m->name && !str_eq(model_name(m), c->from))
+        m++;
+    if (!m->name)
+        return no_such_model(c);
+    if (!is_name(name))
+        return usage("a model's name is a letter, then letters, digits and _", name);
+    if (file_exists(path)) {
+        fprintf(stderr, "ganc: %.*s is there already and stays as it is\n", SARG(path));
+        return 1;
+    }
+    size_t skip = strlen("model ") + model_name(m).len;
+    Str rest = str_sub((Str){m->text, m->len}, skip, m->len);
+    c->out = path;
+    return write_text(c, str_format(c->perm, "model %.*s%.*s", SARG(name), SARG(rest)));
+}
+
 static int cmd_absent(Cli *c) {
     fprintf(stderr, "ganc: `%s` is not part of this version; docs/roadmap.md says when it comes\n",
             c->command);
@@ -275,7 +328,7 @@ static const struct Command {
     {"emit", 1, 1, cmd_emit},         {"explain", 1, 1, cmd_explain},
     {"fmt", 1, 1000, cmd_fmt},        {"explain-fusion", 1, 1, cmd_explain_fusion},
     {"convert", 1, 1, cmd_convert},   {"hash", 1, 1, cmd_hash},
-    {"compile", 0, 1000, cmd_absent}, {"new", 0, 1000, cmd_absent},
+    {"compile", 0, 1000, cmd_absent}, {"new", 1, 1, cmd_new},
     {"lsp", 0, 1000, cmd_absent},
 };
 
