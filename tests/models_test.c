@@ -1,5 +1,6 @@
-// models_test.c - the shipped models: each has a YAML twin with the same graph, some train twenty steps to recorded
-// losses with a gradient that differences confirm; and every block of docs/cookbook.md is a model that compiles.
+// models_test.c - the shipped models: each has a YAML twin with the same graph, some train twenty
+// steps to recorded losses with a gradient that differences confirm; and every block of
+// docs/cookbook.md is a model that compiles.
 #include "trial.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ static void check_twin(Arena a, Str gan, const char *set) {
         hash[i] = hash_hex(&a, module_hash(trial_module(&a, &o), a));
     }
     if (!str_eq(hash[0], hash[1]))
-        fail_msg("%s and its twin give other graphs with %s", str_z(&a, gan), set ? set : "the defaults");
+        fail_msg("%s and its twin give other graphs with %s", str_z(&a, gan),
+                 set ? set : "the defaults");
 }
 
 // The twin of a model as it is, and at each alternative of each config.
@@ -39,7 +41,8 @@ static void check_twins(Arena a, Str gan) {
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *c = file->list.at[i];
         for (uint32_t k = 1; c->kind == AstConfig && k < c->list.n; k++)
-            check_twin(a, gan, str_format(&a, "%.*s=%.*s", SARG(c->text), SARG(c->list.at[k]->text)).ptr);
+            check_twin(a, gan,
+                       str_format(&a, "%.*s=%.*s", SARG(c->text), SARG(c->list.at[k]->text)).ptr);
     }
 }
 
@@ -62,13 +65,16 @@ static void every_model_has_a_twin_with_the_same_graph(void **state) {
 
 static const struct {
     const char *model, *set;
-    double loss[2][2];       // of each update, in the first and in the twentieth step
+    double loss[2][2]; // of each update, in the first and in the twentieth step
 } runs[] = {
-    {"pix2pix.gan", "size=32 wide=2",
+    {"pix2pix.gan",
+     "size=32 wide=2",
      {{0.699197836246461, 50.7171080494654}, {0.693098179498531, 50.592156406351}}},
-    {"began.gan", "size=16 wide=3 nz=5 speed=0.1",
+    {"began.gan",
+     "size=16 wide=3 nz=5 speed=0.1",
      {{0.495791099831862, 0.0176605265781136}, {0.481821265217218, 0.0145167662546166}}},
-    {"acgan.gan", "nz=6 wide=2 kinds=3",
+    {"acgan.gan",
+     "nz=6 wide=2 kinds=3",
      {{3.65760355461442, 1.64993965750742}, {3.98530731424186, 1.58421518288356}}},
 };
 
@@ -77,8 +83,8 @@ static void check_losses(const Trial *t, const double *want, const char *model) 
         if (getenv("BLESS"))
             printf("%.15g, ", t->loss[u]);
         else if (!(fabs(t->loss[u] - want[u]) <= 1e-9 * fmax(1, fabs(want[u]))))
-            fail_msg("%s, step %u, update %d: the loss is %.15g, recorded is %.15g", model, t->counters.step, u,
-                     t->loss[u], want[u]);
+            fail_msg("%s, step %u, update %d: the loss is %.15g, recorded is %.15g", model,
+                     t->counters.step, u, t->loss[u], want[u]);
     }
 }
 

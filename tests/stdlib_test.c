@@ -1,5 +1,6 @@
-// stdlib_test.c - the library: each function's value, which an independent program computed from the same numbers, and
-// its gradient against differences. A row is a line of the language; adding a row adds its test.
+// stdlib_test.c - the library: each function's value, which an independent program computed from
+// the same numbers, and its gradient against differences. A row is a line of the language; adding a
+// row adds its test.
 #include "trial.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static Arena empty;
 
 typedef struct Row {
     const char *expr;
-    double want;             // the loss at the first step, or (optimizers) the last weights times 1, 2, 3
+    double want; // the loss at the first step, or (optimizers) the last weights times 1, 2, 3
 } Row;
 
 // A row's loss and gradient. With BLESS in the environment it only prints the value.
@@ -43,42 +44,42 @@ static void check_loss(const char *model, Row row) {
     "step { update N minimize mean(N(x, k, y)) using opt }\n"
 
 static const Row layers[] = {
-    {"relu(x)",                                                  0.15405682679823074},
-    {"leaky_relu(x, 0.2)",                                       0.15819543597883401},
-    {"x |> prelu",                                               0.16453114979162528},
-    {"elu(3*x, 0.7)",                                            0.32860671241530431},
-    {"gelu(x)",                                                  0.1020418207182887},
-    {"silu(x)",                                                  0.095546273425188247},
-    {"mish(x)",                                                  0.10888858353518001},
-    {"softplus(x)",                                              0.25615089116496292},
-    {"softmax(x, channel)",                                      0.360389466818135},
-    {"unit(x)",                                                  0.04582659352548326},
-    {"var(x, space) * std(x, sample)",                           -0.015627592362734241},
-    {"x |> conv(3, k=3, stride=2, pad=1)",                       -1.9337524778824036},
+    {"relu(x)", 0.15405682679823074},
+    {"leaky_relu(x, 0.2)", 0.15819543597883401},
+    {"x |> prelu", 0.16453114979162528},
+    {"elu(3*x, 0.7)", 0.32860671241530431},
+    {"gelu(x)", 0.1020418207182887},
+    {"silu(x)", 0.095546273425188247},
+    {"mish(x)", 0.10888858353518001},
+    {"softplus(x)", 0.25615089116496292},
+    {"softmax(x, channel)", 0.360389466818135},
+    {"unit(x)", 0.04582659352548326},
+    {"var(x, space) * std(x, sample)", -0.015627592362734241},
+    {"x |> conv(3, k=3, stride=2, pad=1)", -1.9337524778824036},
     {"x |> conv(3, k=2, reparam=spectral_norm(iterations=100))", -1.8190597669110022},
-    {"x |> conv(3, k=3, reparam=equalized)",                     -0.91160201347590231},
-    {"x |> conv_transpose(3, k=4, stride=2, pad=1)",             1.9939795114513943},
-    {"embed(5)(y) * mean(x, sample)",                            0.033707440116293931},
-    {"x |> batch_norm",                                          0.82351936820153637},
-    {"x |> batch_norm(group=2)",                                 0.68491385476140332},
-    {"conditional_batch_norm(y, among=3)(x)",                    0.12384287715379427},
-    {"x |> layer_norm",                                          0.0053396076952808569},
-    {"x |> instance_norm",                                       0.11035769385007271},
-    {"x |> group_norm(2)",                                       0.57622324007310455},
-    {"x |> pixel_norm",                                          -0.15389922128132827},
-    {"x |> minibatch_std(group=2)",                              0.37752936448892516},
-    {"x |> attention",                                           0.3531328072129043},
-    {"upsample(x, 2)",                                           0.15097231323482152},
-    {"upsample_linear(x)",                                       0.79000495816130323},
-    {"avg_pool(x, 2)",                                           0.3361835976507494},
-    {"max_pool(x, 2)",                                           -0.0060008803159614932},
-    {"x |> dropout(0.3)",                                        0.25799611863368371},
-    {"brightness(x)",                                            0.21938527491040299},
-    {"saturation(x)",                                            -0.1066131259274537},
-    {"contrast(x)",                                              0.19659263406054653},
-    {"translation(x, 0.4)",                                      -0.30370706677490189},
-    {"cutout(x)",                                                0.73576145802942972},
-    {"diffaug(x)",                                               0.11818004985061387},
+    {"x |> conv(3, k=3, reparam=equalized)", -0.91160201347590231},
+    {"x |> conv_transpose(3, k=4, stride=2, pad=1)", 1.9939795114513943},
+    {"embed(5)(y) * mean(x, sample)", 0.033707440116293931},
+    {"x |> batch_norm", 0.82351936820153637},
+    {"x |> batch_norm(group=2)", 0.68491385476140332},
+    {"conditional_batch_norm(y, among=3)(x)", 0.12384287715379427},
+    {"x |> layer_norm", 0.0053396076952808569},
+    {"x |> instance_norm", 0.11035769385007271},
+    {"x |> group_norm(2)", 0.57622324007310455},
+    {"x |> pixel_norm", -0.15389922128132827},
+    {"x |> minibatch_std(group=2)", 0.37752936448892516},
+    {"x |> attention", 0.3531328072129043},
+    {"upsample(x, 2)", 0.15097231323482152},
+    {"upsample_linear(x)", 0.79000495816130323},
+    {"avg_pool(x, 2)", 0.3361835976507494},
+    {"max_pool(x, 2)", -0.0060008803159614932},
+    {"x |> dropout(0.3)", 0.25799611863368371},
+    {"brightness(x)", 0.21938527491040299},
+    {"saturation(x)", -0.1066131259274537},
+    {"contrast(x)", 0.19659263406054653},
+    {"translation(x, 0.4)", -0.30370706677490189},
+    {"cutout(x)", 0.73576145802942972},
+    {"diffaug(x)", 0.11818004985061387},
 };
 
 static void layers_have_their_values_and_gradients(void **state) {
@@ -93,25 +94,26 @@ static void layers_have_their_values_and_gradients(void **state) {
     "model m\ndata x : float(2, 4), f : float(2, 4), y : label(3)\nopt = sgd(lr=0.1)\n"            \
     "net D(x: [2, 4]) -> [] = x |> flatten |> dense(3) |> tanh |> dense(1) |> squeeze\n"           \
     "net C(x: [2, 4]) -> [3] = x |> flatten |> dense(3)\n"                                         \
-    "step { update D minimize %s using opt; update C minimize cross_entropy(C(x), y) using opt }\n"
+    "step { update D minimize %s using opt; update C minimize cross_entropy(C(x), y) using opt "   \
+    "}\n"
 
 static const Row losses[] = {
-    {"bce(D(x), 0.9)",                   0.40280176170559656},
-    {"logistic(D(x), D(f))",             2.0764278950267183},
-    {"non_saturating(D(f))",             0.19078302526046753},
-    {"saturating(D(f))",                 -1.8148914148771844},
-    {"least_squares(D(x), D(f))",        1.7269210759763789},
-    {"least_squares_g(D(f))",            0.26770631581266358},
-    {"hinge(D(x), D(f))",                2.8086740063061919},
-    {"wasserstein(D(x), D(f))",          0.21145557405609217},
-    {"wasserstein_g(D(f))",              -1.6241083896167168},
-    {"relativistic(D(x), D(f))",         0.887832000115228},
+    {"bce(D(x), 0.9)", 0.40280176170559656},
+    {"logistic(D(x), D(f))", 2.0764278950267183},
+    {"non_saturating(D(f))", 0.19078302526046753},
+    {"saturating(D(f))", -1.8148914148771844},
+    {"least_squares(D(x), D(f))", 1.7269210759763789},
+    {"least_squares_g(D(f))", 0.26770631581266358},
+    {"hinge(D(x), D(f))", 2.8086740063061919},
+    {"wasserstein(D(x), D(f))", 0.21145557405609217},
+    {"wasserstein_g(D(f))", -1.6241083896167168},
+    {"relativistic(D(x), D(f))", 0.887832000115228},
     {"relativistic_average(D(x), D(f))", 0.84269265905362123},
-    {"l1(D(x), D(f))",                   0.62518378927036278},
-    {"gradient_penalty(D, x, f)",        0.17773742223409489},
-    {"dragan(D, x)",                     0.056996599269730858},
-    {"zero_penalty(D(x), x)",            1.009930044146937},
-    {"zero_penalty(D(f), f)",            0.87696252363311855},
+    {"l1(D(x), D(f))", 0.62518378927036278},
+    {"gradient_penalty(D, x, f)", 0.17773742223409489},
+    {"dragan(D, x)", 0.056996599269730858},
+    {"zero_penalty(D(x), x)", 1.009930044146937},
+    {"zero_penalty(D(f), f)", 0.87696252363311855},
 };
 
 static void losses_have_their_values_and_gradients(void **state) {
@@ -127,22 +129,22 @@ static void losses_have_their_values_and_gradients(void **state) {
     "opt = %s\nstep { update N minimize mean(N(x)) using opt }\n"
 
 static const Row optimizers[] = {
-    {"sgd(lr=0.1)",                        -0.60587626909701142},
-    {"sgd(lr=0.1, momentum=0.9)",          -0.69388585113010115},
-    {"rmsprop(lr=0.01)",                   -0.859742783437215},
-    {"adam(lr=0.1, beta1=0.5)",            -1.023114081101737},
-    {"adamw(lr=0.1, decay=0.1)",           -1.1204907008564207},
-    {"lion(lr=0.01, decay=0.1)",           -0.6959898440562573},
-    {"clip_norm(0.1, sgd(lr=1))",          -0.59791350452665015},
-    {"clip_value(0.1, sgd(lr=1))",         -0.96228892431548829},
-    {"clip_weights(0.3, sgd(lr=0.1))",     0.22042890055115513},
-    {"weight_decay(0.1, sgd(lr=0.1))",     -0.58749797725068797},
-    {"groups(\"N.w\", freeze(), sgd())",   -0.63796179619742288},
+    {"sgd(lr=0.1)", -0.60587626909701142},
+    {"sgd(lr=0.1, momentum=0.9)", -0.69388585113010115},
+    {"rmsprop(lr=0.01)", -0.859742783437215},
+    {"adam(lr=0.1, beta1=0.5)", -1.023114081101737},
+    {"adamw(lr=0.1, decay=0.1)", -1.1204907008564207},
+    {"lion(lr=0.01, decay=0.1)", -0.6959898440562573},
+    {"clip_norm(0.1, sgd(lr=1))", -0.59791350452665015},
+    {"clip_value(0.1, sgd(lr=1))", -0.96228892431548829},
+    {"clip_weights(0.3, sgd(lr=0.1))", 0.22042890055115513},
+    {"weight_decay(0.1, sgd(lr=0.1))", -0.58749797725068797},
+    {"groups(\"N.w\", freeze(), sgd())", -0.63796179619742288},
     {"sgd(lr=ramp(0.1, 0, from=0, to=4))", -0.64658097110813095},
-    {"sgd(lr=cosine(0.1, 0, to=4))",       -0.65046618885980145},
-    {"sgd(lr=halve(0.1, 2))",              -0.65596071649698684},
-    {"sgd(lr=warmup(0.1, 3))",             -0.58520739893992868},
-    {"sgd(lr=half_life(2))",               -0.20347849553639558},
+    {"sgd(lr=cosine(0.1, 0, to=4))", -0.65046618885980145},
+    {"sgd(lr=halve(0.1, 2))", -0.65596071649698684},
+    {"sgd(lr=warmup(0.1, 3))", -0.58520739893992868},
+    {"sgd(lr=half_life(2))", -0.20347849553639558},
 };
 
 static void optimizers_go_where_they_should(void **state) {
@@ -191,19 +193,20 @@ static void an_averaged_net_follows(void **state) {
         assert_true(fabs(now[i] - (0.9 * old[i] + 0.1 * net[i])) < 1e-15);
 }
 
-static const Row spreads[] = {    // deviation of a weight [64, 32, 2]
+static const Row spreads[] = {
+    // deviation of a weight [64, 32, 2]
     {"gauss(0.02)", 0.02},
     {"trunc_gauss(0.02)", 0.02 * 0.8796256610342398},
     {"spread(0.1)", 0.1 / 1.7320508075688772},
     {"fan_in", 0.125 / 1.7320508075688772},
-    {"glorot", 0.10206207261596577},    // sqrt(2 / ((64 + 32) * 2))
-    {"he", 0.17677669529663687},        // sqrt(2 / (32 * 2))
+    {"glorot", 0.10206207261596577}, // sqrt(2 / ((64 + 32) * 2))
+    {"he", 0.17677669529663687},     // sqrt(2 / (32 * 2))
 };
 
 static void initial_values_have_their_deviation(void **state) {
-    static const char text[] =
-        "model m\ndata x : float(3)\nnet N(x: [3]) { param w : [64, 32, 2] = %s; sum(w)*sum(x, sample) }\n"
-        "step { update N minimize mean(N(x)) using sgd() }\n";
+    static const char text[] = "model m\ndata x : float(3)\nnet N(x: [3]) { param w : [64, 32, 2] "
+                               "= %s; sum(w)*sum(x, sample) }\n"
+                               "step { update N minimize mean(N(x)) using sgd() }\n";
     (void)state;
     for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
         Arena a = empty;

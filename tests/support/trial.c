@@ -8,8 +8,15 @@
 #include <cmocka.h>
 #include "interp.h"
 
-// Where each kind of number begins in the sequence of test numbers: fixed, so that other programs can follow.
-enum { FieldNumbers = 0, WeightNumbers = 300000, DrawNumbers = 400000, WayNumbers = 500000, PerItem = 10000 };
+// Where each kind of number begins in the sequence of test numbers: fixed, so that other programs
+// can follow.
+enum {
+    FieldNumbers = 0,
+    WeightNumbers = 300000,
+    DrawNumbers = 400000,
+    WayNumbers = 500000,
+    PerItem = 10000
+};
 
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
@@ -187,7 +194,9 @@ static bool is_kept(const Slot *s) {
     return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt;
 }
 
-typedef struct Kept { double **value; } Kept;    // [slot], NULL where nothing outlives a step
+typedef struct Kept {
+    double **value;
+} Kept; // [slot], NULL where nothing outlives a step
 
 static Kept keep(Trial *t) {
     const Module *m = &t->compiled.module;
@@ -220,7 +229,7 @@ static void put_back(Trial *t, Kept k, double h) {
 }
 
 double trial_gradient_error(Trial *t) {
-    const double h = 1e-7;    // small against the distance to a kink, large against rounding
+    const double h = 1e-7; // small against the distance to a kink, large against rounding
     Kept k = keep(t);
     double value[2];
     for (int side = 0; side < 2; side++) {

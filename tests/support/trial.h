@@ -1,5 +1,5 @@
-// trial.h - for tests: a model's text, compiled and opened on the reference device in f64, with made-up data. A mistake
-// in the text, or anything that goes wrong, fails the test.
+// trial.h - for tests: a model's text, compiled and opened on the reference device in f64, with
+// made-up data. A mistake in the text, or anything that goes wrong, fails the test.
 #ifndef GAN_TRIAL_H
 #define GAN_TRIAL_H
 
@@ -7,21 +7,22 @@
 #include "rt.h"
 
 typedef struct Trial {
-    Arena *arena;            // everything below lives here
+    Arena *arena; // everything below lives here
     Compiled compiled;
-    Device *device;          // owned
-    Exec *exec;              // owned
+    Device *device; // owned
+    Exec *exec;     // owned
     Counters counters;
-    double *loss;            // [update] of the last step
-    double *slope;           // [update] of the last step: sum of gradient x direction over the update's weights
+    double *loss; // [update] of the last step
+    double
+        *slope; // [update] of the last step: sum of gradient x direction over the update's weights
 } Trial;
 
 typedef struct TrialOptions {
-    const char *name;        // ends in .yaml for YAML
+    const char *name; // ends in .yaml for YAML
     Str text;
     int64_t batch;
-    const char *set;         // "key=value key=value", NULL: none
-    bool fed;                // draws are slots, filled like data
+    const char *set; // "key=value key=value", NULL: none
+    bool fed;        // draws are slots, filled like data
 } TrialOptions;
 
 // Only what the text means: no plan, no device. `set` as above.
@@ -34,8 +35,9 @@ void trial_close(Trial *t);
 void trial_set_weights(Trial *t);
 // One step on this step's data: losses and slopes.
 void trial_step(Trial *t);
-// The first update's gradient against central differences of its loss, along the direction that `slope` takes: the
-// difference, relative to the slope or the loss, whichever is larger. Weights and state are afterwards what they were.
+// The first update's gradient against central differences of its loss, along the direction that
+// `slope` takes: the difference, relative to the slope or the loss, whichever is larger. Weights
+// and state are afterwards what they were.
 double trial_gradient_error(Trial *t);
 uint32_t trial_slot(const Trial *t, const char *name);
 
