@@ -1,9 +1,10 @@
-// plan_test.c - plans of random programs: is every value where its readers look for it?
+// plan_test.c - plans of random programs and of the models: is every value where its readers look
+// for it?
 //
 // A plan is played through without computing anything: memory remembers which value it holds, byte
 // for byte, and each launch must find its inputs there, whole, and must not write over what a
 // neighbour in the same launch reads.
-#include "pass.h"
+#include "driver.h"
 #include "plan.h"
 #include "programs.h"
 
@@ -41,8 +42,9 @@ static Place slot_place(const Play *y, uint32_t read) {
 }
 
 static void expect(const Play *y, uint32_t id, Place at, uint32_t region, const char *what) {
-    const uint32_t *cell = cells_at(y, at, cells(y, id));
-    for (size_t i = 0; i < cells(y, id); i++)
+    size_t n = cells(y, id);
+    const uint32_t *cell = cells_at(y, at, n);
+    for (size_t i = 0; i < n; i++)
         if (cell[i] != y->means[id])
             fail_msg("program %llu: region %u %s node %u (%s), but another value lies there",
                      (unsigned long long)y->seed, region, what, id,
@@ -65,7 +67,7 @@ static void play_region(Play *y, uint32_t index) {
             expect(y, id, slot_place(y, id), index, "copies");
         else
             y->means[id] = ++y->stamps;
-        for (size_t k = 0; k < cells(y, id); k++)
+        for (size_t k = 0, n = cells(y, id); k < n; k++)
             cell[k] = y->means[id];
     }
 }
@@ -94,23 +96,46 @@ static void play_block(Play *y, uint32_t block) {
         play_launch(y, y->p->launch.at[i]);
 }
 
-static void play(Play *y) {
+// Two rounds of every repeat; an `every` runs, of an `if` one branch after the other.
+static void play_tape(Play *y) {
+    enum { DEPTH = 64 };
     const Func *f = y->p->func;
-    uint32_t repeat = 0, round = 0;
+    uint32_t open[DEPTH], rounds[DEPTH], depth = 0;
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
-        if (c.kind == CtlBlock)
+        if (c.kind == CtlBlock) {
             play_block(y, c.arg);
-        else if (c.kind == CtlRepeat)
-            repeat = i;
-        else if (++round < f->tape.at[repeat].arg)
-            i = repeat;
+        } else if (c.kind == CtlEnd) {
+            bool again = f->tape.at[open[depth - 1]].kind == CtlRepeat && !rounds[depth - 1]++;
+            if (again)
+                i = open[depth - 1];
+            else
+                depth--;
+        } else if (c.kind != CtlElse) {
+            assert_true(depth < DEPTH);
+            open[depth] = i;
+            rounds[depth++] = 0;
+        }
     }
+}
+
+static void play(Play *y) {
+    const Func *f = y->p->func;
+    play_tape(y);
     for (uint32_t i = 0; i < f->report.n; i++) {
         uint32_t owner = plan_owner(y->p, f->report.at[i].node);
         if (owner && !plan_in_slot(y->p, owner))
             expect(y, owner, y->p->place[owner], NONE, "reports");
     }
+}
+
+static void play_plan(Arena *a, const Plan *p, uint64_t seed) {
+    Play y = {.p = p, .seed = seed};
+    y.work = arena_array(a, uint32_t, p->work_bytes / PLAN_ALIGN + 1);
+    y.slots = arena_array(a, uint32_t, p->slot_bytes / PLAN_ALIGN + 1);
+    y.means = arena_array(a, uint32_t, p->func->g.node.n);
+    play(&y);
+    assert_true(p->work_bytes >= p->work_bound);
 }
 
 static void check_plan(Arena *a, uint64_t seed, const PassOptions *o) {
@@ -120,12 +145,7 @@ static void check_plan(Arena *a, uint64_t seed, const PassOptions *o) {
     size_t slots = slots_place(&m, DtF32);
     plan_make(a, &m, &m.step, o, &p);
     p.slot_bytes = slots;
-    Play y = {.p = &p, .seed = seed};
-    y.work = arena_array(a, uint32_t, p.work_bytes / PLAN_ALIGN + 1);
-    y.slots = arena_array(a, uint32_t, slots / PLAN_ALIGN + 1);
-    y.means = arena_array(a, uint32_t, m.step.g.node.n);
-    play(&y);
-    assert_true(p.work_bytes >= p.work_bound);
+    play_plan(a, &p, seed);
 }
 
 static void every_reader_finds_its_value(void **state) {
@@ -157,6 +177,43 @@ static void packing_is_close_to_the_bound(void **state) {
     }
     print_message("planned %.0f bytes, bound %.0f\n", bytes, bound);
     assert_true(bytes <= 1.05 * bound);
+}
+
+// The promise of docs: planned memory within 5 % of what is live at the worst moment.
+static void check_model(Arena *a, Str name, Dtype real, bool keep_grads) {
+    Front f;
+    Compiled c = {0};
+    front_init(&f, a);
+    CompileOptions o = {.path = path_join(a, STR(ROOT_DIR "/models"), name),
+                        .batch = 2,
+                        .real = real,
+                        .keep_grads = keep_grads};
+    if (compile_file(&f, &o, &c) != GAN_OK)
+        fail_msg("%.*s: %s", SARG(name), gan_error());
+    play_plan(a, &c.step, 0);
+    for (uint32_t i = 0; i < c.module.entry.n; i++)
+        play_plan(a, &c.entry[i], 0);
+    if ((double)c.step.work_bytes > 1.05 * (double)c.step.work_bound)
+        fail_msg("%.*s: %zu bytes planned, %zu live", SARG(name), c.step.work_bytes,
+                 c.step.work_bound);
+}
+
+static void models_are_planned_close_to_the_bound(void **state) {
+    (void)state;
+    Arena a;
+    StrVec names = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_int_equal(dir_list(&a, STR(ROOT_DIR "/models"), &names), GAN_OK);
+    assert_true(names.n > 0);
+    for (uint32_t i = 0; i < names.n; i++) {
+        Arena once = a;
+        if (!str_ends(names.at[i], STR(".gan")))
+            continue;
+        check_model(&once, names.at[i], DtF32, false);
+        check_model(&once, names.at[i], DtBF16, false);
+        check_model(&once, names.at[i], DtF32, true);
+    }
+    arena_release(&a);
 }
 
 static void planning_twice_gives_the_same_text(void **state) {
@@ -244,6 +301,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reader_finds_its_value),
         cmocka_unit_test(packing_is_close_to_the_bound),
+        cmocka_unit_test(models_are_planned_close_to_the_bound),
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(slots_lie_in_equal_arenas),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),
