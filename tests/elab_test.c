@@ -291,13 +291,13 @@ static uint32_t slots_named(const Module *m, const char *start) {
 static void counts_are_kept_once_where_they_agree(void **state) {
     (void)state;
     const Module *m = small(NETS "step { update D minimize mean(D(x)) using opt; " G_STEP "}");
-    assert_int_equal(slots_named(m, "opt.t/"), 2); // one for each net
+    assert_int_equal(slots_named(m, "opt.c1/"), 2); // one for each net
     assert_int_equal(slots_named(m, "opt.m/"), 4);
     m = small(
         HEAD
         "net D(x: [4]) { a = x |> dense(1); b = x |> dense(1); [mean(a), mean(b)] }\n"
         "step { a, b = D(x); update D minimize a using opt; update D minimize a + b using opt }");
-    assert_int_equal(slots_named(m, "opt.t/"), 4); // the updates reach other weights: one for each
+    assert_int_equal(slots_named(m, "opt.c1/"), 4); // the updates reach other weights: one for each
 }
 
 static void one_object_shares_its_moments(void **state) {
