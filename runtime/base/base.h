@@ -184,8 +184,8 @@ Str path_base(Str path); // last component
 Str path_dir(Str path);  // "." when none
 Str path_ext(Str path);  // without the dot, "" when none
 typedef struct FileLock FileLock;
-// Takes an exclusive lock on path for this process's life; GAN_ERR_INPUT with the holder's pid when
-// it is taken.
+// Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
+// is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken.
 GanStatus file_lock(Str path, FileLock **out);
 void file_unlock(FileLock *l);  // accepts NULL
 void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)

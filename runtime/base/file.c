@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static _Atomic int64_t writes;    // write-side calls so far
@@ -438,8 +439,23 @@ static GanStatus fail_taken(int fd, Str path) {
     return fail(GAN_ERR_INPUT, "%.*s is in use by process %.*s", SARG(path), SARG(owner));
 }
 
+// A killed process holds its locks until the system has taken its memory apart, which takes a
+// moment: a lock counts as taken when it stays so for a second.
+static int flock_patiently(int fd) {
+    enum { TRIES = 20 };
+    const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+    for (int i = 0; i < TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        if (errno != EWOULDBLOCK)
+            return -1;
+        nanosleep(&pause, NULL);
+    }
+    return flock(fd, LOCK_EX | LOCK_NB);
+}
+
 static GanStatus lock_and_sign(int fd, Str path) {
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (flock_patiently(fd) != 0) {
         return errno == EWOULDBLOCK ? fail_taken(fd, path) : fail_io("lock", path);
     }
     char text[32];
