@@ -35,9 +35,11 @@ same a b
 begin train tiny.gan $options --steps $steps --save-every 1000 --out polite
 victim=polite
 while [ "$(losses polite 2>/dev/null | wc -l)" -lt 5 ]; do :; done
+kill -STOP $pid                     # held where it is: the second one waits a moment for the lock
 expect 1 train polite
 says 'another ganrun is training in this folder'
 kill -USR1 $pid
+kill -CONT $pid
 code=0
 wait $pid || code=$?
 [ $code = 75 ] || fail "stopped with $code, not 75"
