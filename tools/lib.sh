@@ -3,9 +3,10 @@ set -eu
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 
-# Debian packages: what the build needs, then what makes it whole.
-packages="gcc cmake ninja-build pkg-config libyaml-dev libpng-dev libarchive-dev libcjson-dev libxxhash-dev libjpeg-dev
-libfreetype-dev libdnnl-dev libcmocka-dev fonts-noto-color-emoji"
+# Debian packages: what the build needs, then what makes it whole. oneDNN's CMake package looks for OpenCL, which Debian only
+# recommends with it: without that, oneDNN would not be found.
+packages="gcc libc6-dev git cmake ninja-build pkg-config libyaml-dev libpng-dev libarchive-dev libcjson-dev libxxhash-dev libjpeg-dev
+libfreetype-dev libdnnl-dev ocl-icd-opencl-dev libcmocka-dev fonts-noto-color-emoji"
 
 say() { printf '%s\n' "$*" >&2; }
 

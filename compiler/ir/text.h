@@ -1,7 +1,7 @@
 // text.h - the words of the text form, shared by print.c and read.c. The form, line by line:
 //
-//   module "dcgan" doc "..." batch 64
-//   source "dcgan.gan"                                       file 1, 2, ... of the spans
+//   module "name" doc "..." batch 64
+//   source "name.gan"                                        file 1, 2, ... of the spans
 //   net "G" params 10 states 8 span=1:120-260
 //   stream
 //     field "x" image [3, 64, 64] classes 0 span=1:40-60
