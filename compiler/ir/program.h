@@ -172,22 +172,35 @@ typedef struct Region {
     uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
     int64_t units,
         grain; // parallel work of its kernel, and how much of it is worth a call; fixed by shapes
-    size_t scratch; // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    size_t scratch;   // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
+    uint32_t blocks;  // CUDA: size of the grid; fewer give the same results
+    uint32_t tickets; // CUDA: 32-bit words, the region's own, zero before its first launch
     VEC(int64_t) number; // what its kernel leaves open: extents, strides, sites
 } Region;
 
-typedef struct Kernel { // generated text of one or more regions of equal structure
-    Str name;           // "k_" + content hash
-    Str source;         // its functions as C (or CUDA), prelude not included:
-                //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
-                //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
-                // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
-                // lo..hi are units, in any cut and order: results never depend on it
-    bool finish; // NAME_finish combines the partial results
+// Generated text of one or more regions of equal structure.
+typedef struct Kernel {
+    Str name;    // "k_" + content hash
+    Str source;  // its functions, prelude not included. As C:
+                 //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
+                 //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
+                 // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
+                 // lo..hi are units, in any cut and order: results never depend on it
+                 // As CUDA, launched over a grid of Region.blocks blocks (gen/kernel_cuda.h says
+                 // how each word is made):
+                 //   NAME(const gan_args<words> w, const gan_counters *c)
+                 //   NAME_many(const uint64_t *table, uint32_t stride, const gan_counters *c)
+    bool finish; // C: NAME_finish combines the partial results
+    bool many;   // CUDA: NAME_many is there, a launch of several regions
+    uint32_t threads; // CUDA: of a block
+    uint32_t shared;  // CUDA: bytes of dynamic shared memory a block needs
+    uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
 } Kernel;
 
-typedef struct Launch { // one dispatch
-    uint32_t region;    // Plan.region[]
+// One dispatch. CUDA: one launch for each kernel among its instances, by NAME_many where several
+// share it.
+typedef struct Launch {
+    uint32_t region; // Plan.region[]
     uint32_t
         instances; // regions merged into it, itself included; their indices in Plan.merge[first...]
     uint32_t first;
