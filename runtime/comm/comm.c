@@ -1,0 +1,570 @@
+// comm.c - a rank's communicator: a queue of tasks and the thread that carries them out.
+//
+// In: jobs, in the same order on every rank. Out: their data, reduced or gathered, and what that
+// cost. The caller's thread and the communicator's share one lock; the link belongs to the latter
+// alone. Before every task all ranks meet and show a tag made of what they are about to do, so
+// that ranks that disagree fail with a sentence instead of mixing bytes, and one that ends says so.
+//
+// Invariants: a task is free, queued or running; its data is touched only while running. A
+// communicator that broke stays so, with its first reason.
+#define _GNU_SOURCE
+#include "link.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum TaskKind { TaskJob, TaskBarrier, TaskBcast, TaskAllGather, TaskLeave } TaskKind;
+typedef enum TaskState { TaskFree, TaskQueued, TaskRunning } TaskState;
+
+typedef struct Task {
+    TaskKind kind;
+    TaskState state;
+    CommJob job;   // TaskJob
+    void *data;    // control
+    size_t bytes;  // control: of one rank
+    int root;      // TaskBcast
+    GanStatus why; // TaskLeave
+    uint32_t next; // in the queue, 0 none
+    CommEvent event;
+} Task;
+
+typedef struct Kept { // what rounding to a narrower wire has lost so far
+    float *at;        // [n], owned
+    size_t n;
+} Kept;
+
+enum { CONTROL = 1, FIRST_JOB = 2 }; // places in Comm.task; 0 is none
+
+struct Comm {
+    const LinkApi *api;
+    void *arg; // borrowed while opening
+    CommOptions o;
+    Link *link;     // the thread's
+    int rank, size; // of it, known once it is open
+    pthread_t thread;
+    pthread_mutex_t lock;         // guards all below
+    pthread_cond_t work, changed; // something to do; something was done
+    Task *task;                   // [tasks], owned: control, then jobs by id
+    uint32_t tasks, head, tail;   // of the queue
+    bool opened, closing, gone;   // gone: the thread's last deed is done
+    GanStatus code;               // GAN_OK until broken
+    char why[512];
+    double busy_since; // when the running task began, 0: idle
+    Meeting last;
+    bool left, all_left; // said TaskLeave; met nothing but the like
+    CommStats stats;
+    VEC(CommEvent) event; // owned, through mem_realloc
+    // The thread's own:
+    Kept *kept; // [kepts] by id, owned
+    uint32_t kepts;
+    uint16_t *narrow; // owned; grows
+    size_t narrow_n;
+};
+
+int comm_rank(const Comm *c) {
+    return c ? c->rank : 0;
+}
+int comm_size(const Comm *c) {
+    return c ? c->size : 1;
+}
+
+int64_t comm_share(int64_t n, int rank, int size, int64_t *first) {
+    *first = n * rank / size;
+    return n * (rank + 1) / size - *first;
+}
+
+// --- time ----------------------------------------------------------------------------------------
+
+static struct timespec clock_at(double t) {
+    return (struct timespec){.tv_sec = (time_t)t, .tv_nsec = (long)((t - (double)(time_t)t) * 1e9)};
+}
+
+static void sleep_until(double t) {
+    struct timespec at = clock_at(t);
+    while (time_now() < t)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+// Under the lock.
+static void wait_until(Comm *c, pthread_cond_t *cond, double t) {
+    struct timespec at = clock_at(t);
+    pthread_cond_timedwait(cond, &c->lock, &at);
+}
+
+// --- a task, on the communicator's thread --------------------------------------------------
+
+static size_t job_bytes(const CommJob *j) {
+    return j->n * dtype_size[j->kind == CommGather ? j->dtype : j->wire];
+}
+
+// Equal tasks have equal tags; a rank that leaves has the greatest of all.
+static uint64_t task_tag(const Task *task) {
+    if (task->kind == TaskLeave)
+        return UINT64_MAX - (uint64_t)GAN_STOPPED + (uint64_t)task->why;
+    uint64_t what[] = {task->kind,   task->bytes,    (uint64_t)task->root,
+                       task->job.id, task->job.kind, task->job.dtype,
+                       task->job.n,  task->job.wire, task->job.unit};
+    return hash64(what, sizeof what, 0) >> 1;
+}
+
+static GanStatus tags_agree(const Task *task, const uint64_t tags[2]) {
+    if (tags[0] == tags[1])
+        return GAN_OK;
+    if (tags[1] > UINT64_MAX >> 1)
+        return fail(GAN_ERR_DEVICE, "another rank ended");
+    return fail(GAN_ERR_BUG, "the ranks are not at the same place of the same plan (%s)",
+                task->kind == TaskJob ? "a collective" : "a control message");
+}
+
+static GanStatus kept_need(Comm *c, const CommJob *j) {
+    if (j->id >= c->kepts) {
+        Kept *grown = mem_realloc(c->kept, (j->id + 1) * sizeof *grown);
+        if (!grown)
+            return fail(GAN_ERR_MEMORY, "no memory for what rounding keeps");
+        memset(grown + c->kepts, 0, (j->id + 1 - c->kepts) * sizeof *grown);
+        c->kept = grown;
+        c->kepts = j->id + 1;
+    }
+    Kept *k = &c->kept[j->id];
+    if (k->n != j->n) {
+        mem_free(k->at);
+        *k = (Kept){mem_alloc(j->n * sizeof *k->at), j->n};
+    }
+    if (j->n > c->narrow_n) {
+        mem_free(c->narrow);
+        c->narrow = mem_alloc(j->n * sizeof *c->narrow);
+        c->narrow_n = c->narrow ? j->n : 0;
+    }
+    if (k->at && c->narrow)
+        return GAN_OK;
+    k->n = k->at ? k->n : 0;
+    return fail(GAN_ERR_MEMORY, "no memory for what rounding keeps");
+}
+
+// Error feedback: what rounding takes from this sum is added to the next one of the same id, so
+// that nothing is lost for good (Seide et al. 2014, "1-bit stochastic gradient descent").
+static GanStatus reduce_narrow(Comm *c, const CommJob *j) {
+    TRY(kept_need(c, j));
+    float *x = j->data, *kept = c->kept[j->id].at;
+    for (size_t i = 0; i < j->n; i++)
+        x[i] += kept[i];
+    floats_narrow(x, c->narrow, j->n);
+    for (size_t i = 0; i < j->n; i++) {
+        float sent;
+        floats_widen(&c->narrow[i], &sent, 1);
+        kept[i] = x[i] - sent;
+    }
+    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n));
+    floats_widen(c->narrow, x, j->n);
+    return GAN_OK;
+}
+
+static GanStatus gather_shares(Comm *c, void *data, int64_t samples, size_t sample_bytes) {
+    int size = c->size;
+    size_t *from = mem_alloc(((size_t)size + 1) * sizeof *from);
+    if (!from)
+        return fail(GAN_ERR_MEMORY, "no memory to gather");
+    for (int r = 0; r <= size; r++)
+        from[r] = (size_t)(samples * r / size) * sample_bytes;
+    GanStatus st = c->api->gather(c->link, data, from);
+    mem_free(from);
+    return st;
+}
+
+static GanStatus carry_out(Comm *c, const Task *task) {
+    const CommJob *j = &task->job;
+    switch (task->kind) {
+    case TaskJob:
+        if (j->kind == CommGather)
+            return gather_shares(c, j->data, (int64_t)(j->n / j->unit),
+                                 j->unit * dtype_size[j->dtype]);
+        if (j->wire != j->dtype)
+            return reduce_narrow(c, j);
+        return c->api->reduce(c->link, j->kind, j->dtype, j->data, j->n);
+    case TaskBcast:
+        return c->api->bcast(c->link, task->data, task->bytes, task->root);
+    case TaskAllGather:
+        return gather_shares(c, task->data, c->size, task->bytes);
+    case TaskBarrier:
+    case TaskLeave:
+        return GAN_OK;
+    }
+    return GAN_OK;
+}
+
+// In front of the link's own words: what this rank was doing.
+static GanStatus explain(const Comm *c, const Task *task, GanStatus st) {
+    if (task->kind != TaskJob)
+        return fail_in(st, "rank %d, between collectives", c->rank);
+    return fail_in(st, "rank %d, step %u, %s", c->rank, task->job.step, task->job.what);
+}
+
+static GanStatus run_task(Comm *c, Task *task) {
+    uint64_t tags[2];
+    task->event.start = time_now();
+    GanStatus st = c->api->meet(c->link, &c->last, tags);
+    if (st == GAN_OK && task->kind == TaskLeave)
+        c->all_left = tags[0] == tags[1];
+    else if (st == GAN_OK)
+        st = tags_agree(task, tags);
+    if (st == GAN_OK)
+        st = carry_out(c, task);
+    if (st == GAN_OK && task->kind == TaskJob && (c->o.wire_us > 0 || c->o.wire_gbit > 0))
+        sleep_until(task->event.start + c->o.wire_us * 1e-6 +
+                    (c->o.wire_gbit > 0 ? 8e-9 * (double)task->event.bytes / c->o.wire_gbit : 0));
+    task->event.end = time_now();
+    return st == GAN_OK ? st : explain(c, task, st);
+}
+
+// --- the thread ----------------------------------------------------------------------------------
+
+// Under the lock: takes this thread's message.
+static void broke(Comm *c, GanStatus st) {
+    if (c->code != GAN_OK)
+        return;
+    c->code = st;
+    snprintf(c->why, sizeof c->why, "%s", gan_error());
+}
+
+static void run_next(Comm *c) {
+    uint32_t at = c->head;
+    Task task = c->task[at];
+    c->head = task.next;
+    if (!c->head)
+        c->tail = 0;
+    c->task[at].state = TaskRunning;
+    c->last.turn++;
+    c->last.tag = task_tag(&task);
+    c->last.step = task.kind == TaskJob ? task.job.step : c->last.step;
+    c->busy_since = time_now();
+    c->last.until = c->o.deadline > 0 ? c->busy_since + c->o.deadline : 0;
+    pthread_mutex_unlock(&c->lock);
+    GanStatus st = run_task(c, &task);
+    pthread_mutex_lock(&c->lock);
+    if (st != GAN_OK)
+        broke(c, st);
+    c->busy_since = 0;
+    c->task[at].state = TaskFree;
+    c->task[at].event = task.event;
+    if (task.kind == TaskJob) {
+        c->stats.busy += task.event.end - task.event.start;
+        c->stats.jobs++;
+        c->stats.bytes += task.event.bytes;
+    }
+    pthread_cond_broadcast(&c->changed);
+}
+
+static void serve(Comm *c) {
+    while (c->code == GAN_OK && !(c->closing && !c->head)) {
+        if (c->head) {
+            run_next(c);
+            continue;
+        }
+        wait_until(c, &c->work, time_now() + 0.1);
+        if (!c->head && c->api->idle && !c->closing) {
+            Meeting last = c->last;
+            pthread_mutex_unlock(&c->lock);
+            c->api->idle(c->link, &last);
+            pthread_mutex_lock(&c->lock);
+        }
+    }
+}
+
+static void *comm_main(void *arg) {
+    Comm *c = arg;
+    GanStatus st = c->api->open(c->arg, &c->link);
+    pthread_mutex_lock(&c->lock);
+    if (st != GAN_OK) {
+        broke(c, st);
+    } else {
+        c->rank = c->link->rank;
+        c->size = c->link->size;
+    }
+    c->opened = true;
+    pthread_cond_broadcast(&c->changed);
+    if (st == GAN_OK)
+        serve(c);
+    bool orderly = c->code == GAN_OK && (!c->left || c->all_left);
+    pthread_mutex_unlock(&c->lock);
+    c->api->close(c->link, orderly);
+    pthread_mutex_lock(&c->lock);
+    c->gone = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+// --- the caller's side ---------------------------------------------------------------------------
+
+static void comm_free(Comm *c) {
+    for (uint32_t i = 0; i < c->kepts; i++)
+        mem_free(c->kept[i].at);
+    mem_free(c->kept);
+    mem_free(c->narrow);
+    mem_free(c->event.at);
+    mem_free(c->task);
+    pthread_cond_destroy(&c->work);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    mem_free(c);
+}
+
+static void init_sync(Comm *c) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->work, &attr);
+    pthread_cond_init(&c->changed, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out) {
+    *out = NULL;
+    Comm *c = mem_alloc(sizeof *c);
+    Task *task = mem_alloc(FIRST_JOB * sizeof *task);
+    if (!c || !task) {
+        mem_free(c);
+        mem_free(task);
+        return fail(GAN_ERR_MEMORY, "no memory for a communicator");
+    }
+    *c = (Comm){.api = link, .arg = arg, .o = *o, .task = task, .tasks = FIRST_JOB};
+    init_sync(c);
+    if (pthread_create(&c->thread, NULL, comm_main, c) != 0) {
+        comm_free(c);
+        return fail(GAN_ERR_DEVICE, "no thread for a communicator");
+    }
+    pthread_mutex_lock(&c->lock);
+    while (!c->opened)
+        pthread_cond_wait(&c->changed, &c->lock);
+    GanStatus st = c->code;
+    pthread_mutex_unlock(&c->lock);
+    if (st == GAN_OK) {
+        *out = c;
+        return GAN_OK;
+    }
+    fail(st, "%s", c->why);
+    pthread_join(c->thread, NULL);
+    comm_free(c);
+    return st;
+}
+
+// Under the lock.
+static GanStatus health(const Comm *c) {
+    return c->code == GAN_OK ? GAN_OK : fail(c->code, "%s", c->why);
+}
+
+static void enqueue(Comm *c, uint32_t at) {
+    c->task[at].state = TaskQueued;
+    c->task[at].next = 0;
+    if (c->tail)
+        c->task[c->tail].next = at;
+    else
+        c->head = at;
+    c->tail = at;
+    pthread_cond_signal(&c->work);
+}
+
+// Waits, under the lock, until operation `at` is done. The link's own deadline comes first; where
+// its thread is caught inside a transfer only this one is left.
+static GanStatus wait_done(Comm *c, uint32_t at) {
+    enum { GRACE = 1 }; // seconds after the link's
+    while (c->code == GAN_OK && c->task[at].state != TaskFree) {
+        double now = time_now();
+        if (c->o.deadline > 0 && c->busy_since > 0 && now > c->busy_since + c->o.deadline + GRACE) {
+            fail(GAN_ERR_DEVICE, "the transfer did not end: a rank stopped in the middle of it");
+            explain(c, &c->task[at], GAN_ERR_DEVICE);
+            broke(c, GAN_ERR_DEVICE);
+        } else {
+            wait_until(c, &c->changed, now + 0.5);
+        }
+    }
+    return health(c);
+}
+
+static GanStatus task_room(Comm *c, uint32_t at) {
+    if (at < c->tasks)
+        return GAN_OK;
+    uint32_t n = at + 1 + at / 2;
+    Task *grown = mem_realloc(c->task, n * sizeof *grown);
+    if (!grown)
+        return fail(GAN_ERR_MEMORY, "no memory for %u collectives", n);
+    memset(grown + c->tasks, 0, (n - c->tasks) * sizeof *grown);
+    c->task = grown;
+    c->tasks = n;
+    return GAN_OK;
+}
+
+GanStatus comm_start(Comm *c, const CommJob *job) {
+    if (!c || c->o.null || !c->api->talks)
+        return GAN_OK;
+    uint32_t at = FIRST_JOB + job->id;
+    pthread_mutex_lock(&c->lock);
+    GanStatus st = health(c);
+    if (st == GAN_OK)
+        st = task_room(c, at);
+    if (st == GAN_OK && c->task[at].state != TaskFree)
+        bug("comm: collective %u (%s) is started twice", job->id, job->what);
+    if (st == GAN_OK) {
+        c->task[at].kind = TaskJob;
+        c->task[at].job = *job;
+        c->task[at].event = (CommEvent){.id = job->id,
+                                        .step = job->step,
+                                        .what = job->what,
+                                        .bytes = job_bytes(job),
+                                        .ready = time_now()};
+        enqueue(c, at);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+static void keep_event(Comm *c, const CommEvent *e) {
+    if (c->event.n == c->event.cap) {
+        uint32_t cap = c->event.cap ? 2 * c->event.cap : 256;
+        CommEvent *grown = mem_realloc(c->event.at, cap * sizeof *grown);
+        if (!grown)
+            return; // a trace with a hole is better than a run that ends
+        c->event.at = grown;
+        c->event.cap = cap;
+    }
+    c->event.at[c->event.n++] = *e;
+}
+
+GanStatus comm_wait(Comm *c, uint32_t id) {
+    uint32_t at = FIRST_JOB + id;
+    if (!c || c->o.null || !c->api->talks)
+        return GAN_OK;
+    double came = time_now();
+    pthread_mutex_lock(&c->lock);
+    GanStatus st = at < c->tasks ? wait_done(c, at) : health(c);
+    if (st == GAN_OK && at < c->tasks && c->task[at].event.ready > 0) {
+        CommEvent *e = &c->task[at].event;
+        e->wait = came;
+        e->go = time_now();
+        c->stats.exposed += e->go - e->wait;
+        if (c->o.trace)
+            keep_event(c, e);
+        e->ready = 0; // a second wait is none
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+void comm_forget(Comm *c) {
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < c->kepts; i++)
+        if (c->kept[i].at)
+            memset(c->kept[i].at, 0, c->kept[i].n * sizeof *c->kept[i].at);
+    pthread_mutex_unlock(&c->lock);
+}
+
+// --- control -------------------------------------------------------------------------------------
+
+static GanStatus control(Comm *c, const Task *what) {
+    pthread_mutex_lock(&c->lock);
+    GanStatus st = health(c);
+    if (st == GAN_OK) {
+        c->task[CONTROL] = *what;
+        enqueue(c, CONTROL);
+        st = wait_done(c, CONTROL);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+GanStatus comm_barrier(Comm *c) {
+    return c ? control(c, &(Task){.kind = TaskBarrier}) : GAN_OK;
+}
+
+GanStatus comm_bcast(Comm *c, void *data, size_t bytes, int root) {
+    return c ? control(c, &(Task){.kind = TaskBcast, .data = data, .bytes = bytes, .root = root})
+             : GAN_OK;
+}
+
+GanStatus comm_gather(Comm *c, const void *mine, size_t bytes, void *all) {
+    memcpy((char *)all + (size_t)comm_rank(c) * bytes, mine, bytes);
+    return c ? control(c, &(Task){.kind = TaskAllGather, .data = all, .bytes = bytes}) : GAN_OK;
+}
+
+GanStatus comm_any(Comm *c, bool mine, bool *any) {
+    *any = mine;
+    if (!c)
+        return GAN_OK;
+    char yes = mine, *all = mem_alloc((size_t)c->size);
+    if (!all)
+        return fail(GAN_ERR_MEMORY, "no memory to ask %d ranks", c->size);
+    GanStatus st = comm_gather(c, &yes, 1, all);
+    for (int r = 0; st == GAN_OK && r < c->size; r++)
+        *any |= all[r] != 0;
+    mem_free(all);
+    return st;
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+static void end_thread(Comm *c) {
+    pthread_mutex_lock(&c->lock);
+    c->closing = true;
+    pthread_cond_signal(&c->work);
+    // A thread that is caught inside the link cannot be ended: it is left behind with what it uses.
+    double patience = c->code == GAN_OK ? 60 : 1, until = time_now() + patience;
+    while (!c->gone && time_now() < until)
+        wait_until(c, &c->changed, until);
+    bool gone = c->gone;
+    pthread_mutex_unlock(&c->lock);
+    if (!gone) {
+        pthread_detach(c->thread);
+        return;
+    }
+    pthread_join(c->thread, NULL);
+    comm_free(c);
+}
+
+void comm_close(Comm *c) {
+    if (c)
+        end_thread(c);
+}
+
+bool comm_leave(Comm *c, GanStatus why) {
+    if (!c)
+        return true;
+    enum { PATIENCE = 5 }; // seconds for the others to come
+    pthread_mutex_lock(&c->lock);
+    c->o.deadline = c->o.deadline > 0 && c->o.deadline < PATIENCE ? c->o.deadline : PATIENCE;
+    c->left = true;
+    pthread_mutex_unlock(&c->lock);
+    control(c, &(Task){.kind = TaskLeave, .why = why});
+    pthread_mutex_lock(&c->lock);
+    bool all = c->all_left;
+    pthread_mutex_unlock(&c->lock);
+    end_thread(c);
+    return all;
+}
+
+// --- what it cost --------------------------------------------------------------------------------
+
+CommStats comm_stats(const Comm *c) {
+    return c ? c->stats : (CommStats){0};
+}
+
+void comm_stats_clear(Comm *c) {
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->stats = (CommStats){0};
+    pthread_mutex_unlock(&c->lock);
+}
+
+uint32_t comm_events(const Comm *c, const CommEvent **out) {
+    *out = c ? c->event.at : NULL;
+    return c ? c->event.n : 0;
+}
+
+void comm_events_clear(Comm *c) {
+    if (c)
+        c->event.n = 0;
+}

@@ -1,0 +1,65 @@
+// link.h - the transport under a communicator: blocking calls between ranks.
+//
+// All calls of a link, open and close included, come from one thread: its communicator's. Every
+// rank makes the same calls in the same order. A link neither queues nor times anything; that is
+// comm.c's. Errors are GAN_ERR_DEVICE and leave the link unusable.
+#ifndef GAN_LINK_H
+#define GAN_LINK_H
+
+#include "comm.h"
+
+typedef struct Link { // a link embeds this first
+    int rank, size;
+} Link;
+
+typedef struct Meeting { // one operation, before it is carried out
+    uint64_t turn;       // operations this rank has come to, this one included
+    uint64_t tag;        // what this rank is about to do; all should say the same
+    uint32_t step;       // of training, for messages
+    double until;        // time_now when to give up; 0: never
+} Meeting;
+
+struct LinkApi {
+    const char *name;
+    bool talks; // false: data jobs reach no other rank, and do nothing
+    GanStatus (*open)(void *arg, Link **out);
+    // Orderly: every rank comes. Otherwise only this rank's memory is given back.
+    void (*close)(Link *l, bool orderly); // accepts NULL
+    // Returns when every rank has come to this operation, with the least and greatest tag. At
+    // `until` GAN_ERR_DEVICE naming the ranks that have not come and, where that can be known, what
+    // they do instead.
+    GanStatus (*meet)(Link *l, const Meeting *m, uint64_t tags[2]);
+    // Called while nothing is under way, some ten times a second: answers ranks that ask where this
+    // one is. May be NULL.
+    void (*idle)(Link *l, const Meeting *last);
+    GanStatus (*reduce)(Link *l, CommKind kind, Dtype dtype, void *data, size_t n);
+    // Rank r brings bytes from[r]..from[r + 1] of data; afterwards all have all.
+    GanStatus (*gather)(Link *l, void *data, const size_t *from);
+    GanStatus (*bcast)(Link *l, void *data, size_t bytes, int root);
+};
+
+// A link in a shared object. It is linked with nothing of ours: what it needs it is given.
+enum { LINK_PLUGIN_VERSION = 1 };
+typedef struct LinkHost {
+    GanStatus (*fail)(GanStatus code, const char *format, ...);
+    double (*now)(void);
+    void *(*alloc)(size_t n); // NULL when refused; zeroed
+    void (*free)(void *ptr);
+    void (*combine)(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
+} LinkHost;
+extern const LinkHost link_host; // reduce.c
+typedef struct LinkPlugin {
+    int version; // LINK_PLUGIN_VERSION
+    const LinkApi *api;
+    Str (*library)(void); // "Open MPI v4.1.4", static
+} LinkPlugin;
+#define LINK_PLUGIN_SYMBOL "gan_link_plugin" // const LinkPlugin
+
+// --- reduce.c ------------------------------------------------------------------------------------
+
+// acc = acc (+ or max) x, n elements; bf16 adds in f32 but rounds each time: widen to add more.
+void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
+void floats_narrow(const float *from, uint16_t *to, size_t n); // to bf16, nearest, ties to even
+void floats_widen(const uint16_t *from, float *to, size_t n);
+
+#endif

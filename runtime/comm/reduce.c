@@ -1,0 +1,58 @@
+// reduce.c - the arithmetic of reductions: two arrays into one, and the step between f32 and bf16.
+#include "link.h"
+#include "prelude.h"
+
+const char *const comm_kind_name[CommKinds] = {
+    [CommSum] = "sum", [CommTree] = "tree", [CommMax] = "max", [CommGather] = "gather"};
+
+const LinkHost link_host = {fail, time_now, mem_alloc, mem_free, link_combine};
+
+#define COMBINE(T)                                                                                 \
+    static void combine_##T(bool max, T *restrict acc, const T *restrict x, size_t n) {            \
+        if (max)                                                                                   \
+            for (size_t i = 0; i < n; i++)                                                         \
+                acc[i] = x[i] > acc[i] || x[i] != x[i] ? x[i] : acc[i]; /* a NaN is not lost */    \
+        else                                                                                       \
+            for (size_t i = 0; i < n; i++)                                                         \
+                acc[i] += x[i];                                                                    \
+    }
+COMBINE(double)
+COMBINE(float)
+#undef COMBINE
+
+static void combine_bf16(bool max, uint16_t *acc, const uint16_t *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float a = gan_bf16_to_f32(acc[i]), b = gan_bf16_to_f32(x[i]);
+        combine_float(max, &a, &b, 1);
+        acc[i] = gan_f32_to_bf16(a);
+    }
+}
+
+void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n) {
+    bool max = kind == CommMax;
+    switch (dtype) {
+    case DtF64:
+        combine_double(max, acc, x, n);
+        return;
+    case DtF32:
+        combine_float(max, acc, x, n);
+        return;
+    case DtBF16:
+        combine_bf16(max, acc, x, n);
+        return;
+    case DtF16:
+    case DtCount:
+        break;
+    }
+    bug("comm: no reduction of %s", dtype_name[dtype]);
+}
+
+void floats_narrow(const float *from, uint16_t *to, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        to[i] = gan_f32_to_bf16(from[i]);
+}
+
+void floats_widen(const uint16_t *from, float *to, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        to[i] = gan_bf16_to_f32(from[i]);
+}
