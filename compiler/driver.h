@@ -15,6 +15,7 @@ typedef struct CompileOptions {
     bool keep_grads;        // gradients and losses stay readable until their block ends
     bool no_fuse;           // one region a node: what the reference device runs
     const Dialect *dialect; // kernels to generate; NULL: none
+    Parallel parallel;
 } CompileOptions;
 
 typedef struct Compiled {

@@ -18,6 +18,7 @@ typedef struct DeviceOptions {
     void (*notice)(void *user,
                    const char *text); // one-line notices ("no compiler found: ..."); may be NULL
     void *user;
+    struct Comm *comm; // the other ranks (comm.h); NULL: there are none. Borrowed
 } DeviceOptions;
 
 typedef struct DeviceApi {

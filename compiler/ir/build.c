@@ -89,6 +89,16 @@ Val Grad(Val y, Val x) {
     return add2(OpGrad, y, x, NULL, NULL);
 }
 
+Val Start(Val partial, uint32_t call, uint32_t part, SumOrder order) {
+    Attr at = {.n = 3, .i = {call, part, order}};
+    return add1(OpStart, partial, &at, NULL);
+}
+
+Val Wait(Val started) {
+    Attr at = {.n = 2, .i = {val_attr(started).i[0], val_attr(started).i[1]}};
+    return add1(OpWait, started, &at, NULL);
+}
+
 // --- reductions ----------------------------------------------------------------------------------
 
 static Val reduce(Op op, Val x, uint32_t axes) {

@@ -45,6 +45,7 @@ typedef enum OpClass {
     ClassSTATE,
     ClassLEAF,
     ClassMETA,
+    ClassCOMM,
     ClassCount
 } OpClass;
 
@@ -223,6 +224,11 @@ typedef struct ConvGeom {
     uint32_t n;
     int64_t stride[3], before[3], after[3], dilation[3], groups;
 } ConvGeom;
+// Collectives: part `part` of call `call`, and its sum over the ranks. In the fixed order of a tree
+// (OrderTree), or as is fastest.
+typedef enum SumOrder { OrderAny, OrderTree } SumOrder;
+Val Start(Val partial, uint32_t call, uint32_t part, SumOrder order);
+Val Wait(Val started);
 Val Conv(Val x, Val w, const ConvGeom *c);
 Val ConvDx(Val gy, Val w, const ConvGeom *c, Type x);
 Val ConvDw(Val x, Val gy, const ConvGeom *c, Type w);

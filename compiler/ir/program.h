@@ -126,9 +126,18 @@ uint8_t *func_live(Arena *a, const Func *f);
 enum { MAX_SCOPES = 32 }; // scopes around a block
 uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
 
+// Which samples of the global batch per-sample values hold here. Ranks may differ by one sample.
+typedef struct Share {
+    uint32_t rank, ranks;  // ranks: 1 when all samples are here, 0 before anyone has asked
+    int64_t first, samples; // samples [first, first + samples) of
+    int64_t total;          // the global batch
+} Share;
+
 struct Module {
     Str name, doc;
-    int64_t batch;
+    int64_t batch; // samples of a per-sample value: the global batch until pass/shard.c has run,
+                   // then share.samples
+    Share share;
     VEC(Slot) slot;
     VEC(Net) net;
     VEC(Stream) stream;
@@ -158,6 +167,9 @@ typedef enum RegionKind {
     RegionCall, // a library call: one ANCHOR
     RegionCopy, // saves a slot's value before it is overwritten: node[0] is a Read, which from
                 // there on lies in work memory (out), copied from its slot
+    RegionStart, // hands the parts of a collective (node: Start nodes, in order of the parts) to
+                 // the communicator. A part that is not yet where it is reduced is copied there
+    RegionWait,  // waits for it (node: Wait nodes): from here on the parts hold the sums
 } RegionKind;
 
 typedef struct Region {
@@ -169,6 +181,7 @@ typedef struct Region {
     VEC(uint32_t) in;  // stored nodes read from memory (never a view of one), first use first
     VEC(uint32_t) out; // members stored
     uint32_t kernel;   // Plan.kernel[]; NONE for calls
+    uint32_t call;     // RegionStart, RegionWait: Plan.collective[]; else NONE
     uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
     int64_t units,
         grain; // parallel work of its kernel, and how much of it is worth a call; fixed by shapes
@@ -210,6 +223,24 @@ typedef struct BlockPlan {
     uint32_t first, n;
 } BlockPlan; // launches of a block, in order
 
+// One call that all ranks make together: the sum of some shared values over the ranks. Its parts
+// lie side by side in the work memory, each on a multiple of 64 bytes (the gaps are zero), and are
+// reduced in place. Calls are numbered in the order in which every rank starts them, which follows
+// from the model alone: ranks with one sample more or less have the same list.
+typedef struct CallPart {
+    uint32_t start, wait; // nodes
+    size_t offset, bytes; // from Collective.offset; without the gap behind it
+} CallPart;
+typedef struct Collective {
+    Dtype dtype;
+    SumOrder order;
+    size_t offset, bytes; // slice of the work memory, gaps included
+    VEC(CallPart) part;
+    uint32_t update; // Func.update[] whose gradients these are, NONE
+    uint32_t start, wait;  // Plan.region[]
+    uint32_t ready, use;   // launches: of the start, and the first that reads a part (NONE: none)
+} Collective;
+
 typedef struct Why {
     uint32_t from, to;
     const char *reason;
@@ -237,6 +268,7 @@ typedef struct Plan {
     VEC(Why) why;
     VEC(uint32_t)
     copied; // slots whose old value had to be copied (an update before its last reader)
+    VEC(Collective) collective;
 } Plan;
 
 #endif

@@ -134,6 +134,26 @@ static bool verify_operands(Verify *v, uint32_t id) {
     return true;
 }
 
+// Between its Start and its Wait a value is in flight: nothing else may read it.
+static bool verify_flight(Verify *v, uint32_t id) {
+    const Graph *g = &v->f->g;
+    Op op = (Op)graph_node(g, id)->op;
+    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+        uint32_t in = node_in(g, id, k);
+        bool flies = graph_node(g, in)->op == OpStart;
+        if (flies != (op == OpWait)) {
+            return wrong(v, "node %u (%s) of node %u (%s): a wait has a start before it, a start "
+                            "nothing but its wait behind it",
+                         id, op_info[op].text, in, op_info[graph_node(g, in)->op].text);
+        }
+        if (op == OpWait && (node_attr(g, in)->i[0] != node_attr(g, id)->i[0] ||
+                             node_attr(g, in)->i[1] != node_attr(g, id)->i[1])) {
+            return wrong(v, "node %u: waits for another part than node %u starts", id, in);
+        }
+    }
+    return true;
+}
+
 static bool verify_slot(Verify *v, uint32_t id) {
     Op op = (Op)graph_node(&v->f->g, id)->op;
     int64_t first = node_attr(&v->f->g, id)->i[0];
@@ -238,7 +258,7 @@ static bool verify_named(Verify *v, const Named *n, const char *what) {
 
 static bool verify_func(Verify *v, const Func *f) {
     v->f = f;
-    if (f->g.batch != v->m->batch) {
+    if (f->g.batch != v->m->batch && f->g.batch != v->m->share.samples) {
         return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch,
                      (long long)v->m->batch);
     }
@@ -252,7 +272,7 @@ static bool verify_func(Verify *v, const Func *f) {
     }
     v->open = blocks_open(v->scratch, f, true);
     for (uint32_t id = 1; id < f->g.node.n; id++) {
-        if (!verify_operands(v, id)) {
+        if (!verify_operands(v, id) || !verify_flight(v, id)) {
             return false;
         }
     }

@@ -5,12 +5,24 @@
 
 #include "program.h"
 
+// How a step is divided among ranks, and what is known of the link between them. All zero: one
+// rank, the whole batch at once.
+typedef struct Parallel {
+    uint32_t rank, ranks;
+    uint32_t chunks; // --deterministic: the global batch in so many parts, added in a fixed tree; a
+                     // power of two, a multiple of `ranks`; 0: off
+    uint32_t micro;  // gradient accumulation: this rank's samples in so many parts; 0, 1: at once
+    double latency, bandwidth; // of a collective: seconds + bytes / bandwidth; 0: 10 Gbit/s, 20 us
+    size_t bucket;             // bytes of a bucket of gradients; 0: from the two above
+} Parallel;
+
 typedef struct PassOptions {
     Dtype real;         // F64, F32, BF16
     bool keep_grads;    // verify: gradients of updates stay readable until their block ends
     bool verify_each;   // check the graph after every pass (debug builds)
     bool no_fuse;       // every node its own region: what `ref` runs
     bool channels_pack; // the backend wants packed weights (cpu)
+    Parallel parallel;
 } PassOptions;
 
 // --- passes.c: the table and its runner ----------------------------------------------------------
