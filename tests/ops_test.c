@@ -501,7 +501,7 @@ static void walk_comm(Arena *a, Op op) {
     (void)op;
     Case c = case_new(a, "a collective of one rank");
     Val x = case_input(&c, shape(false, 2, 3, 2, 0, 0));
-    c.y = Sub(Wait(Start(Exp(x), 0, 0, OrderAny)), Exp(x));
+    c.y = Sub(ReduceWait(ReduceStart(Exp(x), 0, 0, OrderAny)), Exp(x));
     check(&c, false);
 }
 
@@ -518,7 +518,7 @@ static Walk *const walk[OpCount] = {
     [OpPad] = walk_window,    [OpFlip] = walk_axes,          [OpConcat] = walk_concat,
     [OpGather] = walk_rows,   [OpScatter] = walk_rows,       [OpDot] = walk_dot,
     [OpConv] = walk_conv,     [OpConvDx] = walk_conv,        [OpConvDw] = walk_conv,
-    [OpStart] = walk_comm,    [OpWait] = walk_comm,
+    [OpReduceStart] = walk_comm,    [OpReduceWait] = walk_comm,
 };
 
 // A row is a case: by name it runs alone, --list prints them all.

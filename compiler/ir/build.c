@@ -89,14 +89,14 @@ Val Grad(Val y, Val x) {
     return add2(OpGrad, y, x, NULL, NULL);
 }
 
-Val Start(Val partial, uint32_t call, uint32_t part, SumOrder order) {
+Val ReduceStart(Val partial, uint32_t call, uint32_t part, SumOrder order) {
     Attr at = {.n = 3, .i = {call, part, order}};
-    return add1(OpStart, partial, &at, NULL);
+    return add1(OpReduceStart, partial, &at, NULL);
 }
 
-Val Wait(Val started) {
+Val ReduceWait(Val started) {
     Attr at = {.n = 2, .i = {val_attr(started).i[0], val_attr(started).i[1]}};
-    return add1(OpWait, started, &at, NULL);
+    return add1(OpReduceWait, started, &at, NULL);
 }
 
 // --- reductions ----------------------------------------------------------------------------------

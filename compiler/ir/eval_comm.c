@@ -8,10 +8,10 @@ static void pass_on(Eval *e) {
     memcpy(e->out, e->in[0], type_bytes(e->g, eval_type(e)));
 }
 
-void eval_Start(Eval *e) {
+void eval_ReduceStart(Eval *e) {
     pass_on(e);
 }
 
-void eval_Wait(Eval *e) {
+void eval_ReduceWait(Eval *e) {
     pass_on(e);
 }

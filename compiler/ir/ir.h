@@ -227,8 +227,8 @@ typedef struct ConvGeom {
 // Collectives: part `part` of call `call`, and its sum over the ranks. In the fixed order of a tree
 // (OrderTree), or as is fastest.
 typedef enum SumOrder { OrderAny, OrderTree } SumOrder;
-Val Start(Val partial, uint32_t call, uint32_t part, SumOrder order);
-Val Wait(Val started);
+Val ReduceStart(Val partial, uint32_t call, uint32_t part, SumOrder order);
+Val ReduceWait(Val started);
 Val Conv(Val x, Val w, const ConvGeom *c);
 Val ConvDx(Val gy, Val w, const ConvGeom *c, Type x);
 Val ConvDw(Val x, Val gy, const ConvGeom *c, Type w);

@@ -1,4 +1,4 @@
-// op_comm.c - shape rules of the collectives: Start and Wait. They are made by pass/shard.c, after
+// op_comm.c - shape rules of the collectives: ReduceStart and ReduceWait. They are made by pass/shard.c, after
 // differentiation, so they have no gradients; between the two a value belongs to the communicator.
 #include "op.h"
 
@@ -10,18 +10,18 @@ static bool infer_shared(Infer *q, uint32_t ints) {
     return q->attr->n == ints || infer_fail(q, "a collective with %u attributes", q->attr->n);
 }
 
-bool infer_Start(Infer *q) {
+bool infer_ReduceStart(Infer *q) {
     return infer_shared(q, 3);
 }
 
-bool infer_Wait(Infer *q) {
+bool infer_ReduceWait(Infer *q) {
     return infer_shared(q, 2);
 }
 
-Val grad_Start(Val y, Val g, uint32_t k) {
+Val grad_ReduceStart(Val y, Val g, uint32_t k) {
     bug("gradient of a collective: node %u, incoming %u, operand %u", y.id, g.id, k);
 }
 
-Val grad_Wait(Val y, Val g, uint32_t k) {
+Val grad_ReduceWait(Val y, Val g, uint32_t k) {
     bug("gradient of a collective: node %u, incoming %u, operand %u", y.id, g.id, k);
 }

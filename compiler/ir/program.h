@@ -167,9 +167,9 @@ typedef enum RegionKind {
     RegionCall, // a library call: one ANCHOR
     RegionCopy, // saves a slot's value before it is overwritten: node[0] is a Read, which from
                 // there on lies in work memory (out), copied from its slot
-    RegionStart, // hands the parts of a collective (node: Start nodes, in order of the parts) to
+    RegionStart, // hands the parts of a collective (node: ReduceStart nodes, in order of the parts) to
                  // the communicator. A part that is not yet where it is reduced is copied there
-    RegionWait,  // waits for it (node: Wait nodes): from here on the parts hold the sums
+    RegionWait,  // waits for it (node: ReduceWait nodes): from here on the parts hold the sums
 } RegionKind;
 
 typedef struct Region {

@@ -134,19 +134,19 @@ static bool verify_operands(Verify *v, uint32_t id) {
     return true;
 }
 
-// Between its Start and its Wait a value is in flight: nothing else may read it.
+// Between its ReduceStart and its ReduceWait a value is in flight: nothing else may read it.
 static bool verify_flight(Verify *v, uint32_t id) {
     const Graph *g = &v->f->g;
     Op op = (Op)graph_node(g, id)->op;
     for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
         uint32_t in = node_in(g, id, k);
-        bool flies = graph_node(g, in)->op == OpStart;
-        if (flies != (op == OpWait)) {
+        bool flies = graph_node(g, in)->op == OpReduceStart;
+        if (flies != (op == OpReduceWait)) {
             return wrong(v, "node %u (%s) of node %u (%s): a wait has a start before it, a start "
                             "nothing but its wait behind it",
                          id, op_info[op].text, in, op_info[graph_node(g, in)->op].text);
         }
-        if (op == OpWait && (node_attr(g, in)->i[0] != node_attr(g, id)->i[0] ||
+        if (op == OpReduceWait && (node_attr(g, in)->i[0] != node_attr(g, id)->i[0] ||
                              node_attr(g, in)->i[1] != node_attr(g, id)->i[1])) {
             return wrong(v, "node %u: waits for another part than node %u starts", id, in);
         }

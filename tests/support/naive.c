@@ -233,8 +233,8 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
         naive_group_sum(&n);
         return true;
     case OpReshape:
-    case OpStart: // one rank's sum is its own value
-    case OpWait:
+    case OpReduceStart: // one rank's sum is its own value
+    case OpReduceWait:
         for (int64_t i = 0; i < count(&n, n.type); i++) {
             out[i] = in[0][i];
         }
