@@ -86,3 +86,26 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
     compile_plans(f->perm, &out->module, o, out);
     return GAN_OK;
 }
+
+void compiled_print(Text *t, const Compiled *c, PlanLevel level) {
+    uint32_t n = 2 + c->module.entry.n;
+    const Plan **plan = arena_array(t->arena, const Plan *, n);
+    plan[0] = &c->init;
+    plan[1] = &c->step;
+    for (uint32_t i = 2; i < n; i++)
+        plan[i] = &c->entry[i - 2];
+    plans_print(t, plan, n, level);
+}
+
+bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *error) {
+    PlansRead read;
+    *out = (Compiled){0};
+    if (!plans_read(perm, text, &out->module, &read, error))
+        return false;
+    for (uint32_t i = 0; d && i < 2 + out->module.entry.n; i++)
+        gen_kernels(perm, &read.plan[i], d);
+    out->init = read.plan[0];
+    out->step = read.plan[1];
+    out->entry = read.plan + 2;
+    return true;
+}

@@ -35,6 +35,11 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // The same from an elaborated module, which it changes.
 void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
 
+// A compiled model as text (pass/plan_text.c), and back with the stages behind the text's level and
+// kernels. Nothing in the text is trusted; false and "line N: ..." in *error.
+void compiled_print(Text *t, const Compiled *c, PlanLevel level);
+bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *error);
+
 // --- summary.c: what a compiled model is and costs -----------------------------------------------
 
 void model_summary(

@@ -34,7 +34,7 @@ static int help(FILE *to) {
           "  check FILE...                 diagnostics only [--error-format json]\n"
           "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"
           "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c dot\n"
-          "  emit --from-stage graph TEXTFILE --stage S\n"
+          "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
           "  explain CODE                  what a diagnostic means\n"
           "  explain-fusion FILE           what was fused, what was not, and why\n"
           "  fmt FILE... [--check]         canonical layout, comments kept\n"
@@ -197,53 +197,80 @@ static int cmd_explain_fusion(Cli *c) {
     return write_text(c, text_str(&t));
 }
 
-// Stages behind elaboration, from a module that came from a model or from its own text form.
-static int emit_module(Cli *c, Module *m) {
-    CompileOptions o = options_of(c, (Str){0});
-    o.dialect = &dialect_c;
+// --- emit ----------------------------------------------------------------------------------------
+
+static bool plan_level(Str stage, PlanLevel *out) {
+    static const char *const names[] = {"fused", "schedule", "plan"};
+    for (*out = PlanFused; *out <= PlanPlaced; ++*out)
+        if (str_eq(stage, str_c(names[*out])))
+            return true;
+    return false;
+}
+
+// Stages of a compiled model.
+static int emit_compiled(Cli *c, const Compiled *done) {
     Text t = {.arena = c->perm};
-    Str stage = c->stage;
-    if (str_eq(stage, STR("graph"))) {
-        module_print(&t, m);
-    } else if (str_eq(stage, STR("grad"))) {
-        PassOptions p = {.real = c->real};
-        passes_run(c->perm, m, &m->step, &p, "grad");
-        module_print(&t, m);
-    } else {
-        Compiled done = {.module = *m};
-        compile_plans(c->perm, &done.module, &o, &done);
-        if (str_eq(stage, STR("c")))
-            gen_print(&t, &done.step, o.dialect);
-        else if (str_eq(stage, STR("dot")))
-            plan_dot(&t, &done.step);
-        else if (str_eq(stage, STR("fused")) || str_eq(stage, STR("schedule")) ||
-                 str_eq(stage, STR("plan")))
-            plan_print(&t, &done.step);
-        else if (str_eq(stage, STR("cuda")))
-            return usage("the CUDA dialect is not part of this version", (Str){0});
-        else
-            return usage("unknown stage", stage);
-    }
+    PlanLevel level;
+    if (plan_level(c->stage, &level))
+        compiled_print(&t, done, level);
+    else if (str_eq(c->stage, STR("c")))
+        gen_print(&t, &done->step, &dialect_c);
+    else if (str_eq(c->stage, STR("dot")))
+        plan_dot(&t, &done->step);
+    else if (str_eq(c->stage, STR("cuda")))
+        return usage("the CUDA dialect is not part of this version", (Str){0});
+    else
+        return usage("unknown stage, or one that lies before the text's own", c->stage);
     return write_text(c, text_str(&t));
 }
 
+// Stages behind elaboration, from a module that came from a model or from its own text form.
+static int emit_module(Cli *c, Module *m) {
+    Text t = {.arena = c->perm};
+    if (str_eq(c->stage, STR("graph"))) {
+        module_print(&t, m);
+        return write_text(c, text_str(&t));
+    }
+    if (str_eq(c->stage, STR("grad"))) {
+        PassOptions p = {.real = c->real};
+        passes_run(c->perm, m, &m->step, &p, "grad");
+        module_print(&t, m);
+        return write_text(c, text_str(&t));
+    }
+    CompileOptions o = options_of(c, (Str){0});
+    o.dialect = &dialect_c;
+    Compiled done = {.module = *m};
+    compile_plans(c->perm, &done.module, &o, &done);
+    return emit_compiled(c, &done);
+}
+
+// Goes on from the text form of an earlier stage.
+static int emit_from_text(Cli *c) {
+    Str text, error;
+    PlanLevel level;
+    bool planned = plan_level(c->from_stage, &level);
+    if (!planned && !str_eq(c->from_stage, STR("graph")) && !str_eq(c->from_stage, STR("grad")))
+        return usage("graph, grad, fused, schedule and plan can be read back", c->from_stage);
+    GanStatus status = file_read(c->perm, c->file.at[0], &text);
+    if (status != GAN_OK)
+        return die(status);
+    Module m = {0};
+    Compiled done;
+    bool fine = planned ? compiled_read(c->perm, text, &dialect_c, &done, &error)
+                        : module_read(c->perm, text, &m, &error);
+    if (!fine) {
+        fprintf(stderr, "ganc: %.*s: %.*s\n", SARG(c->file.at[0]), SARG(error));
+        return 1;
+    }
+    return planned ? emit_compiled(c, &done) : emit_module(c, &m);
+}
+
 static int cmd_emit(Cli *c) {
+    if (c->from_stage.len)
+        return emit_from_text(c);
     Front f;
     front_init(&f, c->perm);
     Module m = {0};
-    if (c->from_stage.len) {
-        if (!str_eq(c->from_stage, STR("graph")) && !str_eq(c->from_stage, STR("grad")))
-            return usage("only graph and grad can be read back", c->from_stage);
-        Str text, error;
-        GanStatus status = file_read(c->perm, c->file.at[0], &text);
-        if (status != GAN_OK)
-            return die(status);
-        if (!module_read(c->perm, text, &m, &error)) {
-            fprintf(stderr, "ganc: %.*s: %.*s\n", SARG(c->file.at[0]), SARG(error));
-            return 1;
-        }
-        return emit_module(c, &m);
-    }
     Text t = {.arena = c->perm};
     bool tokens = str_eq(c->stage, STR("tokens"));
     if (tokens || str_eq(c->stage, STR("ast"))) {
@@ -267,7 +294,7 @@ static int cmd_emit(Cli *c) {
 extern const EmbeddedFile gan_models[];
 
 static Str model_name(const EmbeddedFile *m) {
-    return str_sub(str_c(m->name), 0, strlen(m->name) - 4);    // ".gan"
+    return str_sub(str_c(m->name), 0, strlen(m->name) - 4); // ".gan"
 }
 
 static int no_such_model(const Cli *c) {
@@ -279,8 +306,10 @@ static int no_such_model(const Cli *c) {
     }
     Str near = diag_nearest(c->from, known.at, known.n);
     if (near.len)
-        return usage(str_format(c->perm, "did you mean `%.*s`? no such model", SARG(near)).ptr, c->from);
-    const char *why = c->from.len ? "no such model; there are" : "new needs --from MODEL; there are";
+        return usage(str_format(c->perm, "did you mean `%.*s`? no such model", SARG(near)).ptr,
+                     c->from);
+    const char *why =
+        c->from.len ? "no such model; there are" : "new needs --from MODEL; there are";
     return usage(str_format(c->perm, "%s%.*s", why, SARG(text_str(&list))).ptr, c->from);
 }
 
@@ -288,7 +317,8 @@ static bool is_name(Str s) {
     bool fine = s.len && !(s.ptr[0] >= '0' && s.ptr[0] <= '9');
     for (size_t i = 0; i < s.len && fine; i++) {
         char lower = (char)(s.ptr[i] | 0x20);
-        fine = (lower >= 'a' && lower <= 'z') || (s.ptr[i] >= '0' && s.ptr[i] <= '9') || s.ptr[i] == '_';
+        fine = (lower >= 'a' && lower <= 'z') || (s.ptr[i] >= '0' && s.ptr[i] <= '9') ||
+               s.ptr[i] == '_';
     }
     return fine;
 }

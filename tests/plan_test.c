@@ -229,12 +229,132 @@ static void planning_twice_gives_the_same_text(void **state) {
             slots_place(&m, DtF32);
             plan_make(&a, &m, &m.step, &(PassOptions){.real = DtF32}, &p);
             Text t = {.arena = &a};
-            plan_print(&t, &p);
+            plan_print(&t, &p, PlanPlaced);
             text[i] = text_str(&t);
         }
         assert_true(str_eq(text[0], text[1]));
         arena_release(&a);
     }
+}
+
+// --- the text form -------------------------------------------------------------------------------
+
+// A program's plans as text; `init` does nothing.
+static Str program_text(Arena *a, uint64_t seed, PlanLevel level, Module *m) {
+    Plan init, step;
+    const PassOptions o = {.real = DtF32};
+    program_random(a, seed, m);
+    m->init = (Func){.name = STR("init"), .blocks = 1};
+    graph_init(&m->init.g, a, m->batch);
+    vec_push(a, &m->init.tape, ((Ctl){CtlBlock, 0, 0}));
+    for (uint32_t i = 0; i < m->slot.n; i++) // it has no streams for data to come from
+        m->slot.at[i].kind = m->slot.at[i].kind == SlotData ? SlotState : m->slot.at[i].kind;
+    slots_place(m, DtF32);
+    plan_make(a, m, &m->init, &o, &init);
+    plan_make(a, m, &m->step, &o, &step);
+    Text t = {.arena = a};
+    plans_print(&t, (const Plan *[]){&init, &step}, 2, level);
+    return text_str(&t);
+}
+
+static Str printed(Arena *a, const PlansRead *r, PlanLevel level) {
+    Text t = {.arena = a};
+    plans_print(&t, (const Plan *[]){&r->plan[0], &r->plan[1]}, 2, level);
+    return text_str(&t);
+}
+
+// Every level reads back to the same bytes, and leads to the same plan.
+static void plans_read_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < PROGRAMS / 3; seed++) {
+        Arena a;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        Module m, back;
+        Str error, plan = program_text(&a, seed, PlanPlaced, &m);
+        for (PlanLevel level = PlanFused; level <= PlanPlaced; level++) {
+            PlansRead r;
+            Str text = program_text(&a, seed, level, &m);
+            if (!plans_read(&a, text, &back, &r, &error))
+                fail_msg("program %llu: %.*s", (unsigned long long)seed, SARG(error));
+            assert_true(str_eq(printed(&a, &r, level), text));
+            assert_true(str_eq(printed(&a, &r, PlanPlaced), plan));
+        }
+        arena_release(&a);
+    }
+}
+
+typedef VEC(Str) Lines;
+
+static Lines lines_of(Arena *a, Str text) {
+    Lines l = {0};
+    for (size_t at = 0; at < text.len;) {
+        Str rest = str_sub(text, at, text.len), line = str_sub(rest, 0, str_find(rest, '\n'));
+        vec_push(a, &l, line);
+        at += line.len + 1;
+    }
+    return l;
+}
+
+// One decision changed: a line left out, two lines swapped, one moved, or one's words from another.
+static Str edited(Arena *a, Str text, uint64_t bits) {
+    Lines l = lines_of(a, text);
+    uint32_t first = 0;
+    while (!str_starts(l.at[first], STR("func 1")))
+        first++;
+    uint32_t n = l.n - first - 1, x = first + 1 + (uint32_t)(bits >> 8) % n,
+             y = first + 1 + (uint32_t)(bits >> 36) % n;
+    Str keep = l.at[x];
+    switch (bits % 4) {
+    case 0:
+        l.at[x] = (Str){0};
+        break;
+    case 1:
+        l.at[x] = l.at[y];
+        l.at[y] = keep;
+        break;
+    case 2: // behind another line
+        l.at[x] = (Str){0};
+        l.at[y] = str_format(a, "%.*s\n%.*s", SARG(l.at[y]), SARG(keep));
+        break;
+    case 3: // another's place
+        keep = str_sub(keep, 0, str_find(keep, '#'));
+        for (size_t i = 0; i + 4 < l.at[y].len; i++)
+            if (str_starts(str_sub(l.at[y], i, l.at[y].len), STR(" at ")))
+                l.at[x] = str_format(a, "%.*s%.*s", (int)str_find(keep, 'a'), keep.ptr,
+                                     SARG(str_sub(l.at[y], i, l.at[y].len)));
+        break;
+    }
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < l.n; i++)
+        text_fmt(&t, "%.*s\n", SARG(l.at[i]));
+    return text_str(&t);
+}
+
+// A decision that cannot be kept is refused with a line; one that is accepted plays right.
+static void an_edited_plan_is_refused_or_right(void **state) {
+    (void)state;
+    uint32_t refused = 0, accepted = 0;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (uint64_t edit = 0; edit < 60; edit++) {
+            Arena a;
+            Module m, back;
+            PlansRead r;
+            Str error = {0};
+            uint64_t key[2] = {seed, edit};
+            assert_int_equal(arena_init(&a, 0), GAN_OK);
+            Str text =
+                edited(&a, program_text(&a, seed, PlanPlaced, &m), hash64(key, sizeof key, 1));
+            if (plans_read(&a, text, &back, &r, &error)) {
+                play_plan(&a, &r.plan[1], seed);
+                accepted++;
+            } else {
+                assert_true(str_starts(error, STR("line ")));
+                refused++;
+            }
+            arena_release(&a);
+        }
+    print_message("%u plans refused, %u accepted\n", refused, accepted);
+    assert_true(refused > 300 && accepted > 100);
 }
 
 // Two nets of two weights, with one kind of state each.
@@ -303,6 +423,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(packing_is_close_to_the_bound),
         cmocka_unit_test(models_are_planned_close_to_the_bound),
         cmocka_unit_test(planning_twice_gives_the_same_text),
+        cmocka_unit_test(plans_read_back),
+        cmocka_unit_test(an_edited_plan_is_refused_or_right),
         cmocka_unit_test(slots_lie_in_equal_arenas),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),
     };

@@ -17,6 +17,7 @@ void clusters_init(Fuse *z) {
     z->pos = arena_array(z->arena, uint32_t, n);
     z->order = arena_array(z->arena, uint32_t, n);
     z->mark = arena_array(z->arena, uint8_t, n);
+    z->seen = arena_array(z->arena, uint32_t, 2 * n);
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
         if (z->unit[id]) {
             z->cluster[id] = z->order[id] = id;
@@ -99,12 +100,22 @@ bool cluster_order(Fuse *z, uint32_t before, uint32_t after) {
 
 // --- what is read --------------------------------------------------------------------------------
 
-void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
+// A walk through units that are not kept meets each of them at most twice: aligned, and not.
+static bool first_visit(Fuse *z, uint32_t unit, bool aligned) {
+    uint32_t *seen = &z->seen[2 * unit + aligned];
+    bool first = *seen != z->visit;
+    *seen = z->visit;
+    return first;
+}
+
+static void add_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
     for (uint32_t i = 0; i < z->reads[unit].n; i++) {
         Reads r = z->reads[unit].at[i];
         r.aligned = r.aligned && aligned;
         if (z->unit[r.node] && !z->kept[r.node]) {
-            unit_reads(z, r.node, r.aligned, out);
+            if (first_visit(z, r.node, r.aligned)) {
+                add_reads(z, r.node, r.aligned, out);
+            }
             continue;
         }
         uint32_t k = 0;
@@ -117,6 +128,11 @@ void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
             vec_push(z->arena, out, r);
         }
     }
+}
+
+void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
+    z->visit++;
+    add_reads(z, unit, aligned, out);
 }
 
 void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
@@ -136,12 +152,10 @@ static uint32_t reduction_of(const Fuse *z, uint32_t cluster) {
     return 0;
 }
 
-static const char *reductions_refuse(const Fuse *z, uint32_t a, uint32_t b) {
-    uint32_t ra = reduction_of(z, a), rb = reduction_of(z, b);
+static const char *reductions_refuse(const Graph *g, uint32_t ra, uint32_t rb) {
     if (!ra || !rb) {
         return NULL;
     }
-    const Graph *g = z->g;
     bool grouped = g->node.at[ra].op == OpGroupSum || g->node.at[rb].op == OpGroupSum;
     bool same = type_same_shape(fuse_space(g, ra), fuse_space(g, rb)) &&
                 fuse_reduced(g, ra) == fuse_reduced(g, rb);
@@ -150,7 +164,7 @@ static const char *reductions_refuse(const Fuse *z, uint32_t a, uint32_t b) {
 
 // Values that cluster b reads of cluster a must be made at the very element they are needed at. The
 // values read are found through units that are not kept.
-static const char *edges_refuse(const Fuse *z, uint32_t unit, uint32_t a, bool aligned) {
+static const char *edges_refuse(Fuse *z, uint32_t unit, uint32_t a, bool aligned) {
     for (uint32_t i = 0; i < z->reads[unit].n; i++) {
         Reads r = z->reads[unit].at[i];
         bool straight = aligned && r.aligned;
@@ -164,7 +178,7 @@ static const char *edges_refuse(const Fuse *z, uint32_t unit, uint32_t a, bool a
         if (inside && !straight && z->kept[r.node]) {
             return "its elements are needed in another order or shape";
         }
-        if (!z->kept[r.node] && !(inside && straight)) {
+        if (!z->kept[r.node] && !(inside && straight) && first_visit(z, r.node, straight)) {
             const char *why = edges_refuse(z, r.node, a, straight);
             if (why) {
                 return why;
@@ -202,10 +216,25 @@ static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
     return NULL;
 }
 
-static bool mergeable(const Fuse *z, uint32_t cluster) {
-    uint32_t first = z->member[cluster].at[0];
-    Op op = (Op)z->g->node.at[first].op;
-    return node_class(z->g, first) != ClassANCHOR && op != OpScatter && op != OpRead;
+static bool joinable(const Graph *g, uint32_t unit) {
+    Op op = (Op)g->node.at[unit].op;
+    return node_class(g, unit) != ClassANCHOR && op != OpScatter && op != OpRead;
+}
+
+// What the loops of two units have against each other, whatever lies between them.
+static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
+    if (!joinable(g, a)) {
+        return "a library call makes it";
+    }
+    if (!joinable(g, b)) {
+        return "a library call reads it";
+    }
+    if (g->node.at[a].block != g->node.at[b].block) {
+        return "they run in different blocks";
+    }
+    return type_elements(g, fuse_space(g, a)) == type_elements(g, fuse_space(g, b))
+               ? NULL
+               : "their loops have different shapes";
 }
 
 const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
@@ -216,22 +245,14 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
         a = b;
         b = swap;
     }
-    if (!mergeable(z, a)) {
-        return "a library call makes it";
+    const char *why = loops_refuse(g, z->member[a].at[0], z->member[b].at[0]);
+    if (!why && z->member[a].n + z->member[b].n > MaxMembers) {
+        why = "the kernel would be too long";
     }
-    if (!mergeable(z, b)) {
-        return "a library call reads it";
+    if (!why) {
+        why = reductions_refuse(g, reduction_of(z, a), reduction_of(z, b));
     }
-    if (g->node.at[a].block != g->node.at[b].block) {
-        return "they run in different blocks";
-    }
-    if (z->member[a].n + z->member[b].n > MaxMembers) {
-        return "the kernel would be too long";
-    }
-    if (type_elements(g, fuse_space(g, a)) != type_elements(g, fuse_space(g, b))) {
-        return "their loops have different shapes";
-    }
-    const char *why = reductions_refuse(z, a, b);
+    z->visit++;
     for (uint32_t i = 0; !why && i < z->member[b].n; i++) {
         why = edges_refuse(z, z->member[b].at[i], a, true);
     }
@@ -264,4 +285,22 @@ bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
     z->member[b].n = 0;
     z->merges++;
     return true;
+}
+
+const char *cluster_wrong(Fuse *z, uint32_t cluster) {
+    const NodeVec *m = &z->member[cluster];
+    uint32_t reduction = reduction_of(z, cluster);
+    const char *why = m->n > MaxMembers ? "the kernel would be too long" : NULL;
+    for (uint32_t i = 1; i < m->n && !why; i++) {
+        uint32_t id = m->at[i];
+        why = loops_refuse(z->g, m->at[0], id);
+        if (!why && id != reduction && fuse_ends_loop(z->g, id)) {
+            why = reductions_refuse(z->g, reduction, id);
+        }
+    }
+    z->visit++;
+    for (uint32_t i = 0; i < m->n && !why && joinable(z->g, m->at[0]); i++) {
+        why = edges_refuse(z, m->at[i], cluster, true);
+    }
+    return why ? why : slots_refuse(z, cluster, cluster);
 }

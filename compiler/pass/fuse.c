@@ -27,13 +27,19 @@ enum {
 
 // --- slots ---------------------------------------------------------------------------------------
 
-static bool has_repeat(const Func *f) {
+bool func_repeats(const Func *f) {
     for (uint32_t i = 0; i < f->tape.n; i++) {
         if (f->tape.at[i].kind == CtlRepeat) {
             return true;
         }
     }
     return false;
+}
+
+// Has a writer in block `writer` changed the slot, which block `home` reads, before block `reader`
+// uses what was read?
+bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat) {
+    return reader != home && writer >= home && (writer <= reader || repeat);
 }
 
 // Reads see a slot as their block finds it. Orders the readers of one before the block's write of
@@ -44,8 +50,8 @@ static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool r
         uint32_t w = z->write.at[i], wb = z->g->node.at[w].block;
         for (uint32_t k = 0; slot_of(z, w) == slot_of(z, read) && k < readers->n; k++) {
             uint32_t unit = readers->at[k], block = z->g->node.at[unit].block;
-            bool late = block != home && wb >= home && (wb <= block || repeat);
-            if (late || (block == home && wb == home && unit != w && !cluster_order(z, unit, w))) {
+            if (slot_late(home, block, wb, repeat) ||
+                (block == home && wb == home && unit != w && !cluster_order(z, unit, w))) {
                 return false;
             }
         }
@@ -68,7 +74,7 @@ static void order_slots(Fuse *z) {
             vec_push(z->arena, &z->write, id);
         }
     }
-    bool repeat = has_repeat(z->f);
+    bool repeat = func_repeats(z->f);
     for (uint32_t id = 1; id < g->node.n; id++) {
         if (readers[id].n && !order_readers(z, id, &readers[id], repeat)) {
             NodeVec self = {0};
@@ -318,5 +324,6 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
         find_kept(&z);
     }
     regions_build(&z, perm, p);
+    regions_explain(&z, perm, p);
     arena_release(&scratch);
 }

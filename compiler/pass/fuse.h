@@ -37,6 +37,8 @@ typedef struct Fuse {
     uint32_t *pos;     // [cluster] place in a topological order of clusters
     uint32_t *order;   // [pos] cluster, 0 for a hole
     uint8_t *mark;     // [cluster] visited by the last walk
+    uint32_t *seen;    // [2 * unit + aligned] the last visit that came by
+    uint32_t visit;    // number of the walk through units that are not kept
     NodeVec stack;
     uint32_t merges; // made so far
 } Fuse;
@@ -51,10 +53,16 @@ static inline int64_t slot_of(const Fuse *z, uint32_t id) {
 } // of a Read or Write
 double fuse_weight(const Graph *g, uint32_t id); // arithmetic of one element; an addition is 1
 
+bool func_repeats(const Func *f); // has a Repeat on its tape
+bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat); // blocks
+
 // --- units.c, regions.c --------------------------------------------------------------------------
 
 void units_find(Fuse *z);
+// Regions of the clusters in z->order. Kept units are stored; the rest is computed where it is
+// read.
 void regions_build(Fuse *z, Arena *perm, Plan *p);
+void regions_explain(Fuse *z, Arena *perm, Plan *p); // why[]: behind regions_build
 
 // --- cluster.c -----------------------------------------------------------------------------------
 
@@ -62,6 +70,8 @@ void clusters_init(Fuse *z);
 // NULL when the clusters of two units can be one; else why not.
 const char *cluster_refuses(Fuse *z, uint32_t a, uint32_t b);
 bool cluster_merge(Fuse *z, uint32_t a, uint32_t b); // false when refused
+// NULL when the members of a cluster, however they came together, can be one region; else why not.
+const char *cluster_wrong(Fuse *z, uint32_t cluster);
 // Orders unit `before` ahead of `after`; false (and no change) when that closes a circle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
 // What the units of a cluster read from memory, each once.

@@ -21,6 +21,7 @@ typedef struct Memory {
     Arena *a; // scratch
     Plan *p;
     const PassOptions *o;
+    bool placed;           // offsets are given (memory_restore)
     VEC(Buffer) buffer;    // [0] is none
     uint32_t *of;          // [node] its buffer, 0 none
     uint32_t *time;        // [region] its launch
@@ -198,6 +199,8 @@ static void reuse_inputs(Memory *m, uint32_t region) {
         for (uint32_t i = 0; mine && i < r->in.n; i++) {
             uint32_t in = r->in.at[i], theirs = m->of[in];
             Buffer *from = &m->buffer.at[theirs], *to = &m->buffer.at[mine];
+            if (m->placed && from->offset != to->offset)
+                continue;
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
                 to->bytes != from->bytes ||
                 !type_same_shape(node_type(&p->func->g, in), node_type(&p->func->g, out)))
@@ -333,27 +336,89 @@ static double traffic(const Plan *p) {
     return sum;
 }
 
+static void memory_init(Memory *m) {
+    const Plan *p = m->p;
+    const Func *f = p->func;
+    m->of = arena_array(m->a, uint32_t, f->g.node.n);
+    m->time = arena_array(m->a, uint32_t, p->region.n);
+    m->begin = arena_array(m->a, uint32_t, f->blocks);
+    m->end = arena_array(m->a, uint32_t, f->blocks);
+    m->loops = arena_array_(m->a, sizeof *m->loops, _Alignof(uint32_t *), f->blocks);
+    m->loop_end = arena_array(m->a, uint32_t, f->tape.n);
+    vec_push(m->a, &m->buffer, (Buffer){0});
+}
+
+static void fill_places(Memory *m) {
+    Plan *p = m->p;
+    p->bytes_moved = traffic(p);
+    for (uint32_t id = 1; id < p->func->g.node.n; id++)
+        p->place[id] = place_of(m, id);
+}
+
 void memory_plan(const PassOptions *o, Plan *p) {
     Arena scratch;
     if (arena_init(&scratch, 0) != GAN_OK)
         bug("%s", gan_error());
-    const Func *f = p->func;
     Memory m = {.a = &scratch, .p = p, .o = o};
-    m.of = arena_array(&scratch, uint32_t, f->g.node.n);
-    m.time = arena_array(&scratch, uint32_t, p->region.n);
-    m.begin = arena_array(&scratch, uint32_t, f->blocks);
-    m.end = arena_array(&scratch, uint32_t, f->blocks);
-    m.loops = arena_array_(&scratch, sizeof *m.loops, _Alignof(uint32_t *), f->blocks);
-    m.loop_end = arena_array(&scratch, uint32_t, f->tape.n);
-    vec_push(&scratch, &m.buffer, (Buffer){0});
+    memory_init(&m);
     uint32_t launches = number_launches(&m);
     find_lifetimes(&m, launches);
     if (!o->no_fuse)
         reuse_all(&m);
     p->work_bound = live_bound(&m, launches);
     p->work_bytes = pack_best(&m);
-    p->bytes_moved = traffic(p);
-    for (uint32_t id = 1; id < f->g.node.n; id++)
-        p->place[id] = place_of(&m, id);
+    fill_places(&m);
     arena_release(&scratch);
+}
+
+// --- places that are given -----------------------------------------------------------------------
+
+// Two buffers that live at once and lie over one another, or one that lies askew; NULL: none.
+static const char *buffers_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
+    enum { MOST = 1 << 30 }; // of PLAN_ALIGN bytes: no sum below can wrap
+    for (uint32_t i = 1; i < m->buffer.n; i++) {
+        const Buffer *x = &m->buffer.at[i];
+        *a = *b = x->owner;
+        if (x->bytes && (x->offset % PLAN_ALIGN || x->offset / PLAN_ALIGN > MOST))
+            return "lies at no place for a value";
+        for (uint32_t k = 1; x->bytes && k < i; k++) {
+            const Buffer *y = &m->buffer.at[k];
+            *b = y->owner;
+            bool together = x->first <= y->last && y->first <= x->last;
+            bool over = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+            if (y->bytes && together && over)
+                return "lies over a value that is still needed";
+        }
+    }
+    return NULL;
+}
+
+bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
+    Arena scratch;
+    if (arena_init(&scratch, 0) != GAN_OK)
+        bug("%s", gan_error());
+    scratch.oom = perm->oom;
+    Memory m = {.a = &scratch, .p = p, .o = o, .placed = true};
+    memory_init(&m);
+    uint32_t launches = number_launches(&m), a = 0, b = 0;
+    find_lifetimes(&m, launches);
+    for (uint32_t i = 1; i < m.buffer.n; i++)
+        m.buffer.at[i].offset = p->place[m.buffer.at[i].owner].offset;
+    if (!o->no_fuse)
+        reuse_all(&m);
+    const char *why = buffers_wrong(&m, &a, &b);
+    if (why) {
+        *wrong = (Refusal){str_format(perm, "%%%u %s (%%%u)", a, why, b), p->region_of[a]};
+    } else {
+        p->work_bound = live_bound(&m, launches);
+        p->work_bytes = 0;
+        for (uint32_t i = 1; i < m.buffer.n; i++) {
+            const Buffer *x = &m.buffer.at[i];
+            size_t end = x->bytes ? x->offset + x->bytes : 0;
+            p->work_bytes = end > p->work_bytes ? end : p->work_bytes;
+        }
+        fill_places(&m);
+    }
+    arena_release(&scratch);
+    return !why;
 }

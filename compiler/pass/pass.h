@@ -82,10 +82,26 @@ void func_rewrite(Arena *perm, Func *f, RewriteFn map, void *user);
 // The RewriteFn with nothing to say; others call it for the nodes they leave alone.
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
 
-double graph_gflop(const Graph *g);      // Dot, Conv*: 2 per multiply-add, nominal
-double func_gflop_again(const Func *f);  // what the text asks for again and sharing spares
-double func_gflop(const Func *f);        // the same, each node as often as its block runs
-void plan_print(Text *t, const Plan *p); // text form; `ganc emit --stage plan`
+double graph_gflop(const Graph *g);     // Dot, Conv*: 2 per multiply-add, nominal
+double func_gflop_again(const Func *f); // what the text asks for again and sharing spares
+double func_gflop(const Func *f);       // the same, each node as often as its block runs
+
+// plan_text.c: the text form of plans, which follows that of their module.
+
+typedef enum PlanLevel { PlanFused, PlanScheduled, PlanPlaced } PlanLevel; // a stage's result
+void plan_print(Text *t, const Plan *p, PlanLevel level); // one function of a module
+// The module and the plans of its functions (init, step, entries): plans_read(print(p)) prints the
+// same bytes.
+void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level);
+typedef struct PlansRead {
+    Dtype real;      // precision they were made for
+    PlanLevel level; // of the text
+    Plan *plan;      // [2 + entry.n], of `module`, complete; without kernels
+} PlansRead;
+// Reads the text form and runs the stages behind its level. On a mistake false and "line N: ..." in
+// *error. Never trusts the text. `module` must stay where it is.
+bool plans_read(Arena *perm, Str text, Module *module, PlansRead *out, Str *error);
+
 // Where members of a region come from: the model's lines, each once, in order of the members.
 typedef struct SourceLine {
     Str file;

@@ -17,6 +17,24 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p);
 // and the slots' offsets.
 void memory_plan(const PassOptions *o, Plan *p);
 
+// --- restore.c: the same stages from decisions that a text states, none of which is trusted ------
+
+typedef struct Refusal {
+    Str why;         // what is wrong with the decisions; in the perm arena
+    uint32_t region; // the region it is about, NONE
+} Refusal;
+typedef VEC(uint32_t) NodeList;
+// The nodes each region stores say everything that fusion decides. Fills what fuse() fills but
+// why[]. False when these regions are none that could run.
+bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
+                  Plan *p, Refusal *wrong);
+// launch[], merge[] and block[] are given: every region once, behind what it needs. Fills
+// Region.merged.
+bool schedule_restore(Arena *perm, Plan *p, Refusal *wrong);
+// place[].offset of stored values in work memory is given: no two that live at once may overlap
+// (memory.c). Fills what memory_plan() fills.
+bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
+
 // Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
 // too. Each must live to the end of `block`, or of the function when that is NONE.
 typedef struct Kept {

@@ -129,6 +129,9 @@ static void build_regions(Fuse *z, Arena *perm, Plan *p) {
             build_region(&b, p, z->order[pos]);
         }
     }
+}
+
+void regions_explain(Fuse *z, Arena *perm, Plan *p) {
     for (uint32_t i = 0; !z->o->no_fuse && i < p->region.n; i++) {
         explain_inputs(z, perm, p, &p->region.at[i]);
     }

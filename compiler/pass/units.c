@@ -152,8 +152,8 @@ static void find_live(Fuse *z) {
     }
 }
 
-// Moves that leave elements out cost a bound each where they are looked through: after a long row of
-// moves the value is stored.
+// Moves that leave elements out cost a bound each where they are looked through: after a long row
+// of moves the value is stored.
 static void cut_rows_of_moves(Fuse *z) {
     enum { LongRow = 16 };
     const Graph *g = z->g;

@@ -1,0 +1,214 @@
+// restore.c - a plan from decisions made elsewhere: which values each region stores, which regions
+// share a launch.
+//
+// In: a function whose graph passes are done, and node numbers and region numbers from a text. Out:
+// what fuse() and schedule() leave, or why not. The decisions are checked by the rules fusion made
+// them by, and all that follows from them (members, inputs, owners) is derived as fusion derives
+// it; so a restored plan that is accepted keeps every promise of program.h.
+#include "fuse.h"
+
+#include <string.h>
+
+typedef struct Restore {
+    Arena *perm;
+    Fuse z;
+    Plan *p;
+    Refusal *wrong;
+} Restore;
+
+static bool refuse(Restore *r, uint32_t region, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    *r->wrong = (Refusal){str_vformat(r->perm, format, args), region};
+    va_end(args);
+    return false;
+}
+
+// --- regions -------------------------------------------------------------------------------------
+
+// Only what the passes leave can be planned.
+static bool check_graph(Restore *r) {
+    const Graph *g = r->z.g;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        Op op = (Op)g->node.at[id].op;
+        if (r->z.live[id] && op_info[op].cls == ClassMETA) {
+            return refuse(r, NONE, "node %%%u (%s) is not of a graph that can be planned", id,
+                          op_info[op].text);
+        }
+    }
+    return true;
+}
+
+static bool add_stored(Restore *r, uint32_t region, uint32_t id) {
+    Fuse *z = &r->z;
+    bool known = id > 0 && id < z->g->node.n;
+    bool copy = known && z->g->node.at[id].op == OpRead && z->live[id] && !z->unit[id];
+    if (!known || (!z->unit[id] && !copy) || z->kept[id]) {
+        return refuse(r, region, "%%%u is no value that a region stores, or stored twice", id);
+    }
+    NodeVec *member = &z->member[z->order[region + 1]];
+    if (member->n && member->at[member->n - 1] > id) {
+        return refuse(r, region, "its values are not in the order of their numbers");
+    }
+    z->kept[id] = z->unit[id] = 1;
+    z->cluster[id] = z->order[region + 1];
+    vec_push(z->arena, member, id);
+    return true;
+}
+
+// Puts the units of each region into one cluster, clusters in the order of the text.
+static bool make_clusters(Restore *r, const NodeList *stored, uint32_t regions) {
+    Fuse *z = &r->z;
+    uint32_t n = z->g->node.n;
+    if (regions >= n) {
+        return refuse(r, NONE, "more regions than values");
+    }
+    clusters_init(z);
+    memset(z->order, 0, n * sizeof *z->order);
+    memset(z->member, 0, n * sizeof *z->member);
+    for (uint32_t i = 0; i < regions; i++) {
+        if (!stored[i].n || stored[i].at[0] == 0 || stored[i].at[0] >= n) {
+            return refuse(r, i, "it stores nothing");
+        }
+        z->order[i + 1] = stored[i].at[0];
+        for (uint32_t k = 0; k < stored[i].n; k++) {
+            if (!add_stored(r, i, stored[i].at[k])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool check_clusters(Restore *r, uint32_t regions) {
+    Fuse *z = &r->z;
+    for (uint32_t id = 1; id < z->g->node.n; id++) {
+        if (z->live[id] && z->fixed[id] && !z->kept[id]) {
+            return refuse(r, NONE, "no region stores %%%u (%s)", id,
+                          op_info[z->g->node.at[id].op].text);
+        }
+        if (z->unit[id] && z->g->node.at[id].op == OpWrite) {
+            vec_push(z->arena, &z->write, id);
+        }
+    }
+    for (uint32_t i = 0; i < regions; i++) {
+        const char *why = cluster_wrong(z, z->order[i + 1]);
+        if (why) {
+            return refuse(r, i, "it cannot be one region: %s", why);
+        }
+    }
+    return true;
+}
+
+// Every region behind those it needs, and no slot read after it was written.
+static bool check_order(Restore *r) {
+    const Plan *p = r->p;
+    const Func *f = p->func;
+    OrderVec order;
+    region_orders(r->z.arena, p, &order);
+    for (uint32_t i = 0; i < order.n; i++) {
+        if (order.at[i].before > order.at[i].after) {
+            return refuse(r, order.at[i].after, "it comes before region %u, which it needs",
+                          order.at[i].before);
+        }
+    }
+    bool repeat = func_repeats(f);
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        const Region *region = &p->region.at[i];
+        for (uint32_t k = 0; k < region->in.n; k++) {
+            uint32_t read = region->in.at[k];
+            bool slot = p->region_of[read] == NONE;
+            for (uint32_t e = 0; slot && e < f->effect.n; e++) {
+                uint32_t w = f->effect.at[e];
+                if (slot_of(&r->z, w) == slot_of(&r->z, read) &&
+                    slot_late(f->g.node.at[read].block, region->block, f->g.node.at[w].block,
+                              repeat)) {
+                    return refuse(r, i, "it reads slot %lld after it was written",
+                                  (long long)slot_of(&r->z, read));
+                }
+            }
+        }
+    }
+    return true;
+}
+
+static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions) {
+    units_find(&r->z);
+    if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions)) {
+        return false;
+    }
+    regions_build(&r->z, r->perm, r->p);
+    return check_order(r);
+}
+
+bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
+                  Plan *p, Refusal *wrong) {
+    Arena scratch;
+    if (arena_init(&scratch, 0) != GAN_OK) {
+        bug("%s", gan_error());
+    }
+    scratch.oom = perm->oom;
+    Restore r = {
+        .perm = perm,
+        .z = {.arena = &scratch, .f = p->func, .g = &p->func->g, .o = o},
+        .p = p,
+        .wrong = wrong,
+    };
+    bool ok = restore_regions(&r, stored, regions);
+    arena_release(&scratch);
+    return ok;
+}
+
+// --- launches ------------------------------------------------------------------------------------
+
+// Numbers of the launches that regions are in; false when one is missing, twice or elsewhere.
+static bool find_launches(Restore *r, uint32_t *of) {
+    Plan *p = r->p;
+    memset(of, 0xff, p->region.n * sizeof *of);
+    for (uint32_t b = 0; b < p->block.n; b++) {
+        for (uint32_t i = p->block.at[b].first; i < p->block.at[b].first + p->block.at[b].n; i++) {
+            Launch l = p->launch.at[i];
+            for (uint32_t k = 0; k < l.instances; k++) {
+                uint32_t region = p->merge.at[l.first + k];
+                bool known = region < p->region.n && of[region] == NONE;
+                if (!known || p->region.at[region].block != b) {
+                    return refuse(r, region < p->region.n ? region : NONE,
+                                  "launch %u: region %u is launched already, or not of block %u", i,
+                                  region, b);
+                }
+                if (l.instances > 1 && p->region.at[region].kind != RegionLoop) {
+                    return refuse(r, region, "it is no loop and is launched alone");
+                }
+                of[region] = i;
+                p->region.at[region].merged = k ? l.region : NONE;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        if (of[i] == NONE) {
+            return refuse(r, i, "it is never launched");
+        }
+    }
+    return true;
+}
+
+bool schedule_restore(Arena *perm, Plan *p, Refusal *wrong) {
+    Restore r = {.perm = perm, .p = p, .wrong = wrong};
+    OrderVec order;
+    uint32_t *of = arena_array(perm, uint32_t, p->region.n + 1);
+    if (p->block.n != p->func->blocks) {
+        return refuse(&r, NONE, "launches of %u blocks; the function has %u", p->block.n,
+                      p->func->blocks);
+    }
+    if (!find_launches(&r, of)) {
+        return false;
+    }
+    region_orders(perm, p, &order);
+    for (uint32_t i = 0; i < order.n; i++) {
+        if (of[order.at[i].before] >= of[order.at[i].after]) {
+            return refuse(&r, order.at[i].after, "it is launched before region %u, which it needs",
+                          order.at[i].before);
+        }
+    }
+    return true;
+}
