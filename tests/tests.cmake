@@ -48,7 +48,7 @@ gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run resume damage bad_model bad_data bad_run bench verify new)
+foreach(name options run resume damage bad_model bad_data bad_run bench verify new stages)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()

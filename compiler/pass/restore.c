@@ -31,7 +31,11 @@ static bool check_graph(Restore *r) {
     const Graph *g = r->z.g;
     for (uint32_t id = 1; id < g->node.n; id++) {
         Op op = (Op)g->node.at[id].op;
-        if (r->z.live[id] && op_info[op].cls == ClassMETA) {
+        OpClass c = node_class(g, id);
+        if (r->z.live[id] && c == ClassCOMM) {
+            return refuse(r, NONE, "plans of several ranks do not read back: compile the model");
+        }
+        if (r->z.live[id] && c == ClassMETA) {
             return refuse(r, NONE, "node %%%u (%s) is not of a graph that can be planned", id,
                           op_info[op].text);
         }

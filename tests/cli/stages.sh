@@ -1,0 +1,32 @@
+#!/bin/sh
+# stages.sh - the text of a later stage reads back and leads to the same plan; a damaged one is refused with its line.
+. "$(dirname -- "$0")/lib.sh"
+ganc=$(dirname -- "$ganrun")/ganc
+emit() { "$ganc" emit "$@" || fail "ganc emit $*"; }
+emit tiny.gan --batch 4 --stage plan -o whole.plan
+emit tiny.gan --batch 4 --stage c | grep -v '^//' >whole.c
+for stage in fused schedule plan; do
+    emit tiny.gan --batch 4 --stage $stage -o a.text
+    emit --from-stage $stage a.text --stage $stage -o b.text
+    same a.text b.text
+    emit --from-stage $stage a.text --stage plan -o b.plan
+    same whole.plan b.plan
+    emit --from-stage $stage a.text --stage c | grep -v '^//' >b.c
+    same whole.c b.c
+done
+emit tiny.gan --batch 4 --precision bf16 --stage fused -o half.fused
+emit --from-stage fused half.fused --stage plan -o half.plan
+grep -q '^plans plan bf16' half.plan || fail 'a plan forgets its precision'
+
+# Text of a stage that lies before the plans, and what is no plan at all.
+refused 1 'line .*: ' ganc emit --from-stage fused tiny.gan --stage plan
+refused 2 'can be read back' ganc emit --from-stage tokens whole.plan --stage plan
+emit tiny.gan --batch 4 --stage graph -o a.graph
+refused 1 'ends before its plans' ganc emit --from-stage plan a.graph --stage plan
+head -n $(($(wc -l <whole.plan) - 3)) whole.plan >cut.plan
+refused 1 'line [0-9]*: .*launch' ganc emit --from-stage plan cut.plan --stage plan
+row=$(grep -n '^    store .* at ' whole.plan | tail -n 1 | cut -d: -f1)
+sed "${row}s/ at [0-9]*/ at 8/" whole.plan >askew.plan
+refused 1 'lies at no place for a value' ganc emit --from-stage plan askew.plan --stage plan
+sed "${row}s/%[0-9]*/%999999/" whole.plan >lost.plan
+refused 1 "line $row: no region to store in, or no such node" ganc emit --from-stage plan lost.plan --stage plan
