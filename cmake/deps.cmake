@@ -21,6 +21,7 @@ gan_need(CJSON libcjson)
 gan_need(XXHASH libxxhash)
 gan_want(JPEG libjpeg "JPEG pictures cannot be read.")
 gan_want(FREETYPE freetype2 "examples/emoji cannot extract its pictures.")
+gan_want(MPI ompi-c "Runs use one rank: mpirun cannot start more.")
 gan_want(CMOCKA cmocka "Unit tests are not built.")
 
 # oneDNN ships a CMake package under two names: dnnl (2.x, 3.x).

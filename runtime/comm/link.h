@@ -46,14 +46,19 @@ typedef struct LinkHost {
     void *(*alloc)(size_t n); // NULL when refused; zeroed
     void (*free)(void *ptr);
     void (*combine)(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
+    void (*narrow)(const float *from, uint16_t *to, size_t n);
+    void (*widen)(const uint16_t *from, float *to, size_t n);
 } LinkHost;
 extern const LinkHost link_host; // reduce.c
 typedef struct LinkPlugin {
     int version; // LINK_PLUGIN_VERSION
     const LinkApi *api;
-    Str (*library)(void); // "Open MPI v4.1.4", static
+    void (*library)(char *text, size_t n); // "Open MPI v4.1.4"; may be asked before open
 } LinkPlugin;
 #define LINK_PLUGIN_SYMBOL "gan_link_plugin" // const LinkPlugin
+
+// plugin.c: loads one; it stays loaded. GAN_ERR_DEVICE in the system's words.
+GanStatus link_plugin_load(Str path, const LinkPlugin **out);
 
 // --- reduce.c ------------------------------------------------------------------------------------
 

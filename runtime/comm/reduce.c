@@ -5,7 +5,8 @@
 const char *const comm_kind_name[CommKinds] = {
     [CommSum] = "sum", [CommTree] = "tree", [CommMax] = "max", [CommGather] = "gather"};
 
-const LinkHost link_host = {fail, time_now, mem_alloc, mem_free, link_combine};
+const LinkHost link_host = {fail,         time_now,      mem_alloc,   mem_free,
+                            link_combine, floats_narrow, floats_widen};
 
 #define COMBINE(T)                                                                                 \
     static void combine_##T(bool max, T *restrict acc, const T *restrict x, size_t n) {            \

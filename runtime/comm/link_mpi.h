@@ -1,0 +1,12 @@
+// link_mpi.h - what the MPI plugin is given when its link is opened.
+#ifndef GAN_LINK_MPI_H
+#define GAN_LINK_MPI_H
+
+#include "link.h"
+
+typedef struct MpiArg {
+    const LinkHost *host; // borrowed
+    bool polite;          // cores are short: sleep between looks instead of spinning
+} MpiArg;
+
+#endif

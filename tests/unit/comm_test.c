@@ -1,0 +1,498 @@
+// comm_test.c - communicators over the loop-back link: ranks are threads of this program.
+//
+// What is held: sums, greatest and gathered are what one rank would compute from everyone's parts,
+// the same bits on all ranks and, for trees, on every number of ranks; data started early and
+// waited for late, in any order; a rank that does not come, one that leaves and one that asks for
+// something else end the others with a sentence; the wire model takes its time; nothing is lost by
+// a narrow wire in the long run.
+#define _GNU_SOURCE
+#include "comm.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+enum { MOST = 7 };
+
+typedef struct Rank {
+    int rank;
+    LocalHub *hub; // borrowed
+    CommOptions options;
+    void (*body)(struct Rank *r, Comm *c);
+    bool leave; // ends with comm_leave
+    void *user;
+    GanStatus st; // what the body ended with
+    char why[512];
+    bool all; // comm_leave's answer
+} Rank;
+
+static void *rank_main(void *arg) {
+    Rank *r = arg;
+    Comm *c;
+    LocalSeat seat = {r->hub, r->rank};
+    r->st = comm_open(&link_local, &seat, &r->options, &c);
+    if (r->st == GAN_OK) {
+        r->body(r, c);
+        if (r->st != GAN_OK)
+            snprintf(r->why, sizeof r->why, "%s", gan_error());
+        if (r->leave || r->st != GAN_OK)
+            r->all = comm_leave(c, r->st);
+        else
+            comm_close(c);
+    }
+    return NULL;
+}
+
+// Runs `body` on n ranks and waits for all.
+static void on_ranks(Rank *rank, int n, void (*body)(Rank *, Comm *), CommOptions o, void *user) {
+    LocalHub *hub;
+    pthread_t thread[MOST];
+    assert_int_equal(local_hub_new(n, &hub), GAN_OK);
+    for (int i = 0; i < n; i++) {
+        rank[i] = (Rank){.rank = i, .hub = hub, .options = o, .body = body, .user = user};
+        assert_int_equal(pthread_create(&thread[i], NULL, rank_main, &rank[i]), 0);
+    }
+    for (int i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    local_hub_free(hub);
+}
+
+static void all_well(const Rank *rank, int n) {
+    for (int i = 0; i < n; i++)
+        if (rank[i].st != GAN_OK)
+            fail_msg("rank %d: %s", i, rank[i].why);
+}
+
+static double part(int rank, size_t i) { // what rank brings as element i: no two sums are equal
+    return sin(1 + (double)i * 0.7 + rank * 1.3) * (i % 3 == 0 ? 1e6 : 1);
+}
+
+// --- reductions ----------------------------------------------------------------------------------
+
+typedef struct Reduction {
+    CommKind kind;
+    Dtype dtype, wire;
+    size_t n;
+    double result[MOST][300]; // by rank
+} Reduction;
+
+static void reduce_body(Rank *r, Comm *c) {
+    Reduction *x = r->user;
+    double f64[300];
+    float f32[300];
+    for (size_t i = 0; i < x->n; i++)
+        f32[i] = (float)(f64[i] = part(r->rank, i));
+    void *data = x->dtype == DtF64 ? (void *)f64 : (void *)f32;
+    CommJob job = {.kind = x->kind,
+                   .dtype = x->dtype,
+                   .wire = x->wire,
+                   .data = data,
+                   .n = x->n,
+                   .what = "a test"};
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    for (size_t i = 0; i < x->n; i++)
+        x->result[r->rank][i] = x->dtype == DtF64 ? f64[i] : (double)f32[i];
+}
+
+static double expected(CommKind kind, int ranks, size_t i) {
+    double sum = 0, most = -1e300;
+    for (int r = 0; r < ranks; r++) {
+        sum += part(r, i);
+        most = part(r, i) > most ? part(r, i) : most;
+    }
+    return kind == CommMax ? most : sum;
+}
+
+static void reductions_are_right_and_equal_on_all_ranks(void **state) {
+    (void)state;
+    static const struct {
+        Dtype dtype, wire;
+        double tolerance;
+    } types[] = {{DtF64, DtF64, 1e-14}, {DtF32, DtF32, 1e-6}, {DtF32, DtBF16, 8e-3}};
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (int k = CommSum; k <= CommMax; k++)
+            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+                static Reduction x;
+                Rank rank[MOST];
+                x = (Reduction){
+                    (CommKind)k, types[t].dtype, types[t].wire, 300 - (size_t)ranks, {{0}}};
+                on_ranks(rank, ranks, reduce_body, (CommOptions){.deadline = 20}, &x);
+                all_well(rank, ranks);
+                for (size_t i = 0; i < x.n; i++) {
+                    double want = expected(x.kind, ranks, i), size = 0;
+                    for (int r = 0; r < ranks; r++)
+                        size += fabs(part(r, i));
+                    if (!(fabs(x.result[0][i] - want) <= types[t].tolerance * size))
+                        fail_msg("%s of %d ranks, element %zu: %.17g, not %.17g", comm_kind_name[k],
+                                 ranks, i, x.result[0][i], want);
+                    for (int r = 1; r < ranks; r++)
+                        assert_memory_equal(&x.result[r][i], &x.result[0][i], sizeof(double));
+                }
+            }
+}
+
+// Four leaves held by 1, 2 or 4 ranks: the caller adds its subtree, the communicator the rest.
+static void tree_body(Rank *r, Comm *c) {
+    double *out = r->user;
+    int leaves = 4 / comm_size(c);
+    float x[64];
+    for (size_t i = 0; i < 64; i++) {
+        float leaf[4];
+        for (int k = 0; k < leaves; k++)
+            leaf[k] = (float)part(r->rank * leaves + k, i);
+        for (int s = 1; s < leaves; s *= 2)
+            for (int k = 0; k + s < leaves; k += 2 * s)
+                leaf[k] += leaf[k + s];
+        x[i] = leaf[0];
+    }
+    CommJob job = {
+        .kind = CommTree, .dtype = DtF32, .wire = DtF32, .data = x, .n = 64, .what = "a tree"};
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    for (size_t i = 0; r->rank == 0 && i < 64; i++)
+        out[i] = (double)x[i];
+}
+
+static void a_tree_gives_the_same_bits_on_any_number_of_ranks(void **state) {
+    (void)state;
+    double one[64], some[64];
+    Rank rank[MOST];
+    on_ranks(rank, 1, tree_body, (CommOptions){.deadline = 20}, one);
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        on_ranks(rank, ranks, tree_body, (CommOptions){.deadline = 20}, some);
+        all_well(rank, ranks);
+        assert_memory_equal(one, some, sizeof one);
+    }
+}
+
+static void narrow_body(Rank *r, Comm *c) {
+    double *sum = r->user, mine = 0;
+    for (uint32_t step = 0; r->st == GAN_OK && step < 1000; step++) {
+        float x = 1e-3f; // bf16 cannot hold it: it is off by 2e-6
+        CommJob job = {.kind = CommSum,
+                       .dtype = DtF32,
+                       .wire = DtBF16,
+                       .data = &x,
+                       .n = 1,
+                       .step = step,
+                       .what = "a narrow one"};
+        r->st = comm_start(c, &job);
+        if (r->st == GAN_OK)
+            r->st = comm_wait(c, 0);
+        mine += (double)x;
+    }
+    if (r->rank == 0)
+        *sum = mine;
+}
+
+static void a_narrow_wire_loses_nothing_in_the_long_run(void **state) {
+    (void)state;
+    double sum = 0;
+    Rank rank[MOST];
+    on_ranks(rank, 2, narrow_body, (CommOptions){.deadline = 20}, &sum);
+    all_well(rank, 2);
+    assert_true(fabs(sum - 2.0) < 2e-5); // without error feedback: 4e-3 away
+}
+
+// --- gathering, control --------------------------------------------------------------------------
+
+static void gather_body(Rank *r, Comm *c) {
+    enum { SAMPLES = 11, UNIT = 3 };
+    double x[SAMPLES * UNIT] = {0};
+    int64_t first, n = comm_share(SAMPLES, r->rank, comm_size(c), &first);
+    for (int64_t i = first * UNIT; i < (first + n) * UNIT; i++)
+        x[i] = (double)i + 0.5;
+    CommJob job = {.kind = CommGather,
+                   .dtype = DtF64,
+                   .wire = DtF64,
+                   .data = x,
+                   .n = SAMPLES * UNIT,
+                   .unit = UNIT,
+                   .what = "a gather"};
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    for (int i = 0; i < SAMPLES * UNIT; i++)
+        if (x[i] != i + 0.5)
+            *(bool *)r->user = true;
+}
+
+static void control_body(Rank *r, Comm *c) {
+    int root = comm_size(c) - 1, mine = 100 + r->rank, all[MOST], given = r->rank;
+    bool any = false, none = true;
+    r->st = comm_barrier(c);
+    if (r->st == GAN_OK)
+        r->st = comm_gather(c, &mine, sizeof mine, all);
+    if (r->st == GAN_OK)
+        r->st = comm_bcast(c, &given, sizeof given, root);
+    if (r->st == GAN_OK)
+        r->st = comm_any(c, r->rank == root, &any);
+    if (r->st == GAN_OK)
+        r->st = comm_any(c, false, &none);
+    bool wrong = given != root || !any || none;
+    for (int i = 0; i < comm_size(c); i++)
+        wrong |= all[i] != 100 + i;
+    if (wrong)
+        *(bool *)r->user = true;
+}
+
+static void parts_and_control_messages_arrive(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= MOST; ranks++) {
+        Rank rank[MOST];
+        bool wrong = false;
+        on_ranks(rank, ranks, gather_body, (CommOptions){.deadline = 20}, &wrong);
+        all_well(rank, ranks);
+        on_ranks(rank, ranks, control_body, (CommOptions){.deadline = 20}, &wrong);
+        all_well(rank, ranks);
+        assert_false(wrong);
+    }
+}
+
+static void no_communicator_is_one_rank(void **state) {
+    (void)state;
+    double x = 3;
+    int one = 7, all = 0;
+    bool any = false;
+    CommJob job = {.dtype = DtF64, .wire = DtF64, .data = &x, .n = 1, .what = "nothing"};
+    assert_int_equal(comm_size(NULL), 1);
+    assert_int_equal(comm_start(NULL, &job), GAN_OK);
+    assert_int_equal(comm_wait(NULL, 0), GAN_OK);
+    assert_int_equal(comm_gather(NULL, &one, sizeof one, &all), GAN_OK);
+    assert_int_equal(comm_any(NULL, true, &any), GAN_OK);
+    assert_true(x == 3 && all == 7 && any);
+    int64_t first, sum = 0;
+    for (int r = 0; r < 3; r++) {
+        int64_t n = comm_share(11, r, 3, &first);
+        assert_int_equal(first, sum);
+        sum += n;
+    }
+    assert_int_equal(sum, 11);
+}
+
+// --- many at once, what they cost ----------------------------------------------------------------
+
+enum { JOBS = 40, ROUNDS = 5 };
+
+static void many_body(Rank *r, Comm *c) {
+    for (uint32_t step = 0; r->st == GAN_OK && step < ROUNDS; step++) {
+        float x[JOBS];
+        for (uint32_t i = 0; r->st == GAN_OK && i < JOBS; i++) {
+            x[i] = (float)(i + step + (uint32_t)r->rank);
+            CommJob job = {.id = i * 3,
+                           .kind = CommSum,
+                           .dtype = DtF32,
+                           .wire = DtF32,
+                           .data = &x[i],
+                           .n = 1,
+                           .step = step,
+                           .what = "one of many"};
+            r->st = comm_start(c, &job);
+        }
+        for (uint32_t i = JOBS; r->st == GAN_OK && i-- > 0;)
+            r->st = comm_wait(c, i * 3);
+        for (uint32_t i = 0; i < JOBS; i++)
+            if (x[i] != (float)(3 * (i + step) + 3))
+                *(bool *)r->user = true;
+    }
+    const CommEvent *e;
+    uint32_t n = comm_events(c, &e);
+    bool in_order = n == JOBS * ROUNDS && comm_stats(c).jobs == n && comm_stats(c).bytes == 4 * n;
+    for (uint32_t i = 0; in_order && i < n; i++)
+        in_order = e[i].ready <= e[i].start && e[i].start <= e[i].end && e[i].end <= e[i].go;
+    if (!in_order)
+        *(bool *)r->user = true;
+}
+
+static void many_jobs_are_under_way_at_once(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    bool wrong = false;
+    on_ranks(rank, 3, many_body, (CommOptions){.deadline = 20, .trace = true}, &wrong);
+    all_well(rank, 3);
+    assert_false(wrong);
+}
+
+static void wire_body(Rank *r, Comm *c) {
+    static float x[MOST][25000]; // 100 kB at 0.1 Gbit/s: 8 ms, and 60 more
+    double began = time_now();
+    CommJob job = {.kind = CommSum,
+                   .dtype = DtF32,
+                   .wire = DtF32,
+                   .data = x[r->rank],
+                   .n = 25000,
+                   .what = "a slow one"};
+    r->st = comm_start(c, &job);
+    double started = time_now();
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    double took = time_now() - began;
+    if (took < 0.068 || started - began > 0.05)
+        *(bool *)r->user = true;
+}
+
+static void a_wire_takes_its_time_and_not_the_callers(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    bool wrong = false;
+    on_ranks(rank, 2, wire_body, (CommOptions){.deadline = 20, .wire_us = 60000, .wire_gbit = 0.1},
+             &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+}
+
+// --- faults --------------------------------------------------------------------------------------
+
+static CommJob faulty_job(float *x) {
+    return (CommJob){.id = 4,
+                     .kind = CommSum,
+                     .dtype = DtF32,
+                     .wire = DtF32,
+                     .data = x,
+                     .n = 1,
+                     .step = 12,
+                     .what = "bucket 4 (model.gan:9)"};
+}
+
+// Rank 1 holds still until rank 0 has given up.
+static void late_body(Rank *r, Comm *c) {
+    float x = 1;
+    CommJob job = faulty_job(&x);
+    if (r->rank == 1) {
+        sem_wait(r->user);
+        return;
+    }
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+    GanStatus again = comm_barrier(c); // broken for good, with the first reason
+    if (again != r->st || !strstr(gan_error(), "bucket 4"))
+        r->st = GAN_OK;
+    sem_post(r->user);
+}
+
+static void a_rank_that_does_not_come_is_named(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    sem_t given_up;
+    sem_init(&given_up, 0, 0);
+    double began = time_now();
+    on_ranks(rank, 2, late_body, (CommOptions){.deadline = 0.2}, &given_up);
+    sem_destroy(&given_up);
+    assert_int_equal(rank[0].st, GAN_ERR_DEVICE);
+    assert_non_null(strstr(rank[0].why, "rank 0, step 12, bucket 4 (model.gan:9)"));
+    assert_non_null(strstr(rank[0].why, "rank 1 did not come"));
+    assert_true(time_now() - began < 5);
+}
+
+static void leaving_body(Rank *r, Comm *c) {
+    float x = 1;
+    CommJob job = faulty_job(&x);
+    if (r->rank == 1) {
+        r->st = (fail)(GAN_ERR_IO, "the disk is full");
+        return;
+    }
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+}
+
+static void others_learn_that_a_rank_ended(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rank[i].st, i == 1 ? GAN_ERR_IO : GAN_ERR_DEVICE);
+        assert_false(rank[i].all); // each has its own words to say
+        if (i != 1)
+            assert_non_null(strstr(rank[i].why, "another rank ended"));
+    }
+}
+
+static void agreeing_body(Rank *r, Comm *c) {
+    (void)c;
+    r->st = (fail)(GAN_ERR_USAGE, "no such option");
+}
+
+static void ranks_that_leave_for_one_reason_know_it(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    on_ranks(rank, 3, agreeing_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_true(rank[i].all);
+}
+
+static void differing_body(Rank *r, Comm *c) {
+    float x[2] = {1, 2};
+    CommJob job = faulty_job(x);
+    job.n = r->rank == 2 ? 2 : 1;
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+}
+
+static void ranks_that_disagree_never_mix_their_bytes(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    on_ranks(rank, 3, differing_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rank[i].st, GAN_ERR_BUG);
+        assert_non_null(strstr(rank[i].why, "not at the same place"));
+    }
+}
+
+static void null_body(Rank *r, Comm *c) {
+    float x = (float)r->rank;
+    CommJob job = faulty_job(&x);
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+    bool any = false;
+    if (r->st == GAN_OK)
+        r->st = comm_any(c, r->rank == 1, &any); // control works all the same
+    if (x != (float)r->rank || !any)
+        *(bool *)r->user = true;
+}
+
+static void a_null_communicator_leaves_data_alone(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    bool wrong = false;
+    on_ranks(rank, 2, null_body, (CommOptions){.deadline = 20, .null = true}, &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+    Comm *c;
+    NullSeat seat = {3, 8};
+    assert_int_equal(comm_open(&link_null, &seat, &(CommOptions){0}, &c), GAN_OK);
+    assert_int_equal(comm_rank(c), 3);
+    assert_int_equal(comm_size(c), 8);
+    assert_int_equal(comm_barrier(c), GAN_OK);
+    comm_close(c);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
+        cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
+        cmocka_unit_test(a_narrow_wire_loses_nothing_in_the_long_run),
+        cmocka_unit_test(parts_and_control_messages_arrive),
+        cmocka_unit_test(no_communicator_is_one_rank),
+        cmocka_unit_test(many_jobs_are_under_way_at_once),
+        cmocka_unit_test(a_wire_takes_its_time_and_not_the_callers),
+        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(others_learn_that_a_rank_ended),
+        cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
+        cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
+        cmocka_unit_test(a_null_communicator_leaves_data_alone),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
