@@ -1,4 +1,5 @@
-// comm_test.c - communicators over the loop-back link: ranks are threads of this program.
+// comm_test.c - communicators over the loop-back link: ranks are threads of this program. With
+// `--mpi PLUGIN`, under mpirun: this process is one rank, and the same bodies run over MPI.
 //
 // What is held: sums, greatest and gathered are what one rank would compute from everyone's parts,
 // the same bits on all ranks and, for trees, on every number of ranks; data started early and
@@ -6,7 +7,7 @@
 // something else end the others with a sentence; the wire model takes its time; nothing is lost by
 // a narrow wire in the long run.
 #define _GNU_SOURCE
-#include "comm.h"
+#include "link_mpi.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 7 };
@@ -109,31 +111,39 @@ static double expected(CommKind kind, int ranks, size_t i) {
     return kind == CommMax ? most : sum;
 }
 
+static const struct {
+    Dtype dtype, wire;
+    double tolerance;
+} reduced_types[] = {{DtF64, DtF64, 1e-14}, {DtF32, DtF32, 1e-6}, {DtF32, DtBF16, 8e-3}};
+enum { REDUCED_TYPES = sizeof reduced_types / sizeof *reduced_types };
+
+static void check_reduction(const Reduction *x, int rank, int ranks, double tolerance) {
+    for (size_t i = 0; i < x->n; i++) {
+        double want = expected(x->kind, ranks, i), size = 0;
+        for (int r = 0; r < ranks; r++)
+            size += fabs(part(r, i));
+        if (!(fabs(x->result[rank][i] - want) <= tolerance * size))
+            fail_msg("%s of %d ranks, element %zu: %.17g, not %.17g", comm_kind_name[x->kind],
+                     ranks, i, x->result[rank][i], want);
+    }
+}
+
 static void reductions_are_right_and_equal_on_all_ranks(void **state) {
     (void)state;
-    static const struct {
-        Dtype dtype, wire;
-        double tolerance;
-    } types[] = {{DtF64, DtF64, 1e-14}, {DtF32, DtF32, 1e-6}, {DtF32, DtBF16, 8e-3}};
     for (int ranks = 1; ranks <= MOST; ranks++)
         for (int k = CommSum; k <= CommMax; k++)
-            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            for (size_t t = 0; t < REDUCED_TYPES; t++) {
                 static Reduction x;
                 Rank rank[MOST];
-                x = (Reduction){
-                    (CommKind)k, types[t].dtype, types[t].wire, 300 - (size_t)ranks, {{0}}};
+                x = (Reduction){.kind = (CommKind)k,
+                                .dtype = reduced_types[t].dtype,
+                                .wire = reduced_types[t].wire,
+                                .n = 300 - (size_t)ranks};
                 on_ranks(rank, ranks, reduce_body, (CommOptions){.deadline = 20}, &x);
                 all_well(rank, ranks);
-                for (size_t i = 0; i < x.n; i++) {
-                    double want = expected(x.kind, ranks, i), size = 0;
-                    for (int r = 0; r < ranks; r++)
-                        size += fabs(part(r, i));
-                    if (!(fabs(x.result[0][i] - want) <= types[t].tolerance * size))
-                        fail_msg("%s of %d ranks, element %zu: %.17g, not %.17g", comm_kind_name[k],
-                                 ranks, i, x.result[0][i], want);
-                    for (int r = 1; r < ranks; r++)
-                        assert_memory_equal(&x.result[r][i], &x.result[0][i], sizeof(double));
-                }
+                check_reduction(&x, 0, ranks, reduced_types[t].tolerance);
+                for (int r = 1; r < ranks; r++)
+                    assert_memory_equal(x.result[r], x.result[0], x.n * sizeof(double));
             }
 }
 
@@ -477,7 +487,77 @@ static void a_null_communicator_leaves_data_alone(void **state) {
     comm_close(c);
 }
 
+// --- over MPI ------------------------------------------------------------------------------------
+
+// What `body` leaves must be the same bits on every rank.
+static void same_everywhere(Comm *c, const void *mine, size_t bytes) {
+    char *all = malloc(bytes * (size_t)comm_size(c));
+    assert_int_equal(comm_gather(c, mine, bytes, all), GAN_OK);
+    for (int r = 0; r < comm_size(c); r++)
+        assert_memory_equal(all + (size_t)r * bytes, mine, bytes);
+    free(all);
+}
+
+static void mpi_reductions(Rank *r, Comm *c) {
+    for (int k = CommSum; k <= CommMax; k++)
+        for (size_t t = 0; t < REDUCED_TYPES; t++) {
+            static Reduction x;
+            x = (Reduction){.kind = (CommKind)k,
+                            .dtype = reduced_types[t].dtype,
+                            .wire = reduced_types[t].wire,
+                            .n = 300 - (size_t)comm_size(c)};
+            r->user = &x;
+            reduce_body(r, c);
+            all_well(r, 1);
+            check_reduction(&x, r->rank, comm_size(c), reduced_types[t].tolerance);
+            same_everywhere(c, x.result[r->rank], x.n * sizeof(double));
+        }
+}
+
+static void on_this_rank(void **state) {
+    const LinkPlugin *plugin;
+    if (link_plugin_load(str_c(*state), &plugin) != GAN_OK)
+        fail_msg("%s", gan_error());
+    Comm *c;
+    MpiArg arg = {.host = &link_host, .polite = true};
+    CommOptions o = {.deadline = 60, .trace = true};
+    if (comm_open(plugin->api, &arg, &o, &c) != GAN_OK)
+        fail_msg("%s", gan_error());
+    bool wrong = false;
+    double sum = 0, tree[64];
+    Rank r = {.rank = comm_rank(c)};
+    assert_true(comm_size(c) <= MOST);
+    mpi_reductions(&r, c);
+    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        r.user = &wrong;
+        bodies[i](&r, c);
+        all_well(&r, 1);
+        assert_false(wrong);
+    }
+    comm_forget(c);
+    r.user = &sum;
+    narrow_body(&r, c);
+    all_well(&r, 1);
+    assert_true(r.rank != 0 || fabs(sum - comm_size(c)) < 2e-5 * comm_size(c));
+    r.user = tree;
+    if (4 % comm_size(c) == 0)
+        tree_body(&r, c);
+    all_well(&r, 1);
+    if (r.rank == 0)
+        for (size_t i = 0; i < 64 && 4 % comm_size(c) == 0; i++)
+            printf("%a\n", tree[i]);
+    comm_close(c);
+}
+
+static int run_on_ranks(char *plugin) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(on_this_rank, plugin)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
 int main(int argc, char **argv) {
+    if (argc == 3 && !strcmp(argv[1], "--mpi"))
+        return run_on_ranks(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
         cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
