@@ -48,6 +48,16 @@ gan_test(run_test unit/run_test.c LIBS gan_run)
 gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 
+# Kernels in CUDA C, run on the CPU (tests/cuda/shim.h). The shim answers the calls of the thread sanitizer and switches
+# stacks, which other sanitizers do not follow.
+if(GAN_SANITIZE)
+    message(STATUS "tests of CUDA kernels: not built with sanitizers")
+else()
+    set(shim cuda/shim_code.c cuda/shim_memory.c cuda/shim_run.c)
+    gan_test(shim_test cuda/shim_test.c ${shim} LIBS gan_base)
+    set_target_properties(shim_test PROPERTIES ENABLE_EXPORTS ON)
+endif()
+
 # Whole commands: shell scripts that are given the program.
 foreach(name options run resume damage bad_model bad_data bad_run bench verify new stages)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)

@@ -1,0 +1,65 @@
+// shim.h - for tests: runs CUDA kernel text on the CPU and watches what it does.
+//
+// In: kernel text as NVRTC gets it. It is compiled as C++ behind shim_cuda.h by the machine's C++
+// compiler, every load and store instrumented (the calls that -fsanitize=thread puts in, answered
+// by shim_memory.c), so that nothing in the text is changed or marked. Out: the kernel's effect on
+// shim memory, or the first fault.
+//
+// Blocks run one after another and threads as fibers, both in an order shuffled by a seed. Found:
+//   accesses outside the allocation they point into, or not aligned to their size
+//   reads of bytes nobody wrote: shared memory begins every block unwritten, shim_alloc too
+//   two threads, one of them writing, at one element with nothing between them that orders them:
+//   in shared and in global memory, within a block and between blocks
+//   barriers and warp operations that not all threads reach, or not at the same place
+// Ordered are: a thread's own accesses, the two sides of __syncthreads, within a warp the two sides
+// of __syncwarp, launches, and what came before a __threadfence and an atomic with what comes after
+// the same atomic in another block. Shuffles order nothing. Atomics conflict with plain accesses
+// only. Kernels that wait for another block do not end and are not supported.
+#ifndef GAN_SHIM_H
+#define GAN_SHIM_H
+
+#include "base.h"
+
+// --- shim_code.c: text to functions --------------------------------------------------------------
+
+typedef struct ShimCode ShimCode; // compiled kernels; owned
+// Compiles `text`, whose kernels are name[0..n). *out is NULL where the machine has no C++
+// compiler. GAN_ERR_BUG with the compiler's words when it refuses the text.
+GanStatus shim_compile(Str text, const Str *name, uint32_t n, ShimCode **out);
+void shim_free(ShimCode *c); // accepts NULL
+
+// --- shim_memory.c -------------------------------------------------------------------------------
+
+typedef struct Shim Shim; // one card: memory, threads, a seed; one thread at a time
+GanStatus shim_open(uint64_t seed, Shim **out);
+void shim_close(Shim *s); // accepts NULL
+// Memory that kernels may touch: unwritten, 256-byte aligned, nothing else near it. `unit`: bytes
+// of its smallest element; accesses are told apart no finer.
+void *shim_alloc(Shim *s, size_t bytes, size_t unit);
+void shim_put(Shim *s, void *to, const void *from, size_t n); // counts as written
+bool shim_written(const Shim *s, const void *at, size_t n); // every element of it, since shim_alloc
+void shim_release_all(Shim *s);
+
+// --- shim_run.c ----------------------------------------------------------------------------------
+
+typedef enum ShimFault {
+    ShimFine,
+    ShimOutOfBounds,
+    ShimMisaligned,
+    ShimUnwritten,
+    ShimRace,
+    ShimDivergent,
+    ShimUnsupported, // the kernel asks for what the shim does not do
+} ShimFault;
+
+typedef struct ShimSize {
+    uint32_t x, y, z;
+} ShimSize;
+
+// Runs kernel `name` as cuLaunchKernel does: param[i] points to the i-th argument. The first fault
+// ends the launch; shim_said tells it in words, with the line of the text.
+ShimFault shim_launch(Shim *s, const ShimCode *c, Str name, ShimSize grid, ShimSize block,
+                      void *const *param);
+const char *shim_said(const Shim *s); // borrowed; of the last launch
+
+#endif
