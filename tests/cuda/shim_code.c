@@ -65,7 +65,7 @@ static GanStatus build(ShimCode *c, Str compiler, const Str *name, uint32_t n) {
                              "-fno-exceptions",
                              "-fno-math-errno",
                              "-fsanitize=thread",
-                             "-fsanitize=bounds",
+                             "-fsanitize=bounds,alignment",
                              "-include",
                              TEST_DIR "/cuda/shim_cuda.h",
                              "-c",

@@ -1,6 +1,8 @@
 // shim_cuda.h - what kernel text is compiled behind when the CPU runs it: the words of CUDA C++
-// that the dialect uses, as C++17. No header is included, as NVRTC includes none: the text has to
-// bring its own int64_t. The functions named shim_ are in shim_run.c and shim_memory.c.
+// that the dialect uses, as C++17. The functions named shim_ are in shim_run.c and shim_memory.c.
+#include <math.h>
+#include <stdint.h>
+
 #define __global__
 #define __device__
 #define __host__
@@ -159,6 +161,9 @@ template <class T> SHIM_UNSEEN static inline T atomicCAS(T *at, T expected, T x)
 
 // --- functions -----------------------------------------------------------------------------------
 
+template <class T> static inline T __ldcg(const T *at) {
+    return *at;
+}
 template <class T> static inline T __ldg(const T *at) {
     return *at;
 }
@@ -207,44 +212,12 @@ static inline double rsqrt(double x) {
     return 1 / __builtin_sqrt(x);
 }
 
-#define SHIM_MATH1(f)                                                                              \
-    extern "C" double f(double);                                                                   \
-    extern "C" float f##f(float);
-#define SHIM_MATH2(f)                                                                              \
-    extern "C" double f(double, double);                                                           \
-    extern "C" float f##f(float, float);
-SHIM_MATH1(sqrt)
-SHIM_MATH1(floor)
-SHIM_MATH1(ceil)
-SHIM_MATH1(rint)
-SHIM_MATH1(fabs)
-SHIM_MATH1(exp)
-SHIM_MATH1(log)
-SHIM_MATH1(sin)
-SHIM_MATH1(cos)
-SHIM_MATH1(tanh)
-SHIM_MATH1(erf)
-SHIM_MATH1(log1p)
-SHIM_MATH2(fmax)
-SHIM_MATH2(fmin)
-SHIM_MATH2(pow)
-extern "C" double fma(double, double, double);
-extern "C" float fmaf(float, float, float);
-extern "C" double ldexp(double, int);
-extern "C" float ldexpf(float, int);
 template <class T> static inline T min(T a, T b) {
     return b < a ? b : a;
 }
 template <class T> static inline T max(T a, T b) {
     return a < b ? b : a;
 }
-#ifndef INFINITY
-#define INFINITY __builtin_inff()
-#endif
-#ifndef NAN
-#define NAN __builtin_nanf("")
-#endif
-
 // --- calling a kernel with the arguments of cuLaunchKernel --------------------------------------
 
 template <unsigned... i> struct shim_list {};

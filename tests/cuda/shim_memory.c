@@ -349,6 +349,14 @@ void __tsan_func_entry(void *from) {
 }
 void __tsan_func_exit(void) {}
 
+// A pointer that is not aligned to what it points to (-fsanitize=alignment), or to nothing.
+void __ubsan_handle_type_mismatch_v1(void *where, uintptr_t at) {
+    (void)where;
+    if (shim_running)
+        shim_fault(shim_running, at ? ShimMisaligned : ShimOutOfBounds, HERE,
+                   "address %#zx is not aligned to its type", (size_t)at);
+}
+
 // An index outside an array whose extent the text states (-fsanitize=bounds).
 void __ubsan_handle_out_of_bounds(void *where, uintptr_t index) {
     (void)where;

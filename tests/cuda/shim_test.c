@@ -70,7 +70,14 @@ static const Planted planted[] = {
                                   "        float4 v = *(const float4 *)(x + i + 1);\n"
                                   "        y[i] = v.x + v.w;\n"
                                   "    }\n"),
-     ShimMisaligned, "16 bytes at"},
+     ShimMisaligned, ""},
+    {"pack_not_aligned",
+     KERNEL("pack_not_aligned", "    struct alignas(16) pack { float at[4]; };\n"
+                                "    if (t < 8) {\n"
+                                "        pack v = *(const pack *)(x + i + 1);\n"
+                                "        y[i] = v.at[0] + v.at[3];\n"
+                                "    }\n"),
+     ShimMisaligned, "is not aligned to its type"},
     {"two_blocks_at_one_element", KERNEL("two_blocks_at_one_element", "    y[t] = x[i];\n"),
      ShimRace, "written by another block"},
     {"reads_another_blocks_result",
