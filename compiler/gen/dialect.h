@@ -1,5 +1,5 @@
 // dialect.h - what a dialect says; emit.c says the rest. C-like languages only: a table of words,
-// no control flow.
+// no control flow. Two shapes of kernels: loops for a core, teams of threads for a graphics card.
 #ifndef GAN_DIALECT_H
 #define GAN_DIALECT_H
 
@@ -9,6 +9,9 @@ typedef struct MathName {
     const char *row, *f32, *f64;
 } MathName; // a function of the value columns in each type
 
+typedef struct Nest Nest;
+typedef struct Emit Emit;
+
 struct Dialect {
     const char *name;
     const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
@@ -16,16 +19,21 @@ struct Dialect {
         *store[DtCount];               // functions around an element read and written, or ""
     const MathName *math;              // ends in {0}
     const char *draw32[4], *draw64[4]; // by Dist
+    const char *index;                 // the type of an index, where 32 bits are enough for it
     const char *signature, *finish;    // function heads; %.*s is the name
     const char *simd;                  // before a loop whose iterations are independent
     const char *in_order;              // in a loop that must not be vectorised
+    void (*shape)(Nest *n);            // the nest's shape: nest_shape or nest_shape_team,
+    void (*kernel)(Emit *e);           // and what writes it: emit_loops or emit_team
     Str (*prelude)(void);
 };
 
-// Writes the kernel of a shaped nest. Extents, strides and the like that it leaves open are added
-// to `numbers`.
-typedef struct Nest Nest;
+void emit_loops(Emit *e); // emit_loops.c
+void emit_team(Emit *e);  // emit_team.c
+
+// Writes the kernel of a shaped nest; `many`: with an entry for several regions. Extents, strides
+// and the like that it leaves open are added to `numbers`.
 typedef VEC(int64_t) Numbers;
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, Numbers *numbers);
+void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers);
 
 #endif

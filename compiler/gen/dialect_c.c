@@ -1,5 +1,6 @@
 // dialect_c.c - C17 for the machine's own compiler.
 #include "dialect.h"
+#include "nest.h"
 
 #include "embed.h"
 
@@ -31,10 +32,13 @@ const Dialect dialect_c = {
                [DistNormal] = "gan_normal",
                [DistTruncated] = "gan_truncated",
                [DistCategorical] = "gan_categorical"},
+    .index = "int64_t",
     .signature = "void %.*s(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {\n",
     .finish = "void %.*s_finish(void *const *p) {\n",
     .simd = "GAN_SIMD",
     .in_order = "GAN_IN_ORDER",
+    .shape = nest_shape,
+    .kernel = emit_loops,
     .prelude = prelude,
 };
 

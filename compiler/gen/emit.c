@@ -1,109 +1,54 @@
-// emit.c - a shaped nest as text. The one emitter of all dialects: it knows loops, indices and
-// value columns; types and function names come from the dialect's table. Names are positions (i0
+// emit.c - a shaped nest as text. The one emitter of all dialects: it knows what a nest does with
+// each element, emit_value.c how that is said; emit_loops.c and emit_team.c write the two shapes of
+// a nest around it. Types and function names come from the dialect's table. Names are positions (i0
 // the outermost variable, v0 the first value), and numbers that are not small are arguments (n0,
 // n1, ... in order of appearance), so equal structures give equal text.
 #include "emit.h"
 
-#include <inttypes.h>
-
-// --- accumulators --------------------------------------------------------------------------------
-
-static const char *acc_type(const Emit *e, const Reduce *r) {
+const char *emit_acc_type(const Emit *e, const Reduce *r) {
     return e->d->compute[r->dtype];
 }
 
-static bool many(const Emit *e) {
-    return nest_accumulators(e->n) > 1;
-}
-
-// Index of the accumulator of the present kept variables: "[...]", or nothing when there is one.
-static void put_acc_index(Emit *e) {
-    const Nest *n = e->n;
-    if (!many(e)) {
-        return;
-    }
-    int64_t stride = nest_accumulators(n);
-    bool first = true;
-    text_put(e->t, STR("["));
-    for (uint32_t i = n->prefix; i < n->orders; i++) {
-        const Var *v = &n->var[n->order[i]];
-        if (v->reduced) {
-            continue;
-        }
-        stride /= v->tile ? v->tile : v->n;
-        text_fmt(e->t, v->tile ? "%s(i%u - from)" : "%si%u", first ? "" : " + ", i);
-        if (stride > 1) {
-            text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleSums, stride)));
-        }
-        first = false;
-    }
-    text_put(e->t, STR("]"));
-}
-
-static void put_acc(Emit *e, uint32_t r, bool lane) {
-    text_fmt(e->t, lane ? "l%u[l]" : "s%u", r);
-    if (!lane) {
-        put_acc_index(e);
-    }
-}
-
-static const char *identity(const Reduce *r) {
+const char *emit_identity(const Reduce *r) {
     return r->kind == ReduceSum ? "0" : "-INFINITY";
 }
 
-static void put_acc_init(Emit *e) {
-    int64_t count = nest_accumulators(e->n);
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        emit_line(e);
-        if (count == 1) {
-            text_fmt(e->t, "%s s%u = %s;", acc_type(e, r), i, identity(r));
-            text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u = 0;\n" : "\n", i);
-            continue;
-        }
-        text_fmt(e->t, "%s s%u[%d];", acc_type(e, r), i, MAX_ACC);
-        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, MAX_ACC);
-        emit_line(e);
-        Str n = emit_num(e, RoleSums, count);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i,
-                 identity(r));
-        if (r->kind == ReduceArgMax) {
-            emit_line(e);
-            text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(n), i);
-        }
-    }
+// The accumulator takes the present value where that is greater, or equal and of a lower index.
+static void put_argmax(Emit *e, uint32_t i) {
+    const Reduce *r = &e->n->reduce.at[i];
+    text_fmt(e->t, "{ const %s x = ", e->index);
+    emit_ix(e, r->index);
+    text_put(e->t, STR("; const int g = "));
+    emit_ref(e, r->value);
+    text_put(e->t, STR(" > "));
+    e->acc(e, 's', i);
+    text_put(e->t, STR(" || ("));
+    emit_ref(e, r->value);
+    text_put(e->t, STR(" == "));
+    e->acc(e, 's', i);
+    text_put(e->t, STR(" && x < "));
+    e->acc(e, 'x', i);
+    text_put(e->t, STR("); "));
+    e->acc(e, 's', i);
+    text_put(e->t, STR(" = g ? "));
+    emit_ref(e, r->value);
+    text_put(e->t, STR(" : "));
+    e->acc(e, 's', i);
+    text_put(e->t, STR("; "));
+    e->acc(e, 'x', i);
+    text_put(e->t, STR(" = g ? x : "));
+    e->acc(e, 'x', i);
+    text_put(e->t, STR("; }\n"));
 }
 
-static void put_update(Emit *e, uint32_t i, bool lane) {
+static void put_update(Emit *e, uint32_t i, char acc) {
     const Reduce *r = &e->n->reduce.at[i];
     emit_line(e);
     if (r->kind == ReduceArgMax) {
-        text_put(e->t, STR("{ const int64_t x = "));
-        emit_ix(e, r->index);
-        text_put(e->t, STR("; const int g = "));
-        emit_ref(e, r->value);
-        text_put(e->t, STR(" > "));
-        put_acc(e, i, false);
-        text_put(e->t, STR(" || ("));
-        emit_ref(e, r->value);
-        text_put(e->t, STR(" == "));
-        put_acc(e, i, false);
-        text_fmt(e->t, " && x < x%u", i);
-        put_acc_index(e);
-        text_put(e->t, STR("); "));
-        put_acc(e, i, false);
-        text_put(e->t, STR(" = g ? "));
-        emit_ref(e, r->value);
-        text_put(e->t, STR(" : "));
-        put_acc(e, i, false);
-        text_fmt(e->t, "; x%u", i);
-        put_acc_index(e);
-        text_fmt(e->t, " = g ? x : x%u", i);
-        put_acc_index(e);
-        text_put(e->t, STR("; }\n"));
+        put_argmax(e, i);
         return;
     }
-    put_acc(e, i, lane);
+    e->acc(e, acc, i);
     if (r->kind == ReduceSum) {
         text_put(e->t, STR(" += "));
         emit_ref(e, r->value);
@@ -111,189 +56,44 @@ static void put_update(Emit *e, uint32_t i, bool lane) {
         text_put(e->t, STR(" = "));
         emit_ref(e, r->value);
         text_put(e->t, STR(" > "));
-        put_acc(e, i, lane);
+        e->acc(e, acc, i);
         text_put(e->t, STR(" ? "));
         emit_ref(e, r->value);
         text_put(e->t, STR(" : "));
-        put_acc(e, i, lane);
+        e->acc(e, acc, i);
     }
     text_put(e->t, STR(";\n"));
 }
 
-// --- loops ---------------------------------------------------------------------------------------
-
-static void put_body(Emit *e, bool lane) {
-    for (uint32_t i = 0; i < e->n->store.n; i++) {
-        const Store *s = &e->n->store.at[i];
-        emit_line(e);
+static void put_store(Emit *e, uint32_t i) {
+    const Store *s = &e->n->store.at[i];
+    emit_line(e);
+    if (s->pack) {
+        text_fmt(e->t, "y%u.at[l]", i);
+    } else {
         text_fmt(e->t, "a%u[", s->arg);
         emit_ix(e, s->at);
-        text_fmt(e->t, "] = %s(", e->d->store[emit_dtype(e->n, s->arg)]);
-        emit_ref(e, s->value);
-        text_put(e->t, STR(");\n"));
+        text_put(e->t, STR("]"));
+    }
+    text_fmt(e->t, " = %s(", e->d->store[emit_dtype(e->n, s->arg)]);
+    emit_ref(e, s->value);
+    text_put(e->t, STR(");\n"));
+}
+
+void emit_body(Emit *e, char acc) {
+    for (uint32_t i = 0; i < e->n->store.n; i++) {
+        put_store(e, i);
     }
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        put_update(e, i, lane);
+        put_update(e, i, acc);
     }
 }
 
-static void put_simd(Emit *e) {
-    emit_line(e);
-    text_fmt(e->t, "%s\n", e->d->simd);
-}
-
-static void put_in_order(Emit *e) {
-    emit_line(e);
-    text_fmt(e->t, "%s\n", e->d->in_order);
-}
-
-// "lo" and "hi" of loop k, as text.
-static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
-    const Var *v = &e->n->var[e->n->order[k]];
-    *lo = v->tile ? STR("from") : STR("0");
-    *hi = v->tile ? STR("to") : emit_num(e, RoleExtent + k, v->n);
-}
-
-// Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain
-// running sum would be left to the compiler's in-order vectorisation, which gcc 12 gets wrong for
-// short loops that walk backwards.
-static int lanes_of(const Emit *e) {
-    const Var *v = &e->n->var[e->n->order[e->n->orders - 1]];
-    int64_t n = v->tile ? v->tile : v->n;
-    return n < LANES ? (int)n : LANES;
-}
-
-static void put_lanes_begin(Emit *e) {
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        if (r->kind != ReduceArgMax) {
-            emit_line(e);
-            text_fmt(e->t, "%s l%u[%d];\n", acc_type(e, r), i, lanes_of(e));
-            emit_line(e);
-            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", lanes_of(e), i,
-                     identity(r));
-        }
-    }
-}
-
-static void put_lanes_end(Emit *e) {
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        const Reduce *r = &e->n->reduce.at[i];
-        if (r->kind == ReduceArgMax) {
-            continue;
-        }
-        emit_line(e);
-        text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", acc_type(e, r),
-                 r->kind == ReduceSum ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i,
-                 lanes_of(e));
-        put_acc(e, i, false);
-        if (r->kind == ReduceSum) {
-            text_put(e->t, STR(" += m; }\n"));
-        } else {
-            text_put(e->t, STR(" = m > "));
-            put_acc(e, i, false);
-            text_put(e->t, STR(" ? m : "));
-            put_acc(e, i, false);
-            text_put(e->t, STR("; }\n"));
-        }
-    }
-}
-
-// One lane for each of `count` elements from j on.
-static void put_lane_body(Emit *e, uint32_t k, uint32_t level, Str count) {
-    put_simd(e);
-    emit_line(e);
-    text_fmt(e->t, "for (int l = 0; l < %.*s; l++)", SARG(count));
-    emit_open(e);
-    emit_line(e);
-    text_fmt(e->t, "const int64_t i%u = j + l;\n", k);
-    emit_level(e, level);
-    put_body(e, true);
-    emit_close(e);
-}
-
-// The innermost loop over a reduced variable, LANES elements at a time, and what is left over.
-static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
-    const Var *v = &e->n->var[e->n->order[k]];
-    Str lo, hi;
-    put_limits(e, k, &lo, &hi);
-    emit_line(e);
-    text_fmt(e->t, "int64_t j = %.*s;\n", SARG(lo));
-    if (lanes_of(e) == LANES) {
-        emit_line(e);
-        text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
-        emit_open(e);
-        put_lane_body(e, k, level, str_format(e->t->arena, "%d", LANES));
-        emit_close(e);
-    }
-    if (v->n % LANES) {
-        bool fixed = lanes_of(e) < LANES && !v->tile;
-        put_lane_body(e, k, level,
-                      fixed ? str_format(e->t->arena, "%d", lanes_of(e))
-                            : str_format(e->t->arena, "%.*s - j", SARG(hi)));
-    }
-}
-
-static void put_loops(Emit *e, uint32_t k) {
-    const Nest *n = e->n;
-    if (k == n->orders) {
-        put_body(e, false);
-        return;
-    }
-    const Var *v = &n->var[n->order[k]];
-    uint32_t level = 2 + k - n->prefix;
-    bool last = k + 1 == n->orders;
-    if (last && e->lanes) {
-        if (many(e)) {
-            put_lanes_begin(e);
-        }
-        put_lane_loop(e, k, level);
-        if (many(e)) {
-            put_lanes_end(e);
-        }
-        return;
-    }
-    Str lo, hi;
-    put_limits(e, k, &lo, &hi);
-    if (last && !v->reduced) {
-        put_simd(e);
-    }
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
-    emit_open(e);
-    if (last && v->reduced) {
-        put_in_order(e);
-    }
-    emit_level(e, level);
-    put_loops(e, k + 1);
-    emit_close(e);
-}
-
-// --- results of a unit ---------------------------------------------------------------------------
-
-// Opens loops over the kept variables inside the unit; returns how many.
-static int put_kept_loops(Emit *e) {
-    const Nest *n = e->n;
-    int opened = 0;
-    for (uint32_t i = n->prefix; i < n->orders; i++) {
-        if (!n->var[n->order[i]].reduced) {
-            Str lo, hi;
-            put_limits(e, i, &lo, &hi);
-            emit_line(e);
-            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", i, SARG(lo), i, SARG(hi),
-                     i);
-            emit_open(e);
-            opened++;
-        }
-    }
-    return opened;
-}
-
-static void put_result(Emit *e, uint32_t i) {
+void emit_result(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     if (r->copies > 1) {
         emit_line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++)\n    ",
+        text_fmt(e->t, "for (%s k = 0; k < %.*s; k++)\n    ", e->index,
                  SARG(emit_num(e, RoleIndex, r->copies)));
     }
     emit_line(e);
@@ -304,188 +104,20 @@ static void put_result(Emit *e, uint32_t i) {
     }
     text_fmt(e->t, "] = %s(", e->d->store[emit_dtype(e->n, r->arg)]);
     if (r->kind == ReduceArgMax) {
-        text_fmt(e->t, "(%s)x%u", acc_type(e, r), i);
+        text_fmt(e->t, "(%s)", emit_acc_type(e, r));
+        e->acc(e, 'x', i);
     } else {
-        text_fmt(e->t, "s%u", i);
+        e->acc(e, 's', i);
     }
-    put_acc_index(e);
     text_put(e->t, STR(");\n"));
 }
 
-static void put_results(Emit *e) {
-    if (nest_partial(e->n)) {
-        int64_t count = nest_accumulators(e->n);
-        for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-            emit_line(e);
-            if (count == 1) {
-                text_fmt(e->t, "q%u[u] = s%u;\n", i, i);
-            } else {
-                Str n = emit_num(e, RoleSums, count);
-                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n",
-                         SARG(n), i, SARG(n), i);
-            }
-        }
-        return;
-    }
-    int opened = e->n->reduce.n ? put_kept_loops(e) : 0;
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        put_result(e, i);
-    }
-    while (opened--) {
-        emit_close(e);
-    }
-}
-
-// --- functions -----------------------------------------------------------------------------------
-
-static void put_args(Emit *e, bool inputs) {
-    const Region *r = e->n->region;
-    for (uint32_t i = inputs ? 0 : r->in.n; i < r->in.n + r->out.n; i++) {
-        const char *type = e->d->storage[emit_dtype(e->n, i)], *in = i < r->in.n ? "const " : "";
-        emit_line(e);
-        text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
-    }
-    size_t off = 0;
-    for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
-        const Reduce *x = &e->n->reduce.at[i];
-        emit_line(e);
-        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", acc_type(e, x), i,
-                 acc_type(e, x), r->in.n + r->out.n, SARG(emit_num(e, RoleScratch, (int64_t)off)));
-        off += (size_t)(e->n->units * nest_accumulators(e->n)) * (x->dtype == DtF64 ? 8 : 4);
-    }
-}
-
-// The prefix's variables and the tile from number `u`. `tiles`: how many numbers a tile takes part
-// in.
-static void put_decode(Emit *e, int64_t tiles) {
-    const Nest *n = e->n;
-    int64_t below = tiles;
-    if (tiles > 1) {
-        const Var *v = &n->var[n->tiled];
-        Str size = emit_num(e, RoleTile, v->tile);
-        Str all = emit_num(e, RoleExtent + emit_position(n, n->tiled), v->n);
-        emit_line(e);
-        text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n",
-                 SARG(emit_num(e, RoleTiles, tiles)), SARG(size));
-        emit_line(e);
-        text_fmt(e->t, "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", SARG(size),
-                 SARG(all), SARG(size), SARG(all));
-    }
-    for (uint32_t i = n->prefix; i-- > 0;) {
-        int64_t extent = n->var[n->order[i]].n;
-        emit_line(e);
-        text_fmt(e->t, "const int64_t i%u = u", i);
-        if (below > 1) {
-            text_fmt(e->t, " / %.*s", SARG(emit_num(e, RoleUnits, below)));
-        }
-        if (i > 0) {
-            text_fmt(e->t, " %% %.*s", SARG(emit_num(e, RoleExtent + i, extent)));
-        }
-        text_put(e->t, STR(";\n"));
-        below *= extent;
-    }
-}
-
-static void put_units(Emit *e) {
-    const Nest *n = e->n;
-    emit_level(e, 0);
-    if (n->flat) {
-        put_simd(e);
-        emit_line(e);
-        text_put(e->t, STR("for (int64_t i0 = lo; i0 < hi; i0++)"));
-        emit_open(e);
-        emit_level(e, 2);
-        put_body(e, false);
-        emit_close(e);
-        return;
-    }
-    emit_line(e);
-    text_put(e->t, STR("for (int64_t u = lo; u < hi; u++)"));
-    emit_open(e);
-    put_decode(e, nest_tiles(n));
-    emit_level(e, 1);
-    put_acc_init(e);
-    if (e->lanes && !many(e)) {
-        put_lanes_begin(e);
-    }
-    put_loops(e, n->prefix);
-    if (e->lanes && !many(e)) {
-        put_lanes_end(e);
-    }
-    put_results(e);
-    emit_close(e);
-}
-
-// Adds the partial results of the pieces, first to last.
-static void put_finish(Emit *e) {
-    const Nest *n = e->n;
-    int64_t tiles = nest_tiles(n), count = nest_accumulators(n);
-    Str parts = emit_num(e, RoleTiles, tiles), accs = emit_num(e, RoleSums, count);
-    const char *k = count > 1 ? "[k]" : "";
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)",
-             SARG(emit_num(e, RoleUnits, n->units / tiles)));
-    emit_open(e);
-    put_decode(e, 1);
-    put_acc_init(e);
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t t = u*%.*s; t < (u + 1)*%.*s; t++)", SARG(parts), SARG(parts));
-    emit_open(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        Str part = str_format(e->t->arena, "q%u[t*%.*s + k]", i, SARG(accs));
-        emit_line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u%s ", SARG(accs), i, k);
-        if (n->reduce.at[i].kind == ReduceSum) {
-            text_fmt(e->t, "+= %.*s;\n", SARG(part));
-        } else {
-            text_fmt(e->t, "= %.*s > s%u%s ? %.*s : s%u%s;\n", SARG(part), i, k, SARG(part), i, k);
-        }
-    }
-    emit_close(e);
-    int opened = put_kept_loops(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        put_result(e, i);
-    }
-    while (opened--) {
-        emit_close(e);
-    }
-    emit_close(e);
-}
-
-// A function around `body`: its arguments are known when that is written.
-static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool inputs) {
-    const Region *r = e->n->region;
-    Text *out = e->t, inside = {.arena = out->arena};
-    e->t = &inside;
-    e->depth = 1;
-    put_args(e, inputs);
-    body(e);
-    e->t = out;
-    text_fmt(out, head, SARG(e->name));
-    if (e->numbers->n) {
-        text_fmt(out, "    const int64_t *n = (const int64_t *)p[%u];\n", r->in.n + r->out.n + 1);
-    }
-    for (uint32_t i = 0; i < e->numbers->n; i++) {
-        if (e->role.at[i] == RoleReal) {
-            text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n",
-                     e->d->compute[e->real], i, i);
-        } else {
-            text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
-        }
-    }
-    text_put(out, text_str(&inside));
-    text_put(out, STR("}\n"));
-}
-
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, Numbers *numbers) {
-    Emit e = {.t = t, .n = n, .d = d, .name = name, .numbers = numbers};
-    e.lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
+void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers) {
+    Emit e = {.t = t, .n = n, .d = d, .name = name, .many = many, .numbers = numbers};
     e.real = DtF32;
     for (uint32_t i = 0; i < n->value.n; i++) {
         e.real = n->value.at[i].dtype == DtF64 ? DtF64 : e.real;
     }
-    put_function(&e, d->signature, put_units, true);
-    if (nest_partial(n)) {
-        put_function(&e, d->finish, put_finish, false);
-    }
+    e.index = n->team.wide ? "int64_t" : d->index;
+    d->kernel(&e);
 }

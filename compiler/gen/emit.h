@@ -1,21 +1,27 @@
-// emit.h - inside the emitter: emit_value.c writes what is computed, emit.c the loops around it.
+// emit.h - inside the emitter: emit_value.c writes what is computed, emit.c what is done with it,
+// emit_loops.c and emit_team.c the kernel around that, for either shape of a nest.
 #ifndef GAN_EMIT_H
 #define GAN_EMIT_H
 
 #include "dialect.h"
 #include "nest.h"
 
-typedef struct Emit {
+struct Emit {
     Text *t;
     const Nest *n;
     const Dialect *d;
     Str name;
+    bool many; // also an entry for several regions
     int depth;
     bool lanes;        // the innermost loop adds into lanes
+    bool in_pack;      // inside the loop over a pack: the team's lane is l elements further on
     Numbers *numbers;  // borrowed
     VEC(uint8_t) role; // of each number
     Dtype real;        // the widest type computed in: what real arguments are
-} Emit;
+    const char *index; // the type of an index
+    // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' a lane's.
+    void (*acc)(Emit *e, char name, uint32_t reduce);
+};
 
 // What a number is for. Numbers for different things are different arguments even where they happen
 // to be equal, or equal structures would get different texts.
@@ -28,6 +34,7 @@ typedef enum Role {
     RoleScratch,
     RoleSite,
     RoleReal,
+    RoleCount, // never written out: kernels differ in it and in nothing else
     RoleExtent
 } Role; // and one more for each loop after the first
 
@@ -42,5 +49,10 @@ void emit_ix(Emit *e, Ix x);
 Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements
 void emit_ref(Emit *e, uint32_t value);        // a value by name
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
+// What is done with one element: stores, and reductions into accumulators named `acc`.
+void emit_body(Emit *e, char acc);
+void emit_result(Emit *e, uint32_t reduce); // stores what is in accumulator 's'
+const char *emit_acc_type(const Emit *e, const Reduce *r);
+const char *emit_identity(const Reduce *r);
 
 #endif

@@ -7,7 +7,7 @@
 
 static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, Numbers *numbers) {
     Text t = {.arena = a};
-    emit_kernel(&t, n, d, name, numbers);
+    emit_kernel(&t, n, d, name, false, numbers);
     return text_str(&t);
 }
 
@@ -17,7 +17,7 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
     Nest n;
     Numbers numbers = {0}, again = {0};
     nest_lower(&scratch, p, r, &n);
-    nest_shape(&n);
+    d->shape(&n);
     Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), &numbers);
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
     r->units = n.units;

@@ -368,7 +368,7 @@ static Ix axis_vars(Lower *l, uint32_t d) {
         }
         l->var_axis[n->vars] = d;
         l->var_factor[n->vars] = f;
-        n->var[n->vars] = (Var){extent, l->axis[d].reduced[f], 0};
+        n->var[n->vars] = (Var){.n = extent, .reduced = l->axis[d].reduced[f]};
         n->order[n->orders++] = n->vars;
         sum = ix_add(&n->ix, sum, ix_var(&n->ix, n->vars++, extent));
     }
@@ -404,7 +404,7 @@ static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
         coords_at(&l->n->ix, l->g, t, coords_address(&l->n->ix, &l->space, &l->at), &at);
     }
     coords_broadcast(t, &at, &at); // axes of one element are at 0 in every key
-    Store s = {arg, value_at(l, id, &at, 0), coords_address(&l->n->ix, t, &at)};
+    Store s = {arg, value_at(l, id, &at, 0), coords_address(&l->n->ix, t, &at), false};
     vec_push(l->n->arena, &l->n->store, s);
 }
 

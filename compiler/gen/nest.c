@@ -1,6 +1,6 @@
-// nest.c - the shape of a nest's loops: which variables walk memory as one, which are dealt out as
-// parallel work, where sums are kept. All of it follows from extents and strides, never from the
-// number of threads.
+// nest.c - the shape of a nest's loops for cores: which variables walk memory as one, which are
+// dealt out as parallel work, where sums are kept. All of it follows from extents and strides,
+// never from the number of threads.
 #include "nest.h"
 
 enum {
@@ -142,6 +142,11 @@ static void follow_input(Nest *n) {
     }
 }
 
+void nest_walk(Nest *n) {
+    follow_input(n);
+    join_all(n);
+}
+
 // --- units and loops -----------------------------------------------------------------------------
 
 static int64_t product(const Nest *n, uint32_t from, uint32_t to) {
@@ -256,31 +261,33 @@ static void shape_reduction(Nest *n) {
 
 // --- levels --------------------------------------------------------------------------------------
 
-static uint32_t level_of_ix(const Nest *n, Ix x) {
-    for (uint32_t i = n->orders; i-- > 0;) {
-        if (ix_uses(&n->ix, x, n->order[i])) {
-            return i < n->prefix ? 1 : 2 + i - n->prefix;
+uint32_t nest_level_of(const Nest *n, Ix x) {
+    uint32_t level = 0;
+    for (uint32_t i = 0; i < n->orders; i++) {
+        const Var *v = &n->var[n->order[i]];
+        if (v->level > level && ix_uses(&n->ix, x, n->order[i])) {
+            level = v->level;
         }
     }
-    return 0;
+    return level;
 }
 
 static void deepen(uint32_t *level, uint32_t to) {
     *level = *level > to ? *level : to;
 }
 
-static void find_levels(Nest *n) {
+void nest_levels(Nest *n) {
     for (uint32_t i = 0; i < n->bounds.n; i++) {
         uint32_t level = 0;
         for (uint32_t k = 0; k < n->bounds.at[i].n; k++) {
-            deepen(&level, level_of_ix(n, n->bounds.at[i].b[k].at));
+            deepen(&level, nest_level_of(n, n->bounds.at[i].b[k].at));
         }
         vec_push(n->arena, &n->bounds_level, level);
     }
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
         Value *v = &n->value.at[i];
-        deepen(&v->level, level_of_ix(n, v->at));
-        deepen(&v->level, level_of_ix(n, v->sample));
+        deepen(&v->level, nest_level_of(n, v->at));
+        deepen(&v->level, nest_level_of(n, v->sample));
         deepen(&v->level, n->bounds_level.at[v->bounds]);
         const uint32_t in[3] = {v->a, v->b, v->c};
         bool reads = v->kind != ValueNumber && v->kind != ValueIndex && v->kind != ValueDraw;
@@ -321,8 +328,7 @@ void nest_shape(Nest *n) {
     n->flat = false;
     n->tiled = NONE;
     n->scratch = 0;
-    follow_input(n);
-    join_all(n);
+    nest_walk(n);
     if (n->reduce.n) {
         shape_reduction(n);
     } else if (n->orders == 0) {
@@ -330,5 +336,8 @@ void nest_shape(Nest *n) {
     } else {
         shape_elementwise(n);
     }
-    find_levels(n);
+    for (uint32_t i = 0; i < n->orders; i++) {
+        n->var[n->order[i]].level = i < n->prefix ? 1 : 2 + i - n->prefix;
+    }
+    nest_levels(n);
 }

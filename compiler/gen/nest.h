@@ -10,10 +10,15 @@
 //   sums     a reduction has one accumulator per kept variable among the loops, started and
 //            finished per unit. Where the tiled variable is a reduced one, units hold partial
 //            results, which are finished after all of them, in order
+//
+// That is the shape for a core (nest.c). The shape for a graphics processor (team.c) has the same
+// variables, dealt out to threads: every kept variable is decoded from the unit's number and every
+// reduced one from the number of the step that a team of threads takes through a unit (struct
+// Team). Values know their level in either.
 #ifndef GAN_NEST_H
 #define GAN_NEST_H
 
-#include "gen.h"
+#include "dialect.h"
 #include "index.h"
 
 enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048 };
@@ -42,12 +47,14 @@ typedef struct Value {
     int64_t dist, site; // ValueDraw
     int64_t rows, row;  // ValueRow: how many; ValueLoad with `a`: elements from row to row
     uint32_t bounds;    // Nest.bounds[], 0 none
-    uint32_t level;     // 0 the function, 1 the unit, 2 + i the i-th loop
+    uint32_t level;     // 0 the function, 1 the unit, 2 + i the i-th loop; teams: enum TeamLevel
+    uint32_t pack;      // teams, ValueLoad: the level at which a whole pack of it is loaded, 0 none
 } Value;
 
 typedef struct Store {
     uint32_t arg, value;
     Ix at;
+    bool pack; // teams: stored as whole packs
 } Store;
 
 typedef enum ReduceKind { ReduceSum, ReduceMax, ReduceArgMax } ReduceKind;
@@ -63,10 +70,28 @@ typedef struct Reduce {
 typedef struct Var {
     int64_t n;
     bool reduced;
-    int64_t tile;
-} Var; // tile: 0 none, else run piecewise, a piece a unit
+    int64_t tile;   // 0 none, else run piecewise, a piece a unit
+    uint32_t level; // at which it is known
+} Var;
 
-typedef struct Nest {
+// How the threads of a block share a nest. A unit is a pack of elements of the kept variables (or
+// one element, where a reduced variable runs innermost); a team of `size` threads takes the
+// reduced elements of one unit in steps, pack by pack. Thread t of a block is part t % size of unit
+// t / size, or where teams lie `across`, part t / units of unit t % units: neighbours always read
+// neighbouring memory. Where one block is not enough for a unit, `pieces` blocks take a share each,
+// and the last to be done adds up their results.
+typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack } TeamLevel;
+typedef struct Team {
+    uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
+    uint32_t lane; // the variable that runs innermost in memory, NONE
+    bool across;
+    uint32_t units, size;  // units of a block, threads of a unit: units*size are a block
+    int64_t steps;         // of a whole unit, over all its threads and pieces
+    int64_t pieces, share; // blocks of a unit, steps of each
+    bool wide;             // some index needs 64 bits
+} Team;
+
+struct Nest {
     Arena *arena;
     const Plan *plan;
     const Region *region;
@@ -84,12 +109,21 @@ typedef struct Nest {
     int64_t units, grain;
     bool flat;      // one loop, a unit is one of its iterations
     size_t scratch; // bytes
-} Nest;
+    Team team;
+};
 
 void nest_lower(Arena *a, const Plan *p, const Region *r, Nest *out); // lower.c
-void nest_shape(Nest *n);                                             // nest.c
-bool nest_partial(const Nest *n);                                     // units hold partial results
+// nest.c. The shape for cores: rows or tiles of loops as units.
+void nest_shape(Nest *n);
+// team.c. The shape for blocks of threads.
+void nest_shape_team(Nest *n);
+bool nest_partial(const Nest *n);         // units hold partial results
 int64_t nest_tiles(const Nest *n);        // tiles of the tiled variable, else 1
 int64_t nest_accumulators(const Nest *n); // per reduction and unit
+// Parts of a shape. Adjacent variables that walk as one are joined, a pure reduction is put in the
+// order of its input's memory; then, once variables have levels, so have bounds and values.
+void nest_walk(Nest *n);
+void nest_levels(Nest *n);
+uint32_t nest_level_of(const Nest *n, Ix x); // the deepest level of its variables
 
 #endif

@@ -1,7 +1,8 @@
 // prelude.h - functions that generated kernels and the reference evaluator share: random numbers,
 // bfloat16, and float mathematics without branches, tables or calls, so that loops around it
 // vectorise. Compiled into the compiler's library and put as text before every kernel: plain C99
-// that CUDA accepts too, no project headers, no macros of ours.
+// that CUDA accepts too, no project headers, no macros of ours but GAN_FN, which a dialect sets
+// where `static inline` does not say enough.
 //
 // Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and
 // taking it away again is how a float is rounded here. Errors are stated in ulp and tested
@@ -9,14 +10,15 @@
 #ifndef GAN_PRELUDE_H
 #define GAN_PRELUDE_H
 
-#ifndef __CUDACC_RTC__
+#ifndef GAN_FN
 #include <math.h>
 #include <stdint.h>
+#define GAN_FN static inline
 #endif
 
 // --- bits ----------------------------------------------------------------------------------------
 
-static inline uint32_t gan_bits_f32(float x) {
+GAN_FN uint32_t gan_bits_f32(float x) {
     union {
         float f;
         uint32_t u;
@@ -24,7 +26,7 @@ static inline uint32_t gan_bits_f32(float x) {
     v.f = x;
     return v.u;
 }
-static inline float gan_f32_bits(uint32_t u) {
+GAN_FN float gan_f32_bits(uint32_t u) {
     union {
         float f;
         uint32_t u;
@@ -32,7 +34,7 @@ static inline float gan_f32_bits(uint32_t u) {
     v.u = u;
     return v.f;
 }
-static inline uint64_t gan_bits_f64(double x) {
+GAN_FN uint64_t gan_bits_f64(double x) {
     union {
         double f;
         uint64_t u;
@@ -40,7 +42,7 @@ static inline uint64_t gan_bits_f64(double x) {
     v.f = x;
     return v.u;
 }
-static inline double gan_f64_bits(uint64_t u) {
+GAN_FN double gan_f64_bits(uint64_t u) {
     union {
         double f;
         uint64_t u;
@@ -50,12 +52,12 @@ static inline double gan_f64_bits(uint64_t u) {
 }
 
 // bfloat16 is the upper half of a float. To the nearest, ties to even; a NaN stays one.
-static inline uint16_t gan_f32_to_bf16(float x) {
+GAN_FN uint16_t gan_f32_to_bf16(float x) {
     uint32_t u = gan_bits_f32(x), nearest = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16,
              nan = u >> 16 | 0x40u;
     return (uint16_t)((u & 0x7FFFFFFFu) > 0x7F800000u ? nan : nearest);
 }
-static inline float gan_bf16_to_f32(uint16_t x) {
+GAN_FN float gan_bf16_to_f32(uint16_t x) {
     return gan_f32_bits((uint32_t)x << 16);
 }
 
@@ -63,7 +65,7 @@ static inline float gan_bf16_to_f32(uint16_t x) {
 
 // 2 ulp. The exponent is applied in two halves, so that results below the normal range are right
 // too.
-static inline float gan_expf(float x) {
+GAN_FN float gan_expf(float x) {
     x = x > 90.0f ? 90.0f : x;
     x = x < -105.0f ? -105.0f : x;
     float t = x * 1.44269504f + 12582912.0f, n = t - 12582912.0f;
@@ -79,7 +81,7 @@ static inline float gan_expf(float x) {
 }
 
 // 1 ulp. x = 2^k * (1 + f) with 1 + f around 1; log(1 + f) by the odd series in s = f / (2 + f).
-static inline float gan_logf(float x) {
+GAN_FN float gan_logf(float x) {
     float up = x < 1.17549435e-38f ? x * 8388608.0f : x,
           back = x < 1.17549435e-38f ? 150.0f : 127.0f;
     uint32_t u = gan_bits_f32(up) + (0x3F800000u - 0x3F3504F3u);
@@ -98,7 +100,7 @@ static inline float gan_logf(float x) {
 }
 
 // 3 ulp. The rounding of 1 + x is made good by the factor x / ((1 + x) - 1).
-static inline float gan_log1pf(float x) {
+GAN_FN float gan_log1pf(float x) {
     float u = 1.0f + x, d = u - 1.0f;
     float y = gan_logf(u) * (x / (d == 0.0f ? 1.0f : d));
     y = d == 0.0f ? x : y;
@@ -106,7 +108,7 @@ static inline float gan_log1pf(float x) {
 }
 
 // 2 ulp.
-static inline float gan_tanhf(float x) {
+GAN_FN float gan_tanhf(float x) {
     float a = fabsf(x), z = x * x;
     float p = -5.717009948e-3f;
     p = p * z + 2.065055295e-2f;
@@ -120,7 +122,7 @@ static inline float gan_tanhf(float x) {
 }
 
 // sin(x + quarter turns), 2 ulp of the larger of sin and cos for |x| below 10^4.
-static inline float gan_sin_turned(float x, uint32_t quarters) {
+GAN_FN float gan_sin_turned(float x, uint32_t quarters) {
     float t = x * 0.636619772f + 12582912.0f, n = t - 12582912.0f;
     float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) -
               n * 7.54978942e-8f; // pi / 2 in three parts
@@ -137,15 +139,15 @@ static inline float gan_sin_turned(float x, uint32_t quarters) {
     float y = q & 1u ? c : s;
     return q & 2u ? -y : y;
 }
-static inline float gan_sinf(float x) {
+GAN_FN float gan_sinf(float x) {
     return gan_sin_turned(x, 0u);
 }
-static inline float gan_cosf(float x) {
+GAN_FN float gan_cosf(float x) {
     return gan_sin_turned(x, 1u);
 }
 
 // 3 ulp. Around 0 an odd polynomial, outside 1 - exp of a polynomial for log(erfc).
-static inline float gan_erff(float x) {
+GAN_FN float gan_erff(float x) {
     float a = fabsf(x), z = x * x, b = a > 4.0f ? 4.0f : a;
     float p = 7.889108476e-5f;
     p = p * z - 8.020837971e-4f;
@@ -169,7 +171,7 @@ static inline float gan_erff(float x) {
 }
 
 // 1 ulp, worked in double because an error in the logarithm is multiplied by b.
-static inline float gan_powf(float a, float b) {
+GAN_FN float gan_powf(float a, float b) {
     double x = fabs((double)a), e = (double)b;
     uint64_t u = gan_bits_f64(x) + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
     double k = gan_f64_bits(0x4330000000000000u | u >> 52) - 4503599627371519.0; // 2^52 + 1023
@@ -218,7 +220,7 @@ typedef struct gan_words {
     uint32_t w[4];
 } gan_words;
 
-static inline gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
+GAN_FN gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
     for (int i = 0; i < 10; i++) {
         uint64_t a = (uint64_t)0xD2511F53u * c.w[0], b = (uint64_t)0xCD9E8D57u * c.w[2];
         gan_words next;
@@ -234,8 +236,8 @@ static inline gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
 }
 
 // `attempt` numbers the tries of a draw that may be rejected; it is folded into the key.
-static inline gan_words gan_draw(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                 uint32_t sample, uint32_t element, uint32_t attempt) {
+GAN_FN gan_words gan_draw(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                          uint32_t sample, uint32_t element, uint32_t attempt) {
     gan_words c;
     c.w[0] = step;
     c.w[1] = round;
@@ -246,37 +248,37 @@ static inline gan_words gan_draw(uint64_t seed, uint32_t site, uint32_t step, ui
 }
 
 // 52 bits and a half: exact, strictly between 0 and 1, symmetric around 1/2.
-static inline double gan_unit(uint32_t hi, uint32_t lo) {
+GAN_FN double gan_unit(uint32_t hi, uint32_t lo) {
     uint64_t bits = ((uint64_t)hi << 32 | lo) >> 12;
     return (gan_f64_bits(0x3FF0000000000000u | bits) - 1.0) + 1.1102230246251565e-16;
 }
-static inline float gan_unitf(uint32_t hi, uint32_t lo) {
+GAN_FN float gan_unitf(uint32_t hi, uint32_t lo) {
     float x = (float)gan_unit(hi, lo);
     return x < 0.99999994f ? x : 0.99999994f; // rounding must not reach 1
 }
 
-static inline double gan_uniform(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                 uint32_t sample, uint32_t element) {
+GAN_FN double gan_uniform(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                          uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
     return gan_unit(d.w[0], d.w[1]);
 }
-static inline float gan_uniformf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                 uint32_t sample, uint32_t element) {
+GAN_FN float gan_uniformf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                          uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
     return gan_unitf(d.w[0], d.w[1]);
 }
 
 // Box and Muller's first number.
-static inline double gan_normal_of(gan_words d) {
+GAN_FN double gan_normal_of(gan_words d) {
     return sqrt(-2.0 * log(gan_unit(d.w[0], d.w[1]))) *
            cos(6.283185307179586 * gan_unit(d.w[2], d.w[3]));
 }
-static inline double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                uint32_t sample, uint32_t element) {
+GAN_FN double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                         uint32_t sample, uint32_t element) {
     return gan_normal_of(gan_draw(seed, site, step, round, sample, element, 0u));
 }
-static inline float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                uint32_t sample, uint32_t element) {
+GAN_FN float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                         uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element, 0u);
     return sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) *
            gan_cosf(6.28318531f * gan_unitf(d.w[2], d.w[3]));
@@ -284,8 +286,8 @@ static inline float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uin
 
 // Normal, drawn again until within two deviations; in double, so that float kernels accept the same
 // attempts.
-static inline double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                   uint32_t sample, uint32_t element) {
+GAN_FN double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                            uint32_t sample, uint32_t element) {
     double x = 0.0;
     for (uint32_t attempt = 0; attempt < 64u; attempt++) {
         x = gan_normal_of(gan_draw(seed, site, step, round, sample, element, attempt));
@@ -295,17 +297,17 @@ static inline double gan_truncated(uint64_t seed, uint32_t site, uint32_t step, 
     }
     return 0.0; // one draw in 10^85
 }
-static inline float gan_truncatedf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                   uint32_t sample, uint32_t element) {
+GAN_FN float gan_truncatedf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                            uint32_t sample, uint32_t element) {
     return (float)gan_truncated(seed, site, step, round, sample, element);
 }
 
-static inline double gan_categorical(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                     uint32_t sample, uint32_t element, double classes) {
+GAN_FN double gan_categorical(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                              uint32_t sample, uint32_t element, double classes) {
     return floor(classes * gan_uniform(seed, site, step, round, sample, element));
 }
-static inline float gan_categoricalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
-                                     uint32_t sample, uint32_t element, float classes) {
+GAN_FN float gan_categoricalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
+                              uint32_t sample, uint32_t element, float classes) {
     return (float)gan_categorical(seed, site, step, round, sample, element, (double)classes);
 }
 

@@ -1,0 +1,397 @@
+// emit_loops.c - the text of a nest shaped for a core (nest.c): a function over a range of units,
+// loops inside, sums in lanes that the compiler makes vectors of.
+#include "emit.h"
+
+#include <inttypes.h>
+
+// --- accumulators --------------------------------------------------------------------------------
+
+static bool many(const Emit *e) {
+    return nest_accumulators(e->n) > 1;
+}
+
+// Index of the accumulator of the present kept variables: "[...]", or nothing when there is one.
+static void put_acc_index(Emit *e) {
+    const Nest *n = e->n;
+    if (!many(e)) {
+        return;
+    }
+    int64_t stride = nest_accumulators(n);
+    bool first = true;
+    text_put(e->t, STR("["));
+    for (uint32_t i = n->prefix; i < n->orders; i++) {
+        const Var *v = &n->var[n->order[i]];
+        if (v->reduced) {
+            continue;
+        }
+        stride /= v->tile ? v->tile : v->n;
+        text_fmt(e->t, v->tile ? "%s(i%u - from)" : "%si%u", first ? "" : " + ", i);
+        if (stride > 1) {
+            text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleSums, stride)));
+        }
+        first = false;
+    }
+    text_put(e->t, STR("]"));
+}
+
+static void put_acc(Emit *e, char name, uint32_t r) {
+    text_fmt(e->t, "%c%u", name, r);
+    if (name == 'l') {
+        text_put(e->t, STR("[l]"));
+    } else {
+        put_acc_index(e);
+    }
+}
+
+static void put_acc_init(Emit *e) {
+    int64_t count = nest_accumulators(e->n);
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        emit_line(e);
+        if (count == 1) {
+            text_fmt(e->t, "%s s%u = %s;", emit_acc_type(e, r), i, emit_identity(r));
+            text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u = 0;\n" : "\n", i);
+            continue;
+        }
+        text_fmt(e->t, "%s s%u[%d];", emit_acc_type(e, r), i, MAX_ACC);
+        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, MAX_ACC);
+        emit_line(e);
+        Str n = emit_num(e, RoleSums, count);
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i,
+                 emit_identity(r));
+        if (r->kind == ReduceArgMax) {
+            emit_line(e);
+            text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) x%u[k] = 0;\n", SARG(n), i);
+        }
+    }
+}
+
+// --- loops ---------------------------------------------------------------------------------------
+
+static void put_simd(Emit *e) {
+    emit_line(e);
+    text_fmt(e->t, "%s\n", e->d->simd);
+}
+
+static void put_in_order(Emit *e) {
+    emit_line(e);
+    text_fmt(e->t, "%s\n", e->d->in_order);
+}
+
+// "lo" and "hi" of loop k, as text.
+static void put_limits(Emit *e, uint32_t k, Str *lo, Str *hi) {
+    const Var *v = &e->n->var[e->n->order[k]];
+    *lo = v->tile ? STR("from") : STR("0");
+    *hi = v->tile ? STR("to") : emit_num(e, RoleExtent + k, v->n);
+}
+
+// Lanes of the innermost loop, when it is over a reduced variable. There are always some: a plain
+// running sum would be left to the compiler's in-order vectorisation, which gcc 12 gets wrong for
+// short loops that walk backwards.
+static int lanes_of(const Emit *e) {
+    const Var *v = &e->n->var[e->n->order[e->n->orders - 1]];
+    int64_t n = v->tile ? v->tile : v->n;
+    return n < LANES ? (int)n : LANES;
+}
+
+static void put_lanes_begin(Emit *e) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        if (r->kind != ReduceArgMax) {
+            emit_line(e);
+            text_fmt(e->t, "%s l%u[%d];\n", emit_acc_type(e, r), i, lanes_of(e));
+            emit_line(e);
+            text_fmt(e->t, "for (int l = 0; l < %d; l++) l%u[l] = %s;\n", lanes_of(e), i,
+                     emit_identity(r));
+        }
+    }
+}
+
+static void put_lanes_end(Emit *e) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        if (r->kind == ReduceArgMax) {
+            continue;
+        }
+        emit_line(e);
+        text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", emit_acc_type(e, r),
+                 r->kind == ReduceSum ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i,
+                 lanes_of(e));
+        put_acc(e, 's', i);
+        if (r->kind == ReduceSum) {
+            text_put(e->t, STR(" += m; }\n"));
+        } else {
+            text_put(e->t, STR(" = m > "));
+            put_acc(e, 's', i);
+            text_put(e->t, STR(" ? m : "));
+            put_acc(e, 's', i);
+            text_put(e->t, STR("; }\n"));
+        }
+    }
+}
+
+// One lane for each of `count` elements from j on.
+static void put_lane_body(Emit *e, uint32_t k, uint32_t level, Str count) {
+    put_simd(e);
+    emit_line(e);
+    text_fmt(e->t, "for (int l = 0; l < %.*s; l++)", SARG(count));
+    emit_open(e);
+    emit_line(e);
+    text_fmt(e->t, "const int64_t i%u = j + l;\n", k);
+    emit_level(e, level);
+    emit_body(e, 'l');
+    emit_close(e);
+}
+
+// The innermost loop over a reduced variable, LANES elements at a time, and what is left over.
+static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
+    const Var *v = &e->n->var[e->n->order[k]];
+    Str lo, hi;
+    put_limits(e, k, &lo, &hi);
+    emit_line(e);
+    text_fmt(e->t, "int64_t j = %.*s;\n", SARG(lo));
+    if (lanes_of(e) == LANES) {
+        emit_line(e);
+        text_fmt(e->t, "for (; j + %d <= %.*s; j += %d)", LANES, SARG(hi), LANES);
+        emit_open(e);
+        put_lane_body(e, k, level, str_format(e->t->arena, "%d", LANES));
+        emit_close(e);
+    }
+    if (v->n % LANES) {
+        bool fixed = lanes_of(e) < LANES && !v->tile;
+        put_lane_body(e, k, level,
+                      fixed ? str_format(e->t->arena, "%d", lanes_of(e))
+                            : str_format(e->t->arena, "%.*s - j", SARG(hi)));
+    }
+}
+
+static void put_loops(Emit *e, uint32_t k) {
+    const Nest *n = e->n;
+    if (k == n->orders) {
+        emit_body(e, 's');
+        return;
+    }
+    const Var *v = &n->var[n->order[k]];
+    uint32_t level = 2 + k - n->prefix;
+    bool last = k + 1 == n->orders;
+    if (last && e->lanes) {
+        if (many(e)) {
+            put_lanes_begin(e);
+        }
+        put_lane_loop(e, k, level);
+        if (many(e)) {
+            put_lanes_end(e);
+        }
+        return;
+    }
+    Str lo, hi;
+    put_limits(e, k, &lo, &hi);
+    if (last && !v->reduced) {
+        put_simd(e);
+    }
+    emit_line(e);
+    text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
+    emit_open(e);
+    if (last && v->reduced) {
+        put_in_order(e);
+    }
+    emit_level(e, level);
+    put_loops(e, k + 1);
+    emit_close(e);
+}
+
+// --- results of a unit ---------------------------------------------------------------------------
+
+// Opens loops over the kept variables inside the unit; returns how many.
+static int put_kept_loops(Emit *e) {
+    const Nest *n = e->n;
+    int opened = 0;
+    for (uint32_t i = n->prefix; i < n->orders; i++) {
+        if (!n->var[n->order[i]].reduced) {
+            Str lo, hi;
+            put_limits(e, i, &lo, &hi);
+            emit_line(e);
+            text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", i, SARG(lo), i, SARG(hi),
+                     i);
+            emit_open(e);
+            opened++;
+        }
+    }
+    return opened;
+}
+
+static void put_results(Emit *e) {
+    if (nest_partial(e->n)) {
+        int64_t count = nest_accumulators(e->n);
+        for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+            emit_line(e);
+            if (count == 1) {
+                text_fmt(e->t, "q%u[u] = s%u;\n", i, i);
+            } else {
+                Str n = emit_num(e, RoleSums, count);
+                text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) q%u[u*%.*s + k] = s%u[k];\n",
+                         SARG(n), i, SARG(n), i);
+            }
+        }
+        return;
+    }
+    int opened = e->n->reduce.n ? put_kept_loops(e) : 0;
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        emit_result(e, i);
+    }
+    while (opened--) {
+        emit_close(e);
+    }
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
+static void put_args(Emit *e, bool inputs) {
+    const Region *r = e->n->region;
+    for (uint32_t i = inputs ? 0 : r->in.n; i < r->in.n + r->out.n; i++) {
+        const char *type = e->d->storage[emit_dtype(e->n, i)], *in = i < r->in.n ? "const " : "";
+        emit_line(e);
+        text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
+    }
+    size_t off = 0;
+    for (uint32_t i = 0; nest_partial(e->n) && i < e->n->reduce.n; i++) {
+        const Reduce *x = &e->n->reduce.at[i];
+        emit_line(e);
+        text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", emit_acc_type(e, x), i,
+                 emit_acc_type(e, x), r->in.n + r->out.n,
+                 SARG(emit_num(e, RoleScratch, (int64_t)off)));
+        off += (size_t)(e->n->units * nest_accumulators(e->n)) * (x->dtype == DtF64 ? 8 : 4);
+    }
+}
+
+// The prefix's variables and the tile from number `u`. `tiles`: how many numbers a tile takes part
+// in.
+static void put_decode(Emit *e, int64_t tiles) {
+    const Nest *n = e->n;
+    int64_t below = tiles;
+    if (tiles > 1) {
+        const Var *v = &n->var[n->tiled];
+        Str size = emit_num(e, RoleTile, v->tile);
+        Str all = emit_num(e, RoleExtent + emit_position(n, n->tiled), v->n);
+        emit_line(e);
+        text_fmt(e->t, "const int64_t from = u %% %.*s * %.*s;\n",
+                 SARG(emit_num(e, RoleTiles, tiles)), SARG(size));
+        emit_line(e);
+        text_fmt(e->t, "const int64_t to = from + %.*s < %.*s ? from + %.*s : %.*s;\n", SARG(size),
+                 SARG(all), SARG(size), SARG(all));
+    }
+    for (uint32_t i = n->prefix; i-- > 0;) {
+        int64_t extent = n->var[n->order[i]].n;
+        emit_line(e);
+        text_fmt(e->t, "const int64_t i%u = u", i);
+        if (below > 1) {
+            text_fmt(e->t, " / %.*s", SARG(emit_num(e, RoleUnits, below)));
+        }
+        if (i > 0) {
+            text_fmt(e->t, " %% %.*s", SARG(emit_num(e, RoleExtent + i, extent)));
+        }
+        text_put(e->t, STR(";\n"));
+        below *= extent;
+    }
+}
+
+static void put_units(Emit *e) {
+    const Nest *n = e->n;
+    emit_level(e, 0);
+    if (n->flat) {
+        put_simd(e);
+        emit_line(e);
+        text_put(e->t, STR("for (int64_t i0 = lo; i0 < hi; i0++)"));
+        emit_open(e);
+        emit_level(e, 2);
+        emit_body(e, 's');
+        emit_close(e);
+        return;
+    }
+    emit_line(e);
+    text_put(e->t, STR("for (int64_t u = lo; u < hi; u++)"));
+    emit_open(e);
+    put_decode(e, nest_tiles(n));
+    emit_level(e, 1);
+    put_acc_init(e);
+    if (e->lanes && !many(e)) {
+        put_lanes_begin(e);
+    }
+    put_loops(e, n->prefix);
+    if (e->lanes && !many(e)) {
+        put_lanes_end(e);
+    }
+    put_results(e);
+    emit_close(e);
+}
+
+// Adds the partial results of the pieces, first to last.
+static void put_finish(Emit *e) {
+    const Nest *n = e->n;
+    int64_t tiles = nest_tiles(n), count = nest_accumulators(n);
+    Str parts = emit_num(e, RoleTiles, tiles), accs = emit_num(e, RoleSums, count);
+    const char *k = count > 1 ? "[k]" : "";
+    emit_line(e);
+    text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)",
+             SARG(emit_num(e, RoleUnits, n->units / tiles)));
+    emit_open(e);
+    put_decode(e, 1);
+    put_acc_init(e);
+    emit_line(e);
+    text_fmt(e->t, "for (int64_t t = u*%.*s; t < (u + 1)*%.*s; t++)", SARG(parts), SARG(parts));
+    emit_open(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        Str part = str_format(e->t->arena, "q%u[t*%.*s + k]", i, SARG(accs));
+        emit_line(e);
+        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u%s ", SARG(accs), i, k);
+        if (n->reduce.at[i].kind == ReduceSum) {
+            text_fmt(e->t, "+= %.*s;\n", SARG(part));
+        } else {
+            text_fmt(e->t, "= %.*s > s%u%s ? %.*s : s%u%s;\n", SARG(part), i, k, SARG(part), i, k);
+        }
+    }
+    emit_close(e);
+    int opened = put_kept_loops(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        emit_result(e, i);
+    }
+    while (opened--) {
+        emit_close(e);
+    }
+    emit_close(e);
+}
+
+// A function around `body`: its arguments are known when that is written.
+static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool inputs) {
+    const Region *r = e->n->region;
+    Text *out = e->t, inside = {.arena = out->arena};
+    e->t = &inside;
+    e->depth = 1;
+    put_args(e, inputs);
+    body(e);
+    e->t = out;
+    text_fmt(out, head, SARG(e->name));
+    if (e->numbers->n) {
+        text_fmt(out, "    const int64_t *n = (const int64_t *)p[%u];\n", r->in.n + r->out.n + 1);
+    }
+    for (uint32_t i = 0; i < e->numbers->n; i++) {
+        if (e->role.at[i] == RoleReal) {
+            text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n",
+                     e->d->compute[e->real], i, i);
+        } else {
+            text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
+        }
+    }
+    text_put(out, text_str(&inside));
+    text_put(out, STR("}\n"));
+}
+
+void emit_loops(Emit *e) {
+    const Nest *n = e->n;
+    e->lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
+    e->acc = put_acc;
+    put_function(e, e->d->signature, put_units, true);
+    if (nest_partial(n)) {
+        put_function(e, e->d->finish, put_finish, false);
+    }
+}

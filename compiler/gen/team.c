@@ -1,0 +1,285 @@
+// team.c - the shape of a nest for blocks of threads (struct Team): which elements a thread does at
+// once, how many threads share a unit, how many blocks. In: a lowered nest. Out: its order with the
+// kept variables first (the prefix), its team, levels, and which loads and stores take whole packs.
+//
+// All of it follows from extents and strides, never from the card or the size of the grid: the
+// order in which a sum is taken is part of the shape, so results are the same on every card.
+#include "nest.h"
+
+enum {
+    Block = 256,           // threads
+    Warp = 32,             // neighbours that read as one
+    PackBytes = 16,        // the widest access
+    ManyThreads = 1 << 16, // enough to fill a card
+    ManyBlocks = 512,      // enough to fill a card that has a unit cut in pieces
+    LeastSteps = 4,        // of a thread, before more threads are put on a unit
+    MostSteps = 16,        // of a thread, while a block has more threads
+    LongBody = 256,        // values: beyond, packs only make the text longer
+};
+
+// --- packs ---------------------------------------------------------------------------------------
+
+// Does the element after this one follow it in memory, and does every pack begin at a multiple of
+// `pack`?
+static bool packs(const Nest *n, Ix at, uint32_t lane, uint32_t pack) {
+    const IxSum *s = &n->ix.sum.at[at];
+    if (ix_coef(&n->ix, at, lane) != 1 || s->off % pack) {
+        return false;
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Atom *a = &n->ix.atom.at[s->term[i].atom];
+        bool is_lane = a->kind == AtomVar && a->var == lane;
+        if (!is_lane && s->term[i].coef % pack) {
+            return false;
+        }
+    }
+    // The lane may stand in a quotient too: then elements do not follow one another.
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Atom *a = &n->ix.atom.at[s->term[i].atom];
+        if (a->kind != AtomVar && (ix_uses(&n->ix, a->of, lane) ||
+                                   (a->kind == AtomChoice && (ix_uses(&n->ix, a->yes, lane) ||
+                                                              ix_uses(&n->ix, a->no, lane))))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool bounds_use(const Nest *n, uint32_t bounds, uint32_t var) {
+    const Bounds *b = &n->bounds.at[bounds];
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (ix_uses(&n->ix, b->b[i].at, var)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool load_packs(const Nest *n, const Value *v, uint32_t lane, uint32_t pack) {
+    return v->kind == ValueLoad && packs(n, v->at, lane, pack) && !bounds_use(n, v->bounds, lane) &&
+           (v->a == NONE || v->row % pack == 0);
+}
+
+static size_t element(const Nest *n, uint32_t arg) {
+    const Region *r = n->region;
+    uint32_t id = arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
+    return dtype_size[node_type(&n->plan->func->g, id)->dtype];
+}
+
+// The smallest element that moves in packs, in bytes; 0 when none does.
+static size_t smallest_packed(const Nest *n, uint32_t lane, uint32_t pack) {
+    size_t least = 0;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        if (load_packs(n, &n->value.at[i], lane, pack)) {
+            size_t size = element(n, n->value.at[i].arg);
+            least = !least || size < least ? size : least;
+        }
+    }
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        if (packs(n, n->store.at[i].at, lane, pack)) {
+            size_t size = element(n, n->store.at[i].arg);
+            least = !least || size < least ? size : least;
+        }
+    }
+    return least;
+}
+
+static bool one_at_a_time(const Nest *n) {
+    bool across = !n->var[n->team.lane].reduced;
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        if (n->reduce.at[i].kind == ReduceArgMax && across) {
+            return true;
+        }
+    }
+    return n->value.n > LongBody;
+}
+
+// A flat nest may reach into the padding behind its values (kernel_cuda.h); rows may not reach into
+// the next row.
+static uint32_t pack_of(const Nest *n) {
+    bool flat = n->orders == 1 && !n->reduce.n;
+    if (n->team.lane == NONE || one_at_a_time(n)) {
+        return 1;
+    }
+    for (uint32_t pack = 8; pack > 1; pack /= 2) {
+        size_t least = smallest_packed(n, n->team.lane, pack);
+        if (least && least * pack <= PackBytes && (flat || n->var[n->team.lane].n % pack == 0)) {
+            return pack;
+        }
+    }
+    return 1;
+}
+
+static void mark_packs(Nest *n) {
+    uint32_t lane = n->team.lane, pack = n->team.pack;
+    if (pack == 1) {
+        return;
+    }
+    TeamLevel base = n->var[lane].reduced ? LevelStep : LevelUnit;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        Value *v = &n->value.at[i];
+        if (load_packs(n, v, lane, pack) && (v->a == NONE || n->value.at[v->a].level < LevelPack)) {
+            uint32_t level = base;
+            for (uint32_t k = 0; k < n->orders; k++) {
+                const Var *var = &n->var[n->order[k]];
+                bool later = n->order[k] != lane && var->level > level;
+                level = later && ix_uses(&n->ix, v->at, n->order[k]) ? var->level : level;
+            }
+            uint32_t guard = n->bounds_level.at[v->bounds];
+            level = guard > level ? guard : level;
+            uint32_t row = v->a == NONE ? 0 : n->value.at[v->a].level;
+            v->pack = row > level ? row : level;
+        }
+    }
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        n->store.at[i].pack = packs(n, n->store.at[i].at, lane, pack);
+    }
+}
+
+// --- teams ---------------------------------------------------------------------------------------
+
+static int64_t extent(const Nest *n, bool reduced) {
+    int64_t x = 1;
+    for (uint32_t i = 0; i < n->orders; i++) {
+        const Var *v = &n->var[n->order[i]];
+        x *= v->reduced == reduced ? v->n : 1;
+    }
+    return x;
+}
+
+static int64_t up(int64_t x, int64_t by) {
+    return (x + by - 1) / by;
+}
+
+static uint32_t least(int64_t a, int64_t b) {
+    return (uint32_t)(a < b ? a : b);
+}
+
+// A reduced variable runs innermost: neighbouring threads take neighbouring steps of one unit.
+static void team_along(Nest *n) {
+    Team *t = &n->team;
+    while (t->size < Warp && t->size < t->steps) {
+        t->size *= 2;
+    }
+    while (t->size < Block &&
+           (t->steps > (int64_t)t->size * MostSteps ||
+            (n->units * t->size < ManyThreads && t->steps >= (int64_t)t->size * 2 * LeastSteps))) {
+        t->size *= 2;
+    }
+    t->units = least(Block / t->size, n->units);
+}
+
+// A kept variable runs innermost: neighbouring threads take neighbouring units. Rows shorter than a
+// warp are walked side by side.
+static void team_across(Nest *n) {
+    Team *t = &n->team;
+    int64_t row = up(n->var[t->lane].n, t->pack), width = row < Warp ? row : Warp;
+    while (t->size * 2 * width <= Block && n->units * t->size < ManyThreads &&
+           t->steps >= (int64_t)t->size * 2 * LeastSteps) {
+        t->size *= 2;
+    }
+    t->units = least(Block / t->size / width * width, n->units);
+}
+
+static void cut_in_pieces(Nest *n) {
+    Team *t = &n->team;
+    int64_t blocks = up(n->units, t->units), wanted = ManyBlocks / blocks;
+    int64_t worth = t->steps / ((int64_t)t->size * LeastSteps);
+    t->pieces = wanted < worth ? wanted : worth;
+    t->pieces = t->pieces > 1 ? t->pieces : 1;
+    t->share = up(up(t->steps, t->pieces), t->size) * t->size;
+    t->pieces = up(t->steps, t->share);
+}
+
+static size_t partial_bytes(const Nest *n) {
+    size_t bytes = 0;
+    int64_t lanes = n->team.across ? n->team.pack : 1;
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        const Reduce *r = &n->reduce.at[i];
+        size_t one = r->dtype == DtF64 ? 8 : 4;
+        one *= r->kind == ReduceArgMax ? 2 : 1; // with its index
+        bytes += (size_t)(n->units * lanes * n->team.pieces) * one;
+        bytes = (bytes + PackBytes - 1) / PackBytes * PackBytes;
+    }
+    return bytes;
+}
+
+static void make_team(Nest *n) {
+    Team *t = &n->team;
+    t->size = 1;
+    t->pieces = 1;
+    t->steps = t->share = extent(n, true);
+    n->units = extent(n, false);
+    if (t->lane != NONE) {
+        bool reduced = n->var[t->lane].reduced;
+        int64_t *packed = reduced ? &t->steps : &n->units;
+        int64_t whole = n->var[t->lane].n;
+        *packed = *packed / whole * up(whole, t->pack);
+        t->across = !reduced;
+    }
+    if (!n->reduce.n) {
+        t->units = Block;
+        return;
+    }
+    if (t->across) {
+        team_across(n);
+    } else {
+        team_along(n);
+    }
+    cut_in_pieces(n);
+    n->scratch = t->pieces > 1 ? partial_bytes(n) : 0;
+}
+
+// --- the answer ----------------------------------------------------------------------------------
+
+static void kept_first(Nest *n) {
+    uint32_t order[MAX_VARS], k = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < n->orders; i++) {
+            if (n->var[n->order[i]].reduced == (pass == 1)) {
+                order[k++] = n->order[i];
+            }
+        }
+        n->prefix = pass ? n->prefix : k;
+    }
+    for (uint32_t i = 0; i < n->orders; i++) {
+        n->order[i] = order[i];
+    }
+}
+
+static void set_levels(Nest *n) {
+    for (uint32_t i = 0; i < n->orders; i++) {
+        Var *v = &n->var[n->order[i]];
+        v->level = v->reduced ? LevelStep : LevelUnit;
+        if (n->order[i] == n->team.lane && n->team.pack > 1) {
+            v->level = LevelPack;
+        }
+    }
+    nest_levels(n);
+}
+
+static bool is_wide(const Nest *n) {
+    const Region *r = n->region;
+    const Graph *g = &n->plan->func->g;
+    bool wide = extent(n, true) * extent(n, false) > INT32_MAX;
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
+        uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
+        wide |= type_elements(g, node_type(g, id)) > INT32_MAX;
+    }
+    return wide;
+}
+
+void nest_shape_team(Nest *n) {
+    n->flat = false;
+    n->tiled = NONE;
+    n->scratch = 0;
+    n->grain = 1;
+    nest_walk(n);
+    n->team = (Team){.lane = n->orders ? n->order[n->orders - 1] : NONE};
+    n->team.pack = pack_of(n);
+    n->team.wide = is_wide(n);
+    kept_first(n);
+    make_team(n);
+    set_levels(n);
+    mark_packs(n);
+}
