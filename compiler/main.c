@@ -33,7 +33,7 @@ static int help(FILE *to) {
     fputs("usage: ganc COMMAND ...\n"
           "  check FILE...                 diagnostics only [--error-format json]\n"
           "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"
-          "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c dot\n"
+          "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
           "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
           "  explain CODE                  what a diagnostic means\n"
           "  explain-fusion FILE           what was fused, what was not, and why\n"
@@ -207,18 +207,22 @@ static bool plan_level(Str stage, PlanLevel *out) {
     return false;
 }
 
+// The dialect a stage is the kernels of; the machine's own for all others.
+static const Dialect *dialect_of(const Cli *c) {
+    const Dialect *named = dialect_find(c->stage);
+    return named ? named : &dialect_c;
+}
+
 // Stages of a compiled model.
 static int emit_compiled(Cli *c, const Compiled *done) {
     Text t = {.arena = c->perm};
     PlanLevel level;
     if (plan_level(c->stage, &level))
         compiled_print(&t, done, level);
-    else if (str_eq(c->stage, STR("c")))
-        gen_print(&t, &done->step, &dialect_c);
+    else if (dialect_find(c->stage))
+        gen_print(&t, &done->step, dialect_find(c->stage));
     else if (str_eq(c->stage, STR("dot")))
         plan_dot(&t, &done->step);
-    else if (str_eq(c->stage, STR("cuda")))
-        return usage("the CUDA dialect is not part of this version", (Str){0});
     else
         return usage("unknown stage, or one that lies before the text's own", c->stage);
     return write_text(c, text_str(&t));
@@ -238,7 +242,7 @@ static int emit_module(Cli *c, Module *m) {
         return write_text(c, text_str(&t));
     }
     CompileOptions o = options_of(c, (Str){0});
-    o.dialect = &dialect_c;
+    o.dialect = dialect_of(c);
     Compiled done = {.module = *m};
     compile_plans(c->perm, &done.module, &o, &done);
     return emit_compiled(c, &done);
@@ -256,7 +260,7 @@ static int emit_from_text(Cli *c) {
         return die(status);
     Module m = {0};
     Compiled done;
-    bool fine = planned ? compiled_read(c->perm, text, &dialect_c, &done, &error)
+    bool fine = planned ? compiled_read(c->perm, text, dialect_of(c), &done, &error)
                         : module_read(c->perm, text, &m, &error);
     if (!fine) {
         fprintf(stderr, "ganc: %.*s: %.*s\n", SARG(c->file.at[0]), SARG(error));

@@ -23,6 +23,7 @@ struct Dialect {
     const char *signature, *finish;    // function heads; %.*s is the name
     const char *simd;                  // before a loop whose iterations are independent
     const char *in_order;              // in a loop that must not be vectorised
+    bool merges;                       // regions of one kernel are launched through one entry
     void (*shape)(Nest *n);            // the nest's shape: nest_shape or nest_shape_team,
     void (*kernel)(Emit *e);           // and what writes it: emit_loops or emit_team
     Str (*prelude)(void);

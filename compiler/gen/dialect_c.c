@@ -4,7 +4,7 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_text[]; // prelude.h and kernel_c.h, joined (CMakeLists.txt)
+extern const EmbeddedFile prelude_c[]; // prelude.h and kernel_c.h, joined (CMakeLists.txt)
 
 static const MathName math[] = {
     {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
@@ -14,7 +14,7 @@ static const MathName math[] = {
 };
 
 static Str prelude(void) {
-    return (Str){prelude_text[0].text, prelude_text[0].len};
+    return (Str){prelude_c[0].text, prelude_c[0].len};
 }
 
 const Dialect dialect_c = {
@@ -41,17 +41,3 @@ const Dialect dialect_c = {
     .kernel = emit_loops,
     .prelude = prelude,
 };
-
-const Dialect *dialect_find(Str name) {
-    static const Dialect *const all[] = {&dialect_c};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (str_eq(name, str_c(all[i]->name))) {
-            return all[i];
-        }
-    }
-    return NULL;
-}
-
-Str gen_prelude(const Dialect *d) {
-    return d->prelude();
-}

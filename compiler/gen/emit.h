@@ -35,6 +35,7 @@ typedef enum Role {
     RoleSite,
     RoleReal,
     RoleCount, // never written out: kernels differ in it and in nothing else
+    RoleBlocks,
     RoleExtent
 } Role; // and one more for each loop after the first
 

@@ -28,7 +28,8 @@ void emit_close(Emit *e) {
 // A number as text. Larger ones become arguments, equal ones for the same purpose the same
 // argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
-    if (x < SmallNumber && role != RoleSite && role != RoleReal) {
+    bool always = role == RoleSite || role == RoleReal || role == RoleCount || role == RoleBlocks;
+    if (x < SmallNumber && !always) {
         return str_format(e->t->arena, "%" PRId64, x);
     }
     uint32_t k = 0;
@@ -53,9 +54,13 @@ uint32_t emit_position(const Nest *n, uint32_t var) {
     bug("variable %u is not among the loops", var);
 }
 
+static bool is_lane(const Emit *e, const Atom *a) {
+    return e->in_pack && a->kind == AtomVar && a->var == e->n->team.lane;
+}
+
 static void put_atom(Emit *e, const Atom *a) {
     if (a->kind == AtomVar) {
-        text_fmt(e->t, "i%u", emit_position(e->n, a->var));
+        text_fmt(e->t, is_lane(e, a) ? "i%u + l" : "i%u", emit_position(e->n, a->var));
         return;
     }
     text_put(e->t, STR("("));
@@ -86,7 +91,8 @@ void emit_ix(Emit *e, Ix x) {
         const Atom *a = &e->n->ix.atom.at[s->term[best].atom];
         int64_t coef = s->term[best].coef;
         text_fmt(e->t, "%s", first ? (coef < 0 ? "-" : "") : coef < 0 ? " - " : " + ");
-        bool wrap = (a->kind == AtomDiv || a->kind == AtomMod) && coef * coef != 1;
+        bool wrap = ((a->kind == AtomDiv || a->kind == AtomMod) && coef * coef != 1) ||
+                    (is_lane(e, a) && coef != 1);
         text_put(e->t, wrap ? STR("(") : STR(""));
         put_atom(e, a);
         text_put(e->t, wrap ? STR(")") : STR(""));
@@ -166,17 +172,42 @@ static void put_ew(Emit *e, const Value *v) {
     }
 }
 
-static void put_load(Emit *e, const Value *v) {
-    Dtype t = emit_dtype(e->n, v->arg);
+static void put_element(Emit *e, const Value *v) {
+    emit_ix(e, v->at);
+    if (v->a != NONE) {
+        text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleIndex, v->row)));
+    }
+}
+
+static void put_load(Emit *e, uint32_t id) {
+    const Value *v = &e->n->value.at[id];
+    const char *load = e->d->load[emit_dtype(e->n, v->arg)];
+    if (v->pack) {
+        text_fmt(e->t, "%s(x%u.at[l])", load, id);
+        return;
+    }
     if (v->bounds) {
         text_fmt(e->t, "g%u ? ", v->bounds);
     }
-    text_fmt(e->t, "%s(a%u[", e->d->load[t], v->arg);
-    emit_ix(e, v->at);
-    if (v->a != NONE) {
-        text_fmt(e->t, " + (int64_t)v%u*%.*s", v->a, SARG(emit_num(e, RoleIndex, v->row)));
-    }
+    text_fmt(e->t, "%s(a%u[", load, v->arg);
+    put_element(e, v);
     text_fmt(e->t, "])%s", v->bounds ? " : 0" : "");
+}
+
+// The pack that a value is one element of.
+static void put_pack(Emit *e, uint32_t id) {
+    const Value *v = &e->n->value.at[id];
+    uint32_t pack = e->n->team.pack;
+    emit_line(e);
+    text_fmt(e->t, "const gan_pack<%s, %u> x%u = ", e->d->storage[emit_dtype(e->n, v->arg)], pack,
+             id);
+    if (v->bounds) {
+        text_fmt(e->t, "gan_load_if<%u>(g%u, a%u + ", pack, v->bounds, v->arg);
+    } else {
+        text_fmt(e->t, "gan_load<%u>(a%u + ", pack, v->arg);
+    }
+    put_element(e, v);
+    text_put(e->t, STR(");\n"));
 }
 
 static void put_draw(Emit *e, const Value *v) {
@@ -195,7 +226,8 @@ static void put_draw(Emit *e, const Value *v) {
     text_put(e->t, STR(")"));
 }
 
-static void put_value(Emit *e, const Value *v) {
+static void put_value(Emit *e, uint32_t id) {
+    const Value *v = &e->n->value.at[id];
     switch (v->kind) {
     case ValueNumber:
         put_number(e, v->dtype, v->number);
@@ -209,7 +241,7 @@ static void put_value(Emit *e, const Value *v) {
         text_put(e->t, STR(")"));
         break;
     case ValueLoad:
-        put_load(e, v);
+        put_load(e, id);
         break;
     case ValueEw:
         put_ew(e, v);
@@ -264,10 +296,13 @@ void emit_level(Emit *e, uint32_t level) {
     }
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
+        if (v->pack && v->pack == level) {
+            put_pack(e, i);
+        }
         if (v->level == level && v->kind != ValueNumber) {
             emit_line(e);
             text_fmt(e->t, "const %s v%u = ", e->d->compute[v->dtype], i);
-            put_value(e, v);
+            put_value(e, i);
             text_put(e->t, STR(";\n"));
         }
     }

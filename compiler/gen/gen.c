@@ -5,10 +5,36 @@
 
 #include <string.h>
 
-static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, Numbers *numbers) {
+const Dialect *dialect_find(Str name) {
+    static const Dialect *const all[] = {&dialect_c, &dialect_cuda};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (str_eq(name, str_c(all[i]->name))) {
+            return all[i];
+        }
+    }
+    return NULL;
+}
+
+Str gen_prelude(const Dialect *d) {
+    return d->prelude();
+}
+
+static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, bool many,
+                       Numbers *numbers) {
     Text t = {.arena = a};
-    emit_kernel(&t, n, d, name, false, numbers);
+    emit_kernel(&t, n, d, name, many, numbers);
     return text_str(&t);
+}
+
+static void set_region(Arena *perm, Region *r, const Nest *n, const Numbers *numbers) {
+    r->units = n->units;
+    r->grain = n->grain;
+    r->scratch = n->scratch;
+    r->blocks = n->team.blocks;
+    r->tickets = n->team.tickets;
+    for (uint32_t i = 0; i < numbers->n; i++) {
+        vec_push(perm, &r->number, numbers->at[i]);
+    }
 }
 
 // The name is the hash of the text under another name, so it is a function of the text.
@@ -18,14 +44,9 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
     Numbers numbers = {0}, again = {0};
     nest_lower(&scratch, p, r, &n);
     d->shape(&n);
-    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), &numbers);
+    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), false, &numbers);
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
-    r->units = n.units;
-    r->grain = n.grain;
-    r->scratch = n.scratch;
-    for (uint32_t i = 0; i < numbers.n; i++) {
-        vec_push(perm, &r->number, numbers.at[i]);
-    }
+    set_region(perm, r, &n, &numbers);
     uint32_t have = map_find(known, h.lo);
     if (have) {
         r->kernel = have - 1;
@@ -33,10 +54,40 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
     }
     Str name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
     Kernel k = {.name = name, .finish = nest_partial(&n)};
-    k.source = str_copy(perm, kernel_text(&scratch, &n, d, name, &again));
+    k.threads = n.team.units * n.team.size;
+    k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
+    k.source = str_copy(perm, kernel_text(&scratch, &n, d, name, false, &again));
     vec_push(perm, &p->kernel, k);
     map_put(perm, known, h.lo, p->kernel.n);
     r->kernel = p->kernel.n - 1;
+}
+
+// Writes a kernel again, with an entry for several regions.
+static void gen_many(Arena *perm, Plan *p, const Region *r, const Dialect *d, Arena scratch) {
+    Kernel *k = &p->kernel.at[r->kernel];
+    Nest n;
+    Numbers numbers = {0};
+    nest_lower(&scratch, p, r, &n);
+    d->shape(&n);
+    k->many = true;
+    k->source = str_copy(perm, kernel_text(&scratch, &n, d, k->name, true, &numbers));
+}
+
+// Kernels of which one launch has several regions, where the dialect launches them together.
+static void gen_merged(Arena *perm, Plan *p, const Dialect *d, Arena scratch) {
+    for (uint32_t l = 0; d->merges && l < p->launch.n; l++) {
+        const Launch *launch = &p->launch.at[l];
+        for (uint32_t i = 1; i < launch->instances; i++) {
+            const Region *r = &p->region.at[p->merge.at[launch->first + i]];
+            bool twice = false;
+            for (uint32_t k = 0; k < i && !twice; k++) {
+                twice = p->region.at[p->merge.at[launch->first + k]].kernel == r->kernel;
+            }
+            if (twice && !p->kernel.at[r->kernel].many) {
+                gen_many(perm, p, r, d, scratch);
+            }
+        }
+    }
 }
 
 void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
@@ -51,6 +102,7 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
             gen_region(perm, p, &p->region.at[i], d, &known, scratch);
         }
     }
+    gen_merged(perm, p, d, scratch);
     arena_release(&scratch);
 }
 
@@ -84,9 +136,9 @@ void gen_print(Text *t, const Plan *p, const Dialect *d) {
         bug("%s", gan_error());
     }
     text_fmt(t,
-             "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_c.h stand before "
+             "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_%s.h stand before "
              "this text.\n",
-             SARG(p->func->name), d->name);
+             SARG(p->func->name), d->name, d->name);
     for (uint32_t k = 0; k < p->kernel.n; k++) {
         const Kernel *kernel = &p->kernel.at[k];
         text_char(t, '\n');

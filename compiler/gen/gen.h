@@ -6,12 +6,13 @@
 
 typedef struct Dialect Dialect;
 extern const Dialect dialect_c;        // C17 for the machine's compiler
-const Dialect *dialect_find(Str name); // "c"; NULL when there is none
+extern const Dialect dialect_cuda;     // CUDA C++ for NVRTC
+const Dialect *dialect_find(Str name); // "c", "cuda"; NULL when there is none
 
 // Writes the kernels of every RegionLoop into plan->kernel and fills plan->prelude and
-// Region.kernel, units, grain, scratch and number. Kernel text is a function of the region's
-// structure only: no node numbers, no spans, no sizes that are not small. So regions of equal
-// structure share a kernel, in one plan and in a cache.
+// Region.kernel, units, grain, scratch, blocks, tickets and number. Kernel text is a function of
+// the region's structure only: no node numbers, no spans, no sizes that are not small. So regions
+// of equal structure share a kernel, in one plan and in a cache.
 void gen_kernels(Arena *perm, Plan *plan, const Dialect *d);
 // All kernels, each with its regions and the model's lines as comments (ganc emit --stage c).
 void gen_print(Text *t, const Plan *plan, const Dialect *d);

@@ -1,7 +1,6 @@
-// kernel_cuda.h - text put between the prelude and the kernels of the CUDA dialect: how a kernel is
-// called, and the functions the emitter writes by name.
+// kernel_cuda.h - text put before the prelude and the kernels of the CUDA dialect: how a kernel is
+// called, and the functions the emitter writes by name. NVRTC compiles it without any header.
 //
-// In:   the prelude, compiled with its functions for the device. Out: device functions.
 // Keeps: every result is a function of shapes and inputs alone. Sums go through fixed trees, so
 //        neither the number of blocks launched nor the order in which they run can be seen.
 //
@@ -34,6 +33,17 @@
 #ifndef GAN_KERNEL_CUDA_H
 #define GAN_KERNEL_CUDA_H
 
+#define GAN_MEMBER __device__ __forceinline__
+#define GAN_FN static GAN_MEMBER
+#ifdef __CUDACC_RTC__ // has no headers
+typedef signed int int32_t;
+typedef signed long long int64_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#define INFINITY __int_as_float(0x7F800000)
+#endif
+
 typedef struct gan_counters { // Counters of ir.h
     uint64_t seed;
     uint32_t step, round;
@@ -42,5 +52,171 @@ typedef struct gan_counters { // Counters of ir.h
 } gan_counters;
 
 template <int N> struct gan_args { uint64_t at[N]; };
+
+// --- packs ---------------------------------------------------------------------------------------
+
+// N elements that move as one: up to 16 bytes in one access, more in several.
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) gan_pack {
+    T at[N];
+};
+
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_all(T x) {
+    gan_pack<T, N> all;
+    for (int l = 0; l < N; l++) {
+        all.at[l] = x;
+    }
+    return all;
+}
+
+template <int N, typename T> GAN_FN gan_pack<T, N> gan_load(const T *p) {
+    return *(const gan_pack<T, N> *)p;
+}
+
+// Where the pack is there; else zeros, which are zero in every type.
+template <int N, typename T> GAN_FN gan_pack<T, N> gan_load_if(bool there, const T *p) {
+    return there ? *(const gan_pack<T, N> *)p : gan_all<T, N>(0);
+}
+
+template <int N, typename T> GAN_FN void gan_store(T *p, const gan_pack<T, N> &x) {
+    *(gan_pack<T, N> *)p = x;
+}
+
+// --- reductions ----------------------------------------------------------------------------------
+
+// The greatest and where it is; of equals the first.
+template <typename T, typename I> struct gan_best {
+    T value;
+    I at;
+};
+
+struct gan_sum {
+    template <typename T> static GAN_MEMBER T of(T a, T b) {
+        return a + b;
+    }
+    template <typename T, int N>
+    static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, gan_pack<T, N> b) {
+        for (int l = 0; l < N; l++) {
+            a.at[l] += b.at[l];
+        }
+        return a;
+    }
+};
+
+struct gan_max {
+    template <typename T> static GAN_MEMBER T of(T a, T b) {
+        return b > a ? b : a;
+    }
+    template <typename T, int N>
+    static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, gan_pack<T, N> b) {
+        for (int l = 0; l < N; l++) {
+            a.at[l] = b.at[l] > a.at[l] ? b.at[l] : a.at[l];
+        }
+        return a;
+    }
+    template <typename T, typename I>
+    static GAN_MEMBER gan_best<T, I> of(gan_best<T, I> a, gan_best<T, I> b) {
+        return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
+    }
+};
+
+// The value of the thread whose number in the warp differs in the bits of `mask`.
+template <typename T> GAN_FN T gan_exchange(T x, int mask) {
+    union {
+        T x;
+        uint32_t w[sizeof(T) / 4];
+    } v;
+    v.x = x;
+    for (uint32_t i = 0; i < sizeof(T) / 4; i++) {
+        v.w[i] = __shfl_xor_sync(0xFFFFFFFFu, v.w[i], mask);
+    }
+    return v.x;
+}
+
+// A block of UNITS units with SIZE threads each. Neighbouring threads belong to one unit, or, where
+// teams lie ACROSS, to neighbouring units.
+template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
+    static GAN_MEMBER uint32_t unit() {
+        return ACROSS ? threadIdx.x % UNITS : threadIdx.x / SIZE;
+    }
+    static GAN_MEMBER uint32_t part() {
+        return ACROSS ? threadIdx.x / UNITS : threadIdx.x % SIZE;
+    }
+
+    // All threads of the block take part; part 0 of each unit has the result. The tree depends on
+    // SIZE alone.
+    template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
+        if constexpr (SIZE > 1 && ACROSS) {
+            return through_memory<Op>(mine);
+        }
+        for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2) {
+            mine = Op::of(mine, gan_exchange(mine, mask));
+        }
+        if constexpr (SIZE > 32) {
+            return over_warps<Op>(mine);
+        }
+        return mine;
+    }
+
+  private:
+    // Halves the parts until one is left.
+    template <typename Op, typename T> static GAN_MEMBER T through_memory(T mine) {
+        __shared__ T all[UNITS * SIZE];
+        for (uint32_t n = SIZE; n > 1; n = (n + 1) / 2) {
+            const uint32_t half = (n + 1) / 2;
+            __syncthreads(); // what was here has been read
+            all[threadIdx.x] = mine;
+            __syncthreads();
+            if (part() + half < n) {
+                mine = Op::of(mine, all[threadIdx.x + half * UNITS]);
+            }
+        }
+        return mine;
+    }
+
+    // The first thread of a unit adds up its warps.
+    template <typename Op, typename T> static GAN_MEMBER T over_warps(T mine) {
+        __shared__ T all[UNITS * SIZE / 32];
+        __syncthreads();
+        if (threadIdx.x % 32 == 0) {
+            all[threadIdx.x / 32] = mine;
+        }
+        __syncthreads();
+        for (int i = 1; i < SIZE / 32 && part() == 0; i++) {
+            mine = Op::of(mine, all[threadIdx.x / 32 + i]);
+        }
+        return mine;
+    }
+};
+
+// True in the last of `blocks` blocks to come here: then what all of them wrote before can be read
+// by gan_fetch. The ticket is zero again afterwards.
+GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
+    __shared__ uint32_t before;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        before = atomicInc(ticket, blocks - 1);
+        __threadfence();
+    }
+    __syncthreads();
+    return before == blocks - 1;
+}
+
+// Another block's result, past this processor's own cache.
+template <typename T> GAN_FN T gan_fetch(const T *p) {
+    union {
+        T x;
+        uint32_t w[sizeof(T) / 4];
+    } v;
+    for (uint32_t i = 0; i < sizeof(T) / 4; i++) {
+        v.w[i] = __ldcg((const uint32_t *)p + i);
+    }
+    return v.x;
+}
+
+// A label as a row of a table: clamped, so that a wrong one reads a wrong row and nothing else.
+template <typename T> GAN_FN int64_t gan_row(T x, int64_t rows) {
+    return !(x >= 0) ? 0 : x >= (T)rows ? rows - 1 : (int64_t)x;
+}
 
 #endif

@@ -88,6 +88,8 @@ typedef struct Team {
     uint32_t units, size;  // units of a block, threads of a unit: units*size are a block
     int64_t steps;         // of a whole unit, over all its threads and pieces
     int64_t pieces, share; // blocks of a unit, steps of each
+    uint32_t blocks;       // of the grid
+    uint32_t tickets;      // of units that share blocks, where they are cut in pieces
     bool wide;             // some index needs 64 bits
 } Team;
 
@@ -117,6 +119,8 @@ void nest_lower(Arena *a, const Plan *p, const Region *r, Nest *out); // lower.c
 void nest_shape(Nest *n);
 // team.c. The shape for blocks of threads.
 void nest_shape_team(Nest *n);
+// Of a team's reduction: what its pieces leave in the scratch memory.
+size_t nest_partial_bytes(const Nest *n, const Reduce *r);
 bool nest_partial(const Nest *n);         // units hold partial results
 int64_t nest_tiles(const Nest *n);        // tiles of the tiled variable, else 1
 int64_t nest_accumulators(const Nest *n); // per reduction and unit

@@ -167,6 +167,8 @@ static void team_along(Nest *n) {
         t->size *= 2;
     }
     t->units = least(Block / t->size, n->units);
+    uint32_t whole = t->size < Warp ? Warp / t->size : 1; // units of a warp, which joins as a whole
+    t->units = (uint32_t)up(t->units, whole) * whole;
 }
 
 // A kept variable runs innermost: neighbouring threads take neighbouring units. Rows shorter than a
@@ -191,17 +193,12 @@ static void cut_in_pieces(Nest *n) {
     t->pieces = up(t->steps, t->share);
 }
 
-static size_t partial_bytes(const Nest *n) {
-    size_t bytes = 0;
+size_t nest_partial_bytes(const Nest *n, const Reduce *r) {
     int64_t lanes = n->team.across ? n->team.pack : 1;
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        const Reduce *r = &n->reduce.at[i];
-        size_t one = r->dtype == DtF64 ? 8 : 4;
-        one *= r->kind == ReduceArgMax ? 2 : 1; // with its index
-        bytes += (size_t)(n->units * lanes * n->team.pieces) * one;
-        bytes = (bytes + PackBytes - 1) / PackBytes * PackBytes;
-    }
-    return bytes;
+    size_t one = r->dtype == DtF64 ? 8 : 4;
+    one *= r->kind == ReduceArgMax ? 2 : 1; // with its index
+    size_t bytes = (size_t)(n->units * lanes * n->team.pieces) * one;
+    return (bytes + PackBytes - 1) / PackBytes * PackBytes;
 }
 
 static void make_team(Nest *n) {
@@ -219,6 +216,7 @@ static void make_team(Nest *n) {
     }
     if (!n->reduce.n) {
         t->units = Block;
+        t->blocks = (uint32_t)up(n->units, t->units);
         return;
     }
     if (t->across) {
@@ -227,7 +225,11 @@ static void make_team(Nest *n) {
         team_along(n);
     }
     cut_in_pieces(n);
-    n->scratch = t->pieces > 1 ? partial_bytes(n) : 0;
+    t->blocks = (uint32_t)(up(n->units, t->units) * t->pieces);
+    t->tickets = t->pieces > 1 ? (uint32_t)up(n->units, t->units) : 0;
+    for (uint32_t i = 0; t->pieces > 1 && i < n->reduce.n; i++) {
+        n->scratch += nest_partial_bytes(n, &n->reduce.at[i]);
+    }
 }
 
 // --- the answer ----------------------------------------------------------------------------------

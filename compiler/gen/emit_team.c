@@ -1,0 +1,384 @@
+// emit_team.c - the text of a nest shaped for blocks of threads (team.c, kernel_cuda.h).
+//
+// Without reductions a thread takes units in strides of the grid. With them a block takes its units
+// (and, where units are cut, one piece of each), every thread adds up its steps, the team joins
+// them, and part 0 stores the results; of a unit in pieces, part 0 leaves a partial result and the
+// last block to come by joins those in the same way.
+//
+// All threads of a block walk every loop that contains a join; threads without a unit stand on unit
+// 0 and take no step.
+#include "emit.h"
+
+#include <inttypes.h>
+
+static const Team *team(const Emit *e) {
+    return &e->n->team;
+}
+
+static bool cut(const Emit *e) {
+    return team(e)->pieces > 1;
+}
+
+// Accumulators hold a pack of units, or one.
+static bool packed(const Emit *e) {
+    return team(e)->across && team(e)->pack > 1;
+}
+
+static void put_acc(Emit *e, char name, uint32_t r) {
+    text_fmt(e->t, packed(e) ? "%c%u.at[l]" : "%c%u", name, r);
+}
+
+static const char *unit_type(const Emit *e) {
+    return team(e)->wide ? "uint64_t" : "uint32_t";
+}
+
+// --- packs ---------------------------------------------------------------------------------------
+
+static void open_pack(Emit *e) {
+    if (team(e)->pack == 1) {
+        return;
+    }
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
+    emit_open(e);
+    e->in_pack = true;
+    emit_level(e, LevelPack);
+}
+
+static void close_pack(Emit *e) {
+    if (team(e)->pack > 1) {
+        e->in_pack = false;
+        emit_close(e);
+    }
+}
+
+// What is done with one pack of elements.
+static void put_pack(Emit *e) {
+    const Nest *n = e->n;
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        if (n->store.at[i].pack) {
+            emit_line(e);
+            text_fmt(e->t, "gan_pack<%s, %u> y%u;\n",
+                     e->d->storage[emit_dtype(n, n->store.at[i].arg)], team(e)->pack, i);
+        }
+    }
+    open_pack(e);
+    emit_body(e, 's');
+    close_pack(e);
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        const Store *s = &n->store.at[i];
+        if (s->pack) {
+            emit_line(e);
+            text_fmt(e->t, "gan_store(a%u + ", s->arg);
+            emit_ix(e, s->at);
+            text_fmt(e->t, ", y%u);\n", i);
+        }
+    }
+}
+
+// --- numbers to variables ------------------------------------------------------------------------
+
+// Variables order[first..last) from the number called `from`, the last one fastest.
+static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
+    const Nest *n = e->n;
+    Text below = {.arena =
+                      e->t->arena}; // what is left of the number: divided by the extents so far
+    text_put(&below, str_c(from));
+    for (uint32_t i = last; i-- > first;) {
+        uint32_t v = n->order[i], pack = v == team(e)->lane ? team(e)->pack : 1;
+        int64_t extent = (n->var[v].n + pack - 1) / pack;
+        emit_line(e);
+        text_fmt(e->t, "const %s i%u = (%s)", e->index, i, e->index);
+        Str left = text_str(&below);
+        if (i > first) {
+            Str n = emit_num(e, RoleExtent + i, extent);
+            text_fmt(e->t, "(%.*s %% %.*s)", SARG(left), SARG(n));
+            text_fmt(&below, " / %.*s", SARG(n));
+        } else {
+            text_fmt(e->t, left.len > 1 ? "(%.*s)" : "%.*s", SARG(left));
+        }
+        if (pack > 1) {
+            text_fmt(e->t, " * %u", pack);
+        }
+        text_put(e->t, STR(";\n"));
+    }
+}
+
+// --- accumulators --------------------------------------------------------------------------------
+
+static Str acc_type(Emit *e, const Reduce *r) {
+    const char *type = emit_acc_type(e, r);
+    if (r->kind == ReduceArgMax) {
+        return str_format(e->t->arena, "gan_best<%s, %s>", type, e->index);
+    }
+    return packed(e) ? str_format(e->t->arena, "gan_pack<%s, %u>", type, team(e)->pack)
+                     : str_c(type);
+}
+
+static const char *join_op(const Reduce *r) {
+    return r->kind == ReduceSum ? "gan_sum" : "gan_max";
+}
+
+static void put_start(Emit *e) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        const char *type = emit_acc_type(e, r), *start = emit_identity(r);
+        emit_line(e);
+        if (r->kind == ReduceArgMax) {
+            text_fmt(e->t, "%s s%u = %s; %s x%u = 0;\n", type, i, start, e->index, i);
+        } else if (packed(e)) {
+            text_fmt(e->t, "%.*s s%u = gan_all<%s, %u>(%s);\n", SARG(acc_type(e, r)), i, type,
+                     team(e)->pack, start);
+        } else {
+            text_fmt(e->t, "%s s%u = %s;\n", type, i, start);
+        }
+    }
+}
+
+// "s0 = f(s0)" for an accumulator, with its index where it has one. `f` is up to the bracket,
+// `after` what follows the accumulator inside it.
+static void put_through(Emit *e, uint32_t i, Str f, Str after) {
+    const Reduce *r = &e->n->reduce.at[i];
+    emit_line(e);
+    if (r->kind == ReduceArgMax) {
+        Str type = acc_type(e, r);
+        text_fmt(e->t, "{ const %.*s m = %.*s(%.*s{s%u, x%u}%.*s); s%u = m.value; x%u = m.at; }\n",
+                 SARG(type), SARG(f), SARG(type), i, i, SARG(after), i, i);
+    } else {
+        text_fmt(e->t, "s%u = %.*s(s%u%.*s);\n", i, SARG(f), i, SARG(after));
+    }
+}
+
+static void put_join(Emit *e) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const char *op = join_op(&e->n->reduce.at[i]);
+        put_through(e, i, str_format(e->t->arena, "team::join<%s>", op), (Str){0});
+    }
+}
+
+// Part 0 stores what the team has come to.
+static void put_results(Emit *e) {
+    emit_line(e);
+    text_put(e->t, STR("if (on && team::part() == 0)"));
+    emit_open(e);
+    if (packed(e)) {
+        emit_line(e);
+        text_put(e->t, STR("#pragma unroll\n"));
+        emit_line(e);
+        text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
+        emit_open(e);
+        e->in_pack = true;
+    }
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        emit_result(e, i);
+    }
+    if (packed(e)) {
+        e->in_pack = false;
+        emit_close(e);
+    }
+    emit_close(e);
+}
+
+// --- units ---------------------------------------------------------------------------------------
+
+static void put_elements(Emit *e) {
+    const char *type = unit_type(e), *wide = team(e)->wide ? "(uint64_t)" : "";
+    uint32_t threads = team(e)->units;
+    emit_level(e, 0);
+    emit_line(e);
+    text_fmt(e->t, "for (%s u = %sblockIdx.x * %u + threadIdx.x; u < %.*s; u += %sgridDim.x * %u)",
+             type, wide, threads, SARG(emit_num(e, RoleCount, e->n->units)), wide, threads);
+    emit_open(e);
+    put_decode(e, "u", 0, e->n->prefix);
+    emit_level(e, LevelUnit);
+    put_pack(e);
+    emit_close(e);
+}
+
+// The unit a thread stands on, its variables and values.
+static void put_unit(Emit *e) {
+    const char *type = unit_type(e);
+    if (cut(e)) {
+        Str pieces = emit_num(e, RoleTiles, team(e)->pieces);
+        emit_line(e);
+        text_fmt(e->t, "const uint32_t group = b / %.*s, piece = b %% %.*s;\n", SARG(pieces),
+                 SARG(pieces));
+    }
+    emit_line(e);
+    text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
+             team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : "b", team(e)->units);
+    emit_line(e);
+    text_fmt(e->t, "const bool on = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
+    emit_line(e);
+    text_fmt(e->t, "const %s u = on ? unit : 0;\n", type);
+    put_decode(e, "u", 0, e->n->prefix);
+    emit_level(e, LevelUnit);
+}
+
+// The thread's own steps of the unit, or of its piece.
+static void put_steps(Emit *e) {
+    const Nest *n = e->n;
+    const char *type = unit_type(e), *begin = "";
+    Str end = emit_num(e, RoleSums, team(e)->steps);
+    if (cut(e)) {
+        Str share = emit_num(e, RoleTile, team(e)->share);
+        emit_line(e);
+        text_fmt(e->t, "const %s begin = piece * %.*s;\n", type, SARG(share));
+        emit_line(e);
+        text_fmt(e->t, "const %s end = begin + %.*s < %.*s ? begin + %.*s : %.*s;\n", type,
+                 SARG(share), SARG(end), SARG(share), SARG(end));
+        end = STR("end");
+        begin = "begin + ";
+    }
+    emit_line(e);
+    text_fmt(e->t, "for (%s r = on ? %steam::part() : %.*s; r < %.*s; r += %u)", type, begin,
+             SARG(end), SARG(end), team(e)->size);
+    emit_open(e);
+    put_decode(e, "r", n->prefix, n->orders);
+    emit_level(e, LevelStep);
+    put_pack(e);
+    emit_close(e);
+}
+
+// Leaves the piece's results; the block that comes last joins those of all pieces.
+static void put_pieces(Emit *e) {
+    const Nest *n = e->n;
+    Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RoleTiles, team(e)->pieces);
+    emit_line(e);
+    text_put(e->t, STR("if (on && team::part() == 0)"));
+    emit_open(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        const Reduce *r = &n->reduce.at[i];
+        emit_line(e);
+        text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
+        if (r->kind == ReduceArgMax) {
+            text_fmt(e->t, "%.*s{s%u, x%u};\n", SARG(acc_type(e, r)), i, i);
+        } else {
+            text_fmt(e->t, "s%u;\n", i);
+        }
+    }
+    emit_close(e);
+    emit_line(e);
+    text_fmt(e->t, "if (gan_is_last(tickets + group, %.*s))", SARG(pieces));
+    emit_open(e);
+    put_start(e);
+    emit_line(e);
+    text_fmt(e->t, "for (uint32_t p = on ? team::part() : %.*s; p < %.*s; p += %u)", SARG(pieces),
+             SARG(pieces), team(e)->size);
+    emit_open(e);
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        put_through(e, i, str_format(e->t->arena, "%s::of", join_op(&n->reduce.at[i])),
+                    str_format(e->t->arena, ", gan_fetch(q%u + p * %.*s + u)", i, SARG(units)));
+    }
+    emit_close(e);
+    put_join(e);
+    put_results(e);
+    emit_close(e);
+}
+
+static void put_reductions(Emit *e) {
+    const Nest *n = e->n;
+    int64_t groups = (n->units + team(e)->units - 1) / team(e)->units;
+    emit_line(e);
+    text_fmt(e->t, "typedef gan_team<%u, %u, %s> team; // %u units a block, %u threads each\n",
+             team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
+             team(e)->size);
+    emit_level(e, 0);
+    emit_line(e);
+    text_fmt(e->t, "for (uint32_t b = blockIdx.x; b < %.*s; b += gridDim.x)",
+             SARG(emit_num(e, RoleBlocks, groups * team(e)->pieces)));
+    emit_open(e);
+    put_unit(e);
+    put_start(e);
+    put_steps(e);
+    put_join(e);
+    if (cut(e)) {
+        put_pieces(e);
+    } else {
+        put_results(e);
+    }
+    emit_close(e);
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
+static void put_args(Emit *e) {
+    const Region *r = e->n->region;
+    uint32_t words = r->in.n + r->out.n;
+    size_t off = 0;
+    for (uint32_t i = 0; i < words; i++) {
+        const char *type = e->d->storage[emit_dtype(e->n, i)], *in = i < r->in.n ? "const " : "";
+        emit_line(e);
+        text_fmt(e->t, "%s%s *a%u = (%s%s *)w.at[%u];\n", in, type, i, in, type, i);
+    }
+    for (uint32_t i = 0; cut(e) && i < e->n->reduce.n; i++) {
+        const Reduce *x = &e->n->reduce.at[i];
+        Str type = acc_type(e, x);
+        emit_line(e);
+        text_fmt(e->t, "%.*s *q%u = (%.*s *)(w.at[%u] + %.*s);\n", SARG(type), i, SARG(type), words,
+                 SARG(emit_num(e, RoleScratch, (int64_t)off)));
+        off += nest_partial_bytes(e->n, x);
+    }
+    if (cut(e)) {
+        emit_line(e);
+        text_fmt(e->t, "uint32_t *tickets = (uint32_t *)w.at[%u];\n", words + 1);
+    }
+}
+
+// Strides and offsets may be taken from, counts are divided by.
+static void put_numbers(Emit *e, uint32_t first) {
+    for (uint32_t i = 0; i < e->numbers->n; i++) {
+        bool real = e->role.at[i] == RoleReal, index = e->role.at[i] == RoleIndex;
+        emit_line(e);
+        if (real) {
+            text_fmt(e->t, "const %s r%u = gan_f64_bits(w.at[%u]);\n", e->d->compute[e->real], i,
+                     first + i);
+        } else {
+            const char *type = index ? e->index : unit_type(e);
+            text_fmt(e->t, "const %s n%u = (%s)w.at[%u];\n", type, i, type, first + i);
+        }
+    }
+}
+
+static void put_entry(Emit *e, const char *suffix, const char *args) {
+    text_fmt(e->t, "extern \"C\" __global__ void __launch_bounds__(%u)\n%.*s%s(%s) {\n",
+             team(e)->units * team(e)->size, SARG(e->name), suffix, args);
+}
+
+void emit_team(Emit *e) {
+    const Region *r = e->n->region;
+    Text *out = e->t, body = {.arena = out->arena};
+    e->acc = put_acc;
+    e->depth = 1;
+    e->t = &body;
+    (e->n->reduce.n ? put_reductions : put_elements)(e);
+    Text args = {.arena = out->arena}, numbers = {.arena = out->arena};
+    e->t = &args;
+    put_args(e);
+    uint32_t words = r->in.n + r->out.n + (cut(e) ? 2 : 0);
+    e->t = &numbers;
+    put_numbers(e, words);
+    words += e->numbers->n;
+    e->t = out;
+    const char *one =
+        str_format(out->arena, "const gan_args<%u> w, const gan_counters *c", words).ptr;
+    if (e->many) {
+        text_fmt(out, "GAN_FN void %.*s_of(const gan_args<%u> &w, const gan_counters *c) {\n",
+                 SARG(e->name), words);
+    } else {
+        put_entry(e, "", one);
+    }
+    text_put(out, text_str(&numbers));
+    text_put(out, text_str(&args));
+    text_put(out, text_str(&body));
+    text_put(out, STR("}\n"));
+    if (e->many) {
+        put_entry(e, "", one);
+        text_fmt(out, "    %.*s_of(w, c);\n}\n", SARG(e->name));
+        put_entry(e, "_many", "const uint64_t *table, uint32_t stride, const gan_counters *c");
+        text_fmt(out, "    %.*s_of(*(const gan_args<%u> *)(table + blockIdx.y * stride), c);\n}\n",
+                 SARG(e->name), words);
+    }
+}
