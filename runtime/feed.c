@@ -106,15 +106,15 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
                                    [XformCrop] = DataCrop,
                                    [XformFlip] = DataFlip,
                                    [XformScale] = DataScale};
-    DataField d = {.name = f->name,
-                   .kind = kind_of[f->kind],
-                   .rank = f->rank,
-                   .classes = f->classes,
-                   .xforms = f->xform.n};
+    DataField d = {
+        .name = f->name, .kind = kind_of[f->kind], .rank = f->rank, .classes = f->classes};
     memcpy(d.dim, f->dim, sizeof f->dim);
     DataXform *x = arena_array(a, DataXform, f->xform.n);
-    for (uint32_t i = 0; i < f->xform.n; i++)
-        x[i] = (DataXform){op_of[f->xform.at[i].kind], f->xform.at[i].a, f->xform.at[i].b};
+    for (uint32_t i = 0; i < f->xform.n; i++) {
+        const Xform *from = &f->xform.at[i];
+        if (from->kind != XformMap) // which the graphs do
+            x[d.xforms++] = (DataXform){op_of[from->kind], from->a, from->b};
+    }
     Str *path = arena_array(a, Str, job->data.n);
     for (uint32_t i = 0; i < job->data.n; i++)
         if (str_eq(job->data.at[i].key, f->name))
@@ -264,16 +264,32 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position) {
     return GAN_OK;
 }
 
-GanStatus feed_pictures(Feed *f, uint32_t slot, size_t n, float *out, size_t *got) {
+uint64_t feed_count(const Feed *f, uint32_t slot) {
+    return stream_count(f->stream[f->module->slot.at[slot].stream]);
+}
+
+GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got) {
     const Slot *s = &f->module->slot.at[slot];
     size_t one = (size_t)type_sample(&s->type), batch = (size_t)f->batch;
-    uint64_t count = stream_count(f->stream[s->stream]);
-    n = n > count ? (size_t)count : n;
+    size_t count = (size_t)feed_count(f, slot), left = count > first ? count - first : 0;
+    n = n > left ? left : n;
     for (size_t at = 0; at < n; at += batch) {
-        TRY(stream_fill(f->stream[s->stream], at / batch, f->room, f->sample));
+        TRY(stream_fill(f->stream[s->stream], (first + at) / batch, f->room, f->sample));
         size_t part = n - at < batch ? n - at : batch;
         memcpy(out + at * one, f->room[s->site], part * one * sizeof(float));
     }
     *got = n;
+    return GAN_OK;
+}
+
+GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found) {
+    DataStream *stream = f->stream[f->module->slot.at[slot].stream];
+    size_t batch = (size_t)f->batch;
+    *found = true;
+    for (size_t i = 0; *found && i < n; i++) {
+        if (i % batch == 0)
+            TRY(stream_fill(stream, i / batch, f->room, f->sample));
+        *found = stream_label(stream, f->sample[i % batch], &out[i]);
+    }
     return GAN_OK;
 }

@@ -101,13 +101,14 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
         return cmd_train(perm, h, o);
     case CommandSample:
         return cmd_sample(perm, h, o);
+    case CommandEval:
+        return cmd_eval(perm, h, o);
     case CommandVerify:
         return cmd_verify(perm, h, o);
     case CommandBench:
         return cmd_bench(perm, h, o);
     case CommandData: // has its own options
     case CommandInterp:
-    case CommandEval:
     case CommandExport:
     case CommandFilm:
     case CommandScale:

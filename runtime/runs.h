@@ -101,8 +101,13 @@ GanStatus feed_begin(Feed *f, Exec *e);                 // a step's own batches
 GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // `next` read in this block
 // An entry point's data: batch `position` of every stream it reads. Training's own position stays.
 GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
-// The first n samples of picture slot `slot` in training order, f32 [n, c, h, w]; *got: there are.
-GanStatus feed_pictures(Feed *f, uint32_t slot, size_t n, float *out, size_t *got);
+// Samples first, first + 1, ... of data slot `slot` in the order of its first epoch, as its files
+// have them after all transforms but `map`: f32 [n, ...]; *got: there are. `first` is a multiple of
+// the batch.
+GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got);
+uint64_t feed_count(const Feed *f, uint32_t slot); // samples the slot's stream has
+// The labels stored with the first n samples, whether or not the model reads them; false: none.
+GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);
 double feed_epoch(const Feed *f);                             // whole passes, first stream
 uint32_t feed_positions(const Feed *f, const uint64_t **out); // by stream of the module
 double feed_seconds(const Feed *f);                           // spent here so far
@@ -187,11 +192,14 @@ typedef struct Sampler {
     uint32_t entry; // Module.entry[]
     uint32_t node;  // its first value
     Type type;      // of that value
+    uint32_t raw;   // the same in the units of the data: node, unless a `map` has it in others
     bool picture;   // [1 or 3, h, w]
+    bool mapped;    // data of its shape goes through a `map`
     uint32_t chw[3];
     uint32_t real_slot; // data field of the same shape, NONE
     double lo, hi;      // what becomes black and white
 } Sampler;
+Sampler sampler_of(const Module *m, uint32_t entry);
 // `name` empty: the first entry whose value is a picture, else the first. GAN_ERR_INPUT or _USAGE
 // when there is none.
 GanStatus sampler_find(const Module *m, Str name, Sampler *out);
@@ -213,6 +221,20 @@ typedef struct Page {
 } Page;
 GanStatus page_write(Arena scratch, const Page *p);
 
+// --- trained.c: a run opened to be looked at -----------------------------------------------------
+
+typedef struct Trained {
+    Str dir; // the run's folder
+    Job job;
+    Session session; // owned; weights are those of the newest checkpoint
+    Feed *feed;      // owned; NULL until trained_feed
+    uint32_t step;   // steps trained
+} Trained;
+// o->file[0] is the folder; --device, --threads and --data are looked at.
+GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
+GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
+void trained_close(Trained *t);                                 // accepts an empty one
+
 // --- progress.c ----------------------------------------------------------------------------------
 
 typedef struct Progress {
@@ -233,12 +255,13 @@ void progress_begin(Progress *p);                              // the first step
 void progress_step(Progress *p, Arena scratch, uint32_t step); // shows a line when it is time
 void progress_end(Progress *p, Arena scratch, uint32_t step);
 
-// --- train.c, sample.c, bench.c, doctor.c, demo.c: the commands ----------------------------------
+// --- train.c, sample.c, eval.c, bench.c, doctor.c, demo.c: the commands --------------------------
 
 // Trains in `dir`: a run to go on with, or one to begin. GAN_STOPPED when the host asked to stop.
 GanStatus train_run(Arena *perm, const Host *h, Job *job, Str dir, bool resume);
 GanStatus cmd_train(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_sample(Arena *perm, const Host *h, const Options *o);
+GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);

@@ -4,40 +4,27 @@
 typedef struct Sampling {
     Arena *perm;
     const Host *host;
-    Str dir, to; // the run; the file or folder to write
-    Job job;
-    Session session; // owned
-    Feed *feed;      // owned; NULL: the entry reads no data
+    Trained run; // owned
+    Str to;      // the file or folder to write
     Sampler sampler;
     uint64_t seed;
     size_t count;
 } Sampling;
 
-static void notice(void *user, const char *text) {
-    const Host *h = user;
-    say(&h->console, "%s", text);
-}
-
 static GanStatus open_sampling(Sampling *s, const Options *o) {
-    SessionOptions so = job_session(&s->job, &s->host->device);
-    TRY(session_start(&s->session, &so, &s->host->console));
-    Checkpoint want = {.seed = s->job.seed, .model = s->job.hash, .real = s->job.real}, at;
-    bool found;
-    TRY(checkpoint_load(s->perm, s->dir, s->session.exec, &want, &s->host->console, &at, &found));
-    if (!found)
-        return fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(s->dir));
-    const Module *m = &s->session.compiled.module;
+    TRY(trained_open(s->perm, s->host, o, &s->run));
+    const Module *m = &s->run.session.compiled.module;
     TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
-    if (!m->entry.at[s->sampler.entry].data.n)
-        return GAN_OK;
-    FeedOptions fo = {.job = &s->job, .notice = notice, .user = (void *)(uintptr_t)s->host};
-    return feed_open(s->perm, m, &fo, &s->feed);
+    s->to = option_text(o, OptFile, path_join(s->perm, s->run.dir, STR("sample.png")));
+    s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
+    s->count = (size_t)option_number(o, OptSamples, 64);
+    return m->entry.at[s->sampler.entry].data.n ? trained_feed(s->perm, s->host, &s->run) : GAN_OK;
 }
 
 static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
-    const Plan *plan = &s->session.compiled.entry[s->sampler.entry];
-    return sampler_draw(&s->sampler, s->session.exec, plan, s->feed, s->seed, first, n, *s->perm,
-                        out);
+    const Plan *plan = &s->run.session.compiled.entry[s->sampler.entry];
+    return sampler_draw(&s->sampler, s->run.session.exec, plan, s->run.feed, s->seed, first, n,
+                        *s->perm, out);
 }
 
 static GanStatus need_picture(const Sampling *s) {
@@ -46,13 +33,13 @@ static GanStatus need_picture(const Sampling *s) {
     Arena a = *s->perm;
     return fail(GAN_ERR_USAGE,
                 "sample %.*s is %.*s, no picture of 1 or 3 channels: write it with -o NAME.npy",
-                SARG(s->session.compiled.module.entry.at[s->sampler.entry].name),
+                SARG(s->run.session.compiled.module.entry.at[s->sampler.entry].name),
                 SARG(type_text(&a, &s->sampler.type)));
 }
 
 // One file for each sample, a batch at a time.
 static GanStatus write_folder(Sampling *s) {
-    size_t batch = (size_t)s->job.batch, one = sampler_elements(&s->sampler);
+    size_t batch = (size_t)s->run.job.batch, one = sampler_elements(&s->sampler);
     float *x = arena_array(s->perm, float, batch *one);
     TRY(dir_make(s->to));
     for (size_t at = 0; at < s->count; at += batch) {
@@ -91,7 +78,9 @@ static GanStatus run_sampling(Sampling *s, const Options *o) {
     TRY(open_sampling(s, o));
     Str ext = path_ext(s->to);
     bool numbers = str_eq(ext, STR("npy"));
-    if (!numbers)
+    if (numbers)
+        s->sampler.node = s->sampler.raw; // in the units of the data
+    else
         TRY(need_picture(s));
     TRY(numbers || str_eq(ext, STR("png")) ? write_file(s, !numbers) : write_folder(s));
     s->host->console.result(s->host->console.user, str_format(s->perm, "%.*s\n", SARG(s->to)));
@@ -99,24 +88,8 @@ static GanStatus run_sampling(Sampling *s, const Options *o) {
 }
 
 GanStatus cmd_sample(Arena *perm, const Host *h, const Options *o) {
-    Sampling s = {.perm = perm, .host = h, .dir = o->file.at[0]};
-    if (!run_is(*perm, s.dir))
-        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
-                    SARG(s.dir));
-    TRY(run_read(perm, s.dir, &s.job));
-    const DeviceApi *api;
-    Dtype real;
-    TRY(device_of(o, &api, &real));
-    if (o->at[OptDevice].given)
-        s.job.device = str_c(api->name);
-    if (o->at[OptPaths].given)
-        TRY(job_set_data(perm, &s.job, o));
-    s.job.threads = (int)option_number(o, OptThreads, s.job.threads);
-    s.to = option_text(o, OptFile, path_join(perm, s.dir, STR("sample.png")));
-    s.seed = (uint64_t)option_number(o, OptSeed, (int64_t)s.job.seed);
-    s.count = (size_t)option_number(o, OptSamples, 64);
+    Sampling s = {.perm = perm, .host = h};
     GanStatus st = run_sampling(&s, o);
-    feed_close(s.feed);
-    session_release(&s.session);
+    trained_close(&s.run);
     return st;
 }

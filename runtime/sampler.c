@@ -16,7 +16,8 @@ static uint32_t field_like(const Module *m, const Type *t) {
     return NONE;
 }
 
-// The range its data was scaled to; a net without data is taken to end in tanh.
+// The range its data was scaled to; a net without data, or with mapped data, is taken to end in
+// tanh.
 static void find_range(const Module *m, Sampler *s) {
     s->lo = -1, s->hi = 1;
     if (s->real_slot == NONE)
@@ -26,11 +27,20 @@ static void find_range(const Module *m, Sampler *s) {
     for (uint32_t i = 0; i < f->xform.n; i++)
         if (f->xform.at[i].kind == XformScale)
             s->lo = f->xform.at[i].a, s->hi = f->xform.at[i].b;
+        else if (f->xform.at[i].kind == XformMap)
+            s->lo = -1, s->hi = 1, s->mapped = true;
 }
 
-static Sampler sampler_of(const Module *m, uint32_t entry) {
+// The entry's value in the units of its data, where a map has it in others.
+static uint32_t raw_node(const Func *f) {
+    Str last = f->result.at[f->result.n - 1].name;
+    return str_ends(last, STR(".raw")) ? f->result.at[f->result.n - 1].node : f->result.at[0].node;
+}
+
+Sampler sampler_of(const Module *m, uint32_t entry) {
     const Func *f = &m->entry.at[entry];
     Sampler s = {.entry = entry, .node = f->result.at[0].node, .real_slot = NONE};
+    s.raw = raw_node(f);
     s.type = *node_type(&f->g, s.node);
     s.picture = s.type.batched && s.type.rank == 3 && (s.type.dim[0] == 1 || s.type.dim[0] == 3);
     for (uint32_t i = 0; s.picture && i < 3; i++)

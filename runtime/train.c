@@ -59,11 +59,11 @@ static GanStatus prepare_pictures(Train *t) {
     size_t one = sampler_elements(&t->sampler);
     t->pictures = at_most(GRID_MOST, GRID_NUMBERS, one);
     t->picture = arena_array(t->perm, float, t->pictures *one);
-    if (t->sampler.real_slot == NONE)
+    if (t->sampler.real_slot == NONE || t->sampler.mapped) // other units: `ganrun eval` compares
         return GAN_OK;
     size_t n = at_most(REAL_MOST, 4 * GRID_NUMBERS, one);
     t->real = arena_array(t->perm, float, n *one);
-    return feed_pictures(t->feed, t->sampler.real_slot, n, t->real, &t->reals);
+    return feed_samples(t->feed, t->sampler.real_slot, 0, n, t->real, &t->reals);
 }
 
 // Draws the grid and measures how far its pictures are from the data.

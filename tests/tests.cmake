@@ -44,6 +44,7 @@ gan_test(device_test unit/device_test.c support/programs.c LIBS gan_gen gan_devi
 gan_test(comm_test unit/comm_test.c LIBS gan_comm)
 gan_test(data_test unit/data_test.c LIBS gan_data)
 gan_test(stream_test unit/stream_test.c LIBS gan_data)
+gan_test(measure_test unit/measure_test.c LIBS gan_data)
 gan_test(run_test unit/run_test.c LIBS gan_run)
 gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
@@ -59,7 +60,7 @@ else()
 endif()
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run resume damage bad_model bad_data bad_run bench verify new stages)
+foreach(name options run eval resume damage bad_model bad_data bad_run bench verify new stages)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()

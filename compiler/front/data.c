@@ -17,6 +17,7 @@ static const Word words[] = {
     {"crop", RoleTransform, 1, 1, XformCrop},     // side
     {"flip", RoleTransform, 0, 0, XformFlip},     //
     {"scale", RoleTransform, 2, 2, XformScale},   // ends of the new range
+    {"map", RoleTransform, 2, 2, XformMap},       // a function and its inverse
 };
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -28,20 +29,20 @@ static const Word *word_find(Elab *e, const Ast *a, Str name) {
             return &words[i];
     }
     Str near = diag_nearest(name, known, WORDS);
-    if (str_eq(name, STR("map")))
-        diag(e->f, DiagE0319, a->span, "the transform `map`");
-    else
-        diag(e->f, DiagE0601, a->word.file ? a->word : a->span, SARG(name));
+    diag(e->f, DiagE0601, a->word.file ? a->word : a->span, SARG(name));
     if (near.len)
         diag_help(e->f, "did you mean `%.*s`?", SARG(near));
     return NULL;
 }
 
-// The numbers in a word's parentheses.
+// What is in a word's parentheses.
+static Args word_args(Elab *e, Env *env, const Ast *a) {
+    return a->kind == AstCall ? eval_args(e, env, a, NULL) : (Args){0};
+}
+
+// The same where it is numbers.
 static bool word_numbers(Elab *e, Env *env, const Ast *a, const Word *w, double *out, uint32_t *n) {
-    Args args = {0};
-    if (a->kind == AstCall)
-        args = eval_args(e, env, a, NULL);
+    Args args = word_args(e, env, a);
     *n = args.n;
     if (args.n < w->least || args.n > w->most) {
         diag(e->f, DiagE0602, a->span, w->name, w->least, w->most, args.n);
@@ -73,16 +74,38 @@ static bool set_type(Elab *e, const Ast *a, const Word *w, const double *x, uint
     return true;
 }
 
-static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out) {
+static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *info) {
+    Args args = word_args(e, env, a);
+    bool two =
+        args.n == 2 && (args.at[0].value.kind == KindNone) == (args.at[1].value.kind == KindNone);
+    if (!two || out->kind == FieldLabel) {
+        diag(e->f, DiagE0608, a->span,
+             two ? "labels are not mapped" : "`map` takes a function and its inverse");
+        return false;
+    }
+    info->map = args.at[0].value;
+    info->inverse = args.at[1].value;
+    if (info->map.kind != KindNone)
+        vec_push(e->perm, &out->xform, (Xform){.kind = XformMap});
+    return info->map.kind != KindPoison && info->inverse.kind != KindPoison;
+}
+
+static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, FieldInfo *info) {
     Spot outer = spot_enter(e, a);
     Str name = a->kind == AstCall ? a->a->text : a->text;
     double x[MAX_RANK];
     uint32_t n;
     const Word *w = word_find(e, a, name);
-    bool fine = w && word_numbers(e, env, a, w, x, &n);
+    bool map = w && w->role == RoleTransform && w->what == XformMap,
+         fine = w && (map || word_numbers(e, env, a, w, x, &n));
     if (fine && (w->role == RoleType) != first) {
         diag(e->f, first ? DiagE0603 : DiagE0604, a->span, SARG(name));
         fine = false;
+    } else if (fine && info->map.kind != KindNone) {
+        diag(e->f, DiagE0608, a->span, "nothing follows `map`");
+        fine = false;
+    } else if (fine && map) {
+        fine = read_map(e, env, a, out, info);
     } else if (fine && first) {
         fine = set_type(e, a, w, x, n, out);
     } else if (fine) {
@@ -99,15 +122,19 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *field = a->list.at[i];
         Field f = {.name = field->text, .span = field->word};
+        FieldInfo info = {.stream = index,
+                          .field = stream.field.n,
+                          .map = {.kind = KindNone},
+                          .inverse = {.kind = KindNone}};
         bool fine = true;
         for (uint32_t k = 0; k < field->list.n && fine; k++)
-            fine = read_word(e, env, field->list.at[k], k == 0, &f);
+            fine = read_word(e, env, field->list.at[k], k == 0, &f, &info);
         f.span = field->word;
         declare(e, field->text, field->word,
                 fine ? (Value){.kind = KindField, .id = e->field.n} : POISON);
         if (!fine)
             continue;
-        vec_push(e->perm, &e->field, ((FieldInfo){index, stream.field.n, false}));
+        vec_push(e->perm, &e->field, info);
         vec_push(e->perm, &stream.field, f);
     }
     vec_push(e->perm, &e->m->stream, stream);

@@ -22,6 +22,7 @@ typedef struct NetInfo { // beside Module.net[]
 typedef struct FieldInfo {
     uint32_t stream, field;
     bool pinned;
+    Value map, inverse; // of its last transform; KindNone: it has none
 } FieldInfo;
 
 // --- the function being built --------------------------------------------------------------------
@@ -173,11 +174,13 @@ Building *building_enter(Elab *e, Building *b); // returns the outer one
 Cell *slot_cell(Elab *e, uint32_t slot);
 Val slot_read(Elab *e, uint32_t slot);             // its current value; id 0 after a diagnostic
 void slot_assign(Elab *e, uint32_t slot, Value v); // `:=`
-void slot_set(Elab *e, uint32_t slot, Val v);      // a value of the slot's type; stops gradients
-bool slot_fits(Elab *e, uint32_t slot, Val *v);    // shared, and broadcast to the slot's extents
-void slots_commit(Elab *e);                        // writes what changed
-Val elab_pin(Elab *e, Val v);                      // an identity of its own, unless it has one
-void segment_end(Elab *e);                         // weights changed: `once` runs again
+// One of the functions of a data field's `map`, applied to v; its shape must stay.
+Value apply_map(Elab *e, Value f, Value v);
+void slot_set(Elab *e, uint32_t slot, Val v);   // a value of the slot's type; stops gradients
+bool slot_fits(Elab *e, uint32_t slot, Val *v); // shared, and broadcast to the slot's extents
+void slots_commit(Elab *e);                     // writes what changed
+Val elab_pin(Elab *e, Val v);                   // an identity of its own, unless it has one
+void segment_end(Elab *e);                      // weights changed: `once` runs again
 Value once_block(Elab *e, Env *env, const Ast *a);
 // A site; or what is fed in its place.
 Value make_draw(Elab *e, Dist dist, double classes, Type type);

@@ -208,6 +208,24 @@ static void add_results(Elab *e, Func *fn, Str name, Value v) {
     }
 }
 
+// What looks like a mapped field is also wanted as the field's files have it.
+static void add_raw(Elab *e, Func *fn, Str name, Value v) {
+    Val val;
+    if (!value_is_tensor(v) || !want_tensor(e, v, &val))
+        return;
+    Type t = *node_type(val.g, val.id);
+    for (uint32_t i = 0; i < e->field.n; i++) {
+        const FieldInfo *info = &e->field.at[i];
+        const Field *f = &e->m->stream.at[info->stream].field.at[info->field];
+        Type like = type_make(true, f->rank, f->dim);
+        if (info->inverse.kind == KindNone || !t.batched || !type_same_shape(&t, &like))
+            continue;
+        add_results(e, fn, str_format(e->perm, "%.*s.raw", SARG(name)),
+                    apply_map(e, info->inverse, value_tensor(val)));
+        return;
+    }
+}
+
 static void build_sample(Elab *e, const Ast *a) {
     Func *fn = arena_new(e->perm, Func);
     Building b;
@@ -219,7 +237,9 @@ static void build_sample(Elab *e, const Ast *a) {
     env.pinned = grad_names(e, &env, a->c);
     Spot place = spot_enter(e, a);
     bind_inputs(e, &env, a);
-    add_results(e, fn, a->text, eval(e, &env, a->c));
+    Value v = eval(e, &env, a->c);
+    add_results(e, fn, a->text, v);
+    add_raw(e, fn, a->text, v);
     spot_leave(e, place);
     building_enter(e, outer);
     fn->g.block_open = NULL;

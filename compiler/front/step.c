@@ -242,6 +242,18 @@ static void note_data(Elab *e, uint32_t slot) { // entry points list what they r
     vec_push(e->perm, &b->fn->data, slot);
 }
 
+Value apply_map(Elab *e, Value f, Value v) {
+    Val in, out;
+    Value made = call_with(e, f, &v, 1);
+    if (made.kind == KindPoison || !want_tensor(e, v, &in) || !want_tensor(e, made, &out))
+        return POISON;
+    const Type *was = node_type(in.g, in.id), *is = node_type(out.g, out.id);
+    if (was->batched == is->batched && type_same_shape(was, is))
+        return value_tensor(out);
+    diag(e->f, DiagE0609, here(e), SARG(type_text(e->perm, was)), SARG(type_text(e->perm, is)));
+    return POISON;
+}
+
 Value read_field(Elab *e, uint32_t id) {
     const FieldInfo *info = &e->field.at[id];
     const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
@@ -253,6 +265,13 @@ Value read_field(Elab *e, uint32_t id) {
     note_data(e, slot);
     bool first = !slot_cell(e, slot)->node;
     Val v = slot_read(e, slot);
+    if (first && info->map.kind != KindNone && !e->o->feed) { // what is fed is mapped already
+        Value mapped = apply_map(e, info->map, value_tensor(v));
+        if (mapped.kind == KindPoison)
+            return POISON;
+        v = mapped.tensor.val;
+        slot_cell(e, slot)->node = v.id;
+    }
     if (first && info->pinned) {
         v = elab_pin(e, v);
         slot_cell(e, slot)->node = v.id;

@@ -49,11 +49,11 @@ typedef struct Net {
 } Net; // numbers of slots, in order of creation
 
 typedef enum FieldKind { FieldImage, FieldFloat, FieldLabel } FieldKind;
-typedef enum StepKind { XformResize, XformCrop, XformFlip, XformScale } XformKind;
+typedef enum StepKind { XformResize, XformCrop, XformFlip, XformScale, XformMap } XformKind;
 typedef struct Xform {
     XformKind kind;
     double a, b;
-} Xform; // scale(a, b), resize(a), crop(a), flip
+} Xform; // scale(a, b), resize(a), crop(a), flip; map is part of the graphs that read the field
 typedef struct Field {
     Str name;
     FieldKind kind;
@@ -113,7 +113,7 @@ typedef struct Func {
     VEC(Update) update;
     VEC(Named) report; // logged numbers
     VEC(Again) again; // convolutions and products found already computed; not part of the text form
-    VEC(Named) result;  // an entry point's value(s)
+    VEC(Named) result;  // an entry point's value(s); "NAME.raw": its inverse through a field's map
     VEC(uint32_t) data; // entry points: data slots it reads
 } Func;
 

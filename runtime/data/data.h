@@ -224,13 +224,16 @@ GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uin
 uint64_t stream_count(const DataStream *s);              // samples
 Str stream_name(const DataStream *s, uint64_t sample);   // where it came from
 Str stream_content(const DataStream *s, uint32_t field); // content hash of the field's first pack
+// The label stored beside a sample of the first field, read or not; false: there is none.
+bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 
 // --- safetensors.c -------------------------------------------------------------------------------
 
 #define SAFE_DTYPES(X)                                                                             \
     X(SafeF64, "F64", 8)                                                                           \
-    X(SafeF32, "F32", 4) X(SafeBf16, "BF16", 2) X(SafeF16, "F16", 2) X(SafeU8, "U8", 1)            \
-        X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)
+    X(SafeF32, "F32", 4)                                                                           \
+    X(SafeBf16, "BF16", 2)                                                                         \
+    X(SafeF16, "F16", 2) X(SafeU8, "U8", 1) X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)
 typedef enum SafeDtype {
 #define X(name, text, size) name,
     SAFE_DTYPES(X)
@@ -291,7 +294,8 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
 
 // --- synth.c: sets made here ---------------------------------------------------------------------
 
-extern const char synth_kinds[]; // "shapes, ring"
+extern const char synth_kinds[]; // "shapes, outlines, ..."
+// size 0: the kind's own.
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed);
 // shapes, in memory
 GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out);

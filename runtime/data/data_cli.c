@@ -24,7 +24,7 @@ static const char help[] =
     "ganrun data inspect X [--json]                what it is: counts, shapes, values, damage\n"
     "ganrun data verify X.pack                     every byte against its hash\n"
     "ganrun data preview X -o grid.png             [--count 64 --columns 8, and as for pack]\n"
-    "ganrun data synth KIND --out F --count N      [--size 64 --seed 0]; KIND: ";
+    "ganrun data synth KIND --out F --count N      [--size N --seed 0]; KIND: ";
 
 // --- options -------------------------------------------------------------------------------------
 
@@ -360,7 +360,7 @@ static GanStatus run_synth(Arena *arena, DataArgs *a) {
         return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
     if (a->pack.w != a->pack.h)
         return fail(GAN_ERR_USAGE, "these pictures are square: --size N");
-    TRY(synth_write(a->path, a->out, a->count, a->pack.w ? a->pack.w : 64, a->seed));
+    TRY(synth_write(a->path, a->out, a->count, a->pack.w, a->seed));
     fprintf(a->to, "%.*s: %" PRIu64 " samples\n", SARG(a->out), a->count);
     return GAN_OK;
 }

@@ -438,3 +438,17 @@ Str stream_content(const DataStream *s, uint32_t field) {
     assert(field < s->fields);
     return s->feed[s->field[field].feed].pack[0].content;
 }
+
+bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out) {
+    const Feed *feed = &s->feed[0];
+    if (sample >= feed->count)
+        return false;
+    const Pack *pack = &feed->pack[find_pack(feed, &sample)];
+    for (uint32_t i = 0; i < pack->fields; i++) {
+        if (pack->field[i].kind != DataLabel)
+            continue;
+        memcpy(out, pack_record(pack, sample) + pack->field[i].offset, sizeof *out);
+        return true;
+    }
+    return false;
+}

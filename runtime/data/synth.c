@@ -1,24 +1,25 @@
-// synth.c - data sets made here, so that a first run needs no files.
+// synth.c - data sets made here, so that a first run needs no files: the kinds, and those that are
+// pictures or single points.
 //
-//   shapes   a circle, square or triangle in a strong colour on a light ground; a labelled pack
-//   ring     points around eight centres on a circle of radius 2, variance 0.02; npy [count, 2]
-//
-// Sample i is a function of (seed, i) alone, so a longer set begins with the shorter one.
-#include "sources.h"
+//   shapes     a circle, square or triangle in a strong colour on a light ground; a labelled pack
+//   outlines   the same drawings, only their edges drawn: with the same seed pairs, else unpaired
+//   ring       points around eight centres on a circle of radius 2, variance 0.02; npy [count, 2]
+#include "synth.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-const char synth_kinds[] = "shapes, ring";
-
 enum { ShapeKinds = 3, RingCentres = 8 };
-#define PI 3.14159265358979323846
 
-// The k-th number of sample i, in [0, 1).
-static double uniform(uint64_t seed, uint64_t i, uint64_t k) {
+double synth_uniform(uint64_t seed, uint64_t i, uint64_t k) {
     Order o = {.n = 1, .seed = seed};
     return (double)(order_draw(&o, 0, i, k) >> 11) / 9007199254740992.0;
+}
+
+double synth_normal(uint64_t seed, uint64_t i, uint64_t k) { // Box and Muller
+    double u = synth_uniform(seed, i, 2 * k), v = synth_uniform(seed, i, 2 * k + 1);
+    return sqrt(-2 * log(1 - u)) * cos(2 * SYNTH_PI * v);
 }
 
 static double within(double lo, double hi, double u) {
@@ -43,19 +44,19 @@ static void from_hsv(double hue, double saturation, double value, double rgb[3])
 }
 
 static Shape make_shape(uint64_t seed, uint64_t i) {
-    Shape s = {.kind = (uint32_t)(uniform(seed, i, 0) * ShapeKinds)};
-    s.radius = within(0.18, 0.36, uniform(seed, i, 1));
-    s.x = within(s.radius + 0.04, 0.96 - s.radius, uniform(seed, i, 2));
-    s.y = within(s.radius + 0.04, 0.96 - s.radius, uniform(seed, i, 3));
-    double turn = 2 * PI * uniform(seed, i, 4), hue = uniform(seed, i, 8);
+    Shape s = {.kind = (uint32_t)(synth_uniform(seed, i, 0) * ShapeKinds)};
+    s.radius = within(0.18, 0.36, synth_uniform(seed, i, 1));
+    s.x = within(s.radius + 0.04, 0.96 - s.radius, synth_uniform(seed, i, 2));
+    s.y = within(s.radius + 0.04, 0.96 - s.radius, synth_uniform(seed, i, 3));
+    double turn = 2 * SYNTH_PI * synth_uniform(seed, i, 4), hue = synth_uniform(seed, i, 8);
     s.sine = sin(turn);
     s.cosine = cos(turn);
-    from_hsv(uniform(seed, i, 5), within(0.65, 1, uniform(seed, i, 6)),
-             within(0.55, 0.95, uniform(seed, i, 7)), s.colour);
-    from_hsv(hue, within(0, 0.18, uniform(seed, i, 9)), within(0.92, 1, uniform(seed, i, 10)),
-             s.top);
-    from_hsv(hue, within(0, 0.25, uniform(seed, i, 11)), within(0.85, 1, uniform(seed, i, 12)),
-             s.bottom);
+    from_hsv(synth_uniform(seed, i, 5), within(0.65, 1, synth_uniform(seed, i, 6)),
+             within(0.55, 0.95, synth_uniform(seed, i, 7)), s.colour);
+    from_hsv(hue, within(0, 0.18, synth_uniform(seed, i, 9)),
+             within(0.92, 1, synth_uniform(seed, i, 10)), s.top);
+    from_hsv(hue, within(0, 0.25, synth_uniform(seed, i, 11)),
+             within(0.85, 1, synth_uniform(seed, i, 12)), s.bottom);
     return s;
 }
 
@@ -75,12 +76,14 @@ static double edge_distance(const Shape *s, double px, double py) {
     }
 }
 
-static void draw_shape(const Shape *s, uint32_t size, uint8_t *out) {
+// `outline`: half the width of the edge drawn, in units of the side; 0 fills the shape.
+static void draw_shape(const Shape *s, uint32_t size, double outline, uint8_t *out) {
     for (uint32_t y = 0; y < size; y++) {
         for (uint32_t x = 0; x < size; x++) {
             double px = (x + 0.5) / size, py = (y + 0.5) / size;
-            double cover = fmin(
-                1, fmax(0, 0.5 - edge_distance(s, px, py) * size)); // of this pixel, to first order
+            double edge = edge_distance(s, px, py),
+                   inside = outline > 0 ? fabs(edge) - outline : edge;
+            double cover = fmin(1, fmax(0, 0.5 - inside * size)); // of this pixel, to first order
             for (uint32_t k = 0; k < 3; k++) {
                 double ground = within(s->top[k], s->bottom[k], py);
                 out[((size_t)k * size + y) * size + x] =
@@ -90,14 +93,14 @@ static void draw_shape(const Shape *s, uint32_t size, uint8_t *out) {
     }
 }
 
-static GanStatus add_shapes(PackWriter *w, uint64_t count, uint32_t size, uint64_t seed) {
+static GanStatus add_shapes(const SynthJob *j, double outline, PackWriter *w) {
     uint8_t *record = mem_alloc(pack_writer_stride(w));
     GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one picture");
-    for (uint64_t i = 0; st == GAN_OK && i < count; i++) {
+    for (uint64_t i = 0; st == GAN_OK && i < j->count; i++) {
         char name[40];
-        Shape s = make_shape(seed, i);
-        int n = snprintf(name, sizeof name, "shapes:%" PRIu64, i);
-        draw_shape(&s, size, record);
+        Shape s = make_shape(j->seed, i);
+        int n = snprintf(name, sizeof name, "%s:%" PRIu64, outline > 0 ? "outlines" : "shapes", i);
+        draw_shape(&s, j->size, outline, record);
         memcpy(record + pack_writer_field(w, 1)->offset, &s.kind, sizeof s.kind);
         st = pack_writer_add(w, record, (Str){name, (size_t)n});
     }
@@ -105,15 +108,14 @@ static GanStatus add_shapes(PackWriter *w, uint64_t count, uint32_t size, uint64
     return st;
 }
 
-static GanStatus write_shapes(Str path, uint64_t count, uint32_t size, uint64_t seed,
-                              PackWriter **out) {
+static GanStatus draw_shapes(const SynthJob *j, double outline, PackWriter **out) {
     static const Str names[ShapeKinds] = {{"circle", 6}, {"square", 6}, {"triangle", 8}};
     PackField field[2] = {
         {.name = STR("x"),
          .kind = DataImage,
          .dtype = PackU8,
          .rank = 3,
-         .dim = {3, size, size},
+         .dim = {3, j->size, j->size},
          .hi = 255},
         {.name = STR("y"),
          .kind = DataLabel,
@@ -121,52 +123,96 @@ static GanStatus write_shapes(Str path, uint64_t count, uint32_t size, uint64_t 
          .classes = ShapeKinds,
          .class_name = names},
     };
-    if (count == 0 || size < 8 || size > 4096) {
-        return fail(GAN_ERR_USAGE, "shapes: one picture or more, of 8 to 4096 pixels a side");
-    }
-    TRY(pack_writer_open(path, field, 2, out));
-    GanStatus st = add_shapes(*out, count, size, seed);
+    TRY(pack_writer_open(j->path, field, 2, out));
+    GanStatus st = add_shapes(j, outline, *out);
     if (st != GAN_OK)
         pack_writer_abandon(*out);
     return st;
 }
 
-GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out) {
+static GanStatus write_shapes(const SynthJob *j) {
     PackWriter *w = NULL;
-    TRY(write_shapes((Str){0}, count, size, seed, &w));
+    TRY(draw_shapes(j, 0, &w));
+    return pack_writer_commit(w, STR("synth shapes"), (Str){0});
+}
+
+static GanStatus write_outlines(const SynthJob *j) {
+    const double HalfWidth = 0.02;
+    PackWriter *w = NULL;
+    TRY(draw_shapes(j, HalfWidth, &w));
+    return pack_writer_commit(w, STR("synth outlines"), (Str){0});
+}
+
+GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out) {
+    SynthJob j = {.count = count, .seed = seed, .size = size};
+    PackWriter *w = NULL;
+    TRY(draw_shapes(&j, 0, &w));
     return pack_writer_open_result(perm, w, STR("synth shapes"), (Str){0}, out);
 }
 
-// --- ring ----------------------------------------------------------------------------------------
+// --- arrays --------------------------------------------------------------------------------------
 
-static GanStatus write_ring(Str path, uint64_t count, uint64_t seed) {
-    size_t floats;
-    if (count == 0 || count > INT32_MAX || !mem_mul((size_t)count, 2, &floats)) {
-        return fail(GAN_ERR_USAGE, "ring: 1 to 2147483647 points");
+GanStatus synth_npy(const SynthJob *j, uint32_t rank, const int64_t *dim,
+                    GanStatus (*fill)(const SynthJob *j, uint64_t i, float *x)) {
+    int64_t shape[DATA_MAX_RANK] = {(int64_t)j->count};
+    size_t each = 1, numbers = 0;
+    for (uint32_t i = 0; i < rank; i++) {
+        shape[i + 1] = dim[i];
+        each *= (size_t)dim[i];
     }
-    float *x = mem_alloc(floats * sizeof *x);
+    float *x = mem_mul((size_t)j->count, each, &numbers) ? mem_alloc(numbers * sizeof *x) : NULL;
     if (!x)
-        return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " points", count);
-    for (uint64_t i = 0; i < count; i++) {
-        double t = 2 * PI / RingCentres * floor(uniform(seed, i, 0) * RingCentres);
-        double r = sqrt(0.02) * sqrt(-2 * log(1 - uniform(seed, i, 1))),
-               angle = 2 * PI * uniform(seed, i, 2);
-        x[2 * i] = (float)(2 * sin(t) + r * cos(angle));
-        x[2 * i + 1] = (float)(2 * cos(t) + r * sin(angle));
-    }
-    GanStatus st = npy_write_f32(path, x, 2, (const int64_t[]){(int64_t)count, 2});
+        return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " samples of %zu numbers", j->count,
+                    each);
+    GanStatus st = GAN_OK;
+    for (uint64_t i = 0; st == GAN_OK && i < j->count; i++)
+        st = fill(j, i, x + (size_t)i * each);
+    if (st == GAN_OK)
+        st = npy_write_f32(j->path, x, rank + 1, shape);
     mem_free(x);
     return st;
 }
 
+static GanStatus fill_ring(const SynthJob *j, uint64_t i, float *x) {
+    double t = 2 * SYNTH_PI / RingCentres * floor(synth_uniform(j->seed, i, 0) * RingCentres);
+    double r = sqrt(0.02) * sqrt(-2 * log(1 - synth_uniform(j->seed, i, 1))),
+           angle = 2 * SYNTH_PI * synth_uniform(j->seed, i, 2);
+    x[0] = (float)(2 * sin(t) + r * cos(angle));
+    x[1] = (float)(2 * cos(t) + r * sin(angle));
+    return GAN_OK;
+}
+
+static GanStatus write_ring(const SynthJob *j) {
+    return synth_npy(j, 1, (const int64_t[]){2}, fill_ring);
+}
+
+// --- the kinds -----------------------------------------------------------------------------------
+
+static const struct {
+    const char *name, *what; // what one size unit is, "" where size means nothing
+    uint32_t size, least, most;
+    GanStatus (*write)(const SynthJob *j);
+} kinds[] = {
+    {"shapes", "pixels a side", 64, 8, 4096, write_shapes},
+    {"outlines", "pixels a side", 64, 8, 4096, write_outlines},
+    {"ring", "", 1, 1, UINT32_MAX, write_ring},
+    {"lognormal", "pixels a side", 256, 16, 2048, synth_lognormal},
+    {"chains", "points", 3375, 32, 16384, synth_chains},
+};
+const char synth_kinds[] = "shapes, outlines, ring, lognormal, chains";
+
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed) {
-    if (str_eq(kind, STR("ring")))
-        return write_ring(path, count, seed);
-    if (!str_eq(kind, STR("shapes"))) {
-        return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),
-                    synth_kinds);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!str_eq(kind, str_c(kinds[i].name)))
+            continue;
+        SynthJob j = {path, count, seed, size ? size : kinds[i].size};
+        if (count == 0 || count > INT32_MAX)
+            return fail(GAN_ERR_USAGE, "%s: 1 to %d samples", kinds[i].name, INT32_MAX);
+        if (j.size < kinds[i].least || j.size > kinds[i].most)
+            return fail(GAN_ERR_USAGE, "%s: %u to %u %s, not %u", kinds[i].name, kinds[i].least,
+                        kinds[i].most, kinds[i].what, j.size);
+        return kinds[i].write(&j);
     }
-    PackWriter *w = NULL;
-    TRY(write_shapes(path, count, size, seed, &w));
-    return pack_writer_commit(w, STR("synth shapes"), (Str){0});
+    return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),
+                synth_kinds);
 }

@@ -439,7 +439,7 @@ static void the_command_line_answers_with_the_contract_s_codes(void **state) {
         {"inspect %s/set", 1, "5 samples", "1 files cannot be read"},
         {"preview %s/a.pack -o %s/a.png", 0, "5 samples of 8x8", ""},
         {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
-        {"synth cats --out %s/c --count 9", 2, "", "shapes, ring"},
+        {"synth cats --out %s/c --count 9", 2, "", "shapes, outlines, ring"},
         {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean --size?"},
         {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
         {"pack %s/set -o %s/b.pack", 2, "", "--size"},

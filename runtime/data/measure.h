@@ -1,0 +1,89 @@
+// measure.h - how near what a model makes is to what it was shown: the numbers behind `ganrun
+// eval`.
+//
+//   pictures  swd.c (data.h)                maps    spectrum and histogram, chi-square
+//   clouds    Chamfer distance, coverage    points  groups found, modes covered
+//
+// All take arrays of f32 in logical order and answer numbers; none knows a model or prints. Each is
+// a function of its arguments alone: where places are drawn, they follow from fixed keys.
+#ifndef GAN_MEASURE_H
+#define GAN_MEASURE_H
+
+#include "data.h"
+
+// --- fft.c ---------------------------------------------------------------------------------------
+
+typedef struct Complex {
+    double re, im;
+} Complex;
+// In place, of x [n, n]: sum over a, b of x[a, b] exp(-2 pi i (a u + b v) / n); `inverse` turns the
+// sign and divides by n^2. Any n from 1; fastest where its prime factors are small.
+GanStatus fft_square(Complex *x, uint32_t n, bool inverse);
+
+// --- measure_maps.c: statistics of maps of numbers -----------------------------------------------
+
+enum { HISTOGRAM_BINS = 50 };
+typedef struct Histogram {
+    double lo, hi;                  // what the bins divide
+    double density[HISTOGRAM_BINS]; // their mean is 1
+} Histogram;
+// Least and greatest of x.
+void histogram_range(const float *x, size_t n, Histogram *out);
+// Fills `density` from x; numbers outside lo..hi count in the nearest bin, so that none is lost.
+void histogram_fill(const float *x, size_t n, Histogram *out);
+
+// Rings of a square map's spectrum: radius k holds the frequencies with k - 1/2 <= |f| < k + 1/2
+// around zero, k = 1 .. side/2 - 1.
+uint32_t spectrum_rings(uint32_t side);
+// The mean over n maps [side, side] of the power |FFT(x - mean of x)|^2 / side^2 in each ring;
+// out [spectrum_rings(side)].
+GanStatus spectrum_mean(const float *x, size_t n, uint32_t side, double *out);
+
+// Sum of (a - b)^2 / b over the places where b is above 0.
+double chi_square(const double *a, const double *b, size_t n);
+
+// --- measure_clouds.c: sets of points ------------------------------------------------------------
+
+// The Chamfer distance of clouds a [d, p] and b [d, q]: squared distances to the nearest point of
+// the other, both ways, summed (Fan, Su, Guibas 2017). NaN for want of memory.
+double chamfer_distance(const float *a, size_t p, const float *b, size_t q, uint32_t d);
+
+typedef struct CloudMatch { // Achlioptas et al. 2018, section 4, with the Chamfer distance
+    double distance;        // minimum matching distance: mean over b of that to the nearest of a
+    double covered;         // share of b that is the nearest one of some a
+} CloudMatch;
+// a [na, d, p] made, b [nb, d, p] real.
+GanStatus cloud_match(const float *a, size_t na, const float *b, size_t nb, uint32_t d, size_t p,
+                      CloudMatch *out);
+
+// --- measure_groups.c: groups of points ----------------------------------------------------------
+
+enum { GROUPS_MOST = 32 };
+typedef struct Groups {
+    uint32_t k;        // groups
+    uint32_t *of;      // [n] the group of each point
+    double *centre;    // [k, d]
+    double *deviation; // [k] root mean square distance of its points from the centre, per axis
+    double silhouette; // see groups_silhouette
+} Groups;
+// k groups of x [n, d] by k-means (Lloyd 1982) from farthest-first beginnings (Gonzalez 1985), the
+// best of several; results live in `perm`. k <= n.
+void groups_find(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t k, Groups *out);
+// The k of 2 .. most whose groups have the greatest silhouette; never more than n/8, as single
+// points would be perfect groups.
+void groups_choose(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t most, Groups *out);
+// Mean of (b - a) / max(a, b), a the distance to the own centre and b to the nearest other
+// (Rousseeuw 1987 with centres in place of means of distances): near 1 for groups far apart.
+double groups_silhouette(const Groups *g, const float *x, size_t n, uint32_t d);
+// How two divisions of n things agree: 1 when equal, 0 on average for independent ones (Hubert,
+// Arabie 1985, adjusted Rand index). Numbers of a under ka, of b under kb.
+double groups_agreement(Arena scratch, const uint32_t *a, uint32_t ka, const uint32_t *b,
+                        uint32_t kb, size_t n);
+
+typedef struct ModeCount { // Srivastava et al. 2017 (VEEGAN), section 4.1
+    uint32_t covered;      // modes with at least one point of high quality nearest to them
+    double quality;        // share of the points within three deviations of their nearest mode
+} ModeCount;
+ModeCount modes_count(const Groups *modes, const float *x, size_t n, uint32_t d);
+
+#endif

@@ -1,0 +1,38 @@
+// synth.h - private to data/: the kinds of `ganrun data synth` and what they draw with. Sample i of
+// a kind is a function of (seed, i, size) alone, so a longer set begins with the shorter one.
+#ifndef GAN_SYNTH_H
+#define GAN_SYNTH_H
+
+#include "sources.h"
+
+#define SYNTH_PI 3.14159265358979323846
+
+typedef struct SynthJob {
+    Str path; // to write
+    uint64_t count, seed;
+    uint32_t size; // of a picture's or map's side, a chain's points
+} SynthJob;
+
+// --- synth.c -------------------------------------------------------------------------------------
+
+double synth_uniform(uint64_t seed, uint64_t i,
+                     uint64_t k); // the k-th number of sample i, in [0, 1)
+double synth_normal(uint64_t seed, uint64_t i, uint64_t k); // the same, mean 0 and variance 1
+// `fill` makes sample i of `each` numbers in x; out comes an npy file [count, dim...].
+GanStatus synth_npy(const SynthJob *j, uint32_t rank, const int64_t *dim,
+                    GanStatus (*fill)(const SynthJob *j, uint64_t i, float *x));
+
+// --- synth_maps.c, synth_chains.c ----------------------------------------------------------------
+
+// Densities exp(g - v/2), g a Gaussian random field of variance v: npy [count, 1, size, size].
+GanStatus synth_lognormal(const SynthJob *j);
+enum { LOGNORMAL_CUTOFF = 5 };   // the field's power ends at side / LOGNORMAL_CUTOFF cycles
+double lognormal_variance(void); // v
+// The power of g at radius k (cycles a side), up to a factor.
+double lognormal_power(double k, uint32_t side);
+
+// One folded chain of points 3.8 apart, moving at two hinges: a pack of x [3, size] and y, which of
+// the four states it is in.
+GanStatus synth_chains(const SynthJob *j);
+
+#endif

@@ -1,0 +1,295 @@
+// eval.c - `ganrun eval`: how near what a trained model makes is to data, and beside it how near
+// data is to data, which is what no model can beat but by chance.
+//
+// In: a run, and best data it has not seen (--data). What each `sample` is held against follows
+// from the model: a field of its shape that it does not read (samples; translations into it), else
+// the one it reads (copies), else a `sample` of its shape that reads no weights (a distribution
+// written in the model). Two lots of that are taken: samples and the second lot are both measured
+// against the first. A `sample` that is one number is itself a measure.
+#include "eval.h"
+
+#include <math.h>
+
+typedef struct Eval {
+    Arena *perm;
+    Arena sets; // owned: samples of the entry at hand
+    const Host *host;
+    const Options *options;
+    Trained run; // owned
+    uint64_t seed;
+    size_t count; // samples asked for
+    Text text;
+    JsonOut json;
+    uint32_t rows;
+} Eval;
+
+static const Module *module_of(const Eval *v) {
+    return &v->run.session.compiled.module;
+}
+
+// --- what is held against what -------------------------------------------------------------------
+
+static bool reads_slot(const Func *f, uint32_t slot) {
+    for (uint32_t k = 0; k < f->data.n; k++)
+        if (f->data.at[k] == slot)
+            return true;
+    return false;
+}
+
+static bool reads_weights(const Module *m, const Func *f) {
+    for (uint32_t i = 1; i < f->g.node.n; i++) {
+        const Node *n = graph_node(&f->g, i);
+        if (n->op == OpRead && m->slot.at[node_attr(&f->g, i)->i[0]].kind == SlotParam)
+            return true;
+    }
+    return false;
+}
+
+// A data field like t that f reads, or does not; NONE.
+static uint32_t find_field(const Module *m, const Func *f, const Type *t, bool read) {
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind == SlotData && s->round == 0 && t->batched && type_same_shape(&s->type, t) &&
+            reads_slot(f, i) == read)
+            return i;
+    }
+    return NONE;
+}
+
+// A `sample` like t that is drawn without weights; NONE.
+static uint32_t find_drawn(const Module *m, const Type *t) {
+    for (uint32_t i = 0; i < m->entry.n; i++) {
+        const Func *f = &m->entry.at[i];
+        Type other = *node_type(&f->g, f->result.at[0].node);
+        if (t->batched && other.batched && type_same_shape(&other, t) && !reads_weights(m, f))
+            return i;
+    }
+    return NONE;
+}
+
+static float *room(Eval *v, const Sets *s) {
+    size_t one = (size_t)type_sample(&s->type), numbers;
+    if (!mem_mul(s->n, one, &numbers))
+        bug("eval: %zu samples of %zu numbers", s->n, one);
+    return arena_array(&v->sets, float, numbers);
+}
+
+static GanStatus draw(Eval *v, uint32_t entry, size_t first, size_t n, float *out) {
+    Sampler s = sampler_of(module_of(v), entry);
+    s.node = s.raw;
+    return sampler_draw(&s, v->run.session.exec, &v->run.session.compiled.entry[entry], v->run.feed,
+                        v->seed, first, n, v->sets, out);
+}
+
+// --- the sets ------------------------------------------------------------------------------------
+
+static GanStatus take_field(Eval *v, uint32_t slot, Sets *s) {
+    const Module *m = module_of(v);
+    const Slot *data = &m->slot.at[slot];
+    size_t batch = (size_t)m->batch, there = (size_t)feed_count(v->run.feed, slot), got;
+    size_t most = there / batch / 2 * batch;
+    s->n = s->n < most ? s->n : most;
+    s->against = data->name;
+    s->kind = m->stream.at[data->stream].field.at[data->site].kind;
+    if (!s->n)
+        return fail(GAN_ERR_INPUT,
+                    "%.*s has %zu samples; two batches of %zu are needed to compare data with data",
+                    SARG(data->name), there, batch);
+    s->real = room(v, s);
+    s->other = room(v, s);
+    size_t second = (s->n + batch - 1) / batch * batch;
+    TRY(feed_samples(v->run.feed, slot, 0, s->n, s->real, &got));
+    return feed_samples(v->run.feed, slot, second, s->n, s->other, &got);
+}
+
+static GanStatus take_drawn(Eval *v, uint32_t entry, Sets *s) {
+    size_t batch = (size_t)module_of(v)->batch, second = (s->n + batch - 1) / batch * batch;
+    s->against = module_of(v)->entry.at[entry].name;
+    s->kind = FieldFloat;
+    s->real = room(v, s);
+    s->other = room(v, s);
+    TRY(draw(v, entry, 0, s->n, s->real));
+    return draw(v, entry, second, s->n, s->other);
+}
+
+static GanStatus take_labels(Eval *v, const Func *f, Sets *s) {
+    bool found = false;
+    if (!f->data.n)
+        return GAN_OK;
+    uint32_t *label = arena_array(&v->sets, uint32_t, s->n);
+    TRY(feed_labels(v->run.feed, f->data.at[0], s->n, label, &found));
+    s->label = found ? label : NULL;
+    return GAN_OK;
+}
+
+// A value that is one number a batch.
+static GanStatus draw_shared(Eval *v, uint32_t entry, Sets *s) {
+    size_t batch = (size_t)module_of(v)->batch;
+    const Plan *plan = &v->run.session.compiled.entry[entry];
+    uint32_t node = module_of(v)->entry.at[entry].result.at[0].node;
+    s->n = (s->n + batch - 1) / batch;
+    s->made = room(v, s);
+    for (size_t i = 0; i < s->n; i++) {
+        Counters c = {.seed = v->seed, .sample0 = (int64_t)(i * batch)};
+        double x;
+        TRY(feed_entry(v->run.feed, v->run.session.exec, entry, i));
+        TRY(exec_entry(v->run.session.exec, entry, &c, NULL));
+        TRY(exec_value_get(v->run.session.exec, plan, node, &x, 1));
+        s->made[i] = (float)x;
+    }
+    return GAN_OK;
+}
+
+static GanStatus take_sets(Eval *v, uint32_t entry, Sets *s) {
+    const Module *m = module_of(v);
+    const Func *f = &m->entry.at[entry];
+    *s = (Sets){.entry = f->name, .n = v->count, .reads = f->data.n > 0};
+    s->type = *node_type(&f->g, f->result.at[0].node);
+    if (!s->type.batched)
+        return draw_shared(v, entry, s);
+    uint32_t unread = find_field(m, f, &s->type, false), read = find_field(m, f, &s->type, true),
+             drawn = find_drawn(m, &s->type);
+    s->copy = unread == NONE && read != NONE;
+    if (unread != NONE || read != NONE)
+        TRY(take_field(v, unread != NONE ? unread : read, s));
+    else if (drawn != NONE)
+        TRY(take_drawn(v, drawn, s));
+    TRY(take_labels(v, f, s));
+    s->made = room(v, s);
+    return draw(v, entry, 0, s->n, s->made);
+}
+
+// --- what is said --------------------------------------------------------------------------------
+
+static void put_json(JsonOut *j, const Sets *s, const char *name, double made, double real) {
+    json_open(j, '{');
+    json_name(j, "sample"), json_put_str(j, s->entry);
+    json_name(j, "against"), json_put_str(j, s->against);
+    json_name(j, "samples"), json_put_int(j, (int64_t)s->n);
+    json_name(j, "metric"), json_put_str(j, str_c(name));
+    json_name(j, "made"), json_put_double(j, made);
+    json_name(j, "real"), json_put_double(j, real);
+    json_close(j, '}');
+}
+
+static void put_line(Text *t, const Sets *s, const char *name, double made, double real) {
+    char ratio[32] = "-";
+    if (real > 0)
+        snprintf(ratio, sizeof ratio, "%.2f", made / real);
+    text_fmt(t, "%-12.*s %-10.*s %8zu  %-18s %12.6g", SARG(s->entry),
+             SARG(s->against.len ? s->against : STR("-")), s->n, name, made);
+    if (s->other)
+        text_fmt(t, " %12.6g %10s\n", real, ratio);
+    else
+        text_fmt(t, " %12s %10s\n", "-", "-");
+}
+
+static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
+    Readings made = {0}, real = {0};
+    TRY(metric->measure(v->sets, s, s->made, &made));
+    if (s->other)
+        TRY(metric->measure(v->sets, s, s->other, &real));
+    for (uint32_t i = 0; i < made.n; i++, v->rows++) {
+        double reference = s->other ? real.value[i] : NAN;
+        if (v->options->at[OptJson].given)
+            put_json(&v->json, s, made.name[i], made.value[i], reference);
+        else
+            put_line(&v->text, s, made.name[i], made.value[i], reference);
+    }
+    return GAN_OK;
+}
+
+static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
+    Arena before = v->sets;
+    Sets s;
+    TRY(take_sets(v, entry, &s));
+    for (uint32_t i = 0; i < eval_metric_count; i++)
+        if ((!only || only == &eval_metrics[i]) && eval_metrics[i].applies(&s))
+            TRY(measure(v, &eval_metrics[i], &s));
+    v->sets = before;
+    return GAN_OK;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static GanStatus find_metric(const Options *o, const Metric **out) {
+    Str name = option_text(o, OptMetric, (Str){0}), known[16];
+    *out = NULL;
+    if (!name.len)
+        return GAN_OK;
+    for (uint32_t i = 0; i < eval_metric_count; i++) {
+        known[i] = str_c(eval_metrics[i].name);
+        if (str_eq(name, known[i]))
+            return *out = &eval_metrics[i], GAN_OK;
+    }
+    Str near = diag_nearest(name, known, eval_metric_count);
+    return fail(GAN_ERR_USAGE, "there is no metric `%.*s`%s%.*s%s", SARG(name),
+                near.len ? ": did you mean `" : "; `ganrun eval --help` lists them", SARG(near),
+                near.len ? "`?" : "");
+}
+
+static void begin(Eval *v) {
+    const Module *m = module_of(v);
+    v->text = (Text){.arena = v->perm};
+    v->json = (JsonOut){.text = &v->text};
+    JsonOut *j = &v->json;
+    if (v->options->at[OptJson].given) {
+        json_open(j, '{');
+        json_name(j, "model"), json_put_str(j, m->name);
+        json_name(j, "step"), json_put_int(j, v->run.step);
+        json_name(j, "rows"), json_open(j, '[');
+        return;
+    }
+    text_fmt(&v->text, "%.*s after %u steps, %s\n", SARG(m->name), v->run.step,
+             !m->stream.n                     ? "against what the model draws"
+             : v->options->at[OptPaths].given ? "against the data of --data"
+                                              : "against the data it was trained on");
+    text_fmt(&v->text, "%-12s %-10s %8s  %-18s %12s %12s %10s\n", "sample", "against", "samples",
+             "metric", "made", "data", "made/data");
+}
+
+static void end(Eval *v) {
+    if (v->options->at[OptJson].given) {
+        json_close(&v->json, ']');
+        json_close(&v->json, '}');
+        text_char(&v->text, '\n');
+    }
+    v->host->console.result(v->host->console.user, text_str(&v->text));
+}
+
+static GanStatus run_eval(Eval *v) {
+    const Options *o = v->options;
+    const Metric *only;
+    TRY(find_metric(o, &only));
+    TRY(trained_open(v->perm, v->host, o, &v->run));
+    TRY(trained_feed(v->perm, v->host, &v->run));
+    TRY(arena_init(&v->sets, 0));
+    v->seed = (uint64_t)option_number(o, OptSeed, (int64_t)v->run.job.seed);
+    v->count = (size_t)option_number(o, OptSamples, 256);
+    const Module *m = module_of(v);
+    Sampler named = {.entry = NONE};
+    if (o->at[OptEntry].given)
+        TRY(sampler_find(m, o->at[OptEntry].text, &named));
+    begin(v);
+    for (uint32_t i = 0; i < m->entry.n; i++) {
+        const Func *f = &m->entry.at[i];
+        bool drawn = !f->data.n && !reads_weights(m, f); // it is what others are held against
+        if (f->result.n && !drawn && (named.entry == NONE || named.entry == i))
+            TRY(eval_entry(v, i, only));
+    }
+    if (!v->rows)
+        return fail(GAN_ERR_INPUT,
+                    "nothing to measure: no `sample` of model %.*s is a number, or "
+                    "like its data, or %s",
+                    SARG(m->name), only ? "fit for this metric" : "a code");
+    end(v);
+    return GAN_OK;
+}
+
+GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o) {
+    Eval v = {.perm = perm, .host = h, .options = o};
+    GanStatus st = run_eval(&v);
+    trained_close(&v.run);
+    arena_release(&v.sets);
+    return st;
+}

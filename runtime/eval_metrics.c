@@ -1,0 +1,178 @@
+// eval_metrics.c - the numbers `ganrun eval` knows, one row each.
+//
+//   value      the mean of a `sample` that is one number: a measure written in the model itself
+//   error      mean |copy - original| of what is made from data of its own shape
+//   swd        sliced Wasserstein distance of pictures (swd.c): whole, and 7x7 patches by level
+//              (Rabin et al. 2011; Karras et al. 2018, section 5)
+//   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
+//   spectrum   chi-square of their mean power spectra over rings, each as a share of its reference
+//              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
+//   chamfer    of copies: mean Chamfer distance to the original (Fan, Su, Guibas 2017); of samples:
+//              minimum matching distance and coverage (Achlioptas et al. 2018)
+//   modes      groups of the data that are reached, and the share of samples within three
+//              deviations of one (Srivastava et al. 2017)
+//   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with the
+//   labels
+//              stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
+#include "eval.h"
+
+#include <math.h>
+
+static void put(Readings *out, const char *name, double value) {
+    assert(out->n < READINGS_MOST);
+    out->name[out->n] = name;
+    out->value[out->n++] = value;
+}
+
+static size_t one_sample(const Sets *s) {
+    return (size_t)type_sample(&s->type);
+}
+
+// --- shapes --------------------------------------------------------------------------------------
+
+enum { SpaceAxes = 3 }; // points of at most so many coordinates
+
+static bool is_number(const Sets *s) {
+    return s->type.rank == 0;
+}
+
+static bool is_point(const Sets *s) {
+    return s->real && !s->copy && s->type.rank == 1 && s->type.dim[0] <= SpaceAxes;
+}
+
+static bool is_code(const Sets *s) {
+    return !s->real && s->reads && s->type.rank == 1;
+}
+
+static bool is_cloud(const Sets *s) {
+    return s->real && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
+}
+
+static bool is_picture(const Sets *s) {
+    return s->real && s->kind == FieldImage && s->type.rank == 3 &&
+           (s->type.dim[0] == 1 || s->type.dim[0] == 3);
+}
+
+static bool is_map(const Sets *s) {
+    return s->real && s->kind == FieldFloat && s->type.rank == 3 && s->type.dim[0] == 1 &&
+           s->type.dim[1] == s->type.dim[2];
+}
+
+static bool is_copy(const Sets *s) {
+    return s->copy && !is_cloud(s); // clouds have no order to compare by
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static GanStatus measure_value(Arena a, const Sets *s, const float *x, Readings *out) {
+    (void)a;
+    double sum = 0;
+    for (size_t i = 0; i < s->n; i++)
+        sum += x[i];
+    put(out, "value", sum / (double)s->n);
+    return GAN_OK;
+}
+
+static GanStatus measure_error(Arena a, const Sets *s, const float *x, Readings *out) {
+    (void)a;
+    size_t n = s->n * one_sample(s);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += fabs((double)x[i] - s->real[i]);
+    put(out, "error", sum / (double)n);
+    return GAN_OK;
+}
+
+static GanStatus measure_swd(Arena a, const Sets *s, const float *x, Readings *out) {
+    (void)a;
+    uint32_t chw[3];
+    for (uint32_t i = 0; i < 3; i++)
+        chw[i] = (uint32_t)s->type.dim[i];
+    SwdOptions o = {0};
+    SwdResult r;
+    TRY(swd_measure(x, s->n, s->real, s->n, chw, &o, &r));
+    put(out, "swd pixels", r.pixels);
+    if (r.levels)
+        put(out, "swd patches", r.mean);
+    return GAN_OK;
+}
+
+static GanStatus measure_histogram(Arena a, const Sets *s, const float *x, Readings *out) {
+    (void)a;
+    size_t n = s->n * one_sample(s);
+    Histogram real, made;
+    histogram_range(s->real, n, &real);
+    made = real;
+    histogram_fill(s->real, n, &real);
+    histogram_fill(x, n, &made);
+    put(out, "histogram chi2", chi_square(made.density, real.density, HISTOGRAM_BINS));
+    return GAN_OK;
+}
+
+// Power falls by orders of magnitude from ring to ring; as shares of the reference all rings count.
+static GanStatus measure_spectrum(Arena a, const Sets *s, const float *x, Readings *out) {
+    uint32_t side = (uint32_t)s->type.dim[1], rings = spectrum_rings(side);
+    double *made = arena_array(&a, double, rings), *real = arena_array(&a, double, rings),
+           *ones = arena_array(&a, double, rings);
+    TRY(spectrum_mean(x, s->n, side, made));
+    TRY(spectrum_mean(s->real, s->n, side, real));
+    for (uint32_t k = 0; k < rings; k++) {
+        made[k] /= real[k];
+        ones[k] = 1;
+    }
+    put(out, "spectrum chi2", chi_square(made, ones, rings));
+    return GAN_OK;
+}
+
+static GanStatus measure_chamfer(Arena a, const Sets *s, const float *x, Readings *out) {
+    (void)a;
+    uint32_t d = (uint32_t)s->type.dim[0];
+    size_t p = (size_t)s->type.dim[1], one = one_sample(s);
+    if (s->copy) {
+        double sum = 0;
+        for (size_t i = 0; i < s->n; i++)
+            sum += chamfer_distance(x + i * one, p, s->real + i * one, p, d);
+        put(out, "chamfer", sum / (double)s->n);
+        return GAN_OK;
+    }
+    CloudMatch m;
+    TRY(cloud_match(x, s->n, s->real, s->n, d, p, &m));
+    put(out, "chamfer matching", m.distance);
+    put(out, "chamfer coverage", m.covered);
+    return GAN_OK;
+}
+
+static GanStatus measure_modes(Arena a, const Sets *s, const float *x, Readings *out) {
+    uint32_t d = (uint32_t)s->type.dim[0];
+    Groups modes;
+    groups_choose(&a, s->real, s->n, d, GROUPS_MOST, &modes);
+    ModeCount m = modes_count(&modes, x, s->n, d);
+    put(out, "modes of the data", modes.k);
+    put(out, "modes covered", m.covered);
+    put(out, "high quality", m.quality);
+    return GAN_OK;
+}
+
+static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings *out) {
+    uint32_t d = (uint32_t)s->type.dim[0], classes = 0;
+    Groups g;
+    for (size_t i = 0; s->label && i < s->n; i++)
+        classes = s->label[i] >= classes ? s->label[i] + 1 : classes;
+    if (classes > 1 && classes <= s->n)
+        groups_find(&a, x, s->n, d, classes, &g);
+    else
+        groups_choose(&a, x, s->n, d, GROUPS_MOST, &g);
+    put(out, "groups", g.k);
+    put(out, "silhouette", g.silhouette);
+    if (classes > 1)
+        put(out, "agreement", groups_agreement(a, g.of, g.k, s->label, classes, s->n));
+    return GAN_OK;
+}
+
+const Metric eval_metrics[] = {
+    {"value", is_number, measure_value},    {"error", is_copy, measure_error},
+    {"swd", is_picture, measure_swd},       {"histogram", is_map, measure_histogram},
+    {"spectrum", is_map, measure_spectrum}, {"chamfer", is_cloud, measure_chamfer},
+    {"modes", is_point, measure_modes},     {"groups", is_code, measure_groups},
+};
+const uint32_t eval_metric_count = sizeof eval_metrics / sizeof *eval_metrics;

@@ -1,0 +1,69 @@
+#!/bin/sh
+# eval.sh - what a run's samples are held against, and what is said of it.
+. "$(dirname -- "$0")/lib.sh"
+pack
+"$ganrun" data synth shapes --out t.pack --count 40 --size 8 --seed 1 >/dev/null
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 2 --out run
+
+# Pictures are measured against the field of their shape, on data they were trained on or on other data.
+expect 0 eval run --count 16
+prints '^tiny after 2 steps, against the data it was trained on'
+prints '^fakes  *x  *16  *swd pixels  *[0-9.]* *[0-9.]* *[0-9.]*$'
+expect 0 eval run --count 16 --data x=t.pack
+prints 'against the data of --data'
+mv out first
+expect 0 eval run --count 16 --data x=t.pack --threads 1
+same first out
+expect 0 eval run --count 16 --json --metric swd
+prints '"model": "tiny", "step": 2, "rows": \[{"sample": "fakes", "against": "x", "samples": 16, "metric": "swd pixels", "made": '
+expect 0 eval run --count 999                                     # no more than half of the data
+prints '^fakes  *x  *16  '
+
+refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
+refused 2 'no sample `fake`'                    ganrun eval run --entry fake
+refused 1 'nothing to measure'                  ganrun eval run --metric chamfer
+refused 1 'not the folder of a run'             ganrun eval tiny.gan
+"$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null
+refused 1 'two batches of 8'                    ganrun eval run --data x=few.pack
+
+# Each way of being held against something, in one model: points drawn in the text, copies and codes of clouds, maps
+# that a `map` takes to the net's range and back, a number that is its own measure, a translation into another field.
+cat >all.gan <<'MODEL'
+model all
+data c : float(3, 32) scale(0, 1)
+data m : float(1, 16, 16) map(squash, stretch)
+data p : image(3, 8, 8) scale(-1, 1)
+data q : image(3, 8, 8) scale(-1, 1)
+fn squash(v)  = 2*v/(v + 1) - 1
+fn stretch(t) = (1 + t)/(1 - t)
+net E(c: [3, 32]) -> [2] = c |> flatten |> dense(2)
+net R(z: [2]) -> [3, 32] = z |> dense(96) |> reshape(3, 32)
+net M(z: [4]) -> [1, 16, 16] = z |> dense(256) |> reshape(1, 16, 16) |> tanh
+net T(x: [3, 8, 8]) -> [3, 8, 8] = x |> conv(3, k=3, pad=1)
+opt = adam(lr=1e-3)
+step {
+  update E, R minimize chamfer(c, R(E(c))) using opt
+  update M minimize mse(M(normal(4)), m) using opt
+  update T minimize l1(T(p), q) using opt
+}
+sample square = stack(sign(uniform() - 0.5), sign(uniform() - 0.5)) + 0.01*normal(2)
+sample spots  = E(normal(3, 32))
+sample codes  = [E(c)]
+sample copies = R(E(c))
+sample maps   = M(normal(4))
+sample into_q = T(p)
+sample cycle  = l1(T(T(p)), p)
+MODEL
+"$ganrun" data synth chains --out c.pack --count 32 --size 32 >/dev/null
+"$ganrun" data synth lognormal --out m.npy --count 32 --size 16 >/dev/null
+"$ganrun" data synth outlines --out q.pack --count 40 --size 8 --seed 1 >/dev/null
+expect 0 train all.gan --data c=c.pack --data m=m.npy --data p=s.pack --data q=q.pack --batch 8 --steps 2 --out all
+expect 0 eval all --count 64 --entry spots
+prints '^spots  *square  *64  *modes of the data  *4 '
+expect 0 eval all --count 16
+for row in     'copies  *c  *16  *chamfer  ' 'maps  *m  *16  *histogram chi2 ' \
+    'maps  *m  *16  *spectrum chi2 ' 'into_q  *q  *16  *swd pixels ' 'cycle  *-  *2  *value '; do
+    prints "^$row"
+done
+expect 0 sample all --entry maps -o maps.npy --count 8            # densities, as the files have them
+[ "$(tail -c +129 maps.npy | od -A n -t f4 -w4 -v | awk '$1 < 0' | wc -l)" = 0 ] || fail "a density below 0"

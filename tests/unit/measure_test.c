@@ -1,0 +1,326 @@
+// measure_test.c - the numbers of `ganrun eval` against answers worked out by hand, and the sets of
+// `ganrun data synth` against the statistics they promise.
+#define _GNU_SOURCE
+#include "measure.h"
+#include "data_place.h"
+#include "cases.h"
+#include "synth.h"
+
+#define PI 3.14159265358979323846
+
+static void assert_near(double got, double want, double tolerance, const char *what) {
+    if (!(fabs(got - want) <= tolerance))
+        fail_msg("%s: %.12g, not %.12g within %g", what, got, want, tolerance);
+}
+
+// --- transform -----------------------------------------------------------------------------------
+
+static Complex direct(const Complex *x, uint32_t n, uint32_t u, uint32_t v) {
+    Complex sum = {0};
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = 0; b < n; b++) {
+            double t = -2 * PI * ((double)a * u + (double)b * v) / n;
+            Complex c = x[a * n + b];
+            sum.re += c.re * cos(t) - c.im * sin(t);
+            sum.im += c.re * sin(t) + c.im * cos(t);
+        }
+    }
+    return sum;
+}
+
+static void the_transform_is_its_sum_for_any_side(void **state) {
+    static const uint32_t sides[] = {1, 2, 3, 4, 5, 6, 8, 12, 14, 15, 16};
+    Place *p = *state;
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++) {
+        uint32_t n = sides[s];
+        Complex *x = arena_array(&p->arena, Complex, n * n),
+                *f = arena_array(&p->arena, Complex, n * n);
+        for (uint32_t i = 0; i < n * n; i++)
+            f[i] = x[i] = (Complex){synth_normal(1, n, i), synth_normal(2, n, i)};
+        assert_ok(fft_square(f, n, false));
+        for (uint32_t u = 0; u < n; u++) {
+            for (uint32_t v = 0; v < n; v++) {
+                Complex want = direct(x, n, u, v);
+                assert_near(f[u * n + v].re, want.re, 1e-10, "real part");
+                assert_near(f[u * n + v].im, want.im, 1e-10, "imaginary part");
+            }
+        }
+        assert_ok(fft_square(f, n, true));
+        for (uint32_t i = 0; i < n * n; i++) {
+            assert_near(f[i].re, x[i].re, 1e-12, "there and back");
+            assert_near(f[i].im, x[i].im, 1e-12, "there and back");
+        }
+    }
+}
+
+// --- maps ----------------------------------------------------------------------------------------
+
+static void a_histogram_counts_in_fiftieths_and_loses_nothing(void **state) {
+    float ramp[500], wild[4] = {-7, 0.5f, 2, 99};
+    Histogram h;
+    (void)state;
+    for (uint32_t i = 0; i < 500; i++)
+        ramp[i] = (float)(i / 499.0);
+    histogram_range(ramp, 500, &h);
+    assert_true(h.lo == 0 && h.hi == 1);
+    histogram_fill(ramp, 500, &h);
+    for (uint32_t b = 0; b < HISTOGRAM_BINS; b++)
+        assert_near(h.density[b], 1, 0.11,
+                    "a bin of a ramp"); // ten numbers a bin, one more or less
+    histogram_fill(wild, 4, &h);
+    assert_near(h.density[0], HISTOGRAM_BINS / 4.0, 0, "the first bin");
+    assert_near(h.density[HISTOGRAM_BINS / 2], HISTOGRAM_BINS / 4.0, 0, "the middle bin");
+    assert_near(h.density[HISTOGRAM_BINS - 1], HISTOGRAM_BINS / 2.0, 0, "the last bin");
+}
+
+static void chi_square_is_relative_to_the_second(void **state) {
+    double a[] = {1, 2, 3, 9}, b[] = {2, 2, 1, 0};
+    (void)state;
+    assert_near(chi_square(a, b, 4), 0.5 + 0 + 4, 0, "chi-square");
+}
+
+// A wave of amplitude A has the power A^2 N / 4 at two frequencies, N pixels.
+static void a_wave_has_its_power_in_its_own_ring(void **state) {
+    enum { Side = 16, Wave = 3 };
+    float x[2 * Side * Side];
+    double power[Side];
+    (void)state;
+    for (uint32_t m = 0; m < 2; m++)
+        for (uint32_t a = 0; a < Side; a++)
+            for (uint32_t b = 0; b < Side; b++)
+                x[(m * Side + a) * Side + b] =
+                    (float)(5 + (m + 1) * cos(2 * PI * Wave * (m ? a : b) / Side));
+    assert_int_equal(spectrum_rings(Side), Side / 2 - 1);
+    assert_ok(spectrum_mean(x, 2, Side, power));
+    uint32_t count = 0;
+    for (int u = -8; u <= 8; u++)
+        for (int v = -8; v <= 8; v++)
+            count += hypot(u, v) >= Wave - 0.5 && hypot(u, v) < Wave + 0.5;
+    double mean_square = (1 + 4) / 2.0; // of the two maps' amplitudes
+    for (uint32_t k = 1; k <= spectrum_rings(Side); k++)
+        assert_near(power[k - 1], k == Wave ? mean_square * Side * Side / 2 / count : 0, 1e-5,
+                    "power in a ring");
+}
+
+// --- clouds --------------------------------------------------------------------------------------
+
+static void chamfer_takes_the_nearest_both_ways(void **state) {
+    float a[] = {0, 1, 0, 0}, b[] = {0, 3, 5, 0, 0, 0}; // (0,0) (1,0); (0,0) (3,0) (5,0)
+    (void)state;
+    assert_near(chamfer_distance(a, 2, b, 3, 2), (0 + 1) + (0 + 4 + 16), 0, "chamfer");
+    assert_near(chamfer_distance(b, 3, a, 2, 2), 21, 0, "the other way round");
+    assert_near(chamfer_distance(a, 2, a, 2, 2), 0, 0, "of itself");
+}
+
+static void matching_finds_the_nearest_cloud_and_counts_those_met(void **state) {
+    float made[] = {0, 1, 10}, real[] = {0.5f, 20, 40}; // clouds of one point on a line
+    CloudMatch m;
+    (void)state;
+    assert_ok(cloud_match(made, 3, real, 3, 1, 1, &m));
+    assert_near(m.distance, 2 * (0.25 + 100 + 900) / 3, 1e-4, "matching distance");
+    assert_near(m.covered, 1.0 / 3, 1e-12, "coverage"); // 10, too, lies nearer to 0.5 than to 20
+}
+
+// --- groups --------------------------------------------------------------------------------------
+
+static float *ring_points(Place *p, size_t n, double deviation) {
+    float *x = arena_array(&p->arena, float, 2 * n);
+    for (size_t i = 0; i < n; i++) {
+        double t = 2 * PI / 8 * (double)(i % 8);
+        x[2 * i] = (float)(2 * sin(t) + deviation * synth_normal(5, i, 0));
+        x[2 * i + 1] = (float)(2 * cos(t) + deviation * synth_normal(5, i, 1));
+    }
+    return x;
+}
+
+static void the_eight_of_a_ring_are_found_and_their_coverage_counted(void **state) {
+    enum { N = 1600 };
+    Place *p = *state;
+    float *x = ring_points(p, N, 0.14), some[] = {0, 2, 0.01f, 1.9f, 2, 0, 0, 0, 1.99f, 0.1f};
+    Groups g;
+    groups_choose(&p->arena, x, N, 2, GROUPS_MOST, &g);
+    assert_int_equal(g.k, 8);
+    assert_true(g.silhouette > 0.8);
+    for (size_t i = 8; i < N; i++)
+        assert_int_equal(g.of[i], g.of[i % 8]);
+    for (uint32_t c = 0; c < 8; c++)
+        assert_near(g.deviation[c], 0.14, 0.015, "deviation of a group");
+    ModeCount all = modes_count(&g, x, N, 2), few = modes_count(&g, some, 5, 2);
+    assert_int_equal(all.covered, 8);
+    assert_near(all.quality, 1 - exp(-4.5), 0.01, "within three deviations of a plane's normal");
+    assert_int_equal(few.covered, 2); // the top and the right; the middle is no mode's
+    assert_near(few.quality, 0.8, 1e-12, "four of five");
+}
+
+static void one_cloud_of_points_has_no_strong_groups(void **state) {
+    enum { N = 400 };
+    Place *p = *state;
+    float *x = arena_array(&p->arena, float, 2 * N);
+    for (size_t i = 0; i < 2 * N; i++)
+        x[i] = (float)synth_normal(3, i, 0);
+    Groups g;
+    groups_choose(&p->arena, x, N, 2, 8, &g);
+    assert_true(g.silhouette < 0.6);
+}
+
+// The example of Hubert and Arabie's index in common use: 4 things, one group split.
+static void agreement_is_the_adjusted_rand_index(void **state) {
+    Place *p = *state;
+    uint32_t a[] = {0, 0, 1, 2}, b[] = {0, 0, 1, 1}, c[] = {1, 1, 0, 0}, d[] = {0, 1, 0, 1};
+    assert_near(groups_agreement(p->arena, a, 3, b, 2, 4), 4.0 / 7, 1e-12, "split");
+    assert_near(groups_agreement(p->arena, b, 2, c, 2, 4), 1, 1e-12, "renamed");
+    assert_near(groups_agreement(p->arena, b, 2, d, 2, 4), -0.5, 1e-12, "crossed");
+}
+
+// --- synthesis -----------------------------------------------------------------------------------
+
+static const float *npy_numbers(Place *p, const char *name, Array *a) {
+    Str text;
+    assert_ok(file_read(&p->arena, under(p, name), &text));
+    assert_ok(npy_parse((const uint8_t *)text.ptr, text.len, a));
+    float *x = arena_array(&p->arena, float, a->count);
+    memcpy(x, a->data, a->count * sizeof *x);
+    return x;
+}
+
+// Mean 1; the logarithm's variance and spectrum as promised.
+static void lognormal_maps_have_the_promised_statistics(void **state) {
+    enum { Maps = 200, Side = 32 };
+    Place *p = *state;
+    Array a;
+    assert_ok(synth_write(STR("lognormal"), under(p, "m.npy"), Maps, Side, 7));
+    const float *x = npy_numbers(p, "m.npy", &a);
+    assert_true(a.rank == 4 && a.dim[0] == Maps && a.dim[1] == 1 && a.dim[3] == Side);
+    float *g = arena_array(&p->arena, float, a.count);
+    double mean = 0, log_mean = 0, log_square = 0, power[Side], total = 0, want[Side], all = 0;
+    for (size_t i = 0; i < a.count; i++) {
+        assert_true(x[i] > 0);
+        g[i] = (float)log(x[i]);
+        mean += x[i] / (double)a.count;
+        log_mean += g[i] / (double)a.count;
+        log_square += g[i] * (double)g[i] / (double)a.count;
+    }
+    double v = lognormal_variance();
+    assert_near(mean, 1, 0.02, "mean density");
+    assert_near(log_mean, -v / 2, 0.02, "mean logarithm");
+    assert_near(log_square - log_mean * log_mean, v, 0.03, "variance of the logarithm");
+    assert_ok(spectrum_mean(g, Maps, Side, power));
+    for (uint32_t k = 1; k <= spectrum_rings(Side); k++) {
+        want[k - 1] = lognormal_power(k, Side);
+        total += power[k - 1];
+        all += want[k - 1];
+    }
+    for (uint32_t k = 1; k <= 8; k++) // beyond, the field has ended
+        assert_near(power[k - 1] / total / (want[k - 1] / all), 1, 0.2, "power in a ring");
+}
+
+static double spread(const float *x, uint32_t n) { // root mean square distance from the middle
+    double sum = 0;
+    for (uint32_t i = 0; i < 3 * n; i++)
+        sum += (double)x[i] * x[i] / n;
+    return sqrt(sum);
+}
+
+static void chains_keep_their_bonds_and_show_four_states(void **state) {
+    enum { N = 64, Points = 200 };
+    Place *p = *state;
+    Pack pack = {0};
+    assert_ok(synth_write(STR("chains"), under(p, "c.pack"), N, Points, 3));
+    assert_ok(pack_open(&p->arena, under(p, "c.pack"), &pack));
+    assert_true(pack.count == N && pack.field[1].classes == 4);
+    float *x = arena_array(&p->arena, float, N * 3 * Points);
+    uint32_t *label = arena_array(&p->arena, uint32_t, N);
+    for (uint32_t i = 0; i < N; i++) {
+        float *at = x + i * 3 * Points;
+        double bond = 0, middle[3] = {0};
+        memcpy(at, pack_record(&pack, i) + pack.field[0].offset, 3 * Points * sizeof *at);
+        memcpy(&label[i], pack_record(&pack, i) + pack.field[1].offset, sizeof *label);
+        for (uint32_t k = 0; k < Points; k++) {
+            double d2 = 0;
+            for (uint32_t c = 0; c < 3; c++) {
+                double step = k ? at[c * Points + k] - at[c * Points + k - 1] : 0;
+                d2 += step * step;
+                middle[c] += at[c * Points + k] / Points;
+            }
+            bond += sqrt(d2) / (Points - 1);
+        }
+        assert_near(bond, 3.8, 0.05, "mean bond");
+        for (uint32_t c = 0; c < 3; c++)
+            assert_near(middle[c], 0, 1e-3, "middle");
+        assert_true(spread(at, Points) < 3.8 * sqrt(Points)); // tighter than a random walk
+    }
+    Groups g;
+    groups_find(&p->arena, x, N, 3 * Points, 4, &g); // the states are the groups of the coordinates
+    assert_near(groups_agreement(p->arena, g.of, 4, label, 4, N), 1, 1e-12, "states");
+    pack_close(&pack);
+}
+
+static void outlines_are_the_edges_of_the_same_shapes(void **state) {
+    Place *p = *state;
+    Pack full = {0}, edge = {0};
+    enum { Side = 32, Plane = Side * Side };
+    assert_ok(synth_write(STR("shapes"), under(p, "s.pack"), 20, Side, 4));
+    assert_ok(synth_write(STR("outlines"), under(p, "o.pack"), 20, Side, 4));
+    assert_ok(pack_open(&p->arena, under(p, "s.pack"), &full));
+    assert_ok(pack_open(&p->arena, under(p, "o.pack"), &edge));
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint8_t *s = pack_record(&full, i), *o = pack_record(&edge, i);
+        assert_memory_equal(s + full.field[1].offset, o + edge.field[1].offset, 4); // the class
+        assert_memory_equal(s, o, 3);                                               // the ground
+        double differ = 0;
+        for (uint32_t k = 0; k < 3 * Plane; k++)
+            differ += abs(s[k] - o[k]) > 8;
+        assert_true(differ > 0.05 * Plane); // the inside is empty
+    }
+    pack_close(&full);
+    pack_close(&edge);
+}
+
+static void a_longer_set_begins_with_the_shorter_and_seeds_differ(void **state) {
+    static const char *const kinds[] = {"lognormal", "chains", "outlines", "ring"};
+    Place *p = *state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        Pack few = {0}, more = {0}, other = {0};
+        PackOptions o = {0};
+        assert_ok(synth_write(str_c(kinds[i]), under(p, "f"), 3, 32 * (i < 3), 1));
+        assert_ok(synth_write(str_c(kinds[i]), under(p, "m"), 5, 32 * (i < 3), 1));
+        assert_ok(synth_write(str_c(kinds[i]), under(p, "o"), 3, 32 * (i < 3), 2));
+        assert_ok(pack_build(&p->arena, under(p, "f"), &o, (Str){0}, &few, NULL));
+        assert_ok(pack_build(&p->arena, under(p, "m"), &o, (Str){0}, &more, NULL));
+        assert_ok(pack_build(&p->arena, under(p, "o"), &o, (Str){0}, &other, NULL));
+        assert_memory_equal(few.records, more.records, 3 * few.stride);
+        assert_memory_not_equal(few.records, other.records, 3 * few.stride);
+        pack_close(&few);
+        pack_close(&more);
+        pack_close(&other);
+    }
+}
+
+static void sizes_that_no_kind_has_are_refused(void **state) {
+    Place *p = *state;
+    assert_refused(synth_write(STR("lognormal"), under(p, "x"), 1, 8, 0), "16 to 2048 pixels");
+    assert_refused(synth_write(STR("chains"), under(p, "x"), 1, 31, 0), "32 to 16384 points");
+    assert_refused(synth_write(STR("rings"), under(p, "x"), 1, 0, 0), "there are: shapes");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        T(the_transform_is_its_sum_for_any_side),
+        T(a_histogram_counts_in_fiftieths_and_loses_nothing),
+        T(chi_square_is_relative_to_the_second),
+        T(a_wave_has_its_power_in_its_own_ring),
+        T(chamfer_takes_the_nearest_both_ways),
+        T(matching_finds_the_nearest_cloud_and_counts_those_met),
+        T(the_eight_of_a_ring_are_found_and_their_coverage_counted),
+        T(one_cloud_of_points_has_no_strong_groups),
+        T(agreement_is_the_adjusted_rand_index),
+        T(lognormal_maps_have_the_promised_statistics),
+        T(chains_keep_their_bonds_and_show_four_states),
+        T(outlines_are_the_edges_of_the_same_shapes),
+        T(a_longer_set_begins_with_the_shorter_and_seeds_differ),
+        T(sizes_that_no_kind_has_are_refused),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
