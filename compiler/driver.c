@@ -16,32 +16,62 @@ static GanStatus diagnosed(void) {
     return fail(GAN_ERR_INPUT, "%s", "");
 }
 
-GanStatus compile_parse(Front *f, Str path, Ast **out) {
-    Str text;
+static GanStatus read_model(Arena *perm, Str path, Str *text) {
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(path));
     if (file_is_dir(path))
         return fail(GAN_ERR_INPUT, "%.*s is a folder, not a model", SARG(path));
-    TRY(file_read(f->perm, path, &text));
-    if (text.len > MAX_MODEL_BYTES)
-        return fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path),
-                    text.len, MAX_MODEL_BYTES);
-    uint32_t source = front_add_source(f, path, text, false);
+    TRY(file_read(perm, path, text));
+    return text->len <= MAX_MODEL_BYTES
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path),
+                      text->len, MAX_MODEL_BYTES);
+}
+
+// A compiled model stands for its text, with what was fixed when it was compiled.
+static GanStatus settle_ganx(Front *f, CompileOptions *o, Ganx *g) {
+    TRY(ganx_read(f->perm, o->path, g));
+    if (o->settings)
+        return fail(GAN_ERR_USAGE, "%.*s is compiled: its configs are fixed, -s changes none",
+                    SARG(o->path));
+    if (o->batch && o->batch != g->batch)
+        return fail(GAN_ERR_USAGE,
+                    "%.*s is compiled for batches of %lld, not %lld: compile the model again",
+                    SARG(o->path), (long long)g->batch, (long long)o->batch);
+    o->batch = g->batch;
+    o->text = g->model;
+    o->path = STR("model.gan");
+    return GAN_OK;
+}
+
+static GanStatus settle(Front *f, CompileOptions *o) {
+    Ganx g;
+    return !o->text.ptr && ganx_is(o->path) ? settle_ganx(f, o, &g) : GAN_OK;
+}
+
+GanStatus compile_parse(Front *f, const CompileOptions *asked, Ast **out) {
+    CompileOptions o = *asked;
+    TRY(settle(f, &o));
+    if (!o.text.ptr)
+        TRY(read_model(f->perm, o.path, &o.text));
+    uint32_t source = front_add_source(f, o.path, o.text, false);
     if (source)
-        *out = is_yaml(path) ? parse_yaml(f, source) : parse_gan(f, source);
+        *out = is_yaml(o.path) ? parse_yaml(f, source) : parse_gan(f, source);
     if (!source || !*out || diag_errors(f))
         return diagnosed();
     return GAN_OK;
 }
 
-GanStatus compile_module(Front *f, const CompileOptions *o, Module *out) {
+GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
     Ast *file = NULL;
-    TRY(compile_parse(f, o->path, &file));
+    CompileOptions o = *asked;
+    TRY(settle(f, &o));
+    TRY(compile_parse(f, &o, &file));
     ElabOptions e = {
-        .batch = o->batch ? o->batch : DEFAULT_BATCH,
-        .setting = o->setting,
-        .settings = o->settings,
-        .feed = o->feed,
+        .batch = o.batch ? o.batch : DEFAULT_BATCH,
+        .setting = o.setting,
+        .settings = o.settings,
+        .feed = o.feed,
     };
     if (!front_load_library(f) || !elaborate(f, file, &e, out))
         return diagnosed();
@@ -81,9 +111,43 @@ void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *ou
         out->entry[i].slot_bytes = slots;
 }
 
-GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
-    TRY(compile_module(f, o, &out->module));
-    compile_plans(f->perm, &out->module, o, out);
+// The plans of a compiled model as they are, with the texts that diagnostics quote.
+static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str path,
+                           Compiled *out) {
+    Str error;
+    if (!front_add_source(f, STR("model.gan"), g->model, false) || !front_load_library(f))
+        return diagnosed();
+    if (!compiled_read(f->perm, g->plan, o->dialect, out, &error))
+        return fail(GAN_ERR_INPUT, "%.*s: plan.txt: %.*s", SARG(path), SARG(error));
+    Module *m = &out->module;
+    if (out->step.real != g->real || m->batch != g->batch)
+        return fail(GAN_ERR_INPUT, "%.*s: its plan is not the one its manifest says", SARG(path));
+    for (uint32_t i = 0; i < m->source.n && i < f->source.n; i++)
+        if (str_eq(m->source.at[i], f->source.at[i].name))
+            m->source_text.at[i] = f->source.at[i].text;
+    return GAN_OK;
+}
+
+// Plans are made anew where they are not for the device at hand.
+static bool plan_fits(const CompileOptions *o, const Ganx *g) {
+    const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
+    return !o->feed && !o->keep_grads && !o->no_fuse && o->dialect &&
+           o->dialect == dialect_find(str_c(dialect));
+}
+
+GanStatus compile_file(Front *f, const CompileOptions *asked, Compiled *out) {
+    CompileOptions o = *asked;
+    if (!o.text.ptr && ganx_is(o.path)) {
+        Ganx g;
+        TRY(settle_ganx(f, &o, &g));
+        if (o.real != g.real)
+            return fail(GAN_ERR_USAGE, "%.*s is compiled for %s, not %s: compile the model again",
+                        SARG(asked->path), dtype_name[g.real], dtype_name[o.real]);
+        if (plan_fits(&o, &g))
+            return load_ganx(f, &o, &g, asked->path, out);
+    }
+    TRY(compile_module(f, &o, &out->module));
+    compile_plans(f->perm, &out->module, &o, out);
     return GAN_OK;
 }
 

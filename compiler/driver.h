@@ -6,7 +6,8 @@
 #include "gen.h"
 
 typedef struct CompileOptions {
-    Str path;               // .gan, .yaml or .yml
+    Str path;               // .gan, .yaml, .yml or .ganx
+    Str text;               // the model's text where it is not to be read from path
     int64_t batch;          // 0: 32
     const Setting *setting; // borrowed
     uint32_t settings;
@@ -27,7 +28,7 @@ typedef struct Compiled {
 enum { DEFAULT_BATCH = 32 };
 
 // Reads and parses a model file. GAN_ERR_INPUT when there were errors: render f's diagnostics.
-GanStatus compile_parse(Front *f, Str path, Ast **out);
+GanStatus compile_parse(Front *f, const CompileOptions *o, Ast **out);
 // Text to elaborated Module (Grad nodes still in it).
 GanStatus compile_module(Front *f, const CompileOptions *o, Module *out);
 // Text to plans and, with a dialect, kernels. Diagnostics stay in f.
@@ -39,6 +40,35 @@ void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *ou
 // kernels. Nothing in the text is trusted; false and "line N: ..." in *error.
 void compiled_print(Text *t, const Compiled *c, PlanLevel level);
 bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *error);
+
+// --- resolve.c -----------------------------------------------------------------------------------
+
+// The model's text with its settings as the defaults of its configs.
+GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
+
+// --- ganx.c: a compiled model as one file --------------------------------------------------------
+//
+// A zip: manifest.json (what it is, and the hash of every other member), model.gan (the model's
+// text, settings written in), plan.txt (compiled_print), kernels/FUNC.c or .cu (what was generated,
+// to be read), kernels/FUNC.sm_90.cubin (what was compiled). The same model gives the same bytes.
+
+typedef struct Ganx {
+    Str name;      // of the model
+    Str hash;      // the graph's, 32 digits
+    Str target;    // "cpu" or "cuda"
+    int64_t batch; // fixed, as the precision is
+    Dtype real;
+    Str model, plan; // texts
+} Ganx;
+
+bool ganx_is(Str path); // by its ending
+// Compiles a model for `target` into the file `out`, written aside and renamed. Diagnostics stay in
+// f.
+GanStatus ganx_write(Front *f, const CompileOptions *o, Str target, Str out);
+// Reads a file that anyone may have changed: GAN_ERR_INPUT with one line when it is not whole.
+GanStatus ganx_read(Arena *perm, Str path, Ganx *out);
+// The same from bytes; `path` is for messages.
+GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out);
 
 // --- summary.c: what a compiled model is and costs -----------------------------------------------
 

@@ -15,7 +15,7 @@ typedef struct Cli {
     const char *command;
     VEC(Str) file; // positional arguments
     VEC(Setting) setting;
-    Str stage, from_stage, out, from;
+    Str stage, from_stage, out, from, target;
     int64_t batch;
     int64_t ranks;
     Dtype real;
@@ -32,6 +32,7 @@ static int usage(const char *why, Str what) {
 static int help(FILE *to) {
     fputs("usage: ganc COMMAND ...\n"
           "  check FILE...                 diagnostics only [--error-format json]\n"
+          "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target cpu]\n"
           "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"
           "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
           "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
@@ -135,7 +136,8 @@ static int cmd_convert(Cli *c) {
     Front f;
     front_init(&f, c->perm);
     Ast *ast = NULL;
-    GanStatus status = compile_parse(&f, c->file.at[0], &ast);
+    CompileOptions o = options_of(c, c->file.at[0]);
+    GanStatus status = compile_parse(&f, &o, &ast);
     if (status != GAN_OK)
         return compile_failed(&f, c, status);
     Str ext = path_ext(c->out);
@@ -276,10 +278,11 @@ static int cmd_emit(Cli *c) {
     front_init(&f, c->perm);
     Module m = {0};
     Text t = {.arena = c->perm};
+    CompileOptions o = options_of(c, c->file.at[0]);
     bool tokens = str_eq(c->stage, STR("tokens"));
     if (tokens || str_eq(c->stage, STR("ast"))) {
         Ast *ast = NULL;
-        GanStatus status = compile_parse(&f, c->file.at[0], &ast);
+        GanStatus status = compile_parse(&f, &o, &ast);
         if (status != GAN_OK)
             return compile_failed(&f, c, status);
         if (tokens)
@@ -288,7 +291,6 @@ static int cmd_emit(Cli *c) {
             ast_print(&t, ast);
         return write_text(c, text_str(&t));
     }
-    CompileOptions o = options_of(c, c->file.at[0]);
     GanStatus status = compile_module(&f, &o, &m);
     return status == GAN_OK ? emit_module(c, &m) : compile_failed(&f, c, status);
 }
@@ -347,6 +349,27 @@ static int cmd_new(Cli *c) {
     return write_text(c, str_format(c->perm, "model %.*s%.*s", SARG(name), SARG(rest)));
 }
 
+// --- compile -------------------------------------------------------------------------------------
+
+static int cmd_compile(Cli *c) {
+    if (!ganx_is(c->out))
+        return usage("compile needs -o FILE.ganx", c->out);
+    if (c->ranks > 1)
+        return usage("a compiled model is for one rank; on several, ganrun compiles for each",
+                     (Str){0});
+    Str target = c->target.len ? c->target : STR("cpu");
+    if (!str_eq(target, STR("cpu")))
+        return usage("--target cpu is all this version compiles for", target);
+    Front f;
+    front_init(&f, c->perm);
+    CompileOptions o = options_of(c, c->file.at[0]);
+    GanStatus status = ganx_write(&f, &o, target, c->out);
+    if (status != GAN_OK)
+        return compile_failed(&f, c, status);
+    show_diagnostics(&f, c->error_json); // warnings
+    return 0;
+}
+
 static int cmd_absent(Cli *c) {
     fprintf(stderr, "ganc: `%s` is not part of this version; docs/roadmap.md says when it comes\n",
             c->command);
@@ -358,11 +381,11 @@ static const struct Command {
     int least, most; // files
     int (*run)(Cli *c);
 } commands[] = {
-    {"check", 1, 1000, cmd_check},    {"plan", 1, 1, cmd_plan},
-    {"emit", 1, 1, cmd_emit},         {"explain", 1, 1, cmd_explain},
-    {"fmt", 1, 1000, cmd_fmt},        {"explain-fusion", 1, 1, cmd_explain_fusion},
-    {"convert", 1, 1, cmd_convert},   {"hash", 1, 1, cmd_hash},
-    {"compile", 0, 1000, cmd_absent}, {"new", 1, 1, cmd_new},
+    {"check", 1, 1000, cmd_check},  {"plan", 1, 1, cmd_plan},
+    {"emit", 1, 1, cmd_emit},       {"explain", 1, 1, cmd_explain},
+    {"fmt", 1, 1000, cmd_fmt},      {"explain-fusion", 1, 1, cmd_explain_fusion},
+    {"convert", 1, 1, cmd_convert}, {"hash", 1, 1, cmd_hash},
+    {"compile", 1, 1, cmd_compile}, {"new", 1, 1, cmd_new},
     {"lsp", 0, 1000, cmd_absent},
 };
 
@@ -394,6 +417,8 @@ static int parse_option(Cli *c, Str name, Str value) {
         c->from_stage = value;
     else if (str_eq(name, STR("-o")))
         c->out = value;
+    else if (str_eq(name, STR("--target")))
+        c->target = value;
     else if (str_eq(name, STR("--from")))
         c->from = value;
     else if (str_eq(name, STR("--batch")))

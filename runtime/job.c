@@ -53,7 +53,7 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
 
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
     Str name = option_text(o, OptDevice, STR("cpu")),
-        precision = option_text(o, OptPrecision, STR("f32"));
+        precision = option_text(o, OptPrecision, str_c(dtype_name[*real]));
     *api = device_find(name);
     if (str_starts(name, STR("cuda")))
         return fail(GAN_ERR_USAGE, "device %.*s is not part of this version: cpu or ref",
@@ -66,6 +66,26 @@ GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
     if (!(*api)->supports(*real))
         return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", (*api)->name,
                     dtype_name[*real]);
+    return GAN_OK;
+}
+
+GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real) {
+    if (!ganx_is(path))
+        return GAN_OK;
+    Ganx g;
+    TRY(ganx_read(perm, path, &g));
+    Str precision = str_c(dtype_name[g.real]);
+    if (o->at[OptSet].given)
+        return fail(GAN_ERR_USAGE, "%.*s is compiled: its configs are fixed, -s changes none",
+                    SARG(path));
+    if (option_number(o, OptBatch, g.batch) != g.batch)
+        return fail(GAN_ERR_USAGE, "%.*s is compiled for --batch %lld: compile the model again",
+                    SARG(path), (long long)g.batch);
+    if (!str_eq(option_text(o, OptPrecision, precision), precision))
+        return fail(GAN_ERR_USAGE, "%.*s is compiled for --precision %.*s: compile the model again",
+                    SARG(path), SARG(precision));
+    *batch = g.batch;
+    *real = g.real;
     return GAN_OK;
 }
 
@@ -84,6 +104,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     };
     if (!file_exists(out->model))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
+    TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
     TRY(device_of(o, &api, &out->real));
     out->device = str_c(api->name);
     if (out->batch > BATCH_MOST)
@@ -267,73 +288,7 @@ GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
     return GAN_OK;
 }
 
-// --- resolved.gan --------------------------------------------------------------------------------
-
-static Str span_text(Str text, const Ast *a) {
-    return str_sub(text, a->span.lo, a->span.hi);
-}
-
-// What stands in the place of a config's first alternative once `value` is its default.
-static void put_default(Text *t, const Ast *first, Str value) {
-    if (first->kind == AstStr)
-        text_fmt(t, "\"%.*s\"", SARG(value));
-    else
-        text_put(t, value);
-}
-
-static bool is_value(Str text, const Ast *alternative, Str value) {
-    return str_eq(alternative->kind == AstStr ? alternative->text : span_text(text, alternative),
-                  value);
-}
-
-// Copies the config's text with `value` first; the alternative that was `value` gets the old
-// default's place.
-static void put_config(Text *t, Str text, const Ast *config, Str value, size_t *from) {
-    for (uint32_t i = 0; i < config->list.n; i++) {
-        const Ast *a = config->list.at[i];
-        text_put(t, str_sub(text, *from, a->span.lo));
-        *from = a->span.hi;
-        if (i == 0)
-            put_default(t, a, value);
-        else
-            text_put(t, span_text(text, is_value(text, a, value) ? config->list.at[0] : a));
-    }
-}
-
-static const Setting *setting_of(const Job *job, Str name) {
-    const Setting *found = NULL;
-    for (uint32_t i = 0; i < job->setting.n; i++) // the last one counts
-        if (str_eq(job->setting.at[i].key, name))
-            found = &job->setting.at[i];
-    return found;
-}
-
 GanStatus job_resolved(const Job *job, Arena *perm, Str *out) {
-    Front f;
-    front_init(&f, perm);
-    Ast *file = NULL;
-    TRY(compile_parse(&f, job->model, &file));
-    Str text = f.source.at[f.source.n - 1].text;
-    Str ext = path_ext(job->model);
-    if (!str_eq(ext, STR("gan"))) {
-        Text gan = {.arena = perm};
-        ast_to_gan(&gan, file);
-        text = text_str(&gan);
-        uint32_t source = front_add_source(&f, STR("resolved.gan"), text, false);
-        file = source ? parse_gan(&f, source) : NULL;
-        if (!file || diag_errors(&f))
-            return fail(GAN_ERR_BUG,
-                        "the model does not read back from its own text; please report this");
-    }
-    Text t = {.arena = perm};
-    size_t from = 0;
-    for (uint32_t i = 0; i < file->list.n; i++) {
-        const Ast *item = file->list.at[i];
-        const Setting *s = item->kind == AstConfig ? setting_of(job, item->text) : NULL;
-        if (s && item->list.n)
-            put_config(&t, text, item, s->value, &from);
-    }
-    text_put(&t, str_sub(text, from, text.len));
-    *out = text_str(&t);
-    return GAN_OK;
+    CompileOptions o = compile_options(job);
+    return compile_resolved(perm, &o, out);
 }

@@ -57,7 +57,11 @@ typedef struct Job {
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
 GanStatus job_set_data(Arena *perm, Job *job, const Options *o); // --data
+// *real: in, what the model says; out, what is asked for.
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
+// What a model's file fixes, where it is a compiled one: batch and precision, which the command
+// line may repeat but not change. A model's text fixes nothing.
+GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real);
 GanStatus path_absolute(Arena *a, Str path, Str *out);
 void job_write(Text *t, const Job *job); // options.json
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out);

@@ -1,0 +1,286 @@
+// ganx.c - a compiled model as one file: a zip that anyone can list.
+//
+// In: a model and options, or any bytes. Out: the file, or its texts. The same model gives the same
+// bytes: members come in one order and carry no time. Reading trusts nothing: sizes are bounded,
+// every member's bytes have the hash the manifest states, and the plan is checked as any text is.
+#include "driver.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <string.h>
+
+enum { MEMBERS_MOST = 1000, BYTES_MOST = 1 << 29, MANIFEST_MOST = 1 << 20 };
+
+typedef struct Member {
+    Str name; // a 0 byte follows
+    Str bytes;
+} Member;
+typedef VEC(Member) MemberVec;
+
+bool ganx_is(Str path) {
+    return str_eq(path_ext(path), STR("ganx"));
+}
+
+static const Member *member_find(const MemberVec *m, Str name) {
+    for (uint32_t i = 0; i < m->n; i++)
+        if (str_eq(m->at[i].name, name))
+            return &m->at[i];
+    return NULL;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static la_ssize_t append(struct archive *a, void *user, const void *bytes, size_t n) {
+    (void)a;
+    text_put(user, (Str){bytes, n});
+    return (la_ssize_t)n;
+}
+
+static GanStatus zip_failed(struct archive *a) {
+    const char *why = archive_error_string(a);
+    return fail(GAN_ERR_IO, "a compiled model could not be packed: %s", why ? why : "no reason");
+}
+
+static GanStatus put_member(struct archive *a, const Member *m) {
+    struct archive_entry *entry = archive_entry_new();
+    if (!entry)
+        return fail(GAN_ERR_MEMORY, "no memory to pack a compiled model");
+    archive_entry_set_pathname(entry, m->name.ptr);
+    archive_entry_set_size(entry, (la_int64_t)m->bytes.len);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_mtime(entry, 0, 0); // before what a zip can say: the same in every time zone
+    bool fine = archive_write_header(a, entry) == ARCHIVE_OK &&
+                archive_write_data(a, m->bytes.ptr, m->bytes.len) == (la_ssize_t)m->bytes.len;
+    archive_entry_free(entry);
+    return fine ? GAN_OK : zip_failed(a);
+}
+
+static GanStatus zip_members(struct archive *a, const MemberVec *m, Text *out) {
+    if (archive_write_set_format_zip(a) != ARCHIVE_OK ||
+        archive_write_set_bytes_in_last_block(a, 1) != ARCHIVE_OK ||
+        archive_write_open(a, out, NULL, append, NULL) != ARCHIVE_OK)
+        return zip_failed(a);
+    for (uint32_t i = 0; i < m->n; i++)
+        TRY(put_member(a, &m->at[i]));
+    return archive_write_close(a) == ARCHIVE_OK ? GAN_OK : zip_failed(a);
+}
+
+static GanStatus zip(const MemberVec *m, Text *out) {
+    struct archive *a = archive_write_new();
+    if (!a)
+        return fail(GAN_ERR_MEMORY, "no memory to pack a compiled model");
+    GanStatus status = zip_members(a, m, out);
+    archive_write_free(a);
+    return status;
+}
+
+// The configs of the resolved model: in its text, a default is the value.
+static void put_config(JsonOut *j, Arena *perm, Str model, const Ast *file) {
+    json_open(j, '{');
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *item = file->list.at[i];
+        if (item->kind != AstConfig || !item->list.n)
+            continue;
+        const Ast *value = item->list.at[0];
+        json_name(j, str_z(perm, item->text));
+        json_put_str(j, value->kind == AstStr ? value->text
+                                              : str_sub(model, value->span.lo, value->span.hi));
+    }
+    json_close(j, '}');
+}
+
+static Str manifest(Arena *perm, const Ganx *g, const Ast *file, const MemberVec *m) {
+    Text t = {.arena = perm};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "format"), json_put_str(&j, STR("gan-compiled-1"));
+    json_name(&j, "made_by"), json_put_str(&j, STR("ganc " GAN_VERSION));
+    json_name(&j, "model"), json_put_str(&j, g->name);
+    json_name(&j, "hash"), json_put_str(&j, g->hash);
+    json_name(&j, "batch"), json_put_int(&j, g->batch);
+    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[g->real]));
+    json_name(&j, "target"), json_put_str(&j, g->target);
+    json_name(&j, "config"), put_config(&j, perm, g->model, file);
+    json_name(&j, "members"), json_open(&j, '{');
+    for (uint32_t i = 0; i < m->n; i++) {
+        Str hex = hash_hex(perm, hash128(m->at[i].bytes.ptr, m->at[i].bytes.len));
+        json_name(&j, str_z(perm, m->at[i].name)), json_put_str(&j, hex);
+    }
+    json_close(&j, '}');
+    json_close(&j, '}');
+    text_char(&t, '\n');
+    return text_str(&t);
+}
+
+// The kernels of one function as they go to the compiler.
+static Member kernel_member(Arena *perm, const Plan *p, const char *ext) {
+    Text t = {.arena = perm};
+    text_put(&t, p->prelude);
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        text_char(&t, '\n');
+        text_put(&t, p->kernel.at[i].source);
+    }
+    return (Member){str_format(perm, "kernels/%.*s.%s", SARG(p->func->name), ext), text_str(&t)};
+}
+
+GanStatus ganx_write(Front *f, const CompileOptions *asked, Str target, Str path) {
+    Arena *perm = f->perm;
+    CompileOptions o = *asked;
+    Compiled c = {0};
+    Module m = {0};
+    bool cpu = str_eq(target, STR("cpu"));
+    if (ganx_is(o.path)) { // its text is a model like any other
+        Ganx g;
+        TRY(ganx_read(perm, o.path, &g));
+        o.text = g.model;
+        o.batch = o.batch ? o.batch : g.batch;
+    }
+    TRY(compile_resolved(perm, &o, &o.text));
+    o.path = STR("model.gan");
+    o.setting = NULL;
+    o.settings = 0;
+    o.dialect = dialect_find(cpu ? STR("c") : STR("cuda"));
+    Ast *file = NULL;
+    Front again; // spans of a file are of the front that read it
+    front_init(&again, perm);
+    TRY(compile_parse(&again, &o, &file));
+    TRY(compile_module(f, &o, &m));
+    Ganx g = {m.name, hash_hex(perm, module_hash(&m, *perm)), target, m.batch, o.real, o.text, {0}};
+    c.module = m;
+    compile_plans(perm, &c.module, &o, &c);
+    Text plan = {.arena = perm};
+    compiled_print(&plan, &c, PlanPlaced);
+    MemberVec member = {0}, all = {0};
+    vec_push(perm, &member, ((Member){STR("model.gan"), g.model}));
+    vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
+    for (uint32_t i = 0; i < 2 + m.entry.n; i++) {
+        const Plan *p = i == 0 ? &c.init : i == 1 ? &c.step : &c.entry[i - 2];
+        vec_push(perm, &member, kernel_member(perm, p, cpu ? "c" : "cu"));
+    }
+    vec_push(perm, &all, ((Member){STR("manifest.json"), manifest(perm, &g, file, &member)}));
+    for (uint32_t i = 0; i < member.n; i++)
+        vec_push(perm, &all, member.at[i]);
+    Text bytes = {.arena = perm};
+    TRY(zip(&all, &bytes));
+    return file_write_atomic(path, bytes.at, bytes.n);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+static GanStatus not_whole(Str path, const char *why) {
+    return fail(GAN_ERR_INPUT, "%.*s is no compiled model, or a damaged one: %s", SARG(path),
+                why ? why : "it cannot be unpacked");
+}
+
+static GanStatus get_bytes(struct archive *a, Arena *perm, Str path, size_t *left, Str *out) {
+    Text t = {.arena = perm};
+    char block[1 << 14];
+    for (;;) {
+        la_ssize_t got = archive_read_data(a, block, sizeof block);
+        if (got < 0)
+            return not_whole(path, archive_error_string(a));
+        if (got == 0)
+            break;
+        if ((size_t)got > *left)
+            return not_whole(path, "it is larger than any model");
+        *left -= (size_t)got;
+        text_put(&t, (Str){block, (size_t)got});
+    }
+    *out = text_str(&t);
+    return GAN_OK;
+}
+
+static GanStatus get_members(struct archive *a, Arena *perm, Str path, MemberVec *out) {
+    struct archive_entry *entry;
+    size_t left = BYTES_MOST;
+    int code;
+    while ((code = archive_read_next_header(a, &entry)) == ARCHIVE_OK) {
+        const char *name = archive_entry_pathname(entry);
+        if (!name || out->n == MEMBERS_MOST)
+            return not_whole(path, "a member without a name, or too many");
+        Member m = {.name = str_copy(perm, str_c(name))};
+        if (member_find(out, m.name))
+            return not_whole(path, "a member comes twice");
+        TRY(get_bytes(a, perm, path, &left, &m.bytes));
+        vec_push(perm, out, m);
+    }
+    return code == ARCHIVE_EOF ? GAN_OK : not_whole(path, archive_error_string(a));
+}
+
+static GanStatus unzip(Arena *perm, Str bytes, Str path, MemberVec *out) {
+    struct archive *a = archive_read_new();
+    if (!a)
+        return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
+    archive_read_support_format_zip(a);
+    GanStatus status = archive_read_open_memory(a, bytes.ptr, bytes.len) == ARCHIVE_OK
+                           ? get_members(a, perm, path, out)
+                           : not_whole(path, archive_error_string(a));
+    archive_read_free(a);
+    return status;
+}
+
+static GanStatus read_manifest(Arena *perm, Str text, Str path, const Json **members, Ganx *out) {
+    const Json *root;
+    Str where = str_format(perm, "%.*s: manifest.json", SARG(path));
+    if (text.len > MANIFEST_MOST)
+        return not_whole(path, "its manifest is too long");
+    TRY(json_parse(perm, text, where, &root));
+    double batch = json_number(json_get(root, "batch"), 0);
+    Str precision = json_string(json_get(root, "precision"), (Str){0});
+    *out = (Ganx){
+        .name = json_string(json_get(root, "model"), (Str){0}),
+        .hash = json_string(json_get(root, "hash"), (Str){0}),
+        .target = json_string(json_get(root, "target"), (Str){0}),
+        .real = DtCount,
+    };
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(precision, str_c(dtype_name[i])))
+            out->real = (Dtype)i;
+    *members = json_get(root, "members");
+    if (!str_eq(json_string(json_get(root, "format"), (Str){0}), STR("gan-compiled-1")))
+        return not_whole(path, "its manifest is of another format");
+    bool known = str_eq(out->target, STR("cpu")) || str_eq(out->target, STR("cuda"));
+    if (!(batch >= 1 && batch <= 1 << 30) || out->real == DtCount || !known || !out->hash.len)
+        return not_whole(path, "its manifest lacks the model, batch, precision or target");
+    out->batch = (int64_t)batch;
+    return GAN_OK;
+}
+
+static GanStatus check_members(Arena *perm, const MemberVec *m, const Json *members, Str path) {
+    for (uint32_t i = 0; i < m->n; i++) {
+        Str name = m->at[i].name;
+        Hash128 h = hash128(m->at[i].bytes.ptr, m->at[i].bytes.len);
+        Str said = json_string(json_get(members, str_z(perm, name)), (Str){0});
+        if (!str_eq(name, STR("manifest.json")) && !str_eq(said, hash_hex(perm, h)))
+            return fail(GAN_ERR_INPUT, "%.*s: its %.*s is not what was compiled: compile it again",
+                        SARG(path), SARG(name));
+    }
+    return GAN_OK;
+}
+
+GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out) {
+    MemberVec m = {0};
+    const Json *members = NULL;
+    TRY(unzip(perm, bytes, path, &m));
+    const Member *first = member_find(&m, STR("manifest.json"));
+    const Member *model = member_find(&m, STR("model.gan"));
+    const Member *plan = member_find(&m, STR("plan.txt"));
+    if (!first || !model || !plan)
+        return not_whole(path, "it lacks its manifest, model or plan");
+    TRY(read_manifest(perm, first->bytes, path, &members, out));
+    TRY(check_members(perm, &m, members, path));
+    out->model = model->bytes;
+    out->plan = plan->bytes;
+    return GAN_OK;
+}
+
+GanStatus ganx_read(Arena *perm, Str path, Ganx *out) {
+    Str bytes;
+    if (!file_exists(path))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(path));
+    if (file_is_dir(path))
+        return fail(GAN_ERR_INPUT, "%.*s is a folder, not a compiled model", SARG(path));
+    TRY(file_read(perm, path, &bytes));
+    return ganx_parse(perm, bytes, path, out);
+}

@@ -1,0 +1,47 @@
+#!/bin/sh
+# ganx.sh - a compiled model is one file, the same bytes every time, and runs as its text does; a damaged one is refused.
+. "$(dirname -- "$0")/lib.sh"
+ganc=$(dirname -- "$ganrun")/ganc
+"$ganc" compile tiny.gan -s nz=5 --batch 4 -o a.ganx || fail 'ganc compile'
+TZ=Asia/Tokyo "$ganc" compile tiny.gan -s nz=5 --batch 4 -o b.ganx
+same a.ganx b.ganx
+"$ganc" compile a.ganx -o b.ganx # its text, compiled again
+same a.ganx b.ganx
+[ "$("$ganc" hash a.ganx)" = "$("$ganc" hash tiny.gan -s nz=5 --batch 4)" ] || fail 'another hash'
+"$ganc" check a.ganx
+
+pack
+run() { expect 0 train "$1" --data x=s.pack $2 --steps 3 --save-every 3 --out "$3" --threads 1; }
+run a.ganx '' compiled
+run tiny.gan '-s nz=5 --batch 4' text
+same compiled/ckpt/00000003.safetensors text/ckpt/00000003.safetensors
+expect 0 train compiled --steps 5 --threads 1
+expect 0 train text --steps 5 --threads 1
+same compiled/ckpt/00000005.safetensors text/ckpt/00000005.safetensors
+expect 0 bench a.ganx --steps 1 --warmup 0 --device ref --json
+prints '"batch": 4,'
+
+# What is fixed stays fixed.
+for option in '--batch 8' '--precision bf16' '-s nz=6'; do
+    refused 2 'is compiled' ganrun train a.ganx --data x=s.pack $option --out no
+done
+absent no
+refused 1 'there is no file' ganrun train none.ganx --data x=s.pack
+refused 2 'needs -o FILE.ganx' ganc compile tiny.gan
+refused 2 'needs -o FILE.ganx' ganc compile tiny.gan -o tiny.zip
+refused 1 'error\[E' ganc compile tiny.gan -s nz=0 -o c.ganx
+absent c.ganx
+
+# Damage: cut short, one byte changed anywhere, no archive at all.
+size=$(wc -c <a.ganx)
+head -c $((size / 2)) a.ganx >cut.ganx
+refused 1 'cut.ganx is no compiled model, or a damaged one' ganc hash cut.ganx
+for at in 200 $((size / 4)) $((size / 2)) $((size - 3000)); do
+    cp a.ganx bad.ganx
+    printf '\125\252' | dd of=bad.ganx bs=1 seek="$at" conv=notrunc 2>/dev/null
+    refused 1 'bad.ganx' ganc hash bad.ganx
+done
+echo 'model text' >text.ganx
+refused 1 'no compiled model' ganc hash text.ganx
+: >empty.ganx
+refused 1 'no compiled model' ganc hash empty.ganx
