@@ -364,9 +364,9 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
         .steps = option_number(o, OptSteps, 10),
         .warmup = option_number(o, OptWarmup, 3),
     };
+    TRY(device_of(o, &b.api, &b.real));
     if (o->file.n && file_exists(o->file.at[0]))
         TRY(model_fixes(perm, o->file.at[0], o, &b.batch, &b.real));
-    TRY(device_of(o, &b.api, &b.real));
     if (o->at[OptRoofline].given)
         return o->file.n ? fail(GAN_ERR_USAGE, "--roofline measures the machine: give no FILE")
                          : bench_roofline(&b);

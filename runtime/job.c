@@ -53,7 +53,7 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
 
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
     Str name = option_text(o, OptDevice, STR("cpu")),
-        precision = option_text(o, OptPrecision, str_c(dtype_name[*real]));
+        precision = option_text(o, OptPrecision, STR("f32"));
     *api = device_find(name);
     if (str_starts(name, STR("cuda")))
         return fail(GAN_ERR_USAGE, "device %.*s is not part of this version: cpu or ref",
@@ -104,8 +104,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     };
     if (!file_exists(out->model))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
-    TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
     TRY(device_of(o, &api, &out->real));
+    TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
     out->device = str_c(api->name);
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,

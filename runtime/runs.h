@@ -57,7 +57,6 @@ typedef struct Job {
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
 GanStatus job_set_data(Arena *perm, Job *job, const Options *o); // --data
-// *real: in, what the model says; out, what is asked for.
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
 // What a model's file fixes, where it is a compiled one: batch and precision, which the command
 // line may repeat but not change. A model's text fixes nothing.
