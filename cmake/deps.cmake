@@ -29,3 +29,5 @@ find_package(dnnl CONFIG QUIET)
 if(NOT dnnl_FOUND)
     message(STATUS "optional oneDNN: not found. Convolution and matmul run on our own plain loops, many times slower.")
 endif()
+
+include(cuda)

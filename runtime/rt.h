@@ -15,6 +15,8 @@ typedef struct DeviceOptions {
     Str cache_dir; // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by
                    // main)
     Str compiler;  // C compiler for kernels; empty: cc, gcc or clang, the first there is
+    bool no_graph; // cuda: launch by launch instead of recorded graphs; the same bits
+    bool no_tf32;  // cuda: products of f32 in full precision
     void (*notice)(void *user,
                    const char *text); // one-line notices ("no compiler found: ..."); may be NULL
     void *user;
@@ -22,7 +24,7 @@ typedef struct DeviceOptions {
 } DeviceOptions;
 
 typedef struct DeviceApi {
-    const char *name;    // "ref", "cpu"
+    const char *name;    // "ref", "cpu", "cuda"
     const char *dialect; // kernels it wants generated (gen.h), NULL: none
     bool logical;        // values lie row-major in logical order, not as type_strides says
     bool no_fuse;        // wants plans of one node a region
@@ -41,7 +43,7 @@ typedef struct DeviceApi {
     GanStatus (*sync)(Device *d);
     bool (*supports)(Dtype real);
 } DeviceApi;
-extern const DeviceApi device_ref, device_cpu;
+extern const DeviceApi device_ref, device_cpu, device_cuda;
 const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
 

@@ -1,13 +1,11 @@
 // jit.c - kernel text to functions: the machine's C compiler, one translation unit per core, and a
 // cache on disk.
 //
-// In: C functions behind a common prelude. Out: addresses. A unit's file in the cache is named by
-// the hash of everything that decides its bytes (text, flags, compiler, processor), so there is no
-// index and nothing to invalidate. Files end in the hash of what precedes it (the loader ignores
-// what follows an ELF image): a damaged one is rebuilt. They are written aside and renamed, so any
-// number of processes may share the folder. It must be the user's own and closed to others, because
-// what lies there is executed.
+// In: C functions behind a common prelude. Out: addresses. A unit is kept under everything that
+// decides its bytes: text, flags, compiler, processor (cache.h). The loader ignores the seal behind
+// an ELF image.
 #define _GNU_SOURCE
+#include "cache.h"
 #include "device.h"
 
 #include <dlfcn.h>
@@ -15,7 +13,6 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const flags[] = {
@@ -88,23 +85,8 @@ static Str machine_text(Arena *a) {
 
 // --- the cache folder ----------------------------------------------------------------------------
 
-static GanStatus private_dir(Arena *a, Str path) {
-    mode_t old = umask(077);
-    GanStatus status = dir_make(path);
-    umask(old);
-    TRY(status);
-    struct stat info;
-    const char *z = str_z(a, path);
-    if (lstat(z, &info) != 0)
-        return fail(GAN_ERR_IO, "cannot look at %s: %s", z, strerror(errno));
-    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022))
-        return fail(GAN_ERR_IO, "%s must be a folder of yours that no one else can write to", z);
-    return access(z, W_OK) == 0 ? GAN_OK
-                                : fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
-}
-
 static GanStatus open_dir(Jit *j, const DeviceOptions *o) {
-    if (o->cache_dir.len && private_dir(&j->arena, o->cache_dir) == GAN_OK) {
+    if (o->cache_dir.len && cache_dir(&j->arena, o->cache_dir) == GAN_OK) {
         j->dir = str_copy(&j->arena, o->cache_dir);
         return GAN_OK;
     }
@@ -175,24 +157,7 @@ static Str unit_path(Arena *a, const Jit *j, Str text) {
         text_fmt(&key, "%s\n", flags[i]);
     text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler), SARG(j->version), SARG(j->machine));
     text_put(&key, text);
-    Str all = text_str(&key);
-    Str hex = hash_hex(a, hash128(all.ptr, all.len));
-    return path_join(a, j->dir, str_format(a, "%.*s.so", SARG(hex)));
-}
-
-static bool unit_intact(Str path) {
-    FileMap map;
-    if (!file_exists(path) || file_map(path, &map) != GAN_OK)
-        return false;
-    Hash128 said, is;
-    bool fine = map.n > sizeof said;
-    if (fine) {
-        memcpy(&said, map.ptr + map.n - sizeof said, sizeof said);
-        is = hash128(map.ptr, map.n - sizeof said);
-        fine = said.lo == is.lo && said.hi == is.hi;
-    }
-    file_unmap(&map);
-    return fine;
+    return cache_path(a, j->dir, text_str(&key), ".so");
 }
 
 // Runs the compiler from `source` to `object`.
@@ -214,7 +179,7 @@ static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
 }
 
 static GanStatus unit_make(const Jit *j, Unit *u) {
-    if (unit_intact(u->path))
+    if (sealed_intact(u->path))
         return GAN_OK;
     Arena *a = &u->arena;
     Str stem = str_format(a, "%.*s.%ld", SARG(u->path), (long)getpid());
@@ -225,12 +190,7 @@ static GanStatus unit_make(const Jit *j, Unit *u) {
     TRY(file_read(a, object, &image));
     TRY(file_remove(object));
     TRY(file_remove(source));
-    Hash128 sum = hash128(image.ptr, image.len);
-    Text t = {.arena = a};
-    text_put(&t, image);
-    text_put(&t, (Str){(const char *)&sum, sizeof sum});
-    Str whole = text_str(&t);
-    return file_write_atomic(u->path, whole.ptr, whole.len);
+    return sealed_write(a, u->path, image);
 }
 
 static GanStatus unit_build(const Jit *j, Unit *u) {

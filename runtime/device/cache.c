@@ -1,0 +1,72 @@
+// cache.c - see cache.h.
+#define _GNU_SOURCE
+#include "cache.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+GanStatus cache_dir(Arena *a, Str path) {
+    mode_t old = umask(077);
+    GanStatus status = dir_make(path);
+    umask(old);
+    TRY(status);
+    struct stat info;
+    const char *z = str_z(a, path);
+    if (lstat(z, &info) != 0)
+        return fail(GAN_ERR_IO, "cannot look at %s: %s", z, strerror(errno));
+    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022))
+        return fail(GAN_ERR_IO, "%s must be a folder of yours that no one else can write to", z);
+    return access(z, W_OK) == 0 ? GAN_OK
+                                : fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
+}
+
+GanStatus sealed_write(Arena *a, Str path, Str bytes) {
+    Hash128 sum = hash128(bytes.ptr, bytes.len);
+    Text t = {.arena = a};
+    text_put(&t, bytes);
+    text_put(&t, (Str){(const char *)&sum, sizeof sum});
+    Str whole = text_str(&t);
+    return file_write_atomic(path, whole.ptr, whole.len);
+}
+
+// Maps the file and checks its seal; *out is without it.
+static bool open_sealed(Str path, FileMap *map, Str *out) {
+    Hash128 said, is;
+    if (!file_exists(path) || file_map(path, map) != GAN_OK)
+        return false;
+    if (map->n > sizeof said) {
+        *out = (Str){(const char *)map->ptr, map->n - sizeof said};
+        memcpy(&said, map->ptr + out->len, sizeof said);
+        is = hash128(out->ptr, out->len);
+        if (said.lo == is.lo && said.hi == is.hi)
+            return true;
+    }
+    file_unmap(map);
+    return false;
+}
+
+bool sealed_intact(Str path) {
+    FileMap map;
+    Str bytes;
+    bool fine = open_sealed(path, &map, &bytes);
+    if (fine)
+        file_unmap(&map);
+    return fine;
+}
+
+Str cache_path(Arena *a, Str dir, Str key, const char *ext) {
+    Str hex = hash_hex(a, hash128(key.ptr, key.len));
+    return path_join(a, dir, str_format(a, "%.*s%s", SARG(hex), ext));
+}
+
+bool cache_get(Arena *a, Str path, Str *out) {
+    FileMap map;
+    Str bytes;
+    if (!open_sealed(path, &map, &bytes))
+        return false;
+    *out = str_copy(a, bytes);
+    file_unmap(&map);
+    return true;
+}

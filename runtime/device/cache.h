@@ -1,0 +1,22 @@
+// cache.h - made things kept on disk: one file each, named by the hash of what it was made from.
+//
+// There is no index and nothing to invalidate: a key holds everything that decides the bytes. Files
+// are sealed: they end in the hash of what precedes it, so a damaged one is found out and made
+// again. They are written aside and renamed: any number of processes may share the folder. It must
+// be the user's own and closed to others, because what lies there is executed.
+#ifndef GAN_CACHE_H
+#define GAN_CACHE_H
+
+#include "rt.h"
+
+// Makes the folder where it is missing. GAN_ERR_IO when others could write to it, or we cannot.
+GanStatus cache_dir(Arena *a, Str path);
+GanStatus sealed_write(Arena *a, Str path, Str bytes);
+bool sealed_intact(Str path); // it is there and as it was written
+// The path of what `key` names: dir/HASH.ext.
+Str cache_path(Arena *a, Str dir, Str key, const char *ext);
+// The bytes kept there, copied to `a` without the seal, a 0 byte behind them. False: there are
+// none, or they are damaged.
+bool cache_get(Arena *a, Str path, Str *out);
+
+#endif

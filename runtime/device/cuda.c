@@ -1,0 +1,249 @@
+// cuda.c - the cuda device: one card, its context and its memory.
+//
+// In: a table of the driver's functions. Out: a Device whose work is in order on one stream. The
+// card's primary context is retained, which is the one libraries use. Errors carry the driver's own
+// words; a call that fails for want of memory says how much is missing.
+#include "cuda_device.h"
+#include "cache.h"
+
+#include <string.h>
+
+// --- errors --------------------------------------------------------------------------------------
+
+GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...) {
+    if (code == CUDA_SUCCESS)
+        return GAN_OK;
+    char text[512];
+    va_list args;
+    va_start(args, what);
+    vsnprintf(text, sizeof text, what, args);
+    va_end(args);
+    const char *name = NULL, *words = NULL;
+    c->cu->GetErrorName(code, &name);
+    c->cu->GetErrorString(code, &words);
+    return fail(code == CUDA_ERROR_OUT_OF_MEMORY ? GAN_ERR_MEMORY : GAN_ERR_DEVICE,
+                "cuda: %s failed: %s (%s %d)", text, words ? words : "no words for it",
+                name ? name : "error", (int)code);
+}
+
+GanStatus cuda_enter(const Cuda *c) {
+    return cuda_check(c, c->cu->CtxSetCurrent(c->context), "making the card current");
+}
+
+// --- the card ------------------------------------------------------------------------------------
+
+static GanStatus check_driver(const Cuda *c) {
+    int version = 0, cards = 0;
+    CUresult code = c->cu->Init(0);
+    if (code == CUDA_SUCCESS)
+        code = c->cu->DeviceGetCount(&cards);
+    if (code == CUDA_ERROR_NO_DEVICE || (code == CUDA_SUCCESS && !cards))
+        return fail(GAN_ERR_DEVICE,
+                    "the NVIDIA driver finds no card in this machine; --device cpu works here");
+    TRY(cuda_check(c, code, "starting the driver"));
+    CUDA_TRY(c, DriverGetVersion(&version), "asking for the driver's version");
+    if (version < CUDA_OLDEST_DRIVER)
+        return fail(GAN_ERR_DEVICE,
+                    "the NVIDIA driver is for CUDA %d.%d, and CUDA %d.%d or newer is needed; "
+                    "--device cpu works here",
+                    version / 1000, version % 1000 / 10, CUDA_OLDEST_DRIVER / 1000,
+                    CUDA_OLDEST_DRIVER % 1000 / 10);
+    return GAN_OK;
+}
+
+static GanStatus find_card(Cuda *c) {
+    int major = 0, minor = 0;
+    CUDA_TRY(c, DeviceGet(&c->device, 0), "finding the card");
+    CUDA_TRY(c, DeviceGetName(c->name, sizeof c->name, c->device), "asking for the card's name");
+    CUDA_TRY(c,
+             DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, c->device),
+             "asking for the card's architecture");
+    CUDA_TRY(c,
+             DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, c->device),
+             "asking for the card's architecture");
+    c->arch = major * 10 + minor;
+    if (c->arch < CUDA_OLDEST_ARCH)
+        return fail(GAN_ERR_DEVICE,
+                    "%s has compute capability %d.%d, and %d.%d or newer is needed; --device cpu "
+                    "works here",
+                    c->name, major, minor, CUDA_OLDEST_ARCH / 10, CUDA_OLDEST_ARCH % 10);
+    return GAN_OK;
+}
+
+static void close_card(Cuda *c) {
+    if (c->context)
+        c->cu->CtxSetCurrent(c->context);
+    cudnn_close(c->dnn);
+    cuda_copies_close(c, c->copies);
+    if (c->crumb)
+        c->cu->MemFreeHost(c->crumb);
+    if (c->upload)
+        c->cu->StreamDestroy(c->upload);
+    if (c->compute)
+        c->cu->StreamDestroy(c->compute);
+    if (c->context)
+        c->cu->DevicePrimaryCtxRelease(c->device);
+}
+
+// Without a folder of our own kernels are compiled every time.
+static void find_cache(Cuda *c) {
+    Arena scratch;
+    Str dir = c->base.options.cache_dir;
+    if (!dir.len || arena_init(&scratch, (size_t)1 << 20) != GAN_OK)
+        return;
+    if (cache_dir(&scratch, dir) == GAN_OK)
+        c->cache_dir = dir;
+    else
+        device_notice(&c->base,
+                      str_format(&scratch, "compiled kernels are not kept: %s", gan_error()).ptr);
+    arena_release(&scratch);
+}
+
+static GanStatus open_card(Cuda *c) {
+    find_cache(c);
+    TRY(check_driver(c));
+    TRY(find_card(c));
+    CUDA_TRY(c, DevicePrimaryCtxRetain(&c->context, c->device), "opening %s", c->name);
+    TRY(cuda_enter(c));
+    CUDA_TRY(c, StreamCreate(&c->compute, CU_STREAM_NON_BLOCKING), "making a stream");
+    CUDA_TRY(c, StreamCreate(&c->upload, CU_STREAM_NON_BLOCKING), "making a stream");
+    CUDA_TRY(c, MemAllocHost((void **)&c->crumb, sizeof *c->crumb), "pinning memory");
+    *c->crumb = (CudaCrumb){NONE, NONE};
+    TRY(cuda_copies_open(c, &c->copies));
+    TRY(cudnn_open(c, &c->dnn));
+    if (!c->dnn)
+        device_notice(&c->base, "cuDNN is not found: convolutions and matrix products run on "
+                                "kernels of our own, slower");
+    return GAN_OK;
+}
+
+GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out) {
+    *out = NULL;
+    Cuda *c = mem_alloc(sizeof *c);
+    if (!c)
+        return fail(GAN_ERR_MEMORY, "no memory for the cuda device");
+    *c = (Cuda){.base = {&device_cuda, *o, device_threads_for(o->threads)},
+                .api = api,
+                .cu = api->driver};
+    GanStatus st = open_card(c);
+    if (st != GAN_OK) {
+        close_card(c);
+        mem_free(c);
+        return st;
+    }
+    *out = &c->base;
+    return GAN_OK;
+}
+
+static GanStatus cuda_open(const DeviceOptions *o, Device **out) {
+    CudaMachine *m;
+    TRY(cuda_machine_open(o, &m));
+    GanStatus st = cuda_open_with(cuda_machine_api(m), o, out);
+    if (st == GAN_OK)
+        ((Cuda *)*out)->machine = m;
+    else
+        cuda_machine_close(m);
+    return st;
+}
+
+static void cuda_close(Device *d) {
+    if (!d)
+        return;
+    Cuda *c = (Cuda *)d;
+    CudaMachine *m = c->machine;
+    close_card(c);
+    mem_free(c);
+    cuda_machine_close(m);
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+static double mib(size_t bytes) {
+    return (double)bytes / 1048576;
+}
+
+GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out) {
+    size_t room = 0, all = 0;
+    *out = 0;
+    bytes = bytes ? bytes : CUDA_ALIGN;
+    CUDA_TRY(c, MemGetInfo(&room, &all), "asking for free memory");
+    CUresult code = bytes > room ? CUDA_ERROR_OUT_OF_MEMORY : c->cu->MemAlloc(out, bytes);
+    if (code == CUDA_ERROR_OUT_OF_MEMORY)
+        return fail(GAN_ERR_MEMORY,
+                    "%s has %.1f of its %.1f MiB free, and %zu bytes (%.1f MiB) are asked for: "
+                    "%.1f MiB are missing",
+                    c->name, mib(room), mib(all), bytes, mib(bytes),
+                    bytes > room ? mib(bytes - room) : mib(bytes));
+    return cuda_check(c, code, "allocating %zu bytes", bytes);
+}
+
+GanStatus cuda_alloc(Cuda *c, size_t bytes, CUdeviceptr *out) {
+    bytes = bytes ? bytes : CUDA_ALIGN;
+    TRY(cuda_reserve(c, bytes, out));
+    GanStatus st = cuda_check(c, c->cu->MemsetD8Async(*out, 0, bytes, c->compute),
+                              "clearing %zu bytes", bytes);
+    if (st != GAN_OK) {
+        cuda_free(c, *out);
+        *out = 0;
+    }
+    return st;
+}
+
+void cuda_free(Cuda *c, CUdeviceptr at) {
+    if (at)
+        c->cu->MemFree(at);
+}
+
+static GanStatus device_alloc(Device *d, size_t bytes, void **out) {
+    Cuda *c = (Cuda *)d;
+    CUdeviceptr at = 0;
+    *out = NULL;
+    TRY(cuda_enter(c));
+    TRY(cuda_alloc(c, bytes, &at));
+    *out = (void *)(uintptr_t)at;
+    return GAN_OK;
+}
+
+static void device_release(Device *d, void *ptr) {
+    Cuda *c = (Cuda *)d;
+    if (ptr && cuda_enter(c) == GAN_OK)
+        cuda_free(c, cuda_pointer(ptr));
+}
+
+static GanStatus device_put(Device *d, void *to, const void *from, size_t n) {
+    Cuda *c = (Cuda *)d;
+    TRY(cuda_enter(c));
+    return cuda_put(c, cuda_pointer(to), from, n);
+}
+
+static GanStatus device_get(Device *d, void *to, const void *from, size_t n) {
+    Cuda *c = (Cuda *)d;
+    TRY(cuda_enter(c));
+    return cuda_get(c, to, cuda_pointer(from), n);
+}
+
+static GanStatus device_sync(Device *d) {
+    Cuda *c = (Cuda *)d;
+    TRY(cuda_enter(c));
+    return cuda_wait(c);
+}
+
+static bool cuda_supports(Dtype real) {
+    return real == DtF32 || real == DtBF16;
+}
+
+const DeviceApi device_cuda = {
+    .name = "cuda",
+    .dialect = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = device_alloc,
+    .release = device_release,
+    .put = device_put,
+    .get = device_get,
+    .load = cuda_load,
+    .unload = cuda_unload,
+    .run = cuda_run,
+    .sync = device_sync,
+    .supports = cuda_supports,
+};

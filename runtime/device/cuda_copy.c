@@ -1,0 +1,139 @@
+// cuda_copy.c - bytes to and from the card.
+//
+// In: host memory of any kind. Out: copies in order with the work on `compute`. A put returns when
+// the bytes are in pinned memory, so the caller's are free again. Numbers go through a ring of
+// small pinned places straight onto `compute`. Everything larger crosses the bus on `upload`, in
+// pieces, through two staging buffers, while `compute` works: only the last hop, card to card, is
+// in its line. A piece waits for the host only when both buffers are still on their way.
+#include "cuda_device.h"
+
+#include <string.h>
+
+enum {
+    SMALL_BYTES = 256, // of a small place
+    SMALL_PLACES = 64,
+    PIECE = 8 << 20, // bytes of a staging buffer
+    BUFFERS = 2,
+};
+
+typedef struct Staging {
+    void *host;         // pinned
+    CUdeviceptr card;   // the same bytes on the card
+    CUevent here, free; // arrived on the card; taken from there
+    bool used;
+} Staging;
+
+struct CudaCopies {
+    char *small; // pinned, [SMALL_PLACES][SMALL_BYTES]
+    CUevent taken[SMALL_PLACES];
+    uint64_t puts; // small ones so far
+    Staging staging[BUFFERS];
+    uint64_t pieces; // staged so far
+    void *landing;   // pinned, PIECE bytes; NULL until a large get
+};
+
+// --- opening -------------------------------------------------------------------------------------
+
+GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
+    // Events are ordered, not timed.
+    CudaCopies *k = *out = mem_alloc(sizeof *k);
+    if (!k)
+        return fail(GAN_ERR_MEMORY, "no memory for copies to the card");
+    CUDA_TRY(c, MemAllocHost((void **)&k->small, (size_t)SMALL_PLACES * SMALL_BYTES),
+             "pinning memory");
+    for (int i = 0; i < SMALL_PLACES; i++)
+        CUDA_TRY(c, EventCreate(&k->taken[i], CU_EVENT_DISABLE_TIMING), "making an event");
+    return GAN_OK;
+}
+
+static void staging_close(Cuda *c, Staging *s) {
+    if (s->here)
+        c->cu->EventDestroy(s->here);
+    if (s->free)
+        c->cu->EventDestroy(s->free);
+    if (s->host)
+        c->cu->MemFreeHost(s->host);
+    cuda_free(c, s->card);
+}
+
+void cuda_copies_close(Cuda *c, CudaCopies *k) {
+    if (!k)
+        return;
+    for (int i = 0; i < BUFFERS; i++)
+        staging_close(c, &k->staging[i]);
+    for (int i = 0; i < SMALL_PLACES; i++)
+        if (k->taken[i])
+            c->cu->EventDestroy(k->taken[i]);
+    if (k->small)
+        c->cu->MemFreeHost(k->small);
+    if (k->landing)
+        c->cu->MemFreeHost(k->landing);
+    mem_free(k);
+}
+
+// --- to the card ---------------------------------------------------------------------------------
+
+static GanStatus put_small(Cuda *c, CUdeviceptr to, const void *from, size_t n) {
+    CudaCopies *k = c->copies;
+    uint32_t place = (uint32_t)(k->puts % SMALL_PLACES);
+    char *at = k->small + (size_t)place * SMALL_BYTES;
+    if (k->puts >= SMALL_PLACES)
+        CUDA_TRY(c, EventSynchronize(k->taken[place]), "waiting for a copy to the card");
+    memcpy(at, from, n);
+    CUDA_TRY(c, MemcpyHtoDAsync(to, at, n, c->compute), "copying %zu bytes to the card", n);
+    CUDA_TRY(c, EventRecord(k->taken[place], c->compute), "marking a copy to the card");
+    k->puts++;
+    return GAN_OK;
+}
+
+static GanStatus staging_need(Cuda *c, Staging *s) {
+    if (!s->host)
+        CUDA_TRY(c, MemAllocHost(&s->host, PIECE), "pinning %d bytes", PIECE);
+    if (!s->here)
+        CUDA_TRY(c, EventCreate(&s->here, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (!s->free)
+        CUDA_TRY(c, EventCreate(&s->free, CU_EVENT_DISABLE_TIMING), "making an event");
+    return s->card ? GAN_OK : cuda_reserve(c, PIECE, &s->card);
+}
+
+static GanStatus put_piece(Cuda *c, CUdeviceptr to, const void *from, size_t n) {
+    CudaCopies *k = c->copies;
+    Staging *s = &k->staging[k->pieces % BUFFERS];
+    TRY(staging_need(c, s));
+    if (s->used)
+        CUDA_TRY(c, EventSynchronize(s->free), "waiting for a copy to the card");
+    memcpy(s->host, from, n);
+    s->used = true;
+    k->pieces++;
+    CUDA_TRY(c, MemcpyHtoDAsync(s->card, s->host, n, c->upload), "copying %zu bytes to the card",
+             n);
+    CUDA_TRY(c, EventRecord(s->here, c->upload), "marking a copy to the card");
+    CUDA_TRY(c, StreamWaitEvent(c->compute, s->here, 0), "ordering a copy to the card");
+    CUDA_TRY(c, MemcpyDtoDAsync(to, s->card, n, c->compute), "copying %zu bytes on the card", n);
+    CUDA_TRY(c, EventRecord(s->free, c->compute), "marking a copy on the card");
+    return GAN_OK;
+}
+
+GanStatus cuda_put(Cuda *c, CUdeviceptr to, const void *from, size_t n) {
+    if (n <= SMALL_BYTES)
+        return n ? put_small(c, to, from, n) : GAN_OK;
+    for (size_t at = 0; at < n; at += PIECE)
+        TRY(put_piece(c, to + at, (const char *)from + at, n - at < PIECE ? n - at : PIECE));
+    return GAN_OK;
+}
+
+// --- from the card -------------------------------------------------------------------------------
+
+GanStatus cuda_get(Cuda *c, void *to, CUdeviceptr from, size_t n) {
+    CudaCopies *k = c->copies;
+    if (!k->landing)
+        CUDA_TRY(c, MemAllocHost(&k->landing, PIECE), "pinning %d bytes", PIECE);
+    for (size_t at = 0; at < n; at += PIECE) {
+        size_t part = n - at < PIECE ? n - at : PIECE;
+        CUDA_TRY(c, MemcpyDtoHAsync(k->landing, from + at, part, c->compute),
+                 "copying %zu bytes from the card", part);
+        TRY(cuda_wait(c));
+        memcpy((char *)to + at, k->landing, part);
+    }
+    return GAN_OK;
+}

@@ -1,0 +1,180 @@
+// cuda_device.h - inside the cuda device: the tables of functions it calls, what an open card is,
+// and what a plan loaded on it is made of.
+//
+//   cuda_load.c    libraries to tables; what doctor says of them
+//   cuda.c         the card: context, memory, errors; the device's row of functions
+//   cuda_copy.c    bytes to and from the card
+//   cuda_plan.c    a plan to a list of tasks per block: kernels, arguments, copies, library calls
+//   cuda_run.c     tasks onto the stream, the first time one by one, then as one recorded graph
+//   cuda_dnn.c     convolutions and products by cuDNN's graph interface
+//
+// Nothing is linked: every function of the driver and of cuDNN is reached through a table, which
+// cuda_load.c fills from the machine's libraries and the tests from a recording of their own.
+// All work of a device is in order on one stream, `compute`; only uploads cross from a second one,
+// `upload`, and events order them.
+#ifndef GAN_CUDA_DEVICE_H
+#define GAN_CUDA_DEVICE_H
+
+#include "device.h"
+
+#include <cuda.h>
+#ifdef GAN_HAVE_CUDNN
+#include <cudnn_graph.h>
+#endif
+
+// --- cuda_load.c: the tables ---------------------------------------------------------------------
+
+typedef struct CudaDriver {
+#define CU(Name, symbol, args) CUresult(CUDAAPI *Name) args;
+#include "cuda_driver.def"
+} CudaDriver;
+
+#ifdef GAN_HAVE_CUDNN
+typedef struct CudnnApi {
+#define DNN(Name, function, result, args) result(CUDNNWINAPI *Name) args;
+#include "cuda_dnn.def"
+} CudnnApi;
+#else
+typedef struct CudnnApi CudnnApi;
+#endif
+
+// Kernel text to an image the driver loads, for a card of compute capability `arch` (90: 9.0).
+typedef GanStatus CudaCompile(void *user, const Plan *plan, int arch, Arena *a, Str *image);
+
+typedef struct CudaApi {
+    const CudaDriver *driver; // borrowed
+    const CudnnApi *dnn;      // borrowed; NULL without the library
+    CudaCompile *compile;
+    void *user; // of compile
+} CudaApi;
+
+// Opens the card behind `api`, which must outlive the device. What the device's `open` does with
+// the machine's libraries, and a test with its own.
+GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out);
+
+typedef struct CudaMachine CudaMachine; // this machine's libraries, loaded
+// GAN_ERR_DEVICE when the driver is missing or too old, or there is nothing to compile with.
+GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out);
+void cuda_machine_close(CudaMachine *m); // accepts NULL
+const CudaApi *cuda_machine_api(const CudaMachine *m);
+
+// --- cuda.c: the card ----------------------------------------------------------------------------
+
+enum {
+    CUDA_OLDEST_DRIVER = 12000, // CUDA 12.0
+    CUDA_OLDEST_ARCH = 70,      // Volta
+    CUDA_ALIGN = 256,           // of every piece of memory on the card
+};
+
+typedef struct CudaCrumb { // how far the card has come
+    uint32_t block, task;
+} CudaCrumb;
+
+typedef struct CudaCopies CudaCopies;
+typedef struct Cudnn Cudnn;
+
+typedef struct Cuda {
+    Device base;
+    const CudaApi *api;
+    const CudaDriver *cu;     // api->driver
+    CudaMachine *machine;     // owned; NULL when opened with another's tables
+    CUdevice device;
+    CUcontext context; // retained
+    int arch;          // compute capability: 90 is 9.0
+    char name[128];
+    CUstream compute, upload; // owned
+    Str cache_dir;            // where made things are kept; empty: nowhere
+    CudaCopies *copies;       // owned
+    Cudnn *dnn;               // owned; NULL without the library
+    // What went onto `compute` last, for words about a failure:
+    const Loaded *running; // borrowed; NULL: nothing
+    uint32_t step;
+    CudaCrumb *crumb; // owned, pinned: see cuda_run.c
+} Cuda;
+
+// GAN_OK, or the driver's own words for `code` after "cuda: WHAT failed".
+GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...);
+#define CUDA_TRY(c, call, ...) TRY(cuda_check((c), (c)->cu->call, __VA_ARGS__))
+GanStatus cuda_enter(const Cuda *c); // makes the card the calling thread's
+// Waits for all work on `compute`. Where that failed, the words say which launch it was.
+GanStatus cuda_wait(Cuda *c);
+// `bytes` on the card; GAN_ERR_MEMORY says how much is missing. cuda_alloc clears them.
+GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out);
+GanStatus cuda_alloc(Cuda *c, size_t bytes, CUdeviceptr *out);
+void cuda_free(Cuda *c, CUdeviceptr at); // accepts 0
+static inline CUdeviceptr cuda_pointer(const void *p) {
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+// --- cuda_copy.c ---------------------------------------------------------------------------------
+// Every copy is in order with the work on `compute`. Bytes given to a put may be reused at once.
+
+GanStatus cuda_copies_open(Cuda *c, CudaCopies **out);
+void cuda_copies_close(Cuda *c, CudaCopies *k); // accepts NULL
+GanStatus cuda_put(Cuda *c, CUdeviceptr to, const void *from, size_t n);
+GanStatus cuda_get(Cuda *c, void *to, CUdeviceptr from, size_t n); // waits for the bytes
+
+// --- cuda_dnn.c ----------------------------------------------------------------------------------
+
+typedef struct CudnnCall CudnnCall; // one prepared anchor
+
+typedef struct CudnnCalls { // those of one loaded plan
+    Cudnn *dnn;             // borrowed; NULL without the library
+    Arena *arena;           // borrowed; calls live here
+    CudnnCall *last;        // the others behind it
+    size_t workspace;       // bytes the greediest needs
+} CudnnCalls;
+
+GanStatus cudnn_open(Cuda *c, Cudnn **out); // *out is NULL without the library
+void cudnn_close(Cudnn *d);                 // accepts NULL
+// Prepares node `id`. *out is NULL when the library does not do it.
+GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out);
+GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace); // after the last prepare
+GanStatus cudnn_run(const CudnnCall *call);
+void cudnn_release(CudnnCalls *calls);
+
+// --- cuda_plan.c, cuda_run.c ---------------------------------------------------------------------
+
+typedef enum CudaTaskKind { CudaKernel, CudaCopy, CudaAnchor } CudaTaskKind;
+
+typedef struct CudaTask {
+    CudaTaskKind kind;
+    uint32_t region;        // Plan.region[]; the first of a merged launch
+    CUfunction function;    // CudaKernel, and the rest of this line and the next
+    unsigned blocks, instances, threads, shared; // grid x and y, of a block, bytes
+    void **params;
+    CUdeviceptr to, from; // CudaCopy
+    size_t bytes;
+    const CudnnCall *call; // CudaAnchor
+} CudaTask;
+
+typedef struct CudaBlock {
+    uint32_t n, first; // tasks; the number of the first among all blocks'
+    CudaTask *task;
+    bool warm;         // has run once, task by task: libraries have loaded what they load late
+    CUgraphExec graph; // owned; NULL until recorded
+} CudaBlock;
+
+struct Loaded {
+    Cuda *cuda;                // borrowed
+    const Plan *plan;          // borrowed
+    Memory memory;             // borrowed; addresses on the card
+    Arena arena;               // tasks live here
+    CUmodule module;           // owned
+    CUfunction *kernel, *many; // [plan->kernel.n]
+    CudnnCalls dnn;
+    CudnnCall **call;  // [plan->region.n] NULL where there is none
+    CUdeviceptr fixed; // owned: one piece of memory for what follows
+    CUdeviceptr counters; // gan_counters of the run in progress
+    CUdeviceptr crumbs;   // CudaCrumb of every task, in order
+    CUdeviceptr tables;   // arguments of launches of several regions
+    CUdeviceptr tickets;  // zero between launches
+    CUdeviceptr scratch;  // partial results of a launch, or a library call's workspace
+    CudaBlock *block;     // [func->blocks]
+};
+
+GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
+void cuda_unload(Loaded *l);
+GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);
+
+#endif

@@ -1,0 +1,41 @@
+// cuda_dnn.h - inside the cuDNN part of the cuda device: an operation as data, between the files
+// that read it off the graph (cuda_dnn_conv.c, cuda_dnn_dot.c) and the one that finds an engine for
+// it (cuda_dnn.c).
+#ifndef GAN_CUDA_DNN_H
+#define GAN_CUDA_DNN_H
+
+#include "cuda_device.h"
+
+enum { CUDNN_AXES = 5, CUDNN_SPACE = 3 };
+
+typedef enum CudnnKind { CudnnForward, CudnnData, CudnnWeights, CudnnMatmul, CudnnKinds } CudnnKind;
+
+typedef struct CudnnTensor {
+    int n; // axes: of a convolution n, c, then 2 or 3 of space; of a product batch, rows, columns
+    int64_t dim[CUDNN_AXES], stride[CUDNN_AXES]; // elements
+    Dtype type;
+} CudnnTensor;
+
+// x, w, y of a convolution, whichever of them is computed; a, b, c of a product. No padding byte is
+// left unset: equal operations are equal bytes.
+typedef struct CudnnOperation {
+    CudnnKind kind;
+    CudnnTensor tensor[3];
+    int space; // axes of space; 0 of a product
+    int64_t stride[CUDNN_SPACE], dilation[CUDNN_SPACE], before[CUDNN_SPACE], after[CUDNN_SPACE];
+} CudnnOperation;
+
+// Which of the three is computed.
+static inline int cudnn_result(CudnnKind k) {
+    return k == CudnnData ? 0 : k == CudnnWeights ? 1 : 2;
+}
+
+// The library for a card that is not here: `properties` is the JSON its own interface describes a
+// card with. Plans are made and cannot run.
+GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out);
+
+// Node `id` as an operation. node[]: whose memory each tensor is. False: not a case of theirs.
+bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
+bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
+
+#endif

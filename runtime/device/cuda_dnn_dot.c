@@ -1,0 +1,137 @@
+// cuda_dnn_dot.c - the einsum of two operands as one batched matrix product of cuDNN.
+//
+// Every label is of one kind: `each` (both operands and the result), `row` (a and the result),
+// `column` (b and the result), `inner` (both operands). The labels of a kind must fold into one
+// axis with one stride on every side that has them; where they do not, or a label is of another
+// pattern, the product is not cuDNN's.
+#include "cuda_dnn.h"
+
+#include <string.h>
+
+typedef enum Kind { Each, Row, Column, Inner, Kinds } Kind;
+enum { SideA, SideB, SideOut, Sides, LABELS = 3 * (MAX_RANK + 1) };
+
+typedef struct Label {
+    int64_t name, extent, stride[Sides];
+    bool has[Sides];
+} Label;
+
+typedef struct Product {
+    int n;
+    Label label[LABELS];
+} Product;
+
+// The axes of each side's matrices: batch, rows, columns.
+static const Kind axes[Sides][3] = {{Each, Row, Inner}, {Each, Inner, Column}, {Each, Row, Column}};
+
+// --- reading -------------------------------------------------------------------------------------
+
+static bool read_side(Product *p, const Graph *g, int side, uint32_t node, const int64_t *labels) {
+    const Type *t = node_type(g, node);
+    int64_t stride[MAX_RANK + 1];
+    type_strides(t, stride);
+    for (int i = t->batched ? 0 : 1; i <= t->rank; i++) {
+        int64_t name = i ? labels[i - 1] : 0;
+        int k = 0;
+        while (k < p->n && p->label[k].name != name)
+            k++;
+        if (k == LABELS || p->label[k].has[side]) // twice on one side: a diagonal
+            return false;
+        if (k == p->n)
+            p->label[p->n++].name = name;
+        p->label[k].extent = i ? t->dim[i - 1] : g->batch;
+        p->label[k].stride[side] = stride[i];
+        p->label[k].has[side] = true;
+    }
+    return true;
+}
+
+static bool kind_of(const Label *l, Kind *out) {
+    if (l->has[SideA] + l->has[SideB] + l->has[SideOut] < 2)
+        return false;
+    *out = !l->has[SideOut] ? Inner : !l->has[SideB] ? Row : !l->has[SideA] ? Column : Each;
+    return true;
+}
+
+// --- folding -------------------------------------------------------------------------------------
+
+static int labels_of(const Product *p, Kind kind, const Label *out[LABELS]) {
+    int n = 0;
+    Kind k;
+    for (int i = 0; i < p->n; i++)
+        if (p->label[i].extent > 1 && kind_of(&p->label[i], &k) && k == kind)
+            out[n++] = &p->label[i];
+    return n;
+}
+
+// Outermost first, as they lie on the first side that has them.
+static void sort_labels(const Label **l, int n, int side) {
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && l[j]->stride[side] > l[j - 1]->stride[side]; j--) {
+            const Label *t = l[j];
+            l[j] = l[j - 1];
+            l[j - 1] = t;
+        }
+}
+
+// All labels of a kind as one axis of each side. False where they do not fold.
+static bool fold(const Product *p, Kind kind, int64_t *extent, int64_t stride[Sides]) {
+    const Label *l[LABELS];
+    int n = labels_of(p, kind, l);
+    sort_labels(l, n, kind == Column ? SideB : SideA);
+    *extent = 1;
+    for (int i = 0; i < n; i++)
+        *extent *= l[i]->extent;
+    for (int side = 0; side < Sides; side++) {
+        stride[side] = n ? l[n - 1]->stride[side] : 0;
+        for (int i = 0; i + 1 < n; i++)
+            if (l[i]->stride[side] != l[i + 1]->stride[side] * l[i + 1]->extent)
+                return false;
+    }
+    return true;
+}
+
+// Strides of extents of 1 are never taken: the ones that make the tensor dense.
+static void settle(CudnnTensor *t) {
+    if (t->dim[2] == 1)
+        t->stride[2] = 1;
+    if (t->dim[1] == 1)
+        t->stride[1] = t->stride[2] == 1 ? t->dim[2] : 1;
+    if (t->dim[2] == 1 && t->dim[1] > 1 && t->stride[1] == 1)
+        t->stride[2] = t->dim[1];
+    if (t->dim[0] == 1)
+        t->stride[0] = t->dim[1] * t->dim[2];
+}
+
+bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]) {
+    if (graph_node(g, id)->op != OpDot)
+        return false;
+    const int64_t *a = node_attr(g, id)->i + 1, *b = a + a[-1] + 1, *c = b + b[-1] + 1;
+    const int64_t *labels[Sides] = {a, b, c};
+    Product p = {0};
+    Kind kind;
+    memset(out, 0, sizeof *out);
+    out->kind = CudnnMatmul;
+    node[SideA] = node_in(g, id, 0), node[SideB] = node_in(g, id, 1), node[SideOut] = id;
+    for (int side = 0; side < Sides; side++)
+        if (!read_side(&p, g, side, node[side], labels[side]))
+            return false;
+    for (int i = 0; i < p.n; i++)
+        if (p.label[i].extent > 1 && !kind_of(&p.label[i], &kind))
+            return false;
+    int64_t extent[Kinds], stride[Kinds][Sides];
+    for (int k = 0; k < Kinds; k++)
+        if (!fold(&p, (Kind)k, &extent[k], stride[k]))
+            return false;
+    for (int side = 0; side < Sides; side++) {
+        CudnnTensor *t = &out->tensor[side];
+        t->n = 3;
+        t->type = (Dtype)node_type(g, node[side])->dtype;
+        for (int i = 0; i < 3; i++) {
+            t->dim[i] = extent[axes[side][i]];
+            t->stride[i] = stride[axes[side][i]][side];
+        }
+        settle(t);
+    }
+    return true;
+}

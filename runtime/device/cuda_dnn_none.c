@@ -1,0 +1,33 @@
+// cuda_dnn_none.c - stands in for cuda_dnn.c where cuDNN's headers were not found at build time: no
+// anchor is prepared.
+#include "cuda_device.h"
+
+GanStatus cudnn_open(Cuda *c, Cudnn **out) {
+    (void)c;
+    *out = NULL;
+    return GAN_OK;
+}
+
+void cudnn_close(Cudnn *d) {
+    (void)d;
+}
+
+GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
+    (void)calls, (void)p, (void)id, (void)m;
+    *out = NULL;
+    return GAN_OK;
+}
+
+GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace) {
+    (void)calls, (void)workspace;
+    return GAN_OK;
+}
+
+GanStatus cudnn_run(const CudnnCall *call) {
+    (void)call;
+    bug("a call was prepared without the library");
+}
+
+void cudnn_release(CudnnCalls *calls) {
+    (void)calls;
+}

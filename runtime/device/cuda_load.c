@@ -1,0 +1,113 @@
+// cuda_load.c - this machine's CUDA libraries as tables of functions.
+//
+// In: names of libraries. Out: a CudaApi: the driver's functions, cuDNN's where it is, and a
+// compiler for kernels. Nothing stays open on failure.
+#include "cuda_device.h"
+#include "library.h"
+
+struct CudaMachine {
+    void *cuda, *cudnn; // handles of the loader
+    CudaDriver driver;
+#ifdef GAN_HAVE_CUDNN
+    CudnnApi dnn;
+#endif
+    CudaApi api;
+};
+
+// A row that disagrees with the toolkit's header does not compile. The functions are only named.
+#define CU(Name, symbol, args)                                                                     \
+    static_assert(_Generic(&cu##Name, CUresult(CUDAAPI *) args : 1, default : 0),                  \
+                  symbol ": cuda_driver.def and cuda.h differ");
+#include "cuda_driver.def"
+#ifdef GAN_HAVE_CUDNN
+#define DNN(Name, function, result, args)                                                          \
+    static_assert(_Generic(&function, result(CUDNNWINAPI *) args : 1, default : 0),                \
+                  #function ": cuda_dnn.def and cudnn_graph.h differ");
+#include "cuda_dnn.def"
+#endif
+
+// --- the driver ----------------------------------------------------------------------------------
+
+// The first row the driver lacks; NULL: it has all.
+static const char *fill_driver(void *cuda, CudaDriver *out) {
+#define CU(Name, symbol, args)                                                                     \
+    if (!library_symbol(cuda, symbol, &out->Name, sizeof out->Name))                               \
+        return symbol;
+#include "cuda_driver.def"
+    return NULL;
+}
+
+static GanStatus open_driver(CudaMachine *m) {
+    static const char *const names[] = {"libcuda.so.1", NULL};
+    m->cuda = library_open(names);
+    if (!m->cuda)
+        return fail(GAN_ERR_DEVICE,
+                    "--device cuda needs an NVIDIA card and its driver, and this machine has no "
+                    "driver (libcuda.so.1 cannot be loaded); --device cpu works here");
+    const char *lacks = fill_driver(m->cuda, &m->driver);
+    return lacks ? fail(GAN_ERR_DEVICE,
+                        "the NVIDIA driver is too old: it has no %s (CUDA %d.%d or newer is "
+                        "needed); --device cpu works here",
+                        lacks, CUDA_OLDEST_DRIVER / 1000, CUDA_OLDEST_DRIVER % 1000 / 10)
+                 : GAN_OK;
+}
+
+// --- cuDNN ---------------------------------------------------------------------------------------
+
+#ifdef GAN_HAVE_CUDNN
+static bool fill_dnn(void *cudnn, CudnnApi *out) {
+#define DNN(Name, function, result, args)                                                          \
+    if (!library_symbol(cudnn, #function, &out->Name, sizeof out->Name))                           \
+        return false;
+#include "cuda_dnn.def"
+    return true;
+}
+
+static const CudnnApi *open_dnn(CudaMachine *m) {
+    static const char *const names[] = {"libcudnn.so.9", NULL};
+    m->cudnn = library_open(names);
+    return m->cudnn && fill_dnn(m->cudnn, &m->dnn) ? &m->dnn : NULL;
+}
+#else
+static const CudnnApi *open_dnn(CudaMachine *m) {
+    (void)m;
+    return NULL;
+}
+#endif
+
+// --- kernels -------------------------------------------------------------------------------------
+
+static GanStatus compile(void *user, const Plan *plan, int arch, Arena *a, Str *image) {
+    (void)user, (void)plan, (void)arch, (void)a, (void)image;
+    return fail(GAN_ERR_DEVICE, "kernels cannot be compiled");
+}
+
+// --- the machine ---------------------------------------------------------------------------------
+
+GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
+    (void)o;
+    *out = NULL;
+    CudaMachine *m = mem_alloc(sizeof *m);
+    if (!m)
+        return fail(GAN_ERR_MEMORY, "no memory for the CUDA libraries");
+    GanStatus st = open_driver(m);
+    if (st != GAN_OK) {
+        cuda_machine_close(m);
+        return st;
+    }
+    m->api = (CudaApi){&m->driver, open_dnn(m), compile, m};
+    *out = m;
+    return GAN_OK;
+}
+
+void cuda_machine_close(CudaMachine *m) {
+    if (!m)
+        return;
+    library_close(m->cudnn);
+    library_close(m->cuda);
+    mem_free(m);
+}
+
+const CudaApi *cuda_machine_api(const CudaMachine *m) {
+    return &m->api;
+}

@@ -1,0 +1,16 @@
+// cuda_none.c - stands in for the cuda device where the toolkit's headers were not found at build
+// time: it cannot be opened, and says why.
+#include "device.h"
+
+static GanStatus none_open(const DeviceOptions *o, Device **out) {
+    (void)o;
+    *out = NULL;
+    return fail(GAN_ERR_DEVICE, "--device cuda: this program was built without CUDA's headers; "
+                                "--device cpu works here");
+}
+
+static bool none_supports(Dtype real) {
+    return real == DtF32 || real == DtBF16;
+}
+
+const DeviceApi device_cuda = {.name = "cuda", .open = none_open, .supports = none_supports};

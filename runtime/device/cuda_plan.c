@@ -1,0 +1,343 @@
+// cuda_plan.c - a plan, bound to memory on the card, as a list of tasks per block.
+//
+// In: a plan and two memories. Out: for every launch its tasks with all arguments made, so that a
+// run only hands them over, and a recorded graph stays true for as long as the plan is loaded.
+// Besides the two memories a loaded plan owns one piece of the card's, laid out here: counters,
+// arguments of merged launches, tickets, and room that launches use one after another.
+#include "cuda_device.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+static size_t up(size_t bytes) {
+    return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;
+}
+
+static CUdeviceptr address(const Loaded *l, uint32_t node) {
+    void *at = memory_at(l->memory, l->plan, node);
+    if (!at)
+        bug("cuda: node %u (%s) is not stored", node,
+            op_info[graph_node(&l->plan->func->g, node)->op].text);
+    return cuda_pointer(at);
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+static GanStatus find_kernel(Loaded *l, const char *name, CUfunction *out) {
+    CUDA_TRY(l->cuda, ModuleGetFunction(out, l->module, name), "finding kernel %s", name);
+    return GAN_OK;
+}
+
+enum { SHARED_FREE = 48 << 10 }; // bytes of shared memory a block has without asking
+
+static GanStatus allow_shared(const Loaded *l, CUfunction f, uint32_t bytes, const char *name) {
+    if (bytes > SHARED_FREE)
+        CUDA_TRY(l->cuda,
+                 FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes),
+                 "giving kernel %s %u bytes of shared memory", name, bytes);
+    return GAN_OK;
+}
+
+static GanStatus load_module(Loaded *l) {
+    Cuda *c = l->cuda;
+    Str image = {0};
+    TRY(c->api->compile(c->api->user, l->plan, c->arch, &l->arena, &image));
+    CUresult code = c->cu->ModuleLoadData(&l->module, image.ptr);
+    if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+        return fail(GAN_ERR_DEVICE,
+                    "the compiled kernels are not for %s (compute capability %d.%d), or its driver "
+                    "is older than the NVRTC that made them: compile for it with --target "
+                    "cuda:sm_%d, or install a newer driver",
+                    c->name, c->arch / 10, c->arch % 10, c->arch);
+    return cuda_check(c, code, "loading %u kernels", l->plan->kernel.n);
+}
+
+static GanStatus load_kernels(Loaded *l) {
+    const Plan *p = l->plan;
+    uint32_t n = p->kernel.n;
+    if (!n)
+        return GAN_OK;
+    TRY(load_module(l));
+    l->kernel = arena_array(&l->arena, CUfunction, n);
+    l->many = arena_array(&l->arena, CUfunction, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const Kernel *k = &p->kernel.at[i];
+        const char *name = str_z(&l->arena, k->name);
+        TRY(find_kernel(l, name, &l->kernel[i]));
+        TRY(allow_shared(l, l->kernel[i], k->shared, name));
+        if (!k->many)
+            continue;
+        name = str_format(&l->arena, "%s_many", name).ptr;
+        TRY(find_kernel(l, name, &l->many[i]));
+        TRY(allow_shared(l, l->many[i], k->shared, name));
+    }
+    return GAN_OK;
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+typedef struct Sizes {
+    size_t crumbs, tables, tickets, scratch;
+} Sizes;
+
+static Sizes measure(const Loaded *l) {
+    const Plan *p = l->plan;
+    Sizes s = {.scratch = l->dnn.workspace};
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        Launch launch = p->launch.at[i];
+        size_t scratch = 0;
+        for (uint32_t k = 0; k < launch.instances; k++) {
+            const Region *r = &p->region.at[p->merge.at[launch.first + k]];
+            scratch += up(r->scratch);
+            s.tickets += up(r->tickets * sizeof(uint32_t));
+            if (r->kernel != NONE && launch.instances > 1)
+                s.tables += p->kernel.at[r->kernel].words * sizeof(uint64_t);
+        }
+        s.crumbs += launch.instances * sizeof(CudaCrumb); // a launch is at most so many tasks
+        s.scratch = scratch > s.scratch ? scratch : s.scratch;
+    }
+    return s;
+}
+
+static GanStatus load_memory(Loaded *l) {
+    Sizes s = measure(l);
+    size_t bytes = up(sizeof(Counters)) + up(s.crumbs) + up(s.tables) + s.tickets + up(s.scratch);
+    TRY(cuda_alloc(l->cuda, bytes, &l->fixed));
+    l->counters = l->fixed;
+    l->crumbs = l->counters + up(sizeof(Counters));
+    l->tables = l->crumbs + up(s.crumbs);
+    l->tickets = l->tables + up(s.tables);
+    l->scratch = l->tickets + s.tickets;
+    return GAN_OK;
+}
+
+// --- tasks ---------------------------------------------------------------------------------------
+
+typedef struct Making { // tasks, in order of their launches
+    Loaded *l;
+    VEC(CudaTask) task; // of the block in the making
+    Text crumbs;        // what becomes Loaded.crumbs
+    Text tables;        // what becomes Loaded.tables
+    size_t tickets;     // bytes given out
+    size_t scratch;     // bytes of this launch given out
+    uint32_t block;     // the one in the making
+} Making;
+
+static void add_task(Making *m, CudaTask t) {
+    Arena *a = &m->l->arena;
+    CudaCrumb crumb = {m->block, m->task.n};
+    text_put(&m->crumbs, (Str){(const char *)&crumb, sizeof crumb});
+    vec_push(a, &m->task, t);
+}
+
+// The words of a region (gen/kernel_cuda.h), [kernel.words].
+static uint64_t *words_of(Making *m, const Region *r) {
+    Loaded *l = m->l;
+    uint32_t wanted = l->plan->kernel.at[r->kernel].words, n = 0;
+    uint64_t *w = arena_array(&l->arena, uint64_t, r->in.n + r->out.n + 2 + r->number.n);
+    for (uint32_t i = 0; i < r->in.n; i++)
+        w[n++] = address(l, r->in.at[i]);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        w[n++] = address(l, r->out.at[i]);
+    if (r->scratch) {
+        w[n++] = l->scratch + m->scratch;
+        w[n++] = l->tickets + m->tickets;
+        m->scratch += up(r->scratch);
+        m->tickets += up(r->tickets * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < r->number.n; i++)
+        w[n++] = (uint64_t)r->number.at[i];
+    if (n != wanted)
+        bug("cuda: kernel %.*s takes %u words and its region has %u",
+            SARG(l->plan->kernel.at[r->kernel].name), wanted, n);
+    return w;
+}
+
+static void add_single(Making *m, uint32_t region) {
+    Loaded *l = m->l;
+    const Region *r = &l->plan->region.at[region];
+    const Kernel *k = &l->plan->kernel.at[r->kernel];
+    void **params = arena_array(&l->arena, void *, 2);
+    params[0] = words_of(m, r);
+    params[1] = &l->counters;
+    add_task(m, (CudaTask){.kind = CudaKernel,
+                           .region = region,
+                           .function = l->kernel[r->kernel],
+                           .blocks = r->blocks,
+                           .instances = 1,
+                           .threads = k->threads,
+                           .shared = k->shared,
+                           .params = params});
+}
+
+// What NAME_many takes besides the counters.
+typedef struct Table {
+    CUdeviceptr at;
+    uint32_t stride;
+} Table;
+
+static void add_merged(Making *m, const uint32_t *region, uint32_t n) {
+    Loaded *l = m->l;
+    uint32_t kernel = l->plan->region.at[region[0]].kernel, blocks = 0;
+    const Kernel *k = &l->plan->kernel.at[kernel];
+    Table *table = arena_new(&l->arena, Table);
+    *table = (Table){l->tables + m->tables.n, k->words};
+    for (uint32_t i = 0; i < n; i++) {
+        const Region *r = &l->plan->region.at[region[i]];
+        text_put(&m->tables, (Str){(const char *)words_of(m, r), k->words * sizeof(uint64_t)});
+        blocks = r->blocks > blocks ? r->blocks : blocks;
+    }
+    void **params = arena_array(&l->arena, void *, 3);
+    params[0] = &table->at;
+    params[1] = &table->stride;
+    params[2] = &l->counters;
+    add_task(m, (CudaTask){.kind = CudaKernel,
+                           .region = region[0],
+                           .function = l->many[kernel],
+                           .blocks = blocks,
+                           .instances = n,
+                           .threads = k->threads,
+                           .shared = k->shared,
+                           .params = params});
+}
+
+// One task for each kernel among the instances.
+static void add_kernels(Making *m, Launch launch) {
+    const Plan *p = m->l->plan;
+    const uint32_t *of = &p->merge.at[launch.first];
+    uint32_t *same = arena_array(&m->l->arena, uint32_t, launch.instances);
+    bool *done = arena_array(&m->l->arena, bool, launch.instances);
+    m->scratch = 0;
+    for (uint32_t i = 0; i < launch.instances; i++) {
+        uint32_t n = 0, kernel = p->region.at[of[i]].kernel;
+        for (uint32_t k = i; k < launch.instances && !done[i]; k++) {
+            if (p->region.at[of[k]].kernel != kernel || (n && !p->kernel.at[kernel].many))
+                continue;
+            same[n++] = of[k];
+            done[k] = k != i;
+        }
+        if (n > 1)
+            add_merged(m, same, n);
+        else if (n)
+            add_single(m, of[i]);
+    }
+}
+
+// Saves a slot's old value (schedule.c): the region's one member is the read.
+static void add_copy(Making *m, uint32_t region) {
+    const Loaded *l = m->l;
+    const Graph *g = &l->plan->func->g;
+    uint32_t read = l->plan->region.at[region].node.at[0];
+    const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
+    add_task(m, (CudaTask){.kind = CudaCopy,
+                           .region = region,
+                           .to = address(l, read),
+                           .from = cuda_pointer(l->memory.slots + slot->offset),
+                           .bytes = type_bytes(g, node_type(g, read))});
+}
+
+static GanStatus add_launch(Making *m, Launch launch) {
+    const Loaded *l = m->l;
+    const Region *r = &l->plan->region.at[launch.region];
+    if (r->kind == RegionCopy)
+        add_copy(m, launch.region);
+    else if (l->call[launch.region])
+        add_task(m, (CudaTask){
+                        .kind = CudaAnchor, .region = launch.region, .call = l->call[launch.region]});
+    else if (r->kernel != NONE)
+        add_kernels(m, launch);
+    else
+        return fail(GAN_ERR_DEVICE,
+                    "%s: neither cuDNN nor a kernel of ours does this on %s: install cuDNN 9 "
+                    "(ganrun doctor says how), or use --device cpu",
+                    region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name);
+    return GAN_OK;
+}
+
+static GanStatus load_blocks(Loaded *l) {
+    const Plan *p = l->plan;
+    Making m = {.l = l, .crumbs.arena = &l->arena, .tables.arena = &l->arena};
+    l->block = arena_array(&l->arena, CudaBlock, p->block.n);
+    for (uint32_t b = 0; b < p->block.n; b++) {
+        memset(&m.task, 0, sizeof m.task);
+        m.block = b;
+        uint32_t first = (uint32_t)(m.crumbs.n / sizeof(CudaCrumb));
+        for (uint32_t i = 0; i < p->block.at[b].n; i++)
+            TRY(add_launch(&m, p->launch.at[p->block.at[b].first + i]));
+        l->block[b] = (CudaBlock){.n = m.task.n, .first = first, .task = m.task.at};
+    }
+    TRY(cuda_put(l->cuda, l->crumbs, m.crumbs.at, m.crumbs.n));
+    return cuda_put(l->cuda, l->tables, m.tables.at, m.tables.n);
+}
+
+// --- loading -------------------------------------------------------------------------------------
+
+static GanStatus load_anchors(Loaded *l) {
+    const Plan *p = l->plan;
+    l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
+    l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena};
+    for (uint32_t i = 0; i < p->region.n && l->dnn.dnn; i++)
+        if (p->region.at[i].kind == RegionCall)
+            TRY(cudnn_prepare(&l->dnn, p, p->region.at[i].node.at[0], l->memory, &l->call[i]));
+    return GAN_OK;
+}
+
+static GanStatus load_all(Loaded *l) {
+    TRY(load_kernels(l));
+    TRY(load_anchors(l));
+    TRY(load_memory(l));
+    TRY(cudnn_bind(&l->dnn, l->scratch));
+    return load_blocks(l);
+}
+
+// The plan's own arena may be refused memory: that is a status here, not a bug.
+static GanStatus load_guarded(Loaded *l) {
+    jmp_buf oom;
+    l->arena.oom = &oom;
+    if (setjmp(oom))
+        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
+    TRY(load_all(l));
+    l->arena.oom = NULL;
+    return GAN_OK;
+}
+
+GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
+    *out = NULL;
+    if (!d->api->supports(plan->real))
+        return fail(GAN_ERR_DEVICE,
+                    "the cuda device computes in f32 or bf16, not %s; use --device ref",
+                    dtype_name[plan->real]);
+    Loaded *l = mem_alloc(sizeof *l);
+    if (!l)
+        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
+    *l = (Loaded){.cuda = (Cuda *)d, .plan = plan, .memory = {slots, work}};
+    GanStatus st = cuda_enter(l->cuda);
+    if (st == GAN_OK)
+        st = arena_init(&l->arena, 0);
+    if (st == GAN_OK)
+        st = load_guarded(l);
+    if (st == GAN_OK)
+        *out = l;
+    else
+        cuda_unload(l);
+    return st;
+}
+
+void cuda_unload(Loaded *l) {
+    if (!l)
+        return;
+    Cuda *c = l->cuda;
+    cuda_enter(c);
+    c->cu->StreamSynchronize(c->compute); // nothing of it may be in use
+    for (uint32_t i = 0; l->block && i < l->plan->block.n; i++)
+        if (l->block[i].graph)
+            c->cu->GraphExecDestroy(l->block[i].graph);
+    cudnn_release(&l->dnn);
+    if (l->module)
+        c->cu->ModuleUnload(l->module);
+    cuda_free(c, l->fixed);
+    if (c->running == l)
+        c->running = NULL;
+    arena_release(&l->arena);
+    mem_free(l);
+}

@@ -1,0 +1,137 @@
+// cuda_run.c - a block's tasks onto the stream: the first time one by one, from then on as one
+// recorded graph.
+//
+// In: a loaded plan, a block, counters. Out: work in order on `compute`; nothing is waited for. A
+// graph is recorded once: all that changes from run to run is in memory, where a small copy before
+// each launch puts the counters. Recorded or not, the same calls are made in the same order, so the
+// bits are the same.
+//
+// A failing kernel is reported later, by whatever call comes next, and takes the context with it.
+// To say which it was, now and then {block, task} of the one that is next is copied to pinned
+// memory: a crumb. What failed lies between the last crumb and where the next would be.
+#include "cuda_device.h"
+
+enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, where speed is not the point, each
+
+static GanStatus run_task(const Loaded *l, const CudaTask *t) {
+    Cuda *c = l->cuda;
+    switch (t->kind) {
+    case CudaKernel:
+        CUDA_TRY(c,
+                 LaunchKernel(t->function, t->blocks, t->instances, 1, t->threads, 1, 1, t->shared,
+                              c->compute, t->params, NULL),
+                 "launching a kernel");
+        return GAN_OK;
+    case CudaCopy:
+        CUDA_TRY(c, MemcpyDtoDAsync(t->to, t->from, t->bytes, c->compute), "copying a weight");
+        return GAN_OK;
+    case CudaAnchor:
+        return cudnn_run(t->call);
+    }
+    return GAN_OK;
+}
+
+static uint32_t crumb_every(const Cuda *c) {
+    return c->base.options.no_graph ? 1 : CRUMB_EVERY;
+}
+
+static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task) {
+    Cuda *c = l->cuda;
+    CUdeviceptr from = l->crumbs + (l->block[block].first + task) * sizeof *c->crumb;
+    CUDA_TRY(c, MemcpyDtoHAsync(c->crumb, from, sizeof *c->crumb, c->compute), "marking a launch");
+    return GAN_OK;
+}
+
+static Str task_where(Arena *a, const Loaded *l, uint32_t block, uint32_t task) {
+    return region_where(a, l->plan, &l->plan->region.at[l->block[block].task[task].region]);
+}
+
+static GanStatus run_tasks(const Loaded *l, uint32_t block) {
+    const CudaBlock *b = &l->block[block];
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (i % crumb_every(l->cuda) == 0)
+            TRY(drop_crumb(l, block, i));
+        GanStatus st = run_task(l, &b->task[i]);
+        Arena scratch = l->arena;
+        if (st != GAN_OK)
+            return fail_in(st, "%s", task_where(&scratch, l, block, i).ptr);
+    }
+    return GAN_OK;
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+static GanStatus record(Loaded *l, uint32_t block) {
+    Cuda *c = l->cuda;
+    CUgraph graph = NULL;
+    CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+             "beginning to record a graph");
+    GanStatus st = run_tasks(l, block);
+    CUresult ended = c->cu->StreamEndCapture(c->compute, &graph);
+    if (st == GAN_OK)
+        st = cuda_check(c, ended, "recording a graph");
+    if (st == GAN_OK)
+        st = cuda_check(c, c->cu->GraphInstantiate(&l->block[block].graph, graph, 0),
+                        "making a graph of %u launches", l->block[block].n);
+    if (graph)
+        c->cu->GraphDestroy(graph);
+    return st;
+}
+
+// A graph is worth recording for what runs again: the first time goes task by task.
+static GanStatus run_block(Loaded *l, uint32_t block) {
+    Cuda *c = l->cuda;
+    CudaBlock *b = &l->block[block];
+    if (c->base.options.no_graph || !b->warm) {
+        b->warm = true;
+        return run_tasks(l, block);
+    }
+    if (!b->graph)
+        TRY(record(l, block));
+    CUDA_TRY(c, GraphLaunch(b->graph, c->compute), "launching a graph of %u launches", b->n);
+    return GAN_OK;
+}
+
+GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters) {
+    Cuda *c = l->cuda;
+    TRY(cuda_enter(c));
+    if (c->running != l) // crumbs of two plans cannot be told apart
+        TRY(cuda_wait(c));
+    c->running = l;
+    c->step = counters->step;
+    if (!l->block[block].n)
+        return GAN_OK;
+    TRY(cuda_put(c, l->counters, counters, sizeof *counters));
+    return run_block(l, block);
+}
+
+// --- failures ------------------------------------------------------------------------------------
+
+// The launches one of which failed: behind the last crumb, up to where the next would lie.
+static Str suspects(Arena *a, const Cuda *c) {
+    const Loaded *l = c->running;
+    CudaCrumb crumb = *c->crumb;
+    if (crumb.block >= l->plan->block.n || crumb.task >= l->block[crumb.block].n)
+        return str_format(a, "one of the first launches");
+    uint32_t last = crumb.task + crumb_every(c) - 1;
+    if (last >= l->block[crumb.block].n)
+        last = l->block[crumb.block].n - 1;
+    Str from = task_where(a, l, crumb.block, crumb.task),
+        to = task_where(a, l, crumb.block, last);
+    return last == crumb.task ? from
+                              : str_format(a,
+                                           "one of %u launches from %.*s to %.*s (--no-graph names "
+                                           "it)",
+                                           last - crumb.task + 1, SARG(from), SARG(to));
+}
+
+GanStatus cuda_wait(Cuda *c) {
+    CUresult code = c->cu->StreamSynchronize(c->compute);
+    if (code == CUDA_SUCCESS)
+        return GAN_OK;
+    GanStatus st = cuda_check(c, code, "work on %s", c->name);
+    if (!c->running)
+        return st;
+    Arena scratch = c->running->arena;
+    return fail_in(st, "step %u, %s", c->step, suspects(&scratch, c).ptr);
+}
