@@ -39,7 +39,7 @@ static GanStatus open_session(Bench *b) {
         .api = b->api,
         .device = b->host->device,
     };
-    s.device.threads = (int)option_number(b->o, OptThreads, 0);
+    device_options(b->o, &s.device);
     return session_start(&b->session, &s, &b->host->console);
 }
 
@@ -118,6 +118,12 @@ static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *a
     if (threads->given) {
         vec_push(a, argv, option_word(OptThreads));
         vec_push(a, argv, str_format(a, "%lld", (long long)threads->number).ptr);
+    }
+    if (b->o->at[OptNoGraph].given)
+        vec_push(a, argv, option_word(OptNoGraph));
+    if (!option_tf32(b->o)) {
+        vec_push(a, argv, option_word(OptTf32));
+        vec_push(a, argv, "off");
     }
     for (uint32_t i = 0; i < set->pair.n; i++) {
         vec_push(a, argv, option_word(OptSet));

@@ -55,11 +55,8 @@ GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
     Str name = option_text(o, OptDevice, STR("cpu")),
         precision = option_text(o, OptPrecision, STR("f32"));
     *api = device_find(name);
-    if (str_starts(name, STR("cuda")))
-        return fail(GAN_ERR_USAGE, "device %.*s is not part of this version: cpu or ref",
-                    SARG(name));
     if (!*api)
-        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu or ref", SARG(name));
+        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
     for (int i = 0; i < DtCount; i++)
         if (str_eq(precision, str_c(dtype_name[i])))
             *real = (Dtype)i;
@@ -89,6 +86,16 @@ GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, D
     return GAN_OK;
 }
 
+bool option_tf32(const Options *o) {
+    return !str_eq(option_text(o, OptTf32, STR("on")), STR("off"));
+}
+
+void device_options(const Options *o, DeviceOptions *out) {
+    out->threads = (int)option_number(o, OptThreads, 0);
+    out->no_graph = o->at[OptNoGraph].given;
+    out->no_tf32 = !option_tf32(o);
+}
+
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     const DeviceApi *api;
     *out = (Job){
@@ -99,6 +106,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .save_every = option_number(o, OptSaveEvery, DEFAULT_SAVE_EVERY),
         .seed = (uint64_t)option_number(o, OptSeed, 0),
         .threads = (int)option_number(o, OptThreads, 0),
+        .tf32 = option_tf32(o),
+        .no_graph = o->at[OptNoGraph].given,
         .skip_bad = o->at[OptSkipBad].given,
         .real = DtF32,
     };
@@ -119,7 +128,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
 }
 
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet, OptBatch, OptDevice, OptPrecision, OptSeed, OptOut};
+    static const OptionId fixed[] = {OptSet,  OptBatch, OptDevice, OptPrecision,
+                                     OptTf32, OptSeed,  OptOut};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
@@ -129,6 +139,7 @@ GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->threads = (int)option_number(o, OptThreads, job->threads);
+    job->no_graph = o->at[OptNoGraph].given;
     job->skip_bad |= o->at[OptSkipBad].given;
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
@@ -154,9 +165,12 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptPrecision, str_c(dtype_name[job->real]));
     if (!str_eq(job->device, asked->device))
         return fail_disagrees(OptDevice, job->device);
+    if (job->tf32 != asked->tf32)
+        return fail_disagrees(OptTf32, job->tf32 ? STR("on") : STR("off"));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->threads = (int)option_number(o, OptThreads, job->threads);
+    job->no_graph = asked->no_graph;
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
@@ -184,6 +198,7 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "seed"), json_put_int(&j, (int64_t)job->seed);
     json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[job->real]));
     json_name(&j, "device"), json_put_str(&j, job->device);
+    json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
     json_name(&j, "threads"), json_put_int(&j, job->threads);
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
@@ -231,6 +246,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
         .device = get_str(&r, "device"),
         .threads = (int)get_int(&r, "threads", 0, 1024),
+        .tf32 = json_bool(json_get(r.root, "tf32"), true),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
         .real = DtCount,
     };
@@ -273,6 +289,8 @@ SessionOptions job_session(const Job *job, const DeviceOptions *device) {
     SessionOptions o = {
         .compile = compile_options(job), .api = device_find(job->device), .device = *device};
     o.device.threads = job->threads;
+    o.device.no_tf32 = !job->tf32;
+    o.device.no_graph = job->no_graph;
     return o;
 }
 

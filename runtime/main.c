@@ -79,7 +79,7 @@ static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
                        .real = DtF32,
                        .device = h->device};
     TRY(device_of(o, &v.api, &v.real));
-    v.device.threads = (int)option_number(o, OptThreads, 0);
+    device_options(o, &v.device);
     for (uint32_t i = 0; i < 2; i++)
         if (!file_exists(o->file.at[i]))
             return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(o->file.at[i]));
@@ -186,7 +186,5 @@ int main(int argc, char **argv) {
     };
     host.device.user = &host.console;
     host.device.cache_dir = option_text(&options, OptCache, cache_dir(&perm));
-    for (uint32_t i = 0; i < options.notice.n; i++)
-        host.console.say(host.console.user, options.notice.at[i]);
     return finish(run_command(&perm, &host, &options));
 }

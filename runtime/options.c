@@ -13,7 +13,6 @@ typedef enum Kind {
     KindText,
     KindChoice,
     KindPair,
-    KindIdle,
     KindAbsent,
     KindSecret,
 } Kind;
@@ -128,7 +127,6 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
         vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
         return GAN_OK;
     case KindFlag:
-    case KindIdle:
     case KindAbsent:
     case KindSecret:
         break;
@@ -166,8 +164,6 @@ static GanStatus take_option(Arena *a, Line *l, Options *o) {
     OptionValue *v = &o->at[id];
     if (row->kind == KindAbsent)
         return fail_absent(row->word);
-    if (row->kind == KindIdle)
-        vec_push(a, &o->notice, str_format(a, "%s: %s", row->word, row->help));
     if (v->given && row->kind != KindPair && takes_value(row->kind))
         return fail(GAN_ERR_USAGE, "%s is given twice", row->word);
     v->given = true;

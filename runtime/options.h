@@ -29,7 +29,6 @@ typedef struct Options {
     StrVec file; // what is not an option
     bool help;   // --help: nothing else was checked
     OptionValue at[OptCount];
-    StrVec notice; // lines the user should see
 } Options;
 
 // argv[0] is the word of the command. GAN_ERR_USAGE with one line that says what to write instead.

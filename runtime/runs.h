@@ -49,6 +49,8 @@ typedef struct Job {
     Dtype real;
     Str device;
     int threads; // 0: all cores
+    bool tf32;     // cuda: part of what decides the bits
+    bool no_graph; // cuda: of this process alone
     bool skip_bad;
     VEC(Setting) setting; // configs of the model
     VEC(Setting) data;    // field to path, absolute
@@ -61,6 +63,8 @@ GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
 // What a model's file fixes, where it is a compiled one: batch and precision, which the command
 // line may repeat but not change. A model's text fixes nothing.
 GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real);
+void device_options(const Options *o, DeviceOptions *out); // what of them a device is told
+bool option_tf32(const Options *o);
 GanStatus path_absolute(Arena *a, Str path, Str *out);
 void job_write(Text *t, const Job *job); // options.json
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out);

@@ -55,11 +55,9 @@ static GanStatus find_card(Cuda *c) {
     int major = 0, minor = 0;
     CUDA_TRY(c, DeviceGet(&c->device, 0), "finding the card");
     CUDA_TRY(c, DeviceGetName(c->name, sizeof c->name, c->device), "asking for the card's name");
-    CUDA_TRY(c,
-             DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, c->device),
+    CUDA_TRY(c, DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, c->device),
              "asking for the card's architecture");
-    CUDA_TRY(c,
-             DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, c->device),
+    CUDA_TRY(c, DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, c->device),
              "asking for the card's architecture");
     c->arch = major * 10 + minor;
     if (c->arch < CUDA_OLDEST_ARCH)
@@ -122,9 +120,8 @@ GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **ou
     Cuda *c = mem_alloc(sizeof *c);
     if (!c)
         return fail(GAN_ERR_MEMORY, "no memory for the cuda device");
-    *c = (Cuda){.base = {&device_cuda, *o, device_threads_for(o->threads)},
-                .api = api,
-                .cu = api->driver};
+    *c = (Cuda){
+        .base = {&device_cuda, *o, device_threads_for(o->threads)}, .api = api, .cu = api->driver};
     GanStatus st = open_card(c);
     if (st != GAN_OK) {
         close_card(c);

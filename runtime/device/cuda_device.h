@@ -76,8 +76,8 @@ typedef struct Cudnn Cudnn;
 typedef struct Cuda {
     Device base;
     const CudaApi *api;
-    const CudaDriver *cu;     // api->driver
-    CudaMachine *machine;     // owned; NULL when opened with another's tables
+    const CudaDriver *cu; // api->driver
+    CudaMachine *machine; // owned; NULL when opened with another's tables
     CUdevice device;
     CUcontext context; // retained
     int arch;          // compute capability: 90 is 9.0
@@ -139,8 +139,8 @@ typedef enum CudaTaskKind { CudaKernel, CudaCopy, CudaAnchor } CudaTaskKind;
 
 typedef struct CudaTask {
     CudaTaskKind kind;
-    uint32_t region;        // Plan.region[]; the first of a merged launch
-    CUfunction function;    // CudaKernel, and the rest of this line and the next
+    uint32_t region;     // Plan.region[]; the first of a merged launch
+    CUfunction function; // CudaKernel, and the rest of this line and the next
     unsigned blocks, instances, threads, shared; // grid x and y, of a block, bytes
     void **params;
     CUdeviceptr to, from; // CudaCopy
@@ -163,8 +163,8 @@ struct Loaded {
     CUmodule module;           // owned
     CUfunction *kernel, *many; // [plan->kernel.n]
     CudnnCalls dnn;
-    CudnnCall **call;  // [plan->region.n] NULL where there is none
-    CUdeviceptr fixed; // owned: one piece of memory for what follows
+    CudnnCall **call;     // [plan->region.n] NULL where there is none
+    CUdeviceptr fixed;    // owned: one piece of memory for what follows
     CUdeviceptr counters; // gan_counters of the run in progress
     CUdeviceptr crumbs;   // CudaCrumb of every task, in order
     CUdeviceptr tables;   // arguments of launches of several regions

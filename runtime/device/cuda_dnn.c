@@ -12,11 +12,11 @@
 #include <string.h>
 
 enum {
-    CANDIDATES_MOST = 64,          // that the heuristics are asked for
-    TIMED = 8,                     // of them, on the card
-    ROUNDS = 5,                    // of each; the least time counts
-    WORKSPACE_MOST = 512 << 20,    // bytes an engine may ask for
-    TEXT_MOST = 1 << 16,           // of a plan's JSON
+    CANDIDATES_MOST = 64,       // that the heuristics are asked for
+    TIMED = 8,                  // of them, on the card
+    ROUNDS = 5,                 // of each; the least time counts
+    WORKSPACE_MOST = 512 << 20, // bytes an engine may ask for
+    TEXT_MOST = 1 << 16,        // of a plan's JSON
 };
 
 typedef cudnnBackendDescriptor_t Desc;
@@ -29,7 +29,7 @@ typedef struct Choice { // what is known of one operation
 } Choice;
 
 struct Cudnn {
-    Cuda *cuda; // borrowed; NULL: plans are made, and cannot run
+    Cuda *cuda;          // borrowed; NULL: plans are made, and cannot run
     const CudnnApi *api; // borrowed
     bool no_tf32;
     cudnnHandle_t handle; // NULL without a card
@@ -232,14 +232,13 @@ static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, Desc config)
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t n = 0, one = 0;
     Desc engine = NULL;
-    bool fine = d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) ==
-                    CUDNN_STATUS_SUCCESS &&
-                d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one,
-                                     &engine) == CUDNN_STATUS_SUCCESS &&
-                d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                     CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n,
-                                     note) == CUDNN_STATUS_SUCCESS;
+    bool fine =
+        d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) ==
+            CUDNN_STATUS_SUCCESS &&
+        d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                             &one, &engine) == CUDNN_STATUS_SUCCESS &&
+        d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                             CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; fine && i < n; i++)
         fine = note_allowed(d, o, note[i]);
     if (engine)
@@ -460,8 +459,7 @@ static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const CUdeviceptr 
 
 // --- calls ---------------------------------------------------------------------------------------
 
-static GanStatus prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m,
-                         CudnnCall **out) {
+static GanStatus prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
     const Graph *g = &p->func->g;
     CudnnOperation o;
     uint32_t node[3];
@@ -534,8 +532,8 @@ GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudn
     GanStatus st = arena_init(&d->arena, (size_t)1 << 30);
     if (st == GAN_OK && properties.len) {
         Maker m = make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-        set(&m, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-            (int64_t)properties.len, properties.ptr);
+        set(&m, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)properties.len,
+            properties.ptr);
         d->card = made(&m);
         st = d->card ? GAN_OK : check(d, m.status, "reading a card's properties");
     }

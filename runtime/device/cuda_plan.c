@@ -242,8 +242,9 @@ static GanStatus add_launch(Making *m, Launch launch) {
     if (r->kind == RegionCopy)
         add_copy(m, launch.region);
     else if (l->call[launch.region])
-        add_task(m, (CudaTask){
-                        .kind = CudaAnchor, .region = launch.region, .call = l->call[launch.region]});
+        add_task(m, (CudaTask){.kind = CudaAnchor,
+                               .region = launch.region,
+                               .call = l->call[launch.region]});
     else if (r->kernel != NONE)
         add_kernels(m, launch);
     else

@@ -116,8 +116,7 @@ static Str suspects(Arena *a, const Cuda *c) {
     uint32_t last = crumb.task + crumb_every(c) - 1;
     if (last >= l->block[crumb.block].n)
         last = l->block[crumb.block].n - 1;
-    Str from = task_where(a, l, crumb.block, crumb.task),
-        to = task_where(a, l, crumb.block, last);
+    Str from = task_where(a, l, crumb.block, crumb.task), to = task_where(a, l, crumb.block, last);
     return last == crumb.task ? from
                               : str_format(a,
                                            "one of %u launches from %.*s to %.*s (--no-graph names "

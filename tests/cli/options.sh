@@ -35,11 +35,10 @@ refuse 2 'given twice' $train --seed 1 --seed 2
 refuse 2 'give one of them' $train --steps 4 --kimg 1
 refuse 2 'not part of this version' $train --deterministic=4
 refuse 2 'not part of this version' $train --trace 1:2
-refuse 2 'not part of this version' $train --device cuda
 refuse 2 'no device `cpuu`' $train --device cpuu
 refuse 2 'does not compute in f16' $train --precision f16
 refuse 2 '--precision wants' $train --precision f8
-refuse 2 '--tf32 wants off' $train --tf32 on
+refuse 2 '--tf32 wants on|off' $train --tf32 yes
 refuse 2 'wants KEY=VALUE' $train -s nz
 refuse 2 'say where it is with --data x=PATH' train tiny.gan --batch 8 --out run
 refuse 2 'no such data; it reads x' train tiny.gan --data faces=s.pack --out run
@@ -52,6 +51,11 @@ refuse 1 'not the folder of a run' sample .
 refuse 2 '`ganrun verify` wants' verify tiny.gan
 refuse 2 'wants a FILE' bench
 refuse 2 'wants --out' train tiny.gan --data x=s.pack --resume auto
+
+# A card is asked for where there is none: what is missing, and what works instead.
+if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+    refuse 3 '--device cpu works here' $train --device cuda
+fi
 
 # The compiler's own words, with a place.
 expect 1 $train -s nzz=3

@@ -3,7 +3,6 @@
 . "$(dirname -- "$0")/lib.sh"
 pack
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --seed 5 --no-graph -s nz=6 --out run
-says 'no effect on the cpu'
 says '^tiny: G .* weights; batch 8; x=s.pack; cpu'
 says 'step 10/10'
 says 'open run/index.html'
