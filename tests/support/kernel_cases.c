@@ -1,0 +1,300 @@
+// kernel_cases.c - small graphs that between them make every kind of kernel (kernel_cases.h).
+#include "kernel_cases.h"
+#include "plan.h"
+
+#include <stdarg.h>
+
+// --- building ------------------------------------------------------------------------------------
+
+static Case *begin(Cases *all, int64_t batch, double tolerance, const char *format, ...) {
+    Case *c = arena_new(all->arena, Case);
+    vec_push(all->arena, &all->at, c);
+    c->all = all;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->name, sizeof c->name, format, args);
+    va_end(args);
+    c->tolerance = tolerance;
+    c->m = (Module){.name = STR("kernels"), .batch = batch};
+    Func *f = &c->m.step;
+    f->name = STR("step");
+    graph_init(&f->g, all->arena, batch);
+    f->g.raw = true; // what is written here is what is generated
+    f->blocks = 1;
+    vec_push(all->arena, &f->tape, ((Ctl){.kind = CtlBlock}));
+    return c;
+}
+
+static Graph *graph_of(Case *c) {
+    return &c->m.step.g;
+}
+
+static Type shape(bool batched, uint32_t rank, ...) {
+    int64_t dim[MAX_RANK];
+    va_list args;
+    va_start(args, rank);
+    for (uint32_t i = 0; i < rank; i++)
+        dim[i] = va_arg(args, int);
+    va_end(args);
+    return type_make(batched, rank, dim);
+}
+
+static Val input(Case *c, Type t) {
+    Slot s = {.kind = SlotState, .name = STR("s"), .net = NONE, .type = t};
+    vec_push(c->all->arena, &c->m.slot, s);
+    return Read(graph_of(c), c->m.slot.n - 1, 0, t);
+}
+
+static void result(Case *c, Val v) {
+    vec_push(c->all->arena, &c->m.step.result, ((Named){STR("r"), v.id, 0}));
+}
+
+static void write_slot(Case *c, uint32_t slot, Val v) {
+    vec_push(c->all->arena, &c->m.step.effect, Write(slot, v).id);
+}
+
+static void finish(Case *c) {
+    PassOptions o = {.real = DtF32};
+    c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = DtF32};
+    fuse(c->all->arena, &o, &c->plan);
+    gen_kernels(c->all->arena, &c->plan, c->all->dialect);
+}
+
+// --- the cases -----------------------------------------------------------------------------------
+
+// Inputs of test_number in (-1, 1), brought into the row's domain.
+static Val domain(Val x, Domain d, uint32_t k) {
+    switch (d) {
+    case DomainPOS:
+        return Add(Abs(x), Num(x, 0.1));
+    case DomainSMALL:
+        return Mul(x, Num(x, 2));
+    case DomainBOOL:
+        return k == 0 ? Gt(x, Num(x, 0)) : x;
+    case DomainANY:
+        break;
+    }
+    return Mul(x, Num(x, 3));
+}
+
+static void elementwise_cases(Cases *all) {
+    for (uint32_t op = OpNone + 1; op < OpCount; op++) {
+        if (op_info[op].cls != ClassEW || op == OpPin)
+            continue;
+        for (int variant = 0; variant < 3; variant++) {
+            Dtype dtype = variant == 2 ? DtBF16 : DtF32;
+            Case *c = begin(all, 3, variant == 2 ? 2e-2 : 2e-5, "%s %d", op_info[op].text, variant);
+            Type t[3] = {shape(true, 3, 5, 7, 3), shape(true, 3, 5, 7, 3), shape(true, 3, 5, 7, 3)};
+            if (variant == 1) {
+                t[1] = shape(false, 1, 5);
+                t[2] = shape(true, 3, 1, 7, 1);
+            }
+            uint32_t in[3];
+            for (uint32_t k = 0; k < op_info[op].least; k++) {
+                t[k].dtype = (uint8_t)dtype;
+                in[k] = domain(input(c, t[k]), (Domain)op_info[op].domain, k).id;
+            }
+            Graph *g = graph_of(c);
+            result(c, (Val){g, graph_add(g, (Op)op, in, op_info[op].least, NULL, NULL)});
+            finish(c);
+        }
+    }
+}
+
+// Sums, maxima and indices of maxima over every set of axes of shapes that make each kind of loop.
+static void reduction_cases(Cases *all) {
+    static const struct {
+        int batch, rank, dim[3];
+        bool batched;
+    } shapes[] = {
+        {3, 3, {5, 7, 11}, true},    {2, 1, {70}, true},      {40, 2, {3, 50}, true},
+        {64, 3, {16, 24, 24}, true}, {9, 2, {33, 65}, false}, {300, 1, {2500}, true},
+        {2, 3, {2, 130, 130}, true}, {1, 2, {8, 5000}, true},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int rank = shapes[s].rank;
+        for (uint32_t axes = 1; axes < 2u << rank; axes++) {
+            if (!shapes[s].batched && axes & 1)
+                continue;
+            int64_t dim[3] = {shapes[s].dim[0], shapes[s].dim[1], shapes[s].dim[2]};
+            Type t = type_make(shapes[s].batched, (uint32_t)rank, dim);
+            Case *c = begin(all, shapes[s].batch, 2e-5, "reduce shape %zu axes %u", s, axes);
+            Val x = input(c, t), y = Mul(x, Add(x, Num(x, 0.5)));
+            result(c, Sum(y, axes));
+            if (!(axes & 1)) {
+                result(c, MaxOf(y, axes));
+                result(c, ArgMax(x, axes));
+            }
+            finish(c);
+        }
+    }
+    Case *c = begin(all, 12, 1e-5, "group_sum");
+    Val x = input(c, shape(true, 3, 4, 5, 6));
+    result(c, GroupSum(Mul(x, x), 4));
+    finish(c);
+    c = begin(all, 3, 1e-2, "bf16 sums");
+    Type t = shape(true, 3, 8, 9, 10);
+    t.dtype = DtBF16;
+    x = input(c, t);
+    result(c, Sum(Mul(x, x), 1 | 4 | 8));
+    result(c, Sum(x, 4 | 8));
+    finish(c);
+}
+
+// A border of two elements, reflected.
+static Val mirror(Val x, uint32_t axis) {
+    Type t = *node_type(x.g, x.id);
+    int64_t first[3] = {0}, last[3] = {0}, n[3] = {t.dim[0], t.dim[1], t.dim[2]};
+    first[axis] = 1;
+    last[axis] = n[axis] - 3;
+    n[axis] = 2;
+    return Concat((Val[]){Flip(Slice(x, first, n, NULL), 2u << axis), x,
+                          Flip(Slice(x, last, n, NULL), 2u << axis)},
+                  3, axis);
+}
+
+static void move_cases(Cases *all) {
+    Type t = shape(true, 3, 4, 6, 10);
+    static const uint32_t order[3] = {2, 0, 1};
+    static const int64_t from[3] = {1, 0, 2}, count[3] = {3, 3, 4}, step[3] = {1, 2, 2};
+    static const int64_t before[3] = {0, 1, 2}, wide[3] = {4, 13, 33}, steps[3] = {1, 2, 3};
+    static const int64_t pad_before[3] = {0, 1, 1}, padded[3] = {4, 8, 12};
+    static const int64_t flat[1] = {240}, odd[2] = {15, 16}, split[5] = {4, 2, 3, 5, 2},
+                         merged[3] = {16, 3, 5};
+    static const uint32_t shuffle[5] = {0, 1, 4, 2, 3};
+    for (int k = 0; k < 12; k++) {
+        Case *c = begin(all, 3, 1e-6, "move %d", k);
+        Val x = input(c, t), y = Add(x, Num(x, 1)), m = y;
+        switch (k) {
+        case 0:
+            m = Permute(y, order);
+            break;
+        case 1:
+            m = Slice(y, from, count, step);
+            break;
+        case 2:
+            m = Pad(y, before, steps, wide);
+            break;
+        case 3:
+            m = Pad(Pad(y, pad_before, NULL, padded), before, steps, (int64_t[]){4, 20, 60});
+            break;
+        case 4:
+            m = Flip(y, 2 | 8);
+            break;
+        case 5:
+            m = Reshape(y, 1, flat);
+            break;
+        case 6:
+            m = Reshape(y, 2, odd);
+            break;
+        case 7:
+            m = Reshape(Permute(Reshape(y, 5, split), shuffle), 3, merged);
+            break;
+        case 8:
+            m = Concat((Val[]){y, x, Flip(y, 4)}, 3, 1);
+            break;
+        case 9:
+            m = Expand(Sum(y, 4 | 8), t);
+            break;
+        case 10:
+            m = Concat((Val[]){Slice(y, (int64_t[]){0, 1, 0}, (int64_t[]){4, 2, 10}, NULL), y}, 2,
+                       1);
+            break;
+        case 11:
+            m = mirror(mirror(y, 1), 2);
+            break;
+        }
+        result(c, m);         // stored as it is,
+        result(c, Mul(m, m)); // read through by arithmetic,
+        result(c, Sum(m, 1)); // and by reductions
+        result(c, Sum(m, (2u << node_type(m.g, m.id)->rank) - 1));
+        finish(c);
+    }
+}
+
+static void other_cases(Cases *all) {
+    Case *c = begin(all, 5, 1e-6, "gather and scatter");
+    Val table = input(c, shape(false, 3, 6, 3, 2)),
+        label = Floor(Mul(input(c, shape(true, 0)), Num(table, 6)));
+    Val rows = Gather(table, label);
+    result(c, Mul(rows, rows));
+    result(c, Scatter(Add(rows, Num(rows, 1)), label, shape(false, 3, 6, 3, 2)));
+    finish(c);
+
+    c = begin(all, 2, 1e-6, "a long row of moves");
+    Val row = input(c, shape(true, 1, 3)), last = input(c, shape(true, 1, 2));
+    for (int i = 0; i < 40; i++)
+        row = Concat((Val[]){row, Neg(last)}, 2, 0);
+    result(c, Mul(row, row));
+    finish(c);
+
+    c = begin(all, 4, 1e-6, "indices");
+    Val x = input(c, shape(true, 2, 3, 5));
+    result(c, Add(x, Iota(graph_of(c), 2 | 4, shape(false, 2, 3, 5))));
+    result(c, Eq(Iota(graph_of(c), 1 | 2, shape(true, 2, 3, 1)), Num(x, 4)));
+    finish(c);
+
+    for (Dist d = DistUniform; d <= DistCategorical; d++) {
+        c = begin(all, 3, 2e-6, "draws %d", (int)d);
+        result(c, Rand(graph_of(c), d, 7, 10, shape(true, 3, 3, 4, 5)));
+        result(c, Rand(graph_of(c), d, 8, 10, shape(false, 2, 33, 3)));
+        finish(c);
+    }
+
+    c = begin(all, 1, 1e-5, "adam in place");
+    Type w = shape(false, 2, 70, 33);
+    Val p = input(c, w), g = input(c, w), m = input(c, w), v = input(c, w),
+        n = input(c, shape(false, 0));
+    Val next = Add(n, Num(n, 1));
+    Val m1 = Add(Mul(m, Num(m, 0.9)), Mul(g, Num(g, 0.1))),
+        v1 = Add(Mul(v, Num(v, 0.9)), Mul(Mul(g, g), Num(g, 0.1)));
+    Val rate = Div(Num(n, 0.01), Sub(Num(n, 1), Pow(Num(n, 0.5), Add(Abs(next), Num(n, 1)))));
+    write_slot(c, 0, Sub(p, Div(Mul(m1, rate), Add(Sqrt(Abs(v1)), Num(v, 0.1)))));
+    write_slot(c, 2, m1);
+    write_slot(c, 3, v1);
+    write_slot(c, 4, next);
+    finish(c);
+
+    c = begin(all, 4, 2e-5, "a table that only minima read");
+    Val a = input(c, shape(true, 2, 3, 40)), b = input(c, shape(true, 2, 3, 50));
+    Type cube = shape(true, 3, 3, 40, 50);
+    Val d = Sub(Expand(Reshape(a, 3, (int64_t[]){3, 40, 1}), cube),
+                Reshape(b, 3, (int64_t[]){3, 1, 50}));
+    Val squares = Neg(Reshape(Sum(Mul(d, d), 2), 2, (int64_t[]){40, 50}));
+    result(c, Sum(MaxOf(squares, 2), 4));
+    result(c, Sum(MaxOf(squares, 4), 2));
+    finish(c);
+
+    c = begin(all, 8, 2e-5, "batch norm");
+    x = input(c, shape(true, 3, 6, 8, 8));
+    Val y = Add(x, input(c, shape(false, 1, 6))), z = Mul(y, y);
+    Val mean = Mul(Sum(y, 1 | 4 | 8), Num(y, 1.0 / 512)), centred = Sub(y, mean);
+    Val dev =
+        Sqrt(Add(Mul(Sum(Mul(centred, centred), 1 | 4 | 8), Num(y, 1.0 / 512)), Num(y, 1e-3)));
+    result(c, Max(Div(centred, dev), Num(y, 0)));
+    result(c, Sum(z, 2 | 4 | 8));
+    finish(c);
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+void kernel_cases(Cases *out) {
+    elementwise_cases(out);
+    reduction_cases(out);
+    move_cases(out);
+    other_cases(out);
+}
+
+void kernel_cases_kernels(const Cases *c, KernelVec *out) {
+    Map seen = {0};
+    for (uint32_t i = 0; i < c->at.n; i++) {
+        for (uint32_t k = 0; k < c->at.at[i]->plan.kernel.n; k++) {
+            const Kernel *kernel = &c->at.at[i]->plan.kernel.at[k];
+            uint64_t h = hash64(kernel->name.ptr, kernel->name.len, 0);
+            if (!map_find(&seen, h)) {
+                map_put(c->arena, &seen, h, 1);
+                vec_push(c->arena, out, kernel);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// kernel_cases.h - for tests: small graphs that between them make every kind of kernel, fused and
+// with their kernels written in a dialect. The elementwise ones walk lang/ops.def: a new row is
+// tested by being there.
+#ifndef GAN_TEST_KERNEL_CASES_H
+#define GAN_TEST_KERNEL_CASES_H
+
+#include "gen.h"
+
+typedef struct Cases Cases;
+typedef struct Case {
+    Cases *all; // borrowed
+    char name[64];
+    double tolerance; // relative to the largest element
+    Module m;         // slots, and `step`: results and written slots
+    Plan plan;        // regions in order, with kernels; nothing is placed or scheduled
+} Case;
+
+struct Cases {
+    Arena *arena;           // given
+    const Dialect *dialect; // given
+    VEC(Case *) at;
+};
+
+// Every case, in out->arena and out->dialect.
+void kernel_cases(Cases *out);
+
+// The distinct kernels of all cases, in the order they are met.
+typedef VEC(const Kernel *) KernelVec;
+void kernel_cases_kernels(const Cases *c, KernelVec *out);
+
+#endif
