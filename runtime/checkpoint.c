@@ -17,6 +17,36 @@ static Str ckpt_dir(Arena *a, Str dir) {
     return path_join(a, dir, STR("ckpt"));
 }
 
+static size_t largest_slot(const Exec *e) {
+    const Module *m = exec_module(e);
+    size_t most = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (outlives(&m->slot.at[i]) && exec_slot_bytes(e, i) > most)
+            most = exec_slot_bytes(e, i);
+    return most;
+}
+
+GanStatus checkpoint_share(Exec *e, Comm *c) {
+    const Module *m = exec_module(e);
+    size_t most = largest_slot(e);
+    GanStatus st = GAN_OK;
+    if (comm_size(c) == 1)
+        return GAN_OK;
+    void *room = mem_alloc(most);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to share %zu bytes", most);
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!outlives(&m->slot.at[i]))
+            continue;
+        TRY_OUT(exec_slot_save(e, i, room));
+        TRY_OUT(comm_bcast(c, room, exec_slot_bytes(e, i), 0));
+        TRY_OUT(exec_slot_load(e, i, room));
+    }
+out:
+    mem_free(room);
+    return st;
+}
+
 // --- saving --------------------------------------------------------------------------------------
 
 static SafeDtype safe_dtype(Dtype d) {
@@ -72,10 +102,7 @@ static SafeTensor tensor_of(const Slot *s) {
 
 static GanStatus save_slots(SafeOut *f, Exec *e) {
     const Module *m = exec_module(e);
-    size_t most = 0;
-    for (uint32_t i = 0; i < m->slot.n; i++)
-        if (outlives(&m->slot.at[i]) && exec_slot_bytes(e, i) > most)
-            most = exec_slot_bytes(e, i);
+    size_t most = largest_slot(e);
     void *room = mem_alloc(most);
     if (!room)
         return fail(GAN_ERR_MEMORY, "no memory to save %zu bytes", most);

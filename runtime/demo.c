@@ -34,5 +34,5 @@ GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o) {
     job.threads = (int)option_number(o, OptThreads, 0);
     say(&h->console, "%d shapes of %dx%d pixels, %lld steps, in %.*s", SHAPES, SIZE, SIZE,
         (long long)job.steps, SARG(dir));
-    return train_run(perm, h, &job, dir, there);
+    return train_run(perm, h, &job, &(TrainOptions){.dir = dir, .resume = there});
 }

@@ -68,6 +68,12 @@ void exec_close(Exec *e) {
 const Module *exec_module(const Exec *e) {
     return e->module;
 }
+Share exec_share(const Exec *e) {
+    const Module *m = e->module;
+    if (m->share.ranks > 1)
+        return m->share;
+    return (Share){.ranks = 1, .samples = m->batch, .total = m->batch};
+}
 const Plan *exec_step_plan(const Exec *e) {
     return e->plan[FuncStep];
 }

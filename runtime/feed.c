@@ -21,7 +21,8 @@ struct Feed {
     float *
         *room; // [fields of the widest stream] a batch each, for what is read apart from training
     uint64_t *sample; // [batch]
-    int64_t batch;
+    int64_t batch;    // samples of a batch read here; of the global batch `total`, from `first` on
+    int64_t first, total;
     double seconds;
 };
 
@@ -136,7 +137,9 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
     DataOptions d = {
         .field = field,
         .fields = s->field.n,
-        .batch = f->batch,
+        .batch = f->total,
+        .first = f->first,
+        .count = f->batch,
         .seed = o->job->seed,
         .stream = i,
         .position = f->position[i],
@@ -178,7 +181,12 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
     *out = NULL;
     TRY(check_names(perm, m, o->job));
     Feed *f = arena_new(perm, Feed);
-    *f = (Feed){.perm = perm, .module = m, .batch = m->batch};
+    bool shared = m->share.ranks > 1;
+    *f = (Feed){.perm = perm,
+                .module = m,
+                .batch = m->batch,
+                .first = shared ? m->share.first : 0,
+                .total = shared ? m->share.total : m->batch};
     f->stream = arena_array(perm, DataStream *, m->stream.n);
     f->position = arena_array(perm, uint64_t, m->stream.n);
     if (o->position)
@@ -238,7 +246,7 @@ GanStatus feed_block(Feed *f, Exec *e, uint32_t block) {
 double feed_epoch(const Feed *f) {
     for (uint32_t i = 0; i < f->module->stream.n; i++)
         if (f->stream[i])
-            return (double)(f->position[i] * (uint64_t)f->batch / stream_count(f->stream[i]));
+            return (double)(f->position[i] * (uint64_t)f->total / stream_count(f->stream[i]));
     return 0;
 }
 
@@ -258,7 +266,8 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position) {
     const Func *func = &m->entry.at[entry];
     for (uint32_t k = 0; k < func->data.n; k++) {
         const Slot *s = &m->slot.at[func->data.at[k]];
-        TRY(stream_fill(f->stream[s->stream], position, f->room, f->sample));
+        TRY(stream_fill_from(f->stream[s->stream], position * (uint64_t)f->batch, f->room,
+                             f->sample));
         TRY(exec_slot_put_f32(e, func->data.at[k], f->room[s->site], slot_elements(f, s)));
     }
     return GAN_OK;
@@ -274,7 +283,7 @@ GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *ou
     size_t count = (size_t)feed_count(f, slot), left = count > first ? count - first : 0;
     n = n > left ? left : n;
     for (size_t at = 0; at < n; at += batch) {
-        TRY(stream_fill(f->stream[s->stream], (first + at) / batch, f->room, f->sample));
+        TRY(stream_fill_from(f->stream[s->stream], first + at, f->room, f->sample));
         size_t part = n - at < batch ? n - at : batch;
         memcpy(out + at * one, f->room[s->site], part * one * sizeof(float));
     }

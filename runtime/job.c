@@ -2,7 +2,7 @@
 // compiler.
 //
 // A Job holds everything a run's bits follow from, and paths that stay right from another folder.
-#include "runs.h"
+#include "ranks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -91,7 +91,7 @@ bool option_tf32(const Options *o) {
 }
 
 void device_options(const Options *o, DeviceOptions *out) {
-    out->threads = (int)option_number(o, OptThreads, 0);
+    out->threads = (int)option_number(o, OptThreads, out->threads);
     out->no_graph = o->at[OptNoGraph].given;
     out->no_tf32 = !option_tf32(o);
 }
@@ -115,6 +115,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
     TRY(device_of(o, &api, &out->real));
     TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
+    TRY(ranks_split(o, &out->chunks, &out->bucket));
     out->device = str_c(api->name);
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
@@ -128,8 +129,8 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
 }
 
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet,  OptBatch, OptDevice, OptPrecision,
-                                     OptTf32, OptSeed,  OptOut};
+    static const OptionId fixed[] = {OptSet,  OptBatch, OptDevice, OptPrecision, OptTf32,
+                                     OptSeed, OptOut,   OptDeterm, OptBucketMb};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
@@ -167,6 +168,8 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptDevice, job->device);
     if (job->tf32 != asked->tf32)
         return fail_disagrees(OptTf32, job->tf32 ? STR("on") : STR("off"));
+    if (job->chunks != asked->chunks)
+        return fail_disagrees(OptDeterm, str_format(perm, "%lld", (long long)job->chunks));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->threads = (int)option_number(o, OptThreads, job->threads);
@@ -200,6 +203,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "device"), json_put_str(&j, job->device);
     json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
     json_name(&j, "threads"), json_put_int(&j, job->threads);
+    json_name(&j, "deterministic"), json_put_int(&j, job->chunks);
+    json_name(&j, "bucket_bytes"), json_put_int(&j, job->bucket);
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
     put_pairs(&j, "data", job->data.at, job->data.n);
@@ -219,6 +224,11 @@ static int64_t get_int(Reader *r, const char *name, int64_t least, int64_t most)
         return (int64_t)x;
     r->wrong = r->wrong ? r->wrong : name;
     return least;
+}
+
+// A member that older runs do not have: 0.
+static int64_t get_later(Reader *r, const char *name, int64_t most) {
+    return json_get(r->root, name) ? get_int(r, name, 0, most) : 0;
 }
 
 static Str get_str(Reader *r, const char *name) {
@@ -247,6 +257,8 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .device = get_str(&r, "device"),
         .threads = (int)get_int(&r, "threads", 0, 1024),
         .tf32 = json_bool(json_get(r.root, "tf32"), true),
+        .chunks = get_later(&r, "deterministic", BATCH_MOST),
+        .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
         .real = DtCount,
     };
@@ -285,10 +297,13 @@ static CompileOptions compile_options(const Job *job) {
                             .real = job->real};
 }
 
-SessionOptions job_session(const Job *job, const DeviceOptions *device) {
+SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p) {
     SessionOptions o = {
         .compile = compile_options(job), .api = device_find(job->device), .device = *device};
-    o.device.threads = job->threads;
+    if (p)
+        o.compile.parallel = *p;
+    if (job->threads)
+        o.device.threads = job->threads;
     o.device.no_tf32 = !job->tf32;
     o.device.no_graph = job->no_graph;
     return o;

@@ -4,7 +4,8 @@
 // Results go to standard output, progress and diagnostics to standard error. Exit codes: 0 done, 1
 // the user's model, data or reference is wrong, 2 usage, 3 the machine lacks or refused something,
 // 70 a bug of ours, 75 saved and stopped.
-#include "runs.h"
+#define _GNU_SOURCE
+#include "ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,21 @@
 // --- the console ---------------------------------------------------------------------------------
 
 typedef struct Screen {
-    bool tty, live;
-} Screen; // live: the last line on a terminal may be replaced
+    bool tty, live; // live: the last line on a terminal may be replaced
+    bool silent;    // another rank speaks
+} Screen;
 
 static void put_result(void *user, Str text) {
-    (void)user;
+    const Screen *s = user;
+    if (s->silent)
+        return;
     fwrite(text.ptr, 1, text.len, stdout);
 }
 
 static void put_line(void *user, Str line) {
     Screen *s = user;
+    if (s->silent)
+        return;
     fputs(s->live ? "\r\x1b[K" : "", stderr);
     s->live = false;
     fwrite(line.ptr, 1, line.len, stderr);
@@ -32,6 +38,8 @@ static void put_line(void *user, Str line) {
 
 static void put_live(void *user, Str line) {
     Screen *s = user;
+    if (s->silent)
+        return;
     fputs("\r\x1b[K", stderr);
     fwrite(line.ptr, 1, line.len, stderr);
     fflush(stderr);
@@ -55,17 +63,6 @@ static Str cache_dir(Arena *a) {
     if (!base.len && home.len)
         base = path_join(a, home, STR(".cache"));
     return base.len ? path_join(a, base, STR("gan")) : (Str){0};
-}
-
-// Launched on several ranks every one of them would train the whole model into one folder.
-static bool many_ranks(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        int64_t n;
-        if (str_to_int(variable(names[i]), &n) && n > 1)
-            return true;
-    }
-    return false;
 }
 
 // --- commands ------------------------------------------------------------------------------------
@@ -120,6 +117,57 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
     bug("command %d is not refused", (int)o->command);
 }
 
+// --- ranks ---------------------------------------------------------------------------------------
+
+static const char *environment(const char *name) {
+    return getenv(name);
+}
+
+// The plugin lies beside the program.
+static Str plugin_path(Arena *a) {
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    Str dir = n > 0 ? path_dir((Str){self, (size_t)n}) : STR(".");
+    return path_join(a, dir, STR("libgan_mpi.so"));
+}
+
+static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
+                            const CommOptions *how, Host *h, Comm **out) {
+    RankSetup setup = {.launch = *l,
+                       .plugin = plugin_path(perm),
+                       .comm = *how,
+                       .threads = option_number(o, OptThreads, 0)};
+    TRY(ranks_open(&setup, out));
+    h->device.comm = *out;
+    TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm)));
+    return ranks_preflight(*perm, *out, &h->console, setup.threads, &h->device.threads);
+}
+
+static bool runs_on_ranks(Command c) {
+    return c == CommandTrain || c == CommandVerify || c == CommandBench;
+}
+
+// Rank 0 speaks where all end the same way; a rank that ends by itself says so. Exit handlers are
+// left out then: MPI's thread may be anywhere.
+static int finish_rank(Comm *c, GanStatus st) {
+    char why[2048];
+    snprintf(why, sizeof why, "%s", gan_error());
+    int rank = comm_rank(c), code = gan_exit_code(st);
+    if (st == GAN_OK) {
+        comm_close(c);
+        return fflush(stdout) == 0 ? 0 : 3;
+    }
+    bool all = comm_leave(c, st);
+    if (*why && all && rank == 0)
+        fprintf(stderr, "ganrun: %s\n", why);
+    if (*why && !all)
+        fprintf(stderr, "ganrun: rank %d ends: %s\n", rank, why);
+    fflush(NULL);
+    if (!all)
+        _Exit(code);
+    return code;
+}
+
 static int finish(GanStatus st) {
     if (st != GAN_OK && *gan_error())
         fprintf(stderr, "ganrun: %s\n", gan_error());
@@ -166,18 +214,20 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "data"))
         return data_main(argc - 2, argv + 2, stdout, stderr);
     wait_calmly(argv);
+    Launcher launch = launcher_detect(environment);
     GanStatus st = options_parse(&perm, argc - 1, argv + 1, &options);
     if (st != GAN_OK)
-        return finish(st);
+        return launch.rank ? gan_exit_code(st) : finish(st);
     if (options.help)
         return help(&perm, &options, stdout);
-    if (many_ranks())
-        return finish(
-            fail(GAN_ERR_USAGE,
-                 "more than one rank is not part of this version; start ganrun without mpirun"));
+    if (launch.ranks > 1 && !runs_on_ranks(options.command))
+        return launch.rank
+                   ? 2
+                   : finish(fail(GAN_ERR_USAGE, "`ganrun %s` runs on one rank: start it without %s",
+                                 argv[1], launch.by));
     if (options.command == CommandTrain || options.command == CommandDemo)
         process_watch_stop();
-    Screen screen = {.tty = isatty(2)};
+    Screen screen = {.tty = isatty(2), .silent = launch.rank > 0};
     Host host = {
         .console = {put_result, put_line, put_live, screen.tty, &screen},
         .device = {.compiler = variable("GAN_CC"), .notice = device_notice},
@@ -186,5 +236,14 @@ int main(int argc, char **argv) {
     };
     host.device.user = &host.console;
     host.device.cache_dir = option_text(&options, OptCache, cache_dir(&perm));
-    return finish(run_command(&perm, &host, &options));
+    CommOptions how;
+    st = ranks_comm_options(&options, &how);
+    if (launch.ranks == 1)
+        return finish(st == GAN_OK ? run_command(&perm, &host, &options) : st);
+    Comm *comm = NULL;
+    if (st == GAN_OK)
+        st = join_ranks(&perm, &options, &launch, &how, &host, &comm);
+    if (!comm)
+        return launch.rank ? gan_exit_code(st) : finish(st);
+    return finish_rank(comm, st == GAN_OK ? run_command(&perm, &host, &options) : st);
 }

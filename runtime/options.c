@@ -13,6 +13,7 @@ typedef enum Kind {
     KindText,
     KindChoice,
     KindPair,
+    KindMaybe,
     KindAbsent,
     KindSecret,
 } Kind;
@@ -126,6 +127,8 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
                         SARG(text));
         vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
         return GAN_OK;
+    case KindMaybe:
+        return set_number(row, text, 1, MOST, v);
     case KindFlag:
     case KindAbsent:
     case KindSecret:
@@ -167,6 +170,8 @@ static GanStatus take_option(Arena *a, Line *l, Options *o) {
     if (v->given && row->kind != KindPair && takes_value(row->kind))
         return fail(GAN_ERR_USAGE, "%s is given twice", row->word);
     v->given = true;
+    if (row->kind == KindMaybe)
+        return eq < whole.len ? set_value(a, row, str_sub(whole, eq + 1, whole.len), v) : GAN_OK;
     if (!takes_value(row->kind))
         return eq == whole.len ? GAN_OK : fail(GAN_ERR_USAGE, "%s takes no value", row->word);
     if (eq < whole.len)

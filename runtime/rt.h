@@ -88,6 +88,7 @@ GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes);
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x,
                          size_t n); // a stored value of the function that ran last
 
+Share exec_share(const Exec *e); // the samples held here; all of them on one rank
 const Module *exec_module(const Exec *e);
 const Plan *exec_step_plan(const Exec *e);
 Dtype exec_real(const Exec *e);

@@ -13,6 +13,7 @@
 #ifndef GAN_RUNS_H
 #define GAN_RUNS_H
 
+#include "comm.h"
 #include "data.h"
 #include "options.h"
 #include "run.h"
@@ -48,9 +49,11 @@ typedef struct Job {
     uint64_t seed;
     Dtype real;
     Str device;
-    int threads; // 0: all cores
-    bool tf32;     // cuda: part of what decides the bits
-    bool no_graph; // cuda: of this process alone
+    int threads;    // of a rank; 0: its share of the cores
+    bool tf32;      // cuda: part of what decides the bits
+    bool no_graph;  // cuda: of this process alone
+    int64_t chunks; // --deterministic, 0: off
+    int64_t bucket; // bytes of gradients reduced at once, 0: as the link says
     bool skip_bad;
     VEC(Setting) setting; // configs of the model
     VEC(Setting) data;    // field to path, absolute
@@ -74,7 +77,8 @@ GanStatus job_resume(Arena *perm, Job *job, const Options *o);
 // The same for a command line that would begin a run which is there already (--resume auto): what
 // is fixed must agree.
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);
-SessionOptions job_session(const Job *job, const DeviceOptions *device);
+// `p`: how a step is divided; NULL: not at all.
+SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p);
 // The identity of the model a job names, as `ganc hash` prints it.
 GanStatus job_hash(const Job *job, Arena *perm, Str *out);
 // The model's text with the job's settings as its defaults.
@@ -106,7 +110,8 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
 void feed_close(Feed *f);                               // accepts NULL
 GanStatus feed_begin(Feed *f, Exec *e);                 // a step's own batches
 GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // `next` read in this block
-// An entry point's data: batch `position` of every stream it reads. Training's own position stays.
+// An entry point's data: batch `position`, of as many samples as are held here, of every stream it
+// reads. Training's own position stays.
 GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
 // Samples first, first + 1, ... of data slot `slot` in the order of its first epoch, as its files
 // have them after all transforms but `map`: f32 [n, ...]; *got: there are. `first` is a multiple of
@@ -188,6 +193,8 @@ typedef struct Checkpoint {
 // Writes slots that outlive a step, exactly; json last; then drops all but the newest three.
 // Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth more.
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
+// Gives rank 0's slots that outlive a step to all ranks.
+GanStatus checkpoint_share(Exec *e, Comm *c);
 // Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
 // *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
@@ -264,8 +271,14 @@ void progress_end(Progress *p, Arena scratch, uint32_t step);
 
 // --- train.c, sample.c, eval.c, bench.c, doctor.c, demo.c: the commands --------------------------
 
-// Trains in `dir`: a run to go on with, or one to begin. GAN_STOPPED when the host asked to stop.
-GanStatus train_run(Arena *perm, const Host *h, Job *job, Str dir, bool resume);
+typedef struct TrainOptions {
+    Str dir;     // a run to go on with, or one to begin
+    bool resume; // the former
+    bool replan; // measure the link between the ranks again
+    Str trace;   // "FIRST:LAST", empty: none
+} TrainOptions;
+// Trains. GAN_STOPPED when the host (on many ranks: one of them) was asked to stop.
+GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o);
 GanStatus cmd_train(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_sample(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o);

@@ -3,10 +3,12 @@
 // In: a job and a folder. Out: a run (runs.h). A step is a function of the weights before it, the
 // seed, its number and the batches taken, so a run that is killed anywhere and goes on from its
 // last checkpoint repeats the same bits. A save is ordered so that whenever its checkpoint exists,
-// its pictures and log do too.
-#include "runs.h"
+// its pictures and log do too. On many ranks every one of them runs this file; rank 0 alone touches
+// the folder, and the others hold the same weights.
+#include "ranks.h"
 
 #include <math.h>
+#include <string.h>
 
 // Pictures at a save: at most 64, fewer when they are large.
 enum { GRID_MOST = 64, GRID_NUMBERS = 3 << 20, REAL_MOST = 256 };
@@ -14,6 +16,7 @@ enum { GRID_MOST = 64, GRID_NUMBERS = 3 << 20, REAL_MOST = 256 };
 typedef struct Train {
     Arena *perm;
     const Host *host;
+    Comm *comm; // borrowed from the host; NULL: one rank
     const Job *job;
     Str dir;
     FileLock *lock; // owned, with what follows
@@ -28,6 +31,10 @@ typedef struct Train {
     size_t reals;    // samples of the data they are compared with; 0: none
     float *real;     // [reals, c, h, w]
     uint32_t step;   // steps done
+    LinkModel link;  // between the ranks
+    Trace *trace;    // NULL: none
+    double block;    // when the present block began
+    float stop;      // 1: some rank was asked to stop as this step began
 } Train;
 
 // --- hooks of the executor -----------------------------------------------------------------------
@@ -35,11 +42,14 @@ typedef struct Train {
 static GanStatus before_block(void *user, Exec *e, uint32_t block, uint32_t round) {
     (void)round;
     Train *t = user;
-    return feed_block(t->feed, e, block);
+    TRY(feed_block(t->feed, e, block));
+    t->block = time_now();
+    return GAN_OK;
 }
 
 static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round) {
     Train *t = user;
+    trace_part(t->trace, t->step + 1, "block", block, t->block);
     return meter_block(&t->meter, e, block, round);
 }
 
@@ -54,6 +64,13 @@ static GanStatus prepare_pictures(Train *t) {
     const Module *m = &t->session.compiled.module;
     if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.picture) {
         say(&t->host->console, "no `sample` of the model is a picture: none will be drawn");
+        return GAN_OK;
+    }
+    if (t->session.compiled.entry[t->sampler.entry].collective.n) {
+        say(&t->host->console,
+            "the model's `sample` sums over the batch, which is on %d ranks: "
+            "no pictures will be drawn",
+            comm_size(t->comm));
         return GAN_OK;
     }
     size_t one = sampler_elements(&t->sampler);
@@ -109,6 +126,9 @@ static GanStatus show_page(Train *t) {
 static GanStatus save(Train *t) {
     double began = time_now();
     Distance distance;
+    comm_forget(t->comm);
+    if (!ranks_first(t->comm))
+        return GAN_OK;
     TRY(draw_pictures(t, &distance));
     Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
@@ -132,12 +152,21 @@ static GanStatus save_or_explain(Train *t) {
 
 // --- steps ---------------------------------------------------------------------------------------
 
+static GanStatus log_step(Train *t, const StepLine *line) {
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    GanStatus st = runlog_step(&t->log, *t->perm, line);
+    return st == GAN_OK
+               ? st
+               : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
+}
+
 // A loss that is not finite ends the run where everything before it is still there to be looked at.
 static GanStatus not_finite(Train *t, StepLine *line) {
     char why[200];
     snprintf(why, sizeof why, "%s", gan_error());
     line->step = t->step + 1;
-    TRY(runlog_step(&t->log, *t->perm, line));
+    TRY(log_step(t, line));
     return fail(
         GAN_ERR_INPUT,
         "step %u: %s. Nothing was saved since: log.jsonl has the losses up to here, ckpt/ the "
@@ -146,16 +175,38 @@ static GanStatus not_finite(Train *t, StepLine *line) {
         line->step, why, SARG(t->dir));
 }
 
+// All ranks stop after the same step: whether one was asked to is reduced beside the step itself.
+static GanStatus ask_to_stop(Train *t, uint32_t id) {
+    t->stop = t->host->stop_asked();
+    CommJob job = {.id = id,
+                   .kind = CommMax,
+                   .dtype = DtF32,
+                   .wire = DtF32,
+                   .data = &t->stop,
+                   .n = 1,
+                   .step = t->step + 1,
+                   .what = "the question whether to stop"};
+    return comm_start(t->comm, &job);
+}
+
+static GanStatus run_step(Train *t, const Counters *c) {
+    ExecHooks hooks = {before_block, after_block, t};
+    uint32_t question = exec_step_plan(t->session.exec)->collective.n; // behind the plan's numbers
+    TRY(ask_to_stop(t, question));
+    TRY(feed_begin(t->feed, t->session.exec));
+    TRY(exec_step(t->session.exec, c, &hooks));
+    return comm_wait(t->comm, question);
+}
+
 static GanStatus step(Train *t) {
     double began = time_now(), data = feed_seconds(t->feed);
     Counters c = {.seed = t->job->seed,
                   .step = t->step,
+                  .sample0 = exec_share(t->session.exec).first,
                   .epoch = feed_epoch(t->feed),
                   .kimg = (double)t->step * (double)t->job->batch / 1000};
-    ExecHooks hooks = {before_block, after_block, t};
     meter_clear(&t->meter);
-    TRY(feed_begin(t->feed, t->session.exec));
-    GanStatus st = exec_step(t->session.exec, &c, &hooks);
+    GanStatus st = run_step(t, &c);
     data = feed_seconds(t->feed) - data;
     t->progress.data += data;
     StepLine line = {.images = (int64_t)(t->step + 1) * t->job->batch,
@@ -164,10 +215,8 @@ static GanStatus step(Train *t) {
     if (st != GAN_OK)
         return t->meter.broken ? not_finite(t, &line) : st;
     line.step = ++t->step;
-    st = runlog_step(&t->log, *t->perm, &line);
-    return st == GAN_OK
-               ? st
-               : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
+    trace_step(t->trace, t->step, began);
+    return log_step(t, &line);
 }
 
 static GanStatus stop_here(Train *t, bool saved) {
@@ -184,7 +233,7 @@ static GanStatus steps(Train *t) {
         TRY(save_or_explain(t));
     progress_begin(&t->progress);
     while (t->step < last) {
-        if (t->host->stop_asked())
+        if (t->comm ? t->stop > 0 : t->host->stop_asked())
             return stop_here(t, saved);
         TRY(step(t));
         saved = t->step % (uint32_t)t->job->save_every == 0 || t->step == last;
@@ -203,17 +252,22 @@ static void notice(void *user, const char *text) {
     say(&h->console, "%s", text);
 }
 
-// The state to begin with: the newest checkpoint's, else what the seed gives.
+// The state to begin with, the same on every rank: the newest checkpoint's, else what the seed
+// gives.
 static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
     Checkpoint want = {.seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
     bool found = false;
-    if (resume)
+    if (resume && ranks_first(t->comm))
         TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
                             &found));
+    TRY(comm_any(t->comm, found, &found));
     if (!found) {
         *at = want;
         TRY(exec_init(t->session.exec, t->job->seed));
     }
+    TRY(comm_bcast(t->comm, at, sizeof *at, 0));
+    at->model = want.model; // rank 0's address is of no use here
+    TRY(checkpoint_share(t->session.exec, t->comm));
     if (found && at->streams != t->session.compiled.module.stream.n)
         return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u",
                     at->step, at->streams, t->session.compiled.module.stream.n);
@@ -231,11 +285,46 @@ static GanStatus open_feed(Train *t, const Checkpoint *at) {
     return feed_open(t->perm, &t->session.compiled.module, &o, &t->feed);
 }
 
-static GanStatus begin_folder(Train *t) {
-    Str resolved;
-    TRY(job_resolved(t->job, t->perm, &resolved));
-    TRY(run_lock(t->perm, t->dir, &t->lock));
-    return run_create(t->perm, t->dir, t->job, resolved);
+// Rank 0's alone, as all that writes. The others have agreed to everything before.
+static GanStatus prepare_folder(Train *t, bool resume) {
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    if (resume) {
+        TRY(run_write_job(t->perm, t->dir, t->job));
+    } else {
+        Str resolved;
+        TRY(job_resolved(t->job, t->perm, &resolved));
+        TRY(run_lock(t->perm, t->dir, &t->lock));
+        TRY(run_create(t->perm, t->dir, t->job, resolved));
+    }
+    return t->comm ? link_keep(*t->perm, t->dir, t->link) : GAN_OK;
+}
+
+static GanStatus open_log(Train *t) {
+    meter_init(t->perm, &t->session.compiled.module, &t->meter);
+    t->progress = (Progress){.console = &t->host->console,
+                             .meter = &t->meter,
+                             .batch = t->job->batch,
+                             .first = t->step,
+                             .last = (uint32_t)t->job->steps};
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    if (t->step == 0)
+        TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
+    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
+    return prepare_pictures(t);
+}
+
+// Whatever the bits of a run follow from is the same on every rank, or is named.
+static GanStatus agree_on_job(Train *t) {
+    if (!t->comm)
+        return GAN_OK;
+    Text job = {.arena = t->perm};
+    Str model;
+    job_write(&job, t->job);
+    TRY(ranks_agree(*t->perm, t->comm, "job", ',', text_str(&job)));
+    TRY(job_resolved(t->job, t->perm, &model));
+    return ranks_agree(*t->perm, t->comm, "model", '\n', model);
 }
 
 // A run that goes on must be the same model, whoever has edited resolved.gan since.
@@ -252,48 +341,52 @@ static GanStatus check_hash(Train *t, Job *job, bool resume) {
     return GAN_OK;
 }
 
+static GanStatus open_session(Train *t) {
+    Parallel p;
+    TRY(ranks_parallel(t->comm, t->job->batch, t->job->chunks, t->job->bucket, t->link, &p));
+    SessionOptions so = job_session(t->job, &t->host->device, &p);
+    TRY(session_start(&t->session, &so, &t->host->console));
+    progress_title(*t->perm, &t->host->console, &t->session, t->job);
+    return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
+                                 plan_collectives(t->perm, &t->session.compiled.step))
+                   : GAN_OK;
+}
+
 static GanStatus open_run(Train *t, Job *job, bool resume) {
     Checkpoint at = {0};
-    if (resume)
+    TRY(agree_on_job(t));
+    if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
-    SessionOptions so = job_session(job, &t->host->device);
-    TRY(session_start(&t->session, &so, &t->host->console));
-    progress_title(*t->perm, &t->host->console, &t->session, job);
+    TRY(open_session(t));
     TRY(check_hash(t, job, resume));
     if (!resume) { // mistakes in --data come before a folder is made
         TRY(open_feed(t, &at));
-        TRY(begin_folder(t));
+        TRY(prepare_folder(t, resume));
         TRY(restore(t, false, &at));
     } else {
-        TRY(run_write_job(t->perm, t->dir, job));
+        TRY(prepare_folder(t, resume));
         TRY(restore(t, true, &at));
         TRY(open_feed(t, &at));
     }
-    meter_init(t->perm, &t->session.compiled.module, &t->meter);
-    if (t->step == 0)
-        TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
-    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
-    t->progress = (Progress){.console = &t->host->console,
-                             .meter = &t->meter,
-                             .batch = job->batch,
-                             .first = t->step,
-                             .last = (uint32_t)job->steps};
-    return prepare_pictures(t);
+    return open_log(t);
 }
 
-GanStatus train_run(Arena *perm, const Host *h, Job *job, Str dir, bool resume) {
-    Train t = {.perm = perm, .host = h, .job = job, .dir = dir};
+static GanStatus show_done(Train *t) {
+    say(&t->host->console,
+        "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
+        (long long)t->job->steps, SARG(t->dir));
+    return ranks_first(t->comm) ? show_page(t) : GAN_OK;
+}
+
+GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o) {
+    Train t = {.perm = perm, .host = h, .comm = h->device.comm, .job = job, .dir = o->dir};
     GanStatus st = GAN_OK;
-    TRY_OUT(open_run(&t, job, resume));
-    if (t.step >= job->steps) {
-        say(&h->console,
-            "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
-            (long long)job->steps, SARG(dir));
-        TRY_OUT(show_page(&t));
-    } else {
-        TRY_OUT(steps(&t));
-    }
-    say(&h->console, "open %.*s/index.html", SARG(dir));
+    TRY_OUT(link_find(*perm, t.comm, o->resume && !o->replan ? o->dir : (Str){0}, &t.link));
+    TRY_OUT(trace_open(perm, t.comm, o->dir, o->trace, &t.trace));
+    TRY_OUT(open_run(&t, job, o->resume));
+    TRY_OUT(t.step >= job->steps ? show_done(&t) : steps(&t));
+    TRY_OUT(trace_close(t.trace));
+    say(&h->console, "open %.*s/index.html", SARG(o->dir));
 out:
     feed_close(t.feed);
     session_release(&t.session);
@@ -303,41 +396,57 @@ out:
 
 // --- the command ---------------------------------------------------------------------------------
 
-static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, Str dir) {
+static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, TrainOptions *t) {
     Job job;
-    if (!run_is(*perm, dir))
+    if (!run_is(*perm, t->dir))
         return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json",
-                    SARG(dir));
-    TRY(run_read(perm, dir, &job));
+                    SARG(t->dir));
+    TRY(run_read(perm, t->dir, &job));
     TRY(job_resume(perm, &job, o));
-    return train_run(perm, h, &job, dir, true);
+    t->resume = true;
+    return train_run(perm, h, &job, t);
 }
 
-static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *asked, Str dir) {
+static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *asked,
+                            TrainOptions *t) {
     Job job;
-    TRY(run_read(perm, dir, &job));
+    TRY(run_read(perm, t->dir, &job));
     TRY(job_hash(asked, perm, &asked->hash));
     TRY(job_rejoin(perm, &job, asked, o));
-    return train_run(perm, h, &job, dir, true);
+    t->resume = true;
+    return train_run(perm, h, &job, t);
+}
+
+// The folder a run begins in without --out: rank 0's choice.
+static GanStatus choose_folder(Arena *perm, Comm *c, Str model, Str *out) {
+    char name[1024] = "";
+    snprintf(name, sizeof name, "%.*s", SARG(run_free_name(perm, model)));
+    TRY(comm_bcast(c, name, sizeof name, 0));
+    *out = str_copy(perm, str_c(name));
+    return GAN_OK;
 }
 
 GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     Str what = o->file.at[0];
     bool rejoin = o->at[OptResume].given;
+    TrainOptions t = {
+        .dir = what, .replan = o->at[OptReplan].given, .trace = option_text(o, OptTrace, (Str){0})};
     if (file_is_dir(what))
-        return resume_run(perm, h, o, what);
+        return resume_run(perm, h, o, &t);
     if (rejoin && !o->at[OptOut].given)
         return fail(GAN_ERR_USAGE,
                     "--resume auto wants --out DIR: the run to go on with, or to begin");
     Job job;
     TRY(job_from_options(perm, o, &job));
-    Str dir = o->at[OptOut].given ? o->at[OptOut].text : run_free_name(perm, what);
-    if (!run_is(*perm, dir))
-        return train_run(perm, h, &job, dir, false);
+    t.dir = o->at[OptOut].text;
+    if (!o->at[OptOut].given)
+        TRY(choose_folder(perm, h->device.comm, what, &t.dir));
+    if (!run_is(*perm, t.dir))
+        return train_run(perm, h, &job, &t);
     if (rejoin)
-        return rejoin_run(perm, h, o, &job, dir);
+        return rejoin_run(perm, h, o, &job, &t);
     return fail(
         GAN_ERR_INPUT,
         "%.*s is a run already: `ganrun train %.*s` goes on with it; another --out begins anew",
-        SARG(dir), SARG(dir));
+        SARG(t.dir), SARG(t.dir));
 }

@@ -24,7 +24,7 @@ GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *ou
                     SARG(out->dir));
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
-    SessionOptions so = job_session(&out->job, &h->device);
+    SessionOptions so = job_session(&out->job, &h->device, NULL);
     TRY(session_start(&out->session, &so, &h->console));
     Checkpoint want = {.seed = out->job.seed, .model = out->job.hash, .real = out->job.real}, at;
     bool found;

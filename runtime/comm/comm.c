@@ -416,6 +416,11 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
                                         .ready = time_now()};
         enqueue(c, at);
     }
+    if (st == GAN_OK && c->o.wait) {
+        double came = time_now();
+        st = wait_done(c, at);
+        c->stats.exposed += time_now() - came;
+    }
     pthread_mutex_unlock(&c->lock);
     return st;
 }

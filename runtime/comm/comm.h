@@ -68,6 +68,7 @@ GanStatus comm_any(Comm *c, bool mine, bool *any);                         // di
 
 typedef struct CommOptions {
     double deadline;           // seconds a collective may take once this rank waits; 0: for ever
+    bool wait;                 // comm_start returns when the job is done (--overlap off)
     bool null;                 // data jobs do nothing; control works (--comm null)
     double wire_us, wire_gbit; // wire model: each job takes at least wire_us + bytes / wire_gbit;
                                // 0, 0: none

@@ -326,11 +326,15 @@ static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
     return GAN_OK;
 }
 
-static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, float *const *field,
+// Where this rank's part of batch `position` begins in the endless sequence of epochs.
+static uint64_t place_of(const DataStream *s, uint64_t position) {
+    return position * (uint64_t)s->o.batch + (uint64_t)s->o.first;
+}
+
+static GanStatus fill_with(DataStream *s, float *scratch, uint64_t first, float *const *field,
                            uint64_t *sample) {
     for (int64_t j = 0; j < s->o.count; j++) {
-        uint64_t place = position * (uint64_t)s->o.batch + (uint64_t)(s->o.first + j),
-                 epoch = place / s->order.n;
+        uint64_t place = first + (uint64_t)j, epoch = place / s->order.n;
         uint64_t id = order_at(&s->order, epoch, place % s->order.n);
         sample[j] = id;
         for (uint32_t f = 0; f < s->fields; f++) {
@@ -350,9 +354,13 @@ static GanStatus fill_with(DataStream *s, float *scratch, uint64_t position, flo
     return GAN_OK;
 }
 
-GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample) {
+GanStatus stream_fill_from(DataStream *s, uint64_t place, float *const *field, uint64_t *sample) {
     stop_thread(s); // it works in the same scratch memory; the next stream_next starts it again
-    return fill_with(s, s->scratch, position, field, sample);
+    return fill_with(s, s->scratch, place, field, sample);
+}
+
+GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample) {
+    return stream_fill_from(s, place_of(s, position), field, sample);
 }
 
 // --- ahead of time -------------------------------------------------------------------------------
@@ -371,7 +379,7 @@ static void *run_ahead(void *user) {
         if (stop)
             return NULL;
         Slot *slot = &s->slot[position % s->slots];
-        slot->st = fill_with(s, s->scratch, position, slot->field, slot->sample);
+        slot->st = fill_with(s, s->scratch, place_of(s, position), slot->field, slot->sample);
         if (slot->st != GAN_OK)
             snprintf(slot->reason, sizeof slot->reason, "%s", gan_error());
         uint64_t place = position * (uint64_t)s->o.batch;

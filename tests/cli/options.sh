@@ -33,8 +33,11 @@ refuse 2 'the most is' train tiny.gan --data x=s.pack --batch 9000000 --out run
 refuse 2 'wants a value' $train --steps
 refuse 2 'given twice' $train --seed 1 --seed 2
 refuse 2 'give one of them' $train --steps 4 --kimg 1
-refuse 2 'not part of this version' $train --deterministic=4
-refuse 2 'not part of this version' $train --trace 1:2
+refuse 2 'power of two' $train --deterministic=6
+refuse 2 'must go into it' $train --deterministic=16
+refuse 2 'microseconds and Gbit' $train --wire 20
+refuse 2 'the first and the last step' $train --trace 3
+refuse 2 'for --device cuda' $train --comm nccl
 refuse 2 'no device `cpuu`' $train --device cpuu
 refuse 2 'does not compute in f16' $train --precision f16
 refuse 2 '--precision wants' $train --precision f8

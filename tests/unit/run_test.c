@@ -93,7 +93,7 @@ static void mistakes_are_usage_and_say_why(void **state) {
         {"train a --skip-bad=1", "takes no value"},
         {"train a -s =v", "wants KEY=VALUE"},
         {"train a --resume always", "wants auto"},
-        {"train a --deterministic=4", "not part of this version"},
+        {"train a --interp", "unknown option"},
         {"film a", "not part of this version"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -479,7 +479,7 @@ static void every_next_takes_a_batch(void **state) {
                .real = DtF32,
                .device = STR("ref")};
     vec_push(&p->arena, &job.data, ((Setting){STR("x"), points(p, 20)}));
-    SessionOptions so = job_session(&job, &(DeviceOptions){.threads = 1});
+    SessionOptions so = job_session(&job, &(DeviceOptions){.threads = 1}, NULL);
     Session s;
     assert_ok(session_start(&s, &so, &silent));
     FeedOptions fo = {.job = &job};

@@ -1,0 +1,92 @@
+// link_model.c - the link between the ranks as two numbers, by the time of sums of two sizes.
+//
+// Bucket sizes follow from them, so they must not change between two runs of one job: they are
+// rounded to powers of two, decided by rank 0 and kept in the run's folder (link.json).
+#include "ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SMALL = 16, LARGE = 1 << 20, ROUNDS = 7 }; // floats; LARGE is 4 MiB
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static GanStatus time_sum(Comm *c, float *data, size_t n, double *seconds) {
+    double took[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        CommJob job = {.kind = CommSum,
+                       .dtype = DtF32,
+                       .wire = DtF32,
+                       .data = data,
+                       .n = n,
+                       .what = "the measurement of the link"};
+        TRY(comm_barrier(c));
+        double began = time_now();
+        TRY(comm_start(c, &job));
+        TRY(comm_wait(c, 0));
+        took[i] = time_now() - began;
+    }
+    qsort(took, ROUNDS, sizeof *took, compare);
+    *seconds = took[ROUNDS / 2];
+    return GAN_OK;
+}
+
+static double power_of_two(double x) {
+    return exp2(round(log2(x)));
+}
+
+GanStatus link_measure(Comm *c, LinkModel *out) {
+    float *data = mem_alloc(LARGE * sizeof *data);
+    if (!data)
+        return fail(GAN_ERR_MEMORY, "no memory to measure the link");
+    double small = 0, large = 0;
+    GanStatus st = time_sum(c, data, SMALL, &small);
+    if (st == GAN_OK)
+        st = time_sum(c, data, LARGE, &large);
+    mem_free(data);
+    TRY(st);
+    double more = fmax(large - small, 1e-6);
+    *out = (LinkModel){power_of_two(fmax(small, 1e-7)),
+                       power_of_two((LARGE - SMALL) * sizeof(float) / more)};
+    comm_stats_clear(c);
+    comm_events_clear(c);
+    return comm_bcast(c, out, sizeof *out, 0);
+}
+
+// --- kept with the run ---------------------------------------------------------------------------
+
+static bool link_read(Arena *a, Str path, LinkModel *out) {
+    Str text;
+    const Json *root;
+    if (!file_exists(path) || file_read(a, path, &text) != GAN_OK ||
+        json_parse(a, text, path, &root) != GAN_OK)
+        return false;
+    *out = (LinkModel){json_number(json_get(root, "latency_s"), 0),
+                       json_number(json_get(root, "bytes_per_s"), 0)};
+    return out->latency > 0 && out->bandwidth > 0;
+}
+
+GanStatus link_keep(Arena scratch, Str dir, LinkModel m) {
+    Text t = {.arena = &scratch};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "latency_s"), json_put_double(&j, m.latency);
+    json_name(&j, "bytes_per_s"), json_put_double(&j, m.bandwidth);
+    json_close(&j, '}');
+    text_char(&t, '\n');
+    return file_write_atomic(path_join(&scratch, dir, STR("link.json")), t.at, t.n);
+}
+
+GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out) {
+    *out = (LinkModel){0};
+    if (comm_size(c) == 1)
+        return GAN_OK;
+    if (comm_rank(c) == 0 && dir.len &&
+        !link_read(&scratch, path_join(&scratch, dir, STR("link.json")), out))
+        *out = (LinkModel){0};
+    TRY(comm_bcast(c, out, sizeof *out, 0));
+    return out->latency > 0 ? GAN_OK : link_measure(c, out);
+}

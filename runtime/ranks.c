@@ -1,0 +1,215 @@
+// ranks.c - from a launcher to a communicator: who started this process, with whom, on what cores.
+//
+// In: the launcher's words in the environment, this process's cores. Out: an open communicator, the
+// number of threads, and a table that says who is where.
+#define _GNU_SOURCE
+#include "ranks.h"
+#include "link_mpi.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+// --- the launcher --------------------------------------------------------------------------------
+
+static int64_t number_of(const char *(*variable)(const char *), const char *name,
+                         int64_t otherwise) {
+    const char *text = variable(name);
+    int64_t n;
+    return text && str_to_int(str_c(text), &n) ? n : otherwise;
+}
+
+Launcher launcher_detect(const char *(*variable)(const char *name)) {
+    // The first row that is there counts: under Slurm mpirun leaves both.
+    static const struct {
+        const char *by, *rank, *ranks, *local_ranks;
+    } launchers[] = {
+        {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
+        {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+    };
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        int64_t rank = number_of(variable, launchers[i].rank, -1),
+                ranks = number_of(variable, launchers[i].ranks, 0);
+        if (rank >= 0 && ranks > 0)
+            return (Launcher){launchers[i].by, rank, ranks,
+                              number_of(variable, launchers[i].local_ranks, 0)};
+    }
+    return (Launcher){.ranks = 1};
+}
+
+static int64_t cores_allowed(cpu_set_t *set) {
+    CPU_ZERO(set);
+    return sched_getaffinity(0, sizeof *set, set) == 0 ? CPU_COUNT(set) : 1;
+}
+
+GanStatus ranks_open(const RankSetup *s, Comm **out) {
+    const LinkPlugin *plugin;
+    const Launcher *l = &s->launch;
+    if (link_plugin_load(s->plugin, &plugin) != GAN_OK) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", gan_error());
+        return fail(GAN_ERR_DEVICE,
+                    "%s started %lld ranks, but this ganrun has no MPI (%s). Mend it with apt-get "
+                    "install libopenmpi-dev openmpi-bin and build again, or start one rank",
+                    l->by, (long long)l->ranks, why);
+    }
+    cpu_set_t set;
+    // A communicator's thread that spins wants a core of its own.
+    int64_t per_rank = cores_allowed(&set) / (l->local_ranks > 0 ? l->local_ranks : 1);
+    MpiArg arg = {.host = &link_host, .polite = s->threads == 0 || s->threads >= per_rank};
+    Comm *c;
+    TRY(comm_open(plugin->api, &arg, &s->comm, &c));
+    if (comm_size(c) == l->ranks) {
+        *out = c;
+        return GAN_OK;
+    }
+    int seen = comm_size(c);
+    comm_close(c);
+    return fail(GAN_ERR_DEVICE,
+                "%s started %lld tasks, but MPI sees %d: each would train alone. Under Slurm use "
+                "`srun --mpi=pmix` (`srun --mpi=list` says what there is), or mpirun",
+                l->by, (long long)l->ranks, seen);
+}
+
+// --- who is where --------------------------------------------------------------------------------
+
+enum { HOST_NAME = 64 };
+
+typedef struct Card { // what a rank says of itself; crosses the link as it is
+    char host[HOST_NAME];
+    cpu_set_t cores;
+    int64_t threads, pid;
+} Card;
+
+static bool same_host(const Card *a, const Card *b) {
+    return strncmp(a->host, b->host, HOST_NAME) == 0;
+}
+
+// The cores a rank may use, divided among the ranks of its host that may use them too.
+static int64_t fair_threads(const Card *all, int ranks, int me) {
+    int64_t sharing = 0;
+    for (int r = 0; r < ranks; r++) {
+        cpu_set_t both;
+        CPU_AND(&both, &all[r].cores, &all[me].cores);
+        sharing += same_host(&all[r], &all[me]) && CPU_COUNT(&both) > 0;
+    }
+    int64_t n = CPU_COUNT(&all[me].cores) / (sharing > 0 ? sharing : 1);
+    return n > 0 ? n : 1;
+}
+
+static Str cores_text(Arena *a, const cpu_set_t *set) {
+    Text t = {.arena = a};
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, set))
+            continue;
+        int last = i;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set))
+            last++;
+        text_fmt(&t, "%s%d", t.n ? "," : "", i);
+        if (last > i)
+            text_fmt(&t, "-%d", last);
+        i = last;
+    }
+    return text_str(&t);
+}
+
+static void show_cards(Arena *a, const Console *console, const Card *all, int ranks) {
+    int64_t busy = 0, cores = 0;
+    say(console, "rank  host              cores       threads  process");
+    for (int r = 0; r < ranks; r++) {
+        const Card *c = &all[r];
+        say(console, "%4d  %-16.63s  %-10s  %7lld  %lld", r, c->host, cores_text(a, &c->cores).ptr,
+            (long long)c->threads, (long long)c->pid);
+        busy += same_host(c, &all[0]) ? c->threads : 0;
+    }
+    cpu_set_t used;
+    CPU_ZERO(&used);
+    for (int r = 0; r < ranks; r++)
+        if (same_host(&all[r], &all[0]))
+            CPU_OR(&used, &used, &all[r].cores);
+    cores = CPU_COUNT(&used);
+    if (busy > cores)
+        say(console, "%lld threads share %lld cores of %s: ranks will wait for each other",
+            (long long)busy, (long long)cores, all[0].host);
+}
+
+GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
+                          int *threads) {
+    int ranks = comm_size(c), me = comm_rank(c);
+    Card mine = {.pid = getpid()}, *all = arena_array(&scratch, Card, ranks);
+    gethostname(mine.host, HOST_NAME - 1);
+    cores_allowed(&mine.cores);
+    TRY(comm_gather(c, &mine, sizeof mine, all));
+    mine.threads = asked ? asked : fair_threads(all, ranks, me);
+    TRY(comm_gather(c, &mine, sizeof mine, all));
+    *threads = (int)mine.threads;
+    if (me == 0)
+        show_cards(&scratch, console, all, ranks);
+    return GAN_OK;
+}
+
+// --- what was asked for --------------------------------------------------------------------------
+
+enum { DEADLINE = 300, CHUNKS = 4 };
+
+bool ranks_first(const Comm *c) {
+    return comm_rank(c) == 0;
+}
+
+static GanStatus wire_model(Str text, CommOptions *out) {
+    size_t comma = str_find(text, ',');
+    if (str_to_double(str_sub(text, 0, comma), &out->wire_us) &&
+        str_to_double(str_sub(text, comma + 1, text.len), &out->wire_gbit) && out->wire_us >= 0 &&
+        out->wire_gbit > 0 && out->wire_us < 1e7)
+        return GAN_OK;
+    return fail(GAN_ERR_USAGE, "--wire wants microseconds and Gbit/s, as 20,10; not `%.*s`",
+                SARG(text));
+}
+
+GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
+    Str how = option_text(o, OptComm, STR("mpi"));
+    *out = (CommOptions){.deadline = (double)option_number(o, OptDeadline, DEADLINE),
+                         .null = str_eq(how, STR("null")),
+                         .wait = str_eq(option_text(o, OptOverlap, STR("on")), STR("off")),
+                         .trace = o->at[OptTrace].given};
+    bool cuda = str_starts(option_text(o, OptDevice, (Str){0}), STR("cuda"));
+    if (!cuda && (str_eq(how, STR("nccl")) || str_eq(how, STR("staged"))))
+        return fail(GAN_ERR_USAGE, "--comm %.*s is for --device cuda: mpi or null", SARG(how));
+    if (o->at[OptWire].given)
+        TRY(wire_model(o->at[OptWire].text, out));
+    return GAN_OK;
+}
+
+GanStatus ranks_split(const Options *o, int64_t *chunks, int64_t *bucket) {
+    double mb = 0;
+    const OptionValue *d = &o->at[OptDeterm], *b = &o->at[OptBucketMb];
+    *chunks = !d->given ? 0 : d->number ? d->number : CHUNKS;
+    if (*chunks & (*chunks - 1))
+        return fail(GAN_ERR_USAGE, "--deterministic=%lld: sums in a fixed tree want a power of two",
+                    (long long)*chunks);
+    if (b->given && !(str_to_double(b->text, &mb) && mb > 0 && mb <= 1 << 20))
+        return fail(GAN_ERR_USAGE, "--bucket-mb wants megabytes, not `%.*s`", SARG(b->text));
+    *bucket = (int64_t)(mb * 1e6);
+    return GAN_OK;
+}
+
+GanStatus ranks_parallel(const Comm *c, int64_t batch, int64_t chunks, int64_t bucket, LinkModel m,
+                         Parallel *out) {
+    int ranks = comm_size(c);
+    *out = (Parallel){.rank = (uint32_t)comm_rank(c),
+                      .ranks = (uint32_t)ranks,
+                      .chunks = (uint32_t)chunks,
+                      .latency = m.latency,
+                      .bandwidth = m.bandwidth,
+                      .bucket = (size_t)bucket};
+    if (batch < ranks)
+        return fail(GAN_ERR_USAGE, "a batch of %lld has no sample for each of %d ranks",
+                    (long long)batch, ranks);
+    if (chunks && (chunks % ranks || batch % chunks))
+        return fail(GAN_ERR_USAGE,
+                    "--deterministic=%lld: the number of ranks (%d) must go into it, and it into "
+                    "the batch (%lld)",
+                    (long long)chunks, ranks, (long long)batch);
+    return GAN_OK;
+}

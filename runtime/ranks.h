@@ -1,0 +1,80 @@
+// ranks.h - one job on many ranks: how it is started, what all must agree on, what it leaves.
+//
+// Every rank runs the same program with the same words. Rank 0 alone writes, and speaks for all
+// where all say the same. Whatever differs between ranks and would change a bit of the result is
+// found before the first step and named.
+#ifndef GAN_RANKS_H
+#define GAN_RANKS_H
+
+#include "comm.h"
+#include "pass.h"
+#include "runs.h"
+
+typedef struct LinkModel {     // of one collective: seconds + bytes / bandwidth
+    double latency, bandwidth; // s, bytes/s; rounded to powers of two, so that plans are stable
+} LinkModel;
+
+// --- ranks.c: from a launcher to a communicator --------------------------------------------------
+
+typedef struct Launcher { // what the launcher has said in the environment
+    const char *by;       // "mpirun", "srun"; NULL: started alone
+    int64_t rank, ranks;  // as the launcher counts; ranks 1: alone
+    int64_t local_ranks;  // of this host; 0: not said
+} Launcher;
+// `variable` is getenv: only main.c may call it.
+Launcher launcher_detect(const char *(*variable)(const char *name));
+
+typedef struct RankSetup {
+    Launcher launch;
+    Str plugin;       // path of the MPI plugin
+    CommOptions comm; // deadline, wire model, null, trace
+    int64_t threads;  // asked for, 0: choose
+} RankSetup;
+// Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
+// does not see the launcher's other ranks.
+GanStatus ranks_open(const RankSetup *s, Comm **out);
+// Chooses the threads of this rank from the cores it may use, and tells rank 0's console who is
+// where.
+GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
+                          int *threads);
+// What the words of a command line ask of a communicator: --deadline --wire --comm --overlap
+// --trace.
+GanStatus ranks_comm_options(const Options *o, CommOptions *out);
+// --deterministic as chunks (0: off), --bucket-mb as bytes (0: from the link). GAN_ERR_USAGE.
+GanStatus ranks_split(const Options *o, int64_t *chunks, int64_t *bucket);
+// How a step of `batch` samples is divided. GAN_ERR_USAGE for fewer samples than ranks, or chunks
+// that the ranks or the batch do not go into.
+GanStatus ranks_parallel(const Comm *c, int64_t batch, int64_t chunks, int64_t bucket, LinkModel m,
+                         Parallel *out);
+bool ranks_first(const Comm *c); // the rank that writes and speaks; true on one rank
+
+// --- agree.c: what must be equal -----------------------------------------------------------------
+
+// Fails on every rank, in the same words, when `mine` is not the same text everywhere: which rank,
+// and the first piece that differs (pieces end at `separator`: lines, members of JSON).
+GanStatus ranks_agree(Arena scratch, Comm *c, const char *what, char separator, Str mine);
+// This program's version and its libraries', one a line.
+Str program_text(Arena *a);
+// The list of collectives of a plan, one a line: the same on every rank, or they would wait for
+// each other for ever.
+Str plan_collectives(Arena *a, const Plan *p);
+
+// --- link_model.c --------------------------------------------------------------------------------
+
+// The model kept with run `dir`, else (and where dir is empty) measured by all and decided by rank
+// 0 in some 50 ms. Zeros on one rank.
+GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
+GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
+
+// --- trace.c: a step on a time line --------------------------------------------------------------
+
+typedef struct Trace Trace;
+// `steps` is "FIRST:LAST", counted from 1; empty: *out is NULL, which the others accept. `dir` gets
+// trace.rankN.json of each rank and, from rank 0, trace.json with all.
+GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out);
+// A part of step `step` that began at `began` (time_now) and ends now.
+void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, double began);
+void trace_step(Trace *t, uint32_t step, double began); // the step, with its collectives
+GanStatus trace_close(Trace *t);                        // all ranks: writes the files
+
+#endif

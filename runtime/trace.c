@@ -1,0 +1,162 @@
+// trace.c - steps on a time line, in the format of ui.perfetto.dev and chrome://tracing.
+//
+// In: when steps and blocks began and ended, and the communicator's events. Out: trace.rankN.json
+// of each rank and, of rank 0, trace.json with all. A process is a rank; its first line is the
+// computing thread (steps, blocks, waits for collectives), its second the communicator (each
+// collective from the moment it was carried out; `ready` in its arguments is when it was started).
+// Times count from a meeting of all ranks, so that clocks of several machines need not agree.
+#include "ranks.h"
+
+#include <string.h>
+
+typedef struct Stretch {
+    char name[32];
+    double began, ended;
+} Stretch;
+
+struct Trace {
+    Arena *perm; // borrowed
+    Comm *comm;  // borrowed, NULL: one rank
+    Str dir;
+    int64_t first, last;
+    double zero; // time_now of the meeting
+    VEC(Stretch) slice;
+    VEC(CommEvent) event;
+};
+
+GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out) {
+    *out = NULL;
+    if (!steps.len)
+        return GAN_OK;
+    Trace *t = arena_new(perm, Trace);
+    *t = (Trace){.perm = perm, .comm = c, .dir = dir};
+    size_t colon = str_find(steps, ':');
+    if (!str_to_int(str_sub(steps, 0, colon), &t->first) ||
+        !str_to_int(str_sub(steps, colon + 1, steps.len), &t->last) || t->first < 1 ||
+        t->last < t->first)
+        return fail(GAN_ERR_USAGE, "--trace wants the first and the last step, as 10:12; not %.*s",
+                    SARG(steps));
+    TRY(comm_barrier(c));
+    t->zero = time_now();
+    comm_events_clear(c);
+    *out = t;
+    return GAN_OK;
+}
+
+static bool recorded(const Trace *t, uint32_t step) {
+    return t && step >= t->first && step <= t->last;
+}
+
+void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, double began) {
+    if (!recorded(t, step))
+        return;
+    Stretch *s = vec_add(t->perm, &t->slice);
+    *s = (Stretch){.began = began, .ended = time_now()};
+    snprintf(s->name, sizeof s->name, "%s %u", name, number);
+}
+
+void trace_step(Trace *t, uint32_t step, double began) {
+    if (!t)
+        return;
+    trace_part(t, step, "step", step, began);
+    const CommEvent *e;
+    uint32_t n = comm_events(t->comm, &e);
+    for (uint32_t i = 0; recorded(t, step) && i < n; i++)
+        vec_push(t->perm, &t->event, e[i]);
+    comm_events_clear(t->comm);
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static void put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended) {
+    json_open(j, '{');
+    json_name(j, "name"), json_put_str(j, name);
+    json_name(j, "ph"), json_put_str(j, STR("X"));
+    json_name(j, "pid"), json_put_int(j, rank);
+    json_name(j, "tid"), json_put_int(j, line);
+    json_name(j, "ts"), json_put_double(j, began * 1e6);
+    json_name(j, "dur"), json_put_double(j, (ended - began) * 1e6);
+}
+
+static void put_name(JsonOut *j, int rank, int line, const char *what, Str name) {
+    json_open(j, '{');
+    json_name(j, "name"), json_put_str(j, str_c(what));
+    json_name(j, "ph"), json_put_str(j, STR("M"));
+    json_name(j, "pid"), json_put_int(j, rank);
+    json_name(j, "tid"), json_put_int(j, line);
+    json_name(j, "args"), json_open(j, '{');
+    json_name(j, "name"), json_put_str(j, name);
+    json_close(j, '}');
+    json_close(j, '}');
+}
+
+static void put_event(JsonOut *j, int rank, const CommEvent *e, double zero) {
+    put_slice(j, rank, 1, str_c(e->what), e->start - zero, e->end - zero);
+    json_name(j, "args"), json_open(j, '{');
+    json_name(j, "step"), json_put_int(j, e->step);
+    json_name(j, "bytes"), json_put_int(j, (int64_t)e->bytes);
+    json_name(j, "ready_us"), json_put_double(j, (e->ready - zero) * 1e6);
+    json_name(j, "exposed_us"), json_put_double(j, (e->go - e->wait) * 1e6);
+    json_close(j, '}');
+    json_close(j, '}');
+    if (e->go - e->wait > 1e-6) {
+        put_slice(j, rank, 0, STR("wait"), e->wait - zero, e->go - zero);
+        json_close(j, '}');
+    }
+}
+
+// The members of this rank's list of events, without its brackets.
+static Str events_of(const Trace *t) {
+    int rank = comm_rank(t->comm);
+    Text text = {.arena = t->perm};
+    JsonOut j = {.text = &text};
+    json_open(&j, '[');
+    put_name(&j, rank, 0, "process_name", str_format(t->perm, "rank %d", rank));
+    put_name(&j, rank, 0, "thread_name", STR("compute"));
+    put_name(&j, rank, 1, "thread_name", STR("communicator"));
+    for (uint32_t i = 0; i < t->slice.n; i++) {
+        const Stretch *s = &t->slice.at[i];
+        put_slice(&j, rank, 0, str_c(s->name), s->began - t->zero, s->ended - t->zero);
+        json_close(&j, '}');
+    }
+    for (uint32_t i = 0; i < t->event.n; i++)
+        put_event(&j, rank, &t->event.at[i], t->zero);
+    json_close(&j, ']');
+    Str all = text_str(&text);
+    return str_sub(all, str_find(all, '[') + 1, all.len - 1);
+}
+
+static GanStatus write_events(const Trace *t, const char *name, Str events) {
+    Str text = str_format(t->perm, "{\"traceEvents\": [%.*s]}\n", SARG(events));
+    return file_write_atomic(path_join(t->perm, t->dir, str_c(name)), text.ptr, text.len);
+}
+
+// Rank r's events, on every rank.
+static GanStatus events_from(const Trace *t, int r, Str mine, Str *out) {
+    uint64_t n = mine.len;
+    TRY(comm_bcast(t->comm, &n, sizeof n, r));
+    char *text = arena_array(t->perm, char, n + 1);
+    if (comm_rank(t->comm) == r)
+        memcpy(text, mine.ptr, n);
+    TRY(comm_bcast(t->comm, text, n, r));
+    *out = (Str){text, n};
+    return GAN_OK;
+}
+
+GanStatus trace_close(Trace *t) {
+    if (!t)
+        return GAN_OK;
+    Str mine = events_of(t);
+    Text all = {.arena = t->perm};
+    char name[32];
+    snprintf(name, sizeof name, "trace.rank%d.json", comm_rank(t->comm));
+    if (comm_size(t->comm) > 1)
+        TRY(write_events(t, name, mine));
+    for (int r = 0; r < comm_size(t->comm); r++) {
+        Str part;
+        TRY(events_from(t, r, mine, &part));
+        text_put(&all, r ? STR(", ") : (Str){0});
+        text_put(&all, part);
+    }
+    return ranks_first(t->comm) ? write_events(t, "trace.json", text_str(&all)) : GAN_OK;
+}
