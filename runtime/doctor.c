@@ -11,6 +11,7 @@ typedef VEC(Finding) Findings;
 // Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
 static const Finding built_with[] = {
     {"libjpeg", "", "JPEG pictures cannot be read", "libjpeg-dev, and build again", GAN_HAVE_JPEG},
+    {"libhdf5", "", "HDF5 files cannot be read", "libhdf5-dev, and build again", GAN_HAVE_HDF5},
     {"freetype", "", "examples/emoji cannot make its pictures", "libfreetype-dev, and build again",
      GAN_HAVE_FREETYPE},
 };

@@ -5,8 +5,9 @@
 //   swd        sliced Wasserstein distance of pictures (swd.c): whole, and 7x7 patches by level
 //              (Rabin et al. 2011; Karras et al. 2018, section 5)
 //   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
-//   spectrum   chi-square of their mean power spectra over rings, each as a share of its reference
-//              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
+//   spectrum   the same of their mean power spectra over rings (both: cosmoGAN, Mustafa et al.
+//   2019,
+//              as scored by its follow-up)
 //   chamfer    of copies: mean Chamfer distance to the original (Fan, Su, Guibas 2017); of samples:
 //              minimum matching distance and coverage (Achlioptas et al. 2018)
 //   modes      groups of the data that are reached, and the share of samples within three
@@ -109,18 +110,12 @@ static GanStatus measure_histogram(Arena a, const Sets *s, const float *x, Readi
     return GAN_OK;
 }
 
-// Power falls by orders of magnitude from ring to ring; as shares of the reference all rings count.
 static GanStatus measure_spectrum(Arena a, const Sets *s, const float *x, Readings *out) {
     uint32_t side = (uint32_t)s->type.dim[1], rings = spectrum_rings(side);
-    double *made = arena_array(&a, double, rings), *real = arena_array(&a, double, rings),
-           *ones = arena_array(&a, double, rings);
+    double *made = arena_array(&a, double, rings), *real = arena_array(&a, double, rings);
     TRY(spectrum_mean(x, s->n, side, made));
     TRY(spectrum_mean(s->real, s->n, side, real));
-    for (uint32_t k = 0; k < rings; k++) {
-        made[k] /= real[k];
-        ones[k] = 1;
-    }
-    put(out, "spectrum chi2", chi_square(made, ones, rings));
+    put(out, "spectrum chi2", chi_square(made, real, rings));
     return GAN_OK;
 }
 

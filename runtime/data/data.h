@@ -1,6 +1,7 @@
 // data.h - pictures and arrays in, training batches out; and the files a run leaves behind.
 //
-//   folder, zip, tar, npy, IDX  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32 batches
+//   folder, zip, tar, npy, IDX, HDF5  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32
+//   batches
 //
 // A pack is one file of equal-sized records that is mapped, never read: it opens in O(1) and is
 // shared between processes. Everything that can be wrong with a picture is found while packing, so
@@ -140,6 +141,7 @@ typedef struct PackOptions {
     bool ground_set; // false: white
     bool skip_bad;
     bool channels_last; // npy samples are [..., c]: store them channels first
+    Str dataset;        // of an HDF5 file; "": the only one of two axes or more
     Str labels;     // "": none; "folders": the folder a picture lies in; else an IDX or npy file
     uint64_t limit; // 0: all
     int threads;    // 0: one per core

@@ -10,7 +10,9 @@
 
 static const char help[] =
     "ganrun data pack SRC -o x.pack --size N|WxH   samples to one file that opens at once\n"
-    "    SRC: a folder (searched through), zip, tar or tar.gz of PNG and JPEG pictures; npy; IDX\n"
+    "    SRC: a folder (searched through), zip, tar or tar.gz of PNG and JPEG pictures; npy; IDX;\n"
+    "         HDF5\n"
+    "    --dataset NAME      of an HDF5 file with several\n"
     "    --channels 1|3      of the result; 3 for pictures, 1 for IDX\n"
     "    --bits 8|16         of the result; as the first picture\n"
     "    --fit MODE          auto, cover, contain or stretch\n"
@@ -133,6 +135,9 @@ static GanStatus read_out(Str value, DataArgs *a) {
 static GanStatus read_labels(Str value, DataArgs *a) {
     return a->pack.labels = value, GAN_OK;
 }
+static GanStatus read_dataset(Str value, DataArgs *a) {
+    return a->pack.dataset = value, GAN_OK;
+}
 static GanStatus read_skip_bad(Str value, DataArgs *a) {
     return (void)value, a->pack.skip_bad = true, GAN_OK;
 }
@@ -168,6 +173,7 @@ static const Option options[] = {
     {"--fit", true, read_fit, "pg"},
     {"--ground", true, read_ground, "pg"},
     {"--labels", true, read_labels, "p"},
+    {"--dataset", true, read_dataset, "p"},
     {"--limit", true, read_limit, "p"},
     {"--threads", true, read_threads, "pg"},
     {"--count", true, read_count, "gs"},

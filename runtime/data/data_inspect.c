@@ -100,16 +100,21 @@ static GanStatus look_at_pictures(Survey *s, Str path) {
     return st;
 }
 
-static void look_at_array(Survey *s, const Array *a) {
-    s->array = a;
-    s->count = a->rank ? (uint64_t)a->dim[0] : 1;
-    for (size_t i = 0; i < a->count; i++) {
-        double v = array_at(a, i);
-        if (!isfinite(v))
-            s->bad++;
-        s->lo = v < s->lo ? v : s->lo;
-        s->hi = v > s->hi ? v : s->hi;
+static GanStatus look_at_array(Survey *s, ArrayFile *f) {
+    s->array = &f->all;
+    s->count = f->all.rank ? (uint64_t)f->all.dim[0] : 1;
+    for (size_t row = 0; f->all.rank && row < s->count; row++) {
+        Array a;
+        TRY(array_row(f, row, &a));
+        for (size_t i = 0; i < a.count; i++) {
+            double v = array_at(&a, i);
+            if (!isfinite(v))
+                s->bad++;
+            s->lo = v < s->lo ? v : s->lo;
+            s->hi = v > s->hi ? v : s->hi;
+        }
     }
+    return GAN_OK;
 }
 
 static void look_at_pack(Survey *s, const Pack *p) {
@@ -312,7 +317,7 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
     fprintf(out, "%.*s\n", SARG(all));
 }
 
-static GanStatus look(Survey *s, Str path, Pack *pack, Blob *blob, Array *array) {
+static GanStatus look(Survey *s, Str path, Pack *pack, ArrayFile *array) {
     TRY(source_guess(path, &s->kind));
     switch (s->kind) {
     case SourcePack:
@@ -320,15 +325,10 @@ static GanStatus look(Survey *s, Str path, Pack *pack, Blob *blob, Array *array)
         look_at_pack(s, pack);
         return GAN_OK;
     case SourceNpy:
-    case SourceIdx: {
-        TRY(blob_open(path, blob));
-        GanStatus st = s->kind == SourceNpy ? npy_parse(blob->ptr, blob->n, array)
-                                            : idx_parse(blob->ptr, blob->n, array);
-        if (st != GAN_OK)
-            return fail_in(st, "%.*s", SARG(path));
-        look_at_array(s, array);
-        return GAN_OK;
-    }
+    case SourceIdx:
+    case SourceHdf5:
+        TRY(array_open(path, s->kind, (Str){0}, array));
+        return look_at_array(s, array);
     case SourceFolder:
     case SourceArchive:
         return look_at_pictures(s, path);
@@ -339,11 +339,10 @@ static GanStatus look(Survey *s, Str path, Pack *pack, Blob *blob, Array *array)
 GanStatus data_inspect(Str path, bool json, FILE *out) {
     Arena arena = {0};
     Pack pack = {0};
-    Blob blob = {0};
-    Array array = {0};
+    ArrayFile array = {0};
     TRY(arena_init(&arena, 0));
     Survey s = {.arena = &arena, .lo = INFINITY, .hi = -INFINITY};
-    GanStatus st = look(&s, path, &pack, &blob, &array);
+    GanStatus st = look(&s, path, &pack, &array);
     if (st == GAN_OK && json)
         tell_json(&s, path, out);
     if (st == GAN_OK && !json)
@@ -356,7 +355,7 @@ GanStatus data_inspect(Str path, bool json, FILE *out) {
                   s.array ? "values are not finite" : "files cannot be read");
     }
     pack_close(&pack);
-    blob_close(&blob);
+    array_close(&array);
     arena_release(&arena);
     return st;
 }

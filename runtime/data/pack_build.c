@@ -232,7 +232,8 @@ static GanStatus build_pictures(Build *b) {
 // --- arrays --------------------------------------------------------------------------------------
 
 typedef struct ArrayPlan {
-    Array a;
+    ArrayFile file;       // owned
+    Array a;              // all of it, its data not used
     size_t samples, each; // elements of a sample
     uint32_t c, h, w;     // of a sample of three axes, or of a grey picture's two
     bool picture;         // unsigned bytes or 16-bit numbers in two or three axes
@@ -300,12 +301,12 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     return GAN_OK;
 }
 
-// Element of sample `i` at place k of its channels-first order.
-static size_t element(const ArrayPlan *p, size_t i, size_t k) {
+// Element of a sample at place k of its channels-first order.
+static double element(const ArrayPlan *p, const Array *row, size_t k) {
     if (!p->last)
-        return i * p->each + k;
+        return array_at(row, k);
     size_t c = (size_t)p->a.dim[p->a.rank - 1], plane = p->each / c;
-    return i * p->each + k % plane * c + k / plane;
+    return array_at(row, k % plane * c + k / plane);
 }
 
 static void set_array_field(Build *b, const ArrayPlan *p) {
@@ -329,13 +330,13 @@ static void set_array_field(Build *b, const ArrayPlan *p) {
     b->field[b->fields++] = f;
 }
 
-static GanStatus fit_sample(const Build *b, const ArrayPlan *p, size_t i, uint8_t *record) {
+static GanStatus fit_sample(const Build *b, const ArrayPlan *p, const Array *row, uint8_t *record) {
     Image m = {0};
     TRY(image_new(p->w, p->h, p->c, 8 * p->a.size, &m));
     size_t plane = (size_t)p->w * p->h;
     for (size_t k = 0; k < p->each; k++) {
         size_t to = k % plane * p->c + k / plane;
-        double v = array_at(&p->a, element(p, i, k));
+        double v = element(p, row, k);
         if (m.bits == 8)
             ((uint8_t *)m.pixels)[to] = (uint8_t)v;
         else
@@ -347,11 +348,11 @@ static GanStatus fit_sample(const Build *b, const ArrayPlan *p, size_t i, uint8_
 }
 
 // Copies a sample in the pack's type. Answers the first element that is not a number, or `each`.
-static size_t copy_sample(const ArrayPlan *p, PackDtype t, size_t i, uint8_t *record, double *lo,
-                          double *hi) {
+static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uint8_t *record,
+                          double *lo, double *hi) {
     double from = INFINITY, to = -INFINITY;
     for (size_t k = 0; k < p->each; k++) {
-        double v = array_at(&p->a, element(p, i, k));
+        double v = element(p, row, k);
         float f = (float)v;
         uint16_t u = t == PackU16 ? (uint16_t)v : 0;
         if (t == PackF32 && !isfinite(f))
@@ -370,16 +371,18 @@ static size_t copy_sample(const ArrayPlan *p, PackDtype t, size_t i, uint8_t *re
     return p->each;
 }
 
-static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *record, double *lo,
+static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, double *lo,
                             double *hi) {
     char name[300], reason[80];
+    Array row;
+    TRY(array_row(&p->file, i, &row));
     int n = snprintf(name, sizeof name, "%.*s:%zu", SARG(path_base(b->path)), i);
     Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
     if (p->fit)
-        TRY(fit_sample(b, p, i, record));
-    size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, i, record, lo, hi);
+        TRY(fit_sample(b, p, &row, record));
+    size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, &row, record, lo, hi);
     if (bad < p->each) {
-        double v = array_at(&p->a, element(p, i, bad));
+        double v = element(p, &row, bad);
         snprintf(reason, sizeof reason, "%s at element %zu",
                  isnan(v)   ? "NaN"
                  : isinf(v) ? "infinity"
@@ -393,7 +396,7 @@ static GanStatus add_sample(Build *b, const ArrayPlan *p, size_t i, uint8_t *rec
     return pack_writer_add(b->writer, record, label);
 }
 
-static GanStatus add_samples(Build *b, const ArrayPlan *p) {
+static GanStatus add_samples(Build *b, ArrayPlan *p) {
     size_t n = b->o->limit && b->o->limit < p->samples ? (size_t)b->o->limit : p->samples;
     double lo = INFINITY, hi = -INFINITY;
     uint8_t *record = mem_alloc(pack_writer_stride(b->writer));
@@ -408,15 +411,10 @@ static GanStatus add_samples(Build *b, const ArrayPlan *p) {
 }
 
 static GanStatus build_array(Build *b) {
-    Blob blob = {0};
     ArrayPlan p = {0};
-    TRY(blob_open(b->path, &blob));
-    GanStatus st = b->kind == SourceNpy ? npy_parse(blob.ptr, blob.n, &p.a)
-                                        : idx_parse(blob.ptr, blob.n, &p.a);
-    if (st != GAN_OK)
-        st = fail_in(st, "%.*s", SARG(b->path));
-    if (st == GAN_OK)
-        st = plan_array(b, &p);
+    TRY(array_open(b->path, b->kind, b->o->dataset, &p.file));
+    p.a = p.file.all;
+    GanStatus st = plan_array(b, &p);
     if (st == GAN_OK)
         st = labels_open(b, p.samples);
     if (st == GAN_OK) {
@@ -426,7 +424,7 @@ static GanStatus build_array(Build *b) {
     }
     if (st == GAN_OK)
         st = add_samples(b, &p);
-    blob_close(&blob);
+    array_close(&p.file);
     return st;
 }
 

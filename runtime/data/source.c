@@ -186,11 +186,8 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
         TRY(guess_archive(path, &is_archive));
         return is_archive ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s: a damaged zip file", SARG(path));
     }
-    if (begins(data, n, "\x89HDF\r\n\x1a\n", 8)) {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: HDF5 files are not read yet; save the array with numpy.save",
-                    SARG(path));
-    }
+    if (begins(data, n, "\x89HDF\r\n\x1a\n", 8))
+        return *out = SourceHdf5, GAN_OK;
     if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3)) {
         return fail(GAN_ERR_INPUT, "%.*s: a single picture is no data set; name its folder",
                     SARG(path));
@@ -230,7 +227,8 @@ GanStatus source_guess(Str path, SourceKind *out) {
                     "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files",
                     SARG(path));
     }
-    return fail(GAN_ERR_INPUT, "%.*s: not a folder, zip, tar, npy, IDX or pack file", SARG(path));
+    return fail(GAN_ERR_INPUT, "%.*s: not a folder, zip, tar, npy, IDX, HDF5 or pack file",
+                SARG(path));
 }
 
 // --- members -------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ double array_at(const Array *a, size_t i);
 
 #define SOURCE_KINDS(X)                                                                            \
     X(SourceFolder, "folder")                                                                      \
-    X(SourceArchive, "archive") X(SourceNpy, "npy") X(SourceIdx, "idx") X(SourcePack, "pack")
+    X(SourceArchive, "archive")                                                                    \
+    X(SourceNpy, "npy") X(SourceIdx, "idx") X(SourceHdf5, "hdf5") X(SourcePack, "pack")
 typedef enum SourceKind {
 #define X(name, text) name,
     SOURCE_KINDS(X)
@@ -69,6 +70,28 @@ typedef struct Blob {
 } Blob;
 GanStatus blob_open(Str path, Blob *out);
 void blob_close(Blob *b); // accepts an empty blob
+
+// --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files
+// --------------------------------------
+
+typedef struct Hdf5 Hdf5; // one open data set; safe from any thread
+// `dataset` empty: the only one of two axes or more. *shape gets everything but data.
+GanStatus hdf5_open(Str path, Str dataset, Hdf5 **out, Array *shape);
+GanStatus hdf5_read(Hdf5 *h, size_t first, size_t rows, void *to); // in shape's type
+void hdf5_close(Hdf5 *h);                                          // accepts NULL
+
+typedef struct ArrayFile { // one thread at a time
+    Array all;             // of HDF5 without data
+    size_t row;            // bytes of one: all but the first axis
+    Blob blob;             // npy, IDX: owned
+    Hdf5 *hdf5;            // owned, with what follows
+    uint8_t *window;       // [windows * row], rows first .. first + loaded
+    size_t windows, first, loaded;
+} ArrayFile;
+// kind: SourceNpy, SourceIdx or SourceHdf5; `dataset` as for hdf5_open, else empty.
+GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out);
+GanStatus array_row(ArrayFile *f, size_t row, Array *out); // borrowed until the next call
+void array_close(ArrayFile *f);                            // accepts an empty one
 
 // --- items.c: an ordered parallel map ------------------------------------------------------------
 

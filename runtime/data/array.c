@@ -1,0 +1,64 @@
+// array.c - arrays in files, a row at a time, whatever the format: npy and IDX are mapped, HDF5 is
+// read through its library in windows of some megabytes.
+#include "sources.h"
+
+enum { Window = 8 << 20 }; // bytes of an HDF5 file held at once
+
+static GanStatus open_mapped(Str path, SourceKind kind, ArrayFile *f) {
+    TRY(blob_open(path, &f->blob));
+    GanStatus st = kind == SourceNpy ? npy_parse(f->blob.ptr, f->blob.n, &f->all)
+                                     : idx_parse(f->blob.ptr, f->blob.n, &f->all);
+    return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
+}
+
+GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out) {
+    *out = (ArrayFile){0};
+    if (dataset.len && kind != SourceHdf5)
+        return fail(GAN_ERR_USAGE, "%.*s: only HDF5 files have named data sets", SARG(path));
+    GanStatus st = kind == SourceHdf5 ? hdf5_open(path, dataset, &out->hdf5, &out->all)
+                                      : open_mapped(path, kind, out);
+    if (st == GAN_OK && out->all.rank && out->all.dim[0])
+        out->row = out->all.count / (size_t)out->all.dim[0] * out->all.size;
+    if (st != GAN_OK)
+        array_close(out);
+    return st;
+}
+
+static GanStatus move_window(ArrayFile *f, size_t row) {
+    size_t rows = (size_t)f->all.dim[0];
+    if (!f->window) {
+        f->windows = f->row && f->row < Window ? Window / f->row : 1;
+        f->windows = f->windows < rows ? f->windows : rows;
+        size_t bytes;
+        f->window = mem_mul(f->windows, f->row, &bytes) ? mem_alloc(bytes) : NULL;
+        if (!f->window)
+            return fail(GAN_ERR_MEMORY, "no memory for a sample of %zu bytes", f->row);
+    }
+    f->first = row / f->windows * f->windows;
+    f->loaded = rows - f->first < f->windows ? rows - f->first : f->windows;
+    GanStatus st = hdf5_read(f->hdf5, f->first, f->loaded, f->window);
+    if (st != GAN_OK)
+        f->loaded = 0;
+    return st;
+}
+
+GanStatus array_row(ArrayFile *f, size_t row, Array *out) {
+    assert(row < (size_t)f->all.dim[0]);
+    bool held = row >= f->first && row < f->first + f->loaded;
+    if (f->hdf5 && !held)
+        TRY(move_window(f, row));
+    *out = f->all;
+    out->rank--;
+    for (uint32_t i = 0; i < out->rank; i++)
+        out->dim[i] = f->all.dim[i + 1];
+    out->count = f->row / f->all.size;
+    out->data = f->hdf5 ? f->window + (row - f->first) * f->row : f->all.data + row * f->row;
+    return GAN_OK;
+}
+
+void array_close(ArrayFile *f) {
+    hdf5_close(f->hdf5);
+    blob_close(&f->blob);
+    mem_free(f->window);
+    *f = (ArrayFile){0};
+}

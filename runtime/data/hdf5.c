@@ -1,0 +1,214 @@
+// hdf5.c - one data set of an HDF5 file, in pieces, through libhdf5 (whatever its chunks, filters
+// and checksums are).
+//
+// In: a path, and the name of a data set where there are several. Out: its shape as an Array
+// without data, and rows on demand: floating numbers of any width as f4, bytes and 16-bit unsigned
+// numbers as they are. The library keeps one state for a process and is called under one lock.
+#include "sources.h"
+
+#include <hdf5.h>
+#include <pthread.h>
+#include <string.h>
+
+struct Hdf5 {
+    hid_t file, set, type; // type: what rows are read as; not owned
+    uint32_t rank;
+    hsize_t dim[DATA_MAX_RANK];
+    char path[400], name[128]; // for messages, cut
+};
+
+static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
+
+// --- what the library says -----------------------------------------------------------------------
+
+static herr_t first_words(unsigned n, const H5E_error2_t *e, void *user) {
+    const char **words = user;
+    if (n == 0 && e->desc && *e->desc)
+        *words = e->desc;
+    return 0;
+}
+
+static GanStatus broken(const Hdf5 *h, const char *what) {
+    const char *words = "the file is damaged";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first_words, (void *)&words);
+    return fail(GAN_ERR_INPUT, "%s: %s: %s", h->path, what, words);
+}
+
+// --- finding the data set ------------------------------------------------------------------------
+
+enum { LinksMost = 10000 };
+
+// Data sets of two axes and more in the root group: the first one's name, and all names in words.
+// One that this library is too old for, or that is damaged, is an error when there is no other.
+static GanStatus list_sets(const Hdf5 *h, char first[128], char words[300], uint32_t *count) {
+    H5G_info_t info;
+    size_t used = 0;
+    GanStatus st = GAN_OK;
+    *count = 0;
+    words[0] = 0;
+    if (H5Gget_info(h->file, &info) < 0)
+        return broken(h, "its list of data sets");
+    for (hsize_t i = 0; i < info.nlinks && i < LinksMost; i++) {
+        char name[128];
+        ssize_t n = H5Lget_name_by_idx(h->file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
+                                       sizeof name, H5P_DEFAULT);
+        hid_t set = n > 0 && (size_t)n < sizeof name ? H5Dopen2(h->file, name, H5P_DEFAULT) : -1;
+        hid_t space = set >= 0 ? H5Dget_space(set) : -1;
+        if (space < 0)
+            st = broken(h, n > 0 ? name : "a link");
+        if (space >= 0 && H5Sget_simple_extent_ndims(space) >= 2) {
+            int put = snprintf(words + used, 300 - used, "%s%s", *count ? ", " : "", name);
+            used = put > 0 && used + (size_t)put < 300 ? used + (size_t)put : used;
+            if ((*count)++ == 0)
+                memcpy(first, name, sizeof name);
+        }
+        if (space >= 0)
+            H5Sclose(space);
+        if (set >= 0)
+            H5Dclose(set);
+    }
+    return *count ? GAN_OK : st;
+}
+
+static GanStatus choose_set(Hdf5 *h, Str asked) {
+    char first[128], words[300];
+    uint32_t count;
+    if (asked.len) {
+        snprintf(h->name, sizeof h->name, "%.*s", SARG(asked));
+        return GAN_OK;
+    }
+    TRY(list_sets(h, first, words, &count));
+    if (count == 0)
+        return fail(GAN_ERR_INPUT, "%s: no data set of two axes or more in its root group",
+                    h->path);
+    if (count > 1)
+        return fail(GAN_ERR_USAGE, "%s: it holds %s; pack one: ganrun data pack --dataset NAME",
+                    h->path, words);
+    memcpy(h->name, first, sizeof first);
+    return GAN_OK;
+}
+
+// --- its type and shape --------------------------------------------------------------------------
+
+static GanStatus read_type(Hdf5 *h, Array *out) {
+    hid_t type = H5Dget_type(h->set);
+    if (type < 0)
+        return broken(h, h->name);
+    H5T_class_t class = H5Tget_class(type);
+    size_t size = H5Tget_size(type);
+    bool natural = class == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_NONE && size <= 2;
+    H5Tclose(type);
+    if (class == H5T_FLOAT) {
+        h->type = H5T_NATIVE_FLOAT;
+        out->kind = 'f', out->size = 4;
+        return GAN_OK;
+    }
+    if (!natural)
+        return fail(GAN_ERR_INPUT,
+                    "%s: %s: only floating numbers and unsigned ones of 8 or 16 bits are read",
+                    h->path, h->name);
+    h->type = size == 1 ? H5T_NATIVE_UINT8 : H5T_NATIVE_UINT16;
+    out->kind = 'u', out->size = (uint32_t)size;
+    return GAN_OK;
+}
+
+static GanStatus read_shape(Hdf5 *h, Array *out) {
+    hid_t space = H5Dget_space(h->set);
+    int rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
+    bool fits = rank >= 1 && rank <= DATA_MAX_RANK &&
+                H5Sget_simple_extent_dims(space, h->dim, NULL) == rank;
+    if (space >= 0)
+        H5Sclose(space);
+    if (!fits)
+        return rank < 0 ? broken(h, h->name)
+                        : fail(GAN_ERR_INPUT, "%s: %s has %d axes, 1 to %d are read", h->path,
+                               h->name, rank, DATA_MAX_RANK);
+    h->rank = out->rank = (uint32_t)rank;
+    out->count = 1;
+    for (uint32_t i = 0; i < out->rank; i++) {
+        out->dim[i] = (int64_t)h->dim[i];
+        if (h->dim[i] > INT64_MAX || !mem_mul(out->count, (size_t)h->dim[i], &out->count))
+            return fail(GAN_ERR_INPUT, "%s: %s: its shape is too large", h->path, h->name);
+    }
+    size_t bytes;
+    return mem_mul(out->count, out->size, &bytes)
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "%s: %s: its shape is too large", h->path, h->name);
+}
+
+// --- the three calls -----------------------------------------------------------------------------
+
+static GanStatus open_set(Hdf5 *h, Str path, Str asked, Array *out) {
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); // nothing here prints
+    snprintf(h->path, sizeof h->path, "%.*s", SARG(path));
+    char *name = mem_alloc(path.len + 1);
+    if (!name)
+        return fail(GAN_ERR_MEMORY, "no memory to open %s", h->path);
+    memcpy(name, path.ptr, path.len);
+    h->file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+    mem_free(name);
+    if (h->file < 0)
+        return broken(h, "an HDF5 file that cannot be opened");
+    TRY(choose_set(h, asked));
+    h->set = H5Dopen2(h->file, h->name, H5P_DEFAULT);
+    if (h->set < 0)
+        return fail(GAN_ERR_INPUT, "%s: there is no data set %s", h->path, h->name);
+    TRY(read_type(h, out));
+    return read_shape(h, out);
+}
+
+static void close_set(Hdf5 *h) {
+    if (h->set >= 0)
+        H5Dclose(h->set);
+    if (h->file >= 0)
+        H5Fclose(h->file);
+    mem_free(h);
+}
+
+GanStatus hdf5_open(Str path, Str dataset, Hdf5 **out, Array *shape) {
+    *shape = (Array){0};
+    *out = NULL;
+    Hdf5 *h = mem_alloc(sizeof *h);
+    if (!h)
+        return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
+    h->file = h->set = -1;
+    pthread_mutex_lock(&library);
+    GanStatus st = open_set(h, path, dataset, shape);
+    if (st == GAN_OK)
+        *out = h;
+    else
+        close_set(h);
+    pthread_mutex_unlock(&library);
+    return st;
+}
+
+static GanStatus read_rows(Hdf5 *h, size_t first, size_t rows, void *to) {
+    hsize_t start[DATA_MAX_RANK] = {first}, count[DATA_MAX_RANK];
+    for (uint32_t i = 0; i < h->rank; i++)
+        count[i] = i ? h->dim[i] : rows;
+    hid_t from = H5Dget_space(h->set), room = H5Screate_simple((int)h->rank, count, NULL);
+    bool read = from >= 0 && room >= 0 &&
+                H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
+                H5Dread(h->set, h->type, room, from, H5P_DEFAULT, to) >= 0;
+    GanStatus st = read ? GAN_OK : broken(h, h->name);
+    if (from >= 0)
+        H5Sclose(from);
+    if (room >= 0)
+        H5Sclose(room);
+    return st;
+}
+
+GanStatus hdf5_read(Hdf5 *h, size_t first, size_t rows, void *to) {
+    pthread_mutex_lock(&library);
+    GanStatus st = read_rows(h, first, rows, to);
+    pthread_mutex_unlock(&library);
+    return st;
+}
+
+void hdf5_close(Hdf5 *h) {
+    if (!h)
+        return;
+    pthread_mutex_lock(&library);
+    close_set(h);
+    pthread_mutex_unlock(&library);
+}

@@ -1,0 +1,148 @@
+// hdf5_test.c - arrays in HDF5 files as other programs leave them (hdf5/make.py writes them), and
+// the same files damaged.
+#define _GNU_SOURCE
+#include "data_place.h"
+#include "cases.h"
+
+#define FILES TEST_DIR "/unit/hdf5/"
+
+static double value(size_t i) { // what make.py puts at flat place i
+    return (double)(i * 7 % 101);
+}
+
+// Packs one file; skips the test where there is no library.
+static GanStatus pack(Place *p, const char *name, PackOptions o, Pack *out) {
+    GanStatus st =
+        pack_build(&p->arena, str_format(&p->arena, FILES "%s", name), &o, (Str){0}, out, NULL);
+    if (st != GAN_OK && strstr(gan_error(), "without libhdf5"))
+        skip();
+    return st;
+}
+
+static void clouds_with_checksums_are_read(void **state) {
+    Place *p = *state;
+    Pack k = {0};
+    assert_ok(pack(p, "clouds.h5", (PackOptions){0}, &k)); // rmsd has one axis: no choice to make
+    const PackField *f = &k.field[0];
+    assert_true(k.count == 5 && f->kind == DataFloat && f->rank == 2);
+    assert_true(f->dim[0] == 3 && f->dim[1] == 40);
+    for (size_t i = 0; i < 5; i++) {
+        const float *x = (const float *)pack_record(&k, i);
+        for (size_t j = 0; j < 120; j++)
+            assert_true(x[j] == (float)value(i * 120 + j) / 10);
+    }
+    pack_close(&k);
+}
+
+static void compressed_doubles_of_the_other_byte_order_are_read(void **state) {
+    Place *p = *state;
+    Pack k = {0};
+    assert_ok(pack(p, "packed.h5", (PackOptions){0}, &k));
+    assert_true(k.count == 6 && k.field[0].rank == 3 && k.field[0].dim[2] == 8);
+    assert_true(k.field[0].lo == 0 && k.field[0].hi == 100);
+    for (size_t i = 0; i < 6; i++)
+        for (size_t j = 0; j < 64; j++)
+            assert_true(((const float *)pack_record(&k, i))[j] == (float)value(i * 64 + j));
+    pack_close(&k);
+}
+
+static void one_of_several_sets_is_named(void **state) {
+    Place *p = *state;
+    Pack k = {0};
+    assert_refused(pack(p, "bytes.h5", (PackOptions){0}, &k), "it holds test, train");
+    assert_refused(pack(p, "bytes.h5", (PackOptions){.dataset = STR("tran")}, &k),
+                   "no data set tran");
+    assert_ok(pack(p, "bytes.h5", (PackOptions){.dataset = STR("train")}, &k));
+    assert_true(k.count == 4 && k.field[0].kind == DataImage && k.field[0].dtype == PackU8);
+    assert_int_equal(pack_record(&k, 1)[2], (int)value(192 + 2));
+    pack_close(&k);
+    write_text(p, "a.npy", "\x93NUMPY");
+    ArrayFile f;
+    assert_refused(array_open(under(p, "a.npy"), SourceNpy, STR("x"), &f), "only HDF5");
+}
+
+static void what_is_no_data_is_refused(void **state) {
+    Place *p = *state;
+    Pack k = {0};
+    assert_refused(pack(p, "other.h5", (PackOptions){0}, &k), "words: only floating numbers");
+    assert_refused(pack(p, "gap.h5", (PackOptions){0}, &k), "1 of 3 samples cannot be used");
+    assert_ok(pack(p, "gap.h5", (PackOptions){.skip_bad = true}, &k));
+    assert_int_equal(k.count, 2);
+    pack_close(&k);
+}
+
+// Rows in any order are those in turn: windows move back and forth.
+static void rows_come_in_any_order(void **state) {
+    static const size_t order[] = {5, 0, 3, 4, 1, 2};
+    Place *p = *state;
+    Pack k = {0};
+    ArrayFile f;
+    assert_ok(pack(p, "packed.h5", (PackOptions){0}, &k));
+    pack_close(&k);
+    assert_ok(array_open(STR(FILES "packed.h5"), SourceHdf5, (Str){0}, &f));
+    for (size_t i = 0; i < 6; i++) {
+        Array row;
+        if (i == 1)
+            f.windows = 2, f.loaded = 0; // the first row's window had room for all
+        assert_ok(array_row(&f, order[i], &row));
+        assert_true(row.rank == 3 && row.count == 64);
+        for (size_t j = 0; j < 64; j++)
+            assert_true(array_at(&row, j) == value(order[i] * 64 + j));
+    }
+    array_close(&f);
+}
+
+// Without the syncing of write_bytes: there are thousands.
+static void write_quickly(Place *p, const char *name, const void *bytes, size_t n) {
+    FILE *f = fopen(str_z(&p->arena, under(p, name)), "wb");
+    assert_non_null(f);
+    assert_true(fwrite(bytes, 1, n, f) == n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void read_all(Place *p, const char *name) {
+    ArrayFile f;
+    Array row;
+    if (array_open(under(p, name), SourceHdf5, (Str){0}, &f) != GAN_OK)
+        return;
+    GanStatus st = GAN_OK;
+    for (size_t i = 0; st == GAN_OK && i < (size_t)f.all.dim[0] && i < 16; i++)
+        st = array_row(&f, i, &row);
+    array_close(&f);
+}
+
+// Damage is an error with a reason, or numbers; never a crash. Checksummed data is never other
+// numbers.
+static void truncated_and_changed_files_are_survived(void **state) {
+    Place *p = *state;
+    Pack k = {0};
+    assert_ok(pack(p, "clouds.h5", (PackOptions){0}, &k));
+    pack_close(&k);
+    Arena mark = p->arena;
+    Str file;
+    assert_ok(file_read(&mark, STR(FILES "clouds.h5"), &file));
+    uint8_t *copy = arena_array(&mark, uint8_t, file.len);
+    for (size_t n = 0; n < file.len; n += 97) {
+        write_quickly(p, "cut.h5", file.ptr, n);
+        ArrayFile f;
+        assert_true(array_open(under(p, "cut.h5"), SourceHdf5, (Str){0}, &f) == GAN_ERR_INPUT);
+        assert_non_null(strstr(gan_error(), "cut.h5"));
+    }
+    for (size_t i = 0; i < file.len; i += 5) {
+        memcpy(copy, file.ptr, file.len);
+        copy[i] ^= (uint8_t)(1 << i % 8);
+        write_quickly(p, "bit.h5", copy, file.len);
+        read_all(p, "bit.h5");
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        T(clouds_with_checksums_are_read), T(compressed_doubles_of_the_other_byte_order_are_read),
+        T(one_of_several_sets_is_named),   T(what_is_no_data_is_refused),
+        T(rows_come_in_any_order),         T(truncated_and_changed_files_are_survived),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
