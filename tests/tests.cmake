@@ -49,6 +49,7 @@ gan_test(hdf5_test unit/hdf5_test.c LIBS gan_data)
 gan_test(run_test unit/run_test.c LIBS gan_run)
 gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
+gan_test(cost_test cost_test.c support/trial.c support/interp.c LIBS gan_run)
 
 # Kernels in CUDA C, run on the CPU (tests/cuda/shim.h). The shim answers the calls of the thread sanitizer and switches
 # stacks, which other sanitizers do not follow.
