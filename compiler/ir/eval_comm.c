@@ -5,7 +5,8 @@
 #include <string.h>
 
 static void pass_on(Eval *e) {
-    memcpy(e->out, e->in[0], type_bytes(e->g, eval_type(e)));
+    size_t one = e->f64 ? sizeof(double) : sizeof(float);
+    memcpy(e->out, e->in[0], (size_t)type_elements(e->g, eval_type(e)) * one);
 }
 
 void eval_ReduceStart(Eval *e) {
