@@ -85,19 +85,32 @@ static void plan_one(Arena *perm, Module *m, Func *f, const PassOptions *p, cons
         gen_kernels(perm, out, d);
 }
 
-void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+// Can the step be divided so?
+static GanStatus check_parallel(const Module *m, const Parallel *p) {
+    if (p->ranks > 1 && m->batch < p->ranks)
+        return fail(GAN_ERR_USAGE, "a batch of %lld cannot be divided among %u ranks: give --batch "
+                                   "at least as many",
+                    (long long)m->batch, p->ranks);
+    return GAN_OK;
+}
+
+GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+    TRY(check_parallel(m, &o->parallel));
     PassOptions p = {
         .real = o->real,
         .keep_grads = o->keep_grads,
         .no_fuse = o->no_fuse,
+        .parallel = o->parallel,
 #ifndef NDEBUG
         .verify_each = true,
 #endif
     };
+    m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
     passes_run(perm, m, &m->init, &p, NULL);
     passes_run(perm, m, &m->step, &p, NULL);
     for (uint32_t i = 0; i < m->entry.n; i++)
         passes_run(perm, m, &m->entry.at[i], &p, NULL);
+    m->batch = m->share.samples;
     size_t slots = slots_place(m, o->real);
     PassOptions quiet = p;
     quiet.keep_grads = false;
@@ -109,6 +122,7 @@ void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *ou
     out->init.slot_bytes = out->step.slot_bytes = slots;
     for (uint32_t i = 0; i < m->entry.n; i++)
         out->entry[i].slot_bytes = slots;
+    return GAN_OK;
 }
 
 // The plans of a compiled model as they are, with the texts that diagnostics quote.
@@ -131,7 +145,8 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
 // Plans are made anew where they are not for the device at hand.
 static bool plan_fits(const CompileOptions *o, const Ganx *g) {
     const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
-    return !o->feed && !o->keep_grads && !o->no_fuse && o->dialect &&
+    bool divided = o->parallel.ranks > 1 || o->parallel.chunks || o->parallel.micro > 1;
+    return !divided && !o->feed && !o->keep_grads && !o->no_fuse && o->dialect &&
            o->dialect == dialect_find(str_c(dialect));
 }
 
@@ -147,8 +162,7 @@ GanStatus compile_file(Front *f, const CompileOptions *asked, Compiled *out) {
             return load_ganx(f, &o, &g, asked->path, out);
     }
     TRY(compile_module(f, &o, &out->module));
-    compile_plans(f->perm, &out->module, &o, out);
-    return GAN_OK;
+    return compile_plans(f->perm, &out->module, &o, out);
 }
 
 void compiled_print(Text *t, const Compiled *c, PlanLevel level) {

@@ -33,8 +33,9 @@ GanStatus compile_parse(Front *f, const CompileOptions *o, Ast **out);
 GanStatus compile_module(Front *f, const CompileOptions *o, Module *out);
 // Text to plans and, with a dialect, kernels. Diagnostics stay in f.
 GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
-// The same from an elaborated module, which it changes.
-void compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
+// The same from an elaborated module, which it changes. GAN_ERR_USAGE when it cannot be divided
+// among the ranks as asked.
+GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
 
 // A compiled model as text (pass/plan_text.c), and back with the stages behind the text's level and
 // kernels. Nothing in the text is trusted; false and "line N: ..." in *error.

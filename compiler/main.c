@@ -246,7 +246,9 @@ static int emit_module(Cli *c, Module *m) {
     CompileOptions o = options_of(c, (Str){0});
     o.dialect = dialect_of(c);
     Compiled done = {.module = *m};
-    compile_plans(c->perm, &done.module, &o, &done);
+    GanStatus status = compile_plans(c->perm, &done.module, &o, &done);
+    if (status != GAN_OK)
+        return die(status);
     return emit_compiled(c, &done);
 }
 

@@ -297,6 +297,7 @@ static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecH
     TRY(put_scalars(e, c));
     Run r = {.e = e, .func = func, .counters = *c, .hooks = hooks};
     r.counters.round = 0;
+    r.counters.sample0 += e->module->share.first;
     TRY(run_tape(&r, 0, p->func->tape.n));
     return e->api->sync(e->device);
 }

@@ -48,6 +48,7 @@ gan_test(measure_test unit/measure_test.c LIBS gan_data)
 gan_test(hdf5_test unit/hdf5_test.c LIBS gan_data)
 gan_test(run_test unit/run_test.c LIBS gan_run)
 gan_test(stdlib_test stdlib_test.c support/trial.c support/interp.c LIBS gan_run)
+gan_test(shard_test shard_test.c support/ranks.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(cost_test cost_test.c support/trial.c support/interp.c LIBS gan_run)
 

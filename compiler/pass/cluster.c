@@ -218,11 +218,15 @@ static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
 
 static bool joinable(const Graph *g, uint32_t unit) {
     Op op = (Op)g->node.at[unit].op;
-    return node_class(g, unit) != ClassANCHOR && op != OpScatter && op != OpRead;
+    OpClass c = node_class(g, unit);
+    return c != ClassANCHOR && c != ClassCOMM && op != OpScatter && op != OpRead;
 }
 
 // What the loops of two units have against each other, whatever lies between them.
 static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
+    if (node_class(g, a) == ClassCOMM || node_class(g, b) == ClassCOMM) {
+        return "the ranks add it up";
+    }
     if (!joinable(g, a)) {
         return "a library call makes it";
     }
@@ -262,19 +266,8 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
                                  : NULL;
 }
 
-bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
-    uint32_t a = z->cluster[ua], b = z->cluster[ub];
-    if (a == b) {
-        return true;
-    }
-    if (cluster_refuses(z, a, b)) {
-        return false;
-    }
-    if (z->pos[a] > z->pos[b]) {
-        uint32_t swap = a;
-        a = b;
-        b = swap;
-    }
+// Makes one of clusters a and b, a being first; the walk between them has been made.
+static void unite(Fuse *z, uint32_t a, uint32_t b) {
     uint32_t lo = z->pos[a], hi = z->pos[b];
     z->order[hi] = 0; // b's place becomes a hole; the walk has marked what follows a
     settle(z, lo, hi);
@@ -284,6 +277,31 @@ bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
     }
     z->member[b].n = 0;
     z->merges++;
+}
+
+bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
+    uint32_t a = z->cluster[ua], b = z->cluster[ub];
+    if (a == b) {
+        return true;
+    }
+    if (cluster_refuses(z, a, b)) {
+        return false;
+    }
+    bool turned = z->pos[a] > z->pos[b];
+    unite(z, turned ? b : a, turned ? a : b);
+    return true;
+}
+
+bool cluster_join(Fuse *z, uint32_t ua, uint32_t ub) {
+    uint32_t a = z->cluster[ua], b = z->cluster[ub];
+    bool turned = z->pos[a] > z->pos[b];
+    if (a == b) {
+        return true;
+    }
+    if (walk(z, turned ? b : a, turned ? a : b, true)) {
+        return false;
+    }
+    unite(z, turned ? b : a, turned ? a : b);
     return true;
 }
 

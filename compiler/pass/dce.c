@@ -4,5 +4,5 @@
 
 void pass_dce(Arena *perm, Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
-    func_rewrite(perm, f, node_copy, NULL);
+    func_rewrite(perm, f, f->g.batch, node_copy, NULL);
 }

@@ -103,7 +103,7 @@ void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o) {
     if (p.bf16) {
         mark_kept(&f->g, p.kept);
     }
-    func_rewrite(perm, f, in_precision, &p);
+    func_rewrite(perm, f, f->g.batch, in_precision, &p);
     for (uint32_t i = 0; i < m->slot.n; i++) {
         m->slot.at[i].type.dtype = p.real;
     }

@@ -25,6 +25,37 @@ enum {
     ScalarRuns = 64,    // how often a kernel computes a value that is the same for all elements
 };
 
+// --- collectives ---------------------------------------------------------------------------------
+
+// The parts of a call are one region where it starts and one where it is waited for, and calls start
+// in the order of their numbers: on every rank, whatever else differs.
+static void join_calls(Fuse *z) {
+    const Graph *g = z->g;
+    NodeVec start = {0}, wait = {0}; // [call] first unit + 1
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        if (!z->unit[id] || node_class(g, id) != ClassCOMM) {
+            continue;
+        }
+        NodeVec *first = g->node.at[id].op == OpReduceStart ? &start : &wait;
+        uint32_t call = (uint32_t)node_attr(g, id)->i[0];
+        while (first->n <= call) {
+            vec_push(z->arena, first, 0);
+        }
+        if (!first->at[call]) {
+            first->at[call] = id;
+        } else if (!cluster_join(z, first->at[call], id)) {
+            bug("fuse: the parts of collective %u wait for each other", call);
+        }
+    }
+    for (uint32_t k = 1; k < start.n; k++) {
+        uint32_t before = start.at[k - 1], after = start.at[k];
+        if (before && after && g->node.at[before].block == g->node.at[after].block &&
+            !cluster_order(z, before, after)) {
+            bug("fuse: collective %u cannot start behind %u", k, k - 1);
+        }
+    }
+}
+
 // --- slots ---------------------------------------------------------------------------------------
 
 bool func_repeats(const Func *f) {
@@ -313,6 +344,7 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     units_find(&z);
     clusters_init(&z);
     memcpy(z.kept, z.unit, n);
+    join_calls(&z);
     order_slots(&z);
     if (!o->no_fuse) {
         join_producers(&z);

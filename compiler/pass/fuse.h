@@ -72,6 +72,8 @@ const char *cluster_refuses(Fuse *z, uint32_t a, uint32_t b);
 bool cluster_merge(Fuse *z, uint32_t a, uint32_t b); // false when refused
 // NULL when the members of a cluster, however they came together, can be one region; else why not.
 const char *cluster_wrong(Fuse *z, uint32_t cluster);
+// Makes one of two clusters whatever they are; false when something must lie between them.
+bool cluster_join(Fuse *z, uint32_t a, uint32_t b);
 // Orders unit `before` ahead of `after`; false (and no change) when that closes a circle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
 // What the units of a cluster read from memory, each once.

@@ -173,5 +173,5 @@ static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, co
 void pass_grad(Arena *perm, Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
     Sweeps all = {.perm = perm};
-    func_rewrite(perm, f, expand, &all);
+    func_rewrite(perm, f, f->g.batch, expand, &all);
 }

@@ -4,8 +4,9 @@
 // Time is the number of a launch, blocks in the order of the tape. A value lives from the launch
 // that makes it to the last that reads it; one that is read inside a loop it was made outside of,
 // to the end of that loop. Where a loop region's input dies at an output of equal size, made from
-// it element by element, both are one buffer. Buffers are placed offline, largest first, each in
-// the smallest gap that fits among those alive at the same time.
+// it element by element, both are one buffer. The parts of a collective are one buffer. Buffers
+// are placed offline, largest first, each in the smallest gap that fits among those alive at the
+// same time.
 #include "plan.h"
 
 #include <stdlib.h>
@@ -24,6 +25,8 @@ typedef struct Memory {
     bool placed;           // offsets are given (memory_restore)
     VEC(Buffer) buffer;    // [0] is none
     uint32_t *of;          // [node] its buffer, 0 none
+    size_t *within;        // [node] bytes from the start of its buffer
+    uint8_t *part;         // [node] lies in the buffer of a collective
     uint32_t *time;        // [region] its launch
     uint32_t *begin, *end; // [block] its first launch, and one past its last
     VEC(uint32_t) * loops; // [block] enclosing repeats, outermost first: positions in the tape
@@ -190,6 +193,31 @@ static bool read_beside(const Memory *m, uint32_t region, uint32_t id) {
     return false;
 }
 
+// The parts of a collective are one buffer, in which it reduces them. A value that only the
+// collective reads is made there at once; others are copied when it starts.
+static void bundle(Memory *m, const Collective *c) {
+    const Plan *p = m->p;
+    uint32_t start = m->time[c->start], index = m->buffer.n;
+    Buffer all = {c->part.at[0].start, start, m->time[c->wait], c->bytes, 0};
+    for (uint32_t i = 0; i < c->part.n; i++) {
+        const CallPart *part = &c->part.at[i];
+        uint32_t source = plan_owner(p, node_in(&p->func->g, part->start, 0));
+        uint32_t node[3] = {part->start, part->wait, source};
+        bool alone = m->of[source] && !m->part[source] &&
+                     m->buffer.at[m->of[source]].last == start;
+        for (uint32_t k = 0; k < (alone ? 3 : 2); k++) {
+            Buffer *old = &m->buffer.at[m->of[node[k]]];
+            all.first = old->first < all.first ? old->first : all.first;
+            all.last = old->last > all.last ? old->last : all.last;
+            old->bytes = 0; // an empty buffer takes no place
+            m->of[node[k]] = index;
+            m->within[node[k]] = part->offset;
+            m->part[node[k]] = 1;
+        }
+    }
+    vec_push(m->a, &m->buffer, all);
+}
+
 // Gives the outputs of a loop region the buffers of inputs that die there.
 static void reuse_inputs(Memory *m, uint32_t region) {
     const Plan *p = m->p;
@@ -201,6 +229,8 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             Buffer *from = &m->buffer.at[theirs], *to = &m->buffer.at[mine];
             if (m->placed && from->offset != to->offset)
                 continue;
+            if (m->part[out] || m->part[in])
+                continue; // a collective says where they lie
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
                 to->bytes != from->bytes ||
                 !type_same_shape(node_type(&p->func->g, in), node_type(&p->func->g, out)))
@@ -211,7 +241,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             *m->a = checkpoint;
             if (fits) {
                 from->last = to->last;
-                to->bytes = 0; // an empty buffer takes no place
+                to->bytes = 0;
                 m->of[out] = theirs;
                 break;
             }
@@ -321,7 +351,7 @@ static Place place_of(const Memory *m, uint32_t id) {
     if (plan_in_slot(p, owner))
         return (Place){SpaceSlot, p->module->slot.at[node_attr(&p->func->g, owner)->i[0]].offset,
                        owner};
-    return (Place){SpaceWork, m->buffer.at[m->of[owner]].offset, owner};
+    return (Place){SpaceWork, m->buffer.at[m->of[owner]].offset + m->within[owner], owner};
 }
 
 static double traffic(const Plan *p) {
@@ -340,6 +370,8 @@ static void memory_init(Memory *m) {
     const Plan *p = m->p;
     const Func *f = p->func;
     m->of = arena_array(m->a, uint32_t, f->g.node.n);
+    m->within = arena_array(m->a, size_t, f->g.node.n);
+    m->part = arena_array(m->a, uint8_t, f->g.node.n);
     m->time = arena_array(m->a, uint32_t, p->region.n);
     m->begin = arena_array(m->a, uint32_t, f->blocks);
     m->end = arena_array(m->a, uint32_t, f->blocks);
@@ -363,6 +395,8 @@ void memory_plan(const PassOptions *o, Plan *p) {
     memory_init(&m);
     uint32_t launches = number_launches(&m);
     find_lifetimes(&m, launches);
+    for (uint32_t i = 0; i < p->collective.n; i++)
+        bundle(&m, &p->collective.at[i]);
     if (!o->no_fuse)
         reuse_all(&m);
     p->work_bound = live_bound(&m, launches);

@@ -46,6 +46,12 @@ void pass_dce(Arena *perm, Module *m, Func *f, const PassOptions *o);
 void pass_unpin(Arena *perm, Module *m, Func *f,
                 const PassOptions *o); // Pin and Stop disappear; more becomes equal
 void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o);
+void pass_shard(Arena *perm, Module *m, Func *f, const PassOptions *o);
+
+// buckets.c: what the model of the link says of a collective of `bytes`.
+double call_seconds(const Parallel *o, size_t bytes);
+// shard.c. Rank `rank`'s samples of a global batch of `total`; 0 or 1 ranks: all.
+Share share_of(int64_t total, uint32_t rank, uint32_t ranks);
 
 // fuse.c (plan.h has the pass itself): what generation and scheduling share with it.
 
@@ -73,12 +79,12 @@ typedef struct RegionOrder {
 typedef VEC(RegionOrder) OrderVec;
 void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 
-// Rebuilds a function's graph: `map` is called for every live node in order and returns the new
+// Rebuilds a function's graph, for `batch` samples: `map` is called for every live node in order and returns the new
 // node (graph_add with mapped operands when it has nothing to say); effects, updates, reports,
 // results and the tape are renumbered.
 typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id,
                               const uint32_t *map);
-void func_rewrite(Arena *perm, Func *f, RewriteFn map, void *user);
+void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn map, void *user);
 // The RewriteFn with nothing to say; others call it for the nodes they leave alone.
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
 

@@ -18,6 +18,9 @@ static const Pass passes[] = {
     {"unpin", pass_unpin},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype},
+    // needs the final precision and Module.share; leaves a graph for this rank's samples, with
+    // collectives; breaks what is said of the global batch
+    {"shard", pass_shard},
 };
 
 static void check(const Module *m, const char *after) {
@@ -43,8 +46,10 @@ void passes_run(Arena *perm, Module *m, Func *f, const PassOptions *o, const cha
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out) {
     *out = (Plan){.module = m, .func = f, .real = o->real};
     fuse(perm, o, out);
+    collectives_find(perm, out);
     schedule(perm, o, out);
     memory_plan(o, out);
+    collectives_place(out);
     out->gflop = func_gflop(f);
     out->gflop_model = out->gflop + func_gflop_again(f);
 }

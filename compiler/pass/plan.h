@@ -10,6 +10,12 @@
 // in the same order of bytes), the source's owner. Region.in and .out hold owners.
 void fuse(Arena *perm, const PassOptions *o, Plan *p);
 
+// collective.c. Fills collective[] from the regions, but for its offset and launches, and
+// Region.call.
+void collectives_find(Arena *perm, Plan *p);
+// The rest, once everything has its place and time.
+void collectives_place(Plan *p);
+
 // schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
 

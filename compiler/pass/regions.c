@@ -57,6 +57,31 @@ static void build_call(Build *b, uint32_t id) {
     }
 }
 
+static int64_t part_of(const Graph *g, uint32_t id) {
+    return node_attr(g, id)->i[1];
+}
+
+// One half of a collective: `root` are its parts, which it orders.
+static void build_comm(Build *b, NodeVec *root) {
+    const Graph *g = b->z->g;
+    for (uint32_t i = 1; i < root->n; i++) {
+        for (uint32_t k = i; k && part_of(g, root->at[k - 1]) > part_of(g, root->at[k]); k--) {
+            uint32_t swap = root->at[k];
+            root->at[k] = root->at[k - 1];
+            root->at[k - 1] = swap;
+        }
+    }
+    b->region->kind = g->node.at[root->at[0]].op == OpReduceStart ? RegionStart : RegionWait;
+    for (uint32_t i = 0; i < root->n; i++) {
+        uint32_t in = node_in(g, root->at[i], 0), from = b->z->o->no_fuse ? in : fuse_storage(g, in);
+        vec_push(b->perm, &b->region->node, root->at[i]);
+        if (b->seen[from] != b->number) {
+            b->seen[from] = b->number;
+            vec_push(b->perm, &b->region->in, from);
+        }
+    }
+}
+
 static void build_region(Build *b, Plan *p, uint32_t cluster) {
     Fuse *z = b->z;
     NodeVec root = {0};
@@ -72,12 +97,15 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
     uint32_t index = p->region.n;
     Region *r = b->region = vec_add(b->perm, &p->region);
     *r = (Region){
-        .kind = RegionLoop, .block = z->g->node.at[cluster].block, .kernel = NONE, .merged = NONE};
+        .kind = RegionLoop, .block = z->g->node.at[cluster].block, .kernel = NONE, .call = NONE,
+        .merged = NONE};
     b->number = index + 1;
     if (z->g->node.at[cluster].op == OpRead) {
         r->kind = RegionCopy;
         vec_push(b->perm, &r->node, cluster);
         vec_push(b->perm, &p->copied, (uint32_t)slot_of(z, cluster));
+    } else if (node_class(z->g, cluster) == ClassCOMM) {
+        build_comm(b, &root);
     } else if (node_class(z->g, cluster) == ClassANCHOR && !z->o->no_fuse) {
         build_call(b, cluster);
     } else {
@@ -184,6 +212,9 @@ static void order_slot(Arena *perm, const Plan *p, OrderVec *out, uint32_t r, ui
 void region_orders(Arena *perm, const Plan *p, OrderVec *out) {
     const Graph *g = &p->func->g;
     *out = (OrderVec){0};
+    for (uint32_t k = 1; k < p->collective.n; k++) {
+        order_push(perm, p, out, p->collective.at[k - 1].start, p->collective.at[k].start);
+    }
     for (uint32_t r = 0; r < p->region.n; r++) {
         const Region *region = &p->region.at[r];
         for (uint32_t i = 0; i < region->in.n; i++) {

@@ -36,13 +36,13 @@ uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const 
     return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 
-void func_rewrite(Arena *perm, Func *f, RewriteFn rewrite, void *user) {
+void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *user) {
     const Graph *from = &f->g;
     const uint8_t *live = func_live(perm, f), *const *open = (const uint8_t *const *)blocks_open(
                                                   perm, f, false);
     uint32_t *map = arena_array(perm, uint32_t, from->node.n);
     Graph to;
-    graph_init(&to, perm, from->batch);
+    graph_init(&to, perm, batch);
     to.next_unique = from->next_unique;
     for (uint32_t id = 1; id < from->node.n; id++) {
         if (!live[id]) {

@@ -7,6 +7,12 @@
 // its gradient is there, and so interleaves chains by layer. Optimizer regions of next to nothing
 // (gains, biases) wait for the end of their block, where neighbours that do not depend on one
 // another become one launch.
+//
+// A block with collectives has an order of its own: what the next call to start needs comes first,
+// so that several chains into a net go back through it layer by layer; a call starts as soon as its
+// last part is there; one in flight is waited for when its sum would have come, by an estimate of
+// the link and of what runs meanwhile, or when there is nothing else to do. The estimate moves
+// work; the order of the calls is every rank's.
 #include "plan.h"
 
 #include <string.h>
@@ -17,6 +23,14 @@ typedef struct Value { // a stored value made in the block at hand
     uint32_t readers;  // regions of the block still to read it
     size_t bytes;      // 0: lies in the slot memory, or outlives the block
 } Value;
+
+// Estimated times, in seconds, of a block with collectives.
+typedef struct Clock {
+    const Parallel *link;
+    uint32_t *leads; // [region] the first call that cannot start before it, NONE
+    double *arrives; // [call] when its sum is there
+    double now, free; // the link: when it has carried what was started
+} Clock;
 
 typedef struct Sched {
     Arena *perm;
@@ -29,9 +43,12 @@ typedef struct Sched {
     uint8_t *late;        // [region] waits for the end of its block
     uint8_t *outlives;    // [node] read by another block or by the executor
     Value *value;         // [node]
+    Clock clock;          // blocks with collectives
 } Sched;
 
 typedef VEC(uint32_t) RegionVec;
+
+typedef enum Way { WayText, WayGreedy, WayCalls } Way; // what decides among regions that may run
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -79,6 +96,45 @@ static void find_orders(Sched *s) {
     }
 }
 
+// --- the clock of a block with collectives -------------------------------------------------------
+
+// A region's time: its arithmetic or its bytes, whichever takes longer, on a core or two.
+static double seconds_of(const Plan *p, const Region *r) {
+    const double flops = 1e11, bandwidth = 2e10;
+    double gflop = 0, bytes = (double)bytes_of(p, r);
+    for (uint32_t i = 0; i < r->node.n; i++)
+        gflop += node_gflop(&p->func->g, r->node.at[i]);
+    return gflop * 1e9 / flops > bytes / bandwidth ? gflop * 1e9 / flops : bytes / bandwidth;
+}
+
+static void clock_reset(Sched *s, const RegionVec *regions) {
+    s->clock.now = s->clock.free = 0;
+    for (uint32_t i = regions->n; i-- > 0;) { // regions are numbered in a valid order
+        uint32_t region = regions->at[i], first = NONE;
+        if (s->p->region.at[region].kind == RegionStart)
+            first = s->p->region.at[region].call;
+        for (uint32_t k = 0; k < s->next[region].n; k++) {
+            uint32_t leads = s->clock.leads[s->next[region].at[k]];
+            first = leads < first ? leads : first;
+        }
+        s->clock.leads[region] = first;
+    }
+}
+
+static void clock_pass(Sched *s, uint32_t region) {
+    Clock *c = &s->clock;
+    const Region *r = &s->p->region.at[region];
+    if (r->kind == RegionStart) {
+        double from = c->now > c->free ? c->now : c->free;
+        c->free = from + call_seconds(c->link, s->p->collective.at[r->call].bytes);
+        c->arrives[r->call] = c->free;
+    } else if (r->kind == RegionWait) {
+        c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
+    } else {
+        c->now += seconds_of(s->p, r);
+    }
+}
+
 // --- one block -----------------------------------------------------------------------------------
 
 // Sets the block's counters: what each region waits for, who still reads each value.
@@ -112,16 +168,40 @@ static size_t freed_by(const Sched *s, uint32_t region) {
     return sum;
 }
 
-static bool better(const Sched *s, bool greedy, uint32_t a, uint32_t b) {
-    if (!greedy || s->late[a] != s->late[b])
-        return s->late[a] != s->late[b] ? !s->late[a] : a < b;
+static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
     int64_t gain_a = (int64_t)freed_by(s, a) - (int64_t)s->made[a];
     int64_t gain_b = (int64_t)freed_by(s, b) - (int64_t)s->made[b];
     return gain_a != gain_b ? gain_a > gain_b : a < b;
 }
 
+// 0: a call starts; 1: something to do; 2: what a wait would wait for has not come.
+static int urgency(const Sched *s, uint32_t region) {
+    const Region *r = &s->p->region.at[region];
+    bool early = r->kind == RegionWait && s->clock.arrives[r->call] > s->clock.now;
+    return r->kind == RegionStart ? 0 : early ? 2 : 1;
+}
+
+static bool sooner(const Sched *s, uint32_t a, uint32_t b) {
+    int ua = urgency(s, a), ub = urgency(s, b);
+    if (ua != ub)
+        return ua < ub;
+    if (ua == 2)
+        return s->p->region.at[a].call < s->p->region.at[b].call;
+    if (s->clock.leads[a] != s->clock.leads[b])
+        return s->clock.leads[a] < s->clock.leads[b];
+    return s->late[a] != s->late[b] ? !s->late[a] : frees_more(s, a, b);
+}
+
+static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
+    if (way == WayCalls)
+        return sooner(s, a, b);
+    if (way == WayText || s->late[a] != s->late[b])
+        return s->late[a] != s->late[b] ? !s->late[a] : a < b;
+    return frees_more(s, a, b);
+}
+
 // Fills `out` with the block's regions in order; the peak of bytes live.
-static size_t block_order(Sched *s, const RegionVec *regions, bool greedy, RegionVec *out) {
+static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec *out) {
     RegionVec ready = {0};
     size_t live = 0, peak = 0;
     block_reset(s, regions);
@@ -131,11 +211,13 @@ static size_t block_order(Sched *s, const RegionVec *regions, bool greedy, Regio
     while (ready.n) {
         uint32_t best = 0;
         for (uint32_t i = 1; i < ready.n; i++)
-            if (better(s, greedy, ready.at[i], ready.at[best]))
+            if (better(s, way, ready.at[i], ready.at[best]))
                 best = i;
         uint32_t region = ready.at[best];
         ready.at[best] = ready.at[--ready.n];
         vec_push(s->a, out, region);
+        if (way == WayCalls)
+            clock_pass(s, region);
         live += s->made[region];
         peak = live > peak ? live : peak;
         live -= freed_by(s, region);
@@ -193,6 +275,26 @@ static void emit_launches(Sched *s, const RegionVec *regions, bool merge) {
     vec_push(s->perm, &p->block, block);
 }
 
+static bool has_collective(const Plan *p, const RegionVec *regions) {
+    for (uint32_t i = 0; i < regions->n; i++)
+        if (p->region.at[regions->at[i]].kind == RegionStart)
+            return true;
+    return false;
+}
+
+static void schedule_block(Sched *s, const RegionVec *regions, const PassOptions *o) {
+    RegionVec text = {0}, greedy = {0}, calls = {0};
+    if (has_collective(s->p, regions)) {
+        clock_reset(s, regions);
+        block_order(s, regions, WayCalls, &calls);
+        emit_launches(s, &calls, !o->no_fuse);
+        return;
+    }
+    size_t peak = block_order(s, regions, WayText, &text);
+    bool freer = !o->no_fuse && block_order(s, regions, WayGreedy, &greedy) < peak;
+    emit_launches(s, freer ? &greedy : &text, !o->no_fuse);
+}
+
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     Arena scratch;
     if (arena_init(&scratch, 0) != GAN_OK)
@@ -204,16 +306,17 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.late = arena_array(&scratch, uint8_t, regions);
     s.outlives = arena_array(&scratch, uint8_t, nodes);
     s.value = arena_array(&scratch, Value, nodes);
+    s.clock.link = &o->parallel;
+    s.clock.leads = arena_array(&scratch, uint32_t, regions);
+    s.clock.arrives = arena_array(&scratch, double, p->collective.n);
     find_outliving(&s, o);
     find_orders(&s);
     for (uint32_t b = 0; b < p->func->blocks; b++) {
-        RegionVec in_block = {0}, text = {0}, greedy = {0};
+        RegionVec in_block = {0};
         for (uint32_t r = 0; r < regions; r++)
             if (p->region.at[r].block == b)
                 vec_push(&scratch, &in_block, r);
-        size_t text_peak = block_order(&s, &in_block, false, &text);
-        bool freer = !o->no_fuse && block_order(&s, &in_block, true, &greedy) < text_peak;
-        emit_launches(&s, freer ? &greedy : &text, !o->no_fuse);
+        schedule_block(&s, &in_block, o);
     }
     arena_release(&scratch);
 }

@@ -187,7 +187,7 @@ static void find_units(Fuse *z) {
             continue;
         }
         z->unit[id] |= !leaf && !fuse_is_view(g, id);
-        if (c == ClassANCHOR) {
+        if (c == ClassANCHOR || c == ClassCOMM) {
             fix(z, id);
             for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
                 fix_storage(z, node_in(g, id, k));
@@ -263,7 +263,8 @@ static void read_whole(Fuse *z, uint32_t unit) {
 
 static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
     const Graph *g = z->g;
-    if (z->o->no_fuse || node_class(g, unit) == ClassANCHOR) {
+    OpClass c = node_class(g, unit);
+    if (z->o->no_fuse || c == ClassANCHOR || c == ClassCOMM) {
         read_whole(z, unit);
         return;
     }

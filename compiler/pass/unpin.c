@@ -11,5 +11,5 @@ static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, con
 
 void pass_unpin(Arena *perm, Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
-    func_rewrite(perm, f, unpin, NULL);
+    func_rewrite(perm, f, f->g.batch, unpin, NULL);
 }

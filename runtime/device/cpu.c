@@ -31,7 +31,7 @@ typedef struct Part { // one region inside a task
     int64_t units, grain; // a chunk is `grain` units, the last one less
 } Part;
 
-typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain } TaskKind;
+typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain, TaskStart, TaskWait } TaskKind;
 
 typedef struct Task {
     TaskKind kind;
@@ -39,7 +39,7 @@ typedef struct Task {
     Part *part;           // TaskKernel: [parts]
     int64_t chunks;       // of all parts
     const DnnCall *call;  // TaskDnn
-    const Region *region; // TaskPlain
+    const Region *region; // TaskPlain, TaskStart, TaskWait
     void *to;             // TaskCopy
     const void *from;
     size_t bytes;
@@ -192,11 +192,15 @@ static Task copy_task(const Loaded *l, const Region *r) {
                   .bytes = type_bytes(g, node_type(g, read))};
 }
 
-// A library call or a copy: never merged with others.
+// A library call, a copy or half a collective: never merged with others.
 static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
     uint32_t anchor = r->node.at[0];
     if (r->kind == RegionCopy) {
         *out = copy_task(l, r);
+        return GAN_OK;
+    }
+    if (r->kind == RegionStart || r->kind == RegionWait) {
+        *out = (Task){.kind = r->kind == RegionStart ? TaskStart : TaskWait, .region = r};
         return GAN_OK;
     }
     DnnCall *call = NULL;
@@ -302,6 +306,7 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
         return fail(GAN_ERR_DEVICE,
                     "the cpu device computes in f32 or bf16, not %s; use --device ref",
                     dtype_name[plan->real]);
+    TRY(collective_check(plan, d->options.comm));
     use_threads(d);
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
@@ -360,6 +365,11 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
         return GAN_OK;
     case TaskPlain:
         return plain_region(l->plan, t->region, l->memory, c);
+    case TaskStart:
+        return collective_start(l->plan, t->region->call, l->memory, l->cpu->base.options.comm,
+                                c->step);
+    case TaskWait:
+        return comm_wait(l->cpu->base.options.comm, t->region->call);
     }
     return GAN_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef GAN_DEVICE_H
 #define GAN_DEVICE_H
 
+#include "comm.h"
 #include "rt.h"
 
 struct Device { // the first member of every device's own struct
@@ -33,6 +34,12 @@ void value_store(const Graph *g, const Type *t, const float *from, void *to);
 void floats_to_bf16(const float *from, uint16_t *to, int64_t n);
 // Computes region `r` member by member with eval_node in float.
 GanStatus plain_region(const Plan *p, const Region *r, Memory m, const Counters *c);
+
+// --- collective.c: collectives of a plan in host memory ------------------------------------------
+
+GanStatus collective_check(const Plan *p, Comm *comm); // is it a plan for so many ranks?
+// Plan.collective[call] starts: `m` is the plan's memory. It ends with comm_wait(comm, call).
+GanStatus collective_start(const Plan *p, uint32_t call, Memory m, Comm *comm, uint32_t step);
 
 // --- jit.c: kernel text to functions, through the machine's C compiler and a cache on disk -------
 

@@ -11,6 +11,7 @@
 struct Loaded {
     const Plan *plan;   // borrowed
     char *slots, *work; // borrowed
+    Comm *comm;         // borrowed, may be NULL
     Arena arena;        // pointers below, constants, and scratch behind them
     void **value;       // [node.n], storage of every node that has one
 };
@@ -77,14 +78,14 @@ static void bind(Loaded *l, uint32_t id) {
 }
 
 static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
-    (void)d;
     if (!ref_supports(plan->real))
         return fail(GAN_ERR_DEVICE, "the reference device computes in f64 or f32, not %s",
                     dtype_name[plan->real]);
+    TRY(collective_check(plan, d->options.comm));
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
-    *l = (Loaded){.plan = plan, .slots = slots, .work = work};
+    *l = (Loaded){.plan = plan, .slots = slots, .work = work, .comm = d->options.comm};
     GanStatus status = arena_init(&l->arena, 0);
     if (status != GAN_OK) {
         mem_free(l);
@@ -119,19 +120,26 @@ static void save_old(Loaded *l, uint32_t read) {
     memcpy(l->value[read], l->slots + s->offset, type_bytes(&l->plan->func->g, &s->type));
 }
 
+static GanStatus run_region(Loaded *l, const Region *r, const Counters *c) {
+    if (r->kind == RegionStart)
+        return collective_start(l->plan, r->call, (Memory){l->slots, l->work}, l->comm, c->step);
+    if (r->kind == RegionWait)
+        return comm_wait(l->comm, r->call);
+    for (uint32_t j = 0; j < r->node.n; j++)
+        if (r->kind == RegionCopy)
+            save_old(l, r->node.at[j]);
+        else
+            run_node(l, r->node.at[j], c);
+    return GAN_OK;
+}
+
 static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
     const Plan *p = l->plan;
     BlockPlan b = p->block.at[block];
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
         Launch launch = p->launch.at[i];
-        for (uint32_t k = 0; k < launch.instances; k++) {
-            const Region *r = &p->region.at[p->merge.at[launch.first + k]];
-            for (uint32_t j = 0; j < r->node.n; j++)
-                if (r->kind == RegionCopy)
-                    save_old(l, r->node.at[j]);
-                else
-                    run_node(l, r->node.at[j], c);
-        }
+        for (uint32_t k = 0; k < launch.instances; k++)
+            TRY(run_region(l, &p->region.at[p->merge.at[launch.first + k]], c));
     }
     return GAN_OK;
 }

@@ -1,0 +1,294 @@
+// buckets.c - which sums over the ranks share a call, and in which order the calls are started.
+//
+// In: the values to be added up, of a graph that every rank has alike. Out: the call and part of
+// each. A gradient is final at its level, the longest way from the leaves to it: with several chains
+// into one net (real, fake, penalty) that is when the last of them has come back through the layer.
+// The gradients of one update, in that order, are cut into buckets; the last ones are the smallest,
+// for nothing is left to hide them behind. Other sums are small: those that wait for the same
+// earlier calls share one. A call starts when its last part is there, so calls are ordered by that;
+// none may come before one it depends on, and where sharing makes a circle of such needs nobody
+// shares.
+#include "shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double DefaultLatency = 20e-6, DefaultBandwidth = 1.25e9; // 10 Gbit/s
+
+enum {
+    Worth = 32,     // a full bucket takes so many times as long as the latency of its call
+    LastPart = 8,   // the last bucket is this part of a full one
+    CallAlign = 64, // of parts in a call
+};
+
+typedef struct Item {
+    uint32_t node, place; // place of its block on the tape
+    uint32_t level, update, slot;
+    uint32_t group; // index of the first item of its call
+    SumOf *sum;
+} Item;
+
+typedef VEC(Item) ItemVec;
+
+typedef struct Group { // a call in the making
+    uint32_t items, key; // how many; level at which the last is there
+    size_t bytes;
+    bool placed;
+} Group;
+
+typedef struct Buckets {
+    Arena *a;
+    const Func *f;
+    const uint8_t *live;
+    uint32_t words;   // of a set of items
+    uint64_t *needs;  // [node][words] items a node depends on
+    uint32_t *item;   // [node] its item + 1
+    ItemVec items;    // by place, level, node
+    Group *group;     // [item] of the first item of a call
+} Buckets;
+
+// --- what depends on what ------------------------------------------------------------------------
+
+static uint32_t *levels(Arena *a, const Graph *g, const uint8_t *live) {
+    uint32_t *level = arena_array(a, uint32_t, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        for (uint32_t k = 0; live[id] && k < graph_node(g, id)->nin; k++) {
+            uint32_t before = level[node_in(g, id, k)] + 1;
+            level[id] = before > level[id] ? before : level[id];
+        }
+    }
+    return level;
+}
+
+static uint64_t *needs_of(const Buckets *b, uint32_t node) {
+    return b->needs + (size_t)node * b->words;
+}
+
+static bool has(const uint64_t *set, uint32_t i) {
+    return set[i / 64] >> i % 64 & 1;
+}
+
+static void find_needs(Buckets *b) {
+    const Graph *g = &b->f->g;
+    b->words = (b->items.n + 63) / 64;
+    b->needs = arena_array(b->a, uint64_t, (size_t)g->node.n * b->words);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        for (uint32_t k = 0; b->live[id] && k < graph_node(g, id)->nin; k++) {
+            uint32_t in = node_in(g, id, k);
+            for (uint32_t w = 0; w < b->words; w++) {
+                needs_of(b, id)[w] |= needs_of(b, in)[w];
+            }
+            if (b->item[in]) {
+                needs_of(b, id)[(b->item[in] - 1) / 64] |= (uint64_t)1 << (b->item[in] - 1) % 64;
+            }
+        }
+    }
+}
+
+// --- items ---------------------------------------------------------------------------------------
+
+static int by_finality(const void *x, const void *y) {
+    const Item *a = x, *b = y;
+    if (a->place != b->place) {
+        return a->place < b->place ? -1 : 1;
+    }
+    if (a->level != b->level) {
+        return a->level < b->level ? -1 : 1;
+    }
+    if (a->slot != b->slot) { // weights lie in their arena with the last made first
+        return a->slot > b->slot ? -1 : 1;
+    }
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static void find_update(const Func *f, Item *item) {
+    for (uint32_t u = 0; u < f->update.n && item->update == NONE; u++) {
+        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++) {
+            if (f->update.at[u].grad.at[k].node == item->node) {
+                item->update = u;
+                item->slot = f->update.at[u].grad.at[k].slot;
+            }
+        }
+    }
+}
+
+static void find_items(Buckets *b, SumVec *sums) {
+    const Func *f = b->f;
+    uint32_t *level = levels(b->a, &f->g, b->live), *place = arena_array(b->a, uint32_t, f->blocks);
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        if (f->tape.at[i].kind == CtlBlock) {
+            place[f->tape.at[i].arg] = i;
+        }
+    }
+    for (uint32_t i = 0; i < sums->n; i++) {
+        uint32_t node = sums->at[i].node;
+        Item item = {.node = node, .place = place[graph_node(&f->g, node)->block],
+                     .level = level[node], .update = NONE, .sum = &sums->at[i]};
+        find_update(f, &item);
+        vec_push(b->a, &b->items, item);
+    }
+    qsort(b->items.at, b->items.n, sizeof *b->items.at, by_finality);
+    b->item = arena_array(b->a, uint32_t, f->g.node.n);
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        b->item[b->items.at[i].node] = i + 1;
+        b->items.at[i].group = i;
+    }
+}
+
+// --- grouping ------------------------------------------------------------------------------------
+
+static size_t aligned(size_t bytes) {
+    return (bytes + CallAlign - 1) / CallAlign * CallAlign;
+}
+
+static double latency_of(const Parallel *o) {
+    return o->latency > 0 ? o->latency : DefaultLatency;
+}
+static double bandwidth_of(const Parallel *o) {
+    return o->bandwidth > 0 ? o->bandwidth : DefaultBandwidth;
+}
+static size_t link_bytes(const Parallel *o) { // that pass in the time a call takes anyway
+    return (size_t)(latency_of(o) * bandwidth_of(o));
+}
+
+double call_seconds(const Parallel *o, size_t bytes) {
+    return latency_of(o) + (double)bytes / bandwidth_of(o);
+}
+
+static bool same_kind(const Item *a, const Item *b) {
+    return a->place == b->place && a->update == b->update && a->sum->dtype == b->sum->dtype;
+}
+
+// Cuts the gradients of an update from the last to be final to the first: small, larger, full.
+static void cut_gradients(Buckets *b, uint32_t last, size_t full) {
+    const Item *of = &b->items.at[last];
+    size_t room = full / LastPart, bytes = 0;
+    uint32_t open = last;
+    for (uint32_t i = last + 1; i-- > 0;) {
+        Item *item = &b->items.at[i];
+        if (!same_kind(item, of)) {
+            continue;
+        }
+        size_t more = aligned(item->sum->bytes);
+        if (bytes && bytes + more > room) {
+            room = room * 2 < full ? room * 2 : full;
+            open = i;
+            bytes = 0;
+        }
+        item->group = open;
+        bytes += more;
+    }
+}
+
+static bool waits_alike(const Buckets *b, uint32_t i, uint32_t k) {
+    return !memcmp(needs_of(b, b->items.at[i].node), needs_of(b, b->items.at[k].node),
+                   b->words * sizeof *b->needs);
+}
+
+static void join_small(Buckets *b, uint32_t i, size_t most) {
+    Item *item = &b->items.at[i];
+    for (uint32_t k = 0; k < i && item->sum->bytes <= most; k++) {
+        const Item *first = &b->items.at[k];
+        if (first->group == k && same_kind(first, item) && waits_alike(b, i, k) &&
+            b->group[k].bytes + aligned(item->sum->bytes) <= most) {
+            item->group = k;
+            break;
+        }
+    }
+    b->group[item->group].bytes += aligned(item->sum->bytes);
+}
+
+static void group_items(Buckets *b, const Parallel *o) {
+    size_t small = link_bytes(o), full = o->bucket ? o->bucket : small * Worth;
+    uint8_t *cut = arena_array(b->a, uint8_t, b->f->update.n + 1);
+    for (uint32_t i = b->items.n; i-- > 0;) {
+        uint32_t update = b->items.at[i].update;
+        if (update != NONE && !cut[update]) {
+            cut[update] = 1;
+            cut_gradients(b, i, full);
+        }
+    }
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        if (b->items.at[i].update == NONE) {
+            join_small(b, i, small);
+        }
+    }
+}
+
+// --- order ---------------------------------------------------------------------------------------
+
+// Has every call been placed that an item of this one depends on?
+static bool group_ready(const Buckets *b, uint32_t group) {
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        if (b->items.at[i].group != group) {
+            continue;
+        }
+        const uint64_t *needs = needs_of(b, b->items.at[i].node);
+        for (uint32_t k = 0; k < b->items.n; k++) {
+            if (has(needs, k) && !b->group[b->items.at[k].group].placed) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+// The earliest call that may be next; NONE: there is a circle, or none is left.
+static uint32_t next_group(const Buckets *b) {
+    uint32_t best = NONE;
+    for (uint32_t g = 0; g < b->items.n; g++) {
+        const Group *mine = &b->group[g];
+        if (!mine->items || mine->placed || !group_ready(b, g)) {
+            continue;
+        }
+        uint32_t place = b->items.at[g].place;
+        if (best == NONE || place < b->items.at[best].place ||
+            (place == b->items.at[best].place && mine->key < b->group[best].key)) {
+            best = g;
+        }
+    }
+    return best;
+}
+
+// Numbers the calls; false when their needs go in a circle.
+static bool order_groups(Buckets *b) {
+    uint32_t left = 0, call = 0;
+    memset(b->group, 0, b->items.n * sizeof *b->group);
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        Item *item = &b->items.at[i];
+        Group *g = &b->group[item->group];
+        left += !g->items++;
+        g->key = item->level > g->key ? item->level : g->key;
+    }
+    for (uint32_t g; left && (g = next_group(b)) != NONE; left--, call++) {
+        b->group[g].placed = true;
+        uint32_t part = 0;
+        for (uint32_t i = 0; i < b->items.n; i++) {
+            if (b->items.at[i].group == g) {
+                b->items.at[i].sum->call = call;
+                b->items.at[i].sum->part = part++;
+            }
+        }
+    }
+    return !left;
+}
+
+void calls_plan(Arena *a, const Func *f, const uint8_t *live, const Parallel *o, SumVec *sums) {
+    Buckets b = {.a = a, .f = f, .live = live};
+    if (!sums->n) {
+        return;
+    }
+    find_items(&b, sums);
+    find_needs(&b);
+    b.group = arena_array(a, Group, b.items.n);
+    group_items(&b, o);
+    if (order_groups(&b)) {
+        return;
+    }
+    for (uint32_t i = 0; i < b.items.n; i++) {
+        b.items.at[i].group = i;
+    }
+    if (!order_groups(&b)) {
+        bug("the collectives of %.*s wait for each other", SARG(f->name));
+    }
+}

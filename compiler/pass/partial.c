@@ -1,0 +1,166 @@
+// partial.c - which values of a step are sums over this rank's samples only, and where they must be
+// added up over the ranks.
+//
+// In: a function for the global batch, without Grad nodes. Out: Partials. Sums stay partial as long
+// as what is done with them is linear, so that a gradient of several terms is added up once, over
+// the ranks as over its terms. A value that someone needs whole is added up where it is made, and
+// then is whole to all its readers. An operation that would make a partial larger (a sum times a
+// tensor) hands it on only if what it makes need not be added up itself: small sums travel, not the
+// tensors they scale. The answer is a fixed point: what is whole and what must not grow only ever
+// becomes more.
+#include "shard.h"
+
+typedef struct Finder {
+    Partials *p;
+    const Graph *g;
+    uint8_t *stuck; // [node] must not hand on what it makes larger
+} Finder;
+
+static bool crosses(const Graph *g, uint32_t id) {
+    bool batched = false;
+    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+        batched |= node_type(g, node_in(g, id, k))->batched;
+    }
+    return batched && !node_type(g, id)->batched;
+}
+
+static bool open_sum(const Finder *s, uint32_t id) {
+    return s->p->is[id] && !s->p->whole[id];
+}
+
+// Operand k is a partial that may stay one: made in the same block, so that it is added up as often
+// as it is read.
+static bool partial(const Finder *s, uint32_t id, uint32_t k) {
+    uint32_t in = node_in(s->g, id, k);
+    return open_sum(s, in) && graph_node(s->g, in)->block == graph_node(s->g, id)->block;
+}
+
+static bool plain(const Finder *s, uint32_t id, uint32_t k) {
+    uint32_t in = node_in(s->g, id, k);
+    return !node_type(s->g, in)->batched && !open_sum(s, in);
+}
+
+static bool zero(const Finder *s, uint32_t id, uint32_t k) {
+    double x;
+    return node_is_const(s->g, node_in(s->g, id, k), &x) && x == 0;
+}
+
+static bool all_partial(const Finder *s, uint32_t id) {
+    bool any = false;
+    for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
+        if (!partial(s, id, k) && !zero(s, id, k)) {
+            return false;
+        }
+        any |= partial(s, id, k);
+    }
+    return any;
+}
+
+// Is the result linear in its partial operands?
+static bool linear(const Finder *s, uint32_t id) {
+    if (node_type(s->g, id)->batched) {
+        return false;
+    }
+    switch ((Op)graph_node(s->g, id)->op) {
+    case OpNeg:
+    case OpSum:
+    case OpReshape:
+    case OpExpand:
+    case OpPermute:
+    case OpSlice:
+    case OpPad:
+    case OpFlip:
+    case OpAdd:
+    case OpSub:
+    case OpConcat:
+        return all_partial(s, id);
+    case OpMul:
+    case OpDot:
+        return (partial(s, id, 0) && plain(s, id, 1)) || (plain(s, id, 0) && partial(s, id, 1));
+    case OpDiv:
+        return partial(s, id, 0) && plain(s, id, 1);
+    default:
+        return false;
+    }
+}
+
+// Is it larger than each of its partial operands?
+static bool grows(const Finder *s, uint32_t id) {
+    int64_t most = 0;
+    for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
+        int64_t n = type_sample(node_type(s->g, node_in(s->g, id, k)));
+        most = partial(s, id, k) && n > most ? n : most;
+    }
+    return type_sample(node_type(s->g, id)) > most;
+}
+
+static void mark_sums(Finder *s) {
+    for (uint32_t id = 1; id < s->g->node.n; id++) {
+        s->p->is[id] = s->p->live[id] &&
+                       (crosses(s->g, id) || (!s->stuck[id] && linear(s, id)));
+    }
+}
+
+static bool need(Finder *s, uint32_t id) {
+    bool news = open_sum(s, id);
+    s->p->whole[id] |= news;
+    return news;
+}
+
+static bool mark_needs(Finder *s) {
+    bool news = false;
+    for (uint32_t id = 1; id < s->g->node.n; id++) {
+        bool hands_on = s->p->is[id] && !crosses(s->g, id);
+        for (uint32_t k = 0; s->p->live[id] && !hands_on && k < graph_node(s->g, id)->nin; k++) {
+            news |= need(s, node_in(s->g, id, k));
+        }
+    }
+    return news;
+}
+
+// What is looked at from outside the graph is needed whole.
+static bool mark_roots(Finder *s) {
+    const Func *f = s->p->f;
+    bool news = false;
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        news |= need(s, f->tape.at[i].cond);
+    }
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        news |= need(s, f->update.at[i].loss);
+        for (uint32_t k = 0; k < f->update.at[i].grad.n; k++) {
+            news |= need(s, f->update.at[i].grad.at[k].node);
+        }
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        news |= need(s, f->report.at[i].node);
+    }
+    for (uint32_t i = 0; i < f->result.n; i++) {
+        news |= need(s, f->result.at[i].node);
+    }
+    return news;
+}
+
+static bool mark_stuck(Finder *s) {
+    bool news = false;
+    for (uint32_t id = 1; id < s->g->node.n; id++) {
+        if (s->p->is[id] && s->p->whole[id] && !crosses(s->g, id) && grows(s, id)) {
+            s->stuck[id] = 1;
+            s->p->whole[id] = 0;
+            news = true;
+        }
+    }
+    return news;
+}
+
+void partials_find(Arena *a, const Func *f, Partials *out) {
+    uint32_t n = f->g.node.n;
+    *out = (Partials){f, func_live(a, f), arena_array(a, uint8_t, n), arena_array(a, uint8_t, n)};
+    Finder s = {out, &f->g, arena_array(a, uint8_t, n)};
+    bool news;
+    do {
+        mark_sums(&s);
+        news = mark_roots(&s);
+        news |= mark_needs(&s);
+        news |= mark_stuck(&s);
+    } while (news);
+}

@@ -1,0 +1,36 @@
+// shard.h - what the passes that divide a step among ranks share: which values are partial sums, and
+// which of them travel together.
+//
+// A *partial* is a shared value that each rank has computed from its own samples: the global value
+// is the sum over the ranks. What contracts the batch makes one; linear operations hand it on. Where
+// someone needs the global value, the partial is *whole*: a collective adds it up there, and every
+// reader reads the sum.
+#ifndef GAN_SHARD_H
+#define GAN_SHARD_H
+
+#include "pass.h"
+
+// --- partial.c -----------------------------------------------------------------------------------
+
+typedef struct Partials {
+    const Func *f;        // borrowed
+    const uint8_t *live;  // [node]
+    uint8_t *is;          // [node] a partial
+    uint8_t *whole;       // [node] a partial that must be added up
+} Partials;
+void partials_find(Arena *a, const Func *f, Partials *out);
+
+// --- buckets.c -----------------------------------------------------------------------------------
+
+typedef struct SumOf { // one value to be added up over the ranks
+    uint32_t node;   // of the graph before the pass
+    size_t bytes;
+    uint8_t dtype;
+    uint32_t call, part; // out
+} SumOf;
+typedef VEC(SumOf) SumVec;
+// Gives every value its call and its place in it. Follows from the graph and the options alone, so
+// every rank comes to the same list.
+void calls_plan(Arena *a, const Func *f, const uint8_t *live, const Parallel *o, SumVec *sums);
+
+#endif

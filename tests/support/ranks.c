@@ -1,0 +1,289 @@
+// ranks.c - see ranks.h.
+#include "ranks.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "comm.h"
+#include "interp.h"
+
+enum { MAX_RANKS = 8, PerStep = 1 << 20, PerSlot = 1 << 24 };
+
+typedef struct Seat { // one rank
+    const RanksOptions *o;
+    Arena arena;
+    LocalSeat seat;
+    Compiled compiled;
+    CompileOptions options;
+    Device *device;
+    Exec *exec;
+    Comm *comm;
+    uint32_t step;
+    RanksRun run;
+    GanStatus status;
+    char error[512];
+    pthread_t thread;
+} Seat;
+
+// --- compiling -----------------------------------------------------------------------------------
+
+static ElabOptions elab_options(Arena *a, const RanksOptions *o) {
+    ElabOptions e = {.batch = o->batch};
+    Setting *s = arena_array(a, Setting, 16);
+    Str rest = o->set ? str_c(o->set) : (Str){0};
+    while (rest.len) {
+        size_t end = str_find(rest, ' ');
+        end = end > rest.len ? rest.len : end;
+        Str word = str_sub(rest, 0, end);
+        size_t eq = str_find(word, '=');
+        s[e.settings++] = (Setting){str_sub(word, 0, eq), str_sub(word, eq + 1, word.len)};
+        rest = str_sub(rest, end < rest.len ? end + 1 : end, rest.len);
+    }
+    e.setting = s;
+    return e;
+}
+
+static void compile(Seat *s) {
+    Front f;
+    Arena *a = &s->arena;
+    ElabOptions e = elab_options(a, s->o);
+    front_init(&f, a);
+    uint32_t source = front_add_source(&f, str_c(s->o->name), s->o->text, false);
+    bool yaml = str_ends(str_c(s->o->name), STR(".yaml"));
+    Ast *file = !source ? NULL : yaml ? parse_yaml(&f, source) : parse_gan(&f, source);
+    bool fine = file && !diag_errors(&f) && front_load_library(&f) &&
+                elaborate(&f, file, &e, &s->compiled.module);
+    if (!fine) {
+        Text t = {.arena = a};
+        diag_render(&t, &f, false);
+        fail_msg("%s:\n%s", s->o->name, str_z(a, text_str(&t)));
+    }
+    if (compile_plans(a, &s->compiled.module, &s->options, &s->compiled) != GAN_OK)
+        fail_msg("%s: %s", s->o->name, gan_error());
+}
+
+// --- data ----------------------------------------------------------------------------------------
+
+static size_t slot_count(const Module *m, uint32_t slot) {
+    const Type *t = &m->slot.at[slot].type;
+    return (size_t)(type_sample(t) * (t->batched ? m->batch : 1));
+}
+
+// Numbers of the global batch, of which this rank takes its samples.
+static GanStatus fill(Seat *s, uint32_t slot, uint64_t key, double low, double high, double whole) {
+    const Module *m = &s->compiled.module;
+    const Slot *of = &m->slot.at[slot];
+    Arena scratch = s->arena;
+    size_t n = slot_count(m, slot);
+    uint64_t first = of->type.batched ? (uint64_t)(m->share.first * type_sample(&of->type)) : 0;
+    double *x = arena_array(&scratch, double, n);
+    for (size_t i = 0; i < n; i++) {
+        double u = (test_number(key + first + i) + 1) / 2;
+        x[i] = whole > 0 ? floor(u * whole) : low + (high - low) * u;
+    }
+    return exec_slot_put(s->exec, slot, x, n);
+}
+
+static GanStatus fill_data(Seat *s) {
+    const Module *m = &s->compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *slot = &m->slot.at[i];
+        if (slot->kind != SlotData)
+            continue;
+        const Field *f = &m->stream.at[slot->stream].field.at[slot->site];
+        double classes = f->kind == FieldLabel ? (double)f->classes : 0;
+        TRY(fill(s, i, (uint64_t)PerSlot * (i + 1) + (uint64_t)PerStep * s->step, -1, 1, classes));
+    }
+    return GAN_OK;
+}
+
+// --- recording -----------------------------------------------------------------------------------
+
+static GanStatus record(Seat *s, Str name, uint32_t update, uint32_t slot, const uint32_t *node,
+                        size_t n) {
+    RanksValue v = {name, update, slot, n, arena_array(&s->arena, double, n)};
+    if (node)
+        TRY(exec_value_get(s->exec, &s->compiled.step, *node, v.x, n));
+    else
+        TRY(exec_slot_get(s->exec, slot, v.x, n));
+    vec_push(&s->arena, &s->run.value, v);
+    return GAN_OK;
+}
+
+static GanStatus record_update(Seat *s, uint32_t u) {
+    const Module *m = &s->compiled.module;
+    const Update *of = &m->step.update.at[u];
+    TRY(record(s, str_format(&s->arena, "step %u, loss %u", s->step, u), NONE, NONE, &of->loss, 1));
+    for (uint32_t k = 0; k < of->grad.n && s->step + 1 == s->o->steps; k++) {
+        uint32_t slot = of->grad.at[k].slot;
+        Str name = str_format(&s->arena, "update %u, gradient of %.*s", u,
+                              SARG(m->slot.at[slot].name));
+        TRY(record(s, name, u, slot, &of->grad.at[k].node, slot_count(m, slot)));
+    }
+    return GAN_OK;
+}
+
+static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round) {
+    Seat *s = user;
+    const Func *f = &s->compiled.module.step;
+    (void)e, (void)round;
+    for (uint32_t u = 0; u < f->update.n; u++)
+        if (f->update.at[u].block == block)
+            TRY(record_update(s, u));
+    for (uint32_t i = 0; i < f->report.n; i++)
+        if (f->report.at[i].block == block)
+            TRY(record(s, str_format(&s->arena, "step %u, %.*s", s->step,
+                                     SARG(f->report.at[i].name)),
+                       NONE, NONE, &f->report.at[i].node, 1));
+    return GAN_OK;
+}
+
+static GanStatus record_slots(Seat *s) {
+    const Module *m = &s->compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        SlotKind kind = m->slot.at[i].kind;
+        if (kind == SlotParam || kind == SlotState || kind == SlotOpt)
+            TRY(record(s, m->slot.at[i].name, NONE, i, NULL, slot_count(m, i)));
+    }
+    return GAN_OK;
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+static GanStatus open_rank(Seat *s) {
+    static const CommOptions limits = {.deadline = 60};
+    if (s->o->parallel.ranks > 1)
+        TRY(comm_open(&link_local, &s->seat, &limits, &s->comm));
+    DeviceOptions d = {.threads = 1, .comm = s->comm};
+    TRY(s->o->api->open(&d, &s->device));
+    const Compiled *c = &s->compiled;
+    return exec_open(s->o->api, s->device, &s->arena, &c->module, &c->init, &c->step, c->entry,
+                     &s->exec);
+}
+
+static GanStatus train(Seat *s) {
+    const ExecHooks hooks = {.after = after_block, .user = s};
+    TRY(open_rank(s));
+    TRY(exec_init(s->exec, 7));
+    for (s->step = 0; s->step < s->o->steps; s->step++) {
+        Counters c = {.seed = 7, .step = s->step, .kimg = s->step * 0.1};
+        TRY(fill_data(s));
+        TRY(exec_step(s->exec, &c, &hooks));
+    }
+    return record_slots(s);
+}
+
+static void *rank_main(void *user) {
+    Seat *s = user;
+    s->status = train(s);
+    if (s->status != GAN_OK)
+        snprintf(s->error, sizeof s->error, "%s", gan_error());
+    exec_close(s->exec);
+    s->o->api->close(s->device);
+    if (s->status != GAN_OK)
+        comm_leave(s->comm, s->status);
+    else
+        comm_close(s->comm);
+    return NULL;
+}
+
+static bool equal_bits(const RanksRun *a, const RanksRun *b, uint32_t *at) {
+    for (*at = 0; *at < a->value.n; ++*at)
+        if (memcmp(a->value.at[*at].x, b->value.at[*at].x, a->value.at[*at].n * sizeof(double)))
+            return false;
+    return a->value.n == b->value.n;
+}
+
+void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
+    uint32_t ranks = o->parallel.ranks > 1 ? o->parallel.ranks : 1, at;
+    LocalHub *hub = NULL;
+    Seat *seat = arena_array(a, Seat, MAX_RANKS);
+    assert_true(ranks <= MAX_RANKS);
+    assert_int_equal(local_hub_new((int)ranks, &hub), GAN_OK);
+    for (uint32_t r = 0; r < ranks; r++) {
+        Seat *s = &seat[r];
+        *s = (Seat){.o = o, .seat = {hub, (int)r}};
+        assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
+        s->options = (CompileOptions){.real = o->real, .no_fuse = o->api->no_fuse,
+                                      .keep_grads = true, .parallel = o->parallel};
+        s->options.parallel.rank = r;
+        if (o->api->dialect)
+            s->options.dialect = &dialect_c;
+        compile(s);
+    }
+    for (uint32_t r = 0; r < ranks; r++)
+        assert_int_equal(pthread_create(&seat[r].thread, NULL, rank_main, &seat[r]), 0);
+    for (uint32_t r = 0; r < ranks; r++)
+        pthread_join(seat[r].thread, NULL);
+    local_hub_free(hub);
+    for (uint32_t r = 0; r < ranks; r++)
+        if (seat[r].status != GAN_OK)
+            fail_msg("%s, rank %u of %u: %s", o->name, r, ranks, seat[r].error);
+    for (uint32_t r = 1; r < ranks; r++)
+        if (!equal_bits(&seat[0].run, &seat[r].run, &at))
+            fail_msg("%s, rank %u of %u ends with another %s than rank 0", o->name, r, ranks,
+                     str_z(a, seat[0].run.value.at[at].name));
+    *out = seat[0].run;
+    out->compiled = seat[0].compiled;
+}
+
+// --- comparing -----------------------------------------------------------------------------------
+
+static double norm_of(const RanksValue *v, const double *minus) {
+    double sum = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        double x = v->x[i] - (minus ? minus[i] : 0);
+        sum += x * x;
+    }
+    return sqrt(sum);
+}
+
+static double largest_gradient(const RanksRun *run, uint32_t update) {
+    double most = 0;
+    for (uint32_t i = 0; i < run->value.n; i++)
+        if (run->value.at[i].update == update)
+            most = fmax(most, norm_of(&run->value.at[i], NULL));
+    return most;
+}
+
+// Is the gradient of weight `slot` zero but for rounding?
+static bool idle(const RanksRun *run, uint32_t slot) {
+    for (uint32_t i = 0; i < run->value.n; i++) {
+        const RanksValue *v = &run->value.at[i];
+        if (v->update != NONE && v->slot == slot &&
+            norm_of(v, NULL) <= 1e-10 * largest_gradient(run, v->update))
+            return true;
+    }
+    return false;
+}
+
+// "opt.m/G.conv.3.w" belongs to G.conv.3.w.
+static uint32_t weight_of(const RanksRun *run, uint32_t slot) {
+    const Module *m = &run->compiled.module;
+    Str name = m->slot.at[slot].name;
+    size_t cut = str_find(name, '/');
+    for (uint32_t i = 0; i < m->slot.n && cut < name.len; i++)
+        if (str_eq(m->slot.at[i].name, str_sub(name, cut + 1, name.len)))
+            return i;
+    return slot;
+}
+
+void ranks_compare(const RanksRun *want, const RanksRun *got, double tolerance, const char *what) {
+    assert_int_equal(want->value.n, got->value.n);
+    for (uint32_t i = 0; i < want->value.n; i++) {
+        const RanksValue *w = &want->value.at[i], *g = &got->value.at[i];
+        assert_int_equal(w->n, g->n);
+        double off = norm_of(w, g->x), scale = norm_of(w, NULL);
+        if (w->update != NONE)
+            scale = largest_gradient(want, w->update);
+        else if (w->slot == NONE || scale < 1)
+            scale = fmax(scale, 1);
+        bool skip = tolerance > 0 && w->update == NONE && w->slot != NONE &&
+                    idle(want, weight_of(want, w->slot));
+        if (!skip && !(off <= tolerance * scale))
+            fail_msg("%s: %.*s is off by %.3g of %.3g", what, SARG(w->name), off, scale);
+    }
+}

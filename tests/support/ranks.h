@@ -1,0 +1,43 @@
+// ranks.h - for tests: a model trained on several ranks inside one process.
+//
+// Each rank is a thread with its own compilation, device and executor; the loop-back communicator
+// joins them. Weights, data and draws follow from the global sample, so runs on any number of ranks
+// may be compared. A mistake in the text fails the test; what goes wrong in a rank too.
+#ifndef GAN_TEST_RANKS_H
+#define GAN_TEST_RANKS_H
+
+#include "driver.h"
+#include "rt.h"
+
+typedef struct RanksOptions {
+    const char *name; // ends in .yaml for YAML
+    Str text;
+    const char *set; // "key=value key=value", NULL: none
+    int64_t batch;   // global
+    Parallel parallel; // rank is set here
+    const DeviceApi *api;
+    Dtype real;
+    uint32_t steps;
+} RanksOptions;
+
+typedef struct RanksValue { // what is compared
+    Str name; // "step 0, loss 1", "gradient 2 of update 0", "D.conv.1.w"
+    uint32_t update; // of a gradient; NONE
+    uint32_t slot;   // of a weight or its gradient; NONE
+    size_t n;
+    double *x; // [n]
+} RanksValue;
+
+typedef struct RanksRun {
+    VEC(RanksValue) value; // losses and reports of every step, gradients of the last, then slots
+    Compiled compiled; // rank 0's
+} RanksRun;
+
+// All ranks must end with the same bits in every value; then these are rank 0's.
+void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out);
+// Fails the test where a value of `got` is off by more than `tolerance`, relative to its own norm
+// (gradients: to the update's largest; numbers: to at least 1). 0: the same bits. Weights whose
+// gradient is zero up to rounding are left out: optimizers that divide by its size make steps of it.
+void ranks_compare(const RanksRun *want, const RanksRun *got, double tolerance, const char *what);
+
+#endif
