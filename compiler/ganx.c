@@ -148,7 +148,7 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, Str target, Str path
     TRY(compile_module(f, &o, &m));
     Ganx g = {m.name, hash_hex(perm, module_hash(&m, *perm)), target, m.batch, o.real, o.text, {0}};
     c.module = m;
-    compile_plans(perm, &c.module, &o, &c);
+    TRY(compile_plans(perm, &c.module, &o, &c));
     Text plan = {.arena = perm};
     compiled_print(&plan, &c, PlanPlaced);
     MemberVec member = {0}, all = {0};
