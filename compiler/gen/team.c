@@ -94,16 +94,37 @@ static bool one_at_a_time(const Nest *n) {
     return n->value.n > LongBody;
 }
 
-// A flat nest may reach into the padding behind its values (kernel_cuda.h); rows may not reach into
-// the next row.
+// Whether a last pack that is not full reaches no further than the padding behind its values
+// (kernel_cuda.h): all that depends on the lane moves in packs, none longer than the padding is.
+static bool stays_in_padding(const Nest *n, uint32_t lane, uint32_t pack) {
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        bool wide = v->kind == ValueLoad && element(n, v->arg) * pack > PackBytes;
+        if (v->kind == ValueLoad && ix_uses(&n->ix, v->at, lane) &&
+            (wide || !load_packs(n, v, lane, pack))) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        const Store *s = &n->store.at[i];
+        if (element(n, s->arg) * pack > PackBytes || !packs(n, s->at, lane, pack)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A flat nest may reach into the padding; rows may not reach into the next row.
 static uint32_t pack_of(const Nest *n) {
     bool flat = n->orders == 1 && !n->reduce.n;
-    if (n->team.lane == NONE || one_at_a_time(n)) {
+    uint32_t lane = n->team.lane;
+    if (lane == NONE || one_at_a_time(n)) {
         return 1;
     }
     for (uint32_t pack = 8; pack > 1; pack /= 2) {
-        size_t least = smallest_packed(n, n->team.lane, pack);
-        if (least && least * pack <= PackBytes && (flat || n->var[n->team.lane].n % pack == 0)) {
+        size_t least = smallest_packed(n, lane, pack);
+        bool whole = n->var[lane].n % pack == 0 || (flat && stays_in_padding(n, lane, pack));
+        if (least && least * pack <= PackBytes && whole) {
             return pack;
         }
     }
