@@ -186,12 +186,18 @@ static void put_results(Emit *e) {
 static void put_elements(Emit *e) {
     const char *type = unit_type(e), *wide = team(e)->wide ? "(uint64_t)" : "";
     uint32_t threads = team(e)->units;
-    emit_level(e, 0);
+    bool one = !e->n->orders; // one element: only its own thread may read what it overwrites
+    if (!one) {
+        emit_level(e, 0);
+    }
     emit_line(e);
     text_fmt(e->t, "for (%s u = %sblockIdx.x * %u + threadIdx.x; u < %.*s; u += %sgridDim.x * %u)",
              type, wide, threads, SARG(emit_num(e, RoleCount, e->n->units)), wide, threads);
     emit_open(e);
     put_decode(e, "u", 0, e->n->prefix);
+    if (one) {
+        emit_level(e, 0);
+    }
     emit_level(e, LevelUnit);
     put_pack(e);
     emit_close(e);
