@@ -183,7 +183,7 @@ static void put_load(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     const char *load = e->d->load[emit_dtype(e->n, v->arg)];
     if (v->pack) {
-        text_fmt(e->t, "%s(x%u.at[l])", load, id);
+        text_fmt(e->t, "%s(p%u.at[l])", load, id);
         return;
     }
     if (v->bounds) {
@@ -199,7 +199,7 @@ static void put_pack(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     uint32_t pack = e->n->team.pack;
     emit_line(e);
-    text_fmt(e->t, "const gan_pack<%s, %u> x%u = ", e->d->storage[emit_dtype(e->n, v->arg)], pack,
+    text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->storage[emit_dtype(e->n, v->arg)], pack,
              id);
     if (v->bounds) {
         text_fmt(e->t, "gan_load_if<%u>(g%u, a%u + ", pack, v->bounds, v->arg);
