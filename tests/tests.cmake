@@ -60,7 +60,8 @@ if(GAN_SANITIZE)
 else()
     set(shim cuda/shim_code.c cuda/shim_memory.c cuda/shim_run.c)
     gan_test(shim_test cuda/shim_test.c ${shim} LIBS gan_base)
-    set_target_properties(shim_test PROPERTIES ENABLE_EXPORTS ON)
+    gan_test(region_test cuda/region_test.c cuda/shim_region.c ${shim} ${kernels} LIBS gan_gen)
+    set_target_properties(shim_test region_test PROPERTIES ENABLE_EXPORTS ON)
 endif()
 
 # Whole commands: shell scripts that are given the program.

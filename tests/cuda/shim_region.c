@@ -1,0 +1,211 @@
+// shim_region.c - see shim_region.h.
+#include "shim_region.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_OPERANDS = 64, PACK = 16 }; // kernels walk whole packs
+
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        if ((call) != GAN_OK)                                                                      \
+            fail_msg("%s: %s", #call, gan_error());                                                \
+    } while (0)
+
+// --- kernels -------------------------------------------------------------------------------------
+
+void shim_plans_begin(ShimPlans *s, Arena *a, uint64_t seed) {
+    *s = (ShimPlans){.arena = a, .text.arena = a};
+    assert_ok(shim_open(seed, &s->shim));
+    text_put(&s->text, gen_prelude(&dialect_cuda));
+}
+
+void shim_plans_add(ShimPlans *s, const Plan *p) {
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        const Kernel *k = &p->kernel.at[i];
+        uint64_t h = hash64(k->source.ptr, k->source.len, 0);
+        if (map_find(&s->seen, h))
+            continue;
+        map_put(s->arena, &s->seen, h, 1);
+        text_put(&s->text, k->source);
+        vec_push(s->arena, &s->name, k->name);
+        if (k->many)
+            vec_push(s->arena, &s->name, str_format(s->arena, "%.*s_many", SARG(k->name)));
+    }
+}
+
+void shim_plans_compile(ShimPlans *s) {
+    assert_ok(shim_compile(text_str(&s->text), s->name.at, s->name.n, &s->code));
+    if (!s->code)
+        print_message("no C++ compiler: CUDA kernels were not run\n");
+}
+
+void shim_plans_end(ShimPlans *s) {
+    shim_free(s->code);
+    shim_close(s->shim);
+    *s = (ShimPlans){0};
+}
+
+// --- operands ------------------------------------------------------------------------------------
+
+typedef struct Operand { // of one launch
+    void *host;
+    char *device;
+    size_t bytes;
+} Operand;
+
+typedef struct Launching {
+    ShimPlans *s;
+    const Plan *p;
+    Operand operand[MAX_OPERANDS];
+    uint32_t operands;
+    const uint32_t *ticket[MAX_OPERANDS];
+    uint32_t tickets[MAX_OPERANDS]; // of each region
+} Launching;
+
+static size_t whole_packs(size_t bytes) {
+    return (bytes + PACK - 1) / PACK * PACK;
+}
+
+// The shim's memory for an operand, shared by all that lie at the same address.
+static Operand *operand_at(Launching *l, uint32_t node, void *host) {
+    const Graph *g = &l->p->func->g;
+    const Type *t = node_type(g, node);
+    for (uint32_t i = 0; i < l->operands; i++)
+        if (l->operand[i].host == host)
+            return &l->operand[i];
+    assert_true(l->operands < MAX_OPERANDS);
+    Operand *o = &l->operand[l->operands++];
+    *o = (Operand){.host = host, .bytes = type_bytes(g, t)};
+    o->device = shim_alloc(l->s->shim, whole_packs(o->bytes), dtype_size[t->dtype]);
+    return o;
+}
+
+// Its value goes in, and zeros into what pads it.
+static void fill(Launching *l, Operand *o) {
+    char zero[PACK] = {0};
+    shim_put(l->s->shim, o->device, o->host, o->bytes);
+    shim_put(l->s->shim, o->device + o->bytes, zero, whole_packs(o->bytes) - o->bytes);
+}
+
+// The words of region i, as the device makes them.
+static void put_words(Launching *l, uint32_t i, const ShimRegion *x, uint64_t *word) {
+    const Region *r = x->r;
+    Shim *shim = l->s->shim;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < r->in.n; k++) {
+        Operand *o = operand_at(l, r->in.at[k], x->at[k]);
+        fill(l, o);
+        word[n++] = (uint64_t)(uintptr_t)o->device;
+    }
+    for (uint32_t k = 0; k < r->out.n; k++)
+        word[n++] = (uint64_t)(uintptr_t)operand_at(l, r->out.at[k], x->at[r->in.n + k])->device;
+    if (r->scratch) {
+        static const uint32_t zero;
+        uint32_t *ticket = shim_alloc(shim, r->tickets * sizeof *ticket, sizeof *ticket);
+        for (uint32_t k = 0; k < r->tickets; k++)
+            shim_put(shim, ticket + k, &zero, sizeof zero);
+        l->ticket[i] = ticket;
+        l->tickets[i] = r->tickets;
+        word[n++] = (uint64_t)(uintptr_t)shim_alloc(shim, r->scratch, 4);
+        word[n++] = (uint64_t)(uintptr_t)ticket;
+    }
+    for (uint32_t k = 0; k < r->number.n; k++)
+        word[n++] = (uint64_t)r->number.at[k];
+    assert_int_equal(n, l->p->kernel.at[r->kernel].words);
+}
+
+static void take_results(Launching *l, uint32_t i, const ShimRegion *x) {
+    const Graph *g = &l->p->func->g;
+    for (uint32_t k = 0; k < x->r->out.n; k++) {
+        Operand *o = operand_at(l, x->r->out.at[k], x->at[x->r->in.n + k]);
+        if (!shim_written(l->s->shim, o->device, o->bytes))
+            fail_msg("%.*s leaves elements of %%%u (%s) unwritten",
+                     SARG(l->p->kernel.at[x->r->kernel].name), x->r->out.at[k],
+                     op_info[graph_node(g, x->r->out.at[k])->op].text);
+        memcpy(o->host, o->device, o->bytes);
+    }
+    for (uint32_t k = 0; k < l->tickets[i]; k++)
+        if (l->ticket[i][k])
+            fail_msg("%.*s leaves ticket %u at %u", SARG(l->p->kernel.at[x->r->kernel].name), k,
+                     l->ticket[i][k]);
+}
+
+// --- launches ------------------------------------------------------------------------------------
+
+void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
+                  const Counters *c, uint32_t blocks) {
+    Launching l = {.s = s, .p = p};
+    Arena scratch = *s->arena;
+    const Kernel *k = &p->kernel.at[region[0].r->kernel];
+    uint64_t *word = arena_array(&scratch, uint64_t, n * k->words);
+    uint32_t most = 0;
+    shim_release_all(s->shim);
+    for (uint32_t i = 0; i < n; i++) {
+        put_words(&l, i, &region[i], word + i * k->words);
+        most = region[i].r->blocks > most ? region[i].r->blocks : most;
+    }
+    void *counters = shim_alloc(s->shim, sizeof *c, 8), *table = NULL;
+    shim_put(s->shim, counters, c, sizeof *c);
+    ShimSize grid = {blocks && blocks < most ? blocks : most, n, 1}, block = {k->threads, 1, 1};
+    void *one[] = {word, &counters}, *many[] = {&table, (void *)&k->words, &counters};
+    if (n > 1) {
+        table = shim_alloc(s->shim, n * k->words * sizeof *word, sizeof *word);
+        shim_put(s->shim, table, word, n * k->words * sizeof *word);
+    }
+    Str name = n > 1 ? str_format(&scratch, "%.*s_many", SARG(k->name)) : k->name;
+    if (shim_launch(s->shim, s->code, name, grid, block, n > 1 ? many : one))
+        fail_msg("%s", shim_said(s->shim));
+    for (uint32_t i = 0; i < n; i++)
+        take_results(&l, i, &region[i]);
+}
+
+// A copy of what the regions store, or a comparison with one.
+static char *results(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
+                     const char *before) {
+    const Graph *g = &p->func->g;
+    Text t = {.arena = s->arena};
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < region[i].r->out.n; k++) {
+            size_t bytes = type_bytes(g, node_type(g, region[i].r->out.at[k]));
+            const char *is = region[i].at[region[i].r->in.n + k];
+            if (before && memcmp(before + t.n, is, bytes))
+                fail_msg("%.*s: fewer blocks give other bits of %%%u",
+                         SARG(p->kernel.at[region[i].r->kernel].name), region[i].r->out.at[k]);
+            text_put(&t, (Str){is, bytes});
+        }
+    }
+    return t.at;
+}
+
+// Operands in place are overwritten by the first launch: they are kept.
+void shim_regions_twice(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
+                        const Counters *c) {
+    Arena mark = *s->arena;
+    const Graph *g = &p->func->g;
+    Text kept = {.arena = s->arena};
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Region *r = region[i].r;
+        most = r->blocks > most ? r->blocks : most;
+        for (uint32_t k = 0; k < r->in.n; k++)
+            text_put(&kept, (Str){region[i].at[k], type_bytes(g, node_type(g, r->in.at[k]))});
+    }
+    shim_regions(s, p, region, n, c, 0);
+    const char *first = results(s, p, region, n, NULL), *at = kept.at;
+    for (uint32_t i = 0; i < n && most > 1; i++) {
+        const Region *r = region[i].r;
+        for (uint32_t k = 0; k < r->in.n; k++) {
+            size_t bytes = type_bytes(g, node_type(g, r->in.at[k]));
+            memcpy(region[i].at[k], at, bytes);
+            at += bytes;
+        }
+    }
+    if (most > 1) {
+        shim_regions(s, p, region, n, c, (most + 2) / 3);
+        results(s, p, region, n, first);
+    }
+    *s->arena = mark;
+}
