@@ -64,6 +64,14 @@ else()
     set_target_properties(shim_test region_test PROPERTIES ENABLE_EXPORTS ON)
 endif()
 
+# The host side of the cuda device, against a driver that records (tests/cuda/record.h).
+if(GAN_HAVE_CUDNN)
+    gan_test(host_test cuda/host_test.c cuda/record_driver.c cuda/record_dnn.c cuda/record_order.c cuda/record_plan.c
+             support/trial.c support/interp.c LIBS gan_run)
+else()
+    message(STATUS "tests: the CUDA and cuDNN headers are not found; host_test is left out")
+endif()
+
 # Whole commands: shell scripts that are given the program.
 foreach(name options run eval resume damage bad_model bad_data bad_run bench verify new stages ganx)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)

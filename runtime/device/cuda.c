@@ -203,8 +203,8 @@ static GanStatus device_alloc(Device *d, size_t bytes, void **out) {
 
 static void device_release(Device *d, void *ptr) {
     Cuda *c = (Cuda *)d;
-    if (ptr && cuda_enter(c) == GAN_OK)
-        cuda_free(c, cuda_pointer(ptr));
+    cuda_enter(c); // a context that is broken is let go of all the same
+    cuda_free(c, cuda_pointer(ptr));
 }
 
 static GanStatus device_put(Device *d, void *to, const void *from, size_t n) {

@@ -1,0 +1,475 @@
+// host_test.c - the host side of the cuda device against a recording driver (record.h): every
+// model's steps without a race or a leak, recorded graphs that do the same work, an error at every
+// call, and plants that show the recorder finds what it is for.
+#define _GNU_SOURCE
+#include "record.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <string.h>
+#include <unistd.h>
+
+#define MODELS ROOT_DIR "/models"
+
+static const size_t CARD = (size_t)80 << 30; // bytes of the card
+
+// --- a model on the recorded card ----------------------------------------------------------------
+
+// The device as it is, but the recorder is told of every plan before it is loaded.
+static GanStatus told_load(Device *d, const Plan *p, void *slots, void *work, Loaded **out) {
+    recorder_plan(recording, p, slots, work);
+    return device_cuda.load(d, p, slots, work, out);
+}
+
+typedef struct Run {
+    Arena arena;
+    Recorder *r;
+    DeviceApi api;
+    Compiled compiled;
+    Device *device;
+    Exec *exec;
+} Run;
+
+static void compile_model(Run *run, const char *name, Str text, Dtype real) {
+    Arena *a = &run->arena;
+    const TrialOptions o = {.name = name, .text = text, .batch = 4};
+    const CompileOptions c = {.real = real, .dialect = dialect_find(STR("cuda"))};
+    assert_non_null(c.dialect);
+    run->compiled.module = *trial_module(a, &o);
+    compile_plans(a, &run->compiled.module, &c, &run->compiled);
+}
+
+static GanStatus open_run(Run *run, const DeviceOptions *o) {
+    Compiled *c = &run->compiled;
+    run->api = device_cuda;
+    run->api.load = told_load;
+    run->device = NULL;
+    run->exec = NULL;
+    TRY(cuda_open_with(recorder_api(run->r), o, &run->device));
+    return exec_open(&run->api, run->device, &run->arena, &c->module, &c->init, &c->step, c->entry,
+                     &run->exec);
+}
+
+static void close_run(Run *run) {
+    if (run->exec)
+        exec_close(run->exec);
+    device_cuda.close(run->device);
+}
+
+static GanStatus put_data(Run *run) {
+    const Module *m = &run->compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotData)
+            continue;
+        Arena scratch = run->arena;
+        size_t n = (size_t)(type_sample(&s->type) * (s->type.batched ? m->batch : 1));
+        TRY(exec_slot_put_f32(run->exec, i, arena_array(&scratch, float, n), n));
+    }
+    return GAN_OK;
+}
+
+static GanStatus do_steps(Run *run, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
+        Counters c = {.step = i, .seed = 7};
+        TRY(put_data(run));
+        TRY(exec_step(run->exec, &c, NULL));
+    }
+    return GAN_OK;
+}
+
+static GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps) {
+    TRY(open_run(run, o));
+    TRY(exec_init(run->exec, 7));
+    TRY(do_steps(run, 0, steps));
+    for (uint32_t i = 0; i < run->compiled.module.entry.n; i++) {
+        Counters c = {.seed = 7};
+        TRY(exec_entry(run->exec, i, &c, NULL));
+    }
+    return GAN_OK;
+}
+
+#define assert_fine(call)                                                                          \
+    do {                                                                                           \
+        if ((call) != GAN_OK)                                                                      \
+            fail_msg("%s: %s", #call, gan_error());                                                \
+    } while (0)
+
+static void assert_clean(const Recorder *r, const char *what) {
+    if (recorder_complaint(r))
+        fail_msg("%s: %s", what, recorder_complaint(r));
+    if (recorder_live(r))
+        fail_msg("%s: %u objects are not given back", what, recorder_live(r));
+}
+
+// `folder` empty: no model.
+static Run *new_run(const char *folder, Str name, Dtype real) {
+    Arena a;
+    assert_fine(arena_init(&a, 0));
+    Run *run = arena_new(&a, Run);
+    run->arena = a;
+    if (*folder)
+        compile_model(run, str_z(&run->arena, name), trial_read(&run->arena, folder, name), real);
+    run->r = recorder_new(CARD);
+    return run;
+}
+
+static Run *new_tiny(void) {
+    return new_run(TEST_DIR "/cli", STR("tiny.gan"), DtF32);
+}
+
+static Run *new_bare(void) {
+    return new_run("", (Str){0}, DtF32);
+}
+
+static void free_run(Run *run) {
+    Arena a = run->arena;
+    recorder_free(run->r);
+    arena_release(&a);
+}
+
+// --- every model ---------------------------------------------------------------------------------
+
+static void check_model(Str name, Dtype real) {
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_run(MODELS, name, real);
+    const char *z = str_z(&run->arena, name);
+    if (do_all(run, &o, 3) != GAN_OK)
+        fail_msg("%s: %s", z, gan_error());
+    if (!recorder_launched_graphs(run->r))
+        fail_msg("%s: no graph was launched", z);
+    close_run(run);
+    assert_clean(run->r, z);
+    free_run(run);
+}
+
+static void every_model_runs_without_a_race_or_a_leak(void **state) {
+    (void)state;
+    Arena a;
+    StrVec names = {0};
+    uint32_t n = 0;
+    assert_fine(arena_init(&a, 0));
+    assert_fine(dir_list(&a, STR(MODELS), &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        if (str_ends(names.at[i], STR(".gan")))
+            check_model(names.at[i], n++ % 3 == 2 ? DtBF16 : DtF32);
+    assert_true(n >= 10);
+    arena_release(&a);
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+static bool same_work(const Work *a, const Work *b) {
+    bool same = a->kind == b->kind && !strcmp(a->name, b->name) && a->access.n == b->access.n &&
+                !memcmp(&a->said, &b->said, sizeof a->said);
+    for (uint32_t i = 0; same && i < a->access.n; i++)
+        same = a->access.at[i].n == b->access.at[i].n &&
+               a->access.at[i].write == b->access.at[i].write;
+    return same;
+}
+
+// Launches and library calls alone: copies to the host, which tell how far the card is, may differ.
+static uint32_t computing(Arena *a, const WorkVec *all, const Work ***out) {
+    uint32_t n = 0;
+    *out = arena_array(a, const Work *, all->n);
+    for (uint32_t i = 0; i < all->n; i++)
+        if (all->at[i].kind == WorkLaunch || all->at[i].kind == WorkLibrary)
+            (*out)[n++] = &all->at[i];
+    return n;
+}
+
+static WorkVec work_of(Arena *a, bool no_graph, size_t *graphs) {
+    const DeviceOptions o = {.threads = 1, .no_graph = no_graph};
+    WorkVec copy = {0};
+    Run *run = new_tiny();
+    assert_fine(do_all(run, &o, 4));
+    close_run(run);
+    assert_clean(run->r, "tiny");
+    const WorkVec *w = recorder_work(run->r);
+    for (uint32_t i = 0; i < w->n; i++) {
+        Work x = w->at[i];
+        x.name = str_z(a, str_c(x.name));
+        x.access.at = arena_array(a, Access, x.access.n);
+        memcpy(x.access.at, w->at[i].access.at, x.access.n * sizeof(Access));
+        vec_push(a, &copy, x);
+    }
+    *graphs = recorder_launched_graphs(run->r);
+    free_run(run);
+    return copy;
+}
+
+static void graphs_do_the_same_work_in_the_same_order(void **state) {
+    (void)state;
+    Arena a;
+    assert_fine(arena_init(&a, 0));
+    size_t graphs, none;
+    const Work **x, **y;
+    WorkVec with = work_of(&a, false, &graphs), without = work_of(&a, true, &none);
+    assert_int_equal(none, 0);
+    assert_true(graphs >= 3 * 2); // from the second time on: the repeat's rounds and the rest
+    uint32_t n = computing(&a, &with, &x), m = computing(&a, &without, &y), recorded = 0;
+    assert_int_equal(n, m);
+    for (uint32_t i = 0; i < n; i++) {
+        recorded += x[i]->recorded;
+        assert_false(y[i]->recorded);
+        if (!same_work(x[i], y[i]))
+            fail_msg("work %u: %s with graphs, %s without", i, x[i]->name, y[i]->name);
+    }
+    assert_true(recorded > n / 2);
+    arena_release(&a);
+}
+
+// Steps and rounds as a launch finds them in memory, recorded launches too.
+static void counters_are_true_at_every_launch(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    assert_fine(open_run(run, &o));
+    assert_fine(exec_init(run->exec, 7));
+    for (uint32_t step = 0; step < 4; step++) {
+        uint32_t from = recorder_work(run->r)->n, seen = 0;
+        assert_fine(do_steps(run, step, step + 1));
+        const WorkVec *w = recorder_work(run->r);
+        for (uint32_t i = from; i < w->n; i++) {
+            if (w->at[i].kind != WorkLaunch)
+                continue;
+            assert_int_equal(w->at[i].said.step, step);
+            assert_int_equal(w->at[i].said.seed, 7);
+            assert_true(w->at[i].said.round < 2);
+            seen |= 1u << w->at[i].said.round;
+        }
+        assert_int_equal(seen, 3);
+    }
+    close_run(run);
+    assert_clean(run->r, "tiny");
+    free_run(run);
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+static void bytes_cross_and_come_back(void **state) {
+    (void)state;
+    const size_t sizes[] = {1, 256, 257, 100000, (8 << 20) + 3, 33 << 20};
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *at = NULL;
+        unsigned char *x = mem_alloc(sizes[i]), *y = mem_alloc(sizes[i]);
+        for (size_t k = 0; k < sizes[i]; k++)
+            x[k] = (unsigned char)(k * 31 + i);
+        assert_fine(device_cuda.alloc(d, sizes[i], &at));
+        for (int again = 0; again < 3; again++) {
+            assert_fine(device_cuda.put(d, at, x, sizes[i]));
+            memset(y, 0, sizes[i]);
+            assert_fine(device_cuda.get(d, y, at, sizes[i]));
+            assert_memory_equal(x, y, sizes[i]);
+            x[0]++;
+        }
+        device_cuda.release(d, at);
+        mem_free(x);
+        mem_free(y);
+    }
+    for (uint32_t i = 0; i < 300; i++) // more small ones than there are places
+        if (i % 2) {
+            void *at = NULL;
+            assert_fine(device_cuda.alloc(d, 8, &at));
+            assert_fine(device_cuda.put(d, at, &i, sizeof i));
+            device_cuda.release(d, at);
+        }
+    device_cuda.close(d);
+    assert_clean(run->r, "copies");
+    free_run(run);
+}
+
+static void too_much_memory_is_refused_with_what_is_missing(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    void *at = NULL;
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    assert_int_equal(device_cuda.alloc(d, CARD + (3 << 20), &at), GAN_ERR_MEMORY);
+    assert_null(at);
+    assert_non_null(strstr(gan_error(), "3.0 MiB are missing"));
+    device_cuda.close(d);
+    assert_clean(run->r, "too much");
+    free_run(run);
+}
+
+// --- what may go wrong ---------------------------------------------------------------------------
+
+static void a_machine_without_a_fit_card_is_told_so(void **state) {
+    (void)state;
+    static const struct {
+        Mishap mishap;
+        const char *says;
+    } cases[] = {
+        {MishapNoCard, "finds no card"},
+        {MishapOldDriver, "the NVIDIA driver is for CUDA 11.4"},
+        {MishapOldCard, "compute capability 6.0"},
+    };
+    const DeviceOptions o = {.threads = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Run *run = new_bare();
+        Device *d = NULL;
+        recorder_mishap(run->r, cases[i].mishap, 0);
+        assert_int_equal(cuda_open_with(recorder_api(run->r), &o, &d), GAN_ERR_DEVICE);
+        assert_null(d);
+        if (!strstr(gan_error(), cases[i].says) || !strstr(gan_error(), "--device cpu works here"))
+            fail_msg("not `%s`: %s", cases[i].says, gan_error());
+        assert_clean(run->r, cases[i].says);
+        free_run(run);
+    }
+}
+
+// An error at every call in turn: a clean error, nothing kept, nothing used that is gone.
+static void sweep(Mishap mishap) {
+    const DeviceOptions o = {.threads = 1};
+    uint64_t failed = 0, calls = UINT64_MAX;
+    for (uint64_t n = 1; n <= calls; n++) {
+        Run *run = new_tiny();
+        recorder_mishap(run->r, mishap, n);
+        GanStatus st = do_all(run, &o, 3);
+        if (st != GAN_OK && st != GAN_ERR_DEVICE)
+            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
+        failed += st != GAN_OK;
+        close_run(run);
+        calls = st == GAN_OK ? recorder_calls(run->r) : calls;
+        assert_clean(run->r, gan_error());
+        free_run(run);
+        if (st == GAN_OK) // only closing was left, where errors have nowhere to go
+            break;
+    }
+    assert_true(failed > 100);
+}
+
+static void an_error_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    sweep(MishapOnce);
+}
+
+static void a_broken_context_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    sweep(MishapSticky);
+}
+
+static void a_broken_kernel_is_named(void **state) {
+    (void)state;
+    for (int no_graph = 0; no_graph < 2; no_graph++) {
+        const DeviceOptions o = {.threads = 1, .no_graph = no_graph};
+        Run *run = new_tiny();
+        assert_fine(open_run(run, &o));
+        assert_fine(exec_init(run->exec, 7));
+        assert_fine(do_steps(run, 0, 3));
+        recorder_mishap(run->r, MishapKernel, 5);
+        assert_int_equal(do_steps(run, 3, 4), GAN_ERR_DEVICE);
+        const char *said = gan_error();
+        if (!strstr(said, "step 3, ") || !strstr(said, "tiny.gan:") ||
+            !strstr(said, "illegal memory access") ||
+            (strstr(said, "--no-graph") == NULL) != no_graph)
+            fail_msg("no_graph %d: %s", no_graph, said);
+        close_run(run);
+        assert_clean(run->r, "a broken kernel");
+        free_run(run);
+    }
+}
+
+static void without_cudnn_a_convolution_needs_a_kernel_of_ours(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_without_dnn(run->r);
+    GanStatus st = do_all(run, &o, 1);
+    if (st != GAN_OK && (st != GAN_ERR_DEVICE || !strstr(gan_error(), "tiny.gan:")))
+        fail_msg("%s", gan_error());
+    close_run(run);
+    assert_clean(run->r, "without cuDNN");
+    free_run(run);
+}
+
+// --- plants --------------------------------------------------------------------------------------
+
+// Streams that do not wait for uploads: the recorder must see the race.
+static void a_stream_that_does_not_wait_is_found(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_mishap(run->r, MishapDropWaits, 0);
+    assert_fine(do_all(run, &o, 3));
+    close_run(run);
+    assert_non_null(recorder_complaint(run->r));
+    assert_non_null(strstr(recorder_complaint(run->r), "a race: "));
+    free_run(run);
+}
+
+// A host that does not wait for its staging buffers.
+static void a_host_that_does_not_wait_is_found(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    void *at = NULL;
+    char bytes[1000] = {0};
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    recorder_mishap(run->r, MishapDropEvents, 0);
+    assert_fine(device_cuda.alloc(d, sizeof bytes, &at));
+    for (char i = 0; i < 5; i++) {
+        bytes[0] = i;
+        assert_fine(device_cuda.put(d, at, bytes, sizeof bytes));
+    }
+    assert_fine(device_cuda.sync(d));
+    device_cuda.release(d, at);
+    device_cuda.close(d);
+    assert_non_null(recorder_complaint(run->r));
+    free_run(run);
+}
+
+// Two streams at one place by hand: a race without an event, none with it.
+static void two_streams_race_unless_an_event_orders_them(void **state) {
+    (void)state;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        Run *run = new_bare();
+        const CudaDriver *cu = recorder_api(run->r)->driver;
+        CUstream a, b;
+        CUevent e;
+        CUdeviceptr at;
+        cu->StreamCreate(&a, 0);
+        cu->StreamCreate(&b, 0);
+        cu->EventCreate(&e, CU_EVENT_DISABLE_TIMING);
+        cu->MemAlloc(&at, 512);
+        cu->MemsetD8Async(at, 1, 256, a);
+        cu->EventRecord(e, a);
+        if (ordered)
+            cu->StreamWaitEvent(b, e, 0);
+        cu->MemsetD8Async(at + 256, 1, 256, b); // beside it: no race
+        assert_null(recorder_complaint(run->r));
+        cu->MemcpyDtoDAsync(at + 256, at + 255, 1, b);
+        assert_true((recorder_complaint(run->r) == NULL) == ordered);
+        free_run(run);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
+        cmocka_unit_test(graphs_do_the_same_work_in_the_same_order),
+        cmocka_unit_test(counters_are_true_at_every_launch),
+        cmocka_unit_test(bytes_cross_and_come_back),
+        cmocka_unit_test(too_much_memory_is_refused_with_what_is_missing),
+        cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
+        cmocka_unit_test(an_error_at_any_call_ends_cleanly),
+        cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
+        cmocka_unit_test(a_broken_kernel_is_named),
+        cmocka_unit_test(without_cudnn_a_convolution_needs_a_kernel_of_ours),
+        cmocka_unit_test(a_stream_that_does_not_wait_is_found),
+        cmocka_unit_test(a_host_that_does_not_wait_is_found),
+        cmocka_unit_test(two_streams_race_unless_an_event_orders_them),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+// record.h - for tests: a CUDA driver and a cuDNN that record instead of computing.
+//
+// In: the tables of functions the cuda device calls (cuda_device.h), filled with these. Out: what
+// was done, in order, and complaints about it. Addresses of the card are no addresses of the host:
+// following one crashes. Copies move bytes when they are enqueued; what comes to the host is hidden
+// until the host has waited for it. Kernels are not run: the record says what each would read and
+// write, and that is checked.
+//
+// Found and complained of:
+//   races    two pieces of work at one byte, one of them writing, with nothing that orders them:
+//            streams are in order in themselves, events order one behind another, the host's
+//            waiting orders what it enqueues later (record_order.c)
+//   the host changing pinned memory while a copy from it is on its way
+//   memory that is not there: freed, never allocated, outside its piece; asynchronous copies of
+//   memory that is not pinned; kernels launched with arguments that belong to no region of a plan
+//   calls that a recording stream forbids; objects used after their end; leaks (recorder_live)
+//
+// One recorder at a time, one thread.
+#ifndef GAN_RECORD_H
+#define GAN_RECORD_H
+
+#include "cuda_device.h"
+
+enum { RECORD_LINES = 8 }; // the host and streams
+
+typedef struct Access {
+    CUdeviceptr at;
+    size_t n;
+    bool write;
+} Access;
+
+typedef enum WorkKind { WorkLaunch, WorkCopy, WorkSet, WorkLibrary } WorkKind;
+
+typedef struct Work { // one piece of work of the card
+    WorkKind kind;
+    const char *name; // of the kernel or the call
+    CUstream stream;
+    VEC(Access) access;
+    CUdeviceptr counters; // WorkLaunch: where they lie,
+    Counters said;        // and what they said when it began
+    CUdeviceptr to, from; // WorkCopy: either both, or one and memory of the host
+    void *host_to;
+    const void *host_from;
+    size_t n;
+    bool recorded; // came by a graph
+} Work;
+
+typedef struct Recorder Recorder;
+// `memory`: bytes the card has.
+Recorder *recorder_new(size_t memory);
+void recorder_free(Recorder *r);
+const CudaApi *recorder_api(Recorder *r);
+void recorder_without_dnn(Recorder *r);
+
+// Tells what launches will be of: a plan that is about to be loaded against these memories.
+void recorder_plan(Recorder *r, const Plan *p, void *slots, void *work);
+
+typedef VEC(Work) WorkVec;
+const WorkVec *recorder_work(const Recorder *r);   // all so far, in the order enqueued
+uint32_t recorder_live(const Recorder *r);         // objects and pieces of memory not given back
+const char *recorder_complaint(const Recorder *r); // the first; NULL when there is none
+uint64_t recorder_calls(const Recorder *r);        // of either table
+size_t recorder_launched_graphs(const Recorder *r);
+
+// What is to go wrong. `nth` counts calls from now, 1 the next.
+typedef enum Mishap {
+    MishapNone,
+    MishapOnce,   // that call fails; an object it was to free is gone all the same
+    MishapSticky, // from that call on every call fails
+    MishapKernel, // `nth` counts launches: that kernel breaks the context, which is told later
+    MishapNoCard, // from the start, as the next two
+    MishapOldDriver,
+    MishapOldCard,
+    MishapDropWaits,  // streams do not wait for events
+    MishapDropEvents, // the host does not wait for events
+} Mishap;
+void recorder_mishap(Recorder *r, Mishap m, uint64_t nth);
+
+// --- between the files ---------------------------------------------------------------------------
+
+typedef struct Clock {
+    uint64_t at[RECORD_LINES];
+} Clock;
+
+typedef struct Order Order; // record_order.c: who comes before whom
+Order *order_new(Arena *a);
+void order_join(Clock *to, const Clock *from);
+// Adds work of a line, whose clock it moves on. False and the other's name where it races.
+bool order_add(Order *o, Clock *line, uint32_t number, const Work *w, const char **other);
+void order_forget(Order *o, CUdeviceptr at, size_t n); // the memory is given back
+
+extern Recorder *recording; // the one there is
+void complain(const char *format, ...);
+// Counts a call. Not CUDA_SUCCESS: it fails with that.
+CUresult record_call(void);
+// Work on a stream: into the graph being recorded, or done now.
+void record_work(CUstream stream, Work w);
+Arena *record_arena(void);
+extern const CudnnApi record_dnn_api; // record_dnn.c
+void record_dnn_begin(void);
+uint32_t record_dnn_live(void);
+// What a launch reads and writes (record_plan.c).
+void record_plan_begin(void);
+bool launch_accesses(const char *kernel, const uint64_t *words, Work *w);
+
+#endif

@@ -1,0 +1,257 @@
+// record_dnn.c - the recording cuDNN: descriptors that remember what they were told, heuristics
+// that always find engines, plans that say what they would read and write.
+//
+// The first engine offered is one that must not be taken: it gives other bits from run to run.
+#include "record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AXES = 8, WORKSPACE = 1000, ENGINES = 3 };
+
+typedef struct Tensor {
+    cudnnDataType_t type;
+    int64_t n, dim[AXES], stride[AXES], uid;
+} Tensor;
+
+typedef struct Operation { // plain bytes: what a plan's "JSON" holds
+    Tensor tensor[3];
+    int result;     // which of them is written
+    int64_t engine; // chosen for it
+} Operation;
+
+typedef struct Descriptor {
+    cudnnBackendDescriptorType_t type;
+    bool final;
+    Tensor tensor;
+    Operation operation; // of an operation and of all that is made from it
+    void *pointer[3], *workspace;
+    int64_t uid[3], pointers;
+} Descriptor;
+
+static uint32_t live;
+static CUstream stream;
+
+uint32_t record_dnn_live(void) {
+    return live;
+}
+
+void record_dnn_begin(void) {
+    live = 0;
+    stream = NULL;
+}
+
+#define CALL()                                                                                     \
+    do {                                                                                           \
+        if (record_call() != CUDA_SUCCESS)                                                         \
+            return CUDNN_STATUS_INTERNAL_ERROR;                                                    \
+    } while (0)
+
+static size_t version(void) {
+    return 91900;
+}
+
+static const char *error_string(cudnnStatus_t code) {
+    (void)code;
+    return "CUDNN_STATUS_INTERNAL_ERROR";
+}
+
+static void last_error(char *out, size_t n) {
+    snprintf(out, n, "a recorded error");
+}
+
+static cudnnStatus_t create(cudnnHandle_t *out) {
+    CALL();
+    *out = malloc(1);
+    live++;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t destroy(cudnnHandle_t h) {
+    free(h);
+    live--;
+    CALL();
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t set_stream(cudnnHandle_t h, cudaStream_t s) {
+    (void)h;
+    CALL();
+    stream = (CUstream)s;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+// --- descriptors ---------------------------------------------------------------------------------
+
+static cudnnStatus_t descriptor_new(cudnnBackendDescriptorType_t type,
+                                    cudnnBackendDescriptor_t *out) {
+    CALL();
+    Descriptor *d = calloc(1, sizeof *d);
+    d->type = type;
+    *out = d;
+    live++;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t descriptor_free(cudnnBackendDescriptor_t d) {
+    free(d);
+    live--;
+    CALL();
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize(cudnnBackendDescriptor_t handle) {
+    Descriptor *d = handle;
+    CALL();
+    if (d->final)
+        complain("cuDNN: a descriptor is finalized twice");
+    d->final = true;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+// Which tensor of its operation an attribute names; -1: none.
+static int tensor_of(cudnnBackendAttributeName_t name) {
+    switch (name) {
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X:
+    case CUDNN_ATTR_OPERATION_MATMUL_ADESC:
+        return 0;
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW:
+    case CUDNN_ATTR_OPERATION_MATMUL_BDESC:
+        return 1;
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY:
+    case CUDNN_ATTR_OPERATION_MATMUL_CDESC:
+        return 2;
+    default:
+        return -1;
+    }
+}
+
+static int result_of(cudnnBackendDescriptorType_t type) {
+    return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR     ? 0
+           : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR ? 1
+                                                                                    : 2;
+}
+
+static void link_to(Descriptor *d, cudnnBackendAttributeName_t name, const Descriptor *other) {
+    if (!other->final)
+        complain("cuDNN: a descriptor is used before it is finalized");
+    int i = tensor_of(name);
+    if (i >= 0) {
+        d->operation.tensor[i] = other->tensor;
+        d->operation.result = result_of(d->type);
+    } else if (name == CUDNN_ATTR_OPERATIONGRAPH_OPS ||
+               name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH ||
+               name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
+        d->operation = other->operation;
+    }
+}
+
+static cudnnStatus_t set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name,
+                         cudnnBackendAttributeType_t type, int64_t n, const void *value) {
+    Descriptor *d = handle;
+    CALL();
+    if (d->final)
+        complain("cuDNN: a finalized descriptor is changed");
+    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+        link_to(d, name, *(const cudnnBackendDescriptor_t *)value);
+    else if (name == CUDNN_ATTR_TENSOR_DATA_TYPE)
+        memcpy(&d->tensor.type, value, sizeof d->tensor.type);
+    else if (name == CUDNN_ATTR_TENSOR_DIMENSIONS)
+        memcpy(d->tensor.dim, value, (size_t)(d->tensor.n = n) * sizeof(int64_t));
+    else if (name == CUDNN_ATTR_TENSOR_STRIDES)
+        memcpy(d->tensor.stride, value, (size_t)n * sizeof(int64_t));
+    else if (name == CUDNN_ATTR_TENSOR_UNIQUE_ID)
+        memcpy(&d->tensor.uid, value, sizeof(int64_t));
+    else if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)
+        memcpy(d->uid, value, (size_t)n * sizeof(int64_t));
+    else if (name == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)
+        memcpy(d->pointer, value, (size_t)(d->pointers = n) * sizeof(void *));
+    else if (name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
+        memcpy(&d->workspace, value, sizeof(void *));
+    else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)
+        memcpy(&d->operation, value, sizeof d->operation);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name,
+                         cudnnBackendAttributeType_t type, int64_t room, int64_t *n, void *out) {
+    const Descriptor *d = handle;
+    (void)type;
+    CALL();
+    *n = 1;
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+        *n = room < ENGINES ? room : ENGINES;
+        for (int64_t i = 0; i < *n; i++) {
+            Descriptor *config = ((cudnnBackendDescriptor_t *)out)[i];
+            config->operation = d->operation;
+            config->operation.engine = i;
+            config->final = true;
+        }
+    } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+        (*(Descriptor **)out)->operation = d->operation;
+    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
+        *(cudnnBackendNumericalNote_t *)out = d->operation.engine
+                                                  ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE
+                                                  : CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
+        *(int64_t *)out = WORKSPACE * d->operation.engine;
+    } else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
+        memcpy(out, &d->operation, sizeof d->operation);
+        *n = sizeof d->operation;
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+static size_t bytes_of(const Tensor *t) {
+    int64_t last = 0;
+    for (int64_t i = 0; i < t->n; i++)
+        last += (t->dim[i] - 1) * t->stride[i];
+    return (size_t)(last + 1) * (t->type == CUDNN_DATA_FLOAT ? 4 : 2);
+}
+
+static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
+                             cudnnBackendDescriptor_t pack) {
+    const Descriptor *p = plan, *v = pack;
+    Work w = {.kind = WorkLibrary, .name = "cuDNN"};
+    (void)h;
+    CALL();
+    if (!p->operation.engine)
+        complain("cuDNN: an engine is used that is not reproducible");
+    for (int i = 0; i < 3; i++)
+        for (int64_t k = 0; k < v->pointers; k++)
+            if (v->uid[k] == p->operation.tensor[i].uid)
+                vec_push(record_arena(), &w.access,
+                         ((Access){cuda_pointer(v->pointer[k]), bytes_of(&p->operation.tensor[i]),
+                                   i == p->operation.result}));
+    if (w.access.n != 3)
+        complain("cuDNN: a plan is run without all of its tensors");
+    if (p->operation.engine)
+        vec_push(record_arena(), &w.access,
+                 ((Access){cuda_pointer(v->workspace), (size_t)(WORKSPACE * p->operation.engine),
+                           true}));
+    record_work(stream, w);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+const CudnnApi record_dnn_api = {
+    .GetVersion = version,
+    .GetErrorString = error_string,
+    .GetLastErrorString = last_error,
+    .Create = create,
+    .Destroy = destroy,
+    .SetStream = set_stream,
+    .CreateDescriptor = descriptor_new,
+    .DestroyDescriptor = descriptor_free,
+    .Finalize = finalize,
+    .SetAttribute = set,
+    .GetAttribute = get,
+    .Execute = execute,
+};
