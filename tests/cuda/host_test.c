@@ -326,25 +326,31 @@ static void a_machine_without_a_fit_card_is_told_so(void **state) {
     }
 }
 
-// An error at every call in turn: a clean error, nothing kept, nothing used that is gone.
+// An error at every call in turn: it ends cleanly, with nothing kept and nothing used that is gone.
+// Single ones may be got over: an engine that does not run is not chosen.
 static void sweep(Mishap mishap) {
     const DeviceOptions o = {.threads = 1};
-    uint64_t failed = 0, calls = UINT64_MAX;
-    for (uint64_t n = 1; n <= calls; n++) {
-        Run *run = new_tiny();
+    Run *run = new_tiny();
+    assert_fine(do_all(run, &o, 3));
+    uint64_t calls = recorder_calls(run->r), tried = 0, failed = 0;
+    close_run(run);
+    recorder_free(run->r);
+    Arena checkpoint = run->arena;
+    for (uint64_t n = 1; n <= calls; n++, tried++) {
+        run->r = recorder_new(CARD);
         recorder_mishap(run->r, mishap, n);
         GanStatus st = do_all(run, &o, 3);
         if (st != GAN_OK && st != GAN_ERR_DEVICE)
             fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
         failed += st != GAN_OK;
         close_run(run);
-        calls = st == GAN_OK ? recorder_calls(run->r) : calls;
         assert_clean(run->r, gan_error());
-        free_run(run);
-        if (st == GAN_OK) // only closing was left, where errors have nowhere to go
-            break;
+        recorder_free(run->r);
+        run->arena = checkpoint;
     }
-    assert_true(failed > 100);
+    assert_true(failed > 500 && (mishap == MishapOnce || failed == tried));
+    run->r = recorder_new(CARD);
+    free_run(run);
 }
 
 static void an_error_at_any_call_ends_cleanly(void **state) {
