@@ -53,6 +53,14 @@ gan_test(shard_test shard_test.c support/ranks.c support/interp.c LIBS gan_run g
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(cost_test cost_test.c support/trial.c support/interp.c LIBS gan_run)
 
+# Kernels in CUDA C, compiled by NVRTC where the machine has it: one kind of card and one precision here, all in the
+# long tier.
+set(compiled cuda/nvrtc_test.c cuda/resources.c support/kernel_cases.c LIBS gan_driver gan_device)
+gan_test(nvrtc_test ${compiled})
+target_compile_definitions(nvrtc_test PRIVATE ARCHITECTURES=90 PRECISIONS=DtF32)
+gan_test(nvrtc_all_test ${compiled} LABELS long)
+target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECISIONS=DtF32,DtBF16)
+
 # Kernels in CUDA C, run on the CPU (tests/cuda/shim.h). The shim answers the calls of the thread sanitizer and switches
 # stacks, which other sanitizers do not follow.
 if(GAN_SANITIZE)

@@ -14,6 +14,7 @@ enum {
     ManyBlocks = 512,      // enough to fill a card that has a unit cut in pieces
     LeastSteps = 4,        // of a thread, before more threads are put on a unit
     MostSteps = 16,        // of a thread, while a block has more threads
+    PackRegisters = 64,    // that packs may take of a thread
     LongBody = 256,        // values: beyond, packs only make the text longer
 };
 
@@ -66,22 +67,31 @@ static size_t element(const Nest *n, uint32_t arg) {
     return dtype_size[node_type(&n->plan->func->g, id)->dtype];
 }
 
-// The smallest element that moves in packs, in bytes; 0 when none does.
-static size_t smallest_packed(const Nest *n, uint32_t lane, uint32_t pack) {
-    size_t least = 0;
+// What moves in packs of this size.
+typedef struct Packed {
+    size_t least;   // bytes of the smallest element, 0 when nothing moves
+    uint32_t count; // packs that a thread holds, accumulators included
+} Packed;
+
+static void add_packed(const Nest *n, uint32_t arg, Packed *p) {
+    size_t size = element(n, arg);
+    p->least = !p->least || size < p->least ? size : p->least;
+    p->count++;
+}
+
+static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
+    Packed p = {0, n->var[lane].reduced ? 0 : n->reduce.n};
     for (uint32_t i = 0; i < n->value.n; i++) {
         if (load_packs(n, &n->value.at[i], lane, pack)) {
-            size_t size = element(n, n->value.at[i].arg);
-            least = !least || size < least ? size : least;
+            add_packed(n, n->value.at[i].arg, &p);
         }
     }
     for (uint32_t i = 0; i < n->store.n; i++) {
         if (packs(n, n->store.at[i].at, lane, pack)) {
-            size_t size = element(n, n->store.at[i].arg);
-            least = !least || size < least ? size : least;
+            add_packed(n, n->store.at[i].arg, &p);
         }
     }
-    return least;
+    return p;
 }
 
 static bool one_at_a_time(const Nest *n) {
@@ -122,9 +132,10 @@ static uint32_t pack_of(const Nest *n) {
         return 1;
     }
     for (uint32_t pack = 8; pack > 1; pack /= 2) {
-        size_t least = smallest_packed(n, lane, pack);
+        Packed p = packed(n, lane, pack);
         bool whole = n->var[lane].n % pack == 0 || (flat && stays_in_padding(n, lane, pack));
-        if (least && least * pack <= PackBytes && whole) {
+        bool fits = p.least * pack <= PackBytes && p.count * pack <= PackRegisters;
+        if (p.least && fits && whole) {
             return pack;
         }
     }

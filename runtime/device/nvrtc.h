@@ -1,0 +1,37 @@
+// nvrtc.h - kernel text to machine code, by NVIDIA's run-time compiler. It is found and loaded when
+// it is asked for; it needs neither a card nor a driver, and no header.
+#ifndef GAN_NVRTC_H
+#define GAN_NVRTC_H
+
+#include "base.h"
+
+typedef struct Nvrtc Nvrtc; // the loaded compiler; any number of threads may compile with it
+
+// *out is NULL where the machine has none, or one that lacks a function used here.
+GanStatus nvrtc_open(Nvrtc **out);
+void nvrtc_close(Nvrtc *n);        // accepts NULL
+int nvrtc_version(const Nvrtc *n); // 13000 is 13.0; what caches must know of it
+// Can it make machine code for cards of compute capability `arch` (90: 9.0)?
+bool nvrtc_makes(const Nvrtc *n, int arch);
+
+typedef struct NvrtcJob {
+    Str prelude;       // stands before all sources
+    const Str *source; // [sources] one kernel each,
+    const Str *name;   // and what messages call it
+    uint32_t sources;
+    int arch;    // 90: compute capability 9.0
+    bool ptx;    // for any card from `arch` on, which the driver then compiles; else machine code
+    bool report; // NvrtcImage.log says what each kernel uses
+} NvrtcJob;
+
+typedef struct NvrtcImage {
+    Str code; // cubin, or PTX as text
+    Str log;  // what the compiler said; empty when nothing
+} NvrtcImage;
+
+// Compiles the sources as one module; `a` receives the image, and the text on the way. GAN_ERR_BUG
+// when it refuses a kernel, for kernels are ours: with its name, the line of its text and the
+// compiler's words.
+GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
+
+#endif

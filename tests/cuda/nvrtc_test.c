@@ -1,0 +1,235 @@
+// nvrtc_test.c - generated CUDA text through NVIDIA's compiler, no card needed: every kernel of the
+// op table and of every shipped model compiles, and none spills a register.
+// Skipped where the machine has no NVRTC. The build says for which cards (ARCHITECTURES) and which
+// precisions of the models (PRECISIONS): compiling all of them takes a minute.
+#include "driver.h"
+#include "kernel_cases.h"
+#include "nvrtc.h"
+#include "resources.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+#define MODELS ROOT_DIR "/models"
+
+static const int architectures[] = {ARCHITECTURES};
+static const Dtype precisions[] = {PRECISIONS};
+static Arena arena;
+static Nvrtc *nvrtc;
+
+static int open_nvrtc(void **state) {
+    (void)state;
+    assert_int_equal(arena_init(&arena, 0), GAN_OK);
+    assert_int_equal(nvrtc_open(&nvrtc), GAN_OK);
+    if (!nvrtc) {
+        print_message("no NVRTC on this machine: kernels are not compiled\n");
+    }
+    return 0;
+}
+
+static int close_nvrtc(void **state) {
+    (void)state;
+    nvrtc_close(nvrtc);
+    arena_release(&arena);
+    return 0;
+}
+
+static const KernelVec *kernels_of_table(Arena *a) {
+    Cases *cases = arena_new(a, Cases);
+    KernelVec *out = arena_new(a, KernelVec);
+    *cases = (Cases){.arena = a, .dialect = &dialect_cuda};
+    kernel_cases(cases);
+    kernel_cases_kernels(cases, out);
+    return out;
+}
+
+// --- models --------------------------------------------------------------------------------------
+
+static void add_plan(Arena *a, const Plan *p, Map *seen, KernelVec *out) {
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        const Kernel *k = &p->kernel.at[i];
+        uint64_t h = hash64(k->name.ptr, k->name.len, k->many); // with and without the second entry
+        if (!map_find(seen, h)) {
+            map_put(a, seen, h, 1);
+            vec_push(a, out, k);
+        }
+    }
+}
+
+static void add_model(Arena *a, Str path, Dtype real, Map *seen, KernelVec *out) {
+    Front *f = arena_new(a, Front);
+    Compiled *c = arena_new(a, Compiled);
+    front_init(f, a);
+    CompileOptions o = {.path = path, .real = real, .dialect = &dialect_cuda};
+    assert_int_equal(compile_file(f, &o, c), GAN_OK);
+    add_plan(a, &c->init, seen, out);
+    add_plan(a, &c->step, seen, out);
+    for (uint32_t i = 0; i < c->module.entry.n; i++) {
+        add_plan(a, &c->entry[i], seen, out);
+    }
+}
+
+// The distinct kernels of all shipped models. Kernel texts name no model, so many are shared.
+static const KernelVec *kernels_of_models(Arena *a) {
+    StrVec names = {0};
+    Map seen = {0};
+    KernelVec *out = arena_new(a, KernelVec);
+    assert_int_equal(dir_list(a, STR(MODELS), &names), GAN_OK);
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str path = path_join(a, STR(MODELS), names.at[i]);
+        for (size_t k = 0; k < sizeof precisions / sizeof *precisions; k++) {
+            if (str_ends(path, STR(".gan"))) {
+                add_model(a, path, precisions[k], &seen, out);
+            }
+        }
+    }
+    assert_true(out->n > 0);
+    return out;
+}
+
+// --- compiling -----------------------------------------------------------------------------------
+
+static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, NvrtcImage *out) {
+    Str *source = arena_array(a, Str, kernels->n), *name = arena_array(a, Str, kernels->n);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < kernels->n; i++) {
+        bool again = false; // one that came without its second entry too
+        for (uint32_t k = 0; k < kernels->n && !kernels->at[i]->many; k++) {
+            again |= k != i && str_eq(kernels->at[k]->name, kernels->at[i]->name);
+        }
+        source[n] = kernels->at[i]->source;
+        name[n] = kernels->at[i]->name;
+        n += !again;
+    }
+    NvrtcJob job = {.prelude = gen_prelude(&dialect_cuda),
+                    .source = source,
+                    .name = name,
+                    .sources = n,
+                    .arch = arch,
+                    .report = true};
+    return nvrtc_compile(nvrtc, a, &job, out);
+}
+
+static const Resources *find(const ResourcesVec *all, Str name) {
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (str_eq(all->at[i].name, name)) {
+            return &all->at[i];
+        }
+    }
+    return NULL;
+}
+
+static void check_compiled(Arena a, const char *what, const KernelVec *kernels, int arch) {
+    NvrtcImage image;
+    ResourcesVec used = {0};
+    int most = 0;
+    if (!nvrtc_makes(nvrtc, arch)) {
+        print_message("NVRTC %d does not know sm_%d\n", nvrtc_version(nvrtc), arch);
+        skip();
+    }
+    if (compile_for(&a, kernels, arch, &image) != GAN_OK) {
+        fail_msg("%s", gan_error());
+    }
+    resources_read(&a, image.log, &used);
+    for (uint32_t i = 0; i < kernels->n; i++) {
+        if (!find(&used, kernels->at[i]->name)) {
+            fail_msg("sm_%d: no entry %s", arch, str_z(&a, kernels->at[i]->name));
+        }
+    }
+    for (uint32_t i = 0; i < used.n; i++) {
+        const Resources *r = &used.at[i];
+        if (r->stored || r->loaded || r->stack) {
+            fail_msg("sm_%d: %s spills %d bytes, has a stack of %d", arch, str_z(&a, r->name),
+                     r->stored, r->stack);
+        }
+        most = r->registers > most ? r->registers : most;
+    }
+    print_message("%s, sm_%d: %u entries, at most %d registers, none spilled\n", what, arch, used.n,
+                  most);
+}
+
+static void check_all(const char *what, const KernelVec *(*kernels)(Arena *a)) {
+    Arena a = arena;
+    if (!nvrtc) {
+        skip();
+    }
+    const KernelVec *all = kernels(&a);
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+        check_compiled(a, what, all, architectures[i]);
+    }
+}
+
+static void kernels_of_the_op_table_compile(void **state) {
+    (void)state;
+    check_all("op table", kernels_of_table);
+}
+
+static void kernels_of_models_compile(void **state) {
+    (void)state;
+    check_all("models", kernels_of_models);
+}
+
+// --- mistakes are seen ---------------------------------------------------------------------------
+
+static GanStatus compile_one(Arena *a, const char *source, NvrtcImage *out) {
+    Str text[1] = {str_c(source)}, name[1] = {STR("k_planted")};
+    NvrtcJob job = {
+        .source = text, .name = name, .sources = 1, .arch = architectures[0], .report = true};
+    return nvrtc_compile(nvrtc, a, &job, out);
+}
+
+static void a_refused_kernel_is_named_with_its_line(void **state) {
+    (void)state;
+    Arena a = arena;
+    NvrtcImage image;
+    if (!nvrtc) {
+        skip();
+    }
+    GanStatus st = compile_one(&a,
+                               "extern \"C\" __global__ void k_planted(float *x) {\n"
+                               "    x[0] = y;\n"
+                               "}\n",
+                               &image);
+    assert_int_equal(st, GAN_ERR_BUG);
+    assert_non_null(strstr(gan_error(), "k_planted(2)"));
+    assert_non_null(strstr(gan_error(), "\"y\""));
+}
+
+static void a_stack_is_seen(void **state) {
+    (void)state;
+    Arena a = arena;
+    NvrtcImage image;
+    ResourcesVec used = {0};
+    if (!nvrtc) {
+        skip();
+    }
+    GanStatus st = compile_one(&a,
+                               "extern \"C\" __global__ void k_planted(int *x, int n) {\n"
+                               "    volatile int at[64];\n"
+                               "    for (int i = 0; i < n; i++) at[i] = x[i];\n"
+                               "    for (int i = 0; i < n; i++) x[i] = at[x[i]];\n"
+                               "}\n",
+                               &image);
+    assert_int_equal(st, GAN_OK);
+    resources_read(&a, image.log, &used);
+    assert_int_equal(used.n, 1);
+    assert_true(used.at[0].stack >= 256);
+    assert_true(used.at[0].registers > 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_of_the_op_table_compile),
+        cmocka_unit_test(kernels_of_models_compile),
+        cmocka_unit_test(a_refused_kernel_is_named_with_its_line),
+        cmocka_unit_test(a_stack_is_seen),
+    };
+    if (CASES_LISTED(tests)) {
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, open_nvrtc, close_nvrtc);
+}

@@ -1,0 +1,18 @@
+// resources.h - for tests and reports: what compiled kernels use, from the words of ptxas.
+#ifndef GAN_TEST_RESOURCES_H
+#define GAN_TEST_RESOURCES_H
+
+#include "base.h"
+
+typedef struct Resources {
+    Str name;
+    int registers;             // of a thread
+    int shared;                // bytes of a block
+    int stack, stored, loaded; // bytes of a thread that do not fit into registers
+} Resources;
+typedef VEC(Resources) ResourcesVec;
+
+// One entry for each kernel that `log` (NvrtcImage.log, with NvrtcJob.report) tells of.
+void resources_read(Arena *a, Str log, ResourcesVec *out);
+
+#endif
