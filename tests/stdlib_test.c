@@ -226,6 +226,36 @@ static void initial_values_have_their_deviation(void **state) {
     }
 }
 
+// w w^T for few rows, w^T w for few columns: gain^2 on the diagonal, 0 elsewhere.
+static void orthogonal_weights_are_orthogonal(void **state) {
+    static const uint32_t sides[][2] = {{8, 8}, {6, 20}, {20, 6}, {1, 4}};
+    static const char text[] = "model m\ndata x : float(3)\nnet N(x: [3]) { param w : [%u, %u, 2] "
+                               "= orthogonal(gain=3); sum(w)*sum(x, sample) }\n"
+                               "step { update N minimize mean(N(x)) using sgd() }\n";
+    (void)state;
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        Arena a = empty;
+        Trial t;
+        uint32_t rows = sides[i][0], columns = sides[i][1], n = rows * columns;
+        uint32_t few = rows < columns ? rows : columns;
+        double *w = arena_array(&a, double, n);
+        Str model = str_format(&a, text, rows, columns / 2);
+        trial_open(&t, &a, &(TrialOptions){.name = "orthogonal", .text = model, .batch = 2});
+        assert_int_equal(exec_slot_get(t.exec, trial_slot(&t, "N.w"), w, n), GAN_OK);
+        trial_close(&t);
+        for (uint32_t r = 0; r < few; r++) {
+            for (uint32_t s = 0; s < few; s++) {
+                double sum = 0;
+                for (uint32_t k = 0; k < n / few; k++)
+                    sum += rows <= columns ? w[r * columns + k] * w[s * columns + k]
+                                           : w[k * columns + r] * w[k * columns + s];
+                if (!(fabs(sum - 9 * (r == s)) < 1e-9))
+                    fail_msg("orthogonal [%u, %u]: product %u %u is %g", rows, columns, r, s, sum);
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     if (arena_init(&empty, 0) != GAN_OK)
         return 1;
@@ -235,6 +265,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(optimizers_go_where_they_should),
         cmocka_unit_test(an_averaged_net_follows),
         cmocka_unit_test(initial_values_have_their_deviation),
+        cmocka_unit_test(orthogonal_weights_are_orthogonal),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -86,4 +86,11 @@ foreach(name options run eval resume damage bad_model bad_data bad_run bench ver
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()
 
+# The examples' scripts, the small ones always.
+add_test(NAME cli_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/examples.sh $<TARGET_FILE:ganrun> d2gan_ring)
+add_test(NAME cli_all_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/examples.sh $<TARGET_FILE:ganrun>
+         dcgan sngan wgan_gp d3gan cyclegan aae3d cosmogan)
+set_tests_properties(cli_examples cli_all_examples PROPERTIES TIMEOUT 1500)
+set_tests_properties(cli_all_examples PROPERTIES LABELS long)
+
 include(verify.cmake)
