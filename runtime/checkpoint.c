@@ -65,34 +65,6 @@ static SafeDtype safe_dtype(Dtype d) {
     bug("checkpoint: no such dtype");
 }
 
-static bool finite_bytes(const void *bytes, size_t n, Dtype dtype) {
-    const uint64_t *x8 = bytes;
-    const uint32_t *x4 = bytes;
-    const uint16_t *x2 = bytes;
-    bool bad = false; // all ones in the exponent
-    switch (dtype) {
-    case DtF64:
-        for (size_t i = 0; i < n / 8; i++)
-            bad |= (x8[i] >> 52 & 0x7ff) == 0x7ff;
-        break;
-    case DtF32:
-        for (size_t i = 0; i < n / 4; i++)
-            bad |= (x4[i] >> 23 & 0xff) == 0xff;
-        break;
-    case DtBF16:
-        for (size_t i = 0; i < n / 2; i++)
-            bad |= (x2[i] >> 7 & 0xff) == 0xff;
-        break;
-    case DtF16:
-        for (size_t i = 0; i < n / 2; i++)
-            bad |= (x2[i] >> 10 & 0x1f) == 0x1f;
-        break;
-    case DtCount:
-        break;
-    }
-    return !bad;
-}
-
 static SafeTensor tensor_of(const Slot *s) {
     SafeTensor t = {
         .name = s->name, .dtype = safe_dtype((Dtype)s->type.dtype), .rank = s->type.rank};
@@ -113,7 +85,7 @@ static GanStatus save_slots(SafeOut *f, Exec *e) {
             continue;
         size_t n = exec_slot_bytes(e, i);
         TRY_OUT(exec_slot_save(e, i, room));
-        if (!finite_bytes(room, n, (Dtype)s->type.dtype)) {
+        if (!values_finite(room, n, (Dtype)s->type.dtype)) {
             st = fail(GAN_ERR_INPUT, "%.*s holds numbers that are not finite", SARG(s->name));
             goto out;
         }

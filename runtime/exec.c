@@ -74,6 +74,9 @@ Share exec_share(const Exec *e) {
         return m->share;
     return (Share){.ranks = 1, .samples = m->batch, .total = m->batch};
 }
+bool exec_launches(const Exec *e) {
+    return e->api->launch != NULL;
+}
 const Plan *exec_step_plan(const Exec *e) {
     return e->plan[FuncStep];
 }
@@ -166,6 +169,14 @@ GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
                        exec_slot_bytes(e, slot));
 }
 
+static char *value_at(const Exec *e, const Plan *p, uint32_t node) {
+    Place place = p->place[node];
+    if (place.space == SpaceNone || place.space == SpaceInline)
+        bug("exec: node %u (%s) is not stored", node,
+            op_info[graph_node(&p->func->g, node)->op].text);
+    return (char *)(place.space == SpaceSlot ? e->slots : e->work) + place.offset;
+}
+
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n) {
     const Graph *g = &p->func->g;
     Type type = *node_type(g, node);
@@ -175,13 +186,19 @@ GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_
             x[i] = number;
         return GAN_OK;
     }
-    Place place = p->place[node];
-    if (place.space == SpaceNone || place.space == SpaceInline)
-        bug("exec: node %u (%s) is not stored", node, op_info[graph_node(g, node)->op].text);
-    char *base = place.space == SpaceSlot ? e->slots : e->work;
     int64_t batch = type.batched ? g->batch : 1;
-    Stored v = {type, base + place.offset, batch, batch * type_sample(&type)};
+    Stored v = {type, value_at(e, p, node), batch, batch * type_sample(&type)};
     return stored_get(e, v, x, n, STR("value"));
+}
+
+GanStatus exec_value_save(Exec *e, const Plan *p, uint32_t node, void *bytes) {
+    return e->api->get(e->device, bytes, value_at(e, p, node),
+                       type_bytes(&p->func->g, node_type(&p->func->g, node)));
+}
+
+GanStatus exec_value_load(Exec *e, const Plan *p, uint32_t node, const void *bytes) {
+    return e->api->put(e->device, value_at(e, p, node), bytes,
+                       type_bytes(&p->func->g, node_type(&p->func->g, node)));
 }
 
 // --- functions -----------------------------------------------------------------------------------
@@ -193,12 +210,27 @@ typedef struct Run {
     const ExecHooks *hooks; // may be NULL
 } Run;
 
+static GanStatus run_launches(Run *r, uint32_t block) {
+    Exec *e = r->e;
+    const ExecHooks *h = r->hooks;
+    BlockPlan b = e->plan[r->func]->block.at[block];
+    for (uint32_t i = b.first; i < b.first + b.n; i++) {
+        TRY(h->launch(h->user, e, i, false, &r->counters));
+        TRY(e->api->launch(e->loaded[r->func], block, i, &r->counters));
+        TRY(h->launch(h->user, e, i, true, &r->counters));
+    }
+    return GAN_OK;
+}
+
 static GanStatus run_block(Run *r, uint32_t block) {
     Exec *e = r->e;
     const ExecHooks *h = r->hooks;
     if (h && h->before)
         TRY(h->before(h->user, e, block, r->counters.round));
-    TRY(e->api->run(e->loaded[r->func], block, &r->counters));
+    if (h && h->launch && e->api->launch)
+        TRY(run_launches(r, block));
+    else
+        TRY(e->api->run(e->loaded[r->func], block, &r->counters));
     if (h && h->after)
         TRY(h->after(h->user, e, block, r->counters.round));
     return GAN_OK;

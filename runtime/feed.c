@@ -13,10 +13,11 @@ typedef struct Cue { // one `next` (or round 0: the step's own batch), and where
 } Cue;
 
 struct Feed {
-    Arena *perm;          // borrowed
-    const Module *module; // borrowed
-    DataStream **stream;  // [streams], owned; NULL: never read
-    uint64_t *position;   // [streams]
+    Arena *perm;            // borrowed
+    const Module *module;   // borrowed
+    DataStream **stream;    // [streams], owned; NULL: never read
+    uint64_t *position;     // [streams]
+    const DataBatch **last; // [streams] taken last, borrowed of the stream; NULL: none
     VEC(Cue) cue;
     float *
         *room; // [fields of the widest stream] a batch each, for what is read apart from training
@@ -189,6 +190,7 @@ GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **o
                 .total = shared ? m->share.total : m->batch};
     f->stream = arena_array(perm, DataStream *, m->stream.n);
     f->position = arena_array(perm, uint64_t, m->stream.n);
+    f->last = arena_array(perm, const DataBatch *, m->stream.n);
     if (o->position)
         memcpy(f->position, o->position, m->stream.n * sizeof(uint64_t));
     find_cues(f);
@@ -220,6 +222,7 @@ static GanStatus take(Feed *f, Exec *e, const Cue *c) {
     const DataBatch *b;
     TRY(stream_next(f->stream[c->stream], &b));
     f->position[c->stream]++;
+    f->last[c->stream] = b;
     for (uint32_t i = 0; i < f->module->slot.n; i++) {
         const Slot *s = &f->module->slot.at[i];
         if (s->kind == SlotData && s->stream == c->stream && s->round == c->round)
@@ -253,6 +256,21 @@ double feed_epoch(const Feed *f) {
 uint32_t feed_positions(const Feed *f, const uint64_t **out) {
     *out = f->position;
     return f->module->stream.n;
+}
+
+GanStatus feed_seek(Feed *f, const uint64_t *position) {
+    for (uint32_t i = 0; i < f->module->stream.n; i++) {
+        f->position[i] = position[i];
+        f->last[i] = NULL;
+        if (f->stream[i])
+            TRY(stream_seek(f->stream[i], position[i]));
+    }
+    return GAN_OK;
+}
+
+Str feed_sample_name(const Feed *f, uint32_t stream, uint32_t i) {
+    const DataBatch *b = f->stream[stream] ? f->last[stream] : NULL;
+    return b && i < f->batch ? stream_name(f->stream[stream], b->sample[i]) : (Str){0};
 }
 
 double feed_seconds(const Feed *f) {

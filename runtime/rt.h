@@ -40,6 +40,9 @@ typedef struct DeviceApi {
     void (*unload)(Loaded *l); // accepts NULL
     GanStatus (*run)(Loaded *l, uint32_t block,
                      const Counters *c); // all launches of a block, in order
+    // One of them alone, waited for: Plan.launch[launch], which is of this block. What looks for
+    // the origin of a number runs a step like this. NULL: the device cannot.
+    GanStatus (*launch)(Loaded *l, uint32_t block, uint32_t launch, const Counters *c);
     GanStatus (*sync)(Device *d);
     bool (*supports)(Dtype real);
 } DeviceApi;
@@ -57,6 +60,9 @@ typedef struct LibraryInfo {
 } LibraryInfo;
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n); // what doctor prints
 
+// No number of `bytes` is infinite or NaN. n: bytes.
+bool values_finite(const void *bytes, size_t n, Dtype dtype); // layout.c
+
 // --- exec.c, layout.c: one model on one device ---------------------------------------------------
 
 typedef struct Exec Exec; // plans of all functions, slot memory, counters; one owner
@@ -67,6 +73,9 @@ typedef struct ExecHooks { // any may be NULL
     GanStatus (*before)(void *user, Exec *e, uint32_t block, uint32_t round);
     GanStatus (*after)(void *user, Exec *e, uint32_t block, uint32_t round);
     void *user;
+    // Where given (and the device can), launches run one by one, with this called before (done
+    // false) and after each.
+    GanStatus (*launch)(void *user, Exec *e, uint32_t launch, bool done, const Counters *c);
 } ExecHooks;
 
 // Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n].
@@ -87,9 +96,13 @@ GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes);
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes);
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x,
                          size_t n); // a stored value of the function that ran last
+// The same as it is stored: type_bytes bytes.
+GanStatus exec_value_save(Exec *e, const Plan *p, uint32_t node, void *bytes);
+GanStatus exec_value_load(Exec *e, const Plan *p, uint32_t node, const void *bytes);
 
 Share exec_share(const Exec *e); // the samples held here; all of them on one rank
 const Module *exec_module(const Exec *e);
+bool exec_launches(const Exec *e); // its device runs launches one by one
 const Plan *exec_step_plan(const Exec *e);
 Dtype exec_real(const Exec *e);
 size_t exec_bytes(const Exec *e); // slot and work memory it holds

@@ -123,6 +123,10 @@ GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *fou
 double feed_epoch(const Feed *f);                             // whole passes, first stream
 uint32_t feed_positions(const Feed *f, const uint64_t **out); // by stream of the module
 double feed_seconds(const Feed *f);                           // spent here so far
+GanStatus feed_seek(Feed *f, const uint64_t *position);       // [streams] batches consumed
+// What stream `stream` gave as sample `i` of the batch taken last, as a user knows it; empty when
+// nothing was taken.
+Str feed_sample_name(const Feed *f, uint32_t stream, uint32_t i);
 
 // --- meter.c: losses and reports of a step -------------------------------------------------------
 

@@ -520,7 +520,7 @@ static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *opti
 }
 
 static GanStatus run_case(Verify *v) {
-    ExecHooks hooks = {before_block, after_block, v};
+    ExecHooks hooks = {.before = before_block, .after = after_block, .user = v};
     TRY(exec_init(v->session.exec, 0));
     TRY(match_start(v));
     uint32_t steps = json_count(json_get(v->root, "steps"));

@@ -35,6 +35,7 @@ typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain, TaskStart, Tas
 
 typedef struct Task {
     TaskKind kind;
+    uint32_t launch; // Plan.launch[] it is of
     uint32_t parts;
     Part *part;           // TaskKernel: [parts]
     int64_t chunks;       // of all parts
@@ -240,13 +241,16 @@ static GanStatus load_block(Loaded *l, BlockPlan b, Block *out) {
         dnn_block(l->dnn);
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
         Launch launch = p->launch.at[i];
+        uint32_t first = out->n;
         if (l->code || p->region.at[launch.region].kind != RegionLoop) {
             TRY(load_task(l, launch, &out->task[out->n++]));
-            continue;
+        } else {
+            for (uint32_t k = 0; k < launch.instances; k++)
+                out->task[out->n++] = (Task){
+                    .kind = TaskPlain, .region = &p->region.at[p->merge.at[launch.first + k]]};
         }
-        for (uint32_t k = 0; k < launch.instances; k++)
-            out->task[out->n++] =
-                (Task){.kind = TaskPlain, .region = &p->region.at[p->merge.at[launch.first + k]]};
+        for (uint32_t k = first; k < out->n; k++)
+            out->task[k].launch = i;
     }
     return GAN_OK;
 }
@@ -382,6 +386,15 @@ static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
     return GAN_OK;
 }
 
+static GanStatus cpu_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *c) {
+    use_threads(&l->cpu->base);
+    const Block *b = &l->block[block];
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->task[i].launch == launch)
+            TRY(run_task(l, &b->task[i], c));
+    return GAN_OK;
+}
+
 const DeviceApi device_cpu = {
     .name = "cpu",
     .dialect = "c",
@@ -394,6 +407,7 @@ const DeviceApi device_cpu = {
     .load = cpu_load,
     .unload = cpu_unload,
     .run = cpu_run,
+    .launch = cpu_launch,
     .sync = cpu_sync,
     .supports = cpu_supports,
 };

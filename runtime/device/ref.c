@@ -133,14 +133,19 @@ static GanStatus run_region(Loaded *l, const Region *r, const Counters *c) {
     return GAN_OK;
 }
 
-static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
+static GanStatus ref_launch(Loaded *l, uint32_t block, uint32_t index, const Counters *c) {
+    (void)block;
     const Plan *p = l->plan;
-    BlockPlan b = p->block.at[block];
-    for (uint32_t i = b.first; i < b.first + b.n; i++) {
-        Launch launch = p->launch.at[i];
-        for (uint32_t k = 0; k < launch.instances; k++)
-            TRY(run_region(l, &p->region.at[p->merge.at[launch.first + k]], c));
-    }
+    Launch launch = p->launch.at[index];
+    for (uint32_t k = 0; k < launch.instances; k++)
+        TRY(run_region(l, &p->region.at[p->merge.at[launch.first + k]], c));
+    return GAN_OK;
+}
+
+static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
+    BlockPlan b = l->plan->block.at[block];
+    for (uint32_t i = b.first; i < b.first + b.n; i++)
+        TRY(ref_launch(l, block, i, c));
     return GAN_OK;
 }
 
@@ -163,6 +168,7 @@ const DeviceApi device_ref = {
     .load = ref_load,
     .unload = ref_unload,
     .run = ref_run,
+    .launch = ref_launch,
     .sync = ref_sync,
     .supports = ref_supports,
 };

@@ -1,0 +1,459 @@
+// watch.c - see watch.h.
+//
+// In: launches one by one, before and after. Out: the first operation whose result is not finite.
+// What a launch stored is looked at in its own format. When a number is broken, the inputs that the
+// launch wrote over are put back and its region is evaluated member by member on the host, which
+// tells which of the fused operations it was.
+#include "watch.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct WatchSaved {
+    uint32_t node;
+    void *bytes;
+} WatchSaved;
+
+GanStatus watch_init(Watch *w, Exec *e) {
+    *w = (Watch){.exec = e};
+    return arena_init(&w->room, 0);
+}
+
+void watch_release(Watch *w) {
+    arena_release(&w->room);
+}
+
+// --- stored values -------------------------------------------------------------------------------
+
+static size_t bytes_of(const Plan *p, uint32_t node) {
+    return type_bytes(&p->func->g, node_type(&p->func->g, node));
+}
+
+static GanStatus is_finite(const Watch *w, Arena room, const Plan *p, uint32_t node, bool *out) {
+    size_t n = bytes_of(p, node);
+    void *bytes = arena_alloc(&room, n, 64);
+    TRY(exec_value_save(w->exec, p, node, bytes));
+    *out = values_finite(bytes, n, (Dtype)node_type(&p->func->g, node)->dtype);
+    return GAN_OK;
+}
+
+static bool overlap(const Plan *p, uint32_t a, uint32_t b) {
+    Place x = p->place[a], y = p->place[b];
+    return x.space == y.space && x.offset < y.offset + bytes_of(p, b) &&
+           y.offset < x.offset + bytes_of(p, a);
+}
+
+static bool written_over(const Plan *p, Launch l, uint32_t in) {
+    for (uint32_t k = 0; k < l.instances; k++) {
+        const Region *r = &p->region.at[p->merge.at[l.first + k]];
+        for (uint32_t i = 0; i < r->out.n; i++)
+            if (overlap(p, in, r->out.at[i]))
+                return true;
+    }
+    return false;
+}
+
+static GanStatus save_inputs(Watch *w, const Plan *p, Launch l) {
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < l.instances; k++)
+        most += p->region.at[p->merge.at[l.first + k]].in.n;
+    w->saved = arena_array(&w->room, WatchSaved, most);
+    w->saves = 0;
+    for (uint32_t k = 0; k < l.instances; k++) {
+        const Region *r = &p->region.at[p->merge.at[l.first + k]];
+        for (uint32_t i = 0; i < r->in.n; i++) {
+            if (!written_over(p, l, r->in.at[i]))
+                continue;
+            WatchSaved *s = &w->saved[w->saves++];
+            *s = (WatchSaved){r->in.at[i], arena_alloc(&w->room, bytes_of(p, r->in.at[i]), 64)};
+            TRY(exec_value_save(w->exec, p, s->node, s->bytes));
+        }
+    }
+    return GAN_OK;
+}
+
+// --- a region, member by member ------------------------------------------------------------------
+
+typedef struct Eval {
+    const Watch *w;
+    const Plan *p;
+    const Graph *g;
+    const Region *r;
+    const Counters *c;
+    Arena *room;
+    void **value; // [node] in logical order, float or, in f64, double
+    bool *loaded; // [node] it came from memory
+    bool f64;
+} Eval;
+
+static size_t count_of(const Eval *e, uint32_t id) {
+    return (size_t)type_elements(e->g, node_type(e->g, id));
+}
+
+static double number(const Eval *e, uint32_t id, size_t i) {
+    return e->f64 ? ((double *)e->value[id])[i] : (double)((float *)e->value[id])[i];
+}
+
+static bool is_member(const Region *r, uint32_t id) {
+    for (uint32_t i = 0; i < r->node.n; i++)
+        if (r->node.at[i] == id)
+            return true;
+    return false;
+}
+
+static GanStatus load(Eval *e, uint32_t id) {
+    size_t n = count_of(e, id);
+    double *x = arena_array(e->room, double, n);
+    TRY(exec_value_get(e->w->exec, e->p, id, x, n));
+    float *y = (float *)x; // shortened in place
+    for (size_t i = 0; !e->f64 && i < n; i++) {
+        float short_x = (float)x[i];
+        memcpy(y + i, &short_x, sizeof short_x);
+    }
+    e->value[id] = x;
+    e->loaded[id] = true;
+    return GAN_OK;
+}
+
+static GanStatus evaluate(Eval *e, uint32_t id) {
+    if (e->value[id])
+        return GAN_OK;
+    const Node *n = graph_node(e->g, id);
+    Place at = e->p->place[id];
+    bool stored = at.space == SpaceSlot || at.space == SpaceWork;
+    if (n->op == OpRead || (stored && at.owner == id && !is_member(e->r, id)))
+        return load(e, id);
+    const void *in[64] = {0};
+    for (uint32_t k = 0; k < n->nin; k++) {
+        TRY(evaluate(e, node_in(e->g, id, k)));
+        in[k] = e->value[node_in(e->g, id, k)];
+    }
+    size_t bytes = count_of(e, id) * (e->f64 ? sizeof(double) : sizeof(float));
+    void *out = arena_alloc(e->room, bytes, 64);
+    if (n->op == OpWrite)
+        memcpy(out, in[0], bytes);
+    else
+        eval_node(e->g, id, in, out, e->f64, e->c, *e->room);
+    e->value[id] = out;
+    return GAN_OK;
+}
+
+static int64_t broken_in(const Eval *e, uint32_t id) {
+    int64_t n = 0;
+    for (size_t i = 0, all = count_of(e, id); i < all; i++)
+        n += !isfinite(number(e, id, i));
+    return n;
+}
+
+// Against the edges from a broken value to where its operands are whole.
+static uint32_t origin_of(const Eval *e, uint32_t id) {
+    for (;;) {
+        uint32_t next = 0;
+        for (uint32_t k = 0; k < graph_node(e->g, id)->nin && !next; k++) {
+            uint32_t in = node_in(e->g, id, k);
+            if (e->value[in] && broken_in(e, in))
+                next = in;
+        }
+        if (!next || (e->loaded[next] && graph_node(e->g, next)->op != OpRead))
+            return id;
+        id = next;
+    }
+}
+
+static WatchOperand operand_of(const Eval *e, uint32_t id) {
+    WatchOperand o = {.node = id, .least = INFINITY, .most = -INFINITY};
+    for (size_t i = 0, all = count_of(e, id); i < all; i++) {
+        double x = number(e, id, i);
+        o.broken += !isfinite(x);
+        o.least = isfinite(x) && x < o.least ? x : o.least;
+        o.most = isfinite(x) && x > o.most ? x : o.most;
+    }
+    return o;
+}
+
+static void note_samples(const Eval *e, Finding *f) {
+    if (!node_type(e->g, f->node)->batched)
+        return;
+    size_t one = count_of(e, f->node) / (size_t)e->g->batch;
+    for (uint32_t s = 0; s < e->g->batch && f->samples < WATCH_SAMPLES; s++) {
+        bool broken = false;
+        for (size_t i = 0; i < one && !broken; i++)
+            broken = !isfinite(number(e, f->node, s * one + i));
+        if (broken)
+            f->sample[f->samples++] = s;
+    }
+}
+
+static void fill_finding(const Eval *e, uint32_t id, Finding *f) {
+    enum { MOST = sizeof f->operand / sizeof *f->operand };
+    f->node = id;
+    f->of = (int64_t)count_of(e, id);
+    f->broken = broken_in(e, id);
+    for (size_t i = 0; i < (size_t)f->of && !f->nan; i++)
+        f->nan = isnan(number(e, id, i));
+    for (uint32_t k = 0; k < graph_node(e->g, id)->nin && f->operands < MOST; k++)
+        if (e->value[node_in(e->g, id, k)])
+            f->operand[f->operands++] = operand_of(e, node_in(e->g, id, k));
+    note_samples(e, f);
+}
+
+static Eval eval_init(const Watch *w, const Plan *p, const Region *r, const Counters *c,
+                      Arena *room) {
+    uint32_t nodes = p->func->g.node.n;
+    return (Eval){.w = w,
+                  .p = p,
+                  .g = &p->func->g,
+                  .r = r,
+                  .c = c,
+                  .room = room,
+                  .value = arena_array(room, void *, nodes),
+                  .loaded = arena_array(room, bool, nodes),
+                  .f64 = p->real == DtF64};
+}
+
+// Swaps the launch's inputs that it wrote over with what lies there now.
+static GanStatus swap_saved(Watch *w, const Plan *p) {
+    for (uint32_t i = 0; i < w->saves; i++) {
+        Arena room = w->room;
+        WatchSaved *s = &w->saved[i];
+        size_t n = bytes_of(p, s->node);
+        void *now = arena_alloc(&room, n, 64);
+        TRY(exec_value_save(w->exec, p, s->node, now));
+        TRY(exec_value_load(w->exec, p, s->node, s->bytes));
+        memcpy(s->bytes, now, n);
+    }
+    return GAN_OK;
+}
+
+// `out` of region r is broken: whose doing is it? A library call is one operation; a loop's members
+// are evaluated again. Where rounding makes a difference and that gives whole numbers, the value
+// itself is all that is known.
+static GanStatus find_origin(Watch *w, const Plan *p, const Region *r, uint32_t out,
+                             const Counters *c) {
+    Arena room = w->room;
+    Eval e = eval_init(w, p, r, c, &room), of_loop = e;
+    TRY(load(&e, out));
+    if (r->kind == RegionLoop) {
+        of_loop.value = arena_array(&room, void *, e.g->node.n);
+        for (uint32_t i = 0; i < r->node.n; i++)
+            TRY(evaluate(&of_loop, r->node.at[i]));
+    }
+    bool repeated = r->kind == RegionLoop && broken_in(&of_loop, out);
+    for (uint32_t k = 0; r->kind == RegionCall && k < graph_node(e.g, out)->nin; k++)
+        TRY(evaluate(&e, node_in(e.g, out, k)));
+    w->found = true;
+    w->at = (Finding){.step = c->step + 1, .repeated = repeated || r->kind == RegionCall};
+    if (repeated)
+        fill_finding(&of_loop, origin_of(&of_loop, out), &w->at);
+    else
+        fill_finding(&e, out, &w->at);
+    return GAN_OK;
+}
+
+// What goes into a launch straight from a slot: data may be broken as they come.
+static GanStatus look_at_reads(Watch *w, const Plan *p, const Region *r, const Counters *c) {
+    for (uint32_t i = 0; i < r->in.n && !w->found; i++) {
+        uint32_t id = r->in.at[i];
+        bool fine = true;
+        if (graph_node(&p->func->g, id)->op == OpRead)
+            TRY(is_finite(w, w->room, p, id, &fine));
+        if (fine)
+            continue;
+        Arena room = w->room;
+        Eval e = eval_init(w, p, r, c, &room);
+        TRY(load(&e, id));
+        w->found = true;
+        w->at = (Finding){.step = c->step + 1, .repeated = true};
+        fill_finding(&e, id, &w->at);
+    }
+    return GAN_OK;
+}
+
+static GanStatus look_at_outputs(Watch *w, const Plan *p, Launch l, const Counters *c) {
+    for (uint32_t k = 0; k < l.instances; k++) {
+        const Region *r = &p->region.at[p->merge.at[l.first + k]];
+        for (uint32_t i = 0; i < r->out.n; i++) {
+            bool fine;
+            TRY(is_finite(w, w->room, p, r->out.at[i], &fine));
+            if (fine)
+                continue;
+            TRY(swap_saved(w, p)); // inputs as they were
+            TRY(find_origin(w, p, r, r->out.at[i], c));
+            return swap_saved(w, p);
+        }
+    }
+    return GAN_OK;
+}
+
+GanStatus watch_launch(Watch *w, uint32_t launch, bool done, const Counters *c) {
+    const Plan *p = exec_step_plan(w->exec);
+    Launch l = p->launch.at[launch];
+    if (w->found)
+        return GAN_OK;
+    if (done) {
+        Arena kept = w->room;
+        GanStatus st = look_at_outputs(w, p, l, c);
+        w->room = kept;
+        return st;
+    }
+    arena_release(&w->room); // what the last launch saved
+    TRY(arena_init(&w->room, 0));
+    for (uint32_t k = 0; k < l.instances; k++)
+        TRY(look_at_reads(w, p, &p->region.at[p->merge.at[l.first + k]], c));
+    return save_inputs(w, p, l);
+}
+
+GanStatus watch_left(Watch *w, bool *finite) {
+    const Module *m = exec_module(w->exec);
+    *finite = true;
+    for (uint32_t i = 0; w->found && *finite && i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotParam && s->kind != SlotState && s->kind != SlotOpt)
+            continue;
+        Arena room = w->room;
+        size_t n = exec_slot_bytes(w->exec, i);
+        void *bytes = arena_alloc(&room, n, 64);
+        TRY(exec_slot_save(w->exec, i, bytes));
+        *finite = values_finite(bytes, n, (Dtype)s->type.dtype);
+    }
+    w->found = w->found && !*finite;
+    return GAN_OK;
+}
+
+// --- telling -------------------------------------------------------------------------------------
+
+static const Span *span_of(const Front *f, const Graph *g, uint32_t node) {
+    const Span *first = NULL;
+    for (uint32_t at = graph_node(g, node)->span; at; at = g->span.at[at].next) {
+        const Span *s = &g->span.at[at].span;
+        if (s->file == 0 || s->file > f->source.n)
+            continue;
+        if (!f->source.at[s->file - 1].library)
+            return s; // the model's own line
+        first = first ? first : s;
+    }
+    return first;
+}
+
+static const char *kind_of(const Finding *f) {
+    return f->nan ? "NaN" : "infinity";
+}
+
+static void put_operand(Text *t, const WatchOperand *o) {
+    if (o->least > o->most)
+        text_put(t, STR("no finite number"));
+    else if (o->least == o->most)
+        text_fmt(t, "%.6g", o->least);
+    else
+        text_fmt(t, "%.6g to %.6g", o->least, o->most);
+}
+
+static Str finding_words(const Watch *w, Arena *a) {
+    const Finding *f = &w->at;
+    const Graph *g = &exec_step_plan(w->exec)->func->g;
+    const Node *n = graph_node(g, f->node);
+    Text t = {.arena = a};
+    if (n->op == OpRead)
+        text_fmt(&t, "%.*s holds %s",
+                 SARG(exec_module(w->exec)->slot.at[node_attr(g, f->node)->i[0]].name), kind_of(f));
+    else
+        text_fmt(&t, "`%s` gave %s", op_info[n->op].text, kind_of(f));
+    text_fmt(&t, " in step %u, %lld of %lld number%s", f->step, (long long)f->broken,
+             (long long)f->of, f->of == 1 ? "" : "s");
+    for (uint32_t i = 0; i < f->operands; i++) {
+        text_put(&t, i == 0 ? STR("; it was given ") : STR(", "));
+        put_operand(&t, &f->operand[i]);
+    }
+    for (uint32_t i = 0; i < f->samples; i++)
+        text_fmt(&t, "%s%u", i ? ", " : "; samples of the batch: ", f->sample[i]);
+    return text_str(&t);
+}
+
+void watch_tell(const Watch *w, const Front *f, Text *out) {
+    Front own = *f; // its sources, with this one mistake
+    own.diags = NULL;
+    const Span *span = span_of(f, &exec_step_plan(w->exec)->func->g, w->at.node);
+    Str words = finding_words(w, f->perm);
+    diag(&own, DiagE0701, span ? *span : (Span){0}, SARG(words));
+    diag_render(out, &own, false);
+}
+
+// --- evidence ------------------------------------------------------------------------------------
+
+static void put_node(JsonOut *j, const Watch *w, uint32_t node) {
+    const Graph *g = &exec_step_plan(w->exec)->func->g;
+    Op op = (Op)graph_node(g, node)->op;
+    json_name(j, "operation"), json_put_str(j, str_c(op_info[op].text));
+    if (op == OpRead || op == OpWrite) {
+        Str name = exec_module(w->exec)->slot.at[node_attr(g, node)->i[0]].name;
+        json_name(j, "of"), json_put_str(j, name);
+    }
+    Str shape = type_text(j->text->arena, node_type(g, node));
+    json_name(j, "shape"), json_put_str(j, shape);
+}
+
+static void put_samples(JsonOut *j, const Watch *w, const Feed *feed) {
+    const Module *m = exec_module(w->exec);
+    json_name(j, "samples"), json_open(j, '[');
+    for (uint32_t i = 0; i < w->at.samples; i++) {
+        json_open(j, '{');
+        json_name(j, "in_batch"), json_put_int(j, w->at.sample[i]);
+        for (uint32_t s = 0; s < m->stream.n; s++) {
+            Str name = feed_sample_name(feed, s, w->at.sample[i]);
+            if (!name.len)
+                continue;
+            json_name(j, str_z(j->text->arena, m->stream.at[s].field.at[0].name));
+            json_put_str(j, name);
+        }
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static void put_finding(JsonOut *j, const Watch *w, const Feed *feed) {
+    const Module *m = exec_module(w->exec);
+    const Graph *g = &exec_step_plan(w->exec)->func->g;
+    const Finding *f = &w->at;
+    json_name(j, "first"), json_open(j, '{');
+    json_name(j, "step"), json_put_int(j, f->step);
+    put_node(j, w, f->node);
+    json_name(j, "gave"), json_put_str(j, str_c(kind_of(f)));
+    json_name(j, "numbers"), json_put_int(j, f->of);
+    json_name(j, "not_finite"), json_put_int(j, f->broken);
+    json_name(j, "repeated_on_the_host"), json_put_bool(j, f->repeated);
+    json_name(j, "places"), json_open(j, '[');
+    for (uint32_t at = graph_node(g, f->node)->span; at; at = g->span.at[at].next) {
+        Span s = g->span.at[at].span;
+        Str place =
+            str_format(j->text->arena, "%.*s:%u-%u", SARG(m->source.at[s.file - 1]), s.lo, s.hi);
+        json_put_str(j, place);
+    }
+    json_close(j, ']');
+    json_name(j, "given"), json_open(j, '[');
+    for (uint32_t i = 0; i < f->operands; i++) {
+        json_open(j, '{');
+        put_node(j, w, f->operand[i].node);
+        json_name(j, "least"), json_put_double(j, f->operand[i].least);
+        json_name(j, "most"), json_put_double(j, f->operand[i].most);
+        json_name(j, "not_finite"), json_put_int(j, f->operand[i].broken);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    put_samples(j, w, feed);
+    json_close(j, '}');
+}
+
+GanStatus watch_keep(const Watch *w, Arena scratch, const Feed *feed, Str dir, Str why,
+                     uint32_t from) {
+    Text t = {.arena = &scratch};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "format"), json_put_str(&j, STR("gan-nonfinite-1"));
+    json_name(&j, "stopped"), json_put_str(&j, why);
+    json_name(&j, "repeated_from"), json_put_int(&j, from);
+    if (w->found)
+        put_finding(&j, w, feed);
+    json_close(&j, '}');
+    text_char(&t, '\n');
+    return file_write_atomic(path_join(&scratch, dir, STR("nonfinite.json")), t.at, t.n);
+}
