@@ -226,7 +226,10 @@ static int emit_compiled(Cli *c, const Compiled *done) {
     else if (str_eq(c->stage, STR("dot")))
         plan_dot(&t, &done->step);
     else
-        return usage("unknown stage, or one that lies before the text's own", c->stage);
+        return usage(str_eq(c->stage, STR("graph")) || str_eq(c->stage, STR("grad"))
+                         ? "the text is of a later stage than"
+                         : "unknown stage",
+                     c->stage);
     return write_text(c, text_str(&t));
 }
 

@@ -75,6 +75,7 @@ void meter_init(Arena *perm, const Module *m, Meter *out) {
 }
 
 void meter_clear(Meter *m) {
+    m->broken = false;
     for (uint32_t i = 0; i < m->series.n; i++)
         memset(m->series.at[i].seen, 0, m->series.at[i].rounds * sizeof(bool));
 }

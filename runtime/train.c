@@ -6,6 +6,7 @@
 // its pictures and log do too. On many ranks every one of them runs this file; rank 0 alone touches
 // the folder, and the others hold the same weights.
 #include "ranks.h"
+#include "watch.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +36,7 @@ typedef struct Train {
     Trace *trace;    // NULL: none
     double block;    // when the present block began
     float stop;      // 1: some rank was asked to stop as this step began
+    Watch *watch;    // borrowed; NULL but while steps are repeated
 } Train;
 
 // --- hooks of the executor -----------------------------------------------------------------------
@@ -51,6 +53,12 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
     Train *t = user;
     trace_part(t->trace, t->step + 1, "block", block, t->block);
     return meter_block(&t->meter, e, block, round);
+}
+
+static GanStatus at_launch(void *user, Exec *e, uint32_t launch, bool done, const Counters *c) {
+    (void)e;
+    Train *t = user;
+    return watch_launch(t->watch, launch, done, c);
 }
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -102,6 +110,8 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
     return GAN_OK;
 }
 
+static GanStatus not_finite(Train *t, uint32_t last, Str why);
+
 // --- saving --------------------------------------------------------------------------------------
 
 static Checkpoint checkpoint_of(const Train *t) {
@@ -134,7 +144,10 @@ static GanStatus save(Train *t) {
     TRY(runlog_save(&t->log, scratch, t->step, distance));
     if (t->step) { // step 0 follows from the seed
         Checkpoint c = checkpoint_of(t);
-        TRY(checkpoint_save(scratch, t->dir, t->session.exec, &c));
+        GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
+        if (st == GAN_ERR_INPUT)
+            return not_finite(t, t->step, str_format(t->perm, "step %u: %s", t->step, gan_error()));
+        TRY(st);
     }
     TRY(show_page(t));
     t->progress.save += time_now() - began;
@@ -161,20 +174,6 @@ static GanStatus log_step(Train *t, const StepLine *line) {
                : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
 }
 
-// A loss that is not finite ends the run where everything before it is still there to be looked at.
-static GanStatus not_finite(Train *t, StepLine *line) {
-    char why[200];
-    snprintf(why, sizeof why, "%s", gan_error());
-    line->step = t->step + 1;
-    TRY(log_step(t, line));
-    return fail(
-        GAN_ERR_INPUT,
-        "step %u: %s. Nothing was saved since: log.jsonl has the losses up to here, ckpt/ the "
-        "weights before; `ganrun train %.*s` comes to the same place again. Often the learning "
-        "rate is too large",
-        line->step, why, SARG(t->dir));
-}
-
 // All ranks stop after the same step: whether one was asked to is reduced beside the step itself.
 static GanStatus ask_to_stop(Train *t, uint32_t id) {
     t->stop = t->host->stop_asked();
@@ -190,7 +189,8 @@ static GanStatus ask_to_stop(Train *t, uint32_t id) {
 }
 
 static GanStatus run_step(Train *t, const Counters *c) {
-    ExecHooks hooks = {before_block, after_block, t};
+    ExecHooks hooks = {.before = before_block, .after = after_block, .user = t};
+    hooks.launch = t->watch ? at_launch : NULL;
     uint32_t question = exec_step_plan(t->session.exec)->collective.n; // behind the plan's numbers
     TRY(ask_to_stop(t, question));
     TRY(feed_begin(t->feed, t->session.exec));
@@ -198,13 +198,101 @@ static GanStatus run_step(Train *t, const Counters *c) {
     return comm_wait(t->comm, question);
 }
 
+static Counters counters_of(const Train *t) {
+    return (Counters){.seed = t->job->seed,
+                      .step = t->step,
+                      .sample0 = exec_share(t->session.exec).first,
+                      .epoch = feed_epoch(t->feed),
+                      .kimg = (double)t->step * (double)t->job->batch / 1000};
+}
+
+// The state to begin with, the same on every rank: the newest checkpoint's, else what the seed
+// gives.
+static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
+    Checkpoint want = {.seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    bool found = false;
+    if (resume && ranks_first(t->comm))
+        TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
+                            &found));
+    TRY(comm_any(t->comm, found, &found));
+    if (!found) {
+        *at = want;
+        TRY(exec_init(t->session.exec, t->job->seed));
+    }
+    TRY(comm_bcast(t->comm, at, sizeof *at, 0));
+    at->model = want.model; // rank 0's address is of no use here
+    TRY(checkpoint_share(t->session.exec, t->comm));
+    if (found && at->streams != t->session.compiled.module.stream.n)
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u",
+                    at->step, at->streams, t->session.compiled.module.stream.n);
+    t->step = at->step;
+    return GAN_OK;
+}
+
+// --- numbers that are not finite -----------------------------------------------------------------
+
+// Runs the steps up to `last` once more, launch by launch, until one leaves what is not finite.
+static GanStatus repeat_steps(Train *t, uint32_t last, Watch *w) {
+    bool finite = true;
+    while (t->step < last && finite && !t->host->stop_asked()) {
+        Counters c = counters_of(t);
+        meter_clear(&t->meter);
+        GanStatus st = run_step(t, &c);
+        if (st != GAN_OK)
+            return t->meter.broken ? GAN_OK : st;
+        TRY(watch_left(w, &finite));
+        t->step++;
+    }
+    return GAN_OK;
+}
+
+static GanStatus repeat(Train *t, uint32_t last, Str why, Watch *w) {
+    Checkpoint at = {0};
+    TRY(restore(t, true, &at));
+    TRY(feed_seek(t->feed, at.position));
+    say(&t->host->console, "%.*s; repeating from step %u to see where it comes from", SARG(why),
+        at.step);
+    TRY(watch_init(w, t->session.exec));
+    t->watch = w;
+    GanStatus st = repeat_steps(t, last, w);
+    t->watch = NULL;
+    TRY(st);
+    TRY(watch_keep(w, *t->perm, &t->session.front, t->feed, t->dir, why, at.step));
+    Text text = {.arena = t->perm};
+    if (w->found)
+        watch_tell(w, &t->session.front, &text);
+    else
+        text_put(&text, STR("no operation gave such a number this time: that points at the machine "
+                            "(memory, overheating), not at the model"));
+    say(&t->host->console, "%.*s", SARG(text_str(&text)));
+    return GAN_OK;
+}
+
+// A loss or weight that is not finite ends the run where everything before it is still there to be
+// looked at, with the operation it began with named. `last`: the step it was met in.
+static GanStatus not_finite(Train *t, uint32_t last, Str why) {
+    const char *named = "nonfinite.json has all that is known";
+    Watch w = {0};
+    GanStatus st = GAN_OK;
+    if (t->comm)
+        named = "run it on one rank to have the operation named";
+    else if (!exec_launches(t->session.exec))
+        named = "--device cpu can name the operation";
+    else
+        st = repeat(t, last, why, &w);
+    watch_release(&w);
+    if (st != GAN_OK)
+        return fail_in(st, "%.*s; repeating the steps failed", SARG(why));
+    return fail(
+        GAN_ERR_INPUT,
+        "%.*s. Nothing was saved since; %s, log.jsonl the losses, ckpt/ the weights before. "
+        "`ganrun train %.*s` comes to the same place again",
+        SARG(why), named, SARG(t->dir));
+}
+
 static GanStatus step(Train *t) {
     double began = time_now(), data = feed_seconds(t->feed);
-    Counters c = {.seed = t->job->seed,
-                  .step = t->step,
-                  .sample0 = exec_share(t->session.exec).first,
-                  .epoch = feed_epoch(t->feed),
-                  .kimg = (double)t->step * (double)t->job->batch / 1000};
+    Counters c = counters_of(t);
     meter_clear(&t->meter);
     GanStatus st = run_step(t, &c);
     data = feed_seconds(t->feed) - data;
@@ -212,9 +300,14 @@ static GanStatus step(Train *t) {
     StepLine line = {.images = (int64_t)(t->step + 1) * t->job->batch,
                      .step_ms = (time_now() - began) * 1000,
                      .data_ms = data * 1000};
-    if (st != GAN_OK)
-        return t->meter.broken ? not_finite(t, &line) : st;
-    line.step = ++t->step;
+    line.step = t->step + 1;
+    if (st != GAN_OK && t->meter.broken) {
+        Str why = str_format(t->perm, "step %u: %s", line.step, gan_error());
+        TRY(log_step(t, &line));
+        return not_finite(t, line.step, why);
+    }
+    TRY(st);
+    t->step++;
     trace_step(t->trace, t->step, began);
     return log_step(t, &line);
 }
@@ -250,31 +343,6 @@ static GanStatus steps(Train *t) {
 static void notice(void *user, const char *text) {
     const Host *h = user;
     say(&h->console, "%s", text);
-}
-
-// The state to begin with, the same on every rank: the newest checkpoint's, else what the seed
-// gives.
-static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
-    Checkpoint want = {.seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
-    bool found = false;
-    if (resume && ranks_first(t->comm))
-        TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
-                            &found));
-    TRY(comm_any(t->comm, found, &found));
-    if (!found) {
-        *at = want;
-        TRY(exec_init(t->session.exec, t->job->seed));
-    }
-    TRY(comm_bcast(t->comm, at, sizeof *at, 0));
-    at->model = want.model; // rank 0's address is of no use here
-    TRY(checkpoint_share(t->session.exec, t->comm));
-    if (found && at->streams != t->session.compiled.module.stream.n)
-        return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u",
-                    at->step, at->streams, t->session.compiled.module.stream.n);
-    t->step = at->step;
-    if (resume)
-        say(&t->host->console, "resumed from step %u", t->step);
-    return GAN_OK;
 }
 
 static GanStatus open_feed(Train *t, const Checkpoint *at) {
@@ -366,6 +434,7 @@ static GanStatus open_run(Train *t, Job *job, bool resume) {
     } else {
         TRY(prepare_folder(t, resume));
         TRY(restore(t, true, &at));
+        say(&t->host->console, "resumed from step %u", t->step);
         TRY(open_feed(t, &at));
     }
     return open_log(t);

@@ -358,8 +358,9 @@ static Str finding_words(const Watch *w, Arena *a) {
                  SARG(exec_module(w->exec)->slot.at[node_attr(g, f->node)->i[0]].name), kind_of(f));
     else
         text_fmt(&t, "`%s` gave %s", op_info[n->op].text, kind_of(f));
-    text_fmt(&t, " in step %u, %lld of %lld number%s", f->step, (long long)f->broken,
-             (long long)f->of, f->of == 1 ? "" : "s");
+    text_fmt(&t, " in step %u", f->step);
+    if (f->of > 1)
+        text_fmt(&t, ", %lld of %lld numbers", (long long)f->broken, (long long)f->of);
     for (uint32_t i = 0; i < f->operands; i++) {
         text_put(&t, i == 0 ? STR("; it was given ") : STR(", "));
         put_operand(&t, &f->operand[i]);
@@ -410,8 +411,7 @@ static void put_samples(JsonOut *j, const Watch *w, const Feed *feed) {
     json_close(j, ']');
 }
 
-static void put_finding(JsonOut *j, const Watch *w, const Feed *feed) {
-    const Module *m = exec_module(w->exec);
+static void put_finding(JsonOut *j, const Watch *w, const Front *front, const Feed *feed) {
     const Graph *g = &exec_step_plan(w->exec)->func->g;
     const Finding *f = &w->at;
     json_name(j, "first"), json_open(j, '{');
@@ -424,9 +424,12 @@ static void put_finding(JsonOut *j, const Watch *w, const Feed *feed) {
     json_name(j, "places"), json_open(j, '[');
     for (uint32_t at = graph_node(g, f->node)->span; at; at = g->span.at[at].next) {
         Span s = g->span.at[at].span;
-        Str place =
-            str_format(j->text->arena, "%.*s:%u-%u", SARG(m->source.at[s.file - 1]), s.lo, s.hi);
-        json_put_str(j, place);
+        if (s.file == 0 || s.file > front->source.n)
+            continue;
+        const Source *source = &front->source.at[s.file - 1];
+        LineCol lc = source_line_col(source, s.lo);
+        json_put_str(j,
+                     str_format(j->text->arena, "%.*s:%u:%u", SARG(source->name), lc.line, lc.col));
     }
     json_close(j, ']');
     json_name(j, "given"), json_open(j, '[');
@@ -443,8 +446,8 @@ static void put_finding(JsonOut *j, const Watch *w, const Feed *feed) {
     json_close(j, '}');
 }
 
-GanStatus watch_keep(const Watch *w, Arena scratch, const Feed *feed, Str dir, Str why,
-                     uint32_t from) {
+GanStatus watch_keep(const Watch *w, Arena scratch, const Front *front, const Feed *feed, Str dir,
+                     Str why, uint32_t from) {
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
@@ -452,7 +455,7 @@ GanStatus watch_keep(const Watch *w, Arena scratch, const Feed *feed, Str dir, S
     json_name(&j, "stopped"), json_put_str(&j, why);
     json_name(&j, "repeated_from"), json_put_int(&j, from);
     if (w->found)
-        put_finding(&j, w, feed);
+        put_finding(&j, w, front, feed);
     json_close(&j, '}');
     text_char(&t, '\n');
     return file_write_atomic(path_join(&scratch, dir, STR("nonfinite.json")), t.at, t.n);

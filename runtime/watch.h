@@ -49,7 +49,7 @@ GanStatus watch_left(Watch *w, bool *finite);
 void watch_tell(const Watch *w, const Front *f, Text *out);
 // DIR/nonfinite.json: all that is known. `why` is what the run met, `from` the step it was repeated
 // from; w->found may be false.
-GanStatus watch_keep(const Watch *w, Arena scratch, const Feed *feed, Str dir, Str why,
-                     uint32_t from);
+GanStatus watch_keep(const Watch *w, Arena scratch, const Front *front, const Feed *feed, Str dir,
+                     Str why, uint32_t from);
 
 #endif

@@ -1,0 +1,37 @@
+#!/bin/sh
+# nonfinite.sh - a run whose loss or weights stop being numbers names the operation, the line and the samples, and keeps
+# what was found; numbers that are broken and never used are nobody's mistake.
+. "$(dirname -- "$0")/lib.sh"
+cp "$here/burst.gan" .
+# Four samples of two floats; the third has a negative number. NPY 1.0: magic, header of 118 bytes, little-endian floats.
+{
+    printf '\223NUMPY\001\000v\000'
+    printf '%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }"
+    printf '\000\000\200\077\000\000\000\100\000\000\100\077\000\000\200\077'
+    printf '\000\000\240\300\000\000\200\077\000\000\000\100\000\000\000\077'
+} >v.npy
+train() { expect 1 train burst.gan --data v=v.npy --batch 4 --threads 1 --save-every 3 "$@"; }
+
+for device in ref cpu; do
+    train --device $device --out run_$device
+    says 'burst.gan:.*: error\[E0701\]: `log` gave NaN in step 1, 1 of 8 numbers; it was given -5 to 2; samples of the batch:'
+    says '    (if mode == "log" { mean(log(v))'
+    says '^  *|  *^'
+    grep -q '"operation": "log"' run_$device/nonfinite.json || fail 'no evidence'
+    grep -q '"samples": \[{"in_batch": [0-3], "v": "[^"]*2[^"]*"}\]' run_$device/nonfinite.json || fail 'another sample'
+done
+tail -n 1 err >first
+expect 1 train run_cpu --threads 1 # to the same place again
+tail -n 1 err | sed 's/run_cpu/run_cpu/' >second
+same first second
+
+# Masked numbers are no finding; the weights burst some steps behind the last checkpoint.
+expect 0 train burst.gan -s mode=masked --data v=v.npy --batch 4 --steps 5 --threads 1 --out fine
+absent fine/nonfinite.json
+for device in ref cpu; do
+    train -s mode=masked -s rate=1e9 --device $device --steps 50 --out burst_$device
+    says 'repeating from step'
+    says 'error\[E0701\]: `[a-z_]*` gave '
+    grep -q '"operation": "log"' burst_$device/nonfinite.json && fail 'the masked logarithm is blamed'
+    exists burst_$device/log.jsonl
+done
