@@ -139,6 +139,7 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
     for (uint32_t i = 0; i < m->source.n && i < f->source.n; i++)
         if (str_eq(m->source.at[i], f->source.at[i].name))
             m->source_text.at[i] = f->source.at[i].text;
+    m->share = share_of(m->batch, 0, 1);
     return GAN_OK;
 }
 
@@ -187,4 +188,20 @@ bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *
     out->step = read.plan[1];
     out->entry = read.plan + 2;
     return true;
+}
+
+void compiled_collectives(Text *t, const Compiled *c) {
+    const Share *s = &c->module.share;
+    text_fmt(t, "%.*s: batch %lld on %u ranks\n", SARG(c->module.name), (long long)s->total, s->ranks);
+    collectives_print(t, &c->init);
+    collectives_print(t, &c->step);
+    for (uint32_t i = 0; i < c->module.entry.n; i++)
+        collectives_print(t, &c->entry[i]);
+}
+
+Hash128 compiled_collectives_hash(const Compiled *c, Arena scratch) {
+    Text t = {.arena = &scratch};
+    compiled_collectives(&t, c);
+    Str text = text_str(&t);
+    return hash128(text.ptr, text.len);
 }

@@ -71,6 +71,11 @@ GanStatus ganx_read(Arena *perm, Str path, Ganx *out);
 // The same from bytes; `path` is for messages.
 GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out);
 
+// Every function's collectives in words, a line each: the same on all ranks of a job, which compare
+// the hash and, where it differs, say the first line that does.
+void compiled_collectives(Text *t, const Compiled *c);
+Hash128 compiled_collectives_hash(const Compiled *c, Arena scratch);
+
 // --- summary.c: what a compiled model is and costs -----------------------------------------------
 
 void model_summary(

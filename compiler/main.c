@@ -17,7 +17,8 @@ typedef struct Cli {
     VEC(Setting) setting;
     Str stage, from_stage, out, from, target;
     int64_t batch;
-    int64_t ranks;
+    int64_t ranks, chunks; // --deterministic
+    double bucket_mb;
     Dtype real;
     bool json, check, error_json;
 } Cli;
@@ -33,7 +34,8 @@ static int help(FILE *to) {
     fputs("usage: ganc COMMAND ...\n"
           "  check FILE...                 diagnostics only [--error-format json]\n"
           "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target cpu]\n"
-          "  plan FILE                     parameters, GFLOP, memory of every function [--json]\n"
+          "  plan FILE                     parameters, GFLOP, memory of every function [--json];\n"
+          "                                [--ranks R [--bucket-mb M] [--deterministic C]] collectives\n"
           "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
           "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
           "  explain CODE                  what a diagnostic means\n"
@@ -83,7 +85,10 @@ static CompileOptions options_of(const Cli *c, Str path) {
                             .batch = c->batch,
                             .setting = c->setting.at,
                             .settings = c->setting.n,
-                            .real = c->real};
+                            .real = c->real,
+                            .parallel = {.ranks = (uint32_t)c->ranks,
+                                         .chunks = (uint32_t)c->chunks,
+                                         .bucket = (size_t)(c->bucket_mb * 1e6)}};
 }
 
 static int cmd_check(Cli *c) {
@@ -171,8 +176,6 @@ static int cmd_hash(Cli *c) {
 }
 
 static int cmd_plan(Cli *c) {
-    if (c->ranks > 1)
-        return usage("plans for more than one rank are not supported by this version", (Str){0});
     Front f;
     front_init(&f, c->perm);
     CompileOptions o = options_of(c, c->file.at[0]);
@@ -429,7 +432,11 @@ static int parse_option(Cli *c, Str name, Str value) {
     else if (str_eq(name, STR("--batch")))
         fine = str_to_int(value, &c->batch) && c->batch >= 1 && c->batch <= 1 << 20;
     else if (str_eq(name, STR("--ranks")))
-        fine = str_to_int(value, &c->ranks) && c->ranks >= 1;
+        fine = str_to_int(value, &c->ranks) && c->ranks >= 1 && c->ranks <= 1 << 20;
+    else if (str_eq(name, STR("--deterministic")))
+        fine = str_to_int(value, &c->chunks) && c->chunks >= 1 && c->chunks <= 1 << 20;
+    else if (str_eq(name, STR("--bucket-mb")))
+        fine = str_to_double(value, &c->bucket_mb) && c->bucket_mb > 0 && c->bucket_mb <= 1e6;
     else if (str_eq(name, STR("--precision")))
         fine = parse_dtype(value, &c->real);
     else if (str_eq(name, STR("--error-format")))

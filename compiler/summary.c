@@ -34,9 +34,92 @@ static void function_row(Text *t, const Compiled *c, const Plan *p) {
              p->work_bound ? (double)p->work_bytes / (double)p->work_bound : 1.0);
 }
 
+// --- collectives ---------------------------------------------------------------------------------
+
+static void put_place(Text *t, bool known, SourceLine l) {
+    Str place = known ? str_format(t->arena, "%.*s:%u", SARG(l.file), l.number) : STR("-");
+    text_fmt(t, "  %-18.*s", SARG(place));
+}
+
+static void collective_rows(Text *t, const Plan *p) {
+    for (uint32_t i = 0; i < p->collective.n; i++) {
+        const Collective *c = &p->collective.at[i];
+        SourceLine line = {0};
+        text_fmt(t, "  %-6.*s %4u %5u %10zu %5u %6u %6s", SARG(p->func->name), i,
+                 p->region.at[c->start].block, c->bytes, c->part.n, c->ready,
+                 c->use == NONE ? "-" : str_format(t->arena, "%u", c->use).ptr);
+        bool ready = collective_ready_line(p, i, &line);
+        put_place(t, ready, line);
+        bool use = collective_use_line(p, i, &line);
+        put_place(t, use, line);
+        text_put(t, STR("  "));
+        collective_name(t, p, i);
+        text_char(t, '\n');
+    }
+}
+
+static void collectives_summary(Text *t, const Compiled *c) {
+    const Share *s = &c->module.share;
+    if (s->ranks <= 1)
+        return;
+    Str hash = hash_hex(t->arena, compiled_collectives_hash(c, *t->arena));
+    text_fmt(t, "\n  rank %u of %u: samples %lld to %lld of %lld; collectives %.*s\n", s->rank,
+             s->ranks, (long long)s->first, (long long)(s->first + s->samples - 1),
+             (long long)s->total, SARG(hash));
+    text_fmt(t, "  in     call block      bytes parts  ready   used  ready at            needed at"
+                "           what\n");
+    collective_rows(t, &c->step);
+    for (uint32_t i = 0; i < c->module.entry.n; i++)
+        collective_rows(t, &c->entry[i]);
+}
+
+static void line_json(JsonOut *j, const char *name, bool known, SourceLine l) {
+    json_name(j, name);
+    if (known)
+        json_put_str(j, str_format(j->text->arena, "%.*s:%u", SARG(l.file), l.number));
+    else
+        json_put_str(j, (Str){0});
+}
+
+static void collective_json(JsonOut *j, const Plan *p, uint32_t call) {
+    const Collective *c = &p->collective.at[call];
+    Text name = {.arena = j->text->arena};
+    SourceLine line = {0};
+    collective_name(&name, p, call);
+    json_open(j, '{');
+    json_name(j, "function"), json_put_str(j, p->func->name);
+    json_name(j, "call"), json_put_int(j, call);
+    json_name(j, "what"), json_put_str(j, text_str(&name));
+    json_name(j, "block"), json_put_int(j, p->region.at[c->start].block);
+    json_name(j, "precision"), json_put_str(j, str_c(dtype_name[c->dtype]));
+    json_name(j, "bytes"), json_put_int(j, (int64_t)c->bytes);
+    json_name(j, "parts"), json_put_int(j, c->part.n);
+    json_name(j, "ready"), json_put_int(j, c->ready);
+    json_name(j, "used"), json_put_int(j, c->use == NONE ? -1 : (int64_t)c->use);
+    bool ready = collective_ready_line(p, call, &line);
+    line_json(j, "ready_at", ready, line);
+    bool use = collective_use_line(p, call, &line);
+    line_json(j, "needed_at", use, line);
+    json_close(j, '}');
+}
+
+static void collectives_json(JsonOut *j, const Compiled *c) {
+    json_name(j, "collectives"), json_open(j, '[');
+    for (uint32_t i = 0; i < c->step.collective.n; i++)
+        collective_json(j, &c->step, i);
+    for (uint32_t e = 0; e < c->module.entry.n; e++)
+        for (uint32_t i = 0; i < c->entry[e].collective.n; i++)
+            collective_json(j, &c->entry[e], i);
+    json_close(j, ']');
+    Str hash = hash_hex(j->text->arena, compiled_collectives_hash(c, *j->text->arena));
+    json_name(j, "collectives_hash"), json_put_str(j, hash);
+}
+
+// --- the whole model -----------------------------------------------------------------------------
+
 void model_summary(Text *t, const Compiled *c) {
     const Module *m = &c->module;
-    text_fmt(t, "%.*s  batch %lld  %s\n\n", SARG(m->name), (long long)m->batch,
+    text_fmt(t, "%.*s  batch %lld  %s\n\n", SARG(m->name), (long long)m->share.total,
              dtype_name[c->step.real]);
     text_fmt(t, "  net      trainable  not trainable\n");
     for (uint32_t i = 0; i < m->net.n; i++) {
@@ -56,6 +139,7 @@ void model_summary(Text *t, const Compiled *c) {
     for (uint32_t i = 0; i < c->step.copied.n; i++)
         text_fmt(t, "  copied before its update: %.*s\n",
                  SARG(m->slot.at[c->step.copied.at[i]].name));
+    collectives_summary(t, c);
 }
 
 static void function_json(JsonOut *j, const Compiled *c, const Plan *p) {
@@ -76,7 +160,8 @@ void model_summary_json(Text *t, const Compiled *c) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
     json_name(&j, "model"), json_put_str(&j, m->name);
-    json_name(&j, "batch"), json_put_int(&j, m->batch);
+    json_name(&j, "batch"), json_put_int(&j, m->share.total);
+    json_name(&j, "ranks"), json_put_int(&j, m->share.ranks);
     json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[c->step.real]));
     json_name(&j, "nets"), json_open(&j, '[');
     for (uint32_t i = 0; i < m->net.n; i++) {
@@ -97,7 +182,7 @@ void model_summary_json(Text *t, const Compiled *c) {
     for (uint32_t i = 0; i < m->entry.n; i++)
         function_json(&j, c, &c->entry[i]);
     json_close(&j, ']');
-    json_name(&j, "collectives"), json_open(&j, '['), json_close(&j, ']'); // one rank
+    collectives_json(&j, c);
     json_close(&j, '}');
     text_char(t, '\n');
 }

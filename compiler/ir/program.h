@@ -238,7 +238,7 @@ typedef struct Collective {
     VEC(CallPart) part;
     uint32_t update; // Func.update[] whose gradients these are, NONE
     uint32_t start, wait;  // Plan.region[]
-    const char *what;      // for messages: "gradients of D, bucket 2 (dcgan.gan:31)"
+    const char *what;      // for messages: "step 2, gradients of D (dcgan.gan:31)"
     uint32_t ready, use;   // launches: of the start, and the first that reads a part (NONE: none)
 } Collective;
 

@@ -159,10 +159,11 @@ static bool same_kind(const Item *a, const Item *b) {
     return a->place == b->place && a->update == b->update && a->sum->dtype == b->sum->dtype;
 }
 
-// Cuts the gradients of an update from the last to be final to the first: small, larger, full.
-static void cut_gradients(Buckets *b, uint32_t last, size_t full) {
+// Cuts the gradients of an update from the last to be final to the first: small, larger, full. What
+// is smaller than a call is worth joins those that start after it, whatever room they have.
+static void cut_gradients(Buckets *b, uint32_t last, size_t full, size_t small) {
     const Item *of = &b->items.at[last];
-    size_t room = full / LastPart, bytes = 0;
+    size_t room = full / LastPart, bytes = 0, joined = 0;
     uint32_t open = last;
     for (uint32_t i = last + 1; i-- > 0;) {
         Item *item = &b->items.at[i];
@@ -170,11 +171,13 @@ static void cut_gradients(Buckets *b, uint32_t last, size_t full) {
             continue;
         }
         size_t more = aligned(item->sum->bytes);
-        if (bytes && bytes + more > room) {
+        bool joins = more <= small && joined + more <= full;
+        if (bytes && bytes + more > room && !joins) {
             room = room * 2 < full ? room * 2 : full;
             open = i;
-            bytes = 0;
+            bytes = joined = 0;
         }
+        joined += joins ? more : 0;
         item->group = open;
         bytes += more;
     }
@@ -205,7 +208,7 @@ static void group_items(Buckets *b, const Parallel *o) {
         uint32_t update = b->items.at[i].update;
         if (update != NONE && !cut[update]) {
             cut[update] = 1;
-            cut_gradients(b, i, full);
+            cut_gradients(b, i, full, small);
         }
     }
     for (uint32_t i = 0; i < b->items.n; i++) {

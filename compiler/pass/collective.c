@@ -83,7 +83,17 @@ static bool reads_part(const Collective *c, const Region *r) {
     return false;
 }
 
-void collectives_place(Plan *p) {
+static const char *what_of(Arena *perm, const Plan *p, uint32_t call) {
+    Text t = {.arena = perm};
+    SourceLine l;
+    text_fmt(&t, "%.*s %u, ", SARG(p->func->name), call);
+    collective_name(&t, p, call);
+    if (collective_ready_line(p, call, &l))
+        text_fmt(&t, " (%.*s:%u)", SARG(l.file), l.number);
+    return str_z(perm, text_str(&t));
+}
+
+void collectives_place(Arena *perm, Plan *p) {
     for (uint32_t l = p->launch.n; l-- > 0;) { // the first reader is met last
         Launch launch = p->launch.at[l];
         for (uint32_t i = 0; i < launch.instances; i++) {
@@ -97,5 +107,6 @@ void collectives_place(Plan *p) {
     }
     for (uint32_t k = 0; k < p->collective.n; k++) {
         p->collective.at[k].offset = p->place[p->collective.at[k].part.at[0].start].offset;
+        p->collective.at[k].what = what_of(perm, p, k);
     }
 }

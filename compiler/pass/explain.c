@@ -2,7 +2,7 @@
 // and the model's lines; per value it still reads from another region, why.
 #include "pass.h"
 
-static SourceLine line_at(const Module *m, Span s) {
+SourceLine model_line(const Module *m, Span s) {
     Str text = m->source_text.at[s.file - 1];
     uint32_t lo = s.lo < text.len ? s.lo : (uint32_t)text.len, number = 1;
     for (uint32_t i = 0; i < lo; i++) {
@@ -28,7 +28,7 @@ void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) 
                 !p->module->source_text.at[span.file - 1].len) {
                 continue;
             }
-            SourceLine l = line_at(p->module, span);
+            SourceLine l = model_line(p->module, span);
             bool known = false;
             for (uint32_t k = 0; k < out->n && !known; k++) {
                 known = out->at[k].text.ptr == l.text.ptr;

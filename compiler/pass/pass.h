@@ -115,7 +115,15 @@ typedef struct SourceLine {
     Str text;
 } SourceLine; // file without folder; text without indent
 typedef VEC(SourceLine) SourceLineVec;
+SourceLine model_line(const Module *m, Span s); // of a span whose file's text the module has
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out);
+// collective_text.c. Call `call` in a word or two ("gradients of D"); the lines at which its last
+// part is ready and its sums are first read, where they are known.
+void collective_name(Text *t, const Plan *p, uint32_t call);
+bool collective_ready_line(const Plan *p, uint32_t call, SourceLine *out);
+bool collective_use_line(const Plan *p, uint32_t call, SourceLine *out);
+// A line a call, the same on every rank.
+void collectives_print(Text *t, const Plan *p);
 void explain_fusion(Text *t, const Plan *p); // per region: members, bytes saved; per edge left: why
 
 #endif

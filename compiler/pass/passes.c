@@ -49,7 +49,7 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
     collectives_find(perm, out);
     schedule(perm, o, out);
     memory_plan(o, out);
-    collectives_place(out);
+    collectives_place(perm, out);
     out->gflop = func_gflop(f);
     out->gflop_model = out->gflop + func_gflop_again(f);
 }

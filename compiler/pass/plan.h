@@ -14,7 +14,7 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p);
 // Region.call.
 void collectives_find(Arena *perm, Plan *p);
 // The rest, once everything has its place and time.
-void collectives_place(Plan *p);
+void collectives_place(Arena *perm, Plan *p);
 
 // schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
