@@ -19,9 +19,12 @@ void clusters_init(Fuse *z) {
     z->mark = arena_array(z->arena, uint8_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
-        if (z->unit[id]) {
+        bool read = z->live[id] && z->g->node.at[id].op == OpRead; // may become a unit: a copy
+        if (z->unit[id] || read) {
             z->cluster[id] = z->order[id] = id;
             z->pos[id] = id;
+        }
+        if (z->unit[id]) {
             vec_push(z->arena, &z->member[id], id);
         }
     }

@@ -111,7 +111,6 @@ static void order_slots(Fuse *z) {
             NodeVec self = {0};
             z->unit[id] = z->fixed[id] = z->kept[id] = 1;
             z->users[id] = readers[id];
-            z->cluster[id] = z->order[id] = z->pos[id] = id;
             vec_push(z->arena, &z->member[id], id);
             vec_push(z->arena, &self, id);
             order_readers(z, id, &self, false);
