@@ -23,6 +23,7 @@ gan_want(JPEG libjpeg "JPEG pictures cannot be read.")
 gan_want(HDF5 hdf5 "HDF5 files cannot be read.")
 gan_want(FREETYPE freetype2 "examples/emoji cannot extract its pictures.")
 gan_want(MPI ompi-c "Runs use one rank: mpirun cannot start more.")
+find_program(MPIRUN mpirun)
 gan_want(CMOCKA cmocka "Unit tests are not built.")
 
 # oneDNN ships a CMake package under two names: dnnl (2.x, 3.x).

@@ -3,8 +3,9 @@
 // In: a model and how often. Out: the object of the contract, or the same in words. Data is
 // resident: slots are filled once with numbers made here, so no files are needed. How long a first
 // step takes to begin, and the memory of a process that only trains, are asked of processes of
-// their own: one with an empty kernel cache, then some with the filled one.
-#include "runs.h"
+// their own: one with an empty kernel cache, then some with the filled one. On many ranks all run
+// the step together and rank 0 answers; starts are then not timed.
+#include "ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,18 +21,27 @@ typedef struct Bench {
     const DeviceApi *api;
     Dtype real;
     int64_t batch, steps, warmup;
+    Comm *comm;      // the host's; NULL: one rank
     Session session; // owned
     Roofline roof;   // the larger of before and after
     double *ms;      // [steps], sorted once all are there
     double cold_ms, warm_ms;
-    double peak_bytes; // of a process after one step
+    double peak_bytes;          // of a process after one step
+    double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for
 } Bench;
 
 // --- the session ---------------------------------------------------------------------------------
 
 static GanStatus open_session(Bench *b) {
+    int64_t chunks, bucket;
+    LinkModel link;
+    Parallel parallel;
+    TRY(ranks_split(b->o, &chunks, &bucket));
+    TRY(link_find(*b->perm, b->comm, (Str){0}, &link));
+    TRY(ranks_parallel(b->comm, b->batch, chunks, bucket, link, &parallel));
     SessionOptions s = {
         .compile = {.path = b->model,
+                    .parallel = parallel,
                     .batch = b->batch,
                     .setting = b->o->at[OptSet].pair.at,
                     .settings = b->o->at[OptSet].pair.n,
@@ -228,18 +238,35 @@ static GanStatus bench_roofline(Bench *b) {
 
 // --- the step ------------------------------------------------------------------------------------
 
+// Of all ranks: they wait for each other in turns.
+static GanStatus mean_comm(Bench *b) {
+    CommStats mine = comm_stats(b->comm);
+    Arena scratch = *b->perm;
+    int ranks = comm_size(b->comm);
+    CommStats *all = arena_array(&scratch, CommStats, ranks);
+    TRY(comm_gather(b->comm, &mine, sizeof mine, all));
+    for (int r = 0; r < ranks; r++) {
+        b->comm_ms += all[r].busy * 1000 / (double)(ranks * b->steps);
+        b->exposed_ms += all[r].exposed * 1000 / (double)(ranks * b->steps);
+    }
+    return GAN_OK;
+}
+
 static GanStatus time_steps(Bench *b) {
     TRY(exec_init(b->session.exec, 0));
     TRY(fill_data(b));
     b->ms = arena_array(b->perm, double, b->steps);
     for (int64_t i = 0; i < b->warmup + b->steps; i++) {
+        TRY(comm_barrier(b->comm));
+        if (i == b->warmup)
+            comm_stats_clear(b->comm);
         double began = time_now();
         TRY(one_step(b, (uint32_t)i, NULL));
         if (i >= b->warmup)
             b->ms[i - b->warmup] = (time_now() - began) * 1000;
     }
     qsort(b->ms, (size_t)b->steps, sizeof *b->ms, compare);
-    return GAN_OK;
+    return mean_comm(b);
 }
 
 // Bytes no step can do without moving: what it reads and writes of the memory that outlives it.
@@ -286,6 +313,7 @@ enum { ROWS_MOST = 32 };
 static uint32_t rows_of(const Bench *b, Row *row) {
     const Plan *p = &b->session.compiled.step;
     Launches n = launches_of(p);
+    double ranks = comm_size(b->comm), gflop = ranks * p->gflop; // the roof is of one rank's cores
     double step_ms = b->ms[b->steps / 2],
            peak = b->real == DtBF16 ? b->roof.gflops_bf16 : b->roof.gflops_f32;
     double compute_ms = peak > 0 ? p->gflop / peak * 1000 : 0;
@@ -296,11 +324,11 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"step_ms_min", b->ms[0]},
         {"step_ms_p90", b->ms[(b->steps * 9 - 1) / 10]},
         {"samples_per_s", (double)b->batch / step_ms * 1000},
-        {"gflop_per_step", p->gflop},
-        {"gflop_model", p->gflop_model},
-        {"gflop_per_s", p->gflop / step_ms * 1000},
-        {"roofline_gflops", peak},
-        {"roofline_gbs", b->roof.gbs},
+        {"gflop_per_step", gflop},
+        {"gflop_model", ranks * p->gflop_model},
+        {"gflop_per_s", gflop / step_ms * 1000},
+        {"roofline_gflops", ranks * peak},
+        {"roofline_gbs", ranks * b->roof.gbs},
         {"floor_ms", floor_ms},
         {"fraction_of_roofline", floor_ms / step_ms},
         {"cold_ms", b->cold_ms},
@@ -308,8 +336,8 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"peak_bytes_planned", (double)(p->slot_bytes + p->work_bytes)},
         {"peak_bytes_measured", b->peak_bytes},
         {"peak_bytes_bound", (double)(p->slot_bytes + p->work_bound)},
-        {"comm_ms", 0},
-        {"comm_exposed_ms", 0},
+        {"comm_ms", b->comm_ms},
+        {"comm_exposed_ms", b->exposed_ms},
         {"kernels", (double)(p->kernel.n + n.calls)},
         {"launches_per_step", (double)n.all},
     };
@@ -332,7 +360,7 @@ static void answer(Bench *b) {
         json_name(&j, "batch"), json_put_int(&j, b->batch);
         json_name(&j, "device"), json_put_str(&j, str_c(b->api->name));
         json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[b->real]));
-        json_name(&j, "ranks"), json_put_int(&j, 1);
+        json_name(&j, "ranks"), json_put_int(&j, comm_size(b->comm));
         json_name(&j, "threads"), json_put_int(&j, threads);
         json_name(&j, "steps"), json_put_int(&j, b->steps);
         for (uint32_t i = 0; i < rows; i++)
@@ -351,11 +379,17 @@ static void answer(Bench *b) {
 }
 
 static GanStatus bench_model(Bench *b) {
+    bool alone = comm_size(b->comm) == 1, first = ranks_first(b->comm);
     TRY(open_session(b));
-    TRY(time_starts(b));
-    TRY(measure_roof(b, &b->roof, NULL));
+    if (alone)
+        TRY(time_starts(b));
+    if (first)
+        TRY(measure_roof(b, &b->roof, NULL));
     TRY(time_steps(b));
-    TRY(measure_roof(b, &b->roof, NULL));
+    if (!alone)
+        b->peak_bytes = NAN; // the measurement of the roof is in it
+    if (first)
+        TRY(measure_roof(b, &b->roof, NULL));
     answer(b);
     return GAN_OK;
 }
@@ -365,6 +399,9 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
         .perm = perm,
         .host = h,
         .o = o,
+        .comm = h->device.comm,
+        .cold_ms = NAN,
+        .warm_ms = NAN,
         .real = DtF32,
         .batch = option_number(o, OptBatch, DEFAULT_BATCH),
         .steps = option_number(o, OptSteps, 10),

@@ -77,6 +77,7 @@ static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
                        .device = h->device};
     TRY(device_of(o, &v.api, &v.real));
     device_options(o, &v.device);
+    TRY(ranks_split(o, &v.chunks, &v.bucket));
     for (uint32_t i = 0; i < 2; i++)
         if (!file_exists(o->file.at[i]))
             return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(o->file.at[i]));

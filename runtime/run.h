@@ -35,7 +35,8 @@ typedef struct VerifyOptions {
     uint32_t settings;
     const DeviceApi *api;
     Dtype real;
-    DeviceOptions device;
+    DeviceOptions device;   // device.comm: all ranks recompute the case together
+    int64_t chunks, bucket; // how a step is divided then (ranks_split)
 } VerifyOptions;
 // Recomputes the case. GAN_OK when every check is within tolerance. Lines for the user go to
 // *report, the model's diagnostics to *diagnostics, either way.

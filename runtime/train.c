@@ -201,7 +201,6 @@ static GanStatus run_step(Train *t, const Counters *c) {
 static Counters counters_of(const Train *t) {
     return (Counters){.seed = t->job->seed,
                       .step = t->step,
-                      .sample0 = exec_share(t->session.exec).first,
                       .epoch = feed_epoch(t->feed),
                       .kimg = (double)t->step * (double)t->job->batch / 1000};
 }

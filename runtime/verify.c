@@ -4,8 +4,9 @@
 // In: a model file and a case (JSON, format gan-reference-1: see contract of `ganrun verify` in
 // docs/verify.md). Out: one line per update and a verdict. Numbers in a case are made by formulas
 // from text keys (formula.c); results are digests: length, sum, 2-norm and evenly strided elements.
+// On many ranks each feeds its own samples and checks all results, which are the whole batch's.
 #include "formula.h"
-#include "run.h"
+#include "ranks.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,6 +47,7 @@ typedef struct Tensor { // one entry of `start`, matched to a slot
 typedef struct Verify {
     const VerifyOptions *o;
     Session session;
+    Share share; // of the batch
     const Json *root;
     Text *report;
     Tolerance tol;
@@ -131,9 +133,10 @@ static bool digest_compare(Verify *v, const Json *want, const double *x, size_t 
     return true;
 }
 
-static size_t slot_elements(const Module *m, uint32_t slot) {
-    const Type *t = &m->slot.at[slot].type;
-    return (size_t)(type_sample(t) * (t->batched ? m->batch : 1));
+// Of the whole batch, wherever its samples are.
+static size_t slot_elements(const Verify *v, uint32_t slot) {
+    const Type *t = &v->session.compiled.module.slot.at[slot].type;
+    return (size_t)(type_sample(t) * (t->batched ? v->share.total : 1));
 }
 
 // Room for one slot's values; the next call hands out the same memory.
@@ -142,10 +145,10 @@ static double *slot_values(Verify *v, uint32_t slot, size_t *n) {
     if (!v->values) {
         size_t most = 0;
         for (uint32_t i = 0; i < m->slot.n; i++)
-            most = slot_elements(m, i) > most ? slot_elements(m, i) : most;
+            most = slot_elements(v, i) > most ? slot_elements(v, i) : most;
         v->values = arena_array(&v->session.perm, double, most);
     }
-    *n = slot_elements(m, slot);
+    *n = slot_elements(v, slot);
     return v->values;
 }
 
@@ -244,7 +247,7 @@ static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot
         return fail(GAN_ERR_INPUT,
                     "step %u: the model asks for another %s draw %.*s, the case feeds no more",
                     v->step, kind_name[kind], SARG(type_text(a, &s->type)));
-    if (!shape_is(&s->type, m->batch, json_get(entry, "shape")))
+    if (!shape_is(&s->type, v->share.total, json_get(entry, "shape")))
         return fail(GAN_ERR_INPUT,
                     "step %u: the case feeds %s %.*s, the model asks for %.*s (%.*s)", v->step,
                     kind_name[kind], SARG(shape_text(a, json_get(entry, "shape"))),
@@ -252,6 +255,11 @@ static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot
     size_t n;
     double *x = slot_values(v, slot, &n);
     TRY(formula_fill(entry, x, n));
+    size_t one = (size_t)type_sample(&s->type);
+    if (s->type.batched) {
+        x += (size_t)v->share.first * one;
+        n = (size_t)v->share.samples * one;
+    }
     return exec_slot_put(v->session.exec, slot, x, n);
 }
 
@@ -521,6 +529,7 @@ static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *opti
 
 static GanStatus run_case(Verify *v) {
     ExecHooks hooks = {.before = before_block, .after = after_block, .user = v};
+    v->share = exec_share(v->session.exec);
     TRY(exec_init(v->session.exec, 0));
     TRY(match_start(v));
     uint32_t steps = json_count(json_get(v->root, "steps"));
@@ -544,6 +553,17 @@ static GanStatus run_case(Verify *v) {
     return GAN_OK;
 }
 
+// A case passes where every rank says so.
+static GanStatus agree_on_verdict(const Verify *v, GanStatus mine) {
+    bool any, failed = v->failures > 0;
+    if (mine != GAN_OK && !failed)
+        return mine; // it could not be run to its end
+    TRY(comm_any(v->o->device.comm, failed, &any));
+    return any && !failed ? fail(GAN_ERR_INPUT, "%.*s: checks are outside tolerance on other ranks",
+                                 SARG(v->o->reference))
+                          : mine;
+}
+
 GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics) {
     Verify v = {.o = o, .report = report, .tol = tolerance_of(o->real)};
     SessionOptions s = {
@@ -554,8 +574,11 @@ GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics) {
     Arena *a = report->arena;
     TRY(read_case(a, o->reference, &v.root));
     TRY(case_options(a, o, json_get(v.root, "options"), &s.compile));
+    int64_t batch = s.compile.batch ? s.compile.batch : DEFAULT_BATCH;
+    TRY(ranks_parallel(o->device.comm, batch, o->chunks, o->bucket, (LinkModel){0},
+                       &s.compile.parallel));
     TRY_OUT(session_open(&v.session, &s));
-    TRY_OUT(run_case(&v));
+    st = agree_on_verdict(&v, run_case(&v));
 out:
     if (diag_total(&v.session.front))
         diag_render(diagnostics, &v.session.front, false);

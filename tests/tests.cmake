@@ -92,5 +92,17 @@ add_test(NAME cli_all_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/exampl
          dcgan sngan wgan_gp d3gan cyclegan aae3d cosmogan)
 set_tests_properties(cli_examples cli_all_examples PROPERTIES TIMEOUT 1500)
 set_tests_properties(cli_all_examples PROPERTIES LABELS long)
+# Ranks. Where there is no MPI the scripts say so and are skipped.
+set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1)
+foreach(name ranks ranks_faults ranks_verify)
+    add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
+    set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endforeach()
+if(MPI_FOUND AND MPIRUN)
+    foreach(n 1 2 3 4)
+        add_test(NAME comm_mpi.${n} COMMAND ${MPIRUN} -n ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
+        set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120 ENVIRONMENT "${mpi_environment}")
+    endforeach()
+endif()
 
 include(verify.cmake)

@@ -51,6 +51,7 @@ struct Comm {
     GanStatus code;               // GAN_OK until broken
     char why[512];
     double busy_since; // when the running task began, 0: idle
+    bool moving;       // all have come to it: its bytes are under way
     Meeting last;
     bool left, all_left; // said TaskLeave; met nothing but the like
     CommStats stats;
@@ -142,20 +143,18 @@ static GanStatus kept_need(Comm *c, const CommJob *j) {
     return fail(GAN_ERR_MEMORY, "no memory for what rounding keeps");
 }
 
-// Error feedback: what rounding takes from this sum is added to the next one of the same id, so
-// that nothing is lost for good (Seide et al. 2014, "1-bit stochastic gradient descent").
+// Error feedback: what rounding takes from this sum, of a part or of the result, is added to the
+// next one of the same id, so that nothing is lost for good (Seide et al. 2014, "1-bit stochastic
+// gradient descent").
 static GanStatus reduce_narrow(Comm *c, const CommJob *j) {
     TRY(kept_need(c, j));
-    float *x = j->data, *kept = c->kept[j->id].at;
-    for (size_t i = 0; i < j->n; i++)
+    float *x = j->data, *kept = j->kind == CommMax ? NULL : c->kept[j->id].at;
+    for (size_t i = 0; kept && i < j->n; i++) {
         x[i] += kept[i];
-    floats_narrow(x, c->narrow, j->n);
-    for (size_t i = 0; i < j->n; i++) {
-        float sent;
-        floats_widen(&c->narrow[i], &sent, 1);
-        kept[i] = x[i] - sent;
+        kept[i] = 0;
     }
-    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n));
+    floats_narrow(x, c->narrow, j->n, kept);
+    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n, kept));
     floats_widen(c->narrow, x, j->n);
     return GAN_OK;
 }
@@ -181,7 +180,7 @@ static GanStatus carry_out(Comm *c, const Task *task) {
                                  j->unit * dtype_size[j->dtype]);
         if (j->wire != j->dtype)
             return reduce_narrow(c, j);
-        return c->api->reduce(c->link, j->kind, j->dtype, j->data, j->n);
+        return c->api->reduce(c->link, j->kind, j->dtype, j->data, j->n, NULL);
     case TaskBcast:
         return c->api->bcast(c->link, task->data, task->bytes, task->root);
     case TaskAllGather:
@@ -194,10 +193,16 @@ static GanStatus carry_out(Comm *c, const Task *task) {
 }
 
 // In front of the link's own words: what this rank was doing.
-static GanStatus explain(const Comm *c, const Task *task, GanStatus st) {
+static GanStatus explain(const Task *task, GanStatus st) {
     if (task->kind != TaskJob)
-        return fail_in(st, "rank %d, between collectives", c->rank);
-    return fail_in(st, "rank %d, step %u, %s", c->rank, task->job.step, task->job.what);
+        return fail_in(st, "between collectives");
+    return fail_in(st, "step %u, %s", task->job.step, task->job.what);
+}
+
+static void set_moving(Comm *c, bool moving) {
+    pthread_mutex_lock(&c->lock);
+    c->moving = moving;
+    pthread_mutex_unlock(&c->lock);
 }
 
 static GanStatus run_task(Comm *c, Task *task) {
@@ -208,13 +213,15 @@ static GanStatus run_task(Comm *c, Task *task) {
         c->all_left = tags[0] == tags[1];
     else if (st == GAN_OK)
         st = tags_agree(task, tags);
+    set_moving(c, st == GAN_OK);
     if (st == GAN_OK)
         st = carry_out(c, task);
+    set_moving(c, false);
     if (st == GAN_OK && task->kind == TaskJob && (c->o.wire_us > 0 || c->o.wire_gbit > 0))
         sleep_until(task->event.start + c->o.wire_us * 1e-6 +
                     (c->o.wire_gbit > 0 ? 8e-9 * (double)task->event.bytes / c->o.wire_gbit : 0));
     task->event.end = time_now();
-    return st == GAN_OK ? st : explain(c, task, st);
+    return st == GAN_OK ? st : explain(task, st);
 }
 
 // --- the thread ----------------------------------------------------------------------------------
@@ -366,19 +373,29 @@ static void enqueue(Comm *c, uint32_t at) {
     pthread_cond_signal(&c->work);
 }
 
-// Waits, under the lock, until operation `at` is done. The link's own deadline comes first; where
-// its thread is caught inside a transfer only this one is left.
+// Under the lock: the running task's time is over, and its bytes are under way for as long.
+static void give_up(Comm *c, uint32_t at, double seconds) {
+    Meeting m = c->last;
+    Task task = c->task[at];
+    pthread_mutex_unlock(&c->lock);
+    GanStatus st = c->api->missing ? c->api->missing(c->link, &m, seconds)
+                                   : fail(GAN_ERR_DEVICE, "the transfer does not end");
+    explain(&task, st);
+    pthread_mutex_lock(&c->lock);
+    if (c->moving && c->last.turn == m.turn)
+        broke(c, st);
+}
+
+// Waits, under the lock, until task `at` is done. While ranks meet, the link keeps the deadline;
+// where its thread is caught inside a transfer only this one can.
 static GanStatus wait_done(Comm *c, uint32_t at) {
-    enum { GRACE = 1 }; // seconds after the link's
+    double ask = c->o.deadline / 4 < 1 ? c->o.deadline / 4 : 1; // seconds, within the deadline
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
-        if (c->o.deadline > 0 && c->busy_since > 0 && now > c->busy_since + c->o.deadline + GRACE) {
-            fail(GAN_ERR_DEVICE, "the transfer did not end: a rank stopped in the middle of it");
-            explain(c, &c->task[at], GAN_ERR_DEVICE);
-            broke(c, GAN_ERR_DEVICE);
-        } else {
-            wait_until(c, &c->changed, now + 0.5);
-        }
+        if (c->o.deadline > 0 && c->moving && now > c->busy_since + c->o.deadline - ask)
+            give_up(c, at, ask);
+        else
+            wait_until(c, &c->changed, now + (ask > 0 && ask < 0.5 ? ask / 2 : 0.5));
     }
     return health(c);
 }
@@ -409,9 +426,11 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
     if (st == GAN_OK) {
         c->task[at].kind = TaskJob;
         c->task[at].job = *job;
+        if (!job->what)
+            c->task[at].job.what = "a collective";
         c->task[at].event = (CommEvent){.id = job->id,
                                         .step = job->step,
-                                        .what = job->what,
+                                        .what = c->task[at].job.what,
                                         .bytes = job_bytes(job),
                                         .ready = time_now()};
         enqueue(c, at);

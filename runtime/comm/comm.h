@@ -32,15 +32,16 @@ extern const char *const comm_kind_name[CommKinds]; // "sum", "tree", "max", "ga
 typedef struct CommJob {
     uint32_t id; // caller's number of it, small; at most one with this number is under way
     CommKind kind;
-    Dtype dtype;      // f64, f32, bf16 (added in f32, rounded once)
-    Dtype wire;       // of sums: dtype, or bf16 for an f32: half the bytes; what rounding loses is
-                      // kept and added the next time this id is started (comm_forget)
-    void *data;       // [n] in place, borrowed until comm_wait
-    size_t n;         // elements; of a gather: of all ranks together
-    size_t unit;      // gather: elements a sample. Rank r of R brings samples floor(rS/R) to
-                      // floor((r+1)S/R)-1 of S = n / unit, where they lie in data; others: 0
-    uint32_t step;    // for messages and traces
-    const char *what; // for the same: "bucket 3, D.conv.2 (model.gan:31)"; outlives the Comm
+    Dtype dtype;   // f64, f32, bf16 (added in f32, rounded once)
+    Dtype wire;    // of sums: dtype, or bf16 for an f32: half the bytes; what rounding loses is
+                   // kept and added the next time this id is started (comm_forget)
+    void *data;    // [n] in place, borrowed until comm_wait
+    size_t n;      // elements; of a gather: of all ranks together
+    size_t unit;   // gather: elements a sample. Rank r of R brings samples floor(rS/R) to
+                   // floor((r+1)S/R)-1 of S = n / unit, where they lie in data; others: 0
+    uint32_t step; // for messages and traces
+    const char *
+        what; // for the same: "bucket 3, D.conv.2 (model.gan:31)"; outlives the Comm; NULL: unnamed
 } CommJob;
 
 int comm_rank(const Comm *c); // 0 of NULL: no communicator is one rank

@@ -1,8 +1,8 @@
 // link.h - the transport under a communicator: blocking calls between ranks.
 //
-// All calls of a link, open and close included, come from one thread: its communicator's. Every
-// rank makes the same calls in the same order. A link neither queues nor times anything; that is
-// comm.c's. Errors are GAN_ERR_DEVICE and leave the link unusable.
+// All calls of a link but `missing` come from one thread, its communicator's. Every rank makes the
+// same calls in the same order. A link neither queues nor times anything; that is comm.c's. Errors
+// are GAN_ERR_DEVICE and leave the link unusable.
 #ifndef GAN_LINK_H
 #define GAN_LINK_H
 
@@ -32,7 +32,13 @@ struct LinkApi {
     // Called while nothing is under way, some ten times a second: answers ranks that ask where this
     // one is. May be NULL.
     void (*idle)(Link *l, const Meeting *last);
-    GanStatus (*reduce)(Link *l, CommKind kind, Dtype dtype, void *data, size_t n);
+    // A transfer behind meeting `m` does not end: asks every rank where it is, for `seconds`, and
+    // names those that do not answer. Always fails. The one call that comes from the caller's
+    // thread, while the link's is inside a transfer. May be NULL.
+    GanStatus (*missing)(Link *l, const Meeting *m, double seconds);
+    // `lost` [n]: sums of bf16 add to it, on one rank, what rounding the result has taken; may be
+    // NULL.
+    GanStatus (*reduce)(Link *l, CommKind kind, Dtype dtype, void *data, size_t n, float *lost);
     // Rank r brings bytes from[r]..from[r + 1] of data; afterwards all have all.
     GanStatus (*gather)(Link *l, void *data, const size_t *from);
     GanStatus (*bcast)(Link *l, void *data, size_t bytes, int root);
@@ -46,7 +52,7 @@ typedef struct LinkHost {
     void *(*alloc)(size_t n); // NULL when refused; zeroed
     void (*free)(void *ptr);
     void (*combine)(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
-    void (*narrow)(const float *from, uint16_t *to, size_t n);
+    void (*narrow)(const float *from, uint16_t *to, size_t n, float *lost);
     void (*widen)(const uint16_t *from, float *to, size_t n);
 } LinkHost;
 extern const LinkHost link_host; // reduce.c
@@ -64,7 +70,8 @@ GanStatus link_plugin_load(Str path, const LinkPlugin **out);
 
 // acc = acc (+ or max) x, n elements; bf16 adds in f32 but rounds each time: widen to add more.
 void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
-void floats_narrow(const float *from, uint16_t *to, size_t n); // to bf16, nearest, ties to even
+// To bf16, nearest, ties to even. What that takes is added to lost [n] (may be NULL).
+void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost);
 void floats_widen(const uint16_t *from, float *to, size_t n);
 
 #endif

@@ -160,7 +160,8 @@ static GanStatus room_need(LocalLink *l, size_t bytes) {
 
 // Elements [lo, hi) of everyone's data combined in the fixed tree and given to all. 16-bit numbers
 // are widened first and rounded once.
-static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t lo, size_t hi) {
+static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t lo, size_t hi,
+                              float *lost) {
     size_t n = hi - lo, size = (size_t)l->link.size;
     bool half = dtype == DtBF16;
     Dtype wide = half ? DtF32 : dtype;
@@ -180,19 +181,20 @@ static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t l
     for (size_t r = 0; r < size; r++) {
         char *to = (char *)l->hub->data[r] + lo * dtype_size[dtype];
         if (half)
-            floats_narrow(l->room, (uint16_t *)(void *)to, n);
+            floats_narrow(l->room, (uint16_t *)(void *)to, n, r == 0 && lost ? lost + lo : NULL);
         else
             memcpy(to, room, piece);
     }
     return GAN_OK;
 }
 
-static GanStatus local_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n) {
+static GanStatus local_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n,
+                              float *lost) {
     LocalLink *l = (LocalLink *)link;
     TRY(show(l, data));
     size_t rank = (size_t)link->rank, size = (size_t)link->size;
     size_t lo = n * rank / size, hi = n * (rank + 1) / size;
-    GanStatus st = hi > lo ? reduce_slice(l, kind, dtype, lo, hi) : GAN_OK;
+    GanStatus st = hi > lo ? reduce_slice(l, kind, dtype, lo, hi, lost) : GAN_OK;
     GanStatus met = come_again(l);
     return st == GAN_OK ? met : st;
 }

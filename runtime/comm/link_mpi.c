@@ -1,13 +1,14 @@
 // link_mpi.c - ranks that are processes, through MPI: a plugin, so that one rank alone needs none.
 //
 // MPI is used from the communicator's thread alone, which also starts and ends it (so it is MPI's
-// "main thread", and MPI_THREAD_FUNNELED is enough). Ranks wait for each other in `meet`, which
-// polls with sleeps where cores are short, keeps the deadline and answers roll calls; the transfers
-// behind it are blocking calls, because everyone is there and because Open MPI makes no progress on
-// its own.
+// "main thread"), but for roll calls about a transfer that does not end. Ranks wait for each other
+// in `meet`, which polls with sleeps where cores are short, keeps the deadline and answers roll
+// calls; the transfers behind it are blocking calls, because everyone is there and because Open MPI
+// makes no progress on its own.
 //
 // A roll call: a rank whose deadline comes near asks all others where they are, over a communicator
-// of its own. Those that wait or idle answer with their turn; those that do not are named.
+// of its own. Those that wait or idle answer with their turn; those that do not are named. Where
+// the communicator's thread is caught in a transfer, the caller's does that (MPI_THREAD_MULTIPLE).
 #define _GNU_SOURCE
 #include "link_mpi.h"
 
@@ -30,6 +31,7 @@ typedef struct MpiLink {
     Link link;
     const LinkHost *host; // borrowed
     bool polite;
+    bool two_threads;        // MPI may be called from two at once
     MPI_Comm world, aside;   // tasks; roll calls
     char (*name)[HOST_NAME]; // [size] hosts; owned, as all below
     Whereabouts *where;      // [size] as last answered
@@ -106,9 +108,10 @@ static GanStatus mpi_open(void *arg, Link **out) {
         return a->host->fail(GAN_ERR_MEMORY, "no memory for a communicator");
     *l = (MpiLink){.host = a->host, .polite = a->polite};
     int provided = 0;
-    GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     if (st == GAN_OK && provided < MPI_THREAD_FUNNELED)
         st = FAIL(l, "this MPI was built without threads (MPI_THREAD_FUNNELED)");
+    l->two_threads = provided == MPI_THREAD_MULTIPLE;
     if (st == GAN_OK)
         st = open_world(l);
     if (st != GAN_OK) {
@@ -155,6 +158,12 @@ static void listen(MpiLink *l, const Meeting *m) {
     }
 }
 
+static void ask_all(MpiLink *l, const Meeting *m) {
+    for (int r = 0; r < l->link.size; r++)
+        if (r != l->link.rank)
+            say_aside(l, r, ASK, &(Whereabouts){.turn = m->turn});
+}
+
 static void mpi_idle(Link *link, const Meeting *last) {
     listen((MpiLink *)link, last);
 }
@@ -179,6 +188,19 @@ static GanStatus name_absent(const MpiLink *l, const Meeting *m) {
         snprintf(who + n, sizeof who - n, "; and %d more", absent - NAMED);
     return FAIL(l, "on %s, past the deadline: %s", l->name[l->link.rank],
                 absent ? who : "all ranks answer, but the meeting does not end");
+}
+
+static GanStatus mpi_missing(Link *link, const Meeting *m, double seconds) {
+    MpiLink *l = (MpiLink *)link;
+    if (!l->two_threads)
+        return FAIL(l, "the transfer does not end: a rank stopped in the middle of it");
+    double until = l->host->now() + seconds;
+    ask_all(l, m);
+    while (l->host->now() < until) {
+        listen(l, m);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return name_absent(l, m);
 }
 
 // --- meeting -------------------------------------------------------------------------------------
@@ -212,9 +234,7 @@ static GanStatus mpi_meet(Link *link, const Meeting *m, uint64_t tags[2]) {
             return name_absent(l, m);
         if (!asked && now > m->until - answer) {
             asked = true;
-            for (int r = 0; r < l->link.size; r++)
-                if (r != l->link.rank)
-                    say_aside(l, r, ASK, &(Whereabouts){.turn = m->turn});
+            ask_all(l, m);
         }
     }
     tags[0] = ~most[1];
@@ -262,7 +282,7 @@ static GanStatus tree_piece(MpiLink *l, Dtype dtype, void *data, int n) {
 
 // 16-bit numbers travel as they are and are added in f32: everyone gets its slice of all, adds it,
 // rounds once and gives it back.
-static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n) {
+static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n, float *lost) {
     size_t size = (size_t)l->link.size, rank = (size_t)l->link.rank;
     int *first = l->first, *count = l->count;
     for (size_t r = 0; r < size; r++) {
@@ -284,25 +304,28 @@ static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n) 
     for (size_t step = 1; step < size; step *= 2)
         for (size_t r = 0; r + step < size; r += 2 * step)
             l->host->combine(kind, DtF32, wide + r * mine, wide + (r + step) * mine, mine);
-    l->host->narrow(wide, data + first[rank], mine);
+    l->host->narrow(wide, data + first[rank], mine, lost ? lost + first[rank] : NULL);
     return MPI(l, MPI_Allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, first,
                MPI_UINT16_T, l->world);
 }
 
-static GanStatus reduce_piece(MpiLink *l, CommKind kind, Dtype dtype, void *data, int n) {
+static GanStatus reduce_piece(MpiLink *l, CommKind kind, Dtype dtype, void *data, int n,
+                              float *lost) {
     if (dtype == DtBF16)
-        return narrow_piece(l, kind, data, n);
+        return narrow_piece(l, kind, data, n, lost);
     if (kind == CommTree)
         return tree_piece(l, dtype, data, n);
     return MPI(l, MPI_Allreduce, MPI_IN_PLACE, data, n, type_of(dtype),
                kind == CommMax ? MPI_MAX : MPI_SUM, l->world);
 }
 
-static GanStatus mpi_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n) {
+static GanStatus mpi_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n,
+                            float *lost) {
     size_t bytes = dtype == DtBF16 ? sizeof(uint16_t) : size_of(dtype);
     for (size_t at = 0; at < n; at += PIECE) {
         size_t part = n - at < PIECE ? n - at : PIECE;
-        TRY(reduce_piece((MpiLink *)link, kind, dtype, (char *)data + at * bytes, (int)part));
+        TRY(reduce_piece((MpiLink *)link, kind, dtype, (char *)data + at * bytes, (int)part,
+                         lost ? lost + at : NULL));
     }
     return GAN_OK;
 }
@@ -334,6 +357,7 @@ static const LinkApi link_mpi = {.name = "mpi",
                                  .close = mpi_close,
                                  .meet = mpi_meet,
                                  .idle = mpi_idle,
+                                 .missing = mpi_missing,
                                  .reduce = mpi_reduce,
                                  .gather = mpi_gather,
                                  .bcast = mpi_bcast};

@@ -25,8 +25,9 @@ static GanStatus null_meet(Link *l, const Meeting *m, uint64_t tags[2]) {
     return GAN_OK;
 }
 
-static GanStatus null_reduce(Link *l, CommKind kind, Dtype dtype, void *data, size_t n) {
-    (void)l, (void)kind, (void)dtype, (void)data, (void)n;
+static GanStatus null_reduce(Link *l, CommKind kind, Dtype dtype, void *data, size_t n,
+                             float *lost) {
+    (void)l, (void)kind, (void)dtype, (void)data, (void)n, (void)lost;
     return GAN_OK;
 }
 

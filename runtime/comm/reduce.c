@@ -48,9 +48,12 @@ void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n
     bug("comm: no reduction of %s", dtype_name[dtype]);
 }
 
-void floats_narrow(const float *from, uint16_t *to, size_t n) {
-    for (size_t i = 0; i < n; i++)
+void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost) {
+    for (size_t i = 0; i < n; i++) {
         to[i] = gan_f32_to_bf16(from[i]);
+        if (lost)
+            lost[i] += from[i] - gan_bf16_to_f32(to[i]);
+    }
 }
 
 void floats_widen(const uint16_t *from, float *to, size_t n) {

@@ -206,9 +206,11 @@ static void a_narrow_wire_loses_nothing_in_the_long_run(void **state) {
     (void)state;
     double sum = 0;
     Rank rank[MOST];
-    on_ranks(rank, 2, narrow_body, (CommOptions){.deadline = 20}, &sum);
-    all_well(rank, 2);
-    assert_true(fabs(sum - 2.0) < 2e-5); // without error feedback: 4e-3 away
+    for (int n = 2; n <= 3; n++) {
+        on_ranks(rank, n, narrow_body, (CommOptions){.deadline = 20}, &sum);
+        all_well(rank, n);
+        assert_true(fabs(sum - n) < 2e-5 * n); // without error feedback: 4e-3 away
+    }
 }
 
 // --- gathering, control --------------------------------------------------------------------------
@@ -397,7 +399,7 @@ static void a_rank_that_does_not_come_is_named(void **state) {
     on_ranks(rank, 2, late_body, (CommOptions){.deadline = 0.2}, &given_up);
     sem_destroy(&given_up);
     assert_int_equal(rank[0].st, GAN_ERR_DEVICE);
-    assert_non_null(strstr(rank[0].why, "rank 0, step 12, bucket 4 (model.gan:9)"));
+    assert_non_null(strstr(rank[0].why, "step 12, bucket 4 (model.gan:9)"));
     assert_non_null(strstr(rank[0].why, "rank 1 did not come"));
     assert_true(time_now() - began < 5);
 }
@@ -507,6 +509,7 @@ static void mpi_reductions(Rank *r, Comm *c) {
                             .wire = reduced_types[t].wire,
                             .n = 300 - (size_t)comm_size(c)};
             r->user = &x;
+            comm_forget(c);
             reduce_body(r, c);
             all_well(r, 1);
             check_reduction(&x, r->rank, comm_size(c), reduced_types[t].tolerance);

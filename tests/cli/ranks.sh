@@ -1,0 +1,74 @@
+#!/bin/sh
+# ranks.sh - one job on many ranks: what is said, what is refused, and that the number of ranks changes nothing. Where there
+# is no mpirun it says so.
+. "$(dirname -- "$0")/lib.sh"
+. "$here/ranks_lib.sh"
+pack
+train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --device ref --precision f64"
+
+# Without ranks the program needs no MPI; with them it says what is missing. mpirun itself is not needed for that.
+cp "$ganrun" alone
+code=0
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 ./alone $train --steps 1 --out none >out 2>err || code=$?
+[ $code = 3 ] || fail "without the plugin: exit code $code, not 3"
+says 'has no MPI'
+says 'apt-get install libopenmpi-dev'
+absent none
+need_mpirun
+
+# A task that srun started, in an MPI that knows of one: each would train alone.
+code=0
+env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 "$ganrun" $train --steps 1 --out none >out 2>err || code=$?
+[ $code = 3 ] || fail "a singleton under srun: exit code $code, not 3"
+says 'MPI sees 1: each would train alone'
+
+# The same run on 1, 2, 3 and 4 ranks; 8 samples on 3 ranks do not divide. More ranks than cores.
+expect 0 $train --steps 6 --save-every 3 --out one
+for n in 2 3 4; do
+    ranks 0 $n $train --steps 6 --save-every 3 --out r$n
+    says "^ *$((n - 1))  .* [1-9]"               # the table's last rank, with a thread at least
+    [ "$(grep -c 'open r' err)" = 1 ] || fail "$n ranks: more than one of them speaks"
+    near one r$n
+    [ "$(cd r$n && ls samples ckpt)" = "$(cd one && ls samples ckpt)" ] || fail "$n ranks: other files than one"
+done
+
+# A checkpoint of four ranks goes on on one and on three, exactly as on four but for the order of sums.
+ranks 0 4 $train --steps 4 --save-every 2 --out four
+cp -r four four-3
+expect 0 train four --steps 6
+says 'resumed from step 4'
+near one four
+ranks 0 3 train four-3 --steps 6
+says 'resumed from step 4'
+near one four-3
+
+# Fewer samples than ranks; a command for one rank; a model that is wrong: one voice each.
+ranks 2 3 train tiny.gan --data x=s.pack --batch 2 --out few
+says 'a batch of 2 has no sample for each of 3 ranks'
+ranks 2 2 doctor
+says 'runs on one rank'
+sed 's/dense(1)/dnse(1)/' tiny.gan >wrong.gan
+ranks 1 2 train wrong.gan --data x=s.pack --batch 8 --out wrong
+[ "$(grep -c 'dnse' err)" -le 2 ] || fail "both ranks show the model's mistakes"
+absent few wrong
+
+# What differs between ranks is named: seed, batch, model (its line), and nothing is begun.
+differ() {   # differ 'what it says' 'words of rank 1'
+    code=0
+    mpirun --oversubscribe -n 1 "$ganrun" $train --steps 2 --out d : -n 1 "$ganrun" $2 --steps 2 --out d >out 2>err || code=$?
+    [ $code = 1 ] || fail "ranks that differ ($2): exit code $code, not 1"
+    says "$1"
+    absent d
+}
+differ 'rank 1 has another job: .*"seed": 4.*rank 0.*"seed": 3' "train tiny.gan --data x=s.pack --batch 8 --seed 4 --device ref --precision f64"
+differ 'rank 1 has another job: .*"batch": 4' "train tiny.gan --data x=s.pack --batch 4 --seed 3 --device ref --precision f64"
+mkdir other
+sed 's/0.9) + bce/0.8) + bce/' tiny.gan >other/tiny.gan
+differ 'the ranks differ: rank 1' "train other/tiny.gan --data x=s.pack --batch 8 --seed 3 --device ref --precision f64"
+
+# Traces: one file a rank, and all in one.
+ranks 0 2 $train --steps 4 --trace 2:3 --out traced
+exists traced/trace.json traced/trace.rank0.json traced/trace.rank1.json
+grep -q '"rank 1"' traced/trace.json || fail "the merged trace lacks rank 1"
+grep -q '"step 2"' traced/trace.rank1.json || fail "the trace lacks step 2"
+! grep -q '"step 4"' traced/trace.json || fail "the trace has a step that was not asked for"

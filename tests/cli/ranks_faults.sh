@@ -1,0 +1,77 @@
+#!/bin/sh
+# ranks_faults.sh - a rank is killed, held still, told to stop: the others end in time, say why, and what was saved is whole.
+. "$(dirname -- "$0")/lib.sh"
+. "$here/ranks_lib.sh"
+need_mpirun
+pack
+train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 5"
+
+# begin N DIR WORD... : a long job in the background, once it has logged some steps. $r0, $r1, ...: the ranks' processes.
+begin() {
+    n=$1 dir=$2
+    shift 2
+    rm -rf "$dir"
+    mpirun -n "$n" "$ganrun" $train --steps 1000000 --out "$dir" "$@" >out 2>err &
+    job=$!
+    while [ "$(losses "$dir" 2>/dev/null | wc -l)" -lt 12 ]; do
+        kill -0 $job 2>/dev/null || fail "it ended by itself"
+        sleep 0.05
+    done
+    for r in 0 1 2; do eval "r$r=$(sed -n "s/^ *$r  .* \([0-9][0-9]*\)\$/\1/p" err)"; done
+}
+# ends CODE|any : the job ends, within what a test may take; no process of it is left.
+ends() {
+    code=0
+    wait $job || code=$?
+    case $1 in
+        any) [ $code != 0 ] || fail "it ended well";;
+        *) [ $code = "$1" ] || fail "it ended with $code, not $1";;
+    esac
+    for p in $r0 $r1 $r2; do
+        tries=0
+        while kill -0 "$p" 2>/dev/null; do      # mpirun does not wait for those it has killed
+            [ $((tries += 1)) -lt 200 ] || fail "process $p outlived the job"
+            sleep 0.05
+        done
+    done
+}
+whole() {   # the newest checkpoint of a run is whole, and the run goes on from it on one rank
+    last=$(ls "$1"/ckpt/*.json | tail -1)
+    step=$(basename "$last" .json | sed 's/^0*//')
+    expect 0 train "$1" --steps $((step + 3))
+    says "resumed from step $step"
+    ! grep -q 'damaged' err || fail "a checkpoint of $1 is damaged"
+}
+
+# kill -9: of the one that writes, and of another. Wherever in a step it falls.
+for victim in 0 2; do
+    begin 3 killed
+    eval "kill -9 \$r$victim"
+    ends any
+    whole killed
+done
+
+# Held still past the deadline: the others name it, and end it.
+begin 2 still --deadline 2
+kill -STOP $r1
+ends 3
+says 'rank 0 ends: step [0-9]*, '
+says 'rank 1 on .* does not answer: it is stopped, gone or cut off'
+whole still
+
+# Held for less than that: nothing happens.
+begin 2 paused --deadline 60
+kill -STOP $r1
+sleep 0.3
+kill -CONT $r1
+before=$(losses paused | wc -l)
+while [ "$(losses paused | wc -l)" -le "$before" ]; do sleep 0.05; done
+
+# Asked to stop, by a signal to any rank: saved once, by all after the same step, and 75.
+kill -TERM $r1
+ends 75
+[ "$(grep -c 'stopped after step' err)" = 1 ] || fail "not one voice says that it stopped"
+step=$(sed -n 's/.*stopped after step \([0-9]*\).*/\1/p' err)
+[ "$(losses paused | wc -l)" = "$step" ] || fail "the log has not as many steps as were done"
+exists "paused/ckpt/$(printf %08d "$step").json"
+whole paused

@@ -1,0 +1,35 @@
+#!/bin/sh
+# ranks_verify.sh - a reference case on ranks is judged by sums that really went between them.
+. "$(dirname -- "$0")/lib.sh"
+. "$here/ranks_lib.sh"
+need_mpirun
+models=$here/../../models reference=$here/../reference
+case="$models/d2gan_ring.gan $reference/d2gan_ring.json --device ref --precision f64"
+
+ranks 0 3 verify $case
+[ "$(grep -c '^verify: ' out)" = 1 ] || fail "not one verdict"
+ranks 0 2 verify $case --overlap off --bucket-mb 0.001
+ranks 0 2 verify $case --deterministic=2
+
+# Without communication the parts are not the whole, on every rank.
+ranks 1 2 verify $case --comm null
+prints 'outside tolerance: step 0'
+
+# A batch that does not go round.
+batch=$(sed -n 's/.*"batch": \([0-9]*\).*/\1/p' "$reference/cyclegan.json" | head -1)
+ranks 2 $((batch + 1)) verify "$models/cyclegan.gan" "$reference/cyclegan.json" --device ref --precision f64
+says 'has no sample for each'
+
+# One that is held still ends the other within the deadline. (sed: the second rank's process, from the table.)
+mpirun -n 2 "$ganrun" verify "$models/dcgan.gan" "$reference/dcgan_intended.json" --device ref --precision f64 --deadline 2 \
+    >out 2>err &
+job=$!
+until rank1=$(sed -n 's/^ *1  .* \([0-9][0-9]*\)$/\1/p' err) && [ "$rank1" ]; do
+    kill -0 $job 2>/dev/null || fail "it ended by itself"
+    sleep 0.02
+done
+kill -STOP "$rank1"
+code=0
+wait $job || code=$?
+[ $code = 3 ] || fail "with a rank held still: exit code $code, not 3"
+says 'rank 1 on .* does not answer'
