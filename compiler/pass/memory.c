@@ -203,8 +203,7 @@ static void bundle(Memory *m, const Collective *c) {
         const CallPart *part = &c->part.at[i];
         uint32_t source = plan_owner(p, node_in(&p->func->g, part->start, 0));
         uint32_t node[3] = {part->start, part->wait, source};
-        bool alone = m->of[source] && !m->part[source] &&
-                     m->buffer.at[m->of[source]].last == start;
+        bool alone = m->of[source] && !m->part[source] && m->buffer.at[m->of[source]].last == start;
         for (uint32_t k = 0; k < (alone ? 3 : 2); k++) {
             Buffer *old = &m->buffer.at[m->of[node[k]]];
             all.first = old->first < all.first ? old->first : all.first;
@@ -216,6 +215,13 @@ static void bundle(Memory *m, const Collective *c) {
         }
     }
     vec_push(m->a, &m->buffer, all);
+}
+
+// Does element i of one lie where element i of the other would? Buffers are rounded up, so small
+// ones of other element sizes are equally long.
+static bool same_elements(const Graph *g, uint32_t a, uint32_t b) {
+    const Type *x = node_type(g, a), *y = node_type(g, b);
+    return type_same_shape(x, y) && dtype_size[x->dtype] == dtype_size[y->dtype];
 }
 
 // Gives the outputs of a loop region the buffers of inputs that die there.
@@ -232,8 +238,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             if (m->part[out] || m->part[in])
                 continue; // a collective says where they lie
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
-                to->bytes != from->bytes ||
-                !type_same_shape(node_type(&p->func->g, in), node_type(&p->func->g, out)))
+                to->bytes != from->bytes || !same_elements(&p->func->g, in, out))
                 continue;
             Arena checkpoint = *m->a;
             bool fits =
