@@ -88,8 +88,9 @@ static void plan_one(Arena *perm, Module *m, Func *f, const PassOptions *p, cons
 // Can the step be divided so?
 static GanStatus check_parallel(const Module *m, const Parallel *p) {
     if (p->ranks > 1 && m->batch < p->ranks)
-        return fail(GAN_ERR_USAGE, "a batch of %lld cannot be divided among %u ranks: give --batch "
-                                   "at least as many",
+        return fail(GAN_ERR_USAGE,
+                    "a batch of %lld cannot be divided among %u ranks: give --batch "
+                    "at least as many",
                     (long long)m->batch, p->ranks);
     return GAN_OK;
 }
@@ -100,6 +101,7 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
         .real = o->real,
         .keep_grads = o->keep_grads,
         .no_fuse = o->no_fuse,
+        .few_launches = o->dialect && gen_few_launches(o->dialect),
         .parallel = o->parallel,
 #ifndef NDEBUG
         .verify_each = true,

@@ -264,6 +264,64 @@ static void models_are_planned_close_to_the_bound(void **state) {
     arena_release(&a);
 }
 
+static bool writes_optimizer(const Plan *p, const Region *r) {
+    const Graph *g = &p->func->g;
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        const Node *n = graph_node(g, r->out.at[i]);
+        if (n->op == OpWrite &&
+            p->module->slot.at[node_attr(g, r->out.at[i])->i[0]].kind == SlotOpt)
+            return true;
+    }
+    return false;
+}
+
+// Weights and gains of all sizes, on a card: one launch of one kernel.
+static void an_update_of_a_net_is_one_launch(void **state) {
+    (void)state;
+    Arena a;
+    Front f;
+    Compiled c = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    front_init(&f, &a);
+    const CompileOptions o = {
+        .path = STR("model.gan"),
+        .text = STR("model small\n"
+                    "data x : float(64)\n"
+                    "net D(x: [64]) -> [] {\n"
+                    "  x |> dense(512) |> layer_norm |> dense(48) |> layer_norm |> dense(512)\n"
+                    "    |> dense(1) |> squeeze\n"
+                    "}\n"
+                    "step { update D minimize mean(D(x)^2) using adam(lr=1e-3) }\n"),
+        .real = DtF32,
+        .dialect = &dialect_cuda,
+    };
+    if (compile_file(&f, &o, &c) != GAN_OK) {
+        Text t = {.arena = &a};
+        diag_render(&t, &f, false);
+        fail_msg("%s%s", gan_error(), text_str(&t).ptr);
+    }
+    const Plan *p = &c.step;
+    uint32_t launches = 0, instances = 0, kernel = NONE;
+    for (uint32_t l = 0; l < p->launch.n; l++) {
+        Launch launch = p->launch.at[l];
+        uint32_t before = instances;
+        for (uint32_t i = 0; i < launch.instances; i++) {
+            const Region *r = &p->region.at[p->merge.at[launch.first + i]];
+            if (!writes_optimizer(p, r) || r->units == 1)
+                continue;
+            assert_true(kernel == NONE || kernel == r->kernel);
+            kernel = r->kernel;
+            instances++;
+        }
+        launches += instances > before;
+    }
+    assert_int_equal(launches, 1);
+    assert_int_equal(
+        instances, 11); // four weights, three biases of more than one element, two gains and shifts
+    assert_true(p->kernel.at[kernel].many);
+    arena_release(&a);
+}
+
 static void planning_twice_gives_the_same_text(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -471,6 +529,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_narrower_copy_does_not_lie_on_its_operand),
         cmocka_unit_test(packing_is_close_to_the_bound),
         cmocka_unit_test(models_are_planned_close_to_the_bound),
+        cmocka_unit_test(an_update_of_a_net_is_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_right),

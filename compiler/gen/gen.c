@@ -15,6 +15,10 @@ const Dialect *dialect_find(Str name) {
     return NULL;
 }
 
+bool gen_few_launches(const Dialect *d) {
+    return d->merges;
+}
+
 Str gen_prelude(const Dialect *d) {
     return d->prelude();
 }

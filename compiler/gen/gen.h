@@ -9,6 +9,9 @@ extern const Dialect dialect_c;        // C17 for the machine's compiler
 extern const Dialect dialect_cuda;     // CUDA C++ for NVRTC
 const Dialect *dialect_find(Str name); // "c", "cuda"; NULL when there is none
 
+// Should the schedule save launches (PassOptions.few_launches)?
+bool gen_few_launches(const Dialect *d);
+
 // Writes the kernels of every RegionLoop into plan->kernel and fills plan->prelude and
 // Region.kernel, units, grain, scratch, blocks, tickets and number. Kernel text is a function of
 // the region's structure only: no node numbers, no spans, no sizes that are not small. So regions

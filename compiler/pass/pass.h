@@ -22,6 +22,8 @@ typedef struct PassOptions {
     bool verify_each;   // check the graph after every pass (debug builds)
     bool no_fuse;       // every node its own region: what `ref` runs
     bool channels_pack; // the backend wants packed weights (cpu)
+    bool few_launches;  // a launch costs more than memory does: all of an update's writes wait for
+                        // one another
     Parallel parallel;
 } PassOptions;
 

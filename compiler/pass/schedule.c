@@ -6,7 +6,9 @@
 // program's order on a tie). The one with the lower peak stays. Greedy runs an optimizer as soon as
 // its gradient is there, and so interleaves chains by layer. Optimizer regions of next to nothing
 // (gains, biases) wait for the end of their block, where neighbours that do not depend on one
-// another become one launch.
+// another become one launch. Where launches are dear (few_launches), all work on shared values
+// waits until there is nothing else to do, and then runs together: an update of a net is one
+// launch.
 //
 // A block with collectives has an order of its own: what the next call to start needs comes first,
 // so that several chains into a net go back through it layer by layer; a call starts as soon as its
@@ -27,8 +29,8 @@ typedef struct Value { // a stored value made in the block at hand
 // Estimated times, in seconds, of a block with collectives.
 typedef struct Clock {
     const Parallel *link;
-    uint32_t *leads; // [region] the first call that cannot start before it, NONE
-    double *arrives; // [call] when its sum is there
+    uint32_t *leads;  // [region] the first call that cannot start before it, NONE
+    double *arrives;  // [call] when its sum is there
     double now, free; // the link: when it has carried what was started
 } Clock;
 
@@ -40,7 +42,9 @@ typedef struct Sched {
     VEC(uint32_t) * next; // [region] regions that must follow
     uint32_t *waits;      // [region] regions it still waits for
     size_t *made;         // [region] bytes it stores in work memory
-    uint8_t *late;        // [region] waits for the end of its block
+    uint8_t *late;        // [region] waits until there is nothing else to do
+    bool few_launches;    // PassOptions
+    bool late_now;        // the last region was late: with few_launches, others follow
     uint8_t *outlives;    // [node] read by another block or by the executor
     Value *value;         // [node]
     Clock clock;          // blocks with collectives
@@ -57,6 +61,18 @@ static bool writes_slots_only(const Plan *p, const Region *r) {
         if (graph_node(&p->func->g, r->out.at[i])->op != OpWrite)
             return false;
     return r->kind == RegionLoop;
+}
+
+// Is it an optimizer's work: does it write slots only, or read an optimizer's state?
+static bool is_update(const Plan *p, const Region *r) {
+    const Graph *g = &p->func->g;
+    bool reads = false;
+    for (uint32_t i = 0; i < r->in.n; i++) {
+        uint32_t id = r->in.at[i];
+        reads |= graph_node(g, id)->op == OpRead &&
+                 p->module->slot.at[node_attr(g, id)->i[0]].kind == SlotOpt;
+    }
+    return writes_slots_only(p, r) || (reads && r->kind == RegionLoop);
 }
 
 static size_t bytes_of(const Plan *p, const Region *r) {
@@ -92,7 +108,8 @@ static void find_orders(Sched *s) {
         const Region *region = &p->region.at[r];
         for (uint32_t i = 0; i < region->out.n; i++)
             s->made[r] += plan_in_slot(p, region->out.at[i]) ? 0 : plan_bytes(p, region->out.at[i]);
-        s->late[r] = writes_slots_only(p, region) && bytes_of(p, region) <= SmallBytes;
+        bool small = writes_slots_only(p, region) && bytes_of(p, region) <= SmallBytes;
+        s->late[r] = s->few_launches ? is_update(p, region) : small;
     }
 }
 
@@ -195,9 +212,9 @@ static bool sooner(const Sched *s, uint32_t a, uint32_t b) {
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
     if (way == WayCalls)
         return sooner(s, a, b);
-    if (way == WayText || s->late[a] != s->late[b])
-        return s->late[a] != s->late[b] ? !s->late[a] : a < b;
-    return frees_more(s, a, b);
+    if (s->late[a] != s->late[b])
+        return s->late[s->few_launches && s->late_now ? a : b];
+    return way == WayText ? a < b : frees_more(s, a, b);
 }
 
 // Fills `out` with the block's regions in order; the peak of bytes live.
@@ -205,6 +222,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     RegionVec ready = {0};
     size_t live = 0, peak = 0;
     block_reset(s, regions);
+    s->late_now = false;
     for (uint32_t i = 0; i < regions->n; i++)
         if (!s->waits[regions->at[i]])
             vec_push(s->a, &ready, regions->at[i]);
@@ -218,6 +236,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         vec_push(s->a, out, region);
         if (way == WayCalls)
             clock_pass(s, region);
+        s->late_now = s->late[region];
         live += s->made[region];
         peak = live > peak ? live : peak;
         live -= freed_by(s, region);
@@ -243,7 +262,8 @@ static bool ordered(const Sched *s, uint32_t before, uint32_t after) {
 }
 
 // May `region` run at the same time as all of the last launch? Sharing one keeps every input alive
-// for all of it, so only regions that hold little, or nothing but slots, do.
+// for all of it, so only regions that hold little, or nothing but slots, do; and those that waited
+// for one another.
 static bool joins(const Sched *s, uint32_t region) {
     const Plan *p = s->p;
     Launch l = p->launch.at[p->launch.n - 1];
@@ -251,7 +271,8 @@ static bool joins(const Sched *s, uint32_t region) {
         uint32_t other = i < l.instances ? p->merge.at[l.first + i] : region;
         const Region *r = &p->region.at[other];
         if (r->kind != RegionLoop || ordered(s, other, region) ||
-            (bytes_of(p, r) > SmallBytes && !writes_slots_only(p, r)))
+            (bytes_of(p, r) > SmallBytes && !writes_slots_only(p, r) &&
+             !(s->few_launches && s->late[other])))
             return false;
     }
     return true;
@@ -300,7 +321,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     if (arena_init(&scratch, 0) != GAN_OK)
         bug("%s", gan_error());
     uint32_t nodes = p->func->g.node.n, regions = p->region.n;
-    Sched s = {.perm = perm, .a = &scratch, .p = p};
+    Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
     s.waits = arena_array(&scratch, uint32_t, regions);
     s.made = arena_array(&scratch, size_t, regions);
     s.late = arena_array(&scratch, uint8_t, regions);
