@@ -16,7 +16,7 @@ double lognormal_variance(void) {
 // Falls about as convergence spectra do between degrees and arc minutes; no power at zero, so that
 // maps have one mean.
 double lognormal_power(double k) {
-    return k > 0 ? pow(k + 1, -1.5) : 0;
+    return k > 0 ? pow(k + 1, -3) : 0;
 }
 
 static double radius(uint32_t a, uint32_t b, uint32_t side) {
