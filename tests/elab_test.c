@@ -340,6 +340,34 @@ static void total_is_one_sum_over_all_weights(void **state) {
     assert_int_equal(roots, 1 + 2);
 }
 
+static uint32_t count_tanh(const Func *f) {
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < f->g.node.n; i++)
+        n += graph_node(&f->g, i)->op == OpTanh;
+    return n;
+}
+
+// A map is made where its field is read, once a batch; what is fed is mapped already. Samples of
+// the field's shape come in its files' units, too, those of other shapes do not.
+static void a_data_map_is_part_of_the_graphs(void **state) {
+    static const char text[] = "model m\nfn back(s) = log((1 + s)/(1 - s))/2\n"
+                               "data x : float(2) map(tanh, back)\n"
+                               "net N(x: [2]) -> [2] = x |> dense(2)\nopt = sgd()\nstep {\n"
+                               "  p = mean(norm2(grad(N(x), x)))\n"
+                               "  update N minimize p + mean(N(x)) using opt\n}\n"
+                               "sample like_x = N(x)\nsample other = sum(N(x), sample)\n";
+    (void)state;
+    const Module *m = module_of("map", str_c(text), NULL, false);
+    const Func *like = &m->entry.at[0], *other = &m->entry.at[1];
+    assert_int_equal(count_tanh(&m->step), 1);
+    assert_int_equal(count_tanh(like), 1);
+    assert_int_equal(like->result.n, 2);
+    assert_string_equal(show(like->result.at[1].name), "like_x.raw");
+    assert_int_equal(other->result.n, 1);
+    m = module_of("map", str_c(text), NULL, true);
+    assert_int_equal(count_tanh(&m->step), 0);
+}
+
 static void a_schedule_has_its_rate_at_the_start(void **state) {
     (void)state;
     const Module *m = small(HEAD "lr = ramp(2e-4, 0, from=100, to=200, at=epoch)\n"
@@ -472,6 +500,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(one_object_shares_its_moments, set_up),
         cmocka_unit_test_setup(a_gradient_goes_to_every_version_used, set_up),
         cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
+        cmocka_unit_test_setup(a_data_map_is_part_of_the_graphs, set_up),
         cmocka_unit_test_setup(a_schedule_has_its_rate_at_the_start, set_up),
         cmocka_unit_test_setup(a_pool_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_begins_as_its_model, set_up),
