@@ -36,15 +36,6 @@ static bool reads_slot(const Func *f, uint32_t slot) {
     return false;
 }
 
-static bool reads_weights(const Module *m, const Func *f) {
-    for (uint32_t i = 1; i < f->g.node.n; i++) {
-        const Node *n = graph_node(&f->g, i);
-        if (n->op == OpRead && m->slot.at[node_attr(&f->g, i)->i[0]].kind == SlotParam)
-            return true;
-    }
-    return false;
-}
-
 // A data field like t that f reads, or does not; NONE.
 static uint32_t find_field(const Module *m, const Func *f, const Type *t, bool read) {
     for (uint32_t i = 0; i < m->slot.n; i++) {
@@ -61,7 +52,7 @@ static uint32_t find_drawn(const Module *m, const Type *t) {
     for (uint32_t i = 0; i < m->entry.n; i++) {
         const Func *f = &m->entry.at[i];
         Type other = *node_type(&f->g, f->result.at[0].node);
-        if (t->batched && other.batched && type_same_shape(&other, t) && !reads_weights(m, f))
+        if (t->batched && other.batched && type_same_shape(&other, t) && sampler_is_drawn(m, i))
             return i;
     }
     return NONE;
@@ -273,8 +264,8 @@ static GanStatus run_eval(Eval *v) {
     begin(v);
     for (uint32_t i = 0; i < m->entry.n; i++) {
         const Func *f = &m->entry.at[i];
-        bool drawn = !f->data.n && !reads_weights(m, f); // it is what others are held against
-        if (f->result.n && !drawn && (named.entry == NONE || named.entry == i))
+        if (f->result.n && !sampler_is_drawn(m, i) && // else it is what others are held against
+            (named.entry == NONE || named.entry == i))
             TRY(eval_entry(v, i, only));
     }
     if (!v->rows)

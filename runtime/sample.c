@@ -27,14 +27,14 @@ static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
                         *s->perm, out);
 }
 
-static GanStatus need_picture(const Sampling *s) {
-    if (s->sampler.picture)
+static GanStatus need_picture(const Sampling *s, bool folder) {
+    if (s->sampler.show == ShowPicture || (s->sampler.show && !folder))
         return GAN_OK;
     Arena a = *s->perm;
     return fail(GAN_ERR_USAGE,
-                "sample %.*s is %.*s, no picture of 1 or 3 channels: write it with -o NAME.npy",
+                "sample %.*s is %.*s, no picture of 1 or 3 channels%s: write it with -o NAME.npy",
                 SARG(s->run.session.compiled.module.entry.at[s->sampler.entry].name),
-                SARG(type_text(&a, &s->sampler.type)));
+                SARG(type_text(&a, &s->sampler.type)), folder ? "" : ", nor points of 2 or 3 axes");
 }
 
 // One file for each sample, a batch at a time.
@@ -81,7 +81,7 @@ static GanStatus run_sampling(Sampling *s, const Options *o) {
     if (numbers)
         s->sampler.node = s->sampler.raw; // in the units of the data
     else
-        TRY(need_picture(s));
+        TRY(need_picture(s, !str_eq(ext, STR("png"))));
     TRY(numbers || str_eq(ext, STR("png")) ? write_file(s, !numbers) : write_folder(s));
     s->host->console.result(s->host->console.user, str_format(s->perm, "%.*s\n", SARG(s->to)));
     return GAN_OK;

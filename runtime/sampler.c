@@ -4,6 +4,7 @@
 // the nets learn.
 #include "runs.h"
 
+#include <math.h>
 #include <string.h>
 
 // The data field whose samples look like `t`, NONE when there is none.
@@ -37,13 +38,34 @@ static uint32_t raw_node(const Func *f) {
     return str_ends(last, STR(".raw")) ? f->result.at[f->result.n - 1].node : f->result.at[0].node;
 }
 
+bool sampler_is_drawn(const Module *m, uint32_t entry) {
+    const Func *f = &m->entry.at[entry];
+    for (uint32_t i = 1; i < f->g.node.n; i++) {
+        const Node *n = graph_node(&f->g, i);
+        if (n->op == OpRead && m->slot.at[node_attr(&f->g, i)->i[0]].kind == SlotParam)
+            return false;
+    }
+    return !f->data.n;
+}
+
+static Show show_of(const Type *t) {
+    int64_t first = t->rank ? t->dim[0] : 0;
+    if (!t->batched)
+        return ShowNothing;
+    if (t->rank == 3 && (first == 1 || first == 3))
+        return ShowPicture;
+    if (t->rank == 2 && (first == 2 || first == 3))
+        return ShowCloud;
+    return t->rank == 1 && (first == 2 || first == 3) ? ShowPoint : ShowNothing;
+}
+
 Sampler sampler_of(const Module *m, uint32_t entry) {
     const Func *f = &m->entry.at[entry];
     Sampler s = {.entry = entry, .node = f->result.at[0].node, .real_slot = NONE};
     s.raw = raw_node(f);
     s.type = *node_type(&f->g, s.node);
-    s.picture = s.type.batched && s.type.rank == 3 && (s.type.dim[0] == 1 || s.type.dim[0] == 3);
-    for (uint32_t i = 0; s.picture && i < 3; i++)
+    s.show = show_of(&s.type);
+    for (uint32_t i = 0; s.show == ShowPicture && i < 3; i++)
         s.chw[i] = (uint32_t)s.type.dim[i];
     s.real_slot = field_like(m, &s.type);
     find_range(m, &s);
@@ -56,7 +78,10 @@ GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
         if (!m->entry.at[i].result.n || (name.len && !str_eq(m->entry.at[i].name, name)))
             continue;
         Sampler s = sampler_of(m, i);
-        if (first == NONE || (s.picture && !out->picture)) {
+        bool better =
+            s.show && !sampler_is_drawn(m, i) &&
+            (first == NONE || !out->show || sampler_is_drawn(m, first) || s.show < out->show);
+        if (first == NONE || better) {
             *out = s;
             first = i;
         }
@@ -100,13 +125,87 @@ GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, 
     return GAN_OK;
 }
 
-GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
+// --- pictures ------------------------------------------------------------------------------------
+
+enum { GridMost = 64, GridNumbers = 3 << 20, CloudsMost = 16, PointsMost = 1024 };
+enum { CloudSide = 128, PointSide = 384 }; // pixels of a plot
+
+size_t sampler_fill(const Sampler *s) {
+    if (s->show == ShowPoint)
+        return PointsMost;
+    if (s->show == ShowCloud)
+        return CloudsMost;
+    size_t n = GridNumbers / sampler_elements(s);
+    return n > GridMost ? GridMost : n < 1 ? 1 : n;
+}
+
+static GanStatus write_grid(const float *x, size_t n, const uint32_t chw[3], double lo, double hi,
+                            Str path) {
     uint32_t columns = 1;
     while (columns * columns < n && columns < 8)
         columns++;
     Image picture = {0};
-    TRY(image_grid(x, n, s->chw, columns, s->lo, s->hi, &picture));
+    TRY(image_grid(x, n, chw, columns, lo, hi, &picture));
     GanStatus st = image_write_png(path, &picture);
     image_release(&picture);
     return st;
+}
+
+// Half the width of a plot that holds nearly all of x: the next of 1, 2, 5, 10, ... so that plots
+// of one run are alike.
+static double half_width(const float *x, size_t n) {
+    static const double steps[] = {1, 2, 2.5, 5};
+    double square = 0;
+    for (size_t i = 0; i < n; i++)
+        square += (double)x[i] * x[i] / (double)n;
+    double want = 1.7 * sqrt(square), unit = want > 0 ? pow(10, floor(log10(want))) : 1;
+    for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (isfinite(want) && want <= steps[i] * unit)
+            return steps[i] * unit;
+    return isfinite(want) ? 10 * unit : 1;
+}
+
+// n clouds [d, p], each a plot; points are one cloud.
+static GanStatus plot_grid(const float *x, size_t n, uint32_t d, size_t p, double lo, double hi,
+                           uint32_t side, Str path) {
+    size_t plot = 3 * (size_t)side * side, bytes;
+    float *out = mem_mul(n * sizeof(float), plot, &bytes) ? mem_alloc(bytes) : NULL;
+    if (!out)
+        return fail(GAN_ERR_MEMORY, "no memory for %zu plots", n);
+    for (size_t i = 0; i < n; i++)
+        plot_points(x + i * d * p, p, d, lo, hi, side, out + i * plot);
+    GanStatus st = write_grid(out, n, (const uint32_t[]){3, side, side}, 0, 1, path);
+    mem_free(out);
+    return st;
+}
+
+static GanStatus plot_all(const Sampler *s, const float *x, size_t n, Str path) {
+    uint32_t d = (uint32_t)s->type.dim[0];
+    float *axes = mem_alloc(n * d * sizeof *axes); // [d, n]
+    if (!axes)
+        return fail(GAN_ERR_MEMORY, "no memory for %zu points", n);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < d; k++)
+            axes[k * n + i] = x[i * d + k];
+    double half = half_width(x, n * d);
+    bool scaled = s->real_slot != NONE;
+    GanStatus st =
+        plot_grid(axes, 1, d, n, scaled ? s->lo : -half, scaled ? s->hi : half, PointSide, path);
+    mem_free(axes);
+    return st;
+}
+
+GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
+    switch (s->show) {
+    case ShowPicture:
+        return write_grid(x, n, s->chw, s->lo, s->hi, path);
+    case ShowCloud:
+        return plot_grid(x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->lo, s->hi,
+                         CloudSide, path);
+    case ShowPoint:
+        return plot_all(s, x, n, path);
+    case ShowNothing:
+        break;
+    }
+    bug("sampler: nothing to show of entry %u", s->entry);
 }

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-// Pictures at a save: at most 64, fewer when they are large.
-enum { GRID_MOST = 64, GRID_NUMBERS = 3 << 20, REAL_MOST = 256 };
+// Samples of the data that pictures are compared with at a save: fewer when they are large.
+enum { REAL_MOST = 256, REAL_NUMBERS = 12 << 20 };
 
 typedef struct Train {
     Arena *perm;
@@ -63,15 +63,10 @@ static GanStatus at_launch(void *user, Exec *e, uint32_t launch, bool done, cons
 
 // --- pictures ------------------------------------------------------------------------------------
 
-static size_t at_most(size_t most, size_t numbers, size_t each) {
-    size_t n = numbers / each;
-    return n > most ? most : n < 1 ? 1 : n;
-}
-
 static GanStatus prepare_pictures(Train *t) {
     const Module *m = &t->session.compiled.module;
-    if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.picture) {
-        say(&t->host->console, "no `sample` of the model is a picture: none will be drawn");
+    if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.show) {
+        say(&t->host->console, "no `sample` of the model can be looked at: no pictures");
         return GAN_OK;
     }
     if (t->session.compiled.entry[t->sampler.entry].collective.n) {
@@ -82,11 +77,14 @@ static GanStatus prepare_pictures(Train *t) {
         return GAN_OK;
     }
     size_t one = sampler_elements(&t->sampler);
-    t->pictures = at_most(GRID_MOST, GRID_NUMBERS, one);
+    t->pictures = sampler_fill(&t->sampler);
     t->picture = arena_array(t->perm, float, t->pictures *one);
-    if (t->sampler.real_slot == NONE || t->sampler.mapped) // other units: `ganrun eval` compares
+    bool compared = t->sampler.show == ShowPicture && t->sampler.real_slot != NONE &&
+                    !t->sampler.mapped; // other units, other shapes: `ganrun eval` measures them
+    if (!compared)
         return GAN_OK;
-    size_t n = at_most(REAL_MOST, 4 * GRID_NUMBERS, one);
+    size_t n = REAL_NUMBERS / one;
+    n = n > REAL_MOST ? REAL_MOST : n < 1 ? 1 : n;
     t->real = arena_array(t->perm, float, n *one);
     return feed_samples(t->feed, t->sampler.real_slot, 0, n, t->real, &t->reals);
 }

@@ -40,6 +40,13 @@ GanStatus image_write_png(Str path, const Image *m); // atomic
 GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
                      double hi, Image *out);
 
+// --- plot.c --------------------------------------------------------------------------------------
+
+// Points x [d, p], d 2 or 3, as a picture out [3, side, side] of 0..1; lo..hi is its width and
+// height.
+void plot_points(const float *x, size_t p, uint32_t d, double lo, double hi, uint32_t side,
+                 float *out);
+
 // --- fit.c: any picture to W x H x C -------------------------------------------------------------
 
 // Auto is contain for a picture with alpha and cover for one without.

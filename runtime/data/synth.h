@@ -26,8 +26,9 @@ GanStatus synth_npy(const SynthJob *j, uint32_t rank, const int64_t *dim,
 
 // Densities exp(g - v/2), g a Gaussian random field of variance v: npy [count, 1, size, size].
 GanStatus synth_lognormal(const SynthJob *j);
-double lognormal_variance(void);  // v
-double lognormal_power(double k); // of g at radius k (cycles a side), up to a factor
+double lognormal_variance(void); // v
+// The power of g at radius k (cycles a side), up to a factor.
+double lognormal_power(double k, uint32_t side);
 
 // One folded chain of points 3.8 apart, moving at two hinges: a pack of x [3, size] and y, which of
 // the four states it is in.

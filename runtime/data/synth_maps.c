@@ -13,10 +13,10 @@ double lognormal_variance(void) {
     return 0.5;
 }
 
-// Falls about as convergence spectra do between degrees and arc minutes; no power at zero, so that
-// maps have one mean.
-double lognormal_power(double k) {
-    return k > 0 ? pow(k + 1, -3) : 0;
+// Falls as k^-2 from the largest scales, and ends as a map seen through a Gaussian beam does.
+double lognormal_power(double k, uint32_t side) {
+    double end = side / 5.0;
+    return k > 0 ? exp(-k * k / (end * end)) / ((k + 1) * (k + 1)) : 0;
 }
 
 static double radius(uint32_t a, uint32_t b, uint32_t side) {
@@ -29,7 +29,7 @@ static double total_power(uint32_t side) {
     double sum = 0;
     for (uint32_t a = 0; a < side; a++)
         for (uint32_t b = 0; b < side; b++)
-            sum += lognormal_power(radius(a, b, side));
+            sum += lognormal_power(radius(a, b, side), side);
     return sum;
 }
 
@@ -45,7 +45,7 @@ static GanStatus fill_map(const SynthJob *j, uint64_t i, float *x) {
     double scale = lognormal_variance() * (double)n / total_power(side);
     for (uint32_t a = 0; a < side; a++) {
         for (uint32_t b = 0; b < side; b++) {
-            double shape = sqrt(scale * lognormal_power(radius(a, b, side)));
+            double shape = sqrt(scale * lognormal_power(radius(a, b, side), side));
             Complex *at = &g[(size_t)a * side + b];
             *at = (Complex){at->re * shape, at->im * shape};
         }

@@ -67,3 +67,13 @@ for row in     'copies  *c  *16  *chamfer  ' 'maps  *m  *16  *histogram chi2 ' \
 done
 expect 0 sample all --entry maps -o maps.npy --count 8            # densities, as the files have them
 [ "$(tail -c +129 maps.npy | od -A n -t f4 -w4 -v | awk '$1 < 0' | wc -l)" = 0 ] || fail "a density below 0"
+
+# Points and clouds are looked at in plots, as training does; a folder of pictures is for pictures.
+for entry in spots copies; do
+    expect 0 sample all --entry $entry -o $entry.png --count 9
+    [ "$(head -c 4 $entry.png | tail -c 3)" = PNG ] || fail "$entry.png is no picture"
+done
+refused 2 'no picture of 1 or 3 channels: write it' ganrun sample all --entry spots -o spots
+sed -e '/^net T/d' -e '/T(/d' -e '/^net M/d' -e '/M(/d' -e '/^data [mpq]/d' all.gan >points.gan
+expect 0 train points.gan --data c=c.pack --batch 8 --steps 1 --out points
+exists points/samples/00000001.png

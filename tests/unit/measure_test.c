@@ -121,6 +121,20 @@ static void matching_finds_the_nearest_cloud_and_counts_those_met(void **state) 
     assert_near(m.covered, 1.0 / 3, 1e-12, "coverage"); // 10, too, lies nearer to 0.5 than to 20
 }
 
+static void a_plot_has_its_dots_where_the_points_are(void **state) {
+    enum { Side = 20, Plane = Side * Side };
+    float x[] = {-0.5f, 0.95f, NAN, 0.5f, -0.95f, 0, 1, -1, 0}, out[3 * Plane]; // [3, 3], in -1..1
+    (void)state;
+    plot_points(x, 3, 3, -1, 1, Side, out);
+    for (uint32_t i = 0; i < Plane; i++) {
+        uint32_t v = i / Side, u = i % Side; // the second axis points up
+        bool near = hypot(u - 5.0, v - 5.0) < 2.5 || hypot(u - 19.0, v - 19.0) < 2.5;
+        assert_true(near || (out[i] == 1 && out[Plane + i] == 1 && out[2 * Plane + i] == 1));
+    }
+    assert_true(out[5 * Side + 5] > out[2 * Plane + 5 * Side + 5]);     // near hi: orange
+    assert_true(out[19 * Side + 19] < out[2 * Plane + 19 * Side + 19]); // near lo: blue
+}
+
 // --- groups --------------------------------------------------------------------------------------
 
 static float *ring_points(Place *p, size_t n, double deviation) {
@@ -211,7 +225,7 @@ static void lognormal_maps_have_the_promised_statistics(void **state) {
             uint32_t ring = (uint32_t)(hypot(u, v) + 0.5);
             if (ring < 1 || ring > spectrum_rings(Side))
                 continue;
-            want[ring - 1] += lognormal_power(hypot(u, v));
+            want[ring - 1] += lognormal_power(hypot(u, v), Side);
             count[ring - 1]++;
         }
     }
@@ -220,7 +234,7 @@ static void lognormal_maps_have_the_promised_statistics(void **state) {
         total += power[k - 1];
         all += want[k - 1];
     }
-    for (uint32_t k = 1; k <= spectrum_rings(Side); k++)
+    for (uint32_t k = 1; k <= spectrum_rings(Side) / 2; k++) // beyond, the field has ended
         assert_near(power[k - 1] / total / (want[k - 1] / all), 1, 0.1, "power in a ring");
 }
 
@@ -321,6 +335,7 @@ int main(int argc, char **argv) {
         T(a_wave_has_its_power_in_its_own_ring),
         T(chamfer_takes_the_nearest_both_ways),
         T(matching_finds_the_nearest_cloud_and_counts_those_met),
+        T(a_plot_has_its_dots_where_the_points_are),
         T(the_eight_of_a_ring_are_found_and_their_coverage_counted),
         T(one_cloud_of_points_has_no_strong_groups),
         T(agreement_is_the_adjusted_rand_index),
