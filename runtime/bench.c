@@ -21,10 +21,11 @@ typedef struct Bench {
     const DeviceApi *api;
     Dtype real;
     int64_t batch, steps, warmup;
-    Comm *comm;      // the host's; NULL: one rank
-    Session session; // owned
-    Roofline roof;   // the larger of before and after
-    double *ms;      // [steps], sorted once all are there
+    Comm *comm;        // the host's; NULL: one rank
+    Session session;   // owned
+    Roofline roof;     // the larger of before and after
+    double *ms;        // [steps], sorted once all are there
+    double outside_ms; // of a step, outside kernels; NaN: not known
     double cold_ms, warm_ms;
     double peak_bytes;          // of a process after one step
     double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for
@@ -269,6 +270,26 @@ static GanStatus time_steps(Bench *b) {
     return mean_comm(b);
 }
 
+// What of a step is spent outside kernels: in the executor, and in handing launches to threads. The
+// clock is read twice a launch meanwhile.
+static GanStatus time_outside(Bench *b) {
+    Device *d = b->session.device;
+    if (!b->api->inside)
+        return GAN_OK;
+    double *ms = arena_array(b->perm, double, b->steps);
+    (void)b->api->inside(d, true);
+    for (int64_t i = 0; i < b->steps; i++) {
+        double began = time_now();
+        TRY(one_step(b, (uint32_t)(b->warmup + b->steps + i), NULL));
+        double all = time_now() - began;
+        ms[i] = (all - b->api->inside(d, true)) * 1000;
+    }
+    (void)b->api->inside(d, false);
+    qsort(ms, (size_t)b->steps, sizeof *ms, compare);
+    b->outside_ms = ms[b->steps / 2];
+    return GAN_OK;
+}
+
 // Bytes no step can do without moving: what it reads and writes of the memory that outlives it.
 static double bytes_needed(const Plan *p) {
     const Func *f = p->func;
@@ -340,6 +361,9 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"comm_exposed_ms", b->exposed_ms},
         {"kernels", (double)(p->kernel.n + n.calls)},
         {"launches_per_step", (double)n.all},
+        {"outside_ms", b->outside_ms},
+        {"outside_share", b->outside_ms / step_ms},
+        {"launch_us", n.all ? b->outside_ms * 1000 / (double)n.all : NAN},
     };
     uint32_t rows = sizeof all / sizeof *all;
     for (uint32_t i = 0; i < rows; i++)
@@ -386,6 +410,9 @@ static GanStatus bench_model(Bench *b) {
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
     TRY(time_steps(b));
+    b->outside_ms = NAN;
+    if (alone)
+        TRY(time_outside(b));
     if (!alone)
         b->peak_bytes = NAN; // the measurement of the roof is in it
     if (first)

@@ -44,6 +44,9 @@ typedef struct DeviceApi {
     // the origin of a number runs a step like this. NULL: the device cannot.
     GanStatus (*launch)(Loaded *l, uint32_t block, uint32_t launch, const Counters *c);
     GanStatus (*sync)(Device *d);
+    // Seconds spent inside kernels and library calls since the last call; `count`: go on counting.
+    // NULL: the device cannot tell.
+    double (*inside)(Device *d, bool count);
     bool (*supports)(Dtype real);
 } DeviceApi;
 extern const DeviceApi device_ref, device_cpu, device_cuda;

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "device.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,9 @@ typedef void FinishFn(void *const *p);
 
 typedef struct Cpu {
     Device base;
-    Jit *jit; // owned; NULL when there is no compiler
+    Jit *jit;      // owned; NULL when there is no compiler
+    bool counting; // time inside kernels is added up
+    double inside; // seconds, since counting began
 } Cpu;
 
 typedef struct Part { // one region inside a task
@@ -342,28 +345,52 @@ static void run_range(const Task *t, const Counters *c, int64_t lo, int64_t hi) 
     }
 }
 
-static void run_kernels(const Task *t, int threads, const Counters *c) {
-    int64_t n = t->chunks;
-    int team = n < threads ? (int)n : threads;
-    if (team <= 1) {
-        run_range(t, c, 0, n);
-    } else {
-#pragma omp parallel for num_threads(team) schedule(static, 1)
-        for (int i = 0; i < team; i++)
-            run_range(t, c, n * i / team, n * (i + 1) / team);
-    }
+// The same, and how long it took where that is counted.
+static double run_share(const Task *t, const Counters *c, int64_t lo, int64_t hi, bool counting) {
+    double began = counting ? time_now() : 0;
+    run_range(t, c, lo, hi);
+    return counting ? time_now() - began : 0;
+}
+
+static double run_finish(const Task *t, bool counting) {
+    double began = counting ? time_now() : 0;
     for (uint32_t i = 0; i < t->parts; i++)
         if (t->part[i].finish)
             t->part[i].finish(t->part[i].p);
+    return counting ? time_now() - began : 0;
+}
+
+// Starting and joining the team is no work of a kernel's; waiting for its slowest member is.
+static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
+    int64_t n = t->chunks;
+    int threads = cpu->base.threads, team = n < threads ? (int)n : threads;
+    bool counting = cpu->counting;
+    double longest = 0;
+    if (team <= 1) {
+        longest = run_share(t, c, 0, n, counting);
+    } else {
+#pragma omp parallel for num_threads(team) schedule(static, 1) reduction(max : longest)
+        for (int i = 0; i < team; i++)
+            longest = fmax(longest, run_share(t, c, n * i / team, n * (i + 1) / team, counting));
+    }
+    cpu->inside += longest + run_finish(t, counting);
+}
+
+static GanStatus run_call(const Loaded *l, const Task *t) {
+    Cpu *cpu = l->cpu;
+    double began = cpu->counting ? time_now() : 0;
+    TRY(dnn_run(l->dnn, t->call));
+    cpu->inside += cpu->counting ? time_now() - began : 0;
+    return GAN_OK;
 }
 
 static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
     switch (t->kind) {
     case TaskKernel:
-        run_kernels(t, l->cpu->base.threads, c);
+        run_kernels(l->cpu, t, c);
         return GAN_OK;
     case TaskDnn:
-        return dnn_run(l->dnn, t->call);
+        return run_call(l, t);
     case TaskCopy:
         memcpy(t->to, t->from, t->bytes);
         return GAN_OK;
@@ -395,6 +422,14 @@ static GanStatus cpu_launch(Loaded *l, uint32_t block, uint32_t launch, const Co
     return GAN_OK;
 }
 
+static double cpu_inside(Device *d, bool count) {
+    Cpu *cpu = (Cpu *)d;
+    double seconds = cpu->inside;
+    cpu->counting = count;
+    cpu->inside = 0;
+    return seconds;
+}
+
 const DeviceApi device_cpu = {
     .name = "cpu",
     .dialect = "c",
@@ -409,5 +444,6 @@ const DeviceApi device_cpu = {
     .run = cpu_run,
     .launch = cpu_launch,
     .sync = cpu_sync,
+    .inside = cpu_inside,
     .supports = cpu_supports,
 };
