@@ -39,6 +39,9 @@ static GanStatus open_session(Bench *b) {
     Parallel parallel;
     TRY(ranks_split(b->o, &chunks, &bucket));
     TRY(link_find(*b->perm, b->comm, (Str){0}, &link));
+    if (b->comm)
+        say(&b->host->console, "link: %.3g us, %.4g GB/s", link.latency * 1e6,
+            link.bandwidth * 1e-9);
     TRY(ranks_parallel(b->comm, b->batch, chunks, bucket, link, &parallel));
     SessionOptions s = {
         .compile = {.path = b->model,
@@ -403,9 +406,10 @@ static void answer(Bench *b) {
 }
 
 static GanStatus bench_model(Bench *b) {
-    bool alone = comm_size(b->comm) == 1, first = ranks_first(b->comm);
+    bool alone = comm_size(b->comm) == 1, brief = b->o->at[OptBrief].given,
+         first = ranks_first(b->comm) && !brief;
     TRY(open_session(b));
-    if (alone)
+    if (alone && !brief)
         TRY(time_starts(b));
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));

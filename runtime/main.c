@@ -105,11 +105,12 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
         return cmd_verify(perm, h, o);
     case CommandBench:
         return cmd_bench(perm, h, o);
+    case CommandScale:
+        return cmd_scale(perm, h, o);
     case CommandData: // has its own options
     case CommandInterp:
     case CommandExport:
     case CommandFilm:
-    case CommandScale:
     case CommandReport:
     case CommandDiff:
     case CommandCount:
@@ -124,18 +125,17 @@ static const char *environment(const char *name) {
     return getenv(name);
 }
 
-// The plugin lies beside the program.
-static Str plugin_path(Arena *a) {
+// Where this program lies: its plugin lies beside it, and others are to start it.
+static Str program_path(Arena *a) {
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    Str dir = n > 0 ? path_dir((Str){self, (size_t)n}) : STR(".");
-    return path_join(a, dir, STR("libgan_mpi.so"));
+    return n > 0 ? str_copy(a, (Str){self, (size_t)n}) : STR("ganrun");
 }
 
 static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
                             const CommOptions *how, Host *h, Comm **out) {
     RankSetup setup = {.launch = *l,
-                       .plugin = plugin_path(perm),
+                       .plugin = path_join(perm, path_dir(h->self), STR("libgan_mpi.so")),
                        .comm = *how,
                        .threads = option_number(o, OptThreads, 0)};
     TRY(ranks_open(&setup, out));
@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
         .console = {put_result, put_line, put_live, screen.tty, &screen},
         .device = {.compiler = variable("GAN_CC"), .notice = device_notice},
         .stop_asked = process_stop_asked,
-        .self = STR("/proc/self/exe"),
+        .self = program_path(&perm),
     };
     host.device.user = &host.console;
     host.device.cache_dir = option_text(&options, OptCache, cache_dir(&perm));

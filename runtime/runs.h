@@ -295,6 +295,7 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
 GanStatus cmd_train(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_sample(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o);
+GanStatus cmd_scale(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);

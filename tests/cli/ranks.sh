@@ -72,3 +72,13 @@ exists traced/trace.json traced/trace.rank0.json traced/trace.rank1.json
 grep -q '"rank 1"' traced/trace.json || fail "the merged trace lacks rank 1"
 grep -q '"step 2"' traced/trace.rank1.json || fail "the trace lacks step 2"
 ! grep -q '"step 4"' traced/trace.json || fail "the trace has a step that was not asked for"
+
+# A study: every point measured, twice as many ranks foretold, table, plot and words.
+expect 0 scale tiny.gan --ranks 1,2 --mode weak,strong --batch 8 --steps 3 --warmup 1 --simulate 4..16 --out study
+[ "$(grep -c ',measured,' study/study.csv)" = 4 ] || fail "the study has not four measured points"
+[ "$(grep -c '^weak,.*,simulated,' study/study.csv)" = 3 ] || fail "the study has not three weak simulated points"
+says 'strong, 16 ranks: the batch of 8 has no sample for each'
+grep -q '## Methods' study/study.md || fail "the study has no methods"
+grep -q '<circle' study/study.svg || fail "the plot has no points"
+refused 2 'wants numbers, as 1,2,4' ganrun scale tiny.gan --ranks 1,x --out none
+refused 2 'wants weak, strong or both' ganrun scale tiny.gan --mode week --out none

@@ -1,0 +1,186 @@
+// scale_write.c - what a study leaves: study.csv for a program, study.md with its table and the
+// words for a methods section, study.svg for the eye.
+#include "scale.h"
+
+#include <math.h>
+
+static GanStatus write_file(const Study *s, const char *name, Text *t) {
+    Str text = text_str(t);
+    return file_write_atomic(path_join(s->perm, s->out, str_c(name)), text.ptr, text.len);
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+static const struct {
+    const char *name; // of the column in CSV and table
+    int digits;
+} columns[] = {
+    {"step_ms", 2}, {"samples_per_s", 1}, {"speedup", 3},      {"efficiency", 3},
+    {"comm_ms", 2}, {"exposed_ms", 2},    {"step_null_ms", 2}, {"simulated_ms", 2},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void row_of(const Study *s, const ScalePoint *p, double out[COLUMNS]) {
+    double speedup = scale_speedup(s, p);
+    const double row[COLUMNS] = {p->ms,      (double)p->batch / p->ms * 1000,
+                                 speedup,    speedup / (double)p->ranks,
+                                 p->comm_ms, p->exposed_ms,
+                                 p->null_ms, p->simulated ? p->ms : p->foretold_ms};
+    for (int i = 0; i < COLUMNS; i++)
+        out[i] = row[i];
+}
+
+static void put_table(const Study *s, Text *t, bool csv) {
+    const char *between = csv ? "," : " | ";
+    text_fmt(t, "%smode%sranks%ssource%sbatch", csv ? "" : "| ", between, between, between);
+    for (int i = 0; i < COLUMNS; i++)
+        text_fmt(t, "%s%s", between, columns[i].name);
+    text_put(t, csv ? STR("\n") : STR(" |\n|"));
+    for (int i = 0; !csv && i < COLUMNS + 4; i++)
+        text_put(t, i == 0 || i == 2 ? STR(" --- |") : STR(" ---: |"));
+    text_put(t, csv ? (Str){0} : STR("\n"));
+    for (uint32_t k = 0; k < s->point.n; k++) {
+        const ScalePoint *p = &s->point.at[k];
+        double row[COLUMNS];
+        row_of(s, p, row);
+        text_fmt(t, "%s%s%s%lld%s%s%s%lld", csv ? "" : "| ", scale_mode_name[p->mode], between,
+                 (long long)p->ranks, between, p->simulated ? "simulated" : "measured", between,
+                 (long long)p->batch);
+        for (int i = 0; i < COLUMNS; i++)
+            if (isnan(row[i]))
+                text_fmt(t, "%s%s", between, csv ? "" : "-");
+            else
+                text_fmt(t, "%s%.*f", between, columns[i].digits, row[i]);
+        text_put(t, csv ? STR("\n") : STR(" |\n"));
+    }
+}
+
+// --- the words -----------------------------------------------------------------------------------
+
+static double worst_foretold(const Study *s, uint32_t *n) {
+    double worst = 0;
+    *n = 0;
+    for (uint32_t i = 0; i < s->point.n; i++) {
+        const ScalePoint *p = &s->point.at[i];
+        if (isnan(p->foretold_ms) || p->simulated)
+            continue;
+        worst = fmax(worst, fabs(p->foretold_ms / p->ms - 1));
+        ++*n;
+    }
+    return worst;
+}
+
+static void put_methods(const Study *s, Text *t) {
+    uint32_t told;
+    double worst = worst_foretold(s, &told);
+    text_fmt(t,
+             "\n## Methods\n\nOne step of %.*s (all updates, draws and optimizers; data resident) "
+             "was timed with ganrun %s on device %s in %s, %lld thread%s a rank: the median of "
+             "%lld steps after %lld. In weak scaling every rank has %lld samples, in strong "
+             "scaling all ranks together; statistics and losses are over the whole batch, so that "
+             "the number of ranks does not change what is learned. `comm_ms` is the time the "
+             "collectives of a step take, `exposed_ms` what the computing thread waits for them; "
+             "`step_null_ms` is the same step with communication left out. Speed-ups are against "
+             "one rank.",
+             SARG(path_base(s->model)), GAN_VERSION, s->api->name, dtype_name[s->real],
+             (long long)s->threads, s->threads == 1 ? "" : "s", (long long)s->steps,
+             (long long)s->warmup, (long long)s->batch);
+    if (s->o->at[OptWire].given)
+        text_fmt(t, " Every collective was made to last %.3g us + bytes at %.3g Gbit/s.",
+                 s->seen.latency * 1e6, s->seen.bandwidth * 8e-9);
+    bool simulated = s->o->at[OptSimulate].given;
+    if (simulated)
+        text_fmt(t,
+                 " Simulated points play the launches of one rank, as measured alone on this "
+                 "machine, against a link of %.3g us and %.3g Gbit/s, on which a sum over R ranks "
+                 "takes ceil(log2 R) latencies and 2 (R - 1) / R times its bytes; ranks are taken "
+                 "to be alike.",
+                 s->link.latency * 1e6, s->link.bandwidth * 8e-9);
+    if (simulated && told)
+        text_fmt(
+            t,
+            " For the %u measured points the same simulation, on the link these had, is off by "
+            "%.0f %% at most.",
+            told, worst * 100);
+    text_char(t, '\n');
+}
+
+// --- the plot ------------------------------------------------------------------------------------
+
+enum { WIDTH = 640, HEIGHT = 420, MARGIN = 56 };
+typedef struct Axes {
+    double most; // log2 of the largest number, on both axes
+} Axes;
+
+static double plot_x(const Axes *a, double ranks) {
+    return MARGIN + log2(ranks) / a->most * (WIDTH - 2 * MARGIN);
+}
+static double plot_y(const Axes *a, double speedup) {
+    return HEIGHT - MARGIN - fmax(log2(speedup), 0) / a->most * (HEIGHT - 2 * MARGIN);
+}
+
+static void put_axes(Text *t, const Axes *a) {
+    text_fmt(t, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#bbb' stroke-dasharray='4 4'/>\n",
+             MARGIN, HEIGHT - MARGIN, WIDTH - MARGIN, MARGIN);
+    int every = (int)(a->most / 8) + 1;
+    for (int i = 0; i <= (int)a->most; i += every) {
+        double n = exp2(i);
+        text_fmt(t, "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n", plot_x(a, n),
+                 HEIGHT - MARGIN + 20, n);
+        text_fmt(t, "<text x='%d' y='%.1f' text-anchor='end'>%.0f</text>\n", MARGIN - 8,
+                 plot_y(a, n) + 4, n);
+    }
+    text_fmt(t, "<text x='%d' y='%d' text-anchor='middle'>ranks</text>\n", WIDTH / 2, HEIGHT - 12);
+    text_fmt(t,
+             "<text x='16' y='%d' text-anchor='middle' transform='rotate(-90 16 %d)'>speed-up"
+             "</text>\n",
+             HEIGHT / 2, HEIGHT / 2);
+}
+
+static void put_curve(Text *t, const Study *s, const Axes *a, ScaleMode mode) {
+    static const char *const colour[ScaleModes] = {"#1a6fb5", "#c2571a"};
+    bool any = false;
+    for (uint32_t i = 0; i < s->point.n; i++) {
+        const ScalePoint *p = &s->point.at[i];
+        double y = scale_speedup(s, p);
+        if (p->mode != mode || isnan(y))
+            continue;
+        any = true;
+        text_fmt(t, "<circle cx='%.1f' cy='%.1f' r='4' stroke='%s' fill='%s'/>\n",
+                 plot_x(a, (double)p->ranks), plot_y(a, y), colour[mode],
+                 p->simulated ? "white" : colour[mode]);
+    }
+    if (any)
+        text_fmt(t, "<text x='%d' y='%d' fill='%s'>%s scaling (filled: measured)</text>\n",
+                 MARGIN + 16, MARGIN + 4 + 18 * (int)mode, colour[mode], scale_mode_name[mode]);
+}
+
+static void put_plot(Text *t, const Study *s) {
+    Axes a = {1};
+    for (uint32_t i = 0; i < s->point.n; i++)
+        a.most = fmax(a.most, ceil(log2((double)s->point.at[i].ranks)));
+    text_fmt(t,
+             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' "
+             "font-size='12'>\n<rect width='100%%' height='100%%' fill='white'/>\n",
+             WIDTH, HEIGHT);
+    put_axes(t, &a);
+    for (int m = 0; m < ScaleModes; m++)
+        put_curve(t, s, &a, (ScaleMode)m);
+    text_put(t, STR("</svg>\n"));
+}
+
+GanStatus scale_write(const Study *s) {
+    Text csv = {.arena = s->perm}, md = {.arena = s->perm}, svg = {.arena = s->perm};
+    put_table(s, &csv, true);
+    TRY(write_file(s, "study.csv", &csv));
+    text_fmt(&md, "# How %.*s scales\n\n", SARG(path_base(s->model)));
+    put_table(s, &md, false);
+    s->host->console.result(s->host->console.user, text_str(&md));
+    put_methods(s, &md);
+    text_put(&md, STR("\n![speed-up](study.svg)\n"));
+    TRY(write_file(s, "study.md", &md));
+    put_plot(&svg, s);
+    TRY(write_file(s, "study.svg", &svg));
+    say(&s->host->console, "written: %.*s/study.md, study.csv, study.svg", SARG(s->out));
+    return GAN_OK;
+}
