@@ -210,6 +210,11 @@ typedef struct Kernel {
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
 } Kernel;
 
+typedef struct Cubin { // CUDA: all kernels of a plan as machine code
+    int arch;          // 90: for cards of compute capability 9.0, and 9.x behind it
+    Str code;
+} Cubin;
+
 // One dispatch. CUDA: one launch for each kernel among its instances, by NAME_many where several
 // share it.
 typedef struct Launch {
@@ -257,6 +262,7 @@ typedef struct Plan {
     VEC(Region) region;
     VEC(Kernel) kernel;
     Str prelude; // text before every kernel, set with them
+    VEC(Cubin) cubin; // what was compiled ahead
     VEC(Launch) launch;
     VEC(uint32_t) merge;
     VEC(BlockPlan) block; // [func->blocks]

@@ -134,7 +134,7 @@ GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **ou
 
 static GanStatus cuda_open(const DeviceOptions *o, Device **out) {
     CudaMachine *m;
-    TRY(cuda_machine_open(o, &m));
+    TRY(cuda_machine_open(&m));
     GanStatus st = cuda_open_with(cuda_machine_api(m), o, out);
     if (st == GAN_OK)
         ((Cuda *)*out)->machine = m;

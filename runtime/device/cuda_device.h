@@ -1,7 +1,8 @@
 // cuda_device.h - inside the cuda device: the tables of functions it calls, what an open card is,
 // and what a plan loaded on it is made of.
 //
-//   cuda_load.c    libraries to tables; what doctor says of them
+//   cuda_load.c    libraries to tables
+//   cuda_compile.c kernels to images, kept on disk
 //   cuda.c         the card: context, memory, errors; the device's row of functions
 //   cuda_copy.c    bytes to and from the card
 //   cuda_plan.c    a plan to a list of tasks per block: kernels, arguments, copies, library calls
@@ -38,8 +39,10 @@ typedef struct CudnnApi {
 typedef struct CudnnApi CudnnApi;
 #endif
 
-// Kernel text to an image the driver loads, for a card of compute capability `arch` (90: 9.0).
-typedef GanStatus CudaCompile(void *user, const Plan *plan, int arch, Arena *a, Str *image);
+// A plan's kernels as an image the driver loads, for a card of compute capability `arch` (90: 9.0).
+// What can be kept is kept in `dir`, where there is one.
+typedef GanStatus CudaCompile(void *user, Str dir, const Plan *plan, int arch, Arena *a,
+                              Str *image);
 
 typedef struct CudaApi {
     const CudaDriver *driver; // borrowed
@@ -53,10 +56,17 @@ typedef struct CudaApi {
 GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out);
 
 typedef struct CudaMachine CudaMachine; // this machine's libraries, loaded
-// GAN_ERR_DEVICE when the driver is missing or too old, or there is nothing to compile with.
-GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out);
+// GAN_ERR_DEVICE when the driver is missing or too old.
+GanStatus cuda_machine_open(CudaMachine **out);
 void cuda_machine_close(CudaMachine *m); // accepts NULL
 const CudaApi *cuda_machine_api(const CudaMachine *m);
+
+// --- cuda_compile.c ------------------------------------------------------------------------------
+
+typedef struct Nvrtc Nvrtc;
+// What CudaCompile does with NVRTC, which may be NULL: then only code that came with the plan runs.
+// GAN_ERR_BUG when a kernel is refused.
+GanStatus cuda_compile(const Nvrtc *n, Str dir, const Plan *plan, int arch, Arena *a, Str *image);
 
 // --- cuda.c: the card ----------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 // compiler for kernels. Nothing stays open on failure.
 #include "cuda_device.h"
 #include "library.h"
+#include "nvrtc.h"
 
 struct CudaMachine {
     void *cuda, *cudnn; // handles of the loader
@@ -11,6 +12,7 @@ struct CudaMachine {
 #ifdef GAN_HAVE_CUDNN
     CudnnApi dnn;
 #endif
+    Nvrtc *nvrtc; // NULL: none
     CudaApi api;
 };
 
@@ -77,20 +79,21 @@ static const CudnnApi *open_dnn(CudaMachine *m) {
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static GanStatus compile(void *user, const Plan *plan, int arch, Arena *a, Str *image) {
-    (void)user, (void)plan, (void)arch, (void)a, (void)image;
-    return fail(GAN_ERR_DEVICE, "kernels cannot be compiled");
+static GanStatus compile(void *user, Str dir, const Plan *plan, int arch, Arena *a, Str *image) {
+    const CudaMachine *m = user;
+    return cuda_compile(m->nvrtc, dir, plan, arch, a, image);
 }
 
 // --- the machine ---------------------------------------------------------------------------------
 
-GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
-    (void)o;
+GanStatus cuda_machine_open(CudaMachine **out) {
     *out = NULL;
     CudaMachine *m = mem_alloc(sizeof *m);
     if (!m)
         return fail(GAN_ERR_MEMORY, "no memory for the CUDA libraries");
     GanStatus st = open_driver(m);
+    if (st == GAN_OK)
+        st = nvrtc_open(&m->nvrtc);
     if (st != GAN_OK) {
         cuda_machine_close(m);
         return st;
@@ -103,6 +106,7 @@ GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
 void cuda_machine_close(CudaMachine *m) {
     if (!m)
         return;
+    nvrtc_close(m->nvrtc);
     library_close(m->cudnn);
     library_close(m->cuda);
     mem_free(m);

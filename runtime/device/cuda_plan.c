@@ -41,7 +41,7 @@ static GanStatus allow_shared(const Loaded *l, CUfunction f, uint32_t bytes, con
 static GanStatus load_module(Loaded *l) {
     Cuda *c = l->cuda;
     Str image = {0};
-    TRY(c->api->compile(c->api->user, l->plan, c->arch, &l->arena, &image));
+    TRY(c->api->compile(c->api->user, c->cache_dir, l->plan, c->arch, &l->arena, &image));
     CUresult code = c->cu->ModuleLoadData(&l->module, image.ptr);
     if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
         return fail(GAN_ERR_DEVICE,
@@ -247,6 +247,10 @@ static GanStatus add_launch(Making *m, Launch launch) {
                                .call = l->call[launch.region]});
     else if (r->kernel != NONE)
         add_kernels(m, launch);
+    else if (r->kind == RegionStart || r->kind == RegionWait)
+        return fail(GAN_ERR_DEVICE,
+                    "several ranks on cards are not part of this version: one rank, "
+                    "or --device cpu");
     else
         return fail(GAN_ERR_DEVICE,
                     "%s: neither cuDNN nor a kernel of ours does this on %s: install cuDNN 9 "
