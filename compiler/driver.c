@@ -103,6 +103,7 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
         .no_fuse = o->no_fuse,
         .few_launches = o->dialect && gen_few_launches(o->dialect),
         .parallel = o->parallel,
+        .bf16_grads = o->dialect == &dialect_cuda,
 #ifndef NDEBUG
         .verify_each = true,
 #endif

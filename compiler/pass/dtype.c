@@ -7,6 +7,7 @@
 //              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read bf16.
 //              What they make per
 //                 sample is stored in bf16; what they sum over the batch, weight gradients, is f32.
+//                 (With bf16_grads those are rounded to bf16 as they are made.)
 //              2. A per-sample value with two axes or more that such a product reads is kept in
 //              bf16 for all its
 //                 readers, so that it is stored once. (They widen it as they load it: those casts
@@ -20,7 +21,7 @@
 enum { SMALL_PRODUCT = 64 }; // elements per sample below which a product stays f32
 
 typedef struct Policy {
-    bool bf16;
+    bool bf16, bf16_grads;
     uint8_t real;  // F64 or F32
     uint8_t *kept; // [old nodes] rule 2
 } Policy;
@@ -68,11 +69,12 @@ static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
     return graph_add(g, OpCast, &id, 1, NULL, &want);
 }
 
-static uint32_t narrow_product(Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
+static uint32_t narrow_product(const Policy *p, Graph *to, const Graph *from, uint32_t id,
+                               const uint32_t *map) {
     uint32_t in[2] = {cast(to, map[node_in(from, id, 0)], DtBF16),
                       cast(to, map[node_in(from, id, 1)], DtBF16)};
     Type want = *node_type(from, id);
-    want.dtype = want.batched ? DtBF16 : DtF32;
+    want.dtype = want.batched || p->bf16_grads ? DtBF16 : DtF32;
     return cast(to, graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want),
                 DtF32);
 }
@@ -85,7 +87,7 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
         return map[node_in(from, id, 0)];
     }
     if (p->bf16 && is_narrow(from, id)) {
-        return narrow_product(to, from, id, map);
+        return narrow_product(p, to, from, id, map);
     }
     uint32_t in[UINT8_MAX];
     for (uint32_t k = 0; k < n->nin; k++) {
@@ -98,7 +100,9 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
 }
 
 void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o) {
-    Policy p = {.bf16 = o->real == DtBF16, .real = o->real == DtF64 ? DtF64 : DtF32};
+    Policy p = {.bf16 = o->real == DtBF16,
+                .bf16_grads = o->bf16_grads,
+                .real = o->real == DtF64 ? DtF64 : DtF32};
     p.kept = arena_array(perm, uint8_t, f->g.node.n);
     if (p.bf16) {
         mark_kept(&f->g, p.kept);

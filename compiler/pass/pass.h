@@ -21,6 +21,8 @@ typedef struct PassOptions {
     bool keep_grads;    // verify: gradients of updates stay readable until their block ends
     bool verify_each;   // check the graph after every pass (debug builds)
     bool no_fuse;       // every node its own region: what `ref` runs
+    bool bf16_grads;    // bf16: weight gradients leave their product in bf16, the only type cuDNN's
+                        // ready-made engines make them in
     bool channels_pack; // the backend wants packed weights (cpu)
     bool few_launches;  // a launch costs more than memory does: all of an update's writes wait for
                         // one another

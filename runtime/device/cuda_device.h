@@ -61,6 +61,12 @@ GanStatus cuda_machine_open(CudaMachine **out);
 void cuda_machine_close(CudaMachine *m); // accepts NULL
 const CudaApi *cuda_machine_api(const CudaMachine *m);
 
+#ifdef GAN_HAVE_CUDNN
+// The library alone, which needs no card: its handle for library_close, NULL where there is none or
+// it is too old.
+void *cudnn_load(CudnnApi *out);
+#endif
+
 // --- cuda_compile.c ------------------------------------------------------------------------------
 
 typedef struct Nvrtc Nvrtc;

@@ -459,22 +459,41 @@ static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const CUdeviceptr 
 
 // --- calls ---------------------------------------------------------------------------------------
 
-static GanStatus prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
-    const Graph *g = &p->func->g;
-    CudnnOperation o;
-    uint32_t node[3];
-    CUdeviceptr at[3];
-    const Choice *choice;
-    bool read = graph_node(g, id)->op == OpDot ? cudnn_read_dot(g, id, &o, node)
-                                               : cudnn_read_conv(g, id, &o, node);
-    for (int i = 0; read && i < 3; i++) {
+static bool addresses(const Plan *p, Memory m, const uint32_t node[3], CUdeviceptr at[3]) {
+    bool all = true;
+    for (int i = 0; i < 3; i++) {
         at[i] = cuda_pointer(memory_at(m, p, node[i]));
-        read = at[i] != 0; // a constant inside kernels
+        all = all && at[i] != 0; // else a constant inside kernels
     }
-    if (!read)
+    return all;
+}
+
+// The operation's choice, a product first in the form of a convolution.
+static GanStatus prepare_choice(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m,
+                                CUdeviceptr at[3], const Choice **out) {
+    const Graph *g = &p->func->g;
+    CudnnOperation o, conv;
+    uint32_t node[3], turned[3];
+    bool dot = graph_node(g, id)->op == OpDot;
+    bool read = dot ? cudnn_read_dot(g, id, &o, node) : cudnn_read_conv(g, id, &o, node);
+    if (!read || !addresses(p, m, node, at))
         return GAN_OK;
-    TRY(choice_of(calls->dnn, &o, at, &choice));
-    if (!choice->plan)
+    memcpy(turned, node, sizeof node);
+    if (dot && cudnn_dot_as_conv(&o, &conv, turned)) {
+        addresses(p, m, turned, at);
+        TRY(choice_of(calls->dnn, &conv, at, out));
+        if ((*out)->plan)
+            return GAN_OK;
+        addresses(p, m, node, at);
+    }
+    return choice_of(calls->dnn, &o, at, out);
+}
+
+static GanStatus prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
+    CUdeviceptr at[3];
+    const Choice *choice = NULL;
+    TRY(prepare_choice(calls, p, id, m, at, &choice));
+    if (!choice || !choice->plan)
         return GAN_OK;
     CudnnCall *call = arena_new(calls->arena, CudnnCall);
     *call = (CudnnCall){.choice = choice, .dnn = calls->dnn, .next = calls->last};

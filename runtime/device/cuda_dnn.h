@@ -37,5 +37,8 @@ GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudn
 // Node `id` as an operation. node[]: whose memory each tensor is. False: not a case of theirs.
 bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
 bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
+// The same product as a convolution of single pixels, whose engines are ready-made where those of
+// products are compiled when they are first asked for. node[] changes places accordingly.
+bool cudnn_dot_as_conv(const CudnnOperation *product, CudnnOperation *out, uint32_t node[3]);
 
 #endif

@@ -135,3 +135,66 @@ bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t n
     }
     return true;
 }
+
+// --- as a convolution ----------------------------------------------------------------------------
+
+// Is side `s` a dense matrix, `rows` by what is left, in the order in which axis `last` is the
+// inner one?
+static bool dense(const CudnnTensor *t, int last) {
+    int first = 3 - last;
+    return t->dim[0] == 1 && (t->stride[last] == 1 || t->dim[last] == 1) &&
+           (t->stride[first] == t->dim[last] || t->dim[first] == 1);
+}
+
+// [n, c] as [n, c, 1, 1]: in memory channels-last and row-major at once.
+static CudnnTensor pixels(int64_t n, int64_t c, Dtype type) {
+    return (CudnnTensor){.n = 4, .dim = {n, c, 1, 1}, .stride = {c, 1, c, c}, .type = type};
+}
+
+static CudnnTensor filter(int64_t o, int64_t i, Dtype type) {
+    return (CudnnTensor){.n = 4, .dim = {o, i, 1, 1}, .stride = {i, 1, 1, 1}, .type = type};
+}
+
+// With c = a b in row-major order, a and b in the orders that one of the three convolutions takes.
+static bool as_conv(const CudnnTensor *a, const CudnnTensor *b, const CudnnTensor *c,
+                    const uint32_t node[3], CudnnOperation *out, uint32_t to[3]) {
+    int64_t m = a->dim[1], k = a->dim[2], n = b->dim[2];
+    CudnnTensor *t = out->tensor;
+    if (dense(a, 2) && dense(b, 1)) { // x [m, k], w [n, k], y [m, n]
+        out->kind = CudnnForward;
+        t[0] = pixels(m, k, a->type), t[1] = filter(n, k, b->type), t[2] = pixels(m, n, c->type);
+        to[0] = node[0], to[1] = node[1], to[2] = node[2];
+    } else if (dense(a, 2) && dense(b, 2)) { // x [m, n] of y [m, k], w [k, n]
+        out->kind = CudnnData;
+        t[0] = pixels(m, n, c->type), t[1] = filter(k, n, b->type), t[2] = pixels(m, k, a->type);
+        to[0] = node[2], to[1] = node[1], to[2] = node[0];
+    } else if (dense(a, 1) && dense(b, 2)) { // w [m, n] of x [k, n], y [k, m]
+        out->kind = CudnnWeights;
+        t[0] = pixels(k, n, b->type), t[1] = filter(m, n, c->type), t[2] = pixels(k, m, a->type);
+        to[0] = node[1], to[1] = node[2], to[2] = node[0];
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static CudnnTensor transposed(const CudnnTensor *t) {
+    return (CudnnTensor){.n = 3,
+                         .dim = {t->dim[0], t->dim[2], t->dim[1]},
+                         .stride = {t->stride[0], t->stride[2], t->stride[1]},
+                         .type = t->type};
+}
+
+bool cudnn_dot_as_conv(const CudnnOperation *p, CudnnOperation *out, uint32_t node[3]) {
+    const CudnnTensor *a = &p->tensor[0], *b = &p->tensor[1], *c = &p->tensor[2];
+    const uint32_t straight[3] = {node[0], node[1], node[2]};
+    const uint32_t swapped[3] = {node[1], node[0], node[2]};
+    memset(out, 0, sizeof *out);
+    out->space = 2;
+    for (int i = 0; i < 2; i++)
+        out->stride[i] = out->dilation[i] = 1;
+    if (dense(c, 2) && as_conv(a, b, c, straight, out, node))
+        return true;
+    CudnnTensor at = transposed(a), bt = transposed(b), ct = transposed(c);
+    return dense(c, 1) && as_conv(&bt, &at, &ct, swapped, out, node);
+}

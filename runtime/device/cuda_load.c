@@ -65,10 +65,19 @@ static bool fill_dnn(void *cudnn, CudnnApi *out) {
     return true;
 }
 
-static const CudnnApi *open_dnn(CudaMachine *m) {
+void *cudnn_load(CudnnApi *out) {
     static const char *const names[] = {"libcudnn.so.9", NULL};
-    m->cudnn = library_open(names);
-    return m->cudnn && fill_dnn(m->cudnn, &m->dnn) ? &m->dnn : NULL;
+    void *library = library_open(names);
+    if (library && !fill_dnn(library, out)) {
+        library_close(library);
+        library = NULL;
+    }
+    return library;
+}
+
+static const CudnnApi *open_dnn(CudaMachine *m) {
+    m->cudnn = cudnn_load(&m->dnn);
+    return m->cudnn ? &m->dnn : NULL;
 }
 #else
 static const CudnnApi *open_dnn(CudaMachine *m) {

@@ -1,0 +1,160 @@
+// host_library_test.c - the cuda device with the real libraries, as far as they go without a card:
+// cuDNN finds an engine for every convolution of every model, NVRTC's images are kept and damaged
+// ones found out. Skipped, and said, where the machine has no such library.
+#define _GNU_SOURCE
+#include "cuda_dnn.h"
+#include "library.h"
+#include "nvrtc.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MODELS ROOT_DIR "/models"
+
+#define assert_fine(call)                                                                          \
+    do {                                                                                           \
+        if ((call) != GAN_OK)                                                                      \
+            fail_msg("%s: %s", #call, gan_error());                                                \
+    } while (0)
+
+static void compile_model(Arena *a, Str name, Dtype real, Compiled *out) {
+    const TrialOptions o = {
+        .name = str_z(a, name), .text = trial_read(a, MODELS, name), .batch = 8};
+    const CompileOptions c = {.real = real, .dialect = dialect_find(STR("cuda"))};
+    out->module = *trial_module(a, &o);
+    assert_fine(compile_plans(a, &out->module, &c, out));
+}
+
+// --- cuDNN ---------------------------------------------------------------------------------------
+
+// Cards as cuDNN describes them: what it asks of a device, from the cards' data sheets.
+static const struct {
+    const char *name, *properties;
+} cards[] = {
+    {"H100",
+     "{\"deviceVer\":900,\"driverVer\":13000,\"totalGlobalMem\":85520809984,\"pciDeviceId\":0,"
+     "\"cudaDeviceId\":0,\"isTccDriver\":0,\"maxGridSize\":[2147483647,65535,65535],"
+     "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":132,"
+     "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
+     "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
+     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"supportCoopLaunch\":1,"
+     "\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,"
+     "\"deviceName\":\"NVIDIA H100 80GB HBM3\"}"},
+    {"A100",
+     "{\"deviceVer\":800,\"driverVer\":13000,\"totalGlobalMem\":42505273344,\"pciDeviceId\":0,"
+     "\"cudaDeviceId\":0,\"isTccDriver\":0,\"maxGridSize\":[2147483647,65535,65535],"
+     "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":108,"
+     "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":166912,"
+     "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
+     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"supportCoopLaunch\":1,"
+     "\"smClockRateKHz\":1410000,\"memClockRateKHz\":1215000,\"l2CacheSize\":41943040,"
+     "\"deviceName\":\"NVIDIA A100-SXM4-40GB\"}"},
+};
+
+typedef struct Found {
+    uint32_t convolutions, products, batches;
+} Found;
+
+// Every convolution and every product of single matrices has an engine. (Those of batches of
+// matrices are compiled by way of the driver, which is not here; they are only read.)
+static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
+    CudnnCalls calls = {.dnn = dnn, .arena = a};
+    char *nowhere = (char *)(uintptr_t)4096; // an address that is only compared with 0
+    Found found = {0};
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        if (p->region.at[i].kind != RegionCall)
+            continue;
+        uint32_t id = p->region.at[i].node.at[0], node[3];
+        CudnnOperation o;
+        CudnnCall *call = NULL;
+        bool dot = graph_node(&p->func->g, id)->op == OpDot;
+        bool batch = dot && cudnn_read_dot(&p->func->g, id, &o, node) && o.tensor[0].dim[0] > 1;
+        if (!batch)
+            assert_fine(cudnn_prepare(&calls, p, id, (Memory){nowhere, nowhere}, &call));
+        if (!batch && !call)
+            fail_msg("%s: no engine for %s", what, region_where(a, p, &p->region.at[i]).ptr);
+        found.convolutions += !dot;
+        found.products += dot && !batch;
+        found.batches += batch;
+    }
+    cudnn_release(&calls);
+    return found;
+}
+
+static Found check_models(const CudnnApi *api, const char *card, const char *properties, Dtype real,
+                          bool no_tf32) {
+    Arena a;
+    StrVec names = {0};
+    Cudnn *dnn;
+    Found all = {0};
+    assert_fine(arena_init(&a, 0));
+    assert_fine(cudnn_open_for(api, str_c(properties), no_tf32, &dnn));
+    assert_fine(dir_list(&a, STR(MODELS), &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        Arena scratch = a;
+        Compiled c;
+        if (!str_ends(names.at[i], STR(".gan")))
+            continue;
+        const char *what = str_format(&scratch, "%.*s on %s", SARG(names.at[i]), card).ptr;
+        compile_model(&scratch, names.at[i], real, &c);
+        Found f = check_plan(&scratch, dnn, &c.step, what);
+        all.convolutions += f.convolutions;
+        all.products += f.products;
+        all.batches += f.batches;
+    }
+    cudnn_close(dnn);
+    arena_release(&a);
+    return all;
+}
+
+static void check_card(int card, Dtype real, bool no_tf32) {
+    CudnnApi api;
+    void *library = cudnn_load(&api);
+    if (!library) {
+        print_message("skipped: this machine has no cuDNN 9\n");
+        skip();
+    }
+    Found f = check_models(&api, cards[card].name, cards[card].properties, real, no_tf32);
+    print_message("%s: %u convolutions, %u products, %u of batches\n", cards[card].name,
+                  f.convolutions, f.products, f.batches);
+    assert_true(f.convolutions > 300 && f.products > 50);
+    library_close(library);
+}
+
+static void every_convolution_has_an_engine_on_hopper(void **state) {
+    (void)state;
+    check_card(0, DtF32, false);
+}
+
+static void every_convolution_has_an_engine_in_bf16(void **state) {
+    (void)state;
+    check_card(0, DtBF16, false);
+}
+
+static void every_convolution_has_an_engine_on_ampere(void **state) {
+    (void)state;
+    check_card(1, DtF32, false);
+}
+
+static void every_convolution_has_an_engine_without_tf32(void **state) {
+    (void)state;
+    check_card(0, DtF32, true);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_convolution_has_an_engine_on_hopper),
+        cmocka_unit_test(every_convolution_has_an_engine_in_bf16),
+        cmocka_unit_test(every_convolution_has_an_engine_on_ampere),
+        cmocka_unit_test(every_convolution_has_an_engine_without_tf32),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
