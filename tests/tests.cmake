@@ -70,7 +70,8 @@ else()
     set(shim cuda/shim_code.c cuda/shim_memory.c cuda/shim_run.c)
     gan_test(shim_test cuda/shim_test.c ${shim} LIBS gan_base)
     gan_test(region_test cuda/region_test.c cuda/shim_region.c ${shim} ${kernels} LIBS gan_gen)
-    set_target_properties(shim_test region_test PROPERTIES ENABLE_EXPORTS ON)
+    gan_test(anchor_test cuda/anchor_test.c cuda/shim_region.c ${shim} ${kernels} LIBS gan_gen)
+    set_target_properties(shim_test region_test anchor_test PROPERTIES ENABLE_EXPORTS ON)
 endif()
 
 # The host side of the cuda device, against a driver that records (tests/cuda/record.h).

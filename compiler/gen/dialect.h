@@ -16,16 +16,17 @@ struct Dialect {
     const char *name;
     const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
     const char *load[DtCount],
-        *store[DtCount];               // functions around an element read and written, or ""
-    const MathName *math;              // ends in {0}
-    const char *draw32[4], *draw64[4]; // by Dist
-    const char *index;                 // the type of an index, where 32 bits are enough for it
-    const char *signature, *finish;    // function heads; %.*s is the name
-    const char *simd;                  // before a loop whose iterations are independent
-    const char *in_order;              // in a loop that must not be vectorised
-    bool merges;                       // regions of one kernel are launched through one entry
-    void (*shape)(Nest *n);            // the nest's shape: nest_shape or nest_shape_team,
-    void (*kernel)(Emit *e);           // and what writes it: emit_loops or emit_team
+        *store[DtCount];                 // functions around an element read and written, or ""
+    const MathName *math;                // ends in {0}
+    const char *draw32[4], *draw64[4];   // by Dist
+    const char *index;                   // the type of an index, where 32 bits are enough for it
+    const char *signature, *finish;      // function heads; %.*s is the name
+    const char *simd;                    // before a loop whose iterations are independent
+    const char *in_order;                // in a loop that must not be vectorised
+    bool merges;                         // regions of one kernel are launched through one entry
+    void (*shape)(Nest *n);              // the nest's shape: nest_shape or nest_shape_team,
+    void (*kernel)(Emit *e);             // and what writes it: emit_loops or emit_team
+    void (*calls)(Arena *perm, Plan *p); // kernels of call regions; NULL: a library has them all
     Str (*prelude)(void);
 };
 

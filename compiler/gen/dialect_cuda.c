@@ -1,11 +1,13 @@
 // dialect_cuda.c - CUDA C++ for NVRTC: its mathematics is the prelude's, so draws and functions are
 // those of every other device.
+#include "anchor.h"
 #include "dialect.h"
 #include "nest.h"
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h and prelude.h, joined (CMakeLists.txt)
+extern const EmbeddedFile
+    prelude_cuda[]; // kernel_cuda.h, prelude.h, anchor.cuh (CMakeLists.txt)
 
 static const MathName math[] = {
     {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
@@ -37,5 +39,6 @@ const Dialect dialect_cuda = {
     .merges = true,
     .shape = nest_shape_team,
     .kernel = emit_team,
+    .calls = anchor_kernels,
     .prelude = prelude,
 };

@@ -107,6 +107,9 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
         }
     }
     gen_merged(perm, p, d, scratch);
+    if (d->calls) {
+        d->calls(perm, p);
+    }
     arena_release(&scratch);
 }
 

@@ -180,7 +180,7 @@ typedef struct Region {
           // operand of a member is a member or in `in`. Cheap nodes may be in several regions
     VEC(uint32_t) in;  // stored nodes read from memory (never a view of one), first use first
     VEC(uint32_t) out; // members stored
-    uint32_t kernel;   // Plan.kernel[]; NONE for calls
+    uint32_t kernel;   // Plan.kernel[]; of a call one of our own, or NONE: a library must
     uint32_t call;     // RegionStart, RegionWait: Plan.collective[]; else NONE
     uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
     int64_t units,

@@ -43,6 +43,7 @@ static void kernels_agree_with_the_evaluator(void **state) {
         skip();
     for (uint32_t i = 0; i < cases.at.n; i++) {
         Arena mark = arena;
+        shim.what = cases.at.at[i]->name;
         kernel_case_run(&arena, cases.at.at[i], run_region, NULL);
         arena = mark;
     }

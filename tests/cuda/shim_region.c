@@ -17,7 +17,7 @@ enum { MAX_OPERANDS = 64, PACK = 16 }; // kernels walk whole packs
 // --- kernels -------------------------------------------------------------------------------------
 
 void shim_plans_begin(ShimPlans *s, Arena *a, uint64_t seed) {
-    *s = (ShimPlans){.arena = a, .text.arena = a};
+    *s = (ShimPlans){.arena = a, .text.arena = a, .what = ""};
     assert_ok(shim_open(seed, &s->shim));
     text_put(&s->text, gen_prelude(&dialect_cuda));
 }
@@ -122,15 +122,15 @@ static void take_results(Launching *l, uint32_t i, const ShimRegion *x) {
     for (uint32_t k = 0; k < x->r->out.n; k++) {
         Operand *o = operand_at(l, x->r->out.at[k], x->at[x->r->in.n + k]);
         if (!shim_written(l->s->shim, o->device, o->bytes))
-            fail_msg("%.*s leaves elements of %%%u (%s) unwritten",
+            fail_msg("%s: %.*s leaves elements of %%%u (%s) unwritten", l->s->what,
                      SARG(l->p->kernel.at[x->r->kernel].name), x->r->out.at[k],
                      op_info[graph_node(g, x->r->out.at[k])->op].text);
         memcpy(o->host, o->device, o->bytes);
     }
     for (uint32_t k = 0; k < l->tickets[i]; k++)
         if (l->ticket[i][k])
-            fail_msg("%.*s leaves ticket %u at %u", SARG(l->p->kernel.at[x->r->kernel].name), k,
-                     l->ticket[i][k]);
+            fail_msg("%s: %.*s leaves ticket %u at %u", l->s->what,
+                     SARG(l->p->kernel.at[x->r->kernel].name), k, l->ticket[i][k]);
 }
 
 // --- launches ------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_
     }
     Str name = n > 1 ? str_format(&scratch, "%.*s_many", SARG(k->name)) : k->name;
     if (shim_launch(s->shim, s->code, name, grid, block, n > 1 ? many : one))
-        fail_msg("%s", shim_said(s->shim));
+        fail_msg("%s: %s", s->what, shim_said(s->shim));
     for (uint32_t i = 0; i < n; i++)
         take_results(&l, i, &region[i]);
 }
@@ -172,7 +172,7 @@ static char *results(ShimPlans *s, const Plan *p, const ShimRegion *region, uint
             size_t bytes = type_bytes(g, node_type(g, region[i].r->out.at[k]));
             const char *is = region[i].at[region[i].r->in.n + k];
             if (before && memcmp(before + t.n, is, bytes))
-                fail_msg("%.*s: fewer blocks give other bits of %%%u",
+                fail_msg("%s: %.*s: fewer blocks give other bits of %%%u", s->what,
                          SARG(p->kernel.at[region[i].r->kernel].name), region[i].r->out.at[k]);
             text_put(&t, (Str){is, bytes});
         }

@@ -13,6 +13,7 @@ typedef struct ShimPlans { // kernels of one or more plans, compiled together
     Text text;
     StrVec name;
     Map seen;
+    const char *what; // borrowed; begins the messages of failures
 } ShimPlans;
 
 void shim_plans_begin(ShimPlans *s, Arena *a, uint64_t seed);

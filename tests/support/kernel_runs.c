@@ -32,7 +32,13 @@ static void convert(const Graph *g, const Type *t, void *device, double *logical
         int64_t at = 0;
         for (uint32_t d = 0; d <= t->rank; d++)
             at += digit[d] * stride[d];
-        if (to_device && t->dtype == DtBF16) {
+        if (t->dtype == DtF64) {
+            double *x = &((double *)device)[at];
+            if (to_device)
+                *x = logical[i];
+            else
+                logical[i] = *x;
+        } else if (to_device && t->dtype == DtBF16) {
             float f = (float)logical[i];
             uint32_t u;
             memcpy(&u, &f, sizeof u);

@@ -1,0 +1,511 @@
+// anchor.c - what a convolution or product is to anchor.cuh: which axes its rows, columns and
+// terms run over, how it is cut into tiles, and the few lines of kernel text that say so.
+//
+// In: call regions and the types of their operands. Out: kernels and the words they are called
+// with. What decides the shape of the text (types, numbers of axes, what is bounded) is written
+// into it as constants; sizes and strides are words, so that layers share kernels.
+//
+//   operation     A    B    C    rows       columns    terms
+//   Conv          x    w    y    n, y...    o          taps..., c
+//   ConvDx        gy   w    gx   n, q...    c          taps..., o      apart: residues of the
+//   stride ConvDw        gy   x    gw   o          taps..., c n, y... Dot           a    b    out
+//   only a's   only b's   contracted      apart: in all three
+//
+// Groups are apart too. ConvDx gives each residue of the stride a product of its own, because only
+// those taps reach it that step over whole strides; q numbers its positions.
+#include "anchor.h"
+
+#include <string.h>
+
+enum {
+    MAX_AXES = 8,
+    SPACES = 3,
+    TERMS = 16,       // GAN_TERMS
+    THREADS = 256,    // GAN_THREADS
+    TILE = 64,        // GAN_BAND
+    FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
+    SHORTEST = 256,   // terms a split is worth
+    MOST_SPLITS = 64, // of a tile
+};
+
+typedef enum Side { SideA, SideB, SideC, Sides } Side;
+
+typedef struct Axis { // gan_axis; [0] and [1]: the two operands the list is about
+    int64_t extent, step[2], stride[2];
+} Axis;
+
+typedef struct List {
+    uint32_t n;
+    int space; // the first spatial axis, -1 none
+    Axis axis[MAX_AXES];
+} List;
+
+typedef struct Apart {
+    int64_t extent, stride[Sides];
+} Apart;
+
+typedef struct Along { // a spatial axis of the three operands
+    int64_t extent[Sides], origin[Sides], step[Sides];
+    int64_t stride, dilation, before, kernel;
+} Along;
+
+typedef struct Product {
+    Dtype in, out;
+    uint32_t spaces, aparts;
+    List rows, columns, terms;
+    Apart apart[MAX_AXES];
+    Along space[SPACES];
+    bool bounded[Sides], phases;
+    bool swapped; // A is the second operand
+} Product;
+
+typedef struct Cut { // into jobs
+    int64_t rows, columns, terms, tile_m, tiles_m, tiles_n, splits, chunk, jobs;
+} Cut;
+
+// --- convolutions --------------------------------------------------------------------------------
+
+typedef struct ConvView { // the operands of all three, and their strides: batch or outputs,
+                          // channels, ...
+    ConvGeom geom;
+    const Type *x, *w, *y;
+    int64_t batch, c, o; // samples; channels of one group
+    int64_t sx[MAX_RANK + 1], sw[MAX_RANK + 1], sy[MAX_RANK + 1];
+} ConvView;
+
+static ConvView conv_of(const Graph *g, const Type *x, const Type *w, const Type *y, uint32_t id) {
+    ConvView v = {.geom = conv_geom(node_attr(g, id)), .x = x, .w = w, .y = y};
+    v.batch = x->batched ? g->batch : 1;
+    v.c = x->dim[0] / v.geom.groups;
+    v.o = y->dim[0] / v.geom.groups;
+    type_strides(x, v.sx);
+    type_strides(w, v.sw);
+    type_strides(y, v.sy);
+    return v;
+}
+
+static void list_add(List *l, Axis a) {
+    if (l->n == MAX_AXES)
+        bug("a product over more than %d axes", MAX_AXES);
+    l->axis[l->n++] = a;
+}
+
+// From here on spatial axes follow.
+static void list_space(List *l) {
+    l->space = (int)l->n;
+}
+
+static void begin(Product *p, const Graph *g, uint32_t id, uint32_t spaces) {
+    *p = (Product){.spaces = spaces};
+    p->in = node_type(g, node_in(g, id, 0))->dtype;
+    p->out = node_type(g, id)->dtype;
+    p->rows.space = p->columns.space = p->terms.space = -1;
+}
+
+static void add_groups(Product *p, const ConvView *v, Side x, Side w, Side y) {
+    if (v->geom.groups == 1)
+        return;
+    Apart *a = &p->apart[p->aparts++];
+    a->extent = v->geom.groups;
+    a->stride[x] = v->c * v->sx[1];
+    a->stride[w] = v->o * v->sw[1];
+    a->stride[y] = v->o * v->sy[1];
+}
+
+static void conv_forward(const ConvView *v, Product *p) {
+    list_add(&p->rows, (Axis){v->batch, {0}, {v->sx[0], v->sy[0]}});
+    list_space(&p->rows);
+    list_space(&p->terms);
+    for (uint32_t d = 0; d < p->spaces; d++) {
+        int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d], sx = v->sx[2 + d];
+        list_add(&p->rows, (Axis){v->y->dim[1 + d], {stride, 0}, {stride * sx, v->sy[2 + d]}});
+        list_add(&p->terms, (Axis){v->w->dim[2 + d], {dilation, 0}, {dilation * sx, v->sw[3 + d]}});
+        p->space[d].extent[SideA] = v->x->dim[1 + d];
+        p->space[d].origin[SideA] = -v->geom.before[d];
+        p->space[d].step[SideA] = sx;
+    }
+    list_add(&p->columns, (Axis){v->o, {0}, {v->sw[1], v->sy[1]}});
+    list_add(&p->terms, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
+    p->bounded[SideA] = true;
+    add_groups(p, v, SideA, SideB, SideC);
+}
+
+static int64_t greatest_common(int64_t a, int64_t b) {
+    return b ? greatest_common(b, a % b) : a;
+}
+
+static void conv_data_axis(const ConvView *v, uint32_t d, Product *p) {
+    int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d];
+    int64_t x = v->x->dim[1 + d], kernel = v->w->dim[2 + d];
+    int64_t sx = v->sx[2 + d], sw = v->sw[3 + d], sy = v->sy[2 + d];
+    int64_t taps = stride / greatest_common(stride, dilation); // from one that reaches to the next
+    int64_t back = taps * dilation / stride;
+    list_add(&p->rows, (Axis){(x + stride - 1) / stride, {1, stride}, {sy, stride * sx}});
+    list_add(&p->terms, (Axis){(kernel + taps - 1) / taps, {-back, taps}, {-back * sy, taps * sw}});
+    p->space[d] = (Along){
+        .extent = {v->y->dim[1 + d], kernel, x},
+        .origin = {p->phases ? 0 : v->geom.before[d]},
+        .step = {sy, sw, sx},
+        .stride = stride,
+        .dilation = dilation,
+        .before = v->geom.before[d],
+        .kernel = kernel,
+    };
+}
+
+static void conv_data(const ConvView *v, Product *p) {
+    for (uint32_t d = 0; d < p->spaces; d++)
+        p->phases |= v->geom.stride[d] > 1;
+    list_add(&p->rows, (Axis){v->batch, {0}, {v->sy[0], v->sx[0]}});
+    list_space(&p->rows);
+    list_space(&p->terms);
+    for (uint32_t d = 0; d < p->spaces; d++)
+        conv_data_axis(v, d, p);
+    list_add(&p->columns, (Axis){v->c, {0}, {v->sw[2], v->sx[1]}});
+    list_add(&p->terms, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
+    p->bounded[SideA] = true;
+    p->bounded[SideB] = p->bounded[SideC] = p->phases;
+    add_groups(p, v, SideC, SideB, SideA);
+}
+
+static void conv_weights(const ConvView *v, Product *p) {
+    list_add(&p->rows, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
+    list_space(&p->columns);
+    list_add(&p->terms, (Axis){v->batch, {0}, {v->sy[0], v->sx[0]}});
+    list_space(&p->terms);
+    for (uint32_t d = 0; d < p->spaces; d++) {
+        int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d], sx = v->sx[2 + d];
+        list_add(&p->columns,
+                 (Axis){v->w->dim[2 + d], {dilation, 0}, {dilation * sx, v->sw[3 + d]}});
+        list_add(&p->terms, (Axis){v->y->dim[1 + d], {0, stride}, {v->sy[2 + d], stride * sx}});
+        p->space[d].extent[SideB] = v->x->dim[1 + d];
+        p->space[d].origin[SideB] = -v->geom.before[d];
+        p->space[d].step[SideB] = sx;
+    }
+    list_add(&p->columns, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
+    p->bounded[SideB] = true;
+    p->swapped = true;
+    add_groups(p, v, SideB, SideC, SideA);
+}
+
+static void conv_product(const Graph *g, uint32_t id, Product *p) {
+    const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1)),
+               *out = node_type(g, id);
+    Op op = (Op)graph_node(g, id)->op;
+    ConvView v = op == OpConv     ? conv_of(g, a, b, out, id)
+                 : op == OpConvDx ? conv_of(g, out, b, a, id)
+                                  : conv_of(g, a, out, b, id);
+    begin(p, g, id, v.geom.n);
+    if (op == OpConv)
+        conv_forward(&v, p);
+    else if (op == OpConvDx)
+        conv_data(&v, p);
+    else
+        conv_weights(&v, p);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+typedef struct Label { // an axis of a product's operands, or the batch (label 0)
+    int64_t extent, stride[Sides];
+    bool in[Sides];
+} Label;
+
+// Labels of a Dot in the order they are met; returns how many there are.
+static uint32_t dot_labels(const Graph *g, uint32_t id, Label *out) {
+    const Type *t[Sides] = {node_type(g, node_in(g, id, 0)), node_type(g, node_in(g, id, 1)),
+                            node_type(g, id)};
+    const int64_t *at = node_attr(g, id)->i;
+    uint32_t index[UINT8_MAX + 1] = {0}, n = 0; // 1 + place in out[]
+    for (Side s = SideA; s < Sides; s++) {
+        int64_t stride[MAX_RANK + 1];
+        uint32_t axes = (uint32_t)*at++;
+        type_strides(t[s], stride);
+        for (uint32_t i = t[s]->batched ? 0 : 1; i <= axes; i++) {
+            uint32_t name = i ? (uint32_t)at[i - 1] : 0;
+            if (!index[name]) {
+                index[name] = ++n;
+                out[n - 1] = (Label){.extent = i ? t[s]->dim[i - 1] : g->batch};
+            }
+            out[index[name] - 1].in[s] = true;
+            out[index[name] - 1].stride[s] = stride[i];
+        }
+        at += axes;
+    }
+    return n;
+}
+
+// Adds an axis so that the fastest comes last, by the first operand.
+static void list_insert(List *l, Axis a) {
+    list_add(l, a);
+    for (uint32_t i = l->n - 1; i > 0 && l->axis[i - 1].stride[0] < l->axis[i].stride[0]; i--) {
+        Axis swap = l->axis[i];
+        l->axis[i] = l->axis[i - 1];
+        l->axis[i - 1] = swap;
+    }
+}
+
+// Axes that both operands walk as one become one.
+static void list_fold(List *l) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        Axis *last = n ? &l->axis[n - 1] : NULL, a = l->axis[i];
+        if (last && last->stride[0] == a.stride[0] * a.extent &&
+            last->stride[1] == a.stride[1] * a.extent) {
+            a.extent *= last->extent;
+            *last = a;
+        } else {
+            l->axis[n++] = a;
+        }
+    }
+    l->n = n;
+}
+
+static void dot_product(const Graph *g, uint32_t id, Product *p) {
+    Label label[3 * (MAX_RANK + 1)];
+    uint32_t n = dot_labels(g, id, label);
+    begin(p, g, id, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        const Label *l = &label[i];
+        const int64_t *s = l->stride;
+        if (l->extent == 1)
+            continue;
+        if (l->in[SideA] && l->in[SideB] && l->in[SideC])
+            p->apart[p->aparts++] = (Apart){l->extent, {s[SideA], s[SideB], s[SideC]}};
+        else if (!l->in[SideC])
+            list_insert(&p->terms, (Axis){l->extent, {0}, {s[SideA], s[SideB]}});
+        else if (l->in[SideA])
+            list_insert(&p->rows, (Axis){l->extent, {0}, {s[SideA], s[SideC]}});
+        else
+            list_insert(&p->columns, (Axis){l->extent, {0}, {s[SideB], s[SideC]}});
+    }
+    list_fold(&p->rows);
+    list_fold(&p->columns);
+    list_fold(&p->terms);
+}
+
+// --- jobs ----------------------------------------------------------------------------------------
+
+static int64_t list_size(const List *l) {
+    int64_t n = 1;
+    for (uint32_t i = 0; i < l->n; i++)
+        n *= l->axis[i].extent;
+    return n;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t parts_apart(const Product *p) {
+    int64_t n = 1;
+    for (uint32_t i = 0; i < p->aparts; i++)
+        n *= p->apart[i].extent;
+    for (uint32_t d = 0; p->phases && d < p->spaces; d++)
+        n *= p->space[d].stride;
+    return n;
+}
+
+// A function of shapes alone. Terms are split where the tiles are too few for a card and the terms
+// many.
+static Cut cut_of(const Product *p) {
+    Cut c = {list_size(&p->rows), list_size(&p->columns), list_size(&p->terms), .tile_m = TILE};
+    int64_t apart = parts_apart(p);
+    c.tiles_n = ceil_div(c.columns, TILE);
+    if (p->in != DtF64 && ceil_div(c.rows, 2 * TILE) * c.tiles_n * apart >= FILLS)
+        c.tile_m = 2 * TILE;
+    c.tiles_m = ceil_div(c.rows, c.tile_m);
+    int64_t tiles = c.tiles_m * c.tiles_n * apart, most = ceil_div(c.terms, SHORTEST);
+    c.splits = ceil_div(FILLS, tiles);
+    c.splits = c.splits < most ? c.splits : most;
+    c.splits = c.splits < MOST_SPLITS ? c.splits : MOST_SPLITS;
+    c.chunk = ceil_div(ceil_div(c.terms, c.splits), TERMS) * TERMS;
+    c.splits = ceil_div(c.terms, c.chunk);
+    c.jobs = tiles * c.splits;
+    return c;
+}
+
+static bool fits(const Product *p, const Cut *c) {
+    bool known = p->in != DtF16 && p->out != DtF16;
+    return known && c->rows < INT32_MAX && c->columns < INT32_MAX && c->terms < INT32_MAX &&
+           c->jobs < INT32_MAX;
+}
+
+// --- words ---------------------------------------------------------------------------------------
+
+typedef struct Words {
+    Arena *arena;
+    Region *r;
+    uint32_t first; // words before Region.number
+} Words;
+
+static void put(Words *w, int64_t x) {
+    vec_push(w->arena, &w->r->number, x);
+}
+
+// Where the next word will be.
+static uint32_t here(const Words *w) {
+    return w->first + w->r->number.n;
+}
+
+// i / extent is i * magic >> shift for every i below 2^31: magic is 2^shift / extent, rounded up,
+// and the error, below extent / 2^shift of i, does not reach the next multiple.
+static void put_divisor(Words *w, int64_t extent) {
+    int64_t bits = 0;
+    while ((int64_t)1 << bits < extent)
+        bits++;
+    put(w, extent);
+    put(w, (int64_t)((((uint64_t)1 << (31 + bits)) + (uint64_t)extent - 1) / (uint64_t)extent));
+    put(w, 31 + bits);
+}
+
+static void put_list(Words *w, const List *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        const Axis *a = &l->axis[i];
+        put_divisor(w, a->extent);
+        put(w, a->step[0]);
+        put(w, a->step[1]);
+        put(w, a->stride[0]);
+        put(w, a->stride[1]);
+    }
+}
+
+static void put_space(Words *w, const Along *s) {
+    for (Side x = SideA; x < Sides; x++)
+        put(w, s->extent[x]);
+    for (Side x = SideA; x < Sides; x++)
+        put(w, s->origin[x]);
+    for (Side x = SideA; x < Sides; x++)
+        put(w, s->step[x]);
+}
+
+// --- text ----------------------------------------------------------------------------------------
+
+static const char *const storage[DtCount] = {
+    [DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"};
+
+static bool fast(const List *terms, int side, const List *lines) {
+    if (!terms->n || !lines->n)
+        return terms->n > 0;
+    return terms->axis[terms->n - 1].stride[side] <= lines->axis[lines->n - 1].stride[0];
+}
+
+static uint32_t operand_word(const Graph *g, const Region *r, uint32_t k) {
+    uint32_t from = fuse_storage(g, node_in(g, r->node.at[0], k)), i = 0;
+    while (i < r->in.n && r->in.at[i] != from)
+        i++;
+    if (i == r->in.n)
+        bug("node %u is not among what its region reads", from);
+    return i;
+}
+
+// The description P of anchor.cuh, and its words on the way.
+static void put_description(Text *t, const Graph *g, const Product *p, const Cut *c, Words *w) {
+    const Region *r = w->r;
+    bool split = c->splits > 1;
+    text_fmt(t, "    typedef %s in;\n    typedef %s out;\n    typedef %s sum;\n", storage[p->in],
+             storage[p->out], p->in == DtF64 ? "double" : "float");
+    text_fmt(t, "    enum { tile_m = %d, tile_n = %d, split = %d };\n", (int)c->tile_m, TILE,
+             split);
+    text_fmt(t, "    enum { apart = %u, rows = %u, columns = %u, terms = %u };\n", p->aparts,
+             p->rows.n, p->columns.n, p->terms.n);
+    text_fmt(t, "    enum { space = %u, rows_space = %d, columns_space = %d, terms_space = %d };\n",
+             p->spaces, p->rows.space, p->columns.space, p->terms.space);
+    text_fmt(t, "    enum { bounded_a = %d, bounded_b = %d, bounded_c = %d, phases = %d };\n",
+             p->bounded[SideA], p->bounded[SideB], p->bounded[SideC], p->phases);
+    text_fmt(t, "    enum { a_by_terms = %d, b_by_terms = %d };\n", fast(&p->terms, 0, &p->rows),
+             fast(&p->terms, 1, &p->columns));
+    text_fmt(t, "    enum { at_a = %u, at_b = %u, at_c = %u, at_parts = %u };\n",
+             operand_word(g, r, p->swapped), operand_word(g, r, !p->swapped), r->in.n, r->in.n + 1);
+    const int64_t head[] = {c->rows,    c->columns, c->terms,  c->chunk,
+                            c->tiles_m, c->tiles_n, c->splits, c->jobs};
+    text_fmt(t, "    enum { at_head = %u", here(w));
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+        put(w, head[i]);
+    text_fmt(t, ", at_space = %u", here(w));
+    for (uint32_t d = 0; d < p->spaces; d++)
+        put_space(w, &p->space[d]);
+    text_fmt(t, ", at_phases = %u", here(w));
+    for (uint32_t d = 0; p->phases && d < p->spaces; d++) {
+        put(w, p->space[d].stride);
+        put(w, p->space[d].dilation);
+        put(w, p->space[d].before);
+        put(w, p->space[d].kernel);
+    }
+    text_fmt(t, ", at_apart = %u };\n", here(w));
+    for (uint32_t i = 0; i < p->aparts; i++) {
+        put(w, p->apart[i].extent);
+        for (Side x = SideA; x < Sides; x++)
+            put(w, p->apart[i].stride[x]);
+    }
+    text_fmt(t, "    enum { at_rows = %u", here(w));
+    put_list(w, &p->rows);
+    text_fmt(t, ", at_columns = %u", here(w));
+    put_list(w, &p->columns);
+    text_fmt(t, ", at_terms = %u };\n", here(w));
+    put_list(w, &p->terms);
+}
+
+static Str kernel_text(Arena *a, const Graph *g, const Product *p, const Cut *c, Words *w,
+                       Str name) {
+    Text t = {.arena = a};
+    text_fmt(&t, "\nstruct %.*s_of { // %s\n", SARG(name),
+             op_info[graph_node(g, w->r->node.at[0])->op].text);
+    put_description(&t, g, p, c, w);
+    text_fmt(&t,
+             "};\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
+             "    %.*s(const gan_args<%u> w, const gan_counters *c) {\n"
+             "    gan_product<%.*s_of>(w);\n}\n",
+             THREADS, SARG(name), here(w), SARG(name));
+    return text_str(&t);
+}
+
+// --- regions -------------------------------------------------------------------------------------
+
+static void set_region(Region *r, const Product *p, const Cut *c) {
+    size_t size = p->in == DtF64 ? 8 : 4;
+    bool split = c->splits > 1;
+    r->blocks = (uint32_t)c->jobs;
+    r->tickets = split ? (uint32_t)(c->jobs / c->splits) : 0;
+    r->scratch = split ? (size_t)(c->jobs * c->tile_m * TILE) * size : 0;
+}
+
+// Named by the hash of the text under another name, as loop kernels are.
+static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena scratch) {
+    const Graph *g = &plan->func->g;
+    uint32_t id = r->node.at[0];
+    Product p;
+    if (graph_node(g, id)->op == OpDot)
+        dot_product(g, id, &p);
+    else
+        conv_product(g, id, &p);
+    Cut c = cut_of(&p);
+    if (!fits(&p, &c))
+        return;
+    set_region(r, &p, &c);
+    r->number.n = 0;
+    Words w = {perm, r, r->in.n + r->out.n + (r->scratch ? 2 : 0)};
+    Str anonymous = kernel_text(&scratch, g, &p, &c, &w, STR("kernel"));
+    Hash128 h = hash128(anonymous.ptr, anonymous.len);
+    r->kernel = map_find(known, h.lo) - 1;
+    if (r->kernel != NONE)
+        return;
+    Kernel k = {.threads = THREADS, .words = here(&w)};
+    k.name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
+    r->number.n = 0;
+    k.source = str_copy(perm, kernel_text(&scratch, g, &p, &c, &w, k.name));
+    vec_push(perm, &plan->kernel, k);
+    map_put(perm, known, h.lo, plan->kernel.n);
+    r->kernel = plan->kernel.n - 1;
+}
+
+void anchor_kernels(Arena *perm, Plan *plan) {
+    Arena scratch;
+    Map known = {0};
+    if (arena_init(&scratch, 0) != GAN_OK)
+        bug("%s", gan_error());
+    for (uint32_t i = 0; i < plan->region.n; i++)
+        if (plan->region.at[i].kind == RegionCall)
+            region_kernel(perm, plan, &plan->region.at[i], &known, scratch);
+    arena_release(&scratch);
+}

@@ -1,0 +1,16 @@
+// anchor.h - convolutions and products as kernels of our own, for machines without a library that
+// has them. Every one is a product C[m, n] = sum over k of A[m, k] * B[k, n]; anchor.c says which
+// axes of the operands m, n and k run over, and where; anchor.cuh multiplies.
+#ifndef GAN_ANCHOR_H
+#define GAN_ANCHOR_H
+
+#include "gen.h"
+
+// Gives the call regions of a plan (Conv, ConvDx, ConvDw, Dot) CUDA kernels, called as those of
+// loop regions are (kernel_cuda.h): adds to plan->kernel and fills Region.kernel, blocks, scratch,
+// tickets and number. Results depend on shapes and operands alone. A region of more than 2^31 rows,
+// columns or terms keeps NONE. A device that has a library for a region need not compile its
+// kernel.
+void anchor_kernels(Arena *perm, Plan *plan);
+
+#endif

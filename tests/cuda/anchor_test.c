@@ -1,0 +1,226 @@
+// anchor_test.c - our own kernels of convolutions and products against the reference evaluator,
+// without a card: sizes that fill no tile, every rank, stride, padding, dilation and groups, terms
+// that are split, in each type. Run on the shim, so out-of-bounds accesses and races fail too.
+#include "shim_region.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "cases.h"
+#include "kernel_runs.h"
+#include "plan.h"
+
+static Arena arena;
+static ShimPlans shim;
+static Cases cases = {.arena = &arena, .dialect = &dialect_cuda};
+
+// --- building ------------------------------------------------------------------------------------
+
+static Case *begin(int64_t batch, Dtype real, const char *format, ...) {
+    Case *c = arena_new(&arena, Case);
+    va_list args;
+    vec_push(&arena, &cases.at, c);
+    va_start(args, format);
+    vsnprintf(c->name, sizeof c->name, format, args);
+    va_end(args);
+    c->all = &cases;
+    c->tolerance = real == DtF64 ? 1e-12 : real == DtBF16 ? 1e-2 : 3e-6;
+    c->m = (Module){.name = STR("anchors"), .batch = batch};
+    Func *f = &c->m.step;
+    f->name = STR("step");
+    graph_init(&f->g, &arena, batch);
+    f->g.raw = true;
+    f->blocks = 1;
+    vec_push(&arena, &f->tape, ((Ctl){.kind = CtlBlock}));
+    return c;
+}
+
+static Val input(Case *c, Type t, Dtype real) {
+    t.dtype = (uint8_t)real;
+    Slot s = {.kind = SlotState, .name = STR("s"), .net = NONE, .type = t};
+    vec_push(&arena, &c->m.slot, s);
+    return Read(&c->m.step.g, c->m.slot.n - 1, 0, t);
+}
+
+static void finish(Case *c, Val result, Dtype real) {
+    PassOptions o = {.real = real};
+    vec_push(&arena, &c->m.step.result, ((Named){STR("r"), result.id, 0}));
+    c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = real};
+    fuse(&arena, &o, &c->plan);
+    gen_kernels(&arena, &c->plan, &dialect_cuda);
+    for (uint32_t i = 0; i < c->plan.region.n; i++)
+        if (c->plan.region.at[i].kernel == NONE)
+            fail_msg("%s: a region has no kernel", c->name);
+}
+
+// --- convolutions --------------------------------------------------------------------------------
+
+typedef struct ConvCase {
+    int batch, c, o, x[3], k[3];
+    ConvGeom geom;
+} ConvCase;
+
+static const ConvCase convs[] = {
+    {3, 5, 7, {9, 11}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}},
+    {2, 3, 70, {10, 7}, {4, 4}, {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1}},
+    {2, 6, 4, {13, 9}, {5, 3}, {2, {3, 2}, {1, 0}, {2, 4}, {1, 2}, 1}}, // uneven all over
+    {2, 6, 9, {8, 8}, {3, 2}, {2, {2, 1}, {1, 1}, {1, 0}, {2, 1}, 3}},  // dilation hits the stride
+    {2, 4, 4, {11, 6}, {2, 3}, {2, {4, 6}, {0, 2}, {3, 2}, {1, 4}, 2}}, // taps that reach nothing
+    {5, 8, 8, {50}, {7}, {1, {2}, {3}, {3}, {1}, 8}},                   // depthwise, 1-D
+    {2, 3, 5, {6, 5, 7}, {3, 2, 3}, {3, {2, 1, 2}, {1, 0, 1}, {1, 1, 1}, {1, 1, 1}, 1}},
+    {1, 130, 66, {4, 4}, {4, 4}, {2, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1}}, // covers all of x
+    {6, 2, 3, {23, 31}, {3, 3}, {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}},  // many positions
+};
+
+// Types differ in how elements are read and stored, not in where they are: f32 tries every case,
+// the others every third.
+static size_t step_of(Dtype real) {
+    return real == DtF32 ? 1 : 3;
+}
+
+static void conv_cases(Dtype real) {
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i += step_of(real)) {
+        const ConvCase *k = &convs[i];
+        uint32_t n = k->geom.n;
+        int64_t xd[4] = {k->c}, wd[5] = {k->o, k->c / k->geom.groups};
+        for (uint32_t d = 0; d < n; d++)
+            xd[1 + d] = k->x[d], wd[2 + d] = k->k[d];
+        Type xt = type_make(true, n + 1, xd), wt = type_make(false, n + 2, wd);
+        xt.dtype = wt.dtype = (uint8_t)real;
+        Case *c = begin(k->batch, real, "conv %zu %s", i, dtype_name[real]);
+        Val y = Conv(input(c, xt, real), input(c, wt, real), &k->geom);
+        Type yt = *node_type(y.g, y.id);
+        finish(c, y, real);
+        c = begin(k->batch, real, "conv_dx %zu %s", i, dtype_name[real]);
+        finish(c, ConvDx(input(c, yt, real), input(c, wt, real), &k->geom, xt), real);
+        c = begin(k->batch, real, "conv_dw %zu %s", i, dtype_name[real]);
+        finish(c, ConvDw(input(c, xt, real), input(c, yt, real), &k->geom, wt), real);
+    }
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+typedef struct DotCase { // labels and extents of each operand; a label of 0 ends the list
+    int batch;
+    bool a_batched, b_batched, batched;
+    uint8_t a[5], b[5], out[5];
+    int extent[6]; // by label
+} DotCase;
+
+static const DotCase dots[] = {
+    {70, true, false, true, {1}, {2, 1}, {2}, {0, 37, 45}},        // dense layer
+    {70, true, false, true, {2}, {2, 1}, {1}, {0, 37, 45}},        // and its input's gradient
+    {700, true, true, false, {2}, {1}, {2, 1}, {0, 5, 9}},         // and its weight's, split
+    {4, true, true, true, {1, 2}, {1, 3}, {2, 3}, {0, 3, 19, 66}}, // a product a sample
+    {4, true, true, true, {1, 2}, {1, 2}, {2}, {0, 13, 5}},        // only a sum of products
+    {3, true, false, true, {1, 2, 3}, {3, 4, 1}, {4, 2}, {0, 3, 5, 7, 6}},
+    {1, false, false, false, {1}, {2}, {1, 2}, {0, 65, 3}},             // nothing to sum
+    {1, false, false, false, {1, 2}, {2}, {1}, {0, 67, 1025}},          // matrix by vector
+    {2, false, false, false, {1, 2, 3}, {1, 2, 3}, {0}, {0, 9, 8, 40}}, // one number
+};
+
+static uint32_t count(const uint8_t *labels) {
+    uint32_t n = 0;
+    while (n < 5 && labels[n])
+        n++;
+    return n;
+}
+
+static Type dot_type(const DotCase *k, bool batched, const uint8_t *labels) {
+    int64_t dim[5];
+    for (uint32_t i = 0; i < count(labels); i++)
+        dim[i] = k->extent[labels[i]];
+    return type_make(batched, count(labels), dim);
+}
+
+static void dot_cases(Dtype real) {
+    for (size_t i = 0; i < sizeof dots / sizeof *dots; i += step_of(real)) {
+        const DotCase *k = &dots[i];
+        Case *c = begin(k->batch, real, "dot %zu %s", i, dtype_name[real]);
+        Val a = input(c, dot_type(k, k->a_batched, k->a), real);
+        Val b = input(c, dot_type(k, k->b_batched, k->b), real);
+        finish(c, Dot(a, k->a, b, k->b, k->out, count(k->out), k->batched), real);
+    }
+    static const uint8_t ik[] = {1, 2}, jk[] = {3, 2}, ij[] = {1, 3};
+    Case *c = begin(1, real, "dot with itself %s", dtype_name[real]);
+    Val x = input(c, type_make(false, 2, (int64_t[]){33, 50}), real);
+    finish(c, Dot(x, ik, x, jk, ij, 2, false), real);
+}
+
+// Enough rows for the taller tile, and terms for a second round of it.
+static void tall_case(void) {
+    Case *c = begin(1, DtF32, "dot of tall tiles");
+    static const uint8_t ik[] = {1, 2}, kj[] = {2, 3}, ij[] = {1, 3};
+    Val a = input(c, type_make(false, 2, (int64_t[]){128 * 88 - 5, 18}), DtF32);
+    Val b = input(c, type_make(false, 2, (int64_t[]){18, 64 * 3 - 3}), DtF32);
+    finish(c, Dot(a, ik, b, kj, ij, 2, false), DtF32);
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+static int compile_all(void **state) {
+    (void)state;
+    assert_int_equal(arena_init(&arena, 0), GAN_OK);
+    static const Dtype reals[] = {DtF32, DtBF16, DtF64};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        conv_cases(reals[i]);
+        dot_cases(reals[i]);
+    }
+    tall_case();
+    shim_plans_begin(&shim, &arena, 1);
+    for (uint32_t i = 0; i < cases.at.n; i++)
+        shim_plans_add(&shim, &cases.at.at[i]->plan);
+    shim_plans_compile(&shim);
+    return 0;
+}
+
+static int release_all(void **state) {
+    (void)state;
+    shim_plans_end(&shim);
+    arena_release(&arena);
+    return 0;
+}
+
+static void run_region(void *user, const Plan *p, const Region *r, void *const *at,
+                       const Counters *c) {
+    (void)user;
+    shim_regions_twice(&shim, p, &(ShimRegion){r, at}, 1, c);
+}
+
+static void anchors_agree_with_the_evaluator(void **state) {
+    (void)state;
+    if (!shim.code)
+        skip();
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        Arena mark = arena;
+        shim.what = cases.at.at[i]->name;
+        kernel_case_run(&arena, cases.at.at[i], run_region, NULL);
+        arena = mark;
+    }
+    print_message("%u cases, %u kernels\n", cases.at.n, shim.name.n);
+}
+
+// Splitting and tall tiles are decisions of shapes: the cases above must meet both.
+static void every_form_is_met(void **state) {
+    uint32_t split = 0, tall = 0;
+    (void)state;
+    for (uint32_t i = 0; i < cases.at.n; i++) {
+        const Plan *p = &cases.at.at[i]->plan;
+        split += p->region.at[0].tickets > 0;
+        for (uint32_t k = 0; k < p->kernel.n; k++)
+            tall += strstr(str_z(&arena, p->kernel.at[k].source), "tile_m = 128") != NULL;
+    }
+    assert_true(split >= 5);
+    assert_true(tall > 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(anchors_agree_with_the_evaluator),
+        cmocka_unit_test(every_form_is_met),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, compile_all, release_all);
+}
