@@ -92,6 +92,18 @@ static GanStatus check_parallel(const Module *m, const Parallel *p) {
                     "a batch of %lld cannot be divided among %u ranks: give --batch "
                     "at least as many",
                     (long long)m->batch, p->ranks);
+    int64_t ranks = p->ranks > 1 ? p->ranks : 1, parts = p->chunks ? p->chunks : ranks * p->micro;
+    bool power = (p->chunks & (p->chunks - 1)) == 0;
+    if (p->chunks && p->micro > 1)
+        return fail(GAN_ERR_USAGE, "a step is cut for the same bits on any number of ranks or to "
+                                   "accumulate gradients, not both");
+    if (p->chunks && (!power || p->chunks % ranks))
+        return fail(GAN_ERR_USAGE, "%u chunks of the batch on %lld ranks: their number must be a "
+                                   "power of two that the ranks divide",
+                    p->chunks, (long long)ranks);
+    if (parts && m->batch % parts)
+        return fail(GAN_ERR_USAGE, "a batch of %lld cannot be cut in %lld equal parts",
+                    (long long)m->batch, (long long)parts);
     return GAN_OK;
 }
 

@@ -210,14 +210,14 @@ typedef struct Run {
     const ExecHooks *hooks; // may be NULL
 } Run;
 
-static GanStatus run_launches(Run *r, uint32_t block) {
+static GanStatus run_launches(Run *r, uint32_t block, const Counters *c) {
     Exec *e = r->e;
     const ExecHooks *h = r->hooks;
     BlockPlan b = e->plan[r->func]->block.at[block];
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
-        TRY(h->launch(h->user, e, i, false, &r->counters));
-        TRY(e->api->launch(e->loaded[r->func], block, i, &r->counters));
-        TRY(h->launch(h->user, e, i, true, &r->counters));
+        TRY(h->launch(h->user, e, i, false, c));
+        TRY(e->api->launch(e->loaded[r->func], block, i, c));
+        TRY(h->launch(h->user, e, i, true, c));
     }
     return GAN_OK;
 }
@@ -227,10 +227,13 @@ static GanStatus run_block(Run *r, uint32_t block) {
     const ExecHooks *h = r->hooks;
     if (h && h->before)
         TRY(h->before(h->user, e, block, r->counters.round));
+    const int64_t *first = e->plan[r->func]->func->block_first;
+    Counters here = r->counters;
+    here.sample0 += first ? first[block] : 0;
     if (h && h->launch && e->api->launch)
-        TRY(run_launches(r, block));
+        TRY(run_launches(r, block, &here));
     else
-        TRY(e->api->run(e->loaded[r->func], block, &r->counters));
+        TRY(e->api->run(e->loaded[r->func], block, &here));
     if (h && h->after)
         TRY(h->after(h->user, e, block, r->counters.round));
     return GAN_OK;

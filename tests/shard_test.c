@@ -46,9 +46,62 @@ static void models_do_not_depend_on_ranks(void **state) {
     }
 }
 
+// --- chunks --------------------------------------------------------------------------------------
+
+// --deterministic=4: the same bits on 1, 2 and 4 ranks, and the plain step's result to rounding.
+static void check_chunks(const DeviceApi *api, Dtype real, double tolerance, uint32_t steps) {
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        Arena a = empty;
+        RanksOptions o = {.name = models[i].model, .set = models[i].set, .batch = 8, .api = api,
+                          .real = real, .steps = steps};
+        RanksRun plain, one, more;
+        o.text = read_model(&a, o.name);
+        ranks_run(&a, &o, &plain);
+        o.parallel.chunks = 4;
+        ranks_run(&a, &o, &one);
+        ranks_compare(&plain, &one, tolerance, str_format(&a, "%s in chunks", o.name).ptr);
+        for (uint32_t ranks = 2; ranks <= 4; ranks *= 2) {
+            o.parallel.ranks = ranks;
+            ranks_run(&a, &o, &more);
+            ranks_compare(&one, &more, 0, str_format(&a, "%s, chunks, %u ranks", o.name, ranks).ptr);
+        }
+    }
+}
+
+static void chunks_have_the_same_bits_on_any_number_of_ranks(void **state) {
+    (void)state;
+    check_chunks(&device_ref, DtF64, 1e-9, 2);
+    check_chunks(&device_ref, DtF32, 1e-2, 2);
+}
+
+static void chunks_have_the_same_bits_on_the_cpu(void **state) {
+    (void)state;
+    check_chunks(&device_cpu, DtF32, 1e-2, 2);
+}
+
+static void accumulation_is_the_same_step(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        Arena a = empty;
+        RanksOptions o = {.name = models[i].model, .set = models[i].set, .batch = 12,
+                          .api = &device_ref, .real = DtF64, .steps = 2};
+        RanksRun plain, parts;
+        o.text = read_model(&a, o.name);
+        ranks_run(&a, &o, &plain);
+        o.parallel.micro = 3;
+        for (o.parallel.ranks = 1; o.parallel.ranks <= 2; o.parallel.ranks++) {
+            ranks_run(&a, &o, &parts);
+            ranks_compare(&plain, &parts, 1e-9, str_format(&a, "%s in parts", o.name).ptr);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_do_not_depend_on_ranks),
+        cmocka_unit_test(chunks_have_the_same_bits_on_any_number_of_ranks),
+        cmocka_unit_test(chunks_have_the_same_bits_on_the_cpu),
+        cmocka_unit_test(accumulation_is_the_same_step),
     };
     if (arena_init(&empty, (size_t)1 << 33) != GAN_OK)
         return 1;

@@ -182,7 +182,8 @@ uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr
             return simpler;
     }
     Node n = {.op = (uint16_t)op, .nin = (uint8_t)nin, .block = g->block};
-    if (op == OpConst || op == OpIota)
+    bool numbers_samples = op == OpIota && d.attr.i[0] & 1; // depends on where it runs
+    if (op == OpConst || (op == OpIota && !numbers_samples))
         n.block = 0;
     n.type = graph_type(g, d.type);
     n.attr = graph_attr(g, d.attr.i, d.attr.n);

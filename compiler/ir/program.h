@@ -108,6 +108,8 @@ typedef struct Func {
     Str name;
     Graph g;
     uint32_t blocks; // block 0 is the first; numbers follow the text
+    int64_t *block_first; // [blocks] sample of Module.batch at which a block's samples begin, where
+                          // g.batch is less (pass/chunk.c); NULL: 0
     VEC(Ctl) tape;
     VEC(uint32_t) effect; // Write nodes, in program order
     VEC(Update) update;

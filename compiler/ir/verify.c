@@ -258,7 +258,8 @@ static bool verify_named(Verify *v, const Named *n, const char *what) {
 
 static bool verify_func(Verify *v, const Func *f) {
     v->f = f;
-    if (f->g.batch != v->m->batch && f->g.batch != v->m->share.samples) {
+    bool chunk = f->block_first && v->m->share.samples % f->g.batch == 0;
+    if (f->g.batch != v->m->batch && f->g.batch != v->m->share.samples && !chunk) {
         return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch,
                      (long long)v->m->batch);
     }

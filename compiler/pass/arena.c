@@ -14,7 +14,8 @@ typedef struct Placer {
 
 static void place(Placer *p, uint32_t slot) {
     Slot *s = &p->m->slot.at[slot];
-    size_t bytes = type_bytes(&p->m->step.g, &s->type);
+    size_t samples = s->type.batched ? (size_t)p->m->batch : 1;
+    size_t bytes = samples * (size_t)type_sample(&s->type) * dtype_size[s->type.dtype];
     s->offset = p->end;
     p->end += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }

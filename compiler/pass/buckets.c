@@ -22,7 +22,8 @@ enum {
 };
 
 typedef struct Item {
-    uint32_t node, place; // place of its block on the tape
+    uint32_t node;
+    uint64_t place; // of its block on the tape, and its phase there
     uint32_t level, update, slot;
     uint32_t group; // index of the first item of its call
     SumOf *sum;
@@ -40,6 +41,7 @@ typedef struct Buckets {
     Arena *a;
     const Func *f;
     const uint8_t *live;
+    const uint32_t *phase; // [node] or NULL
     uint32_t words;   // of a set of items
     uint64_t *needs;  // [node][words] items a node depends on
     uint32_t *item;   // [node] its item + 1
@@ -122,7 +124,8 @@ static void find_items(Buckets *b, SumVec *sums) {
     }
     for (uint32_t i = 0; i < sums->n; i++) {
         uint32_t node = sums->at[i].node;
-        Item item = {.node = node, .place = place[graph_node(&f->g, node)->block],
+        uint64_t at = place[graph_node(&f->g, node)->block];
+        Item item = {.node = node, .place = at << 32 | (b->phase ? b->phase[node] : 0),
                      .level = level[node], .update = NONE, .sum = &sums->at[i]};
         find_update(f, &item);
         vec_push(b->a, &b->items, item);
@@ -244,7 +247,7 @@ static uint32_t next_group(const Buckets *b) {
         if (!mine->items || mine->placed || !group_ready(b, g)) {
             continue;
         }
-        uint32_t place = b->items.at[g].place;
+        uint64_t place = b->items.at[g].place;
         if (best == NONE || place < b->items.at[best].place ||
             (place == b->items.at[best].place && mine->key < b->group[best].key)) {
             best = g;
@@ -276,8 +279,9 @@ static bool order_groups(Buckets *b) {
     return !left;
 }
 
-void calls_plan(Arena *a, const Func *f, const uint8_t *live, const Parallel *o, SumVec *sums) {
-    Buckets b = {.a = a, .f = f, .live = live};
+void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *phase,
+                const Parallel *o, SumVec *sums) {
+    Buckets b = {.a = a, .f = f, .live = live, .phase = phase};
     if (!sums->n) {
         return;
     }

@@ -16,7 +16,6 @@ typedef struct Shard {
     Partials partial;
     uint32_t *sum; // [old node] its collective in sums + 1, 0 none
     SumVec sums;
-    SumOrder order;
 } Shard;
 
 Share share_of(int64_t total, uint32_t rank, uint32_t ranks) {
@@ -42,9 +41,8 @@ static bool group_straddles(const Shard *s, const Graph *g, uint32_t id) {
            !groups_fit(s->share, node_attr(g, id)->i[0]);
 }
 
-// The table of group sums of values of type t: a row a group. Six axes leave no room for another.
-static Type group_table(const Share *s, int64_t group, const Type *t) {
-    bool full = t->rank == MAX_RANK;
+Type groups_table(const Share *s, int64_t group, const Type *t) {
+    bool full = t->rank == MAX_RANK; // leaves no room for another axis
     Type table = {.dtype = t->dtype, .rank = (uint8_t)(full ? 2 : t->rank + 1)};
     table.dim[0] = s->total / group;
     table.dim[1] = type_sample(t);
@@ -54,7 +52,49 @@ static Type group_table(const Share *s, int64_t group, const Type *t) {
     return table;
 }
 
+// The group each sample is in.
+static Val group_numbers(int64_t group, Val like) {
+    Type number = {.dtype = node_type(like.g, like.id)->dtype, .batched = true};
+    Val at = Iota(like.g, 1, number);
+    return Floor(Div(at, Num(at, (double)group)));
+}
+
+Val groups_add(const Share *s, int64_t group, Val x) {
+    Type t = *node_type(x.g, x.id), table = groups_table(s, group, &t);
+    Val rows = t.rank == MAX_RANK ? Reshape(x, 1, &table.dim[1]) : x;
+    return Scatter(rows, group_numbers(group, x), table);
+}
+
+Val groups_read(int64_t group, Val sums, Type t) {
+    Val mine = Gather(sums, group_numbers(group, sums));
+    if (t.rank == MAX_RANK) {
+        mine = Reshape(mine, t.rank, t.dim);
+    }
+    return sum_narrow(mine, t.dtype);
+}
+
 // --- collectives ---------------------------------------------------------------------------------
+
+SumOf sum_make(uint32_t node, const Type *t) {
+    uint8_t dtype = t->dtype == DtF64 ? DtF64 : DtF32;
+    return (SumOf){
+        .node = node, .bytes = (size_t)type_sample(t) * dtype_size[dtype], .dtype = dtype};
+}
+
+static Val in_dtype(Val x, uint8_t dtype) {
+    Type want = *node_type(x.g, x.id);
+    bool same = want.dtype == dtype;
+    want.dtype = dtype;
+    return same ? x : (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &want)};
+}
+
+Val sum_widen(const SumOf *s, Val partial) {
+    return in_dtype(partial, s->dtype);
+}
+
+Val sum_narrow(Val sum, uint8_t dtype) {
+    return in_dtype(sum, dtype);
+}
 
 static void find_sums(Arena *perm, Shard *s, const Graph *g) {
     s->sum = arena_array(perm, uint32_t, g->node.n);
@@ -65,35 +105,16 @@ static void find_sums(Arena *perm, Shard *s, const Graph *g) {
         }
         Type t = *node_type(g, id);
         if (straddles) {
-            t = group_table(s->share, node_attr(g, id)->i[0], &t);
+            t = groups_table(s->share, node_attr(g, id)->i[0], &t);
         }
-        uint8_t dtype = t.dtype == DtF64 ? DtF64 : DtF32;
-        vec_push(perm, &s->sums, ((SumOf){.node = id, .dtype = dtype}));
-        s->sums.at[s->sums.n - 1].bytes = (size_t)type_sample(&t) * dtype_size[dtype];
+        vec_push(perm, &s->sums, sum_make(id, &t));
         s->sum[id] = s->sums.n;
     }
 }
 
-// The sum over the ranks of a partial: in f32 at least.
 static Val add_up(const Shard *s, uint32_t id, Val partial) {
     const SumOf *of = &s->sums.at[s->sum[id] - 1];
-    Type wide = *node_type(partial.g, partial.id);
-    bool narrow = wide.dtype != of->dtype;
-    wide.dtype = of->dtype;
-    Val x = narrow ? (Val){partial.g, graph_add(partial.g, OpCast, &partial.id, 1, NULL, &wide)}
-                   : partial;
-    Val sum = ReduceWait(ReduceStart(x, of->call, of->part, s->order));
-    return narrow ? CastTo(sum, partial) : sum;
-}
-
-static Val sum_groups(const Shard *s, uint32_t id, Val x, int64_t group) {
-    Type t = *node_type(x.g, x.id), table = group_table(s->share, group, &t);
-    Val rows = t.rank == MAX_RANK ? Reshape(x, 1, &table.dim[1]) : x;
-    Type index = {.dtype = t.dtype, .batched = true};
-    Val at = Iota(x.g, 1, index);
-    at = Floor(Div(at, Num(at, (double)group)));
-    Val sums = add_up(s, id, Scatter(rows, at, table)), mine = Gather(sums, at);
-    return t.rank == MAX_RANK ? Reshape(mine, t.rank, t.dim) : mine;
+    return ReduceWait(ReduceStart(sum_widen(of, partial), of->call, of->part, OrderAny));
 }
 
 static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
@@ -104,18 +125,26 @@ static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
     }
     if (group_straddles(s, from, id)) {
         Val x = {to, map[node_in(from, id, 0)]};
-        return sum_groups(s, id, x, node_attr(from, id)->i[0]).id;
+        int64_t group = node_attr(from, id)->i[0];
+        Val sums = add_up(s, id, groups_add(s->share, group, x));
+        return groups_read(group, sums, *node_type(from, id)).id;
     }
-    return add_up(s, id, (Val){to, node_copy(NULL, to, from, id, map)}).id;
+    Val partial = {to, node_copy(NULL, to, from, id, map)};
+    return sum_narrow(add_up(s, id, partial), node_type(from, id)->dtype).id;
 }
 
 void pass_shard(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+    bool chunked = o->parallel.chunks > 1 || o->parallel.micro > 1;
+    if (chunked && f == &m->step) {
+        chunk_step(perm, m, f, &o->parallel);
+        return;
+    }
     if (o->parallel.ranks <= 1) {
         return;
     }
     Shard s = {.share = &m->share};
     partials_find(perm, f, &s.partial);
     find_sums(perm, &s, &f->g);
-    calls_plan(perm, f, s.partial.live, &o->parallel, &s.sums);
+    calls_plan(perm, f, s.partial.live, NULL, &o->parallel, &s.sums);
     func_rewrite(perm, f, m->share.samples, localize, &s);
 }

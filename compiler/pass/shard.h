@@ -31,6 +31,23 @@ typedef struct SumOf { // one value to be added up over the ranks
 typedef VEC(SumOf) SumVec;
 // Gives every value its call and its place in it. Follows from the graph and the options alone, so
 // every rank comes to the same list.
-void calls_plan(Arena *a, const Func *f, const uint8_t *live, const Parallel *o, SumVec *sums);
+// `phase`: where a block will be cut in several, values of different phases share no call; or NULL.
+void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *phase,
+                const Parallel *o, SumVec *sums);
+
+// --- shard.c -------------------------------------------------------------------------------------
+
+SumOf sum_make(uint32_t node, const Type *t);
+Val sum_widen(const SumOf *s, Val partial); // in the precision it is added up in: f32 at least
+Val sum_narrow(Val sum, uint8_t dtype);     // and back
+// Sums over groups of samples that lie in several hands: a table with a row a group.
+Type groups_table(const Share *s, int64_t group, const Type *t); // t: of the values
+Val groups_add(const Share *s, int64_t group, Val x);  // the table, of the samples at hand
+Val groups_read(int64_t group, Val sums, Type t);      // each sample's row, as a value of type t
+
+// --- chunk.c -------------------------------------------------------------------------------------
+
+// The step in chunks (Parallel.chunks or .micro): replaces f's graph, blocks and tape.
+void chunk_step(Arena *perm, Module *m, Func *f, const Parallel *o);
 
 #endif

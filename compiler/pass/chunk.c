@@ -1,0 +1,403 @@
+// chunk.c - a step in parts: the samples of the global batch in equal chunks, one after another.
+//
+// In: a function for Share.total samples, in its final precision. Out: the same function for one
+// chunk's samples, with its per-sample nodes once for each chunk that this rank holds.
+//   --deterministic=C   C chunks of the global batch. Their partial sums are added as a tree over all
+//                       C of them, of which each rank has a branch: so the bits depend on C alone.
+//   accumulation        this rank's samples in so many parts, added in order of the same tree.
+//
+// Each block of the function becomes a row of blocks, phase by phase: what is shared (0), what a
+// chunk computes of it, a block a chunk (1), the sums over the chunks and ranks (2), what is shared
+// and needs those (3), ... Blocks are what keeps bits apart from the number of ranks: nothing fuses
+// across them, so a chunk's kernels are the same whoever holds it, and what crosses them is stored,
+// that is rounded, wherever it was computed. A block knows where its samples begin
+// (Func.block_first): draws, data and sample numbers follow.
+#include "shard.h"
+
+#include <string.h>
+
+enum { PhaseShared, PhaseChunk, PhaseSum, Phases };
+
+typedef struct Row { // the blocks that one block becomes
+    uint32_t first;  // block of phase 0
+    uint32_t phases; // how many there are
+} Row;
+
+typedef struct Chunker {
+    Arena *perm;
+    const Share *share;
+    const Func *f; // as it was
+    const Graph *from;
+    Graph to;
+    Partials partial;
+    uint32_t chunks;  // of this rank
+    int64_t samples;  // of a chunk
+    SumOrder order;
+    uint32_t ranks;
+    uint32_t *phase;  // [old node] within its block; of groups across chunks: of their sums, less 1
+    uint32_t *sum_of; // [old node] its sum in sums + 1, 0 none
+    SumVec sums;
+    Row *row;         // [old block]
+    uint32_t **map;   // [chunk][old node]; shared nodes: chunk 0
+    uint32_t *whole;  // [old node] the sum of a partial
+    uint32_t blocks;
+    uint8_t **open;   // [new block][new block] whose nodes may be shared
+    uint8_t *own;     // [new block] the one being filled
+    int64_t *first;   // [new block]
+} Chunker;
+
+// --- phases --------------------------------------------------------------------------------------
+
+static bool straddles(const Chunker *c, uint32_t id) {
+    return graph_node(c->from, id)->op == OpGroupSum &&
+           c->samples % node_attr(c->from, id)->i[0] != 0;
+}
+
+static bool summed(const Chunker *c, uint32_t id) {
+    return c->partial.live[id] &&
+           (straddles(c, id) || (c->partial.is[id] && c->partial.whole[id]));
+}
+
+// Made once for each chunk.
+static bool per_chunk(const Chunker *c, uint32_t id) {
+    return node_type(c->from, id)->batched || c->partial.is[id];
+}
+
+static bool is_leaf(const Chunker *c, uint32_t id) {
+    return op_info[graph_node(c->from, id)->op].cls == ClassLEAF;
+}
+
+static uint32_t phase_from(uint32_t at_least, uint32_t kind) {
+    return at_least + (kind + Phases - at_least % Phases) % Phases;
+}
+
+// The first phase in which another node of the block can read `id`.
+static uint32_t known_from(const Chunker *c, uint32_t id) {
+    return straddles(c, id) ? c->phase[id] + Phases : c->phase[id] + summed(c, id);
+}
+
+static uint32_t phase_of(const Chunker *c, uint32_t id) {
+    uint32_t least = 0;
+    for (uint32_t k = 0; k < graph_node(c->from, id)->nin; k++) {
+        uint32_t in = node_in(c->from, id, k);
+        bool here = graph_node(c->from, in)->block == graph_node(c->from, id)->block;
+        uint32_t known = here && !is_leaf(c, in) ? known_from(c, in) : 0;
+        least = known > least ? known : least;
+    }
+    return phase_from(least, per_chunk(c, id) ? PhaseChunk : PhaseShared);
+}
+
+static void find_phases(Chunker *c) {
+    const Graph *g = c->from;
+    c->phase = arena_array(c->perm, uint32_t, g->node.n);
+    c->row = arena_array(c->perm, Row, c->f->blocks);
+    for (uint32_t b = 0; b < c->f->blocks; b++) {
+        c->row[b].phases = 1;
+    }
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        if (!c->partial.live[id] || is_leaf(c, id)) {
+            continue;
+        }
+        c->phase[id] = phase_of(c, id);
+        Row *row = &c->row[graph_node(g, id)->block];
+        uint32_t end = known_from(c, id) + 1;
+        row->phases = end > row->phases ? end : row->phases;
+    }
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+static uint32_t blocks_before(const Chunker *c, uint32_t phase) { // of a row
+    uint32_t chunk_phases = (phase + Phases - 1 - PhaseChunk) / Phases;
+    return phase + chunk_phases * (c->chunks - 1);
+}
+
+static uint32_t block_at(const Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
+    return c->row[old].first + blocks_before(c, phase) +
+           (phase % Phases == PhaseChunk ? chunk : 0);
+}
+
+static uint32_t last_block(const Chunker *c, uint32_t old) {
+    return c->row[old].first + blocks_before(c, c->row[old].phases) - 1;
+}
+
+// Blocks in the order of the tape.
+static void number_blocks(Chunker *c) {
+    for (uint32_t i = 0; i < c->f->tape.n; i++) {
+        Ctl ctl = c->f->tape.at[i];
+        if (ctl.kind == CtlBlock) {
+            c->row[ctl.arg].first = c->blocks;
+            c->blocks += blocks_before(c, c->row[ctl.arg].phases);
+        }
+    }
+}
+
+typedef struct Home { // what a new block is
+    uint32_t old, phase, chunk;
+} Home;
+
+// A block may share what an open one computes that comes before it, but not another chunk's: those
+// must not know of each other.
+static void open_blocks(Chunker *c) {
+    uint8_t **old = blocks_open(c->perm, c->f, false);
+    Home *home = arena_array(c->perm, Home, c->blocks);
+    c->open = arena_array(c->perm, uint8_t *, c->blocks);
+    c->own = arena_array(c->perm, uint8_t, c->blocks);
+    c->first = arena_array(c->perm, int64_t, c->blocks);
+    for (uint32_t b = 0; b < c->f->blocks; b++) {
+        for (uint32_t p = 0; p < c->row[b].phases; p++) {
+            for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++) {
+                home[block_at(c, b, p, k)] = (Home){b, p, k};
+            }
+        }
+    }
+    for (uint32_t b = 0; b < c->blocks; b++) {
+        Home h = home[b];
+        bool chunk = h.phase % Phases == PhaseChunk;
+        c->open[b] = arena_array(c->perm, uint8_t, c->blocks);
+        c->first[b] = chunk ? h.chunk * c->samples : 0;
+        for (uint32_t e = 0; e < c->blocks; e++) {
+            Home o = home[e];
+            bool other = o.phase % Phases == PhaseChunk && (!chunk || o.chunk != h.chunk);
+            bool before = o.old == h.old ? o.phase <= h.phase : old[h.old][o.old] != 0;
+            c->open[b][e] = before && !other;
+        }
+    }
+}
+
+static void lay_tape(const Chunker *c, Func *f) {
+    VEC(Ctl) tape = {0};
+    for (uint32_t i = 0; i < c->f->tape.n; i++) {
+        Ctl ctl = c->f->tape.at[i];
+        uint32_t n = ctl.kind == CtlBlock ? blocks_before(c, c->row[ctl.arg].phases) : 1;
+        uint32_t first = ctl.kind == CtlBlock ? c->row[ctl.arg].first : ctl.arg;
+        for (uint32_t k = 0; k < n; k++) {
+            ctl.arg = first + k;
+            vec_push(c->perm, &tape, ctl);
+        }
+    }
+    memcpy(&f->tape, &tape, sizeof tape);
+}
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+// Is slot `slot` written in the row of block `old` before the new block `block`?
+static bool written_before(const Chunker *c, int64_t slot, uint32_t old, uint32_t block) {
+    for (uint32_t i = 0; i < c->f->effect.n; i++) {
+        uint32_t w = c->f->effect.at[i];
+        if (node_attr(c->from, w)->i[0] == slot && graph_node(c->from, w)->block == old &&
+            block_at(c, old, c->phase[w], 0) < block) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Operand `id` as the block being filled sees it. Slots are read where they are needed, as long as
+// they hold what they held when the block began: what crosses blocks costs memory.
+static uint32_t seen(Chunker *c, uint32_t id, uint32_t user, uint32_t chunk) {
+    const Node *n = graph_node(c->from, id);
+    uint32_t old = graph_node(c->from, user)->block;
+    bool slot = n->op == OpRead && n->block == old &&
+                !written_before(c, node_attr(c->from, id)->i[0], old, c->to.block);
+    if (slot || is_leaf(c, id)) {
+        c->to.block_open = slot ? c->own : c->to.block_open;
+        uint32_t made = node_copy(NULL, &c->to, c->from, id, NULL);
+        c->to.block_open = c->open[c->to.block];
+        return made;
+    }
+    bool sum = c->whole[id] && !straddles(c, id); // groups: the table, which each has read back
+    return sum ? c->whole[id] : c->map[per_chunk(c, id) ? chunk : 0][id];
+}
+
+static void enter(Chunker *c, uint32_t block) {
+    c->own[c->to.block] = 0;
+    c->own[block] = 1;
+    c->to.block = block;
+    c->to.block_open = c->open[block];
+}
+
+static void add_spans(Chunker *c, uint32_t made, uint32_t id) {
+    for (uint32_t at = graph_node(c->from, id)->span; at; at = c->from->span.at[at].next) {
+        node_add_span(&c->to, made, c->from->span.at[at].span);
+    }
+}
+
+// A copy of node `id` for a chunk.
+static uint32_t copy_node(Chunker *c, uint32_t id, uint32_t chunk) {
+    const Node *n = graph_node(c->from, id);
+    uint32_t in[UINT8_MAX];
+    for (uint32_t k = 0; k < n->nin; k++) {
+        in[k] = seen(c, node_in(c->from, id, k), id, chunk);
+    }
+    return graph_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id),
+                     node_type(c->from, id));
+}
+
+static void fill_node(Chunker *c, uint32_t id, uint32_t chunk) {
+    c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
+    Val made;
+    if (straddles(c, id)) {
+        Val x = {&c->to, seen(c, node_in(c->from, id, 0), id, chunk)};
+        made = groups_add(c->share, node_attr(c->from, id)->i[0], x);
+    } else {
+        made = (Val){&c->to, copy_node(c, id, chunk)};
+    }
+    if (summed(c, id)) { // what is added up is wide
+        made = sum_widen(&c->sums.at[c->sum_of[id] - 1], made);
+    }
+    add_spans(c, made.id, id);
+    c->map[chunk][id] = made.id;
+}
+
+// Chunks lo..hi of a partial, as a tree.
+static Val sum_chunks(Chunker *c, uint32_t id, uint32_t lo, uint32_t hi) {
+    uint32_t middle = lo + (hi - lo) / 2;
+    return hi - lo == 1 ? (Val){&c->to, c->map[lo][id]}
+                        : Add(sum_chunks(c, id, lo, middle), sum_chunks(c, id, middle, hi));
+}
+
+static void fill_sum(Chunker *c, uint32_t id) {
+    const SumOf *of = &c->sums.at[c->sum_of[id] - 1];
+    c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
+    Val sum = sum_chunks(c, id, 0, c->chunks);
+    if (c->ranks > 1) {
+        sum = ReduceWait(ReduceStart(sum, of->call, of->part, c->order));
+    }
+    add_spans(c, sum.id, id);
+    bool table = straddles(c, id);
+    Type as = *node_type(c->from, id);
+    if (!table && node_type(sum.g, sum.id)->dtype != as.dtype) {
+        as.dtype = node_type(c->from, id)->dtype;
+        sum.id = graph_add(sum.g, OpCast, &sum.id, 1, NULL, &as);
+    }
+    c->whole[id] = sum.id;
+}
+
+// Each chunk reads its samples' groups back.
+static void fill_groups(Chunker *c, uint32_t id, uint32_t chunk) {
+    Type t = *node_type(c->from, id);
+    c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
+    Val sums = {&c->to, c->whole[id]};
+    Val mine = groups_read(node_attr(c->from, id)->i[0], sums, t);
+    add_spans(c, mine.id, id);
+    c->map[chunk][id] = mine.id;
+}
+
+static void fill_phase(Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
+    enter(c, block_at(c, old, phase, chunk));
+    for (uint32_t id = 1; id < c->from->node.n; id++) {
+        if (!c->partial.live[id] || is_leaf(c, id) || graph_node(c->from, id)->block != old) {
+            continue;
+        }
+        if (phase % Phases == PhaseSum && summed(c, id) && c->phase[id] + 1 == phase) {
+            fill_sum(c, id);
+        } else if (phase % Phases != PhaseSum && c->phase[id] == phase) {
+            fill_node(c, id, chunk);
+        } else if (straddles(c, id) && known_from(c, id) == phase) {
+            fill_groups(c, id, chunk);
+        }
+    }
+}
+
+static void fill_row(Chunker *c, uint32_t old) {
+    for (uint32_t p = 0; p < c->row[old].phases; p++) {
+        for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++) {
+            fill_phase(c, old, p, k);
+        }
+    }
+}
+
+// --- the function --------------------------------------------------------------------------------
+
+static uint32_t whole_of(Chunker *c, uint32_t id) {
+    if (id && is_leaf(c, id)) {
+        c->to.block = 0;
+        c->to.block_open = NULL;
+        return node_copy(NULL, &c->to, c->from, id, NULL);
+    }
+    return c->whole[id] ? c->whole[id] : c->map[0][id];
+}
+
+static void renumber(Chunker *c, Func *f) {
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        f->tape.at[i].cond = whole_of(c, f->tape.at[i].cond);
+    }
+    for (uint32_t i = 0; i < f->effect.n; i++) {
+        f->effect.at[i] = whole_of(c, f->effect.at[i]);
+    }
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        Update *u = &f->update.at[i];
+        u->loss = whole_of(c, u->loss);
+        for (uint32_t k = 0; k < u->grad.n; k++) {
+            u->grad.at[k].node = whole_of(c, u->grad.at[k].node);
+        }
+        u->block = last_block(c, u->block);
+    }
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        f->report.at[i].node = whole_of(c, f->report.at[i].node);
+        f->report.at[i].block = last_block(c, f->report.at[i].block);
+    }
+    for (uint32_t i = 0; i < f->again.n; i++) {
+        f->again.at[i].block = c->row[f->again.at[i].block].first;
+    }
+}
+
+static void find_sums(Chunker *c, const Parallel *o) {
+    const Graph *g = c->from;
+    c->sum_of = arena_array(c->perm, uint32_t, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        if (summed(c, id)) {
+            Type t = *node_type(g, id);
+            if (straddles(c, id)) {
+                t = groups_table(c->share, node_attr(g, id)->i[0], &t);
+            }
+            vec_push(c->perm, &c->sums, sum_make(id, &t));
+            c->sum_of[id] = c->sums.n;
+        }
+    }
+    calls_plan(c->perm, c->f, c->partial.live, c->phase, o, &c->sums);
+}
+
+uint32_t chunks_of(const Parallel *o) {
+    uint32_t ranks = o->ranks > 1 ? o->ranks : 1;
+    return o->chunks ? o->chunks / ranks : o->micro > 1 ? o->micro : 1;
+}
+
+void chunk_step(Arena *perm, Module *m, Func *f, const Parallel *o) {
+    Func was = *f;
+    Chunker c = {.perm = perm, .share = &m->share, .f = &was, .from = &was.g,
+                 .chunks = chunks_of(o), .ranks = o->ranks,
+                 .order = o->chunks ? OrderTree : OrderAny};
+    c.samples = m->share.samples / c.chunks;
+    partials_find(perm, &was, &c.partial);
+    find_phases(&c);
+    number_blocks(&c);
+    open_blocks(&c);
+    find_sums(&c, o);
+    c.map = arena_array(perm, uint32_t *, c.chunks);
+    c.whole = arena_array(perm, uint32_t, was.g.node.n);
+    for (uint32_t k = 0; k < c.chunks; k++) {
+        c.map[k] = arena_array(perm, uint32_t, was.g.node.n);
+    }
+    graph_init(&c.to, perm, c.samples);
+    c.to.next_unique = was.g.next_unique;
+    for (uint32_t i = 0; i < was.tape.n; i++) {
+        if (was.tape.at[i].kind == CtlBlock) {
+            fill_row(&c, was.tape.at[i].arg);
+        }
+    }
+    lay_tape(&c, f);
+    renumber(&c, f);
+    for (uint32_t i = 0; i < m->site.n; i++) { // what is fed is there before the row begins
+        if (f == &m->step && m->site.at[i].func == 1) {
+            m->site.at[i].block = c.row[m->site.at[i].block].first;
+        }
+    }
+    c.to.block = 0;
+    c.to.block_open = NULL;
+    c.to.here = (Span){0};
+    f->g = c.to;
+    f->blocks = c.blocks;
+    f->block_first = c.first;
+}
