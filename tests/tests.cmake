@@ -62,6 +62,10 @@ target_compile_definitions(nvrtc_test PRIVATE ARCHITECTURES=90 PRECISIONS=DtF32)
 gan_test(nvrtc_all_test ${compiled} LABELS long)
 target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECISIONS=DtF32,DtBF16)
 
+add_executable(kernel_report cuda/kernel_report.c cuda/resources.c) # a table for docs/performance.md
+set_target_properties(kernel_report PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(kernel_report PRIVATE gan_driver gan_device gan_options)
+
 # Kernels in CUDA C, run on the CPU (tests/cuda/shim.h). The shim answers the calls of the thread sanitizer and switches
 # stacks, which other sanitizers do not follow.
 if(GAN_SANITIZE)

@@ -75,9 +75,10 @@ static void put_store(Emit *e, uint32_t i) {
         emit_ix(e, s->at);
         text_put(e->t, STR("]"));
     }
-    text_fmt(e->t, " = %s(", e->d->store[emit_dtype(e->n, s->arg)]);
+    text_put(e->t, STR(" = "));
+    const char *end = emit_call(e, e->d->store[emit_dtype(e->n, s->arg)]);
     emit_ref(e, s->value);
-    text_put(e->t, STR(");\n"));
+    text_fmt(e->t, "%s;\n", end);
 }
 
 void emit_body(Emit *e, char acc) {
@@ -102,14 +103,15 @@ void emit_result(Emit *e, uint32_t i) {
     if (r->copies > 1) {
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
     }
-    text_fmt(e->t, "] = %s(", e->d->store[emit_dtype(e->n, r->arg)]);
+    text_put(e->t, STR("] = "));
+    const char *end = emit_call(e, e->d->store[emit_dtype(e->n, r->arg)]);
     if (r->kind == ReduceArgMax) {
         text_fmt(e->t, "(%s)", emit_acc_type(e, r));
         e->acc(e, 'x', i);
     } else {
         e->acc(e, 's', i);
     }
-    text_put(e->t, STR(");\n"));
+    text_fmt(e->t, "%s;\n", end);
 }
 
 void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers) {

@@ -43,6 +43,8 @@ void emit_line(Emit *e); // begins a line
 void emit_open(Emit *e); // " {", and one level deeper
 void emit_close(Emit *e);
 
+// Opens a call of `function`; returns what closes it. "": no call, its argument as it is.
+const char *emit_call(Emit *e, const char *function);
 // A number as text: written out when small, else an argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x);
 uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it

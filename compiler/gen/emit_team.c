@@ -223,10 +223,11 @@ static void put_unit(Emit *e) {
     emit_level(e, LevelUnit);
 }
 
-// The thread's own steps of the unit, or of its piece.
+// The thread's own steps of the unit, or of its piece. They are counted in a signed type: only then
+// may the compiler know how many there are, and begin several at once.
 static void put_steps(Emit *e) {
     const Nest *n = e->n;
-    const char *type = unit_type(e), *begin = "";
+    const char *type = e->index, *begin = "";
     Str end = emit_num(e, RoleSums, team(e)->steps);
     if (cut(e)) {
         Str share = emit_num(e, RoleTile, team(e)->share);
@@ -238,6 +239,8 @@ static void put_steps(Emit *e) {
         end = STR("end");
         begin = "begin + ";
     }
+    emit_line(e);
+    text_fmt(e->t, "#pragma unroll %u\n", team(e)->unroll); // 1: not by the compiler's own guess
     emit_line(e);
     text_fmt(e->t, "for (%s r = on ? %steam::part() : %.*s; r < %.*s; r += %u)", type, begin,
              SARG(end), SARG(end), team(e)->size);
@@ -333,12 +336,13 @@ static void put_args(Emit *e) {
     }
 }
 
-// Strides and offsets may be taken from, counts are divided by.
+// Strides and steps are signed; counts, which are divided by, are not.
 static void put_numbers(Emit *e, uint32_t first) {
     for (uint32_t i = 0; i < e->numbers->n; i++) {
-        bool real = e->role.at[i] == RoleReal, index = e->role.at[i] == RoleIndex;
+        uint32_t role = e->role.at[i];
+        bool index = role == RoleIndex || role == RoleSums || role == RoleTile;
         emit_line(e);
-        if (real) {
+        if (role == RoleReal) {
             text_fmt(e->t, "const %s r%u = gan_f64_bits(w.at[%u]);\n", e->d->compute[e->real], i,
                      first + i);
         } else {

@@ -25,6 +25,11 @@ void emit_close(Emit *e) {
     text_put(e->t, STR("}\n"));
 }
 
+const char *emit_call(Emit *e, const char *function) {
+    text_fmt(e->t, *function ? "%s(" : "%s", function);
+    return *function ? ")" : "";
+}
+
 // A number as text. Larger ones become arguments, equal ones for the same purpose the same
 // argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
@@ -183,15 +188,17 @@ static void put_load(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     const char *load = e->d->load[emit_dtype(e->n, v->arg)];
     if (v->pack) {
-        text_fmt(e->t, "%s(p%u.at[l])", load, id);
+        const char *end = emit_call(e, load);
+        text_fmt(e->t, "p%u.at[l]%s", id, end);
         return;
     }
     if (v->bounds) {
         text_fmt(e->t, "g%u ? ", v->bounds);
     }
-    text_fmt(e->t, "%s(a%u[", load, v->arg);
+    const char *end = emit_call(e, load);
+    text_fmt(e->t, "a%u[", v->arg);
     put_element(e, v);
-    text_fmt(e->t, "])%s", v->bounds ? " : 0" : "");
+    text_fmt(e->t, "]%s%s", end, v->bounds ? " : 0" : "");
 }
 
 // The pack that a value is one element of.

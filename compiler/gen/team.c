@@ -15,6 +15,8 @@ enum {
     LeastSteps = 4,        // of a thread, before more threads are put on a unit
     MostSteps = 16,        // of a thread, while a block has more threads
     PackRegisters = 64,    // that packs may take of a thread
+    BytesInFlight = 64,    // of a thread
+    MostUnrolled = 4,      // steps
     LongBody = 256,        // values: beyond, packs only make the text longer
 };
 
@@ -168,6 +170,24 @@ static void mark_packs(Nest *n) {
     }
 }
 
+// Loads of a step wait for memory: a thread that has enough of them under way hides the wait. A
+// step that stores keeps the next one's loads behind it, for they might be of the same memory.
+static uint32_t unroll_of(const Nest *n) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep;
+        if (v->kind == ValueLoad && (whole || each)) {
+            bytes += element(n, v->arg) * (whole || v->level == LevelPack ? n->team.pack : 1);
+        }
+    }
+    uint32_t steps = 1;
+    while (!n->store.n && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled) {
+        steps *= 2;
+    }
+    return steps;
+}
+
 // --- teams ---------------------------------------------------------------------------------------
 
 static int64_t extent(const Nest *n, bool reduced) {
@@ -295,7 +315,7 @@ static void set_levels(Nest *n) {
 static bool is_wide(const Nest *n) {
     const Region *r = n->region;
     const Graph *g = &n->plan->func->g;
-    bool wide = extent(n, true) * extent(n, false) > INT32_MAX;
+    bool wide = extent(n, true) * extent(n, false) > INT32_MAX / 2; // with room for one piece more
     for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
         uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
         wide |= type_elements(g, node_type(g, id)) > INT32_MAX;
@@ -316,4 +336,5 @@ void nest_shape_team(Nest *n) {
     make_team(n);
     set_levels(n);
     mark_packs(n);
+    n->team.unroll = unroll_of(n);
 }
