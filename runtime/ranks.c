@@ -22,18 +22,23 @@ static int64_t number_of(const char *(*variable)(const char *), const char *name
 Launcher launcher_detect(const char *(*variable)(const char *name)) {
     // The first row that is there counts: under Slurm mpirun leaves both.
     static const struct {
-        const char *by, *rank, *ranks, *local_ranks;
+        const char *by, *rank, *ranks, *local_ranks, *tells;
     } launchers[] = {
-        {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-        {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
-        {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
+        {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+         "OMPI_COMM_WORLD_RANK"},
+        {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+         "PMIX_NAMESPACE"},
+        {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_RANK"},
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         int64_t rank = number_of(variable, launchers[i].rank, -1),
                 ranks = number_of(variable, launchers[i].ranks, 0);
         if (rank >= 0 && ranks > 0)
-            return (Launcher){launchers[i].by, rank, ranks,
-                              number_of(variable, launchers[i].local_ranks, 0)};
+            return (Launcher){.by = launchers[i].by,
+                              .rank = rank,
+                              .ranks = ranks,
+                              .told = variable(launchers[i].tells) != NULL,
+                              .local_ranks = number_of(variable, launchers[i].local_ranks, 0)};
     }
     return (Launcher){.ranks = 1};
 }
@@ -41,6 +46,13 @@ Launcher launcher_detect(const char *(*variable)(const char *name)) {
 static int64_t cores_allowed(cpu_set_t *set) {
     CPU_ZERO(set);
     return sched_getaffinity(0, sizeof *set, set) == 0 ? CPU_COUNT(set) : 1;
+}
+
+static GanStatus fail_alone(const Launcher *l, int seen) {
+    return fail(GAN_ERR_DEVICE,
+                "%s started %lld tasks, but MPI sees %d: each would train alone. Under Slurm use "
+                "`srun --mpi=pmix` (`srun --mpi=list` says what there is), or mpirun",
+                l->by, (long long)l->ranks, seen);
 }
 
 GanStatus ranks_open(const RankSetup *s, Comm **out) {
@@ -54,6 +66,8 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
                     "install libopenmpi-dev openmpi-bin and build again, or start one rank",
                     l->by, (long long)l->ranks, why);
     }
+    if (!l->told)
+        return fail_alone(l, 1); // Open MPI would end the process, with a page on its build
     cpu_set_t set;
     // A communicator's thread that spins wants a core of its own.
     int64_t per_rank = cores_allowed(&set) / (l->local_ranks > 0 ? l->local_ranks : 1);
@@ -66,10 +80,7 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
     }
     int seen = comm_size(c);
     comm_close(c);
-    return fail(GAN_ERR_DEVICE,
-                "%s started %lld tasks, but MPI sees %d: each would train alone. Under Slurm use "
-                "`srun --mpi=pmix` (`srun --mpi=list` says what there is), or mpirun",
-                l->by, (long long)l->ranks, seen);
+    return fail_alone(l, seen);
 }
 
 // --- who is where --------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ typedef struct LinkModel {     // of one collective: seconds + bytes / bandwidth
 typedef struct Launcher { // what the launcher has said in the environment
     const char *by;       // "mpirun", "srun"; NULL: started alone
     int64_t rank, ranks;  // as the launcher counts; ranks 1: alone
+    bool told;            // MPI can learn from it who the ranks are
     int64_t local_ranks;  // of this host; 0: not said
 } Launcher;
 // `variable` is getenv: only main.c may call it.

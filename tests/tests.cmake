@@ -101,7 +101,7 @@ set_tests_properties(cli_examples cli_all_examples PROPERTIES TIMEOUT 1500)
 set_tests_properties(cli_all_examples PROPERTIES LABELS long)
 # Ranks. Where there is no MPI the scripts say so and are skipped.
 set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1)
-foreach(name ranks ranks_faults ranks_verify)
+foreach(name ranks ranks_faults ranks_verify ranks_slurm)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
