@@ -1,6 +1,10 @@
 // doctor.c - `ganrun doctor`: what this machine has and lacks, what each lack costs, and the line
 // that mends it.
+#define _GNU_SOURCE
+#include "link.h"
 #include "runs.h"
+
+#include <unistd.h>
 
 typedef struct Finding {
     const char *name, *version, *cost, *package;
@@ -24,7 +28,48 @@ static const struct {
     {"C compiler", "gcc"},
 };
 
-static Findings examine(Arena *a) {
+// The first line a program says of itself; *found false: it cannot be started.
+static const char *version_of(Arena *a, const char *program, bool *found) {
+    const char *const line[] = {program, "--version", NULL};
+    Str said;
+    int code;
+    *found = process_run(a, line, &said, &code) == GAN_OK && code != 127;
+    // srun wants to know its cluster before it tells its version
+    return *found && code == 0 ? str_z(a, str_sub(said, 0, str_find(said, '\n'))) : "";
+}
+
+// What more ranks than one need: the plugin beside this program, and who starts them.
+static void examine_ranks(Arena *a, Str self, Findings *f) {
+    const LinkPlugin *plugin;
+    Finding mpi = {.name = "MPI",
+                   .version = "",
+                   .cost = "runs use one rank",
+                   .package = "libopenmpi-dev, and build again"};
+    if (link_plugin_load(path_join(a, path_dir(self), STR("libgan_mpi.so")), &plugin) == GAN_OK) {
+        char *text = arena_array(a, char, 128);
+        plugin->library(text, 128);
+        mpi.version = text;
+        mpi.found = true;
+    }
+    vec_push(a, f, mpi);
+    Finding launchers[] = {
+        {"mpirun", "", "ranks can be started by srun alone", "openmpi-bin", false},
+        {"srun", "", "ranks can be started by mpirun alone", "slurm-client, on a cluster", false},
+    };
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        Finding *x = &launchers[i];
+        x->version = version_of(a, x->name, &x->found);
+        if (i == 0 && x->found && geteuid() == 0)
+            x->version = str_format(a,
+                                    "%s (as root it wants OMPI_ALLOW_RUN_AS_ROOT=1 and "
+                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)",
+                                    x->version)
+                             .ptr;
+        vec_push(a, f, *x);
+    }
+}
+
+static Findings examine(Arena *a, Str self) {
     Findings f = {0};
     const LibraryInfo *library;
     uint32_t n;
@@ -40,6 +85,7 @@ static Findings examine(Arena *a) {
     }
     for (size_t i = 0; i < sizeof built_with / sizeof *built_with; i++)
         vec_push(a, &f, built_with[i]);
+    examine_ranks(a, self, &f);
     return f;
 }
 
@@ -55,7 +101,7 @@ static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
             text_fmt(&t, "  %-12s missing: %s\n  %-12s mend it: apt-get install %s\n", x->name,
                      x->cost, "", x->package);
     }
-    text_fmt(&t, "  %-12s CUDA, MPI and NCCL are not part of this version\n", "devices");
+    text_fmt(&t, "  %-12s CUDA and NCCL are not part of this version\n", "devices");
     return text_str(&t);
 }
 
@@ -84,7 +130,7 @@ static Str as_json(Arena *a, const Findings *f, int threads, Str cache) {
 }
 
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o) {
-    Findings f = examine(perm);
+    Findings f = examine(perm, h->self);
     Str cache = h->device.cache_dir.len ? h->device.cache_dir : STR("none: no home folder");
     h->console.result(h->console.user,
                       (o->at[OptJson].given ? as_json : as_text)(perm, &f, data_threads(0), cache));

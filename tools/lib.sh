@@ -8,6 +8,9 @@ cd "$root"
 packages="gcc libc6-dev git cmake ninja-build pkg-config libyaml-dev libpng-dev libarchive-dev libcjson-dev libxxhash-dev libjpeg-dev
 libfreetype-dev libhdf5-dev libdnnl-dev ocl-icd-opencl-dev libcmocka-dev fonts-noto-color-emoji libopenmpi-dev openmpi-bin"
 
+# Only `tools/test --all`: a Slurm for the test that runs examples/slurm.
+slurm_packages="slurm-wlm munge"
+
 say() { printf '%s\n' "$*" >&2; }
 
 missing_packages() {
