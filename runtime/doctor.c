@@ -6,26 +6,16 @@
 
 #include <unistd.h>
 
-typedef struct Finding {
-    const char *name, *version, *cost, *package;
-    bool found;
-} Finding;
-typedef VEC(Finding) Findings;
+typedef VEC(LibraryInfo) Findings;
 
 // Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
-static const Finding built_with[] = {
-    {"libjpeg", "", "JPEG pictures cannot be read", "libjpeg-dev, and build again", GAN_HAVE_JPEG},
-    {"libhdf5", "", "HDF5 files cannot be read", "libhdf5-dev, and build again", GAN_HAVE_HDF5},
-    {"freetype", "", "examples/emoji cannot make its pictures", "libfreetype-dev, and build again",
-     GAN_HAVE_FREETYPE},
-};
-
-// Debian's packages for what a device would like to have.
-static const struct {
-    const char *name, *package;
-} packages[] = {
-    {"oneDNN", "libdnnl-dev, and build again"},
-    {"C compiler", "gcc"},
+static const LibraryInfo built_with[] = {
+    {"libjpeg", "", "JPEG pictures cannot be read", "apt-get install libjpeg-dev, and build again",
+     GAN_HAVE_JPEG},
+    {"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
+     GAN_HAVE_HDF5},
+    {"freetype", "", "examples/emoji cannot make its pictures",
+     "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
 };
 
 // The first line a program says of itself; *found false: it cannot be started.
@@ -41,10 +31,10 @@ static const char *version_of(Arena *a, const char *program, bool *found) {
 // What more ranks than one need: the plugin beside this program, and who starts them.
 static void examine_ranks(Arena *a, Str self, Findings *f) {
     const LinkPlugin *plugin;
-    Finding mpi = {.name = "MPI",
-                   .version = "",
-                   .cost = "runs use one rank",
-                   .package = "libopenmpi-dev, and build again"};
+    LibraryInfo mpi = {.name = "MPI",
+                       .version = "",
+                       .cost = "runs use one rank",
+                       .mend = "apt-get install libopenmpi-dev, and build again"};
     if (link_plugin_load(path_join(a, path_dir(self), STR("libgan_mpi.so")), &plugin) == GAN_OK) {
         char *text = arena_array(a, char, 128);
         plugin->library(text, 128);
@@ -52,12 +42,13 @@ static void examine_ranks(Arena *a, Str self, Findings *f) {
         mpi.found = true;
     }
     vec_push(a, f, mpi);
-    Finding launchers[] = {
-        {"mpirun", "", "ranks can be started by srun alone", "openmpi-bin", false},
-        {"srun", "", "ranks can be started by mpirun alone", "slurm-client, on a cluster", false},
+    LibraryInfo launchers[] = {
+        {"mpirun", "", "ranks can be started by srun alone", "apt-get install openmpi-bin", false},
+        {"srun", "", "ranks can be started by mpirun alone",
+         "apt-get install slurm-client, on a cluster", false},
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        Finding *x = &launchers[i];
+        LibraryInfo *x = &launchers[i];
         x->version = version_of(a, x->name, &x->found);
         if (i == 0 && x->found && geteuid() == 0)
             x->version = str_format(a,
@@ -74,15 +65,8 @@ static Findings examine(Arena *a, Str self) {
     const LibraryInfo *library;
     uint32_t n;
     device_libraries(a, &library, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        const char *package = "";
-        for (size_t k = 0; k < sizeof packages / sizeof *packages; k++)
-            if (str_eq(str_c(packages[k].name), str_c(library[i].name)))
-                package = packages[k].package;
-        vec_push(a, &f,
-                 ((Finding){library[i].name, library[i].version, library[i].cost, package,
-                            library[i].found}));
-    }
+    for (uint32_t i = 0; i < n; i++)
+        vec_push(a, &f, library[i]);
     for (size_t i = 0; i < sizeof built_with / sizeof *built_with; i++)
         vec_push(a, &f, built_with[i]);
     examine_ranks(a, self, &f);
@@ -91,17 +75,17 @@ static Findings examine(Arena *a, Str self) {
 
 static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
     Text t = {.arena = a};
-    text_fmt(&t, "  %-12s %d\n", "threads", threads);
-    text_fmt(&t, "  %-12s %.*s\n", "kernel cache", SARG(cache));
+    text_fmt(&t, "  %-13s %d\n", "threads", threads);
+    text_fmt(&t, "  %-13s %.*s\n", "kernel cache", SARG(cache));
     for (uint32_t i = 0; i < f->n; i++) {
-        const Finding *x = &f->at[i];
+        const LibraryInfo *x = &f->at[i];
         if (x->found)
-            text_fmt(&t, "  %-12s %s\n", x->name, *x->version ? x->version : "found");
+            text_fmt(&t, "  %-13s %s\n", x->name, *x->version ? x->version : "found");
         else
-            text_fmt(&t, "  %-12s missing: %s\n  %-12s mend it: apt-get install %s\n", x->name,
-                     x->cost, "", x->package);
+            text_fmt(&t, "  %-13s missing: %s\n", x->name, x->cost);
+        if (!x->found && x->mend)
+            text_fmt(&t, "  %-13s mend it: %s\n", "", x->mend);
     }
-    text_fmt(&t, "  %-12s CUDA and NCCL are not part of this version\n", "devices");
     return text_str(&t);
 }
 
@@ -114,13 +98,13 @@ static Str as_json(Arena *a, const Findings *f, int threads, Str cache) {
     json_name(&j, "cache"), json_put_str(&j, cache);
     json_name(&j, "libraries"), json_open(&j, '[');
     for (uint32_t i = 0; i < f->n; i++) {
-        const Finding *x = &f->at[i];
+        const LibraryInfo *x = &f->at[i];
         json_open(&j, '{');
         json_name(&j, "name"), json_put_str(&j, str_c(x->name));
         json_name(&j, "found"), json_put_bool(&j, x->found);
         json_name(&j, "version"), json_put_str(&j, str_c(x->version));
         json_name(&j, "cost"), json_put_str(&j, str_c(x->cost));
-        json_name(&j, "mend"), json_put_str(&j, str_format(a, "apt-get install %s", x->package));
+        json_name(&j, "mend"), json_put_str(&j, str_c(x->mend ? x->mend : ""));
         json_close(&j, '}');
     }
     json_close(&j, ']');

@@ -58,7 +58,9 @@ typedef struct Roofline {
 } Roofline;
 GanStatus device_cpu_roofline(Device *d, Roofline *out); // measured now, all cores, best of several
 typedef struct LibraryInfo {
-    const char *name, *version, *cost;
+    const char *name, *version; // version: whatever it says of itself
+    const char *cost;           // of its absence
+    const char *mend;           // what to install; NULL: nothing would
     bool found;
 } LibraryInfo;
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n); // what doctor prints

@@ -61,17 +61,19 @@ int device_threads_for(int wanted) {
 }
 
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n) {
-    LibraryInfo *info = arena_array(a, LibraryInfo, 2);
+    LibraryInfo *info = arena_array(a, LibraryInfo, 2 + CUDA_LIBRARIES);
     Str dnn = dnn_version(a);
     info[0] = (LibraryInfo){"oneDNN", str_z(a, dnn),
                             "convolution and matrix products run as plain loops, many times slower",
-                            dnn.len > 0};
+                            "apt-get install libdnnl-dev, and build again", dnn.len > 0};
     Jit *jit = NULL;
     DeviceOptions none = {0};
     bool found = jit_open(&none, &jit) == GAN_OK && jit;
     info[1] = (LibraryInfo){"C compiler", found ? str_z(a, jit_compiler(jit)) : "",
-                            "fused kernels run as reference loops, many times slower", found};
+                            "fused kernels run as reference loops, many times slower",
+                            "apt-get install gcc", found};
     jit_close(jit);
+    cuda_libraries(a, info + 2);
     *out = info;
-    *n = 2;
+    *n = 2 + CUDA_LIBRARIES;
 }

@@ -25,6 +25,11 @@ typedef struct Memory {
 } Memory;
 void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that are not stored
 
+// --- cuda_info.c ---------------------------------------------------------------------------------
+
+enum { CUDA_LIBRARIES = 5 };
+void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
+
 // --- plain.c: values and operations without any library; slow and right --------------------------
 
 // Between a device's layout (type_strides, the type's dtype) and logical order (row-major, batch

@@ -1,0 +1,118 @@
+// cuda_info.c - what this machine has for the cuda device, for doctor: every library is asked for
+// its version by itself, so that one that is missing or broken hides no other. No header is needed,
+// so a program built without them says the same.
+#include "device.h"
+#include "library.h"
+#include "nvrtc.h"
+
+// "13.0" of 13000.
+static const char *version_text(Arena *a, int version) {
+    return str_format(a, "%d.%d", version / 1000, version % 1000 / 10).ptr;
+}
+
+// --- the driver and its first card ---------------------------------------------------------------
+
+typedef struct Driver {
+    int (*init)(unsigned flags);
+    int (*version)(int *out);
+    int (*count)(int *out);
+    int (*name)(char *out, int n, int device);
+    int (*attribute)(int *out, int which, int device);
+    int (*memory)(size_t *out, int device);
+} Driver;
+
+static bool driver_fill(void *cuda, Driver *d) {
+    return library_symbol(cuda, "cuInit", &d->init, sizeof d->init) &&
+           library_symbol(cuda, "cuDriverGetVersion", &d->version, sizeof d->version) &&
+           library_symbol(cuda, "cuDeviceGetCount", &d->count, sizeof d->count) &&
+           library_symbol(cuda, "cuDeviceGetName", &d->name, sizeof d->name) &&
+           library_symbol(cuda, "cuDeviceGetAttribute", &d->attribute, sizeof d->attribute) &&
+           library_symbol(cuda, "cuDeviceTotalMem_v2", &d->memory, sizeof d->memory);
+}
+
+// "CUDA 13.0, 1 card: NVIDIA H200, compute capability 9.0, 139.8 GiB"; NULL: there is none.
+static const char *driver_text(Arena *a, void *cuda) {
+    enum { MAJOR = 75, MINOR = 76 }; // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_
+    Driver d;
+    int version = 0, cards = 0, major = 0, minor = 0;
+    size_t memory = 0;
+    char name[128] = "";
+    if (!driver_fill(cuda, &d) || d.init(0) || d.version(&version) || d.count(&cards) || !cards ||
+        d.name(name, sizeof name, 0) || d.attribute(&major, MAJOR, 0) ||
+        d.attribute(&minor, MINOR, 0) || d.memory(&memory, 0))
+        return NULL;
+    return str_format(a, "CUDA %s, %d card%s: %s, compute capability %d.%d, %.1f GiB",
+                      version_text(a, version), cards, cards == 1 ? "" : "s", name, major, minor,
+                      (double)memory / (1 << 30))
+        .ptr;
+}
+
+static const char *find_driver(Arena *a) {
+    static const char *const names[] = {"libcuda.so.1", NULL};
+    void *cuda = library_open(names);
+    const char *text = cuda ? driver_text(a, cuda) : NULL;
+    library_close(cuda);
+    return text;
+}
+
+// --- libraries -----------------------------------------------------------------------------------
+
+static const char *find_nvrtc(Arena *a) {
+    Nvrtc *n = NULL;
+    const char *text = nvrtc_open(&n) == GAN_OK && n ? version_text(a, nvrtc_version(n)) : NULL;
+    nvrtc_close(n);
+    return text;
+}
+
+// 91900 is 9.19.0.
+static const char *find_cudnn(Arena *a) {
+    static const char *const names[] = {"libcudnn.so.9", NULL};
+    size_t (*version)(void);
+    void *cudnn = library_open(names);
+    const char *text = NULL;
+    if (cudnn && library_symbol(cudnn, "cudnnGetVersion", &version, sizeof version)) {
+        size_t v = version();
+        text = str_format(a, "%zu.%zu.%zu", v / 10000, v % 10000 / 100, v % 100).ptr;
+    }
+    library_close(cudnn);
+    return text;
+}
+
+// 22703 is 2.27.3.
+static const char *find_nccl(Arena *a) {
+    static const char *const names[] = {"libnccl.so.2", NULL};
+    int (*version)(int *out), v = 0;
+    void *nccl = library_open(names);
+    const char *text = NULL;
+    if (nccl && library_symbol(nccl, "ncclGetVersion", &version, sizeof version) && !version(&v))
+        text = str_format(a, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100).ptr;
+    library_close(nccl);
+    return text;
+}
+
+void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
+#ifdef GAN_HAVE_CUDA
+    const char *built = "found when this was built";
+#else
+    const char *built = NULL;
+#endif
+    const LibraryInfo all[CUDA_LIBRARIES] = {
+        {"CUDA headers", built, "--device cuda is left out of this program",
+         "install the CUDA toolkit, or its headers alone, and build again", built != NULL},
+        {"NVIDIA driver", find_driver(a), "--device cuda has no card to run on",
+         "a machine with an NVIDIA card, and NVIDIA's driver", false},
+        {"NVRTC", find_nvrtc(a),
+         "--device cuda runs only what `ganc compile --target cuda:sm_NN` made elsewhere",
+         "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", false},
+        {"cuDNN", find_cudnn(a), "convolutions and matrix products have no engine on --device cuda",
+         "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
+        {"NCCL", find_nccl(a), "nothing yet: several cards are not part of this version", NULL,
+         false},
+    };
+    for (int i = 0; i < CUDA_LIBRARIES; i++) {
+        out[i] = all[i];
+        out[i].found = all[i].version != NULL;
+        if (!out[i].found)
+            out[i].version = "";
+    }
+}
