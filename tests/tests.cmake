@@ -82,6 +82,7 @@ endif()
 if(GAN_HAVE_CUDNN)
     gan_test(host_test cuda/host_test.c cuda/record_driver.c cuda/record_dnn.c cuda/record_order.c cuda/record_plan.c
              support/trial.c support/interp.c LIBS gan_run)
+    gan_test(host_dnn_test cuda/host_dnn_test.c support/programs.c LIBS gan_device)
     gan_test(host_library_test cuda/host_library_test.c support/trial.c support/interp.c LIBS gan_run)
 else()
     message(STATUS "tests: the CUDA and cuDNN headers are not found; host_test is left out")

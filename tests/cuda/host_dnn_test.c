@@ -1,0 +1,218 @@
+// host_dnn_test.c - what the cuda device tells cuDNN about convolutions and products is what they
+// are: each operation, computed by definition over the bytes its tensors' strides reach, gives what
+// the reference evaluator gives for the node.
+#include "cuda_dnn.h"
+#include "programs.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <math.h>
+#include <string.h>
+
+// --- operations by definition --------------------------------------------------------------------
+
+static int64_t at_product(const CudnnTensor *t, int64_t b, int64_t i, int64_t j) {
+    return b * t->stride[0] + i * t->stride[1] + j * t->stride[2];
+}
+
+static void run_product(const CudnnOperation *o, float *const x[3]) {
+    const CudnnTensor *a = &o->tensor[0], *b = &o->tensor[1], *c = &o->tensor[2];
+    for (int64_t n = 0; n < c->dim[0]; n++)
+        for (int64_t i = 0; i < c->dim[1]; i++)
+            for (int64_t j = 0; j < c->dim[2]; j++) {
+                double sum = 0;
+                for (int64_t k = 0; k < a->dim[2]; k++)
+                    sum += (double)x[0][at_product(a, n, i, k)] * x[1][at_product(b, n, k, j)];
+                x[2][at_product(c, n, i, j)] = (float)sum;
+            }
+}
+
+// One step of counting through the extents of `dim`, innermost last. False: all have been.
+static bool count_on(int64_t *index, const int64_t *dim, int n) {
+    while (n-- > 0) {
+        if (++index[n] < dim[n])
+            return true;
+        index[n] = 0;
+    }
+    return false;
+}
+
+// x[n, g*I+i, p] w[g*O+o, i, k] y[n, g*O+o, q] wherever p = q stride - before + k dilation: adds
+// two of them into the third.
+static void run_convolution(const CudnnOperation *o, float *const at[3]) {
+    const CudnnTensor *x = &o->tensor[0], *w = &o->tensor[1], *y = &o->tensor[2];
+    int result = cudnn_result(o->kind), s = o->space;
+    int64_t group = w->dim[0] / (x->dim[1] / w->dim[1]); // output channels of one
+    int64_t dim[3 + 2 * CUDNN_SPACE] = {y->dim[0], w->dim[0], w->dim[1]}, i[3 + 2 * CUDNN_SPACE];
+    memset(i, 0, sizeof i);
+    memcpy(dim + 3, y->dim + 2, (size_t)s * sizeof *dim);
+    memcpy(dim + 3 + s, w->dim + 2, (size_t)s * sizeof *dim);
+    do {
+        int64_t channel = i[1] / group * w->dim[1] + i[2];
+        int64_t ax = i[0] * x->stride[0] + channel * x->stride[1];
+        int64_t aw = i[1] * w->stride[0] + i[2] * w->stride[1];
+        int64_t ay = i[0] * y->stride[0] + i[1] * y->stride[1];
+        bool inside = true;
+        for (int k = 0; k < s; k++) {
+            int64_t p = i[3 + k] * o->stride[k] - o->before[k] + i[3 + s + k] * o->dilation[k];
+            inside = inside && p >= 0 && p < x->dim[2 + k];
+            ax += p * x->stride[2 + k];
+            aw += i[3 + s + k] * w->stride[2 + k];
+            ay += i[3 + k] * y->stride[2 + k];
+        }
+        if (inside && result == 0)
+            at[0][ax] += at[1][aw] * at[2][ay];
+        else if (inside && result == 1)
+            at[1][aw] += at[0][ax] * at[2][ay];
+        else if (inside)
+            at[2][ay] += at[0][ax] * at[1][aw];
+    } while (count_on(i, dim, 3 + 2 * s));
+}
+
+// --- nodes ---------------------------------------------------------------------------------------
+
+typedef struct Values {
+    Arena *a;
+    const Graph *g;
+    const double *in[2]; // of the node's operands, in logical order
+    const double *want;  // of the node
+} Values;
+
+static double *numbers(Arena *a, const Graph *g, uint32_t node) {
+    int64_t n = type_elements(g, node_type(g, node));
+    double *x = arena_array(a, double, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t key[2] = {node, (uint64_t)i};
+        x[i] = (double)(hash64(key, sizeof key, 3) >> 40) * 0x1p-23 - 1;
+    }
+    return x;
+}
+
+static Values values_of(Arena *a, const Graph *g, uint32_t id) {
+    Values v = {.a = a, .g = g};
+    const void *in[2];
+    double *out = arena_array(a, double, type_elements(g, node_type(g, id)));
+    for (uint32_t k = 0; k < 2; k++)
+        in[k] = v.in[k] = numbers(a, g, node_in(g, id, k));
+    eval_node(g, id, in, out, true, &(Counters){0}, *a);
+    v.want = out;
+    return v;
+}
+
+// A node's memory as the device lays it out: operands filled, the result zero.
+static float *memory_of(const Values *v, uint32_t id, uint32_t node) {
+    const Type *t = node_type(v->g, node);
+    int64_t n = type_elements(v->g, t);
+    float *logical = arena_array(v->a, float, n), *x = arena_array(v->a, float, n);
+    for (int64_t i = 0; i < n && node != id; i++)
+        logical[i] = (float)(node == node_in(v->g, id, 0) ? v->in[0] : v->in[1])[i];
+    value_store(v->g, t, logical, x);
+    return x;
+}
+
+static void check_operation(const Values *v, uint32_t id, const CudnnOperation *o,
+                            const uint32_t node[3], const char *what) {
+    const Type *t = node_type(v->g, id);
+    int64_t n = type_elements(v->g, t);
+    float *at[3], *got = arena_array(v->a, float, n);
+    double error = 0, norm = 1;
+    for (int i = 0; i < 3; i++)
+        at[i] = memory_of(v, id, node[i]);
+    assert_int_equal(node[cudnn_result(o->kind)], id);
+    if (o->kind == CudnnMatmul)
+        run_product(o, at);
+    else
+        run_convolution(o, at);
+    value_load(v->g, t, at[cudnn_result(o->kind)], got);
+    for (int64_t i = 0; i < n; i++) {
+        error += (got[i] - v->want[i]) * (got[i] - v->want[i]);
+        norm += v->want[i] * v->want[i];
+    }
+    if (!(sqrt(error / norm) < 1e-5))
+        fail_msg("node %u, %s: relative error %g", id, what, sqrt(error / norm));
+}
+
+typedef struct Seen {
+    uint32_t conv[3], products, as_conv[3];
+} Seen;
+
+static void check_node(Arena a, const Graph *g, uint32_t id, Seen *seen) {
+    CudnnOperation o, conv;
+    uint32_t node[3];
+    Values v = values_of(&a, g, id);
+    if (graph_node(g, id)->op != OpDot) {
+        assert_true(cudnn_read_conv(g, id, &o, node));
+        check_operation(&v, id, &o, node, "a convolution");
+        seen->conv[o.kind]++;
+        return;
+    }
+    if (!cudnn_read_dot(g, id, &o, node))
+        return;
+    check_operation(&v, id, &o, node, "a product");
+    seen->products++;
+    if (!cudnn_dot_as_conv(&o, &conv, node))
+        return;
+    check_operation(&v, id, &conv, node, "a product as a convolution");
+    seen->as_conv[conv.kind]++;
+}
+
+static void operations_are_what_the_nodes_are(void **state) {
+    (void)state;
+    Arena a;
+    Seen seen = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        Arena scratch = a;
+        Module m;
+        program_random(&scratch, seed, &m);
+        const Graph *g = &m.step.g;
+        for (uint32_t id = 1; id < g->node.n; id++)
+            if (op_info[graph_node(g, id)->op].cls == ClassANCHOR)
+                check_node(scratch, g, id, &seen);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(seen.conv[i] > 5);
+    assert_true(seen.products > 20 && seen.as_conv[CudnnForward] > 5);
+    arena_release(&a);
+}
+
+// --- products of every shape ---------------------------------------------------------------------
+
+static Val leaf(Graph *g, bool batched, uint32_t rank, const int64_t *dim) {
+    return Read(g, g->node.n, 0, type_make(batched, rank, dim));
+}
+
+// a [4, 5], b with the inner axis first or last, the result either way round, batches too.
+static void products_of_every_order_are_read(void **state) {
+    (void)state;
+    Arena a;
+    Graph g;
+    Seen seen = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    graph_init(&g, &a, 3);
+    const uint8_t ik[] = {1, 2}, ki[] = {2, 1}, kj[] = {2, 3}, jk[] = {3, 2}, ij[] = {1, 3},
+                  ji[] = {3, 1};
+    const int64_t d45[] = {4, 5}, d54[] = {5, 4}, d56[] = {5, 6}, d65[] = {6, 5};
+    for (int batched = 0; batched < 2; batched++)
+        for (int way = 0; way < 8; way++) {
+            Val x = leaf(&g, batched, 2, way & 1 ? d54 : d45);
+            Val y = leaf(&g, batched, 2, way & 2 ? d65 : d56);
+            Val z = Dot(x, way & 1 ? ki : ik, y, way & 2 ? jk : kj, way & 4 ? ji : ij, 2, batched);
+            check_node(a, &g, z.id, &seen);
+        }
+    assert_int_equal(seen.products, 16);
+    for (int i = 0; i < 3; i++)
+        assert_true(seen.as_conv[i] > 0);
+    arena_release(&a);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_are_what_the_nodes_are),
+        cmocka_unit_test(products_of_every_order_are_read),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
