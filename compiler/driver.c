@@ -72,6 +72,7 @@ GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
         .setting = o.setting,
         .settings = o.settings,
         .feed = o.feed,
+        .feed_entries = o.feed_entries,
     };
     if (!front_load_library(f) || !elaborate(f, file, &e, out))
         return diagnosed();
@@ -162,8 +163,8 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
 static bool plan_fits(const CompileOptions *o, const Ganx *g) {
     const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
     bool divided = o->parallel.ranks > 1 || o->parallel.chunks || o->parallel.micro > 1;
-    return !divided && !o->feed && !o->keep_grads && !o->no_fuse && o->dialect &&
-           o->dialect == dialect_find(str_c(dialect));
+    return !divided && !o->feed && !o->feed_entries && !o->keep_grads && !o->no_fuse &&
+           o->dialect && o->dialect == dialect_find(str_c(dialect));
 }
 
 GanStatus compile_file(Front *f, const CompileOptions *asked, Compiled *out) {
@@ -207,7 +208,8 @@ bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *
 
 void compiled_collectives(Text *t, const Compiled *c) {
     const Share *s = &c->module.share;
-    text_fmt(t, "%.*s: batch %lld on %u ranks\n", SARG(c->module.name), (long long)s->total, s->ranks);
+    text_fmt(t, "%.*s: batch %lld on %u ranks\n", SARG(c->module.name), (long long)s->total,
+             s->ranks);
     collectives_print(t, &c->init);
     collectives_print(t, &c->step);
     for (uint32_t i = 0; i < c->module.entry.n; i++)

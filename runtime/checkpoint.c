@@ -65,7 +65,7 @@ static SafeDtype safe_dtype(Dtype d) {
     bug("checkpoint: no such dtype");
 }
 
-static SafeTensor tensor_of(const Slot *s) {
+SafeTensor slot_tensor(const Slot *s) {
     SafeTensor t = {
         .name = s->name, .dtype = safe_dtype((Dtype)s->type.dtype), .rank = s->type.rank};
     memcpy(t.dim, s->type.dim, sizeof s->type.dim);
@@ -101,7 +101,7 @@ static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) 
     VEC(SafeTensor) tensor = {0};
     for (uint32_t i = 0; i < m->slot.n; i++)
         if (outlives(&m->slot.at[i]))
-            vec_push(a, &tensor, tensor_of(&m->slot.at[i]));
+            vec_push(a, &tensor, slot_tensor(&m->slot.at[i]));
     SafeMeta meta[] = {{STR("format"), STR("gan-checkpoint-1")},
                        {STR("model"), m->name},
                        {STR("step"), str_format(a, "%u", c->step)}};
@@ -215,7 +215,7 @@ static GanStatus check_tensors(const SafeFile *f, const Module *m) {
         if (!outlives(s))
             continue;
         const SafeTensor *t = safe_find(f, s->name);
-        SafeTensor want = tensor_of(s);
+        SafeTensor want = slot_tensor(s);
         bool same = t && t->dtype == want.dtype && t->rank == want.rank;
         for (uint32_t k = 0; same && k < want.rank; k++)
             same = t->dim[k] == want.dim[k];

@@ -107,12 +107,17 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
         return cmd_bench(perm, h, o);
     case CommandScale:
         return cmd_scale(perm, h, o);
-    case CommandData: // has its own options
     case CommandInterp:
+        return cmd_interp(perm, h, o);
     case CommandExport:
+        return cmd_export(perm, h, o);
     case CommandFilm:
+        return cmd_film(perm, h, o);
     case CommandReport:
+        return cmd_report(perm, h, o);
     case CommandDiff:
+        return cmd_diff(perm, h, o);
+    case CommandData: // has its own options
     case CommandCount:
         break;
     }

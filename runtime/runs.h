@@ -185,6 +185,7 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
 
 // --- checkpoint.c --------------------------------------------------------------------------------
 
+SafeTensor slot_tensor(const Slot *s); // how a weight or state is stored
 enum { CHECKPOINTS_KEPT = 3, STREAMS_MOST = 64 };
 typedef struct Checkpoint {
     uint32_t step; // steps done
@@ -259,6 +260,8 @@ typedef struct Trained {
 } Trained;
 // o->file[0] is the folder; --device, --threads and --data are looked at.
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
+// The same; its entry points' uniform and normal draws are slots to be fed.
+GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
 void trained_close(Trained *t);                                 // accepts an empty one
 
@@ -298,6 +301,11 @@ GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_scale(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o);
+GanStatus cmd_export(Arena *perm, const Host *h, const Options *o); // export.c
+GanStatus cmd_film(Arena *perm, const Host *h, const Options *o);   // film.c
+GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o); // interp.c
+GanStatus cmd_report(Arena *perm, const Host *h, const Options *o); // report.c
+GanStatus cmd_diff(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);
 
 #endif

@@ -17,7 +17,7 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
-GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {
+static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
     *out = (Trained){.dir = o->file.at[0]};
     if (!run_is(*perm, out->dir))
         return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
@@ -25,12 +25,21 @@ GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *ou
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
     SessionOptions so = job_session(&out->job, &h->device, NULL);
+    so.compile.feed_entries = fed;
     TRY(session_start(&out->session, &so, &h->console));
     Checkpoint want = {.seed = out->job.seed, .model = out->job.hash, .real = out->job.real}, at;
     bool found;
     TRY(checkpoint_load(perm, out->dir, out->session.exec, &want, &h->console, &at, &found));
     out->step = at.step;
     return found ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(out->dir));
+}
+
+GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {
+    return open_run(perm, h, o, false, out);
+}
+
+GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out) {
+    return open_run(perm, h, o, true, out);
 }
 
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t) {

@@ -109,7 +109,8 @@ typedef struct ElabOptions {
     int64_t batch;          // samples of the global batch
     const Setting *setting; // borrowed
     uint32_t settings;
-    bool feed; // draws become SlotFed reads, in the order of Module.site (verify)
+    bool feed_entries; // uniform and normal draws of entry points become SlotFed reads
+    bool feed;         // draws become SlotFed reads, in the order of Module.site (verify)
 } ElabOptions;
 
 // Elaborates a parsed model: evaluates everything but tensors, inlines every call in the order of

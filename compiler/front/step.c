@@ -203,7 +203,8 @@ Value make_draw(Elab *e, Dist dist, double classes, Type type) {
     if (b->index == 0)
         type.batched = false; // initial values have no batch
     uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e)});
-    if (e->o->feed && b->index == 1)
+    bool entry = b->index > 1 && dist != DistCategorical;
+    if ((e->o->feed && b->index == 1) || (e->o->feed_entries && entry))
         return value_tensor(read_fed(e, site, type));
     return value_tensor(Rand(b->g, dist, site, classes, type));
 }

@@ -1,0 +1,122 @@
+// export.c - `ganrun export`: a run's weights for other programs.
+//
+// In: the newest checkpoint. Out: one safetensors file with weights and running statistics, nets in
+// order of the text, weights in order of first use and behind them the rest, under the names that
+// PyTorch's layers give them. Shapes and layouts are PyTorch's already (type.c, contract).
+#include "runs.h"
+
+#include <string.h>
+
+// The last word of a slot's name, and what PyTorch calls it.
+static const char *const words[][2] = {
+    {"w", "weight"},
+    {"b", "bias"},
+    {"gain", "weight"},
+    {"shift", "bias"},
+    {"u", "weight_u"},
+    {"run_mean", "running_mean"},
+    {"run_var", "running_var"},
+};
+
+static Str exported_name(Arena *a, Str name, bool of_one_net) {
+    size_t net = str_find(name, '.'), dot = name.len;
+    while (dot > 0 && name.ptr[dot - 1] != '.')
+        dot--;
+    Str last = str_sub(name, dot, name.len);
+    Str head = str_sub(name, of_one_net && net < name.len ? net + 1 : 0, dot);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_eq(last, str_c(words[i][0])))
+            last = str_c(words[i][1]);
+    return str_format(a, "%.*s%.*s", SARG(head), SARG(last));
+}
+
+typedef VEC(uint32_t) Slots;
+
+static void add_slots(Arena *a, const Module *m, uint32_t net, SlotKind kind, Slots *out) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].net == net && m->slot.at[i].kind == kind)
+            vec_push(a, out, i);
+}
+
+static GanStatus find_net(const Module *m, Str name, uint32_t *out) {
+    Str known[64];
+    uint32_t n = 0;
+    for (*out = 0; *out < m->net.n; ++*out) {
+        if (str_eq(m->net.at[*out].name, name))
+            return GAN_OK;
+        if (n < 64)
+            known[n++] = m->net.at[*out].name;
+    }
+    Str near = diag_nearest(name, known, n);
+    return fail(GAN_ERR_USAGE, "--net %.*s: model %.*s has no such net%s%.*s%s", SARG(name),
+                SARG(m->name), near.len ? "; did you mean `" : "", SARG(near),
+                near.len ? "`?" : "");
+}
+
+static GanStatus choose(Arena *a, const Module *m, Str net, Slots *out) {
+    uint32_t only = NONE;
+    if (net.len)
+        TRY(find_net(m, net, &only));
+    for (uint32_t i = 0; i < m->net.n; i++) {
+        if (net.len && i != only)
+            continue;
+        add_slots(a, m, i, SlotParam, out);
+        add_slots(a, m, i, SlotState, out);
+    }
+    return out->n ? GAN_OK
+                  : fail(GAN_ERR_INPUT, "model %.*s has no weights to export", SARG(m->name));
+}
+
+static GanStatus put_all(SafeOut *f, Exec *e, const Slots *slots) {
+    for (uint32_t i = 0; i < slots->n; i++) {
+        size_t n = exec_slot_bytes(e, slots->at[i]);
+        void *room = mem_alloc(n);
+        if (!room)
+            return fail(GAN_ERR_MEMORY, "no memory to export %zu bytes", n);
+        GanStatus st = exec_slot_save(e, slots->at[i], room);
+        if (st == GAN_OK)
+            st = safe_out_put(f, room, n);
+        mem_free(room);
+        TRY(st);
+    }
+    return GAN_OK;
+}
+
+static GanStatus write_tensors(Arena *a, const Trained *t, Str net, Str path) {
+    const Module *m = &t->session.compiled.module;
+    Slots slots = {0};
+    TRY(choose(a, m, net, &slots));
+    SafeTensor *tensor = arena_array(a, SafeTensor, slots.n);
+    for (uint32_t i = 0; i < slots.n; i++) {
+        const Slot *s = &m->slot.at[slots.at[i]];
+        tensor[i] = slot_tensor(s);
+        tensor[i].name = exported_name(a, s->name, net.len > 0);
+    }
+    SafeMeta meta[] = {{STR("format"), STR("pt")},
+                       {STR("model"), m->name},
+                       {STR("hash"), t->job.hash},
+                       {STR("step"), str_format(a, "%u", t->step)}};
+    SafeOut *f;
+    TRY(safe_out_open(path, tensor, slots.n, meta, sizeof meta / sizeof *meta, &f));
+    GanStatus st = put_all(f, t->session.exec, &slots);
+    if (st == GAN_OK)
+        return safe_out_commit(f);
+    safe_out_abandon(f);
+    return st;
+}
+
+GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
+    Trained t = {0};
+    Str net = option_text(o, OptNet, (Str){0});
+    Str path = option_text(o, OptFile, path_join(perm, o->file.at[0], STR("weights.safetensors")));
+    GanStatus st =
+        str_eq(path_ext(path), STR("safetensors"))
+            ? trained_open(perm, h, o, &t)
+            : fail(GAN_ERR_USAGE, "export writes -o NAME.safetensors, not %.*s", SARG(path));
+    if (st == GAN_OK)
+        st = write_tensors(perm, &t, net, path);
+    if (st == GAN_OK)
+        h->console.result(h->console.user, str_format(perm, "%.*s\n", SARG(path)));
+    trained_close(&t);
+    return st;
+}

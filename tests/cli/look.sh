@@ -1,0 +1,73 @@
+#!/bin/sh
+# look.sh - the commands that look at a run: interp, film, export, report, diff.
+. "$(dirname -- "$0")/lib.sh"
+pack
+begin() { expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 6 --save-every 2 --threads 1 "$@"; }
+begin --out one
+begin --out two --seed 7
+
+# A row of interp begins at a sample and ends at the next; the grid is a picture of that many tiles.
+expect 0 sample one -o s.npy --count 5 --threads 1
+expect 0 interp one -o i.npy --rows 5 --count 3 --threads 1
+floats() { tail -c +129 "$1" | od -An -v -w768 -tf4 | cut -c 1-200; } # a picture of 3*8*8 a line; its first numbers
+floats s.npy >samples
+floats i.npy >between
+[ "$(wc -l <between)" = 15 ] || fail 'not 15 pictures'
+near() { awk -v want="$1" '{ n = split(want, w); for (k = 1; k <= n; k++) if ((d = $k - w[k]) > 1e-4 || d < -1e-4) exit 1 }'; }
+for r in 0 1 2 3; do
+    sample=$(sed -n $((r + 1))p samples)
+    sed -n $((3 * r + 1))p between | near "$sample" || fail "row $r does not begin at sample $r"
+    next=$(sed -n $((r + 2))p samples)
+    sed -n $((3 * r + 2))p between | near "$next" && fail "row $r stands still"
+done
+expect 0 interp one
+exists one/interp.png
+expect 2 interp one -o i.gif
+says 'NAME.png or NAME.npy'
+expect 1 interp tiny.gan
+says 'not the folder of a run'
+
+# Film: as many frames as grids, each one's own data.
+expect 0 film one --fps 5
+exists one/film.png
+frames() { grep -a -o "$1" one/film.png | wc -l; }
+[ "$(frames fcTL)" = 4 ] && [ "$(frames fdAT)" = 3 ] && [ "$(frames acTL)" = 1 ] || fail 'another number of frames'
+head -c 20 one/samples/00000004.png >one/samples/00000004.png.new
+mv one/samples/00000004.png.new one/samples/00000004.png
+expect 1 film one -o cut.png
+says '00000004.png is cut short'
+absent cut.png
+expect 1 film .
+says 'has no samples/\|no samples'
+
+# Export: names as PyTorch's layers have them; one net without its name in front.
+expect 0 export one -o all.safetensors
+grep -a -q '"G.dense.0.weight"' all.safetensors && grep -a -q '"D.batch_norm.0.running_var"' all.safetensors || fail 'names'
+grep -a -q '"opt' all.safetensors && fail 'optimizer state is exported'
+expect 0 export one --net D -o d.safetensors
+grep -a -q '"conv.0.weight"' d.safetensors || fail 'names of one net'
+grep -a -q '"dense.0.weight": {[^}]*\[1, 256\]' d.safetensors || fail "the shape of D's last weight"
+expect 2 export one --net d -o no.safetensors
+says 'did you mean `D`'
+expect 2 export one -o no.pt
+absent no.safetensors no.pt
+
+# Report and diff read the folder alone.
+expect 0 report one
+prints 'one: 6 of 6 steps, saved at 6'
+prints 'loss   G '
+expect 0 report one --json
+prints '"steps": 6, "steps_asked": 6, "saved": 6'
+expect 0 diff one two
+prints 'seed       0 | 7'
+prints 'the same graph'
+prints 'equal to the bit in the first 0'
+expect 0 diff one one
+prints 'the same options'
+prints 'equal to the bit as far as both go'
+expect 0 train tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 2 --threads 1 --out three
+expect 0 diff one three
+prints '^  - config nz   = 4'
+prints '^  + config nz   = 6'
+expect 1 diff one nowhere
+says 'nowhere is not the folder of a run'
