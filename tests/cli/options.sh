@@ -21,8 +21,6 @@ expect 0 --version;    prints 'ganrun [0-9]'
 expect 2
 
 refuse 2 'did you mean `train`' trian
-refuse 2 'not part of this version' report run
-refuse 2 'not part of this version' interp run
 refuse 2 'did you mean `--batch`' $train --bach 4
 refuse 2 '--steps wants a whole number' $train --steps 0
 refuse 2 '--steps wants a whole number' $train --steps -3

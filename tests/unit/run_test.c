@@ -94,7 +94,6 @@ static void mistakes_are_usage_and_say_why(void **state) {
         {"train a -s =v", "wants KEY=VALUE"},
         {"train a --resume always", "wants auto"},
         {"train a --interp", "unknown option"},
-        {"film a", "not part of this version"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Options o;
