@@ -48,6 +48,7 @@ typedef struct DeviceApi {
     // NULL: the device cannot tell.
     double (*inside)(Device *d, bool count);
     bool (*supports)(Dtype real);
+    GanStatus (*room)(Device *d, size_t *bytes); // memory there is to allocate; NULL: not known
 } DeviceApi;
 extern const DeviceApi device_ref, device_cpu, device_cuda;
 const DeviceApi *device_find(Str name); // NULL when there is none

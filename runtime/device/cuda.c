@@ -225,6 +225,13 @@ static GanStatus device_sync(Device *d) {
     return cuda_wait(c);
 }
 
+static GanStatus device_room(Device *d, size_t *bytes) {
+    Cuda *c = (Cuda *)d;
+    size_t all;
+    TRY(cuda_enter(c));
+    return cuda_check(c, c->cu->MemGetInfo(bytes, &all), "asking for free memory");
+}
+
 static bool cuda_supports(Dtype real) {
     return real == DtF32 || real == DtBF16;
 }
@@ -243,4 +250,5 @@ const DeviceApi device_cuda = {
     .run = cuda_run,
     .sync = device_sync,
     .supports = cuda_supports,
+    .room = device_room,
 };

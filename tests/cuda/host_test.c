@@ -3,11 +3,13 @@
 // call, and plants that show the recorder finds what it is for.
 #define _GNU_SOURCE
 #include "record.h"
+#include "run.h"
 #include "trial.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -300,6 +302,42 @@ static void too_much_memory_is_refused_with_what_is_missing(void **state) {
     free_run(run);
 }
 
+// How `ganrun` opens a card, but the recorded one.
+static GanStatus open_recorded(const DeviceOptions *o, Device **out) {
+    return cuda_open_with(recorder_api(recording), o, out);
+}
+
+static GanStatus open_session(Session *s, int64_t batch) {
+    static DeviceApi api; // outlives the session
+    api = device_cuda;
+    api.open = open_recorded;
+    const SessionOptions o = {
+        .compile = {.path = STR(MODELS "/dcgan.gan"), .batch = batch, .real = DtF32}, .api = &api};
+    return session_open(s, &o);
+}
+
+// The batch that the message names does fit, and it is not a needlessly small one.
+static void a_plan_that_is_too_large_says_which_batch_fits(void **state) {
+    (void)state;
+    Session s;
+    recorder_new((size_t)200 << 20);
+    assert_int_equal(open_session(&s, 128), GAN_ERR_MEMORY);
+    const char *fits = strstr(gan_error(), "; --batch ");
+    assert_non_null(strstr(gan_error(), "MiB are missing"));
+    assert_non_null(fits);
+    int64_t batch = strtoll(fits + strlen("; --batch "), NULL, 10);
+    assert_true(batch > 16 && batch < 128);
+    session_release(&s);
+    if (open_session(&s, batch) != GAN_OK)
+        fail_msg("%s", gan_error());
+    session_release(&s);
+    if (open_session(&s, batch * 3 / 2) == GAN_OK)
+        fail_msg("batch %lld fits as well", (long long)(batch * 3 / 2));
+    session_release(&s);
+    assert_clean(recording, "sessions");
+    recorder_free(recording);
+}
+
 // --- what may go wrong ---------------------------------------------------------------------------
 
 static void a_machine_without_a_fit_card_is_told_so(void **state) {
@@ -466,6 +504,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(counters_are_true_at_every_launch),
         cmocka_unit_test(bytes_cross_and_come_back),
         cmocka_unit_test(too_much_memory_is_refused_with_what_is_missing),
+        cmocka_unit_test(a_plan_that_is_too_large_says_which_batch_fits),
         cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
