@@ -131,7 +131,15 @@ static GanStatus draw_shared(Eval *v, uint32_t entry, Sets *s) {
     return GAN_OK;
 }
 
-static GanStatus take_sets(Eval *v, uint32_t entry, Sets *s) {
+static bool any_applies(const Sets *s, const Metric *only) {
+    for (uint32_t i = 0; i < eval_metric_count; i++)
+        if ((!only || only == &eval_metrics[i]) && eval_metrics[i].applies(s))
+            return true;
+    return false;
+}
+
+// s->made stays NULL where nothing is measured of it.
+static GanStatus take_sets(Eval *v, uint32_t entry, const Metric *only, Sets *s) {
     const Module *m = module_of(v);
     const Func *f = &m->entry.at[entry];
     *s = (Sets){.entry = f->name, .n = v->count, .reads = f->data.n > 0};
@@ -145,6 +153,8 @@ static GanStatus take_sets(Eval *v, uint32_t entry, Sets *s) {
         TRY(take_field(v, unread != NONE ? unread : read, s));
     else if (drawn != NONE)
         TRY(take_drawn(v, drawn, s));
+    if (!any_applies(s, only))
+        return GAN_OK;
     TRY(take_labels(v, f, s));
     s->made = room(v, s);
     return draw(v, entry, 0, s->n, s->made);
@@ -193,8 +203,8 @@ static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
 static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
     Arena before = v->sets;
     Sets s;
-    TRY(take_sets(v, entry, &s));
-    for (uint32_t i = 0; i < eval_metric_count; i++)
+    TRY(take_sets(v, entry, only, &s));
+    for (uint32_t i = 0; s.made && i < eval_metric_count; i++)
         if ((!only || only == &eval_metrics[i]) && eval_metrics[i].applies(&s))
             TRY(measure(v, &eval_metrics[i], &s));
     v->sets = before;
