@@ -5,6 +5,7 @@
 //   RUN/options.json          the job: everything else needed to go on
 //   RUN/log.jsonl             one line a step, one a save
 //   RUN/samples/00000030.png  pictures from the same noise, after 30 steps
+//   RUN/events.out.tfevents.* the log and the pictures, for TensorBoard
 //   RUN/ckpt/00000030.*       safetensors: weights and state; json: written last, vouches for it
 //   RUN/index.html            the run at a glance; opens from disk
 //

@@ -5,6 +5,7 @@
 // last checkpoint repeats the same bits. A save is ordered so that whenever its checkpoint exists,
 // its pictures and log do too. On many ranks every one of them runs this file; rank 0 alone touches
 // the folder, and the others hold the same weights.
+#include "events.h"
 #include "ranks.h"
 #include "watch.h"
 
@@ -25,6 +26,7 @@ typedef struct Train {
     Feed *feed;
     Meter meter;
     RunLog log;
+    Events events; // the same for TensorBoard
     Progress progress;
     Sampler sampler;
     size_t pictures; // of a grid; 0: the model shows none
@@ -140,6 +142,7 @@ static GanStatus save(Train *t) {
     TRY(draw_pictures(t, &distance));
     Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
+    TRY(events_save(&t->events, scratch));
     if (t->step) { // step 0 follows from the seed
         Checkpoint c = checkpoint_of(t);
         GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
@@ -377,6 +380,7 @@ static GanStatus open_log(Train *t) {
     if (t->step == 0)
         TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
     TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
+    TRY(events_open(t->perm, t->dir, t->step, &t->events));
     return prepare_pictures(t);
 }
 

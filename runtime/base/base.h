@@ -170,7 +170,8 @@ GanStatus file_out_open(Str path, FileOut **out);
 GanStatus file_out_put(FileOut *f, const void *data, size_t n);
 GanStatus file_out_commit(FileOut *f);          // flush, fsync, rename; frees f either way
 void file_out_abandon(FileOut *f);              // removes the temporary; accepts NULL
-GanStatus file_append_line(Str path, Str line); // one write call, for logs
+GanStatus file_append(Str path, Str bytes);     // one write call
+GanStatus file_append_line(Str path, Str line); // the same, for logs
 bool file_exists(Str path);
 bool file_is_dir(Str path);
 GanStatus dir_make(Str path); // with parents; fine when it exists

@@ -244,23 +244,35 @@ GanStatus file_write_atomic(Str path, const void *data, size_t n) {
     return st;
 }
 
-GanStatus file_append_line(Str path, Str line) {
+// One call, so that what several writers append does not mix.
+static GanStatus append(Str path, const struct iovec *part, int parts, size_t n) {
     int fd = refused() ? -1 : open_path(path, O_WRONLY | O_CREAT | O_APPEND);
     if (fd < 0)
         return fail_io("open", path);
-    // One call, so that lines of several writers do not mix. iovec predates const; writev does not
-    // write there.
-    char *text = (char *)(uintptr_t)line.ptr, end[] = "\n";
-    struct iovec parts[2] = {{text, line.len}, {end, 1}};
     ssize_t done;
     do
-        done = refused() ? -1 : writev(fd, parts, 2);
+        done = refused() ? -1 : writev(fd, part, parts);
     while (done < 0 && errno == EINTR);
-    if (done >= 0 && (size_t)done != line.len + 1)
+    if (done >= 0 && (size_t)done != n)
         done = -1, errno = ENOSPC;
     GanStatus st = done < 0 ? fail_io("write", path) : GAN_OK;
     close(fd);
     return st;
+}
+
+// iovec predates const; writev does not write there.
+static struct iovec part_of(Str s) {
+    return (struct iovec){(char *)(uintptr_t)s.ptr, s.len};
+}
+
+GanStatus file_append(Str path, Str bytes) {
+    const struct iovec part = part_of(bytes);
+    return append(path, &part, 1, bytes.len);
+}
+
+GanStatus file_append_line(Str path, Str line) {
+    const struct iovec part[2] = {part_of(line), part_of(STR("\n"))};
+    return append(path, part, 2, line.len + 1);
 }
 
 GanStatus file_remove(Str path) {

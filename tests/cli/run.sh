@@ -7,6 +7,7 @@ says '^tiny: G .* weights; batch 8; x=s.pack; cpu'
 says 'step 10/10'
 says 'open run/index.html'
 exists run/resolved.gan run/options.json run/index.html run/samples/00000000.png run/samples/00000010.png
+exists run/events.out.tfevents.00000000.gan
 exists run/ckpt/00000006.safetensors run/ckpt/00000008.json run/ckpt/00000010.json run/ckpt/00000010.safetensors
 absent run/ckpt/00000004.json run/ckpt/00000004.safetensors           # the newest three are kept
 [ "$(losses run | wc -l)" = 10 ] || fail "not ten steps in the log"

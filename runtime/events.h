@@ -1,0 +1,26 @@
+// events.h - private to runs: a run's log as TensorBoard reads it.
+//
+//   RUN/events.out.tfevents.00000000.gan    begun at step 0; a run that goes on begins another
+//
+// Everything in it is in log.jsonl and samples/ too; it is written from there at each save.
+#ifndef GAN_EVENTS_H
+#define GAN_EVENTS_H
+
+#include "base.h"
+
+typedef struct Events {
+    Str dir, path;  // the run's folder, the file
+    size_t log;     // bytes of log.jsonl that are written already
+    double seconds; // of training up to there: what events give as their time
+} Events;
+// A file for what follows `step`; earlier files' events from there on are void. The log has been
+// cut at `step`.
+GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out);
+// Appends what the log has gained, and the picture of a save.
+GanStatus events_save(Events *e, Arena scratch);
+
+// One record of the file: a length, its checksum, `data`, its checksum.
+void events_put_record(Text *t, Str data);
+uint32_t events_crc32c(Str data);
+
+#endif
