@@ -56,28 +56,29 @@ static int nearest_arch(const Nvrtc *n, int arch) {
     return arch >= CUDA_OLDEST_ARCH ? arch : 0;
 }
 
-static GanStatus make_job(const Nvrtc *n, const Plan *p, int arch, Arena *a, NvrtcJob *out) {
-    Str *text = arena_array(a, Str, p->kernel.n * 2);
-    *out = (NvrtcJob){.prelude = p->prelude,
-                      .source = text,
-                      .name = text + p->kernel.n,
-                      .sources = p->kernel.n,
-                      .arch = nearest_arch(n, arch)};
+static GanStatus make_job(const Nvrtc *n, const CudaKernels *k, Arena *a, NvrtcJob *out) {
+    const Plan *p = k->plan;
+    Str *text = arena_array(a, Str, p->kernel.n), *name = arena_array(a, Str, p->kernel.n);
+    *out = (NvrtcJob){
+        .prelude = p->prelude, .source = text, .name = name, .arch = nearest_arch(n, k->arch)};
     for (uint32_t i = 0; i < p->kernel.n; i++) {
-        text[i] = p->kernel.at[i].source;
-        text[p->kernel.n + i] = p->kernel.at[i].name;
+        if (!k->wanted[i])
+            continue;
+        text[out->sources] = p->kernel.at[i].source;
+        name[out->sources++] = p->kernel.at[i].name;
     }
-    out->ptx = out->arch != arch;
+    out->ptx = out->arch != k->arch;
     if (!out->arch)
         return fail(GAN_ERR_DEVICE,
                     "NVRTC %d.%d makes no code for compute capability %d.%d: install an older or "
                     "newer one that does, or use --device cpu",
-                    nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, arch / 10, arch % 10);
+                    nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, k->arch / 10,
+                    k->arch % 10);
     return GAN_OK;
 }
 
-GanStatus cuda_compile(const Nvrtc *n, Str dir, const Plan *p, int arch, Arena *a, Str *image) {
-    const Cubin *ready = cubin_for(p, arch);
+GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image) {
+    const Cubin *ready = cubin_for(k->plan, k->arch);
     if (ready) {
         *image = ready->code;
         return GAN_OK;
@@ -87,11 +88,11 @@ GanStatus cuda_compile(const Nvrtc *n, Str dir, const Plan *p, int arch, Arena *
                     "kernels are compiled by NVRTC, and libnvrtc.so.13 or .12 is not found: "
                     "install it, or give a model that was compiled with `ganc compile --target "
                     "cuda:sm_%d`; --device cpu works here",
-                    arch);
+                    k->arch);
     NvrtcJob job;
     NvrtcImage made;
-    TRY(make_job(n, p, arch, a, &job));
-    Str path = dir.len ? kept_at(a, dir, n, &job) : (Str){0};
+    TRY(make_job(n, k, a, &job));
+    Str path = k->dir.len ? kept_at(a, k->dir, n, &job) : (Str){0};
     if (path.len && cache_get(a, path, image))
         return GAN_OK;
     TRY(nvrtc_compile(n, a, &job, &made));

@@ -39,10 +39,15 @@ typedef struct CudnnApi {
 typedef struct CudnnApi CudnnApi;
 #endif
 
-// A plan's kernels as an image the driver loads, for a card of compute capability `arch` (90: 9.0).
-// What can be kept is kept in `dir`, where there is one.
-typedef GanStatus CudaCompile(void *user, Str dir, const Plan *plan, int arch, Arena *a,
-                              Str *image);
+typedef struct CudaKernels { // what is to be compiled
+    const Plan *plan;
+    const bool *wanted; // [plan->kernel.n] false: a library does what that kernel would
+    int arch;           // compute capability: 90 is 9.0
+    Str dir;            // where made things are kept; empty: nowhere
+} CudaKernels;
+
+// Kernels as an image the driver loads.
+typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, Str *image);
 
 typedef struct CudaApi {
     const CudaDriver *driver; // borrowed
@@ -72,7 +77,7 @@ void *cudnn_load(CudnnApi *out);
 typedef struct Nvrtc Nvrtc;
 // What CudaCompile does with NVRTC, which may be NULL: then only code that came with the plan runs.
 // GAN_ERR_BUG when a kernel is refused.
-GanStatus cuda_compile(const Nvrtc *n, Str dir, const Plan *plan, int arch, Arena *a, Str *image);
+GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image);
 
 // --- cuda.c: the card ----------------------------------------------------------------------------
 

@@ -88,9 +88,8 @@ static const CudnnApi *open_dnn(CudaMachine *m) {
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static GanStatus compile(void *user, Str dir, const Plan *plan, int arch, Arena *a, Str *image) {
-    const CudaMachine *m = user;
-    return cuda_compile(m->nvrtc, dir, plan, arch, a, image);
+static GanStatus compile(void *user, const CudaKernels *k, Arena *a, Str *image) {
+    return cuda_compile(((const CudaMachine *)user)->nvrtc, k, a, image);
 }
 
 // --- the machine ---------------------------------------------------------------------------------

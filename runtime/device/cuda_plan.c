@@ -38,10 +38,25 @@ static GanStatus allow_shared(const Loaded *l, CUfunction f, uint32_t bytes, con
     return GAN_OK;
 }
 
-static GanStatus load_module(Loaded *l) {
+// Kernels of regions that no library does.
+static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
+    const Plan *p = l->plan;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        uint32_t kernel = p->region.at[i].kernel;
+        if (kernel == NONE || l->call[i] || wanted[kernel])
+            continue;
+        wanted[kernel] = true;
+        n++;
+    }
+    return n;
+}
+
+static GanStatus load_module(Loaded *l, const bool *wanted) {
     Cuda *c = l->cuda;
     Str image = {0};
-    TRY(c->api->compile(c->api->user, c->cache_dir, l->plan, c->arch, &l->arena, &image));
+    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
+    TRY(c->api->compile(c->api->user, &k, &l->arena, &image));
     CUresult code = c->cu->ModuleLoadData(&l->module, image.ptr);
     if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
         return fail(GAN_ERR_DEVICE,
@@ -55,13 +70,16 @@ static GanStatus load_module(Loaded *l) {
 static GanStatus load_kernels(Loaded *l) {
     const Plan *p = l->plan;
     uint32_t n = p->kernel.n;
-    if (!n)
+    bool *wanted = arena_array(&l->arena, bool, n);
+    if (!wanted_kernels(l, wanted))
         return GAN_OK;
-    TRY(load_module(l));
+    TRY(load_module(l, wanted));
     l->kernel = arena_array(&l->arena, CUfunction, n);
     l->many = arena_array(&l->arena, CUfunction, n);
     for (uint32_t i = 0; i < n; i++) {
         const Kernel *k = &p->kernel.at[i];
+        if (!wanted[i])
+            continue;
         const char *name = str_z(&l->arena, k->name);
         TRY(find_kernel(l, name, &l->kernel[i]));
         TRY(allow_shared(l, l->kernel[i], k->shared, name));
@@ -288,8 +306,8 @@ static GanStatus load_anchors(Loaded *l) {
 }
 
 static GanStatus load_all(Loaded *l) {
-    TRY(load_kernels(l));
     TRY(load_anchors(l));
+    TRY(load_kernels(l));
     TRY(load_memory(l));
     TRY(cudnn_bind(&l->dnn, l->scratch));
     return load_blocks(l);

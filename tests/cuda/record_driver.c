@@ -683,8 +683,8 @@ static const CudaDriver driver = {
 
 // --- the recorder --------------------------------------------------------------------------------
 
-static GanStatus compile(void *user, Str dir, const Plan *plan, int arch, Arena *a, Str *image) {
-    (void)user, (void)dir, (void)plan, (void)arch, (void)a;
+static GanStatus compile(void *user, const CudaKernels *k, Arena *a, Str *image) {
+    (void)user, (void)k, (void)a;
     *image = STR("recorded kernels");
     return GAN_OK;
 }
