@@ -19,7 +19,7 @@ seen='' unseen=''                # --data of training, and of evaluation
 
 # synth FIELD KIND COUNT [--size N]: COUNT samples to train on, and a quarter as many, of another seed, to evaluate with.
 # Fields of one example differ in their seeds, so that they are not pairs.
-seed=0
+seed=-1
 synth() {
     field=$1 kind=$2 count=$3
     shift 3

@@ -100,16 +100,20 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
         *out = p;
         return GAN_OK;
     }
-    bool spatial = have->rank == 3;
-    if (want->rank != have->rank || (!spatial && !same_shape(want, have->rank, have->dim))) {
+    // Maps are often kept without an axis for their one channel.
+    bool flat = have->rank == 2 && want->rank == 3 && want->dim[0] == 1,
+         spatial = have->rank == 3 || flat;
+    if ((want->rank != have->rank && !flat) ||
+        (!spatial && !same_shape(want, have->rank, have->dim))) {
         return fail(GAN_ERR_INPUT, "%.*s: the model asks for [%s], the data holds [%s]",
                     SARG(want->name), shape_text(want->rank, want->dim).at,
                     shape_text(have->rank, have->dim).at);
     }
-    p.c =
-        (uint32_t)(spatial ? have->dim[0] : (int64_t)(have->bytes / pack_dtype_size(have->dtype)));
-    if (spatial)
-        p.h = (uint32_t)have->dim[1], p.w = (uint32_t)have->dim[2];
+    p.c = (uint32_t)(have->bytes / pack_dtype_size(have->dtype));
+    if (spatial) {
+        p.c = flat ? 1 : (uint32_t)have->dim[0];
+        p.h = (uint32_t)have->dim[flat ? 0 : 1], p.w = (uint32_t)have->dim[flat ? 1 : 2];
+    }
     p.scratch = (size_t)p.c * p.h * p.w;
     TRY(plan_stages(want, lo, hi, &p));
     *out = p;

@@ -88,6 +88,31 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
     stream_close(half);
 }
 
+static void maps_without_a_channel_axis_have_one_channel(void **state) {
+    Place *p = *state;
+    float x[3 * 12];
+    for (uint32_t i = 0; i < 36; i++)
+        x[i] = (float)i;
+    Str path = under(p, "m.npy");
+    assert_ok(npy_write_f32(path, x, 3, (const int64_t[]){3, 4, 3}));
+    DataField field = {.name = STR("m"),
+                       .kind = DataFloat,
+                       .rank = 3,
+                       .dim = {1, 4, 3},
+                       .path = &path,
+                       .paths = 1};
+    DataOptions o = stream_options(&field, 1, 3);
+    DataStream *s = NULL;
+    const DataBatch *b = NULL;
+    assert_ok(stream_open(&o, &s));
+    assert_ok(stream_next(s, &b));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_memory_equal(b->field[0] + 12 * i, x + 12 * b->sample[i], 12 * sizeof *x);
+    stream_close(s);
+    field.dim[0] = 3;
+    assert_refused(stream_open(&o, &s), "asks for [3, 4, 3], the data holds [4, 3]");
+}
+
 static void transforms_do_what_they_say(void **state) {
     Place *p = *state;
     float x[2 * 16];
@@ -525,6 +550,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_order_is_a_permutation_that_never_changes),
         T(a_stream_resumes_exactly_and_ranks_share_a_batch),
+        T(maps_without_a_channel_axis_have_one_channel),
         T(transforms_do_what_they_say),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
         T(arrays_serve_as_pictures),
