@@ -47,6 +47,44 @@ out:
     return st;
 }
 
+static GanStatus state_hash(Exec *e, Hash128 *out) {
+    const Module *m = exec_module(e);
+    void *room = mem_alloc(largest_slot(e));
+    GanStatus st = GAN_OK;
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to compare weights");
+    *out = (Hash128){0};
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!outlives(&m->slot.at[i]))
+            continue;
+        TRY_OUT(exec_slot_save(e, i, room));
+        Hash128 pair[2] = {*out, hash128(room, exec_slot_bytes(e, i))};
+        *out = hash128(pair, sizeof pair);
+    }
+out:
+    mem_free(room);
+    return st;
+}
+
+GanStatus checkpoint_compare(Exec *e, Comm *c) {
+    Hash128 mine, *all = NULL;
+    if (comm_size(c) == 1)
+        return GAN_OK;
+    TRY(state_hash(e, &mine));
+    all = mem_alloc((size_t)comm_size(c) * sizeof *all);
+    if (!all)
+        return fail(GAN_ERR_MEMORY, "no memory to compare weights");
+    GanStatus st = comm_gather(c, &mine, sizeof mine, all);
+    for (int r = 1; st == GAN_OK && r < comm_size(c); r++)
+        if (memcmp(&all[r], &all[0], sizeof mine))
+            st = fail(GAN_ERR_DEVICE,
+                      "the weights of rank %d are no longer those of rank 0: a machine has made a "
+                      "mistake since the last checkpoint, which is as it was",
+                      r);
+    mem_free(all);
+    return st;
+}
+
 // --- saving --------------------------------------------------------------------------------------
 
 static SafeDtype safe_dtype(Dtype d) {

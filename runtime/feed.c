@@ -253,6 +253,17 @@ double feed_epoch(const Feed *f) {
     return 0;
 }
 
+Str feed_identity(const Feed *f, Arena *a) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < f->module->stream.n; i++)
+        for (uint32_t k = 0; f->stream[i] && k < f->module->stream.at[i].field.n; k++)
+            text_fmt(&t, "%.*s: %llu samples, content %.*s\n",
+                     SARG(f->module->stream.at[i].field.at[k].name),
+                     (unsigned long long)stream_count(f->stream[i]),
+                     SARG(stream_content(f->stream[i], k)));
+    return text_str(&t);
+}
+
 uint32_t feed_positions(const Feed *f, const uint64_t **out) {
     *out = f->position;
     return f->module->stream.n;

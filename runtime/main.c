@@ -143,6 +143,8 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
                        .plugin = path_join(perm, path_dir(h->self), STR("libgan_mpi.so")),
                        .comm = *how,
                        .threads = option_number(o, OptThreads, 0)};
+    // A rank is at least two threads: one that waits for messages must give way to one that works.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     TRY(ranks_open(&setup, out));
     h->device.comm = *out;
     TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm)));

@@ -122,6 +122,7 @@ uint64_t feed_count(const Feed *f, uint32_t slot); // samples the slot's stream 
 // The labels stored with the first n samples, whether or not the model reads them; false: none.
 GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);
 double feed_epoch(const Feed *f);                             // whole passes, first stream
+Str feed_identity(const Feed *f, Arena *a);                   // what the streams read, a line each
 uint32_t feed_positions(const Feed *f, const uint64_t **out); // by stream of the module
 double feed_seconds(const Feed *f);                           // spent here so far
 GanStatus feed_seek(Feed *f, const uint64_t *position);       // [streams] batches consumed
@@ -201,6 +202,9 @@ typedef struct Checkpoint {
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
 // Gives rank 0's slots that outlive a step to all ranks.
 GanStatus checkpoint_share(Exec *e, Comm *c);
+// GAN_ERR_DEVICE when these slots are not the same bits on every rank: they follow from the same
+// sums, so a machine has made a mistake.
+GanStatus checkpoint_compare(Exec *e, Comm *c);
 // Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
 // *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,

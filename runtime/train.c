@@ -137,6 +137,7 @@ static GanStatus save(Train *t) {
     double began = time_now();
     Distance distance;
     comm_forget(t->comm);
+    TRY(checkpoint_compare(t->session.exec, t->comm));
     if (!ranks_first(t->comm))
         return GAN_OK;
     TRY(draw_pictures(t, &distance));
@@ -319,6 +320,15 @@ static GanStatus stop_here(Train *t, bool saved) {
                 t->step, SARG(t->dir));
 }
 
+static void tell_comm(const Train *t) {
+    CommStats s = comm_stats(t->comm);
+    double steps = t->step - t->progress.first;
+    if (t->comm)
+        say(&t->host->console,
+            "collectives: %.3g MB and %.3g ms a step, of which this rank waited %.3g ms",
+            (double)s.bytes / 1e6 / steps, s.busy * 1000 / steps, s.exposed * 1000 / steps);
+}
+
 static GanStatus steps(Train *t) {
     uint32_t last = (uint32_t)t->job->steps;
     bool saved = true; // at the present step
@@ -335,6 +345,7 @@ static GanStatus steps(Train *t) {
         progress_step(&t->progress, *t->perm, t->step);
     }
     progress_end(&t->progress, *t->perm, t->step);
+    tell_comm(t);
     return GAN_OK;
 }
 
@@ -350,7 +361,9 @@ static GanStatus open_feed(Train *t, const Checkpoint *at) {
                      .position = at->streams ? at->position : NULL,
                      .notice = notice,
                      .user = (void *)(uintptr_t)t->host};
-    return feed_open(t->perm, &t->session.compiled.module, &o, &t->feed);
+    TRY(feed_open(t->perm, &t->session.compiled.module, &o, &t->feed));
+    return t->comm ? ranks_agree(*t->perm, t->comm, "data", '\n', feed_identity(t->feed, t->perm))
+                   : GAN_OK;
 }
 
 // Rank 0's alone, as all that writes. The others have agreed to everything before.

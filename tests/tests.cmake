@@ -107,6 +107,7 @@ foreach(name ranks ranks_faults ranks_verify ranks_slurm)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
+set_tests_properties(cli_ranks_slurm PROPERTIES LABELS long)    # tools/test installs a Slurm with --all only
 if(MPI_FOUND AND MPIRUN)
     foreach(n 1 2 3 4)
         add_test(NAME comm_mpi.${n} COMMAND ${MPIRUN} -n ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
