@@ -45,7 +45,7 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 // --- onednn.c: steps -----------------------------------------------------------------------------
 
 enum {
-    DNN_STEPS = 4,
+    DNN_STEPS = 18, // weights spread; reorder and convolution for each of 8 phases; dealt out
     DNN_ARGS = 4,
     DNN_STAGING = 2,
     DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
@@ -66,11 +66,12 @@ struct DnnCall {
 };
 
 // Where a primitive's tensor lies: at a fixed address, or (at NULL) in one of the staging buffers
-// that all calls share.
+// that all calls share, `offset` bytes from its start.
 typedef struct DnnTensor {
     DnnLayoutRef layout;
     void *at;
     int staging;
+    size_t offset;
 } DnnTensor;
 
 // Each adds one step to `call`. The tensors' memory objects belong to `d`.
@@ -85,13 +86,20 @@ DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
 bool dnn_has_matrix_unit(void); // bf16 products much faster than vectors make them
+// Memory for a copy of node `id` in `layout`, the same for all calls of a block; `form` tells
+// copies apart that are more than a change of layout. `fresh`: the caller's steps must fill it.
+// NULL when memory is refused.
+void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef layout, bool *fresh);
 // The copy of node `id` (lying at `from`) in layout `to`, made at most once per block; adds the
 // reorder when this is the first use. NULL in out->at when memory is refused.
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
                        DnnTensor *out);
+// As a primitive likes them: `plain` itself, or memory of d's with the reorder from or to it still
+// to be added.
+dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out);
 void dnn_dense(DnnShape *s); // row-major strides
 
-// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c --------------------------------------------
+// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c, dnn_phases.c ------------------------------
 // False in *done: not a case of theirs, and `call` is as it was.
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
@@ -107,5 +115,8 @@ dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const
 // A convolution that makes so few channels that another form of it is faster. t: x, w, y.
 dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                const DnnTensor t[3], bool *done);
+// An input gradient as forward convolutions. weights, t: as above.
+dnnl_status_t dnn_prepare_phases(Dnn *d, DnnCall *call, const DnnConv *c, uint32_t weights,
+                                 const DnnTensor t[3], bool *done);
 
 #endif

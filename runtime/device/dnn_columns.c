@@ -209,7 +209,7 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p, DnnTensor
 
 static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Columns *j,
                                  const Product *p, const DnnTensor t[3], DnnTensor inside) {
-    const DnnTensor made = {NULL, NULL, 0}, columns = {NULL, NULL, 1};
+    const DnnTensor made = {NULL, NULL, 0, 0}, columns = {NULL, NULL, 1, 0};
     dnnl_status_t s = dnnl_success;
     if (kind != DnnConvData)
         dnn_add_host(call, gather, j);
@@ -239,7 +239,7 @@ dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const
     matrices(kind, c, j, s);
     for (int i = 0; i < 3; i++)
         p.layout[i] = dnn_keep_layout(d, &s[i]);
-    DnnTensor inside = {dnn_keep_layout(d, &inside_shape), NULL, 0};
+    DnnTensor inside = {dnn_keep_layout(d, &inside_shape), NULL, 0, 0};
     if (!p.layout[0] || !p.layout[1] || !p.layout[2] || !inside.layout ||
         dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], p.desc) != dnnl_success)
         return dnnl_success;

@@ -83,7 +83,7 @@ static dnnl_status_t add_conv(Dnn *d, DnnCall *call, const Roles *r, DnnDesc des
     dnnl_status_t s = dnnl_success;
     bool unpack = r->kind == DnnConvWeights && !dnnl_memory_desc_equal(w.layout, wanted);
     if (unpack)
-        used = (DnnTensor){wanted, NULL, 0};
+        used = (DnnTensor){wanted, NULL, 0, 0};
     else if (r->kind != DnnConvWeights)
         s = dnn_pack(d, call, r->w, w, wanted, &used);
     if (s == dnnl_success)
@@ -111,14 +111,16 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
     if (covers(g, &r, &geom))
         return dnn_prepare_covering(d, p, r.x, r.w, r.y, id, m, call, done);
     DnnConv c = conv_of(g, r.x, r.w, r.y, &geom);
-    DnnTensor x = {dnn_keep_layout(d, &c.src), memory_at(m, p, r.x), 0};
-    DnnTensor w = {dnn_keep_layout(d, &c.weights), memory_at(m, p, r.w), 0};
-    DnnTensor y = {dnn_keep_layout(d, &c.dst), memory_at(m, p, r.y), 0};
+    DnnTensor x = {dnn_keep_layout(d, &c.src), memory_at(m, p, r.x), 0, 0};
+    DnnTensor w = {dnn_keep_layout(d, &c.weights), memory_at(m, p, r.w), 0, 0};
+    DnnTensor y = {dnn_keep_layout(d, &c.dst), memory_at(m, p, r.y), 0, 0};
     if (!x.layout || !w.layout || !y.layout || !x.at || !w.at || !y.at)
         return dnnl_success;
     dnnl_status_t s = dnn_prepare_thin(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done)
         s = dnn_prepare_columns(d, call, r.kind, &c, r.w, (const DnnTensor[]){x, w, y}, done);
+    if (s == dnnl_success && !*done && r.kind == DnnConvData)
+        s = dnn_prepare_phases(d, call, &c, r.w, (const DnnTensor[]){x, w, y}, done);
     if (s != dnnl_success || *done)
         return s;
     c.weights.any = true;

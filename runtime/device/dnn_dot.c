@@ -208,7 +208,7 @@ static Operand operand_of(const Product *d, Side side, void *at) {
 static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
     if (!o->copied)
         return dnnl_success;
-    DnnTensor from = {dnn_keep_layout(d, &o->loose), o->at, 0}, to;
+    DnnTensor from = {dnn_keep_layout(d, &o->loose), o->at, 0, 0}, to;
     DnnLayoutRef packed = dnn_keep_layout(d, &o->packed);
     if (!from.layout || !packed)
         return dnnl_unimplemented;
@@ -221,7 +221,7 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
     DnnTensor t[Sides];
     for (int i = 0; i < Sides; i++) {
         t[i] = (DnnTensor){dnn_keep_layout(d, &o[i].shape),
-                           i == SideOut && o[i].copied ? NULL : o[i].at, 0};
+                           i == SideOut && o[i].copied ? NULL : o[i].at, 0, 0};
         if (!t[i].layout)
             return dnnl_unimplemented;
     }
@@ -229,8 +229,8 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, DnnDesc desc, const Operand
         d, call, desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, t, Sides);
     if (s != dnnl_success || !o[SideOut].copied)
         return s;
-    DnnTensor from = {dnn_keep_layout(d, &o[SideOut].packed), NULL, 0};
-    DnnTensor to = {dnn_keep_layout(d, &o[SideOut].loose), o[SideOut].at, 0};
+    DnnTensor from = {dnn_keep_layout(d, &o[SideOut].packed), NULL, 0, 0};
+    DnnTensor to = {dnn_keep_layout(d, &o[SideOut].loose), o[SideOut].at, 0, 0};
     return from.layout && to.layout ? dnn_add_reorder(d, call, from, to) : dnnl_unimplemented;
 }
 

@@ -138,20 +138,10 @@ static DnnConv widened(const DnnConv *c, int64_t b) {
 
 // The wide weights' plain layout and memory of their own.
 static dnnl_status_t own_weights(Dnn *d, const DnnConv *wide, DnnTensor *out) {
-    *out = (DnnTensor){dnn_keep_layout(d, &wide->weights), NULL, 0};
+    *out = (DnnTensor){.layout = dnn_keep_layout(d, &wide->weights)};
     if (!out->layout)
         return dnnl_unimplemented;
     out->at = dnn_own(d, dnnl_memory_desc_get_size(out->layout));
-    return out->at ? dnnl_success : dnnl_out_of_memory;
-}
-
-// As a primitive likes them: `plain` itself, or other memory with the reorder from or to it still
-// to be added.
-static dnnl_status_t own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out) {
-    *out = plain;
-    if (dnnl_memory_desc_equal(plain.layout, wanted))
-        return dnnl_success;
-    *out = (DnnTensor){wanted, dnn_own(d, dnnl_memory_desc_get_size(wanted)), 0};
     return out->at ? dnnl_success : dnnl_out_of_memory;
 }
 
@@ -167,8 +157,9 @@ static Widen *widen_job(Dnn *d, const DnnConv *c, int64_t b, const void *from, v
 
 static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc,
                                  DnnTensor wide, const DnnTensor t[3]) {
-    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_dst_md), t[2].at, 0};
-    dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
+    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_dst_md), t[2].at, 0, 0};
+    dnnl_status_t s =
+        dnn_own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
     if (s != dnnl_success)
         return s;
     dnn_add_host(call, widen, widen_job(d, c, b, t[1].at, wide.at));
@@ -183,9 +174,9 @@ static dnnl_status_t add_forward(Dnn *d, DnnCall *call, const DnnConv *c, int64_
 
 static dnnl_status_t add_weights(Dnn *d, DnnCall *call, const DnnConv *c, int64_t b, DnnDesc desc,
                                  DnnTensor wide, const DnnTensor t[3]) {
-    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_diff_dst_md), t[2].at, 0};
+    DnnTensor packed, y = {dnn_desc_layout(desc, dnnl_query_diff_dst_md), t[2].at, 0, 0};
     dnnl_status_t s =
-        own_packed(d, dnn_desc_layout(desc, dnnl_query_diff_weights_md), wide, &packed);
+        dnn_own_packed(d, dnn_desc_layout(desc, dnnl_query_diff_weights_md), wide, &packed);
     if (s == dnnl_success)
         s = dnn_add_step(d, call, desc,
                          (const int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
@@ -347,8 +338,9 @@ static bool subpixel_conv(const DnnConv *c, const Subpixel *j, DnnConv *out) {
 
 static dnnl_status_t add_subpixel(Dnn *d, DnnCall *call, Subpixel *j, DnnDesc desc, DnnTensor wide,
                                   DnnTensor y) {
-    DnnTensor packed, made = {dnn_desc_layout(desc, dnnl_query_dst_md), NULL, 0};
-    dnnl_status_t s = own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
+    DnnTensor packed, made = {dnn_desc_layout(desc, dnnl_query_dst_md), NULL, 0, 0};
+    dnnl_status_t s =
+        dnn_own_packed(d, dnn_desc_layout(desc, dnnl_query_weights_md), wide, &packed);
     if (s != dnnl_success)
         return s;
     j->wide = wide.at;

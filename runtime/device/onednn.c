@@ -11,9 +11,15 @@
 
 typedef struct Packed { // a value in a layout some primitive wants
     uint32_t node, block;
+    uint64_t form;       // what else was done to it: see dnn_copy_of
     DnnLayoutRef layout; // valid until dnn_ready
     void *at;            // in Dnn.own
 } Packed;
+
+typedef struct Staged {   // memory bound by dnn_ready
+    dnnl_memory_t memory; // borrowed
+    size_t offset;
+} Staged;
 
 struct Dnn {
     Arena arena;
@@ -28,7 +34,7 @@ struct Dnn {
     VEC(DnnDesc *) desc;     // owned until dnn_ready; layouts queried from them are valid so long
     VEC(dnnl_primitive_t) primitive;
     VEC(dnnl_memory_t) memory;
-    VEC(dnnl_memory_t) scratched, staged[DNN_STAGING]; // borrowed from memory: bound by dnn_ready
+    VEC(Staged) scratched, staged[DNN_STAGING];
 };
 
 Str dnn_version(Arena *a) {
@@ -153,7 +159,8 @@ static dnnl_status_t bind(Dnn *d, DnnStep *step, int arg, DnnTensor t) {
         return s;
     if (!t.at) {
         size_t need = dnnl_memory_desc_get_size(t.layout);
-        vec_push(&d->arena, &d->staged[t.staging], memory);
+        need += t.offset;
+        vec_push(&d->arena, &d->staged[t.staging], ((Staged){memory, t.offset}));
         if (need > d->staging_bytes[t.staging])
             d->staging_bytes[t.staging] = need;
     }
@@ -170,7 +177,7 @@ static dnnl_status_t bind_scratch(Dnn *d, DnnStep *step, DnnDesc desc) {
     dnnl_status_t s = new_memory(d, layout, NULL, &memory);
     if (s != dnnl_success)
         return s;
-    vec_push(&d->arena, &d->scratched, memory);
+    vec_push(&d->arena, &d->scratched, ((Staged){memory, 0}));
     if (need > d->scratch_bytes)
         d->scratch_bytes = need;
     step->arg[step->n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory};
@@ -216,27 +223,43 @@ void *dnn_own(Dnn *d, size_t bytes) {
     return *own = mem_alloc_aligned(bytes, 64);
 }
 
-dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
-                       DnnTensor *out) {
-    if (dnnl_memory_desc_equal(from.layout, to)) {
-        *out = from;
-        return dnnl_success;
-    }
+void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef layout, bool *fresh) {
     Packed *p = NULL;
-    for (uint32_t i = 0; i < d->packed.n && !p; i++)
-        if (d->packed.at[i].node == id && dnnl_memory_desc_equal(d->packed.at[i].layout, to))
-            p = &d->packed.at[i];
-    bool fresh = !p || p->block != d->block;
+    for (uint32_t i = 0; i < d->packed.n && !p; i++) {
+        Packed *q = &d->packed.at[i];
+        if (q->node == id && q->form == form && dnnl_memory_desc_equal(q->layout, layout))
+            p = q;
+    }
+    *fresh = !p || p->block != d->block;
     if (!p) {
-        Packed made = {id, d->block, to, dnn_own(d, dnnl_memory_desc_get_size(to))};
+        Packed made = {id, d->block, form, layout, dnn_own(d, dnnl_memory_desc_get_size(layout))};
         if (!made.at)
-            return dnnl_out_of_memory;
+            return NULL;
         p = vec_add(&d->arena, &d->packed);
         *p = made;
     }
     p->block = d->block;
-    *out = (DnnTensor){p->layout, p->at, 0};
+    return p->at;
+}
+
+dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,
+                       DnnTensor *out) {
+    *out = from;
+    if (dnnl_memory_desc_equal(from.layout, to))
+        return dnnl_success;
+    bool fresh;
+    *out = (DnnTensor){to, dnn_copy_of(d, id, 0, to, &fresh), 0, 0};
+    if (!out->at)
+        return dnnl_out_of_memory;
     return fresh ? dnn_add_reorder(d, call, from, *out) : dnnl_success;
+}
+
+dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out) {
+    *out = plain;
+    if (dnnl_memory_desc_equal(plain.layout, wanted))
+        return dnnl_success;
+    *out = (DnnTensor){wanted, dnn_own(d, dnnl_memory_desc_get_size(wanted)), 0, 0};
+    return out->at ? dnnl_success : dnnl_out_of_memory;
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -252,14 +275,16 @@ GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **ou
     return status_of(s, op_info[op].text);
 }
 
-static GanStatus bind_all(size_t bytes, const dnnl_memory_t *memory, uint32_t n, void **out) {
+static GanStatus bind_all(size_t bytes, const Staged *staged, uint32_t n, void **out) {
     if (!bytes)
         return GAN_OK;
     *out = mem_alloc_aligned(bytes, 64);
     if (!*out)
         return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of scratch", bytes);
     for (uint32_t i = 0; i < n; i++)
-        TRY(status_of(dnnl_memory_set_data_handle(memory[i], *out), "binding scratch memory"));
+        TRY(status_of(
+            dnnl_memory_set_data_handle(staged[i].memory, (char *)*out + staged[i].offset),
+            "binding scratch memory"));
     return GAN_OK;
 }
 
@@ -320,8 +345,9 @@ GanStatus dnn_peak(Dtype type, double *gflops) {
     char *at = memory;
     size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];
     TRY_OUT(status_of(
-        dnn_add_step(d, &call, *desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                     (const DnnTensor[]){{l, at, 0}, {l, at + one, 0}, {l, at + 2 * one, 0}}, 3),
+        dnn_add_step(
+            d, &call, *desc, (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+            (const DnnTensor[]){{l, at, 0, 0}, {l, at + one, 0, 0}, {l, at + 2 * one, 0, 0}}, 3),
         "matmul"));
     TRY_OUT(dnn_ready(d));
     TRY_OUT(time_product(d, &call, gflops));
