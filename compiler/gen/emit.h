@@ -15,6 +15,7 @@ struct Emit {
     int depth;
     bool lanes;        // the innermost loop adds into lanes
     bool in_pack;      // inside the loop over a pack: the team's lane is l elements further on
+    bool usual;        // inside the loop that runs where every bound settled before it is as usual
     Numbers *numbers;  // borrowed
     VEC(uint8_t) role; // of each number
     Dtype real;        // the widest type computed in: what real arguments are

@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+enum { LEAST_USUAL = 8 }; // elements of an innermost loop worth having twice
+
 // --- accumulators --------------------------------------------------------------------------------
 
 static bool many(const Emit *e) {
@@ -165,37 +167,98 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     }
 }
 
+// The innermost loop, k.
+static void put_innermost(Emit *e, uint32_t k) {
+    const Nest *n = e->n;
+    const Var *v = &n->var[n->order[k]];
+    uint32_t level = 2 + k - n->prefix;
+    if (e->lanes) {
+        put_lane_loop(e, k, level);
+        return;
+    }
+    Str lo, hi;
+    put_limits(e, k, &lo, &hi);
+    if (!v->reduced) {
+        put_simd(e);
+    }
+    emit_line(e);
+    text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
+    emit_open(e);
+    if (v->reduced) {
+        put_in_order(e);
+    }
+    emit_level(e, level);
+    emit_body(e, 's');
+    emit_close(e);
+}
+
+// "if (g1 & !g2 & ...)" over the settled bounds that the innermost loop asks for; false when there
+// are none.
+static bool put_usual(Emit *e, uint32_t level) {
+    const Nest *n = e->n;
+    bool *asked = arena_array(e->t->arena, bool, n->bounds.n), any = false;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        if (v->level == level && v->bounds && nest_settled(n, v->bounds)) {
+            asked[v->bounds] = true;
+        }
+    }
+    for (uint32_t i = 1; i < n->bounds.n; i++) {
+        if (asked[i]) {
+            any ? (void)0 : emit_line(e);
+            text_fmt(e->t, "%s%sg%u", any ? " & " : "if (", nest_usual(n, i) ? "" : "!", i);
+            any = true;
+        }
+    }
+    text_put(e->t, any ? STR(")") : STR(""));
+    return any;
+}
+
+// A border (a pad's, or of a gradient through one) is asked about at every element, and what is
+// asked keeps compilers from making vectors. Where the question is settled before the innermost
+// loop, there are two of those: one for the inside, which has nothing to ask, and one for the rest.
+// Measured on the gradient of a reflection pad of [256, 64, 64]: 1 to 19 GB/s.
+static void put_inner_loops(Emit *e, uint32_t k) {
+    const Nest *n = e->n;
+    const Var *v = &n->var[n->order[k]];
+    if ((v->tile ? v->tile : v->n) < LEAST_USUAL || !put_usual(e, 2 + k - n->prefix)) {
+        put_innermost(e, k);
+        return;
+    }
+    emit_open(e);
+    e->usual = true;
+    put_innermost(e, k);
+    e->usual = false;
+    emit_close(e);
+    emit_line(e);
+    text_put(e->t, STR("else"));
+    emit_open(e);
+    put_innermost(e, k);
+    emit_close(e);
+}
+
 static void put_loops(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     if (k == n->orders) {
         emit_body(e, 's');
         return;
     }
-    const Var *v = &n->var[n->order[k]];
-    uint32_t level = 2 + k - n->prefix;
-    bool last = k + 1 == n->orders;
-    if (last && e->lanes) {
-        if (many(e)) {
+    if (k + 1 == n->orders) {
+        if (e->lanes && many(e)) {
             put_lanes_begin(e);
         }
-        put_lane_loop(e, k, level);
-        if (many(e)) {
+        put_inner_loops(e, k);
+        if (e->lanes && many(e)) {
             put_lanes_end(e);
         }
         return;
     }
     Str lo, hi;
     put_limits(e, k, &lo, &hi);
-    if (last && !v->reduced) {
-        put_simd(e);
-    }
     emit_line(e);
     text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
     emit_open(e);
-    if (last && v->reduced) {
-        put_in_order(e);
-    }
-    emit_level(e, level);
+    emit_level(e, 2 + k - n->prefix);
     put_loops(e, k + 1);
     emit_close(e);
 }

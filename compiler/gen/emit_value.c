@@ -184,21 +184,31 @@ static void put_element(Emit *e, const Value *v) {
     }
 }
 
+// Is it known here, without asking, on which side of its bounds this is?
+static bool is_known(const Emit *e, const Value *v) {
+    return e->usual && v->bounds && nest_settled(e->n, v->bounds);
+}
+
 static void put_load(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
+    bool known = is_known(e, v), asks = v->bounds && !known;
+    if (known && !nest_usual(e->n, v->bounds)) {
+        text_put(e->t, STR("0"));
+        return;
+    }
     const char *load = e->d->load[emit_dtype(e->n, v->arg)];
     if (v->pack) {
         const char *end = emit_call(e, load);
         text_fmt(e->t, "p%u.at[l]%s", id, end);
         return;
     }
-    if (v->bounds) {
+    if (asks) {
         text_fmt(e->t, "g%u ? ", v->bounds);
     }
     const char *end = emit_call(e, load);
     text_fmt(e->t, "a%u[", v->arg);
     put_element(e, v);
-    text_fmt(e->t, "]%s%s", end, v->bounds ? " : 0" : "");
+    text_fmt(e->t, "]%s%s", end, asks ? " : 0" : "");
 }
 
 // The pack that a value is one element of.
@@ -257,6 +267,10 @@ static void put_value(Emit *e, uint32_t id) {
         put_draw(e, v);
         break;
     case ValueSelect:
+        if (is_known(e, v)) {
+            emit_ref(e, nest_usual(e->n, v->bounds) ? v->a : v->b);
+            break;
+        }
         text_fmt(e->t, "g%u ? ", v->bounds);
         emit_ref(e, v->a);
         text_put(e->t, STR(" : "));

@@ -323,7 +323,34 @@ int64_t nest_accumulators(const Nest *n) {
     return x;
 }
 
+bool nest_settled(const Nest *n, uint32_t bounds) {
+    return n->bounds.at[bounds].n && n->bounds_level.at[bounds] < 1 + n->orders - n->prefix;
+}
+
+bool nest_usual(const Nest *n, uint32_t bounds) {
+    const Bounds *b = &n->bounds.at[bounds];
+    double share = 1;
+    for (uint32_t i = 0; i < b->n; i++) {
+        int64_t lo, hi;
+        ix_range(&n->ix, b->b[i].at, &lo, &hi);
+        int64_t from = lo > b->b[i].lo ? lo : b->b[i].lo,
+                to = hi + 1 < b->b[i].hi ? hi + 1 : b->b[i].hi;
+        share *= (double)(to - from) / (double)(hi + 1 - lo);
+    }
+    return share > 0.5;
+}
+
+// Sums of f32 terms are kept in f64: on a core that costs a few instructions beside the loads, and
+// means and variances are as good as their terms.
+static void widen_sums(Nest *n) {
+    for (uint32_t i = 0; i < n->reduce.n && n->plan->real == DtF32; i++) {
+        Reduce *r = &n->reduce.at[i];
+        r->dtype = r->kind == ReduceSum ? DtF64 : r->dtype;
+    }
+}
+
 void nest_shape(Nest *n) {
+    widen_sums(n);
     n->prefix = 0;
     n->flat = false;
     n->tiled = NONE;

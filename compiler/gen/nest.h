@@ -130,5 +130,9 @@ int64_t nest_accumulators(const Nest *n); // per reduction and unit
 void nest_walk(Nest *n);
 void nest_levels(Nest *n);
 uint32_t nest_level_of(const Nest *n, Ix x); // the deepest level of its variables
+// Bounds that are known before the innermost loop begins, and on which side of them most of the
+// elements lie.
+bool nest_settled(const Nest *n, uint32_t bounds);
+bool nest_usual(const Nest *n, uint32_t bounds);
 
 #endif
