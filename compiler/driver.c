@@ -99,8 +99,9 @@ static GanStatus check_parallel(const Module *m, const Parallel *p) {
         return fail(GAN_ERR_USAGE, "a step is cut for the same bits on any number of ranks or to "
                                    "accumulate gradients, not both");
     if (p->chunks && (!power || p->chunks % ranks))
-        return fail(GAN_ERR_USAGE, "%u chunks of the batch on %lld ranks: their number must be a "
-                                   "power of two that the ranks divide",
+        return fail(GAN_ERR_USAGE,
+                    "%u chunks of the batch on %lld ranks: their number must be a "
+                    "power of two that the ranks divide",
                     p->chunks, (long long)ranks);
     if (parts && m->batch % parts)
         return fail(GAN_ERR_USAGE, "a batch of %lld cannot be cut in %lld equal parts",
@@ -149,6 +150,7 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
         return diagnosed();
     if (!compiled_read(f->perm, g->plan, o->dialect, out, &error))
         return fail(GAN_ERR_INPUT, "%.*s: plan.txt: %.*s", SARG(path), SARG(error));
+    ganx_cubins(f->perm, g, out);
     Module *m = &out->module;
     if (out->step.real != g->real || m->batch != g->batch)
         return fail(GAN_ERR_INPUT, "%.*s: its plan is not the one its manifest says", SARG(path));

@@ -54,23 +54,40 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
 // text, settings written in), plan.txt (compiled_print), kernels/FUNC.c or .cu (what was generated,
 // to be read), kernels/FUNC.sm_90.cubin (what was compiled). The same model gives the same bytes.
 
+typedef struct GanxMember {
+    Str name; // a 0 byte follows
+    Str bytes;
+} GanxMember;
 typedef struct Ganx {
     Str name;      // of the model
     Str hash;      // the graph's, 32 digits
     Str target;    // "cpu" or "cuda"
     int64_t batch; // fixed, as the precision is
     Dtype real;
-    Str model, plan; // texts
+    Str model, plan;        // texts
+    VEC(GanxMember) member; // all of them
 } Ganx;
+
+// Kernels of a plan to machine code for compute capability `arch` (90: 9.0).
+typedef GanStatus GanxCompile(void *user, const Plan *plan, int arch, Arena *perm, Str *code);
+typedef struct GanxTarget {
+    Str name;        // "cpu" or "cuda"
+    const int *arch; // cuda: what to compile kernels for
+    uint32_t archs;
+    GanxCompile *compile;
+    void *user;
+} GanxTarget;
 
 bool ganx_is(Str path); // by its ending
 // Compiles a model for `target` into the file `out`, written aside and renamed. Diagnostics stay in
 // f.
-GanStatus ganx_write(Front *f, const CompileOptions *o, Str target, Str out);
+GanStatus ganx_write(Front *f, const CompileOptions *o, const GanxTarget *target, Str out);
 // Reads a file that anyone may have changed: GAN_ERR_INPUT with one line when it is not whole.
 GanStatus ganx_read(Arena *perm, Str path, Ganx *out);
 // The same from bytes; `path` is for messages.
 GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out);
+// Gives the plans the machine code that came with them, where it is of the kernels they have.
+void ganx_cubins(Arena *perm, const Ganx *g, Compiled *c);
 
 // Every function's collectives in words, a line each: the same on all ranks of a job, which compare
 // the hash and, where it differs, say the first line that does.

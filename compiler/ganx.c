@@ -11,10 +11,7 @@
 
 enum { MEMBERS_MOST = 1000, BYTES_MOST = 1 << 29, MANIFEST_MOST = 1 << 20 };
 
-typedef struct Member {
-    Str name; // a 0 byte follows
-    Str bytes;
-} Member;
+typedef GanxMember Member;
 typedef VEC(Member) MemberVec;
 
 bool ganx_is(Str path) {
@@ -124,12 +121,27 @@ static Member kernel_member(Arena *perm, const Plan *p, const char *ext) {
     return (Member){str_format(perm, "kernels/%.*s.%s", SARG(p->func->name), ext), text_str(&t)};
 }
 
-GanStatus ganx_write(Front *f, const CompileOptions *asked, Str target, Str path) {
+// The machine code of one function for every architecture asked for.
+static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Plan *p, MemberVec *out) {
+    for (uint32_t i = 0; i < t->archs && p->kernel.n; i++) {
+        Member m = {
+            .name = str_format(perm, "kernels/%.*s.sm_%d.cubin", SARG(p->func->name), t->arch[i])};
+        TRY(t->compile(t->user, p, t->arch[i], perm, &m.bytes));
+        vec_push(perm, out, m);
+    }
+    return GAN_OK;
+}
+
+static const Plan *plan_at(const Compiled *c, uint32_t i) {
+    return i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
+}
+
+GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *target, Str path) {
     Arena *perm = f->perm;
     CompileOptions o = *asked;
     Compiled c = {0};
     Module m = {0};
-    bool cpu = str_eq(target, STR("cpu"));
+    bool cpu = str_eq(target->name, STR("cpu"));
     if (ganx_is(o.path)) { // its text is a model like any other
         Ganx g;
         TRY(ganx_read(perm, o.path, &g));
@@ -146,7 +158,12 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, Str target, Str path
     front_init(&again, perm);
     TRY(compile_parse(&again, &o, &file));
     TRY(compile_module(f, &o, &m));
-    Ganx g = {m.name, hash_hex(perm, module_hash(&m, *perm)), target, m.batch, o.real, o.text, {0}};
+    Ganx g = {.name = m.name,
+              .hash = hash_hex(perm, module_hash(&m, *perm)),
+              .target = target->name,
+              .batch = m.batch,
+              .real = o.real,
+              .model = o.text};
     c.module = m;
     TRY(compile_plans(perm, &c.module, &o, &c));
     Text plan = {.arena = perm};
@@ -155,8 +172,8 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, Str target, Str path
     vec_push(perm, &member, ((Member){STR("model.gan"), g.model}));
     vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
     for (uint32_t i = 0; i < 2 + m.entry.n; i++) {
-        const Plan *p = i == 0 ? &c.init : i == 1 ? &c.step : &c.entry[i - 2];
-        vec_push(perm, &member, kernel_member(perm, p, cpu ? "c" : "cu"));
+        vec_push(perm, &member, kernel_member(perm, plan_at(&c, i), cpu ? "c" : "cu"));
+        TRY(add_cubins(perm, target, plan_at(&c, i), &member));
     }
     vec_push(perm, &all, ((Member){STR("manifest.json"), manifest(perm, &g, file, &member)}));
     for (uint32_t i = 0; i < member.n; i++)
@@ -272,7 +289,34 @@ GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out) {
     TRY(check_members(perm, &m, members, path));
     out->model = model->bytes;
     out->plan = plan->bytes;
+    for (uint32_t i = 0; i < m.n; i++)
+        vec_push(perm, &out->member, m.at[i]);
     return GAN_OK;
+}
+
+// A member "kernels/FUNC.sm_NN.cubin": its architecture, 0 when it is none of `func`.
+static int cubin_arch(Arena *perm, Str name, Str func) {
+    Str head = str_format(perm, "kernels/%.*s.sm_", SARG(func));
+    int64_t arch;
+    bool fits = str_starts(name, head) && str_ends(name, STR(".cubin")) &&
+                str_to_int(str_sub(name, head.len, name.len - 6), &arch) && arch > 0 && arch < 1000;
+    return fits ? (int)arch : 0;
+}
+
+void ganx_cubins(Arena *perm, const Ganx *g, Compiled *c) {
+    for (uint32_t i = 0; i < 2 + c->module.entry.n; i++) {
+        Plan *p = i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
+        Member now = kernel_member(perm, p, "cu");
+        bool same = false; // another version of the generator may have made what is in the file
+        for (uint32_t k = 0; k < g->member.n; k++)
+            same |=
+                str_eq(g->member.at[k].name, now.name) && str_eq(g->member.at[k].bytes, now.bytes);
+        for (uint32_t k = 0; same && k < g->member.n; k++) {
+            int arch = cubin_arch(perm, g->member.at[k].name, p->func->name);
+            if (arch)
+                vec_push(perm, &p->cubin, ((Cubin){.arch = arch, .code = g->member.at[k].bytes}));
+        }
+    }
 }
 
 GanStatus ganx_read(Arena *perm, Str path, Ganx *out) {

@@ -3,7 +3,7 @@
 //
 // Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is
 // wrong, 2 usage, 3 the machine refused something, 70 a bug of ours.
-#include "driver.h"
+#include "ahead.h"
 #include "embed.h"
 
 #include <stdlib.h>
@@ -31,21 +31,24 @@ static int usage(const char *why, Str what) {
 }
 
 static int help(FILE *to) {
-    fputs("usage: ganc COMMAND ...\n"
-          "  check FILE...                 diagnostics only [--error-format json]\n"
-          "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target cpu]\n"
-          "  plan FILE                     parameters, GFLOP, memory of every function [--json];\n"
-          "                                [--ranks R [--bucket-mb M] [--deterministic C]] collectives\n"
-          "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
-          "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
-          "  explain CODE                  what a diagnostic means\n"
-          "  explain-fusion FILE           what was fused, what was not, and why\n"
-          "  fmt FILE... [--check]         canonical layout, comments kept\n"
-          "  convert A.yaml -o B.gan       and the other way\n"
-          "  hash FILE                     the graph's hash\n"
-          "  new NAME --from MODEL         NAME.gan, a copy of a published model to change\n"
-          "common: -s key=value --batch N --precision f64|f32|bf16\n",
-          to);
+    fputs(
+        "usage: ganc COMMAND ...\n"
+        "  check FILE...                 diagnostics only [--error-format json]\n"
+        "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target "
+        "cpu|cuda[:sm_90,...]]\n"
+        "  plan FILE                     parameters, GFLOP, memory of every function [--json];\n"
+        "                                [--ranks R [--bucket-mb M] [--deterministic C]] "
+        "collectives\n"
+        "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
+        "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
+        "  explain CODE                  what a diagnostic means\n"
+        "  explain-fusion FILE           what was fused, what was not, and why\n"
+        "  fmt FILE... [--check]         canonical layout, comments kept\n"
+        "  convert A.yaml -o B.gan       and the other way\n"
+        "  hash FILE                     the graph's hash\n"
+        "  new NAME --from MODEL         NAME.gan, a copy of a published model to change\n"
+        "common: -s key=value --batch N --precision f64|f32|bf16\n",
+        to);
     return 2;
 }
 
@@ -359,19 +362,29 @@ static int cmd_new(Cli *c) {
 
 // --- compile -------------------------------------------------------------------------------------
 
+// Where ganrun keeps compiled kernels too; empty without a home.
+static Str kernel_cache(Arena *a) {
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    Str dir = base && *base   ? str_c(base)
+              : home && *home ? path_join(a, str_c(home), STR(".cache"))
+                              : (Str){0};
+    return dir.len ? path_join(a, dir, STR("gan")) : dir;
+}
+
 static int cmd_compile(Cli *c) {
     if (!ganx_is(c->out))
         return usage("compile needs -o FILE.ganx", c->out);
     if (c->ranks > 1)
         return usage("a compiled model is for one rank; on several, ganrun compiles for each",
                      (Str){0});
-    Str target = c->target.len ? c->target : STR("cpu");
-    if (!str_eq(target, STR("cpu")))
-        return usage("--target cpu is all this version compiles for", target);
     Front f;
+    Ahead ahead;
     front_init(&f, c->perm);
     CompileOptions o = options_of(c, c->file.at[0]);
-    GanStatus status = ganx_write(&f, &o, target, c->out);
+    GanStatus status = ahead_open(c->perm, c->target, kernel_cache(c->perm), &ahead);
+    if (status == GAN_OK)
+        status = ganx_write(&f, &o, &ahead.target, c->out);
+    ahead_close(&ahead);
     if (status != GAN_OK)
         return compile_failed(&f, c, status);
     show_diagnostics(&f, c->error_json); // warnings

@@ -463,6 +463,57 @@ static void an_edited_plan_is_refused_or_right(void **state) {
     assert_true(refused > 300 && accepted > 100);
 }
 
+// --- compiled models -----------------------------------------------------------------------------
+
+static GanStatus name_of_plan(void *user, const Plan *plan, int arch, Arena *perm, Str *code) {
+    ++*(int *)user;
+    *code = str_format(perm, "%.*s for %d", SARG(plan->func->name), arch);
+    return GAN_OK;
+}
+
+static GanStatus no_code(void *user, const Plan *plan, int arch, Arena *perm, Str *code) {
+    (void)user, (void)plan, (void)arch, (void)perm, (void)code;
+    return (fail)(GAN_ERR_DEVICE, "no compiler"); // cmocka has a macro of that name
+}
+
+// Machine code made ahead is found again at the plans it was made of, and with no other dialect.
+static void machine_code_comes_with_its_plan(void **state) {
+    (void)state;
+    Arena a;
+    int compiled = 0;
+    const int arch[] = {80, 90};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    GanxTarget target = {STR("cuda"), arch, 2, name_of_plan, &compiled};
+    CompileOptions o = {.path = STR(ROOT_DIR "/tests/cli/tiny.gan"), .batch = 2, .real = DtF32};
+    Str path = STR(BUILD_DIR "/tests/plan_test.ganx");
+    Front f;
+    front_init(&f, &a);
+    if (ganx_write(&f, &o, &target, path) != GAN_OK)
+        fail_msg("%s", gan_error());
+    assert_int_equal(compiled, 6);
+    o = (CompileOptions){.path = path, .real = DtF32, .dialect = &dialect_cuda};
+    Compiled c = {0};
+    front_init(&f, &a);
+    if (compile_file(&f, &o, &c) != GAN_OK)
+        fail_msg("%s", gan_error());
+    assert_int_equal(c.step.cubin.n, 2);
+    assert_int_equal(c.step.cubin.at[1].arch, 90);
+    assert_true(str_eq(c.step.cubin.at[1].code, STR("step for 90")));
+    assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("fakes for 80")));
+    o.dialect = &dialect_c; // made anew from the text
+    Compiled again = {0};
+    front_init(&f, &a);
+    assert_int_equal(compile_file(&f, &o, &again), GAN_OK);
+    assert_int_equal(again.step.cubin.n, 0);
+    target.compile = no_code;
+    assert_int_equal(file_remove(path), GAN_OK);
+    o = (CompileOptions){.path = STR(ROOT_DIR "/tests/cli/tiny.gan"), .batch = 2, .real = DtF32};
+    front_init(&f, &a);
+    assert_int_equal(ganx_write(&f, &o, &target, path), GAN_ERR_DEVICE);
+    assert_false(file_exists(path));
+    arena_release(&a);
+}
+
 // Two nets of two weights, with one kind of state each.
 static void slots_lie_in_equal_arenas(void **state) {
     (void)state;
@@ -533,6 +584,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_right),
+        cmocka_unit_test(machine_code_comes_with_its_plan),
         cmocka_unit_test(slots_lie_in_equal_arenas),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),
     };

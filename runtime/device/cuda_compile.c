@@ -3,9 +3,8 @@
 // In: kernel text and the card's architecture. Out: machine code, the first there is of: what came
 // with the plan, what is kept on disk, what NVRTC makes now. One module per plan. A card newer than
 // the NVRTC at hand gets PTX, which its driver compiles.
+#include "cuda_compile.h"
 #include "cache.h"
-#include "cuda_device.h"
-#include "nvrtc.h"
 
 // --- what came with the plan ---------------------------------------------------------------------
 
@@ -62,7 +61,7 @@ static GanStatus make_job(const Nvrtc *n, const CudaKernels *k, Arena *a, NvrtcJ
     *out = (NvrtcJob){
         .prelude = p->prelude, .source = text, .name = name, .arch = nearest_arch(n, k->arch)};
     for (uint32_t i = 0; i < p->kernel.n; i++) {
-        if (!k->wanted[i])
+        if (k->wanted && !k->wanted[i])
             continue;
         text[out->sources] = p->kernel.at[i].source;
         name[out->sources++] = p->kernel.at[i].name;

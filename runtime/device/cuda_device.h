@@ -16,6 +16,7 @@
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
 
+#include "cuda_compile.h"
 #include "device.h"
 
 #include <cuda.h>
@@ -38,13 +39,6 @@ typedef struct CudnnApi {
 #else
 typedef struct CudnnApi CudnnApi;
 #endif
-
-typedef struct CudaKernels { // what is to be compiled
-    const Plan *plan;
-    const bool *wanted; // [plan->kernel.n] false: a library does what that kernel would
-    int arch;           // compute capability: 90 is 9.0
-    Str dir;            // where made things are kept; empty: nowhere
-} CudaKernels;
 
 // Kernels as an image the driver loads.
 typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, Str *image);
@@ -72,18 +66,10 @@ const CudaApi *cuda_machine_api(const CudaMachine *m);
 void *cudnn_load(CudnnApi *out);
 #endif
 
-// --- cuda_compile.c ------------------------------------------------------------------------------
-
-typedef struct Nvrtc Nvrtc;
-// What CudaCompile does with NVRTC, which may be NULL: then only code that came with the plan runs.
-// GAN_ERR_BUG when a kernel is refused.
-GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image);
-
 // --- cuda.c: the card ----------------------------------------------------------------------------
 
 enum {
     CUDA_OLDEST_DRIVER = 12000, // CUDA 12.0
-    CUDA_OLDEST_ARCH = 70,      // Volta
     CUDA_ALIGN = 256,           // of every piece of memory on the card
 };
 

@@ -32,6 +32,22 @@ refused 2 'needs -o FILE.ganx' ganc compile tiny.gan -o tiny.zip
 refused 1 'error\[E' ganc compile tiny.gan -s nz=0 -o c.ganx
 absent c.ganx
 
+# For cards: machine code where there is NVRTC, one clear error where there is none.
+refused 2 'cpu, cuda or cuda:sm_90' ganc compile tiny.gan --target cude -o c.ganx
+code=0
+"$ganc" compile tiny.gan --batch 4 --target cuda:sm_90 -o c.ganx 2>err || code=$?
+if [ "$code" = 0 ]; then
+    "$ganc" compile tiny.gan --batch 4 --target cuda:sm_90 -o d.ganx # from the cache
+    same c.ganx d.ganx
+    refused 2 'an architecture is sm_70' ganc compile tiny.gan --target cuda:90 -o e.ganx
+    refused 2 'NVRTC .* makes no code for it' ganc compile tiny.gan --target cuda:sm_999 -o e.ganx
+    "$ganc" hash c.ganx >out # and its text is what runs elsewhere
+else
+    [ "$code" = 3 ] || fail "without NVRTC: exit code $code"
+    says 'libnvrtc'
+    absent c.ganx
+fi
+
 # Damage: cut short, one byte changed anywhere, no archive at all.
 size=$(wc -c <a.ganx)
 head -c $((size / 2)) a.ganx >cut.ganx

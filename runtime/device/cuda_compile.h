@@ -1,0 +1,22 @@
+// cuda_compile.h - a plan's kernels as machine code for cards. It needs neither a card nor a driver
+// nor the toolkit's headers: ganc compiles ahead with it.
+#ifndef GAN_CUDA_COMPILE_H
+#define GAN_CUDA_COMPILE_H
+
+#include "nvrtc.h"
+#include "program.h"
+
+enum { CUDA_OLDEST_ARCH = 70 }; // Volta
+
+typedef struct CudaKernels { // what is to be compiled
+    const Plan *plan;
+    const bool *wanted; // [plan->kernel.n] false: a library does what that kernel would; NULL: all
+    int arch;           // compute capability: 90 is 9.0
+    Str dir;            // where made things are kept; empty: nowhere
+} CudaKernels;
+
+// What CudaCompile does with NVRTC, which may be NULL: then only code that came with the plan runs.
+// GAN_ERR_BUG when a kernel is refused.
+GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image);
+
+#endif
