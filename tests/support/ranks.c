@@ -228,6 +228,13 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
                      str_z(a, seat[0].run.value.at[at].name));
     *out = seat[0].run;
     out->compiled = seat[0].compiled;
+    for (uint32_t r = 0; r < ranks; r++)
+        out->arena[r] = seat[r].arena;
+}
+
+void ranks_free(RanksRun *run) {
+    for (uint32_t r = 0; r < MAX_RANKS; r++)
+        arena_release(&run->arena[r]);
 }
 
 // --- comparing -----------------------------------------------------------------------------------

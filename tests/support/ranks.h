@@ -31,10 +31,12 @@ typedef struct RanksValue { // what is compared
 typedef struct RanksRun {
     VEC(RanksValue) value; // losses and reports of every step, gradients of the last, then slots
     Compiled compiled; // rank 0's
+    Arena arena[8];    // owned: a rank's each
 } RanksRun;
 
 // All ranks must end with the same bits in every value; then these are rank 0's.
 void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out);
+void ranks_free(RanksRun *run); // a test that ends frees the rest
 // Fails the test where a value of `got` is off by more than `tolerance`, relative to its own norm
 // (gradients: to the update's largest; numbers: to at least 1). 0: the same bits. Weights whose
 // gradient is zero up to rounding are left out: optimizers that divide by its size make steps of it.
