@@ -5,6 +5,7 @@
 // CASES models in the quick tier, and a long list.
 #include "ranks.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 
@@ -38,11 +39,11 @@ typedef struct Case {
 
 static const char *const acts[] = {"tanh", "leaky_relu(0.2)", "silu", "softplus", "sigmoid"};
 static const char *const opts[] = {
-    "sgd(lr=0.05)",
-    "sgd(lr=0.02, momentum=0.5)",
+    "sgd(lr=0.01)",
+    "sgd(lr=0.005, momentum=0.5)",
     "adam(lr=1e-3, beta1=0.5, eps=1e-3)",
-    "clip_norm(0.5, sgd(lr=0.05))",
-    "weight_decay(0.01, sgd(lr=0.05))",
+    "clip_norm(0.5, sgd(lr=0.01))",
+    "weight_decay(0.01, sgd(lr=0.01))",
     "clip_weights(0.9, rmsprop(lr=1e-3, eps=0.1))",
 };
 
@@ -86,13 +87,13 @@ static void put_nets(Arena *a, Text *t, Dice *d, int64_t batch) {
 static void put_penalty(Text *t, Dice *d) {
     switch (roll(d, 4)) {
     case 0:
-        text_put(t, STR(" + 10*gradient_penalty(D, x, fake, eps=1e-6)"));
+        text_put(t, STR(" + 0.2*gradient_penalty(D, x, fake, eps=1e-3)"));
         break;
     case 1:
-        text_put(t, STR(" + 0.5*zero_penalty(D(x), x)"));
+        text_put(t, STR(" + 0.1*zero_penalty(D(x), x)"));
         break;
     case 2:
-        text_put(t, STR(" + every 2 { 2*zero_penalty(D(fake), fake) }"));
+        text_put(t, STR(" + every 2 { 0.1*zero_penalty(D(fake), fake) }"));
         break;
     default:
         break;
@@ -144,7 +145,17 @@ static Case make_case(Arena *a, uint64_t seed) {
 
 // --- the property --------------------------------------------------------------------------------
 
-static void run_case(uint64_t seed) {
+// A step whose numbers run away says nothing about ranks.
+static bool runs_away(const RanksRun *run) {
+    for (uint32_t i = 0; i < run->value.n; i++)
+        for (size_t k = 0; k < run->value.at[i].n; k++)
+            if (!(fabs(run->value.at[i].x[k]) < 1e6))
+                return true;
+    return false;
+}
+
+// False when there was nothing to compare.
+static bool run_case(uint64_t seed) {
     Arena a = empty;
     Dice d = {seed + 77};
     Case c = make_case(&a, seed);
@@ -159,18 +170,24 @@ static void run_case(uint64_t seed) {
     o.parallel.ranks = roll(&d, 4) ? 3 : 2;
     o.parallel.bucket = roll(&d, 2) ? 64u << roll(&d, 8) : 0;
     ranks_run(&a, &o, &three);
-    ranks_compare(&one, &three, 1e-8, what);
+    bool fine = !runs_away(&one);
+    if (fine)
+        ranks_compare(&one, &three, 1e-8, what);
     ranks_free(&one);
     ranks_free(&three);
+    return fine;
 }
 
 static void random_steps_do_not_depend_on_ranks(void **state) {
     (void)state;
     const char *only = getenv("SEED");
+    uint32_t compared = 0;
     for (uint64_t seed = 0; seed < CASES && !only; seed++)
-        run_case(seed);
+        compared += run_case(seed);
     if (only)
         run_case(strtoull(only, NULL, 10));
+    else
+        assert_true(compared >= CASES - CASES / 20);
 }
 
 int main(int argc, char **argv) {

@@ -10,11 +10,12 @@
 // waits until there is nothing else to do, and then runs together: an update of a net is one
 // launch.
 //
-// A block with collectives has an order of its own: what the next call to start needs comes first,
-// so that several chains into a net go back through it layer by layer; a call starts as soon as its
-// last part is there; one in flight is waited for when its sum would have come, by an estimate of
-// the link and of what runs meanwhile, or when there is nothing else to do. The estimate moves
-// work; the order of the calls is every rank's.
+// A block with collectives is ordered by an estimate of the link and of what runs meanwhile: a call
+// starts as soon as its last part is there; one in flight is waited for when its sum would have
+// come, or when there is nothing else to do. Of the rest either what the next call needs comes
+// first, so that several chains into a net go back through it layer by layer, or, as above, what
+// frees memory: that, when it is hardly slower. The estimate moves work; the order of the calls is
+// every rank's.
 #include "plan.h"
 
 #include <string.h>
@@ -52,7 +53,8 @@ typedef struct Sched {
 
 typedef VEC(uint32_t) RegionVec;
 
-typedef enum Way { WayText, WayGreedy, WayCalls } Way; // what decides among regions that may run
+// What decides among regions that may run. The last two: blocks with collectives.
+typedef enum Way { WayText, WayGreedy, WayCalls, WayCallsGreedy } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -198,20 +200,20 @@ static int urgency(const Sched *s, uint32_t region) {
     return r->kind == RegionStart ? 0 : early ? 2 : 1;
 }
 
-static bool sooner(const Sched *s, uint32_t a, uint32_t b) {
+static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
     int ua = urgency(s, a), ub = urgency(s, b);
     if (ua != ub)
         return ua < ub;
     if (ua == 2)
         return s->p->region.at[a].call < s->p->region.at[b].call;
-    if (s->clock.leads[a] != s->clock.leads[b])
+    if (way == WayCalls && s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
     return s->late[a] != s->late[b] ? !s->late[a] : frees_more(s, a, b);
 }
 
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
-    if (way == WayCalls)
-        return sooner(s, a, b);
+    if (way >= WayCalls)
+        return sooner(s, way, a, b);
     if (s->late[a] != s->late[b])
         return s->late[s->few_launches && s->late_now ? a : b];
     return way == WayText ? a < b : frees_more(s, a, b);
@@ -234,7 +236,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         uint32_t region = ready.at[best];
         ready.at[best] = ready.at[--ready.n];
         vec_push(s->a, out, region);
-        if (way == WayCalls)
+        if (way >= WayCalls)
             clock_pass(s, region);
         s->late_now = s->late[region];
         live += s->made[region];
@@ -303,12 +305,22 @@ static bool has_collective(const Plan *p, const RegionVec *regions) {
     return false;
 }
 
+static void schedule_calls(Sched *s, const RegionVec *regions, const PassOptions *o) {
+    const double hardly = 1.01;
+    RegionVec early = {0}, small = {0};
+    clock_reset(s, regions);
+    size_t early_peak = block_order(s, regions, WayCalls, &early);
+    double early_end = s->clock.now;
+    clock_reset(s, regions);
+    size_t small_peak = block_order(s, regions, WayCallsGreedy, &small);
+    bool better_small = small_peak < early_peak && s->clock.now <= early_end * hardly;
+    emit_launches(s, better_small ? &small : &early, !o->no_fuse);
+}
+
 static void schedule_block(Sched *s, const RegionVec *regions, const PassOptions *o) {
-    RegionVec text = {0}, greedy = {0}, calls = {0};
+    RegionVec text = {0}, greedy = {0};
     if (has_collective(s->p, regions)) {
-        clock_reset(s, regions);
-        block_order(s, regions, WayCalls, &calls);
-        emit_launches(s, &calls, !o->no_fuse);
+        schedule_calls(s, regions, o);
         return;
     }
     size_t peak = block_order(s, regions, WayText, &text);
