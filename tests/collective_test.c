@@ -1,0 +1,231 @@
+// collective_test.c - a plan's collectives: the same list on every rank, in order, started when all
+// parts are there, undisturbed while under way; which sums share a call, and which need none.
+#include "driver.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+static Arena empty;
+
+// --- compiling -----------------------------------------------------------------------------------
+
+static void compile_text(Arena *a, const char *text, int64_t batch, Parallel parallel, bool no_fuse,
+                         Compiled *out) {
+    Front f;
+    front_init(&f, a);
+    CompileOptions o = {.real = DtF32, .no_fuse = no_fuse, .parallel = parallel};
+    ElabOptions e = {.batch = batch};
+    uint32_t source = front_add_source(&f, STR("test.gan"), str_c(text), false);
+    Ast *file = source ? parse_gan(&f, source) : NULL;
+    if (!file || diag_errors(&f) || !front_load_library(&f) ||
+        !elaborate(&f, file, &e, &out->module)) {
+        Text t = {.arena = a};
+        diag_render(&t, &f, false);
+        fail_msg("%s", str_z(a, text_str(&t)));
+    }
+    assert_int_equal(compile_plans(a, &out->module, &o, out), GAN_OK);
+}
+
+static const char step[] = //
+    "opt = sgd(lr=0.1)\n"
+    "step {\n"
+    "  update D minimize logistic(D(x), D(stop(G(normal(4)))) ) using opt\n"
+    "  update G minimize non_saturating(D(G(normal(4)))) using opt\n"
+    "}\n";
+static const char head[] = "model m\ndata x : image(2, 4, 4) scale(-1, 1)\n"
+                           "net G(z: [4]) -> [2, 4, 4] = z |> dense(32) |> reshape(2, 4, 4)\n";
+
+static const char *model_with(Arena *a, const char *norm) {
+    return str_format(a,
+                      "%snet D(x: [2, 4, 4]) -> [] {\n  h = x\n  for c in [4, 8, 6] { h = h |> "
+                      "conv(c, k=3, pad=1) %s |> leaky_relu(0.2) }\n  h |> flatten |> dense(1) |> "
+                      "squeeze\n}\n%s",
+                      head, norm, step)
+        .ptr;
+}
+
+// --- a plan --------------------------------------------------------------------------------------
+
+static uint32_t launch_of(const Plan *p, uint32_t region) {
+    for (uint32_t l = 0; l < p->launch.n; l++)
+        for (uint32_t i = 0; i < p->launch.at[l].instances; i++)
+            if (p->merge.at[p->launch.at[l].first + i] == region)
+                return l;
+    fail_msg("region %u is never launched", region);
+    return 0;
+}
+
+static bool lies_in(const Plan *p, uint32_t node, const Collective *c) {
+    Place at = p->place[node];
+    size_t bytes = type_bytes(&p->func->g, node_type(&p->func->g, node));
+    return at.space == SpaceWork && at.offset < c->offset + c->bytes &&
+           c->offset < at.offset + bytes;
+}
+
+static void check_undisturbed(const Plan *p, const Collective *c, uint32_t from, uint32_t to) {
+    for (uint32_t l = from + 1; l < to; l++)
+        for (uint32_t i = 0; i < p->launch.at[l].instances; i++) {
+            const Region *r = &p->region.at[p->merge.at[p->launch.at[l].first + i]];
+            for (uint32_t k = 0; k < r->out.n; k++)
+                assert_false(lies_in(p, r->out.at[k], c));
+            for (uint32_t k = 0; k < r->in.n; k++)
+                assert_false(lies_in(p, r->in.at[k], c));
+        }
+}
+
+static void check_plan(const Plan *p) {
+    uint32_t block = NONE, last = 0;
+    for (uint32_t k = 0; k < p->collective.n; k++) {
+        const Collective *c = &p->collective.at[k];
+        uint32_t from = launch_of(p, c->start), to = launch_of(p, c->wait);
+        assert_true(from < to);
+        assert_true(c->ready == from && (c->use == NONE || c->use > to));
+        if (p->region.at[c->start].block == block)
+            assert_true(from > last);
+        block = p->region.at[c->start].block;
+        last = from;
+        for (uint32_t i = 0; i < c->part.n; i++) {
+            assert_int_equal(p->place[c->part.at[i].start].offset, c->offset + c->part.at[i].offset);
+            assert_int_equal(p->place[c->part.at[i].wait].offset, c->offset + c->part.at[i].offset);
+        }
+        check_undisturbed(p, c, from, to);
+    }
+}
+
+static void calls_start_in_order_and_are_undisturbed(void **state) {
+    (void)state;
+    for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
+        Arena a = empty;
+        Compiled c = {0};
+        compile_text(&a, model_with(&a, "|> batch_norm"), 7,
+                     (Parallel){.ranks = 3, .bucket = 256}, no_fuse, &c);
+        assert_true(c.step.collective.n > 10);
+        check_plan(&c.step);
+    }
+}
+
+// --- gradients are made where they are reduced ---------------------------------------------------
+
+static void gradients_are_not_copied(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled c = {0};
+    uint32_t parts = 0;
+    compile_text(&a, model_with(&a, ""), 8, (Parallel){.ranks = 2}, false, &c);
+    for (uint32_t k = 0; k < c.step.collective.n; k++) {
+        const Collective *call = &c.step.collective.at[k];
+        for (uint32_t i = 0; call->update != NONE && i < call->part.n; i++, parts++) {
+            uint32_t made = node_in(&c.module.step.g, call->part.at[i].start, 0);
+            assert_int_equal(c.step.place[made].offset, call->offset + call->part.at[i].offset);
+        }
+    }
+    assert_int_equal(parts, 8 + 2); // weights and biases of D, of G
+}
+
+// --- the list ------------------------------------------------------------------------------------
+
+static Str list_of(Arena *a, int64_t batch, uint32_t rank, uint32_t ranks, size_t bucket) {
+    Compiled c = {0};
+    Text t = {.arena = a};
+    compile_text(a, model_with(a, "|> batch_norm"), batch,
+                 (Parallel){.rank = rank, .ranks = ranks, .bucket = bucket}, false, &c);
+    compiled_collectives(&t, &c);
+    return text_str(&t);
+}
+
+static void every_rank_has_the_same_list(void **state) {
+    (void)state;
+    Arena a = empty;
+    Str first = list_of(&a, 5, 0, 3, 0); // shares of 1, 2 and 2 samples
+    assert_true(str_find(first, '\n') < first.len);
+    for (uint32_t r = 1; r < 3; r++)
+        assert_true(str_eq(first, list_of(&a, 5, r, 3, 0)));
+    assert_false(str_eq(first, list_of(&a, 6, 0, 3, 0)));
+    assert_false(str_eq(first, list_of(&a, 5, 0, 2, 0)));
+    assert_false(str_eq(first, list_of(&a, 5, 0, 3, 128)));
+}
+
+static void one_rank_has_none(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled plain = {0}, one = {0};
+    compile_text(&a, model_with(&a, "|> batch_norm"), 6, (Parallel){0}, false, &plain);
+    compile_text(&a, model_with(&a, "|> batch_norm"), 6, (Parallel){.ranks = 1}, false, &one);
+    Hash128 p = module_hash(&plain.module, a), o = module_hash(&one.module, a);
+    assert_int_equal(one.step.collective.n, 0);
+    assert_true(p.lo == o.lo && p.hi == o.hi);
+}
+
+// --- what travels together -----------------------------------------------------------------------
+
+static uint32_t calls_of(const Compiled *c, uint32_t update, size_t *last, size_t *most) {
+    uint32_t n = 0;
+    *last = *most = 0;
+    for (uint32_t k = 0; k < c->step.collective.n; k++) {
+        const Collective *call = &c->step.collective.at[k];
+        if (call->update != update)
+            continue;
+        n++;
+        *last = call->bytes;
+        *most = call->bytes > *most ? call->bytes : *most;
+    }
+    return n;
+}
+
+static void buckets_are_cut_from_the_end(void **state) {
+    (void)state;
+    Arena a = empty;
+    size_t last, most;
+    Compiled one = {0}, many = {0};
+    Parallel o = {.ranks = 2, .bucket = 1 << 20, .latency = 1e-9};
+    compile_text(&a, model_with(&a, ""), 8, o, false, &one);
+    assert_int_equal(calls_of(&one, 0, &last, &most), 1);
+    o.bucket = 1024;
+    compile_text(&a, model_with(&a, ""), 8, o, false, &many);
+    assert_true(calls_of(&many, 0, &last, &most) > 3);
+    assert_true(last < most); // the first layer's, final at the end
+}
+
+static uint32_t sums_with(const char *norm, int64_t batch, uint32_t ranks) {
+    Arena a = empty;
+    size_t last, most;
+    Compiled c = {0};
+    compile_text(&a, model_with(&a, norm), batch, (Parallel){.ranks = ranks}, false, &c);
+    check_plan(&c.step);
+    return calls_of(&c, NONE, &last, &most);
+}
+
+static void groups_within_a_rank_cost_nothing(void **state) {
+    (void)state;
+    // what is left are the losses and the means of running statistics over the groups
+    uint32_t none = sums_with("|> batch_norm(frozen=true)", 12, 2);
+    uint32_t inside = sums_with("|> batch_norm(group=3)", 12, 2);
+    uint32_t whole = sums_with("|> batch_norm", 12, 2);
+    uint32_t across = sums_with("|> batch_norm(group=4)", 12, 2);
+    assert_true(inside <= none + 3);
+    assert_true(whole > inside + 3);
+    assert_true(across > inside + 3);
+    assert_int_equal(sums_with("|> layer_norm", 12, 2), none);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_start_in_order_and_are_undisturbed),
+        cmocka_unit_test(gradients_are_not_copied),
+        cmocka_unit_test(every_rank_has_the_same_list),
+        cmocka_unit_test(one_rank_has_none),
+        cmocka_unit_test(buckets_are_cut_from_the_end),
+        cmocka_unit_test(groups_within_a_rank_cost_nothing),
+    };
+    if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)
+        return 1;
+    if (CASES_LISTED(tests)) {
+        return 0;
+    }
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_release(&empty);
+    return failures;
+}
