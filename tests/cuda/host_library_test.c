@@ -2,6 +2,7 @@
 // cuDNN finds an engine for every convolution of every model, NVRTC's images are kept and damaged
 // ones found out. Skipped, and said, where the machine has no such library.
 #define _GNU_SOURCE
+#include "cache.h"
 #include "cuda_dnn.h"
 #include "library.h"
 #include "nvrtc.h"
@@ -147,12 +148,136 @@ static void every_convolution_has_an_engine_without_tf32(void **state) {
     check_card(0, DtF32, true);
 }
 
+// --- NVRTC ---------------------------------------------------------------------------------------
+
+typedef struct Kept {
+    Arena a;
+    Nvrtc *nvrtc;
+    Compiled compiled;
+    CudaKernels kernels;
+    char dir[32];
+} Kept;
+
+// A small plan, all of whose kernels are wanted, and an empty folder.
+static void kept_open(Kept *k) {
+    *k = (Kept){.dir = "/tmp/gan-kept-XXXXXX"};
+    assert_fine(arena_init(&k->a, 0));
+    assert_fine(nvrtc_open(&k->nvrtc));
+    if (!k->nvrtc) {
+        print_message("skipped: this machine has no NVRTC\n");
+        arena_release(&k->a);
+        skip();
+    }
+    assert_non_null(mkdtemp(k->dir));
+    compile_model(&k->a, STR("d2gan_ring.gan"), DtF32, &k->compiled);
+    const Plan *p = &k->compiled.entry[0];
+    bool *wanted = arena_array(&k->a, bool, p->kernel.n);
+    memset(wanted, 1, p->kernel.n);
+    assert_true(p->kernel.n > 0);
+    k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir)};
+}
+
+static void kept_close(Kept *k) {
+    StrVec names = {0};
+    assert_fine(dir_list(&k->a, str_c(k->dir), &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        file_remove(path_join(&k->a, str_c(k->dir), names.at[i]));
+    assert_int_equal(rmdir(k->dir), 0);
+    nvrtc_close(k->nvrtc);
+    arena_release(&k->a);
+}
+
+// The one file in the folder.
+static Str kept_file(Kept *k) {
+    StrVec names = {0};
+    assert_fine(dir_list(&k->a, str_c(k->dir), &names));
+    assert_int_equal(names.n, 1);
+    return path_join(&k->a, str_c(k->dir), names.at[0]);
+}
+
+static void assert_same_image(Kept *k, const Nvrtc *n, Str want) {
+    Str image;
+    assert_fine(cuda_compile(n, &k->kernels, &k->a, &image));
+    assert_int_equal(image.len, want.len);
+    assert_memory_equal(image.ptr, want.ptr, want.len);
+}
+
+static void images_are_kept_and_damage_is_found(void **state) {
+    (void)state;
+    Kept k;
+    Str image, whole, again;
+    kept_open(&k);
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &image));
+    assert_memory_equal(image.ptr, "\177ELF", 4);
+    Str path = kept_file(&k);
+    assert_fine(file_read(&k.a, path, &whole));
+    char *damaged = (char *)(uintptr_t)str_copy(&k.a, whole).ptr;
+    damaged[whole.len / 2] ^= 1;
+    assert_fine(file_write_atomic(path, damaged, whole.len));
+    assert_same_image(&k, k.nvrtc, image); // made again, and kept again
+    assert_fine(file_read(&k.a, path, &again));
+    assert_int_equal(again.len, whole.len);
+    assert_memory_equal(again.ptr, whole.ptr, whole.len);
+    assert_fine(file_write_atomic(path, whole.ptr, 10)); // cut off
+    assert_same_image(&k, k.nvrtc, image);
+    k.kernels.arch = 91; // NVRTC makes none for it: PTX of the one before
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &image));
+    assert_non_null(strstr(image.ptr, ".target sm_90"));
+    kept_close(&k);
+}
+
+static void two_processes_may_fill_one_folder(void **state) {
+    (void)state;
+    Kept k;
+    Str mine, kept;
+    kept_open(&k);
+    fflush(NULL);
+    pid_t other = fork();
+    if (other == 0) {
+        Str image;
+        _exit(cuda_compile(k.nvrtc, &k.kernels, &k.a, &image) == GAN_OK ? 0 : 1);
+    }
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &mine));
+    int how = -1;
+    assert_int_equal(waitpid(other, &how, 0), other);
+    assert_int_equal(how, 0);
+    assert_true(cache_get(&k.a, kept_file(&k), &kept));
+    assert_int_equal(kept.len, mine.len);
+    assert_memory_equal(kept.ptr, mine.ptr, mine.len);
+    kept_close(&k);
+}
+
+// Code that came with the plan needs no compiler; without either the message names both ways out.
+static void code_that_came_with_the_plan_is_taken(void **state) {
+    (void)state;
+    Arena a;
+    Str image;
+    assert_fine(arena_init(&a, 0));
+    Plan p = {0};
+    CudaKernels k = {&p, NULL, 90, {0}};
+    assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
+    assert_non_null(strstr(gan_error(), "--device cpu works here"));
+    vec_push(&a, &p.cubin, ((Cubin){80, STR("eighty")}));
+    assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
+    vec_push(&a, &p.cubin, ((Cubin){90, STR("ninety")}));
+    assert_fine(cuda_compile(NULL, &k, &a, &image));
+    assert_true(str_eq(image, STR("ninety")));
+    k.arch = 86;
+    assert_fine(cuda_compile(NULL, &k, &a, &image));
+    assert_true(str_eq(image, STR("eighty")));
+    arena_release(&a);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_convolution_has_an_engine_on_hopper),
         cmocka_unit_test(every_convolution_has_an_engine_in_bf16),
         cmocka_unit_test(every_convolution_has_an_engine_on_ampere),
         cmocka_unit_test(every_convolution_has_an_engine_without_tf32),
+        cmocka_unit_test(images_are_kept_and_damage_is_found),
+        cmocka_unit_test(two_processes_may_fill_one_folder),
+        cmocka_unit_test(code_that_came_with_the_plan_is_taken),
     };
     if (CASES_LISTED(tests))
         return 0;
