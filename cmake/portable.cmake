@@ -1,0 +1,28 @@
+# GAN_PORTABLE=ON: the programs and the libraries they load, in one folder that finds itself by RPATH, and that folder as
+# one archive. For machines with a card and little else: neither compilers nor packages are asked for. The target's C
+# library must be this machine's or newer.
+#
+#   cmake --preset portable && cmake --build --preset portable     ->  build-portable/gan.tar.gz
+if(NOT GAN_PORTABLE)
+    return()
+endif()
+set(portable_programs ganc ganrun)
+if(TARGET device_test)
+    list(APPEND portable_programs device_test)      # the conformance suite of devices
+endif()
+# An RPATH, unlike a RUNPATH, also holds for what the libraries themselves load.
+foreach(program IN LISTS portable_programs)
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
+    target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
+endforeach()
+install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries RUNTIME DESTINATION .)
+install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so"
+        LIBRARY DESTINATION lib)
+install(DIRECTORY models tests/reference DESTINATION .)
+
+set(portable ${CMAKE_BINARY_DIR}/gan)
+add_custom_target(portable ALL VERBATIM DEPENDS ${portable_programs}
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${portable}
+    COMMAND ${CMAKE_COMMAND} --install ${CMAKE_BINARY_DIR} --strip --prefix ${portable}
+    COMMAND ${CMAKE_COMMAND} -E chdir ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND} -E tar czf gan.tar.gz gan
+    COMMENT "The programs with their libraries: ${CMAKE_BINARY_DIR}/gan.tar.gz")
