@@ -56,23 +56,25 @@ static GanStatus build(ShimCode *c, Str compiler, const Str *name, uint32_t n) {
     Str all = text_str(&t);
     TRY(file_write_atomic(c->source, all.ptr, all.len));
     const char *cxx = str_z(a, compiler), *object = str_z(a, c->object);
-    const char *compile[] = {cxx,
-                             "-std=c++17",
-                             "-O1",
-                             "-g1",
-                             "-w",
-                             "-fPIC",
-                             "-fno-exceptions",
-                             "-fno-math-errno",
-                             "-fsanitize=thread",
-                             "-fsanitize=bounds,alignment",
-                             "-include",
-                             TEST_DIR "/cuda/shim_cuda.h",
-                             "-c",
-                             str_z(a, c->source),
-                             "-o",
-                             object,
-                             NULL};
+    const char *compile[] = {
+        cxx,
+        "-std=c++17",
+        "-O1",
+        "-g1",
+        "-w",
+        "-fPIC",
+        "-fvisibility=hidden", // shared memory of templates is not another text's
+        "-fno-exceptions",
+        "-fno-math-errno",
+        "-fsanitize=thread",
+        "-fsanitize=bounds,alignment",
+        "-include",
+        TEST_DIR "/cuda/shim_cuda.h",
+        "-c",
+        str_z(a, c->source),
+        "-o",
+        object,
+        NULL};
     const char *link[] = {cxx, "-shared", object, "-o", str_z(a, c->library), NULL};
     TRY(run(a, compile));
     return run(a, link);

@@ -13,6 +13,7 @@
 #define __align__(n) alignas(n)
 // Thread-local data of the compiled text is one range of memory: the shim takes it for the block's.
 #define __shared__ thread_local
+#define SHIM_FOUND __attribute__((visibility("default")))
 #define SHIM_UNSEEN __attribute__((no_sanitize("thread")))
 
 struct uint3 {
@@ -26,7 +27,7 @@ struct shim_position {
     dim3 threads, blocks;
 };
 extern "C" {
-shim_position shim_here; // set whenever a thread goes on
+SHIM_FOUND shim_position shim_here; // set whenever a thread goes on
 void shim_barrier(int line);
 void shim_warp_sync(int line, unsigned mask);
 unsigned long long shim_shuffle(int line, unsigned mask, unsigned long long bits, int from);
@@ -35,7 +36,7 @@ int shim_lane(void);
 void shim_atomic(const void *at, unsigned long size);
 void shim_fence(void);
 void shim_vector(const void *at, unsigned long size, int write);
-void *shim_shared_memory(void) {
+SHIM_FOUND void *shim_shared_memory(void) {
     static thread_local char any;
     return &any;
 }
@@ -231,6 +232,6 @@ template <class... A> SHIM_UNSEEN static void shim_enter(void (*kernel)(A...), v
     shim_call(kernel, p, typename shim_count<sizeof...(A)>::list());
 }
 #define SHIM_KERNEL(name)                                                                          \
-    extern "C" SHIM_UNSEEN void shim_kernel_##name(void *const *p) {                               \
+    extern "C" SHIM_FOUND SHIM_UNSEEN void shim_kernel_##name(void *const *p) {                    \
         shim_enter(name, p);                                                                       \
     }

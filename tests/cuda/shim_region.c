@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_OPERANDS = 64, PACK = 16 }; // kernels walk whole packs
+enum { PACK = 16 }; // kernels walk whole packs
 
 #define assert_ok(call)                                                                            \
     do {                                                                                           \
@@ -59,10 +59,9 @@ typedef struct Operand { // of one launch
 typedef struct Launching {
     ShimPlans *s;
     const Plan *p;
-    Operand operand[MAX_OPERANDS];
-    uint32_t operands;
-    const uint32_t *ticket[MAX_OPERANDS];
-    uint32_t tickets[MAX_OPERANDS]; // of each region
+    Arena arena; // what follows
+    VEC(Operand) operand;
+    const uint32_t **ticket; // of each region, Region.tickets of them
 } Launching;
 
 static size_t whole_packs(size_t bytes) {
@@ -73,11 +72,10 @@ static size_t whole_packs(size_t bytes) {
 static Operand *operand_at(Launching *l, uint32_t node, void *host) {
     const Graph *g = &l->p->func->g;
     const Type *t = node_type(g, node);
-    for (uint32_t i = 0; i < l->operands; i++)
-        if (l->operand[i].host == host)
-            return &l->operand[i];
-    assert_true(l->operands < MAX_OPERANDS);
-    Operand *o = &l->operand[l->operands++];
+    for (uint32_t i = 0; i < l->operand.n; i++)
+        if (l->operand.at[i].host == host)
+            return &l->operand.at[i];
+    Operand *o = vec_add(&l->arena, &l->operand);
     *o = (Operand){.host = host, .bytes = type_bytes(g, t)};
     o->device = shim_alloc(l->s->shim, whole_packs(o->bytes), dtype_size[t->dtype]);
     return o;
@@ -108,7 +106,6 @@ static void put_words(Launching *l, uint32_t i, const ShimRegion *x, uint64_t *w
         for (uint32_t k = 0; k < r->tickets; k++)
             shim_put(shim, ticket + k, &zero, sizeof zero);
         l->ticket[i] = ticket;
-        l->tickets[i] = r->tickets;
         word[n++] = (uint64_t)(uintptr_t)shim_alloc(shim, r->scratch, 4);
         word[n++] = (uint64_t)(uintptr_t)ticket;
     }
@@ -127,7 +124,7 @@ static void take_results(Launching *l, uint32_t i, const ShimRegion *x) {
                      op_info[graph_node(g, x->r->out.at[k])->op].text);
         memcpy(o->host, o->device, o->bytes);
     }
-    for (uint32_t k = 0; k < l->tickets[i]; k++)
+    for (uint32_t k = 0; l->ticket[i] && k < x->r->tickets; k++)
         if (l->ticket[i][k])
             fail_msg("%s: %.*s leaves ticket %u at %u", l->s->what,
                      SARG(l->p->kernel.at[x->r->kernel].name), k, l->ticket[i][k]);
@@ -137,11 +134,14 @@ static void take_results(Launching *l, uint32_t i, const ShimRegion *x) {
 
 void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
                   const Counters *c, uint32_t blocks) {
-    Launching l = {.s = s, .p = p};
     Arena scratch = *s->arena;
+    Launching l = {.s = s, .p = p};
+    l.ticket = arena_array(&scratch, const uint32_t *, n);
     const Kernel *k = &p->kernel.at[region[0].r->kernel];
     uint64_t *word = arena_array(&scratch, uint64_t, n * k->words);
     uint32_t most = 0;
+    Str name = n > 1 ? str_format(&scratch, "%.*s_many", SARG(k->name)) : k->name;
+    l.arena = scratch;
     shim_release_all(s->shim);
     for (uint32_t i = 0; i < n; i++) {
         put_words(&l, i, &region[i], word + i * k->words);
@@ -155,7 +155,6 @@ void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_
         table = shim_alloc(s->shim, n * k->words * sizeof *word, sizeof *word);
         shim_put(s->shim, table, word, n * k->words * sizeof *word);
     }
-    Str name = n > 1 ? str_format(&scratch, "%.*s_many", SARG(k->name)) : k->name;
     if (shim_launch(s->shim, s->code, name, grid, block, n > 1 ? many : one))
         fail_msg("%s: %s", s->what, shim_said(s->shim));
     for (uint32_t i = 0; i < n; i++)

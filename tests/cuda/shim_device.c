@@ -1,0 +1,321 @@
+// shim_device.c - see shim_device.h.
+#include "shim_device.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "device.h"
+#include "shim_region.h"
+
+#define refuse (fail) // the status; the test framework has a macro of that name
+
+enum {
+    MAX_OPERANDS = 64,
+    MOST_ELEMENTS = 1 << 18, // of a region's operands
+};
+#define MOST_GFLOP 0.005 // of a call
+
+typedef struct ShimDevice {
+    Device base;
+    ShimCount count;
+} ShimDevice;
+
+struct Loaded {
+    ShimDevice *device;
+    const Plan *plan;
+    Memory memory;
+    Arena arena;
+    ShimPlans shim;
+};
+
+// --- the vtable's small parts --------------------------------------------------------------------
+
+static GanStatus shim_device_open(const DeviceOptions *o, Device **out) {
+    ShimDevice *d = mem_alloc(sizeof *d);
+    if (!d)
+        return refuse(GAN_ERR_MEMORY, "no memory for a device");
+    d->base = (Device){&device_shim, *o, 1};
+    *out = &d->base;
+    return GAN_OK;
+}
+
+static void shim_device_close(Device *d) {
+    mem_free(d);
+}
+
+ShimCount shim_device_count(const Device *d) {
+    return ((const ShimDevice *)d)->count;
+}
+
+static GanStatus shim_device_alloc(Device *d, size_t bytes, void **out) {
+    (void)d;
+    *out = mem_alloc_aligned(bytes ? bytes : 1, 64);
+    return *out ? GAN_OK : refuse(GAN_ERR_MEMORY, "no memory for %zu bytes", bytes);
+}
+
+static void shim_device_release(Device *d, void *ptr) {
+    (void)d;
+    mem_free_aligned(ptr);
+}
+
+static GanStatus shim_device_copy(Device *d, void *to, const void *from, size_t n) {
+    (void)d;
+    memcpy(to, from, n);
+    return GAN_OK;
+}
+
+static GanStatus shim_device_sync(Device *d) {
+    (void)d;
+    return GAN_OK;
+}
+
+static bool shim_device_supports(Dtype real) {
+    return real == DtF32 || real == DtBF16;
+}
+
+static void shim_device_unload(Loaded *l) {
+    if (!l)
+        return;
+    shim_plans_end(&l->shim);
+    arena_release(&l->arena);
+    mem_free(l);
+}
+
+static GanStatus shim_device_load(Device *d, const Plan *plan, void *slots, void *work,
+                                  Loaded **out) {
+    Loaded *l = mem_alloc(sizeof *l);
+    if (!l)
+        return refuse(GAN_ERR_MEMORY, "no memory to load a plan");
+    *l = (Loaded){.device = (ShimDevice *)d, .plan = plan, .memory = {slots, work}};
+    TRY(arena_init(&l->arena, 0));
+    shim_plans_begin(&l->shim, &l->arena, 1);
+    shim_plans_add(&l->shim, plan);
+    shim_plans_compile(&l->shim);
+    l->shim.what = plan->func->name.ptr;
+    *out = l;
+    return l->shim.code ? GAN_OK : refuse(GAN_ERR_DEVICE, "no C++ compiler runs CUDA kernels here");
+}
+
+// --- comparing -----------------------------------------------------------------------------------
+
+typedef struct Exact { // a region's values in double, from the same memory
+    const Loaded *l;
+    const Counters *c;
+    Arena *arena;
+    double **value; // [node]
+} Exact;
+
+static double *exact_value(Exact *e, uint32_t id, bool member) {
+    const Plan *p = e->l->plan;
+    const Graph *g = &p->func->g;
+    const Type *t = node_type(g, id);
+    const Node *node = graph_node(g, id);
+    void *at = memory_at(e->l->memory, p, id);
+    int64_t n = type_elements(g, t);
+    if (e->value[id])
+        return e->value[id];
+    double *out = e->value[id] = arena_array(e->arena, double, n);
+    if (at && p->place[id].owner == id && !member) {
+        float *stored = arena_array(e->arena, float, n);
+        value_load(g, t, at, stored);
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (double)stored[i];
+        return out;
+    }
+    const void *in[64] = {0};
+    for (uint32_t k = 0; k < node->nin; k++)
+        in[k] = exact_value(e, node_in(g, id, k), false);
+    if (node->op == OpWrite)
+        memcpy(out, in[0], sizeof *out * (size_t)n);
+    else
+        eval_node(g, id, in, out, true, e->c, *e->arena);
+    return out;
+}
+
+static double **exact_region(const Loaded *l, const Region *r, const Counters *c, Arena *a) {
+    Exact e = {l, c, a, arena_array(a, double *, l->plan->func->g.node.n)};
+    for (uint32_t i = 0; i < r->node.n; i++)
+        exact_value(&e, r->node.at[i], true);
+    return e.value;
+}
+
+typedef struct Compared {
+    const Region *r;
+    uint32_t node;
+    const void *is, *right; // in the device's layout
+    const double *exact;
+} Compared;
+
+// An element may be off by a little of the largest one, and by a few times what float itself is
+// off: sums whose terms cancel. A value a little over a threshold for one may be a little under it
+// for the other: few elements may jump.
+static void compare(const Loaded *l, const Compared *x) {
+    Arena scratch = l->arena;
+    const Graph *g = &l->plan->func->g;
+    const Type *t = node_type(g, x->node);
+    int64_t n = type_elements(g, t), off = 0, first = 0;
+    float *is = arena_array(&scratch, float, n), *right = arena_array(&scratch, float, n);
+    double most = 0, noise = 0, little = t->dtype == DtBF16 ? 1e-2 : 1e-5;
+    value_load(g, t, x->is, is);
+    value_load(g, t, x->right, right);
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)right[i]));
+        noise = fmax(noise, fabs((double)right[i] - x->exact[i]));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (fabs((double)is[i] - (double)right[i]) <= little * most + 8 * noise)
+            continue;
+        first = off++ ? first : i;
+    }
+    if (off > n / 2000)
+        fail_msg("%s, region %u: %lld of %lld elements of %%%u (%s) differ, element %lld is %.9g, "
+                 "not %.9g (of at most %.3g)\n%.*s",
+                 l->shim.what, (uint32_t)(x->r - l->plan->region.at), (long long)off, (long long)n,
+                 x->node, op_info[graph_node(g, x->node)->op].text, (long long)first,
+                 (double)is[first], (double)right[first], most,
+                 SARG(l->plan->kernel.at[x->r->kernel].source));
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+// Addresses of a region's operands.
+static uint32_t operands(const Loaded *l, const Region *r, void **at) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        at[n++] = memory_at(l->memory, l->plan, r->in.at[i]);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        at[n++] = memory_at(l->memory, l->plan, r->out.at[i]);
+    assert_true(n <= MAX_OPERANDS);
+    return n;
+}
+
+static bool is_large(const Plan *p, const Region *r) {
+    const Graph *g = &p->func->g;
+    int64_t n = 0;
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
+        uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
+        n += type_elements(g, node_type(g, id));
+    }
+    return n > MOST_ELEMENTS ||
+           (r->kind == RegionCall && node_gflop(g, r->node.at[0]) > MOST_GFLOP);
+}
+
+// Copies what regions store out of memory, or back into it.
+static size_t exchange(const Loaded *l, const ShimRegion *x, uint32_t n, char *kept, bool back) {
+    const Graph *g = &l->plan->func->g;
+    size_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < x[i].r->out.n; k++) {
+            size_t bytes = type_bytes(g, node_type(g, x[i].r->out.at[k]));
+            void *memory = x[i].at[x[i].r->in.n + k];
+            if (kept)
+                memcpy(back ? memory : kept + at, back ? kept + at : memory, bytes);
+            at += bytes;
+        }
+    }
+    return at;
+}
+
+// Regions of one kernel, by their kernel and by the evaluator.
+static GanStatus run_both(Loaded *l, const ShimRegion *x, uint32_t n, const Counters *c) {
+    Arena mark = l->arena;
+    size_t bytes = exchange(l, x, n, NULL, false), at = 0;
+    char *before = arena_alloc(&l->arena, bytes, 64), *is = arena_alloc(&l->arena, bytes, 64);
+    double ***exact = arena_array(&l->arena, double **, n);
+    for (uint32_t i = 0; i < n; i++)
+        exact[i] = exact_region(l, x[i].r, c, &l->arena);
+    exchange(l, x, n, before, false);
+    shim_regions(&l->shim, l->plan, x, n, c, 0);
+    exchange(l, x, n, is, false);
+    exchange(l, x, n, before, true);
+    for (uint32_t i = 0; i < n; i++) {
+        const Region *r = x[i].r;
+        TRY(plain_region(l->plan, r, l->memory, c));
+        for (uint32_t k = 0; k < r->out.n; k++) {
+            uint32_t id = r->out.at[k];
+            compare(l, &(Compared){r, id, is + at, x[i].at[r->in.n + k], exact[i][id]});
+            at += type_bytes(&l->plan->func->g, node_type(&l->plan->func->g, id));
+        }
+        if (r->kind == RegionCall)
+            l->device->count.calls++;
+        else
+            l->device->count.regions++;
+    }
+    l->arena = mark;
+    return GAN_OK;
+}
+
+static GanStatus run_plain(Loaded *l, const Region *r, const Counters *c) {
+    const Graph *g = &l->plan->func->g;
+    if (r->kind == RegionCopy) {
+        uint32_t read = r->node.at[0];
+        const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];
+        memcpy(memory_at(l->memory, l->plan, read), l->memory.slots + slot->offset,
+               type_bytes(g, node_type(g, read)));
+        return GAN_OK;
+    }
+    l->device->count.large++;
+    return plain_region(l->plan, r, l->memory, c);
+}
+
+// Instances [from, launch.instances) whose kernel is that of `from`, where it takes several.
+static uint32_t gather(const Loaded *l, Launch launch, uint32_t from, bool *done, ShimRegion *x,
+                       void *(*at)[MAX_OPERANDS]) {
+    const Plan *p = l->plan;
+    const uint32_t *of = p->merge.at + launch.first;
+    uint32_t kernel = p->region.at[of[from]].kernel, n = 0;
+    for (uint32_t i = from; i < launch.instances; i++) {
+        const Region *r = &p->region.at[of[i]];
+        if (r->kernel != kernel || is_large(p, r) || (n && !p->kernel.at[kernel].many))
+            continue;
+        operands(l, r, at[n]);
+        x[n] = (ShimRegion){r, at[n]};
+        done[i] = true;
+        n++;
+    }
+    return n;
+}
+
+static GanStatus run_launch(Loaded *l, Launch launch, const Counters *c) {
+    const Plan *p = l->plan;
+    Arena mark = l->arena;
+    bool *done = arena_array(&l->arena, bool, launch.instances);
+    ShimRegion *x = arena_array(&l->arena, ShimRegion, launch.instances);
+    void *(*at)[MAX_OPERANDS] = arena_alloc(&l->arena, launch.instances * sizeof *at, 64);
+    for (uint32_t i = 0; i < launch.instances; i++) {
+        const Region *r = &p->region.at[p->merge.at[launch.first + i]];
+        if (done[i])
+            continue;
+        if (r->kernel == NONE || is_large(p, r))
+            TRY(run_plain(l, r, c));
+        else
+            TRY(run_both(l, x, gather(l, launch, i, done, x, at), c));
+    }
+    l->arena = mark;
+    return GAN_OK;
+}
+
+static GanStatus shim_device_run(Loaded *l, uint32_t block, const Counters *c) {
+    BlockPlan b = l->plan->block.at[block];
+    for (uint32_t i = b.first; i < b.first + b.n; i++)
+        TRY(run_launch(l, l->plan->launch.at[i], c));
+    return GAN_OK;
+}
+
+const DeviceApi device_shim = {
+    .name = "shim",
+    .dialect = "cuda",
+    .open = shim_device_open,
+    .close = shim_device_close,
+    .alloc = shim_device_alloc,
+    .release = shim_device_release,
+    .put = shim_device_copy,
+    .get = shim_device_copy,
+    .load = shim_device_load,
+    .unload = shim_device_unload,
+    .run = shim_device_run,
+    .sync = shim_device_sync,
+    .supports = shim_device_supports,
+};

@@ -1,0 +1,17 @@
+// shim_device.h - a device for tests: every launch runs twice, by its CUDA kernels on the shim and
+// by the reference evaluator, from the same memory. What differs fails the test; the evaluator's
+// values go on, so that a difference is told where it begins.
+#ifndef GAN_SHIM_DEVICE_H
+#define GAN_SHIM_DEVICE_H
+
+#include "rt.h"
+
+typedef struct ShimCount {
+    uint32_t regions, calls; // that ran on the shim
+    uint32_t large;          // that were left to the evaluator: more work than a test has time for
+} ShimCount;
+
+extern const DeviceApi device_shim; // its `open` wants a C++ compiler: GAN_ERR_DEVICE without one
+ShimCount shim_device_count(const Device *d);
+
+#endif
