@@ -6,6 +6,8 @@
 // order in which a sum is taken is part of the shape, so results are the same on every card.
 #include "nest.h"
 
+#include <ctype.h>
+
 enum {
     Block = 256,           // threads
     Warp = 32,             // neighbours that read as one
@@ -170,19 +172,33 @@ static void mark_packs(Nest *n) {
     }
 }
 
+// A division or a function: it has a rare path behind a call, and what a thread holds must survive
+// that.
+static bool may_call(Op op) {
+    for (const char *c = op_info[op].value; *c; c++) {
+        bool of_word = islower((unsigned char)c[0]) || isdigit((unsigned char)c[0]);
+        if (*c == '/' || (of_word && c[1] == '(')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Loads of a step wait for memory: a thread that has enough of them under way hides the wait. A
 // step that stores keeps the next one's loads behind it, for they might be of the same memory.
 static uint32_t unroll_of(const Nest *n) {
     size_t bytes = 0;
+    bool plain = !n->store.n;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep;
         if (v->kind == ValueLoad && (whole || each)) {
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? n->team.pack : 1);
         }
+        plain &= v->kind != ValueDraw && (v->kind != ValueEw || !may_call(v->op));
     }
     uint32_t steps = 1;
-    while (!n->store.n && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled) {
+    while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled) {
         steps *= 2;
     }
     return steps;

@@ -5,6 +5,7 @@
 #include "driver.h"
 #include "kernel_cases.h"
 #include "nvrtc.h"
+#include "plan.h"
 #include "resources.h"
 
 #include <setjmp.h>
@@ -173,6 +174,41 @@ static void kernels_of_models_compile(void **state) {
     check_all("models", kernels_of_models);
 }
 
+// --- values of more than 2^31 elements -----------------------------------------------------------
+
+static const KernelVec *kernels_of_large_values(Arena *a) {
+    Module *m = arena_new(a, Module);
+    Plan *p = arena_new(a, Plan);
+    KernelVec *out = arena_new(a, KernelVec);
+    Map seen = {0};
+    Func *f = &m->step;
+    Type t = type_make(true, 3, (int64_t[]){3, 128, 128});
+    *m = (Module){.name = STR("large"), .batch = 70000};
+    graph_init(&f->g, a, m->batch);
+    f->blocks = 1;
+    vec_push(a, &f->tape, ((Ctl){.kind = CtlBlock}));
+    vec_push(a, &m->slot, ((Slot){.kind = SlotState, .net = NONE, .type = t}));
+    Val x = Read(&f->g, 0, 0, t), y = Mul(x, x);
+    const Val results[] = {Add(y, Sum(x, 4 | 8)), Sum(y, 1 | 4 | 8), MaxOf(y, 2), ArgMax(x, 2 | 4),
+                           Sum(y, 15)};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        vec_push(a, &f->result, ((Named){STR("r"), results[i].id, 0}));
+    }
+    *p = (Plan){.module = m, .func = f, .real = DtF32};
+    fuse(a, &(PassOptions){.real = DtF32}, p);
+    gen_kernels(a, p, &dialect_cuda);
+    add_plan(a, p, &seen, out);
+    for (uint32_t i = 0; i < out->n; i++) {
+        assert_non_null(strstr(out->at[i]->source.ptr, "const int64_t i0 = "));
+    }
+    return out;
+}
+
+static void kernels_of_large_values_compile(void **state) {
+    (void)state;
+    check_all("large values", kernels_of_large_values);
+}
+
 // --- mistakes are seen ---------------------------------------------------------------------------
 
 static GanStatus compile_one(Arena *a, const char *source, NvrtcImage *out) {
@@ -225,6 +261,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_the_op_table_compile),
         cmocka_unit_test(kernels_of_models_compile),
+        cmocka_unit_test(kernels_of_large_values_compile),
         cmocka_unit_test(a_refused_kernel_is_named_with_its_line),
         cmocka_unit_test(a_stack_is_seen),
     };
