@@ -75,7 +75,7 @@ static int widest(Str ptx, Str name, const char *access) {
         at += strncmp(at, ".nc", 3) ? 0 : 3;
         int lanes = at[1] == 'v' ? at[2] - '0' : 1;
         const char *type = at + (at[1] == 'v' ? 4 : 1); // "f32", "b16"
-        int bytes = lanes * atoi(type + 1) / 8;
+        int bytes = lanes * (int)strtol(type + 1, NULL, 10) / 8;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -136,16 +136,16 @@ static GanStatus report(Arena *a, Front *f, const char *path, int arch, Dtype re
 int main(int argc, char **argv) {
     Arena a;
     Front f;
-    int arch = argc > 2 ? atoi(argv[2]) : 90;
+    int64_t arch = 90;
     Dtype real = argc > 3 && !strcmp(argv[3], "bf16") ? DtBF16 : DtF32;
-    if (argc < 2) {
+    if (argc < 2 || (argc > 2 && !str_to_int(str_c(argv[2]), &arch))) {
         fprintf(stderr, "usage: kernel_report MODEL.gan [ARCH [f32|bf16]]\n");
         return 2;
     }
     GanStatus st = arena_init(&a, 0);
     if (st == GAN_OK) {
         front_init(&f, &a);
-        st = report(&a, &f, argv[1], arch, real);
+        st = report(&a, &f, argv[1], (int)arch, real);
     }
     if (st != GAN_OK) {
         fprintf(stderr, "kernel_report: %s\n", gan_error());
