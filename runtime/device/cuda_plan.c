@@ -28,7 +28,11 @@ static GanStatus find_kernel(Loaded *l, const char *name, CUfunction *out) {
     return GAN_OK;
 }
 
-enum { SHARED_FREE = 48 << 10 }; // bytes of shared memory a block has without asking
+enum {
+    SHARED_FREE = 48 << 10, // bytes of shared memory a block has without asking
+    MANY_BLOCKS = 512, // of each region launched together: a small one beside a large one must not
+                       // cost thousands of empty blocks, and kernels stride over the grid
+};
 
 static GanStatus allow_shared(const Loaded *l, CUfunction f, uint32_t bytes, const char *name) {
     if (bytes > SHARED_FREE)
@@ -212,7 +216,7 @@ static void add_merged(Making *m, const uint32_t *region, uint32_t n) {
     add_task(m, (CudaTask){.kind = CudaKernel,
                            .region = region[0],
                            .function = l->many[kernel],
-                           .blocks = blocks,
+                           .blocks = blocks < MANY_BLOCKS ? blocks : MANY_BLOCKS,
                            .instances = n,
                            .threads = k->threads,
                            .shared = k->shared,
