@@ -42,6 +42,12 @@ ranks 0 3 train four-3 --steps 6
 says 'resumed from step 4'
 near one four-3
 
+# Sums in a fixed tree: the same bits on 1, 2 and 4 ranks.
+for n in 1 2 4; do
+    ranks 0 $n train tiny.gan --data x=s.pack --batch 8 --seed 3 --steps 20 --deterministic=4 --threads 1 --out tree$n
+    same tree1/ckpt/00000020.safetensors tree$n/ckpt/00000020.safetensors
+done
+
 # Fewer samples than ranks; a command for one rank; a model that is wrong: one voice each.
 ranks 2 3 train tiny.gan --data x=s.pack --batch 2 --out few
 says 'a batch of 2 has no sample for each of 3 ranks'

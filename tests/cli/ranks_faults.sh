@@ -51,6 +51,14 @@ for victim in 0 2; do
     whole killed
 done
 
+# One that cannot go on by itself says why; the other learns of it and does not wait for the deadline.
+begin 2 full --deadline 120
+rm -r full/ckpt
+: >full/ckpt
+ends 3
+says 'rank 0 ends: saving after step [0-9]* failed'
+says 'rank 1 ends: .*another rank ended'
+
 # Held still past the deadline: the others name it, and end it.
 begin 2 still --deadline 2
 kill -STOP $r1
