@@ -43,6 +43,7 @@ static GanStatus open_session(Bench *b) {
         say(&b->host->console, "link: %.3g us, %.4g GB/s", link.latency * 1e6,
             link.bandwidth * 1e-9);
     TRY(ranks_parallel(b->comm, b->batch, chunks, bucket, link, &parallel));
+    comm_narrow(b->comm, b->o->at[OptCompress].given ? COMPRESS_LEAST : 0);
     SessionOptions s = {
         .compile = {.path = b->model,
                     .parallel = parallel,

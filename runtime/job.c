@@ -109,6 +109,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .tf32 = option_tf32(o),
         .no_graph = o->at[OptNoGraph].given,
         .skip_bad = o->at[OptSkipBad].given,
+        .compress = o->at[OptCompress].given,
         .real = DtF32,
     };
     if (!file_exists(out->model))
@@ -130,7 +131,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
 
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
     static const OptionId fixed[] = {OptSet,  OptBatch, OptDevice, OptPrecision, OptTf32,
-                                     OptSeed, OptOut,   OptDeterm, OptBucketMb};
+                                     OptSeed, OptOut,   OptDeterm, OptBucketMb,  OptCompress};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
@@ -204,6 +205,7 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
     json_name(&j, "threads"), json_put_int(&j, job->threads);
     json_name(&j, "deterministic"), json_put_int(&j, job->chunks);
+    json_name(&j, "compress"), json_put_bool(&j, job->compress);
     json_name(&j, "bucket_bytes"), json_put_int(&j, job->bucket);
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
@@ -258,6 +260,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .threads = (int)get_int(&r, "threads", 0, 1024),
         .tf32 = json_bool(json_get(r.root, "tf32"), true),
         .chunks = get_later(&r, "deterministic", BATCH_MOST),
+        .compress = json_bool(json_get(r.root, "compress"), false),
         .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
         .real = DtCount,

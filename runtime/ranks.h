@@ -47,7 +47,8 @@ GanStatus ranks_split(const Options *o, int64_t *chunks, int64_t *bucket);
 // that the ranks or the batch do not go into.
 GanStatus ranks_parallel(const Comm *c, int64_t batch, int64_t chunks, int64_t bucket, LinkModel m,
                          Parallel *out);
-bool ranks_first(const Comm *c); // the rank that writes and speaks; true on one rank
+enum { COMPRESS_LEAST = 64 << 10 }; // --compress: bytes; statistics and losses are smaller
+bool ranks_first(const Comm *c);    // the rank that writes and speaks; true on one rank
 
 // --- agree.c: what must be equal -----------------------------------------------------------------
 

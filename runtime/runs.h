@@ -54,6 +54,7 @@ typedef struct Job {
     bool tf32;      // cuda: part of what decides the bits
     bool no_graph;  // cuda: of this process alone
     int64_t chunks; // --deterministic, 0: off
+    bool compress;  // --compress bf16
     int64_t bucket; // bytes of gradients reduced at once, 0: as the link says
     bool skip_bad;
     VEC(Setting) setting; // configs of the model

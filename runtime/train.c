@@ -465,6 +465,7 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
     Train t = {.perm = perm, .host = h, .comm = h->device.comm, .job = job, .dir = o->dir};
     GanStatus st = GAN_OK;
     TRY_OUT(link_find(*perm, t.comm, o->resume && !o->replan ? o->dir : (Str){0}, &t.link));
+    comm_narrow(t.comm, job->compress ? COMPRESS_LEAST : 0);
     TRY_OUT(trace_open(perm, t.comm, o->dir, o->trace, &t.trace));
     TRY_OUT(open_run(&t, job, o->resume));
     TRY_OUT(t.step >= job->steps ? show_done(&t) : steps(&t));

@@ -54,6 +54,7 @@ struct Comm {
     bool moving;       // all have come to it: its bytes are under way
     Meeting last;
     bool left, all_left; // said TaskLeave; met nothing but the like
+    size_t narrow_least; // bytes of an f32 sum that travels as bf16; 0: none
     CommStats stats;
     VEC(CommEvent) event; // owned, through mem_realloc
     // The thread's own:
@@ -426,12 +427,15 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
     if (st == GAN_OK) {
         c->task[at].kind = TaskJob;
         c->task[at].job = *job;
+        if (c->narrow_least && job->kind == CommSum && job->dtype == DtF32 &&
+            job->n * sizeof(float) >= c->narrow_least)
+            c->task[at].job.wire = DtBF16;
         if (!job->what)
             c->task[at].job.what = "a collective";
         c->task[at].event = (CommEvent){.id = job->id,
                                         .step = job->step,
                                         .what = c->task[at].job.what,
-                                        .bytes = job_bytes(job),
+                                        .bytes = job_bytes(&c->task[at].job),
                                         .ready = time_now()};
         enqueue(c, at);
     }
@@ -474,6 +478,11 @@ GanStatus comm_wait(Comm *c, uint32_t id) {
     }
     pthread_mutex_unlock(&c->lock);
     return st;
+}
+
+void comm_narrow(Comm *c, size_t least) {
+    if (c)
+        c->narrow_least = least;
 }
 
 void comm_forget(Comm *c) {

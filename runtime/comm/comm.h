@@ -54,6 +54,9 @@ GanStatus comm_start(Comm *c, const CommJob *job);
 // Returns when job `id` is done and its data is the caller's again; at once when none is under way.
 // GAN_ERR_DEVICE when a rank did not come in time: who, on which host, at which job and step.
 GanStatus comm_wait(Comm *c, uint32_t id);
+// From here on sums of f32 of at least `least` bytes travel as bf16, whatever their job says; 0:
+// none do. All ranks say the same.
+void comm_narrow(Comm *c, size_t least);
 // Drops what rounding to a narrower wire has kept: at every checkpoint, so that a run that resumes
 // there makes the same bits.
 void comm_forget(Comm *c);

@@ -202,6 +202,31 @@ static void narrow_body(Rank *r, Comm *c) {
         *sum = mine;
 }
 
+static void narrowed_body(Rank *r, Comm *c) {
+    float few[4] = {0}, many[64];
+    for (int i = 0; i < 64; i++)
+        many[i] = 1 + 0x1p-12f; // bf16 cannot hold it
+    few[0] = many[0];
+    comm_narrow(c, sizeof many);
+    CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = few, .n = 4},
+                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = many, .n = 64}};
+    for (int i = 0; r->st == GAN_OK && i < 2; i++)
+        r->st = comm_start(c, &jobs[i]);
+    for (uint32_t i = 0; r->st == GAN_OK && i < 2; i++)
+        r->st = comm_wait(c, i);
+    if (few[0] != 2 * (1 + 0x1p-12f) || many[0] != 2 || comm_stats(c).bytes != 4 * 4 + 64 * 2)
+        *(bool *)r->user = true;
+}
+
+static void large_sums_can_be_narrowed(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    bool wrong = false;
+    on_ranks(rank, 2, narrowed_body, (CommOptions){.deadline = 20}, &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+}
+
 static void a_narrow_wire_loses_nothing_in_the_long_run(void **state) {
     (void)state;
     double sum = 0;
@@ -564,6 +589,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
         cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
+        cmocka_unit_test(large_sums_can_be_narrowed),
         cmocka_unit_test(a_narrow_wire_loses_nothing_in_the_long_run),
         cmocka_unit_test(parts_and_control_messages_arrive),
         cmocka_unit_test(no_communicator_is_one_rank),
