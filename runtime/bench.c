@@ -204,16 +204,19 @@ static GanStatus time_starts(Bench *b) {
 
 // --- this machine --------------------------------------------------------------------------------
 
+// Of the device, or of the cores where it has no measure of its own.
 static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
+    const DeviceApi *api = b->api->roofline ? b->api : &device_cpu;
     Device *d;
     Roofline r = {0};
     DeviceOptions o = b->host->device;
+    device_options(b->o, &o);
     o.threads = 0;
-    TRY(device_cpu.open(&o, &d));
+    TRY(api->open(&o, &d));
     if (threads)
         *threads = device_threads(d);
-    GanStatus st = device_cpu_roofline(d, &r);
-    device_cpu.close(d);
+    GanStatus st = api->roofline(d, &r);
+    api->close(d);
     best->gflops_f32 = fmax(best->gflops_f32, r.gflops_f32);
     best->gflops_bf16 = fmax(best->gflops_bf16, r.gflops_bf16);
     best->gbs = fmax(best->gbs, r.gbs);

@@ -23,6 +23,11 @@ typedef struct DeviceOptions {
     struct Comm *comm; // the other ranks (comm.h); NULL: there are none. Borrowed
 } DeviceOptions;
 
+typedef struct Roofline {           // 0: not measured
+    double gflops_f32, gflops_bf16; // multiply-adds, 2 operations each
+    double gbs;                     // bytes read and written by a copy, 1e9 a second
+} Roofline;
+
 typedef struct DeviceApi {
     const char *name;    // "ref", "cpu", "cuda"
     const char *dialect; // kernels it wants generated (gen.h), NULL: none
@@ -49,15 +54,13 @@ typedef struct DeviceApi {
     double (*inside)(Device *d, bool count);
     bool (*supports)(Dtype real);
     GanStatus (*room)(Device *d, size_t *bytes); // memory there is to allocate; NULL: not known
+    // What the device can do, measured now, best of several; NULL: nothing worth comparing with.
+    GanStatus (*roofline)(Device *d, Roofline *out);
 } DeviceApi;
 extern const DeviceApi device_ref, device_cpu, device_cuda;
 const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
 
-typedef struct Roofline {
-    double gflops_f32, gflops_bf16, gbs;
-} Roofline;
-GanStatus device_cpu_roofline(Device *d, Roofline *out); // measured now, all cores, best of several
 typedef struct LibraryInfo {
     const char *name, *version; // version: whatever it says of itself
     const char *cost;           // of its absence

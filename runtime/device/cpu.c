@@ -446,4 +446,5 @@ const DeviceApi device_cpu = {
     .sync = cpu_sync,
     .inside = cpu_inside,
     .supports = cpu_supports,
+    .roofline = device_cpu_roofline,
 };

@@ -251,4 +251,5 @@ const DeviceApi device_cuda = {
     .sync = device_sync,
     .supports = cuda_supports,
     .room = device_room,
+    .roofline = cuda_roofline,
 };

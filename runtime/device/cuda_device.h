@@ -7,6 +7,7 @@
 //   cuda_copy.c    bytes to and from the card
 //   cuda_plan.c    a plan to a list of tasks per block: kernels, arguments, copies, library calls
 //   cuda_run.c     tasks onto the stream, the first time one by one, then as one recorded graph
+//   cuda_roofline.c what the card can do
 //   cuda_dnn.c     convolutions and products by cuDNN's graph interface
 //
 // Nothing is linked: every function of the driver and of cuDNN is reached through a table, which
@@ -139,6 +140,12 @@ GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m,
 GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace); // after the last prepare
 GanStatus cudnn_run(const CudnnCall *call);
 void cudnn_release(CudnnCalls *calls);
+// GFLOP/s of a product of two matrices of `n` rows and columns; 0 where the library does not do it.
+GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops);
+
+// --- cuda_roofline.c -----------------------------------------------------------------------------
+
+GanStatus cuda_roofline(Device *d, Roofline *out);
 
 // --- cuda_plan.c, cuda_run.c ---------------------------------------------------------------------
 

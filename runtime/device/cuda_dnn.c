@@ -1,9 +1,9 @@
 // cuda_dnn.c - convolutions and products by cuDNN's graph interface.
 //
 // In: anchors of a plan. Out: prepared calls: an execution plan, found once per operation and card,
-// and the addresses it works on. The library's heuristics name engines, best first; those that are
-// not reproducible, or round more than asked for, are passed over; on the card the best few are
-// timed. What won is kept in the kernel cache as the library's own JSON.
+// and the addresses it works on. Of the engines that the library's heuristics name
+// (cuda_dnn_engine.c) the best few are timed on the card. What won is kept in the kernel cache as
+// the library's own JSON.
 //
 // Invariant: whatever the library makes belongs to a Cudnn or a CudnnCalls, and goes with it.
 #include "cuda_dnn.h"
@@ -12,44 +12,30 @@
 #include <string.h>
 
 enum {
-    CANDIDATES_MOST = 64,       // that the heuristics are asked for
-    TIMED = 8,                  // of them, on the card
-    ROUNDS = 5,                 // of each; the least time counts
-    WORKSPACE_MOST = 512 << 20, // bytes an engine may ask for
-    TEXT_MOST = 1 << 16,        // of a plan's JSON
+    TIMED = 8,           // candidates tried on the card
+    ROUNDS = 5,          // of each; the least time counts
+    TEXT_MOST = 1 << 16, // of a plan's JSON
 };
 
-typedef cudnnBackendDescriptor_t Desc;
-
-typedef struct Choice { // what is known of one operation
+struct CudnnChoice { // what is known of one operation
     CudnnOperation operation;
-    Desc plan; // owned by Cudnn; NULL: the library does not do it
+    CudnnDesc plan; // owned by Cudnn; NULL: the library does not do it
     size_t workspace;
-    struct Choice *next;
-} Choice;
-
-struct Cudnn {
-    Cuda *cuda;          // borrowed; NULL: plans are made, and cannot run
-    const CudnnApi *api; // borrowed
-    bool no_tf32;
-    cudnnHandle_t handle; // NULL without a card
-    Desc card;            // its properties: what engines are chosen for
-    Arena arena;          // choices
-    Choice *choices;
-    VEC(Desc) owned; // released last to first
+    struct CudnnChoice *next;
 };
+typedef struct CudnnChoice Choice;
 
 struct CudnnCall {
     const Choice *choice;
     CUdeviceptr at[3]; // of the operation's tensors
-    Desc pack;         // owned
+    CudnnDesc pack;    // owned
     Cudnn *dnn;        // borrowed
     CudnnCall *next;
 };
 
 // --- calling the library -------------------------------------------------------------------------
 
-static GanStatus check(const Cudnn *d, cudnnStatus_t code, const char *what) {
+static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *what) {
     if (code == CUDNN_STATUS_SUCCESS)
         return GAN_OK;
     char words[512] = "";
@@ -58,277 +44,23 @@ static GanStatus check(const Cudnn *d, cudnnStatus_t code, const char *what) {
                 *words ? ": " : "", words);
 }
 
-// A descriptor in the making: after the first failure the rest is not asked for.
-typedef struct Maker {
-    const Cudnn *d;
-    Desc desc;
-    cudnnStatus_t status;
-} Maker;
-
-static Maker make(const Cudnn *d, cudnnBackendDescriptorType_t type) {
-    Maker m = {.d = d};
-    m.status = d->api->CreateDescriptor(type, &m.desc);
-    return m;
-}
-
-static void set(Maker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                int64_t n, const void *value) {
-    if (m->status == CUDNN_STATUS_SUCCESS)
-        m->status = m->d->api->SetAttribute(m->desc, name, type, n, value);
-}
-
-// A part that could not be made makes the whole fail.
-static void set_desc(Maker *m, cudnnBackendAttributeName_t name, Desc value) {
-    if (value)
-        set(m, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-    else if (m->status == CUDNN_STATUS_SUCCESS)
-        m->status = CUDNN_STATUS_NOT_SUPPORTED;
-}
-
-// NULL when any step failed.
-static Desc made(Maker *m) {
-    if (m->status == CUDNN_STATUS_SUCCESS)
-        m->status = m->d->api->Finalize(m->desc);
-    if (m->status == CUDNN_STATUS_SUCCESS)
-        return m->desc;
-    if (m->desc)
-        m->d->api->DestroyDescriptor(m->desc);
-    return NULL;
-}
-
-static Desc keep(Cudnn *d, Desc desc) {
-    if (desc)
-        vec_push(&d->arena, &d->owned, desc);
-    return desc;
-}
-
-// --- operations ----------------------------------------------------------------------------------
-
-static bool data_type(Dtype t, cudnnDataType_t *out) {
-    switch (t) {
-    case DtF32:
-        *out = CUDNN_DATA_FLOAT;
-        return true;
-    case DtBF16:
-        *out = CUDNN_DATA_BFLOAT16;
-        return true;
-    case DtF16:
-        *out = CUDNN_DATA_HALF;
-        return true;
-    case DtF64:
-        *out = CUDNN_DATA_DOUBLE;
-        return true;
-    case DtCount:
-        break;
-    }
-    return false;
-}
-
-static Desc make_tensor(Cudnn *d, const CudnnTensor *t, int64_t uid) {
-    const int64_t alignment = 16;
-    cudnnDataType_t type;
-    if (!data_type(t->type, &type))
-        return NULL;
-    Maker m = make(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    set(&m, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(&m, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->n, t->dim);
-    set(&m, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->n, t->stride);
-    set(&m, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
-    set(&m, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-    return keep(d, made(&m));
-}
-
-static Desc make_geometry(Cudnn *d, const CudnnOperation *o) {
-    const int64_t n = o->space;
-    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    Maker m = make(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    set(&m, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n);
-    set(&m, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(&m, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-    set(&m, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, n, o->before);
-    set(&m, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, n, o->after);
-    set(&m, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, n, o->dilation);
-    set(&m, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, n, o->stride);
-    return keep(d, made(&m));
-}
-
-static Desc make_product(Cudnn *d) {
-    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    Maker m = make(d, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    set(&m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    return keep(d, made(&m));
-}
-
-// What the library calls an operation's parts.
-static const struct {
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t about, tensor[3], alpha, beta; // the last two of a convolution
-} names[CudnnKinds] = {
-    [CudnnForward] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    [CudnnData] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                   {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    [CudnnWeights] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
-    [CudnnMatmul] = {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
-                     CUDNN_ATTR_OPERATION_MATMUL_DESC,
-                     {CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
-                      CUDNN_ATTR_OPERATION_MATMUL_CDESC},
-                     0,
-                     0},
-};
-
-// The operation as a graph of one node. NULL where the library refuses it.
-static Desc make_graph(Cudnn *d, const CudnnOperation *o) {
-    const float one = 1, zero = 0;
-    Desc about = o->kind == CudnnMatmul ? make_product(d) : make_geometry(d, o);
-    Maker m = make(d, names[o->kind].type);
-    set_desc(&m, names[o->kind].about, about);
-    for (int i = 0; i < 3; i++)
-        set_desc(&m, names[o->kind].tensor[i], make_tensor(d, &o->tensor[i], i + 1));
-    if (o->kind != CudnnMatmul) {
-        set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
-        set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
-    }
-    Desc operation = keep(d, made(&m));
-    m = make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    set_desc(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-    return keep(d, made(&m));
-}
-
-// --- engines -------------------------------------------------------------------------------------
-
-// Engines that give other bits from run to run, or round to less than was asked for, are not used.
-static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNumericalNote_t n) {
-    switch (n) {
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: TF32
-        return o->tensor[0].type != DtF32 || !d->no_tf32;
-    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
-    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-        return false;
-    default: // those of newer libraries, too
-        return true;
-    }
-}
-
-static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, Desc config) {
-    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t n = 0, one = 0;
-    Desc engine = NULL;
-    bool fine =
-        d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) ==
-            CUDNN_STATUS_SUCCESS &&
-        d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                             &one, &engine) == CUDNN_STATUS_SUCCESS &&
-        d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                             CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS;
-    for (int64_t i = 0; fine && i < n; i++)
-        fine = note_allowed(d, o, note[i]);
-    if (engine)
-        d->api->DestroyDescriptor(engine);
-    return fine;
-}
-
-typedef struct Candidate {
-    Desc plan, config; // owned
-    size_t workspace;
-} Candidate;
-
-static void candidate_free(const Cudnn *d, Candidate c) {
-    if (c.plan)
-        d->api->DestroyDescriptor(c.plan);
-    if (c.config)
-        d->api->DestroyDescriptor(c.config);
-}
-
-static bool workspace_of(const Cudnn *d, Desc plan, size_t *out) {
-    int64_t bytes = 0, one = 0;
-    if (d->api->GetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                             &one, &bytes) != CUDNN_STATUS_SUCCESS ||
-        bytes < 0 || bytes > WORKSPACE_MOST)
-        return false;
-    *out = (size_t)bytes;
-    return true;
-}
-
-// Takes the config. False: its engine is not for this card, or not for us.
-static bool candidate_make(const Cudnn *d, const CudnnOperation *o, Desc config, Candidate *out) {
-    *out = (Candidate){.config = config};
-    if (engine_allowed(d, o, config)) {
-        Maker m = make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-        set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
-        out->plan = made(&m);
-    }
-    if (out->plan && workspace_of(d, out->plan, &out->workspace))
-        return true;
-    candidate_free(d, *out);
-    return false;
-}
-
-// Asks one kind of heuristics: at most `most` candidates, the best first.
-static int ask(const Cudnn *d, const CudnnOperation *o, Desc graph, cudnnBackendHeurMode_t mode,
-               Candidate *out, int most) {
-    Desc config[CANDIDATES_MOST] = {NULL};
-    int64_t n = 0;
-    int found = 0;
-    Maker m = make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    set_desc(&m, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    set(&m, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    set_desc(&m, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, d->card);
-    Desc heuristics = made(&m);
-    bool fine = heuristics != NULL;
-    for (int i = 0; fine && i < CANDIDATES_MOST; i++)
-        fine = d->api->CreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]) ==
-               CUDNN_STATUS_SUCCESS;
-    fine = fine && d->api->GetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES_MOST, &n,
-                                        config) == CUDNN_STATUS_SUCCESS;
-    for (int i = 0; i < CANDIDATES_MOST; i++) {
-        if (fine && i < n && found < most)
-            found += candidate_make(d, o, config[i], &out[found]);
-        else if (config[i])
-            d->api->DestroyDescriptor(config[i]);
-    }
-    if (heuristics)
-        d->api->DestroyDescriptor(heuristics);
-    return found;
-}
-
 // --- choosing ------------------------------------------------------------------------------------
 
 // The variant pack of a plan: which tensor lies where. NULL when refused.
-static Desc make_pack(const Cudnn *d, const CUdeviceptr at[3], CUdeviceptr workspace) {
+static CudnnDesc make_pack(const Cudnn *d, const CUdeviceptr at[3], CUdeviceptr workspace) {
     static const int64_t uid[3] = {1, 2, 3};
     void *pointer[3], *room = (void *)(uintptr_t)workspace;
     for (int i = 0; i < 3; i++)
         pointer[i] = (void *)(uintptr_t)at[i];
-    Maker m = make(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, uid);
-    set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointer);
-    set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
-    return made(&m);
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, uid);
+    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointer);
+    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
+    return cudnn_made(&m);
 }
 
 // The least of a few times, in ms; negative: it does not run.
-static float time_once(const Cudnn *d, Desc plan, Desc pack, CUevent from, CUevent to) {
+static float time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to) {
     const Cuda *c = d->cuda;
     float least = -1;
     for (int i = 0; i < ROUNDS + 1; i++) { // the first loads kernels
@@ -346,7 +78,7 @@ static float time_once(const Cudnn *d, Desc plan, Desc pack, CUevent from, CUeve
 }
 
 // The quickest of n candidates; what they compute meanwhile is written over by the first run.
-static GanStatus quickest(const Cudnn *d, const Candidate *of, int n, const CUdeviceptr at[3],
+static GanStatus quickest(const Cudnn *d, const CudnnCandidate *of, int n, const CUdeviceptr at[3],
                           int *out) {
     Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
@@ -360,7 +92,7 @@ static GanStatus quickest(const Cudnn *d, const Candidate *of, int n, const CUde
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
     for (int i = 0; i < n; i++) {
-        Desc pack = make_pack(d, at, workspace);
+        CudnnDesc pack = make_pack(d, at, workspace);
         float ms = pack ? time_once(d, of[i].plan, pack, from, to) : -1;
         if (pack)
             d->api->DestroyDescriptor(pack);
@@ -382,20 +114,20 @@ out:
 // Finds the operation's plan: choice->plan stays NULL where the library has none.
 static GanStatus choose(Cudnn *d, Choice *choice, const CUdeviceptr at[3]) {
     const CudnnOperation *o = &choice->operation;
-    Candidate of[TIMED];
+    CudnnCandidate of[TIMED];
     int best = 0, most = d->handle ? TIMED : 1;
-    Desc graph = make_graph(d, o);
-    int n = graph ? ask(d, o, graph, CUDNN_HEUR_MODE_A, of, most) : 0;
+    CudnnDesc graph = cudnn_graph(d, o);
+    int n = graph ? cudnn_ask(d, o, graph, CUDNN_HEUR_MODE_A, of, most) : 0;
     if (graph && !n)
-        n = ask(d, o, graph, CUDNN_HEUR_MODE_FALLBACK, of, most);
+        n = cudnn_ask(d, o, graph, CUDNN_HEUR_MODE_FALLBACK, of, most);
     GanStatus st = n > 1 ? quickest(d, of, n, at, &best) : GAN_OK;
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
-            candidate_free(d, of[i]);
+            cudnn_candidate_free(d, of[i]);
     if (!n || st != GAN_OK)
         return st;
-    keep(d, of[best].config);
-    choice->plan = keep(d, of[best].plan);
+    cudnn_keep(d, of[best].config);
+    choice->plan = cudnn_keep(d, of[best].plan);
     choice->workspace = of[best].workspace;
     return GAN_OK;
 }
@@ -424,12 +156,12 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     Str text;
     if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &text))
         return false;
-    Maker m = make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    set(&m, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
-    set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)text.len,
-        text.ptr);
-    Desc plan = keep(d, made(&m));
-    if (!plan || !workspace_of(d, plan, &c->workspace))
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
+    cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)text.len,
+              text.ptr);
+    CudnnDesc plan = cudnn_keep(d, cudnn_made(&m));
+    if (!plan || !cudnn_workspace(d, plan, &c->workspace))
         return false;
     c->plan = plan;
     return true;
@@ -506,8 +238,10 @@ static GanStatus prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m
 
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
     *out = NULL;
-    calls->dnn->arena.oom = calls->arena->oom;
-    return prepare(calls, p, id, m, out);
+    calls->dnn->arena.oom = calls->arena->oom; // for as long as this call
+    GanStatus st = prepare(calls, p, id, m, out);
+    calls->dnn->arena.oom = NULL;
+    return st;
 }
 
 GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace) {
@@ -521,7 +255,8 @@ GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace) {
 
 GanStatus cudnn_run(const CudnnCall *call) {
     const Cudnn *d = call->dnn;
-    return check(d, d->api->Execute(d->handle, call->choice->plan, call->pack), "running a plan");
+    return cudnn_check(d, d->api->Execute(d->handle, call->choice->plan, call->pack),
+                       "running a plan");
 }
 
 void cudnn_release(CudnnCalls *calls) {
@@ -531,15 +266,64 @@ void cudnn_release(CudnnCalls *calls) {
     calls->last = NULL;
 }
 
+// --- the library's best --------------------------------------------------------------------------
+
+// The events around one run of a choice; its workspace is `workspace`.
+static GanStatus time_choice(const Cudnn *d, const Choice *choice, const CUdeviceptr at[3],
+                             CUdeviceptr workspace, float *ms) {
+    const Cuda *c = d->cuda;
+    CUevent from = NULL, to = NULL;
+    CudnnDesc pack = make_pack(d, at, workspace);
+    GanStatus st = GAN_OK;
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
+    *ms = pack ? time_once(d, choice->plan, pack, from, to) : -1;
+out:
+    if (from)
+        c->cu->EventDestroy(from);
+    if (to)
+        c->cu->EventDestroy(to);
+    if (pack)
+        d->api->DestroyDescriptor(pack);
+    return st;
+}
+
+GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops) {
+    const CudnnTensor square = {.n = 3, .dim = {1, n, n}, .stride = {n * n, n, 1}, .type = type};
+    CudnnOperation product = {.kind = CudnnMatmul, .tensor = {square, square, square}}, o;
+    uint32_t node[3] = {0, 1, 2};
+    CUdeviceptr at[3] = {0}, workspace = 0;
+    const Choice *choice = NULL;
+    float ms = -1;
+    GanStatus st = GAN_OK;
+    *gflops = 0;
+    cudnn_dot_as_conv(&product, &o, node);
+    for (int i = 0; i < 3; i++)
+        TRY_OUT(cuda_alloc(d->cuda, (size_t)(n * n) * dtype_size[type], &at[i]));
+    TRY_OUT(choice_of(d, &o, at, &choice));
+    if (!choice->plan)
+        goto out;
+    TRY_OUT(cuda_reserve(d->cuda, choice->workspace, &workspace));
+    TRY_OUT(time_choice(d, choice, at, workspace, &ms));
+    if (ms > 0)
+        *gflops = 2e-6 * (double)n * (double)n * (double)n / ms;
+out:
+    for (int i = 0; i < 3; i++)
+        cuda_free(d->cuda, at[i]);
+    cuda_free(d->cuda, workspace);
+    return st;
+}
+
 // --- the library ---------------------------------------------------------------------------------
 
 static GanStatus open_handle(Cudnn *d, const Cuda *c) {
-    TRY(check(d, d->api->Create(&d->handle), "opening the library"));
-    TRY(check(d, d->api->SetStream(d->handle, (cudaStream_t)c->compute), "setting the stream"));
-    Maker m = make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    set(&m, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
-    d->card = made(&m);
-    return d->card ? GAN_OK : check(d, m.status, "reading the card's properties");
+    TRY(cudnn_check(d, d->api->Create(&d->handle), "opening the library"));
+    TRY(cudnn_check(d, d->api->SetStream(d->handle, (cudaStream_t)c->compute),
+                    "setting the stream"));
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
+    d->card = cudnn_made(&m);
+    return d->card ? GAN_OK : cudnn_check(d, m.status, "reading the card's properties");
 }
 
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out) {
@@ -550,11 +334,11 @@ GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudn
     *d = (Cudnn){.api = api, .no_tf32 = no_tf32};
     GanStatus st = arena_init(&d->arena, (size_t)1 << 30);
     if (st == GAN_OK && properties.len) {
-        Maker m = make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-        set(&m, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)properties.len,
-            properties.ptr);
-        d->card = made(&m);
-        st = d->card ? GAN_OK : check(d, m.status, "reading a card's properties");
+        CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        cudnn_set(&m, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                  (int64_t)properties.len, properties.ptr);
+        d->card = cudnn_made(&m);
+        st = d->card ? GAN_OK : cudnn_check(d, m.status, "reading a card's properties");
     }
     if (st == GAN_OK)
         *out = d;

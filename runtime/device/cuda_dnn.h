@@ -30,6 +30,49 @@ static inline int cudnn_result(CudnnKind k) {
     return k == CudnnData ? 0 : k == CudnnWeights ? 1 : 2;
 }
 
+// --- cuda_dnn_engine.c ---------------------------------------------------------------------------
+
+typedef cudnnBackendDescriptor_t CudnnDesc;
+typedef struct CudnnChoice CudnnChoice; // what is known of one operation
+
+struct Cudnn {
+    Cuda *cuda;          // borrowed; NULL: plans are made, and cannot run
+    const CudnnApi *api; // borrowed
+    bool no_tf32;
+    cudnnHandle_t handle; // NULL without a card
+    CudnnDesc card;       // its properties: what engines are chosen for
+    Arena arena;          // choices
+    CudnnChoice *choices;
+    VEC(CudnnDesc) owned; // released last to first
+};
+
+// A descriptor in the making: after the first failure the rest is not asked for.
+typedef struct CudnnMaker {
+    const Cudnn *d;
+    CudnnDesc desc;
+    cudnnStatus_t status;
+} CudnnMaker;
+CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type);
+void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+               int64_t n, const void *value);
+void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value);
+CudnnDesc cudnn_made(CudnnMaker *m);                               // NULL when any step failed
+CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc);                    // d owns it from here on
+bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: too much, or not told
+
+typedef struct CudnnCandidate {
+    CudnnDesc plan, config; // owned
+    size_t workspace;
+} CudnnCandidate;
+// The operation as a graph of one node, owned by d. NULL where the library refuses it.
+CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o);
+// Asks one kind of heuristics for at most `most` candidates, the best first; how many there are.
+int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBackendHeurMode_t mode,
+              CudnnCandidate *out, int most);
+void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
+
+// --- cuda_dnn.c, cuda_dnn_conv.c, cuda_dnn_dot.c -------------------------------------------------
+
 // The library for a card that is not here: `properties` is the JSON its own interface describes a
 // card with. Plans are made and cannot run.
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out);

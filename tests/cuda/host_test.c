@@ -249,6 +249,43 @@ static void counters_are_true_at_every_launch(void **state) {
     free_run(run);
 }
 
+// What won the timing is kept on disk: the second time nothing is timed, and a damaged file is
+// found out.
+static void engines_that_won_are_kept(void **state) {
+    (void)state;
+    char dir[] = "/tmp/gan-engines-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    const DeviceOptions o = {.threads = 1, .cache_dir = str_c(dir)};
+    Run *run = new_tiny();
+    StrVec names = {0};
+    uint64_t calls[3];
+    recorder_free(run->r);
+    Arena checkpoint = run->arena;
+    for (int i = 0; i < 3; i++) {
+        run->r = recorder_new(CARD);
+        assert_fine(do_all(run, &o, 2));
+        calls[i] = recorder_calls(run->r);
+        close_run(run);
+        assert_clean(run->r, "engines");
+        recorder_free(run->r);
+        run->arena = checkpoint;
+        if (i == 1) { // one of them is cut off
+            assert_fine(dir_list(&run->arena, str_c(dir), &names));
+            assert_true(names.n > 3);
+            assert_fine(file_write_atomic(path_join(&run->arena, str_c(dir), names.at[0]), "{", 1));
+        }
+    }
+    assert_true(calls[1] < calls[0] / 2);
+    assert_true(calls[2] > calls[1] && calls[2] < calls[0]);
+    names = (StrVec){0};
+    assert_fine(dir_list(&run->arena, str_c(dir), &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        file_remove(path_join(&run->arena, str_c(dir), names.at[i]));
+    assert_int_equal(rmdir(dir), 0);
+    run->r = recorder_new(CARD);
+    free_run(run);
+}
+
 // --- memory --------------------------------------------------------------------------------------
 
 static void bytes_cross_and_come_back(void **state) {
@@ -336,6 +373,22 @@ static void a_plan_that_is_too_large_says_which_batch_fits(void **state) {
     session_release(&s);
     assert_clean(recording, "sessions");
     recorder_free(recording);
+}
+
+static void the_card_is_measured_and_left_as_it_was(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    Roofline r = {0};
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    uint32_t live = recorder_live(run->r);
+    assert_fine(device_cuda.roofline(d, &r));
+    assert_true(r.gflops_f32 > 0 && r.gflops_bf16 > 0 && r.gbs > 0);
+    assert_true(recorder_live(run->r) < live + 40); // what was chosen for products is kept
+    device_cuda.close(d);
+    assert_clean(run->r, "the roofline");
+    free_run(run);
 }
 
 // --- what may go wrong ---------------------------------------------------------------------------
@@ -504,9 +557,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
         cmocka_unit_test(graphs_do_the_same_work_in_the_same_order),
         cmocka_unit_test(counters_are_true_at_every_launch),
+        cmocka_unit_test(engines_that_won_are_kept),
         cmocka_unit_test(bytes_cross_and_come_back),
         cmocka_unit_test(too_much_memory_is_refused_with_what_is_missing),
         cmocka_unit_test(a_plan_that_is_too_large_says_which_batch_fits),
+        cmocka_unit_test(the_card_is_measured_and_left_as_it_was),
         cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),

@@ -1,0 +1,256 @@
+// cuda_dnn_engine.c - an operation as cuDNN's descriptors, and the engines its heuristics name for
+// it.
+//
+// In: a CudnnOperation and a card's properties. Out: execution plans, the best first. Engines that
+// are not reproducible, or round more than asked for, are passed over.
+#include "cuda_dnn.h"
+
+enum {
+    CANDIDATES_MOST = 64,       // that the heuristics are asked for
+    WORKSPACE_MOST = 512 << 20, // bytes an engine may ask for
+};
+
+// --- descriptors ---------------------------------------------------------------------------------
+
+CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type) {
+    CudnnMaker m = {.d = d};
+    m.status = d->api->CreateDescriptor(type, &m.desc);
+    return m;
+}
+
+void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+               int64_t n, const void *value) {
+    if (m->status == CUDNN_STATUS_SUCCESS)
+        m->status = m->d->api->SetAttribute(m->desc, name, type, n, value);
+}
+
+// A part that could not be made makes the whole fail.
+void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value) {
+    if (value)
+        cudnn_set(m, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    else if (m->status == CUDNN_STATUS_SUCCESS)
+        m->status = CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+// NULL when any step failed.
+CudnnDesc cudnn_made(CudnnMaker *m) {
+    if (m->status == CUDNN_STATUS_SUCCESS)
+        m->status = m->d->api->Finalize(m->desc);
+    if (m->status == CUDNN_STATUS_SUCCESS)
+        return m->desc;
+    if (m->desc)
+        m->d->api->DestroyDescriptor(m->desc);
+    return NULL;
+}
+
+CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc) {
+    if (desc)
+        vec_push(&d->arena, &d->owned, desc);
+    return desc;
+}
+
+// --- operations ----------------------------------------------------------------------------------
+
+static bool data_type(Dtype t, cudnnDataType_t *out) {
+    switch (t) {
+    case DtF32:
+        *out = CUDNN_DATA_FLOAT;
+        return true;
+    case DtBF16:
+        *out = CUDNN_DATA_BFLOAT16;
+        return true;
+    case DtF16:
+        *out = CUDNN_DATA_HALF;
+        return true;
+    case DtF64:
+        *out = CUDNN_DATA_DOUBLE;
+        return true;
+    case DtCount:
+        break;
+    }
+    return false;
+}
+
+static CudnnDesc make_tensor(Cudnn *d, const CudnnTensor *t, int64_t uid) {
+    const int64_t alignment = 16;
+    cudnnDataType_t type;
+    if (!data_type(t->type, &type))
+        return NULL;
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    cudnn_set(&m, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->n, t->dim);
+    cudnn_set(&m, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->n, t->stride);
+    cudnn_set(&m, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
+    cudnn_set(&m, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    return cudnn_keep(d, cudnn_made(&m));
+}
+
+static CudnnDesc make_geometry(Cudnn *d, const CudnnOperation *o) {
+    const int64_t n = o->space;
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, n, o->before);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, n, o->after);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, n, o->dilation);
+    cudnn_set(&m, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, n, o->stride);
+    return cudnn_keep(d, cudnn_made(&m));
+}
+
+static CudnnDesc make_product(Cudnn *d) {
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    return cudnn_keep(d, cudnn_made(&m));
+}
+
+// What the library calls an operation's parts.
+static const struct {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t about, tensor[3], alpha, beta; // the last two of a convolution
+} names[CudnnKinds] = {
+    [CudnnForward] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [CudnnData] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                   {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [CudnnWeights] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    [CudnnMatmul] = {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+                     CUDNN_ATTR_OPERATION_MATMUL_DESC,
+                     {CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
+                      CUDNN_ATTR_OPERATION_MATMUL_CDESC},
+                     0,
+                     0},
+};
+
+// The operation as a graph of one node. NULL where the library refuses it.
+CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
+    const float one = 1, zero = 0;
+    CudnnDesc about = o->kind == CudnnMatmul ? make_product(d) : make_geometry(d, o);
+    CudnnMaker m = cudnn_make(d, names[o->kind].type);
+    cudnn_set_desc(&m, names[o->kind].about, about);
+    for (int i = 0; i < 3; i++)
+        cudnn_set_desc(&m, names[o->kind].tensor[i], make_tensor(d, &o->tensor[i], i + 1));
+    if (o->kind != CudnnMatmul) {
+        cudnn_set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
+        cudnn_set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    }
+    CudnnDesc operation = cudnn_keep(d, cudnn_made(&m));
+    m = cudnn_make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnn_set_desc(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+    return cudnn_keep(d, cudnn_made(&m));
+}
+
+// --- engines -------------------------------------------------------------------------------------
+
+// Engines that give other bits from run to run, or round to less than was asked for, are not used.
+static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNumericalNote_t n) {
+    switch (n) {
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: TF32
+        return o->tensor[0].type != DtF32 || !d->no_tf32;
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        return false;
+    default: // those of newer libraries, too
+        return true;
+    }
+}
+
+static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, CudnnDesc config) {
+    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t n = 0, one = 0;
+    CudnnDesc engine = NULL;
+    bool fine =
+        d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) ==
+            CUDNN_STATUS_SUCCESS &&
+        d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                             &one, &engine) == CUDNN_STATUS_SUCCESS &&
+        d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                             CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; fine && i < n; i++)
+        fine = note_allowed(d, o, note[i]);
+    if (engine)
+        d->api->DestroyDescriptor(engine);
+    return fine;
+}
+
+void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c) {
+    if (c.plan)
+        d->api->DestroyDescriptor(c.plan);
+    if (c.config)
+        d->api->DestroyDescriptor(c.config);
+}
+
+bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
+    int64_t bytes = 0, one = 0;
+    if (d->api->GetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                             &one, &bytes) != CUDNN_STATUS_SUCCESS ||
+        bytes < 0 || bytes > WORKSPACE_MOST)
+        return false;
+    *out = (size_t)bytes;
+    return true;
+}
+
+// Takes the config. False: its engine is not for this card, or not for us.
+static bool candidate_make(const Cudnn *d, const CudnnOperation *o, CudnnDesc config,
+                           CudnnCandidate *out) {
+    *out = (CudnnCandidate){.config = config};
+    if (engine_allowed(d, o, config)) {
+        CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+        cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+        cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
+        out->plan = cudnn_made(&m);
+    }
+    if (out->plan && cudnn_workspace(d, out->plan, &out->workspace))
+        return true;
+    cudnn_candidate_free(d, *out);
+    return false;
+}
+
+// Asks one kind of heuristics: at most `most` candidates, the best first.
+int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBackendHeurMode_t mode,
+              CudnnCandidate *out, int most) {
+    CudnnDesc config[CANDIDATES_MOST] = {NULL};
+    int64_t n = 0;
+    int found = 0;
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    cudnn_set_desc(&m, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    cudnn_set(&m, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    cudnn_set_desc(&m, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, d->card);
+    CudnnDesc heuristics = cudnn_made(&m);
+    bool fine = heuristics != NULL;
+    for (int i = 0; fine && i < CANDIDATES_MOST; i++)
+        fine = d->api->CreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[i]) ==
+               CUDNN_STATUS_SUCCESS;
+    fine = fine && d->api->GetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES_MOST, &n,
+                                        config) == CUDNN_STATUS_SUCCESS;
+    for (int i = 0; i < CANDIDATES_MOST; i++) {
+        if (fine && i < n && found < most)
+            found += candidate_make(d, o, config[i], &out[found]);
+        else if (config[i])
+            d->api->DestroyDescriptor(config[i]);
+    }
+    if (heuristics)
+        d->api->DestroyDescriptor(heuristics);
+    return found;
+}
