@@ -263,8 +263,9 @@ static void cut_in_pieces(Nest *n) {
 
 size_t nest_partial_bytes(const Nest *n, const Reduce *r) {
     int64_t lanes = n->team.across ? n->team.pack : 1;
-    size_t one = r->dtype == DtF64 ? 8 : 4;
-    one *= r->kind == ReduceArgMax ? 2 : 1; // with its index
+    bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
+    size_t one = wide ? 8 : 4;
+    one *= r->kind == ReduceArgMax ? 2 : 1; // gan_best: with its index, both as wide as the wider
     size_t bytes = (size_t)(n->units * lanes * n->team.pieces) * one;
     return (bytes + PackBytes - 1) / PackBytes * PackBytes;
 }
