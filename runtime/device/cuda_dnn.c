@@ -157,7 +157,7 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &text))
         return false;
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
+    cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
     cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)text.len,
               text.ptr);
     CudnnDesc plan = cudnn_keep(d, cudnn_made(&m));

@@ -50,9 +50,7 @@ static const char *driver_text(Arena *a, void *cuda) {
 static const char *find_driver(Arena *a) {
     static const char *const names[] = {"libcuda.so.1", NULL};
     void *cuda = library_open(names);
-    const char *text = cuda ? driver_text(a, cuda) : NULL;
-    library_close(cuda);
-    return text;
+    return cuda ? driver_text(a, cuda) : NULL; // it stays loaded: once begun it has threads
 }
 
 // --- libraries -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include "nvrtc.h"
 
 struct CudaMachine {
-    void *cuda, *cudnn; // handles of the loader
+    void *cuda, *cudnn; // handles of the loader, for as long as the process
     CudaDriver driver;
 #ifdef GAN_HAVE_CUDNN
     CudnnApi dnn;
@@ -115,8 +115,7 @@ void cuda_machine_close(CudaMachine *m) {
     if (!m)
         return;
     nvrtc_close(m->nvrtc);
-    library_close(m->cudnn);
-    library_close(m->cuda);
+    // The driver and cuDNN stay loaded: both leave threads and exit handlers behind.
     mem_free(m);
 }
 
