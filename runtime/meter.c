@@ -51,18 +51,69 @@ static Str unique_name(Arena *a, const Meter *m, Str name) {
     }
 }
 
+// Where a block stands: the marks around it, and which branch of each.
+typedef struct Stand {
+    uint32_t n, mark[MAX_SCOPES], branch[MAX_SCOPES];
+} Stand;
+
+static Stand stand_of(const Func *f, uint32_t block) {
+    Stand s = {0};
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        Ctl c = f->tape.at[i];
+        switch (c.kind) {
+        case CtlBlock:
+            if (c.arg == block)
+                return s;
+            break;
+        case CtlRepeat:
+        case CtlEvery:
+        case CtlIf:
+            s.mark[s.n] = i;
+            s.branch[s.n++] = 0;
+            break;
+        case CtlElse:
+            s.branch[s.n - 1] = 1;
+            break;
+        case CtlEnd:
+            s.n--;
+            break;
+        }
+    }
+    return s;
+}
+
+// Does a step that runs one of them never run the other?
+static bool exclusive(const Func *f, uint32_t a, uint32_t b) {
+    Stand x = stand_of(f, a), y = stand_of(f, b);
+    for (uint32_t i = 0; i < x.n && i < y.n && x.mark[i] == y.mark[i]; i++)
+        if (x.branch[i] != y.branch[i])
+            return true;
+    return false;
+}
+
+static bool joins(const Meter *m, uint32_t series, const Series *like, uint32_t block) {
+    const Series *s = &m->series.at[series];
+    bool fits =
+        s->report == like->report && s->rounds == like->rounds && str_eq(s->base, like->base);
+    for (uint32_t i = 0; fits && i < m->source.n; i++)
+        fits = m->source.at[i].series != series ||
+               exclusive(&m->module->step, m->source.at[i].block, block);
+    return fits;
+}
+
+// What is compiled once a branch is one series.
 static void add_series(Arena *a, Meter *m, Str name, bool report, uint32_t index, uint32_t block) {
-    uint32_t rounds = tape_rounds(&m->module->step, block);
-    vec_push(a, &m->series,
-             ((Series){
-                 .name = unique_name(a, m, name),
-                 .report = report,
-                 .index = index,
-                 .block = block,
-                 .rounds = rounds,
-                 .value = arena_array(a, double, rounds),
-                 .seen = arena_array(a, bool, rounds),
-             }));
+    uint32_t rounds = tape_rounds(&m->module->step, block), at = 0;
+    Series s = {.base = name, .report = report, .rounds = rounds};
+    while (at < m->series.n && !joins(m, at, &s, block))
+        at++;
+    if (at == m->series.n) {
+        s.name = unique_name(a, m, name);
+        s.value = arena_array(a, double, rounds);
+        s.seen = arena_array(a, bool, rounds);
+        vec_push(a, &m->series, s);
+    }
+    vec_push(a, &m->source, ((SeriesSource){at, block, index}));
 }
 
 void meter_init(Arena *perm, const Module *m, Meter *out) {
@@ -82,11 +133,12 @@ void meter_clear(Meter *m) {
 
 GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round) {
     const Func *f = &m->module->step;
-    for (uint32_t i = 0; i < m->series.n; i++) {
-        Series *s = &m->series.at[i];
-        if (s->block != block || round >= s->rounds)
+    for (uint32_t i = 0; i < m->source.n; i++) {
+        const SeriesSource *from = &m->source.at[i];
+        Series *s = &m->series.at[from->series];
+        if (from->block != block || round >= s->rounds)
             continue;
-        uint32_t node = s->report ? f->report.at[s->index].node : f->update.at[s->index].loss;
+        uint32_t node = s->report ? f->report.at[from->index].node : f->update.at[from->index].loss;
         TRY(exec_value_get(e, exec_step_plan(e), node, &s->value[round], 1));
         s->seen[round] = true;
         if (s->report || isfinite(s->value[round]))

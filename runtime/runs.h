@@ -135,16 +135,21 @@ Str feed_sample_name(const Feed *f, uint32_t stream, uint32_t i);
 
 typedef struct Series {
     Str name; // nets of the update joined by "+", or the report's
+    Str base; // the name before it was made unique
     bool report;
-    uint32_t index;         // Func.update[] or Func.report[]
-    uint32_t block, rounds; // rounds > 1: inside a repeat, logged as name0, name1, ...
-    double *value;          // [rounds] of this step
-    bool *seen;             // [rounds] it ran in this step
+    uint32_t rounds; // > 1: inside a repeat, logged as name0, name1, ...
+    double *value;   // [rounds] of this step
+    bool *seen;      // [rounds] it ran in this step
 } Series;
+typedef struct SeriesSource { // what logs in a series: one, or one a branch where only one runs
+    uint32_t series, block;
+    uint32_t index; // Func.update[] or Func.report[]
+} SeriesSource;
 typedef struct Meter {
     const Module *module; // borrowed
     VEC(Series) series;   // losses, then reports
-    bool broken;          // a loss was not finite
+    VEC(SeriesSource) source;
+    bool broken; // a loss was not finite
 } Meter;
 void meter_init(Arena *perm, const Module *m, Meter *out);
 void meter_clear(Meter *m);

@@ -61,6 +61,10 @@ static Value power(Elab *e, Value a, Value b) {
 
 Value eval_arith(Elab *e, Str op, Value a, Value b) {
     bool plain = value_is_plain(a) && value_is_plain(b);
+    if (plain && b.num == 0 && (op.ptr[0] == '/' || op.ptr[0] == '%')) {
+        diag(e->f, DiagE0320, here(e));
+        return POISON;
+    }
     switch (op.ptr[0]) {
     case '+':
         return plain ? value_num(a.num + b.num) : op2(e, OpAdd, a, b);

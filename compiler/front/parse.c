@@ -97,6 +97,8 @@ void parser_fail(Parser *p, const char *expected) {
         diag(p->f, DiagE0118, where);
     else
         diag(p->f, DiagE0110, where, expected, SARG(found));
+    // A bracket that opens where none can is the mistake; that it never closes is none of its own.
+    p->stopped |= p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
     parser_panic(p);
 }
 

@@ -143,6 +143,17 @@ void segment_end(Elab *e) {
     e->to->once = NULL;
 }
 
+// Does what was computed since node `first` read a value there is one of for each sample?
+static bool reads_samples(Elab *e, Val v, uint32_t first) {
+    Arena scratch = *e->perm;
+    const uint8_t *needed = graph_reach(v.g, &scratch, &v.id, 1);
+    for (uint32_t id = first; id <= v.id; id++)
+        for (uint32_t k = 0; needed[id] && k < graph_node(v.g, id)->nin; k++)
+            if (node_type(v.g, node_in(v.g, id, k))->batched)
+                return true;
+    return node_type(v.g, v.id)->batched;
+}
+
 Value once_block(Elab *e, Env *env, const Ast *a) {
     Str owner = owner_path(e, e->owner);
     for (const OnceEntry *o = e->to->once; o; o = o->older)
@@ -151,8 +162,13 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
     Env inner = *env;
     bool outer = e->in_once;
     e->in_once = true;
+    uint32_t first = e->to->g ? e->to->g->node.n : 0;
     Value v = value_now(e, eval_block(e, &inner, a->c, false));
     e->in_once = outer;
+    if (v.kind == KindTensor && reads_samples(e, v.tensor.val, first)) {
+        diag(e->f, DiagE0527, a->span);
+        return POISON;
+    }
     OnceEntry *o = arena_new(e->perm, OnceEntry);
     *o = (OnceEntry){owner, a, e->training, v, e->to->once};
     e->to->once = o;
@@ -282,6 +298,16 @@ Value read_field(Elab *e, uint32_t id) {
     return out;
 }
 
+// Has any field of the stream's batch been read?
+static bool batch_read(const Elab *e, uint32_t stream, uint32_t round) {
+    for (uint32_t i = 0; i < e->m->slot.n; i++) {
+        const Slot *s = &e->m->slot.at[i];
+        if (s->kind == SlotData && s->stream == stream && s->round == round)
+            return true;
+    }
+    return false;
+}
+
 void next_batch(Elab *e, Env *env, const Ast *a) {
     Value v;
     if (!scope_find(env, a->text, &v) || v.kind != KindField) {
@@ -294,6 +320,10 @@ void next_batch(Elab *e, Env *env, const Ast *a) {
     }
     uint32_t stream = e->field.at[v.id].stream;
     uint32_t *next = stream_next(e, stream);
+    if (*next && !batch_read(e, stream, *next)) {
+        diag(e->f, DiagE0528, here(e), SARG(a->text));
+        return;
+    }
     for (uint32_t slot = 0; e->to->repeats && slot < e->to->cell.n; slot++) {
         const Slot *s = &e->m->slot.at[slot];
         if (s->kind != SlotData || s->stream != stream || s->round != *next ||

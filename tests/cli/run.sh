@@ -61,3 +61,16 @@ says 'did you mean `fakes`'
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1
 exists runs/00000-tiny/index.html runs/00001-tiny/index.html
+
+# What is compiled once a branch is one series: only one of them runs in a step.
+cat >turns.gan <<'END'
+model turns
+data x : image(3, 8, 8)
+net D(x: [3, 8, 8]) -> [] = x |> flatten |> dense(1) |> squeeze
+step {
+  weight = if step > 1 { 1 } else { 2 }
+  update D minimize mean(D(x)) * weight using sgd(lr=0.01)
+}
+END
+expect 0 train turns.gan --data x=s.pack --batch 4 --steps 4 --threads 1 --out turns
+[ "$(grep -c '"losses": {"D": [-0-9.e]*}' turns/log.jsonl)" = 4 ] || fail 'not one loss a step'
