@@ -98,7 +98,10 @@ void parser_fail(Parser *p, const char *expected) {
     else
         diag(p->f, DiagE0110, where, expected, SARG(found));
     // A bracket that opens where none can is the mistake; that it never closes is none of its own.
-    p->stopped |= p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
+    bool opens = p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
+    if (opens && !p->broken)
+        diag_help(p->f, "take the bracket out, or write what belongs before it");
+    p->stopped |= opens;
     parser_panic(p);
 }
 
