@@ -118,10 +118,9 @@ static void truncated_and_changed_files_are_survived(void **state) {
     Pack k = {0};
     assert_ok(pack(p, "clouds.h5", (PackOptions){0}, &k));
     pack_close(&k);
-    Arena mark = p->arena;
     Str file;
-    assert_ok(file_read(&mark, STR(FILES "clouds.h5"), &file));
-    uint8_t *copy = arena_array(&mark, uint8_t, file.len);
+    assert_ok(file_read(&p->arena, STR(FILES "clouds.h5"), &file));
+    uint8_t *copy = arena_array(&p->arena, uint8_t, file.len);
     for (size_t n = 0; n < file.len; n += 607) {
         write_quickly(p, "cut.h5", file.ptr, n);
         ArrayFile f;
@@ -134,6 +133,13 @@ static void truncated_and_changed_files_are_survived(void **state) {
         write_quickly(p, "bit.h5", copy, file.len);
         read_all(p, "bit.h5");
     }
+}
+
+// What the library itself does not free when it gives up on a damaged file is not ours. The leak
+// sanitizer asks by this name.
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libhdf5";
 }
 
 int main(int argc, char **argv) {
