@@ -88,7 +88,8 @@ static void check_plan(const Plan *p) {
         block = p->region.at[c->start].block;
         last = from;
         for (uint32_t i = 0; i < c->part.n; i++) {
-            assert_int_equal(p->place[c->part.at[i].start].offset, c->offset + c->part.at[i].offset);
+            assert_int_equal(p->place[c->part.at[i].start].offset,
+                             c->offset + c->part.at[i].offset);
             assert_int_equal(p->place[c->part.at[i].wait].offset, c->offset + c->part.at[i].offset);
         }
         check_undisturbed(p, c, from, to);
@@ -100,8 +101,8 @@ static void calls_start_in_order_and_are_undisturbed(void **state) {
     for (int no_fuse = 0; no_fuse < 2; no_fuse++) {
         Arena a = empty;
         Compiled c = {0};
-        compile_text(&a, model_with(&a, "|> batch_norm"), 7,
-                     (Parallel){.ranks = 3, .bucket = 256}, no_fuse, &c);
+        compile_text(&a, model_with(&a, "|> batch_norm"), 7, (Parallel){.ranks = 3, .bucket = 256},
+                     no_fuse, &c);
         assert_true(c.step.collective.n > 10);
         check_plan(&c.step);
     }

@@ -71,7 +71,8 @@ static void put_nets(Arena *a, Text *t, Dice *d, int64_t batch) {
     const char *act = PICK(d, acts), *bias = roll(d, 3) ? "" : ", bias=none";
     text_fmt(t, "net G(z: [3]) -> [2, 3, 3] {\n  h = z");
     for (uint32_t i = roll(d, 3); i > 0; i--)
-        text_fmt(t, " |> dense(%u)%s |> %s", 2 + roll(d, 5), roll(d, 2) ? "" : " |> batch_norm", act);
+        text_fmt(t, " |> dense(%u)%s |> %s", 2 + roll(d, 5), roll(d, 2) ? "" : " |> batch_norm",
+                 act);
     text_fmt(t, " |> dense(18) |> reshape(2, 3, 3)\n  h");
     for (uint32_t i = roll(d, 2); i > 0; i--)
         text_fmt(t, "%s |> %s", norm_of(a, d, batch), act);
@@ -163,7 +164,10 @@ static bool run_case(uint64_t seed) {
                                   (long long)c.batch, SARG(c.text))
                            .ptr;
     RanksOptions o = {.name = str_format(&a, "random%llu.gan", (unsigned long long)seed).ptr,
-                      .text = c.text, .batch = c.batch, .api = &device_ref, .real = DtF64,
+                      .text = c.text,
+                      .batch = c.batch,
+                      .api = &device_ref,
+                      .real = DtF64,
                       .steps = 2};
     RanksRun one, three;
     ranks_run(&a, &o, &one);

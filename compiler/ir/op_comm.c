@@ -1,5 +1,6 @@
-// op_comm.c - shape rules of the collectives: ReduceStart and ReduceWait. They are made by pass/shard.c, after
-// differentiation, so they have no gradients; between the two a value belongs to the communicator.
+// op_comm.c - shape rules of the collectives: ReduceStart and ReduceWait. They are made by
+// pass/shard.c, after differentiation, so they have no gradients; between the two a value belongs
+// to the communicator.
 #include "op.h"
 
 static bool infer_shared(Infer *q, uint32_t ints) {

@@ -1,13 +1,13 @@
 // buckets.c - which sums over the ranks share a call, and in which order the calls are started.
 //
 // In: the values to be added up, of a graph that every rank has alike. Out: the call and part of
-// each. A gradient is final at its level, the longest way from the leaves to it: with several chains
-// into one net (real, fake, penalty) that is when the last of them has come back through the layer.
-// The gradients of one update, in that order, are cut into buckets; the last ones are the smallest,
-// for nothing is left to hide them behind. Other sums are small: those that wait for the same
-// earlier calls share one. A call starts when its last part is there, so calls are ordered by that;
-// none may come before one it depends on, and where sharing makes a circle of such needs nobody
-// shares.
+// each. A gradient is final at its level, the longest way from the leaves to it: with several
+// chains into one net (real, fake, penalty) that is when the last of them has come back through the
+// layer. The gradients of one update, in that order, are cut into buckets; the last ones are the
+// smallest, for nothing is left to hide them behind. Other sums are small: those that wait for the
+// same earlier calls share one. A call starts when its last part is there, so calls are ordered by
+// that; none may come before one it depends on, and where sharing makes a circle of such needs
+// nobody shares.
 #include "shard.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ typedef struct Item {
 
 typedef VEC(Item) ItemVec;
 
-typedef struct Group { // a call in the making
+typedef struct Group {   // a call in the making
     uint32_t items, key; // how many; level at which the last is there
     size_t bytes;
     bool placed;
@@ -42,11 +42,11 @@ typedef struct Buckets {
     const Func *f;
     const uint8_t *live;
     const uint32_t *phase; // [node] or NULL
-    uint32_t words;   // of a set of items
-    uint64_t *needs;  // [node][words] items a node depends on
-    uint32_t *item;   // [node] its item + 1
-    ItemVec items;    // by place, level, node
-    Group *group;     // [item] of the first item of a call
+    uint32_t words;        // of a set of items
+    uint64_t *needs;       // [node][words] items a node depends on
+    uint32_t *item;        // [node] its item + 1
+    ItemVec items;         // by place, level, node
+    Group *group;          // [item] of the first item of a call
 } Buckets;
 
 // --- what depends on what ------------------------------------------------------------------------
@@ -125,8 +125,11 @@ static void find_items(Buckets *b, SumVec *sums) {
     for (uint32_t i = 0; i < sums->n; i++) {
         uint32_t node = sums->at[i].node;
         uint64_t at = place[graph_node(&f->g, node)->block];
-        Item item = {.node = node, .place = at << 32 | (b->phase ? b->phase[node] : 0),
-                     .level = level[node], .update = NONE, .sum = &sums->at[i]};
+        Item item = {.node = node,
+                     .place = at << 32 | (b->phase ? b->phase[node] : 0),
+                     .level = level[node],
+                     .update = NONE,
+                     .sum = &sums->at[i]};
         find_update(f, &item);
         vec_push(b->a, &b->items, item);
     }

@@ -2,7 +2,8 @@
 //
 // In: a function for Share.total samples, in its final precision. Out: the same function for one
 // chunk's samples, with its per-sample nodes once for each chunk that this rank holds.
-//   --deterministic=C   C chunks of the global batch. Their partial sums are added as a tree over all
+//   --deterministic=C   C chunks of the global batch. Their partial sums are added as a tree over
+//   all
 //                       C of them, of which each rank has a branch: so the bits depend on C alone.
 //   accumulation        this rank's samples in so many parts, added in order of the same tree.
 //
@@ -30,20 +31,20 @@ typedef struct Chunker {
     const Graph *from;
     Graph to;
     Partials partial;
-    uint32_t chunks;  // of this rank
-    int64_t samples;  // of a chunk
+    uint32_t chunks; // of this rank
+    int64_t samples; // of a chunk
     SumOrder order;
     uint32_t ranks;
     uint32_t *phase;  // [old node] within its block; of groups across chunks: of their sums, less 1
     uint32_t *sum_of; // [old node] its sum in sums + 1, 0 none
     SumVec sums;
-    Row *row;         // [old block]
-    uint32_t **map;   // [chunk][old node]; shared nodes: chunk 0
-    uint32_t *whole;  // [old node] the sum of a partial
+    Row *row;        // [old block]
+    uint32_t **map;  // [chunk][old node]; shared nodes: chunk 0
+    uint32_t *whole; // [old node] the sum of a partial
     uint32_t blocks;
-    uint8_t **open;   // [new block][new block] whose nodes may be shared
-    uint8_t *own;     // [new block] the one being filled
-    int64_t *first;   // [new block]
+    uint8_t **open; // [new block][new block] whose nodes may be shared
+    uint8_t *own;   // [new block] the one being filled
+    int64_t *first; // [new block]
 } Chunker;
 
 // --- phases --------------------------------------------------------------------------------------
@@ -54,8 +55,7 @@ static bool straddles(const Chunker *c, uint32_t id) {
 }
 
 static bool summed(const Chunker *c, uint32_t id) {
-    return c->partial.live[id] &&
-           (straddles(c, id) || (c->partial.is[id] && c->partial.whole[id]));
+    return c->partial.live[id] && (straddles(c, id) || (c->partial.is[id] && c->partial.whole[id]));
 }
 
 // Made once for each chunk.
@@ -113,8 +113,7 @@ static uint32_t blocks_before(const Chunker *c, uint32_t phase) { // of a row
 }
 
 static uint32_t block_at(const Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
-    return c->row[old].first + blocks_before(c, phase) +
-           (phase % Phases == PhaseChunk ? chunk : 0);
+    return c->row[old].first + blocks_before(c, phase) + (phase % Phases == PhaseChunk ? chunk : 0);
 }
 
 static uint32_t last_block(const Chunker *c, uint32_t old) {
@@ -230,8 +229,7 @@ static uint32_t copy_node(Chunker *c, uint32_t id, uint32_t chunk) {
     for (uint32_t k = 0; k < n->nin; k++) {
         in[k] = seen(c, node_in(c->from, id, k), id, chunk);
     }
-    return graph_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id),
-                     node_type(c->from, id));
+    return graph_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id), node_type(c->from, id));
 }
 
 static void fill_node(Chunker *c, uint32_t id, uint32_t chunk) {
@@ -366,8 +364,12 @@ uint32_t chunks_of(const Parallel *o) {
 
 void chunk_step(Arena *perm, Module *m, Func *f, const Parallel *o) {
     Func was = *f;
-    Chunker c = {.perm = perm, .share = &m->share, .f = &was, .from = &was.g,
-                 .chunks = chunks_of(o), .ranks = o->ranks,
+    Chunker c = {.perm = perm,
+                 .share = &m->share,
+                 .f = &was,
+                 .from = &was.g,
+                 .chunks = chunks_of(o),
+                 .ranks = o->ranks,
                  .order = o->chunks ? OrderTree : OrderAny};
     c.samples = m->share.samples / c.chunks;
     partials_find(perm, &was, &c.partial);

@@ -1,4 +1,5 @@
-// collective.c - the calls of a plan: what each adds up, where it lies, when it starts and is needed.
+// collective.c - the calls of a plan: what each adds up, where it lies, when it starts and is
+// needed.
 //
 // In: regions (collectives_find), then places and launches (collectives_place). Out:
 // Plan.collective, in the order of the calls' numbers, and Region.call.

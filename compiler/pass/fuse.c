@@ -27,8 +27,8 @@ enum {
 
 // --- collectives ---------------------------------------------------------------------------------
 
-// The parts of a call are one region where it starts and one where it is waited for, and calls start
-// in the order of their numbers: on every rank, whatever else differs.
+// The parts of a call are one region where it starts and one where it is waited for, and calls
+// start in the order of their numbers: on every rank, whatever else differs.
 static void join_calls(Fuse *z) {
     const Graph *g = z->g;
     NodeVec start = {0}, wait = {0}; // [call] first unit + 1

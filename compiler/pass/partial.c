@@ -96,8 +96,7 @@ static bool grows(const Finder *s, uint32_t id) {
 
 static void mark_sums(Finder *s) {
     for (uint32_t id = 1; id < s->g->node.n; id++) {
-        s->p->is[id] = s->p->live[id] &&
-                       (crosses(s->g, id) || (!s->stuck[id] && linear(s, id)));
+        s->p->is[id] = s->p->live[id] && (crosses(s->g, id) || (!s->stuck[id] && linear(s, id)));
     }
 }
 

@@ -83,9 +83,9 @@ typedef struct RegionOrder {
 typedef VEC(RegionOrder) OrderVec;
 void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 
-// Rebuilds a function's graph, for `batch` samples: `map` is called for every live node in order and returns the new
-// node (graph_add with mapped operands when it has nothing to say); effects, updates, reports,
-// results and the tape are renumbered.
+// Rebuilds a function's graph, for `batch` samples: `map` is called for every live node in order
+// and returns the new node (graph_add with mapped operands when it has nothing to say); effects,
+// updates, reports, results and the tape are renumbered.
 typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id,
                               const uint32_t *map);
 void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn map, void *user);

@@ -73,7 +73,8 @@ static void build_comm(Build *b, NodeVec *root) {
     }
     b->region->kind = g->node.at[root->at[0]].op == OpReduceStart ? RegionStart : RegionWait;
     for (uint32_t i = 0; i < root->n; i++) {
-        uint32_t in = node_in(g, root->at[i], 0), from = b->z->o->no_fuse ? in : fuse_storage(g, in);
+        uint32_t in = node_in(g, root->at[i], 0),
+                 from = b->z->o->no_fuse ? in : fuse_storage(g, in);
         vec_push(b->perm, &b->region->node, root->at[i]);
         if (b->seen[from] != b->number) {
             b->seen[from] = b->number;
@@ -96,9 +97,11 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
     qsort(root.at, root.n, sizeof *root.at, by_id);
     uint32_t index = p->region.n;
     Region *r = b->region = vec_add(b->perm, &p->region);
-    *r = (Region){
-        .kind = RegionLoop, .block = z->g->node.at[cluster].block, .kernel = NONE, .call = NONE,
-        .merged = NONE};
+    *r = (Region){.kind = RegionLoop,
+                  .block = z->g->node.at[cluster].block,
+                  .kernel = NONE,
+                  .call = NONE,
+                  .merged = NONE};
     b->number = index + 1;
     if (z->g->node.at[cluster].op == OpRead) {
         r->kind = RegionCopy;

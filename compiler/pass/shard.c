@@ -3,9 +3,9 @@
 // In: a function for Share.total samples, in its final precision. Out: the same function for this
 // rank's samples, [first, first + samples). Numbers that were made of the batch size (a mean's 1/N)
 // stay as they are; draws and sample numbers count from Share.first (Counters.sample0). What adds
-// samples up (a Sum over the batch, a product that contracts it, GroupSum, Scatter) adds this rank's,
-// and a collective (ReduceStart, ReduceWait) makes the rest of it where partial.c says. With one rank
-// nothing changes.
+// samples up (a Sum over the batch, a product that contracts it, GroupSum, Scatter) adds this
+// rank's, and a collective (ReduceStart, ReduceWait) makes the rest of it where partial.c says.
+// With one rank nothing changes.
 //
 // Groups of samples (GroupSum): where no group lies on two ranks they cost nothing. Otherwise each
 // rank adds its samples into a table of all groups, which is added up and read back.
@@ -37,8 +37,7 @@ static bool groups_fit(const Share *s, int64_t group) {
 }
 
 static bool group_straddles(const Shard *s, const Graph *g, uint32_t id) {
-    return graph_node(g, id)->op == OpGroupSum &&
-           !groups_fit(s->share, node_attr(g, id)->i[0]);
+    return graph_node(g, id)->op == OpGroupSum && !groups_fit(s->share, node_attr(g, id)->i[0]);
 }
 
 Type groups_table(const Share *s, int64_t group, const Type *t) {

@@ -1,10 +1,10 @@
-// shard.h - what the passes that divide a step among ranks share: which values are partial sums, and
-// which of them travel together.
+// shard.h - what the passes that divide a step among ranks share: which values are partial sums,
+// and which of them travel together.
 //
 // A *partial* is a shared value that each rank has computed from its own samples: the global value
-// is the sum over the ranks. What contracts the batch makes one; linear operations hand it on. Where
-// someone needs the global value, the partial is *whole*: a collective adds it up there, and every
-// reader reads the sum.
+// is the sum over the ranks. What contracts the batch makes one; linear operations hand it on.
+// Where someone needs the global value, the partial is *whole*: a collective adds it up there, and
+// every reader reads the sum.
 #ifndef GAN_SHARD_H
 #define GAN_SHARD_H
 
@@ -13,17 +13,17 @@
 // --- partial.c -----------------------------------------------------------------------------------
 
 typedef struct Partials {
-    const Func *f;        // borrowed
-    const uint8_t *live;  // [node]
-    uint8_t *is;          // [node] a partial
-    uint8_t *whole;       // [node] a partial that must be added up
+    const Func *f;       // borrowed
+    const uint8_t *live; // [node]
+    uint8_t *is;         // [node] a partial
+    uint8_t *whole;      // [node] a partial that must be added up
 } Partials;
 void partials_find(Arena *a, const Func *f, Partials *out);
 
 // --- buckets.c -----------------------------------------------------------------------------------
 
 typedef struct SumOf { // one value to be added up over the ranks
-    uint32_t node;   // of the graph before the pass
+    uint32_t node;     // of the graph before the pass
     size_t bytes;
     uint8_t dtype;
     uint32_t call, part; // out
@@ -42,8 +42,8 @@ Val sum_widen(const SumOf *s, Val partial); // in the precision it is added up i
 Val sum_narrow(Val sum, uint8_t dtype);     // and back
 // Sums over groups of samples that lie in several hands: a table with a row a group.
 Type groups_table(const Share *s, int64_t group, const Type *t); // t: of the values
-Val groups_add(const Share *s, int64_t group, Val x);  // the table, of the samples at hand
-Val groups_read(int64_t group, Val sums, Type t);      // each sample's row, as a value of type t
+Val groups_add(const Share *s, int64_t group, Val x); // the table, of the samples at hand
+Val groups_read(int64_t group, Val sums, Type t);     // each sample's row, as a value of type t
 
 // --- chunk.c -------------------------------------------------------------------------------------
 

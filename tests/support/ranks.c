@@ -119,8 +119,8 @@ static GanStatus record_update(Seat *s, uint32_t u) {
     TRY(record(s, str_format(&s->arena, "step %u, loss %u", s->step, u), NONE, NONE, &of->loss, 1));
     for (uint32_t k = 0; k < of->grad.n && s->step + 1 == s->o->steps; k++) {
         uint32_t slot = of->grad.at[k].slot;
-        Str name = str_format(&s->arena, "update %u, gradient of %.*s", u,
-                              SARG(m->slot.at[slot].name));
+        Str name =
+            str_format(&s->arena, "update %u, gradient of %.*s", u, SARG(m->slot.at[slot].name));
         TRY(record(s, name, u, slot, &of->grad.at[k].node, slot_count(m, slot)));
     }
     return GAN_OK;
@@ -135,8 +135,8 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
             TRY(record_update(s, u));
     for (uint32_t i = 0; i < f->report.n; i++)
         if (f->report.at[i].block == block)
-            TRY(record(s, str_format(&s->arena, "step %u, %.*s", s->step,
-                                     SARG(f->report.at[i].name)),
+            TRY(record(s,
+                       str_format(&s->arena, "step %u, %.*s", s->step, SARG(f->report.at[i].name)),
                        NONE, NONE, &f->report.at[i].node, 1));
     return GAN_OK;
 }
@@ -207,8 +207,10 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         Seat *s = &seat[r];
         *s = (Seat){.o = o, .seat = {hub, (int)r}};
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
-        s->options = (CompileOptions){.real = o->real, .no_fuse = o->api->no_fuse,
-                                      .keep_grads = true, .parallel = o->parallel};
+        s->options = (CompileOptions){.real = o->real,
+                                      .no_fuse = o->api->no_fuse,
+                                      .keep_grads = true,
+                                      .parallel = o->parallel};
         s->options.parallel.rank = r;
         if (o->api->dialect)
             s->options.dialect = &dialect_c;

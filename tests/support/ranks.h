@@ -12,8 +12,8 @@
 typedef struct RanksOptions {
     const char *name; // ends in .yaml for YAML
     Str text;
-    const char *set; // "key=value key=value", NULL: none
-    int64_t batch;   // global
+    const char *set;   // "key=value key=value", NULL: none
+    int64_t batch;     // global
     Parallel parallel; // rank is set here
     const DeviceApi *api;
     Dtype real;
@@ -21,17 +21,17 @@ typedef struct RanksOptions {
 } RanksOptions;
 
 typedef struct RanksValue { // what is compared
-    Str name; // "step 0, loss 1", "gradient 2 of update 0", "D.conv.1.w"
-    uint32_t update; // of a gradient; NONE
-    uint32_t slot;   // of a weight or its gradient; NONE
+    Str name;               // "step 0, loss 1", "gradient 2 of update 0", "D.conv.1.w"
+    uint32_t update;        // of a gradient; NONE
+    uint32_t slot;          // of a weight or its gradient; NONE
     size_t n;
     double *x; // [n]
 } RanksValue;
 
 typedef struct RanksRun {
     VEC(RanksValue) value; // losses and reports of every step, gradients of the last, then slots
-    Compiled compiled; // rank 0's
-    Arena arena[8];    // owned: a rank's each
+    Compiled compiled;     // rank 0's
+    Arena arena[8];        // owned: a rank's each
 } RanksRun;
 
 // All ranks must end with the same bits in every value; then these are rank 0's.
@@ -39,7 +39,8 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out);
 void ranks_free(RanksRun *run); // a test that ends frees the rest
 // Fails the test where a value of `got` is off by more than `tolerance`, relative to its own norm
 // (gradients: to the update's largest; numbers: to at least 1). 0: the same bits. Weights whose
-// gradient is zero up to rounding are left out: optimizers that divide by its size make steps of it.
+// gradient is zero up to rounding are left out: optimizers that divide by its size make steps of
+// it.
 void ranks_compare(const RanksRun *want, const RanksRun *got, double tolerance, const char *what);
 
 #endif
