@@ -86,7 +86,7 @@ code=0; wait $first || code=$?
 expect 0 sample two -o a.png
 
 # A full disk, and a disk that may only be read. Needs a small file system of our own; else a limit on sizes stands in.
-if mkdir small && mount -t tmpfs -o size=400k tmpfs small 2>/dev/null; then
+if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     trap 'umount small 2>/dev/null || :; rm -rf "$work"' EXIT
     expect 0 train tiny.gan $data --steps 2 --save-every 2 --out small/run
     cp small/run/ckpt/00000002.safetensors saved
