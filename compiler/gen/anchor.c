@@ -22,6 +22,7 @@ enum {
     SPACES = 3,
     TERMS = 16,       // GAN_TERMS
     THREADS = 256,    // GAN_THREADS
+    RESIDENT = 2,     // blocks of a processor: asked for no more, the compiler spills no register
     TILE = 64,        // GAN_BAND
     FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
     SHORTEST = 256,   // terms a split is worth
@@ -453,10 +454,10 @@ static Str kernel_text(Arena *a, const Graph *g, const Product *p, const Cut *c,
              op_info[graph_node(g, w->r->node.at[0])->op].text);
     put_description(&t, g, p, c, w);
     text_fmt(&t,
-             "};\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
+             "};\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
              "    %.*s(const gan_args<%u> w, const gan_counters *c) {\n"
              "    gan_product<%.*s_of>(w);\n}\n",
-             THREADS, SARG(name), here(w), SARG(name));
+             THREADS, RESIDENT, SARG(name), here(w), SARG(name));
     return text_str(&t);
 }
 
