@@ -155,7 +155,7 @@ static GanStatus run_bench(Study *s, int64_t ranks, int64_t batch, bool null, co
     if (code == 0 && answer.len) {
         Str link = line_of(said, STR("link: "));
         double us, gbs;
-        if (!null && link.len &&
+        if (!null && !s->o->at[OptWire].given && link.len &&
             sscanf(str_z(s->perm, link), "link: %lf us, %lf GB/s", &us, &gbs) == 2)
             s->seen = (LinkModel){us * 1e-6, gbs * 1e9};
         return json_parse(s->perm, answer, STR("bench"), out);
