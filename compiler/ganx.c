@@ -145,6 +145,9 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
     if (ganx_is(o.path)) { // its text is a model like any other
         Ganx g;
         TRY(ganx_read(perm, o.path, &g));
+        if (o.real != g.real)
+            return fail(GAN_ERR_USAGE, "%.*s is compiled for %s, not %s: give --precision %s",
+                        SARG(o.path), dtype_name[g.real], dtype_name[o.real], dtype_name[g.real]);
         o.text = g.model;
         o.batch = o.batch ? o.batch : g.batch;
     }

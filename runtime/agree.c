@@ -14,7 +14,8 @@ static Str piece_at(Str text, char separator, uint32_t number) {
         from += str_find(str_sub(text, from, text.len), separator) + 1;
     if (from > text.len)
         return (Str){0};
-    return str_sub(text, from, from + str_find(str_sub(text, from, text.len), separator));
+    // never without a place, which is what tells an empty piece from none
+    return (Str){text.ptr + from, str_find(str_sub(text, from, text.len), separator)};
 }
 
 // "line 12 is `...`, rank 0's is `...`"

@@ -454,6 +454,7 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
     if (!file_exists(b.model))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(b.model));
     GanStatus st = o->at[OptLaunch].given ? first_launch(&b) : bench_model(&b);
-    session_release(&b.session);
+    if (st == GAN_OK || !b.comm) // else sums may still arrive in its memory
+        session_release(&b.session);
     return st;
 }

@@ -51,6 +51,8 @@ static uint32_t find_field(const Module *m, const Func *f, const Type *t, bool r
 static uint32_t find_drawn(const Module *m, const Type *t) {
     for (uint32_t i = 0; i < m->entry.n; i++) {
         const Func *f = &m->entry.at[i];
+        if (!f->result.n)
+            continue;
         Type other = *node_type(&f->g, f->result.at[0].node);
         if (t->batched && other.batched && type_same_shape(&other, t) && sampler_is_drawn(m, i))
             return i;
@@ -144,8 +146,8 @@ static GanStatus take_sets(Eval *v, uint32_t entry, const Metric *only, Sets *s)
     const Func *f = &m->entry.at[entry];
     *s = (Sets){.entry = f->name, .n = v->count, .reads = f->data.n > 0};
     s->type = *node_type(&f->g, f->result.at[0].node);
-    if (!s->type.batched)
-        return draw_shared(v, entry, s);
+    if (!s->type.batched) // a table is no measure
+        return s->type.rank ? GAN_OK : draw_shared(v, entry, s);
     uint32_t unread = find_field(m, f, &s->type, false), read = find_field(m, f, &s->type, true),
              drawn = find_drawn(m, &s->type);
     s->copy = unread == NONE && read != NONE;

@@ -5,16 +5,14 @@
 //   swd        sliced Wasserstein distance of pictures (swd.c): whole, and 7x7 patches by level
 //              (Rabin et al. 2011; Karras et al. 2018, section 5)
 //   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
-//   spectrum   the same of their mean power spectra over rings (both: cosmoGAN, Mustafa et al.
-//   2019,
-//              as scored by its follow-up)
+//   spectrum   the same of their mean power spectra over rings
+//              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
 //   chamfer    of copies: mean Chamfer distance to the original (Fan, Su, Guibas 2017); of samples:
 //              minimum matching distance and coverage (Achlioptas et al. 2018)
 //   modes      groups of the data that are reached, and the share of samples within three
 //              deviations of one (Srivastava et al. 2017)
-//   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with the
-//   labels
-//              stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
+//   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with
+//              labels stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
 #include "eval.h"
 
 #include <math.h>
@@ -31,18 +29,19 @@ static size_t one_sample(const Sets *s) {
 
 // --- shapes --------------------------------------------------------------------------------------
 
-enum { SpaceAxes = 3 }; // points of at most so many coordinates
+enum { SpaceAxes = 3 };         // points of at most so many coordinates
+enum { ClassesMost = 1 << 16 }; // of stored labels; a larger one is damage
 
 static bool is_number(const Sets *s) {
     return s->type.rank == 0;
 }
 
 static bool is_point(const Sets *s) {
-    return s->real && !s->copy && s->type.rank == 1 && s->type.dim[0] <= SpaceAxes;
+    return s->n > 1 && s->real && !s->copy && s->type.rank == 1 && s->type.dim[0] <= SpaceAxes;
 }
 
 static bool is_code(const Sets *s) {
-    return !s->real && s->reads && s->type.rank == 1;
+    return s->n > 1 && !s->real && s->reads && s->type.rank == 1; // one has no groups
 }
 
 static bool is_cloud(const Sets *s) {
@@ -151,8 +150,12 @@ static GanStatus measure_modes(Arena a, const Sets *s, const float *x, Readings 
 static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings *out) {
     uint32_t d = (uint32_t)s->type.dim[0], classes = 0;
     Groups g;
-    for (size_t i = 0; s->label && i < s->n; i++)
+    for (size_t i = 0; s->label && i < s->n; i++) {
+        if (s->label[i] >= ClassesMost)
+            return fail(GAN_ERR_INPUT, "sample %zu of the data has label %u; the most is %d", i,
+                        s->label[i], ClassesMost - 1);
         classes = s->label[i] >= classes ? s->label[i] + 1 : classes;
+    }
     if (classes > 1 && classes <= s->n)
         groups_find(&a, x, s->n, d, classes, &g);
     else

@@ -171,6 +171,10 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptTf32, job->tf32 ? STR("on") : STR("off"));
     if (job->chunks != asked->chunks)
         return fail_disagrees(OptDeterm, str_format(perm, "%lld", (long long)job->chunks));
+    if (job->compress != asked->compress)
+        return fail_disagrees(OptCompress, job->compress ? STR("bf16") : STR("off"));
+    if (job->bucket != asked->bucket)
+        return fail_disagrees(OptBucketMb, str_format(perm, "%g", (double)job->bucket / 1e6));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->threads = (int)option_number(o, OptThreads, job->threads);

@@ -126,6 +126,13 @@ static void bench_line(const Study *s, int64_t ranks, int64_t batch, bool null, 
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         if (s->o->at[passed[i]].given)
             add(s, line, option_word(passed[i]), s->o->at[passed[i]].text);
+    const OptionValue *chunks = &s->o->at[OptDeterm];
+    if (chunks->given && chunks->number)
+        add(s, line,
+            str_format(s->perm, "%s=%lld", option_word(OptDeterm), (long long)chunks->number).ptr,
+            (Str){0});
+    else if (chunks->given)
+        add(s, line, option_word(OptDeterm), (Str){0});
     for (uint32_t i = 0; i < s->o->at[OptSet].pair.n; i++) {
         Setting x = s->o->at[OptSet].pair.at[i];
         add(s, line, option_word(OptSet),
@@ -192,7 +199,7 @@ static GanStatus foretell(Study *s) {
     for (uint32_t i = 0; i < s->point.n; i++) {
         ScalePoint *p = &s->point.at[i], told = {0};
         Moments m;
-        TRY(scale_profile(s, p->mode, p->ranks, &m));
+        TRY(scale_profile(s, p->mode, p->ranks, s->seen, &m));
         scale_play(&m, p->ranks, s->seen, wire, &told);
         p->foretold_ms = told.ms;
     }
@@ -210,7 +217,7 @@ static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
             break;
         }
         if (mode == ScaleStrong || !m.n)
-            TRY(scale_profile(s, mode, mode == ScaleWeak ? 2 : ranks, &m));
+            TRY(scale_profile(s, mode, mode == ScaleWeak ? 2 : ranks, s->link, &m));
         ScalePoint p = {.mode = mode,
                         .ranks = ranks,
                         .batch = scale_batch(s, mode, ranks),

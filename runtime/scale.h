@@ -48,8 +48,10 @@ typedef struct Moment { // in the order of the step
 } Moment;
 typedef VEC(Moment) Moments;
 
-// Runs rank 0 of `ranks` alone on this machine and measures what its launches take.
-GanStatus scale_profile(const Study *s, ScaleMode mode, int64_t ranks, Moments *out);
+// Runs rank 0 of `ranks` alone on this machine, by the plan made for `link`, and measures what its
+// launches take.
+GanStatus scale_profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
+                        Moments *out);
 // Plays it against a link on which a sum over R ranks takes
 //     ceil(log2 R) * latency + 2 (R - 1) / R * bytes / bandwidth
 // (recursive doubling for what is small, a ring for what is large); one at a time, in order.

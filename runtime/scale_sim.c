@@ -74,7 +74,8 @@ static GanStatus profile_steps(const Study *s, Session *session, Moments *out) {
     return GAN_OK;
 }
 
-GanStatus scale_profile(const Study *s, ScaleMode mode, int64_t ranks, Moments *out) {
+GanStatus scale_profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
+                        Moments *out) {
     NullSeat seat = {0, (int)ranks};
     Comm *alone = NULL;
     Session session = {0};
@@ -91,7 +92,7 @@ GanStatus scale_profile(const Study *s, ScaleMode mode, int64_t ranks, Moments *
     *out = (Moments){0};
     TRY(ranks_split(s->o, &chunks, &bucket));
     TRY(comm_open(&link_null, &seat, &(CommOptions){0}, &alone));
-    TRY_OUT(ranks_parallel(alone, so.compile.batch, chunks, bucket, s->link, &so.compile.parallel));
+    TRY_OUT(ranks_parallel(alone, so.compile.batch, chunks, bucket, link, &so.compile.parallel));
     so.device.comm = alone;
     TRY_OUT(session_start(&session, &so, &s->host->console));
     if (!exec_launches(session.exec))

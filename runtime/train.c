@@ -316,6 +316,7 @@ static GanStatus step(Train *t) {
 static GanStatus stop_here(Train *t, bool saved) {
     if (!saved)
         TRY(save_or_explain(t));
+    TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on",
                 t->step, SARG(t->dir));
 }
@@ -462,19 +463,23 @@ static GanStatus show_done(Train *t) {
 }
 
 GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o) {
-    Train t = {.perm = perm, .host = h, .comm = h->device.comm, .job = job, .dir = o->dir};
     GanStatus st = GAN_OK;
-    TRY_OUT(link_find(*perm, t.comm, o->resume && !o->replan ? o->dir : (Str){0}, &t.link));
-    comm_narrow(t.comm, job->compress ? COMPRESS_LEAST : 0);
-    TRY_OUT(trace_open(perm, t.comm, o->dir, o->trace, &t.trace));
-    TRY_OUT(open_run(&t, job, o->resume));
-    TRY_OUT(t.step >= job->steps ? show_done(&t) : steps(&t));
-    TRY_OUT(trace_close(t.trace));
+    Train *t =
+        arena_new(perm, Train); // collectives under way may write to it until the rank leaves
+    *t = (Train){.perm = perm, .host = h, .comm = h->device.comm, .job = job, .dir = o->dir};
+    TRY_OUT(link_find(*perm, t->comm, o->resume && !o->replan ? o->dir : (Str){0}, &t->link));
+    comm_narrow(t->comm, job->compress ? COMPRESS_LEAST : 0);
+    TRY_OUT(trace_open(perm, t->comm, o->dir, o->trace, &t->trace));
+    TRY_OUT(open_run(t, job, o->resume));
+    TRY_OUT(t->step >= job->steps ? show_done(t) : steps(t));
+    TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
+    TRY_OUT(trace_close(t->trace));
     say(&h->console, "open %.*s/index.html", SARG(o->dir));
 out:
-    feed_close(t.feed);
-    session_release(&t.session);
-    file_unlock(t.lock);
+    feed_close(t->feed);
+    if (st == GAN_OK || st == GAN_STOPPED || !t->comm) // else sums may still arrive in its memory
+        session_release(&t->session);
+    file_unlock(t->lock);
     return st;
 }
 

@@ -582,6 +582,7 @@ GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics) {
 out:
     if (diag_total(&v.session.front))
         diag_render(diagnostics, &v.session.front, false);
-    session_release(&v.session);
+    if (st == GAN_OK || v.failures || !o->device.comm) // else sums may still arrive in its memory
+        session_release(&v.session);
     return st;
 }

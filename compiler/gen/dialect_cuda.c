@@ -6,8 +6,7 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile
-    prelude_cuda[]; // kernel_cuda.h, prelude.h, anchor.cuh (CMakeLists.txt)
+extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, prelude.h, anchor.cuh (CMakeLists.txt)
 
 static const MathName math[] = {
     {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},

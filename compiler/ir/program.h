@@ -107,7 +107,7 @@ typedef struct Again {
 typedef struct Func {
     Str name;
     Graph g;
-    uint32_t blocks; // block 0 is the first; numbers follow the text
+    uint32_t blocks;      // block 0 is the first; numbers follow the text
     int64_t *block_first; // [blocks] sample of Module.batch at which a block's samples begin, where
                           // g.batch is less (pass/chunk.c); NULL: 0
     VEC(Ctl) tape;
@@ -130,7 +130,7 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
 
 // Which samples of the global batch per-sample values hold here. Ranks may differ by one sample.
 typedef struct Share {
-    uint32_t rank, ranks;  // ranks: 1 when all samples are here, 0 before anyone has asked
+    uint32_t rank, ranks;   // ranks: 1 when all samples are here, 0 before anyone has asked
     int64_t first, samples; // samples [first, first + samples) of
     int64_t total;          // the global batch
 } Share;
@@ -165,13 +165,13 @@ typedef struct Place { // where a node's value lies
 } Place;
 
 typedef enum RegionKind {
-    RegionLoop, // generated: one loop nest over one iteration space
-    RegionCall, // a library call: one ANCHOR
-    RegionCopy, // saves a slot's value before it is overwritten: node[0] is a Read, which from
-                // there on lies in work memory (out), copied from its slot
-    RegionStart, // hands the parts of a collective (node: ReduceStart nodes, in order of the parts) to
-                 // the communicator. A part that is not yet where it is reduced is copied there
-    RegionWait,  // waits for it (node: ReduceWait nodes): from here on the parts hold the sums
+    RegionLoop,  // generated: one loop nest over one iteration space
+    RegionCall,  // a library call: one ANCHOR
+    RegionCopy,  // saves a slot's value before it is overwritten: node[0] is a Read, which from
+                 // there on lies in work memory (out), copied from its slot
+    RegionStart, // hands the parts of a collective (node: ReduceStart nodes, in order of the parts)
+                 // to the communicator. A part that is not yet where it is reduced is copied there
+    RegionWait, // waits for it (node: ReduceWait nodes): from here on the parts hold the sums
 } RegionKind;
 
 typedef struct Region {
@@ -243,10 +243,10 @@ typedef struct Collective {
     SumOrder order;
     size_t offset, bytes; // slice of the work memory, gaps included
     VEC(CallPart) part;
-    uint32_t update; // Func.update[] whose gradients these are, NONE
-    uint32_t start, wait;  // Plan.region[]
-    const char *what;      // for messages: "step 2, gradients of D (dcgan.gan:31)"
-    uint32_t ready, use;   // launches: of the start, and the first that reads a part (NONE: none)
+    uint32_t update;      // Func.update[] whose gradients these are, NONE
+    uint32_t start, wait; // Plan.region[]
+    const char *what;     // for messages: "step 2, gradients of D (dcgan.gan:31)"
+    uint32_t ready, use;  // launches: of the start, and the first that reads a part (NONE: none)
 } Collective;
 
 typedef struct Why {
@@ -263,7 +263,7 @@ typedef struct Plan {
     uint32_t *region_of;  // [func->g.node.n], NONE
     VEC(Region) region;
     VEC(Kernel) kernel;
-    Str prelude; // text before every kernel, set with them
+    Str prelude;      // text before every kernel, set with them
     VEC(Cubin) cubin; // what was compiled ahead
     VEC(Launch) launch;
     VEC(uint32_t) merge;

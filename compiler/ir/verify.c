@@ -142,12 +142,13 @@ static bool verify_flight(Verify *v, uint32_t id) {
         uint32_t in = node_in(g, id, k);
         bool flies = graph_node(g, in)->op == OpReduceStart;
         if (flies != (op == OpReduceWait)) {
-            return wrong(v, "node %u (%s) of node %u (%s): a wait has a start before it, a start "
-                            "nothing but its wait behind it",
+            return wrong(v,
+                         "node %u (%s) of node %u (%s): a wait has a start before it, a start "
+                         "nothing but its wait behind it",
                          id, op_info[op].text, in, op_info[graph_node(g, in)->op].text);
         }
         if (op == OpReduceWait && (node_attr(g, in)->i[0] != node_attr(g, id)->i[0] ||
-                             node_attr(g, in)->i[1] != node_attr(g, id)->i[1])) {
+                                   node_attr(g, in)->i[1] != node_attr(g, id)->i[1])) {
             return wrong(v, "node %u: waits for another part than node %u starts", id, in);
         }
     }

@@ -1,8 +1,7 @@
 // collective_text.c - what a plan's collectives are, in words: the same on every rank.
 //
 // In: a plan. Out: a line a call, of facts that follow from the model and not from this rank's
-// share of the batch: ranks compare a hash of the lines, and where it differs the first line that
-// differs says what does.
+// share of the batch.
 #include "plan.h"
 
 // The line a node comes from: of the model itself where it has one there, else of the library.

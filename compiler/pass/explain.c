@@ -74,9 +74,11 @@ static void put_bytes(Text *t, double bytes) {
 
 static void explain_region(Text *t, const Plan *p, uint32_t index, Arena scratch) {
     enum { MaxLines = 3 };
-    static const char *const kind[] = {
-        [RegionLoop] = "loop", [RegionCall] = "call", [RegionCopy] = "copy",
-        [RegionStart] = "start", [RegionWait] = "wait"};
+    static const char *const kind[] = {[RegionLoop] = "loop",
+                                       [RegionCall] = "call",
+                                       [RegionCopy] = "copy",
+                                       [RegionStart] = "start",
+                                       [RegionWait] = "wait"};
     const Region *r = &p->region.at[index];
     const Graph *g = &p->func->g;
     SourceLineVec lines = {0};

@@ -21,9 +21,11 @@
 #include <string.h>
 
 static const char *const level_text[] = {"fused", "schedule", "plan"};
-static const char *const kind_text[] = {
-    [RegionLoop] = "loop", [RegionCall] = "call", [RegionCopy] = "copy",
-    [RegionStart] = "start", [RegionWait] = "wait"};
+static const char *const kind_text[] = {[RegionLoop] = "loop",
+                                        [RegionCall] = "call",
+                                        [RegionCopy] = "copy",
+                                        [RegionStart] = "start",
+                                        [RegionWait] = "wait"};
 static const double MostBytes = 1e14; // of one value; keeps every sum of sizes far from wrapping
 
 // --- fields: one function writes and reads each kind of line -------------------------------------

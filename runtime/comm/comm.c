@@ -47,6 +47,7 @@ struct Comm {
     pthread_cond_t work, changed; // something to do; something was done
     Task *task;                   // [tasks], owned: control, then jobs by id
     uint32_t tasks, head, tail;   // of the queue
+    uint32_t running;             // place of the task that runs, or ran last
     bool opened, closing, gone;   // gone: the thread's last deed is done
     GanStatus code;               // GAN_OK until broken
     char why[512];
@@ -242,6 +243,7 @@ static void run_next(Comm *c) {
     if (!c->head)
         c->tail = 0;
     c->task[at].state = TaskRunning;
+    c->running = at;
     c->last.turn++;
     c->last.tag = task_tag(&task);
     c->last.step = task.kind == TaskJob ? task.job.step : c->last.step;
@@ -375,9 +377,9 @@ static void enqueue(Comm *c, uint32_t at) {
 }
 
 // Under the lock: the running task's time is over, and its bytes are under way for as long.
-static void give_up(Comm *c, uint32_t at, double seconds) {
+static void give_up(Comm *c, double seconds) {
     Meeting m = c->last;
-    Task task = c->task[at];
+    Task task = c->task[c->running];
     pthread_mutex_unlock(&c->lock);
     GanStatus st = c->api->missing ? c->api->missing(c->link, &m, seconds)
                                    : fail(GAN_ERR_DEVICE, "the transfer does not end");
@@ -394,7 +396,7 @@ static GanStatus wait_done(Comm *c, uint32_t at) {
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
         if (c->o.deadline > 0 && c->moving && now > c->busy_since + c->o.deadline - ask)
-            give_up(c, at, ask);
+            give_up(c, ask);
         else
             wait_until(c, &c->changed, now + (ask > 0 && ask < 0.5 ? ask / 2 : 0.5));
     }

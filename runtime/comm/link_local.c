@@ -72,6 +72,8 @@ static GanStatus local_open(void *arg, Link **out) {
 static void local_close(Link *link, bool orderly) {
     (void)orderly;
     LocalLink *l = (LocalLink *)link;
+    if (!l)
+        return;
     mem_free(l->room);
     mem_free(l);
 }

@@ -144,11 +144,13 @@ static void listen(MpiLink *l, const Meeting *m) {
     for (;;) {
         int here = 0;
         MPI_Status from;
+        MPI_Message found; // matched: two threads may listen at once
         Whereabouts w = none;
-        if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, l->aside, &here, &from) != MPI_SUCCESS || !here)
+        if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, l->aside, &here, &found, &from) !=
+                MPI_SUCCESS ||
+            !here)
             return;
-        if (MPI_Recv(&w, sizeof w, MPI_BYTE, from.MPI_SOURCE, from.MPI_TAG, l->aside,
-                     MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        if (MPI_Mrecv(&w, sizeof w, MPI_BYTE, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
         if (from.MPI_TAG == ANSWER)
             l->where[from.MPI_SOURCE] = w;
@@ -159,6 +161,7 @@ static void listen(MpiLink *l, const Meeting *m) {
 }
 
 static void ask_all(MpiLink *l, const Meeting *m) {
+    memset(l->where, 0, (size_t)l->link.size * sizeof *l->where); // what was said before is old
     for (int r = 0; r < l->link.size; r++)
         if (r != l->link.rank)
             say_aside(l, r, ASK, &(Whereabouts){.turn = m->turn});

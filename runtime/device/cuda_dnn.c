@@ -77,7 +77,8 @@ static float time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent f
     return least;
 }
 
-// The quickest of n candidates; what they compute meanwhile is written over by the first run.
+// The quickest of n candidates, -1 when none runs; what they compute meanwhile is written over by
+// the first run.
 static GanStatus quickest(const Cudnn *d, const CudnnCandidate *of, int n, const CUdeviceptr at[3],
                           int *out) {
     Cuda *c = d->cuda;
@@ -86,6 +87,7 @@ static GanStatus quickest(const Cudnn *d, const CudnnCandidate *of, int n, const
     size_t bytes = 0;
     float least = -1;
     GanStatus st = GAN_OK;
+    *out = -1;
     for (int i = 0; i < n; i++)
         bytes = of[i].workspace > bytes ? of[i].workspace : bytes;
     TRY_OUT(cuda_reserve(c, bytes, &workspace));
@@ -124,7 +126,7 @@ static GanStatus choose(Cudnn *d, Choice *choice, const CUdeviceptr at[3]) {
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);
-    if (!n || st != GAN_OK)
+    if (!n || best < 0 || st != GAN_OK)
         return st;
     cudnn_keep(d, of[best].config);
     choice->plan = cudnn_keep(d, of[best].plan);
@@ -260,6 +262,8 @@ GanStatus cudnn_run(const CudnnCall *call) {
 }
 
 void cudnn_release(CudnnCalls *calls) {
+    if (calls->dnn)
+        calls->dnn->arena.oom = NULL; // a load that ran out of memory left its own
     for (CudnnCall *c = calls->last; c; c = c->next)
         if (c->pack)
             c->dnn->api->DestroyDescriptor(c->pack);

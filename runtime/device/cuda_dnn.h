@@ -12,18 +12,25 @@ typedef enum CudnnKind { CudnnForward, CudnnData, CudnnWeights, CudnnMatmul, Cud
 
 typedef struct CudnnTensor {
     int n; // axes: of a convolution n, c, then 2 or 3 of space; of a product batch, rows, columns
-    int64_t dim[CUDNN_AXES], stride[CUDNN_AXES]; // elements
     Dtype type;
+    int64_t dim[CUDNN_AXES], stride[CUDNN_AXES]; // elements
 } CudnnTensor;
 
-// x, w, y of a convolution, whichever of them is computed; a, b, c of a product. No padding byte is
-// left unset: equal operations are equal bytes.
+// x, w, y of a convolution, whichever of them is computed; a, b, c of a product. There is no
+// padding: equal operations are equal bytes.
 typedef struct CudnnOperation {
     CudnnKind kind;
-    CudnnTensor tensor[3];
     int space; // axes of space; 0 of a product
+    CudnnTensor tensor[3];
     int64_t stride[CUDNN_SPACE], dilation[CUDNN_SPACE], before[CUDNN_SPACE], after[CUDNN_SPACE];
 } CudnnOperation;
+
+static_assert(sizeof(CudnnTensor) ==
+                      sizeof(int) + sizeof(Dtype) + 2 * CUDNN_AXES * sizeof(int64_t) &&
+                  sizeof(CudnnOperation) == sizeof(CudnnKind) + sizeof(int) +
+                                                3 * sizeof(CudnnTensor) +
+                                                4 * CUDNN_SPACE * sizeof(int64_t),
+              "operations are compared as bytes");
 
 // Which of the three is computed.
 static inline int cudnn_result(CudnnKind k) {

@@ -1,7 +1,7 @@
 // cuda_load.c - this machine's CUDA libraries as tables of functions.
 //
 // In: names of libraries. Out: a CudaApi: the driver's functions, cuDNN's where it is, and a
-// compiler for kernels. Nothing stays open on failure.
+// compiler for kernels. The driver and cuDNN stay loaded once found, on failure too.
 #include "cuda_device.h"
 #include "library.h"
 #include "nvrtc.h"

@@ -16,7 +16,7 @@ static inline void device_notice(const Device *d, const char *text) {
         d->options.notice(d->options.user, text);
 }
 GanStatus device_cpu_roofline(Device *d, Roofline *out); // of all cores
-int device_threads_for(int wanted); // 0: every core this process may use
+int device_threads_for(int wanted);                      // 0: every core this process may use
 // A region in the model's terms, for messages: "conv + relu (dcgan.gan:31)".
 Str region_where(Arena *a, const Plan *p, const Region *r);
 
