@@ -15,7 +15,7 @@ const DeviceApi *device_find(Str name) {
 
 // --- words ---------------------------------------------------------------------------------------
 
-// "dcgan.gan:31"; empty where the text is not known.
+// "model.gan:31"; empty where the text is not known.
 static Str span_where(Arena *a, const Module *m, Span s) {
     if (!m || !s.file || s.file > m->source_text.n || !m->source_text.at[s.file - 1].len)
         return (Str){0};
