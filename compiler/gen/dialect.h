@@ -12,13 +12,18 @@ typedef struct MathName {
 typedef struct Nest Nest;
 typedef struct Emit Emit;
 
-struct Dialect {
-    const char *name;
+typedef struct Words { // names of types and functions
     const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
     const char *load[DtCount],
-        *store[DtCount];                 // functions around an element read and written, or ""
-    const MathName *math;                // ends in {0}
-    const char *draw32[4], *draw64[4];   // by Dist
+        *store[DtCount];               // functions around an element read and written, or ""
+    const MathName *math;              // ends in {0}
+    const char *draw32[4], *draw64[4]; // by Dist
+} Words;
+extern const Words words_c; // of C and CUDA C++
+
+struct Dialect {
+    const char *name;
+    const Words *words;
     const char *index;                   // the type of an index, where 32 bits are enough for it
     const char *signature, *finish;      // function heads; %.*s is the name
     const char *simd;                    // before a loop whose iterations are independent

@@ -8,32 +8,13 @@
 
 extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, prelude.h, anchor.cuh (CMakeLists.txt)
 
-static const MathName math[] = {
-    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
-    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "sqrtf", "sqrt"},  {"tanh", "gan_tanhf", "tanh"},
-    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"}, {"cos", "gan_cosf", "cos"},
-    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},  {0},
-};
-
 static Str prelude(void) {
     return (Str){prelude_cuda[0].text, prelude_cuda[0].len};
 }
 
 const Dialect dialect_cuda = {
     .name = "cuda",
-    .storage = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"},
-    .compute = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "float"},
-    .load = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_bf16_to_f32"},
-    .store = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_f32_to_bf16"},
-    .math = math,
-    .draw32 = {[DistUniform] = "gan_uniformf",
-               [DistNormal] = "gan_normalf",
-               [DistTruncated] = "gan_truncatedf",
-               [DistCategorical] = "gan_categoricalf"},
-    .draw64 = {[DistUniform] = "gan_uniform",
-               [DistNormal] = "gan_normal",
-               [DistTruncated] = "gan_truncated",
-               [DistCategorical] = "gan_categorical"},
+    .words = &words_c,
     .index = "int",
     .merges = true,
     .shape = nest_shape_team,

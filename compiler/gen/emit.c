@@ -6,7 +6,7 @@
 #include "emit.h"
 
 const char *emit_acc_type(const Emit *e, const Reduce *r) {
-    return e->d->compute[r->dtype];
+    return e->d->words->compute[r->dtype];
 }
 
 const char *emit_identity(const Reduce *r) {
@@ -76,7 +76,7 @@ static void put_store(Emit *e, uint32_t i) {
         text_put(e->t, STR("]"));
     }
     text_put(e->t, STR(" = "));
-    const char *end = emit_call(e, e->d->store[emit_dtype(e->n, s->arg)]);
+    const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, s->arg)]);
     emit_ref(e, s->value);
     text_fmt(e->t, "%s;\n", end);
 }
@@ -104,7 +104,7 @@ void emit_result(Emit *e, uint32_t i) {
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
     }
     text_put(e->t, STR("] = "));
-    const char *end = emit_call(e, e->d->store[emit_dtype(e->n, r->arg)]);
+    const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, r->arg)]);
     if (r->kind == ReduceArgMax) {
         text_fmt(e->t, "(%s)", emit_acc_type(e, r));
         e->acc(e, 'x', i);

@@ -312,7 +312,7 @@ static void put_results(Emit *e) {
 static void put_args(Emit *e, bool inputs) {
     const Region *r = e->n->region;
     for (uint32_t i = inputs ? 0 : r->in.n; i < r->in.n + r->out.n; i++) {
-        const char *type = e->d->storage[emit_dtype(e->n, i)], *in = i < r->in.n ? "const " : "";
+        const char *type = e->d->words->storage[emit_dtype(e->n, i)], *in = i < r->in.n ? "const " : "";
         emit_line(e);
         text_fmt(e->t, "%s%s *a%u = (%s%s *)p[%u];\n", in, type, i, in, type, i);
     }
@@ -440,7 +440,7 @@ static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool 
     for (uint32_t i = 0; i < e->numbers->n; i++) {
         if (e->role.at[i] == RoleReal) {
             text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n",
-                     e->d->compute[e->real], i, i);
+                     e->d->words->compute[e->real], i, i);
         } else {
             text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
         }

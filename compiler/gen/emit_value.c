@@ -147,7 +147,7 @@ void emit_ref(Emit *e, uint32_t id) {
 }
 
 static const char *math_name(const Emit *e, Str word, bool f64) {
-    for (const MathName *m = e->d->math; m->row; m++) {
+    for (const MathName *m = e->d->words->math; m->row; m++) {
         if (str_eq(word, str_c(m->row))) {
             return f64 ? m->f64 : m->f32;
         }
@@ -169,7 +169,7 @@ static void put_ew(Emit *e, const Value *v) {
         } else if (n == 1 && *c >= 'a' && *c <= 'c') {
             emit_ref(e, *c == 'a' ? v->a : *c == 'b' ? v->b : v->c);
         } else if (n == 1 && *c == 'K') {
-            text_fmt(e->t, "(%s)", e->d->compute[v->dtype]);
+            text_fmt(e->t, "(%s)", e->d->words->compute[v->dtype]);
         } else {
             text_fmt(e->t, "%s", math_name(e, (Str){c, n}, v->dtype == DtF64));
         }
@@ -196,7 +196,7 @@ static void put_load(Emit *e, uint32_t id) {
         text_put(e->t, STR("0"));
         return;
     }
-    const char *load = e->d->load[emit_dtype(e->n, v->arg)];
+    const char *load = e->d->words->load[emit_dtype(e->n, v->arg)];
     if (v->pack) {
         const char *end = emit_call(e, load);
         text_fmt(e->t, "p%u.at[l]%s", id, end);
@@ -216,7 +216,7 @@ static void put_pack(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     uint32_t pack = e->n->team.pack;
     emit_line(e);
-    text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->storage[emit_dtype(e->n, v->arg)], pack,
+    text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->words->storage[emit_dtype(e->n, v->arg)], pack,
              id);
     if (v->bounds) {
         text_fmt(e->t, "gan_load_if<%u>(g%u, a%u + ", pack, v->bounds, v->arg);
@@ -230,7 +230,7 @@ static void put_pack(Emit *e, uint32_t id) {
 static void put_draw(Emit *e, const Value *v) {
     bool f64 = v->dtype == DtF64;
     text_fmt(e->t, "%s(c->seed, (uint32_t)%.*s, c->step, c->round, (uint32_t)(%s",
-             (f64 ? e->d->draw64 : e->d->draw32)[v->dist], SARG(emit_num(e, RoleSite, v->site)),
+             (f64 ? e->d->words->draw64 : e->d->words->draw32)[v->dist], SARG(emit_num(e, RoleSite, v->site)),
              v->batched ? "c->sample0 + " : "");
     emit_ix(e, v->sample);
     text_put(e->t, STR("), (uint32_t)("));
@@ -250,7 +250,7 @@ static void put_value(Emit *e, uint32_t id) {
         put_number(e, v->dtype, v->number);
         break;
     case ValueIndex:
-        text_fmt(e->t, "(%s)(", e->d->compute[v->dtype]);
+        text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
         emit_ix(e, v->at);
         if (v->sample0) {
             text_fmt(e->t, " + c->sample0*%.*s", SARG(emit_num(e, RoleIndex, v->sample0)));
@@ -277,7 +277,7 @@ static void put_value(Emit *e, uint32_t id) {
         emit_ref(e, v->b);
         break;
     case ValueRow:
-        text_fmt(e->t, "(%s)gan_row(", e->d->compute[v->dtype]);
+        text_fmt(e->t, "(%s)gan_row(", e->d->words->compute[v->dtype]);
         emit_ref(e, v->a);
         text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleIndex, v->rows)));
         break;
@@ -322,7 +322,7 @@ void emit_level(Emit *e, uint32_t level) {
         }
         if (v->level == level && v->kind != ValueNumber) {
             emit_line(e);
-            text_fmt(e->t, "const %s v%u = ", e->d->compute[v->dtype], i);
+            text_fmt(e->t, "const %s v%u = ", e->d->words->compute[v->dtype], i);
             put_value(e, i);
             text_put(e->t, STR(";\n"));
         }

@@ -1,14 +1,13 @@
 // anchor_test.c - our own kernels of convolutions and products against the reference evaluator,
 // without a card: sizes that fill no tile, every rank, stride, padding, dilation and groups, terms
 // that are split, in each type. Run on the shim, so out-of-bounds accesses and races fail too.
-#include "shim_region.h"
+#include "shim_cases.h"
 
 #include <setjmp.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include "cases.h"
-#include "kernel_runs.h"
 #include "plan.h"
 
 static Arena arena;
@@ -168,10 +167,7 @@ static int compile_all(void **state) {
         dot_cases(reals[i]);
     }
     tall_case();
-    shim_plans_begin(&shim, &arena, 1);
-    for (uint32_t i = 0; i < cases.at.n; i++)
-        shim_plans_add(&shim, &cases.at.at[i]->plan);
-    shim_plans_compile(&shim);
+    shim_cases_begin(&shim, &arena, &cases);
     return 0;
 }
 
@@ -182,22 +178,9 @@ static int release_all(void **state) {
     return 0;
 }
 
-static void run_region(void *user, const Plan *p, const Region *r, void *const *at,
-                       const Counters *c) {
-    (void)user;
-    shim_regions_twice(&shim, p, &(ShimRegion){r, at}, 1, c);
-}
-
 static void anchors_agree_with_the_evaluator(void **state) {
     (void)state;
-    if (!shim.code)
-        skip();
-    for (uint32_t i = 0; i < cases.at.n; i++) {
-        Arena mark = arena;
-        shim.what = cases.at.at[i]->name;
-        kernel_case_run(&arena, cases.at.at[i], run_region, NULL);
-        arena = mark;
-    }
+    shim_cases_run(&shim, &cases);
     print_message("%u cases, %u kernels\n", cases.at.n, shim.name.n);
 }
 

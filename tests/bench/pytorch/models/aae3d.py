@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from common import count, grads
+from models.nets import Nets
 
 CASES = {
     "aae3d": dict(batch=3, points=125),
@@ -70,7 +71,7 @@ def chamfer(x, y):
         return d.min(1).values.sum() + d.min(2).values.sum()
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, points):
         self.batch, self.points = batch, points
         self.E, self.G, self.D = Encoder(), Generator(points), Critic()
@@ -82,16 +83,6 @@ class Model:
         self.opt = {"D": torch.optim.Adam(self.params["D"], **adam),
                     "EG": torch.optim.Adam(self.params["E"] + self.params["G"], **adam)}
         self.encode, self.d_grads, self.g_grads = self.E, self._d_grads, self._g_grads
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         torch._dynamo.config.trace_autograd_ops = True  # lets a compiled function call torch.autograd.grad

@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
 from common import count, grads
+from models.nets import Nets
 
 CASES = {
     "cosmogan_published": dict(batch=4, size=64, mode="published"),
@@ -62,7 +63,7 @@ class Generator(nn.Sequential):
         super().__init__(*layers, Up(c, 1), nn.Tanh())
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, size, mode, flip=0.01):
         self.batch, self.size, self.flip, self.printing = batch, size, flip, mode == "published"
         self.G, self.D = Generator(size), Discriminator(size, 384 if mode == "published" else 512)
@@ -74,16 +75,6 @@ class Model:
         adam = dict(lr=2e-4, betas=(0.5, 0.999), eps=1e-8)
         self.opt = {k: torch.optim.Adam(v, **adam) for k, v in self.params.items()}
         self.grads, self.losses = self._grads, self._losses
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         torch._dynamo.config.trace_autograd_ops = True  # lets a compiled function call torch.autograd.grad

@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.functional import l1_loss, mse_loss
 
 from common import count, grads
+from models.nets import Nets
 
 CASES = {
     "cyclegan": dict(batch=1, size=32),
@@ -87,7 +88,7 @@ class Pool:
         return torch.cat(out)
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, size, blocks=9, pool=50):
         self.batch, self.size = batch, size
         self.nets = {"G_AB": Generator(blocks), "G_BA": Generator(blocks), "D_A": Discriminator(), "D_B": Discriminator()}
@@ -99,16 +100,6 @@ class Model:
         self.opt = {k: torch.optim.Adam(self.params[k], **adam) for k in ["G", "D_A", "D_B"]}
         self.pool = {"A": Pool(pool), "B": Pool(pool)}
         self.g_grads, self.d_grads = self._g_grads, self._d_grads
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         torch._dynamo.config.trace_autograd_ops = True  # lets a compiled function call torch.autograd.grad

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from common import count, grads
+from models.nets import Nets
 
 CASES = {
     "d2gan_ring": dict(batch=8, alpha=1.0, beta=1.0),
@@ -35,7 +36,7 @@ class Discriminator(nn.Sequential):
         super().__init__(nn.Linear(2, 128), nn.ReLU(), nn.Linear(128, 1), nn.Softplus(), nn.Flatten(0))
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, alpha, beta):
         self.batch, self.alpha, self.beta = batch, alpha, beta
         self.G, self.D1, self.D2 = Generator(), Discriminator(), Discriminator()
@@ -45,16 +46,6 @@ class Model:
         self.opt = {"D": torch.optim.Adam([*self.D1.parameters(), *self.D2.parameters()], **adam),
                     "G": torch.optim.Adam(self.G.parameters(), **adam)}
         self.fake, self.g_loss, self.d_losses = self._fake, self._g_loss, self._d_losses
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         self.fake, self.g_loss = torch.compile(self._fake), torch.compile(self._g_loss)

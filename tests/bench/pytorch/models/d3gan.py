@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
 from common import count, grads
+from models.nets import Nets
 
 CASES = {
     "d3gan_single": dict(batch=4, variant="single"),
@@ -47,7 +48,7 @@ class Generator(nn.Sequential):
         super().__init__(*layers, nn.ConvTranspose2d(c, 3, 4, 2, 1, bias=False), nn.Tanh())
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, variant):
         self.batch, single = batch, variant == "single"
         self.G, self.D1, self.D2 = Generator(nn.Mish if single else nn.ReLU), Discriminator(), Discriminator()
@@ -56,16 +57,6 @@ class Model:
         adam = dict(lr=2e-4, betas=(0.5, 0.999 if single else 0.99))
         self.opt = {k: torch.optim.Adam(v.parameters(), **adam) for k, v in self.nets.items()}
         self.generate, self.g_loss, self.errors = self.G, self._g_loss, self._errors
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         self.generate, self.g_loss = torch.compile(self.G), torch.compile(self._g_loss)

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
 
 from common import count, drop, grads
+from models.nets import Nets
 
 CASES = {
     "sngan_published": dict(batch=4, mode="published"),
@@ -86,7 +87,7 @@ class Generator(nn.Sequential):
         super().__init__(*layers, SNConvTranspose(c, 3, 4, 2, 1), nn.Tanh())
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, mode):
         self.batch, self.intended = batch, mode == "intended"
         self.G, self.D = Generator(), Discriminator()
@@ -97,16 +98,6 @@ class Model:
         adam = dict(lr=2e-4, betas=(0.5, 0.999), eps=1e-7)
         self.opt = {k: torch.optim.Adam(v.parameters(), **adam) for k, v in self.nets.items()}
         self.fake, self.g_loss, self.d_loss = self._fake, self._g_loss, self._d_loss
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         self.fake, self.g_loss = torch.compile(self._fake), torch.compile(self._g_loss)

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from common import count, drop, grads
+from models.nets import Nets
 
 CASES = {
     "wgan_gp_published": dict(batch=4, mode="published"),
@@ -66,7 +67,7 @@ class Generator(nn.Sequential):
         super().__init__(*layers, nn.ConvTranspose2d(c, 3, 4, 2, 1), nn.Tanh())
 
 
-class Model:
+class Model(Nets):
     def __init__(self, batch, mode):
         self.batch, self.published = batch, mode == "published"
         self.eps = 0.0 if self.published else 1e-7
@@ -76,16 +77,6 @@ class Model:
         adam = dict(lr=2e-4, betas=(0.5, 0.9), eps=1e-7)
         self.opt = {k: torch.optim.Adam(v.parameters(), **adam) for k, v in self.nets.items()}
         self.fake, self.g_loss, self.d_loss, self.slope = self._fake, self._g_loss, self._d_loss, self._slope
-
-    def to(self, device):
-        for net in self.nets.values():
-            net.to(device)
-        return self
-
-    def double(self):
-        for net in self.nets.values():
-            net.double()
-        return self
 
     def compile(self):
         self.fake, self.g_loss = torch.compile(self._fake), torch.compile(self._g_loss)

@@ -1,0 +1,25 @@
+// words_c.c - types and functions by the names they have in C and in CUDA C++: both read the prelude.
+#include "dialect.h"
+
+static const MathName math[] = {
+    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
+    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "sqrtf", "sqrt"},  {"tanh", "gan_tanhf", "tanh"},
+    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"}, {"cos", "gan_cosf", "cos"},
+    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},  {0},
+};
+
+const Words words_c = {
+    .storage = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"},
+    .compute = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "float"},
+    .load = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_bf16_to_f32"},
+    .store = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_f32_to_bf16"},
+    .math = math,
+    .draw32 = {[DistUniform] = "gan_uniformf",
+               [DistNormal] = "gan_normalf",
+               [DistTruncated] = "gan_truncatedf",
+               [DistCategorical] = "gan_categoricalf"},
+    .draw64 = {[DistUniform] = "gan_uniform",
+               [DistNormal] = "gan_normal",
+               [DistTruncated] = "gan_truncated",
+               [DistCategorical] = "gan_categorical"},
+};
