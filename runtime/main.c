@@ -172,6 +172,7 @@ static int finish_rank(Comm *c, GanStatus st) {
     if (*why && !all)
         fprintf(stderr, "ganrun: rank %d ends: %s\n", rank, why);
     fflush(NULL);
+    comm_part(c);
     if (!all)
         _Exit(code);
     return code;

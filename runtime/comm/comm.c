@@ -35,6 +35,7 @@ typedef struct Kept { // what rounding to a narrower wire has lost so far
 } Kept;
 
 enum { CONTROL = 1, FIRST_JOB = 2 }; // places in Comm.task; 0 is none
+enum { PATIENCE = 5 };               // seconds for the others to come, once this rank must end
 
 struct Comm {
     const LinkApi *api;
@@ -55,6 +56,7 @@ struct Comm {
     bool moving;       // all have come to it: its bytes are under way
     Meeting last;
     bool left, all_left; // said TaskLeave; met nothing but the like
+    bool apart;          // all met, and were not about to do the same: they know of each other
     size_t narrow_least; // bytes of an f32 sum that travels as bf16; 0: none
     CommStats stats;
     VEC(CommEvent) event; // owned, through mem_realloc
@@ -211,8 +213,10 @@ static GanStatus run_task(Comm *c, Task *task) {
     uint64_t tags[2];
     task->event.start = time_now();
     GanStatus st = c->api->meet(c->link, &c->last, tags);
+    if (st == GAN_OK)
+        c->apart = tags[0] != tags[1];
     if (st == GAN_OK && task->kind == TaskLeave)
-        c->all_left = tags[0] == tags[1];
+        c->all_left = !c->apart;
     else if (st == GAN_OK)
         st = tags_agree(task, tags);
     set_moving(c, st == GAN_OK);
@@ -281,6 +285,21 @@ static void serve(Comm *c) {
     }
 }
 
+// Under the lock: the others are told when this rank has said why it ends, and it stays until they
+// have.
+static void part(Comm *c) {
+    while (!c->closing)
+        pthread_cond_wait(&c->work, &c->lock);
+    uint64_t tags[2];
+    Meeting m = c->last;
+    m.turn++;
+    m.tag = UINT64_MAX;
+    m.until = time_now() + PATIENCE;
+    pthread_mutex_unlock(&c->lock);
+    c->api->meet(c->link, &m, tags);
+    pthread_mutex_lock(&c->lock);
+}
+
 static void *comm_main(void *arg) {
     Comm *c = arg;
     GanStatus st = c->api->open(c->arg, &c->link);
@@ -295,6 +314,8 @@ static void *comm_main(void *arg) {
     pthread_cond_broadcast(&c->changed);
     if (st == GAN_OK)
         serve(c);
+    if (c->apart)
+        part(c);
     bool orderly = c->code == GAN_OK && (!c->left || c->all_left);
     pthread_mutex_unlock(&c->lock);
     c->api->close(c->link, orderly);
@@ -546,7 +567,8 @@ static void end_thread(Comm *c) {
     c->closing = true;
     pthread_cond_signal(&c->work);
     // A thread that is caught inside the link cannot be ended: it is left behind with what it uses.
-    double patience = c->code == GAN_OK ? 60 : 1, until = time_now() + patience;
+    double patience = c->code == GAN_OK ? 60 : c->apart ? PATIENCE + 1 : 1;
+    double until = time_now() + patience;
     while (!c->gone && time_now() < until)
         wait_until(c, &c->changed, until);
     bool gone = c->gone;
@@ -567,7 +589,6 @@ void comm_close(Comm *c) {
 bool comm_leave(Comm *c, GanStatus why) {
     if (!c)
         return true;
-    enum { PATIENCE = 5 }; // seconds for the others to come
     pthread_mutex_lock(&c->lock);
     c->o.deadline = c->o.deadline > 0 && c->o.deadline < PATIENCE ? c->o.deadline : PATIENCE;
     c->left = true;
@@ -576,8 +597,12 @@ bool comm_leave(Comm *c, GanStatus why) {
     pthread_mutex_lock(&c->lock);
     bool all = c->all_left;
     pthread_mutex_unlock(&c->lock);
-    end_thread(c);
     return all;
+}
+
+void comm_part(Comm *c) {
+    if (c)
+        end_thread(c);
 }
 
 // --- what it cost --------------------------------------------------------------------------------

@@ -85,10 +85,14 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
 // Orderly, every rank comes: when all went well. Accepts NULL.
 void comm_close(Comm *c);
 // This rank cannot go on, with `why` as the reason: tells the others, who fail with "another rank
-// ended" at their next meeting, and lets go of the link. True when every rank left with the same
-// reason: then one may speak for all. The process must end soon and without exit handlers, as the
-// link's thread may never return. Accepts NULL: true.
+// ended" at their next meeting. True when every rank left with the same reason: then one may speak
+// for all. Say what there is to say, then comm_part. Accepts NULL: true.
 bool comm_leave(Comm *c, GanStatus why);
+// Behind comm_leave: lets go of the link once the others that know of it have come this far, for
+// launchers end all ranks as soon as one has ended. Waits for seconds, not for ever. The process
+// must end soon and without exit handlers where comm_leave said false, as the link's thread may
+// never return. Accepts NULL.
+void comm_part(Comm *c);
 
 // Loop-back: ranks are threads of this process. A hub is made once and given to each rank's
 // comm_open as `arg` of link_local; it outlives them.

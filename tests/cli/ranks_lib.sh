@@ -21,6 +21,44 @@ ranks() {
     [ "$code" = "$want" ] || fail "on $n ranks: ganrun $*: exit code $code, not $want"
 }
 
+# start N WORD... : the same in the background, as $job; its output may be read from now on (the shell opens a job's files
+# some time after it has gone on, and what lies there until then is another's).
+start() {
+    n=$1
+    shift
+    : >out
+    : >err
+    mpirun -n "$n" "$ganrun" "$@" >>out 2>>err &
+    job=$!
+}
+# process RANK : the process of a rank of $job, from rank 0's table. What mpirun passes on comes late and in pieces: only a
+# whole line counts.
+process() {
+    until pid=$(while IFS= read -r line; do echo "$line"; done <err | sed -n "s/^ *$1  .* \([0-9][0-9]*\)\$/\1/p") && [ "$pid" ]; do
+        kill -0 "$job" 2>/dev/null || fail "it ended by itself"
+        sleep 0.02
+    done
+    echo "$pid"
+}
+# ends CODE|any PROCESS... : $job ends, within what a test may take, and so do these, which mpirun does not wait for.
+ends() {
+    want=$1
+    shift
+    code=0
+    wait "$job" || code=$?
+    case $want in
+        any) [ $code != 0 ] || fail "it ended well";;
+        *) [ $code = "$want" ] || fail "it ended with $code, not $want";;
+    esac
+    for p in "$@"; do
+        tries=0
+        while grep -q '^State:[^ZX]*$' "/proc/$p/status" 2>/dev/null; do     # a zombie is nobody
+            [ $((tries += 1)) -lt 400 ] || fail "process $p outlived the job"
+            sleep 0.05
+        done
+    done
+}
+
 # near A B : every loss of two runs, to 1e-9.
 near() {
     losses "$1" >a

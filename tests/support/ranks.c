@@ -183,10 +183,12 @@ static void *rank_main(void *user) {
         snprintf(s->error, sizeof s->error, "%s", gan_error());
     exec_close(s->exec);
     s->o->api->close(s->device);
-    if (s->status != GAN_OK)
+    if (s->status != GAN_OK) {
         comm_leave(s->comm, s->status);
-    else
+        comm_part(s->comm);
+    } else {
         comm_close(s->comm);
+    }
     return NULL;
 }
 

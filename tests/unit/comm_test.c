@@ -15,6 +15,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +26,22 @@ typedef struct Rank {
     LocalHub *hub; // borrowed
     CommOptions options;
     void (*body)(struct Rank *r, Comm *c);
-    bool leave; // ends with comm_leave
+    bool leave;         // ends with comm_leave
+    atomic_int *spoken; // ranks that have said why they end; NULL: not counted
     void *user;
     GanStatus st; // what the body ended with
     char why[512];
-    bool all; // comm_leave's answer
+    bool all;   // comm_leave's answer
+    int before; // of `spoken`, once this rank was let go
 } Rank;
+
+static void leave(Rank *r, Comm *c) {
+    r->all = comm_leave(c, r->st);
+    if (r->spoken)
+        atomic_fetch_add(r->spoken, 1);
+    comm_part(c);
+    r->before = r->spoken ? atomic_load(r->spoken) : 0;
+}
 
 static void *rank_main(void *arg) {
     Rank *r = arg;
@@ -42,7 +53,7 @@ static void *rank_main(void *arg) {
         if (r->st != GAN_OK)
             snprintf(r->why, sizeof r->why, "%s", gan_error());
         if (r->leave || r->st != GAN_OK)
-            r->all = comm_leave(c, r->st);
+            leave(r, c);
         else
             comm_close(c);
     }
@@ -431,6 +442,7 @@ static void a_rank_that_does_not_come_is_named(void **state) {
 
 static void leaving_body(Rank *r, Comm *c) {
     float x = 1;
+    r->spoken = r->user;
     CommJob job = faulty_job(&x);
     if (r->rank == 1) {
         r->st = (fail)(GAN_ERR_IO, "the disk is full");
@@ -450,6 +462,18 @@ static void others_learn_that_a_rank_ended(void **state) {
         assert_false(rank[i].all); // each has its own words to say
         if (i != 1)
             assert_non_null(strstr(rank[i].why, "another rank ended"));
+    }
+}
+
+// Launchers end all ranks as soon as one has ended.
+static void nobody_goes_before_all_have_spoken(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        Rank rank[MOST];
+        atomic_int spoken = 0;
+        on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, &spoken);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(rank[i].before, 3);
     }
 }
 
@@ -597,6 +621,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_wire_takes_its_time_and_not_the_callers),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(others_learn_that_a_rank_ended),
+        cmocka_unit_test(nobody_goes_before_all_have_spoken),
         cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
         cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
         cmocka_unit_test(a_null_communicator_leaves_data_alone),
