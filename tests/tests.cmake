@@ -117,7 +117,7 @@ add_test(NAME cli_all_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/exampl
 set_tests_properties(cli_examples cli_all_examples PROPERTIES TIMEOUT 1500)
 set_tests_properties(cli_all_examples PROPERTIES LABELS long)
 # Ranks. Where there is no MPI the scripts say so and are skipped.
-set(mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1)
+set(on_ranks sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/on_ranks.sh)
 foreach(name ranks ranks_faults ranks_verify ranks_slurm)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
@@ -125,8 +125,8 @@ endforeach()
 set_tests_properties(cli_ranks_slurm PROPERTIES LABELS long)    # tools/test installs a Slurm with --all only
 if(MPI_FOUND AND MPIRUN)
     foreach(n 1 2 3 4)
-        add_test(NAME comm_mpi.${n} COMMAND ${MPIRUN} -n ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
-        set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120 ENVIRONMENT "${mpi_environment}")
+        add_test(NAME comm_mpi.${n} COMMAND ${on_ranks} ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
+        set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120)
     endforeach()
 endif()
 

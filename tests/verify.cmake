@@ -27,9 +27,9 @@ function(verify_on_ranks case model batch)
         return()
     endif()
     set(name verify.ranks.${case})
-    add_test(NAME ${name} COMMAND ${MPIRUN} -n 2 $<TARGET_FILE:ganrun> verify ${CMAKE_SOURCE_DIR}/models/${model}.gan
+    add_test(NAME ${name} COMMAND ${on_ranks} 2 $<TARGET_FILE:ganrun> verify ${CMAKE_SOURCE_DIR}/models/${model}.gan
         ${CMAKE_CURRENT_SOURCE_DIR}/reference/${case}.json --device ref --precision f64)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 1800 ENVIRONMENT "${mpi_environment}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT 1800)
     if(NOT case IN_LIST quick_ranks)
         set_tests_properties(${name} PROPERTIES LABELS long)
     endif()

@@ -1,9 +1,5 @@
 # ranks_lib.sh - for the scripts that start ranks; sourced behind lib.sh.
-OMPI_ALLOW_RUN_AS_ROOT=1                # tests may run as root, in a container
-OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-OMPI_MCA_rmaps_base_oversubscribe=1     # more ranks than cores
-OMPI_MCA_plm_rsh_agent=false            # this machine alone
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_plm_rsh_agent
+. "$here/ranks_env.sh"
 
 # Ends the script, visibly, where ranks cannot be started here. 77: CTest's "skipped".
 need_mpirun() {

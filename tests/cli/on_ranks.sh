@@ -1,0 +1,7 @@
+#!/bin/sh
+# on_ranks.sh N PROGRAM WORD... - a program of the tests on N ranks.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. "$(dirname -- "$0")/ranks_env.sh"
+mpirun -n "$@"

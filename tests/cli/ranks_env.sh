@@ -1,0 +1,8 @@
+# ranks_env.sh - what mpirun is told in tests; sourced. $work: a folder of this test's.
+OMPI_ALLOW_RUN_AS_ROOT=1                # tests may run as root, in a container
+OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+OMPI_MCA_rmaps_base_oversubscribe=1     # more ranks than cores
+OMPI_MCA_plm_rsh_agent=false            # this machine alone
+OMPI_MCA_orte_tmpdir_base=$work         # jobs that share one take it from each other as they begin and end
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_plm_rsh_agent \
+    OMPI_MCA_orte_tmpdir_base
