@@ -79,7 +79,8 @@ static GanStatus fill_data(Bench *b) {
 
 static GanStatus one_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
     Counters c = {.step = step, .kimg = (double)step * (double)b->batch / 1000};
-    return exec_step(b->session.exec, &c, hooks);
+    TRY(exec_step(b->session.exec, &c, hooks));
+    return exec_wait(b->session.exec);
 }
 
 // --- how long until the first kernel -------------------------------------------------------------

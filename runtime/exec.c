@@ -191,6 +191,31 @@ GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_
     return stored_get(e, v, x, n, STR("value"));
 }
 
+uint32_t exec_fetches(const Exec *e) {
+    return e->api->fetches;
+}
+
+GanStatus exec_number_later(Exec *e, const Plan *p, uint32_t node, Later *out) {
+    const Type *t = node_type(&p->func->g, node);
+    assert(!t->batched && type_sample(t) == 1);
+    *out = (Later){.dtype = (Dtype)t->dtype};
+    out->there = !e->api->fetches || node_is_const(&p->func->g, node, &out->value);
+    if (out->there)
+        return exec_value_get(e, p, node, &out->value, 1);
+    return e->api->fetch(e->device, value_at(e, p, node), dtype_size[t->dtype], &out->ticket);
+}
+
+GanStatus exec_number_take(Exec *e, const Later *l, double *x) {
+    double stored = 0;
+    if (l->there) {
+        *x = l->value;
+        return GAN_OK;
+    }
+    TRY(e->api->fetched(e->device, l->ticket, &stored, dtype_size[l->dtype]));
+    *x = value_get(&stored, 0, l->dtype);
+    return GAN_OK;
+}
+
 GanStatus exec_value_save(Exec *e, const Plan *p, uint32_t node, void *bytes) {
     return e->api->get(e->device, bytes, value_at(e, p, node),
                        type_bytes(&p->func->g, node_type(&p->func->g, node)));
@@ -333,13 +358,17 @@ static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecH
     Run r = {.e = e, .func = func, .counters = *c, .hooks = hooks};
     r.counters.round = 0;
     r.counters.sample0 += e->module->share.first;
-    TRY(run_tape(&r, 0, p->func->tape.n));
+    return run_tape(&r, 0, p->func->tape.n);
+}
+
+GanStatus exec_wait(Exec *e) {
     return e->api->sync(e->device);
 }
 
 GanStatus exec_init(Exec *e, uint64_t seed) {
     Counters c = {.seed = seed};
-    return run_func(e, FuncInit, &c, NULL);
+    TRY(run_func(e, FuncInit, &c, NULL));
+    return exec_wait(e);
 }
 
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
@@ -347,5 +376,6 @@ GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
 }
 
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {
-    return run_func(e, FuncEntry + entry, c, hooks);
+    TRY(run_func(e, FuncEntry + entry, c, hooks));
+    return exec_wait(e);
 }

@@ -1,4 +1,7 @@
-// meter.c - losses and reports of a step, read where their block has just computed them.
+// meter.c - losses and reports of a step, asked for where their block has just computed them.
+//
+// A device that works by itself is not waited for: the numbers of a step are looked at when the
+// steps behind it have been given out, and are that step's all the same.
 #include "runs.h"
 
 #include <math.h>
@@ -109,6 +112,8 @@ static void add_series(Arena *a, Meter *m, Str name, bool report, uint32_t index
         at++;
     if (at == m->series.n) {
         s.name = unique_name(a, m, name);
+        s.first = m->values;
+        m->values += rounds;
         s.value = arena_array(a, double, rounds);
         s.seen = arena_array(a, bool, rounds);
         vec_push(a, &m->series, s);
@@ -123,31 +128,69 @@ void meter_init(Arena *perm, const Module *m, Meter *out) {
                    m->step.update.at[i].block);
     for (uint32_t i = 0; i < m->step.report.n; i++)
         add_series(perm, out, m->step.report.at[i].name, true, i, m->step.report.at[i].block);
+    for (int i = 0; i < METER_STEPS; i++) {
+        out->under_way[i].later = arena_array(perm, Later, out->values);
+        out->under_way[i].seen = arena_array(perm, bool, out->values);
+    }
 }
 
-void meter_clear(Meter *m) {
-    m->broken = false;
+void meter_ahead(Meter *m, const Exec *e) {
+    bool room = m->values && exec_fetches(e) / m->values >= METER_STEPS;
+    m->ahead = room ? METER_AHEAD : 0;
+}
+
+static void clear_series(Meter *m) {
     for (uint32_t i = 0; i < m->series.n; i++)
         memset(m->series.at[i].seen, 0, m->series.at[i].rounds * sizeof(bool));
 }
 
+void meter_begin(Meter *m, uint32_t step) {
+    m->broken = false;
+    m->step = step;
+    memset(m->under_way[step % METER_STEPS].seen, 0, m->values * sizeof(bool));
+    if (!m->ahead)
+        clear_series(m);
+}
+
+static GanStatus take_value(Meter *m, Exec *e, const Later *from, Series *s, uint32_t round) {
+    TRY(exec_number_take(e, from, &s->value[round]));
+    s->seen[round] = true;
+    if (s->report || isfinite(s->value[round]))
+        return GAN_OK;
+    m->broken = true;
+    const char *what = isnan(s->value[round]) ? "not a number" : "infinite";
+    return s->rounds == 1 ? fail(GAN_ERR_INPUT, "the loss of %.*s is %s", SARG(s->name), what)
+                          : fail(GAN_ERR_INPUT, "the loss of %.*s in round %u is %s", SARG(s->name),
+                                 round, what);
+}
+
 GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round) {
     const Func *f = &m->module->step;
+    MeterStep *to = &m->under_way[m->step % METER_STEPS];
     for (uint32_t i = 0; i < m->source.n; i++) {
         const SeriesSource *from = &m->source.at[i];
         Series *s = &m->series.at[from->series];
         if (from->block != block || round >= s->rounds)
             continue;
         uint32_t node = s->report ? f->report.at[from->index].node : f->update.at[from->index].loss;
-        TRY(exec_value_get(e, exec_step_plan(e), node, &s->value[round], 1));
-        s->seen[round] = true;
-        if (s->report || isfinite(s->value[round]))
-            continue;
-        m->broken = true;
-        const char *what = isnan(s->value[round]) ? "not a number" : "infinite";
-        return s->rounds == 1 ? fail(GAN_ERR_INPUT, "the loss of %.*s is %s", SARG(s->name), what)
-                              : fail(GAN_ERR_INPUT, "the loss of %.*s in round %u is %s",
-                                     SARG(s->name), round, what);
+        TRY(exec_number_later(e, exec_step_plan(e), node, &to->later[s->first + round]));
+        to->seen[s->first + round] = true;
+        if (!m->ahead)
+            TRY(take_value(m, e, &to->later[s->first + round], s, round));
+    }
+    return GAN_OK;
+}
+
+GanStatus meter_take(Meter *m, Exec *e, uint32_t step) {
+    const MeterStep *from = &m->under_way[step % METER_STEPS];
+    if (!m->ahead)
+        return GAN_OK; // each was taken when its block had run
+    clear_series(m);
+    for (uint32_t i = 0; i < m->series.n; i++) {
+        Series *s = &m->series.at[i];
+        for (uint32_t r = 0; r < s->rounds; r++)
+            if (from->seen[s->first + r])
+                TRY(take_value(m, e, &from->later[s->first + r], s, r));
     }
     return GAN_OK;
 }

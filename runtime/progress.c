@@ -78,8 +78,8 @@ void progress_begin(Progress *p) {
 
 void progress_step(Progress *p, Arena scratch, uint32_t step) {
     double wait = p->console->tty ? every_tty : every_plain;
-    if (step == p->last)
-        return; // progress_end says it
+    if (step == p->first || step == p->last)
+        return; // nothing to show yet; progress_end says it
     if (step == p->first + 1 || time_now() - p->last_line >= wait)
         show(p, scratch, step, p->console->tty);
 }

@@ -49,6 +49,12 @@ typedef struct DeviceApi {
     // the origin of a number runs a step like this. NULL: the device cannot.
     GanStatus (*launch)(Loaded *l, uint32_t block, uint32_t launch, const Counters *c);
     GanStatus (*sync)(Device *d);
+    // The bytes of a number as the work given so far leaves them, fetched without waiting for any
+    // of it: `fetched` waits for work `ticket` came behind, and for none that came later. At most
+    // `fetches` may be under way; 0: there are neither, and a get does not wait either.
+    uint32_t fetches;
+    GanStatus (*fetch)(Device *d, const void *from, size_t n, uint64_t *ticket);
+    GanStatus (*fetched)(Device *d, uint64_t ticket, void *to_host, size_t n);
     // Seconds spent inside kernels and library calls since the last call; `count`: go on counting.
     // NULL: the device cannot tell.
     double (*inside)(Device *d, bool count);
@@ -92,7 +98,9 @@ GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *
                     const Plan *step, const Plan *entries, Exec **out);
 void exec_close(Exec *e);
 GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first value
+// Returns when all work of the step has been given to the device, which may be at work on it still.
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
+GanStatus exec_wait(Exec *e); // for all work given so far
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);
 // Values cross as f64 in logical order (row-major, batch first), whatever the device holds.
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);
@@ -105,6 +113,17 @@ GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes);
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes);
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x,
                          size_t n); // a stored value of the function that ran last
+// A number, read when the device has come so far: `take` waits for that and for nothing later. At
+// most exec_fetches() at once; where that is 0 every number is there as soon as it is asked for.
+typedef struct Later {
+    bool there;      // `value` is it; else:
+    uint64_t ticket; // the device's
+    Dtype dtype;     // as it is stored
+    double value;
+} Later;
+uint32_t exec_fetches(const Exec *e);
+GanStatus exec_number_later(Exec *e, const Plan *p, uint32_t node, Later *out);
+GanStatus exec_number_take(Exec *e, const Later *l, double *x);
 // The same as it is stored: type_bytes bytes.
 GanStatus exec_value_save(Exec *e, const Plan *p, uint32_t node, void *bytes);
 GanStatus exec_value_load(Exec *e, const Plan *p, uint32_t node, const void *bytes);

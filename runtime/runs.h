@@ -138,23 +138,39 @@ typedef struct Series {
     Str base; // the name before it was made unique
     bool report;
     uint32_t rounds; // > 1: inside a repeat, logged as name0, name1, ...
-    double *value;   // [rounds] of this step
-    bool *seen;      // [rounds] it ran in this step
+    uint32_t first;  // its first round among all values
+    double *value;   // [rounds] of the step taken last
+    bool *seen;      // [rounds] it ran in that step
 } Series;
 typedef struct SeriesSource { // what logs in a series: one, or one a branch where only one runs
     uint32_t series, block;
     uint32_t index; // Func.update[] or Func.report[]
 } SeriesSource;
+typedef struct MeterStep { // numbers of one step, on their way from the device
+    Later *later;          // [Meter.values]
+    bool *seen;            // [Meter.values] it ran
+} MeterStep;
+// A device that fetches numbers without waiting is given METER_AHEAD steps more before those of a
+// step are looked at.
+enum { METER_AHEAD = 2, METER_STEPS = METER_AHEAD + 1 };
 typedef struct Meter {
     const Module *module; // borrowed
     VEC(Series) series;   // losses, then reports
     VEC(SeriesSource) source;
+    uint32_t values; // of all series, all rounds
+    uint32_t ahead;  // steps that may be given to the device before one is taken
+    uint32_t step;   // the one being read
+    MeterStep under_way[METER_STEPS];
     bool broken; // a loss was not finite
 } Meter;
 void meter_init(Arena *perm, const Module *m, Meter *out);
-void meter_clear(Meter *m);
-// Reads what `block` has just computed. GAN_ERR_INPUT when a loss is not a finite number.
+void meter_ahead(Meter *m, const Exec *e); // sets `ahead` to what the device can do; else it is 0
+void meter_begin(Meter *m, uint32_t step); // at most `ahead` others are not taken yet
+// Asks for what `block` has just computed; where nothing is ahead it is taken at once.
 GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round);
+// Waits for a step's numbers and puts them into the series; each step once, in order. GAN_ERR_INPUT
+// when a loss is not a finite number.
+GanStatus meter_take(Meter *m, Exec *e, uint32_t step);
 double series_mean(const Series *s); // NaN when it did not run
 Str meter_key(Arena *a, const Series *s, uint32_t round);
 uint32_t tape_rounds(const Func *f, uint32_t block); // times a step runs the block
@@ -299,10 +315,11 @@ void progress_end(Progress *p, Arena scratch, uint32_t step);
 // --- train.c, sample.c, eval.c, bench.c, doctor.c, demo.c: the commands --------------------------
 
 typedef struct TrainOptions {
-    Str dir;     // a run to go on with, or one to begin
-    bool resume; // the former
-    bool replan; // measure the link between the ranks again
-    Str trace;   // "FIRST:LAST", empty: none
+    Str dir;              // a run to go on with, or one to begin
+    bool resume;          // the former
+    bool replan;          // measure the link between the ranks again
+    Str trace;            // "FIRST:LAST", empty: none
+    const DeviceApi *api; // opened instead of the job's device; NULL: that one
 } TrainOptions;
 // Trains. GAN_STOPPED when the host (on many ranks: one of them) was asked to stop.
 GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o);

@@ -68,7 +68,7 @@ static GanStatus profile_steps(const Study *s, Session *session, Moments *out) {
         if (i == WARM_UP)
             p.moment.n = 0;
         Counters c = {.step = i};
-        TRY(exec_step(session->exec, &c, &hooks));
+        TRY(exec_step(session->exec, &c, &hooks)); // launch by launch: each is waited for
     }
     medians(s->perm, p.moment.at, p.moment.n, PROFILED, out);
     return GAN_OK;

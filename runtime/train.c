@@ -29,16 +29,19 @@ typedef struct Train {
     Events events; // the same for TensorBoard
     Progress progress;
     Sampler sampler;
-    size_t pictures; // of a grid; 0: the model shows none
-    float *picture;  // [pictures, c, h, w]
-    size_t reals;    // samples of the data they are compared with; 0: none
-    float *real;     // [reals, c, h, w]
-    uint32_t step;   // steps done
-    LinkModel link;  // between the ranks
-    Trace *trace;    // NULL: none
-    double block;    // when the present block began
-    float stop;      // 1: some rank was asked to stop as this step began
-    Watch *watch;    // borrowed; NULL but while steps are repeated
+    size_t pictures;            // of a grid; 0: the model shows none
+    float *picture;             // [pictures, c, h, w]
+    size_t reals;               // samples of the data they are compared with; 0: none
+    float *real;                // [reals, c, h, w]
+    uint32_t step;              // steps given to the device
+    uint32_t taken;             // steps whose numbers are in: the later ones may still be at work
+    StepLine line[METER_STEPS]; // of those, by number
+    double began[METER_STEPS], ended; // clock: when a step began; when the last one taken was in
+    LinkModel link;                   // between the ranks
+    Trace *trace;                     // NULL: none
+    double block;                     // when the present block began
+    float stop;                       // 1: some rank was asked to stop as this step began
+    Watch *watch;                     // borrowed; NULL but while steps are repeated
 } Train;
 
 // --- hooks of the executor -----------------------------------------------------------------------
@@ -173,7 +176,7 @@ static GanStatus log_step(Train *t, const StepLine *line) {
     GanStatus st = runlog_step(&t->log, *t->perm, line);
     return st == GAN_OK
                ? st
-               : fail_in(st, "logging step %u failed; checkpoints are as they were", t->step);
+               : fail_in(st, "logging step %u failed; checkpoints are as they were", line->step);
 }
 
 // All ranks stop after the same step: whether one was asked to is reduced beside the step itself.
@@ -237,7 +240,7 @@ static GanStatus repeat_steps(Train *t, uint32_t last, Watch *w) {
     bool finite = true;
     while (t->step < last && finite && !t->host->stop_asked()) {
         Counters c = counters_of(t);
-        meter_clear(&t->meter);
+        meter_begin(&t->meter, t->step);
         GanStatus st = run_step(t, &c);
         if (st != GAN_OK)
             return t->meter.broken ? GAN_OK : st;
@@ -254,6 +257,7 @@ static GanStatus repeat(Train *t, uint32_t last, Str why, Watch *w) {
     say(&t->host->console, "%.*s; repeating from step %u to see where it comes from", SARG(why),
         at.step);
     TRY(watch_init(w, t->session.exec));
+    t->meter.ahead = 0; // each loss is looked at before anything behind it runs
     t->watch = w;
     GanStatus st = repeat_steps(t, last, w);
     t->watch = NULL;
@@ -291,29 +295,60 @@ static GanStatus not_finite(Train *t, uint32_t last, Str why) {
         SARG(why), named, SARG(t->dir));
 }
 
+// A step that did not do: its line is written with what there is, and the run ends there.
+static GanStatus step_failed(Train *t, const StepLine *line, GanStatus st) {
+    if (!t->meter.broken)
+        return st;
+    Str why = str_format(t->perm, "step %u: %s", line->step, gan_error());
+    TRY(log_step(t, line));
+    return not_finite(t, line->step, why);
+}
+
+// Waits for the numbers of the oldest step that is still out, and logs them.
+static GanStatus take_step(Train *t) {
+    uint32_t at = t->taken % METER_STEPS;
+    StepLine *line = &t->line[at];
+    GanStatus st = meter_take(&t->meter, t->session.exec, t->taken);
+    double now = time_now();
+    line->step_ms = (now - (t->ended > t->began[at] ? t->ended : t->began[at])) * 1000;
+    t->ended = now;
+    if (st != GAN_OK)
+        return step_failed(t, line, st);
+    t->taken++;
+    trace_step(t->trace, t->taken, t->began[at]);
+    return log_step(t, line);
+}
+
+static GanStatus take_all(Train *t) {
+    while (t->taken < t->step)
+        TRY(take_step(t));
+    return GAN_OK;
+}
+
 static GanStatus step(Train *t) {
-    double began = time_now(), data = feed_seconds(t->feed);
+    uint32_t at = t->step % METER_STEPS;
+    double data = feed_seconds(t->feed);
     Counters c = counters_of(t);
-    meter_clear(&t->meter);
+    StepLine *line = &t->line[at];
+    t->began[at] = time_now();
+    meter_begin(&t->meter, t->step);
     GanStatus st = run_step(t, &c);
     data = feed_seconds(t->feed) - data;
     t->progress.data += data;
-    StepLine line = {.images = (int64_t)(t->step + 1) * t->job->batch,
-                     .step_ms = (time_now() - began) * 1000,
-                     .data_ms = data * 1000};
-    line.step = t->step + 1;
-    if (st != GAN_OK && t->meter.broken) {
-        Str why = str_format(t->perm, "step %u: %s", line.step, gan_error());
-        TRY(log_step(t, &line));
-        return not_finite(t, line.step, why);
-    }
-    TRY(st);
+    *line = (StepLine){.step = t->step + 1,
+                       .images = (int64_t)(t->step + 1) * t->job->batch,
+                       .step_ms = (time_now() - t->began[at]) * 1000,
+                       .data_ms = data * 1000};
+    if (st != GAN_OK)
+        return step_failed(t, line, st);
     t->step++;
-    trace_step(t->trace, t->step, began);
-    return log_step(t, &line);
+    while (t->step - t->taken > t->meter.ahead)
+        TRY(take_step(t));
+    return GAN_OK;
 }
 
 static GanStatus stop_here(Train *t, bool saved) {
+    TRY(take_all(t));
     if (!saved)
         TRY(save_or_explain(t));
     TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
@@ -341,9 +376,11 @@ static GanStatus steps(Train *t) {
             return stop_here(t, saved);
         TRY(step(t));
         saved = t->step % (uint32_t)t->job->save_every == 0 || t->step == last;
-        if (saved)
+        if (saved) {
+            TRY(take_all(t));
             TRY(save_or_explain(t));
-        progress_step(&t->progress, *t->perm, t->step);
+        }
+        progress_step(&t->progress, *t->perm, t->taken);
     }
     progress_end(&t->progress, *t->perm, t->step);
     tell_comm(t);
@@ -384,6 +421,9 @@ static GanStatus prepare_folder(Train *t, bool resume) {
 
 static GanStatus open_log(Train *t) {
     meter_init(t->perm, &t->session.compiled.module, &t->meter);
+    if (!t->trace) // a time line is of steps one by one
+        meter_ahead(&t->meter, t->session.exec);
+    t->taken = t->step;
     t->progress = (Progress){.console = &t->host->console,
                              .meter = &t->meter,
                              .batch = t->job->batch,
@@ -424,10 +464,11 @@ static GanStatus check_hash(Train *t, Job *job, bool resume) {
     return GAN_OK;
 }
 
-static GanStatus open_session(Train *t) {
+static GanStatus open_session(Train *t, const DeviceApi *api) {
     Parallel p;
     TRY(ranks_parallel(t->comm, t->job->batch, t->job->chunks, t->job->bucket, t->link, &p));
     SessionOptions so = job_session(t->job, &t->host->device, &p);
+    so.api = api ? api : so.api;
     TRY(session_start(&t->session, &so, &t->host->console));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
@@ -435,12 +476,13 @@ static GanStatus open_session(Train *t) {
                    : GAN_OK;
 }
 
-static GanStatus open_run(Train *t, Job *job, bool resume) {
+static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
+    bool resume = o->resume;
     Checkpoint at = {0};
     TRY(agree_on_job(t));
     if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
-    TRY(open_session(t));
+    TRY(open_session(t, o->api));
     TRY(check_hash(t, job, resume));
     if (!resume) { // mistakes in --data come before a folder is made
         TRY(open_feed(t, &at));
@@ -470,7 +512,7 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
     TRY_OUT(link_find(*perm, t->comm, o->resume && !o->replan ? o->dir : (Str){0}, &t->link));
     comm_narrow(t->comm, job->compress ? COMPRESS_LEAST : 0);
     TRY_OUT(trace_open(perm, t->comm, o->dir, o->trace, &t->trace));
-    TRY_OUT(open_run(t, job, o->resume));
+    TRY_OUT(open_run(t, job, o));
     TRY_OUT(t->step >= job->steps ? show_done(t) : steps(t));
     TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     TRY_OUT(trace_close(t->trace));

@@ -10,6 +10,25 @@
 
 // --- errors --------------------------------------------------------------------------------------
 
+// A kernel broke the context: every call from then on says so.
+static bool is_broken(CUresult code) {
+    switch (code) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...) {
     if (code == CUDA_SUCCESS)
         return GAN_OK;
@@ -21,9 +40,17 @@ GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...) {
     const char *name = NULL, *words = NULL;
     c->cu->GetErrorName(code, &name);
     c->cu->GetErrorString(code, &words);
-    return fail(code == CUDA_ERROR_OUT_OF_MEMORY ? GAN_ERR_MEMORY : GAN_ERR_DEVICE,
-                "cuda: %s failed: %s (%s %d)", text, words ? words : "no words for it",
-                name ? name : "error", (int)code);
+    GanStatus st = fail(code == CUDA_ERROR_OUT_OF_MEMORY ? GAN_ERR_MEMORY : GAN_ERR_DEVICE,
+                        "cuda: %s failed: %s (%s %d)", text, words ? words : "no words for it",
+                        name ? name : "error", (int)code);
+    if (!is_broken(code) || !c->running)
+        return st;
+    Arena scratch;
+    if (arena_init(&scratch, (size_t)1 << 20) != GAN_OK)
+        return st;
+    st = fail_in(st, "%s", cuda_suspects(&scratch, c).ptr);
+    arena_release(&scratch);
+    return st;
 }
 
 GanStatus cuda_enter(const Cuda *c) {
@@ -73,8 +100,8 @@ static void close_card(Cuda *c) {
         c->cu->CtxSetCurrent(c->context);
     cudnn_close(c->dnn);
     cuda_copies_close(c, c->copies);
-    if (c->crumb)
-        c->cu->MemFreeHost(c->crumb);
+    if (c->mark)
+        c->cu->MemFreeHost(c->mark);
     if (c->upload)
         c->cu->StreamDestroy(c->upload);
     if (c->compute)
@@ -105,8 +132,8 @@ static GanStatus open_card(Cuda *c) {
     TRY(cuda_enter(c));
     CUDA_TRY(c, StreamCreate(&c->compute, CU_STREAM_NON_BLOCKING), "making a stream");
     CUDA_TRY(c, StreamCreate(&c->upload, CU_STREAM_NON_BLOCKING), "making a stream");
-    CUDA_TRY(c, MemAllocHost((void **)&c->crumb, sizeof *c->crumb), "pinning memory");
-    *c->crumb = (CudaCrumb){NONE, NONE};
+    CUDA_TRY(c, MemAllocHost((void **)&c->mark, sizeof *c->mark), "pinning memory");
+    *c->mark = (CudaMark){.crumb = {NONE, NONE}};
     TRY(cuda_copies_open(c, &c->copies));
     TRY(cudnn_open(c, &c->dnn));
     if (!c->dnn)
@@ -219,6 +246,18 @@ static GanStatus device_get(Device *d, void *to, const void *from, size_t n) {
     return cuda_get(c, to, cuda_pointer(from), n);
 }
 
+static GanStatus device_fetch(Device *d, const void *from, size_t n, uint64_t *ticket) {
+    Cuda *c = (Cuda *)d;
+    TRY(cuda_enter(c));
+    return cuda_fetch(c, cuda_pointer(from), n, ticket);
+}
+
+static GanStatus device_fetched(Device *d, uint64_t ticket, void *to, size_t n) {
+    Cuda *c = (Cuda *)d;
+    TRY(cuda_enter(c));
+    return cuda_fetched(c, ticket, to, n);
+}
+
 static GanStatus device_sync(Device *d) {
     Cuda *c = (Cuda *)d;
     TRY(cuda_enter(c));
@@ -248,7 +287,11 @@ const DeviceApi device_cuda = {
     .load = cuda_load,
     .unload = cuda_unload,
     .run = cuda_run,
+    .launch = cuda_launch,
     .sync = device_sync,
+    .fetches = CUDA_FETCHES,
+    .fetch = device_fetch,
+    .fetched = device_fetched,
     .supports = cuda_supports,
     .room = device_room,
     .roofline = cuda_roofline,

@@ -5,6 +5,9 @@
 // small pinned places straight onto `compute`. Everything larger crosses the bus on `upload`, in
 // pieces, through two staging buffers, while `compute` works: only the last hop, card to card, is
 // in its line. A piece waits for the host only when both buffers are still on their way.
+//
+// From the card: whole values wait for all work before them. Numbers, which are read every step,
+// are asked for and taken in two calls, so that the card need not be waited for between steps.
 #include "cuda_device.h"
 
 #include <string.h>
@@ -14,6 +17,7 @@ enum {
     SMALL_PLACES = 64,
     PIECE = 8 << 20, // bytes of a staging buffer
     BUFFERS = 2,
+    FETCH_BYTES = 16, // of a number on its way to the host
 };
 
 typedef struct Staging {
@@ -28,8 +32,11 @@ struct CudaCopies {
     CUevent taken[SMALL_PLACES];
     uint64_t puts; // small ones so far
     Staging staging[BUFFERS];
-    uint64_t pieces; // staged so far
-    void *landing;   // pinned, PIECE bytes; NULL until a large get
+    uint64_t pieces;               // staged so far
+    void *landing;                 // pinned, PIECE bytes; NULL until a large get
+    char *fetched;                 // pinned, [CUDA_FETCHES][FETCH_BYTES]
+    CUevent arrived[CUDA_FETCHES]; // NULL until first used
+    uint64_t fetches;              // so far
 };
 
 // --- opening -------------------------------------------------------------------------------------
@@ -40,6 +47,8 @@ GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
     if (!k)
         return fail(GAN_ERR_MEMORY, "no memory for copies to the card");
     CUDA_TRY(c, MemAllocHost((void **)&k->small, (size_t)SMALL_PLACES * SMALL_BYTES),
+             "pinning memory");
+    CUDA_TRY(c, MemAllocHost((void **)&k->fetched, (size_t)CUDA_FETCHES * FETCH_BYTES),
              "pinning memory");
     for (int i = 0; i < SMALL_PLACES; i++)
         CUDA_TRY(c, EventCreate(&k->taken[i], CU_EVENT_DISABLE_TIMING), "making an event");
@@ -64,8 +73,13 @@ void cuda_copies_close(Cuda *c, CudaCopies *k) {
     for (int i = 0; i < SMALL_PLACES; i++)
         if (k->taken[i])
             c->cu->EventDestroy(k->taken[i]);
+    for (int i = 0; i < CUDA_FETCHES; i++)
+        if (k->arrived[i])
+            c->cu->EventDestroy(k->arrived[i]);
     if (k->small)
         c->cu->MemFreeHost(k->small);
+    if (k->fetched)
+        c->cu->MemFreeHost(k->fetched);
     if (k->landing)
         c->cu->MemFreeHost(k->landing);
     mem_free(k);
@@ -135,5 +149,27 @@ GanStatus cuda_get(Cuda *c, void *to, CUdeviceptr from, size_t n) {
         TRY(cuda_wait(c));
         memcpy((char *)to + at, k->landing, part);
     }
+    return GAN_OK;
+}
+
+GanStatus cuda_fetch(Cuda *c, CUdeviceptr from, size_t n, uint64_t *ticket) {
+    CudaCopies *k = c->copies;
+    uint32_t place = (uint32_t)(k->fetches % CUDA_FETCHES);
+    assert(n <= FETCH_BYTES);
+    if (!k->arrived[place])
+        CUDA_TRY(c, EventCreate(&k->arrived[place], CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, MemcpyDtoHAsync(k->fetched + (size_t)place * FETCH_BYTES, from, n, c->compute),
+             "copying %zu bytes from the card", n);
+    CUDA_TRY(c, EventRecord(k->arrived[place], c->compute), "marking a copy from the card");
+    *ticket = k->fetches++;
+    return GAN_OK;
+}
+
+GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n) {
+    CudaCopies *k = c->copies;
+    uint32_t place = (uint32_t)(ticket % CUDA_FETCHES);
+    assert(ticket < k->fetches && k->fetches - ticket <= CUDA_FETCHES);
+    CUDA_TRY(c, EventSynchronize(k->arrived[place]), "waiting for a number of an earlier step");
+    memcpy(to, k->fetched + (size_t)place * FETCH_BYTES, n);
     return GAN_OK;
 }

@@ -78,6 +78,11 @@ typedef struct CudaCrumb { // how far the card has come
     uint32_t block, task;
 } CudaCrumb;
 
+typedef struct CudaMark { // what the card last said of it
+    CudaCrumb crumb;
+    uint32_t step;
+} CudaMark;
+
 typedef struct CudaCopies CudaCopies;
 typedef struct Cudnn Cudnn;
 
@@ -96,15 +101,16 @@ typedef struct Cuda {
     Cudnn *dnn;               // owned; NULL without the library
     // What went onto `compute` last, for words about a failure:
     const Loaded *running; // borrowed; NULL: nothing
-    uint32_t step;
-    CudaCrumb *crumb; // owned, pinned: see cuda_run.c
+    CudaMark *mark;        // owned, pinned: see cuda_run.c
 } Cuda;
 
-// GAN_OK, or the driver's own words for `code` after "cuda: WHAT failed".
+// GAN_OK, or the driver's own words for `code` after "cuda: WHAT failed". A code by which the
+// driver tells of a kernel that broke, whatever was called, comes with the step and the launch it
+// can be.
 GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...);
 #define CUDA_TRY(c, call, ...) TRY(cuda_check((c), (c)->cu->call, __VA_ARGS__))
 GanStatus cuda_enter(const Cuda *c); // makes the card the calling thread's
-// Waits for all work on `compute`. Where that failed, the words say which launch it was.
+// Waits for all work on `compute`.
 GanStatus cuda_wait(Cuda *c);
 // `bytes` on the card; GAN_ERR_MEMORY says how much is missing. cuda_alloc clears them.
 GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out);
@@ -121,6 +127,10 @@ GanStatus cuda_copies_open(Cuda *c, CudaCopies **out);
 void cuda_copies_close(Cuda *c, CudaCopies *k); // accepts NULL
 GanStatus cuda_put(Cuda *c, CUdeviceptr to, const void *from, size_t n);
 GanStatus cuda_get(Cuda *c, void *to, CUdeviceptr from, size_t n); // waits for the bytes
+// The same for a few bytes in two halves, so that work may be given out between them.
+enum { CUDA_FETCHES = 512 }; // under way at once
+GanStatus cuda_fetch(Cuda *c, CUdeviceptr from, size_t n, uint64_t *ticket);
+GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n);
 
 // --- cuda_dnn.c ----------------------------------------------------------------------------------
 
@@ -185,10 +195,14 @@ struct Loaded {
     CUdeviceptr tickets;  // zero between launches
     CUdeviceptr scratch;  // partial results of a launch, or a library call's workspace
     CudaBlock *block;     // [func->blocks]
+    uint32_t *task_of;    // [plan->launch.n] a launch's first task among its block's
 };
 
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
 void cuda_unload(Loaded *l);
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);
+GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters);
+// The step and the launches one of which broke, as far as the card has told; empty: nothing ran.
+Str cuda_suspects(Arena *a, const Cuda *c);
 
 #endif

@@ -285,12 +285,16 @@ static GanStatus load_blocks(Loaded *l) {
     const Plan *p = l->plan;
     Making m = {.l = l, .crumbs.arena = &l->arena, .tables.arena = &l->arena};
     l->block = arena_array(&l->arena, CudaBlock, p->block.n);
+    l->task_of = arena_array(&l->arena, uint32_t, p->launch.n);
     for (uint32_t b = 0; b < p->block.n; b++) {
         memset(&m.task, 0, sizeof m.task);
         m.block = b;
         uint32_t first = (uint32_t)(m.crumbs.n / sizeof(CudaCrumb));
-        for (uint32_t i = 0; i < p->block.at[b].n; i++)
-            TRY(add_launch(&m, p->launch.at[p->block.at[b].first + i]));
+        for (uint32_t i = 0; i < p->block.at[b].n; i++) {
+            uint32_t launch = p->block.at[b].first + i;
+            l->task_of[launch] = m.task.n;
+            TRY(add_launch(&m, p->launch.at[launch]));
+        }
         l->block[b] = (CudaBlock){.n = m.task.n, .first = first, .task = m.task.at};
     }
     TRY(cuda_put(l->cuda, l->crumbs, m.crumbs.at, m.crumbs.n));

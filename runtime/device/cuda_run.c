@@ -8,8 +8,11 @@
 //
 // A failing kernel is reported later, by whatever call comes next, and takes the context with it.
 // To say which it was, now and then {block, task} of the one that is next is copied to pinned
-// memory: a crumb. What failed lies between the last crumb and where the next would be.
+// memory: a crumb. What failed lies between the last crumb and where the next would be. The step is
+// copied with a block's first crumb: the host may be steps ahead.
 #include "cuda_device.h"
+
+#include <stddef.h>
 
 enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, where speed is not the point, each
 
@@ -37,8 +40,14 @@ static uint32_t crumb_every(const Cuda *c) {
 
 static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task) {
     Cuda *c = l->cuda;
-    CUdeviceptr from = l->crumbs + (l->block[block].first + task) * sizeof *c->crumb;
-    CUDA_TRY(c, MemcpyDtoHAsync(c->crumb, from, sizeof *c->crumb, c->compute), "marking a launch");
+    CUdeviceptr from = l->crumbs + (l->block[block].first + task) * sizeof c->mark->crumb;
+    CUDA_TRY(c, MemcpyDtoHAsync(&c->mark->crumb, from, sizeof c->mark->crumb, c->compute),
+             "marking a launch");
+    if (!task) // the card may be steps behind the host
+        CUDA_TRY(c,
+                 MemcpyDtoHAsync(&c->mark->step, l->counters + offsetof(Counters, step),
+                                 sizeof c->mark->step, c->compute),
+                 "marking a step");
     return GAN_OK;
 }
 
@@ -46,12 +55,11 @@ static Str task_where(Arena *a, const Loaded *l, uint32_t block, uint32_t task) 
     return region_where(a, l->plan, &l->plan->region.at[l->block[block].task[task].region]);
 }
 
-static GanStatus run_tasks(const Loaded *l, uint32_t block) {
-    const CudaBlock *b = &l->block[block];
-    for (uint32_t i = 0; i < b->n; i++) {
+static GanStatus run_tasks(const Loaded *l, uint32_t block, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
         if (i % crumb_every(l->cuda) == 0)
             TRY(drop_crumb(l, block, i));
-        GanStatus st = run_task(l, &b->task[i]);
+        GanStatus st = run_task(l, &l->block[block].task[i]);
         Arena scratch = l->arena;
         if (st != GAN_OK)
             return fail_in(st, "%s", task_where(&scratch, l, block, i).ptr);
@@ -66,7 +74,7 @@ static GanStatus record(Loaded *l, uint32_t block) {
     CUgraph graph = NULL;
     CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
              "beginning to record a graph");
-    GanStatus st = run_tasks(l, block);
+    GanStatus st = run_tasks(l, block, 0, l->block[block].n);
     CUresult ended = c->cu->StreamEndCapture(c->compute, &graph);
     if (st == GAN_OK)
         st = cuda_check(c, ended, "recording a graph");
@@ -84,7 +92,7 @@ static GanStatus run_block(Loaded *l, uint32_t block) {
     CudaBlock *b = &l->block[block];
     if (c->base.options.no_graph || !b->warm) {
         b->warm = true;
-        return run_tasks(l, block);
+        return run_tasks(l, block, 0, b->n);
     }
     if (!b->graph)
         TRY(record(l, block));
@@ -92,45 +100,50 @@ static GanStatus run_block(Loaded *l, uint32_t block) {
     return GAN_OK;
 }
 
-GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters) {
+// What every launch of a block finds in memory.
+static GanStatus begin(Loaded *l, const Counters *counters) {
     Cuda *c = l->cuda;
     TRY(cuda_enter(c));
     if (c->running != l) // crumbs of two plans cannot be told apart
         TRY(cuda_wait(c));
     c->running = l;
-    c->step = counters->step;
+    return cuda_put(c, l->counters, counters, sizeof *counters);
+}
+
+GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters) {
     if (!l->block[block].n)
         return GAN_OK;
-    TRY(cuda_put(c, l->counters, counters, sizeof *counters));
+    TRY(begin(l, counters));
     return run_block(l, block);
+}
+
+GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters) {
+    BlockPlan b = l->plan->block.at[block];
+    uint32_t end = launch + 1 < b.first + b.n ? l->task_of[launch + 1] : l->block[block].n;
+    TRY(begin(l, counters));
+    TRY(run_tasks(l, block, l->task_of[launch], end));
+    return cuda_wait(l->cuda);
 }
 
 // --- failures ------------------------------------------------------------------------------------
 
 // The launches one of which failed: behind the last crumb, up to where the next would lie.
-static Str suspects(Arena *a, const Cuda *c) {
+Str cuda_suspects(Arena *a, const Cuda *c) {
     const Loaded *l = c->running;
-    CudaCrumb crumb = *c->crumb;
+    CudaMark mark = *c->mark;
+    CudaCrumb crumb = mark.crumb;
     if (crumb.block >= l->plan->block.n || crumb.task >= l->block[crumb.block].n)
         return str_format(a, "one of the first launches");
     uint32_t last = crumb.task + crumb_every(c) - 1;
     if (last >= l->block[crumb.block].n)
         last = l->block[crumb.block].n - 1;
     Str from = task_where(a, l, crumb.block, crumb.task), to = task_where(a, l, crumb.block, last);
-    return last == crumb.task ? from
-                              : str_format(a,
-                                           "one of %u launches from %.*s to %.*s (--no-graph names "
-                                           "it)",
-                                           last - crumb.task + 1, SARG(from), SARG(to));
+    if (last == crumb.task)
+        return str_format(a, "step %u, %.*s", mark.step, SARG(from));
+    return str_format(a, "step %u, one of %u launches from %.*s to %.*s (--no-graph names it)",
+                      mark.step, last - crumb.task + 1, SARG(from), SARG(to));
 }
 
 GanStatus cuda_wait(Cuda *c) {
-    CUresult code = c->cu->StreamSynchronize(c->compute);
-    if (code == CUDA_SUCCESS)
-        return GAN_OK;
-    GanStatus st = cuda_check(c, code, "work on %s", c->name);
-    if (!c->running)
-        return st;
-    Arena scratch = c->running->arena;
-    return fail_in(st, "step %u, %s", c->step, suspects(&scratch, c).ptr);
+    return cuda_check(c, c->cu->StreamSynchronize(c->compute), "work on %s", c->name);
 }

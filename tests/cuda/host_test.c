@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "record.h"
 #include "run.h"
+#include "runs.h"
 #include "trial.h"
 
 #include <setjmp.h>
@@ -79,7 +80,7 @@ static GanStatus do_steps(Run *run, uint32_t from, uint32_t to) {
         TRY(put_data(run));
         TRY(exec_step(run->exec, &c, NULL));
     }
-    return GAN_OK;
+    return exec_wait(run->exec);
 }
 
 static GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps) {
@@ -247,6 +248,83 @@ static void counters_are_true_at_every_launch(void **state) {
     close_run(run);
     assert_clean(run->r, "tiny");
     free_run(run);
+}
+
+static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round) {
+    return meter_block(user, e, block, round);
+}
+
+// Steps as training makes them: numbers are looked at when later steps have been given out.
+static void metered_steps(Run *run, Meter *m, uint32_t from, uint32_t to) {
+    const ExecHooks hooks = {.after = after_block, .user = m};
+    for (uint32_t step = from; step < to; step++) {
+        Counters c = {.step = step, .seed = 7};
+        meter_begin(m, step);
+        assert_fine(put_data(run));
+        assert_fine(exec_step(run->exec, &c, &hooks));
+        if (step >= m->ahead)
+            assert_fine(meter_take(m, run->exec, step - m->ahead));
+    }
+}
+
+static uint64_t launches_of(const Recorder *r, uint32_t from, uint32_t *copies) {
+    const WorkVec *w = recorder_work(r);
+    uint64_t n = 0;
+    *copies = 0;
+    for (uint32_t i = from; i < w->n; i++) {
+        n += w->at[i].kind == WorkLaunch;
+        *copies += w->at[i].kind == WorkCopy && w->at[i].host_from;
+    }
+    return n;
+}
+
+// Fifty steps whose rate falls from step to step: no graph is made after the second step, the host
+// waits for nothing younger than a step, and of each step no more crosses than its data, its
+// counters and the numbers that change.
+static const char falling[] =
+    "model falling\n"
+    "data x : image(1, 8, 8) scale(-1, 1)\n"
+    "net G(z: [4]) -> [1, 8, 8] { z |> dense(64) |> reshape(1, 8, 8) |> tanh }\n"
+    "net D(x: [1, 8, 8]) -> [] { x |> conv(4, k=3, pad=1) |> leaky_relu(0.2) |> flatten |> "
+    "dense(1) |> squeeze }\n"
+    "opt = adam(lr=cosine(1e-3, 1e-5, to=40))\n"
+    "step {\n"
+    "  update D minimize bce(D(x), 1) + bce(D(G(normal(4))), 0) using opt\n"
+    "  update G minimize bce(D(G(normal(4))), 1) using opt\n"
+    "}\n";
+
+static void steps_follow_each_other_without_waiting(void **state) {
+    (void)state;
+    for (int no_graph = 0; no_graph < 2; no_graph++) {
+        const DeviceOptions o = {.threads = 1, .no_graph = no_graph};
+        Run *run = new_bare();
+        Meter m;
+        uint32_t copies, again;
+        compile_model(run, "falling.gan", STR(falling), DtF32);
+        assert_fine(open_run(run, &o));
+        assert_fine(exec_init(run->exec, 7));
+        meter_init(&run->arena, &run->compiled.module, &m);
+        meter_ahead(&m, run->exec);
+        assert_int_equal(m.ahead, METER_AHEAD);
+        metered_steps(run, &m, 0, 5);
+        uint32_t from = recorder_work(run->r)->n;
+        uint64_t made = recorder_made_graphs(run->r);
+        metered_steps(run, &m, 5, 6);
+        uint64_t a_step = launches_of(run->r, from, &copies);
+        assert_true(a_step > 5 && copies > 0 && copies < 8);
+        (void)recorder_nearest_wait(run->r);
+        metered_steps(run, &m, 6, 50);
+        assert_true(recorder_nearest_wait(run->r) >= a_step);
+        assert_int_equal(recorder_made_graphs(run->r), made);
+        assert_int_equal(made == 0, no_graph);
+        assert_int_equal(launches_of(run->r, from, &again), 45 * a_step);
+        assert_int_equal(again, 45 * copies);
+        assert_fine(exec_wait(run->exec)); // which the recorder does see
+        assert_int_equal(recorder_nearest_wait(run->r), 0);
+        close_run(run);
+        assert_clean(run->r, "falling");
+        free_run(run);
+    }
 }
 
 // What won the timing is kept on disk: the second time nothing is timed, and a damaged file is
@@ -557,6 +635,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
         cmocka_unit_test(graphs_do_the_same_work_in_the_same_order),
         cmocka_unit_test(counters_are_true_at_every_launch),
+        cmocka_unit_test(steps_follow_each_other_without_waiting),
         cmocka_unit_test(engines_that_won_are_kept),
         cmocka_unit_test(bytes_cross_and_come_back),
         cmocka_unit_test(too_much_memory_is_refused_with_what_is_missing),

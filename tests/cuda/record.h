@@ -61,6 +61,10 @@ uint32_t recorder_live(const Recorder *r);         // objects and pieces of memo
 const char *recorder_complaint(const Recorder *r); // the first; NULL when there is none
 uint64_t recorder_calls(const Recorder *r);        // of either table
 size_t recorder_launched_graphs(const Recorder *r);
+uint64_t recorder_made_graphs(const Recorder *r);
+// Since the last time this was asked the host has waited for no work behind which fewer launches
+// than this had been given out: 0 where it waited for the last of them.
+uint64_t recorder_nearest_wait(Recorder *r);
 
 // What is to go wrong. `nth` counts calls from now, 1 the next.
 typedef enum Mishap {

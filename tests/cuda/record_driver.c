@@ -16,6 +16,7 @@ typedef struct Object {
     Clock clock;      // stream: how far it is; event: what recording it saw
     uint32_t line;    // stream
     bool timed;       // event
+    uint64_t at;      // event: launches given out when it was recorded
     WorkVec work;     // graph, exec
     const char *name; // function
     char *host;       // pinned: its memory
@@ -52,8 +53,9 @@ struct Recorder {
     size_t memory, used, graphs;
     uint64_t calls, fail_at;
     Mishap mishap;
-    bool broken, dead; // a kernel has failed; it has been told
-    uint64_t launches;
+    bool broken, dead;                 // a kernel has failed; it has been told
+    uint64_t launches, given, nearest; // since a mishap was asked for; in all; behind a wait
+    uint64_t made;                     // graphs
     int contexts;
     char complaint[400];
 };
@@ -286,6 +288,7 @@ static void do_work(Object *s, Work w) {
     Recorder *r = recording;
     const char *other = NULL;
     r->launches += w.kind == WorkLaunch;
+    r->given += w.kind == WorkLaunch;
     r->broken |= r->mishap == MishapKernel && w.kind == WorkLaunch && r->launches == r->fail_at;
     if (r->broken || !all_there(&w))
         return;
@@ -364,6 +367,16 @@ static void die(void) {
             memcpy(r->transfer.at[i].host, r->transfer.at[i].bytes, r->transfer.at[i].n);
 }
 
+// The host waits for work behind which `given` launches had been given out.
+static void note_wait(const Clock *for_, uint64_t given) {
+    Recorder *r = recording;
+    bool waits = false;
+    for (int i = 0; i < RECORD_LINES; i++)
+        waits |= for_->at[i] > r->host.at[i];
+    if (waits && r->given - given < r->nearest)
+        r->nearest = r->given - given;
+}
+
 // A call that waits: it learns of a broken kernel, and a recording stream forbids it.
 static CUresult may_wait(void) {
     Recorder *r = recording;
@@ -393,8 +406,10 @@ static CUresult stream_destroy(CUstream s) {
 static CUresult stream_synchronize(CUstream handle) {
     Object *s = object_get(handle, KindStream, "cuStreamSynchronize");
     CUresult code = may_wait();
-    if (code == CUDA_SUCCESS && s)
+    if (code == CUDA_SUCCESS && s) {
+        note_wait(&s->clock, recording->given);
         host_waits(&s->clock);
+    }
     return code;
 }
 
@@ -427,6 +442,7 @@ static CUresult event_record(CUevent event, CUstream handle) {
     if (e && s) {
         order_join(&s->clock, &recording->host);
         e->clock = s->clock;
+        e->at = recording->given;
     }
     return CUDA_SUCCESS;
 }
@@ -434,8 +450,10 @@ static CUresult event_record(CUevent event, CUstream handle) {
 static CUresult event_synchronize(CUevent event) {
     Object *e = object_get(event, KindEvent, "cuEventSynchronize");
     CUresult code = may_wait();
-    if (code == CUDA_SUCCESS && e && recording->mishap != MishapDropEvents)
+    if (code == CUDA_SUCCESS && e && recording->mishap != MishapDropEvents) {
+        note_wait(&e->clock, e->at);
         host_waits(&e->clock);
+    }
     return code;
 }
 
@@ -539,6 +557,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
     (void)flags;
     const Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
     Object *e = object_new(KindExec);
+    recording->made++;
     if (g)
         e->work = g->work;
     *out = (CUgraphExec)e;
@@ -698,6 +717,7 @@ Recorder *recorder_new(size_t memory) {
     *r = (Recorder){.memory = memory, .api = {&driver, &record_dnn_api, compile, NULL}};
     r->arena = arena;
     r->order = order_new(&r->arena);
+    r->nearest = UINT64_MAX;
     record_dnn_begin();
     record_plan_begin();
     return r;
@@ -744,6 +764,16 @@ const char *recorder_complaint(const Recorder *r) {
 
 uint64_t recorder_calls(const Recorder *r) {
     return r->calls;
+}
+
+uint64_t recorder_made_graphs(const Recorder *r) {
+    return r->made;
+}
+
+uint64_t recorder_nearest_wait(Recorder *r) {
+    uint64_t nearest = r->nearest;
+    r->nearest = UINT64_MAX;
+    return nearest;
 }
 
 size_t recorder_launched_graphs(const Recorder *r) {

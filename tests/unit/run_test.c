@@ -500,6 +500,109 @@ static void every_next_takes_a_batch(void **state) {
     session_release(&s);
 }
 
+// --- numbers that come late ----------------------------------------------------------------------
+
+// The reference device as one that works by itself: numbers are asked for now and handed out later.
+enum { LATE_PLACES = 16 };
+static struct Late {
+    char bytes[LATE_PLACES][8];
+    uint64_t asked, taken, most; // most: that were under way at once
+} late;
+
+static GanStatus late_fetch(Device *d, const void *from, size_t n, uint64_t *ticket) {
+    (void)d;
+    memcpy(late.bytes[late.asked % LATE_PLACES], from, n);
+    *ticket = late.asked++;
+    late.most = late.asked - late.taken > late.most ? late.asked - late.taken : late.most;
+    return GAN_OK;
+}
+
+static GanStatus late_fetched(Device *d, uint64_t ticket, void *to, size_t n) {
+    (void)d;
+    late.taken++;
+    assert_true(ticket < late.asked && late.asked - ticket <= LATE_PLACES);
+    memcpy(to, late.bytes[ticket % LATE_PLACES], n);
+    return GAN_OK;
+}
+
+static const char breaking[] =
+    "model breaking\n"
+    "config from = 99 \"the loss is no number from this step on\"\n"
+    "data x : float(2) scale(-1, 1)\n"
+    "net D(x: [2]) -> [] { x |> dense(1) |> squeeze }\n"
+    "opt = adam(lr=1e-3)\n"
+    "step {\n"
+    "  report level = mean(D(x))\n"
+    "  update D minimize mean((D(x) - normal())^2) + sqrt(from - step) using opt\n"
+    "}\n";
+
+static bool never(void) {
+    return false;
+}
+
+static GanStatus train_breaking(Folder *p, const char *from, const char *dir,
+                                const DeviceApi *api) {
+    Host host = {.console = silent, .device = {.threads = 1}, .stop_asked = never};
+    Job job = {.model = write_text(p, "breaking.gan", str_c(breaking)),
+               .batch = 4,
+               .steps = 7,
+               .save_every = 4,
+               .real = DtF64,
+               .device = STR("ref")};
+    job.origin = job.model;
+    vec_push(&p->arena, &job.setting, ((Setting){STR("from"), str_c(from)}));
+    vec_push(&p->arena, &job.data, ((Setting){STR("x"), points(p, 20)}));
+    late = (struct Late){0};
+    return train_run(&p->arena, &host, &job, &(TrainOptions){.dir = under(p, dir), .api = api});
+}
+
+// log.jsonl without its times.
+static Str log_of(Folder *p, const char *dir) {
+    Str text;
+    assert_ok(file_read(&p->arena, path_join(&p->arena, under(p, dir), STR("log.jsonl")), &text));
+    Text out = {.arena = &p->arena};
+    for (size_t at = 0, end; at < text.len; at = end + 1) {
+        end = at + str_find(str_sub(text, at, text.len), '\n');
+        const char *line = str_z(&p->arena, str_sub(text, at, end));
+        const char *times = strstr(line, "\"step_ms\"");
+        text_fmt(&out, "%.*s\n", times ? (int)(times - line) : (int)strlen(line), line);
+    }
+    return text_str(&out);
+}
+
+static void same_logs(Folder *p, const char *a, const char *b) {
+    Str x = log_of(p, a), y = log_of(p, b);
+    if (!str_eq(x, y))
+        print_error("%s:\n%.*s%s:\n%.*s", a, SARG(x), b, SARG(y));
+    assert_true(str_eq(x, y));
+}
+
+// The same lines under the same numbers, the last ones too; a loss that is no number is that of its
+// step, though later ones have been given out, and the repeat comes to the same operation.
+static void numbers_read_late_are_those_of_their_step(void **state) {
+    Folder *p = *state;
+    DeviceApi api = device_ref;
+    api.fetches = LATE_PLACES;
+    api.fetch = late_fetch;
+    api.fetched = late_fetched;
+    assert_ok(train_breaking(p, "99", "now", NULL));
+    assert_int_equal(late.asked, 0);
+    assert_ok(train_breaking(p, "99", "later", &api));
+    assert_int_equal(late.asked, 2 * 7);
+    assert_int_equal(late.taken, late.asked);
+    assert_int_equal(late.most, 2 * METER_STEPS);
+    same_logs(p, "now", "later");
+    assert_status(train_breaking(p, "5", "broken_now", NULL), GAN_ERR_INPUT, "a loss");
+    assert_non_null(strstr(gan_error(), "step 7: the loss of D is not a number"));
+    assert_status(train_breaking(p, "5", "broken_later", &api), GAN_ERR_INPUT, "a loss, late");
+    assert_non_null(strstr(gan_error(), "step 7: the loss of D is not a number"));
+    Str found[2];
+    assert_ok(file_read(&p->arena, under(p, "broken_now/nonfinite.json"), &found[0]));
+    assert_ok(file_read(&p->arena, under(p, "broken_later/nonfinite.json"), &found[1]));
+    assert_true(str_eq(found[0], found[1]));
+    same_logs(p, "broken_now", "broken_later");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, place_open, place_close)
 
 int main(int argc, char **argv) {
@@ -516,6 +619,7 @@ int main(int argc, char **argv) {
         CASE(every_damaged_byte_is_noticed),
         CASE(weights_that_are_not_finite_are_not_saved),
         CASE(every_next_takes_a_batch),
+        CASE(numbers_read_late_are_those_of_their_step),
     };
     if (CASES_LISTED(tests)) {
         return 0;
