@@ -5,13 +5,13 @@
 // step takes to begin, and the memory of a process that only trains, are asked of processes of
 // their own: one with an empty kernel cache, then some with the filled one. On many ranks all run
 // the step together and rank 0 answers; starts are then not timed.
-#include "ranks.h"
+#include "sim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WARM_STARTS = 3 };
+enum { WARM_STARTS = 3, PROFILED = 5 };
 
 typedef struct Bench {
     Arena *perm;
@@ -29,6 +29,8 @@ typedef struct Bench {
     double cold_ms, warm_ms;
     double peak_bytes;          // of a process after one step
     double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for
+    double foretold_ms;         // what the simulator says of it; NaN: it was not asked
+    double bound_ms;            // the least that any order of the step would wait
 } Bench;
 
 // --- the session ---------------------------------------------------------------------------------
@@ -261,16 +263,45 @@ static GanStatus mean_comm(Bench *b) {
     return GAN_OK;
 }
 
-static GanStatus time_steps(Bench *b) {
-    TRY(exec_init(b->session.exec, 0));
-    TRY(fill_data(b));
+// Launch by launch: of all ranks at once, as in a step; in a replay of one after the other, for
+// they may be more than there are cores.
+static GanStatus profile(Bench *b, Moments *out) {
+    uint32_t steps = b->steps < PROFILED ? (uint32_t)b->steps : PROFILED;
+    int turns = b->o->at[OptReplay].given ? comm_size(b->comm) : 1;
+    for (int r = 0; r < turns; r++) {
+        if (turns == 1 || r == comm_rank(b->comm))
+            TRY(sim_profile(b->perm, b->session.exec, b->comm, steps, out));
+        TRY(comm_barrier(b->comm));
+    }
+    return GAN_OK;
+}
+
+// On the link as it is measured now, which a wire model is part of; the bound is of the wire alone.
+static GanStatus foretell(Bench *b, const Moments *mine) {
+    CommOptions how;
+    const Moments *all;
+    int ranks = comm_size(b->comm);
+    SimLink link = {.ranks = ranks};
+    TRY(ranks_comm_options(b->o, &how));
+    if (ranks > 1 && !how.null)
+        TRY(link_measure(b->comm, &link.each));
+    TRY(sim_gather(b->perm, b->comm, mine, &all));
+    b->foretold_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
+    if (b->o->at[OptWire].given)
+        link.each = (LinkModel){how.wire_us * 1e-6, how.wire_gbit * 1e9 / 8};
+    b->bound_ms = sim_bound(&b->session.compiled.step, mine, &link) * 1000;
+    return GAN_OK;
+}
+
+static GanStatus time_steps(Bench *b, const Moments *replayed) {
     b->ms = arena_array(b->perm, double, b->steps);
     for (int64_t i = 0; i < b->warmup + b->steps; i++) {
         TRY(comm_barrier(b->comm));
         if (i == b->warmup)
             comm_stats_clear(b->comm);
         double began = time_now();
-        TRY(one_step(b, (uint32_t)i, NULL));
+        Counters c = {.step = (uint32_t)i};
+        TRY(replayed ? sim_replay(b->session.exec, replayed, &c) : one_step(b, (uint32_t)i, NULL));
         if (i >= b->warmup)
             b->ms[i - b->warmup] = (time_now() - began) * 1000;
     }
@@ -367,6 +398,8 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"peak_bytes_bound", (double)(p->slot_bytes + p->work_bound)},
         {"comm_ms", b->comm_ms},
         {"comm_exposed_ms", b->exposed_ms},
+        {"comm_bound_ms", b->bound_ms},
+        {"foretold_ms", b->foretold_ms},
         {"kernels", (double)(p->kernel.n + n.calls)},
         {"launches_per_step", (double)n.all},
         {"outside_ms", b->outside_ms},
@@ -418,7 +451,18 @@ static GanStatus bench_model(Bench *b) {
         TRY(time_starts(b));
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
-    TRY(time_steps(b));
+    TRY(exec_init(b->session.exec, 0));
+    TRY(fill_data(b));
+    Moments m;
+    bool replay = b->o->at[OptReplay].given;
+    if (replay)
+        TRY(profile(b, &m));
+    TRY(time_steps(b, replay ? &m : NULL));
+    if (exec_launches(b->session.exec) && (!alone || brief)) {
+        if (!replay)
+            TRY(profile(b, &m));
+        TRY(foretell(b, &m));
+    }
     b->outside_ms = NAN;
     if (alone)
         TRY(time_outside(b));
@@ -438,6 +482,8 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
         .comm = h->device.comm,
         .cold_ms = NAN,
         .warm_ms = NAN,
+        .foretold_ms = NAN,
+        .bound_ms = NAN,
         .real = DtF32,
         .batch = option_number(o, OptBatch, DEFAULT_BATCH),
         .steps = option_number(o, OptSteps, 10),

@@ -375,6 +375,12 @@ GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
     return run_func(e, FuncStep, c, hooks);
 }
 
+GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
+    const Plan *p = e->plan[FuncStep];
+    uint32_t block = p->region.at[p->merge.at[p->launch.at[launch].first]].block;
+    return e->api->launch(e->loaded[FuncStep], block, launch, c);
+}
+
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {
     TRY(run_func(e, FuncEntry + entry, c, hooks));
     return exec_wait(e);

@@ -49,8 +49,7 @@ GanStatus link_measure(Comm *c, LinkModel *out) {
     mem_free(data);
     TRY(st);
     double more = fmax(large - small, 1e-6);
-    *out = (LinkModel){power_of_two(fmax(small, 1e-7)),
-                       power_of_two((LARGE - SMALL) * sizeof(float) / more)};
+    *out = (LinkModel){fmax(small, 1e-7), (LARGE - SMALL) * sizeof(float) / more};
     comm_stats_clear(c);
     comm_events_clear(c);
     return comm_bcast(c, out, sizeof *out, 0);
@@ -88,5 +87,9 @@ GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out) {
         !link_read(&scratch, path_join(&scratch, dir, STR("link.json")), out))
         *out = (LinkModel){0};
     TRY(comm_bcast(c, out, sizeof *out, 0));
-    return out->latency > 0 ? GAN_OK : link_measure(c, out);
+    if (out->latency > 0)
+        return GAN_OK;
+    TRY(link_measure(c, out));
+    *out = (LinkModel){power_of_two(out->latency), power_of_two(out->bandwidth)};
+    return GAN_OK;
 }

@@ -63,8 +63,10 @@ Str plan_collectives(Arena *a, const Plan *p);
 
 // --- link_model.c --------------------------------------------------------------------------------
 
-// The model kept with run `dir`, else (and where dir is empty) measured by all and decided by rank
-// 0 in some 50 ms. Zeros on one rank.
+// By the time of sums of two sizes now, in some 50 ms; the same on all ranks.
+GanStatus link_measure(Comm *c, LinkModel *out);
+// The model kept with run `dir`, else (and where dir is empty) as measured, rounded to powers of two.
+// Zeros on one rank.
 GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
 

@@ -101,6 +101,8 @@ GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first 
 // Returns when all work of the step has been given to the device, which may be at work on it still.
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
 GanStatus exec_wait(Exec *e); // for all work given so far
+// One launch of the step alone, waited for; where exec_launches.
+GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c);
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);
 // Values cross as f64 in logical order (row-major, batch first), whatever the device holds.
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);

@@ -2,8 +2,8 @@
 //
 // In: a model, numbers of ranks, weak or strong. Out: a folder with table, plot and the words for a
 // methods section. Every measured point is `ganrun bench` on so many ranks, started here through
-// mpirun, once more with --comm null; simulated ones are scale_sim.c's, which also foretells the
-// measured ones, so that a reader can see what it is worth.
+// mpirun, once more with --comm null; simulated ones are sim.c's, which the bench also asks about
+// itself, so that a reader can see what it is worth.
 #include "scale.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 const char *const scale_mode_name[ScaleModes] = {"weak", "strong"};
 
-enum { POINTS_MOST = 64, RANKS_MOST = 1 << 20 };
+enum { POINTS_MOST = 64, RANKS_MOST = 1 << 20, PROFILED = 5 };
 
 int64_t scale_batch(const Study *s, ScaleMode mode, int64_t ranks) {
     return mode == ScaleWeak ? s->batch * ranks : s->batch;
@@ -159,14 +159,8 @@ static GanStatus run_bench(Study *s, int64_t ranks, int64_t batch, bool null, co
     bench_line(s, ranks, batch, null, &line);
     TRY(process_run(s->perm, line.at, &said, &code));
     Str answer = line_of(said, STR("{\"model\""));
-    if (code == 0 && answer.len) {
-        Str link = line_of(said, STR("link: "));
-        double us, gbs;
-        if (!null && !s->o->at[OptWire].given && link.len &&
-            sscanf(str_z(s->perm, link), "link: %lf us, %lf GB/s", &us, &gbs) == 2)
-            s->seen = (LinkModel){us * 1e-6, gbs * 1e9};
+    if (code == 0 && answer.len)
         return json_parse(s->perm, answer, STR("bench"), out);
-    }
     return fail(GAN_ERR_DEVICE, "%s on %lld ranks ended with %d: %.*s", line.at[0],
                 (long long)ranks, code, SARG(str_sub(said, 0, 1500)));
 }
@@ -186,24 +180,40 @@ static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
                     .comm_ms = json_number(json_get(root, "comm_ms"), NAN),
                     .exposed_ms = json_number(json_get(root, "comm_exposed_ms"), NAN),
                     .null_ms = json_number(json_get(null, "step_ms"), NAN),
-                    .foretold_ms = NAN};
+                    .foretold_ms = json_number(json_get(root, "foretold_ms"), NAN)};
     vec_push(s->perm, &s->point, p);
     return GAN_OK;
 }
 
 // --- simulated points ----------------------------------------------------------------------------
 
-// What the simulator says of the points that were measured, on the link these had.
-static GanStatus foretell(Study *s) {
-    bool wire = s->o->at[OptWire].given;
-    for (uint32_t i = 0; i < s->point.n; i++) {
-        ScalePoint *p = &s->point.at[i], told = {0};
-        Moments m;
-        TRY(scale_profile(s, p->mode, p->ranks, s->seen, &m));
-        scale_play(&m, p->ranks, s->seen, wire, &told);
-        p->foretold_ms = told.ms;
-    }
-    return GAN_OK;
+// Rank 0 of `ranks` alone on this machine, by the plan made for `link`.
+static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
+                         Moments *out) {
+    NullSeat seat = {0, (int)ranks};
+    Comm *alone = NULL;
+    Session session = {0};
+    int64_t chunks, bucket;
+    GanStatus st = GAN_OK;
+    SessionOptions so = {.compile = {.path = s->model,
+                                     .batch = scale_batch(s, mode, ranks),
+                                     .setting = s->o->at[OptSet].pair.at,
+                                     .settings = s->o->at[OptSet].pair.n,
+                                     .real = s->real},
+                         .api = s->api,
+                         .device = s->host->device};
+    so.device.threads = (int)s->threads;
+    TRY(ranks_split(s->o, &chunks, &bucket));
+    TRY(comm_open(&link_null, &seat, &(CommOptions){0}, &alone));
+    TRY_OUT(ranks_parallel(alone, so.compile.batch, chunks, bucket, link, &so.compile.parallel));
+    so.device.comm = alone;
+    TRY_OUT(session_start(&session, &so, &s->host->console));
+    TRY_OUT(exec_init(session.exec, 0));
+    TRY_OUT(sim_profile(s->perm, session.exec, alone, PROFILED, out));
+out:
+    session_release(&session);
+    comm_close(alone);
+    return st;
 }
 
 // Weak scaling leaves a rank's work as it is: its launches are measured once, on two ranks' plan.
@@ -217,14 +227,17 @@ static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
             break;
         }
         if (mode == ScaleStrong || !m.n)
-            TRY(scale_profile(s, mode, mode == ScaleWeak ? 2 : ranks, s->link, &m));
+            TRY(profile(s, mode, mode == ScaleWeak ? 2 : ranks, s->link, &m));
+        SimTimes t = sim_play(&m, 1, &(SimLink){.scaled = s->link, .ranks = ranks});
         ScalePoint p = {.mode = mode,
                         .ranks = ranks,
                         .batch = scale_batch(s, mode, ranks),
                         .simulated = true,
+                        .ms = t.step * 1000,
+                        .comm_ms = t.comm * 1000,
+                        .exposed_ms = t.exposed * 1000,
                         .null_ms = NAN,
                         .foretold_ms = NAN};
-        scale_play(&m, ranks, s->link, false, &p);
         vec_push(s->perm, &s->point, p);
     }
     return GAN_OK;
@@ -266,8 +279,6 @@ GanStatus cmd_scale(Arena *perm, const Host *h, const Options *o) {
     for (int mode = 0; mode < ScaleModes; mode++)
         for (uint32_t i = 0; w.mode[mode] && i < w.ranks.n; i++)
             TRY(measure(&s, (ScaleMode)mode, w.ranks.at[i]));
-    if (o->at[OptSimulate].given)
-        TRY(foretell(&s));
     for (int mode = 0; mode < ScaleModes; mode++)
         if (w.mode[mode])
             TRY(simulate(&s, (ScaleMode)mode, &w));

@@ -2,7 +2,7 @@
 #ifndef GAN_SCALE_H
 #define GAN_SCALE_H
 
-#include "ranks.h"
+#include "sim.h"
 
 typedef enum ScaleMode { ScaleWeak, ScaleStrong, ScaleModes } ScaleMode;
 extern const char *const scale_mode_name[ScaleModes]; // "weak", "strong"
@@ -28,7 +28,7 @@ typedef struct Study {
     int64_t batch; // a rank's in weak scaling, all ranks' in strong
     int64_t steps, warmup, threads;
     LinkModel link; // of the simulated points
-    LinkModel seen; // as the measured ranks found theirs, or as --wire says; zeros: none measured
+    LinkModel seen; // as --wire says; zeros: it does not
     VEC(ScalePoint) point;
 } Study;
 
@@ -37,26 +37,6 @@ int64_t scale_batch(const Study *s, ScaleMode mode, int64_t ranks);
 double scale_base(const Study *s, ScaleMode mode);
 // Of a point against one rank: weak: how much more work a second; strong: how much sooner.
 double scale_speedup(const Study *s, const ScalePoint *p);
-
-// --- scale_sim.c: a step of rank 0 on a time line ------------------------------------------------
-
-typedef struct Moment { // in the order of the step
-    RegionKind kind;    // RegionStart, RegionWait; all others compute
-    uint32_t call;
-    double seconds; // compute
-    size_t bytes;   // RegionStart: what travels
-} Moment;
-typedef VEC(Moment) Moments;
-
-// Runs rank 0 of `ranks` alone on this machine, by the plan made for `link`, and measures what its
-// launches take.
-GanStatus scale_profile(const Study *s, ScaleMode mode, int64_t ranks, LinkModel link,
-                        Moments *out);
-// Plays it against a link on which a sum over R ranks takes
-//     ceil(log2 R) * latency + 2 (R - 1) / R * bytes / bandwidth
-// (recursive doubling for what is small, a ring for what is large); one at a time, in order.
-// `wire`: the link takes latency + bytes / bandwidth whatever R is, as --wire does.
-void scale_play(const Moments *m, int64_t ranks, LinkModel link, bool wire, ScalePoint *out);
 
 // --- scale_write.c: what a study leaves ----------------------------------------------------------
 

@@ -118,7 +118,7 @@ set_tests_properties(cli_examples cli_all_examples PROPERTIES TIMEOUT 1500)
 set_tests_properties(cli_all_examples PROPERTIES LABELS long)
 # Ranks. Where there is no MPI the scripts say so and are skipped.
 set(on_ranks sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/on_ranks.sh)
-foreach(name ranks ranks_faults ranks_verify ranks_slurm)
+foreach(name ranks ranks_faults ranks_verify ranks_bench ranks_slurm)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()

@@ -57,6 +57,7 @@ struct Comm {
     Meeting last;
     bool left, all_left; // said TaskLeave; met nothing but the like
     bool apart;          // all met, and were not about to do the same: they know of each other
+    bool muted;          // the caller's: comm_mute
     size_t narrow_least; // bytes of an f32 sum that travels as bf16; 0: none
     CommStats stats;
     VEC(CommEvent) event; // owned, through mem_realloc
@@ -438,7 +439,7 @@ static GanStatus task_room(Comm *c, uint32_t at) {
 }
 
 GanStatus comm_start(Comm *c, const CommJob *job) {
-    if (!c || c->o.null || !c->api->talks)
+    if (!c || c->o.null || c->muted || !c->api->talks)
         return GAN_OK;
     uint32_t at = FIRST_JOB + job->id;
     pthread_mutex_lock(&c->lock);
@@ -485,7 +486,7 @@ static void keep_event(Comm *c, const CommEvent *e) {
 
 GanStatus comm_wait(Comm *c, uint32_t id) {
     uint32_t at = FIRST_JOB + id;
-    if (!c || c->o.null || !c->api->talks)
+    if (!c || c->o.null || c->muted || !c->api->talks)
         return GAN_OK;
     double came = time_now();
     pthread_mutex_lock(&c->lock);
@@ -506,6 +507,11 @@ GanStatus comm_wait(Comm *c, uint32_t id) {
 void comm_narrow(Comm *c, size_t least) {
     if (c)
         c->narrow_least = least;
+}
+
+void comm_mute(Comm *c, bool muted) {
+    if (c)
+        c->muted = muted;
 }
 
 void comm_forget(Comm *c) {

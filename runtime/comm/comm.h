@@ -57,6 +57,8 @@ GanStatus comm_wait(Comm *c, uint32_t id);
 // From here on sums of f32 of at least `least` bytes travel as bf16, whatever their job says; 0:
 // none do. All ranks say the same.
 void comm_narrow(Comm *c, size_t least);
+// While muted, sums and gathers do nothing: to see what a step takes without them.
+void comm_mute(Comm *c, bool muted);
 // Drops what rounding to a narrower wire has kept: at every checkpoint, so that a run that resumes
 // there makes the same bits.
 void comm_forget(Comm *c);

@@ -1,5 +1,7 @@
-// scale_test.c - the simulator against time lines that can be worked out by hand.
+// scale_test.c - the simulator against time lines that can be worked out by hand, and its bound:
+// reached where nothing can be hidden, and never above what any order of the calls takes.
 #include "scale.h"
+#include "driver.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -16,11 +18,14 @@ static Moment wait_for(uint32_t call) {
     return (Moment){.kind = RegionWait, .call = call};
 }
 
-static ScalePoint play(const Moment *m, uint32_t n, int64_t ranks, bool wire) {
+static SimTimes play(const Moment *m, uint32_t n, int64_t ranks, bool wire) {
     Moments all = {.at = (Moment *)(uintptr_t)m, .n = n};
-    ScalePoint p = {0};
-    scale_play(&all, ranks, (LinkModel){0.001, 1e6}, wire, &p); // 1 ms, 1 MB/s
-    return p;
+    LinkModel model = {0.001, 1e6}; // 1 ms, 1 MB/s
+    SimLink link = {.each = wire ? model : (LinkModel){0},
+                    .scaled = wire ? (LinkModel){0} : model,
+                    .ranks = ranks};
+    SimTimes t = sim_play(&all, 1, &link);
+    return (SimTimes){t.step * 1000, t.comm * 1000, t.exposed * 1000};
 }
 #define PLAY(m, ranks, wire) play(m, sizeof(m) / sizeof *(m), ranks, wire)
 
@@ -32,38 +37,122 @@ static void near(double a, double b) {
 static void what_is_hidden_costs_nothing(void **state) {
     (void)state;
     const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
-    ScalePoint p = PLAY(m, 2, false); // 1 ms + 2 kB at 1 MB/s: 3 ms, under 5
-    near(p.ms, 15);
-    near(p.comm_ms, 3);
-    near(p.exposed_ms, 0);
+    SimTimes p = PLAY(m, 2, false); // 1 ms + 2 kB at 1 MB/s: 3 ms, under 5
+    near(p.step, 15);
+    near(p.comm, 3);
+    near(p.exposed, 0);
 }
 
 static void what_is_not_hidden_is_waited_for(void **state) {
     (void)state;
     const Moment m[] = {compute(0.010), start(0, 7000), compute(0.005), wait_for(0),
                         compute(0.002)};
-    ScalePoint p = PLAY(m, 2, false);
-    near(p.ms, 20);
-    near(p.exposed_ms, 3);
+    SimTimes p = PLAY(m, 2, false);
+    near(p.step, 20);
+    near(p.exposed, 3);
 }
 
 static void the_link_does_one_thing_at_a_time(void **state) {
     (void)state;
     const Moment m[] = {start(0, 4000), start(1, 1000), compute(0.001), wait_for(1), wait_for(0)};
-    ScalePoint p = PLAY(m, 2, false); // 5 ms, then 2 more
-    near(p.ms, 7);
-    near(p.exposed_ms, 6);
-    near(p.comm_ms, 7);
+    SimTimes p = PLAY(m, 2, false); // 5 ms, then 2 more
+    near(p.step, 7);
+    near(p.exposed, 6);
+    near(p.comm, 7);
 }
 
 static void more_ranks_take_more_latencies_and_up_to_twice_the_bytes(void **state) {
     (void)state;
     const Moment m[] = {start(0, 4000), wait_for(0)};
-    near(PLAY(m, 1, false).ms, 0);
-    near(PLAY(m, 2, false).ms, 1 + 4);
-    near(PLAY(m, 8, false).ms, 3 + 4 * 14.0 / 8);
-    near(PLAY(m, 1024, false).ms, 10 + 4 * 2046.0 / 1024);
-    near(PLAY(m, 1024, true).ms, 1 + 4); // a wire model does not know how many there are
+    near(PLAY(m, 1, false).step, 0);
+    near(PLAY(m, 2, false).step, 1 + 4);
+    near(PLAY(m, 8, false).step, 3 + 4 * 14.0 / 8);
+    near(PLAY(m, 1024, false).step, 10 + 4 * 2046.0 / 1024);
+    near(PLAY(m, 1024, true).step, 1 + 4); // a wire model does not know how many there are
+}
+
+static void ranks_wait_for_the_slowest(void **state) {
+    (void)state;
+    const Moment fast[] = {compute(0.010), start(0, 1000), compute(0.001), wait_for(0)};
+    const Moment slow[] = {compute(0.016), start(0, 1000), compute(0.001), wait_for(0)};
+    const Moments m[] = {{.at = (Moment *)(uintptr_t)fast, .n = 4},
+                         {.at = (Moment *)(uintptr_t)slow, .n = 4}};
+    SimTimes t = sim_play(m, 2, &(SimLink){.each = {0.001, 1e6}, .ranks = 2});
+    near(t.step, 0.018);                  // 16, and 2 for the sum
+    near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms to do meanwhile
+}
+
+// --- the bound -----------------------------------------------------------------------------------
+
+static void compile_text(Arena *a, const char *text, Parallel parallel, Compiled *out) {
+    Front f;
+    front_init(&f, a);
+    CompileOptions o = {.real = DtF32, .parallel = parallel};
+    ElabOptions e = {.batch = 8};
+    uint32_t source = front_add_source(&f, STR("test.gan"), str_c(text), false);
+    Ast *file = source ? parse_gan(&f, source) : NULL;
+    assert_true(file && !diag_errors(&f) && front_load_library(&f) &&
+                elaborate(&f, file, &e, &out->module));
+    assert_int_equal(compile_plans(a, &out->module, &o, out), GAN_OK);
+}
+
+// The plan's launches, of up to a thousand `unit`s.
+static Moments moments_of(Arena *a, const Plan *p, uint32_t seed, double unit) {
+    Moments m = {0};
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        const Region *r = &p->region.at[p->merge.at[p->launch.at[i].first]];
+        Moment x = {.kind = r->kind, .launch = i, .call = r->call};
+        if (r->kind == RegionStart)
+            x.bytes = p->collective.at[r->call].bytes;
+        else if (r->kind != RegionWait)
+            x.seconds = unit * (double)(hash64(&i, sizeof i, seed) % 1000);
+        vec_push(a, &m, x);
+    }
+    return m;
+}
+
+static const char one_weight[] = "model m\ndata x : float(16)\n"
+                                 "net D(x: [16]) -> [1] = x |> dense(1)\n"
+                                 "opt = sgd(lr=0.1)\n"
+                                 "step { update D minimize mean(D(x)^2) using opt }\n";
+
+static const char two_nets[] =
+    "model m\ndata x : image(2, 4, 4) scale(-1, 1)\n"
+    "net G(z: [4]) -> [2, 4, 4] = z |> dense(32) |> reshape(2, 4, 4)\n"
+    "net D(x: [2, 4, 4]) -> [] {\n  h = x\n  for c in [4, 8, 6] { h = h |> conv(c, k=3, pad=1) "
+    "|> batch_norm |> leaky_relu(0.2) }\n  h |> flatten |> dense(1) |> squeeze\n}\n"
+    "opt = sgd(lr=0.1)\nstep {\n  repeat 2 { update D minimize logistic(D(x), "
+    "D(stop(G(normal(4))))) using opt }\n"
+    "  update G minimize non_saturating(D(G(normal(4)))) using opt\n}\n";
+
+static void what_nothing_can_hide_is_the_bound(void **state) {
+    (void)state;
+    Arena a;
+    Compiled c = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    compile_text(&a, one_weight, (Parallel){.ranks = 2}, &c);
+    Moments m = moments_of(&a, &c.step, 1, 1e-9);
+    SimLink link = {.each = {1e-5, 32e3}, .ranks = 2};
+    double bound = sim_bound(&c.step, &m, &link);
+    near(floor(bound * 1e5), 225); // 18 floats, for there are a bias and a loss
+    arena_release(&a);
+}
+
+static void the_bound_is_below_every_order_of_the_calls(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 40; seed++) {
+        Arena a;
+        Compiled c = {0};
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        compile_text(&a, two_nets, (Parallel){.ranks = 2, .bucket = seed % 2 ? 64 << seed % 7 : 0},
+                     &c);
+        Moments m = moments_of(&a, &c.step, seed, 1e-6);
+        SimLink link = {.each = {1e-6 * (1 << seed % 9), 1e5 * (1 << seed % 13)}, .ranks = 2};
+        double bound = sim_bound(&c.step, &m, &link), took = sim_play(&m, 1, &link).exposed;
+        if (!(bound >= 0 && bound <= took + 1e-12))
+            fail_msg("seed %u: bound %g, played %g", seed, bound, took);
+        arena_release(&a);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -72,6 +161,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_not_hidden_is_waited_for),
         cmocka_unit_test(the_link_does_one_thing_at_a_time),
         cmocka_unit_test(more_ranks_take_more_latencies_and_up_to_twice_the_bytes),
+        cmocka_unit_test(ranks_wait_for_the_slowest),
+        cmocka_unit_test(what_nothing_can_hide_is_the_bound),
+        cmocka_unit_test(the_bound_is_below_every_order_of_the_calls),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -1,0 +1,49 @@
+// sim.h - a step as a time line: its launches as measured, its collectives as a link carries them.
+#ifndef GAN_SIM_H
+#define GAN_SIM_H
+
+#include "ranks.h"
+
+typedef struct Moment { // a launch, in the order of the step
+    RegionKind kind;    // RegionStart, RegionWait; all others compute
+    uint32_t launch;    // Plan.launch[]
+    uint32_t call;      // of a start or a wait: Plan.collective[]
+    double seconds;     // on the computing thread
+    size_t bytes;       // RegionStart: what travels
+} Moment;
+typedef VEC(Moment) Moments;
+
+// The launches of a step on this rank, each with the median of its times over `steps` steps that
+// nobody waits in: collectives are left out meanwhile. A step that does not run the same launches
+// every time is taken as it ran last.
+GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t steps, Moments *out);
+// Those of all ranks, [comm_size].
+GanStatus sim_gather(Arena *perm, Comm *c, const Moments *mine, const Moments **all);
+// The same step with every computing launch slept through instead of run: what waits, starts and
+// travels is real. So many ranks can be tried on few cores.
+GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c);
+
+// How long a sum of `bytes` takes: the longer of both. A zero bandwidth is no link.
+typedef struct SimLink {
+    LinkModel each;   // as measured or as --wire says: latency + bytes / bandwidth
+    LinkModel scaled; // grows with the ranks: ceil(log2 R) * latency + 2 (R - 1) / R * bytes /
+                      // bandwidth (recursive doubling for what is small, a ring for what is large)
+    int64_t ranks;
+} SimLink;
+
+typedef struct SimTimes { // seconds of a step
+    double step, comm, exposed;
+} SimTimes;
+
+// Plays the time lines of `n` ranks against a link that carries one call at a time, in the order
+// they start. A call begins when every rank has come to it. One line stands for ranks that are all
+// alike. The times are means over the ranks.
+SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link);
+
+// What no order of this work could hide: the least a step waits on such a link, if each value
+// travelled by itself as soon as it is there, the most wanted first, while whatever does not depend
+// on it is computed. A bound from below: for every launch, the launches and the values it depends
+// on, of each the earliest moment it can begin, take one core and one wire.
+double sim_bound(const Plan *p, const Moments *m, const SimLink *link);
+
+#endif
