@@ -393,6 +393,27 @@ static void a_pool_is_written_once(void **state) {
     assert_int_equal(sites_of(m, 1), 3);
 }
 
+// `each sample` is a loop: as much graph for any batch, and as many turns as samples.
+static void turns_are_a_loop(void **state) {
+    (void)state;
+    Str text = STR(NETS "old = replay(3)\n"
+                        "step { update D minimize mean(D(old(G(normal(2))))) using opt\n" G_STEP
+                        "}\nsample order = each sample { mean(x) }");
+    static const int64_t batches[] = {7, 300};
+    uint32_t nodes[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        Case *c = elaborate_text("turns.gan", text, batches[i], NULL, false);
+        assert_true(c->fine);
+        nodes[i] = c->m.step.g.node.n;
+        uint32_t turns = 0;
+        for (uint32_t k = 0; k < c->m.step.tape.n; k++)
+            if (c->m.step.tape.at[k].kind == CtlRepeat)
+                turns = c->m.step.tape.at[k].arg;
+        assert_int_equal(turns, batches[i]);
+    }
+    assert_int_equal(nodes[0], nodes[1]);
+}
+
 static void a_copy_begins_as_its_model(void **state) {
     (void)state;
     const Module *m =
@@ -502,6 +523,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(total_is_one_sum_over_all_weights, set_up),
         cmocka_unit_test_setup(a_data_map_is_part_of_the_graphs, set_up),
         cmocka_unit_test_setup(a_schedule_has_its_rate_at_the_start, set_up),
+        cmocka_unit_test_setup(turns_are_a_loop, set_up),
         cmocka_unit_test_setup(a_pool_is_written_once, set_up),
         cmocka_unit_test_setup(a_copy_begins_as_its_model, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),

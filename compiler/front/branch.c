@@ -123,36 +123,43 @@ static bool next_outcome(Elab *e, Branching *br, const Snapshot *start) {
     return true;
 }
 
-static void run_from(Elab *e, Env env, const Ast *block, uint32_t i) {
+static void run_one(Elab *e, Env *env, const Ast *block, uint32_t i, const Last *last) {
+    if (last && i + 1 == block->list.n)
+        last->take(e, env, block->list.at[i], last->user);
+    else
+        eval_statement(e, env, block->list.at[i]);
+}
+
+static void run_from(Elab *e, Env env, const Ast *block, uint32_t i, const Last *last) {
     Building *b = e->to;
     for (; i < block->list.n && !e->stop; i++) {
         Branching br = {.muted_outside = b->muted};
         Snapshot start = snapshot_take(e);
         Env before = env;
         b->branching = &br;
-        eval_statement(e, &env, block->list.at[i]);
+        run_one(e, &env, block, i, last);
         if (!br.path.n)
             continue;
         do {
-            run_from(e, env, block, i + 1);
+            run_from(e, env, block, i + 1, last);
             if (e->stop || !next_outcome(e, &br, &start))
                 return;
             env = before;
-            eval_statement(e, &env, block->list.at[i]);
+            run_one(e, &env, block, i, last);
         } while (true);
     }
     slots_commit(e);
 }
 
-void run_scope(Elab *e, Env env, const Ast *block) {
+void run_scope(Elab *e, Env env, const Ast *block, const Last *last) {
     Building *b = e->to;
     Branching *outer = b->branching;
-    run_from(e, env, block, 0);
+    run_from(e, env, block, 0, last);
     b->branching = outer;
 }
 
-static bool can_branch(Elab *e, const char *what) {
-    if (e->to->branching)
+static bool can_branch(Elab *e, const char *what, bool in_step) {
+    if (e->to->branching && (!in_step || e->to->index == 1))
         return true;
     diag(e->f, DiagE0514, here(e), what);
     return false;
@@ -167,14 +174,14 @@ static Value branch_value(Elab *e, const Env *env, const Ast *body) {
 }
 
 Value branch_if(Elab *e, Env *env, const Ast *a, Val cond) {
-    if (!can_branch(e, "an `if` on a tensor"))
+    if (!can_branch(e, "an `if` on a tensor", false))
         return POISON;
     bool first = decide(e, CtlIf, 0, cond.id);
     return branch_value(e, env, first ? a->b : a->c);
 }
 
 Value branch_every(Elab *e, Env *env, const Ast *a, int64_t k) {
-    if (!can_branch(e, "`every`"))
+    if (!can_branch(e, "`every`", true))
         return POISON;
     return decide(e, CtlEvery, (uint32_t)k, 0) ? branch_value(e, env, a->c) : value_num(0);
 }
@@ -191,20 +198,22 @@ static Scope scope_open(Elab *e) {
     return (Scope){snapshot_take(e), e->to->assigned.n};
 }
 
+const Ast *block_of(Elab *e, const Ast *a) {
+    if (a->kind == AstBlock && a->list.n)
+        return a;
+    Ast *block = arena_new(e->perm, Ast);
+    *block = (Ast){.kind = AstBlock, .span = a->span};
+    vec_push(e->perm, &block->list, (Ast *)a);
+    return block;
+}
+
 // One body of a scope, in its own blocks.
-static void scope_body(Elab *e, const Env *env, const Ast *body) {
-    Ast one = {.kind = AstBlock};
+static void scope_body(Elab *e, const Env *env, const Ast *body, const Last *last) {
     Env inner = *env;
     inner.local = scope_mark(e, env->local, BindControl);
-    if (body->kind != AstBlock) { // `else if`
-        Ast *kept = arena_new(e->perm, Ast);
-        *kept = one;
-        vec_push(e->perm, &kept->list, (Ast *)body);
-        body = kept;
-    }
     segment_end(e);
     new_block(e);
-    run_scope(e, inner, body);
+    run_scope(e, inner, block_of(e, body), last); // no block: `else if`
 }
 
 // Back to the values of before, but for what the scope assigned; later code is a block of its own.
@@ -217,9 +226,8 @@ static void scope_restore(Elab *e, const Scope *s) {
     e->root.counts = counts;
 }
 
-static void scope_close(Elab *e, const Scope *s) {
+static void scope_leave(Elab *e, const Scope *s) {
     Building *b = e->to;
-    emit(e, CtlEnd, 0, 0);
     scope_restore(e, s);
     for (uint32_t i = s->assigned; i < b->assigned.n; i++)
         *slot_cell(e, b->assigned.at[i]) = (Cell){0};
@@ -227,46 +235,50 @@ static void scope_close(Elab *e, const Scope *s) {
     new_block(e);
 }
 
+static void scope_close(Elab *e, const Scope *s) {
+    emit(e, CtlEnd, 0, 0);
+    scope_leave(e, s);
+}
+
+void run_function(Elab *e, Env env, const Ast *block, const Last *last) {
+    const Func *f = e->to->fn;
+    Scope s = scope_open(e);
+    run_scope(e, env, block, last);
+    if (f->tape.at[f->tape.n - 1].kind == CtlEnd) // it ended once an outcome
+        scope_leave(e, &s);
+}
+
 void scope_if(Elab *e, Env *env, const Ast *a, Val cond) {
-    if (!can_branch(e, "an `if` on a tensor"))
+    if (!can_branch(e, "an `if` on a tensor", false))
         return;
     Scope s = scope_open(e);
     emit(e, CtlIf, 0, cond.id);
-    scope_body(e, env, a->b);
+    scope_body(e, env, a->b, NULL);
     if (a->c) {
         emit(e, CtlElse, 0, 0);
         scope_restore(e, &s);
-        scope_body(e, env, a->c);
+        scope_body(e, env, a->c, NULL);
     }
     scope_close(e, &s);
 }
 
 void scope_every(Elab *e, Env *env, const Ast *a, int64_t k) {
-    if (!can_branch(e, "`every`"))
+    if (!can_branch(e, "`every`", true))
         return;
     Scope s = scope_open(e);
     emit(e, CtlEvery, (uint32_t)k, 0);
-    scope_body(e, env, a->c);
+    scope_body(e, env, a->c, NULL);
     scope_close(e, &s);
 }
 
-void scope_repeat(Elab *e, Env *env, const Ast *a) {
+void scope_rounds(Elab *e, const Env *env, const Ast *body, uint32_t n, const Last *last) {
     Building *b = e->to;
-    int64_t n;
-    if (!want_int(e, eval(e, env, a->a), "`repeat`", &n) || !can_branch(e, "repeat"))
-        return;
-    if (n < 0 || n > INT32_MAX) {
-        diag(e->f, DiagE0511, here(e), "repeat", (long long)n);
-        return;
-    }
-    if (n == 0)
-        return;
     Scope s = scope_open(e);
-    emit(e, CtlRepeat, (uint32_t)n, 0);
+    emit(e, CtlRepeat, n, 0);
     for (uint32_t i = 0; i < b->cell.n; i++)
         b->cell.at[i] = (Cell){0}; // any of them may change in a round
     b->repeats++;
-    scope_body(e, env, a->c);
+    scope_body(e, env, body, last);
     b->repeats--;
     uint32_t nexts = b->next.n;
     uint32_t *next = arena_array(e->perm, uint32_t, nexts);
@@ -275,4 +287,14 @@ void scope_repeat(Elab *e, Env *env, const Ast *a) {
     scope_close(e, &s);
     for (uint32_t i = 0; i < nexts; i++)
         b->next.at[i] = next[i]; // the last round's batch is the batch
+}
+
+void scope_repeat(Elab *e, Env *env, const Ast *a) {
+    int64_t n;
+    if (!want_int(e, eval(e, env, a->a), "`repeat`", &n) || !can_branch(e, "repeat", true))
+        return;
+    if (n < 0 || n > INT32_MAX)
+        diag(e->f, DiagE0511, here(e), "repeat", (long long)n);
+    else if (n > 0)
+        scope_rounds(e, env, a->c, (uint32_t)n, NULL);
 }

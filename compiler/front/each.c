@@ -1,62 +1,98 @@
 // each.c - `each sample { ... }`, and elements of a state by a number known at run time.
 //
 // In: a block. Out: its value for every sample of the global batch, in order; `:=` in one sample's
-// turn is seen by the next. The turns are elaborated one after the other: in each, a per-sample
-// value that a name stands for is that sample's, picked by comparing sample numbers; so all inside
-// is shared, and ranks agree.
+// turn is seen by the next. The turns are a loop, elaborated once (branch.c). A per-sample value
+// that a name stands for is, inside, the sample's whose turn it is: the batch becomes a table in
+// front of the loop, and each turn takes its row. Each turn's value becomes a row of another table
+// that the samples read behind the loop. So all inside is shared, and ranks agree.
 #include "elab.h"
 
-enum { MAX_TURNS = 64 };
-
-// 1 for sample i, 0 for the others.
-static Val turn_of(Elab *e, int64_t i) {
-    Graph *g = e->to->g;
-    return Eq(Iota(g, 1, type_make(true, 0, NULL)), Number(g, (double)i));
+// The number of each sample, from 0.
+static Val sample_numbers(Graph *g) {
+    return Iota(g, 1, type_make(true, 0, NULL));
 }
 
+// A per-sample value as rows of a shared one. A row of as many axes as there can be is laid flat.
+static Val rows_of(Val x) {
+    Type t = *node_type(x.g, x.id), table = {.dtype = t.dtype, .rank = 1, .dim = {x.g->batch}};
+    bool full = t.rank == MAX_RANK;
+    int64_t flat = type_sample(&t);
+    for (uint32_t i = 0; i < (full ? 1u : t.rank); i++)
+        table.dim[table.rank++] = full ? flat : t.dim[i];
+    return Scatter(full ? Reshape(x, 1, &flat) : x, sample_numbers(x.g), table);
+}
+
+// The table is made in front of the loop if what it is made of is known there.
 Value each_pick(Elab *e, Value v) {
-    if (v.kind != KindTensor || !e->turn.id || !node_type(v.tensor.val.g, v.tensor.val.id)->batched)
+    if (v.kind != KindTensor || !e->turn || !node_type(v.tensor.val.g, v.tensor.val.id)->batched)
         return v;
-    Val x = import(e, v.tensor.val);
-    v.tensor.val = Sum(Where(e->turn, x, Number(x.g, 0)), 1);
+    Val x = import(e, v.tensor.val), turn = slot_read(e, e->turn->slot);
+    Type t = *node_type(x.g, x.id);
+    uint32_t block = x.g->block;
+    if (graph_node(x.g, x.id)->block <= e->turn->outside)
+        x.g->block = e->turn->outside;
+    Val table = rows_of(x);
+    x.g->block = block;
+    Val row = Gather(table, turn);
+    v.tensor.val = t.rank == MAX_RANK ? Reshape(row, t.rank, t.dim) : row;
     return v;
 }
 
-// The samples' values as one per-sample value.
-static Value gather_turns(Elab *e, const Val *turn, const Value *v, uint32_t n) {
-    Val all = {0}, x;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!value_is_tensor(v[i]) && !value_is_plain(v[i]))
-            return v[n - 1];
-        if (!want_tensor(e, v[i], &x))
-            return POISON;
-        all = i ? Where(turn[i], x, all) : x;
+// Puts value `i` of this turn into its table.
+static void keep_value(Elab *e, Turn *t, uint32_t i, Value v) {
+    Val x;
+    if (!want_tensor(e, v, &x))
+        return;
+    Type row = *node_type(x.g, x.id), table = {.dtype = row.dtype, .dim = {x.g->batch}};
+    if (row.rank >= MAX_RANK) {
+        diag(e->f, DiagE0309, here(e), row.rank, 1);
+        return;
     }
-    Type t = *node_type(all.g, all.id);
-    t.batched = true;
-    return value_tensor(Expand(all, t));
+    for (table.rank = 1; table.rank <= row.rank; table.rank++)
+        table.dim[table.rank] = row.dim[table.rank - 1];
+    uint32_t slot = carry_slot(e, t->outside, 1 + i, table);
+    if (slot == NONE)
+        return;
+    if (t->value.n <= i)
+        vec_push(e->perm, &t->value, slot);
+    element_assign(e, slot, value_tensor(slot_read(e, t->slot)), v);
+}
+
+static void end_turn(Elab *e, Env *env, const Ast *last, void *user) {
+    Turn *t = user;
+    Value v = value_now(e, eval_last(e, env, last));
+    t->list = v.kind == KindList;
+    if (t->list || v.kind != KindNone) {
+        List l = t->list ? v.list : (List){&v, 1};
+        for (uint32_t i = 0; i < l.n; i++)
+            keep_value(e, t, i, l.at[i]);
+    }
+    slot_set(e, t->slot, Add(slot_read(e, t->slot), Number(e->to->g, 1)));
+}
+
+static Value samples_value(Elab *e, const Turn *t) {
+    Value *v = arena_array(e->perm, Value, t->value.n);
+    for (uint32_t i = 0; i < t->value.n; i++)
+        v[i] = value_tensor(Gather(slot_read(e, t->value.at[i]), sample_numbers(e->to->g)));
+    if (t->list)
+        return value_list(v, t->value.n);
+    return t->value.n ? v[0] : (Value){.kind = KindNone};
 }
 
 Value eval_each(Elab *e, Env *env, const Ast *a) {
-    uint32_t n = (uint32_t)e->o->batch;
-    if (!e->to->fn || e->to->index == 0 || e->turn.id) {
+    Building *b = e->to;
+    if (!b->branching || e->turn) {
         diag(e->f, DiagE0514, here(e), "`each sample`");
         return POISON;
     }
-    if (n > MAX_TURNS) {
-        diag(e->f, DiagE0524, here(e), MAX_TURNS, n);
-        return POISON;
-    }
-    Val *turn = arena_array(e->perm, Val, n);
-    Value *v = arena_array(e->perm, Value, n);
-    for (uint32_t i = 0; i < n; i++) {
-        Env inner = *env;
-        inner.local = scope_mark(e, env->local, BindControl);
-        e->turn = turn[i] = turn_of(e, i);
-        v[i] = value_now(e, eval_block(e, &inner, a->c, false));
-    }
-    e->turn = (Val){0};
-    return gather_turns(e, turn, v, n);
+    Turn t = {.outside = b->g->block};
+    t.slot = carry_slot(e, t.outside, 0, type_make(false, 0, NULL));
+    slot_set(e, t.slot, Number(b->g, 0));
+    uint32_t errors = diag_errors(e->f);
+    e->turn = &t;
+    scope_rounds(e, env, a->c, (uint32_t)e->o->batch, &(Last){end_turn, &t});
+    e->turn = NULL;
+    return diag_errors(e->f) > errors ? POISON : samples_value(e, &t);
 }
 
 // --- elements by a run-time number ---------------------------------------------------------------

@@ -86,6 +86,13 @@ typedef struct SharedCount { // an optimizer's count, one for all weights of a n
     uint64_t weights; // hash of those that met it
 } SharedCount;
 
+typedef struct Turn { // `each sample`
+    uint32_t slot;    // number of the sample whose turn it is
+    uint32_t outside; // block in front of the loop
+    Nodes value;      // slots of the tables its values are kept in
+    bool list;        // the block's value is a list of them
+} Turn;
+
 typedef struct Tuning { // an optimizer applied to the weights of one update, in lock-step
     uint32_t weight;    // slot now at hand
     Nodes total;        // sums over all weights known so far
@@ -109,13 +116,13 @@ struct Elab {
     Owner *net;           // owner of the innermost net call, NULL
     bool training;
     bool in_once;
-    Val turn;       // inside `each sample`: 1 for the sample at hand; id 0 elsewhere
-    uint32_t calls; // depth
-    uint64_t work;  // tree nodes evaluated
-    bool stop;      // a limit was met: everything is poison from here
-    Span at, user;  // the operation being evaluated; the same, innermost in a user's file
-    Map slots;      // hash of the name to slot + 1
-    Map names;      // tree node to index + 1 in pinned_names (grads.c)
+    const Turn *turn; // inside `each sample`; NULL elsewhere
+    uint32_t calls;   // depth
+    uint64_t work;    // tree nodes evaluated
+    bool stop;        // a limit was met: everything is poison from here
+    Span at, user;    // the operation being evaluated; the same, innermost in a user's file
+    Map slots;        // hash of the name to slot + 1
+    Map names;        // tree node to index + 1 in pinned_names (grads.c)
     VEC(Names) pinned_names;
     VEC(NetInfo) net_info;
     VEC(FieldInfo) field;
@@ -137,6 +144,7 @@ Value value_now(Elab *e, Value v); // places, data and counters are read
 bool want_list(Elab *e, Value v, const char *who, List *out);
 // Value of its last expression; binds into env.
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop);
+Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
@@ -176,7 +184,10 @@ Val slot_read(Elab *e, uint32_t slot);             // its current value; id 0 af
 void slot_assign(Elab *e, uint32_t slot, Value v); // `:=`
 // One of the functions of a data field's `map`, applied to v; its shape must stay.
 Value apply_map(Elab *e, Value f, Value v);
-void slot_set(Elab *e, uint32_t slot, Val v);   // a value of the slot's type; stops gradients
+void slot_set(Elab *e, uint32_t slot, Val v); // a value of the slot's type; stops gradients
+// A slot that carries a value past control marks: number `i` of those that come out of what stands
+// in `block`. NONE after a diagnostic: another outcome's was of another type.
+uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type);
 bool slot_fits(Elab *e, uint32_t slot, Val *v); // shared, and broadcast to the slot's extents
 void slots_commit(Elab *e);                     // writes what changed
 Val elab_pin(Elab *e, Val v);                   // an identity of its own, unless it has one
@@ -193,12 +204,21 @@ void next_batch(Elab *e, Env *env, const Ast *a);
 
 Snapshot snapshot_take(Elab *e);
 void snapshot_restore(Elab *e, const Snapshot *s);
-void run_scope(Elab *e, Env env, const Ast *block); // a control scope's statements, to its end
+typedef struct Last { // evaluates a scope's last statement, in each of its outcomes
+    void (*take)(Elab *e, Env *env, const Ast *last, void *user);
+    void *user;
+} Last;
+// A control scope's statements, to its end. `last` NULL: the value of the last one is dropped.
+void run_scope(Elab *e, Env env, const Ast *block, const Last *last);
+// The same for all of a function: behind it its outcomes have met again.
+void run_function(Elab *e, Env env, const Ast *block, const Last *last);
+const Ast *block_of(Elab *e, const Ast *a); // a block with `a` as its statement, or `a`
 Value branch_if(Elab *e, Env *env, const Ast *a, Val cond); // an `if` whose value is used
 Value branch_every(Elab *e, Env *env, const Ast *a, int64_t k);
 void scope_if(Elab *e, Env *env, const Ast *a, Val cond); // as statements: nothing but := comes out
 void scope_every(Elab *e, Env *env, const Ast *a, int64_t k);
 void scope_repeat(Elab *e, Env *env, const Ast *a);
+void scope_rounds(Elab *e, const Env *env, const Ast *body, uint32_t n, const Last *last);
 
 // --- each.c --------------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ static void build_step(Elab *e, const Ast *a) {
     Env env = {scope_mark(e, NULL, BindFn), &e->top, {0}};
     env.pinned = grad_names(e, &env, a->c);
     e->training = true;
-    run_scope(e, env, a->c);
+    run_scope(e, env, a->c, NULL);
     e->training = false;
     building_enter(e, outer);
 }
@@ -197,19 +197,25 @@ static void bind_inputs(Elab *e, Env *env, const Ast *a) {
     }
 }
 
-static void add_results(Elab *e, Func *fn, Str name, Value v) {
+typedef struct Results { // of an entry point
+    Func *fn;
+    VEC(Named) of; // those of one outcome; node: a slot where there are several outcomes
+    bool carried;
+} Results;
+
+static void add_results(Elab *e, Results *r, Str name, Value v) {
     List l = v.kind == KindList ? v.list : (List){&v, 1};
     for (uint32_t i = 0; i < l.n; i++) {
         Val val;
         if (!want_tensor(e, l.at[i], &val))
             return;
         Str own = l.n == 1 ? name : str_format(e->perm, "%.*s.%u", SARG(name), i);
-        vec_push(e->perm, &fn->result, ((Named){own, val.id, val.g->block}));
+        vec_push(e->perm, &r->of, ((Named){own, val.id, val.g->block}));
     }
 }
 
 // What looks like a mapped field is also wanted as the field's files have it.
-static void add_raw(Elab *e, Func *fn, Str name, Value v) {
+static void add_raw(Elab *e, Results *r, Str name, Value v) {
     Val val;
     if (!value_is_tensor(v) || !want_tensor(e, v, &val))
         return;
@@ -220,9 +226,30 @@ static void add_raw(Elab *e, Func *fn, Str name, Value v) {
         Type like = type_make(true, f->rank, f->dim);
         if (info->inverse.kind == KindNone || !t.batched || !type_same_shape(&t, &like))
             continue;
-        add_results(e, fn, str_format(e->perm, "%.*s.raw", SARG(name)),
+        add_results(e, r, str_format(e->perm, "%.*s.raw", SARG(name)),
                     apply_map(e, info->inverse, value_tensor(val)));
         return;
+    }
+}
+
+// An outcome's results. Where there are several outcomes they leave through slots.
+static void take_results(Elab *e, Env *env, const Ast *last, void *user) {
+    Results *r = user;
+    Value v = eval_last(e, env, last);
+    uint32_t before = r->of.n;
+    r->of.n = 0;
+    add_results(e, r, r->fn->name, v);
+    add_raw(e, r, r->fn->name, v);
+    if (r->carried && r->of.n != before)
+        diag(e->f, DiagE0304, here(e), before, r->of.n);
+    r->carried = e->to->branching->path.n > 0;
+    for (uint32_t i = 0; r->carried && i < r->of.n; i++) {
+        Val val = {e->to->g, r->of.at[i].node};
+        uint32_t slot = carry_slot(e, 0, i, *node_type(val.g, val.id));
+        if (slot == NONE)
+            return;
+        slot_set(e, slot, val);
+        r->of.at[i].node = slot;
     }
 }
 
@@ -237,9 +264,14 @@ static void build_sample(Elab *e, const Ast *a) {
     env.pinned = grad_names(e, &env, a->c);
     Spot place = spot_enter(e, a);
     bind_inputs(e, &env, a);
-    Value v = eval(e, &env, a->c);
-    add_results(e, fn, a->text, v);
-    add_raw(e, fn, a->text, v);
+    Results r = {.fn = fn};
+    run_function(e, env, block_of(e, a->c), &(Last){take_results, &r});
+    for (uint32_t i = 0; i < r.of.n && !diag_errors(e->f); i++) {
+        Named of = r.of.at[i];
+        if (r.carried)
+            of = (Named){of.name, slot_read(e, of.node).id, fn->g.block};
+        vec_push(e->perm, &fn->result, of);
+    }
     spot_leave(e, place);
     building_enter(e, outer);
     fn->g.block_open = NULL;

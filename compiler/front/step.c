@@ -64,6 +64,20 @@ Val slot_read(Elab *e, uint32_t slot) {
     return (Val){b->g, slot_cell(e, slot)->node};
 }
 
+uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type) {
+    Str name = str_format(e->perm, "carry.%u.%u.%u", e->to->index, block, i);
+    uint32_t slot = slot_find(e, name); // another outcome's, or a replay's
+    if (slot == NONE)
+        return slot_add(
+            e, (Slot){.kind = SlotCarry, .name = name, .net = NONE, .type = type, .span = here(e)});
+    const Slot *s = &e->m->slot.at[slot];
+    if (s->type.batched == type.batched && type_same_shape(&s->type, &type))
+        return slot;
+    diag(e->f, DiagE0524, here(e), SARG(type_text(e->perm, &type)),
+         SARG(type_text(e->perm, &s->type)));
+    return NONE;
+}
+
 bool slot_fits(Elab *e, uint32_t slot, Val *v) {
     const Slot *s = &e->m->slot.at[slot];
     Type t = *node_type(v->g, v->id);
@@ -105,7 +119,8 @@ void slot_assign(Elab *e, uint32_t slot, Value v) {
     Val val;
     if (!want_tensor(e, v, &val))
         return;
-    if (e->to->index != 1 || !e->to->fn) {
+    bool carry = e->m->slot.at[slot].kind == SlotCarry;
+    if (!e->to->fn || (e->to->index != 1 && !carry)) {
         diag(e->f, DiagE0507, here(e), SARG(e->m->slot.at[slot].name));
         return;
     }
@@ -178,7 +193,7 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
 // --- draws ---------------------------------------------------------------------------------------
 
 static const char *no_draws(const Elab *e) {
-    return e->in_once ? "inside `once`" : e->turn.id ? "inside `each sample`" : "at the top level";
+    return e->in_once ? "inside `once`" : e->turn ? "inside `each sample`" : "at the top level";
 }
 
 static uint32_t site_next(Elab *e, Site s) {
@@ -211,7 +226,7 @@ static Val read_fed(Elab *e, uint32_t site, Type type) {
 
 Value make_draw(Elab *e, Dist dist, double classes, Type type) {
     Building *b = e->to;
-    if (!b->fn || e->in_once || e->turn.id) {
+    if (!b->fn || e->in_once || e->turn) {
         diag(e->f, DiagE0509, here(e), no_draws(e));
         in_library(e);
         return POISON;

@@ -109,7 +109,7 @@ static void report_one(Elab *e, Env *env, const Ast *a) {
     Spot outer = spot_enter(e, name);
     Value v = eval(e, env, a->c ? a->c : name);
     Val val;
-    if (!e->to->branching) {
+    if (e->to->index != 1 || !e->to->branching) {
         diag(e->f, DiagE0514, here(e), "report");
     } else if (want_tensor(e, v, &val)) {
         const Type *t = node_type(val.g, val.id);
@@ -183,12 +183,19 @@ static bool is_expression(const Ast *a) {
     return a->kind >= AstNum && a->kind <= AstBlock;
 }
 
+Value eval_last(Elab *e, Env *env, const Ast *a) {
+    if (is_expression(a))
+        return eval(e, env, a);
+    eval_statement(e, env, a);
+    return (Value){.kind = KindNone};
+}
+
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop) {
     Value v = {.kind = KindNone};
     for (uint32_t i = 0; i < block->list.n; i++) {
         const Ast *a = block->list.at[i];
-        if (i + 1 == block->list.n && !drop && is_expression(a))
-            v = eval(e, env, a);
+        if (i + 1 == block->list.n && !drop)
+            v = eval_last(e, env, a);
         else
             eval_statement(e, env, a);
     }

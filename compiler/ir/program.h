@@ -27,6 +27,7 @@ typedef enum SlotKind {
     SlotData,   // a field of a data stream: the loader fills it, after transforms
     SlotScalar, // counters as numbers: name is "step", "epoch" or "kimg"; the executor fills it
     SlotFed,    // a draw fed from outside instead of made (verify)
+    SlotCarry,  // carries a value past control marks, within one run of a function; never saved
 } SlotKind;
 
 typedef struct Slot {
@@ -171,7 +172,7 @@ typedef enum RegionKind {
                  // there on lies in work memory (out), copied from its slot
     RegionStart, // hands the parts of a collective (node: ReduceStart nodes, in order of the parts)
                  // to the communicator. A part that is not yet where it is reduced is copied there
-    RegionWait, // waits for it (node: ReduceWait nodes): from here on the parts hold the sums
+    RegionWait,  // waits for it (node: ReduceWait nodes): from here on the parts hold the sums
 } RegionKind;
 
 typedef struct Region {
