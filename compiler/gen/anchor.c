@@ -505,8 +505,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena 
 void anchor_kernels(Arena *perm, Plan *plan) {
     Arena scratch;
     Map known = {0};
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     for (uint32_t i = 0; i < plan->region.n; i++)
         if (plan->region.at[i].kind == RegionCall)
             region_kernel(perm, plan, &plan->region.at[i], &known, scratch);

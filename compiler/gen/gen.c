@@ -97,9 +97,7 @@ static void gen_merged(Arena *perm, Plan *p, const Dialect *d, Arena scratch) {
 void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
     Arena scratch;
     Map known = {0};
-    if (arena_init(&scratch, 0) != GAN_OK) {
-        bug("%s", gan_error());
-    }
+    arena_need(&scratch);
     p->prelude = gen_prelude(d);
     for (uint32_t i = 0; i < p->region.n; i++) {
         if (p->region.at[i].kind == RegionLoop) {
@@ -139,9 +137,7 @@ static void print_region(Text *t, const Plan *p, uint32_t index, Arena scratch) 
 
 void gen_print(Text *t, const Plan *p, const Dialect *d) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK) {
-        bug("%s", gan_error());
-    }
+    arena_need(&scratch);
     text_fmt(t,
              "// %.*s, dialect %s. compiler/ir/prelude.h and compiler/gen/kernel_%s.h stand before "
              "this text.\n",

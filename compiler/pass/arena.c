@@ -65,8 +65,7 @@ static void place_kind(Placer *p, uint32_t net, Str kind, uint8_t *placed) {
 size_t slots_place(Module *m, Dtype real) {
     (void)real; // types already say it
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     Placer p = {m, 0};
     uint8_t *placed = arena_array(&scratch, uint8_t, m->slot.n);
     for (uint32_t net = 0; net < m->net.n; net++) {

@@ -45,8 +45,7 @@ static double *block_runs(Arena *a, const Func *f) {
 
 double func_gflop(const Func *f) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     double *runs = block_runs(&scratch, f), sum = 0;
     for (uint32_t id = 1; id < f->g.node.n; id++)
         sum += node_gflop(&f->g, id) * runs[graph_node(&f->g, id)->block];
@@ -56,8 +55,7 @@ double func_gflop(const Func *f) {
 
 double func_gflop_again(const Func *f) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     double *runs = block_runs(&scratch, f), sum = 0;
     for (uint32_t i = 0; i < f->again.n; i++)
         sum += f->again.at[i].gflop * runs[f->again.at[i].block];

@@ -120,9 +120,7 @@ void explain_fusion(Text *t, const Plan *p) {
     uint32_t why = 0;
     for (uint32_t i = 0; i < p->region.n; i++) {
         Arena space;
-        if (arena_init(&space, 0) != GAN_OK) {
-            bug("%s", gan_error());
-        }
+        arena_need(&space);
         explain_region(t, p, i, space);
         arena_release(&space);
         for (; why < p->why.n && p->region_of[p->why.at[why].to] == i; why++) {

@@ -335,9 +335,7 @@ static void join_siblings(Fuse *z) {
 void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     const Func *f = p->func;
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK) {
-        bug("%s", gan_error());
-    }
+    arena_need(&scratch);
     uint32_t n = f->g.node.n;
     Fuse z = {.arena = &scratch, .f = f, .g = &f->g, .o = o};
     units_find(&z);

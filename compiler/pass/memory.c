@@ -403,8 +403,7 @@ static void fill_places(Memory *m) {
 
 void memory_plan(const PassOptions *o, Plan *p) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     Memory m = {.a = &scratch, .p = p, .o = o};
     memory_init(&m);
     uint32_t launches = number_launches(&m);
@@ -443,8 +442,7 @@ static const char *buffers_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
 
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     scratch.oom = perm->oom;
     Memory m = {.a = &scratch, .p = p, .o = o, .placed = true};
     memory_init(&m);

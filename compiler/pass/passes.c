@@ -26,8 +26,7 @@ static const Pass passes[] = {
 static void check(const Module *m, const char *after) {
     Arena scratch;
     Str error;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     if (!module_verify(m, scratch, &error))
         bug("after %s: %.*s", after, SARG(error));
     arena_release(&scratch);

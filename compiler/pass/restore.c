@@ -148,9 +148,7 @@ static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
                   Plan *p, Refusal *wrong) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK) {
-        bug("%s", gan_error());
-    }
+    arena_need(&scratch);
     scratch.oom = perm->oom;
     Restore r = {
         .perm = perm,

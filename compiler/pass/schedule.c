@@ -330,8 +330,7 @@ static void schedule_block(Sched *s, const RegionVec *regions, const PassOptions
 
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
+    arena_need(&scratch);
     uint32_t nodes = p->func->g.node.n, regions = p->region.n;
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
     s.waits = arena_array(&scratch, uint32_t, regions);

@@ -293,9 +293,7 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
 
 static void find_all_reads(Fuse *z) {
     Arena scratch;
-    if (arena_init(&scratch, 0) != GAN_OK) {
-        bug("%s", gan_error());
-    }
+    arena_need(&scratch);
     for (uint32_t id = 1; id < z->g->node.n; id++) {
         if (z->unit[id]) {
             find_reads(z, id, scratch);

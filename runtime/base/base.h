@@ -38,6 +38,8 @@ const char *gan_error(void);       // this thread's last message, "" when none
 int gan_exit_code(GanStatus code); // the contract's exit code for a status
 _Noreturn void bug(const char *format,
                    ...); // ours, and release builds must stop too: prints and aborts with 70
+_Noreturn void no_memory(const char *format,
+                         ...); // where nothing can be handed upwards: prints and ends with 3
 
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -69,15 +71,16 @@ size_t mem_peak_rss(void); // bytes, peak resident set of the process
 // One reserved address range, committed as touched. Passing an Arena by value makes a checkpoint:
 // what the callee allocates is gone when it returns (`Arena scratch`). `Arena *perm` results
 // outlive the call. When the range is exhausted or memory is refused, longjmps to `oom` if set (see
-// arena_guard), else bug().
+// arena_guard), else ends the program (no_memory).
 typedef struct Arena {
     char *beg, *end; // free part of the range
     char *base;      // start of the range, for release
-    void *oom;       // jmp_buf *, borrowed; NULL: bug()
+    void *oom;       // jmp_buf *, borrowed; NULL: no_memory
 } Arena;
 
 GanStatus arena_init(Arena *a,
                      size_t reserve); // reserve bytes of address space (default with 0: 16 GiB)
+void arena_need(Arena *a);            // the same with 0, or the program ends (no_memory)
 void arena_release(Arena *a);         // accepts an empty arena
 void *arena_alloc(Arena *a, size_t size, size_t align); // zeroed
 #define arena_new(a, T) ((T *)arena_alloc((a), sizeof(T), _Alignof(T)))

@@ -160,20 +160,30 @@ static char *reserve_range(size_t size) {
     return at == MAP_FAILED ? NULL : at;
 }
 
-// Where the machine limits address space the default shrinks until it fits; a size that was asked
-// for does not.
+// Where the machine limits address space the default shrinks until two fit, for there will be
+// others; a size that was asked for does not.
 GanStatus arena_init(Arena *a, size_t reserve) {
     const size_t usual = (size_t)16 << 30, least = (size_t)256 << 20;
     *a = (Arena){0};
     size_t size = reserve ? reserve : usual;
     char *at = refused() ? NULL : reserve_range(size);
-    while (!at && !reserve && size > least && errno == ENOMEM)
+    while (!at && !reserve && size > least && errno == ENOMEM) {
         at = reserve_range(size /= 2);
+        if (at && size > least) {
+            munmap(at, size);
+            at = reserve_range(size /= 2);
+        }
+    }
     if (!at)
         return fail(GAN_ERR_MEMORY, "cannot reserve %zu bytes of address space", size);
     *a = (Arena){.beg = at, .end = at + size, .base = at};
     fence_init(a);
     return GAN_OK;
+}
+
+void arena_need(Arena *a) {
+    if (arena_init(a, 0) != GAN_OK)
+        no_memory("%s", gan_error());
 }
 
 void arena_release(Arena *a) {
@@ -201,7 +211,7 @@ void *arena_try(Arena *a, size_t size, size_t align) {
 static _Noreturn void arena_out_of_memory(const Arena *a, size_t size) {
     size_t room = (size_t)(a->end - a->beg);
     if (!a->oom)
-        bug("an arena could not give %zu bytes (%zu free)", size, room);
+        no_memory("an arena could not give %zu bytes (%zu free)", size, room);
     longjmp(*(jmp_buf *)a->oom, 1);
 }
 

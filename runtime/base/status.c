@@ -70,3 +70,13 @@ _Noreturn void bug(const char *format, ...) {
     _Exit(70);
 #endif
 }
+
+_Noreturn void no_memory(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("out of memory: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    _Exit(3);
+}
