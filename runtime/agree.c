@@ -3,6 +3,7 @@
 // Ranks exchange hashes; only where these differ does rank 0's text travel. All ranks end with the
 // same words, so that one can speak for all.
 #include "ranks.h"
+#include "link.h"
 
 #include <string.h>
 
@@ -73,13 +74,19 @@ Str plan_collectives(Arena *a, const Plan *p) {
     return text_str(&t);
 }
 
-Str program_text(Arena *a) {
+Str program_text(Arena *a, Str plugin) {
     Text t = {.arena = a};
+    const LinkPlugin *mpi;
     const LibraryInfo *library;
     uint32_t n;
     text_put(&t, STR("ganrun " GAN_VERSION "\n"));
     device_libraries(a, &library, &n);
     for (uint32_t i = 0; i < n; i++)
         text_fmt(&t, "%s %s\n", library[i].name, library[i].found ? library[i].version : "none");
+    if (link_plugin_load(plugin, &mpi) == GAN_OK) {
+        char version[128];
+        mpi->library(version, sizeof version);
+        text_fmt(&t, "MPI %s\n", version);
+    }
     return text_str(&t);
 }

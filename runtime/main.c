@@ -148,7 +148,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     TRY(ranks_open(&setup, out));
     h->device.comm = *out;
-    TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm)));
+    TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm, setup.plugin)));
     return ranks_preflight(*perm, *out, &h->console, setup.threads, &h->device.threads);
 }
 
@@ -253,7 +253,10 @@ int main(int argc, char **argv) {
     Comm *comm = NULL;
     if (st == GAN_OK)
         st = join_ranks(&perm, &options, &launch, &how, &host, &comm);
-    if (!comm)
-        return launch.rank ? gan_exit_code(st) : finish(st);
+    if (!comm) {
+        int code = launch.rank ? gan_exit_code(st) : finish(st);
+        fflush(NULL);
+        _Exit(code); // MPI's thread may be anywhere
+    }
     return finish_rank(comm, st == GAN_OK ? run_command(&perm, &host, &options) : st);
 }

@@ -55,8 +55,8 @@ bool ranks_first(const Comm *c);    // the rank that writes and speaks; true on 
 // Fails on every rank, in the same words, when `mine` is not the same text everywhere: which rank,
 // and the first piece that differs (pieces end at `separator`: lines, members of JSON).
 GanStatus ranks_agree(Arena scratch, Comm *c, const char *what, char separator, Str mine);
-// This program's version and its libraries', one a line.
-Str program_text(Arena *a);
+// This program's version and its libraries', one a line; `plugin`: path of the MPI plugin.
+Str program_text(Arena *a, Str plugin);
 // The list of collectives of a plan, one a line: the same on every rank, or they would wait for
 // each other for ever.
 Str plan_collectives(Arena *a, const Plan *p);

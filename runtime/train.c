@@ -442,12 +442,15 @@ static GanStatus open_log(Train *t) {
 static GanStatus agree_on_job(Train *t) {
     if (!t->comm)
         return GAN_OK;
-    Text job = {.arena = t->perm};
+    Text text = {.arena = t->perm};
     Str model;
-    job_write(&job, t->job);
-    TRY(ranks_agree(*t->perm, t->comm, "job", ',', text_str(&job)));
+    Job job = *t->job;
+    job.origin = (Str){0}; // wherever a rank has it: what it says is compared
+    job.data.n = 0;        // by open_feed
     TRY(job_resolved(t->job, t->perm, &model));
-    return ranks_agree(*t->perm, t->comm, "model", '\n', model);
+    TRY(ranks_agree(*t->perm, t->comm, "model", '\n', model));
+    job_write(&text, &job);
+    return ranks_agree(*t->perm, t->comm, "job", ',', text_str(&text));
 }
 
 // A run that goes on must be the same model, whoever has edited resolved.gan since.

@@ -367,11 +367,20 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
         comm_free(c);
         return fail(GAN_ERR_DEVICE, "no thread for a communicator");
     }
+    double until = time_now() + o->deadline;
     pthread_mutex_lock(&c->lock);
-    while (!c->opened)
-        pthread_cond_wait(&c->changed, &c->lock);
+    while (!c->opened && (o->deadline <= 0 || time_now() < until))
+        wait_until(c, &c->changed, o->deadline > 0 ? until : time_now() + 60);
+    bool opened = c->opened;
     GanStatus st = c->code;
     pthread_mutex_unlock(&c->lock);
+    if (!opened) { // its thread is caught inside the link, and uses what it has
+        pthread_detach(c->thread);
+        return fail(GAN_ERR_DEVICE,
+                    "the ranks did not come together within %g s: one was not started, ended, or "
+                    "is stopped",
+                    o->deadline);
+    }
     if (st == GAN_OK) {
         *out = c;
         return GAN_OK;

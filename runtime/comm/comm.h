@@ -73,7 +73,8 @@ GanStatus comm_any(Comm *c, bool mine, bool *any);                         // di
 // --- opening -------------------------------------------------------------------------------------
 
 typedef struct CommOptions {
-    double deadline;           // seconds a collective may take once this rank waits; 0: for ever
+    double deadline;           // seconds a collective may take once this rank waits, and opening;
+                               // 0: for ever
     bool wait;                 // comm_start returns when the job is done (--overlap off)
     bool null;                 // data jobs do nothing; control works (--comm null)
     double wire_us, wire_gbit; // wire model: each job takes at least wire_us + bytes / wire_gbit;
@@ -82,7 +83,8 @@ typedef struct CommOptions {
 } CommOptions;
 
 typedef struct LinkApi LinkApi; // link.h
-// The link is opened by the communicator's thread. NULL arg where the link takes none.
+// The link is opened by the communicator's thread. NULL arg where the link takes none. Where it is
+// not open by the deadline, the process must end soon and without exit handlers.
 GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out);
 // Orderly, every rank comes: when all went well. Accepts NULL.
 void comm_close(Comm *c);

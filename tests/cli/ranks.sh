@@ -58,20 +58,6 @@ ranks 1 2 train wrong.gan --data x=s.pack --batch 8 --out wrong
 [ "$(grep -c 'dnse' err)" -le 2 ] || fail "both ranks show the model's mistakes"
 absent few wrong
 
-# What differs between ranks is named: seed, batch, model (its line), and nothing is begun.
-differ() {   # differ 'what it says' 'words of rank 1'
-    code=0
-    mpirun --oversubscribe -n 1 "$ganrun" $train --steps 2 --out d : -n 1 "$ganrun" $2 --steps 2 --out d >out 2>err || code=$?
-    [ $code = 1 ] || fail "ranks that differ ($2): exit code $code, not 1"
-    says "$1"
-    absent d
-}
-differ 'rank 1 has another job: .*"seed": 4.*rank 0.*"seed": 3' "train tiny.gan --data x=s.pack --batch 8 --seed 4 --device ref --precision f64"
-differ 'rank 1 has another job: .*"batch": 4' "train tiny.gan --data x=s.pack --batch 4 --seed 3 --device ref --precision f64"
-mkdir other
-sed 's/0.9) + bce/0.8) + bce/' tiny.gan >other/tiny.gan
-differ 'the ranks differ: rank 1' "train other/tiny.gan --data x=s.pack --batch 8 --seed 3 --device ref --precision f64"
-
 # Traces: one file a rank, and all in one.
 ranks 0 2 $train --steps 4 --trace 2:3 --out traced
 exists traced/trace.json traced/trace.rank0.json traced/trace.rank1.json

@@ -19,14 +19,6 @@ begin() {
     r0=$(process 0) r1=$(process 1) r2=
     [ "$n" -lt 3 ] || r2=$(process 2)
 }
-whole() {   # the newest checkpoint of a run is whole, and the run goes on from it on one rank
-    last=$(ls "$1"/ckpt/*.json | tail -1)
-    step=$(basename "$last" .json | sed 's/^0*//')
-    expect 0 train "$1" --steps $((step + 3))
-    says "resumed from step $step"
-    ! grep -q 'damaged' err || fail "a checkpoint of $1 is damaged"
-}
-
 # kill -9: of the one that writes, and of another. Wherever in a step it falls.
 for victim in 0 2; do
     begin 3 killed
@@ -42,6 +34,32 @@ mv full/ckpt full/aside                 # at once: a save may be under way
 ends 3 $r0 $r1 $r2
 says 'rank 0 ends: saving after step [0-9]* failed'
 says 'rank 1 ends: .*another rank ended'
+
+# A disk that fills up under the one that writes; address space that ends for another, at one place or another.
+limited() {   # limited 'ulimit ...' RANK WORD... : two ranks, one of them with less of something
+    limit=$1 rank=$2
+    shift 2
+    : >out
+    : >err
+    code=0
+    if [ "$rank" = 0 ]; then
+        mpirun -n 1 sh -c "trap '' XFSZ; $limit; exec \"\$@\"" sh "$ganrun" "$@" : -n 1 "$ganrun" "$@" >out 2>err || code=$?
+    else
+        mpirun -n 1 "$ganrun" "$@" : -n 1 sh -c "$limit; exec \"\$@\"" sh "$ganrun" "$@" >out 2>err || code=$?
+    fi
+    [ $code = 3 ] || fail "$limit on rank $rank: exit code $code, not 3"
+}
+limited 'ulimit -f 200' 0 $train --steps 100000 --out disk     # blocks of 512 bytes: room for checkpoints, not for the log
+says 'rank 0 ends: .*disk/.*: '
+says 'rank 1 ends: .*another rank ended'
+whole disk
+if [ -z "${ASAN_OPTIONS+x}${TSAN_OPTIONS+x}" ]; then           # sanitizers reserve more than there is
+    for room in 2500000 3500000; do                            # KB
+        rm -rf memory
+        limited "ulimit -v $room" 1 $train --steps 2 --out memory
+        says 'memory\|address space'
+    done
+fi
 
 # Held still past the deadline: the others name it, and end it.
 begin 2 still --deadline 5

@@ -27,6 +27,16 @@ start() {
     mpirun -n "$n" "$ganrun" "$@" >>out 2>>err &
     job=$!
 }
+# faulty FAULT N WORD... : the same, its last rank with a fault (tests/support/fault.c).
+faulty() {
+    fault=$1 n=$2
+    shift 2
+    : >out
+    : >err
+    mpirun -n $((n - 1)) "$ganrun" "$@" : -n 1 env LD_PRELOAD="$(dirname -- "$ganrun")/tests/gan_fault.so" GAN_FAULT="$fault" \
+        ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" "$ganrun" "$@" >>out 2>>err &
+    job=$!
+}
 # process RANK : the process of a rank of $job, from rank 0's table. What mpirun passes on comes late and in pieces: only a
 # whole line counts.
 process() {
@@ -53,6 +63,16 @@ ends() {
             sleep 0.05
         done
     done
+}
+
+# whole DIR : the newest checkpoint of a run is whole, and the run goes on from it on one rank.
+whole() {
+    last=$(ls "$1"/ckpt/*.json | tail -1)
+    [ "$last" ] || fail "$1 has no checkpoint"
+    step=$(basename "$last" .json | sed 's/^0*//')
+    expect 0 train "$1" --steps $((step + 3))
+    says "resumed from step $step"
+    ! grep -q 'damaged' err || fail "a checkpoint of $1 is damaged"
 }
 
 # near A B : every loss of two runs, to 1e-9.

@@ -1,0 +1,46 @@
+#!/bin/sh
+# ranks_differ.sh - what differs between ranks is named, and nothing is begun.
+. "$(dirname -- "$0")/lib.sh"
+. "$here/ranks_lib.sh"
+need_mpirun
+pack
+base="--data x=s.pack --device ref --precision f64"
+train="train tiny.gan $base --batch 8 --seed 3 --steps 2 --out d"
+
+# differ 'what it says' PROGRAM 'words of rank 1'
+differ() {
+    code=0
+    mpirun -n 1 "$ganrun" $train : -n 1 $2 $3 >out 2>err || code=$?
+    [ $code = 1 ] || fail "ranks that differ ($2 $3): exit code $code, not 1"
+    says "the ranks differ: rank 1 has another $1"
+    [ "$(grep -c 'the ranks differ' err)" = 1 ] || fail "more than one of them speaks"
+    absent d
+}
+differ 'job: .*"seed": 4.*rank 0.*"seed": 3' "$ganrun" "train tiny.gan $base --batch 8 --seed 4 --steps 2 --out d"
+differ 'job: .*"batch": 4' "$ganrun" "train tiny.gan $base --batch 4 --seed 3 --steps 2 --out d"
+differ 'job: .*"bucket_bytes": 1000' "$ganrun" "$train --bucket-mb 0.001"
+mkdir other
+sed 's/0.9) + bce/0.8) + bce/' tiny.gan >other/tiny.gan
+differ 'model: line [0-9]* is `.*0.8) + bce.*rank 0.s is `.*0.9) + bce' "$ganrun" "train other/tiny.gan $base --batch 8 --seed 3 --steps 2 --out d"
+"$ganrun" data synth shapes --out other/s.pack --count 30 --size 8 >/dev/null
+differ 'data: ' "$ganrun" "train tiny.gan --data x=other/s.pack --device ref --precision f64 --batch 8 --seed 3 --steps 2 --out d"
+
+# Another version of this program: the same with another number in it.
+version=$("$ganrun" --version)
+LC_ALL=C sed "s/$version/$(echo "$version" | tr 0-9 1-90)/" "$ganrun" >other/ganrun
+chmod +x other/ganrun
+ln -s "$(dirname -- "$ganrun")/libgan_mpi.so" other/
+[ "$(other/ganrun --version)" != "$version" ] || fail "the other version is the same"
+differ "program: line 1 is .*rank 0's is .$version" other/ganrun "$train"
+
+# Another library.
+for library in mpi dnn; do
+    [ $library = mpi ] || "$ganrun" doctor | grep -q 'oneDNN *[0-9]' || continue
+    faulty $library 2 $train
+    ends 1
+    case $library in
+        mpi) says 'rank 1 has another program: line [0-9]* is `MPI Open MPI v99.0.1., rank 0.s is `MPI ';;
+        dnn) says 'rank 1 has another program: line [0-9]* is `oneDNN [0-9.]*99., rank 0.s is `oneDNN ';;
+    esac
+    absent d
+done

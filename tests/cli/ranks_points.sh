@@ -1,0 +1,37 @@
+#!/bin/sh
+# ranks_points.sh - a rank is killed and held still at set points: before MPI begins, before a collective, while the others
+# are inside it, behind it. The others end in time and say who; what was saved is whole and goes on.
+. "$(dirname -- "$0")/lib.sh"
+. "$here/ranks_lib.sh"
+need_mpirun
+pack
+train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 2 --steps 1000000 --deadline 3"
+kill=9 stop=19
+
+# Before the first step there is nothing to keep, and the folder is as it was or goes on from step 0.
+for point in init:1 meet:1; do
+    faulty $point:$kill 3 $train --out early
+    ends any
+    faulty $point:$stop 3 $train --out early
+    ends 3
+    case $point in
+        init*) says 'the ranks did not come together within 3 s';;
+        *) says 'rank 2 on .* does not answer: it is stopped, gone or cut off';;
+    esac
+    absent early
+done
+
+for point in meet:600 in:400 after:400; do
+    for deed in $kill $stop; do
+        rm -rf run
+        faulty $point:$deed 3 $train --out run
+        if [ $deed = $kill ]; then
+            ends any
+        else
+            ends 3
+            says 'rank [01] ends: step [0-9]*, '
+            says 'rank 2 on .* does not answer'
+        fi
+        whole run
+    done
+done

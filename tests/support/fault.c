@@ -1,0 +1,68 @@
+// fault.c - preloaded into one rank of a job by the tests: a fault at a set point of what it says
+// to MPI, or a library that says it is another.
+//
+// GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI begins; `meet`, before the N-th meeting of all
+// ranks; `in`, at the N-th transfer, which the others are inside; `after` it. DEED: the number of a
+// signal this process sends itself. GAN_FAULT=mpi or dnn: that library gives another version.
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void come_to(const char *point, int *times) {
+    char where[16];
+    int nth, deed;
+    const char *fault = getenv("GAN_FAULT");
+    if (fault && sscanf(fault, "%15[a-z]:%d:%d", where, &nth, &deed) == 3 &&
+        !strcmp(where, point) && ++*times == nth)
+        raise(deed);
+}
+
+static int another(const char *library) {
+    const char *fault = getenv("GAN_FAULT");
+    return fault && !strcmp(fault, library);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    static int times;
+    come_to("init", &times);
+    return PMPI_Init_thread(argc, argv, required, provided);
+}
+
+int MPI_Iallreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   MPI_Request *request) {
+    static int times;
+    come_to("meet", &times);
+    return PMPI_Iallreduce(from, to, n, type, op, comm, request);
+}
+
+int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    static int in, after;
+    come_to("in", &in);
+    int code = PMPI_Allreduce(from, to, n, type, op, comm);
+    come_to("after", &after);
+    return code;
+}
+
+int MPI_Get_library_version(char *version, int *n) {
+    int code = PMPI_Get_library_version(version, n);
+    if (another("mpi"))
+        *n =
+            snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING, "Open MPI v99.0.1, as a test has it");
+    return code;
+}
+
+#ifdef WITH_DNNL
+#include <dlfcn.h>
+#include <oneapi/dnnl/dnnl.h>
+
+const dnnl_version_t *dnnl_version(void) {
+    static dnnl_version_t version;
+    const dnnl_version_t *(*real)(void);
+    *(void **)&real = dlsym(RTLD_NEXT, "dnnl_version");
+    version = *real();
+    version.patch = another("dnn") ? 99 : version.patch;
+    return &version;
+}
+#endif
