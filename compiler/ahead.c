@@ -10,10 +10,10 @@
 // them.
 static const int usual[] = {80, 90, 100};
 
-static GanStatus compile(void *user, const Plan *plan, int arch, Arena *perm, Str *code) {
+static GanStatus compile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
+                         uint32_t archs, Arena *perm, Str *code) {
     const Ahead *a = user;
-    CudaKernels all = {.plan = plan, .arch = arch, .dir = a->cache};
-    return cuda_compile(a->nvrtc, &all, perm, code);
+    return cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, code);
 }
 
 static GanStatus add_arch(Ahead *a, int arch) {

@@ -52,7 +52,8 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
 //
 // A zip: manifest.json (what it is, and the hash of every other member), model.gan (the model's
 // text, settings written in), plan.txt (compiled_print), kernels/FUNC.c or .cu (what was generated,
-// to be read), kernels/FUNC.sm_90.cubin (what was compiled). The same model gives the same bytes.
+// to be read), kernels/sm_90.cubin (what was compiled, for all functions). The same model gives the
+// same bytes.
 
 typedef struct GanxMember {
     Str name; // a 0 byte follows
@@ -68,8 +69,10 @@ typedef struct Ganx {
     VEC(GanxMember) member; // all of them
 } Ganx;
 
-// Kernels of a plan to machine code for compute capability `arch` (90: 9.0).
-typedef GanStatus GanxCompile(void *user, const Plan *plan, int arch, Arena *perm, Str *code);
+// The kernels of a model's plans to machine code, code[archs], for compute capabilities `arch` (90:
+// 9.0).
+typedef GanStatus GanxCompile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
+                              uint32_t archs, Arena *perm, Str *code);
 typedef struct GanxTarget {
     Str name;        // "cpu" or "cuda"
     const int *arch; // cuda: what to compile kernels for

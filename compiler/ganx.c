@@ -55,6 +55,7 @@ static GanStatus put_member(struct archive *a, const Member *m) {
 
 static GanStatus zip_members(struct archive *a, const MemberVec *m, Text *out) {
     if (archive_write_set_format_zip(a) != ARCHIVE_OK ||
+        archive_write_set_format_option(a, "zip", "compression-level", "1") != ARCHIVE_OK ||
         archive_write_set_bytes_in_last_block(a, 1) != ARCHIVE_OK ||
         archive_write_open(a, out, NULL, append, NULL) != ARCHIVE_OK)
         return zip_failed(a);
@@ -121,19 +122,23 @@ static Member kernel_member(Arena *perm, const Plan *p, const char *ext) {
     return (Member){str_format(perm, "kernels/%.*s.%s", SARG(p->func->name), ext), text_str(&t)};
 }
 
-// The machine code of one function for every architecture asked for.
-static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Plan *p, MemberVec *out) {
-    for (uint32_t i = 0; i < t->archs && p->kernel.n; i++) {
-        Member m = {
-            .name = str_format(perm, "kernels/%.*s.sm_%d.cubin", SARG(p->func->name), t->arch[i])};
-        TRY(t->compile(t->user, p, t->arch[i], perm, &m.bytes));
-        vec_push(perm, out, m);
-    }
-    return GAN_OK;
-}
-
 static const Plan *plan_at(const Compiled *c, uint32_t i) {
     return i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
+}
+
+// The machine code of all functions, a member an architecture: functions share kernels.
+static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c, MemberVec *out) {
+    uint32_t plans = 2 + c->module.entry.n;
+    const Plan **plan = arena_array(perm, const Plan *, plans);
+    Str *code = arena_array(perm, Str, t->archs);
+    for (uint32_t i = 0; i < plans; i++)
+        plan[i] = plan_at(c, i);
+    if (t->archs)
+        TRY(t->compile(t->user, plan, plans, t->arch, t->archs, perm, code));
+    for (uint32_t i = 0; i < t->archs; i++)
+        vec_push(perm, out,
+                 ((Member){str_format(perm, "kernels/sm_%d.cubin", t->arch[i]), code[i]}));
+    return GAN_OK;
 }
 
 GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *target, Str path) {
@@ -174,10 +179,9 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
     MemberVec member = {0}, all = {0};
     vec_push(perm, &member, ((Member){STR("model.gan"), g.model}));
     vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
-    for (uint32_t i = 0; i < 2 + m.entry.n; i++) {
+    for (uint32_t i = 0; i < 2 + m.entry.n; i++)
         vec_push(perm, &member, kernel_member(perm, plan_at(&c, i), cpu ? "c" : "cu"));
-        TRY(add_cubins(perm, target, plan_at(&c, i), &member));
-    }
+    TRY(add_cubins(perm, target, &c, &member));
     vec_push(perm, &all, ((Member){STR("manifest.json"), manifest(perm, &g, file, &member)}));
     for (uint32_t i = 0; i < member.n; i++)
         vec_push(perm, &all, member.at[i]);
@@ -297,25 +301,30 @@ GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out) {
     return GAN_OK;
 }
 
-// A member "kernels/FUNC.sm_NN.cubin": its architecture, 0 when it is none of `func`.
-static int cubin_arch(Arena *perm, Str name, Str func) {
-    Str head = str_format(perm, "kernels/%.*s.sm_", SARG(func));
+// A member "kernels/sm_NN.cubin": its architecture, 0 when it is another.
+static int cubin_arch(Str name) {
+    Str head = STR("kernels/sm_");
     int64_t arch;
     bool fits = str_starts(name, head) && str_ends(name, STR(".cubin")) &&
                 str_to_int(str_sub(name, head.len, name.len - 6), &arch) && arch > 0 && arch < 1000;
     return fits ? (int)arch : 0;
 }
 
+// Another version of the generator may have made what is in the file.
+static bool same_kernels(Arena *perm, const Ganx *g, const Plan *p) {
+    Member now = kernel_member(perm, p, "cu");
+    for (uint32_t k = 0; k < g->member.n; k++)
+        if (str_eq(g->member.at[k].name, now.name))
+            return str_eq(g->member.at[k].bytes, now.bytes);
+    return false;
+}
+
 void ganx_cubins(Arena *perm, const Ganx *g, Compiled *c) {
     for (uint32_t i = 0; i < 2 + c->module.entry.n; i++) {
         Plan *p = i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
-        Member now = kernel_member(perm, p, "cu");
-        bool same = false; // another version of the generator may have made what is in the file
-        for (uint32_t k = 0; k < g->member.n; k++)
-            same |=
-                str_eq(g->member.at[k].name, now.name) && str_eq(g->member.at[k].bytes, now.bytes);
+        bool same = same_kernels(perm, g, p);
         for (uint32_t k = 0; same && k < g->member.n; k++) {
-            int arch = cubin_arch(perm, g->member.at[k].name, p->func->name);
+            int arch = cubin_arch(g->member.at[k].name);
             if (arch)
                 vec_push(perm, &p->cubin, ((Cubin){.arch = arch, .code = g->member.at[k].bytes}));
         }

@@ -55,25 +55,78 @@ static int nearest_arch(const Nvrtc *n, int arch) {
     return arch >= CUDA_OLDEST_ARCH ? arch : 0;
 }
 
-static GanStatus make_job(const Nvrtc *n, const CudaKernels *k, Arena *a, NvrtcJob *out) {
-    const Plan *p = k->plan;
-    Str *text = arena_array(a, Str, p->kernel.n), *name = arena_array(a, Str, p->kernel.n);
-    *out = (NvrtcJob){
-        .prelude = p->prelude, .source = text, .name = name, .arch = nearest_arch(n, k->arch)};
-    for (uint32_t i = 0; i < p->kernel.n; i++) {
-        if (k->wanted && !k->wanted[i])
-            continue;
-        text[out->sources] = p->kernel.at[i].source;
-        name[out->sources++] = p->kernel.at[i].name;
+// A kernel that several plans have comes once, with its second entry if any has that.
+static void job_add(NvrtcJob *job, Arena *a, Map *known, const Kernel *k, Str *text, Str *name) {
+    uint64_t h = hash64(k->name.ptr, k->name.len, 0);
+    uint32_t at = map_find(known, h);
+    if (!at) {
+        at = ++job->sources;
+        map_put(a, known, h, at);
+        name[at - 1] = k->name;
     }
-    out->ptx = out->arch != k->arch;
-    if (!out->arch)
-        return fail(GAN_ERR_DEVICE,
-                    "NVRTC %d.%d makes no code for compute capability %d.%d: install an older or "
-                    "newer one that does, or use --device cpu",
-                    nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, k->arch / 10,
-                    k->arch % 10);
+    if (!text[at - 1].len || k->many)
+        text[at - 1] = k->source;
+}
+
+static NvrtcJob make_job(Arena *a, const Plan *const *plan, uint32_t plans, const bool *wanted) {
+    uint32_t kernels = 0;
+    Map known = {0};
+    for (uint32_t p = 0; p < plans; p++)
+        kernels += plan[p]->kernel.n;
+    Str *text = arena_array(a, Str, kernels), *name = arena_array(a, Str, kernels);
+    NvrtcJob job = {.source = text, .name = name};
+    for (uint32_t p = 0; p < plans; p++)
+        for (uint32_t i = 0; i < plan[p]->kernel.n; i++)
+            if (!wanted || wanted[i]) {
+                job.prelude = plan[p]->prelude;
+                job_add(&job, a, &known, &plan[p]->kernel.at[i], text, name);
+            }
+    return job;
+}
+
+// Machine code for each architecture: what is kept, and what is made now, and kept from then on.
+static GanStatus make_cubins(const Nvrtc *n, NvrtcJob *job, const int *arch, uint32_t archs,
+                             Str dir, Arena *a, Str *out) {
+    Str *path = arena_array(a, Str, archs), *made = arena_array(a, Str, archs);
+    int *missing = arena_array(a, int, archs);
+    uint32_t *place = arena_array(a, uint32_t, archs), lacks = 0;
+    for (uint32_t i = 0; i < archs; i++) {
+        job->arch = arch[i];
+        path[i] = dir.len ? kept_at(a, dir, n, job) : (Str){0};
+        if (!path[i].len || !cache_get(a, path[i], &out[i])) {
+            missing[lacks] = arch[i];
+            place[lacks++] = i;
+        }
+    }
+    if (lacks)
+        TRY(nvrtc_compile_archs(n, a, job, missing, lacks, made));
+    for (uint32_t i = 0; i < lacks; i++) {
+        out[place[i]] = made[i];
+        if (path[place[i]].len)
+            sealed_write(a, path[place[i]],
+                         made[i]); // what cannot be written is not kept: no error
+    }
     return GAN_OK;
+}
+
+// PTX for a card that NVRTC makes no machine code for.
+static GanStatus make_ptx(const Nvrtc *n, NvrtcJob *job, Str dir, Arena *a, Str *out) {
+    NvrtcImage made;
+    job->ptx = true;
+    Str path = dir.len ? kept_at(a, dir, n, job) : (Str){0};
+    if (path.len && cache_get(a, path, out))
+        return GAN_OK;
+    TRY(nvrtc_compile(n, a, job, &made));
+    *out = made.code;
+    if (path.len)
+        sealed_write(a, path, made.code);
+    return GAN_OK;
+}
+
+GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
+                             const int *arch, uint32_t archs, Str dir, Arena *a, Str *out) {
+    NvrtcJob job = make_job(a, plan, plans, NULL);
+    return make_cubins(n, &job, arch, archs, dir, a, out);
 }
 
 GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image) {
@@ -88,15 +141,14 @@ GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *imag
                     "install it, or give a model that was compiled with `ganc compile --target "
                     "cuda:sm_%d`; --device cpu works here",
                     k->arch);
-    NvrtcJob job;
-    NvrtcImage made;
-    TRY(make_job(n, k, a, &job));
-    Str path = k->dir.len ? kept_at(a, k->dir, n, &job) : (Str){0};
-    if (path.len && cache_get(a, path, image))
-        return GAN_OK;
-    TRY(nvrtc_compile(n, a, &job, &made));
-    *image = made.code;
-    if (path.len)
-        sealed_write(a, path, made.code); // what cannot be written is not kept: no error
-    return GAN_OK;
+    NvrtcJob job = make_job(a, &k->plan, 1, k->wanted);
+    job.arch = nearest_arch(n, k->arch);
+    if (!job.arch)
+        return fail(GAN_ERR_DEVICE,
+                    "NVRTC %d.%d makes no code for compute capability %d.%d: install an older or "
+                    "newer one that does, or use --device cpu",
+                    nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, k->arch / 10,
+                    k->arch % 10);
+    return job.arch == k->arch ? make_cubins(n, &job, &k->arch, 1, k->dir, a, image)
+                               : make_ptx(n, &job, k->dir, a, image);
 }

@@ -19,4 +19,9 @@ typedef struct CudaKernels { // what is to be compiled
 // GAN_ERR_BUG when a kernel is refused.
 GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image);
 
+// All kernels of several plans as one image for each architecture, out[archs]. Each must be one
+// NVRTC makes code for.
+GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
+                             const int *arch, uint32_t archs, Str dir, Arena *a, Str *out);
+
 #endif

@@ -247,6 +247,24 @@ static void two_processes_may_fill_one_folder(void **state) {
     kept_close(&k);
 }
 
+// Images follow from the text: not from what else is compiled beside them, nor from how many cores
+// there are to do it.
+static void an_image_is_the_same_in_any_company(void **state) {
+    (void)state;
+    Kept k;
+    Str alone, beside[3];
+    kept_open(&k);
+    k.kernels.dir = (Str){0};
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &alone));
+    const Plan *twice[] = {k.kernels.plan, k.kernels.plan};
+    const int arch[] = {80, 90, 75};
+    assert_fine(cuda_compile_ahead(k.nvrtc, twice, 2, arch, 3, (Str){0}, &k.a, beside));
+    assert_true(str_eq(beside[1], alone));
+    assert_false(str_eq(beside[0], alone));
+    assert_memory_equal(beside[2].ptr, "\177ELF", 4);
+    kept_close(&k);
+}
+
 // Code that came with the plan needs no compiler; without either the message names both ways out.
 static void code_that_came_with_the_plan_is_taken(void **state) {
     (void)state;
@@ -277,6 +295,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_convolution_has_an_engine_without_tf32),
         cmocka_unit_test(images_are_kept_and_damage_is_found),
         cmocka_unit_test(two_processes_may_fill_one_folder),
+        cmocka_unit_test(an_image_is_the_same_in_any_company),
         cmocka_unit_test(code_that_came_with_the_plan_is_taken),
     };
     if (CASES_LISTED(tests))

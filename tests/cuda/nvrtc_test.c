@@ -211,28 +211,34 @@ static void kernels_of_large_values_compile(void **state) {
 
 // --- mistakes are seen ---------------------------------------------------------------------------
 
-static GanStatus compile_one(Arena *a, const char *source, NvrtcImage *out) {
-    Str text[1] = {str_c(source)}, name[1] = {STR("k_planted")};
-    NvrtcJob job = {
+static NvrtcJob planted(Arena *a, const char *source) {
+    Str *text = arena_new(a, Str), *name = arena_new(a, Str);
+    *text = str_c(source);
+    *name = STR("k_planted");
+    return (NvrtcJob){
         .source = text, .name = name, .sources = 1, .arch = architectures[0], .report = true};
-    return nvrtc_compile(nvrtc, a, &job, out);
+}
+
+static void assert_named(GanStatus st) {
+    assert_int_equal(st, GAN_ERR_BUG);
+    assert_non_null(strstr(gan_error(), "k_planted(2)"));
+    assert_non_null(strstr(gan_error(), "\"y\""));
 }
 
 static void a_refused_kernel_is_named_with_its_line(void **state) {
     (void)state;
     Arena a = arena;
     NvrtcImage image;
+    Str code[2];
+    const int arch[] = {80, 90};
     if (!nvrtc) {
         skip();
     }
-    GanStatus st = compile_one(&a,
-                               "extern \"C\" __global__ void k_planted(float *x) {\n"
+    NvrtcJob job = planted(&a, "extern \"C\" __global__ void k_planted(float *x) {\n"
                                "    x[0] = y;\n"
-                               "}\n",
-                               &image);
-    assert_int_equal(st, GAN_ERR_BUG);
-    assert_non_null(strstr(gan_error(), "k_planted(2)"));
-    assert_non_null(strstr(gan_error(), "\"y\""));
+                               "}\n");
+    assert_named(nvrtc_compile(nvrtc, &a, &job, &image));
+    assert_named(nvrtc_compile_archs(nvrtc, &a, &job, arch, 2, code)); // on other threads
 }
 
 static void a_stack_is_seen(void **state) {
@@ -243,14 +249,12 @@ static void a_stack_is_seen(void **state) {
     if (!nvrtc) {
         skip();
     }
-    GanStatus st = compile_one(&a,
-                               "extern \"C\" __global__ void k_planted(int *x, int n) {\n"
+    NvrtcJob job = planted(&a, "extern \"C\" __global__ void k_planted(int *x, int n) {\n"
                                "    volatile int at[64];\n"
                                "    for (int i = 0; i < n; i++) at[i] = x[i];\n"
                                "    for (int i = 0; i < n; i++) x[i] = at[x[i]];\n"
-                               "}\n",
-                               &image);
-    assert_int_equal(st, GAN_OK);
+                               "}\n");
+    assert_int_equal(nvrtc_compile(nvrtc, &a, &job, &image), GAN_OK);
     resources_read(&a, image.log, &used);
     assert_int_equal(used.n, 1);
     assert_true(used.at[0].stack >= 256);
