@@ -195,10 +195,40 @@ GAN_FN void gan_put(uint16_t *to, float x) {
     *to = gan_f32_to_bf16(x);
 }
 
+// The spots of numbers [from, from + COUNT) of a list, a thread a number: what is divided out of a
+// number is divided once a block, not once a thread.
+template <class P, int AXES, int FIRST, int SIDE, int COUNT, int N>
+GAN_FN void gan_spots(const gan_args<N> &w, int at, uint32_t from, gan_spot<P::space> *out) {
+    const uint32_t i = threadIdx.x;
+    static_assert(COUNT <= GAN_THREADS, "a thread a number");
+    if (i < COUNT) {
+        out[i] = gan_spot_at<P, AXES, FIRST, SIDE>(w, at, from + i);
+    }
+}
+
+// What a block knows of where its elements are, in shared memory. Rows and columns are those of A
+// and B while terms are added up, then both those of C.
+template <class P> struct gan_where {
+    gan_spot<P::space> row[P::tile_m], column[P::tile_n];
+    gan_spot<P::space> term[2][GAN_TERMS]; // of A and of B
+};
+
+template <class P, int N>
+GAN_FN void gan_terms(const gan_args<N> &w, uint32_t from, gan_where<P> *at) {
+    gan_spots<P, P::terms, P::terms_space, 0, GAN_TERMS>(w, P::at_terms, from, at->term[0]);
+    gan_spots<P, P::terms, P::terms_space, 1, GAN_TERMS>(w, P::at_terms, from, at->term[1]);
+}
+
+template <class P, int SIDE_M, int SIDE_N, int N>
+GAN_FN void gan_lines(const gan_args<N> &w, uint32_t m, uint32_t n, gan_where<P> *at) {
+    gan_spots<P, P::rows, P::rows_space, SIDE_M, P::tile_m>(w, P::at_rows, m, at->row);
+    gan_spots<P, P::columns, P::columns_space, SIDE_N, P::tile_n>(w, P::at_columns, n, at->column);
+}
+
 // One thread's part in bringing a tile of SIZE lines (rows of A, columns of B) to shared memory:
 // LINES of them, one term each, or one line and several terms, so that neighbouring threads read
 // what lies together.
-template <class P, int SIZE, bool BY_TERMS, bool BOUNDED, int SIDE> struct gan_loader {
+template <class P, int SIZE, bool BY_TERMS, bool BOUNDED> struct gan_loader {
     enum {
         COUNT = SIZE * GAN_TERMS / GAN_THREADS, // elements a thread brings
         LINES = BY_TERMS ? COUNT : 1,
@@ -216,30 +246,24 @@ template <class P, int SIZE, bool BY_TERMS, bool BOUNDED, int SIDE> struct gan_l
         return threadIdx.x / ACROSS + i * APART;
     }
 
-    template <int AXES, int FIRST, int N>
-    GAN_MEMBER void begin(const gan_args<N> &w, int at, const gan_operand<P> &o, uint32_t from,
-                          uint32_t lines) {
+    GAN_MEMBER void begin(const gan_operand<P> &o, const gan_spot<P::space> *lines, uint32_t left) {
 #pragma unroll
         for (int i = 0; i < LINES; i++) {
-            const uint32_t l = from + (BY_TERMS ? far(i) : near());
-            there[i] = l < lines;
-            line[i] = gan_join(o.first, gan_spot_at<P, AXES, FIRST, 0>(w, at, l));
+            const uint32_t l = BY_TERMS ? far(i) : near();
+            there[i] = l < left;
+            line[i] = gan_join(o.first, lines[l]);
         }
     }
 
-    // Terms from `k` on; zeros from `end` on.
-    template <int N>
-    GAN_MEMBER void fetch(const gan_args<N> &w, const gan_operand<P> &o, const typename P::in *from,
-                          uint32_t k, uint32_t end) {
-        gan_spot<P::space> term;
+    // The next terms, of which `left` are there; zeros behind them.
+    GAN_MEMBER void fetch(const gan_operand<P> &o, const typename P::in *from,
+                          const gan_spot<P::space> *terms, uint32_t left) {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
-            const uint32_t mine = k + (BY_TERMS ? near() : far(i));
-            if (i == 0 || !BY_TERMS) {
-                term = gan_spot_at<P, P::terms, P::terms_space, SIDE>(w, P::at_terms, mine);
-            }
-            const gan_spot<P::space> s = gan_join(line[BY_TERMS ? i : 0], term);
-            const bool here = there[BY_TERMS ? i : 0] && mine < end && gan_inside<P, BOUNDED>(o, s);
+            const uint32_t mine = BY_TERMS ? near() : far(i);
+            const gan_spot<P::space> s = gan_join(line[BY_TERMS ? i : 0], terms[mine]);
+            const bool here =
+                there[BY_TERMS ? i : 0] && mine < left && gan_inside<P, BOUNDED>(o, s);
             next[i] = here ? gan_number(from[s.at]) : 0;
         }
     }
@@ -324,22 +348,23 @@ template <class P> struct gan_tile {
 // Adds up terms [from, end) of the tile whose first row and column are m and n.
 template <class P, int N>
 GAN_FN void gan_add_up(const gan_args<N> &w, const gan_operand<P> o[3], uint32_t m, uint32_t n,
-                       uint32_t from, uint32_t end, gan_tile<P> *c) {
+                       uint32_t from, uint32_t end, gan_where<P> *at, gan_tile<P> *c) {
     typedef typename P::sum sum;
     alignas(16) __shared__ sum a[GAN_TERMS][P::tile_m + GAN_SQUARE];
     alignas(16) __shared__ sum b[GAN_TERMS][P::tile_n + GAN_SQUARE];
     const typename P::in *at_a = (const typename P::in *)w.at[P::at_a];
     const typename P::in *at_b = (const typename P::in *)w.at[P::at_b];
-    gan_loader<P, P::tile_m, P::a_by_terms, P::bounded_a, 0> load_a;
-    gan_loader<P, P::tile_n, P::b_by_terms, P::bounded_b, 1> load_b;
-    load_a.template begin<P::rows, P::rows_space>(w, P::at_rows, o[0], m,
-                                                  (uint32_t)w.at[P::at_head + GAN_ROWS]);
-    load_b.template begin<P::columns, P::columns_space>(w, P::at_columns, o[1], n,
-                                                        (uint32_t)w.at[P::at_head + GAN_COLUMNS]);
+    gan_loader<P, P::tile_m, P::a_by_terms, P::bounded_a> load_a;
+    gan_loader<P, P::tile_n, P::b_by_terms, P::bounded_b> load_b;
+    gan_lines<P, 0, 0>(w, m, n, at);
+    gan_terms<P>(w, from, at);
+    __syncthreads();
+    load_a.begin(o[0], at->row, (uint32_t)w.at[P::at_head + GAN_ROWS] - m);
+    load_b.begin(o[1], at->column, (uint32_t)w.at[P::at_head + GAN_COLUMNS] - n);
     for (uint32_t k = from;; k += GAN_TERMS) {
         if (k < end) {
-            load_a.fetch(w, o[0], at_a, k, end);
-            load_b.fetch(w, o[1], at_b, k, end);
+            load_a.fetch(o[0], at_a, at->term[0], end - k);
+            load_b.fetch(o[1], at_b, at->term[1], end - k);
         }
 #pragma unroll 4 // all of them compile four times as long
         for (int t = 0; t < GAN_TERMS && k > from; t++) {
@@ -348,35 +373,36 @@ GAN_FN void gan_add_up(const gan_args<N> &w, const gan_operand<P> o[3], uint32_t
         if (k >= end) {
             break;
         }
-        __syncthreads(); // the last terms have been multiplied
+        __syncthreads(); // the last terms have been multiplied, the next ones fetched
         load_a.store(a);
         load_b.store(b);
+        gan_terms<P>(w, k + GAN_TERMS, at);
         __syncthreads();
     }
 }
 
 template <class P, int N>
 GAN_FN void gan_put_tile(const gan_args<N> &w, const gan_operand<P> &o, uint32_t m, uint32_t n,
-                         const gan_tile<P> &c) {
-    const uint32_t rows = (uint32_t)w.at[P::at_head + GAN_ROWS];
-    const uint32_t columns = (uint32_t)w.at[P::at_head + GAN_COLUMNS];
+                         gan_where<P> *at, const gan_tile<P> &c) {
+    const uint32_t rows = (uint32_t)w.at[P::at_head + GAN_ROWS] - m;
+    const uint32_t columns = (uint32_t)w.at[P::at_head + GAN_COLUMNS] - n;
     typename P::out *to = (typename P::out *)w.at[P::at_c];
-    gan_spot<P::space> column[gan_tile<P>::WIDTH];
+    gan_spot<P::space> second[gan_tile<P>::WIDTH];
+    gan_lines<P, 1, 1>(w, m, n, at);
+    __syncthreads();
 #pragma unroll
     for (int j = 0; j < gan_tile<P>::WIDTH; j++) {
-        column[j] = gan_spot_at<P, P::columns, P::columns_space, 1>(w, P::at_columns,
-                                                                    n + gan_tile<P>::column(j));
+        second[j] = at->column[gan_tile<P>::column(j)];
     }
 #pragma unroll
     for (int i = 0; i < gan_tile<P>::HEIGHT; i++) {
-        const uint32_t row = m + gan_tile<P>::row(i);
-        const gan_spot<P::space> first =
-            gan_join(o.first, gan_spot_at<P, P::rows, P::rows_space, 1>(w, P::at_rows, row));
+        const uint32_t row = gan_tile<P>::row(i);
+        const gan_spot<P::space> first = gan_join(o.first, at->row[row]);
 #pragma unroll
         for (int j = 0; j < gan_tile<P>::WIDTH; j++) {
-            const gan_spot<P::space> s = gan_join(first, column[j]);
-            const bool there = row < rows && n + gan_tile<P>::column(j) < columns;
-            if (there && gan_inside<P, P::bounded_c>(o, s)) {
+            const uint32_t column = gan_tile<P>::column(j);
+            const gan_spot<P::space> s = gan_join(first, second[j]);
+            if (row < rows && column < columns && gan_inside<P, P::bounded_c>(o, s)) {
                 gan_put(to + s.at, c.at[i][j]);
             }
         }
@@ -391,7 +417,9 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
     const uint32_t tiles_n = (uint32_t)w.at[P::at_head + GAN_TILES_N];
     const uint32_t splits = (uint32_t)w.at[P::at_head + GAN_SPLITS];
     const uint32_t jobs = (uint32_t)w.at[P::at_head + GAN_JOBS];
+    __shared__ gan_where<P> at;
     for (uint32_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+        __syncthreads(); // the last job's elements have been put
         const uint32_t split = job % splits, tile = job / splits;
         const uint32_t n = tile % tiles_n * P::tile_n;
         const uint32_t m = tile / tiles_n % tiles_m * P::tile_m;
@@ -399,7 +427,7 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
         gan_operand<P> o[3];
         gan_tile<P> c = {};
         gan_operands<P>(w, o, tile / tiles_n / tiles_m);
-        gan_add_up<P>(w, o, m, n, from, end, &c);
+        gan_add_up<P>(w, o, m, n, from, end, &at, &c);
         bool whole = true;
         if (P::split) {
             typename P::sum *parts = (typename P::sum *)w.at[P::at_parts];
@@ -408,7 +436,7 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
                              split, splits);
         }
         if (whole) {
-            gan_put_tile<P>(w, o[2], m, n, c);
+            gan_put_tile<P>(w, o[2], m, n, &at, c);
         }
     }
 }
