@@ -18,6 +18,7 @@ typedef struct Cli {
     Str stage, from_stage, out, from, target;
     int64_t batch;
     int64_t ranks, chunks; // --deterministic
+    int64_t micro;
     double bucket_mb;
     Dtype real;
     bool json, check, error_json;
@@ -37,7 +38,8 @@ static int help(FILE *to) {
         "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target "
         "cpu|cuda[:sm_90,...]]\n"
         "  plan FILE                     parameters, GFLOP, memory of every function [--json];\n"
-        "                                [--ranks R [--bucket-mb M] [--deterministic C]] "
+        "                                [--ranks R [--bucket-mb M] [--deterministic C | --micro "
+        "N]] "
         "collectives\n"
         "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
         "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
@@ -91,6 +93,7 @@ static CompileOptions options_of(const Cli *c, Str path) {
                             .real = c->real,
                             .parallel = {.ranks = (uint32_t)c->ranks,
                                          .chunks = (uint32_t)c->chunks,
+                                         .micro = (uint32_t)c->micro,
                                          .bucket = (size_t)(c->bucket_mb * 1e6)}};
 }
 
@@ -448,6 +451,8 @@ static int parse_option(Cli *c, Str name, Str value) {
         fine = str_to_int(value, &c->ranks) && c->ranks >= 1 && c->ranks <= 1 << 20;
     else if (str_eq(name, STR("--deterministic")))
         fine = str_to_int(value, &c->chunks) && c->chunks >= 1 && c->chunks <= 1 << 20;
+    else if (str_eq(name, STR("--micro")))
+        fine = str_to_int(value, &c->micro) && c->micro >= 1 && c->micro <= 1 << 20;
     else if (str_eq(name, STR("--bucket-mb")))
         fine = str_to_double(value, &c->bucket_mb) && c->bucket_mb > 0 && c->bucket_mb <= 1e6;
     else if (str_eq(name, STR("--precision")))

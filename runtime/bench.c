@@ -36,15 +36,15 @@ typedef struct Bench {
 // --- the session ---------------------------------------------------------------------------------
 
 static GanStatus open_session(Bench *b) {
-    int64_t chunks, bucket;
+    Split split;
     LinkModel link;
     Parallel parallel;
-    TRY(ranks_split(b->o, &chunks, &bucket));
+    TRY(ranks_split(b->o, &split));
     TRY(link_find(*b->perm, b->comm, (Str){0}, &link));
     if (b->comm)
         say(&b->host->console, "link: %.3g us, %.4g GB/s", link.latency * 1e6,
             link.bandwidth * 1e-9);
-    TRY(ranks_parallel(b->comm, b->batch, chunks, bucket, link, &parallel));
+    TRY(ranks_parallel(b->comm, b->batch, &split, link, &parallel));
     comm_narrow(b->comm, b->o->at[OptCompress].given ? COMPRESS_LEAST : 0);
     SessionOptions s = {
         .compile = {.path = b->model,

@@ -116,7 +116,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
     TRY(device_of(o, &api, &out->real));
     TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
-    TRY(ranks_split(o, &out->chunks, &out->bucket));
+    TRY(ranks_split(o, &out->split));
     out->device = str_c(api->name);
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
@@ -130,8 +130,9 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
 }
 
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet,  OptBatch, OptDevice, OptPrecision, OptTf32,
-                                     OptSeed, OptOut,   OptDeterm, OptBucketMb,  OptCompress};
+    static const OptionId fixed[] = {OptSet,   OptBatch,    OptDevice,  OptPrecision,
+                                     OptTf32,  OptSeed,     OptOut,     OptDeterm,
+                                     OptMicro, OptBucketMb, OptCompress};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
@@ -169,12 +170,14 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptDevice, job->device);
     if (job->tf32 != asked->tf32)
         return fail_disagrees(OptTf32, job->tf32 ? STR("on") : STR("off"));
-    if (job->chunks != asked->chunks)
-        return fail_disagrees(OptDeterm, str_format(perm, "%lld", (long long)job->chunks));
+    if (job->split.chunks != asked->split.chunks)
+        return fail_disagrees(OptDeterm, str_format(perm, "%lld", (long long)job->split.chunks));
+    if (job->split.micro != asked->split.micro)
+        return fail_disagrees(OptMicro, str_format(perm, "%lld", (long long)job->split.micro));
     if (job->compress != asked->compress)
         return fail_disagrees(OptCompress, job->compress ? STR("bf16") : STR("off"));
-    if (job->bucket != asked->bucket)
-        return fail_disagrees(OptBucketMb, str_format(perm, "%g", (double)job->bucket / 1e6));
+    if (job->split.bucket != asked->split.bucket)
+        return fail_disagrees(OptBucketMb, str_format(perm, "%g", (double)job->split.bucket / 1e6));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->threads = (int)option_number(o, OptThreads, job->threads);
@@ -208,9 +211,10 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "device"), json_put_str(&j, job->device);
     json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
     json_name(&j, "threads"), json_put_int(&j, job->threads);
-    json_name(&j, "deterministic"), json_put_int(&j, job->chunks);
+    json_name(&j, "deterministic"), json_put_int(&j, job->split.chunks);
+    json_name(&j, "micro"), json_put_int(&j, job->split.micro);
     json_name(&j, "compress"), json_put_bool(&j, job->compress);
-    json_name(&j, "bucket_bytes"), json_put_int(&j, job->bucket);
+    json_name(&j, "bucket_bytes"), json_put_int(&j, job->split.bucket);
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
     put_pairs(&j, "data", job->data.at, job->data.n);
@@ -263,9 +267,10 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .device = get_str(&r, "device"),
         .threads = (int)get_int(&r, "threads", 0, 1024),
         .tf32 = json_bool(json_get(r.root, "tf32"), true),
-        .chunks = get_later(&r, "deterministic", BATCH_MOST),
+        .split = {.chunks = get_later(&r, "deterministic", BATCH_MOST),
+                  .micro = get_later(&r, "micro", BATCH_MOST),
+                  .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53)},
         .compress = json_bool(json_get(r.root, "compress"), false),
-        .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
         .real = DtCount,
     };

@@ -77,7 +77,7 @@ static GanStatus cmd_verify(Arena *perm, const Host *h, const Options *o) {
                        .device = h->device};
     TRY(device_of(o, &v.api, &v.real));
     device_options(o, &v.device);
-    TRY(ranks_split(o, &v.chunks, &v.bucket));
+    TRY(ranks_split(o, &v.split));
     comm_narrow(v.device.comm, o->at[OptCompress].given ? COMPRESS_LEAST : 0);
     for (uint32_t i = 0; i < 2; i++)
         if (!file_exists(o->file.at[i]))
@@ -143,6 +143,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     RankSetup setup = {.launch = *l,
                        .plugin = path_join(perm, path_dir(h->self), STR("libgan_mpi.so")),
                        .comm = *how,
+                       .nodes = option_text(o, OptHier, STR("auto")),
                        .threads = option_number(o, OptThreads, 0)};
     // A rank is at least two threads: one that waits for messages must give way to one that works.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);

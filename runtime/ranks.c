@@ -71,7 +71,11 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
     cpu_set_t set;
     // A communicator's thread that spins wants a core of its own.
     int64_t per_rank = cores_allowed(&set) / (l->local_ranks > 0 ? l->local_ranks : 1);
-    MpiArg arg = {.host = &link_host, .polite = s->threads == 0 || s->threads >= per_rank};
+    MpiArg arg = {.host = &link_host,
+                  .polite = s->threads == 0 || s->threads >= per_rank,
+                  .nodes = str_eq(s->nodes, STR("on"))    ? NodesOn
+                           : str_eq(s->nodes, STR("off")) ? NodesOff
+                                                          : NodesAuto};
     Comm *c;
     TRY(comm_open(plugin->api, &arg, &s->comm, &c));
     if (comm_size(c) == l->ranks) {
@@ -157,6 +161,8 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     *threads = (int)mine.threads;
     if (me == 0)
         show_cards(&scratch, console, all, ranks);
+    if (comm_nodes(c))
+        say(console, "sums are added within each of %d nodes, then across", comm_nodes(c));
     return GAN_OK;
 }
 
@@ -192,35 +198,48 @@ GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
     return GAN_OK;
 }
 
-GanStatus ranks_split(const Options *o, int64_t *chunks, int64_t *bucket) {
+GanStatus ranks_split(const Options *o, Split *out) {
     double mb = 0;
     const OptionValue *d = &o->at[OptDeterm], *b = &o->at[OptBucketMb];
-    *chunks = !d->given ? 0 : d->number ? d->number : CHUNKS;
-    if (*chunks & (*chunks - 1))
+    *out = (Split){.chunks = !d->given   ? 0
+                             : d->number ? d->number
+                                         : CHUNKS,
+                   .micro = option_number(o, OptMicro, 0)};
+    if (out->chunks & (out->chunks - 1))
         return fail(GAN_ERR_USAGE, "--deterministic=%lld: sums in a fixed tree want a power of two",
-                    (long long)*chunks);
+                    (long long)out->chunks);
+    if (out->chunks && out->micro > 1)
+        return fail(GAN_ERR_USAGE,
+                    "--deterministic cuts the batch itself: it goes without --micro");
     if (b->given && !(str_to_double(b->text, &mb) && mb > 0 && mb <= 1 << 20))
         return fail(GAN_ERR_USAGE, "--bucket-mb wants megabytes, not `%.*s`", SARG(b->text));
-    *bucket = (int64_t)(mb * 1e6);
+    out->bucket = (int64_t)(mb * 1e6);
     return GAN_OK;
 }
 
-GanStatus ranks_parallel(const Comm *c, int64_t batch, int64_t chunks, int64_t bucket, LinkModel m,
+GanStatus ranks_parallel(const Comm *c, int64_t batch, const Split *split, LinkModel m,
                          Parallel *out) {
     int ranks = comm_size(c);
     *out = (Parallel){.rank = (uint32_t)comm_rank(c),
                       .ranks = (uint32_t)ranks,
-                      .chunks = (uint32_t)chunks,
+                      .chunks = (uint32_t)split->chunks,
+                      .micro = (uint32_t)split->micro,
                       .latency = m.latency,
                       .bandwidth = m.bandwidth,
-                      .bucket = (size_t)bucket};
+                      .bucket = (size_t)split->bucket};
     if (batch < ranks)
         return fail(GAN_ERR_USAGE, "a batch of %lld has no sample for each of %d ranks",
                     (long long)batch, ranks);
-    if (chunks && (chunks % ranks || batch % chunks))
+    if (split->chunks && (split->chunks % ranks || batch % split->chunks))
         return fail(GAN_ERR_USAGE,
                     "--deterministic=%lld: the number of ranks (%d) must go into it, and it into "
                     "the batch (%lld)",
-                    (long long)chunks, ranks, (long long)batch);
+                    (long long)split->chunks, ranks, (long long)batch);
+    if (split->micro > 1 && batch % (split->micro * ranks))
+        return fail(
+            GAN_ERR_USAGE,
+            "--micro %lld: the batch (%lld) must divide into %lld equal parts on each of %d "
+            "ranks",
+            (long long)split->micro, (long long)batch, (long long)split->micro, ranks);
     return GAN_OK;
 }

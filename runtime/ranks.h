@@ -29,6 +29,7 @@ typedef struct RankSetup {
     Launcher launch;
     Str plugin;       // path of the MPI plugin
     CommOptions comm; // deadline, wire model, null, trace
+    Str nodes;        // --hierarchical: "auto", "on", "off"
     int64_t threads;  // asked for, 0: choose
 } RankSetup;
 // Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
@@ -41,11 +42,11 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
 // What the words of a command line ask of a communicator: --deadline --wire --comm --overlap
 // --trace.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
-// --deterministic as chunks (0: off), --bucket-mb as bytes (0: from the link). GAN_ERR_USAGE.
-GanStatus ranks_split(const Options *o, int64_t *chunks, int64_t *bucket);
-// How a step of `batch` samples is divided. GAN_ERR_USAGE for fewer samples than ranks, or chunks
+// --deterministic, --micro, --bucket-mb. GAN_ERR_USAGE.
+GanStatus ranks_split(const Options *o, Split *out);
+// How a step of `batch` samples is divided. GAN_ERR_USAGE for fewer samples than ranks, or parts
 // that the ranks or the batch do not go into.
-GanStatus ranks_parallel(const Comm *c, int64_t batch, int64_t chunks, int64_t bucket, LinkModel m,
+GanStatus ranks_parallel(const Comm *c, int64_t batch, const Split *split, LinkModel m,
                          Parallel *out);
 enum { COMPRESS_LEAST = 64 << 10 }; // --compress: bytes; statistics and losses are smaller
 bool ranks_first(const Comm *c);    // the rank that writes and speaks; true on one rank
@@ -65,8 +66,8 @@ Str plan_collectives(Arena *a, const Plan *p);
 
 // By the time of sums of two sizes now, in some 50 ms; the same on all ranks.
 GanStatus link_measure(Comm *c, LinkModel *out);
-// The model kept with run `dir`, else (and where dir is empty) as measured, rounded to powers of two.
-// Zeros on one rank.
+// The model kept with run `dir`, else (and where dir is empty) as measured, rounded to powers of
+// two. Zeros on one rank.
 GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
 

@@ -29,14 +29,20 @@ void session_release(Session *s); // accepts an empty session
 
 // --- verify.c: reference cases (contract.md) -----------------------------------------------------
 
+typedef struct Split { // how a step is divided, as asked for
+    int64_t chunks;    // --deterministic, 0: off
+    int64_t micro;     // --micro: a rank's samples in so many parts; 0, 1: at once
+    int64_t bucket;    // bytes of gradients reduced at once, 0: as the link says
+} Split;
+
 typedef struct VerifyOptions {
     Str model, reference;   // paths
     const Setting *setting; // on top of the case's options; borrowed
     uint32_t settings;
     const DeviceApi *api;
     Dtype real;
-    DeviceOptions device;   // device.comm: all ranks recompute the case together
-    int64_t chunks, bucket; // how a step is divided then (ranks_split)
+    DeviceOptions device; // device.comm: all ranks recompute the case together
+    Split split;          // ranks_split
 } VerifyOptions;
 // Recomputes the case. GAN_OK when every check is within tolerance. Lines for the user go to
 // *report, the model's diagnostics to *diagnostics, either way.

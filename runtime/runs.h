@@ -50,12 +50,11 @@ typedef struct Job {
     uint64_t seed;
     Dtype real;
     Str device;
-    int threads;    // of a rank; 0: its share of the cores
-    bool tf32;      // cuda: part of what decides the bits
-    bool no_graph;  // cuda: of this process alone
-    int64_t chunks; // --deterministic, 0: off
-    bool compress;  // --compress bf16
-    int64_t bucket; // bytes of gradients reduced at once, 0: as the link says
+    int threads;   // of a rank; 0: its share of the cores
+    bool tf32;     // cuda: part of what decides the bits
+    bool no_graph; // cuda: of this process alone
+    Split split;
+    bool compress; // --compress bf16
     bool skip_bad;
     VEC(Setting) setting; // configs of the model
     VEC(Setting) data;    // field to path, absolute

@@ -193,7 +193,7 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
     NullSeat seat = {0, (int)ranks};
     Comm *alone = NULL;
     Session session = {0};
-    int64_t chunks, bucket;
+    Split split;
     GanStatus st = GAN_OK;
     SessionOptions so = {.compile = {.path = s->model,
                                      .batch = scale_batch(s, mode, ranks),
@@ -203,9 +203,9 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
                          .api = s->api,
                          .device = s->host->device};
     so.device.threads = (int)s->threads;
-    TRY(ranks_split(s->o, &chunks, &bucket));
+    TRY(ranks_split(s->o, &split));
     TRY(comm_open(&link_null, &seat, &(CommOptions){0}, &alone));
-    TRY_OUT(ranks_parallel(alone, so.compile.batch, chunks, bucket, link, &so.compile.parallel));
+    TRY_OUT(ranks_parallel(alone, so.compile.batch, &split, link, &so.compile.parallel));
     so.device.comm = alone;
     TRY_OUT(session_start(&session, &so, &s->host->console));
     TRY_OUT(exec_init(session.exec, 0));

@@ -469,7 +469,7 @@ static GanStatus check_hash(Train *t, Job *job, bool resume) {
 
 static GanStatus open_session(Train *t, const DeviceApi *api) {
     Parallel p;
-    TRY(ranks_parallel(t->comm, t->job->batch, t->job->chunks, t->job->bucket, t->link, &p));
+    TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
     SessionOptions so = job_session(t->job, &t->host->device, &p);
     so.api = api ? api : so.api;
     TRY(session_start(&t->session, &so, &t->host->console));

@@ -662,7 +662,7 @@ static GanStatus run_case(Verify *v, uint32_t steps) {
     return v->step == all ? check_final(v) : GAN_OK;
 }
 
-static GanStatus open_case(Verify *v, SessionOptions *s, Comm *comm) {
+static GanStatus open_case(Verify *v, SessionOptions *s, Comm *comm, const Split *split) {
     *s = (SessionOptions){
         .compile = {.path = v->o->model, .real = v->o->real, .feed = true, .keep_grads = true},
         .api = v->o->api,
@@ -671,8 +671,7 @@ static GanStatus open_case(Verify *v, SessionOptions *s, Comm *comm) {
     TRY(read_case(v->report->arena, v->o->reference, &v->root));
     TRY(case_options(v->report->arena, v->o, json_get(v->root, "options"), &s->compile));
     int64_t batch = s->compile.batch ? s->compile.batch : DEFAULT_BATCH;
-    return ranks_parallel(comm, batch, comm ? v->o->chunks : 0, comm ? v->o->bucket : 0,
-                          (LinkModel){0}, &s->compile.parallel);
+    return ranks_parallel(comm, batch, split, (LinkModel){0}, &s->compile.parallel);
 }
 
 // --- what rounding alone does to the case (D-0009) -----------------------------------------------
@@ -696,7 +695,7 @@ static GanStatus recompute(Verify *v, Way way, uint32_t steps) {
                 .report = &report};
     p.tol = tolerance_of(p.judge);
     TRY_OUT(st);
-    TRY_OUT(open_case(&p, &s, NULL));
+    TRY_OUT(open_case(&p, &s, NULL, &(Split){0}));
     s.api = &device_ref;
     s.compile.real = DtF64;
     TRY_OUT(session_open(&p.session, &s));
@@ -785,7 +784,7 @@ GanStatus verify_case(const VerifyOptions *o, Text *report, Text *diagnostics) {
     SessionOptions s;
     GanStatus st = GAN_OK;
     bool judged = false; // else it could not be run to its end, and sums may still arrive
-    TRY(open_case(&v, &s, o->device.comm));
+    TRY(open_case(&v, &s, o->device.comm, &o->split));
     TRY_OUT(session_open(&v.session, &s));
     TRY_OUT(run_case(&v, UINT32_MAX));
     judged = true;

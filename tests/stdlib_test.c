@@ -144,6 +144,9 @@ static const Row optimizers[] = {
     {"sgd(lr=cosine(0.1, 0, to=4))", -0.65046618885980145},
     {"sgd(lr=halve(0.1, 2))", -0.65596071649698684},
     {"sgd(lr=warmup(0.1, 3))", -0.58520739893992868},
+    {"sgd(lr=linear_rate(0.2, of=8))", -0.60587626909701142}, // the batch is 4: as lr=0.1
+    {"sgd(lr=sqrt_rate(0.05, of=1))", -0.60587626909701142},
+    {"sgd(lr=warmup(linear_rate(0.2, of=8), 3))", -0.58520739893992868},
     {"sgd(lr=half_life(2))", -0.20347849553639558},
 };
 

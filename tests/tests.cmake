@@ -137,6 +137,13 @@ if(MPI_FOUND AND MPIRUN)
         add_test(NAME comm_mpi.${n} COMMAND ${on_ranks} ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
         set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120)
     endforeach()
+    foreach(n 3 4)                      # as if on two nodes; sanitizers want to be loaded first
+        if(NOT GAN_SANITIZE)
+            add_test(NAME comm_mpi.nodes.${n} COMMAND ${on_ranks} ${n} env LD_PRELOAD=$<TARGET_FILE:gan_fault> GAN_FAULT=nodes
+                     $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
+            set_tests_properties(comm_mpi.nodes.${n} PROPERTIES TIMEOUT 120)
+        endif()
+    endforeach()
 endif()
 
 include(verify.cmake)

@@ -41,8 +41,8 @@ struct Comm {
     const LinkApi *api;
     void *arg; // borrowed while opening
     CommOptions o;
-    Link *link;     // the thread's
-    int rank, size; // of it, known once it is open
+    Link *link;            // the thread's
+    int rank, size, nodes; // of it, known once it is open
     pthread_t thread;
     pthread_mutex_t lock;         // guards all below
     pthread_cond_t work, changed; // something to do; something was done
@@ -73,6 +73,10 @@ int comm_rank(const Comm *c) {
 }
 int comm_size(const Comm *c) {
     return c ? c->size : 1;
+}
+
+int comm_nodes(const Comm *c) {
+    return c ? c->nodes : 0;
 }
 
 int64_t comm_share(int64_t n, int rank, int size, int64_t *first) {
@@ -310,6 +314,7 @@ static void *comm_main(void *arg) {
     } else {
         c->rank = c->link->rank;
         c->size = c->link->size;
+        c->nodes = c->link->nodes;
     }
     c->opened = true;
     pthread_cond_broadcast(&c->changed);

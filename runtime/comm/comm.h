@@ -46,6 +46,8 @@ typedef struct CommJob {
 
 int comm_rank(const Comm *c); // 0 of NULL: no communicator is one rank
 int comm_size(const Comm *c); // 1 of NULL
+// Nodes within which sums of any order are added first, then across; 0: of all ranks at once.
+int comm_nodes(const Comm *c);
 // Rank r's part of a batch of n samples over `size` ranks: *first and how many.
 int64_t comm_share(int64_t n, int rank, int size, int64_t *first);
 

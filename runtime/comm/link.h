@@ -10,6 +10,7 @@
 
 typedef struct Link { // a link embeds this first
     int rank, size;
+    int nodes; // within which it adds CommSum first; 0: all ranks at once
 } Link;
 
 typedef struct Meeting { // one operation, before it is carried out
@@ -45,7 +46,7 @@ struct LinkApi {
 };
 
 // A link in a shared object. It is linked with nothing of ours: what it needs it is given.
-enum { LINK_PLUGIN_VERSION = 1 };
+enum { LINK_PLUGIN_VERSION = 2 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
     double (*now)(void);

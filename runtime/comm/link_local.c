@@ -64,7 +64,7 @@ static GanStatus local_open(void *arg, Link **out) {
     LocalLink *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (LocalLink){.link = {seat->rank, seat->hub->size}, .hub = seat->hub};
+    *l = (LocalLink){.link = {seat->rank, seat->hub->size, 0}, .hub = seat->hub};
     *out = &l->link;
     return GAN_OK;
 }

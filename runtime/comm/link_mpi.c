@@ -33,6 +33,8 @@ typedef struct MpiLink {
     bool polite;
     bool two_threads;        // MPI may be called from two at once
     MPI_Comm world, aside;   // tasks; roll calls
+    MPI_Comm node, across;   // where Link.nodes: this rank's node; the first ranks of all nodes, on
+                             // others null
     char (*name)[HOST_NAME]; // [size] hosts; owned, as all below
     Whereabouts *where;      // [size] as last answered
     int *count, *first;      // [size] of a gather
@@ -69,6 +71,10 @@ static void mpi_close(Link *link, bool orderly) {
     if (!l)
         return;
     if (orderly) {
+        if (l->node != MPI_COMM_NULL)
+            MPI_Comm_free(&l->node);
+        if (l->across != MPI_COMM_NULL)
+            MPI_Comm_free(&l->across);
         MPI_Comm_free(&l->world);
         MPI_Comm_free(&l->aside);
         MPI_Finalize();
@@ -80,6 +86,26 @@ static void mpi_close(Link *link, bool orderly) {
     host->free(l->first);
     host->free(l->room);
     host->free(l);
+}
+
+// Communicators for sums within nodes, then across; none where that would be one of the two alone.
+static GanStatus open_nodes(MpiLink *l, NodeSums asked) {
+    int in_node = 0, most = 0, place = 0, first = 0, nodes = 0;
+    TRY(MPI(l, MPI_Comm_split_type, l->world, MPI_COMM_TYPE_SHARED, l->link.rank, MPI_INFO_NULL,
+            &l->node));
+    MPI_Comm_size(l->node, &in_node);
+    MPI_Comm_rank(l->node, &place);
+    first = place == 0;
+    TRY(MPI(l, MPI_Allreduce, &in_node, &most, 1, MPI_INT, MPI_MAX, l->world));
+    TRY(MPI(l, MPI_Allreduce, &first, &nodes, 1, MPI_INT, MPI_SUM, l->world));
+    if (asked == NodesAuto && (nodes == 1 || most == 1))
+        return MPI(l, MPI_Comm_free, &l->node);
+    l->link.nodes = nodes;
+    TRY(MPI(l, MPI_Comm_split, l->world, first ? 0 : MPI_UNDEFINED, l->link.rank, &l->across));
+    MPI_Comm_set_errhandler(l->node, MPI_ERRORS_RETURN);
+    if (l->across != MPI_COMM_NULL)
+        MPI_Comm_set_errhandler(l->across, MPI_ERRORS_RETURN);
+    return GAN_OK;
 }
 
 static GanStatus open_world(MpiLink *l) {
@@ -106,7 +132,8 @@ static GanStatus mpi_open(void *arg, Link **out) {
     MpiLink *l = a->host->alloc(sizeof *l);
     if (!l)
         return a->host->fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (MpiLink){.host = a->host, .polite = a->polite};
+    *l = (MpiLink){
+        .host = a->host, .polite = a->polite, .node = MPI_COMM_NULL, .across = MPI_COMM_NULL};
     int provided = 0;
     GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     if (st == GAN_OK && provided < MPI_THREAD_FUNNELED)
@@ -114,6 +141,8 @@ static GanStatus mpi_open(void *arg, Link **out) {
     l->two_threads = provided == MPI_THREAD_MULTIPLE;
     if (st == GAN_OK)
         st = open_world(l);
+    if (st == GAN_OK && a->nodes != NodesOff)
+        st = open_nodes(l, a->nodes);
     if (st != GAN_OK) {
         mpi_close(&l->link, false);
         return st;
@@ -312,12 +341,23 @@ static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n, 
                MPI_UINT16_T, l->world);
 }
 
+// Within the node, across nodes, and back: what goes between nodes goes once a node.
+static GanStatus nodes_piece(MpiLink *l, MPI_Datatype type, void *data, int n) {
+    bool first = l->across != MPI_COMM_NULL;
+    TRY(MPI(l, MPI_Reduce, first ? MPI_IN_PLACE : data, data, n, type, MPI_SUM, 0, l->node));
+    if (first)
+        TRY(MPI(l, MPI_Allreduce, MPI_IN_PLACE, data, n, type, MPI_SUM, l->across));
+    return MPI(l, MPI_Bcast, data, n, type, 0, l->node);
+}
+
 static GanStatus reduce_piece(MpiLink *l, CommKind kind, Dtype dtype, void *data, int n,
                               float *lost) {
     if (dtype == DtBF16)
         return narrow_piece(l, kind, data, n, lost);
     if (kind == CommTree)
         return tree_piece(l, dtype, data, n);
+    if (kind == CommSum && l->link.nodes)
+        return nodes_piece(l, type_of(dtype), data, n);
     return MPI(l, MPI_Allreduce, MPI_IN_PLACE, data, n, type_of(dtype),
                kind == CommMax ? MPI_MAX : MPI_SUM, l->world);
 }

@@ -4,9 +4,13 @@
 
 #include "link.h"
 
+typedef enum NodeSums { NodesAuto, NodesOff, NodesOn } NodeSums;
+
 typedef struct MpiArg {
     const LinkHost *host; // borrowed
     bool polite;          // cores are short: sleep between looks instead of spinning
+    NodeSums nodes;       // CommSum adds within each node first, then across them; Auto: where
+                          // there are several nodes, one of which holds several ranks
 } MpiArg;
 
 #endif

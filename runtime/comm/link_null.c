@@ -9,7 +9,7 @@ static GanStatus null_open(void *arg, Link **out) {
     Link *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (Link){seat->rank, seat->size};
+    *l = (Link){seat->rank, seat->size, 0};
     *out = l;
     return GAN_OK;
 }

@@ -42,6 +42,20 @@ ranks 0 3 train four-3 --steps 6
 says 'resumed from step 4'
 near one four-3
 
+# Sums within a node first (one node, when it is asked for), and a batch in parts: the same numbers.
+ranks 0 3 $train --steps 6 --save-every 3 --hierarchical on --out nodes
+says 'sums are added within each of 1 nodes, then across'
+near one nodes
+for n in 1 2; do
+    ranks 0 $n $train --steps 6 --save-every 3 --micro 2 --out parts$n
+    near one parts$n
+done
+ranks 2 3 $train --micro 2 --out none
+says '--micro 2: the batch (8) must divide into 2 equal parts on each of 3 ranks'
+ranks 2 2 $train --micro 2 --deterministic --out none
+absent none
+says 'goes without --micro'
+
 # Sums in a fixed tree: the same bits on 1, 2 and 4 ranks.
 for n in 1 2 4; do
     ranks 0 $n train tiny.gan --data x=s.pack --batch 8 --seed 3 --steps 20 --deterministic=4 --threads 1 --out tree$n

@@ -4,6 +4,8 @@
 // GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI begins; `meet`, before the N-th meeting of all
 // ranks; `in`, at the N-th transfer, which the others are inside; `after` it. DEED: the number of a
 // signal this process sends itself. GAN_FAULT=mpi or dnn: that library gives another version.
+// GAN_FAULT=nodes, in all ranks: the first half of them and the second are on nodes of their own,
+// and none may add numbers with all others at once.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,9 +39,30 @@ int MPI_Iallreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op 
     return PMPI_Iallreduce(from, to, n, type, op, comm, request);
 }
 
+int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm *out) {
+    int rank, size;
+    if (!another("nodes"))
+        return PMPI_Comm_split_type(comm, kind, key, info, out);
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &size);
+    return PMPI_Comm_split(comm, rank >= (size + 1) / 2, key, out);
+}
+
+// A sum of numbers between all ranks, which are on two nodes.
+static int is_flat(MPI_Comm comm, MPI_Datatype type, MPI_Op op) {
+    int here, all;
+    PMPI_Comm_size(comm, &here);
+    PMPI_Comm_size(MPI_COMM_WORLD, &all);
+    return here == all && all > 2 && op == MPI_SUM && (type == MPI_FLOAT || type == MPI_DOUBLE);
+}
+
 int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
     static int in, after;
     come_to("in", &in);
+    if (another("nodes") && is_flat(comm, type, op)) {
+        fputs("a sum of all ranks at once, on two nodes\n", stderr);
+        abort();
+    }
     int code = PMPI_Allreduce(from, to, n, type, op, comm);
     come_to("after", &after);
     return code;
