@@ -134,6 +134,9 @@ static void draws(Arena *a) {
         squares += x * x;
         uniform += u;
         expect(fabs(t) <= 2, "truncated", i, t);
+        double within = erf(sqrt(2)) * (2 * gan_uniform(11, 2, 0, 0, 7, i) - 1);
+        expect(fabs(erf(t / sqrt(2)) - within) < 1e-8, "truncated, its distribution", i, t);
+        expect(fabs(gan_truncatedf(11, 2, 0, 0, 7, i) - t) < 2e-7, "float truncated", i, t);
         expect(k >= 0 && k < 7 && k == floor(k), "categorical", i, k);
         count[k >= 0 && k < 7 ? (int)k : 0]++;
         expect(fabs(gan_normalf(11, 1, 0, 0, 7, i) - x) < 2e-3, "float normal", i, x);
