@@ -150,7 +150,11 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     TRY(ranks_open(&setup, out));
     h->device.comm = *out;
     TRY(ranks_agree(*perm, *out, "program", '\n', program_text(perm, setup.plugin)));
-    return ranks_preflight(*perm, *out, &h->console, setup.threads, &h->device.threads);
+    char gpu[128] = "";
+    const DeviceApi *device = device_find(option_text(o, OptDevice, STR("cpu")));
+    if (device && device->card)
+        TRY(device->card(gpu, sizeof gpu));
+    return ranks_preflight(*perm, *out, &h->console, setup.threads, gpu, &h->device.threads);
 }
 
 static bool runs_on_ranks(Command c) {

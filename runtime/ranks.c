@@ -89,10 +89,11 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
 
 // --- who is where --------------------------------------------------------------------------------
 
-enum { HOST_NAME = 64 };
+enum { HOST_NAME = 64, GPU_NAME = 128 };
 
 typedef struct Card { // what a rank says of itself; crosses the link as it is
     char host[HOST_NAME];
+    char gpu[GPU_NAME]; // "": none
     cpu_set_t cores;
     int64_t threads, pid;
 } Card;
@@ -131,11 +132,13 @@ static Str cores_text(Arena *a, const cpu_set_t *set) {
 
 static void show_cards(Arena *a, const Console *console, const Card *all, int ranks) {
     int64_t busy = 0, cores = 0;
-    say(console, "rank  host              cores       threads  process");
+    bool gpus = all[0].gpu[0];
+    say(console, "rank  host              cores       threads  %sprocess", gpus ? "card, " : "");
     for (int r = 0; r < ranks; r++) {
         const Card *c = &all[r];
-        say(console, "%4d  %-16.63s  %-10s  %7lld  %lld", r, c->host, cores_text(a, &c->cores).ptr,
-            (long long)c->threads, (long long)c->pid);
+        say(console, "%4d  %-16.63s  %-10s  %7lld  %s%s%lld", r, c->host,
+            cores_text(a, &c->cores).ptr, (long long)c->threads, c->gpu, gpus ? "  " : "",
+            (long long)c->pid);
         busy += same_host(c, &all[0]) ? c->threads : 0;
     }
     cpu_set_t used;
@@ -149,11 +152,24 @@ static void show_cards(Arena *a, const Console *console, const Card *all, int ra
             (long long)busy, (long long)cores, all[0].host);
 }
 
+// Two ranks of one job on one card would halve it and train no faster.
+static GanStatus check_cards(const Card *all, int ranks) {
+    for (int r = 0; r < ranks; r++)
+        for (int q = 0; all[r].gpu[0] && q < r; q++)
+            if (strncmp(all[q].gpu, all[r].gpu, GPU_NAME) == 0)
+                return fail(GAN_ERR_DEVICE,
+                            "ranks %d and %d on %s would share one card, %s: give every rank of a "
+                            "host its own with CUDA_VISIBLE_DEVICES, or start fewer ranks",
+                            q, r, all[r].host, all[r].gpu);
+    return GAN_OK;
+}
+
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
-                          int *threads) {
+                          const char *gpu, int *threads) {
     int ranks = comm_size(c), me = comm_rank(c);
     Card mine = {.pid = getpid()}, *all = arena_array(&scratch, Card, ranks);
     gethostname(mine.host, HOST_NAME - 1);
+    snprintf(mine.gpu, sizeof mine.gpu, "%s", gpu);
     cores_allowed(&mine.cores);
     TRY(comm_gather(c, &mine, sizeof mine, all));
     mine.threads = asked ? asked : fair_threads(all, ranks, me);
@@ -161,6 +177,7 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     *threads = (int)mine.threads;
     if (me == 0)
         show_cards(&scratch, console, all, ranks);
+    TRY(check_cards(all, ranks));
     if (comm_nodes(c))
         say(console, "sums are added within each of %d nodes, then across", comm_nodes(c));
     return GAN_OK;

@@ -35,10 +35,11 @@ typedef struct RankSetup {
 // Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
 // does not see the launcher's other ranks.
 GanStatus ranks_open(const RankSetup *s, Comm **out);
-// Chooses the threads of this rank from the cores it may use, and tells rank 0's console who is
-// where.
+// Chooses the threads of this rank from the cores it may use (`asked`: this many, 0: choose), and
+// tells rank 0's console who is where. `gpu`: the card this rank would compute on
+// (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two would share one.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
-                          int *threads);
+                          const char *gpu, int *threads);
 // What the words of a command line ask of a communicator: --deadline --wire --comm --overlap
 // --trace.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);

@@ -34,6 +34,8 @@ typedef struct DeviceApi {
     bool logical;        // values lie row-major in logical order, not as type_strides says
     bool no_fuse;        // wants plans of one node a region
     GanStatus (*open)(const DeviceOptions *o, Device **out);
+    // The card `open` would take, in words that no other has; NULL: the device is this machine.
+    GanStatus (*card)(char *out, size_t n);
     void (*close)(Device *d);                                // accepts NULL
     GanStatus (*alloc)(Device *d, size_t bytes, void **out); // zeroed, 64-byte aligned
     void (*release)(Device *d, void *ptr);                   // accepts NULL

@@ -3,7 +3,7 @@
 //
 // A model follows from its seed alone; a failure names the seed and prints the text. Built twice:
 // CASES models in the quick tier, and a long list.
-#include "ranks.h"
+#include "ranks_run.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // shard_test.c - the mathematics does not depend on the number of ranks: models train on one, two
 // and three ranks (threads of this process) to the same losses, gradients and weights. Built twice:
 // two small models in the quick tier, the others in a long list.
-#include "ranks.h"
+#include "ranks_run.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

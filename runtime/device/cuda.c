@@ -159,6 +159,30 @@ GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **ou
     return GAN_OK;
 }
 
+GanStatus cuda_card_with(const CudaApi *api, char *out, size_t n) {
+    Cuda c = {.api = api, .cu = api->driver};
+    CUuuid id;
+    TRY(check_driver(&c));
+    TRY(find_card(&c));
+    TRY(cuda_check(&c, c.cu->DeviceGetUuid(&id, c.device), "asking for the card's UUID"));
+    int at = snprintf(out, n, "%s (GPU-", c.name);
+    for (size_t i = 0; i < sizeof id.bytes && at > 0 && (size_t)at < n; i++) {
+        const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+        at += snprintf(out + at, n - (size_t)at, "%s%02x", dash, (unsigned char)id.bytes[i]);
+    }
+    if (at > 0 && (size_t)at < n)
+        snprintf(out + at, n - (size_t)at, ")");
+    return GAN_OK;
+}
+
+static GanStatus cuda_card(char *out, size_t n) {
+    CudaMachine *m;
+    TRY(cuda_machine_open(&m));
+    GanStatus st = cuda_card_with(cuda_machine_api(m), out, n);
+    cuda_machine_close(m);
+    return st;
+}
+
 static GanStatus cuda_open(const DeviceOptions *o, Device **out) {
     CudaMachine *m;
     TRY(cuda_machine_open(&m));
@@ -279,6 +303,7 @@ const DeviceApi device_cuda = {
     .name = "cuda",
     .dialect = "cuda",
     .open = cuda_open,
+    .card = cuda_card,
     .close = cuda_close,
     .alloc = device_alloc,
     .release = device_release,

@@ -55,6 +55,9 @@ typedef struct CudaApi {
 // the machine's libraries, and a test with its own.
 GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out);
 
+// The card that would be opened: "NVIDIA H200 (GPU-5ad2...)", no two alike.
+GanStatus cuda_card_with(const CudaApi *api, char *out, size_t n);
+
 typedef struct CudaMachine CudaMachine; // this machine's libraries, loaded
 // GAN_ERR_DEVICE when the driver is missing or too old.
 GanStatus cuda_machine_open(CudaMachine **out);

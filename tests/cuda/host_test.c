@@ -366,6 +366,15 @@ static void engines_that_won_are_kept(void **state) {
 
 // --- memory --------------------------------------------------------------------------------------
 
+static void a_card_has_a_name_of_its_own(void **state) {
+    (void)state;
+    char name[128] = "";
+    Run *run = new_bare();
+    assert_fine(cuda_card_with(recorder_api(run->r), name, sizeof name));
+    assert_string_equal(name, "a recorded card (GPU-00112233-4455-6677-8899-aabbccddeeff)");
+    free_run(run);
+}
+
 static void bytes_cross_and_come_back(void **state) {
     (void)state;
     const size_t sizes[] = {1, 256, 257, 100000, (8 << 20) + 3, 33 << 20};
@@ -632,6 +641,7 @@ static void two_streams_race_unless_an_event_orders_them(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_card_has_a_name_of_its_own),
         cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
         cmocka_unit_test(graphs_do_the_same_work_in_the_same_order),
         cmocka_unit_test(counters_are_true_at_every_launch),

@@ -629,6 +629,14 @@ static CUresult device_name(char *out, int n, CUdevice d) {
     return CUDA_SUCCESS;
 }
 
+static CUresult device_uuid(CUuuid *out, CUdevice d) {
+    (void)d;
+    CALL();
+    for (size_t i = 0; i < sizeof out->bytes; i++)
+        out->bytes[i] = (char)(i * 17);
+    return CUDA_SUCCESS;
+}
+
 static CUresult device_attribute(int *out, CUdevice_attribute what, CUdevice d) {
     (void)d;
     CALL();
@@ -665,6 +673,7 @@ static const CudaDriver driver = {
     .DeviceGetCount = device_count,
     .DeviceGet = device_get,
     .DeviceGetName = device_name,
+    .DeviceGetUuid = device_uuid,
     .DeviceGetAttribute = device_attribute,
     .DevicePrimaryCtxRetain = context_retain,
     .DevicePrimaryCtxRelease = context_release,

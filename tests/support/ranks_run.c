@@ -1,5 +1,5 @@
-// ranks.c - see ranks.h.
-#include "ranks.h"
+// ranks_run.c - see ranks_run.h.
+#include "ranks_run.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// ranks.h - for tests: a model trained on several ranks inside one process.
+// ranks_run.h - for tests: a model trained on several ranks inside one process.
 //
 // Each rank is a thread with its own compilation, device and executor; the loop-back communicator
 // joins them. Weights, data and draws follow from the global sample, so runs on any number of ranks
