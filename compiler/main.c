@@ -5,6 +5,7 @@
 // wrong, 2 usage, 3 the machine refused something, 70 a bug of ours.
 #include "ahead.h"
 #include "embed.h"
+#include "lsp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,8 @@ static int help(FILE *to) {
         "  convert A.yaml -o B.gan       and the other way\n"
         "  hash FILE                     the graph's hash\n"
         "  new NAME --from MODEL         NAME.gan, a copy of a published model to change\n"
+        "  lsp                           a language server for editors, on standard input and "
+        "output\n"
         "common: -s key=value --batch N --precision f64|f32|bf16\n",
         to);
     return 2;
@@ -394,10 +397,53 @@ static int cmd_compile(Cli *c) {
     return 0;
 }
 
-static int cmd_absent(Cli *c) {
-    fprintf(stderr, "ganc: `%s` is not part of this version; docs/roadmap.md says when it comes\n",
-            c->command);
-    return 2;
+static int write_all(Str bytes) {
+    while (bytes.len) {
+        ssize_t n = write(1, bytes.ptr, bytes.len);
+        if (n <= 0)
+            return 3; // nobody listens any more
+        bytes = str_sub(bytes, (size_t)n, bytes.len);
+    }
+    return 0;
+}
+
+// Answers to the whole messages at the front of `*got`; the rest stays.
+static int lsp_answer(Lsp *l, Arena scratch, char *buffer, size_t *got) {
+    Str rest = {buffer, *got};
+    Text out = {.arena = &scratch};
+    while (lsp_take(l, &rest, &out))
+        ;
+    memmove(buffer, rest.ptr, rest.len);
+    *got = rest.len;
+    return write_all(text_str(&out));
+}
+
+static int cmd_lsp(Cli *c) {
+    enum { PIECE = 1 << 16 };
+    Lsp *l = NULL;
+    char *buffer = NULL;
+    size_t got = 0, room = 0;
+    int code = 0, ended = 0;
+    GanStatus status = lsp_open(&l);
+    while (status == GAN_OK && !code && !lsp_ended(l, &ended)) {
+        if (room - got < PIECE) {
+            room = room * 2 + PIECE;
+            char *grown = mem_realloc(buffer, room);
+            if (!grown) {
+                status = fail(GAN_ERR_MEMORY, "no memory for a message of %zu bytes", room);
+                break;
+            }
+            buffer = grown;
+        }
+        ssize_t n = read(0, buffer + got, room - got);
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+        code = lsp_answer(l, *c->perm, buffer, &got);
+    }
+    lsp_close(l);
+    mem_free(buffer);
+    return status != GAN_OK ? die(status) : code ? code : ended;
 }
 
 static const struct Command {
@@ -410,7 +456,7 @@ static const struct Command {
     {"fmt", 1, 1000, cmd_fmt},      {"explain-fusion", 1, 1, cmd_explain_fusion},
     {"convert", 1, 1, cmd_convert}, {"hash", 1, 1, cmd_hash},
     {"compile", 1, 1, cmd_compile}, {"new", 1, 1, cmd_new},
-    {"lsp", 0, 1000, cmd_absent},
+    {"lsp", 0, 0, cmd_lsp},
 };
 
 static bool add_setting(Cli *c, Str s) {

@@ -33,31 +33,36 @@ bool builtin_find(Str name, uint32_t *out) {
     return false;
 }
 
+// Names of values that no text binds.
+#define PREDEFINED(P)                                                                              \
+    P(true, value_bool(true))                                                                      \
+    P(false, value_bool(false))                                                                    \
+    P(none, ((Value){.kind = KindNone}))                                                           \
+    P(pi, value_num(3.14159265358979323846))                                                       \
+    P(training, value_bool(e->training))                                                           \
+    P(batch_size, value_num((double)e->o->batch))                                                  \
+    P(step, ((Value){.kind = KindScalar, .id = 0}))                                                \
+    P(epoch, ((Value){.kind = KindScalar, .id = 1}))                                               \
+    P(kimg, ((Value){.kind = KindScalar, .id = 2}))                                                \
+    P(batch, ((Value){.kind = KindAxes, .axes = AxBatch}))                                         \
+    P(channel, ((Value){.kind = KindAxes, .axes = AxChannel}))                                     \
+    P(space, ((Value){.kind = KindAxes, .axes = AxSpace}))                                         \
+    P(sample, ((Value){.kind = KindAxes, .axes = AxSample}))                                       \
+    P(all, ((Value){.kind = KindAxes, .axes = AxAll}))
+
+const char *predefined_word(uint32_t i) {
+#define P(word, value) #word,
+    static const char *const words[] = {PREDEFINED(P)};
+#undef P
+    return i < sizeof words / sizeof *words ? words[i] : NULL;
+}
+
 bool predefined_find(Elab *e, Str name, Value *out) {
-    const struct {
-        const char *name;
-        Value v;
-    } known[] = {
-        {"true", value_bool(true)},
-        {"false", value_bool(false)},
-        {"none", {.kind = KindNone}},
-        {"pi", value_num(3.14159265358979323846)},
-        {"training", value_bool(e->training)},
-        {"batch_size", value_num((double)e->o->batch)},
-        {"step", {.kind = KindScalar, .id = 0}},
-        {"epoch", {.kind = KindScalar, .id = 1}},
-        {"kimg", {.kind = KindScalar, .id = 2}},
-        {"batch", {.kind = KindAxes, .axes = AxBatch}},
-        {"channel", {.kind = KindAxes, .axes = AxChannel}},
-        {"space", {.kind = KindAxes, .axes = AxSpace}},
-        {"sample", {.kind = KindAxes, .axes = AxSample}},
-        {"all", {.kind = KindAxes, .axes = AxAll}},
-    };
-    for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (str_eq(name, str_c(known[i].name))) {
-            *out = known[i].v;
-            return true;
-        }
+#define P(word, value)                                                                             \
+    if (str_eq(name, STR(#word)))                                                                  \
+        return *out = value, true;
+    PREDEFINED(P)
+#undef P
     return false;
 }
 

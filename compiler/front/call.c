@@ -113,6 +113,7 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
         return false;
     }
     bind_name(e, callee, p->text, v);
+    note_worth(e, p->word, v);
     return v.kind != KindPoison;
 }
 

@@ -21,6 +21,10 @@ static const Word words[] = {
 };
 enum { WORDS = sizeof words / sizeof *words };
 
+const char *data_word(uint32_t i) {
+    return i < WORDS ? words[i].name : NULL;
+}
+
 static const Word *word_find(Elab *e, const Ast *a, Str name) {
     Str known[WORDS];
     for (uint32_t i = 0; i < WORDS; i++) {
@@ -138,4 +142,7 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
         vec_push(e->perm, &stream.field, f);
     }
     vec_push(e->perm, &e->m->stream, stream);
+    for (uint32_t i = 0; i < stream.field.n; i++)
+        note_worth(e, stream.field.at[i].span,
+                   (Value){.kind = KindField, .id = e->field.n - stream.field.n + i});
 }

@@ -25,15 +25,11 @@ static const Row row_of[DiagCount] = {
 #undef DIAG
 };
 
-typedef struct Note {
-    Span span;
-    Str text;
-} Note;
 typedef struct Diag {
     DiagCode code;
     Span span;
     Str message, help;
-    VEC(Note) note;
+    VEC(DiagNote) note;
     uint32_t repeats; // other places it was met at
 } Diag;
 
@@ -72,7 +68,7 @@ static void note_again(Front *f, Diag *d, Span span) {
         if (d->note.at[i].span.file == span.file && d->note.at[i].span.lo == span.lo)
             return;
     if (d->repeats++ < MAX_REPEATS)
-        vec_push(f->perm, &d->note, ((Note){span, STR("and the same here")}));
+        vec_push(f->perm, &d->note, ((DiagNote){span, STR("and the same here")}));
 }
 
 void diag(Front *f, DiagCode code, Span span, ...) {
@@ -109,7 +105,7 @@ void diag_note(Front *f, Span span, const char *format, ...) {
         return;
     va_list args;
     va_start(args, format);
-    Note n = {span, str_vformat(f->perm, format, args)};
+    DiagNote n = {span, str_vformat(f->perm, format, args)};
     va_end(args);
     Diag *newest = &f->diags->kept.at[f->diags->kept.n - 1];
     vec_push(f->perm, &newest->note, n);
@@ -235,7 +231,7 @@ static void put_diag(Text *t, const Front *f, const Diag *d, bool color) {
         put_line(t, &f->source.at[d->span.file - 1], d->span, tint, plain);
     const char *blue = color ? "\033[1;36m" : "";
     for (uint32_t i = 0; i < d->note.n; i++) {
-        const Note *n = &d->note.at[i];
+        const DiagNote *n = &d->note.at[i];
         put_place(t, f, n->span);
         text_fmt(t, "%snote%s: %.*s\n", blue, plain, SARG(n->text));
         if (n->span.file)
@@ -256,6 +252,25 @@ void diag_render(Text *t, Front *f, bool color) {
     }
     if (f->diags->more)
         text_fmt(t, "\nand %u more\n", f->diags->more);
+}
+
+const DiagView *diag_list(Front *f, uint32_t *n) {
+    *n = f->diags ? f->diags->kept.n : 0;
+    if (!*n)
+        return NULL;
+    const Diag **order = sorted(f);
+    DiagView *list = arena_array(f->perm, DiagView, *n);
+    for (uint32_t i = 0; i < *n; i++) {
+        const Diag *d = order[i];
+        list[i] = (DiagView){.code = row_of[d->code].code,
+                             .error = severity_of(d) == severity_error,
+                             .span = d->span,
+                             .message = d->message,
+                             .help = d->help,
+                             .note = d->note.at,
+                             .notes = d->note.n};
+    }
+    return list;
 }
 
 // --- as JSON -------------------------------------------------------------------------------------

@@ -148,7 +148,8 @@ Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; K
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
-bool elab_alive(Elab *e); // false past a limit, after one diagnostic
+void note_worth(Elab *e, Span at, Value v); // for an editor (facts.c)
+bool elab_alive(Elab *e);                   // false past a limit, after one diagnostic
 
 typedef struct Spot { // where messages and new nodes point
     Span at, user;
@@ -252,6 +253,7 @@ bool names_has(Names names, Str name);
 // --- data.c, config.c ----------------------------------------------------------------------------
 
 void eval_data(Elab *e, Env *env, const Ast *a);
+const char *data_word(uint32_t i); // types and transforms; NULL past the last
 void eval_config(Elab *e, Env *env, const Ast *a);
 // A top-level name of the model, once (elaborate.c).
 void declare(Elab *e, Str name, Span span, Value v);
@@ -270,6 +272,7 @@ const Builtin *builtin_get(uint32_t i);
 bool builtin_find(Str name, uint32_t *out);
 Value builtin_call(Elab *e, uint32_t i, Args args);
 bool predefined_find(Elab *e, Str name, Value *out);
+const char *predefined_word(uint32_t i); // NULL past the last
 // An elementwise op on numbers or tensors.
 Value apply_op(Elab *e, Op op, const Value *in, uint32_t n);
 // A mask as reductions take it; absent: all.

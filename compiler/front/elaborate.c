@@ -16,6 +16,7 @@ static void bind_top(Elab *e, Str name, Span span, Value v, bool fixed) {
         return;
     }
     globals_put(e, &e->top, name, v, span)->fixed = fixed;
+    note_worth(e, span, v);
 }
 
 void declare(Elab *e, Str name, Span span, Value v) {

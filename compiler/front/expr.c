@@ -163,8 +163,11 @@ Value value_now(Elab *e, Value v) {
 
 static Value eval_name(Elab *e, Env *env, const Ast *a) {
     Value v;
-    if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v))
-        return each_pick(e, value_now(e, v));
+    if (scope_find(env, a->text, &v) || predefined_find(e, a->text, &v)) {
+        v = each_pick(e, value_now(e, v));
+        note_worth(e, a->span, v);
+        return v;
+    }
     uint32_t builtin;
     if (builtin_find(a->text, &builtin))
         return (Value){.kind = KindBuiltin, .id = builtin};

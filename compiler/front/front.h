@@ -27,6 +27,7 @@ typedef struct Front { // one compilation; one thread at a time
     VEC(Source) source; // Span.file - 1
     struct Diags *diags;
     VEC(struct Ast *) library; // AstFile of each embedded file, once front_load_library has run
+    struct Facts *facts;       // what names are worth, for who asks (facts.c); NULL: nobody does
 } Front;
 
 void front_init(Front *f, Arena *perm);
@@ -60,6 +61,35 @@ void diag_render(Text *t, Front *f,
                  bool color); // "model.gan:12:9: error[E0301]: ..." with line, caret, notes, help
 void diag_render_json(Text *t, Front *f); // rustc's field names, one object a line
 bool diag_explain(Text *t, Str code);     // false: no such code
+
+typedef struct DiagNote {
+    Span span; // file 0: none
+    Str text;
+} DiagNote;
+typedef struct DiagView { // one diagnostic; borrowed
+    const char *code;
+    bool error; // else a warning
+    Span span;
+    Str message, help;
+    const DiagNote *note;
+    uint32_t notes;
+} DiagView;
+const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order they are rendered
+
+// --- facts.c: what an editor asks ----------------------------------------------------------------
+
+void facts_want(Front *f); // from here on elaboration notes what names of the user's text are worth
+void fact_note(Front *f, Span span, Str worth);
+Str fact_find(const Front *f, Span span); // "[B, 64, 8, 8]"; empty: never elaborated
+
+typedef enum WordKind { WordReserved, WordItem, WordValue, WordData, WordFunction } WordKind;
+typedef struct WordInfo { // a word that no text binds
+    Str name;
+    WordKind kind;
+    Str params, doc; // of functions: "x axes? keep?" (lang/builtins.def); else empty
+} WordInfo;
+bool word_info(uint32_t i, WordInfo *out); // false past the last
+Str yaml_key(uint32_t i);                  // keys of YAML models; empty past the last
 
 // --- ast.c, lex.c, parse.c, yaml.c, fmt.c --------------------------------------------------------
 

@@ -96,10 +96,7 @@ Str scope_nearest(Elab *e, const Env *env, Str name) {
             vec_push(e->perm, &known, g->at.at[i].name);
     for (uint32_t i = 0; i < builtin_count(); i++)
         vec_push(e->perm, &known, str_c(builtin_get(i)->name));
-    static const char *const words[] = {"batch_size", "training", "channel", "space", "sample",
-                                        "batch",      "step",     "epoch",   "kimg",  "true",
-                                        "false",      "none",     "pi",      "all"};
-    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
-        vec_push(e->perm, &known, str_c(words[i]));
+    for (uint32_t i = 0; predefined_word(i); i++)
+        vec_push(e->perm, &known, str_c(predefined_word(i)));
     return diag_nearest(name, known.at, known.n);
 }

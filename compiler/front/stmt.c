@@ -28,6 +28,7 @@ void bind_name(Elab *e, Env *env, Str name, Value v) {
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
     if (n == 1) {
         bind_name(e, env, target[0]->text, v);
+        note_worth(e, target[0]->span, v);
         return;
     }
     if (v.kind != KindList || v.list.n != n) {
@@ -36,9 +37,11 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
         else if (v.kind != KindPoison)
             diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
     }
-    for (uint32_t i = 0; i < n; i++)
-        bind_name(e, env, target[i]->text,
-                  v.kind == KindList && i < v.list.n ? v.list.at[i] : POISON);
+    for (uint32_t i = 0; i < n; i++) {
+        Value part = v.kind == KindList && i < v.list.n ? v.list.at[i] : POISON;
+        bind_name(e, env, target[i]->text, part);
+        note_worth(e, target[i]->span, part);
+    }
 }
 
 static void eval_bind(Elab *e, Env *env, const Ast *a) {
@@ -77,8 +80,9 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
 
 static void eval_declaration(Elab *e, Env *env, const Ast *a) {
     uint32_t slot = declare_slot(e, env, a);
-    env->local = scope_bind(e, env->local, a->text,
-                            slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot});
+    Value v = slot == NONE ? POISON : (Value){.kind = KindSlot, .id = slot};
+    env->local = scope_bind(e, env->local, a->text, v);
+    note_worth(e, a->word, v);
 }
 
 // Which round of a loop of the model's own met the mistake.

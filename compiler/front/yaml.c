@@ -669,6 +669,18 @@ static void document(Reader *r, const Yaml *y) {
     }
 }
 
+Str yaml_key(uint32_t i) {
+    enum {
+        CALLABLE = sizeof callable_keys / sizeof *callable_keys,
+        STEP = sizeof step_keys / sizeof *step_keys
+    };
+    if (i < SECTIONS)
+        return sections[i].key;
+    if (i < SECTIONS + CALLABLE)
+        return callable_keys[i - SECTIONS];
+    return i < SECTIONS + CALLABLE + STEP ? step_keys[i - SECTIONS - CALLABLE] : (Str){0};
+}
+
 Ast *parse_yaml(Front *f, uint32_t source) {
     const Yaml *y = yaml_read(f, source);
     if (!y)

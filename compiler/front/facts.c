@@ -1,0 +1,121 @@
+// facts.c - what an editor asks: what a name was worth where it stands, and the words no text
+// binds.
+//
+// In: elaboration, which meets a place of the text once or many times (loops, calls). Out: the
+// first few different worths of each. Nothing is noted unless somebody asked (facts_want).
+#include "elab.h"
+
+enum { MAX_WORTHS = 3, MAX_VISITS = 64, MAX_WORTH = 160 };
+
+typedef struct Fact {
+    Str worth[MAX_WORTHS];
+    uint32_t n, visits;
+    bool more; // worths than there is room for
+} Fact;
+struct Facts {
+    VEC(Fact) at;
+    Map find; // file and first byte to index + 1
+};
+
+static uint64_t place_of(Span s) {
+    return (uint64_t)s.file << 32 | s.lo;
+}
+
+void facts_want(Front *f) {
+    f->facts = arena_new(f->perm, struct Facts);
+}
+
+static Fact *fact_at(Front *f, Span span) {
+    uint32_t i = map_find(&f->facts->find, place_of(span));
+    if (!i) {
+        (void)vec_add(f->perm, &f->facts->at);
+        i = f->facts->at.n;
+        map_put(f->perm, &f->facts->find, place_of(span), i);
+    }
+    return &f->facts->at.at[i - 1];
+}
+
+void fact_note(Front *f, Span span, Str worth) {
+    Fact *fact = fact_at(f, span);
+    for (uint32_t i = 0; i < fact->n; i++)
+        if (str_eq(fact->worth[i], worth))
+            return;
+    if (fact->n < MAX_WORTHS)
+        fact->worth[fact->n++] = worth;
+    else
+        fact->more = true;
+}
+
+Str fact_find(const Front *f, Span span) {
+    uint32_t i = f->facts ? map_find(&f->facts->find, place_of(span)) : 0;
+    if (!i)
+        return (Str){0};
+    const Fact *fact = &f->facts->at.at[i - 1];
+    Text t = {.arena = f->perm};
+    for (uint32_t k = 0; k < fact->n; k++)
+        text_fmt(&t, "%s%.*s", k ? " or " : "", SARG(fact->worth[k]));
+    if (fact->more)
+        text_put(&t, STR(" or others"));
+    return text_str(&t);
+}
+
+static Str worth_of(Elab *e, Value v) {
+    if (v.kind == KindSlot)
+        return type_text(e->perm, &e->m->slot.at[v.id].type);
+    if (v.kind == KindField) {
+        const FieldInfo *info = &e->field.at[v.id];
+        const Field *field = &e->m->stream.at[info->stream].field.at[info->field];
+        Type t = type_make(true, field->rank, field->dim);
+        return type_text(e->perm, &t);
+    }
+    Str worth = value_text(e, v);
+    return worth.len <= MAX_WORTH
+               ? worth
+               : str_format(e->perm, "%.*s ...", SARG(str_sub(worth, 0, MAX_WORTH)));
+}
+
+void note_worth(Elab *e, Span at, Value v) {
+    if (!e->f->facts || !at.file || v.kind == KindPoison || e->f->source.at[at.file - 1].library)
+        return;
+    if (v.kind == KindField && v.id >= e->field.n)
+        return; // still being declared
+    if (fact_at(e->f, at)->visits++ < MAX_VISITS)
+        fact_note(e->f, at, worth_of(e, v));
+}
+
+// --- words ---------------------------------------------------------------------------------------
+
+static const WordInfo words[] = {
+#define WORD(Kind, text, breaks) {{text, sizeof(text) - 1}, WordReserved, {0}, {0}},
+#define ITEM(Kind, text) {{text, sizeof(text) - 1}, WordItem, {0}, {0}},
+#include "tokens.def"
+
+#define BUILTIN(name, params, doc)                                                                 \
+    {{#name, sizeof #name - 1}, WordFunction, {params, sizeof(params) - 1}, {doc, sizeof(doc) - 1}},
+#include "builtins.def"
+#undef BUILTIN
+#define PARAMS_1                                                                                   \
+    { "a", 1 }
+#define PARAMS_2                                                                                   \
+    { "a b", 3 }
+#define PARAMS_3                                                                                   \
+    { "a b c", 5 }
+#define EW(Name, text, n, flags, value, ...)                                                       \
+    {{#text, sizeof #text - 1}, WordFunction, PARAMS_##n, {#value, sizeof #value - 1}},
+#include "ops.def"
+};
+enum { WORDS = sizeof words / sizeof *words };
+
+bool word_info(uint32_t i, WordInfo *out) {
+    uint32_t values = 0;
+    if (i < WORDS) {
+        *out = words[i];
+        return true;
+    }
+    while (predefined_word(values))
+        values++;
+    i -= WORDS;
+    const char *word = i < values ? predefined_word(i) : data_word(i - values);
+    *out = (WordInfo){str_c(word ? word : ""), i < values ? WordValue : WordData, {0}, {0}};
+    return word != NULL;
+}

@@ -1,0 +1,41 @@
+// lsp.h - `ganc lsp`: a model in an editor, by the Language Server Protocol 3.17.
+//
+//   lsp.c       messages in, messages out; documents; what is published about them
+//   lsp_look.c  what stands at a place of a document: names, hover, definition, completion, symbols
+//
+// Nothing here reads or writes but memory: main.c moves the bytes. Texts are half-written most of
+// the time, and anyone may be at the other end: no input ends the server but `exit`.
+#ifndef GAN_LSP_H
+#define GAN_LSP_H
+
+#include "front.h"
+
+typedef struct Lsp Lsp; // one thread at a time
+
+GanStatus lsp_open(Lsp **out);
+void lsp_close(Lsp *l); // accepts NULL
+// Takes the first message off `*bytes`; its answers, ready to be sent, are added to `out`. False
+// when no whole message is there.
+bool lsp_take(Lsp *l, Str *bytes, Text *out);
+bool lsp_ended(const Lsp *l, int *exit_code); // `exit` came
+
+// --- lsp_look.c ----------------------------------------------------------------------------------
+
+typedef struct Look { // a document, read and elaborated as far as it goes
+    Front f;
+    uint32_t source;
+    const Ast *file; // NULL: nothing could be made of it
+    bool yaml;
+} Look;
+
+// The byte at a line and column as editors count: from 0, columns in units of UTF-16. Clamped.
+uint32_t look_offset(const Look *k, int64_t line, int64_t column);
+void look_range(const Look *k, JsonOut *j, Span span); // {"start": ..., "end": ...}
+Span look_word(const Look *k, uint32_t at);            // the name at a byte; empty: none
+// Markdown about the name at `word`; empty when nothing is known.
+Str look_hover(Look *k, Span word);
+bool look_definition(Look *k, Span word, Span *out);
+void look_completion(Look *k, uint32_t at, JsonOut *j); // an array of items
+void look_symbols(Look *k, JsonOut *j);                 // an array, in the order of the text
+
+#endif

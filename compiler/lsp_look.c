@@ -1,0 +1,482 @@
+// lsp_look.c - what stands at a place of a document.
+//
+// In: a tree, perhaps with holes, and a byte. Out: names that can be used there and where they are
+// bound. The tree is walked in the order of the text, as elaboration would meet its names, and the
+// walk ends at the byte: what is known then is what can be used. Values come from elaboration
+// (front/facts.c), where the text was good enough for one.
+#include "lsp.h"
+
+// --- places --------------------------------------------------------------------------------------
+
+static const Source *source_of(const Look *k) {
+    return &k->f.source.at[k->source - 1];
+}
+
+static uint32_t units_of(unsigned char lead) { // of UTF-16, of the character this byte begins
+    return (lead & 0xC0) == 0x80 ? 0 : lead >= 0xF0 ? 2 : 1;
+}
+
+uint32_t look_offset(const Look *k, int64_t line, int64_t column) {
+    const Source *s = source_of(k);
+    if (line < 0)
+        return 0;
+    if (line >= s->line.n)
+        return (uint32_t)s->text.len;
+    uint32_t at = s->line.at[line];
+    uint32_t end = at + (uint32_t)source_line(s, (uint32_t)line + 1).len;
+    for (int64_t units = 0; at < end; at++) {
+        uint32_t n = units_of((unsigned char)s->text.ptr[at]);
+        if (n && units >= column)
+            break;
+        units += n;
+    }
+    return at;
+}
+
+static void put_position(const Look *k, JsonOut *j, const char *name, uint32_t at) {
+    const Source *s = source_of(k);
+    if (at > s->text.len)
+        at = (uint32_t)s->text.len;
+    uint32_t line = source_line_col(s, at).line - 1, units = 0;
+    for (uint32_t i = s->line.at[line]; i < at; i++)
+        units += units_of((unsigned char)s->text.ptr[i]);
+    json_name(j, name);
+    json_open(j, '{');
+    json_name(j, "line");
+    json_put_int(j, line);
+    json_name(j, "character");
+    json_put_int(j, units);
+    json_close(j, '}');
+}
+
+void look_range(const Look *k, JsonOut *j, Span span) {
+    json_open(j, '{');
+    put_position(k, j, "start", span.lo);
+    put_position(k, j, "end", span.hi > span.lo ? span.hi : span.lo);
+    json_close(j, '}');
+}
+
+static bool is_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+Span look_word(const Look *k, uint32_t at) {
+    Str t = source_of(k)->text;
+    uint32_t lo = at < t.len ? at : (uint32_t)t.len, hi = lo;
+    while (lo > 0 && is_name(t.ptr[lo - 1]))
+        lo--;
+    while (hi < t.len && is_name(t.ptr[hi]))
+        hi++;
+    return (Span){k->source, lo, hi};
+}
+
+static Str text_of(const Look *k, Span s) {
+    return str_sub(source_of(k)->text, s.lo, s.hi);
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+typedef struct Known {
+    Str name;
+    Span at;
+    const Ast *by; // what binds it
+} Known;
+typedef struct Scan {
+    Arena *perm;
+    uint32_t file, at;
+    VEC(Known) known;
+    bool done;
+} Scan;
+
+static bool holds(const Scan *s, Span span) {
+    return span.file == s->file && span.lo <= s->at && s->at <= span.hi;
+}
+
+static void bind(Scan *s, const Ast *by, Str name, Span at) {
+    if (name.len)
+        vec_push(s->perm, &s->known, ((Known){name, at, by}));
+}
+
+static void scan(Scan *s, const Ast *a);
+
+static void scan_list(Scan *s, const Ast *a) {
+    for (uint32_t i = 0; a && i < a->list.n && !s->done; i++)
+        scan(s, a->list.at[i]);
+}
+
+// Names that a statement binds by `=`, `for` or a comprehension.
+static void bind_targets(Scan *s, const Ast *a) {
+    for (uint32_t i = 0; i < a->list.n && !s->done; i++) {
+        const Ast *target = a->list.at[i];
+        if (!target || target->kind != AstName)
+            continue;
+        bind(s, a, target->text, target->span);
+        s->done = holds(s, target->span);
+    }
+}
+
+static void bind_params(Scan *s, const Ast *params) {
+    for (uint32_t i = 0; params && i < params->list.n && !s->done; i++) {
+        const Ast *p = params->list.at[i];
+        if (!p)
+            continue;
+        scan(s, p->a);
+        scan(s, p->b);
+        if (s->done)
+            return;
+        bind(s, p, p->text, p->word);
+        s->done = holds(s, p->word);
+    }
+}
+
+static void scan_function(Scan *s, const Ast *a) {
+    uint32_t outside = s->known.n;
+    bind_params(s, a->a);
+    bind_params(s, a->b);
+    if (a->kind != AstSample)
+        scan_list(s, a);
+    scan(s, a->c);
+    if (!s->done)
+        s->known.n = outside;
+}
+
+static void scan_statements(Scan *s, const Ast *a) {
+    for (uint32_t i = 0; i < a->list.n && !s->done; i++) {
+        const Ast *one = a->list.at[i];
+        if (!one)
+            continue;
+        if (one->span.file == s->file && one->span.lo > s->at) { // the byte lies in between
+            s->done = true;
+            return;
+        }
+        scan(s, one);
+    }
+}
+
+static void bind_top(Scan *s, const Ast *a) {
+    switch (a->kind) {
+    case AstConfig:
+    case AstFn:
+    case AstNet:
+        bind(s, a, a->text, a->word);
+        return;
+    case AstData:
+        for (uint32_t i = 0; i < a->list.n; i++)
+            bind(s, a->list.at[i], a->list.at[i]->text, a->list.at[i]->word);
+        return;
+    case AstBind:
+        for (uint32_t i = 0; i < a->list.n; i++)
+            bind(s, a, a->list.at[i]->text, a->list.at[i]->span);
+        return;
+    case AstState:
+    case AstParam:
+        bind(s, a, a->text, a->word);
+        return;
+    default:
+        return;
+    }
+}
+
+static void scan_children(Scan *s, const Ast *a) {
+    scan(s, a->a);
+    scan(s, a->b);
+    scan_list(s, a);
+    scan(s, a->c);
+}
+
+static void scan_comprehension(Scan *s, const Ast *a) {
+    uint32_t outside = s->known.n;
+    scan(s, a->b);
+    if (!s->done)
+        bind_targets(s, a);
+    scan(s, a->a);
+    if (!s->done)
+        s->known.n = outside;
+}
+
+// Goes on from what is known before `a` to what is known behind it, or at the byte, inside.
+static void scan(Scan *s, const Ast *a) {
+    if (!a || s->done)
+        return;
+    switch (a->kind) {
+    case AstFile: // functions may be used before their text; a later binding hides an earlier one
+        for (uint32_t i = 0; i < a->list.n; i++)
+            if (a->list.at[i])
+                bind_top(s, a->list.at[i]);
+        scan_list(s, a);
+        return;
+    case AstName:
+        s->done = holds(s, a->span);
+        return;
+    case AstFn:
+        if (holds(s, a->word))
+            s->done = true;
+        bind(s, a, a->text, a->word);
+        scan_function(s, a);
+        return;
+    case AstNet:
+    case AstSample:
+        scan_function(s, a);
+        return;
+    case AstBind:
+        scan(s, a->c);
+        if (!s->done)
+            bind_targets(s, a);
+        return;
+    case AstParam:
+    case AstState:
+        scan(s, a->a);
+        scan(s, a->c);
+        if (s->done)
+            return;
+        bind(s, a, a->text, a->word);
+        s->done = holds(s, a->word);
+        return;
+    case AstFor:
+        scan(s, a->a);
+        if (!s->done)
+            bind_targets(s, a);
+        scan(s, a->c);
+        return;
+    case AstComp:
+        scan_comprehension(s, a);
+        return;
+    case AstBlock:
+        scan_statements(s, a);
+        return;
+    default:
+        scan_children(s, a);
+        return;
+    }
+}
+
+static Scan names_at(Look *k, uint32_t at) {
+    Scan s = {.perm = k->f.perm, .file = k->source, .at = at};
+    scan(&s, k->file);
+    return s;
+}
+
+static const Known *find_known(const Scan *s, Str name) {
+    for (uint32_t i = s->known.n; i-- > 0;)
+        if (str_eq(s->known.at[i].name, name))
+            return &s->known.at[i];
+    return NULL;
+}
+
+static const Ast *find_library(const Look *k, Str name) {
+    for (uint32_t i = 0; i < k->f.library.n; i++)
+        for (uint32_t n = 0; n < k->f.library.at[i]->list.n; n++) {
+            const Ast *a = k->f.library.at[i]->list.at[n];
+            if (a->kind == AstFn && str_eq(a->text, name))
+                return a;
+        }
+    return NULL;
+}
+
+bool look_definition(Look *k, Span word, Span *out) {
+    Scan s = names_at(k, word.lo);
+    const Known *known = find_known(&s, text_of(k, word));
+    if (known)
+        *out = known->at;
+    return known && known->at.file == k->source;
+}
+
+// --- hover ---------------------------------------------------------------------------------------
+
+// "conv(channels, k, stride=1)": what stands between the name and the body, on one line.
+static Str head_of(Look *k, const Ast *a) {
+    const Source *s = &k->f.source.at[a->word.file - 1];
+    uint32_t end = a->c ? a->c->span.lo : a->span.hi;
+    Str head = str_sub(s->text, a->word.lo, end);
+    Text t = {.arena = k->f.perm};
+    for (size_t i = 0; i < head.len; i++)
+        if (head.ptr[i] == '\n' || head.ptr[i] == '\r')
+            break;
+        else
+            text_char(&t, head.ptr[i]);
+    while (t.n && (t.at[t.n - 1] == ' ' || t.at[t.n - 1] == '=' || t.at[t.n - 1] == '{'))
+        t.n--;
+    return text_str(&t);
+}
+
+// The comment right above a function of the library.
+static Str comment_above(const Look *k, const Ast *a) {
+    const Source *s = &k->f.source.at[a->span.file - 1];
+    uint32_t line = source_line_col(s, a->span.lo).line;
+    Str above = line > 1 ? source_line(s, line - 1) : (Str){0};
+    return str_starts(above, STR("# ")) ? str_sub(above, 2, above.len) : (Str){0};
+}
+
+static bool is_function(const Ast *a) {
+    return a->kind == AstFn || (a->kind == AstNet && a->a);
+}
+
+static void hover_known(Look *k, Text *t, const Known *known, Str worth) {
+    const Ast *by = known->by;
+    const char *kind = by->kind == AstNet ? "net " : by->kind == AstFn ? "fn " : "";
+    if (is_function(by))
+        text_fmt(t, "```\n%s%.*s\n```\n", kind, SARG(head_of(k, by)));
+    else
+        text_fmt(t, "```\n%.*s%s%.*s\n```\n", SARG(known->name), worth.len ? ": " : "",
+                 SARG(worth));
+    if (by->kind == AstConfig && by->a)
+        text_fmt(t, "%.*s\n", SARG(by->a->text));
+}
+
+static void put_params(Text *t, Str params) { // "x axes? keep?" as "(x, axes?, keep?)"
+    text_char(t, '(');
+    for (size_t i = 0; i < params.len; i++)
+        if (params.ptr[i] == ' ')
+            text_put(t, STR(", "));
+        else
+            text_char(t, params.ptr[i]);
+    text_char(t, ')');
+}
+
+static bool find_word(Str name, WordInfo *out) {
+    for (uint32_t i = 0; word_info(i, out); i++)
+        if (str_eq(out->name, name))
+            return true;
+    return false;
+}
+
+Str look_hover(Look *k, Span word) {
+    Text t = {.arena = k->f.perm};
+    Str name = text_of(k, word), worth = fact_find(&k->f, word);
+    WordInfo info;
+    Scan s = names_at(k, word.lo);
+    const Known *known = find_known(&s, name);
+    const Ast *library = known ? NULL : find_library(k, name);
+    if (known) {
+        hover_known(k, &t, known, worth);
+    } else if (library) {
+        text_fmt(&t, "```\n%.*s\n```\n%.*s\n", SARG(head_of(k, library)),
+                 SARG(comment_above(k, library)));
+    } else if (find_word(name, &info) && info.kind == WordFunction) {
+        text_fmt(&t, "```\n%.*s", SARG(name));
+        put_params(&t, info.params);
+        text_fmt(&t, "\n```\n%.*s\n", SARG(info.doc));
+    } else if (worth.len) {
+        text_fmt(&t, "```\n%.*s: %.*s\n```\n", SARG(name), SARG(worth));
+    }
+    return text_str(&t);
+}
+
+// --- completion ----------------------------------------------------------------------------------
+
+typedef enum Kind { KindMethod = 2, KindField = 5, KindVariable = 6, KindClass = 7 } Kind;
+enum { ItemFunction = 3, ItemProperty = 10, ItemKeyword = 14 };
+
+static void put_item(JsonOut *j, Str name, int kind, Str detail) {
+    json_open(j, '{');
+    json_name(j, "label");
+    json_put_str(j, name);
+    json_name(j, "kind");
+    json_put_int(j, kind);
+    if (detail.len) {
+        json_name(j, "detail");
+        json_put_str(j, detail);
+    }
+    json_close(j, '}');
+}
+
+static void complete_known(Look *k, const Scan *s, JsonOut *j) {
+    Map seen = {0};
+    for (uint32_t i = s->known.n; i-- > 0;) {
+        const Known *one = &s->known.at[i];
+        uint64_t hash = hash64(one->name.ptr, one->name.len, 0);
+        if (map_find(&seen, hash))
+            continue;
+        map_put(k->f.perm, &seen, hash, 1);
+        int kind = one->by->kind == AstNet     ? KindClass
+                   : one->by->kind == AstFn    ? ItemFunction
+                   : one->by->kind == AstField ? KindField
+                                               : KindVariable;
+        put_item(j, one->name, kind,
+                 is_function(one->by) ? head_of(k, one->by) : fact_find(&k->f, one->at));
+    }
+}
+
+void look_completion(Look *k, uint32_t at, JsonOut *j) {
+    static const int kinds[] = {[WordReserved] = ItemKeyword,
+                                [WordItem] = ItemKeyword,
+                                [WordValue] = KindVariable,
+                                [WordData] = ItemKeyword,
+                                [WordFunction] = ItemFunction};
+    WordInfo info;
+    Scan s = names_at(k, at);
+    json_open(j, '[');
+    complete_known(k, &s, j);
+    for (uint32_t i = 0; i < k->f.library.n; i++)
+        for (uint32_t n = 0; n < k->f.library.at[i]->list.n; n++) {
+            const Ast *a = k->f.library.at[i]->list.at[n];
+            if (a->kind == AstFn && !find_known(&s, a->text))
+                put_item(j, a->text, ItemFunction, head_of(k, a));
+        }
+    for (uint32_t i = 0; word_info(i, &info); i++)
+        put_item(j, info.name, kinds[info.kind], info.doc);
+    for (uint32_t i = 0; k->yaml && yaml_key(i).len; i++)
+        put_item(j, yaml_key(i), ItemProperty, (Str){0});
+    json_close(j, ']');
+}
+
+// --- symbols -------------------------------------------------------------------------------------
+
+static void put_symbol(Look *k, JsonOut *j, Str name, int kind, Span whole, Span word) {
+    if (!name.len || whole.file != k->source)
+        return;
+    if (word.file != k->source || word.lo < whole.lo || word.hi > whole.hi)
+        word = whole; // the protocol wants the one inside the other
+    json_open(j, '{');
+    json_name(j, "name");
+    json_put_str(j, name);
+    json_name(j, "kind");
+    json_put_int(j, kind);
+    json_name(j, "range");
+    look_range(k, j, whole);
+    json_name(j, "selectionRange");
+    look_range(k, j, word);
+    json_close(j, '}');
+}
+
+static void put_item_symbols(Look *k, JsonOut *j, const Ast *a) {
+    enum { Class = 5, Field = 8, Function = 12, Variable = 13, Constant = 14, Event = 24 };
+    switch (a->kind) {
+    case AstConfig:
+        put_symbol(k, j, a->text, Constant, a->span, a->word);
+        return;
+    case AstData:
+        for (uint32_t i = 0; i < a->list.n; i++)
+            put_symbol(k, j, a->list.at[i]->text, Field, a->list.at[i]->span, a->list.at[i]->word);
+        return;
+    case AstFn:
+        put_symbol(k, j, a->text, Function, a->span, a->word);
+        return;
+    case AstNet:
+        put_symbol(k, j, a->text, Class, a->span, a->word);
+        return;
+    case AstStep:
+        put_symbol(k, j, STR("step"), Event, a->span, a->word);
+        return;
+    case AstSample:
+        put_symbol(k, j, a->text, Function, a->span, a->word);
+        return;
+    case AstBind:
+        for (uint32_t i = 0; i < a->list.n; i++)
+            put_symbol(k, j, a->list.at[i]->text, Variable, a->span, a->list.at[i]->span);
+        return;
+    case AstState:
+        put_symbol(k, j, a->text, Variable, a->span, a->word);
+        return;
+    default:
+        return;
+    }
+}
+
+void look_symbols(Look *k, JsonOut *j) {
+    json_open(j, '[');
+    for (uint32_t i = 0; k->file && i < k->file->list.n; i++)
+        if (k->file->list.at[i])
+            put_item_symbols(k, j, k->file->list.at[i]);
+    json_close(j, ']');
+}

@@ -1,0 +1,217 @@
+// lsp_test.c - the language server: scripted sessions, message by message.
+#include "lsp.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+static Arena arena; // emptied before each test
+static Arena empty;
+static Lsp *server;
+static int ids;
+
+static int set_up(void **state) {
+    (void)state;
+    arena = empty;
+    ids = 0;
+    return lsp_open(&server) == GAN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lsp_close(server);
+    return 0;
+}
+
+// What the server answers to one message, without the frame; empty: nothing.
+static const char *say(Str body) {
+    Str bytes = str_format(&arena, "Content-Length: %zu\r\n\r\n%.*s", body.len, SARG(body));
+    Text out = {.arena = &arena};
+    assert_true(lsp_take(server, &bytes, &out));
+    assert_int_equal(bytes.len, 0);
+    const char *answer = str_z(&arena, text_str(&out)), *end = strstr(answer, "\r\n\r\n");
+    return end ? end + 4 : "";
+}
+
+static const char *notify(const char *method, const char *params) {
+    return say(str_format(&arena, "{\"jsonrpc\":\"2.0\",\"method\":\"%s\",\"params\":%s}", method,
+                          params));
+}
+
+static const char *request(const char *method, const char *params) {
+    return say(str_format(&arena, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s\",\"params\":%s}",
+                          ++ids, method, params));
+}
+
+static void has(const char *answer, const char *what) {
+    if (!strstr(answer, what))
+        fail_msg("no %s in\n%s", what, answer);
+}
+
+static const char *open_document(const char *name, const char *text) {
+    Text t = {.arena = &arena};
+    JsonOut j = {.text = &t};
+    json_put_str(&j, str_c(text));
+    has(request("initialize", "{}"), "\"hoverProvider\": true");
+    return notify("textDocument/didOpen",
+                  str_format(&arena, "{\"textDocument\":{\"uri\":\"file:///d/%s\",\"text\":%.*s}}",
+                             name, SARG(text_str(&t)))
+                      .ptr);
+}
+
+static const char *ask(const char *what, const char *name, int line, int column) {
+    return request(what, str_format(&arena,
+                                    "{\"textDocument\":{\"uri\":\"file:///d/%s\"},"
+                                    "\"position\":{\"line\":%d,\"character\":%d}}",
+                                    name, line, column)
+                             .ptr);
+}
+
+#define MODEL                                                                                      \
+    "model m \"\xF0\x9D\x94\xBB\"\n"                                                               \
+    "config nz = 6 \"latent size\"\n"                                                              \
+    "data x : float(4)\n"                                                                          \
+    "fn twice(v) = 2*v\n"                                                                          \
+    "net G(z: [nz]) -> [4] = z |> dense(4) |> twice\n"                                             \
+    "net D(x: [4]) -> [] { h = x |> dense(3); h |> dense(1) |> squeeze }\n"                        \
+    "step {\n"                                                                                     \
+    "  update D minimize mean(D(x)) - mean(D(G(normal(nz)))) using adam(lr=0.1)\n"                 \
+    "  update G minimize mean(D(G(normal(nz)))) using adam(lr=0.1)\n"                              \
+    "}\n"
+
+static void a_whole_model_has_no_diagnostics(void **state) {
+    (void)state;
+    has(open_document("m.gan", MODEL), "\"diagnostics\": []");
+}
+
+static void mistakes_are_where_check_has_them(void **state) {
+    (void)state;
+    const char *answer = open_document("m.gan", "model m \"\xF0\x9D\x94\xBB\" oops\n");
+    has(answer, "\"start\": {\"line\": 0, \"character\": 13}"); // the letter is two units of UTF-16
+    answer = notify("textDocument/didChange",
+                    "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"},\"contentChanges\":[{\"text\":"
+                    "\"model m\\nnet D(x: [4]) -> [] = x |> dens(1)\\nstep { update D minimize "
+                    "mean(D(normal(4))) using adam(lr=1) }\\n\"}]}");
+    has(answer, "\"code\": \"E0301\"");
+    has(answer, "did you mean `dense`?");
+    has(answer, "\"start\": {\"line\": 1, \"character\": 27}, \"end\": {\"line\": 1, "
+                "\"character\": 31}");
+    has(notify("textDocument/didClose", "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"}}"),
+        "\"diagnostics\": []");
+    has(ask("textDocument/hover", "m.gan", 0, 0), "not open");
+}
+
+static void yaml_is_read_as_such(void **state) {
+    (void)state;
+    has(open_document("m.yaml", "model: m\nnett: {}\n"), "did you mean `net`?");
+    has(ask("textDocument/completion", "m.yaml", 0, 0), "\"minimize\"");
+    has(request("textDocument/formatting", "{\"textDocument\":{\"uri\":\"file:///d/m.yaml\"}}"),
+        "\"result\": null");
+}
+
+static void names_say_what_they_are_worth(void **state) {
+    (void)state;
+    open_document("m.gan", MODEL);
+    has(ask("textDocument/hover", "m.gan", 5, 41), "h: [B, 3]");
+    has(ask("textDocument/hover", "m.gan", 4, 24), "z: [B, 6]");
+    has(ask("textDocument/hover", "m.gan", 1, 7), "nz: 6\\n```\\nlatent size");
+    has(ask("textDocument/hover", "m.gan", 7, 25), "net D(x: [4]) -> []");
+    has(ask("textDocument/hover", "m.gan", 7, 20), "mean(x, axes?, group?, keep?)");
+    has(ask("textDocument/hover", "m.gan", 4, 30), "dense(");
+    has(ask("textDocument/hover", "m.gan", 9, 0), "\"result\": null");
+    has(ask("textDocument/hover", "m.gan", 99, 99), "\"result\": null");
+}
+
+static void names_lead_to_where_they_are_bound(void **state) {
+    (void)state;
+    open_document("m.gan", MODEL);
+    has(ask("textDocument/definition", "m.gan", 5, 41),
+        "\"start\": {\"line\": 5, \"character\": 22}");
+    has(ask("textDocument/definition", "m.gan", 5, 26),
+        "\"start\": {\"line\": 5, \"character\": 6}");
+    has(ask("textDocument/definition", "m.gan", 7, 27),
+        "\"start\": {\"line\": 2, \"character\": 5}");
+    has(ask("textDocument/definition", "m.gan", 4, 44),
+        "\"start\": {\"line\": 3, \"character\": 3}");
+    has(ask("textDocument/definition", "m.gan", 4, 30), "\"result\": null"); // of the library
+}
+
+static void half_a_text_still_has_names(void **state) {
+    (void)state;
+    has(open_document("m.gan", "model m\nconfig wide = 3\nnet D(seen: [4]) -> [] {\n  h = se\n"),
+        "\"severity\": 1");
+    const char *answer = ask("textDocument/completion", "m.gan", 3, 8);
+    has(answer, "\"label\": \"seen\"");
+    has(answer, "\"label\": \"wide\"");
+    has(answer, "\"label\": \"conv\"");
+    has(answer, "\"label\": \"minimize\"");
+    has(request("textDocument/documentSymbol", "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"}}"),
+        "\"name\": \"wide\"");
+}
+
+static void the_layout_is_one_edit(void **state) {
+    (void)state;
+    open_document("m.gan", "model   m\nconfig a=1\n");
+    has(request("textDocument/formatting", "{\"textDocument\":{\"uri\":\"file:///d/m.gan\"}}"),
+        "\"newText\": \"model m\\nconfig a = 1\\n\"");
+}
+
+static void what_is_no_message_is_refused(void **state) {
+    (void)state;
+    int code;
+    has(request("textDocument/hover", "{}"), "-32002");
+    has(say(STR("{\"id\":")), "-32700");
+    has(say(STR("[1, 2]")), "-32600");
+    has(request("initialize", "{}"), "result");
+    has(request("no/such", "null"), "-32601");
+    assert_string_equal(notify("$/progress", "null"), "");
+    assert_string_equal(notify("textDocument/didOpen", "{\"textDocument\":3}"), "");
+    assert_string_equal(notify("textDocument/didChange", "{\"contentChanges\":[]}"), "");
+    has(request("textDocument/hover", "{\"textDocument\":{\"uri\":7}}"), "not open");
+    has(request("shutdown", "null"), "\"result\": null");
+    has(request("textDocument/hover", "{}"), "-32600");
+    assert_false(lsp_ended(server, &code));
+    assert_string_equal(notify("exit", "null"), "");
+    assert_true(lsp_ended(server, &code));
+    assert_int_equal(code, 0);
+}
+
+static void messages_come_in_pieces(void **state) {
+    (void)state;
+    Str whole =
+        STR("content-length:  24\r\nContent-Type: x\r\n\r\n{\"method\":\"no\",\"id\":\"a\"}");
+    for (size_t n = 0; n < whole.len; n++) {
+        Str bytes = str_sub(whole, 0, n);
+        Text out = {.arena = &arena};
+        assert_false(lsp_take(server, &bytes, &out));
+        assert_int_equal(bytes.len, n);
+    }
+    Text out = {.arena = &arena};
+    assert_true(lsp_take(server, &whole, &out));
+    has(str_z(&arena, text_str(&out)), "\"id\": \"a\"");
+    int code;
+    Str bytes = STR("Content-Length: -4\r\n\r\n");
+    assert_true(lsp_take(server, &bytes, &out));
+    assert_true(lsp_ended(server, &code)); // nobody knows where the next message begins
+    assert_int_equal(code, 1);
+}
+
+int main(int argc, char **argv) {
+    if (arena_init(&empty, 0) != GAN_OK)
+        return 1;
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(a_whole_model_has_no_diagnostics),
+        CASE(mistakes_are_where_check_has_them),
+        CASE(yaml_is_read_as_such),
+        CASE(names_say_what_they_are_worth),
+        CASE(names_lead_to_where_they_are_bound),
+        CASE(half_a_text_still_has_names),
+        CASE(the_layout_is_one_edit),
+        CASE(what_is_no_message_is_refused),
+        CASE(messages_come_in_pieces),
+    };
+    return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+}
