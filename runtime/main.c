@@ -153,8 +153,9 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     char gpu[128] = "";
     const DeviceApi *device = device_find(option_text(o, OptDevice, STR("cpu")));
     if (device && device->card)
-        TRY(device->card(gpu, sizeof gpu));
-    return ranks_preflight(*perm, *out, &h->console, setup.threads, gpu, &h->device.threads);
+        TRY(device->card(&h->device, gpu, sizeof gpu));
+    return ranks_preflight(*perm, *out, &h->console, setup.threads, gpu,
+                           h->device.route == RouteStaged, &h->device.threads);
 }
 
 static bool runs_on_ranks(Command c) {
@@ -253,6 +254,7 @@ int main(int argc, char **argv) {
     host.device.cache_dir = option_text(&options, OptCache, cache_dir(&perm));
     CommOptions how;
     st = ranks_comm_options(&options, &how);
+    host.device.route = ranks_route(&options);
     if (launch.ranks == 1)
         return finish(st == GAN_OK ? run_command(&perm, &host, &options) : st);
     Comm *comm = NULL;

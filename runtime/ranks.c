@@ -159,13 +159,14 @@ static GanStatus check_cards(const Card *all, int ranks) {
             if (strncmp(all[q].gpu, all[r].gpu, GPU_NAME) == 0)
                 return fail(GAN_ERR_DEVICE,
                             "ranks %d and %d on %s would share one card, %s: give every rank of a "
-                            "host its own with CUDA_VISIBLE_DEVICES, or start fewer ranks",
+                            "host its own with CUDA_VISIBLE_DEVICES, start fewer ranks, or let "
+                            "them share with --comm staged",
                             q, r, all[r].host, all[r].gpu);
     return GAN_OK;
 }
 
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
-                          const char *gpu, int *threads) {
+                          const char *gpu, bool share, int *threads) {
     int ranks = comm_size(c), me = comm_rank(c);
     Card mine = {.pid = getpid()}, *all = arena_array(&scratch, Card, ranks);
     gethostname(mine.host, HOST_NAME - 1);
@@ -177,7 +178,8 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     *threads = (int)mine.threads;
     if (me == 0)
         show_cards(&scratch, console, all, ranks);
-    TRY(check_cards(all, ranks));
+    if (!share)
+        TRY(check_cards(all, ranks));
     if (comm_nodes(c))
         say(console, "sums are added within each of %d nodes, then across", comm_nodes(c));
     return GAN_OK;
@@ -208,11 +210,22 @@ GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
                          .wait = str_eq(option_text(o, OptOverlap, STR("on")), STR("off")),
                          .trace = o->at[OptTrace].given};
     bool cuda = str_starts(option_text(o, OptDevice, (Str){0}), STR("cuda"));
-    if (!cuda && (str_eq(how, STR("nccl")) || str_eq(how, STR("staged"))))
+    bool known =
+        o->at[OptDevice].given || !o->file.n || !file_is_dir(o->file.at[0]); // else a run's
+    bool cards = str_eq(how, STR("nccl")) || str_eq(how, STR("staged"));
+    if (known && !cuda && cards)
         return fail(GAN_ERR_USAGE, "--comm %.*s is for --device cuda: mpi or null", SARG(how));
+    if (known && cuda && o->at[OptComm].given && str_eq(how, STR("mpi")))
+        return fail(GAN_ERR_USAGE,
+                    "--comm mpi adds up in the host's memory: of ranks on cards it is "
+                    "nccl, staged or null");
     if (o->at[OptWire].given)
         TRY(wire_model(o->at[OptWire].text, out));
     return GAN_OK;
+}
+
+CardRoute ranks_route(const Options *o) {
+    return str_eq(option_text(o, OptComm, STR("nccl")), STR("staged")) ? RouteStaged : RouteNccl;
 }
 
 GanStatus ranks_split(const Options *o, Split *out) {

@@ -37,12 +37,14 @@ typedef struct RankSetup {
 GanStatus ranks_open(const RankSetup *s, Comm **out);
 // Chooses the threads of this rank from the cores it may use (`asked`: this many, 0: choose), and
 // tells rank 0's console who is where. `gpu`: the card this rank would compute on
-// (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two would share one.
+// (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two would share one and `share`
+// is false.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
-                          const char *gpu, int *threads);
+                          const char *gpu, bool share, int *threads);
 // What the words of a command line ask of a communicator: --deadline --wire --comm --overlap
 // --trace.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
+CardRoute ranks_route(const Options *o); // the same of ranks on cards
 // --deterministic, --micro, --bucket-mb. GAN_ERR_USAGE.
 GanStatus ranks_split(const Options *o, Split *out);
 // How a step of `batch` samples is divided. GAN_ERR_USAGE for fewer samples than ranks, or parts

@@ -10,6 +10,11 @@
 typedef struct Device Device; // opaque; one thread at a time
 typedef struct Loaded Loaded; // a plan bound to addresses on a device; opaque
 
+typedef enum CardRoute {
+    RouteStaged, // by way of the host's link; ranks may share a card
+    RouteNccl,   // from card to card, each rank with its own
+} CardRoute;
+
 typedef struct DeviceOptions {
     int threads;   // 0: all cores this process may use
     Str cache_dir; // compiled kernels, content-addressed; empty: $XDG_CACHE_HOME/gan (given by
@@ -21,6 +26,7 @@ typedef struct DeviceOptions {
                    const char *text); // one-line notices ("no compiler found: ..."); may be NULL
     void *user;
     struct Comm *comm; // the other ranks (comm.h); NULL: there are none. Borrowed
+    CardRoute route;   // cuda: how their sums travel
 } DeviceOptions;
 
 typedef struct Roofline {           // 0: not measured
@@ -35,7 +41,7 @@ typedef struct DeviceApi {
     bool no_fuse;        // wants plans of one node a region
     GanStatus (*open)(const DeviceOptions *o, Device **out);
     // The card `open` would take, in words that no other has; NULL: the device is this machine.
-    GanStatus (*card)(char *out, size_t n);
+    GanStatus (*card)(const DeviceOptions *o, char *out, size_t n);
     void (*close)(Device *d);                                // accepts NULL
     GanStatus (*alloc)(Device *d, size_t bytes, void **out); // zeroed, 64-byte aligned
     void (*release)(Device *d, void *ptr);                   // accepts NULL

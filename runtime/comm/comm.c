@@ -401,6 +401,25 @@ static GanStatus health(const Comm *c) {
     return c->code == GAN_OK ? GAN_OK : fail(c->code, "%s", c->why);
 }
 
+GanStatus comm_health(Comm *c) {
+    pthread_mutex_lock(&c->lock);
+    GanStatus st = health(c);
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+const CommOptions *comm_options(const Comm *c) {
+    return &c->o;
+}
+
+bool comm_talks(const Comm *c) {
+    return c && !c->o.null && !c->muted && c->api->talks;
+}
+
+size_t comm_narrowed(const Comm *c) {
+    return c->narrow_least;
+}
+
 static void enqueue(Comm *c, uint32_t at) {
     c->task[at].state = TaskQueued;
     c->task[at].next = 0;
@@ -453,7 +472,7 @@ static GanStatus task_room(Comm *c, uint32_t at) {
 }
 
 GanStatus comm_start(Comm *c, const CommJob *job) {
-    if (!c || c->o.null || c->muted || !c->api->talks)
+    if (!comm_talks(c))
         return GAN_OK;
     uint32_t at = FIRST_JOB + job->id;
     pthread_mutex_lock(&c->lock);
@@ -500,7 +519,7 @@ static void keep_event(Comm *c, const CommEvent *e) {
 
 GanStatus comm_wait(Comm *c, uint32_t id) {
     uint32_t at = FIRST_JOB + id;
-    if (!c || c->o.null || c->muted || !c->api->talks)
+    if (!comm_talks(c))
         return GAN_OK;
     double came = time_now();
     pthread_mutex_lock(&c->lock);

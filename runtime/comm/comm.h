@@ -84,6 +84,11 @@ typedef struct CommOptions {
     bool trace;                // keep an event per job
 } CommOptions;
 
+const CommOptions *comm_options(const Comm *c); // as opened; borrowed
+bool comm_talks(const Comm *c);                 // data jobs do something; false of NULL
+size_t comm_narrowed(const Comm *c);            // what comm_narrow was told
+GanStatus comm_health(Comm *c);                 // GAN_OK, or why it is broken
+
 typedef struct LinkApi LinkApi; // link.h
 // The link is opened by the communicator's thread. NULL arg where the link takes none. Where it is
 // not open by the deadline, the process must end soon and without exit handlers.

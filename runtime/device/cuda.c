@@ -79,8 +79,10 @@ static GanStatus check_driver(const Cuda *c) {
 }
 
 static GanStatus find_card(Cuda *c) {
-    int major = 0, minor = 0;
-    CUDA_TRY(c, DeviceGet(&c->device, 0), "finding the card");
+    int major = 0, minor = 0, cards = 0, card = 0;
+    CUDA_TRY(c, DeviceGetCount(&cards), "counting the cards");
+    TRY(cuda_comm_card(c->base.options.comm, cards, &card));
+    CUDA_TRY(c, DeviceGet(&c->device, card), "finding the card");
     CUDA_TRY(c, DeviceGetName(c->name, sizeof c->name, c->device), "asking for the card's name");
     CUDA_TRY(c, DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, c->device),
              "asking for the card's architecture");
@@ -98,6 +100,7 @@ static GanStatus find_card(Cuda *c) {
 static void close_card(Cuda *c) {
     if (c->context)
         c->cu->CtxSetCurrent(c->context);
+    cuda_comm_close(c, c->comm);
     cudnn_close(c->dnn);
     cuda_copies_close(c, c->copies);
     if (c->mark)
@@ -135,6 +138,7 @@ static GanStatus open_card(Cuda *c) {
     CUDA_TRY(c, MemAllocHost((void **)&c->mark, sizeof *c->mark), "pinning memory");
     *c->mark = (CudaMark){.crumb = {NONE, NONE}};
     TRY(cuda_copies_open(c, &c->copies));
+    TRY(cuda_comm_open(c, &c->comm));
     TRY(cudnn_open(c, &c->dnn));
     if (!c->dnn)
         device_notice(&c->base, "cuDNN is not found: convolutions and matrix products run on "
@@ -159,8 +163,8 @@ GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **ou
     return GAN_OK;
 }
 
-GanStatus cuda_card_with(const CudaApi *api, char *out, size_t n) {
-    Cuda c = {.api = api, .cu = api->driver};
+GanStatus cuda_card_with(const CudaApi *api, const DeviceOptions *o, char *out, size_t n) {
+    Cuda c = {.base.options = *o, .api = api, .cu = api->driver};
     CUuuid id;
     TRY(check_driver(&c));
     TRY(find_card(&c));
@@ -175,17 +179,17 @@ GanStatus cuda_card_with(const CudaApi *api, char *out, size_t n) {
     return GAN_OK;
 }
 
-static GanStatus cuda_card(char *out, size_t n) {
+static GanStatus cuda_card(const DeviceOptions *o, char *out, size_t n) {
     CudaMachine *m;
-    TRY(cuda_machine_open(&m));
-    GanStatus st = cuda_card_with(cuda_machine_api(m), out, n);
+    TRY(cuda_machine_open(o, &m));
+    GanStatus st = cuda_card_with(cuda_machine_api(m), o, out, n);
     cuda_machine_close(m);
     return st;
 }
 
 static GanStatus cuda_open(const DeviceOptions *o, Device **out) {
     CudaMachine *m;
-    TRY(cuda_machine_open(&m));
+    TRY(cuda_machine_open(o, &m));
     GanStatus st = cuda_open_with(cuda_machine_api(m), o, out);
     if (st == GAN_OK)
         ((Cuda *)*out)->machine = m;

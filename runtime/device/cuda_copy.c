@@ -92,7 +92,7 @@ static GanStatus put_small(Cuda *c, CUdeviceptr to, const void *from, size_t n) 
     uint32_t place = (uint32_t)(k->puts % SMALL_PLACES);
     char *at = k->small + (size_t)place * SMALL_BYTES;
     if (k->puts >= SMALL_PLACES)
-        CUDA_TRY(c, EventSynchronize(k->taken[place]), "waiting for a copy to the card");
+        TRY(cuda_await(c, k->taken[place], "waiting for a copy to the card"));
     memcpy(at, from, n);
     CUDA_TRY(c, MemcpyHtoDAsync(to, at, n, c->compute), "copying %zu bytes to the card", n);
     CUDA_TRY(c, EventRecord(k->taken[place], c->compute), "marking a copy to the card");
@@ -115,7 +115,7 @@ static GanStatus put_piece(Cuda *c, CUdeviceptr to, const void *from, size_t n) 
     Staging *s = &k->staging[k->pieces % BUFFERS];
     TRY(staging_need(c, s));
     if (s->used)
-        CUDA_TRY(c, EventSynchronize(s->free), "waiting for a copy to the card");
+        TRY(cuda_await(c, s->free, "waiting for a copy to the card"));
     memcpy(s->host, from, n);
     s->used = true;
     k->pieces++;
@@ -169,7 +169,7 @@ GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n) {
     CudaCopies *k = c->copies;
     uint32_t place = (uint32_t)(ticket % CUDA_FETCHES);
     assert(ticket < k->fetches && k->fetches - ticket <= CUDA_FETCHES);
-    CUDA_TRY(c, EventSynchronize(k->arrived[place]), "waiting for a number of an earlier step");
+    TRY(cuda_await(c, k->arrived[place], "waiting for a number of an earlier step"));
     memcpy(to, k->fetched + (size_t)place * FETCH_BYTES, n);
     return GAN_OK;
 }

@@ -9,11 +9,12 @@
 //   cuda_run.c     tasks onto the stream, the first time one by one, then as one recorded graph
 //   cuda_roofline.c what the card can do
 //   cuda_dnn.c     convolutions and products by cuDNN's graph interface
+//   cuda_comm.c    collectives of ranks on cards; cuda_nccl.c: by NCCL
 //
-// Nothing is linked: every function of the driver and of cuDNN is reached through a table, which
-// cuda_load.c fills from the machine's libraries and the tests from a recording of their own.
+// Nothing is linked: every function of the driver, of cuDNN and of NCCL is reached through a table,
+// which cuda_load.c fills from the machine's libraries and the tests from recordings of their own.
 // All work of a device is in order on one stream, `compute`; only uploads cross from a second one,
-// `upload`, and events order them.
+// `upload`, and collectives are on a third. Events order them.
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
 
@@ -23,6 +24,9 @@
 #include <cuda.h>
 #ifdef GAN_HAVE_CUDNN
 #include <cudnn_graph.h>
+#endif
+#ifdef GAN_HAVE_NCCL
+#include <nccl.h>
 #endif
 
 // --- cuda_load.c: the tables ---------------------------------------------------------------------
@@ -41,6 +45,15 @@ typedef struct CudnnApi {
 typedef struct CudnnApi CudnnApi;
 #endif
 
+#ifdef GAN_HAVE_NCCL
+typedef struct NcclApi {
+#define NCCL(Name, function, result, args) result(*Name) args;
+#include "cuda_nccl.def"
+} NcclApi;
+#else
+typedef struct NcclApi NcclApi;
+#endif
+
 // Kernels as an image the driver loads.
 typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, Str *image);
 
@@ -48,7 +61,8 @@ typedef struct CudaApi {
     const CudaDriver *driver; // borrowed
     const CudnnApi *dnn;      // borrowed; NULL without the library
     CudaCompile *compile;
-    void *user; // of compile
+    void *user;          // of compile
+    const NcclApi *nccl; // borrowed; NULL without the library, and where nobody asked for it
 } CudaApi;
 
 // Opens the card behind `api`, which must outlive the device. What the device's `open` does with
@@ -56,11 +70,11 @@ typedef struct CudaApi {
 GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out);
 
 // The card that would be opened: "NVIDIA H200 (GPU-5ad2...)", no two alike.
-GanStatus cuda_card_with(const CudaApi *api, char *out, size_t n);
+GanStatus cuda_card_with(const CudaApi *api, const DeviceOptions *o, char *out, size_t n);
 
 typedef struct CudaMachine CudaMachine; // this machine's libraries, loaded
-// GAN_ERR_DEVICE when the driver is missing or too old.
-GanStatus cuda_machine_open(CudaMachine **out);
+// With NCCL where `o` wants it. GAN_ERR_DEVICE when the driver is missing or too old.
+GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out);
 void cuda_machine_close(CudaMachine *m); // accepts NULL
 const CudaApi *cuda_machine_api(const CudaMachine *m);
 
@@ -87,6 +101,7 @@ typedef struct CudaMark { // what the card last said of it
 } CudaMark;
 
 typedef struct CudaCopies CudaCopies;
+typedef struct CudaComm CudaComm;
 typedef struct Cudnn Cudnn;
 
 typedef struct Cuda {
@@ -102,6 +117,7 @@ typedef struct Cuda {
     Str cache_dir;            // where made things are kept; empty: nowhere
     CudaCopies *copies;       // owned
     Cudnn *dnn;               // owned; NULL without the library
+    CudaComm *comm;           // owned; NULL: this rank sums with nobody
     // What went onto `compute` last, for words about a failure:
     const Loaded *running; // borrowed; NULL: nothing
     CudaMark *mark;        // owned, pinned: see cuda_run.c
@@ -113,8 +129,10 @@ typedef struct Cuda {
 GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...);
 #define CUDA_TRY(c, call, ...) TRY(cuda_check((c), (c)->cu->call, __VA_ARGS__))
 GanStatus cuda_enter(const Cuda *c); // makes the card the calling thread's
-// Waits for all work on `compute`.
-GanStatus cuda_wait(Cuda *c);
+GanStatus cuda_wait(Cuda *c);        // for all work on `compute`
+// The same up to `event`; NULL: all. Every waiting of the host is this, so that it ends when a rank
+// is gone. `what` is for words about a failure.
+GanStatus cuda_await(Cuda *c, CUevent event, const char *what);
 // `bytes` on the card; GAN_ERR_MEMORY says how much is missing. cuda_alloc clears them.
 GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out);
 GanStatus cuda_alloc(Cuda *c, size_t bytes, CUdeviceptr *out);
@@ -156,13 +174,45 @@ void cudnn_release(CudnnCalls *calls);
 // GFLOP/s of a product of two matrices of `n` rows and columns; 0 where the library does not do it.
 GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops);
 
+// --- cuda_comm.c: collectives --------------------------------------------------------------------
+
+enum { CUDA_UUID = 16 };
+typedef struct CudaSeat { // what a rank says of its card; crosses the link as it is
+    char host[64];
+    unsigned char card[CUDA_UUID];
+} CudaSeat;
+GanStatus cuda_comm_card(Comm *ranks, int cards,
+                         int *card); // which of this machine's cards to take
+// GAN_ERR_DEVICE naming two ranks that are on one card.
+GanStatus cuda_cards_apart(const CudaSeat *all, int ranks);
+
+typedef struct CudaCall CudaCall;                    // one collective of a loaded plan
+GanStatus cuda_comm_open(Cuda *c, CudaComm **out);   // *out is NULL where there is nothing to say
+void cuda_comm_close(Cuda *c, CudaComm *m);          // accepts NULL
+GanStatus cuda_comm_load(Loaded *l);                 // Loaded.collective
+void cuda_comm_unload(Loaded *l);                    // accepts one that is not loaded whole
+GanStatus cuda_comm_check(const Cuda *c);            // are the ranks given up?
+bool cuda_comm_by_host(const Cuda *c);               // starts and waits cannot be recorded
+GanStatus cuda_comm_start(Loaded *l, uint32_t call); // its parts are where they are summed
+GanStatus cuda_comm_wait(Loaded *l, uint32_t call);  // what comes behind finds the sums
+
+// --- cuda_nccl.c ---
+
+typedef struct Nccl Nccl; // one communicator of the library
+GanStatus nccl_open(Cuda *c, Comm *ranks, Nccl **out);
+void nccl_close(Nccl *n, bool orderly); // accepts NULL; orderly: every rank comes
+void nccl_abort(Nccl *n);               // ends kernels that wait for ranks; the others fail
+GanStatus nccl_health(Nccl *n);
+// Adds `bytes` at `at` over the ranks, in place, as work of `stream`.
+GanStatus nccl_sum(Nccl *n, CUdeviceptr at, size_t bytes, Dtype dtype, CUstream stream);
+
 // --- cuda_roofline.c -----------------------------------------------------------------------------
 
 GanStatus cuda_roofline(Device *d, Roofline *out);
 
 // --- cuda_plan.c, cuda_run.c ---------------------------------------------------------------------
 
-typedef enum CudaTaskKind { CudaKernel, CudaCopy, CudaAnchor } CudaTaskKind;
+typedef enum CudaTaskKind { CudaKernel, CudaCopy, CudaAnchor, CudaStart, CudaWait } CudaTaskKind;
 
 typedef struct CudaTask {
     CudaTaskKind kind;
@@ -173,13 +223,23 @@ typedef struct CudaTask {
     CUdeviceptr to, from; // CudaCopy
     size_t bytes;
     const CudnnCall *call; // CudaAnchor
+    uint32_t collective;   // CudaStart, CudaWait: Plan.collective[]
 } CudaTask;
+
+// Tasks of a block that are recorded together: all of it, or what lies between collectives that the
+// host has a hand in.
+typedef struct CudaPiece {
+    uint32_t first, n; // tasks of the block
+    bool by_host;      // never recorded
+    CUgraphExec graph; // owned; NULL until recorded
+} CudaPiece;
 
 typedef struct CudaBlock {
     uint32_t n, first; // tasks; the number of the first among all blocks'
     CudaTask *task;
-    bool warm;         // has run once, task by task: libraries have loaded what they load late
-    CUgraphExec graph; // owned; NULL until recorded
+    uint32_t pieces;
+    CudaPiece *piece;
+    bool warm; // has run once, task by task: libraries have loaded what they load late
 } CudaBlock;
 
 struct Loaded {
@@ -190,15 +250,18 @@ struct Loaded {
     CUmodule module;           // owned
     CUfunction *kernel, *many; // [plan->kernel.n]
     CudnnCalls dnn;
-    CudnnCall **call;     // [plan->region.n] NULL where there is none
-    CUdeviceptr fixed;    // owned: one piece of memory for what follows
-    CUdeviceptr counters; // gan_counters of the run in progress
-    CUdeviceptr crumbs;   // CudaCrumb of every task, in order
-    CUdeviceptr tables;   // arguments of launches of several regions
-    CUdeviceptr tickets;  // zero between launches
-    CUdeviceptr scratch;  // partial results of a launch, or a library call's workspace
-    CudaBlock *block;     // [func->blocks]
-    uint32_t *task_of;    // [plan->launch.n] a launch's first task among its block's
+    CudnnCall **call;          // [plan->region.n] NULL where there is none
+    CUdeviceptr fixed;         // owned: one piece of memory for what follows
+    CUdeviceptr counters;      // gan_counters of the run in progress
+    CUdeviceptr crumbs;        // CudaCrumb of every task, in order
+    CUdeviceptr tables;        // arguments of launches of several regions
+    CUdeviceptr tickets;       // zero between launches
+    CUdeviceptr scratch;       // partial results of a launch, or a library call's workspace
+    CudaBlock *block;          // [func->blocks]
+    uint32_t step;             // of the run in progress
+    CudaCall *collective;      // [plan->collective.n]; NULL: none is carried out
+    uint32_t *started, starts; // those the host has yet to hand to the link, in order
+    uint32_t *task_of;         // [plan->launch.n] a launch's first task among its block's
 };
 
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);

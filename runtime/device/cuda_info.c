@@ -104,8 +104,8 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
          "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", false},
         {"cuDNN", find_cudnn(a), "convolutions and matrix products have no engine on --device cuda",
          "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
-        {"NCCL", find_nccl(a), "nothing yet: several cards are not part of this version", NULL,
-         false},
+        {"NCCL", find_nccl(a), "ranks on cards add up by way of the host (--comm staged)",
+         "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
     };
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         out[i] = all[i];

@@ -7,10 +7,13 @@
 #include "nvrtc.h"
 
 struct CudaMachine {
-    void *cuda, *cudnn; // handles of the loader, for as long as the process
+    void *cuda, *cudnn, *nccl; // handles of the loader, for as long as the process
     CudaDriver driver;
 #ifdef GAN_HAVE_CUDNN
     CudnnApi dnn;
+#endif
+#ifdef GAN_HAVE_NCCL
+    NcclApi sums;
 #endif
     Nvrtc *nvrtc; // NULL: none
     CudaApi api;
@@ -26,6 +29,12 @@ struct CudaMachine {
     static_assert(_Generic(&function, result(CUDNNWINAPI *) args : 1, default : 0),                \
                   #function ": cuda_dnn.def and cudnn_graph.h differ");
 #include "cuda_dnn.def"
+#endif
+#ifdef GAN_HAVE_NCCL
+#define NCCL(Name, function, result, args)                                                         \
+    static_assert(_Generic(&function, result(*) args : 1, default : 0),                            \
+                  #function ": cuda_nccl.def and nccl.h differ");
+#include "cuda_nccl.def"
 #endif
 
 // --- the driver ----------------------------------------------------------------------------------
@@ -86,6 +95,29 @@ static const CudnnApi *open_dnn(CudaMachine *m) {
 }
 #endif
 
+// --- NCCL ----------------------------------------------------------------------------------------
+
+#ifdef GAN_HAVE_NCCL
+static bool fill_nccl(void *nccl, NcclApi *out) {
+#define NCCL(Name, function, result, args)                                                         \
+    if (!library_symbol(nccl, #function, &out->Name, sizeof out->Name))                            \
+        return false;
+#include "cuda_nccl.def"
+    return true;
+}
+
+static const NcclApi *open_nccl(CudaMachine *m) {
+    static const char *const names[] = {"libnccl.so.2", NULL};
+    m->nccl = library_open(names);
+    return m->nccl && fill_nccl(m->nccl, &m->sums) ? &m->sums : NULL;
+}
+#else
+static const NcclApi *open_nccl(CudaMachine *m) {
+    (void)m;
+    return NULL;
+}
+#endif
+
 // --- kernels -------------------------------------------------------------------------------------
 
 static GanStatus compile(void *user, const CudaKernels *k, Arena *a, Str *image) {
@@ -94,7 +126,7 @@ static GanStatus compile(void *user, const CudaKernels *k, Arena *a, Str *image)
 
 // --- the machine ---------------------------------------------------------------------------------
 
-GanStatus cuda_machine_open(CudaMachine **out) {
+GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
     *out = NULL;
     CudaMachine *m = mem_alloc(sizeof *m);
     if (!m)
@@ -106,7 +138,8 @@ GanStatus cuda_machine_open(CudaMachine **out) {
         cuda_machine_close(m);
         return st;
     }
-    m->api = (CudaApi){&m->driver, open_dnn(m), compile, m};
+    bool sums = comm_size(o->comm) > 1 && o->route == RouteNccl;
+    m->api = (CudaApi){&m->driver, open_dnn(m), compile, m, sums ? open_nccl(m) : NULL};
     *out = m;
     return GAN_OK;
 }

@@ -102,6 +102,12 @@ typedef struct Sizes {
     size_t crumbs, tables, tickets, scratch;
 } Sizes;
 
+// How many tasks a launch may become.
+static uint32_t tasks_most(const Plan *p, Launch launch) {
+    const Region *r = &p->region.at[launch.region];
+    return r->kind == RegionStart ? p->collective.at[r->call].part.n + 1 : launch.instances;
+}
+
 static Sizes measure(const Loaded *l) {
     const Plan *p = l->plan;
     Sizes s = {.scratch = l->dnn.workspace};
@@ -115,7 +121,7 @@ static Sizes measure(const Loaded *l) {
             if (r->kernel != NONE && launch.instances > 1)
                 s.tables += p->kernel.at[r->kernel].words * sizeof(uint64_t);
         }
-        s.crumbs += launch.instances * sizeof(CudaCrumb); // a launch is at most so many tasks
+        s.crumbs += tasks_most(p, launch) * sizeof(CudaCrumb);
         s.scratch = scratch > s.scratch ? scratch : s.scratch;
     }
     return s;
@@ -258,6 +264,25 @@ static void add_copy(Making *m, uint32_t region) {
                            .bytes = type_bytes(g, node_type(g, read))});
 }
 
+// Parts that are not yet where they are summed are copied there.
+static void add_start(Making *m, uint32_t region) {
+    const Loaded *l = m->l;
+    uint32_t call = l->plan->region.at[region].call;
+    const Collective *c = &l->plan->collective.at[call];
+    for (uint32_t i = 0; i < c->part.n; i++) {
+        const CallPart *part = &c->part.at[i];
+        CUdeviceptr to = cuda_pointer(l->memory.work + c->offset + part->offset);
+        CUdeviceptr from = address(l, node_in(&l->plan->func->g, part->start, 0));
+        if (from != to)
+            add_task(m, (CudaTask){.kind = CudaCopy,
+                                   .region = region,
+                                   .to = to,
+                                   .from = from,
+                                   .bytes = part->bytes});
+    }
+    add_task(m, (CudaTask){.kind = CudaStart, .region = region, .collective = call});
+}
+
 static GanStatus add_launch(Making *m, Launch launch) {
     const Loaded *l = m->l;
     const Region *r = &l->plan->region.at[launch.region];
@@ -269,16 +294,30 @@ static GanStatus add_launch(Making *m, Launch launch) {
                                .call = l->call[launch.region]});
     else if (r->kernel != NONE)
         add_kernels(m, launch);
-    else if (r->kind == RegionStart || r->kind == RegionWait)
-        return fail(GAN_ERR_DEVICE,
-                    "several ranks on cards are not part of this version: one rank, "
-                    "or --device cpu");
+    else if (r->kind == RegionStart)
+        add_start(m, launch.region);
+    else if (r->kind == RegionWait)
+        add_task(m, (CudaTask){.kind = CudaWait, .region = launch.region, .collective = r->call});
     else
         return fail(GAN_ERR_DEVICE,
                     "%s: neither cuDNN nor a kernel of ours does this on %s: install cuDNN 9 "
                     "(ganrun doctor says how), or use --device cpu",
                     region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name);
     return GAN_OK;
+}
+
+// Cuts a block where the host has a hand in.
+static void cut(Loaded *l, CudaBlock *b) {
+    VEC(CudaPiece) piece = {0};
+    for (uint32_t i = 0; i < b->n; i++) {
+        CudaTaskKind kind = b->task[i].kind;
+        bool by_host = cuda_comm_by_host(l->cuda) && (kind == CudaStart || kind == CudaWait);
+        if (!i || by_host || piece.at[piece.n - 1].by_host)
+            vec_push(&l->arena, &piece, ((CudaPiece){.first = i, .by_host = by_host}));
+        piece.at[piece.n - 1].n++;
+    }
+    b->piece = piece.at;
+    b->pieces = piece.n;
 }
 
 static GanStatus load_blocks(Loaded *l) {
@@ -296,6 +335,7 @@ static GanStatus load_blocks(Loaded *l) {
             TRY(add_launch(&m, p->launch.at[launch]));
         }
         l->block[b] = (CudaBlock){.n = m.task.n, .first = first, .task = m.task.at};
+        cut(l, &l->block[b]);
     }
     TRY(cuda_put(l->cuda, l->crumbs, m.crumbs.at, m.crumbs.n));
     return cuda_put(l->cuda, l->tables, m.tables.at, m.tables.n);
@@ -314,6 +354,7 @@ static GanStatus load_anchors(Loaded *l) {
 }
 
 static GanStatus load_all(Loaded *l) {
+    TRY(cuda_comm_load(l));
     TRY(load_anchors(l));
     TRY(load_kernels(l));
     TRY(load_memory(l));
@@ -361,8 +402,10 @@ void cuda_unload(Loaded *l) {
     cuda_enter(c);
     c->cu->StreamSynchronize(c->compute); // nothing of it may be in use
     for (uint32_t i = 0; l->block && i < l->plan->block.n; i++)
-        if (l->block[i].graph)
-            c->cu->GraphExecDestroy(l->block[i].graph);
+        for (uint32_t k = 0; k < l->block[i].pieces; k++)
+            if (l->block[i].piece[k].graph)
+                c->cu->GraphExecDestroy(l->block[i].piece[k].graph);
+    cuda_comm_unload(l);
     cudnn_release(&l->dnn);
     if (l->module)
         c->cu->ModuleUnload(l->module);

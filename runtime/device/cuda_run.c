@@ -16,7 +16,7 @@
 
 enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, where speed is not the point, each
 
-static GanStatus run_task(const Loaded *l, const CudaTask *t) {
+static GanStatus run_task(Loaded *l, const CudaTask *t) {
     Cuda *c = l->cuda;
     switch (t->kind) {
     case CudaKernel:
@@ -30,6 +30,10 @@ static GanStatus run_task(const Loaded *l, const CudaTask *t) {
         return GAN_OK;
     case CudaAnchor:
         return cudnn_run(t->call);
+    case CudaStart:
+        return cuda_comm_start(l, t->collective);
+    case CudaWait:
+        return cuda_comm_wait(l, t->collective);
     }
     return GAN_OK;
 }
@@ -55,7 +59,7 @@ static Str task_where(Arena *a, const Loaded *l, uint32_t block, uint32_t task) 
     return region_where(a, l->plan, &l->plan->region.at[l->block[block].task[task].region]);
 }
 
-static GanStatus run_tasks(const Loaded *l, uint32_t block, uint32_t from, uint32_t to) {
+static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to) {
     for (uint32_t i = from; i < to; i++) {
         if (i % crumb_every(l->cuda) == 0)
             TRY(drop_crumb(l, block, i));
@@ -69,34 +73,39 @@ static GanStatus run_tasks(const Loaded *l, uint32_t block, uint32_t from, uint3
 
 // --- graphs --------------------------------------------------------------------------------------
 
-static GanStatus record(Loaded *l, uint32_t block) {
+static GanStatus record(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
     CUgraph graph = NULL;
     CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
              "beginning to record a graph");
-    GanStatus st = run_tasks(l, block, 0, l->block[block].n);
+    GanStatus st = run_tasks(l, block, p->first, p->first + p->n);
     CUresult ended = c->cu->StreamEndCapture(c->compute, &graph);
     if (st == GAN_OK)
         st = cuda_check(c, ended, "recording a graph");
     if (st == GAN_OK)
-        st = cuda_check(c, c->cu->GraphInstantiate(&l->block[block].graph, graph, 0),
-                        "making a graph of %u launches", l->block[block].n);
+        st = cuda_check(c, c->cu->GraphInstantiate(&p->graph, graph, 0),
+                        "making a graph of %u launches", p->n);
     if (graph)
         c->cu->GraphDestroy(graph);
     return st;
 }
 
+static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
+    Cuda *c = l->cuda;
+    if (c->base.options.no_graph || p->by_host || !l->block[block].warm)
+        return run_tasks(l, block, p->first, p->first + p->n);
+    if (!p->graph)
+        TRY(record(l, block, p));
+    CUDA_TRY(c, GraphLaunch(p->graph, c->compute), "launching a graph of %u launches", p->n);
+    return GAN_OK;
+}
+
 // A graph is worth recording for what runs again: the first time goes task by task.
 static GanStatus run_block(Loaded *l, uint32_t block) {
-    Cuda *c = l->cuda;
     CudaBlock *b = &l->block[block];
-    if (c->base.options.no_graph || !b->warm) {
-        b->warm = true;
-        return run_tasks(l, block, 0, b->n);
-    }
-    if (!b->graph)
-        TRY(record(l, block));
-    CUDA_TRY(c, GraphLaunch(b->graph, c->compute), "launching a graph of %u launches", b->n);
+    for (uint32_t i = 0; i < b->pieces; i++)
+        TRY(run_piece(l, block, &b->piece[i]));
+    b->warm = true;
     return GAN_OK;
 }
 
@@ -104,9 +113,11 @@ static GanStatus run_block(Loaded *l, uint32_t block) {
 static GanStatus begin(Loaded *l, const Counters *counters) {
     Cuda *c = l->cuda;
     TRY(cuda_enter(c));
-    if (c->running != l) // crumbs of two plans cannot be told apart
+    TRY(cuda_comm_check(c)); // a recorded graph would not ask
+    if (c->running != l)     // crumbs of two plans cannot be told apart
         TRY(cuda_wait(c));
     c->running = l;
+    l->step = counters->step;
     return cuda_put(c, l->counters, counters, sizeof *counters);
 }
 
@@ -145,5 +156,5 @@ Str cuda_suspects(Arena *a, const Cuda *c) {
 }
 
 GanStatus cuda_wait(Cuda *c) {
-    return cuda_check(c, c->cu->StreamSynchronize(c->compute), "work on %s", c->name);
+    return cuda_await(c, NULL, "waiting for the card");
 }

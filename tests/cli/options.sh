@@ -36,6 +36,7 @@ refuse 2 'must go into it' $train --deterministic=16
 refuse 2 'microseconds and Gbit' $train --wire 20
 refuse 2 'the first and the last step' $train --trace 3
 refuse 2 'for --device cuda' $train --comm nccl
+refuse 2 'nccl, staged or null' $train --comm mpi --device cuda
 refuse 2 'no device `cpuu`' $train --device cpuu
 refuse 2 'does not compute in f16' $train --precision f16
 refuse 2 '--precision wants' $train --precision f8

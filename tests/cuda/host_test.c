@@ -2,7 +2,7 @@
 // model's steps without a race or a leak, recorded graphs that do the same work, an error at every
 // call, and plants that show the recorder finds what it is for.
 #define _GNU_SOURCE
-#include "record.h"
+#include "host_run.h"
 #include "run.h"
 #include "runs.h"
 #include "trial.h"
@@ -16,128 +16,11 @@
 
 #define MODELS ROOT_DIR "/models"
 
-static const size_t CARD = (size_t)80 << 30; // bytes of the card
-
-// --- a model on the recorded card ----------------------------------------------------------------
-
-// The device as it is, but the recorder is told of every plan before it is loaded.
-static GanStatus told_load(Device *d, const Plan *p, void *slots, void *work, Loaded **out) {
-    recorder_plan(recording, p, slots, work);
-    return device_cuda.load(d, p, slots, work, out);
-}
-
-typedef struct Run {
-    Arena arena;
-    Recorder *r;
-    DeviceApi api;
-    Compiled compiled;
-    Device *device;
-    Exec *exec;
-} Run;
-
-static void compile_model(Run *run, const char *name, Str text, Dtype real) {
-    Arena *a = &run->arena;
-    const TrialOptions o = {.name = name, .text = text, .batch = 4};
-    const CompileOptions c = {.real = real, .dialect = dialect_find(STR("cuda"))};
-    assert_non_null(c.dialect);
-    run->compiled.module = *trial_module(a, &o);
-    compile_plans(a, &run->compiled.module, &c, &run->compiled);
-}
-
-static GanStatus open_run(Run *run, const DeviceOptions *o) {
-    Compiled *c = &run->compiled;
-    run->api = device_cuda;
-    run->api.load = told_load;
-    run->device = NULL;
-    run->exec = NULL;
-    TRY(cuda_open_with(recorder_api(run->r), o, &run->device));
-    return exec_open(&run->api, run->device, &run->arena, &c->module, &c->init, &c->step, c->entry,
-                     &run->exec);
-}
-
-static void close_run(Run *run) {
-    if (run->exec)
-        exec_close(run->exec);
-    device_cuda.close(run->device);
-}
-
-static GanStatus put_data(Run *run) {
-    const Module *m = &run->compiled.module;
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        if (s->kind != SlotData)
-            continue;
-        Arena scratch = run->arena;
-        size_t n = (size_t)(type_sample(&s->type) * (s->type.batched ? m->batch : 1));
-        TRY(exec_slot_put_f32(run->exec, i, arena_array(&scratch, float, n), n));
-    }
-    return GAN_OK;
-}
-
-static GanStatus do_steps(Run *run, uint32_t from, uint32_t to) {
-    for (uint32_t i = from; i < to; i++) {
-        Counters c = {.step = i, .seed = 7};
-        TRY(put_data(run));
-        TRY(exec_step(run->exec, &c, NULL));
-    }
-    return exec_wait(run->exec);
-}
-
-static GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps) {
-    TRY(open_run(run, o));
-    TRY(exec_init(run->exec, 7));
-    TRY(do_steps(run, 0, steps));
-    for (uint32_t i = 0; i < run->compiled.module.entry.n; i++) {
-        Counters c = {.seed = 7};
-        TRY(exec_entry(run->exec, i, &c, NULL));
-    }
-    return GAN_OK;
-}
-
-#define assert_fine(call)                                                                          \
-    do {                                                                                           \
-        if ((call) != GAN_OK)                                                                      \
-            fail_msg("%s: %s", #call, gan_error());                                                \
-    } while (0)
-
-static void assert_clean(const Recorder *r, const char *what) {
-    if (recorder_complaint(r))
-        fail_msg("%s: %s", what, recorder_complaint(r));
-    if (recorder_live(r))
-        fail_msg("%s: %u objects are not given back", what, recorder_live(r));
-}
-
-// `folder` empty: no model.
-static Run *new_run(const char *folder, Str name, Dtype real) {
-    Arena a;
-    assert_fine(arena_init(&a, 0));
-    Run *run = arena_new(&a, Run);
-    run->arena = a;
-    if (*folder)
-        compile_model(run, str_z(&run->arena, name), trial_read(&run->arena, folder, name), real);
-    run->r = recorder_new(CARD);
-    return run;
-}
-
-static Run *new_tiny(void) {
-    return new_run(TEST_DIR "/cli", STR("tiny.gan"), DtF32);
-}
-
-static Run *new_bare(void) {
-    return new_run("", (Str){0}, DtF32);
-}
-
-static void free_run(Run *run) {
-    Arena a = run->arena;
-    recorder_free(run->r);
-    arena_release(&a);
-}
-
 // --- every model ---------------------------------------------------------------------------------
 
 static void check_model(Str name, Dtype real) {
     const DeviceOptions o = {.threads = 1};
-    Run *run = new_run(MODELS, name, real);
+    Run *run = new_run(MODELS, name, real, NULL);
     const char *z = str_z(&run->arena, name);
     if (do_all(run, &o, 3) != GAN_OK)
         fail_msg("%s: %s", z, gan_error());
@@ -300,7 +183,7 @@ static void steps_follow_each_other_without_waiting(void **state) {
         Run *run = new_bare();
         Meter m;
         uint32_t copies, again;
-        compile_model(run, "falling.gan", STR(falling), DtF32);
+        compile_model(run, "falling.gan", STR(falling), DtF32, NULL);
         assert_fine(open_run(run, &o));
         assert_fine(exec_init(run->exec, 7));
         meter_init(&run->arena, &run->compiled.module, &m);
@@ -370,7 +253,7 @@ static void a_card_has_a_name_of_its_own(void **state) {
     (void)state;
     char name[128] = "";
     Run *run = new_bare();
-    assert_fine(cuda_card_with(recorder_api(run->r), name, sizeof name));
+    assert_fine(cuda_card_with(recorder_api(run->r), &(DeviceOptions){0}, name, sizeof name));
     assert_string_equal(name, "a recorded card (GPU-00112233-4455-6677-8899-aabbccddeeff)");
     free_run(run);
 }

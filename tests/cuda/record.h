@@ -1,4 +1,4 @@
-// record.h - for tests: a CUDA driver and a cuDNN that record instead of computing.
+// record.h - for tests: a CUDA driver, a cuDNN and an NCCL that record instead of computing.
 //
 // In: the tables of functions the cuda device calls (cuda_device.h), filled with these. Out: what
 // was done, in order, and complaints about it. Addresses of the card are no addresses of the host:
@@ -13,7 +13,8 @@
 //   the host changing pinned memory while a copy from it is on its way
 //   memory that is not there: freed, never allocated, outside its piece; asynchronous copies of
 //   memory that is not pinned; kernels launched with arguments that belong to no region of a plan
-//   calls that a recording stream forbids; objects used after their end; leaks (recorder_live)
+//   calls that a recording stream forbids, streams a graph leaves unjoined; objects used after
+//   their end; leaks (recorder_live)
 //
 // One recorder at a time, one thread.
 #ifndef GAN_RECORD_H
@@ -21,7 +22,7 @@
 
 #include "cuda_device.h"
 
-enum { RECORD_LINES = 8 }; // the host and streams
+enum { RECORD_LINES = 24 }; // the host and streams, and the streams again inside recorded graphs
 
 typedef struct Access {
     CUdeviceptr at;
@@ -75,6 +76,8 @@ typedef enum Mishap {
     MishapNoCard, // from the start, as the next two
     MishapOldDriver,
     MishapOldCard,
+    MishapHang,       // asked whether it is done, the card never is
+    MishapRemote,     // NCCL tells that another rank is gone
     MishapDropWaits,  // streams do not wait for events
     MishapDropEvents, // the host does not wait for events
 } Mishap;
@@ -103,6 +106,16 @@ Arena *record_arena(void);
 extern const CudnnApi record_dnn_api; // record_dnn.c
 void record_dnn_begin(void);
 uint32_t record_dnn_live(void);
+Mishap record_mishap(void);
+#ifdef GAN_HAVE_NCCL
+extern const NcclApi record_nccl_api; // record_nccl.c
+#define RECORD_NCCL &record_nccl_api
+#else
+#define RECORD_NCCL NULL
+#endif
+void record_nccl_begin(void);
+uint32_t record_nccl_live(void);
+uint32_t record_nccl_aborted(void); // communicators given up
 // What a launch reads and writes (record_plan.c).
 void record_plan_begin(void);
 bool launch_accesses(const char *kernel, const uint64_t *words, Work *w);

@@ -6,22 +6,37 @@
 
 Recorder *recording;
 
-enum { TAG_BIT = 62, OBJECTS_MOST = 4096 };
+enum { TAG_BIT = 62, STREAMS_MOST = RECORD_LINES / 2 };
 
 typedef enum Kind { KindStream, KindEvent, KindModule, KindGraph, KindExec, KindPinned } Kind;
 
-typedef struct Object {
+typedef struct Object Object;
+
+typedef enum DoingKind { DoWork, DoRecord, DoWait } DoingKind;
+
+typedef struct Doing { // what a recorded graph does, in the order it was told
+    DoingKind kind;
+    Object *stream, *event;
+    Work work;
+} Doing;
+
+typedef VEC(Doing) DoingVec;
+
+struct Object {
     Kind kind;
     bool live;
     Clock clock;      // stream: how far it is; event: what recording it saw
     uint32_t line;    // stream
+    Object *within;   // stream: the graph that records it; event: the graph that recorded it last
+    Clock inner;      // of both, inside a graph
     bool timed;       // event
     uint64_t at;      // event: launches given out when it was recorded
-    WorkVec work;     // graph, exec
+    DoingVec doing;   // graph, exec
+    Object *origin;   // graph, exec: the stream it was begun on
     const char *name; // function
     char *host;       // pinned: its memory
     size_t n;
-} Object;
+};
 
 typedef struct Piece { // of the card's memory
     char *host;
@@ -48,14 +63,13 @@ struct Recorder {
     VEC(Transfer) transfer;
     WorkVec work;
     Object *capture; // the graph being recorded
-    CUstream captured;
     uint32_t lines;
     size_t memory, used, graphs;
     uint64_t calls, fail_at;
     Mishap mishap;
     bool broken, dead;                 // a kernel has failed; it has been told
     uint64_t launches, given, nearest; // since a mishap was asked for; in all; behind a wait
-    uint64_t made;                     // graphs
+    uint64_t made, queries;            // graphs; of events and streams
     int contexts;
     char complaint[400];
 };
@@ -121,6 +135,11 @@ static CUresult object_end(void *handle, Kind kind, const char *call) {
 
 // --- waiting -------------------------------------------------------------------------------------
 
+static void check_sent(const Transfer *t) {
+    if (memcmp(t->host, t->bytes, t->n))
+        complain("the host changed pinned memory while a copy from it was on its way");
+}
+
 // What the host now knows to be over becomes true for it.
 static void settle(void) {
     Recorder *r = recording;
@@ -133,8 +152,8 @@ static void settle(void) {
         }
         if (t.in)
             memcpy(t.host, t.bytes, t.n);
-        else if (memcmp(t.host, t.bytes, t.n))
-            complain("the host changed pinned memory while a copy from it was on its way");
+        else
+            check_sent(&t);
         free(t.bytes);
     }
     r->transfer.n = kept;
@@ -260,12 +279,31 @@ static void transfer_add(const Object *s, char *host, size_t n, bool in, const v
     vec_push(&recording->arena, &recording->transfer, t);
 }
 
+// What is about to come to this memory of the host lies behind what left from there.
+static void send_before(const Object *s, const char *host, size_t n) {
+    Recorder *r = recording;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->transfer.n; i++) {
+        Transfer t = r->transfer.at[i];
+        bool over =
+            !t.in && t.host < host + n && host < t.host + t.n && s->clock.at[t.line] >= t.number;
+        if (!over) {
+            r->transfer.at[kept++] = t;
+            continue;
+        }
+        check_sent(&t);
+        free(t.bytes);
+    }
+    r->transfer.n = kept;
+}
+
 static void move_bytes(const Object *s, const Work *w) {
     if (w->host_from) {
         transfer_add(s, (char *)(uintptr_t)w->host_from, w->n, false, w->host_from);
         memcpy(host_of(w->to), w->host_from, w->n);
         piece_at(w->to, w->n)->fresh = false;
     } else if (w->host_to) {
+        send_before(s, w->host_to, w->n);
         transfer_add(s, w->host_to, w->n, true, host_of(w->from));
         memset(w->host_to, 0xA5, w->n); // for whoever reads it before it is there
     } else if (!piece_at(w->from, w->n)->fresh || !piece_at(w->to, w->n)->fresh) {
@@ -308,12 +346,12 @@ void record_work(CUstream stream, Work w) {
     w.stream = stream;
     if (!s)
         return;
-    if (!r->capture)
-        do_work(s, w);
-    else if (stream != r->captured)
-        complain("%s: work on another stream while one is recorded", w.name);
+    if (s->within)
+        vec_push(&r->arena, &r->capture->doing, ((Doing){.stream = s, .work = w}));
+    else if (r->capture)
+        complain("%s: work on a stream that is not recorded while another is", w.name);
     else
-        vec_push(&r->arena, &r->capture->work, w);
+        do_work(s, w);
 }
 
 static CUresult set_bytes(CUdeviceptr at, unsigned char x, size_t n, CUstream s) {
@@ -393,7 +431,7 @@ static CUresult stream_create(CUstream *out, unsigned flags) {
     (void)flags;
     Object *o = object_new(KindStream);
     o->line = ++recording->lines;
-    if (o->line >= RECORD_LINES)
+    if (o->line >= STREAMS_MOST)
         complain("more streams than the recorder has lines");
     *out = (CUstream)o;
     return CUDA_SUCCESS;
@@ -418,8 +456,16 @@ static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags
     CALL();
     Object *s = object_get(handle, KindStream, "cuStreamWaitEvent");
     Object *e = object_get(event, KindEvent, "cuStreamWaitEvent");
-    if (s && e && recording->mishap != MishapDropWaits)
+    if (!s || !e)
+        return CUDA_SUCCESS;
+    if (e->within && e->within == recording->capture) { // brings the stream into the graph
+        s->within = e->within;
+        vec_push(&recording->arena, &s->within->doing, ((Doing){DoWait, s, e, {0}}));
+    } else if (e->within || s->within) {
+        complain("cuStreamWaitEvent: between what is recorded and what is not");
+    } else if (recording->mishap != MishapDropWaits) {
         order_join(&s->clock, &e->clock);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -439,7 +485,12 @@ static CUresult event_record(CUevent event, CUstream handle) {
     CALL();
     Object *e = object_get(event, KindEvent, "cuEventRecord");
     Object *s = object_get(handle, KindStream, "cuEventRecord");
-    if (e && s) {
+    if (!e || !s)
+        return CUDA_SUCCESS;
+    e->within = s->within;
+    if (s->within) {
+        vec_push(&recording->arena, &s->within->doing, ((Doing){DoRecord, s, e, {0}}));
+    } else {
         order_join(&s->clock, &recording->host);
         e->clock = s->clock;
         e->at = recording->given;
@@ -450,11 +501,38 @@ static CUresult event_record(CUevent event, CUstream handle) {
 static CUresult event_synchronize(CUevent event) {
     Object *e = object_get(event, KindEvent, "cuEventSynchronize");
     CUresult code = may_wait();
+    if (e && e->within)
+        complain("cuEventSynchronize: an event of a recorded graph");
     if (code == CUDA_SUCCESS && e && recording->mishap != MishapDropEvents) {
         note_wait(&e->clock, e->at);
         host_waits(&e->clock);
     }
     return code;
+}
+
+// The first time it is asked the card is still at work; with MishapHang it stays so.
+static CUresult query(const Clock *for_, uint64_t given) {
+    Recorder *r = recording;
+    CUresult code = may_wait();
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (r->mishap == MishapHang || ++r->queries % 2)
+        return CUDA_ERROR_NOT_READY;
+    note_wait(for_, given);
+    host_waits(for_);
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent event) {
+    const Object *e = object_get(event, KindEvent, "cuEventQuery");
+    if (e && e->within)
+        complain("cuEventQuery: an event of a recorded graph");
+    return e ? query(&e->clock, e->at) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult stream_query(CUstream handle) {
+    const Object *s = object_get(handle, KindStream, "cuStreamQuery");
+    return s ? query(&s->clock, recording->given) : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Later candidates are quicker: the choice is not the first one.
@@ -529,13 +607,37 @@ static CUresult begin_capture(CUstream s, CUstreamCaptureMode mode) {
     Recorder *r = recording;
     (void)mode;
     CALL();
-    object_get(s, KindStream, "cuStreamBeginCapture");
+    Object *origin = object_get(s, KindStream, "cuStreamBeginCapture");
     if (r->capture)
         complain("cuStreamBeginCapture: one is recorded already");
     r->capture = object_new(KindGraph);
     r->capture->live = false; // until it is handed out
-    r->captured = s;
+    r->capture->origin = origin;
+    if (origin)
+        origin->within = r->capture;
     return CUDA_SUCCESS;
+}
+
+// Does the graph's last work on every stream come before the end of the one it was begun on?
+static bool all_joined(const Object *g) {
+    Recorder *r = recording;
+    for (uint32_t i = 0; i < r->object.n; i++)
+        r->object.at[i]->inner = (Clock){{0}};
+    for (uint32_t i = 0; i < g->doing.n; i++) {
+        const Doing *d = &g->doing.at[i];
+        if (d->kind == DoWait)
+            order_join(&d->stream->inner, &d->event->inner);
+        else
+            d->stream->inner.at[d->stream->line]++;
+        if (d->kind == DoRecord)
+            d->event->inner = d->stream->inner;
+    }
+    bool all = true;
+    for (uint32_t i = 0; i < r->object.n; i++) {
+        const Object *s = r->object.at[i];
+        all &= s->kind != KindStream || g->origin->inner.at[s->line] == s->inner.at[s->line];
+    }
+    return all;
 }
 
 static CUresult end_capture(CUstream s, CUgraph *out) {
@@ -543,10 +645,17 @@ static CUresult end_capture(CUstream s, CUgraph *out) {
     CUresult code = record_call();
     Object *g = r->capture;
     r->capture = NULL;
-    if (!g || s != r->captured)
+    for (uint32_t i = 0; i < r->object.n; i++)
+        if (r->object.at[i]->kind == KindStream)
+            r->object.at[i]->within = NULL;
+    if (!g || (Object *)s != g->origin)
         complain("cuStreamEndCapture: nothing is recorded there");
     if (code != CUDA_SUCCESS || !g)
         return code;
+    if (!all_joined(g)) {
+        g->live = false;
+        return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    }
     g->live = true;
     *out = (CUgraph)g;
     return CUDA_SUCCESS;
@@ -558,10 +667,35 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
     const Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
     Object *e = object_new(KindExec);
     recording->made++;
-    if (g)
-        e->work = g->work;
+    if (g) {
+        e->doing = g->doing;
+        e->origin = g->origin;
+    }
     *out = (CUgraphExec)e;
     return CUDA_SUCCESS;
+}
+
+// Work of another stream in a graph is behind what the launch is behind, and on a line of its own:
+// it has nothing to do with what was given to that stream otherwise.
+static void replay(const Object *exec, Object *s) {
+    Recorder *r = recording;
+    Object branch[STREAMS_MOST];
+    for (uint32_t i = 0; i < STREAMS_MOST; i++)
+        branch[i] = (Object){.kind = KindStream, .clock = s->clock, .line = i + STREAMS_MOST};
+    for (uint32_t i = 0; i < exec->doing.n; i++) {
+        const Doing *d = &exec->doing.at[i];
+        Object *on = d->stream == exec->origin ? s : &branch[d->stream->line];
+        Work w = d->work;
+        w.recorded = true;
+        if (d->kind == DoWork)
+            do_work(on, w);
+        else if (d->kind == DoRecord)
+            d->event->inner = on->clock;
+        else if (r->mishap != MishapDropWaits)
+            order_join(&on->clock, &d->event->inner);
+    }
+    for (uint32_t i = 0; i < STREAMS_MOST; i++)
+        order_join(&s->clock, &branch[i].clock); // a graph is over when all of it is
 }
 
 static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
@@ -569,11 +703,8 @@ static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
     const Object *e = object_get(exec, KindExec, "cuGraphLaunch");
     Object *s = object_get(stream, KindStream, "cuGraphLaunch");
     recording->graphs++;
-    for (uint32_t i = 0; e && s && i < e->work.n; i++) {
-        Work w = e->work.at[i];
-        w.recorded = true;
-        do_work(s, w);
-    }
+    if (e && s)
+        replay(e, s);
     return CUDA_SUCCESS;
 }
 
@@ -690,6 +821,7 @@ static const CudaDriver driver = {
     .StreamCreate = stream_create,
     .StreamDestroy = stream_destroy,
     .StreamSynchronize = stream_synchronize,
+    .StreamQuery = stream_query,
     .StreamWaitEvent = stream_wait_event,
     .StreamBeginCapture = begin_capture,
     .StreamEndCapture = end_capture,
@@ -697,6 +829,7 @@ static const CudaDriver driver = {
     .EventDestroy = event_destroy,
     .EventRecord = event_record,
     .EventSynchronize = event_synchronize,
+    .EventQuery = event_query,
     .EventElapsedTime = event_elapsed,
     .ModuleLoadData = module_load,
     .ModuleUnload = module_unload,
@@ -723,11 +856,13 @@ Recorder *recorder_new(size_t memory) {
     if (arena_init(&arena, 0) != GAN_OK)
         bug("%s", gan_error());
     Recorder *r = recording = arena_new(&arena, Recorder);
-    *r = (Recorder){.memory = memory, .api = {&driver, &record_dnn_api, compile, NULL}};
+    *r =
+        (Recorder){.memory = memory, .api = {&driver, &record_dnn_api, compile, NULL, RECORD_NCCL}};
     r->arena = arena;
     r->order = order_new(&r->arena);
     r->nearest = UINT64_MAX;
     record_dnn_begin();
+    record_nccl_begin();
     record_plan_begin();
     return r;
 }
@@ -750,6 +885,10 @@ const CudaApi *recorder_api(Recorder *r) {
     return &r->api;
 }
 
+Mishap record_mishap(void) {
+    return recording->mishap;
+}
+
 void recorder_without_dnn(Recorder *r) {
     r->api.dnn = NULL;
 }
@@ -759,7 +898,7 @@ const WorkVec *recorder_work(const Recorder *r) {
 }
 
 uint32_t recorder_live(const Recorder *r) {
-    uint32_t n = record_dnn_live() + (uint32_t)r->contexts;
+    uint32_t n = record_dnn_live() + record_nccl_live() + (uint32_t)r->contexts;
     for (uint32_t i = 0; i < r->piece.n; i++)
         n += r->piece.at[i].live;
     for (uint32_t i = 0; i < r->object.n; i++)

@@ -13,6 +13,7 @@ enum { RANKS = 3 };
 typedef struct Seat {
     LocalSeat seat;
     const char *gpu;
+    bool share;
     GanStatus status;
     int threads;
     char error[512];
@@ -32,19 +33,19 @@ static void *preflight(void *user) {
     if (s->status == GAN_OK)
         s->status = comm_open(&link_local, &s->seat, &limits, &c);
     if (s->status == GAN_OK)
-        s->status = ranks_preflight(a, c, &console, 0, s->gpu, &s->threads);
+        s->status = ranks_preflight(a, c, &console, 0, s->gpu, s->share, &s->threads);
     snprintf(s->error, sizeof s->error, "%s", s->status == GAN_OK ? "" : gan_error());
     comm_close(c);
     arena_release(&a);
     return NULL;
 }
 
-static void run(Seat *seat, const char *const gpu[RANKS]) {
+static void run(Seat *seat, const char *const gpu[RANKS], bool share) {
     LocalHub *hub;
     pthread_t thread[RANKS];
     assert_int_equal(local_hub_new(RANKS, &hub), GAN_OK);
     for (int r = 0; r < RANKS; r++) {
-        seat[r] = (Seat){.seat = {hub, r}, .gpu = gpu[r]};
+        seat[r] = (Seat){.seat = {hub, r}, .gpu = gpu[r], .share = share};
         assert_int_equal(pthread_create(&thread[r], NULL, preflight, &seat[r]), 0);
     }
     for (int r = 0; r < RANKS; r++)
@@ -55,7 +56,7 @@ static void run(Seat *seat, const char *const gpu[RANKS]) {
 static void two_ranks_on_one_card_are_refused(void **state) {
     (void)state;
     Seat seat[RANKS];
-    run(seat, (const char *const[]){"a card (GPU-1)", "a card (GPU-2)", "a card (GPU-1)"});
+    run(seat, (const char *const[]){"a card (GPU-1)", "a card (GPU-2)", "a card (GPU-1)"}, false);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(seat[r].status, GAN_ERR_DEVICE);
         assert_non_null(strstr(seat[r].error, "ranks 0 and 2 on "));
@@ -67,10 +68,13 @@ static void two_ranks_on_one_card_are_refused(void **state) {
 static void cards_of_their_own_and_none_are_fine(void **state) {
     (void)state;
     Seat seat[RANKS];
-    run(seat, (const char *const[]){"a card (GPU-1)", "a card (GPU-2)", "a card (GPU-3)"});
+    run(seat, (const char *const[]){"a card (GPU-1)", "a card (GPU-2)", "a card (GPU-3)"}, false);
     for (int r = 0; r < RANKS; r++)
         assert_int_equal(seat[r].status, GAN_OK);
-    run(seat, (const char *const[]){"", "", ""});
+    run(seat, (const char *const[]){"a card (GPU-1)", "a card (GPU-1)", "a card (GPU-1)"}, true);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(seat[r].status, GAN_OK);
+    run(seat, (const char *const[]){"", "", ""}, false);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(seat[r].status, GAN_OK);
         assert_true(seat[r].threads >= 1);

@@ -1,0 +1,302 @@
+// cuda_comm.c - collectives of ranks that compute on cards.
+//
+// In: a plan's collectives, and the host's communicator. Out: work on streams. Two routes:
+//
+//   nccl    the sum is work on `comm`, a stream of its own, between two events: behind what
+//           `compute` had done when it started, and in front of what reads it. A graph records all
+//           of it, so the host has no part in it.
+//   staged  the parts go to pinned memory of the host, the host's link adds them up, they come
+//   back.
+//           The host hands a part to the link when it comes to the wait for it, in the order in
+//           which the calls were started, which is the same on every rank: until then the card
+//           works on what was given out between the two. Ranks may share a card.
+//
+// A communicator that talks to nobody (--comm null, studies of one rank) leaves the parts where
+// they are. What lies between two parts of a call travels as it is: nobody reads it.
+#define _GNU_SOURCE
+#include "cuda_device.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct CudaComm {
+    Comm *ranks; // borrowed
+    Nccl *nccl;  // owned; NULL: staged
+    CUstream stream;
+};
+
+struct CudaCall { // one collective of a loaded plan
+    CudaComm *comm;
+    CUdeviceptr at; // its slice of the work memory
+    CUevent ready;  // `compute` has come to the start
+    CUevent here;   // staged: the parts are in host memory
+    CUevent done;   // the sums are there
+    void *host;     // staged: pinned
+    bool out;       // staged: started, and the link does not have it yet
+};
+
+// --- who has which card --------------------------------------------------------------------------
+
+static bool same_host(const CudaSeat *a, const CudaSeat *b) {
+    return strncmp(a->host, b->host, sizeof a->host) == 0;
+}
+
+static GanStatus seats(Comm *ranks, const CudaSeat *mine, CudaSeat **out) {
+    *out = mem_alloc((size_t)comm_size(ranks) * sizeof **out);
+    if (!*out)
+        return fail(GAN_ERR_MEMORY, "no memory for %d ranks", comm_size(ranks));
+    GanStatus st = comm_gather(ranks, mine, sizeof *mine, *out);
+    if (st != GAN_OK)
+        mem_free(*out);
+    return st;
+}
+
+// The ranks of a host take its cards in turn. A launcher that shows each rank one card alone has
+// chosen already.
+GanStatus cuda_comm_card(Comm *ranks, int cards, int *card) {
+    CudaSeat mine = {0}, *all;
+    *card = 0;
+    if (comm_size(ranks) == 1)
+        return GAN_OK;
+    gethostname(mine.host, sizeof mine.host - 1);
+    TRY(seats(ranks, &mine, &all));
+    int before = 0;
+    for (int r = 0; r < comm_rank(ranks); r++)
+        before += same_host(&all[r], &mine);
+    mem_free(all);
+    *card = before % cards;
+    return GAN_OK;
+}
+
+// NCCL refuses them, with other words; a run that goes on has said its device only now.
+GanStatus cuda_cards_apart(const CudaSeat *all, int ranks) {
+    for (int a = 0; a < ranks; a++)
+        for (int b = a + 1; b < ranks; b++)
+            if (same_host(&all[a], &all[b]) && !memcmp(all[a].card, all[b].card, CUDA_UUID))
+                return fail(GAN_ERR_DEVICE,
+                            "rank %d and rank %d are on the same card of %.*s, and NCCL takes one "
+                            "rank a card: start no more ranks than cards, or let them share with "
+                            "--comm staged",
+                            a, b, (int)sizeof all[a].host, all[a].host);
+    return GAN_OK;
+}
+
+static GanStatus check_cards(const Cuda *c, Comm *ranks) {
+    CudaSeat mine = {0}, *all;
+    CUuuid id;
+    CUDA_TRY(c, DeviceGetUuid(&id, c->device), "asking which card this is");
+    memcpy(mine.card, id.bytes, sizeof mine.card);
+    gethostname(mine.host, sizeof mine.host - 1);
+    TRY(seats(ranks, &mine, &all));
+    GanStatus st = cuda_cards_apart(all, comm_size(ranks));
+    mem_free(all);
+    return st;
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+GanStatus cuda_comm_open(Cuda *c, CudaComm **out) {
+    Comm *ranks = c->base.options.comm;
+    *out = NULL;
+    if (comm_size(ranks) == 1 || !comm_talks(ranks))
+        return GAN_OK;
+    CudaComm *m = *out = mem_alloc(sizeof *m);
+    if (!m)
+        return fail(GAN_ERR_MEMORY, "no memory for collectives");
+    *m = (CudaComm){.ranks = ranks};
+    CUDA_TRY(c, StreamCreate(&m->stream, CU_STREAM_NON_BLOCKING), "making a stream");
+    if (c->base.options.route == RouteStaged)
+        return GAN_OK;
+    TRY(check_cards(c, ranks));
+    return nccl_open(c, ranks, &m->nccl);
+}
+
+void cuda_comm_close(Cuda *c, CudaComm *m) {
+    if (!m)
+        return;
+    nccl_close(m->nccl, comm_health(m->ranks) == GAN_OK);
+    if (m->stream)
+        c->cu->StreamDestroy(m->stream);
+    mem_free(m);
+}
+
+// --- a plan's calls ------------------------------------------------------------------------------
+
+static GanStatus fits_route(const CudaComm *m, const Collective *c) {
+    if (m->nccl && c->order == OrderTree)
+        return fail(GAN_ERR_USAGE, "NCCL does not add in the fixed order --deterministic asks for; "
+                                   "--comm staged does");
+    if (m->nccl && comm_narrowed(m->ranks))
+        return fail(GAN_ERR_USAGE, "--compress is of links between hosts: --comm staged, not nccl");
+    return GAN_OK;
+}
+
+static GanStatus make_call(Cuda *c, const Loaded *l, uint32_t i, CudaCall *out) {
+    const Collective *call = &l->plan->collective.at[i];
+    *out = (CudaCall){.comm = c->comm, .at = cuda_pointer(l->memory.work + call->offset)};
+    TRY(fits_route(c->comm, call));
+    CUDA_TRY(c, EventCreate(&out->ready, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, EventCreate(&out->done, CU_EVENT_DISABLE_TIMING), "making an event");
+    if (c->comm->nccl)
+        return GAN_OK;
+    CUDA_TRY(c, EventCreate(&out->here, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, MemAllocHost(&out->host, call->bytes), "pinning %zu bytes", call->bytes);
+    return GAN_OK;
+}
+
+GanStatus cuda_comm_load(Loaded *l) {
+    Cuda *c = l->cuda;
+    TRY(collective_check(l->plan, c->base.options.comm));
+    if (!c->comm)
+        return GAN_OK;
+    l->collective = arena_array(&l->arena, CudaCall, l->plan->collective.n);
+    l->started = arena_array(&l->arena, uint32_t, l->plan->collective.n);
+    for (uint32_t i = 0; i < l->plan->collective.n; i++)
+        TRY(make_call(c, l, i, &l->collective[i]));
+    return GAN_OK;
+}
+
+void cuda_comm_unload(Loaded *l) {
+    Cuda *c = l->cuda;
+    if (l->collective && c->comm)
+        c->cu->StreamSynchronize(c->comm->stream); // nothing of it may be in use
+    for (uint32_t i = 0; l->collective && i < l->plan->collective.n; i++) {
+        CUevent event[] = {l->collective[i].ready, l->collective[i].here, l->collective[i].done};
+        for (int k = 0; k < 3; k++)
+            if (event[k])
+                c->cu->EventDestroy(event[k]);
+        if (l->collective[i].host)
+            c->cu->MemFreeHost(l->collective[i].host);
+    }
+}
+
+bool cuda_comm_by_host(const Cuda *c) {
+    return c->comm && !c->comm->nccl;
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+// `second` goes on when `first` has come to here.
+static GanStatus order(Cuda *c, CUstream first, CUevent event, CUstream second) {
+    CUDA_TRY(c, EventRecord(event, first), "marking a collective");
+    CUDA_TRY(c, StreamWaitEvent(second, event, 0), "ordering a collective");
+    return GAN_OK;
+}
+
+static CommJob job_of(const Loaded *l, uint32_t i) {
+    const Collective *c = &l->plan->collective.at[i];
+    return (CommJob){.id = i,
+                     .kind = c->order == OrderTree ? CommTree : CommSum,
+                     .dtype = c->dtype,
+                     .wire = c->dtype,
+                     .data = l->collective[i].host,
+                     .n = c->bytes / dtype_size[c->dtype],
+                     .step = l->step,
+                     .what = c->what};
+}
+
+// Hands the link every call up to `last` that is out, in the order they were started.
+static GanStatus hand_over(Loaded *l, uint32_t last) {
+    uint32_t n = 0;
+    for (bool more = l->collective[last].out; more; n++) {
+        uint32_t i = l->started[n];
+        CommJob job = job_of(l, i);
+        TRY(cuda_await(l->cuda, l->collective[i].here, "waiting for the parts of a collective"));
+        TRY(comm_start(l->cuda->base.options.comm, &job));
+        l->collective[i].out = false;
+        more = i != last;
+    }
+    l->starts -= n;
+    memmove(l->started, l->started + n, l->starts * sizeof *l->started);
+    return GAN_OK;
+}
+
+static GanStatus bring_back(Loaded *l, uint32_t i) {
+    Cuda *c = l->cuda;
+    CudaCall *call = &l->collective[i];
+    size_t bytes = l->plan->collective.at[i].bytes;
+    TRY(hand_over(l, i));
+    TRY(comm_wait(c->base.options.comm, i));
+    CUDA_TRY(c, MemcpyHtoDAsync(call->at, call->host, bytes, c->comm->stream),
+             "copying %zu bytes to the card", bytes);
+    return order(c, c->comm->stream, call->done, c->compute);
+}
+
+static GanStatus start_staged(Loaded *l, uint32_t i) {
+    Cuda *c = l->cuda;
+    CudaCall *call = &l->collective[i];
+    size_t bytes = l->plan->collective.at[i].bytes;
+    CUDA_TRY(c, MemcpyDtoHAsync(call->host, call->at, bytes, c->comm->stream),
+             "copying %zu bytes from the card", bytes);
+    CUDA_TRY(c, EventRecord(call->here, c->comm->stream), "marking a collective");
+    call->out = true;
+    l->started[l->starts++] = i;
+    return comm_options(c->comm->ranks)->wait ? bring_back(l, i) : GAN_OK;
+}
+
+GanStatus cuda_comm_start(Loaded *l, uint32_t i) {
+    Cuda *c = l->cuda;
+    if (!c->comm)
+        return GAN_OK;
+    CudaCall *call = &l->collective[i];
+    const Collective *what = &l->plan->collective.at[i];
+    TRY(order(c, c->compute, call->ready, c->comm->stream));
+    if (!c->comm->nccl)
+        return start_staged(l, i);
+    TRY(nccl_sum(c->comm->nccl, call->at, what->bytes, what->dtype, c->comm->stream));
+    CUDA_TRY(c, EventRecord(call->done, c->comm->stream), "marking a collective");
+    if (comm_options(c->comm->ranks)->wait)
+        CUDA_TRY(c, StreamWaitEvent(c->compute, call->done, 0), "ordering a collective");
+    return GAN_OK;
+}
+
+GanStatus cuda_comm_wait(Loaded *l, uint32_t i) {
+    Cuda *c = l->cuda;
+    if (!c->comm)
+        return GAN_OK;
+    if (!c->comm->nccl) // which has been done at the start where that waits
+        return comm_options(c->comm->ranks)->wait ? GAN_OK : bring_back(l, i);
+    CUDA_TRY(c, StreamWaitEvent(c->compute, l->collective[i].done, 0), "ordering a collective");
+    return GAN_OK;
+}
+
+// --- waiting for the card ------------------------------------------------------------------------
+
+// A rank that is gone leaves the card inside a sum for ever. The host's link finds out and names
+// it; the library may know; and there is the deadline, a little behind the link's own.
+static GanStatus ranks_are_there(const CudaComm *m, double since) {
+    double deadline = comm_options(m->ranks)->deadline;
+    TRY(comm_health(m->ranks));
+    TRY(nccl_health(m->nccl));
+    if (deadline > 0 && time_now() - since > deadline * 1.25)
+        return fail(GAN_ERR_DEVICE, "the card waits for other ranks for more than %g s", deadline);
+    return GAN_OK;
+}
+
+static GanStatus poll(Cuda *c, CUevent event, const char *what) {
+    double since = time_now();
+    for (long ns = 5000;; ns = ns < 500000 ? ns * 2 : ns) {
+        CUresult code = event ? c->cu->EventQuery(event) : c->cu->StreamQuery(c->compute);
+        if (code != CUDA_ERROR_NOT_READY)
+            return cuda_check(c, code, "%s", what);
+        GanStatus st = ranks_are_there(c->comm, since);
+        if (st != GAN_OK) {
+            nccl_abort(c->comm->nccl);
+            return fail_in(st, "%s", what);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+    }
+}
+
+GanStatus cuda_comm_check(const Cuda *c) {
+    return c->comm && c->comm->nccl ? nccl_health(c->comm->nccl) : GAN_OK;
+}
+
+GanStatus cuda_await(Cuda *c, CUevent event, const char *what) {
+    if (c->comm && c->comm->nccl)
+        return poll(c, event, what);
+    return cuda_check(c,
+                      event ? c->cu->EventSynchronize(event) : c->cu->StreamSynchronize(c->compute),
+                      "%s", what);
+}

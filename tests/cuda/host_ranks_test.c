@@ -1,0 +1,371 @@
+// host_ranks_test.c - ranks on cards, against a driver and an NCCL that record (record.h): every
+// model's sums on a stream of their own without a race or a leak, recorded in graphs or handed to
+// the host's link in the plan's order; who may not share a card; what happens when a rank is gone.
+//
+// The other rank is pretended: it comes to every meeting, has nothing to add, and says of itself
+// what the test wants.
+#include "host_run.h"
+#include "link.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <string.h>
+
+#define MODELS ROOT_DIR "/models"
+
+// --- another rank --------------------------------------------------------------------------------
+
+typedef struct Pretence {
+    Link link;
+    bool same_card, gone; // gone: it comes to no meeting
+    VEC(size_t) summed;   // elements of every job, in order
+    Arena arena;
+} Pretence;
+
+static Pretence *other; // of the communicator there is
+
+static GanStatus other_open(void *arg, Link **out) {
+    other = arg;
+    *out = &other->link;
+    return GAN_OK;
+}
+
+static void other_close(Link *l, bool orderly) {
+    (void)l, (void)orderly;
+}
+
+static GanStatus other_meet(Link *l, const Meeting *m, uint64_t tags[2]) {
+    const Pretence *p = (const Pretence *)l;
+    tags[0] = tags[1] = m->tag;
+    return p->gone ? (fail)(GAN_ERR_DEVICE, "rank 1 on otherhost does not answer") : GAN_OK;
+}
+
+static GanStatus other_reduce(Link *l, CommKind kind, Dtype dtype, void *data, size_t n,
+                              float *lost) {
+    Pretence *p = (Pretence *)l;
+    (void)kind, (void)dtype, (void)data, (void)lost;
+    vec_push(&p->arena, &p->summed, n);
+    return GAN_OK;
+}
+
+static GanStatus other_gather(Link *l, void *data, const size_t *from) {
+    const Pretence *p = (const Pretence *)l;
+    char *mine = data, *its = mine + from[1];
+    for (size_t i = 0; i < from[1]; i++)
+        its[i] = p->same_card || i < 64 ? mine[i] : (char)~mine[i]; // behind the host's name
+    return GAN_OK;
+}
+
+static GanStatus other_bcast(Link *l, void *data, size_t bytes, int root) {
+    (void)l, (void)data, (void)bytes, (void)root;
+    return GAN_OK;
+}
+
+static const LinkApi pretended = {.name = "pretended",
+                                  .talks = true,
+                                  .open = other_open,
+                                  .close = other_close,
+                                  .meet = other_meet,
+                                  .reduce = other_reduce,
+                                  .gather = other_gather,
+                                  .bcast = other_bcast};
+
+typedef struct Ranks {
+    Pretence other;
+    Comm *comm;
+    DeviceOptions device;
+    Parallel parallel;
+} Ranks;
+
+static void ranks_open(Ranks *r, CardRoute route, const CommOptions *o) {
+    *r = (Ranks){.other.link = {0, 2}, .parallel = {.ranks = 2}};
+    assert_fine(arena_init(&r->other.arena, (size_t)1 << 24));
+    assert_fine(comm_open(&pretended, &r->other, o, &r->comm));
+    r->device = (DeviceOptions){.threads = 1, .comm = r->comm, .route = route};
+}
+
+static void ranks_close(Ranks *r) {
+    comm_close(r->comm);
+    arena_release(&r->other.arena);
+}
+
+// --- every model ---------------------------------------------------------------------------------
+
+static bool is_sum(const Work *w) {
+    return w->kind == WorkLibrary && !strcmp(w->name, "ncclAllReduce");
+}
+
+// Calls a step makes: one of a block that runs several times counts as often.
+static uint32_t count_sums(const Recorder *r, uint32_t *recorded) {
+    const WorkVec *w = recorder_work(r);
+    uint32_t n = 0;
+    *recorded = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (is_sum(&w->at[i])) {
+            n++;
+            *recorded += w->at[i].recorded;
+        }
+    return n;
+}
+
+static GanStatus init_and_steps(Run *run, const DeviceOptions *o, uint32_t steps) {
+    TRY(open_run(run, o));
+    TRY(exec_init(run->exec, 7));
+    return do_steps(run, 0, steps);
+}
+
+// Sums lie apart from the kernels, on a stream of their own.
+static void check_streams(const Recorder *r, const char *what) {
+    const WorkVec *w = recorder_work(r);
+    CUstream sums = NULL;
+    for (uint32_t i = 0; i < w->n; i++)
+        sums = is_sum(&w->at[i]) ? w->at[i].stream : sums;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->at[i].kind != WorkCopy && (w->at[i].stream == sums) != is_sum(&w->at[i]))
+            fail_msg("%s: %s is on the stream of the sums", what, w->at[i].name);
+}
+
+static void check_model(Str name, CardRoute route, bool no_graph) {
+    Ranks ranks;
+    ranks_open(&ranks, route, &(CommOptions){0});
+    ranks.device.no_graph = no_graph;
+    Run *run = new_run(MODELS, name, DtF32, &ranks.parallel);
+    const char *z = str_z(&run->arena, name);
+    uint32_t calls = run->compiled.step.collective.n, recorded;
+    if (init_and_steps(run, &ranks.device, 3) != GAN_OK)
+        fail_msg("%s: %s", z, gan_error());
+    assert_true(calls > 0);
+    uint32_t sums = count_sums(run->r, &recorded);
+    if (route == RouteNccl) {
+        assert_true(sums >= 3 * calls || sums > calls); // `every` may leave some out
+        assert_true(no_graph ? !recorded : recorded > 0);
+        check_streams(run->r, z);
+    } else {
+        assert_int_equal(sums, 0);
+        assert_true(ranks.other.summed.n > calls);
+    }
+    if (!no_graph)
+        assert_true(recorder_launched_graphs(run->r) > 0);
+    close_run(run);
+    assert_clean(run->r, z);
+    free_run(run);
+    ranks_close(&ranks);
+}
+
+static void every_model(CardRoute route) {
+    Arena a;
+    StrVec names = {0};
+    uint32_t n = 0;
+    assert_fine(arena_init(&a, 0));
+    assert_fine(dir_list(&a, STR(MODELS), &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        if (str_ends(names.at[i], STR(".gan")))
+            check_model(names.at[i], route, n++ % 3 == 2);
+    assert_true(n >= 10);
+    arena_release(&a);
+}
+
+static void every_model_sums_beside_its_kernels(void **state) {
+    (void)state;
+    every_model(RouteNccl);
+}
+
+static void every_model_sums_by_way_of_the_host(void **state) {
+    (void)state;
+    every_model(RouteStaged);
+}
+
+// --- order ---------------------------------------------------------------------------------------
+
+static Run *tiny_on(const Ranks *ranks) {
+    return new_run(TEST_DIR "/cli", STR("tiny.gan"), DtF32, &ranks->parallel);
+}
+
+// The link is given calls as the plan numbers them, whatever the host has to wait for first.
+static void the_link_is_given_calls_in_their_order(void **state) {
+    (void)state;
+    for (int wait = 0; wait < 2; wait++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteStaged, &(CommOptions){.wait = wait});
+        Run *run = new_run(MODELS, STR("dcgan.gan"), DtF32, &ranks.parallel);
+        const Plan *p = &run->compiled.step;
+        assert_fine(init_and_steps(run, &ranks.device, 3));
+        assert_true(p->collective.n > 2);
+        assert_int_equal(ranks.other.summed.n, 3 * p->collective.n);
+        for (uint32_t i = 0; i < ranks.other.summed.n; i++)
+            assert_int_equal(ranks.other.summed.at[i],
+                             p->collective.at[i % p->collective.n].bytes / sizeof(float));
+        close_run(run);
+        assert_clean(run->r, "dcgan");
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
+// Without the events between the streams the recorder sees sums race with what makes and reads
+// them, inside a recorded graph too.
+static void a_sum_that_nothing_orders_is_found(void **state) {
+    (void)state;
+    for (int no_graph = 0; no_graph < 2; no_graph++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){0});
+        ranks.device.no_graph = no_graph;
+        Run *run = tiny_on(&ranks);
+        assert_fine(init_and_steps(run, &ranks.device, 4));
+        assert_null(recorder_complaint(run->r));
+        recorder_mishap(run->r, MishapDropWaits, 0);
+        Counters c = {.step = 4, .seed = 7};
+        assert_fine(exec_step(run->exec, &c, NULL));
+        assert_non_null(recorder_complaint(run->r));
+        assert_non_null(strstr(recorder_complaint(run->r), "ncclAllReduce"));
+        assert_fine(exec_wait(run->exec));
+        close_run(run);
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+static void two_ranks_on_one_card_are_refused_by_name(void **state) {
+    (void)state;
+    CudaSeat all[4] = {{.host = "a"}, {.host = "b"}, {.host = "a", .card = {1}}, {.host = "b"}};
+    assert_int_equal(cuda_cards_apart(all, 4), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "rank 1 and rank 3 are on the same card of b"));
+    assert_non_null(strstr(gan_error(), "--comm staged"));
+    assert_fine(cuda_cards_apart(all, 3));
+    for (int route = 0; route < 2; route++) {
+        Ranks ranks;
+        ranks_open(&ranks, route ? RouteNccl : RouteStaged, &(CommOptions){0});
+        ranks.other.same_card = true;
+        Run *run = tiny_on(&ranks);
+        GanStatus st = init_and_steps(run, &ranks.device, 1);
+        assert_int_equal(st, route ? GAN_ERR_DEVICE : GAN_OK);
+        if (route)
+            assert_non_null(strstr(gan_error(), "rank 0 and rank 1 are on the same card"));
+        close_run(run);
+        assert_clean(run->r, "one card");
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
+static void what_nccl_cannot_do_is_said(void **state) {
+    (void)state;
+    static const char *const says[] = {"--deterministic", "--compress", "NCCL is not found"};
+    for (int i = 0; i < 3; i++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){0});
+        ranks.parallel.chunks = i == 0 ? 2 : 0;
+        comm_narrow(ranks.comm, i == 1 ? 1024 : 0);
+        Run *run = tiny_on(&ranks);
+        CudaApi without = *recorder_api(run->r);
+        without.nccl = NULL;
+        GanStatus st;
+        if (i == 2) {
+            Device *d = NULL;
+            st = cuda_open_with(&without, &ranks.device, &d);
+        } else {
+            st = init_and_steps(run, &ranks.device, 1);
+        }
+        assert_true(st != GAN_OK);
+        if (!strstr(gan_error(), says[i]) || !strstr(gan_error(), "--comm staged"))
+            fail_msg("not `%s`: %s", says[i], gan_error());
+        if (i < 2)
+            close_run(run);
+        assert_clean(run->r, says[i]);
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
+// --- ranks that are gone -------------------------------------------------------------------------
+
+// The card never comes out of a sum: the link's own words, the library's, or the deadline end the
+// wait, and NCCL is given up so that the card's kernels end.
+static void a_rank_that_is_gone_ends_the_wait(void **state) {
+    (void)state;
+    static const char *const says[] = {"rank 1 on otherhost does not answer",
+                                       "remote process exited", "waits for other ranks"};
+    for (int i = 0; i < 3; i++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){.deadline = 0.2});
+        Run *run = tiny_on(&ranks);
+        assert_fine(init_and_steps(run, &ranks.device, 2));
+        Counters c = {.step = 2, .seed = 7};
+        assert_fine(exec_step(run->exec, &c, NULL));
+        recorder_mishap(run->r, i == 1 ? MishapRemote : MishapHang, 0);
+        ranks.other.gone = i == 0;
+        if (i == 0)
+            assert_int_equal(comm_barrier(ranks.comm), GAN_ERR_DEVICE);
+        assert_int_equal(exec_wait(run->exec), GAN_ERR_DEVICE);
+        if (!strstr(gan_error(), says[i]))
+            fail_msg("not `%s`: %s", says[i], gan_error());
+        assert_int_equal(record_nccl_aborted(), 1);
+        recorder_mishap(run->r, MishapNone, 0);
+        assert_int_equal(exec_step(run->exec, &c, NULL) == GAN_OK, false);
+        close_run(run);
+        assert_clean(run->r, says[i]);
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
+// An error at every call in turn, as in host_test.c, on both routes.
+static void sweep(CardRoute route, Mishap mishap) {
+    Ranks ranks;
+    ranks_open(&ranks, route, &(CommOptions){0});
+    Run *run = tiny_on(&ranks);
+    assert_fine(init_and_steps(run, &ranks.device, 3));
+    uint64_t calls = recorder_calls(run->r), failed = 0;
+    close_run(run);
+    recorder_free(run->r);
+    Arena checkpoint = run->arena;
+    for (uint64_t n = 1; n <= calls; n++) {
+        run->r = recorder_new(CARD);
+        recorder_mishap(run->r, mishap, n);
+        GanStatus st = init_and_steps(run, &ranks.device, 3);
+        if (st != GAN_OK && st != GAN_ERR_DEVICE)
+            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
+        failed += st != GAN_OK;
+        close_run(run);
+        assert_clean(run->r, gan_error());
+        recorder_free(run->r);
+        run->arena = checkpoint;
+    }
+    assert_true(failed > 500 && (mishap == MishapOnce || failed == calls));
+    run->r = recorder_new(CARD);
+    free_run(run);
+    ranks_close(&ranks);
+}
+
+static void an_error_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    sweep(RouteNccl, MishapOnce);
+    sweep(RouteStaged, MishapOnce);
+}
+
+static void a_broken_context_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    sweep(RouteNccl, MishapSticky);
+    sweep(RouteStaged, MishapSticky);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_model_sums_beside_its_kernels),
+        cmocka_unit_test(every_model_sums_by_way_of_the_host),
+        cmocka_unit_test(the_link_is_given_calls_in_their_order),
+        cmocka_unit_test(a_sum_that_nothing_orders_is_found),
+        cmocka_unit_test(two_ranks_on_one_card_are_refused_by_name),
+        cmocka_unit_test(what_nccl_cannot_do_is_said),
+        cmocka_unit_test(a_rank_that_is_gone_ends_the_wait),
+        cmocka_unit_test(an_error_at_any_call_ends_cleanly),
+        cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+// host_run.c - see host_run.h.
+#include "host_run.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+// The device as it is, but the recorder is told of every plan before it is loaded.
+static GanStatus told_load(Device *d, const Plan *p, void *slots, void *work, Loaded **out) {
+    recorder_plan(recording, p, slots, work);
+    return device_cuda.load(d, p, slots, work, out);
+}
+
+void compile_model(Run *run, const char *name, Str text, Dtype real, const Parallel *parallel) {
+    Arena *a = &run->arena;
+    const TrialOptions o = {.name = name, .text = text, .batch = 4};
+    CompileOptions c = {.real = real, .dialect = dialect_find(STR("cuda"))};
+    if (parallel)
+        c.parallel = *parallel;
+    assert_non_null(c.dialect);
+    run->compiled.module = *trial_module(a, &o);
+    assert_fine(compile_plans(a, &run->compiled.module, &c, &run->compiled));
+}
+
+GanStatus open_run(Run *run, const DeviceOptions *o) {
+    Compiled *c = &run->compiled;
+    run->api = device_cuda;
+    run->api.load = told_load;
+    run->device = NULL;
+    run->exec = NULL;
+    TRY(cuda_open_with(recorder_api(run->r), o, &run->device));
+    return exec_open(&run->api, run->device, &run->arena, &c->module, &c->init, &c->step, c->entry,
+                     &run->exec);
+}
+
+void close_run(Run *run) {
+    if (run->exec)
+        exec_close(run->exec);
+    device_cuda.close(run->device);
+}
+
+GanStatus put_data(Run *run) {
+    const Module *m = &run->compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotData)
+            continue;
+        Arena scratch = run->arena;
+        size_t n = (size_t)(type_sample(&s->type) * (s->type.batched ? m->batch : 1));
+        TRY(exec_slot_put_f32(run->exec, i, arena_array(&scratch, float, n), n));
+    }
+    return GAN_OK;
+}
+
+GanStatus do_steps(Run *run, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
+        Counters c = {.step = i, .seed = 7};
+        TRY(put_data(run));
+        TRY(exec_step(run->exec, &c, NULL));
+    }
+    return exec_wait(run->exec);
+}
+
+GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps) {
+    TRY(open_run(run, o));
+    TRY(exec_init(run->exec, 7));
+    TRY(do_steps(run, 0, steps));
+    for (uint32_t i = 0; i < run->compiled.module.entry.n; i++) {
+        Counters c = {.seed = 7};
+        TRY(exec_entry(run->exec, i, &c, NULL));
+    }
+    return GAN_OK;
+}
+
+void assert_clean(const Recorder *r, const char *what) {
+    if (recorder_complaint(r))
+        fail_msg("%s: %s", what, recorder_complaint(r));
+    if (recorder_live(r))
+        fail_msg("%s: %u objects are not given back", what, recorder_live(r));
+}
+
+Run *new_run(const char *folder, Str name, Dtype real, const Parallel *parallel) {
+    Arena a;
+    assert_fine(arena_init(&a, 0));
+    Run *run = arena_new(&a, Run);
+    run->arena = a;
+    if (*folder)
+        compile_model(run, str_z(&run->arena, name), trial_read(&run->arena, folder, name), real,
+                      parallel);
+    run->r = recorder_new(CARD);
+    return run;
+}
+
+Run *new_tiny(void) {
+    return new_run(TEST_DIR "/cli", STR("tiny.gan"), DtF32, NULL);
+}
+
+Run *new_bare(void) {
+    return new_run("", (Str){0}, DtF32, NULL);
+}
+
+void free_run(Run *run) {
+    Arena a = run->arena;
+    recorder_free(run->r);
+    arena_release(&a);
+}

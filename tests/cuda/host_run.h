@@ -1,0 +1,38 @@
+// host_run.h - for tests: a model compiled for, and opened on, the recorded card (record.h).
+#ifndef GAN_HOST_RUN_H
+#define GAN_HOST_RUN_H
+
+#include "driver.h"
+#include "record.h"
+
+static const size_t CARD = (size_t)80 << 30; // bytes of the card
+
+typedef struct Run {
+    Arena arena;
+    Recorder *r;
+    DeviceApi api;
+    Compiled compiled;
+    Device *device;
+    Exec *exec;
+} Run;
+
+#define assert_fine(call)                                                                          \
+    do {                                                                                           \
+        if ((call) != GAN_OK)                                                                      \
+            fail_msg("%s: %s", #call, gan_error());                                                \
+    } while (0)
+
+// `folder` empty: no model. `parallel` NULL: one rank.
+Run *new_run(const char *folder, Str name, Dtype real, const Parallel *parallel);
+Run *new_tiny(void); // tests/cli/tiny.gan
+Run *new_bare(void); // no model
+void free_run(Run *run);
+void compile_model(Run *run, const char *name, Str text, Dtype real, const Parallel *parallel);
+GanStatus open_run(Run *run, const DeviceOptions *o); // the card and the executor
+void close_run(Run *run);
+GanStatus put_data(Run *run);
+GanStatus do_steps(Run *run, uint32_t from, uint32_t to);           // and waits for them
+GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps); // every function
+void assert_clean(const Recorder *r, const char *what); // no complaint, and all is given back
+
+#endif

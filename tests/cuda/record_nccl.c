@@ -1,0 +1,95 @@
+// record_nccl.c - the recording NCCL: communicators that count, sums that say what they read and
+// write and on which stream.
+#include "record.h"
+
+#include <stdlib.h>
+
+static uint32_t live, aborted;
+
+void record_nccl_begin(void) {
+    live = aborted = 0;
+}
+
+uint32_t record_nccl_live(void) {
+    return live;
+}
+
+uint32_t record_nccl_aborted(void) {
+    return aborted;
+}
+
+#ifdef GAN_HAVE_NCCL
+
+#define CALL()                                                                                     \
+    do {                                                                                           \
+        if (record_call() != CUDA_SUCCESS)                                                         \
+            return ncclUnhandledCudaError;                                                         \
+    } while (0)
+
+static const char *error_string(ncclResult_t code) {
+    return code == ncclRemoteError ? "remote process exited" : "unhandled cuda error";
+}
+
+static const char *last_error(ncclComm_t c) {
+    (void)c;
+    return "a recorded error";
+}
+
+static ncclResult_t unique_id(ncclUniqueId *out) {
+    CALL();
+    out->internal[0] = 42;
+    return ncclSuccess;
+}
+
+static ncclResult_t init_rank(ncclComm_t *out, int ranks, ncclUniqueId id, int rank) {
+    CALL();
+    if (rank < 0 || rank >= ranks || id.internal[0] != 42)
+        complain("NCCL: rank %d of %d with another id than rank 0's", rank, ranks);
+    *out = malloc(1);
+    live++;
+    return ncclSuccess;
+}
+
+static ncclResult_t async_error(ncclComm_t c, ncclResult_t *out) {
+    (void)c;
+    CALL();
+    *out = record_mishap() == MishapRemote ? ncclRemoteError : ncclSuccess;
+    return ncclSuccess;
+}
+
+static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t c, cudaStream_t stream) {
+    CALL();
+    if (!c || from != to || op != ncclSum || !n)
+        complain("NCCL: not a sum in place");
+    size_t bytes = n * (type == ncclBfloat16 ? 2 : type == ncclFloat64 ? 8 : 4);
+    Work w = {.kind = WorkLibrary, .name = "ncclAllReduce"};
+    vec_push(record_arena(), &w.access, ((Access){cuda_pointer(to), bytes, true}));
+    record_work((CUstream)stream, w);
+    return ncclSuccess;
+}
+
+static ncclResult_t end(ncclComm_t c) {
+    free(c);
+    live--;
+    CALL();
+    return ncclSuccess;
+}
+
+static ncclResult_t give_up(ncclComm_t c) {
+    aborted++;
+    return end(c);
+}
+
+const NcclApi record_nccl_api = {
+    .GetErrorString = error_string,
+    .GetLastError = last_error,
+    .GetUniqueId = unique_id,
+    .InitRank = init_rank,
+    .GetAsyncError = async_error,
+    .AllReduce = all_reduce,
+    .Abort = give_up,
+    .Destroy = end,
+};
+
+#endif
