@@ -146,7 +146,7 @@ static void penalty_through_convolution(Arena *a) {
     result(a, &f, "penalty to w2", Grad(penalty, w2));
     result(a, &f, "penalty to b", Grad(penalty, b));
     pass_grad(a, NULL, &f, NULL);
-    pass_dce(a, NULL, &f, NULL);
+    pass_unpin(a, NULL, &f, NULL);
     double *in[] = {numbers(a, Batch * 32, 1), numbers(a, 96, 2), numbers(a, 12, 3),
                     numbers(a, 3, 4)};
     against_differences(a, &f, in, 0, "score", "g");
@@ -234,7 +234,7 @@ static void one_sweep_serves_all(Arena *a) {
         result(a, &f, k == 0 ? "w0" : k == 1 ? "w1" : "w2", Grad(y, w[k]));
     }
     pass_grad(a, NULL, &f, NULL);
-    pass_dce(a, NULL, &f, NULL);
+    pass_unpin(a, NULL, &f, NULL);
     expect(count_ops(&f, OpDot) == 3 + 3 + 2, "products", count_ops(&f, OpDot),
            8); // forward, to weights, to h1 and h2
     double *in[] = {numbers(a, 6, 1), numbers(a, 9, 2), numbers(a, 9, 3), numbers(a, 9, 4)};

@@ -11,10 +11,9 @@ typedef struct Pass {
 static const Pass passes[] = {
     // needs an elaborated graph; leaves no Grad nodes
     {"grad", pass_grad},
-    // leaves only what an effect or a root needs; breaks node numbers, as all below do
-    {"dce", pass_dce},
-    // needs no Grad nodes; leaves no Pin or Stop, so that more is shared; breaks later
-    // differentiation
+    // needs no Grad nodes; leaves no Pin or Stop, so that more is shared, and only what an effect
+    // or
+    // a root needs; breaks later differentiation, and node numbers, as all below do
     {"unpin", pass_unpin},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype},

@@ -58,13 +58,17 @@ const char *str_z(Arena *a, Str s) {
 }
 
 Str str_vformat(Arena *a, const char *format, va_list args) {
+    char words[256]; // most need no second go
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = vsnprintf(words, sizeof words, format, args);
     if (n < 0)
         bug("bad format \"%s\"", format);
     char *at = arena_alloc(a, (size_t)n + 1, 1);
-    vsnprintf(at, (size_t)n + 1, format, again);
+    if ((size_t)n < sizeof words)
+        memcpy(at, words, (size_t)n);
+    else
+        vsnprintf(at, (size_t)n + 1, format, again);
     va_end(again);
     return (Str){at, (size_t)n};
 }
@@ -265,15 +269,22 @@ void text_char(Text *t, char c) {
     text_put(t, (Str){&c, 1});
 }
 
+// Formatted where it goes to, and once more only where there was too little room: most of what is
+// printed is a word or a number.
 void text_fmt(Text *t, const char *format, ...) {
+    enum { MOST_WORDS = 64 };
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    text_room(t, MOST_WORDS);
+    size_t room = t->cap - t->n;
+    int n = vsnprintf(t->at + t->n, room, format, args);
     if (n < 0)
         bug("bad format \"%s\"", format);
-    text_room(t, (size_t)n + 1);
-    vsnprintf(t->at + t->n, (size_t)n + 1, format, again);
+    if ((size_t)n >= room) {
+        text_room(t, (size_t)n + 1);
+        vsnprintf(t->at + t->n, (size_t)n + 1, format, again);
+    }
     t->n += (size_t)n;
     va_end(again);
     va_end(args);
