@@ -1,13 +1,14 @@
 #!/bin/sh
 # tests/bench/gpu.sh [--only MODEL] [--out FILE]: ganrun against PyTorch on this machine's card, in one run: every model at
-# its published batch and at $LARGEST, f32 (TF32) and bf16, PyTorch eager, compiled and compiled with CUDA graphs. Results are appended to FILE (docs/measurements/gpu.tsv), one line a measurement, with the
-# date and the card's name: all of it does not fit one sitting, and a line that is there is not measured again.
+# its published batch and at $LARGEST, f32 (TF32) and bf16, PyTorch eager, compiled and compiled with CUDA graphs. Results are
+# appended to FILE (docs/measurements/gpu.tsv), one line a measurement, with the date and the card's name: all of it does not
+# fit one sitting, and a line that is there is not measured again. Where there is a compute-sanitizer it looks at a short run first.
 # GANRUN names the program (build/ganrun), PYTHON the python3 that has PyTorch, STEPS=20 LARGEST=256 TIMEOUT=300.
 set -eu
 cd "$(dirname -- "$0")/../.."
 ganrun=${GANRUN:-build/ganrun} python=${PYTHON:-python3}
 steps=${STEPS:-20} largest=${LARGEST:-256} timeout=${TIMEOUT:-300}
-only= out=docs/measurements/gpu.tsv
+only='' out=docs/measurements/gpu.tsv
 while [ $# -gt 0 ]; do
     case $1 in
     --only) only=$2; shift 2 ;;
@@ -79,10 +80,16 @@ race() { # MODEL BATCH OPTIONS...
 
 trap 'rm -f "$out.err"' EXIT
 "$ganrun" doctor
+if command -v compute-sanitizer >/dev/null && ! known d2gan_ring 0 f32 memcheck; then
+    timeout "$timeout" compute-sanitizer --tool memcheck --error-exitcode 9 "$ganrun" verify models/d2gan_ring.gan \
+        tests/reference/d2gan_ring.json --device cuda --no-graph >"$out.err" 2>&1 || echo "gpu.sh: memcheck ends with $?" >&2
+    note d2gan_ring 0 f32 memcheck - "$(grep 'ERROR SUMMARY' "$out.err" | tail -n 1)"
+fi
 echo "$table" | while read -r model batch options; do
     [ -n "$model" ] || continue
     [ -z "$only" ] || [ "$only" = "$model" ] || continue
     # shellcheck disable=SC2086 # options are words
     race "$model" "$batch" $options </dev/null
+    # shellcheck disable=SC2086 # options are words
     [ "$batch" -ge "$largest" ] || race "$model" "$largest" $options </dev/null
 done
