@@ -1,22 +1,24 @@
-// array.c - arrays in files, a row at a time, whatever the format: npy and IDX are mapped, HDF5 is
-// read through its library in windows of some megabytes.
+// array.c - arrays in files, a row at a time, whatever the format: npy, IDX and CIFAR are mapped,
+// npz is unpacked, HDF5 is read through its library in windows of some megabytes.
 #include "sources.h"
 
 enum { Window = 8 << 20 }; // bytes of an HDF5 file held at once
 
-static GanStatus open_mapped(Str path, SourceKind kind, ArrayFile *f) {
-    TRY(blob_open(path, &f->blob));
-    GanStatus st = kind == SourceNpy ? npy_parse(f->blob.ptr, f->blob.n, &f->all)
-                                     : idx_parse(f->blob.ptr, f->blob.n, &f->all);
+static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, ArrayFile *f) {
+    TRY(kind == SourceNpz ? blob_open_npz(path, dataset, &f->blob) : blob_open(path, &f->blob));
+    GanStatus st = kind == SourceIdx     ? idx_parse(f->blob.ptr, f->blob.n, &f->all)
+                   : kind == SourceCifar ? cifar_parse(f->blob.ptr, f->blob.n, &f->all, &f->head)
+                                         : npy_parse(f->blob.ptr, f->blob.n, &f->all);
     return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
 }
 
 GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out) {
     *out = (ArrayFile){0};
-    if (dataset.len && kind != SourceHdf5)
-        return fail(GAN_ERR_USAGE, "%.*s: only HDF5 files have named data sets", SARG(path));
+    if (dataset.len && kind != SourceHdf5 && kind != SourceNpz)
+        return fail(GAN_ERR_USAGE, "%.*s: only HDF5 and npz files have named data sets",
+                    SARG(path));
     GanStatus st = kind == SourceHdf5 ? hdf5_open(path, dataset, &out->hdf5, &out->all)
-                                      : open_mapped(path, kind, out);
+                                      : open_mapped(path, kind, dataset, out);
     if (st == GAN_OK && out->all.rank && out->all.dim[0])
         out->row = out->all.count / (size_t)out->all.dim[0] * out->all.size;
     if (st != GAN_OK)
@@ -52,7 +54,8 @@ GanStatus array_row(ArrayFile *f, size_t row, Array *out) {
     for (uint32_t i = 0; i < out->rank; i++)
         out->dim[i] = f->all.dim[i + 1];
     out->count = f->row / f->all.size;
-    out->data = f->hdf5 ? f->window + (row - f->first) * f->row : f->all.data + row * f->row;
+    out->data = f->hdf5 ? f->window + (row - f->first) * f->row
+                        : f->all.data + row * (f->head + f->row) + f->head;
     return GAN_OK;
 }
 

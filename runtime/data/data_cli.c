@@ -10,9 +10,9 @@
 
 static const char help[] =
     "ganrun data pack SRC -o x.pack --size N|WxH   samples to one file that opens at once\n"
-    "    SRC: a folder (searched through), zip, tar or tar.gz of PNG and JPEG pictures; npy; IDX;\n"
-    "         HDF5\n"
-    "    --dataset NAME      of an HDF5 file with several\n"
+    "    SRC: a folder (searched through), zip, tar or tar.gz of PNG and JPEG pictures; npy; npz;\n"
+    "         IDX; HDF5; CIFAR's .bin, whose classes come along\n"
+    "    --dataset NAME      of an HDF5 or npz file with several\n"
     "    --channels 1|3      of the result; 3 for pictures, 1 for IDX\n"
     "    --bits 8|16         of the result; as the first picture\n"
     "    --fit MODE          auto, cover, contain or stretch\n"

@@ -325,7 +325,9 @@ static GanStatus look(Survey *s, Str path, Pack *pack, ArrayFile *array) {
         look_at_pack(s, pack);
         return GAN_OK;
     case SourceNpy:
+    case SourceNpz:
     case SourceIdx:
+    case SourceCifar:
     case SourceHdf5:
         TRY(array_open(path, s->kind, (Str){0}, array));
         return look_at_array(s, array);

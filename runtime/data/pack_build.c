@@ -89,6 +89,18 @@ static GanStatus labels_of_file(Labels *l, Str path) {
     return GAN_OK;
 }
 
+// CIFAR's classes are in front of its pictures.
+static void labels_of_records(Build *b, const ArrayFile *f) {
+    size_t n = (size_t)f->all.dim[0];
+    uint8_t *class = arena_array(b->perm, uint8_t, n);
+    for (size_t i = 0; i < n; i++)
+        class[i] = f->all.data[i * (f->head + f->row) + f->head - 1];
+    b->labels.on = true;
+    b->labels.classes = f->head == 1 ? 10 : 100;
+    b->labels.array = (Array){.kind = 'u', .size = 1, .rank = 1, .data = class, .count = n};
+    b->labels.array.dim[0] = f->all.dim[0];
+}
+
 static GanStatus labels_open(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
@@ -417,6 +429,8 @@ static GanStatus build_array(Build *b) {
     GanStatus st = plan_array(b, &p);
     if (st == GAN_OK)
         st = labels_open(b, p.samples);
+    if (st == GAN_OK && p.file.head && !b->labels.on)
+        labels_of_records(b, &p.file);
     if (st == GAN_OK) {
         set_array_field(b, &p);
         add_label_field(b);

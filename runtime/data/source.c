@@ -133,25 +133,20 @@ static Str member_name(struct archive_entry *entry) {
 
 // Sets known to be archives of something else than pictures.
 static GanStatus check_first_member(Str path, Str name) {
-    if (str_ends(name, STR(".npy"))) {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: an npz file; unpack it (unzip) and name one of its .npy files",
-                    SARG(path));
-    }
     if (str_starts(name, STR("cifar-10")) || str_starts(name, STR("cifar-100"))) {
         return fail(
             GAN_ERR_INPUT,
-            "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files or as one npy "
-            "array [n, 3, 32, 32]",
+            "%.*s: an archive of CIFAR; unpack it (tar xzf) and name its .bin files: of the binary "
+            "version",
             SARG(path));
     }
     return GAN_OK;
 }
 
-static GanStatus guess_archive(Str path, bool *is_archive) {
+static GanStatus guess_archive(Str path, bool *is_archive, bool *is_npz) {
     struct archive *a = NULL;
     struct archive_entry *entry;
-    *is_archive = false;
+    *is_archive = *is_npz = false;
     GanStatus st = archive_open(path, &a);
     if (st == GAN_ERR_INPUT)
         return GAN_OK; // libarchive knows no format for it
@@ -161,7 +156,59 @@ static GanStatus guess_archive(Str path, bool *is_archive) {
     *is_archive = r == ARCHIVE_OK || r == ARCHIVE_WARN || r == ARCHIVE_EOF;
     if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
         st = check_first_member(path, member_name(entry));
+    if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
+        *is_npz = str_ends(member_name(entry), STR(".npy"));
     archive_read_free(a);
+    return st;
+}
+
+// --- arrays of an npz file -----------------------------------------------------------------------
+
+static Str array_name(Str member) { // "x" of "x.npy"; empty: no array
+    return str_ends(member, STR(".npy")) ? str_sub(member, 0, member.len - 4) : (Str){0};
+}
+
+// The member's bytes; with several and no name the first is read, and the second refused.
+static GanStatus find_array(struct archive *a, Str path, Str name, Blob *out) {
+    struct archive_entry *entry;
+    char names[160];
+    size_t n = 0;
+    bool several = false;
+    for (;;) {
+        int r = archive_read_next_header(a, &entry);
+        if (r == ARCHIVE_EOF)
+            break;
+        if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
+            return fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path), archive_error_string(a));
+        Str own = array_name(member_name(entry));
+        if (!own.len)
+            continue;
+        int put = snprintf(names + n, sizeof names - n, "%s%.*s", n ? ", " : "", SARG(own));
+        n = put < 0 || n + (size_t)put >= sizeof names ? sizeof names - 1 : n + (size_t)put;
+        if (name.len ? !str_eq(own, name) || out->heap : several || out->heap) {
+            several = several || !name.len;
+            continue;
+        }
+        TRY(read_member(a, archive_entry_size(entry), SIZE_MAX / 4, &out->heap, &out->n));
+        out->ptr = out->heap;
+    }
+    if (several)
+        return fail(GAN_ERR_USAGE, "%.*s: it holds %s; pick one with --dataset NAME", SARG(path),
+                    names);
+    if (!out->heap)
+        return fail(GAN_ERR_INPUT, "%.*s: no array %.*s in it%s%s", SARG(path), SARG(name),
+                    n ? ", but " : "", n ? names : "");
+    return GAN_OK;
+}
+
+GanStatus blob_open_npz(Str path, Str name, Blob *out) {
+    struct archive *a = NULL;
+    *out = (Blob){0};
+    TRY(archive_open(path, &a));
+    GanStatus st = find_array(a, path, name, out);
+    archive_read_free(a);
+    if (st != GAN_OK)
+        blob_close(out);
     return st;
 }
 
@@ -174,6 +221,10 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     *known = true;
     if (n == 0)
         return fail(GAN_ERR_INPUT, "%.*s: empty file", SARG(path));
+    Array a;
+    size_t head;
+    if (str_ends(path, STR(".bin")) && cifar_parse(data, n, &a, &head) == GAN_OK)
+        return *out = SourceCifar, GAN_OK; // its first bytes may be anything
     if (begins(data, n, "GANPACK", 7))
         return *out = SourcePack, GAN_OK;
     if (begins(data, n, "\x93NUMPY", 6))
@@ -181,9 +232,9 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     if (begins(data, n, "\0\0\x08", 3))
         return *out = SourceIdx, GAN_OK;
     if (begins(data, n, "PK", 2)) {
-        bool is_archive;
-        *out = SourceArchive;
-        TRY(guess_archive(path, &is_archive));
+        bool is_archive, is_npz;
+        TRY(guess_archive(path, &is_archive, &is_npz));
+        *out = is_npz ? SourceNpz : SourceArchive;
         return is_archive ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s: a damaged zip file", SARG(path));
     }
     if (begins(data, n, "\x89HDF\r\n\x1a\n", 8))
@@ -202,14 +253,14 @@ GanStatus source_guess(Str path, SourceKind *out) {
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
     FileMap map = {0};
-    bool known = false, is_archive = false;
+    bool known = false, is_archive = false, is_npz;
     TRY(file_map(path, &map));
     GanStatus st = guess_bytes(path, map.ptr, map.n, out, &known);
     bool packed = is_gzip(map.ptr, map.n);
     file_unmap(&map);
     if (st != GAN_OK || known)
         return st;
-    TRY(guess_archive(path, &is_archive));
+    TRY(guess_archive(path, &is_archive, &is_npz));
     if (is_archive)
         return *out = SourceArchive, GAN_OK;
     if (packed) {
@@ -223,11 +274,10 @@ GanStatus source_guess(Str path, SourceKind *out) {
             return GAN_OK;
     }
     if (str_ends(path, STR(".bin"))) {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: CIFAR binaries are not read yet; save the pictures as PNG files",
-                    SARG(path));
+        return *out = SourceCifar, GAN_OK; // damaged, as reading it says
     }
-    return fail(GAN_ERR_INPUT, "%.*s: not a folder, zip, tar, npy, IDX, HDF5 or pack file",
+    return fail(GAN_ERR_INPUT,
+                "%.*s: not a folder, zip, tar, npy, npz, IDX, CIFAR (.bin), HDF5 or pack file",
                 SARG(path));
 }
 

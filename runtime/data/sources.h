@@ -19,6 +19,9 @@ typedef struct Array {
 
 GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3, C order
 GanStatus idx_parse(const uint8_t *data, size_t n, Array *out); // unsigned bytes only
+// CIFAR's binaries, 10 or 100 classes: records of labels and a picture [3, 32, 32]. *out is [n, 3,
+// 32, 32] with `*head` bytes in front of each row, the last of which is its class.
+GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head);
 double array_at(const Array *a, size_t i);
 
 // --- source.c: where samples come from -----------------------------------------------------------
@@ -26,7 +29,8 @@ double array_at(const Array *a, size_t i);
 #define SOURCE_KINDS(X)                                                                            \
     X(SourceFolder, "folder")                                                                      \
     X(SourceArchive, "archive")                                                                    \
-    X(SourceNpy, "npy") X(SourceIdx, "idx") X(SourceHdf5, "hdf5") X(SourcePack, "pack")
+    X(SourceNpy, "npy") X(SourceNpz, "npz") X(SourceIdx, "idx") X(SourceCifar, "cifar")            \
+    X(SourceHdf5, "hdf5") X(SourcePack, "pack")
 typedef enum SourceKind {
 #define X(name, text) name,
     SOURCE_KINDS(X)
@@ -69,6 +73,8 @@ typedef struct Blob {
     uint8_t *heap;
 } Blob;
 GanStatus blob_open(Str path, Blob *out);
+// An array of an npz file: `name`, or empty for the only one. GAN_ERR_USAGE with their names.
+GanStatus blob_open_npz(Str path, Str name, Blob *out);
 void blob_close(Blob *b); // accepts an empty blob
 
 // --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files
@@ -82,13 +88,13 @@ void hdf5_close(Hdf5 *h);                                          // accepts NU
 
 typedef struct ArrayFile { // one thread at a time
     Array all;             // of HDF5 without data
-    size_t row;            // bytes of one: all but the first axis
-    Blob blob;             // npy, IDX: owned
+    size_t row, head;      // bytes of one: all but the first axis; in front of each, CIFAR labels
+    Blob blob;             // all but HDF5: owned
     Hdf5 *hdf5;            // owned, with what follows
     uint8_t *window;       // [windows * row], rows first .. first + loaded
     size_t windows, first, loaded;
 } ArrayFile;
-// kind: SourceNpy, SourceIdx or SourceHdf5; `dataset` as for hdf5_open, else empty.
+// kind: one of arrays; `dataset` as for hdf5_open and blob_open_npz, else empty.
 GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out);
 GanStatus array_row(ArrayFile *f, size_t row, Array *out); // borrowed until the next call
 void array_close(ArrayFile *f);                            // accepts an empty one

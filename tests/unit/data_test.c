@@ -302,6 +302,68 @@ static void what_cannot_be_a_source_says_what_it_is(void **state) {
     assert_int_equal(kind, SourceFolder);
 }
 
+static void arrays_of_an_npz_file_have_names(void **state) {
+    Place *p = *state;
+    SourceKind kind;
+    ArrayFile f;
+    Array row;
+    assert_ok(source_guess(STR(SEEDS "npy/one.npz"), &kind));
+    assert_int_equal(kind, SourceNpz);
+    assert_ok(array_open(STR(SEEDS "npy/one.npz"), kind, (Str){0}, &f));
+    assert_true(f.all.rank == 2 && f.all.dim[0] == 4 && f.all.dim[1] == 3);
+    assert_ok(array_row(&f, 3, &row));
+    assert_true(array_at(&row, 2) == 11);
+    array_close(&f);
+    assert_ok(array_open(STR(SEEDS "npy/two.npz"), kind, STR("y"), &f));
+    assert_true(f.all.rank == 1 && array_at(&f.all, 2) == 2);
+    array_close(&f);
+    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, (Str){0}, &f), "it holds x, y; pick");
+    assert_refused(array_open(STR(SEEDS "npy/two.npz"), kind, STR("z"), &f), "no array z in it");
+    Str whole;
+    assert_ok(file_read(&p->arena, STR(SEEDS "npy/two.npz"), &whole));
+    write_bytes(p, "cut.npz", whole.ptr, whole.len / 2);
+    assert_false(array_open(under(p, "cut.npz"), SourceNpz, STR("y"), &f) == GAN_OK);
+}
+
+// `records` of CIFAR with `head` labels each; picture i is all i, its class i + 1.
+static void write_cifar(Place *p, const char *name, size_t head, size_t records, size_t extra) {
+    uint8_t bytes[4 * (3072 + 2) + 8] = {0};
+    size_t each = head + 3072;
+    assert_true(records * each + extra <= sizeof bytes);
+    for (size_t i = 0; i < records; i++) {
+        bytes[i * each + head - 1] = (uint8_t)(i + 1);
+        memset(bytes + i * each + head, (int)i, 3072);
+    }
+    write_bytes(p, name, bytes, records * each + extra);
+}
+
+static void cifar_packs_with_its_classes(void **state) {
+    Place *p = *state;
+    BadList bad = {0};
+    for (size_t head = 1; head <= 2; head++) {
+        PackOptions o = pack_options(&bad);
+        PackSummary sum = {0};
+        Pack pack = {0};
+        o.w = o.h = 0;
+        o.channels = 0;
+        write_cifar(p, "a.bin", head, 4, 0);
+        assert_ok(pack_build(&p->arena, under(p, "a.bin"), &o, under(p, "a.pack"), NULL, &sum));
+        assert_ok(pack_open(&p->arena, under(p, "a.pack"), &pack));
+        assert_true(pack.count == 4 && pack.fields == 2);
+        assert_int_equal(pack.field[1].classes, head == 1 ? 10 : 100);
+        pack_close(&pack);
+    }
+    Array a;
+    size_t head;
+    uint8_t none[3073] = {10}; // CIFAR-10 has classes 0 to 9
+    assert_refused(cifar_parse(none, sizeof none, &a, &head), "a class there is none of");
+    write_cifar(p, "b.bin", 1, 2, 5);
+    SourceKind kind;
+    ArrayFile f;
+    assert_ok(source_guess(under(p, "b.bin"), &kind));
+    assert_refused(array_open(under(p, "b.bin"), kind, (Str){0}, &f), "no CIFAR records");
+}
+
 // --- packs ---------------------------------------------------------------------------------------
 
 static void a_folder_packs_the_same_for_every_number_of_threads(void **state) {
@@ -631,6 +693,8 @@ int main(int argc, char **argv) {
         T(arrays_are_read_in_every_version_and_order),
         T(an_array_written_reads_back),
         T(what_cannot_be_a_source_says_what_it_is),
+        T(arrays_of_an_npz_file_have_names),
+        T(cifar_packs_with_its_classes),
         T(a_folder_packs_the_same_for_every_number_of_threads),
         T(every_bad_file_is_listed_and_no_pack_is_left),
         T(sets_without_a_good_picture_are_errors),
