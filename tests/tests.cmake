@@ -135,7 +135,7 @@ if(MPI_FOUND)
 endif()
 foreach(name ranks ranks_faults ranks_points ranks_differ ranks_verify ranks_bench ranks_slurm)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
-    set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(cli_${name} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
 endforeach()
 set_tests_properties(cli_ranks_slurm PROPERTIES LABELS long)    # tools/test installs a Slurm with --all only
 if(MPI_FOUND AND MPIRUN)

@@ -15,6 +15,7 @@ says 'has no MPI'
 says 'apt-get install libopenmpi-dev'
 absent none
 need_mpirun
+"$ganrun" data synth shapes --out s.pack --count 37 --size 8 >/dev/null    # batches of 8 do not go into it
 
 # A task that srun started, in an MPI that knows of one: each would train alone.
 code=0

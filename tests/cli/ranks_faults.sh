@@ -61,6 +61,12 @@ if [ -z "${ASAN_OPTIONS+x}${TSAN_OPTIONS+x}" ]; then           # sanitizers rese
     done
 fi
 
+# A rank whose sums come out otherwise: found before the next checkpoint.
+faulty sums 2 $train --steps 20 --out odd
+ends 3
+says 'the weights of rank 1 are no longer those of rank 0'
+absent odd/ckpt/00000005.json
+
 # Held still past the deadline: the others name it, and end it.
 begin 2 still --deadline 5
 kill -STOP $r1

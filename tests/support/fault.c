@@ -5,7 +5,8 @@
 // ranks; `in`, at the N-th transfer, which the others are inside; `after` it. DEED: the number of a
 // signal this process sends itself. GAN_FAULT=mpi or dnn: that library gives another version.
 // GAN_FAULT=nodes, in all ranks: the first half of them and the second are on nodes of their own,
-// and none may add numbers with all others at once.
+// and none may add numbers with all others at once. GAN_FAULT=sums: this rank gets sums with one
+// bit turned, as from a broken machine.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,6 +65,8 @@ int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op o
         abort();
     }
     int code = PMPI_Allreduce(from, to, n, type, op, comm);
+    if (another("sums") && op == MPI_SUM && type == MPI_FLOAT)
+        ((unsigned char *)to)[1] ^= 1;
     come_to("after", &after);
     return code;
 }
