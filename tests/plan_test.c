@@ -576,6 +576,20 @@ static void arithmetic_is_counted_on_shapes(void **state) {
     vec_push(&a, &f.tape, ((Ctl){CtlBlock, 0, 0}));
     vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
     assert_float_equal(func_gflop(&f), 15 * conv, 1e-15);
+
+    // One step in four goes one way, three the other: with the same work in both, the work itself.
+    f.blocks = 2;
+    f.tape.n = 0;
+    vec_push(&a, &f.tape, ((Ctl){CtlEvery, 4, 0}));
+    vec_push(&a, &f.tape, ((Ctl){CtlBlock, 0, 0}));
+    vec_push(&a, &f.tape, ((Ctl){CtlElse, 0, 0}));
+    vec_push(&a, &f.tape, ((Ctl){CtlBlock, 1, 0}));
+    vec_push(&a, &f.tape, ((Ctl){CtlEnd, 0, 0}));
+    assert_float_equal(func_gflop(&f), 0.25 * 3 * conv, 1e-15);
+    f.g.block = 1;
+    Val other = Read(&f.g, 2, 0, type_make(true, 3, (int64_t[]){3, 8, 8}));
+    Conv(other, w, &geom);
+    assert_float_equal(func_gflop(&f), 0.25 * 3 * conv + 0.75 * conv, 1e-15);
     arena_release(&a);
 }
 

@@ -8,8 +8,8 @@ double graph_gflop(const Graph *g) {
     return sum;
 }
 
-// How often each block runs in an average run: a repeat's rounds, one in k of an `every`, half of
-// each branch.
+// How often each block runs in an average run: a repeat's rounds, one in k of an `every` and all
+// the others of what follows where it did not, half of each branch.
 static double *block_runs(Arena *a, const Func *f) {
     enum { DEPTH = 64 };
     double *runs = arena_array(a, double, f->blocks), now[DEPTH] = {1};
@@ -33,6 +33,7 @@ static double *block_runs(Arena *a, const Func *f) {
             now[depth + 1] = now[depth] / 2;
             break;
         case CtlElse:
+            now[depth] = now[depth - 1] - now[depth];
             break;
         case CtlEnd:
             depth--;
