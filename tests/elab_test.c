@@ -109,6 +109,10 @@ static const struct {
     {"aae3d.gan", NULL, "E", 502272, 0},
     {"aae3d.gan", NULL, "G", 10981965, 0},
     {"aae3d.gan", NULL, "D", 369921, 0},
+    {"stylegan2.gan", "size=256", "M", 2101248, 512},
+    {"stylegan2.gan", "size=256", "G", 27933090, 0},
+    {"stylegan2.gan", "size=1024", "G", 28268812, 0},
+    {"stylegan2.gan", "size=1024", "D", 29012513, 0},
 };
 
 static void models_have_their_weights(void **state) {

@@ -124,6 +124,10 @@ static const Resources *find(const ResourcesVec *all, Str name) {
     return NULL;
 }
 
+// Bytes that may be saved on the stack: division and square root have slow paths that are calls,
+// and a register that lives across one is sometimes stored there, off the path numbers take.
+enum { SAVED_MOST = 8 };
+
 static void check_compiled(Arena a, const char *what, const KernelVec *kernels, int arch) {
     NvrtcImage image;
     ResourcesVec used = {0};
@@ -143,14 +147,14 @@ static void check_compiled(Arena a, const char *what, const KernelVec *kernels, 
     }
     for (uint32_t i = 0; i < used.n; i++) {
         const Resources *r = &used.at[i];
-        if (r->stored || r->loaded || r->stack) {
+        if (r->stored > SAVED_MOST || r->loaded > SAVED_MOST || r->stack > SAVED_MOST) {
             fail_msg("sm_%d: %s spills %d bytes, has a stack of %d", arch, str_z(&a, r->name),
                      r->stored, r->stack);
         }
         most = r->registers > most ? r->registers : most;
     }
-    print_message("%s, sm_%d: %u entries, at most %d registers, none spilled\n", what, arch, used.n,
-                  most);
+    print_message("%s, sm_%d: %u entries, at most %d registers, none spilled more than %d bytes\n",
+                  what, arch, used.n, most, SAVED_MOST);
 }
 
 static void check_all(const char *what, const KernelVec *(*kernels)(Arena *a)) {
