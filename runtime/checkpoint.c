@@ -182,10 +182,9 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes,
 }
 
 // Steps of the checkpoints with a json, oldest first.
-typedef VEC(uint32_t) Steps;
-static GanStatus list_steps(Arena *a, Str dir, Steps *out) {
+GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
     StrVec names;
-    *out = (Steps){0};
+    *out = (CheckpointSteps){0};
     if (!file_is_dir(ckpt_dir(a, dir)))
         return GAN_OK;
     TRY(dir_list(a, ckpt_dir(a, dir), &names));
@@ -200,10 +199,11 @@ static GanStatus list_steps(Arena *a, Str dir, Steps *out) {
 }
 
 // The json goes first: what is half removed does not count.
-static GanStatus drop_old(Arena *a, Str dir) {
-    Steps steps;
-    TRY(list_steps(a, dir, &steps));
-    for (uint32_t i = 0; i + CHECKPOINTS_KEPT < steps.n; i++) {
+static GanStatus drop_old(Arena *a, Str dir, uint32_t keep) {
+    CheckpointSteps steps;
+    keep = keep ? keep : CHECKPOINTS_KEPT;
+    TRY(checkpoint_steps(a, dir, &steps));
+    for (uint32_t i = 0; i + keep < steps.n; i++) {
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
     }
@@ -217,7 +217,7 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &bytes, &hash));
     TRY(save_json(a, dir, c, bytes, hash));
-    return drop_old(a, dir);
+    return drop_old(a, dir, c->keep);
 }
 
 // --- loading -------------------------------------------------------------------------------------
@@ -283,11 +283,13 @@ static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e) {
 
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found) {
-    Steps steps;
+    CheckpointSteps steps;
     *found = false;
-    TRY(list_steps(perm, dir, &steps));
+    TRY(checkpoint_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
         uint32_t step = steps.at[i];
+        if (want->step && step != want->step)
+            continue;
         Str content;
         GanStatus st =
             read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);

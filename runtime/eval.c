@@ -17,7 +17,10 @@ typedef struct Eval {
     const Options *options;
     Trained run; // owned
     uint64_t seed;
-    size_t count; // samples asked for
+    size_t count;  // samples asked for
+    size_t lot;    // compared at a time, 0: all
+    bool choosing; // between checkpoints: nothing is said
+    double worst;  // while choosing: the largest distance in units of data to data
     Text text;
     JsonOut json;
     uint32_t rows;
@@ -76,6 +79,12 @@ static GanStatus draw(Eval *v, uint32_t entry, size_t first, size_t n, float *ou
 
 // --- the sets ------------------------------------------------------------------------------------
 
+// Where the second lot of n samples begins: a batch is never split.
+static size_t second_half(const Eval *v, size_t n) {
+    size_t batch = (size_t)module_of(v)->batch;
+    return (n + batch - 1) / batch * batch;
+}
+
 static GanStatus take_field(Eval *v, uint32_t slot, Sets *s) {
     const Module *m = module_of(v);
     const Slot *data = &m->slot.at[slot];
@@ -90,19 +99,17 @@ static GanStatus take_field(Eval *v, uint32_t slot, Sets *s) {
                     SARG(data->name), there, batch);
     s->real = room(v, s);
     s->other = room(v, s);
-    size_t second = (s->n + batch - 1) / batch * batch;
     TRY(feed_samples(v->run.feed, slot, 0, s->n, s->real, &got));
-    return feed_samples(v->run.feed, slot, second, s->n, s->other, &got);
+    return feed_samples(v->run.feed, slot, second_half(v, s->n), s->n, s->other, &got);
 }
 
 static GanStatus take_drawn(Eval *v, uint32_t entry, Sets *s) {
-    size_t batch = (size_t)module_of(v)->batch, second = (s->n + batch - 1) / batch * batch;
     s->against = module_of(v)->entry.at[entry].name;
     s->kind = FieldFloat;
     s->real = room(v, s);
     s->other = room(v, s);
     TRY(draw(v, entry, 0, s->n, s->real));
-    return draw(v, entry, second, s->n, s->other);
+    return draw(v, entry, second_half(v, s->n), s->n, s->other);
 }
 
 static GanStatus take_labels(Eval *v, const Func *f, Sets *s) {
@@ -159,7 +166,7 @@ static GanStatus take_sets(Eval *v, uint32_t entry, const Metric *only, Sets *s)
         return GAN_OK;
     TRY(take_labels(v, f, s));
     s->made = room(v, s);
-    return draw(v, entry, 0, s->n, s->made);
+    return draw(v, entry, v->choosing ? second_half(v, s->n) : 0, s->n, s->made);
 }
 
 // --- what is said --------------------------------------------------------------------------------
@@ -187,17 +194,55 @@ static void put_line(Text *t, const Sets *s, const char *name, double made, doub
         text_fmt(t, " %12s %10s\n", "-", "-");
 }
 
+// Samples first, first + 1, ... of s, n of them.
+static Sets lot_of(const Sets *s, size_t first, size_t n) {
+    size_t at = first * (size_t)type_sample(&s->type);
+    Sets lot = *s;
+    lot.n = n;
+    lot.made += at;
+    lot.real += s->real ? at : 0;
+    lot.other += s->other ? at : 0;
+    lot.label += s->label ? first : 0;
+    return lot;
+}
+
+// Adds the numbers of x, which is lot->made or lot->other, to `sum`.
+static GanStatus add_readings(Arena scratch, const Metric *metric, const Sets *lot, const float *x,
+                              Readings *sum) {
+    Readings before = *sum;
+    sum->n = 0;
+    TRY(metric->measure(scratch, lot, x, sum));
+    for (uint32_t i = 0; i < before.n; i++)
+        sum->value[i] += before.value[i];
+    return GAN_OK;
+}
+
+// Means over whole lots, for what was made and for real samples in its place. How far two sets are
+// apart depends on how many they are, so both columns are of lots of the same size.
 static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
     Readings made = {0}, real = {0};
-    TRY(metric->measure(v->sets, s, s->made, &made));
-    if (s->other)
-        TRY(metric->measure(v->sets, s, s->other, &real));
+    size_t size = v->lot && v->lot < s->n ? v->lot : s->n, lots = 0;
+    for (; (lots + 1) * size <= s->n; lots++) {
+        Sets lot = lot_of(s, lots * size, size);
+        if (v->choosing && s->other) { // by the other half of the data
+            float *first = lot.real;
+            lot.real = lot.other;
+            lot.other = first;
+        }
+        TRY(add_readings(v->sets, metric, &lot, lot.made, &made));
+        if (lot.other)
+            TRY(add_readings(v->sets, metric, &lot, lot.other, &real));
+    }
     for (uint32_t i = 0; i < made.n; i++, v->rows++) {
-        double reference = s->other ? real.value[i] : NAN;
-        if (v->options->at[OptJson].given)
-            put_json(&v->json, s, made.name[i], made.value[i], reference);
+        double one = made.value[i] / (double)lots;
+        double reference = s->other ? real.value[i] / (double)lots : NAN;
+        if (v->choosing)
+            v->worst =
+                made.distance[i] && reference > 0 ? fmax(v->worst, one / reference) : v->worst;
+        else if (v->options->at[OptJson].given)
+            put_json(&v->json, s, made.name[i], one, reference);
         else
-            put_line(&v->text, s, made.name[i], made.value[i], reference);
+            put_line(&v->text, s, made.name[i], one, reference);
     }
     return GAN_OK;
 }
@@ -260,6 +305,42 @@ static void end(Eval *v) {
     v->host->console.result(v->host->console.user, text_str(&v->text));
 }
 
+static GanStatus eval_entries(Eval *v, uint32_t named, const Metric *only) {
+    const Module *m = module_of(v);
+    for (uint32_t i = 0; i < m->entry.n; i++) {
+        const Func *f = &m->entry.at[i];
+        if (f->result.n && !sampler_is_drawn(m, i) && // else it is what others are held against
+            (named == NONE || named == i))
+            TRY(eval_entry(v, i, only));
+    }
+    return GAN_OK;
+}
+
+// The checkpoint whose largest distance, in units of data to data, is the least. What it is chosen
+// by is other samples against the other half of the data than what will be said of it, so that
+// choosing the luckiest of many does not flatter it.
+static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
+    CheckpointSteps steps;
+    uint32_t best = 0;
+    double least = INFINITY;
+    TRY(checkpoint_steps(v->perm, v->run.dir, &steps));
+    v->choosing = true;
+    for (uint32_t i = 0; i < steps.n; i++) {
+        v->worst = 0;
+        TRY(trained_load(v->perm, v->host, &v->run, steps.at[i]));
+        TRY(eval_entries(v, named, only));
+        say(&v->host->console, "step %u: at most %.2f times as far as data from data", steps.at[i],
+            v->worst);
+        if (v->worst > 0 && v->worst < least)
+            least = v->worst, best = steps.at[i];
+    }
+    v->choosing = false;
+    v->rows = 0;
+    if (!best)
+        return fail(GAN_ERR_INPUT, "--best: nothing that is measured is a distance from data");
+    return trained_load(v->perm, v->host, &v->run, best);
+}
+
 static GanStatus run_eval(Eval *v) {
     const Options *o = v->options;
     const Metric *only;
@@ -269,17 +350,15 @@ static GanStatus run_eval(Eval *v) {
     TRY(arena_init(&v->sets, 0));
     v->seed = (uint64_t)option_number(o, OptSeed, (int64_t)v->run.job.seed);
     v->count = (size_t)option_number(o, OptSamples, 256);
+    v->lot = (size_t)option_number(o, OptLot, 0);
     const Module *m = module_of(v);
     Sampler named = {.entry = NONE};
     if (o->at[OptEntry].given)
         TRY(sampler_find(m, o->at[OptEntry].text, &named));
+    if (o->at[OptBest].given)
+        TRY(load_best(v, named.entry, only));
     begin(v);
-    for (uint32_t i = 0; i < m->entry.n; i++) {
-        const Func *f = &m->entry.at[i];
-        if (f->result.n && !sampler_is_drawn(m, i) && // else it is what others are held against
-            (named.entry == NONE || named.entry == i))
-            TRY(eval_entry(v, i, only));
-    }
+    TRY(eval_entries(v, named.entry, only));
     if (!v->rows)
         return fail(GAN_ERR_INPUT,
                     "nothing to measure: no `sample` of model %.*s is a number, or "

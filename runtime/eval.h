@@ -26,6 +26,7 @@ typedef struct Readings { // of one metric, always the same in number and order
     uint32_t n;
     const char *name[READINGS_MOST];
     double value[READINGS_MOST];
+    bool distance[READINGS_MOST]; // less is better, and what data has is its unit
 } Readings;
 
 typedef struct Metric {

@@ -7,8 +7,10 @@
 //   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
 //   spectrum   the same of their mean power spectra over rings
 //              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
-//   chamfer    of copies: mean Chamfer distance to the original (Fan, Su, Guibas 2017); of samples:
-//              minimum matching distance and coverage (Achlioptas et al. 2018)
+//   chamfer    minimum matching distance and coverage (Achlioptas et al. 2018): for data, how far
+//   the
+//              nearest other cloud is; of copies also the mean Chamfer distance to the original
+//              (Fan, Su, Guibas 2017), for data to some other cloud
 //   modes      groups of the data that are reached, and the share of samples within three
 //              deviations of one (Srivastava et al. 2017)
 //   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with
@@ -21,6 +23,11 @@ static void put(Readings *out, const char *name, double value) {
     assert(out->n < READINGS_MOST);
     out->name[out->n] = name;
     out->value[out->n++] = value;
+}
+
+static void put_distance(Readings *out, const char *name, double value) {
+    out->distance[out->n] = true;
+    put(out, name, value);
 }
 
 static size_t one_sample(const Sets *s) {
@@ -79,7 +86,7 @@ static GanStatus measure_error(Arena a, const Sets *s, const float *x, Readings 
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += fabs((double)x[i] - s->real[i]);
-    put(out, "error", sum / (double)n);
+    put_distance(out, "error", sum / (double)n);
     return GAN_OK;
 }
 
@@ -91,9 +98,9 @@ static GanStatus measure_swd(Arena a, const Sets *s, const float *x, Readings *o
     SwdOptions o = {0};
     SwdResult r;
     TRY(swd_measure(x, s->n, s->real, s->n, chw, &o, &r));
-    put(out, "swd pixels", r.pixels);
+    put_distance(out, "swd pixels", r.pixels);
     if (r.levels)
-        put(out, "swd patches", r.mean);
+        put_distance(out, "swd patches", r.mean);
     return GAN_OK;
 }
 
@@ -105,7 +112,7 @@ static GanStatus measure_histogram(Arena a, const Sets *s, const float *x, Readi
     made = real;
     histogram_fill(s->real, n, &real);
     histogram_fill(x, n, &made);
-    put(out, "histogram chi2", chi_square(made.density, real.density, HISTOGRAM_BINS));
+    put_distance(out, "histogram chi2", chi_square(made.density, real.density, HISTOGRAM_BINS));
     return GAN_OK;
 }
 
@@ -114,7 +121,7 @@ static GanStatus measure_spectrum(Arena a, const Sets *s, const float *x, Readin
     double *made = arena_array(&a, double, rings), *real = arena_array(&a, double, rings);
     TRY(spectrum_mean(x, s->n, side, made));
     TRY(spectrum_mean(s->real, s->n, side, real));
-    put(out, "spectrum chi2", chi_square(made, real, rings));
+    put_distance(out, "spectrum chi2", chi_square(made, real, rings));
     return GAN_OK;
 }
 
@@ -126,12 +133,11 @@ static GanStatus measure_chamfer(Arena a, const Sets *s, const float *x, Reading
         double sum = 0;
         for (size_t i = 0; i < s->n; i++)
             sum += chamfer_distance(x + i * one, p, s->real + i * one, p, d);
-        put(out, "chamfer", sum / (double)s->n);
-        return GAN_OK;
+        put_distance(out, "chamfer", sum / (double)s->n);
     }
     CloudMatch m;
     TRY(cloud_match(x, s->n, s->real, s->n, d, p, &m));
-    put(out, "chamfer matching", m.distance);
+    put_distance(out, "chamfer matching", m.distance);
     put(out, "chamfer coverage", m.covered);
     return GAN_OK;
 }

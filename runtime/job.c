@@ -104,6 +104,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .batch = option_number(o, OptBatch, DEFAULT_BATCH),
         .steps = DEFAULT_STEPS,
         .save_every = option_number(o, OptSaveEvery, DEFAULT_SAVE_EVERY),
+        .keep = option_number(o, OptKeep, 0),
         .seed = (uint64_t)option_number(o, OptSeed, 0),
         .threads = (int)option_number(o, OptThreads, 0),
         .tf32 = option_tf32(o),
@@ -141,6 +142,7 @@ GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
                 option_word(fixed[i]), SARG(job->origin));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
+    job->keep = option_number(o, OptKeep, job->keep);
     job->threads = (int)option_number(o, OptThreads, job->threads);
     job->no_graph = o->at[OptNoGraph].given;
     job->skip_bad |= o->at[OptSkipBad].given;
@@ -180,6 +182,7 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptBucketMb, str_format(perm, "%g", (double)job->split.bucket / 1e6));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
+    job->keep = option_number(o, OptKeep, job->keep);
     job->threads = (int)option_number(o, OptThreads, job->threads);
     job->no_graph = asked->no_graph;
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
@@ -206,6 +209,7 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "batch"), json_put_int(&j, job->batch);
     json_name(&j, "steps"), json_put_int(&j, job->steps);
     json_name(&j, "save_every"), json_put_int(&j, job->save_every);
+    json_name(&j, "keep"), json_put_int(&j, job->keep);
     json_name(&j, "seed"), json_put_int(&j, (int64_t)job->seed);
     json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[job->real]));
     json_name(&j, "device"), json_put_str(&j, job->device);
@@ -263,6 +267,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .batch = get_int(&r, "batch", 1, BATCH_MOST),
         .steps = get_int(&r, "steps", 1, STEPS_MOST),
         .save_every = get_int(&r, "save_every", 1, STEPS_MOST),
+        .keep = get_later(&r, "keep", STEPS_MOST),
         .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
         .device = get_str(&r, "device"),
         .threads = (int)get_int(&r, "threads", 0, 1024),

@@ -47,6 +47,7 @@ typedef struct Job {
     Str origin; // path that was given when the run began
     Str hash;   // the model's identity, 32 digits; a run never changes it
     int64_t batch, steps, save_every;
+    int64_t keep; // newest checkpoints that stay, 0: CHECKPOINTS_KEPT
     uint64_t seed;
     Dtype real;
     Str device;
@@ -217,10 +218,13 @@ typedef struct Checkpoint {
     Dtype real;
     uint32_t streams;
     uint64_t position[STREAMS_MOST]; // batches consumed
+    uint32_t keep;                   // of a save: checkpoints that stay, 0: CHECKPOINTS_KEPT
 } Checkpoint;
-// Writes slots that outlive a step, exactly; json last; then drops all but the newest three.
+// Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep`.
 // Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth more.
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
+typedef VEC(uint32_t) CheckpointSteps;
+GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out); // of all there are, ascending
 // Gives rank 0's slots that outlive a step to all ranks.
 GanStatus checkpoint_share(Exec *e, Comm *c);
 // GAN_ERR_DEVICE when these slots are not the same bits on every rank: they follow from the same
@@ -228,6 +232,7 @@ GanStatus checkpoint_share(Exec *e, Comm *c);
 GanStatus checkpoint_compare(Exec *e, Comm *c);
 // Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
 // *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
+// With want->step above 0 no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
 
@@ -288,6 +293,8 @@ typedef struct Trained {
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
 // The same; its entry points' uniform and normal draws are slots to be fed.
 GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
+// The weights of the checkpoint of step `step`, 0: the newest whole one.
+GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
 void trained_close(Trained *t);                                 // accepts an empty one
 

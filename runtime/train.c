@@ -118,8 +118,11 @@ static GanStatus not_finite(Train *t, uint32_t last, Str why);
 // --- saving --------------------------------------------------------------------------------------
 
 static Checkpoint checkpoint_of(const Train *t) {
-    Checkpoint c = {
-        .step = t->step, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    Checkpoint c = {.step = t->step,
+                    .seed = t->job->seed,
+                    .model = t->job->hash,
+                    .real = t->job->real,
+                    .keep = (uint32_t)t->job->keep};
     const uint64_t *position;
     c.streams = feed_positions(t->feed, &position);
     for (uint32_t i = 0; i < c.streams; i++)

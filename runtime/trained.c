@@ -27,11 +27,16 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
     TRY(session_start(&out->session, &so, &h->console));
-    Checkpoint want = {.seed = out->job.seed, .model = out->job.hash, .real = out->job.real}, at;
+    return trained_load(perm, h, out, 0);
+}
+
+GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
+    Checkpoint at,
+        want = {.step = step, .seed = t->job.seed, .model = t->job.hash, .real = t->job.real};
     bool found;
-    TRY(checkpoint_load(perm, out->dir, out->session.exec, &want, &h->console, &at, &found));
-    out->step = at.step;
-    return found ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(out->dir));
+    TRY(checkpoint_load(perm, t->dir, t->session.exec, &want, &h->console, &at, &found));
+    t->step = at.step;
+    return found ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(t->dir));
 }
 
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {

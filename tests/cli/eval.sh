@@ -16,8 +16,20 @@ expect 0 eval run --count 16 --data x=t.pack --threads 1
 same first out
 expect 0 eval run --count 16 --json --metric swd
 prints '"model": "tiny", "step": 2, "rows": \[{"sample": "fakes", "against": "x", "samples": 16, "metric": "swd pixels", "made": '
+expect 0 eval run --count 16 --data x=t.pack --lot 16 --threads 1
+same first out
+expect 0 eval run --count 16 --data x=t.pack --lot 8 --threads 1   # means over two halves, farther apart than the whole
+awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 { exit !($1 > a) }' || fail "two lots are no farther apart"
 expect 0 eval run --count 999                                     # no more than half of the data
 prints '^fakes  *x  *16  '
+
+# More checkpoints can be kept; the best is that of the least ratio on standard error.
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --keep 4 --out kept
+[ "$(ls kept/ckpt/*.json | wc -l)" = 4 ] || fail "not four checkpoints"
+expect 0 eval kept --count 16 --best
+[ "$(grep -c '^step [0-9]*: at most' err)" = 4 ] || fail "not four were looked at"
+best=$(sed -n 's/^step \([0-9]*\): at most \([0-9.]*\) .*/\2 \1/p' err | sort -n | head -n 1)
+prints "^tiny after ${best#* } steps"
 
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake
@@ -61,10 +73,11 @@ expect 0 train all.gan --data c=c.pack --data m=m.npy --data p=s.pack --data q=q
 expect 0 eval all --count 64 --entry spots
 prints '^spots  *square  *64  *modes of the data  *4 '
 expect 0 eval all --count 16
-for row in     'copies  *c  *16  *chamfer  ' 'maps  *m  *16  *histogram chi2 ' \
+for row in     'copies  *c  *16  *chamfer  ' 'copies  *c  *16  *chamfer matching ' 'maps  *m  *16  *histogram chi2 ' \
     'maps  *m  *16  *spectrum chi2 ' 'into_q  *q  *16  *swd pixels ' 'cycle  *-  *2  *value '; do
     prints "^$row"
 done
+refused 1 "nothing that is measured is a distance" ganrun eval all --metric groups --best
 expect 0 sample all --entry maps -o maps.npy --count 8            # densities, as the files have them
 [ "$(tail -c +129 maps.npy | od -A n -t f4 -w4 -v | awk '$1 < 0' | wc -l)" = 0 ] || fail "a density below 0"
 
