@@ -16,6 +16,7 @@ out=${OUT:-$here/out}
 mkdir -p "$out"
 cd "$out"
 seen='' unseen=''                # --data of training, and of evaluation
+every=100                        # steps between saves
 
 # synth FIELD KIND COUNT [--size N]: COUNT samples to train on, and a quarter as many, of another seed, to evaluate with.
 # Fields of one example differ in their seeds, so that they are not pairs.
@@ -36,7 +37,7 @@ synth() {
 train() {
     steps=${STEPS:-$1}
     shift
-    "$ganrun" train "$root/models/$name.gan" $seen --steps "$steps" --save-every 100 --out run --resume auto \
+    "$ganrun" train "$root/models/$name.gan" $seen --steps "$steps" --save-every "$every" --out run --resume auto \
         ${THREADS:+--threads "$THREADS"} "$@"
 }
 

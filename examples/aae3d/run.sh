@@ -3,5 +3,5 @@
 # Chamfer distance, codes are grouped and compared with the four states of the hinges.
 . "$(dirname -- "$0")/../lib.sh"
 synth x chains 2048 --size 512
-train 3000 --batch 16 -s points=512
-evaluate --count 64
+train 4000 --batch 16 -s points=512
+evaluate --count 256 --lot 64
