@@ -172,7 +172,7 @@ static uint32_t calls_of(const Moments *m) {
 SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
     SimTimes out = {0};
     Player *p = mem_alloc(n * sizeof *p);
-    double *done = mem_alloc((calls_of(&m[0]) + 1) * sizeof *done), free = 0;
+    double *done = mem_alloc((calls_of(&m[0]) + 1) * sizeof *done), free[2] = {0}; // lanes
     if (!p || !done)
         bug("no memory for the time lines of %u ranks", n);
     for (uint32_t r = 0; r < n; r++)
@@ -186,8 +186,9 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
         }
         if (more) {
             double takes = sum_seconds(link, start->bytes);
-            free = fmax(free, ready) + takes;
-            done[start->call] = free;
+            int lane = start->bytes <= COMM_SMALL;
+            free[lane] = fmax(free[lane], ready) + takes;
+            done[start->call] = free[lane];
             out.comm += takes;
         }
     }

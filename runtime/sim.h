@@ -36,8 +36,8 @@ typedef struct SimTimes { // seconds of a step
 } SimTimes;
 
 // Plays the time lines of `n` ranks against a link that carries one call at a time, in the order
-// they start. A call begins when every rank has come to it. One line stands for ranks that are all
-// alike. The times are means over the ranks.
+// they start, and besides one of those that are small (COMM_SMALL). A call begins when every rank
+// has come to it. One line stands for ranks that are all alike. The times are means over the ranks.
 SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link);
 
 // What no order of this work could hide: the least a step waits on such a link, if each value

@@ -1,8 +1,12 @@
-// comm.c - a rank's communicator: a queue of tasks and the thread that carries them out.
+// comm.c - a rank's communicator: lanes, each a queue of tasks and the thread that carries them
+// out.
 //
 // In: jobs, in the same order on every rank. Out: their data, reduced or gathered, and what that
-// cost. The caller's thread and the communicator's share one lock; the link belongs to the latter
-// alone. Before every task all ranks meet and show a tag made of what they are about to do, so
+// cost. The caller's thread and the lanes' share one lock; each link belongs to its lane alone.
+// Where the link can be had twice, sums of few bytes have a lane of their own: somebody waits for
+// them, and behind a bucket of gradients they would wait for that too. All else, and control, is in
+// the first lane. Which lane a job takes follows from the job, so every lane has the same order on
+// every rank. Before every task all ranks meet and show a tag made of what they are about to do, so
 // that ranks that disagree fail with a sentence instead of mixing bytes, and one that ends says so.
 //
 // Invariants: a task is free, queued or running; its data is touched only while running. A
@@ -26,6 +30,7 @@ typedef struct Task {
     int root;      // TaskBcast
     GanStatus why; // TaskLeave
     uint32_t next; // in the queue, 0 none
+    uint32_t lane;
     CommEvent event;
 } Task;
 
@@ -34,34 +39,44 @@ typedef struct Kept { // what rounding to a narrower wire has lost so far
     size_t n;
 } Kept;
 
-enum { CONTROL = 1, FIRST_JOB = 2 }; // places in Comm.task; 0 is none
-enum { PATIENCE = 5 };               // seconds for the others to come, once this rank must end
+enum { LANES = 2 };
+enum { CONTROL = 1, FIRST_JOB = CONTROL + LANES }; // places in Comm.task; 0 is none
+enum { PATIENCE = 5 }; // seconds for the others to come, once this rank must end
+
+typedef struct Lane {
+    Comm *comm; // borrowed
+    Link *link; // the thread's
+    pthread_t thread;
+    pthread_cond_t work;          // something to do
+    uint32_t head, tail, running; // places in Comm.task: the queue; what runs, or ran last
+    double busy_since;            // when the running task began, 0: idle
+    bool moving;                  // all have come to it: its bytes are under way
+    Meeting last;
+    bool all_left; // said TaskLeave, met nothing but the like
+    bool apart;    // all met, and were not about to do the same: they know of each other
+    bool gone;     // the thread's last deed is done
+} Lane;
 
 struct Comm {
     const LinkApi *api;
     void *arg; // borrowed while opening
     CommOptions o;
-    Link *link;            // the thread's
-    int rank, size, nodes; // of it, known once it is open
-    pthread_t thread;
-    pthread_mutex_t lock;         // guards all below
-    pthread_cond_t work, changed; // something to do; something was done
-    Task *task;                   // [tasks], owned: control, then jobs by id
-    uint32_t tasks, head, tail;   // of the queue
-    uint32_t running;             // place of the task that runs, or ran last
-    bool opened, closing, gone;   // gone: the thread's last deed is done
-    GanStatus code;               // GAN_OK until broken
+    int rank, size, nodes; // of the link, known once it is open
+    Lane lane[LANES];
+    uint32_t lanes;         // of them there are
+    pthread_mutex_t lock;   // guards all below, and what lanes have but their links
+    pthread_cond_t changed; // something was done
+    Task *task;             // [tasks], owned: control of each lane, then jobs by id
+    uint32_t tasks;
+    bool opened, closing;
+    GanStatus code; // GAN_OK until broken
     char why[512];
-    double busy_since; // when the running task began, 0: idle
-    bool moving;       // all have come to it: its bytes are under way
-    Meeting last;
-    bool left, all_left; // said TaskLeave; met nothing but the like
-    bool apart;          // all met, and were not about to do the same: they know of each other
+    bool left;           // comm_leave
     bool muted;          // the caller's: comm_mute
     size_t narrow_least; // bytes of an f32 sum that travels as bf16; 0: none
     CommStats stats;
     VEC(CommEvent) event; // owned, through mem_realloc
-    // The thread's own:
+    // The first lane's own:
     Kept *kept; // [kepts] by id, owned
     uint32_t kepts;
     uint16_t *narrow; // owned; grows
@@ -163,37 +178,38 @@ static GanStatus reduce_narrow(Comm *c, const CommJob *j) {
         kept[i] = 0;
     }
     floats_narrow(x, c->narrow, j->n, kept);
-    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n, kept));
+    TRY(c->api->reduce(c->lane[0].link, j->kind, DtBF16, c->narrow, j->n, kept));
     floats_widen(c->narrow, x, j->n);
     return GAN_OK;
 }
 
-static GanStatus gather_shares(Comm *c, void *data, int64_t samples, size_t sample_bytes) {
-    int size = c->size;
+static GanStatus gather_shares(const Lane *l, void *data, int64_t samples, size_t sample_bytes) {
+    int size = l->comm->size;
     size_t *from = mem_alloc(((size_t)size + 1) * sizeof *from);
     if (!from)
         return fail(GAN_ERR_MEMORY, "no memory to gather");
     for (int r = 0; r <= size; r++)
         from[r] = (size_t)(samples * r / size) * sample_bytes;
-    GanStatus st = c->api->gather(c->link, data, from);
+    GanStatus st = l->comm->api->gather(l->link, data, from);
     mem_free(from);
     return st;
 }
 
-static GanStatus carry_out(Comm *c, const Task *task) {
+static GanStatus carry_out(Lane *l, const Task *task) {
+    Comm *c = l->comm;
     const CommJob *j = &task->job;
     switch (task->kind) {
     case TaskJob:
         if (j->kind == CommGather)
-            return gather_shares(c, j->data, (int64_t)(j->n / j->unit),
+            return gather_shares(l, j->data, (int64_t)(j->n / j->unit),
                                  j->unit * dtype_size[j->dtype]);
         if (j->wire != j->dtype)
             return reduce_narrow(c, j);
-        return c->api->reduce(c->link, j->kind, j->dtype, j->data, j->n, NULL);
+        return c->api->reduce(l->link, j->kind, j->dtype, j->data, j->n, NULL);
     case TaskBcast:
-        return c->api->bcast(c->link, task->data, task->bytes, task->root);
+        return c->api->bcast(l->link, task->data, task->bytes, task->root);
     case TaskAllGather:
-        return gather_shares(c, task->data, c->size, task->bytes);
+        return gather_shares(l, task->data, c->size, task->bytes);
     case TaskBarrier:
     case TaskLeave:
         return GAN_OK;
@@ -208,26 +224,32 @@ static GanStatus explain(const Task *task, GanStatus st) {
     return fail_in(st, "step %u, %s", task->job.step, task->job.what);
 }
 
-static void set_moving(Comm *c, bool moving) {
-    pthread_mutex_lock(&c->lock);
-    c->moving = moving;
-    pthread_mutex_unlock(&c->lock);
+static void set_moving(Lane *l, bool moving) {
+    pthread_mutex_lock(&l->comm->lock);
+    l->moving = moving;
+    pthread_mutex_unlock(&l->comm->lock);
 }
 
-static GanStatus run_task(Comm *c, Task *task) {
+static void set_apart(Lane *l, bool apart, bool leaving) {
+    pthread_mutex_lock(&l->comm->lock);
+    l->apart = apart;
+    l->all_left = leaving && !apart;
+    pthread_mutex_unlock(&l->comm->lock);
+}
+
+static GanStatus run_task(Lane *l, Task *task) {
+    const Comm *c = l->comm;
     uint64_t tags[2];
     task->event.start = time_now();
-    GanStatus st = c->api->meet(c->link, &c->last, tags);
+    GanStatus st = c->api->meet(l->link, &l->last, tags);
     if (st == GAN_OK)
-        c->apart = tags[0] != tags[1];
-    if (st == GAN_OK && task->kind == TaskLeave)
-        c->all_left = !c->apart;
-    else if (st == GAN_OK)
+        set_apart(l, tags[0] != tags[1], task->kind == TaskLeave);
+    if (st == GAN_OK && task->kind != TaskLeave)
         st = tags_agree(task, tags);
-    set_moving(c, st == GAN_OK);
+    set_moving(l, st == GAN_OK);
     if (st == GAN_OK)
-        st = carry_out(c, task);
-    set_moving(c, false);
+        st = carry_out(l, task);
+    set_moving(l, false);
     if (st == GAN_OK && task->kind == TaskJob && (c->o.wire_us > 0 || c->o.wire_gbit > 0))
         sleep_until(task->event.start + c->o.wire_us * 1e-6 +
                     (c->o.wire_gbit > 0 ? 8e-9 * (double)task->event.bytes / c->o.wire_gbit : 0));
@@ -243,27 +265,30 @@ static void broke(Comm *c, GanStatus st) {
         return;
     c->code = st;
     snprintf(c->why, sizeof c->why, "%s", gan_error());
+    for (uint32_t i = 0; i < c->lanes; i++)
+        pthread_cond_signal(&c->lane[i].work);
 }
 
-static void run_next(Comm *c) {
-    uint32_t at = c->head;
+static void run_next(Lane *l) {
+    Comm *c = l->comm;
+    uint32_t at = l->head;
     Task task = c->task[at];
-    c->head = task.next;
-    if (!c->head)
-        c->tail = 0;
+    l->head = task.next;
+    if (!l->head)
+        l->tail = 0;
     c->task[at].state = TaskRunning;
-    c->running = at;
-    c->last.turn++;
-    c->last.tag = task_tag(&task);
-    c->last.step = task.kind == TaskJob ? task.job.step : c->last.step;
-    c->busy_since = time_now();
-    c->last.until = c->o.deadline > 0 ? c->busy_since + c->o.deadline : 0;
+    l->running = at;
+    l->last.turn++;
+    l->last.tag = task_tag(&task);
+    l->last.step = task.kind == TaskJob ? task.job.step : l->last.step;
+    l->busy_since = time_now();
+    l->last.until = c->o.deadline > 0 ? l->busy_since + c->o.deadline : 0;
     pthread_mutex_unlock(&c->lock);
-    GanStatus st = run_task(c, &task);
+    GanStatus st = run_task(l, &task);
     pthread_mutex_lock(&c->lock);
     if (st != GAN_OK)
         broke(c, st);
-    c->busy_since = 0;
+    l->busy_since = 0;
     c->task[at].state = TaskFree;
     c->task[at].event = task.event;
     if (task.kind == TaskJob) {
@@ -274,60 +299,106 @@ static void run_next(Comm *c) {
     pthread_cond_broadcast(&c->changed);
 }
 
-static void serve(Comm *c) {
-    while (c->code == GAN_OK && !(c->closing && !c->head)) {
-        if (c->head) {
-            run_next(c);
+static void serve(Lane *l) {
+    Comm *c = l->comm;
+    while (c->code == GAN_OK && !(c->closing && !l->head)) {
+        if (l->head) {
+            run_next(l);
             continue;
         }
-        wait_until(c, &c->work, time_now() + 0.1);
-        if (!c->head && c->api->idle && !c->closing) {
-            Meeting last = c->last;
+        wait_until(c, &l->work, time_now() + 0.1);
+        if (!l->head && c->api->idle && !c->closing) {
+            Meeting last = l->last;
             pthread_mutex_unlock(&c->lock);
-            c->api->idle(c->link, &last);
+            c->api->idle(l->link, &last);
             pthread_mutex_lock(&c->lock);
         }
     }
 }
 
-// Under the lock: the others are told when this rank has said why it ends, and it stays until they
-// have.
-static void part(Comm *c) {
-    while (!c->closing)
-        pthread_cond_wait(&c->work, &c->lock);
+static bool any_apart(const Comm *c) {
+    return c->lane[0].apart || c->lane[1].apart;
+}
+
+// Under the lock: meets the others once more, in no task.
+static void meet_last(Lane *l) {
+    Comm *c = l->comm;
     uint64_t tags[2];
-    Meeting m = c->last;
-    m.turn++;
+    Meeting m = l->last;
+    m.turn = ++l->last.turn;
     m.tag = UINT64_MAX;
     m.until = time_now() + PATIENCE;
     pthread_mutex_unlock(&c->lock);
-    c->api->meet(c->link, &m, tags);
+    c->api->meet(l->link, &m, tags);
     pthread_mutex_lock(&c->lock);
 }
 
+// Under the lock: the ranks came apart. Those that wait in this lane learn it here where they did
+// not in another. The others are told when this rank has said why it ends, and it stays until they
+// have.
+static void part(Lane *l) {
+    Comm *c = l->comm;
+    if (!l->apart)
+        meet_last(l);
+    l->apart = true;
+    while (!c->closing)
+        pthread_cond_wait(&l->work, &c->lock);
+    meet_last(l);
+}
+
+// Under the lock: a lane from its first task to its end. The first lane's link is the last to go.
+static void run_lane(Lane *l) {
+    Comm *c = l->comm;
+    serve(l);
+    if (any_apart(c))
+        part(l);
+    for (uint32_t i = 1; l == c->lane && i < c->lanes; i++)
+        while (!c->lane[i].gone)
+            pthread_cond_wait(&c->changed, &c->lock);
+    bool orderly = c->code == GAN_OK && (!c->left || l->all_left);
+    pthread_mutex_unlock(&c->lock);
+    c->api->close(l->link, orderly);
+    pthread_mutex_lock(&c->lock);
+    l->gone = true;
+    pthread_cond_broadcast(&c->changed);
+}
+
+static void *lane_main(void *arg) {
+    Lane *l = arg;
+    pthread_mutex_lock(&l->comm->lock);
+    run_lane(l);
+    pthread_mutex_unlock(&l->comm->lock);
+    return NULL;
+}
+
+static GanStatus open_links(Comm *c) {
+    TRY(c->api->open(c->arg, &c->lane[0].link));
+    return c->api->second ? c->api->second(c->lane[0].link, &c->lane[1].link) : GAN_OK;
+}
+
+// The first lane's: it opens all links, and starts the other lane.
 static void *comm_main(void *arg) {
     Comm *c = arg;
-    GanStatus st = c->api->open(c->arg, &c->link);
+    GanStatus st = open_links(c);
     pthread_mutex_lock(&c->lock);
+    if (st == GAN_OK && c->lane[1].link) {
+        c->lanes = LANES;
+        if (pthread_create(&c->lane[1].thread, NULL, lane_main, &c->lane[1]) != 0) {
+            c->lanes = 1;
+            c->api->close(c->lane[1].link, false);
+            st = fail(GAN_ERR_DEVICE, "no second thread for a communicator");
+        }
+    }
     if (st != GAN_OK) {
         broke(c, st);
     } else {
-        c->rank = c->link->rank;
-        c->size = c->link->size;
-        c->nodes = c->link->nodes;
+        c->rank = c->lane[0].link->rank;
+        c->size = c->lane[0].link->size;
+        c->nodes = c->lane[0].link->nodes;
     }
     c->opened = true;
     pthread_cond_broadcast(&c->changed);
-    if (st == GAN_OK)
-        serve(c);
-    if (c->apart)
-        part(c);
-    bool orderly = c->code == GAN_OK && (!c->left || c->all_left);
-    pthread_mutex_unlock(&c->lock);
-    c->api->close(c->link, orderly);
-    pthread_mutex_lock(&c->lock);
-    c->gone = true;
-    pthread_cond_broadcast(&c->changed);
+    run_lane(&c->lane[0]);
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }
@@ -341,7 +412,8 @@ static void comm_free(Comm *c) {
     mem_free(c->narrow);
     mem_free(c->event.at);
     mem_free(c->task);
-    pthread_cond_destroy(&c->work);
+    for (int i = 0; i < LANES; i++)
+        pthread_cond_destroy(&c->lane[i].work);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
@@ -352,7 +424,10 @@ static void init_sync(Comm *c) {
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->work, &attr);
+    for (int i = 0; i < LANES; i++) {
+        c->lane[i].comm = c;
+        pthread_cond_init(&c->lane[i].work, &attr);
+    }
     pthread_cond_init(&c->changed, &attr);
     pthread_condattr_destroy(&attr);
 }
@@ -366,9 +441,9 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
         mem_free(task);
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
     }
-    *c = (Comm){.api = link, .arg = arg, .o = *o, .task = task, .tasks = FIRST_JOB};
+    *c = (Comm){.api = link, .arg = arg, .o = *o, .task = task, .tasks = FIRST_JOB, .lanes = 1};
     init_sync(c);
-    if (pthread_create(&c->thread, NULL, comm_main, c) != 0) {
+    if (pthread_create(&c->lane[0].thread, NULL, comm_main, c) != 0) {
         comm_free(c);
         return fail(GAN_ERR_DEVICE, "no thread for a communicator");
     }
@@ -391,7 +466,7 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
         return GAN_OK;
     }
     fail(st, "%s", c->why);
-    pthread_join(c->thread, NULL);
+    pthread_join(c->lane[0].thread, NULL);
     comm_free(c);
     return st;
 }
@@ -420,27 +495,35 @@ size_t comm_narrowed(const Comm *c) {
     return c->narrow_least;
 }
 
-static void enqueue(Comm *c, uint32_t at) {
+static void enqueue(Comm *c, uint32_t at, uint32_t lane) {
+    Lane *l = &c->lane[lane];
     c->task[at].state = TaskQueued;
     c->task[at].next = 0;
-    if (c->tail)
-        c->task[c->tail].next = at;
+    c->task[at].lane = lane;
+    if (l->tail)
+        c->task[l->tail].next = at;
     else
-        c->head = at;
-    c->tail = at;
-    pthread_cond_signal(&c->work);
+        l->head = at;
+    l->tail = at;
+    pthread_cond_signal(&l->work);
+}
+
+static uint32_t lane_of(const Comm *c, const CommJob *j) {
+    return c->lanes > 1 && j->kind != CommGather && j->wire == j->dtype &&
+           job_bytes(j) <= COMM_SMALL;
 }
 
 // Under the lock: the running task's time is over, and its bytes are under way for as long.
-static void give_up(Comm *c, double seconds) {
-    Meeting m = c->last;
-    Task task = c->task[c->running];
+static void give_up(Lane *l, double seconds) {
+    Comm *c = l->comm;
+    Meeting m = l->last;
+    Task task = c->task[l->running];
     pthread_mutex_unlock(&c->lock);
-    GanStatus st = c->api->missing ? c->api->missing(c->link, &m, seconds)
+    GanStatus st = c->api->missing ? c->api->missing(l->link, &m, seconds)
                                    : fail(GAN_ERR_DEVICE, "the transfer does not end");
     explain(&task, st);
     pthread_mutex_lock(&c->lock);
-    if (c->moving && c->last.turn == m.turn)
+    if (l->moving && l->last.turn == m.turn)
         broke(c, st);
 }
 
@@ -448,10 +531,11 @@ static void give_up(Comm *c, double seconds) {
 // where its thread is caught inside a transfer only this one can.
 static GanStatus wait_done(Comm *c, uint32_t at) {
     double ask = c->o.deadline / 4 < 1 ? c->o.deadline / 4 : 1; // seconds, within the deadline
+    Lane *l = &c->lane[c->task[at].lane];
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
-        if (c->o.deadline > 0 && c->moving && now > c->busy_since + c->o.deadline - ask)
-            give_up(c, ask);
+        if (c->o.deadline > 0 && l->moving && now > l->busy_since + c->o.deadline - ask)
+            give_up(l, ask);
         else
             wait_until(c, &c->changed, now + (ask > 0 && ask < 0.5 ? ask / 2 : 0.5));
     }
@@ -494,7 +578,7 @@ GanStatus comm_start(Comm *c, const CommJob *job) {
                                         .what = c->task[at].job.what,
                                         .bytes = job_bytes(&c->task[at].job),
                                         .ready = time_now()};
-        enqueue(c, at);
+        enqueue(c, at, lane_of(c, &c->task[at].job));
     }
     if (st == GAN_OK && c->o.wait) {
         double came = time_now();
@@ -564,7 +648,7 @@ static GanStatus control(Comm *c, const Task *what) {
     GanStatus st = health(c);
     if (st == GAN_OK) {
         c->task[CONTROL] = *what;
-        enqueue(c, CONTROL);
+        enqueue(c, CONTROL, 0);
         st = wait_done(c, CONTROL);
     }
     pthread_mutex_unlock(&c->lock);
@@ -601,47 +685,68 @@ GanStatus comm_any(Comm *c, bool mine, bool *any) {
 
 // --- the end -------------------------------------------------------------------------------------
 
-static void end_thread(Comm *c) {
+// Under the lock.
+static bool all_gone(const Comm *c) {
+    bool all = true;
+    for (uint32_t i = 0; i < c->lanes; i++)
+        all &= c->lane[i].gone;
+    return all;
+}
+
+static void end_threads(Comm *c) {
     pthread_mutex_lock(&c->lock);
     c->closing = true;
-    pthread_cond_signal(&c->work);
+    for (uint32_t i = 0; i < c->lanes; i++)
+        pthread_cond_signal(&c->lane[i].work);
     // A thread that is caught inside the link cannot be ended: it is left behind with what it uses.
-    double patience = c->code == GAN_OK ? 60 : c->apart ? PATIENCE + 1 : 1;
+    double patience = c->code == GAN_OK ? 60 : any_apart(c) ? PATIENCE + 1 : 1;
     double until = time_now() + patience;
-    while (!c->gone && time_now() < until)
+    while (!all_gone(c) && time_now() < until)
         wait_until(c, &c->changed, until);
-    bool gone = c->gone;
+    bool whole = all_gone(c);
+    uint32_t lanes = c->lanes;
+    pthread_t thread[LANES] = {c->lane[0].thread, c->lane[1].thread};
     pthread_mutex_unlock(&c->lock);
-    if (!gone) {
-        pthread_detach(c->thread);
-        return;
+    for (uint32_t i = 0; i < lanes; i++) {
+        if (whole)
+            pthread_join(thread[i], NULL);
+        else
+            pthread_detach(thread[i]);
     }
-    pthread_join(c->thread, NULL);
-    comm_free(c);
+    if (whole)
+        comm_free(c);
 }
 
 void comm_close(Comm *c) {
     if (c)
-        end_thread(c);
+        end_threads(c);
 }
 
+// In every lane, for the others may be waiting in any: once one has met somebody who goes on, all
+// is said.
 bool comm_leave(Comm *c, GanStatus why) {
     if (!c)
         return true;
     pthread_mutex_lock(&c->lock);
     c->o.deadline = c->o.deadline > 0 && c->o.deadline < PATIENCE ? c->o.deadline : PATIENCE;
     c->left = true;
-    pthread_mutex_unlock(&c->lock);
-    control(c, &(Task){.kind = TaskLeave, .why = why});
-    pthread_mutex_lock(&c->lock);
-    bool all = c->all_left;
+    for (uint32_t i = 0; c->code == GAN_OK && i < c->lanes; i++) {
+        c->task[CONTROL + i] = (Task){.kind = TaskLeave, .why = why};
+        enqueue(c, CONTROL + i, i);
+    }
+    bool all = c->code == GAN_OK;
+    for (uint32_t i = 0; i < c->lanes; i++) {
+        while (c->code == GAN_OK && !any_apart(c) && c->task[CONTROL + i].state != TaskFree)
+            wait_until(c, &c->changed, time_now() + 0.5);
+        all &= c->lane[i].all_left;
+    }
     pthread_mutex_unlock(&c->lock);
     return all;
 }
 
 void comm_part(Comm *c) {
     if (c)
-        end_thread(c);
+        end_threads(c);
 }
 
 // --- what it cost --------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 // comm.h - what ranks say to each other: collectives that run while the caller computes.
 //
 //   Comm   one rank's communicator: jobs in the order they were started, and a thread of its own
-//          that carries them out one after another. Where the bytes go is the business of a Link
+//          that carries them out one after another; where the link allows it, a second one for what
+//          is small, which overtakes what is large. Where the bytes go is the business of a Link
 //          (link.h): MPI (a plugin, link_mpi.c), threads of one process (link_local.c), nobody.
 //
 // A collective is started and waited for: between the two its data belongs to the communicator.
@@ -28,6 +29,8 @@ typedef enum CommKind {
     CommKinds
 } CommKind;
 extern const char *const comm_kind_name[CommKinds]; // "sum", "tree", "max", "gather"
+
+enum { COMM_SMALL = 64 << 10 }; // bytes of a sum that somebody waits for
 
 typedef struct CommJob {
     uint32_t id; // caller's number of it, small; at most one with this number is under way

@@ -1,8 +1,8 @@
 // link.h - the transport under a communicator: blocking calls between ranks.
 //
-// All calls of a link but `missing` come from one thread, its communicator's. Every rank makes the
-// same calls in the same order. A link neither queues nor times anything; that is comm.c's. Errors
-// are GAN_ERR_DEVICE and leave the link unusable.
+// All calls of a link but `missing` and `second` come from one thread, a lane's. Every rank makes
+// the same calls in the same order. A link neither queues nor times anything; that is comm.c's.
+// Errors are GAN_ERR_DEVICE and leave the link unusable.
 #ifndef GAN_LINK_H
 #define GAN_LINK_H
 
@@ -24,6 +24,10 @@ struct LinkApi {
     const char *name;
     bool talks; // false: data jobs reach no other rank, and do nothing
     GanStatus (*open)(void *arg, Link **out);
+    // Another link between the same ranks, which a second thread may use meanwhile and which is
+    // closed first; called once, by the first one's thread, on every rank. NULL, also as *out:
+    // there is none.
+    GanStatus (*second)(Link *first, Link **out);
     // Orderly: every rank comes. Otherwise only this rank's memory is given back.
     void (*close)(Link *l, bool orderly); // accepts NULL
     // Returns when every rank has come to this operation, with the least and greatest tag. At

@@ -20,6 +20,7 @@ struct LocalHub {
     void **data;              // [size] shown
     uint64_t tags[2], met[2]; // least and greatest: of the present meeting, of the last
     bool broken;              // a rank gave up: the others must not wait for it
+    LocalHub *second;         // owned: where second links meet; NULL of that hub itself
 };
 
 typedef struct LocalLink {
@@ -28,7 +29,7 @@ typedef struct LocalLink {
     void *room;    // owned: [size] pieces of sum_slice
 } LocalLink;
 
-GanStatus local_hub_new(int ranks, LocalHub **out) {
+static GanStatus hub_new(int ranks, LocalHub **out) {
     LocalHub *h = mem_alloc(sizeof *h);
     bool *came = mem_alloc((size_t)ranks * sizeof *came);
     void **data = mem_alloc((size_t)ranks * sizeof *data);
@@ -49,9 +50,18 @@ GanStatus local_hub_new(int ranks, LocalHub **out) {
     return GAN_OK;
 }
 
+GanStatus local_hub_new(int ranks, LocalHub **out) {
+    TRY(hub_new(ranks, out));
+    GanStatus st = hub_new(ranks, &(*out)->second);
+    if (st != GAN_OK)
+        local_hub_free(*out);
+    return st;
+}
+
 void local_hub_free(LocalHub *h) {
     if (!h)
         return;
+    local_hub_free(h->second);
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
     mem_free(h->came);
@@ -67,6 +77,11 @@ static GanStatus local_open(void *arg, Link **out) {
     *l = (LocalLink){.link = {seat->rank, seat->hub->size, 0}, .hub = seat->hub};
     *out = &l->link;
     return GAN_OK;
+}
+
+static GanStatus local_second(Link *first, Link **out) {
+    LocalSeat seat = {((LocalLink *)first)->hub->second, first->rank};
+    return local_open(&seat, out);
 }
 
 static void local_close(Link *link, bool orderly) {
@@ -222,6 +237,7 @@ static GanStatus local_bcast(Link *link, void *data, size_t bytes, int root) {
 const LinkApi link_local = {.name = "local",
                             .talks = true,
                             .open = local_open,
+                            .second = local_second,
                             .close = local_close,
                             .meet = local_meet,
                             .reduce = local_reduce,

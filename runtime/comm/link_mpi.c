@@ -31,6 +31,7 @@ typedef struct MpiLink {
     Link link;
     const LinkHost *host; // borrowed
     bool polite;
+    bool is_second;
     bool two_threads;        // MPI may be called from two at once
     MPI_Comm world, aside;   // tasks; roll calls
     MPI_Comm node, across;   // where Link.nodes: this rank's node; the first ranks of all nodes, on
@@ -77,7 +78,8 @@ static void mpi_close(Link *link, bool orderly) {
             MPI_Comm_free(&l->across);
         MPI_Comm_free(&l->world);
         MPI_Comm_free(&l->aside);
-        MPI_Finalize();
+        if (!l->is_second)
+            MPI_Finalize();
     }
     const LinkHost *host = l->host;
     host->free(l->name);
@@ -149,6 +151,28 @@ static GanStatus mpi_open(void *arg, Link **out) {
     }
     *out = &l->link;
     return GAN_OK;
+}
+
+static GanStatus mpi_second(Link *first, Link **out) {
+    const MpiLink *from = (const MpiLink *)first;
+    *out = NULL;
+    if (!from->two_threads)
+        return GAN_OK;
+    MpiLink *l = from->host->alloc(sizeof *l);
+    if (!l)
+        return from->host->fail(GAN_ERR_MEMORY, "no memory for a second link");
+    *l = (MpiLink){.host = from->host,
+                   .polite = from->polite,
+                   .is_second = true,
+                   .two_threads = true,
+                   .node = MPI_COMM_NULL, // what is small goes straight to all
+                   .across = MPI_COMM_NULL};
+    GanStatus st = open_world(l);
+    if (st == GAN_OK)
+        *out = &l->link;
+    else
+        mpi_close(&l->link, false);
+    return st;
 }
 
 static void mpi_library(char *text, size_t size) {
@@ -397,6 +421,7 @@ static GanStatus mpi_bcast(Link *link, void *data, size_t bytes, int root) {
 static const LinkApi link_mpi = {.name = "mpi",
                                  .talks = true,
                                  .open = mpi_open,
+                                 .second = mpi_second,
                                  .close = mpi_close,
                                  .meet = mpi_meet,
                                  .idle = mpi_idle,

@@ -396,6 +396,33 @@ static void a_wire_takes_its_time_and_not_the_callers(void **state) {
     assert_false(wrong);
 }
 
+static void overtaking_body(Rank *r, Comm *c) {
+    enum { LARGE = COMM_SMALL / 4 + 1 };
+    static float large[MOST][LARGE];
+    float small[2] = {1, 2};
+    CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = large[r->rank], .n = LARGE},
+                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = small, .n = 2}};
+    double began = time_now(), came = 0;
+    for (int i = 0; r->st == GAN_OK && i < 2; i++)
+        r->st = comm_start(c, &jobs[i]);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 1);
+    came = time_now() - began;
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    if (came > 0.3 || time_now() - began < 0.5 || small[1] != 4)
+        *(bool *)r->user = true;
+}
+
+static void what_is_small_overtakes_what_is_large(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    bool wrong = false; // 64 kB at 1 Mbit/s: half a second
+    on_ranks(rank, 2, overtaking_body, (CommOptions){.deadline = 20, .wire_gbit = 0.001}, &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+}
+
 // --- faults --------------------------------------------------------------------------------------
 
 static CommJob faulty_job(float *x) {
@@ -619,6 +646,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(no_communicator_is_one_rank),
         cmocka_unit_test(many_jobs_are_under_way_at_once),
         cmocka_unit_test(a_wire_takes_its_time_and_not_the_callers),
+        cmocka_unit_test(what_is_small_overtakes_what_is_large),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(others_learn_that_a_rank_ended),
         cmocka_unit_test(nobody_goes_before_all_have_spoken),
