@@ -4,7 +4,8 @@
 // each. A gradient is final at its level, the longest way from the leaves to it: with several
 // chains into one net (real, fake, penalty) that is when the last of them has come back through the
 // layer. The gradients of one update, in that order, are cut into buckets; the last ones are the
-// smallest, for nothing is left to hide them behind. Other sums are small: those that wait for the
+// smallest, for nothing is left to hide them behind, and where they are not small, others that are
+// final earlier are made after them. Other sums are small: those that wait for the
 // same earlier calls share one. A call starts when its last part is there, so calls are ordered by
 // that; none may come before one it depends on, and where sharing makes a circle of such needs
 // nobody shares.
@@ -15,7 +16,10 @@
 
 static const double DefaultLatency = 20e-6, DefaultBandwidth = 1.25e9; // 10 Gbit/s
 
+static const double CoreFlops = 1e11;
+
 enum {
+    OwnDepth = 8,   // nodes between a gradient and the product that makes it, at most
     Worth = 32,     // a full bucket takes so many times as long as the latency of its call
     LastPart = 8,   // the last bucket is this part of a full one
     CallAlign = 64, // of parts in a call
@@ -87,6 +91,23 @@ static void find_needs(Buckets *b) {
     }
 }
 
+// --- the link
+// ---------------------------------------------------------------------------------------
+
+static double latency_of(const Parallel *o) {
+    return o->latency > 0 ? o->latency : DefaultLatency;
+}
+static double bandwidth_of(const Parallel *o) {
+    return o->bandwidth > 0 ? o->bandwidth : DefaultBandwidth;
+}
+static size_t link_bytes(const Parallel *o) { // that pass in the time a call takes anyway
+    return (size_t)(latency_of(o) * bandwidth_of(o));
+}
+
+double call_seconds(const Parallel *o, size_t bytes) {
+    return latency_of(o) + (double)bytes / bandwidth_of(o);
+}
+
 // --- items ---------------------------------------------------------------------------------------
 
 static int by_finality(const void *x, const void *y) {
@@ -103,6 +124,19 @@ static int by_finality(const void *x, const void *y) {
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
+static int by_update(const void *x, const void *y) {
+    const Item *a = x, *b = y;
+    if (a->update != b->update) {
+        return a->update < b->update ? -1 : 1;
+    }
+    return a->sum->dtype != b->sum->dtype ? (a->sum->dtype < b->sum->dtype ? -1 : 1)
+                                          : by_finality(x, y);
+}
+
+static bool same_kind(const Item *a, const Item *b) {
+    return a->place == b->place && a->update == b->update && a->sum->dtype == b->sum->dtype;
+}
+
 static void find_update(const Func *f, Item *item) {
     for (uint32_t u = 0; u < f->update.n && item->update == NONE; u++) {
         for (uint32_t k = 0; k < f->update.at[u].grad.n; k++) {
@@ -114,7 +148,49 @@ static void find_update(const Func *f, Item *item) {
     }
 }
 
-static void find_items(Buckets *b, SumVec *sums) {
+// What making a gradient costs on a core of this rank: the products that contract the batch.
+static double own_seconds(const Buckets *b, const Parallel *o, uint32_t node, uint32_t depth) {
+    const Graph *g = &b->f->g;
+    double sum = node_gflop(g, node) * 1e9 / CoreFlops / (o->ranks > 1 ? o->ranks : 1);
+    for (uint32_t k = 0; depth && sum == 0 && k < graph_node(g, node)->nin; k++) {
+        uint32_t in = node_in(g, node, k);
+        bool made = !node_type(g, in)->batched && graph_node(g, in)->op != OpWrite;
+        sum += made ? own_seconds(b, o, in, depth - 1) : 0;
+    }
+    return sum;
+}
+
+// Nothing is left to hide the last gradients of an update behind, so something is kept for them:
+// those that are made no later, take longer to make than to send, and are smaller than what is not
+// hidden yet. They become the last, the largest first. `item` is sorted; [first, last] are all of
+// this update.
+static void keep_for_last(Buckets *b, const Parallel *o, uint32_t first, uint32_t last) {
+    uint32_t level = b->items.at[last].level + 1;
+    double open = 0; // seconds on the wire that nothing hides
+    for (uint32_t i = last + 1; i-- > first;) {
+        Item *item = &b->items.at[i];
+        double sent = call_seconds(o, item->sum->bytes) - call_seconds(o, 0);
+        double made = own_seconds(b, o, item->node, OwnDepth);
+        if (made > sent && open > sent && open > Worth / LastPart * latency_of(o)) {
+            item->level = level++;
+            open = open > made - sent ? open - (made - sent) : 0;
+        } else {
+            open += sent;
+        }
+    }
+}
+
+static void keep_for_all(Buckets *b, const Parallel *o) {
+    for (uint32_t first = 0, last; first < b->items.n; first = last + 1) {
+        const Item *of = &b->items.at[first];
+        for (last = first; last + 1 < b->items.n && same_kind(&b->items.at[last + 1], of);)
+            last++;
+        if (of->update != NONE)
+            keep_for_last(b, o, first, last);
+    }
+}
+
+static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
     const Func *f = b->f;
     uint32_t *level = levels(b->a, &f->g, b->live), *place = arena_array(b->a, uint32_t, f->blocks);
     for (uint32_t i = 0; i < f->tape.n; i++) {
@@ -133,6 +209,8 @@ static void find_items(Buckets *b, SumVec *sums) {
         find_update(f, &item);
         vec_push(b->a, &b->items, item);
     }
+    qsort(b->items.at, b->items.n, sizeof *b->items.at, by_update);
+    keep_for_all(b, o);
     qsort(b->items.at, b->items.n, sizeof *b->items.at, by_finality);
     b->item = arena_array(b->a, uint32_t, f->g.node.n);
     for (uint32_t i = 0; i < b->items.n; i++) {
@@ -145,24 +223,6 @@ static void find_items(Buckets *b, SumVec *sums) {
 
 static size_t aligned(size_t bytes) {
     return (bytes + CallAlign - 1) / CallAlign * CallAlign;
-}
-
-static double latency_of(const Parallel *o) {
-    return o->latency > 0 ? o->latency : DefaultLatency;
-}
-static double bandwidth_of(const Parallel *o) {
-    return o->bandwidth > 0 ? o->bandwidth : DefaultBandwidth;
-}
-static size_t link_bytes(const Parallel *o) { // that pass in the time a call takes anyway
-    return (size_t)(latency_of(o) * bandwidth_of(o));
-}
-
-double call_seconds(const Parallel *o, size_t bytes) {
-    return latency_of(o) + (double)bytes / bandwidth_of(o);
-}
-
-static bool same_kind(const Item *a, const Item *b) {
-    return a->place == b->place && a->update == b->update && a->sum->dtype == b->sum->dtype;
 }
 
 // Cuts the gradients of an update from the last to be final to the first: small, larger, full. What
@@ -209,12 +269,14 @@ static void join_small(Buckets *b, uint32_t i, size_t most) {
 
 static void group_items(Buckets *b, const Parallel *o) {
     size_t small = link_bytes(o), full = o->bucket ? o->bucket : small * Worth;
-    uint8_t *cut = arena_array(b->a, uint8_t, b->f->update.n + 1);
+    uint8_t *cut = arena_array(b->a, uint8_t, b->items.n); // shares a call with its like
     for (uint32_t i = b->items.n; i-- > 0;) {
-        uint32_t update = b->items.at[i].update;
-        if (update != NONE && !cut[update]) {
-            cut[update] = 1;
+        const Item *item = &b->items.at[i];
+        if (item->update != NONE && !cut[i]) {
             cut_gradients(b, i, full, small);
+            for (uint32_t k = 0; k <= i; k++) {
+                cut[k] |= same_kind(&b->items.at[k], item);
+            }
         }
     }
     for (uint32_t i = 0; i < b->items.n; i++) {
@@ -288,7 +350,7 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
     if (!sums->n) {
         return;
     }
-    find_items(&b, sums);
+    find_items(&b, o, sums);
     find_needs(&b);
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
