@@ -4,7 +4,7 @@
 // "main thread"), but for roll calls about a transfer that does not end. Ranks wait for each other
 // in `meet`, which polls with sleeps where cores are short, keeps the deadline and answers roll
 // calls; the transfers behind it are blocking calls, because everyone is there and because Open MPI
-// makes no progress on its own.
+// makes no progress on its own, but for large sums, which wait as politely as meetings do.
 //
 // A roll call: a rank whose deadline comes near asks all others where they are, over a communicator
 // of its own. Those that wait or idle answer with their turn; those that do not are named. Where
@@ -32,6 +32,7 @@ typedef struct MpiLink {
     const LinkHost *host; // borrowed
     bool polite;
     bool is_second;
+    NodeSums asked;
     bool two_threads;        // MPI may be called from two at once
     MPI_Comm world, aside;   // tasks; roll calls
     MPI_Comm node, across;   // where Link.nodes: this rank's node; the first ranks of all nodes, on
@@ -91,7 +92,7 @@ static void mpi_close(Link *link, bool orderly) {
 }
 
 // Communicators for sums within nodes, then across; none where that would be one of the two alone.
-static GanStatus open_nodes(MpiLink *l, NodeSums asked) {
+static GanStatus open_nodes(MpiLink *l) {
     int in_node = 0, most = 0, place = 0, first = 0, nodes = 0;
     TRY(MPI(l, MPI_Comm_split_type, l->world, MPI_COMM_TYPE_SHARED, l->link.rank, MPI_INFO_NULL,
             &l->node));
@@ -100,7 +101,7 @@ static GanStatus open_nodes(MpiLink *l, NodeSums asked) {
     first = place == 0;
     TRY(MPI(l, MPI_Allreduce, &in_node, &most, 1, MPI_INT, MPI_MAX, l->world));
     TRY(MPI(l, MPI_Allreduce, &first, &nodes, 1, MPI_INT, MPI_SUM, l->world));
-    if (asked == NodesAuto && (nodes == 1 || most == 1))
+    if (l->asked == NodesAuto && (nodes == 1 || most == 1))
         return MPI(l, MPI_Comm_free, &l->node);
     l->link.nodes = nodes;
     TRY(MPI(l, MPI_Comm_split, l->world, first ? 0 : MPI_UNDEFINED, l->link.rank, &l->across));
@@ -134,8 +135,11 @@ static GanStatus mpi_open(void *arg, Link **out) {
     MpiLink *l = a->host->alloc(sizeof *l);
     if (!l)
         return a->host->fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (MpiLink){
-        .host = a->host, .polite = a->polite, .node = MPI_COMM_NULL, .across = MPI_COMM_NULL};
+    *l = (MpiLink){.host = a->host,
+                   .polite = a->polite,
+                   .asked = a->nodes,
+                   .node = MPI_COMM_NULL,
+                   .across = MPI_COMM_NULL};
     int provided = 0;
     GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     if (st == GAN_OK && provided < MPI_THREAD_FUNNELED)
@@ -143,8 +147,8 @@ static GanStatus mpi_open(void *arg, Link **out) {
     l->two_threads = provided == MPI_THREAD_MULTIPLE;
     if (st == GAN_OK)
         st = open_world(l);
-    if (st == GAN_OK && a->nodes != NodesOff)
-        st = open_nodes(l, a->nodes);
+    if (st == GAN_OK && l->asked != NodesOff)
+        st = open_nodes(l);
     if (st != GAN_OK) {
         mpi_close(&l->link, false);
         return st;
@@ -165,9 +169,12 @@ static GanStatus mpi_second(Link *first, Link **out) {
                    .polite = from->polite,
                    .is_second = true,
                    .two_threads = true,
-                   .node = MPI_COMM_NULL, // what is small goes straight to all
+                   .asked = from->asked,
+                   .node = MPI_COMM_NULL,
                    .across = MPI_COMM_NULL};
     GanStatus st = open_world(l);
+    if (st == GAN_OK && l->asked != NodesOff)
+        st = open_nodes(l);
     if (st == GAN_OK)
         *out = &l->link;
     else
@@ -374,6 +381,43 @@ static GanStatus nodes_piece(MpiLink *l, MPI_Datatype type, void *data, int n) {
     return MPI(l, MPI_Bcast, data, n, type, 0, l->node);
 }
 
+// Sends one part on and takes another in. Blocking calls would spin until the other rank's thread
+// has a core, which those that compute have.
+static GanStatus exchange(MpiLink *l, MPI_Datatype type, void *out, int outs, int to, void *in,
+                          int ins, int from) {
+    MPI_Request both[2];
+    int done = 0;
+    TRY(MPI(l, MPI_Irecv, in, ins, type, from, 0, l->world, &both[0]));
+    TRY(MPI(l, MPI_Isend, out, outs, type, to, 0, l->world, &both[1]));
+    for (unsigned turns = 0; !done; rest(&turns, l->polite && !done))
+        TRY(MPI(l, MPI_Testall, 2, both, &done, MPI_STATUSES_IGNORE));
+    return GAN_OK;
+}
+
+// In a ring: everyone adds its part to what comes along and sends it on, until each has the sum of
+// a slice; then these go round. Every byte is moved as often as it must be.
+static GanStatus ring_piece(MpiLink *l, Dtype dtype, char *data, int n) {
+    int size = l->link.size, rank = l->link.rank, next = (rank + 1) % size,
+        before = (rank + size - 1) % size;
+    MPI_Datatype type = type_of(dtype);
+    size_t unit = size_of(dtype);
+    TRY(room_need(l, ((size_t)n / (size_t)size + 1) * unit));
+    for (int r = 0; r < size; r++) {
+        l->first[r] = (int)((int64_t)n * r / size);
+        l->count[r] = (int)((int64_t)n * (r + 1) / size) - l->first[r];
+    }
+    for (int step = 0; step < 2 * (size - 1); step++) {
+        bool adds = step < size - 1;
+        int out = (rank + 2 * size - step) % size, in = (out + size - 1) % size;
+        char *mine = data + (size_t)l->first[in] * unit;
+        TRY(exchange(l, type, data + (size_t)l->first[out] * unit, l->count[out], next,
+                     adds ? l->room : mine, l->count[in], before));
+        if (adds)
+            l->host->combine(CommSum, dtype, mine, l->room, (size_t)l->count[in]);
+    }
+    return GAN_OK;
+}
+
 static GanStatus reduce_piece(MpiLink *l, CommKind kind, Dtype dtype, void *data, int n,
                               float *lost) {
     if (dtype == DtBF16)
@@ -382,6 +426,8 @@ static GanStatus reduce_piece(MpiLink *l, CommKind kind, Dtype dtype, void *data
         return tree_piece(l, dtype, data, n);
     if (kind == CommSum && l->link.nodes)
         return nodes_piece(l, type_of(dtype), data, n);
+    if (kind == CommSum && (size_t)n * size_of(dtype) > COMM_SMALL)
+        return ring_piece(l, dtype, data, n);
     return MPI(l, MPI_Allreduce, MPI_IN_PLACE, data, n, type_of(dtype),
                kind == CommMax ? MPI_MAX : MPI_SUM, l->world);
 }

@@ -593,6 +593,29 @@ static void mpi_reductions(Rank *r, Comm *c) {
         }
 }
 
+// Large sums, of a number of elements that ranks do not divide, with a small one between.
+static void large_body(Rank *r, Comm *c) {
+    enum { LARGE = COMM_SMALL / 2 + 11 };
+    static float x[LARGE];
+    static double y[LARGE];
+    float few = 1;
+    int size = comm_size(c);
+    for (int i = 0; i < LARGE; i++)
+        y[i] = x[i] = (float)(i % 1000 + r->rank);
+    CommJob jobs[] = {{.id = 0, .dtype = DtF32, .wire = DtF32, .data = x, .n = LARGE},
+                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = &few, .n = 1},
+                      {.id = 2, .dtype = DtF64, .wire = DtF64, .data = y, .n = LARGE}};
+    for (int i = 0; r->st == GAN_OK && i < 3; i++)
+        r->st = comm_start(c, &jobs[i]);
+    for (uint32_t i = 0; r->st == GAN_OK && i < 3; i++)
+        r->st = comm_wait(c, i);
+    for (int i = 0; i < LARGE; i++) {
+        double want = size * (i % 1000) + size * (size - 1) / 2;
+        if ((double)x[i] != want || y[i] != want || few != (float)size)
+            *(bool *)r->user = true;
+    }
+}
+
 static void on_this_rank(void **state) {
     const LinkPlugin *plugin;
     if (link_plugin_load(str_c(*state), &plugin) != GAN_OK)
@@ -607,7 +630,7 @@ static void on_this_rank(void **state) {
     Rank r = {.rank = comm_rank(c)};
     assert_true(comm_size(c) <= MOST);
     mpi_reductions(&r, c);
-    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body};
+    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, large_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);
