@@ -40,7 +40,8 @@ dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out);
 void dnn_layout_free(DnnLayout *l);
 dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out);
 dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b,
-                              const DnnShape *to, DnnDesc *out);
+                              const DnnShape *to, bool add,
+                              DnnDesc *out); // add: to what `to` holds
 
 // --- onednn.c: steps -----------------------------------------------------------------------------
 
@@ -51,7 +52,7 @@ enum {
     DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
 };
 
-typedef void DnnHost(void *job, void *const staging[DNN_STAGING]);
+typedef void DnnHost(void *job, void *const staging[DNN_STAGING], int64_t round);
 
 typedef struct DnnStep { // a primitive, or a function of ours
     dnnl_primitive_t primitive;
@@ -63,6 +64,8 @@ typedef struct DnnStep { // a primitive, or a function of ours
 struct DnnCall {
     int n;
     DnnStep step[DNN_STEPS];
+    int from, to; // steps from..to-1 run once a round
+    int64_t rounds;
 };
 
 // Where a primitive's tensor lies: at a fixed address, or (at NULL) in one of the staging buffers
@@ -99,7 +102,7 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
 dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out);
 void dnn_dense(DnnShape *s); // row-major strides
 
-// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_columns.c, dnn_phases.c ------------------------------
+// --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_winograd.c, dnn_columns.c ... ------------------------
 // False in *done: not a case of theirs, and `call` is as it was.
 
 dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
@@ -115,6 +118,9 @@ dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const
 // A convolution that makes so few channels that another form of it is faster. t: x, w, y.
 dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                const DnnTensor t[3], bool *done);
+// A convolution of small kernels by way of Winograd's points. t: x, w, y.
+dnnl_status_t dnn_prepare_winograd(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                                   const DnnTensor t[3], bool *done);
 // An input gradient as forward convolutions. weights, t: as above.
 dnnl_status_t dnn_prepare_phases(Dnn *d, DnnCall *call, const DnnConv *c, uint32_t weights,
                                  const DnnTensor t[3], bool *done);

@@ -58,6 +58,22 @@ static dnnl_status_t user_scratchpad(dnnl_primitive_attr_t *out) {
     return dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
 }
 
+static dnnl_status_t add_to_result(dnnl_primitive_attr_t attr) {
+    dnnl_post_ops_t ops;
+    dnnl_status_t s = dnnl_post_ops_create(&ops);
+    if (s != dnnl_success)
+        return s;
+#if DNNL_VERSION_MAJOR >= 3
+    s = dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+#else
+    s = dnnl_post_ops_append_sum(ops, 1);
+#endif
+    if (s == dnnl_success)
+        s = dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return s;
+}
+
 // The backward kinds take a forward descriptor as a hint; on CPUs it is not looked at, and a
 // forward one need not exist for the backward's types (f32 gradients of bf16 weights).
 #if DNNL_VERSION_MAJOR >= 3
@@ -147,13 +163,15 @@ dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c,
 }
 
 dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape *b,
-                              const DnnShape *to, DnnDesc *out) {
+                              const DnnShape *to, bool add, DnnDesc *out) {
     DnnLayout l[3] = {0};
     dnnl_primitive_attr_t attr = NULL;
     *out = NULL;
     dnnl_status_t s = layouts((const DnnShape *[]){a, b, to}, l);
     if (s == dnnl_success)
         s = user_scratchpad(&attr);
+    if (s == dnnl_success && add)
+        s = add_to_result(attr);
     if (s == dnnl_success)
         s = matmul_desc(e, l, attr, out);
     if (attr)

@@ -61,7 +61,8 @@ static void fill_row(const Columns *j, int64_t row, char *to) {
         }
 }
 
-static void gather(void *job, void *const staging[DNN_STAGING]) {
+static void gather(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     const Columns *j = job;
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < j->rows; row++)
@@ -94,7 +95,8 @@ static void add_pixel(const Columns *j, const float *columns, int64_t pixel, flo
             }
 }
 
-static void scatter(void *job, void *const staging[DNN_STAGING]) {
+static void scatter(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     const Columns *j = job;
     const Geom *g = j->axis;
     int64_t pixels = j->n * g[0].x * g[1].x * g[2].x;
@@ -241,7 +243,7 @@ dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const
         p.layout[i] = dnn_keep_layout(d, &s[i]);
     DnnTensor inside = {dnn_keep_layout(d, &inside_shape), NULL, 0, 0};
     if (!p.layout[0] || !p.layout[1] || !p.layout[2] || !inside.layout ||
-        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], p.desc) != dnnl_success)
+        dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], false, p.desc) != dnnl_success)
         return dnnl_success;
     dnnl_status_t status = dnnl_success;
     if (kind != DnnConvWeights)

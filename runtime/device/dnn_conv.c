@@ -118,6 +118,8 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
         return dnnl_success;
     dnnl_status_t s = dnn_prepare_thin(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done)
+        s = dnn_prepare_winograd(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
+    if (s == dnnl_success && !*done)
         s = dnn_prepare_columns(d, call, r.kind, &c, r.w, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done && r.kind == DnnConvData)
         s = dnn_prepare_phases(d, call, &c, r.w, (const DnnTensor[]){x, w, y}, done);

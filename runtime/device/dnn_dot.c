@@ -250,8 +250,8 @@ static dnnl_status_t prepare(Dnn *d, const Plan *p, const Einsum *e, Memory m, D
             return dnnl_success; // a constant inside kernels
     }
     DnnDesc *desc = dnn_new_desc(d);
-    dnnl_status_t s =
-        dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape, &o[SideOut].shape, desc);
+    dnnl_status_t s = dnn_matmul_desc(dnn_engine(d), &o[SideA].shape, &o[SideB].shape,
+                                      &o[SideOut].shape, false, desc);
     if (s != dnnl_success)
         return s == dnnl_unimplemented || s == dnnl_invalid_arguments ? dnnl_success : s;
     s = bring_in(d, call, product.node[SideA], &o[SideA]);

@@ -60,7 +60,8 @@ typedef struct Phases {
 SPREAD(spread_float, float)
 SPREAD(spread_bf16, uint16_t)
 
-static void spread(void *job, void *const staging[DNN_STAGING]) {
+static void spread(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     (void)staging;
     const Phases *j = job;
 #pragma omp parallel for schedule(static)
@@ -84,7 +85,8 @@ static void deal_row(const Phases *j, int64_t row, const char *staging) {
     }
 }
 
-static void deal(void *job, void *const staging[DNN_STAGING]) {
+static void deal(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     const Phases *j = job;
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < j->n * j->axis[0].x * j->axis[1].x; row++)

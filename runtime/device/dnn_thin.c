@@ -80,7 +80,8 @@ typedef struct Widen { // [o, rest, k] to [(d, o), rest, k + (b-1)*s] and back
     size_t size; // of an element
 } Widen;
 
-static void widen(void *job, void *const staging[DNN_STAGING]) {
+static void widen(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     (void)staging;
     const Widen *w = job;
     int64_t wide = w->k + (w->b - 1) * w->s, rows = w->o * w->rest;
@@ -91,7 +92,8 @@ static void widen(void *job, void *const staging[DNN_STAGING]) {
                    (const char *)w->from + (size_t)(i * w->k) * w->size, (size_t)w->k * w->size);
 }
 
-static void narrow(void *job, void *const staging[DNN_STAGING]) {
+static void narrow(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     (void)staging;
     const Widen *w = job;
     const float *from = w->from;
@@ -217,7 +219,8 @@ typedef struct Subpixel {
     void *x;
 } Subpixel;
 
-static void spread_weights(void *job, void *const staging[DNN_STAGING]) {
+static void spread_weights(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     (void)staging;
     const Subpixel *j = job;
     const Axis *a = j->axis;
@@ -256,7 +259,8 @@ static void shuffle_row(const Subpixel *j, const char *from, char *to, size_t gr
     }
 }
 
-static void shuffle(void *job, void *const staging[DNN_STAGING]) {
+static void shuffle(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
     const Subpixel *j = job;
     const Axis *a = j->axis;
     size_t run = (size_t)(a[2].r * j->c) * j->size, group = run * (size_t)(a[0].r * a[1].r);

@@ -296,16 +296,24 @@ GanStatus dnn_ready(Dnn *d) {
     return bind_all(d->scratch_bytes, d->scratched.at, d->scratched.n, &d->scratch);
 }
 
-GanStatus dnn_run(Dnn *d, const DnnCall *call) {
-    for (int i = 0; i < call->n; i++) {
+static GanStatus run_steps(Dnn *d, const DnnCall *call, int from, int to, int64_t round) {
+    for (int i = from; i < to; i++) {
         const DnnStep *step = &call->step[i];
         if (step->host) {
-            step->host(step->job, d->staging);
+            step->host(step->job, d->staging, round);
             continue;
         }
         TRY(status_of(dnnl_primitive_execute(step->primitive, d->stream, step->n, step->arg),
                       "running a primitive"));
     }
+    return GAN_OK;
+}
+
+GanStatus dnn_run(Dnn *d, const DnnCall *call) {
+    TRY(run_steps(d, call, 0, call->from, 0));
+    for (int64_t i = 0; i < call->rounds; i++)
+        TRY(run_steps(d, call, call->from, call->to, i));
+    TRY(run_steps(d, call, call->to, call->n, 0));
     return status_of(dnnl_stream_wait(d->stream), "waiting");
 }
 
@@ -340,7 +348,7 @@ GanStatus dnn_peak(Dtype type, double *gflops) {
         st = fail(GAN_ERR_MEMORY, "no memory to measure the processor");
         goto out;
     }
-    if (dnn_matmul_desc(d->engine, &s, &s, &s, desc) != dnnl_success)
+    if (dnn_matmul_desc(d->engine, &s, &s, &s, false, desc) != dnnl_success)
         goto out; // no such type here: the rate stays 0
     char *at = memory;
     size_t one = (size_t)PEAK_SIZE * PEAK_SIZE * dtype_size[type];

@@ -1,0 +1,204 @@
+// winograd_test.c - convolutions by way of Winograd's points against the direct sums in f64: every
+// form, stride and direction, extents that are no multiple of a tile, one round and many.
+#include "winograd.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "cases.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+typedef struct Shape {
+    int64_t n, c, o, x[2], k[2], s[2], before[2], after[2];
+} Shape;
+
+static const Shape shapes[] = {
+    {2, 16, 32, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 32, 16, {14, 7}, {3, 3}, {1, 1}, {0, 0}, {0, 0}},
+    {3, 16, 16, {5, 4}, {2, 3}, {1, 1}, {0, 2}, {1, 1}},
+    {2, 16, 16, {16, 18}, {4, 4}, {2, 2}, {1, 1}, {1, 1}},
+    {2, 16, 64, {13, 15}, {4, 3}, {2, 2}, {0, 1}, {2, 1}},
+    {3, 64, 16, {12, 11}, {5, 5}, {2, 2}, {1, 1}, {2, 2}},
+    {1, 16, 16, {10, 9}, {6, 2}, {2, 1}, {3, 0}, {2, 1}},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes, PIXELS = 40000 };
+
+static float x[PIXELS], w[PIXELS], y[PIXELS];
+static double want[PIXELS], size[PIXELS]; // the sum, and that of its terms' magnitudes
+
+static int64_t made(const Shape *s, int i) {
+    return (s->x[i] + s->before[i] + s->after[i] - s->k[i]) / s->s[i] + 1;
+}
+
+static void fill(float *at, uint64_t seed) {
+    for (int i = 0; i < PIXELS; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        at[i] = (float)(seed >> 40) / (1 << 23) - 1;
+    }
+}
+
+static DnnShape picture(int64_t n, int64_t c, int64_t a, int64_t b) {
+    return (DnnShape){
+        .n = 4, .dim = {n, c, a, b}, .stride = {a * b * c, 1, b * c, c}, .type = DtF32};
+}
+
+static DnnConv conv_of(const Shape *s) {
+    DnnConv c = {.src = picture(s->n, s->c, s->x[0], s->x[1]),
+                 .weights = {.n = 4, .dim = {s->o, s->c, s->k[0], s->k[1]}, .type = DtF32},
+                 .dst = picture(s->n, s->o, made(s, 0), made(s, 1))};
+    dnn_dense(&c.weights);
+    for (int i = 0; i < 2; i++) {
+        c.stride[i] = s->s[i];
+        c.before[i] = s->before[i];
+        c.after[i] = s->after[i];
+    }
+    return c;
+}
+
+// Adds all products of one pixel of y and one kernel element to what is wanted.
+static void add_products(const Shape *s, DnnConvKind kind, int64_t at_x, int64_t at_y, int64_t t) {
+    int64_t kernel = s->k[0] * s->k[1];
+    for (int64_t o = 0; o < s->o; o++)
+        for (int64_t c = 0; c < s->c; c++) {
+            int64_t i = at_x * s->c + c, j = (o * s->c + c) * kernel + t, k = at_y * s->o + o;
+            double a = kind == DnnConvData ? y[k] : x[i], b = kind == DnnConvWeights ? y[k] : w[j];
+            int64_t to = kind == DnnConvForward ? k : kind == DnnConvData ? i : j;
+            want[to] += a * b;
+            size[to] += fabs(a * b);
+        }
+}
+
+static void sum_directly(const Shape *s, DnnConvKind kind) {
+    memset(want, 0, sizeof want);
+    memset(size, 0, sizeof size);
+    int64_t h = made(s, 0), v = made(s, 1), kernel = s->k[0] * s->k[1];
+    for (int64_t i = 0; i < s->n * h * v * kernel; i++) {
+        int64_t t = i % kernel, pixel = i / kernel, n = pixel / v / h;
+        int64_t a = pixel / v % h * s->s[0] - s->before[0] + t / s->k[1];
+        int64_t b = pixel % v * s->s[1] - s->before[1] + t % s->k[1];
+        if (a >= 0 && a < s->x[0] && b >= 0 && b < s->x[1])
+            add_products(s, kind, (n * s->x[0] + a) * s->x[1] + b, pixel, t);
+    }
+}
+
+// What the forms make of the shape. False where they do not fit it.
+static bool run(const Shape *s, DnnConvKind kind, const WinoForm form[2], size_t bytes) {
+    Dnn *d;
+    DnnCall call = {0};
+    DnnConv c = conv_of(s);
+    bool done = false;
+    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
+    DnnTensor t[] = {{dnn_keep_layout(d, &c.src), x, 0, 0},
+                     {dnn_keep_layout(d, &c.weights), w, 0, 0},
+                     {dnn_keep_layout(d, &c.dst), y, 0, 0}};
+    dnn_block(d);
+    assert_int_equal(wino_add(d, &call, kind, &c, t, form, bytes, &done), dnnl_success);
+    if (done) {
+        assert_int_equal(dnn_ready(d), GAN_OK);
+        assert_int_equal(dnn_run(d, &call), GAN_OK);
+    }
+    dnn_close(d);
+    return done;
+}
+
+static void compare(const Shape *s, DnnConvKind kind, const WinoForm form[2]) {
+    const float *got = kind == DnnConvForward ? y : kind == DnnConvData ? x : w;
+    int64_t n = kind == DnnConvForward ? s->n * made(s, 0) * made(s, 1) * s->o
+                : kind == DnnConvData  ? s->n * s->x[0] * s->x[1] * s->c
+                                       : s->o * s->c * s->k[0] * s->k[1];
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs(got[i] - want[i]) <= 2e-6 * size[i] + 1e-5))
+            fail_msg("%lld x %lld, stride %lld, kind %d, forms %d %d, element %lld: %g, not %g",
+                     (long long)s->x[0], (long long)s->x[1], (long long)s->s[0], (int)kind,
+                     (int)form[0], (int)form[1], (long long)i, (double)got[i], want[i]);
+}
+
+// How many pairs of forms fit and were compared.
+static int check(const Shape *s, DnnConvKind kind, size_t bytes) {
+    int n = 0;
+    float *out = kind == DnnConvForward ? y : kind == DnnConvData ? x : w;
+    fill(x, 1), fill(w, 2), fill(y, 3);
+    sum_directly(s, kind);
+    for (int i = 0; i < WinoForms * WinoForms; i++) {
+        WinoForm form[] = {(WinoForm)(i / WinoForms), (WinoForm)(i % WinoForms)};
+        for (int k = 0; k < PIXELS; k++)
+            out[k] = NAN;
+        if (run(s, kind, form, bytes)) {
+            compare(s, kind, form);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void check_all(DnnConvKind kind) {
+    for (int i = 0; i < SHAPES; i++) {
+        int n = check(&shapes[i], kind, (size_t)1 << 24);
+        assert_int_equal(check(&shapes[i], kind, 0), n);
+        assert_true(n >= 2);
+    }
+}
+
+static void forward_is_the_direct_sum(void **state) {
+    (void)state;
+    check_all(DnnConvForward);
+}
+
+static void input_gradients_are_the_direct_sums(void **state) {
+    (void)state;
+    check_all(DnnConvData);
+}
+
+static void weight_gradients_are_the_direct_sums(void **state) {
+    (void)state;
+    check_all(DnnConvWeights);
+}
+
+static void any_number_of_threads_makes_the_same_bits(void **state) {
+    (void)state;
+#ifdef _OPENMP
+    static float one[PIXELS];
+    static const WinoForm form[] = {WinoF43, WinoF23};
+    for (int kind = 0; kind < 3; kind++) {
+        float *out = kind == DnnConvForward ? y : kind == DnnConvData ? x : w;
+        for (int threads = 1; threads <= 3; threads++) {
+            omp_set_num_threads(threads);
+            fill(x, 1), fill(w, 2), fill(y, 3);
+            assert_true(run(&shapes[5], (DnnConvKind)kind, form, 0));
+            if (threads == 1)
+                memcpy(one, out, sizeof one);
+            assert_memory_equal(one, out, sizeof one);
+        }
+    }
+#endif
+}
+
+static void other_shapes_are_left_to_others(void **state) {
+    (void)state;
+    static const WinoForm form[] = {WinoF43, WinoF43};
+    Shape s = shapes[0];
+    assert_true(run(&s, DnnConvForward, form, 0));
+    s.c = 24; // no whole vectors
+    assert_false(run(&s, DnnConvForward, form, 0));
+    s = shapes[0];
+    s.s[0] = 3;
+    assert_false(run(&s, DnnConvForward, form, 0));
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward_is_the_direct_sum),
+        cmocka_unit_test(input_gradients_are_the_direct_sums),
+        cmocka_unit_test(weight_gradients_are_the_direct_sums),
+        cmocka_unit_test(any_number_of_threads_makes_the_same_bits),
+        cmocka_unit_test(other_shapes_are_left_to_others),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
