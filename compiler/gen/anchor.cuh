@@ -198,11 +198,12 @@ GAN_FN void gan_put(uint16_t *to, float x) {
 // The spots of numbers [from, from + COUNT) of a list, a thread a number: what is divided out of a
 // number is divided once a block, not once a thread.
 template <class P, int AXES, int FIRST, int SIDE, int COUNT, int N>
-GAN_FN void gan_spots(const gan_args<N> &w, int at, uint32_t from, gan_spot<P::space> *out) {
+GAN_FN void gan_spots(const gan_args<N> &w, int at, uint32_t from, const gan_spot<P::space> &first,
+                      gan_spot<P::space> *out) {
     const uint32_t i = threadIdx.x;
     static_assert(COUNT <= GAN_THREADS, "a thread a number");
     if (i < COUNT) {
-        out[i] = gan_spot_at<P, AXES, FIRST, SIDE>(w, at, from + i);
+        out[i] = gan_join(first, gan_spot_at<P, AXES, FIRST, SIDE>(w, at, from + i));
     }
 }
 
@@ -215,28 +216,32 @@ template <class P> struct gan_where {
 
 template <class P, int N>
 GAN_FN void gan_terms(const gan_args<N> &w, uint32_t from, gan_where<P> *at) {
-    gan_spots<P, P::terms, P::terms_space, 0, GAN_TERMS>(w, P::at_terms, from, at->term[0]);
-    gan_spots<P, P::terms, P::terms_space, 1, GAN_TERMS>(w, P::at_terms, from, at->term[1]);
+    const gan_spot<P::space> none = {};
+    gan_spots<P, P::terms, P::terms_space, 0, GAN_TERMS>(w, P::at_terms, from, none, at->term[0]);
+    gan_spots<P, P::terms, P::terms_space, 1, GAN_TERMS>(w, P::at_terms, from, none, at->term[1]);
 }
 
+// Tile (m, n)'s rows in side SIDE_M of their operand, from `row` on, and its columns.
 template <class P, int SIDE_M, int SIDE_N, int N>
-GAN_FN void gan_lines(const gan_args<N> &w, uint32_t m, uint32_t n, gan_where<P> *at) {
-    gan_spots<P, P::rows, P::rows_space, SIDE_M, P::tile_m>(w, P::at_rows, m, at->row);
-    gan_spots<P, P::columns, P::columns_space, SIDE_N, P::tile_n>(w, P::at_columns, n, at->column);
+GAN_FN void gan_lines(const gan_args<N> &w, uint32_t m, uint32_t n, const gan_spot<P::space> &row,
+                      const gan_spot<P::space> &column, gan_where<P> *at) {
+    gan_spots<P, P::rows, P::rows_space, SIDE_M, P::tile_m>(w, P::at_rows, m, row, at->row);
+    gan_spots<P, P::columns, P::columns_space, SIDE_N, P::tile_n>(w, P::at_columns, n, column,
+                                                                  at->column);
 }
 
 // One thread's part in bringing a tile of SIZE lines (rows of A, columns of B) to shared memory:
-// LINES of them, one term each, or one line and several terms, so that neighbouring threads read
+// several of them, one term each, or one line and several terms, so that neighbouring threads read
 // what lies together.
 template <class P, int SIZE, bool BY_TERMS, bool BOUNDED> struct gan_loader {
     enum {
         COUNT = SIZE * GAN_TERMS / GAN_THREADS, // elements a thread brings
-        LINES = BY_TERMS ? COUNT : 1,
         ACROSS = BY_TERMS ? GAN_TERMS : SIZE, // threads that lie together
         APART = GAN_THREADS / ACROSS,         // from one element of a thread to its next
     };
-    gan_spot<P::space> line[LINES];
-    bool there[LINES];
+    const gan_spot<P::space> *lines; // several stay where they are: registers are for sums
+    gan_spot<P::space> line;
+    uint32_t left; // lines that are there
     typename P::sum next[COUNT];
 
     static GAN_MEMBER uint32_t near() {
@@ -246,24 +251,20 @@ template <class P, int SIZE, bool BY_TERMS, bool BOUNDED> struct gan_loader {
         return threadIdx.x / ACROSS + i * APART;
     }
 
-    GAN_MEMBER void begin(const gan_operand<P> &o, const gan_spot<P::space> *lines, uint32_t left) {
-#pragma unroll
-        for (int i = 0; i < LINES; i++) {
-            const uint32_t l = BY_TERMS ? far(i) : near();
-            there[i] = l < left;
-            line[i] = gan_join(o.first, lines[l]);
-        }
+    GAN_MEMBER void begin(const gan_spot<P::space> *all, uint32_t there) {
+        lines = all;
+        left = there;
+        line = all[near()]; // of several terms
     }
 
-    // The next terms, of which `left` are there; zeros behind them.
+    // The next terms, of which `more` are there; zeros behind them.
     GAN_MEMBER void fetch(const gan_operand<P> &o, const typename P::in *from,
-                          const gan_spot<P::space> *terms, uint32_t left) {
+                          const gan_spot<P::space> *terms, uint32_t more) {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
-            const uint32_t mine = BY_TERMS ? near() : far(i);
-            const gan_spot<P::space> s = gan_join(line[BY_TERMS ? i : 0], terms[mine]);
-            const bool here =
-                there[BY_TERMS ? i : 0] && mine < left && gan_inside<P, BOUNDED>(o, s);
+            const uint32_t term = BY_TERMS ? near() : far(i), l = BY_TERMS ? far(i) : near();
+            const gan_spot<P::space> s = gan_join(BY_TERMS ? lines[l] : line, terms[term]);
+            const bool here = l < left && term < more && gan_inside<P, BOUNDED>(o, s);
             next[i] = here ? gan_number(from[s.at]) : 0;
         }
     }
@@ -356,11 +357,11 @@ GAN_FN void gan_add_up(const gan_args<N> &w, const gan_operand<P> o[3], uint32_t
     const typename P::in *at_b = (const typename P::in *)w.at[P::at_b];
     gan_loader<P, P::tile_m, P::a_by_terms, P::bounded_a> load_a;
     gan_loader<P, P::tile_n, P::b_by_terms, P::bounded_b> load_b;
-    gan_lines<P, 0, 0>(w, m, n, at);
+    gan_lines<P, 0, 0>(w, m, n, o[0].first, o[1].first, at);
     gan_terms<P>(w, from, at);
     __syncthreads();
-    load_a.begin(o[0], at->row, (uint32_t)w.at[P::at_head + GAN_ROWS] - m);
-    load_b.begin(o[1], at->column, (uint32_t)w.at[P::at_head + GAN_COLUMNS] - n);
+    load_a.begin(at->row, (uint32_t)w.at[P::at_head + GAN_ROWS] - m);
+    load_b.begin(at->column, (uint32_t)w.at[P::at_head + GAN_COLUMNS] - n);
     for (uint32_t k = from;; k += GAN_TERMS) {
         if (k < end) {
             load_a.fetch(o[0], at_a, at->term[0], end - k);
@@ -388,7 +389,8 @@ GAN_FN void gan_put_tile(const gan_args<N> &w, const gan_operand<P> &o, uint32_t
     const uint32_t columns = (uint32_t)w.at[P::at_head + GAN_COLUMNS] - n;
     typename P::out *to = (typename P::out *)w.at[P::at_c];
     gan_spot<P::space> second[gan_tile<P>::WIDTH];
-    gan_lines<P, 1, 1>(w, m, n, at);
+    const gan_spot<P::space> none = {};
+    gan_lines<P, 1, 1>(w, m, n, o.first, none, at);
     __syncthreads();
 #pragma unroll
     for (int j = 0; j < gan_tile<P>::WIDTH; j++) {
@@ -397,7 +399,7 @@ GAN_FN void gan_put_tile(const gan_args<N> &w, const gan_operand<P> &o, uint32_t
 #pragma unroll
     for (int i = 0; i < gan_tile<P>::HEIGHT; i++) {
         const uint32_t row = gan_tile<P>::row(i);
-        const gan_spot<P::space> first = gan_join(o.first, at->row[row]);
+        const gan_spot<P::space> first = at->row[row];
 #pragma unroll
         for (int j = 0; j < gan_tile<P>::WIDTH; j++) {
             const uint32_t column = gan_tile<P>::column(j);

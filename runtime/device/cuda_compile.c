@@ -87,7 +87,8 @@ static NvrtcJob make_job(Arena *a, const Plan *const *plan, uint32_t plans, cons
 // Machine code for each architecture: what is kept, and what is made now, and kept from then on.
 static GanStatus make_cubins(const Nvrtc *n, NvrtcJob *job, const int *arch, uint32_t archs,
                              Str dir, Arena *a, Str *out) {
-    Str *path = arena_array(a, Str, archs), *made = arena_array(a, Str, archs);
+    Str *path = arena_array(a, Str, archs);
+    NvrtcImage *made = arena_array(a, NvrtcImage, archs);
     int *missing = arena_array(a, int, archs);
     uint32_t *place = arena_array(a, uint32_t, archs), lacks = 0;
     for (uint32_t i = 0; i < archs; i++) {
@@ -101,10 +102,10 @@ static GanStatus make_cubins(const Nvrtc *n, NvrtcJob *job, const int *arch, uin
     if (lacks)
         TRY(nvrtc_compile_archs(n, a, job, missing, lacks, made));
     for (uint32_t i = 0; i < lacks; i++) {
-        out[place[i]] = made[i];
+        out[place[i]] = made[i].code;
         if (path[place[i]].len)
             sealed_write(a, path[place[i]],
-                         made[i]); // what cannot be written is not kept: no error
+                         made[i].code); // what cannot be written is not kept: no error
     }
     return GAN_OK;
 }

@@ -49,7 +49,7 @@ static bool linker_open(Linker *out) {
 typedef struct Tasks Tasks;
 typedef struct Task {
     Arena arena; // what it makes
-    Str made;
+    NvrtcImage made;
     GanStatus status;
     char error[1024]; // the message of a thread is its own
 } Task;
@@ -60,8 +60,9 @@ struct Tasks {
     const NvrtcJob *job;
     const int *arch;
     uint32_t parts;
+    bool report;     // a link says what each kernel uses
     const Task *ptx; // [parts]; NULL while it is made
-    GanStatus (*run)(const Tasks *t, uint32_t i, Arena *a, Str *made);
+    GanStatus (*run)(const Tasks *t, uint32_t i, Arena *a, NvrtcImage *made);
     Task *task;
     uint32_t n, next; // next: under the lock
     pthread_mutex_t lock;
@@ -117,10 +118,9 @@ static void tasks_release(Tasks *t) {
 // --- what a task does ----------------------------------------------------------------------------
 
 // Part i has every parts-th source: the heavy ones lie together.
-static GanStatus make_ptx(const Tasks *t, uint32_t i, Arena *a, Str *made) {
+static GanStatus make_ptx(const Tasks *t, uint32_t i, Arena *a, NvrtcImage *made) {
     NvrtcJob part = *t->job;
     Str *source = arena_array(a, Str, part.sources), *name = arena_array(a, Str, part.sources);
-    NvrtcImage image;
     part.sources = 0;
     for (uint32_t k = i; k < t->job->sources; k += t->parts) {
         source[part.sources] = t->job->source[k];
@@ -129,35 +129,32 @@ static GanStatus make_ptx(const Tasks *t, uint32_t i, Arena *a, Str *made) {
     part.source = source;
     part.name = name;
     part.ptx = true;
-    TRY(nvrtc_compile(t->nvrtc, a, &part, &image));
-    *made = image.code;
-    return GAN_OK;
+    part.report = false;
+    return nvrtc_compile(t->nvrtc, a, &part, made);
 }
 
-static GanStatus make_cubin(const Tasks *t, uint32_t i, Arena *a, Str *made) {
+static GanStatus make_cubin(const Tasks *t, uint32_t i, Arena *a, NvrtcImage *made) {
     NvrtcJob job = *t->job;
-    NvrtcImage image;
     job.arch = t->arch[i];
-    TRY(nvrtc_compile(t->nvrtc, a, &job, &image));
-    *made = image.code;
-    return GAN_OK;
+    return nvrtc_compile(t->nvrtc, a, &job, made);
 }
 
-static GanStatus link_failed(const Linker *l, Arena *a, void *link, int arch, int result) {
+// One of a link's texts.
+static Str text_of(Arena *a, void *link, int (*size)(void *, size_t *),
+                   int (*get)(void *, char *)) {
     size_t n = 0;
-    char *text = arena_alloc(a, l->errors_size(link, &n) == OK ? n + 1 : 1, 1);
-    if (n)
-        l->errors(link, text);
-    text[n] = 0;
-    return fail(GAN_ERR_BUG, "nvJitLink refuses kernels for sm_%d: %s (%d)", arch, text, result);
+    if (size(link, &n) != OK || n == 0)
+        return (Str){0};
+    char *text = arena_alloc(a, n + 1, 1);
+    return get(link, text) == OK ? str_c(text) : (Str){0};
 }
 
-static GanStatus link_all(const Tasks *t, void *link, int arch, Arena *a, Str *made) {
+static GanStatus link_all(const Tasks *t, void *link, int arch, Arena *a, NvrtcImage *made) {
     const Linker *l = t->linker;
     size_t n = 0;
     int result = OK;
     for (uint32_t i = 0; i < t->parts && result == OK; i++) {
-        Str name = str_format(a, "part%u.ptx", i), ptx = t->ptx[i].made;
+        Str name = str_format(a, "part%u.ptx", i), ptx = t->ptx[i].made.code;
         result = l->add(link, INPUT_PTX, str_z(a, ptx), ptx.len + 1, name.ptr);
     }
     if (result == OK)
@@ -167,14 +164,17 @@ static GanStatus link_all(const Tasks *t, void *link, int arch, Arena *a, Str *m
     char *image = arena_alloc(a, n, 16);
     if (result == OK)
         result = l->cubin(link, image);
-    *made = (Str){image, n};
-    return result == OK ? GAN_OK : link_failed(l, a, link, arch, result);
+    if (result != OK)
+        return fail(GAN_ERR_BUG, "nvJitLink refuses kernels for sm_%d: %.*s (%d)", arch,
+                    SARG(text_of(a, link, l->errors_size, l->errors)), result);
+    *made = (NvrtcImage){{image, n}, text_of(a, link, l->says_size, l->says)};
+    return GAN_OK;
 }
 
-static GanStatus assemble(const Tasks *t, uint32_t i, Arena *a, Str *made) {
+static GanStatus assemble(const Tasks *t, uint32_t i, Arena *a, NvrtcImage *made) {
     void *link = NULL;
-    const char *option[] = {str_format(a, "-arch=sm_%d", t->arch[i]).ptr};
-    int result = t->linker->create(&link, 1, option);
+    const char *option[] = {str_format(a, "-arch=sm_%d", t->arch[i]).ptr, "-Xptxas=-v"};
+    int result = t->linker->create(&link, t->report ? 2 : 1, option);
     if (result != OK)
         return fail(GAN_ERR_DEVICE, "nvJitLink begins no link for sm_%d (%d)", t->arch[i], result);
     GanStatus st = link_all(t, link, t->arch[i], a, made);
@@ -191,16 +191,16 @@ static uint32_t parts_of(const NvrtcJob *job) {
     return n;
 }
 
-static GanStatus take(Tasks *t, Arena *a, Str *out) {
+static GanStatus take(Tasks *t, Arena *a, NvrtcImage *out) {
     GanStatus st = tasks_run(t);
     for (uint32_t i = 0; i < t->n && st == GAN_OK; i++)
-        out[i] = str_copy(a, t->task[i].made);
+        out[i] = (NvrtcImage){str_copy(a, t->task[i].made.code), str_copy(a, t->task[i].made.log)};
     return st;
 }
 
 // Of architectures that share PTX, `common`'s.
 static GanStatus through_ptx(const Nvrtc *n, const Linker *l, Arena *a, const NvrtcJob *job,
-                             int common, const int *arch, uint32_t archs, Str *out) {
+                             int common, const int *arch, uint32_t archs, NvrtcImage *out) {
     NvrtcJob shared = *job;
     shared.arch = common;
     Tasks ptx = {.nvrtc = n, .job = &shared, .run = make_ptx, .parts = parts_of(job)};
@@ -209,6 +209,7 @@ static GanStatus through_ptx(const Nvrtc *n, const Linker *l, Arena *a, const Nv
     GanStatus st = tasks_run(&ptx);
     Tasks links = {.linker = l, .arch = arch, .run = assemble, .parts = ptx.parts, .n = archs};
     links.ptx = ptx.task;
+    links.report = job->report;
     links.task = arena_array(a, Task, archs);
     if (st == GAN_OK)
         st = take(&links, a, out);
@@ -219,10 +220,10 @@ static GanStatus through_ptx(const Nvrtc *n, const Linker *l, Arena *a, const Nv
 
 // The same image for an architecture whichever others are asked for with it.
 static GanStatus in_groups(const Nvrtc *n, const Linker *l, Arena *a, const NvrtcJob *job,
-                           const int *arch, uint32_t archs, Str *out) {
+                           const int *arch, uint32_t archs, NvrtcImage *out) {
     uint32_t later = 0, *place = arena_array(a, uint32_t, archs);
     int *of = arena_array(a, int, archs);
-    Str *made = arena_array(a, Str, archs);
+    NvrtcImage *made = arena_array(a, NvrtcImage, archs);
     for (uint32_t i = 0; i < archs; i++) {
         if (arch[i] < COMMON)
             TRY(through_ptx(n, l, a, job, arch[i], &arch[i], 1, &out[i]));
@@ -239,7 +240,7 @@ static GanStatus in_groups(const Nvrtc *n, const Linker *l, Arena *a, const Nvrt
 }
 
 GanStatus nvrtc_compile_archs(const Nvrtc *n, Arena *a, const NvrtcJob *job, const int *arch,
-                              uint32_t archs, Str *out) {
+                              uint32_t archs, NvrtcImage *out) {
     Linker linker;
     if (linker_open(&linker)) {
         GanStatus st = in_groups(n, &linker, a, job, arch, archs, out);

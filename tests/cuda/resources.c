@@ -22,6 +22,8 @@ static int before(Str line, const char *word) {
 
 void resources_read(Arena *a, Str log, ResourcesVec *out) {
     const Str entry = STR("ptxas info    : Compiling entry function '");
+    const Str properties = STR("ptxas info    : Function properties for ");
+    bool own = false; // lines are about the entry, not about a function of doubles that it calls
     for (size_t at = 0; at < log.len;) {
         Str rest = str_sub(log, at, log.len), line = str_sub(rest, 0, str_find(rest, '\n'));
         at += line.len + 1;
@@ -30,7 +32,10 @@ void resources_read(Arena *a, Str log, ResourcesVec *out) {
             vec_push(a, out, ((Resources){.name = str_sub(name, 0, str_find(name, '\''))}));
             continue;
         }
-        if (!out->n) {
+        if (out->n && str_starts(line, properties)) {
+            own = str_eq(str_sub(line, properties.len, line.len), out->at[out->n - 1].name);
+        }
+        if (!out->n || !own) {
             continue;
         }
         Resources *r = &out->at[out->n - 1];
