@@ -34,7 +34,7 @@ typedef struct NvrtcImage {
 // compiler's words.
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
 // The job for several architectures, job->arch and job->ptx unread: out[archs] machine code, made
-// on all cores. How it is made does not change from run to run or with the list.
+// side by side, the same whatever else is in the list.
 GanStatus nvrtc_compile_archs(const Nvrtc *n, Arena *a, const NvrtcJob *job, const int *arch,
                               uint32_t archs, NvrtcImage *out);
 
