@@ -12,7 +12,7 @@ typedef struct MathName {
 typedef struct Nest Nest;
 typedef struct Emit Emit;
 
-typedef struct Words { // names of types and functions
+typedef struct Words {                               // names of types and functions
     const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
     const char *load[DtCount],
         *store[DtCount];               // functions around an element read and written, or ""

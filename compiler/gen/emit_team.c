@@ -318,7 +318,8 @@ static void put_args(Emit *e) {
     uint32_t words = r->in.n + r->out.n;
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
-        const char *type = e->d->words->storage[emit_dtype(e->n, i)], *in = i < r->in.n ? "const " : "";
+        const char *type = e->d->words->storage[emit_dtype(e->n, i)],
+                   *in = i < r->in.n ? "const " : "";
         emit_line(e);
         text_fmt(e->t, "%s%s *a%u = (%s%s *)w.at[%u];\n", in, type, i, in, type, i);
     }
@@ -343,8 +344,8 @@ static void put_numbers(Emit *e, uint32_t first) {
         bool index = role == RoleIndex || role == RoleSums || role == RoleTile;
         emit_line(e);
         if (role == RoleReal) {
-            text_fmt(e->t, "const %s r%u = gan_f64_bits(w.at[%u]);\n", e->d->words->compute[e->real], i,
-                     first + i);
+            text_fmt(e->t, "const %s r%u = gan_f64_bits(w.at[%u]);\n",
+                     e->d->words->compute[e->real], i, first + i);
         } else {
             const char *type = index ? e->index : unit_type(e);
             text_fmt(e->t, "const %s n%u = (%s)w.at[%u];\n", type, i, type, first + i);

@@ -216,8 +216,8 @@ static void put_pack(Emit *e, uint32_t id) {
     const Value *v = &e->n->value.at[id];
     uint32_t pack = e->n->team.pack;
     emit_line(e);
-    text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->words->storage[emit_dtype(e->n, v->arg)], pack,
-             id);
+    text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->words->storage[emit_dtype(e->n, v->arg)],
+             pack, id);
     if (v->bounds) {
         text_fmt(e->t, "gan_load_if<%u>(g%u, a%u + ", pack, v->bounds, v->arg);
     } else {
@@ -230,8 +230,8 @@ static void put_pack(Emit *e, uint32_t id) {
 static void put_draw(Emit *e, const Value *v) {
     bool f64 = v->dtype == DtF64;
     text_fmt(e->t, "%s(c->seed, (uint32_t)%.*s, c->step, c->round, (uint32_t)(%s",
-             (f64 ? e->d->words->draw64 : e->d->words->draw32)[v->dist], SARG(emit_num(e, RoleSite, v->site)),
-             v->batched ? "c->sample0 + " : "");
+             (f64 ? e->d->words->draw64 : e->d->words->draw32)[v->dist],
+             SARG(emit_num(e, RoleSite, v->site)), v->batched ? "c->sample0 + " : "");
     emit_ix(e, v->sample);
     text_put(e->t, STR("), (uint32_t)("));
     emit_ix(e, v->at);

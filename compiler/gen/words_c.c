@@ -1,4 +1,5 @@
-// words_c.c - types and functions by the names they have in C and in CUDA C++: both read the prelude.
+// words_c.c - types and functions by the names they have in C and in CUDA C++: both read the
+// prelude.
 #include "dialect.h"
 
 static const MathName math[] = {

@@ -29,8 +29,9 @@ double array_at(const Array *a, size_t i);
 #define SOURCE_KINDS(X)                                                                            \
     X(SourceFolder, "folder")                                                                      \
     X(SourceArchive, "archive")                                                                    \
-    X(SourceNpy, "npy") X(SourceNpz, "npz") X(SourceIdx, "idx") X(SourceCifar, "cifar")            \
-    X(SourceHdf5, "hdf5") X(SourcePack, "pack")
+    X(SourceNpy, "npy")                                                                            \
+    X(SourceNpz, "npz") X(SourceIdx, "idx") X(SourceCifar, "cifar") X(SourceHdf5, "hdf5")          \
+        X(SourcePack, "pack")
 typedef enum SourceKind {
 #define X(name, text) name,
     SOURCE_KINDS(X)

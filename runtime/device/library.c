@@ -49,7 +49,8 @@ bool library_symbol(void *library, const char *symbol, void *field, size_t size)
 }
 
 void library_close(void *library) {
-#ifndef __SANITIZE_ADDRESS__ // what a library leaks is told from our leaks by its name, which it has while it is loaded
+#ifndef __SANITIZE_ADDRESS__ // what a library leaks is told from our leaks by its name, which it
+                             // has while it is loaded
     if (library)
         dlclose(library);
 #else
