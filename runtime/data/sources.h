@@ -30,8 +30,8 @@ double array_at(const Array *a, size_t i);
     X(SourceFolder, "folder")                                                                      \
     X(SourceArchive, "archive")                                                                    \
     X(SourceNpy, "npy")                                                                            \
-    X(SourceNpz, "npz") X(SourceIdx, "idx") X(SourceCifar, "cifar") X(SourceHdf5, "hdf5")          \
-        X(SourcePack, "pack")
+    X(SourceNpz, "npz")                                                                            \
+    X(SourceIdx, "idx") X(SourceCifar, "cifar") X(SourceHdf5, "hdf5") X(SourcePack, "pack")
 typedef enum SourceKind {
 #define X(name, text) name,
     SOURCE_KINDS(X)

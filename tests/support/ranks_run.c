@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include "comm.h"
 #include "interp.h"
+#include "settings.h"
 
 enum { MAX_RANKS = 8, PerStep = 1 << 20, PerSlot = 1 << 24 };
 
@@ -32,17 +33,7 @@ typedef struct Seat { // one rank
 
 static ElabOptions elab_options(Arena *a, const RanksOptions *o) {
     ElabOptions e = {.batch = o->batch};
-    Setting *s = arena_array(a, Setting, 16);
-    Str rest = o->set ? str_c(o->set) : (Str){0};
-    while (rest.len) {
-        size_t end = str_find(rest, ' ');
-        end = end > rest.len ? rest.len : end;
-        Str word = str_sub(rest, 0, end);
-        size_t eq = str_find(word, '=');
-        s[e.settings++] = (Setting){str_sub(word, 0, eq), str_sub(word, eq + 1, word.len)};
-        rest = str_sub(rest, end < rest.len ? end + 1 : end, rest.len);
-    }
-    e.setting = s;
+    settings_read(a, o->set, &e);
     return e;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include "interp.h"
+#include "settings.h"
 
 // Where each kind of number begins in the sequence of test numbers: fixed, so that other programs
 // can follow.
@@ -34,17 +35,7 @@ Str trial_read(Arena *a, const char *folder, Str name) {
 
 static ElabOptions elab_options(Arena *a, const TrialOptions *o) {
     ElabOptions e = {.batch = o->batch, .feed = o->fed};
-    Setting *s = arena_array(a, Setting, 16);
-    Str rest = o->set ? str_c(o->set) : (Str){0};
-    while (rest.len) {
-        size_t end = str_find(rest, ' ');
-        end = end > rest.len ? rest.len : end;
-        Str word = str_sub(rest, 0, end);
-        size_t eq = str_find(word, '=');
-        s[e.settings++] = (Setting){str_sub(word, 0, eq), str_sub(word, eq + 1, word.len)};
-        rest = str_sub(rest, end < rest.len ? end + 1 : end, rest.len);
-    }
-    e.setting = s;
+    settings_read(a, o->set, &e);
     return e;
 }
 
