@@ -61,12 +61,15 @@ static void keep_value(Elab *e, Turn *t, uint32_t i, Value v) {
 static void end_turn(Elab *e, Env *env, const Ast *last, void *user) {
     Turn *t = user;
     Value v = value_now(e, eval_last(e, env, last));
-    t->list = v.kind == KindList;
-    if (t->list || v.kind != KindNone) {
-        List l = t->list ? v.list : (List){&v, 1};
-        for (uint32_t i = 0; i < l.n; i++)
-            keep_value(e, t, i, l.at[i]);
-    }
+    bool list = v.kind == KindList;
+    List l = list ? v.list : (List){&v, v.kind != KindNone};
+    if (t->ended && l.n != t->values) // a row that one outcome leaves out would be an older turn's
+        diag(e->f, DiagE0304, here(e), t->values, l.n);
+    t->ended = true;
+    t->list = list;
+    t->values = l.n;
+    for (uint32_t i = 0; i < l.n; i++)
+        keep_value(e, t, i, l.at[i]);
     slot_set(e, t->slot, Add(slot_read(e, t->slot), Number(e->to->g, 1)));
 }
 
@@ -87,6 +90,8 @@ Value eval_each(Elab *e, Env *env, const Ast *a) {
     }
     Turn t = {.outside = b->g->block};
     t.slot = carry_slot(e, t.outside, 0, type_make(false, 0, NULL));
+    if (t.slot == NONE)
+        return POISON;
     slot_set(e, t.slot, Number(b->g, 0));
     uint32_t errors = diag_errors(e->f);
     e->turn = &t;

@@ -91,6 +91,8 @@ typedef struct Turn { // `each sample`
     uint32_t outside; // block in front of the loop
     Nodes value;      // slots of the tables its values are kept in
     bool list;        // the block's value is a list of them
+    bool ended;       // an outcome of it is known: `list` and `values`
+    uint32_t values;  // how many an outcome gives
 } Turn;
 
 typedef struct Tuning { // an optimizer applied to the weights of one update, in lock-step

@@ -246,7 +246,7 @@ static void take_results(Elab *e, Env *env, const Ast *last, void *user) {
     r->carried = e->to->branching->path.n > 0;
     for (uint32_t i = 0; r->carried && i < r->of.n; i++) {
         Val val = {e->to->g, r->of.at[i].node};
-        uint32_t slot = carry_slot(e, 0, i, *node_type(val.g, val.id));
+        uint32_t slot = carry_slot(e, MAX_BLOCKS, i, *node_type(val.g, val.id));
         if (slot == NONE)
             return;
         slot_set(e, slot, val);

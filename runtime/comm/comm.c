@@ -737,8 +737,10 @@ bool comm_leave(Comm *c, GanStatus why) {
         enqueue(c, CONTROL + i, i);
     }
     bool all = c->code == GAN_OK;
+    double until = time_now() + 2 * PATIENCE; // a lane may be held in a transfer, which has no end
     for (uint32_t i = 0; i < c->lanes; i++) {
-        while (c->code == GAN_OK && !any_apart(c) && c->task[CONTROL + i].state != TaskFree)
+        while (c->code == GAN_OK && !any_apart(c) && c->task[CONTROL + i].state != TaskFree &&
+               time_now() < until)
             wait_until(c, &c->changed, time_now() + 0.5);
         all &= c->lane[i].all_left;
     }

@@ -27,6 +27,8 @@ typedef struct Whereabouts {
     uint32_t heard; // it has answered
 } Whereabouts;
 
+enum { MEETINGS = 4 };
+
 typedef struct MpiLink {
     Link link;
     const LinkHost *host; // borrowed
@@ -42,6 +44,8 @@ typedef struct MpiLink {
     int *count, *first;      // [size] of a gather
     void *room;              // grows
     size_t room_n;
+    uint64_t tag[MEETINGS][2][2]; // of meetings: mine, the greatest; one that somebody missed is
+    uint32_t missed;              // never over for MPI, which may still write there
 } MpiLink;
 
 #define FAIL(l, ...) ((l)->host->fail(GAN_ERR_DEVICE, __VA_ARGS__))
@@ -82,6 +86,8 @@ static void mpi_close(Link *link, bool orderly) {
         if (!l->is_second)
             MPI_Finalize();
     }
+    if (l->missed)
+        return; // its memory is still MPI's; the process is about to end
     const LinkHost *host = l->host;
     host->free(l->name);
     host->free(l->where);
@@ -283,7 +289,9 @@ static GanStatus mpi_meet(Link *link, const Meeting *m, uint64_t tags[2]) {
     MpiLink *l = (MpiLink *)link;
     double left = m->until - l->host->now(), answer = left / 4 < 1 ? left / 4 : 1;
     bool asked = false;
-    uint64_t mine[2] = {m->tag, ~m->tag}, most[2];
+    uint64_t *mine = l->tag[l->missed][0], *most = l->tag[l->missed][1];
+    mine[0] = m->tag;
+    mine[1] = ~m->tag;
     MPI_Request all;
     TRY(MPI(l, MPI_Iallreduce, mine, most, 2, MPI_UINT64_T, MPI_MAX, l->world, &all));
     int done = 0;
@@ -293,8 +301,10 @@ static GanStatus mpi_meet(Link *link, const Meeting *m, uint64_t tags[2]) {
             continue;
         listen(l, m);
         double now = m->until > 0 ? l->host->now() : -1;
-        if (now > m->until)
+        if (now > m->until) {
+            l->missed += l->missed + 1 < MEETINGS;
             return name_absent(l, m);
+        }
         if (!asked && now > m->until - answer) {
             asked = true;
             ask_all(l, m);

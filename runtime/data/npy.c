@@ -71,7 +71,8 @@ static GanStatus take_shape(Cursor *c, Array *out) {
 }
 
 static GanStatus read_descr(Str descr, Array *out) {
-    bool known = descr.len == 3 && strchr("<>|=", descr.ptr[0]) && strchr("uif", descr.ptr[1]) &&
+    bool known = descr.len == 3 && !memchr(descr.ptr, 0, descr.len) && // strchr finds the 0 too
+                 strchr("<>|=", descr.ptr[0]) && strchr("uif", descr.ptr[1]) &&
                  strchr("1248", descr.ptr[2]);
     if (!known) {
         return fail(GAN_ERR_INPUT, "npy type '%.*s' is not read; u1, u2, i4, i8, f4 and f8 are",

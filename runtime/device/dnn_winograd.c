@@ -246,8 +246,10 @@ dnnl_status_t wino_add(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c
                        const DnnTensor t[3], const WinoForm form[WINO_AXES], size_t bytes,
                        bool *done) {
     Winograd *j = dnn_job(d, sizeof *j);
+    if (!suits(c))
+        return dnnl_success;
     shape_set(j, c, t);
-    if (!suits(c) || !form_set(j, 0, form[0]) || !form_set(j, 1, form[1]))
+    if (!form_set(j, 0, form[0]) || !form_set(j, 1, form[1]))
         return dnnl_success;
     return add_call(d, call, kind, j, bytes, done);
 }
