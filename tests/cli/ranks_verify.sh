@@ -2,6 +2,7 @@
 # ranks_verify.sh - a reference case on ranks is judged by sums that really went between them.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
+. "$here/kink_lib.sh"
 need_mpirun
 models=$here/../../models reference=$here/../reference
 case="$models/d2gan_ring.gan $reference/d2gan_ring.json --device ref --precision f64"
@@ -14,6 +15,13 @@ ranks 0 2 verify $case --deterministic=2
 # Without communication the parts are not the whole, on every rank.
 ranks 1 2 verify $case --comm null
 prints 'outside tolerance: step 0'
+
+# Each asks the graph for itself, and comes back from a recomputation that fails.
+kink_model 'mean(where(2*z > 1.99999, 1, 0)) > 0.5'
+kink 1 1
+ranks 0 2 verify kink.gan kink.json --precision f32
+prints 'excuses nothing: step 0'
+prints '^verify: 5 checks, .*, 2 not judged$'
 
 # A batch that does not go round.
 batch=$(sed -n 's/.*"batch": \([0-9]*\).*/\1/p' "$reference/cyclegan.json" | head -1)

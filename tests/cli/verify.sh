@@ -2,6 +2,7 @@
 # verify.sh - a published model recomputed from its reference, and what a wrong reference gives: every number a case
 # states is looked at.
 . "$(dirname -- "$0")/lib.sh"
+. "$here/kink_lib.sh"
 reference=$here/../reference/d2gan_ring.json
 model=$here/../../models/d2gan_ring.gan
 expect 0 verify "$model" "$reference" --device ref --precision f64
@@ -36,27 +37,7 @@ wrong_in_f32 's/\[16, -0\.013723857/[16, -0.016723857/' 'step 0 update 0 gradien
 wrong_in_f32 's/"l2": 0\.023553856/"l2": 0.023753856/' 'final D2.2.bias'
 
 # An activation that f32 cannot tell from the kink of a leaky ReLU: nobody's fault. Nothing else of the case is excused.
-cat >kink.gan <<'EOT'
-model kink
-net N(z: [1]) -> [] {
-  param near : [1] = 1
-  param far  : [1] = 2
-  leaky_relu(concat(near*z, far*z) - 1, 0.2) |> sum(sample)
-}
-step { update N minimize mean(N(normal(1))) using sgd(lr=0.1) }
-EOT
-number() { echo "{\"param\": \"$1\", \"numel\": 1, \"sum\": $2, \"l2\": $2, \"samples\": [[0, $2]]}"; }
-kink() { # NEAR FAR: what the case says the gradients are
-    shape='"shape": [1], "trainable": true, "kind": "normal", "std": 0'
-    cat >kink.json <<EOT
-{"format": "gan-reference-1", "options": {"batch": 2},
- "start": [{"net": "N", "param": "near", "key": "a", "mean": 1.000000001, $shape},
-           {"net": "N", "param": "far", "key": "b", "mean": 2, $shape}],
- "fed": [[{"key": "z", "kind": "normal", "shape": [2, 1], "mean": 1, "std": 0}]],
- "steps": [{"updates": [{"nets": ["N"], "loss": 1.000000001, "grads": [$(number near "$1"), $(number far "$2")]}]}],
- "final": [$(number near 0.900000001), $(number far 1.9)]}
-EOT
-}
+kink_model true
 kink 1 1
 expect 0 verify kink.gan kink.json --device ref --precision f64
 expect 0 verify kink.gan kink.json
@@ -68,6 +49,23 @@ prints 'outside tolerance: step 0 update 0 gradient N.far'
 kink 1.01 1    # beside a kink, but wrong
 expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.near'
+
+# A comparison that is close and decides an `if` is not turned: the other branch is another program.
+kink_model 'mean(z) > 0.999995'
+kink 1 1
+expect 0 verify kink.gan kink.json
+prints '^verify: 5 checks, .*, 2 not judged$'
+! grep -q 'excuses nothing' out || fail "a recomputation took the other branch"
+
+# Where one decides it by way of another, the recomputation fails. It is a line of the report and not the verdict.
+kink_model 'mean(where(2*z > 1.99999, 1, 0)) > 0.5'
+expect 0 verify kink.gan kink.json
+prints '^  recomputed in f64 with close comparisons turned, .* excuses nothing: step 0: the model makes more'
+prints '^verify: 5 checks, .*, 2 not judged$'
+kink 1.01 1
+expect 1 verify kink.gan kink.json
+prints 'outside tolerance: step 0 update 0 gradient N.near'
+prints '^verify: 5 checks, '
 
 expect 1 verify tiny.gan "$reference"
 expect 1 verify "$model" nothing.json
