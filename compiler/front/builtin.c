@@ -104,8 +104,8 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
     }
     Str near = diag_nearest(a->name, known, n);
     diag(e->f, DiagE0312, a->span, (int)strlen(b->name), b->name, SARG(a->name));
-    if (near.len)
-        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    diag_help(e->f, "its parameters are: %s", b->params); // it has no text a note could show
+    help_name(e, a->name, near);
     return NONE;
 }
 
@@ -226,6 +226,8 @@ Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
     if (in[0].kind == KindTensor && in[0].tensor.classes)
         return value_num((double)in[0].tensor.classes);
     diag(e->f, DiagE0305, here(e), "classes (a label of a data set)", value_what(in[0]));
+    diag_help(e->f, "only a label of the data knows its classes; any other number says how many "
+                    "there are, as in embed(64, among=10)");
     in_library(e);
     return POISON;
 }
@@ -268,6 +270,7 @@ Value builtin_matches(Elab *e, const Value *in, uint32_t n) {
     if (in[0].kind == KindStr && in[1].kind == KindStr)
         return value_bool(glob(in[1].str, in[0].str));
     diag(e->f, DiagE0305, here(e), "matches", value_what(in[in[0].kind == KindStr]));
+    diag_help(e->f, "both are strings: matches(name(w), \"G.*\")");
     return POISON;
 }
 
@@ -278,6 +281,7 @@ static bool want_net(Elab *e, Value v, const char *who, uint32_t *out) {
     if (v.kind == KindNet)
         return true;
     diag(e->f, DiagE0305, here(e), who, value_what(v));
+    diag_help(e->f, "name a net, as in %s(G)", who);
     in_library(e);
     return false;
 }
@@ -332,6 +336,7 @@ Value builtin_name(Elab *e, const Value *in, uint32_t n) {
     if (in[0].kind == KindTensor && in[0].slot != NONE)
         return value_str(e->m->slot.at[in[0].slot].name);
     diag(e->f, DiagE0305, here(e), "name (a weight or state)", value_what(in[0]));
+    diag_help(e->f, "in an optimizer, its first argument is the weight: fn opt()(w, g)");
     in_library(e);
     return POISON;
 }

@@ -19,6 +19,7 @@ static bool want_per(Elab *e, Value v, bool *batched) {
     if (v.kind == KindAxes && (v.axes == AxBatch || v.axes == AxSample))
         return true;
     diag(e->f, DiagE0305, here(e), "per (batch or sample)", value_what(v));
+    diag_help(e->f, "write per=batch for one draw for all samples");
     return false;
 }
 
@@ -193,6 +194,8 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
             continue;
         diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)),
              SARG(type_text(e->perm, &t)));
+        if (t.rank != first.rank)
+            diag_help(e->f, "they have as many axes: reshape one, or look a label up with embed");
         note_origin(e, part[0]);
         note_origin(e, part[i]);
         return POISON;

@@ -64,8 +64,7 @@ static void unknown_parameter(Elab *e, const Ast *params, const Arg *a, Str who)
         vec_push(e->perm, &known, params->list.at[i]->text);
     Str near = diag_nearest(a->name, known.at, known.n);
     diag(e->f, DiagE0312, a->span, SARG(who), SARG(a->name));
-    if (near.len)
-        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    help_name(e, a->name, near);
     say_parameters(e, params, who);
 }
 
@@ -87,6 +86,8 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
         }
         if (taken[at]) {
             diag(e->f, DiagE0314, a->span, SARG(params->list.at[at]->text));
+            diag_note(e->f, taken[at]->span,
+                      taken[at]->name.len ? "it is given here" : "it is given here, by its place");
             return false;
         }
         taken[at] = a;

@@ -75,11 +75,35 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
     const Setting *s = setting_find(e, a->text);
     if (value_is_tensor(v)) {
         diag(e->f, DiagE0305, a->list.at[0]->span, "a config", value_what(v));
+        diag_help(e->f, "a config is a number, a string, true, false, none or a list of them");
         v = POISON;
     } else if (s) {
         v = overridden(e, a, known, n, s);
     }
+    if (n > 1)
+        vec_push(e->perm, &e->choice, ((Choice){a->text, {known, n}}));
     declare(e, a->text, a->word, v);
+}
+
+void check_choice(Elab *e, Env *env, Str name, Value v, Span at) {
+    Value now;
+    for (uint32_t i = 0; i < e->choice.n; i++) {
+        const Choice *c = &e->choice.at[i];
+        if (!str_eq(c->name, name) || !scope_find(env, name, &now) || now.kind != KindStr)
+            continue;
+        VEC(Str) known = {0};
+        for (uint32_t k = 0; k < c->of.n; k++) {
+            if (value_equal(c->of.at[k], v))
+                return;
+            if (c->of.at[k].kind == KindStr)
+                vec_push(e->perm, &known, c->of.at[k].str);
+        }
+        Str near = diag_nearest(v.str, known.at, known.n);
+        diag(e->f, DiagE0612, at, SARG(name), SARG(alternatives_text(e, c->of.at, c->of.n)),
+             SARG(v.str));
+        if (near.len)
+            diag_help(e->f, "did you mean \"%.*s\"?", SARG(near));
+    }
 }
 
 void check_settings(Elab *e, const Ast *file) {

@@ -49,7 +49,9 @@ static bool word_numbers(Elab *e, Env *env, const Ast *a, const Word *w, double 
     Args args = word_args(e, env, a);
     *n = args.n;
     if (args.n < w->least || args.n > w->most) {
-        diag(e->f, DiagE0602, a->span, w->name, w->least, w->most, args.n);
+        Str range = w->least == w->most ? str_format(e->perm, "%u", w->least)
+                                        : str_format(e->perm, "%u to %u", w->least, w->most);
+        diag(e->f, DiagE0602, a->span, w->name, SARG(range), w->most == 1 ? "" : "s", args.n);
         return false;
     }
     for (uint32_t i = 0; i < args.n; i++)
@@ -82,9 +84,8 @@ static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *inf
     Args args = word_args(e, env, a);
     bool two =
         args.n == 2 && (args.at[0].value.kind == KindNone) == (args.at[1].value.kind == KindNone);
-    if (!two || out->kind == FieldLabel) {
-        diag(e->f, DiagE0608, a->span,
-             two ? "labels are not mapped" : "`map` takes a function and its inverse");
+    if (!two) {
+        diag(e->f, DiagE0608, a->span, "`map` takes a function and its inverse");
         return false;
     }
     info->map = args.at[0].value;
@@ -92,6 +93,37 @@ static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *inf
     if (info->map.kind != KindNone)
         vec_push(e->perm, &out->xform, (Xform){.kind = XformMap});
     return info->map.kind != KindPoison && info->inverse.kind != KindPoison;
+}
+
+// The height that the transforms so far give; 0: that of the pictures.
+static int64_t height_of(const Field *f) {
+    int64_t h = 0;
+    for (uint32_t i = 0; i < f->xform.n; i++)
+        if (f->xform.at[i].kind == XformResize || f->xform.at[i].kind == XformCrop)
+            h = (int64_t)f->xform.at[i].a;
+    return h;
+}
+
+static bool check_xform(Elab *e, const Ast *a, const Field *f, Xform x) {
+    int64_t before = height_of(f);
+    if (x.kind == XformScale && x.a == x.b)
+        diag(e->f, DiagE0614, a->span, x.a, x.b);
+    else if (x.kind == XformCrop && before && (int64_t)x.a > before)
+        diag(e->f, DiagE0615, a->span, (long long)x.a, (long long)before);
+    else
+        return true;
+    return false;
+}
+
+// What the transforms give is what the type says.
+static bool check_height(Elab *e, const Ast *field, const Field *f) {
+    int64_t h = height_of(f);
+    if (!h || f->rank != 3 || h == f->dim[1])
+        return true;
+    diag(e->f, DiagE0616, field->list.at[field->list.n - 1]->span, (long long)h,
+         (long long)f->dim[1]);
+    diag_note(e->f, field->list.at[0]->span, "the type is what the model reads");
+    return false;
 }
 
 static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, FieldInfo *info) {
@@ -108,12 +140,16 @@ static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, F
     } else if (fine && info->map.kind != KindNone) {
         diag(e->f, DiagE0608, a->span, "nothing follows `map`");
         fine = false;
+    } else if (fine && !first && out->kind == FieldLabel) {
+        diag(e->f, DiagE0610, a->span, SARG(name));
+        fine = false;
     } else if (fine && map) {
         fine = read_map(e, env, a, out, info);
     } else if (fine && first) {
         fine = set_type(e, a, w, x, n, out);
     } else if (fine) {
         Xform xform = {(XformKind)w->what, n > 0 ? x[0] : 0, n > 1 ? x[1] : 0};
+        fine = check_xform(e, a, out, xform);
         vec_push(e->perm, &out->xform, xform);
     }
     spot_leave(e, outer);
@@ -133,6 +169,7 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
         bool fine = true;
         for (uint32_t k = 0; k < field->list.n && fine; k++)
             fine = read_word(e, env, field->list.at[k], k == 0, &f, &info);
+        fine = fine && check_height(e, field, &f);
         f.span = field->word;
         declare(e, field->text, field->word,
                 fine ? (Value){.kind = KindField, .id = e->field.n} : POISON);

@@ -104,6 +104,11 @@ typedef struct Tuning { // an optimizer applied to the weights of one update, in
     VEC(SharedCount) shared;
 } Tuning;
 
+typedef struct Choice { // a config with alternatives
+    Str name;
+    List of;
+} Choice;
+
 struct Elab {
     Front *f;
     Arena *perm;
@@ -128,6 +133,7 @@ struct Elab {
     VEC(Names) pinned_names;
     VEC(NetInfo) net_info;
     VEC(FieldInfo) field;
+    VEC(Choice) choice;
     uint32_t scalar[3];       // slots of step, epoch, kimg; NONE
     Tuning *tuning;           // the update being applied; NULL
     VEC(SharedCount) counted; // every count met
@@ -144,9 +150,13 @@ Value eval_arith(Elab *e, Str op, Value a, Value b);
 Value eval_compare(Elab *e, Str op, Value a, Value b);
 Value value_now(Elab *e, Value v); // places, data and counters are read
 bool want_list(Elab *e, Value v, const char *who, List *out);
+bool want_sequence(Elab *e, Env *env, const Ast *a, List *out); // what a `for` goes over
+// After DiagE0301 or DiagE0312: what `name` is called here, or the nearest one that there is.
+void help_name(Elab *e, Str name, Str near);
 // Value of its last expression; binds into env.
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop);
 Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
+bool is_expression(const Ast *a);
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
@@ -257,6 +267,8 @@ bool names_has(Names names, Str name);
 void eval_data(Elab *e, Env *env, const Ast *a);
 const char *data_word(uint32_t i); // types and transforms; NULL past the last
 void eval_config(Elab *e, Env *env, const Ast *a);
+// `mode == "intended"`: a diagnostic where the config `name` can never be `v`.
+void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 // A top-level name of the model, once (elaborate.c).
 void declare(Elab *e, Str name, Span span, Value v);
 void check_settings(Elab *e, const Ast *file); // unknown keys

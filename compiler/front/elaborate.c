@@ -57,6 +57,7 @@ static Value make_net(Elab *e, Str name, Value fn, Span span) {
         return POISON;
     if (fn.kind != KindFn && fn.kind != KindObject && fn.kind != KindBuiltin) {
         diag(e->f, DiagE0305, span, "a net", value_what(fn));
+        diag_help(e->f, "a net is made of a function: net D = Judge, net D(x: [3]) -> [] = ...");
         return POISON;
     }
     return (Value){.kind = KindNet, .id = net_add(e, name, fn, copy_of, span)};
@@ -140,6 +141,8 @@ static void eval_item(Elab *e, const Ast *a, Parts *parts) {
     case AstFn:
         return; // declared already: functions may be used before their text
     default:
+        if (is_expression(a) && a->kind != AstIf)
+            diag(e->f, DiagE0531, a->span);
         eval_statement(e, &env, a);
         bind_locals(e, env.local, a->word);
         return;

@@ -130,6 +130,10 @@ static Value eval_binary(Elab *e, Env *env, const Ast *a) {
         return eval_logic(e, env, a);
     Value x = eval(e, env, a->a), y = eval(e, env, a->b);
     char c = a->text.ptr[0];
+    if (a->a->kind == AstName && y.kind == KindStr)
+        check_choice(e, env, a->a->text, y, a->b->span);
+    if (a->b->kind == AstName && x.kind == KindStr)
+        check_choice(e, env, a->b->text, x, a->a->span);
     bool compares = c == '<' || c == '>' || c == '=' || c == '!';
     return compares ? eval_compare(e, a->text, x, y) : eval_arith(e, a->text, x, y);
 }
@@ -145,6 +149,14 @@ static Value eval_unary(Elab *e, Env *env, const Ast *a) {
 }
 
 // --- names, lists, indices -----------------------------------------------------------------------
+
+void help_name(Elab *e, Str name, Str near) {
+    Str habit = word_habit(name);
+    if (habit.len)
+        diag_help(e->f, "%.*s", SARG(habit));
+    else if (near.len)
+        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+}
 
 // What a name is worth in an expression: places and data are read now.
 Value value_now(Elab *e, Value v) {
@@ -174,8 +186,7 @@ static Value eval_name(Elab *e, Env *env, const Ast *a) {
     Str near = scope_nearest(e, env, a->text);
     diag(e->f, DiagE0301, here(e), SARG(a->text));
     in_library(e);
-    if (near.len)
-        diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+    help_name(e, a->text, near);
     return POISON;
 }
 
@@ -190,8 +201,10 @@ static Value eval_list(Elab *e, Env *env, const Ast *a) {
         else if (v.kind == KindList)
             for (uint32_t k = 0; k < v.list.n; k++)
                 vec_push(e->perm, &out, v.list.at[k]);
-        else if (v.kind != KindPoison)
+        else if (v.kind != KindPoison) {
             diag(e->f, DiagE0305, item->span, "`...`", value_what(v));
+            diag_help(e->f, "`...` puts a list's elements where it stands: [...sizes, 3]");
+        }
     }
     return value_list(out.at, out.n);
 }
@@ -201,16 +214,26 @@ bool want_list(Elab *e, Value v, const char *who, List *out) {
         *out = v.list;
         return true;
     }
-    if (v.kind != KindPoison)
+    if (v.kind != KindPoison) {
         diag(e->f, DiagE0305, here(e), who, value_what(v));
+        diag_help(e->f, "a list is [a, b], or range(n) for the numbers from 0 to n - 1");
+    }
     return false;
+}
+
+bool want_sequence(Elab *e, Env *env, const Ast *a, List *out) {
+    Value v = eval(e, env, a);
+    Spot outer = spot_enter(e, a);
+    bool fine = want_list(e, v, "`for ... in`", out);
+    spot_leave(e, outer);
+    return fine;
 }
 
 static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
     List seq;
     VEC(Value) out = {0};
     const Binding *outer = env->local;
-    if (!want_list(e, eval(e, env, a->b), "`for ... in`", &seq))
+    if (!want_sequence(e, env, a->b, &seq))
         return POISON;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
@@ -306,8 +329,10 @@ static Value eval_index(Elab *e, Env *env, const Ast *a) {
         return index_list(e, env, a, x.list);
     if (value_is_tensor(x) && want_tensor(e, x, &v))
         return index_tensor(e, env, a, v);
-    if (x.kind != KindPoison)
+    if (x.kind != KindPoison) {
         diag(e->f, DiagE0305, here(e), "an index", value_what(x));
+        diag_help(e->f, "lists and tensors have elements; a net, a layer or a function is called");
+    }
     return POISON;
 }
 

@@ -55,6 +55,7 @@ void diag_note(Front *f, Span span, const char *format,
 void diag_help(Front *f, const char *format, ...); // replaces the row's help line
 // Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
 Str diag_nearest(Str word, const Str *known, uint32_t n);
+Str word_habit(Str word); // what a name of other languages is here, as help; empty: it is none
 uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);
 void diag_render(Text *t, Front *f,

@@ -31,6 +31,17 @@ static const struct {
 #include "tokens.def"
 };
 
+Str word_habit(Str word) {
+    static const Str rows[][2] = {
+#define HABIT(word, help) {{word, sizeof(word) - 1}, {help, sizeof(help) - 1}},
+#include "tokens.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (str_eq(rows[i][0], word))
+            return rows[i][1];
+    return (Str){0};
+}
+
 const char *token_what(TokKind kind) {
     return token_row[kind].what;
 }

@@ -12,6 +12,11 @@ enum {
     MAX_HEIGHT = 1000, // of a tree: a chain of operators is as high as it is long
 };
 
+static const char *const form_of[AstCount] = {
+#define FORM(Kind, text) [Ast##Kind] = text,
+#include "tokens.def"
+};
+
 // --- the machinery -------------------------------------------------------------------------------
 
 static Token next_code(Parser *p) {
@@ -79,6 +84,11 @@ bool parser_enter(Parser *p) {
     return false;
 }
 
+static bool begins_statement(TokKind kind) {
+    return kind == TokFn || kind == TokParam || kind == TokState || kind == TokFor ||
+           kind == TokRepeat || kind == TokNext || kind == TokUpdate || kind == TokReport;
+}
+
 void parser_fail(Parser *p, const char *expected) {
     if (p->panic)
         return;
@@ -99,7 +109,12 @@ void parser_fail(Parser *p, const char *expected) {
         diag(p->f, DiagE0110, where, expected, SARG(found));
     // A bracket that opens where none can is the mistake; that it never closes is none of its own.
     bool opens = p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
-    if (opens && !p->broken)
+    bool inside = p->bracket.kind == TokLParen || p->bracket.kind == TokLSquare;
+    if (begins_statement(p->tok.kind) && !p->broken)
+        diag_help(p->f, "a statement of its own, which has no value");
+    else if (p->form && !inside && !(p->tok.kind == TokBind && after_value))
+        diag_help(p->f, "write: %s", p->form);
+    else if (opens && !p->broken)
         diag_help(p->f, "take the bracket out, or write what belongs before it");
     p->stopped |= opens;
     parser_panic(p);
@@ -147,6 +162,7 @@ Ast *ast_start(Parser *p, AstKind kind) {
     Ast *a = arena_new(p->f->perm, Ast);
     a->kind = kind;
     a->span = a->word = parser_span(p, p->tok);
+    p->form = form_of[kind] ? form_of[kind] : p->form;
     return a;
 }
 
@@ -294,22 +310,13 @@ static Ast *repeat(Parser *p) {
     return ast_done(p, a);
 }
 
-// As parser_need, with the form of the whole statement as help.
-static void need_in(Parser *p, TokKind kind, const char *form) {
-    bool before = p->panic;
-    parser_need(p, kind);
-    if (p->panic && !before)
-        diag_help(p->f, "write: %s", form);
-}
-
 static Ast *update(Parser *p) {
-    static const char form[] = "update NETS minimize LOSS using OPTIMIZER";
     Ast *a = ast_start(p, AstUpdate);
     parser_next(p);
     read_names(p, a);
-    need_in(p, TokMinimize, form);
+    parser_need(p, TokMinimize);
     a->a = read_expr(p);
-    need_in(p, TokUsing, form);
+    parser_need(p, TokUsing);
     a->b = read_expr(p);
     return ast_done(p, a);
 }
@@ -435,6 +442,8 @@ void read_words(Parser *p, Ast *field) {
             (word->kind != AstCall || word->a->kind != AstName)) {
             diag(p->f, DiagE0110, word->span,
                  "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
+            diag_help(p->f, "where the samples are is said to ganrun: --data %.*s=PATH",
+                      SARG(field->text));
             parser_panic(p);
         }
         ast_add(p, field, word);
@@ -444,7 +453,7 @@ void read_words(Parser *p, Ast *field) {
 static Ast *field(Parser *p) {
     Ast *a = ast_start(p, AstField);
     a->text = read_name(p)->text;
-    need_in(p, TokColon, "data NAME : TYPE, as in data x : image(3, 64, 64) scale(-1, 1)");
+    parser_need(p, TokColon);
     read_words(p, a);
     return ast_done(p, a);
 }
@@ -556,14 +565,24 @@ static void not_ended(Parser *p, const Ast *a) {
 #define ITEM(Kind, text) {text, sizeof(text) - 1},
 #include "tokens.def"
     };
-    Str near = {0};
-    if (a->kind == AstName)
+    Str near = {0}, habit = {0};
+    if (a->kind == AstName) {
+        habit = word_habit(a->text);
         near = diag_nearest(a->text, words, sizeof words / sizeof *words);
-    if (near.len) {
-        diag(p->f, DiagE0119, a->span, SARG(what));
+    } else if (p->tok.kind == TokName) // `} elif`
+        habit = word_habit(found);
+    Span there = parser_span(p, p->tok);
+    if (habit.len)
+        diag(p->f, DiagE0301, a->kind == AstName ? a->span : there,
+             SARG(a->kind == AstName ? a->text : found));
+    else
+        diag(p->f, DiagE0119, near.len ? a->span : there, SARG(what));
+    if (habit.len)
+        diag_help(p->f, "%.*s", SARG(habit));
+    else if (near.len)
         diag_help(p->f, "did you mean `%.*s`?", SARG(near));
-    } else
-        diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
+    else if (form_of[a->kind])
+        diag_help(p->f, "write: %s", form_of[a->kind]);
     parser_panic(p);
 }
 
@@ -580,6 +599,7 @@ static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
             break; // an open block
         if (start.first)
             p->indent = start.indent;
+        p->form = NULL;
         Ast *a = p->panic ? NULL : read(p);
         if (!p->panic && !at_end(p))
             not_ended(p, a);

@@ -77,6 +77,8 @@ static bool axes_of(Elab *e, Value v, uint32_t *out) {
              value_what(v));
         if (value_is_plain(v))
             diag_help(e->f, "write axis(%g), or a name", v.num);
+        else
+            diag_help(e->f, "name axes, as in mean(x, space) or mean(x, [batch, axis(1)])");
         in_library(e);
     }
     return false;

@@ -34,8 +34,11 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
     if (v.kind != KindList || v.list.n != n) {
         if (v.kind == KindList)
             diag(e->f, DiagE0304, here(e), n, v.list.n);
-        else if (v.kind != KindPoison)
+        else if (v.kind != KindPoison) {
             diag(e->f, DiagE0305, here(e), "a binding of several names", value_what(v));
+            diag_help(e->f,
+                      "give a list of as many: a, b = [1, 2], for c, k in [[64, 3], [128, 5]]");
+        }
     }
     for (uint32_t i = 0; i < n; i++) {
         Value part = v.kind == KindList && i < v.list.n ? v.list.at[i] : POISON;
@@ -44,10 +47,22 @@ void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {
     }
 }
 
+// A name that `=` may not bind here; after a diagnostic.
+static bool bound_for_good(Elab *e, Env *env, const Ast *name) {
+    Value v;
+    if (scope_rebinds_outer(env, name->text))
+        diag(e->f, DiagE0512, name->span, SARG(name->text));
+    else if (scope_find(env, name->text, &v) && v.kind == KindSlot &&
+             e->m->slot.at[v.id].kind == SlotState)
+        diag(e->f, DiagE0529, name->span, SARG(name->text));
+    else
+        return false;
+    return true;
+}
+
 static void eval_bind(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; i < a->list.n; i++)
-        if (scope_rebinds_outer(env, a->list.at[i]->text)) {
-            diag(e->f, DiagE0512, a->list.at[i]->span, SARG(a->list.at[i]->text));
+        if (bound_for_good(e, env, a->list.at[i])) {
             bind_names(e, env, a->list.n, a->list.at, POISON);
             return;
         }
@@ -61,14 +76,18 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
     Value place, index;
     bool element = a->a->kind == AstIndex;
     const Ast *name = element ? a->a->a : a->a;
+    if (!e->to->fn) {
+        diag(e->f, DiagE0514, here(e), "`:=`");
+        in_library(e);
+        return;
+    }
     if (element)
         index = eval(e, env, a->a->list.at[0]);
     Value v = eval(e, env, a->c);
     if (!scope_find(env, name->text, &place)) {
         Str near = scope_nearest(e, env, name->text);
         diag(e->f, DiagE0301, name->span, SARG(name->text));
-        if (near.len)
-            diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+        help_name(e, name->text, near);
     } else if (place.kind == KindSlot && element) {
         element_assign(e, place.id, index, v);
     } else if (place.kind == KindSlot) {
@@ -96,11 +115,13 @@ static void note_round(Elab *e, const Ast *a, Value item) {
 static void eval_for(Elab *e, Env *env, const Ast *a) {
     List seq;
     const Binding *outer = env->local;
-    if (!want_list(e, eval(e, env, a->a), "`for ... in`", &seq))
+    if (!want_sequence(e, env, a->a, &seq))
         return;
     for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
         uint32_t errors = diag_errors(e->f);
+        Spot loop = spot_enter(e, a->a);
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
+        spot_leave(e, loop);
         eval_block(e, env, a->c, true);
         if (diag_errors(e->f) > errors)
             note_round(e, a, seq.at[i]);
@@ -183,7 +204,7 @@ void eval_statement(Elab *e, Env *env, const Ast *a) {
     spot_leave(e, outer);
 }
 
-static bool is_expression(const Ast *a) {
+bool is_expression(const Ast *a) {
     return a->kind >= AstNum && a->kind <= AstBlock;
 }
 

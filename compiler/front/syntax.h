@@ -56,12 +56,13 @@ typedef struct Parser {
     Token before;     // the one taken last
     Token held;       // in panic: what tok was
     bool panic;
-    bool broken;     // tok begins a line that ends the statement
-    bool flat;       // inside ( or [: the ends of lines mean nothing
-    bool stopped;    // nothing more is worth saying about what is open
-    Token bracket;   // the innermost open bracket
-    uint32_t indent; // of the statement being read
-    uint32_t depth;  // of recursion
+    bool broken;      // tok begins a line that ends the statement
+    bool flat;        // inside ( or [: the ends of lines mean nothing
+    bool stopped;     // nothing more is worth saying about what is open
+    Token bracket;    // the innermost open bracket
+    const char *form; // how the statement being read looks; NULL: it has no form of its own
+    uint32_t indent;  // of the statement being read
+    uint32_t depth;   // of recursion
 } Parser;
 
 void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi);

@@ -350,6 +350,10 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
         diag(e->f, DiagE0514, here(e), "update");
         return;
     }
+    if (e->turn) {
+        diag(e->f, DiagE0530, here(e), "update");
+        return;
+    }
     if (!update_nets(e, env, a, &nets) || !loss_value(e, env, a->a, &loss))
         return;
     Value opt = eval(e, env, a->b);

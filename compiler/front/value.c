@@ -140,9 +140,12 @@ static void put_value(Elab *e, Text *t, Value v) {
         }
         text_char(t, ']');
         return;
-    case KindTensor:
-        text_put(t, type_text(e->perm, node_type(v.tensor.val.g, v.tensor.val.id)));
+    case KindTensor: {
+        const Type *type = node_type(v.tensor.val.g, v.tensor.val.id);
+        text_put(t, type->rank || type->batched ? type_text(e->perm, type)
+                                                : STR("a number known when it runs"));
         return;
+    }
     case KindNet:
         text_fmt(t, "net %.*s", SARG(e->m->net.at[v.id].name));
         return;

@@ -35,8 +35,13 @@ static void unknown_key(Reader *r, const Yaml *key, const char *where, const Str
                         uint32_t n) {
     diag(r->f, DiagE0201, key->span, SARG(key->text), where);
     Str near = diag_nearest(key->text, known, n);
+    Text all = {.arena = r->f->perm};
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(known[i]));
     if (near.len)
         diag_help(r->f, "did you mean `%.*s`?", SARG(near));
+    else
+        diag_help(r->f, "its keys are: %.*s", SARG(text_str(&all)));
 }
 
 static Yaml *find(const Yaml *map, const char *key) {
@@ -55,8 +60,14 @@ static bool only(Reader *r, const Yaml *map, const char *where, const Str *known
             k++;
         if (k < n)
             continue;
-        unknown_key(r, map->pair.at[i].key, where, known, n);
-        good = false;
+        const Yaml *key = map->pair.at[i].key, *value = map->pair.at[i].value;
+        unknown_key(r, key, where, known, n);
+        if (!map->flow || value->kind != YamlText || value->text.len)
+            good = false;
+        else { // the rest of a text: what follows it is as well
+            diag_help(r->f, "put the text that ends before it in quotes: in { } a comma ends it");
+            return false;
+        }
     }
     return good;
 }
@@ -228,6 +239,8 @@ static Ast *pipe_block(Reader *r, const Yaml *y, Str x, bool value);
 static Ast *layer_loop(Reader *r, const Yaml *y, Str x) {
     if (y->pair.n != 1 || !str_starts(y->pair.at[0].key->text, STR("for "))) {
         wrong(r, y, "a layer, or `for NAME in LIST:` with layers below it");
+        diag_help(r->f, "a layer is a call, with its options in parentheses: %.*s(...)",
+                  SARG(y->pair.at[0].key->text));
         return NULL;
     }
     Parser p = open_text(r, y->pair.at[0].key);
@@ -296,7 +309,9 @@ static void callable(Reader *r, const Yaml *y, Ast *into, const char *where) {
         into->a = node(r, AstParams, y->span);
     if (out)
         results(r, out, into);
-    if (pipe)
+    if (pipe && body)
+        diag(r->f, DiagE0208, into->word, where);
+    else if (pipe)
         into->c = layers(r, pipe, into->a);
     else if (body && expect(r, body, YamlText, "statements"))
         into->c = statements(r, body);

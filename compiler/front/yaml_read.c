@@ -53,17 +53,21 @@ static void advance(Reader *r) {
     diag_note(r->f, (Span){r->file, since, since}, "%s", r->parser.context);
 }
 
-static void refuse(Reader *r, const char *what) {
-    if (!r->failed)
+static const char by_name[] = "write the value out, or give it a name under `let`";
+
+static void refuse(Reader *r, const char *what, const char *help) {
+    if (!r->failed) {
         diag(r->f, DiagE0204, event_span(r), what);
+        diag_help(r->f, "%s", help);
+    }
     r->failed = true;
 }
 
 static bool check_plain(Reader *r, const yaml_char_t *anchor, const yaml_char_t *tag) {
     if (anchor)
-        refuse(r, "anchors");
+        refuse(r, "anchors", by_name);
     else if (tag)
-        refuse(r, "tags");
+        refuse(r, "tags", "take it out: a value is what its text says");
     return !r->failed;
 }
 
@@ -170,7 +174,7 @@ static Yaml *read_node(Reader *r, uint32_t depth) {
         return read_list(r, y, depth);
     if (r->event.type == YAML_MAPPING_START_EVENT)
         return read_map(r, y, depth);
-    refuse(r, "aliases");
+    refuse(r, "aliases", by_name);
     return NULL;
 }
 
@@ -187,7 +191,7 @@ static Yaml *read_document(Reader *r) {
     Yaml *y = read_node(r, 0);
     advance(r); // past the document's end
     if (!r->failed && r->event.type != YAML_STREAM_END_EVENT)
-        refuse(r, "files of several documents");
+        refuse(r, "files of several documents", "keep one model in a file");
     return r->failed ? NULL : y;
 }
 
