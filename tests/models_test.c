@@ -1,6 +1,6 @@
 // models_test.c - the shipped models: each has a YAML twin with the same graph, some train twenty
 // steps to recorded losses with a gradient that differences confirm; and every block of
-// docs/cookbook.md is a model that compiles.
+// docs/cookbook.md is a model that compiles; README.md shows dcgan.gan letter for letter.
 #include "trial.h"
 
 #include <math.h>
@@ -152,6 +152,15 @@ static void the_cookbook_compiles(void **state) {
     assert_true(n >= 4);
 }
 
+// README.md shows a model whole: it is the file.
+static void the_readme_shows_a_model_as_it_is(void **state) {
+    Arena a = empty;
+    (void)state;
+    const char *readme = str_z(&a, trial_read(&a, ROOT_DIR, STR("README.md"))),
+               *model = str_z(&a, trial_read(&a, MODELS, STR("dcgan.gan")));
+    assert_non_null(strstr(readme, model));
+}
+
 int main(int argc, char **argv) {
     if (arena_init(&empty, 0) != GAN_OK)
         return 1;
@@ -159,6 +168,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_model_has_a_twin_with_the_same_graph),
         cmocka_unit_test(models_train_to_recorded_losses),
         cmocka_unit_test(the_cookbook_compiles),
+        cmocka_unit_test(the_readme_shows_a_model_as_it_is),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -14,9 +14,7 @@ static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, ArrayFile *
 
 GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out) {
     *out = (ArrayFile){0};
-    if (dataset.len && kind != SourceHdf5 && kind != SourceNpz)
-        return fail(GAN_ERR_USAGE, "%.*s: only HDF5 and npz files have named data sets",
-                    SARG(path));
+    TRY(source_holds(path, kind, dataset));
     GanStatus st = kind == SourceHdf5 ? hdf5_open(path, dataset, &out->hdf5, &out->all)
                                       : open_mapped(path, kind, dataset, out);
     if (st == GAN_OK && out->all.rank && out->all.dim[0])

@@ -315,6 +315,7 @@ GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, 
 
 // argv[0] is the word after `data`. Answers the exit code.
 int data_main(int argc, char **argv, FILE *out, FILE *err);
-GanStatus data_inspect(Str path, bool json, FILE *out);
+// What `path` holds; `dataset` of several in it, "" else.
+GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out);
 
 #endif

@@ -23,7 +23,7 @@ static const char help[] =
     "    --skip-bad          leave out what cannot be read\n"
     "    --limit N           the first N files only\n"
     "    --threads N         one per core\n"
-    "ganrun data inspect X [--json]                what it is: counts, shapes, values, damage\n"
+    "ganrun data inspect X [--dataset NAME --json] what it is: counts, shapes, values, damage\n"
     "ganrun data verify X.pack                     every byte against its hash\n"
     "ganrun data preview X -o grid.png             [--count 64 --columns 8, and as for pack]\n"
     "ganrun data synth KIND --out F --count N      [--size N --seed 0]; KIND: ";
@@ -173,7 +173,7 @@ static const Option options[] = {
     {"--fit", true, read_fit, "pg"},
     {"--ground", true, read_ground, "pg"},
     {"--labels", true, read_labels, "p"},
-    {"--dataset", true, read_dataset, "p"},
+    {"--dataset", true, read_dataset, "pi"},
     {"--limit", true, read_limit, "p"},
     {"--threads", true, read_threads, "pg"},
     {"--count", true, read_count, "gs"},
@@ -273,7 +273,7 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
 static GanStatus run_inspect(Arena *arena, DataArgs *a) {
     (void)arena;
     TRY(need(a->path, "inspect what? ganrun data inspect X"));
-    return data_inspect(a->path, a->json, a->to);
+    return data_inspect(a->path, a->pack.dataset, a->json, a->to);
 }
 
 static GanStatus run_verify(Arena *arena, DataArgs *a) {

@@ -317,8 +317,9 @@ static void tell_json(const Survey *s, Str path, FILE *out) {
     fprintf(out, "%.*s\n", SARG(all));
 }
 
-static GanStatus look(Survey *s, Str path, Pack *pack, ArrayFile *array) {
+static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *array) {
     TRY(source_guess(path, &s->kind));
+    TRY(source_holds(path, s->kind, dataset));
     switch (s->kind) {
     case SourcePack:
         TRY(pack_open(s->arena, path, pack));
@@ -329,7 +330,7 @@ static GanStatus look(Survey *s, Str path, Pack *pack, ArrayFile *array) {
     case SourceIdx:
     case SourceCifar:
     case SourceHdf5:
-        TRY(array_open(path, s->kind, (Str){0}, array));
+        TRY(array_open(path, s->kind, dataset, array));
         return look_at_array(s, array);
     case SourceFolder:
     case SourceArchive:
@@ -338,13 +339,13 @@ static GanStatus look(Survey *s, Str path, Pack *pack, ArrayFile *array) {
     bug("inspect: source %d", (int)s->kind);
 }
 
-GanStatus data_inspect(Str path, bool json, FILE *out) {
+GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out) {
     Arena arena = {0};
     Pack pack = {0};
     ArrayFile array = {0};
     TRY(arena_init(&arena, 0));
     Survey s = {.arena = &arena, .lo = INFINITY, .hi = -INFINITY};
-    GanStatus st = look(&s, path, &pack, &array);
+    GanStatus st = look(&s, path, dataset, &pack, &array);
     if (st == GAN_OK && json)
         tell_json(&s, path, out);
     if (st == GAN_OK && !json)

@@ -497,6 +497,7 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     SourceKind kind;
     path = trim_slashes(path);
     TRY(source_guess(path, &kind));
+    TRY(source_holds(path, kind, o->dataset));
     if (kind == SourcePack) {
         if (out_path.len)
             return fail(GAN_ERR_INPUT, "%.*s: this is a pack already", SARG(path));

@@ -247,6 +247,13 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     return GAN_OK;
 }
 
+GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
+    if (dataset.len && kind != SourceHdf5 && kind != SourceNpz)
+        return fail(GAN_ERR_USAGE, "%.*s: only HDF5 and npz files have named data sets",
+                    SARG(path));
+    return GAN_OK;
+}
+
 GanStatus source_guess(Str path, SourceKind *out) {
     if (file_is_dir(path))
         return *out = SourceFolder, GAN_OK;

@@ -42,6 +42,9 @@ const char *source_kind_name(SourceKind kind);
 // Tells what `path` is by its content. What cannot be read gives a reason and what to do instead.
 GanStatus source_guess(Str path, SourceKind *out);
 
+// Refuses a data set's name (empty: none) where a source of this kind has no such names.
+GanStatus source_holds(Str path, SourceKind kind, Str dataset);
+
 // One member of a folder or archive: a name, and its bytes or the reason why there are none.
 typedef struct Item {
     uint64_t index;       // in the source's order
