@@ -68,13 +68,13 @@ gan_test(cost_test cost_test.c support/trial.c support/interp.c LIBS gan_run)
 
 # Kernels in CUDA C, compiled by NVRTC where the machine has it: one kind of card and one precision here, all in the
 # long tier.
-set(compiled cuda/nvrtc_test.c cuda/resources.c support/kernel_cases.c LIBS gan_driver gan_device)
+set(compiled cuda/nvrtc_test.c support/kernel_cases.c LIBS gan_driver gan_device)
 gan_test(nvrtc_test ${compiled})
 target_compile_definitions(nvrtc_test PRIVATE ARCHITECTURES=90 PRECISIONS=DtF32)
 gan_test(nvrtc_all_test ${compiled} LABELS long)
 target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECISIONS=DtF32,DtBF16)
 
-add_executable(kernel_report cuda/kernel_report.c cuda/resources.c) # a table for docs/performance.md
+add_executable(kernel_report cuda/kernel_report.c) # a table for docs/performance.md
 set_target_properties(kernel_report PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 target_link_libraries(kernel_report PRIVATE gan_driver gan_device gan_options)
 

@@ -5,6 +5,7 @@
 #include "nvrtc.h"
 
 #include "library.h"
+#include "resources.h"
 
 typedef struct NvrtcApi {
 #define SYM(field, symbol, result, args) result(*field) args;
@@ -79,12 +80,14 @@ bool nvrtc_makes(const Nvrtc *n, int arch) {
 // --- compiling -----------------------------------------------------------------------------------
 
 // One text, in which every kernel has its own lines: messages name the kernel and count in it.
-static Str joined(Arena *a, const NvrtcJob *job) {
+// roomy[sources]: the kernel's registers come before the number of its blocks (kernel_cuda.h).
+static Str joined(Arena *a, const NvrtcJob *job, const bool *roomy) {
     Text t = {.arena = a};
     text_put(&t, STR("#line 1 \"prelude\"\n"));
     text_put(&t, job->prelude);
     for (uint32_t i = 0; i < job->sources; i++) {
-        text_fmt(&t, "\n#line 1 \"%.*s\"\n", SARG(job->name[i]));
+        text_fmt(&t, "\n#undef GAN_RESIDENT\n#define GAN_RESIDENT %d\n", roomy[i]);
+        text_fmt(&t, "#line 1 \"%.*s\"\n", SARG(job->name[i]));
         text_put(&t, job->source[i]);
     }
     return text_str(&t);
@@ -98,9 +101,7 @@ static int options(const Nvrtc *n, Arena *a, const NvrtcJob *job, const char **o
     if (n->version >= MINIMAL_SINCE) {
         out[count++] = "--minimal"; // the prelude brings what it needs
     }
-    if (job->report) {
-        out[count++] = "--ptxas-options=-v";
-    }
+    out[count++] = "--ptxas-options=-v"; // says what spills
     return count;
 }
 
@@ -160,10 +161,10 @@ static GanStatus compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, void *pr
                     : fetch(n, a, program, n->api.cubin_size, n->api.cubin, false, &out->code);
 }
 
-GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out) {
+static GanStatus compile_text(const Nvrtc *n, Arena *a, const NvrtcJob *job, const bool *roomy,
+                              NvrtcImage *out) {
     void *program = NULL;
-    *out = (NvrtcImage){0};
-    Str text = joined(a, job);
+    Str text = joined(a, job, roomy);
     int result = n->api.create(&program, text.ptr, "kernels", 0, NULL, NULL);
     if (result != OK) {
         return failed(n, result, "reading kernels");
@@ -171,4 +172,25 @@ GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImag
     GanStatus st = compile(n, a, job, program, out);
     n->api.destroy(&program);
     return st;
+}
+
+// Marks the kernels with an entry that spills. False: there is none.
+static bool spilled(Arena *a, const NvrtcJob *job, Str log, bool *roomy) {
+    ResourcesVec used = {0};
+    bool any = false;
+    resources_read(a, log, &used);
+    for (uint32_t i = 0; i < used.n; i++) {
+        for (uint32_t k = 0; k < job->sources && used.at[i].stored; k++) {
+            roomy[k] |= str_starts(used.at[i].name, job->name[k]);
+            any |= roomy[k];
+        }
+    }
+    return any;
+}
+
+GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out) {
+    bool *roomy = arena_array(a, bool, job->sources);
+    *out = (NvrtcImage){0};
+    TRY(compile_text(n, a, job, roomy, out));
+    return spilled(a, job, out->log, roomy) ? compile_text(n, a, job, roomy, out) : GAN_OK;
 }

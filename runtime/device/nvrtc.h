@@ -19,19 +19,20 @@ typedef struct NvrtcJob {
     const Str *source; // [sources] one kernel each,
     const Str *name;   // and what messages call it
     uint32_t sources;
-    int arch;    // 90: compute capability 9.0
-    bool ptx;    // for any card from `arch` on, which the driver then compiles; else machine code
-    bool report; // NvrtcImage.log says what each kernel uses
+    int arch; // 90: compute capability 9.0
+    bool ptx; // for any card from `arch` on, which the driver then compiles; else machine code
 } NvrtcJob;
 
 typedef struct NvrtcImage {
     Str code; // cubin, or PTX as text
-    Str log;  // what the compiler said; empty when nothing
+    Str log;  // what the compiler said; of machine code also what each kernel uses (resources.h)
 } NvrtcImage;
 
 // Compiles the sources as one module; `a` receives the image, and the text on the way. GAN_ERR_BUG
 // when it refuses a kernel, for kernels are ours: with its name, the line of its text and the
 // compiler's words.
+// A kernel that ptxas would have spill, to keep room for one more block beside it, is compiled once
+// more without that wish.
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
 // The job for several architectures, job->arch and job->ptx unread: out[archs] machine code, made
 // side by side, the same whatever else is in the list.

@@ -25,7 +25,7 @@ static GanStatus compile_for(Arena *a, const Nvrtc *n, const Plan *p, int arch, 
         source[i] = p->kernel.at[i].source;
         name[i] = p->kernel.at[i].name;
     }
-    NvrtcJob job = {p->prelude, source, name, p->kernel.n, arch, ptx, !ptx};
+    NvrtcJob job = {p->prelude, source, name, p->kernel.n, arch, ptx};
     return ptx ? nvrtc_compile(n, a, &job, out)
                : nvrtc_compile_archs(n, a, &job, &arch, 1, out); // as they are shipped
 }

@@ -1,6 +1,6 @@
-// resources.h - for tests and reports: what compiled kernels use, from the words of ptxas.
-#ifndef GAN_TEST_RESOURCES_H
-#define GAN_TEST_RESOURCES_H
+// resources.h - what compiled kernels use, from the words of ptxas.
+#ifndef GAN_RESOURCES_H
+#define GAN_RESOURCES_H
 
 #include "base.h"
 
@@ -12,7 +12,8 @@ typedef struct Resources {
 } Resources;
 typedef VEC(Resources) ResourcesVec;
 
-// One entry for each kernel that `log` (NvrtcImage.log, with NvrtcJob.report) tells of.
+// Appends to `out`, in `a`, one entry for each kernel that `log` (NvrtcImage.log) tells of. Names
+// are in the log.
 void resources_read(Arena *a, Str log, ResourcesVec *out);
 
 #endif
