@@ -11,9 +11,9 @@
 static const int usual[] = {80, 90, 100};
 
 static GanStatus compile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
-                         uint32_t archs, Arena *perm, Str *code) {
+                         uint32_t archs, Arena *perm, CubinVec *out) {
     const Ahead *a = user;
-    return cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, code);
+    return cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, out);
 }
 
 static GanStatus add_arch(Ahead *a, int arch) {

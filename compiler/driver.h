@@ -52,8 +52,8 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
 //
 // A zip: manifest.json (what it is, and the hash of every other member), model.gan (the model's
 // text, settings written in), plan.txt (compiled_print), kernels/FUNC.c or .cu (what was generated,
-// to be read), kernels/sm_90.cubin (what was compiled, for all functions). The same model gives the
-// same bytes.
+// to be read), kernels/sm_90/LOT-of-LOTS.cubin (what was compiled, for all functions). The same
+// model gives the same bytes.
 
 typedef struct GanxMember {
     Str name; // a 0 byte follows
@@ -69,10 +69,10 @@ typedef struct Ganx {
     VEC(GanxMember) member; // all of them
 } Ganx;
 
-// The kernels of a model's plans to machine code, code[archs], for compute capabilities `arch` (90:
-// 9.0).
+// The kernels of a model's plans to machine code for compute capabilities `arch` (90: 9.0),
+// appended to *out, in `perm`.
 typedef GanStatus GanxCompile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
-                              uint32_t archs, Arena *perm, Str *code);
+                              uint32_t archs, Arena *perm, CubinVec *out);
 typedef struct GanxTarget {
     Str name;        // "cpu" or "cuda"
     const int *arch; // cuda: what to compile kernels for

@@ -126,18 +126,20 @@ static const Plan *plan_at(const Compiled *c, uint32_t i) {
     return i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
 }
 
-// The machine code of all functions, a member an architecture: functions share kernels.
+// The machine code of all functions, which share kernels: a member for each architecture and lot.
 static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c, MemberVec *out) {
     uint32_t plans = 2 + c->module.entry.n;
     const Plan **plan = arena_array(perm, const Plan *, plans);
-    Str *code = arena_array(perm, Str, t->archs);
+    CubinVec made = {0};
     for (uint32_t i = 0; i < plans; i++)
         plan[i] = plan_at(c, i);
     if (t->archs)
-        TRY(t->compile(t->user, plan, plans, t->arch, t->archs, perm, code));
-    for (uint32_t i = 0; i < t->archs; i++)
-        vec_push(perm, out,
-                 ((Member){str_format(perm, "kernels/sm_%d.cubin", t->arch[i]), code[i]}));
+        TRY(t->compile(t->user, plan, plans, t->arch, t->archs, perm, &made));
+    for (uint32_t i = 0; i < made.n; i++) {
+        const Cubin *c = &made.at[i];
+        Str name = str_format(perm, "kernels/sm_%d/%u-of-%u.cubin", c->arch, c->lot, c->lots);
+        vec_push(perm, out, ((Member){name, c->code}));
+    }
     return GAN_OK;
 }
 
@@ -301,13 +303,28 @@ GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out) {
     return GAN_OK;
 }
 
-// A member "kernels/sm_NN.cubin": its architecture, 0 when it is another.
-static int cubin_arch(Str name) {
+// The number before `end` in *s, which it and `end` are taken off. False: there is none from 0 to
+// `most`.
+static bool take_number(Str *s, Str end, int64_t most, int64_t *out) {
+    size_t at = str_find(*s, end.ptr[0]);
+    bool fits = str_starts(str_sub(*s, at, s->len), end) && str_to_int(str_sub(*s, 0, at), out);
+    *s = str_sub(*s, at + end.len, s->len);
+    return fits && *out >= 0 && *out <= most;
+}
+
+// Is it a member "kernels/sm_NN/LOT-of-LOTS.cubin"? Then *out has all but the code.
+static bool cubin_member(Str name, Cubin *out) {
     Str head = STR("kernels/sm_");
-    int64_t arch;
-    bool fits = str_starts(name, head) && str_ends(name, STR(".cubin")) &&
-                str_to_int(str_sub(name, head.len, name.len - 6), &arch) && arch > 0 && arch < 1000;
-    return fits ? (int)arch : 0;
+    int64_t arch, lot, lots;
+    if (!str_starts(name, head))
+        return false;
+    name = str_sub(name, head.len, name.len);
+    bool fits = take_number(&name, STR("/"), 1000, &arch) &&
+                take_number(&name, STR("-of-"), MEMBERS_MOST, &lot) &&
+                take_number(&name, STR(".cubin"), MEMBERS_MOST, &lots) && !name.len && lot < lots;
+    if (fits)
+        *out = (Cubin){.arch = (int)arch, .lot = (uint32_t)lot, .lots = (uint32_t)lots};
+    return fits;
 }
 
 // Another version of the generator may have made what is in the file.
@@ -324,9 +341,11 @@ void ganx_cubins(Arena *perm, const Ganx *g, Compiled *c) {
         Plan *p = i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
         bool same = same_kernels(perm, g, p);
         for (uint32_t k = 0; same && k < g->member.n; k++) {
-            int arch = cubin_arch(g->member.at[k].name);
-            if (arch)
-                vec_push(perm, &p->cubin, ((Cubin){.arch = arch, .code = g->member.at[k].bytes}));
+            Cubin x;
+            if (!cubin_member(g->member.at[k].name, &x))
+                continue;
+            x.code = g->member.at[k].bytes;
+            vec_push(perm, &p->cubin, x);
         }
     }
 }

@@ -466,18 +466,20 @@ static void an_edited_plan_is_refused_or_right(void **state) {
 // --- compiled models -----------------------------------------------------------------------------
 
 static GanStatus name_of_arch(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
-                              uint32_t archs, Arena *perm, Str *code) {
+                              uint32_t archs, Arena *perm, CubinVec *out) {
     ++*(int *)user;
     assert_int_equal(plans, 3);
     assert_true(str_eq(plan[1]->func->name, STR("step")));
     for (uint32_t i = 0; i < archs; i++)
-        code[i] = str_format(perm, "for %d", arch[i]);
+        for (uint32_t lot = 0; lot < 2; lot++)
+            vec_push(perm, out,
+                     ((Cubin){arch[i], lot, 2, str_format(perm, "%u for %d", lot, arch[i])}));
     return GAN_OK;
 }
 
 static GanStatus no_code(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
-                         uint32_t archs, Arena *perm, Str *code) {
-    (void)user, (void)plan, (void)plans, (void)arch, (void)archs, (void)perm, (void)code;
+                         uint32_t archs, Arena *perm, CubinVec *out) {
+    (void)user, (void)plan, (void)plans, (void)arch, (void)archs, (void)perm, (void)out;
     return (fail)(GAN_ERR_DEVICE, "no compiler"); // cmocka has a macro of that name
 }
 
@@ -501,10 +503,12 @@ static void machine_code_comes_with_its_plan(void **state) {
     front_init(&f, &a);
     if (compile_file(&f, &o, &c) != GAN_OK)
         fail_msg("%s", gan_error());
-    assert_int_equal(c.step.cubin.n, 2);
-    assert_int_equal(c.step.cubin.at[1].arch, 90);
-    assert_true(str_eq(c.step.cubin.at[1].code, STR("for 90")));
-    assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("for 80")));
+    assert_int_equal(c.step.cubin.n, 4);
+    assert_int_equal(c.step.cubin.at[3].arch, 90);
+    assert_int_equal(c.step.cubin.at[3].lot, 1);
+    assert_int_equal(c.step.cubin.at[3].lots, 2);
+    assert_true(str_eq(c.step.cubin.at[3].code, STR("1 for 90")));
+    assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("0 for 80")));
     o.dialect = &dialect_c; // made anew from the text
     Compiled again = {0};
     front_init(&f, &a);

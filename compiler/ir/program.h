@@ -213,10 +213,12 @@ typedef struct Kernel {
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
 } Kernel;
 
-typedef struct Cubin { // CUDA: all kernels of a plan as machine code
-    int arch;          // 90: for cards of compute capability 9.0, and 9.x behind it
+typedef struct Cubin {  // CUDA: kernels as machine code
+    int arch;           // 90: for cards of compute capability 9.0, and 9.x behind it
+    uint32_t lot, lots; // those kernels whose names fall into this lot (cuda_compile.h)
     Str code;
 } Cubin;
+typedef VEC(Cubin) CubinVec;
 
 // One dispatch. CUDA: one launch for each kernel among its instances, by NAME_many where several
 // share it.
@@ -264,8 +266,8 @@ typedef struct Plan {
     uint32_t *region_of;  // [func->g.node.n], NONE
     VEC(Region) region;
     VEC(Kernel) kernel;
-    Str prelude;      // text before every kernel, set with them
-    VEC(Cubin) cubin; // what was compiled ahead
+    Str prelude;    // text before every kernel, set with them
+    CubinVec cubin; // what was compiled ahead
     VEC(Launch) launch;
     VEC(uint32_t) merge;
     VEC(BlockPlan) block; // [func->blocks]

@@ -1,10 +1,32 @@
-// cuda_compile.c - a plan's kernels as an image the driver loads.
+// cuda_compile.c - kernels as images the driver loads.
 //
 // In: kernel text and the card's architecture. Out: machine code, the first there is of: what came
-// with the plan, what is kept on disk, what NVRTC makes now. One module per plan. A card newer than
-// the NVRTC at hand gets PTX, which its driver compiles.
+// with the plan, what is kept on disk, what NVRTC makes now. A card newer than the NVRTC at hand
+// gets PTX, which its driver compiles.
+//
+// Kernels are dealt into lots by their names, which are hashes of their text. A lot is one image,
+// made and kept by itself: cores share the work, and a model that was changed a little finds most
+// of its kernels where they were.
 #include "cuda_compile.h"
 #include "cache.h"
+
+enum { LOT = 16 }; // kernels of a lot, at most on the average: the prelude costs as much as one
+
+uint32_t cuda_lot(Str kernel, uint32_t lots) {
+    return (uint32_t)(hash64(kernel.ptr, kernel.len, 0) % lots);
+}
+
+// A power of two: then a few kernels more or less seldom deal all of them anew.
+static uint32_t lots_for(uint32_t kernels) {
+    uint32_t lots = 1;
+    while (lots * LOT < kernels)
+        lots *= 2;
+    return lots;
+}
+
+static bool wanted(const CudaKernels *k, uint32_t kernel) {
+    return !k->wanted || k->wanted[kernel];
+}
 
 // --- what came with the plan ---------------------------------------------------------------------
 
@@ -19,30 +41,37 @@ static const Cubin *cubin_for(const Plan *p, int arch) {
     return best;
 }
 
-// --- what is kept --------------------------------------------------------------------------------
-
-// The text without its comments: what they say does not decide what is compiled.
-static void put_bare(Text *t, Str s) {
-    for (size_t i = 0; i < s.len;) {
-        Str rest = str_sub(s, i, s.len);
-        if (str_starts(rest, STR("//"))) {
-            i += str_find(rest, '\n');
-        } else if (str_starts(rest, STR("/*"))) {
-            for (i += 2; i < s.len && !str_starts(str_sub(s, i, s.len), STR("*/")); i++)
-                ;
-            i += 2;
-        } else {
-            text_char(t, s.ptr[i++]);
-        }
+// False: some wanted kernel did not come.
+static bool take_cubins(const CudaKernels *k, Arena *a, CudaImages *out) {
+    const Plan *p = k->plan;
+    const Cubin *best = cubin_for(p, k->arch);
+    if (!best)
+        return false;
+    Str *came = arena_array(a, Str, best->lots);
+    *out = (CudaImages){best->lots, arena_array(a, Str, best->lots)};
+    for (uint32_t i = 0; i < p->cubin.n; i++) {
+        const Cubin *x = &p->cubin.at[i];
+        if (x->arch == best->arch && x->lots == best->lots)
+            came[x->lot] = x->code;
     }
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        uint32_t lot = cuda_lot(p->kernel.at[i].name, out->lots);
+        if (wanted(k, i) && !came[lot].len)
+            return false;
+        if (wanted(k, i))
+            out->code[lot] = came[lot];
+    }
+    return true;
 }
+
+// --- what is kept --------------------------------------------------------------------------------
 
 static Str kept_at(Arena *a, Str dir, const Nvrtc *n, const NvrtcJob *job) {
     Text key = {.arena = a};
     text_fmt(&key, "nvrtc %d %s %d\n", nvrtc_version(n), job->ptx ? "ptx" : "cubin", job->arch);
-    put_bare(&key, job->prelude);
+    text_put(&key, job->prelude);
     for (uint32_t i = 0; i < job->sources; i++)
-        put_bare(&key, job->source[i]);
+        text_put(&key, job->source[i]);
     return cache_path(a, dir, text_str(&key), job->ptx ? ".ptx" : ".cubin");
 }
 
@@ -55,101 +84,113 @@ static int nearest_arch(const Nvrtc *n, int arch) {
     return arch >= CUDA_OLDEST_ARCH ? arch : 0;
 }
 
-// A kernel that several plans have comes once, with its second entry if any has that.
-static void job_add(NvrtcJob *job, Arena *a, Map *known, const Kernel *k, Str *text, Str *name) {
-    uint64_t h = hash64(k->name.ptr, k->name.len, 0);
-    uint32_t at = map_find(known, h);
-    if (!at) {
-        at = ++job->sources;
-        map_put(a, known, h, at);
-        name[at - 1] = k->name;
-    }
-    if (!text[at - 1].len || k->many)
-        text[at - 1] = k->source;
-}
+// A job for each lot, in `a`; one without sources where no wanted kernel falls into it. Kernels
+// that several plans have come once, with the second entry if any has that.
+typedef struct Dealt {
+    uint32_t lots;
+    NvrtcJob *job; // [lots]
+} Dealt;
 
-static NvrtcJob make_job(Arena *a, const Plan *const *plan, uint32_t plans, const bool *wanted) {
-    uint32_t kernels = 0;
+static Dealt deal(Arena *a, const CudaKernels *k, uint32_t plans) {
+    uint32_t most = 0, kernels = 0;
     Map known = {0};
     for (uint32_t p = 0; p < plans; p++)
-        kernels += plan[p]->kernel.n;
-    Str *text = arena_array(a, Str, kernels), *name = arena_array(a, Str, kernels);
-    NvrtcJob job = {.source = text, .name = name};
-    for (uint32_t p = 0; p < plans; p++)
-        for (uint32_t i = 0; i < plan[p]->kernel.n; i++)
-            if (!wanted || wanted[i]) {
-                job.prelude = plan[p]->prelude;
-                job_add(&job, a, &known, &plan[p]->kernel.at[i], text, name);
-            }
-    return job;
+        most += k[p].plan->kernel.n;
+    const Kernel **kernel = arena_array(a, const Kernel *, most);
+    for (uint32_t p = 0; p < plans; p++) {
+        for (uint32_t i = 0; i < k[p].plan->kernel.n; i++) {
+            const Kernel *x = &k[p].plan->kernel.at[i];
+            uint64_t h = hash64(x->name.ptr, x->name.len, 0);
+            uint32_t at = map_find(&known, h);
+            if (!wanted(&k[p], i))
+                continue;
+            if (!at)
+                map_put(a, &known, h, at = ++kernels);
+            if (!kernel[at - 1] || x->many)
+                kernel[at - 1] = x;
+        }
+    }
+    Dealt d = {.lots = lots_for(kernels)};
+    Str *text = arena_array(a, Str, d.lots * kernels),
+        *name = arena_array(a, Str, d.lots * kernels);
+    d.job = arena_array(a, NvrtcJob, d.lots);
+    for (uint32_t lot = 0; lot < d.lots; lot++)
+        d.job[lot] = (NvrtcJob){.prelude = k->plan->prelude,
+                                .source = text + lot * kernels,
+                                .name = name + lot * kernels};
+    for (uint32_t i = 0; i < kernels; i++) {
+        uint32_t lot = cuda_lot(kernel[i]->name, d.lots), at = d.job[lot].sources++;
+        text[lot * kernels + at] = kernel[i]->source;
+        name[lot * kernels + at] = kernel[i]->name;
+    }
+    return d;
 }
 
-// Machine code for each architecture: what is kept, and what is made now, and kept from then on.
-static GanStatus make_cubins(const Nvrtc *n, NvrtcJob *job, const int *arch, uint32_t archs,
-                             Str dir, Arena *a, Str *out) {
-    Str *path = arena_array(a, Str, archs);
-    NvrtcImage *made = arena_array(a, NvrtcImage, archs);
-    int *missing = arena_array(a, int, archs);
-    uint32_t *place = arena_array(a, uint32_t, archs), lacks = 0;
-    for (uint32_t i = 0; i < archs; i++) {
-        job->arch = arch[i];
-        path[i] = dir.len ? kept_at(a, dir, n, job) : (Str){0};
-        if (!path[i].len || !cache_get(a, path[i], &out[i])) {
-            missing[lacks] = arch[i];
+// An image for each job that has sources: what is kept, and what is made now, and kept from then
+// on.
+static GanStatus make_images(const Nvrtc *n, const NvrtcJob *job, uint32_t jobs, Str dir, Arena *a,
+                             Str *out) {
+    NvrtcImage *made = arena_array(a, NvrtcImage, jobs);
+    NvrtcJob *missing = arena_array(a, NvrtcJob, jobs);
+    uint32_t *place = arena_array(a, uint32_t, jobs), lacks = 0;
+    Str *path = arena_array(a, Str, jobs);
+    for (uint32_t i = 0; i < jobs; i++) {
+        path[i] = dir.len ? kept_at(a, dir, n, &job[i]) : (Str){0};
+        if (job[i].sources && (!path[i].len || !cache_get(a, path[i], &out[i]))) {
+            missing[lacks] = job[i];
             place[lacks++] = i;
         }
     }
-    if (lacks)
-        TRY(nvrtc_compile_archs(n, a, job, missing, lacks, made));
+    TRY(nvrtc_compile_all(n, a, missing, lacks, made));
     for (uint32_t i = 0; i < lacks; i++) {
         out[place[i]] = made[i].code;
-        if (path[place[i]].len)
-            sealed_write(a, path[place[i]],
-                         made[i].code); // what cannot be written is not kept: no error
+        if (path[place[i]].len) // what cannot be written is not kept: no error
+            sealed_write(a, path[place[i]], made[i].code);
     }
-    return GAN_OK;
-}
-
-// PTX for a card that NVRTC makes no machine code for.
-static GanStatus make_ptx(const Nvrtc *n, NvrtcJob *job, Str dir, Arena *a, Str *out) {
-    NvrtcImage made;
-    job->ptx = true;
-    Str path = dir.len ? kept_at(a, dir, n, job) : (Str){0};
-    if (path.len && cache_get(a, path, out))
-        return GAN_OK;
-    TRY(nvrtc_compile(n, a, job, &made));
-    *out = made.code;
-    if (path.len)
-        sealed_write(a, path, made.code);
     return GAN_OK;
 }
 
 GanStatus cuda_compile_ahead(const Nvrtc *n, const Plan *const *plan, uint32_t plans,
-                             const int *arch, uint32_t archs, Str dir, Arena *a, Str *out) {
-    NvrtcJob job = make_job(a, plan, plans, NULL);
-    return make_cubins(n, &job, arch, archs, dir, a, out);
+                             const int *arch, uint32_t archs, Str dir, Arena *a, CubinVec *out) {
+    CudaKernels *all = arena_array(a, CudaKernels, plans);
+    for (uint32_t i = 0; i < plans; i++)
+        all[i].plan = plan[i];
+    Dealt d = deal(a, all, plans);
+    uint32_t jobs = d.lots * archs;
+    NvrtcJob *job = arena_array(a, NvrtcJob, jobs);
+    Str *code = arena_array(a, Str, jobs);
+    for (uint32_t i = 0; i < jobs; i++) {
+        job[i] = d.job[i % d.lots];
+        job[i].arch = arch[i / d.lots];
+    }
+    TRY(make_images(n, job, jobs, dir, a, code));
+    for (uint32_t i = 0; i < jobs; i++)
+        if (job[i].sources)
+            vec_push(a, out, ((Cubin){job[i].arch, i % d.lots, d.lots, code[i]}));
+    return GAN_OK;
 }
 
-GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, Str *image) {
-    const Cubin *ready = cubin_for(k->plan, k->arch);
-    if (ready) {
-        *image = ready->code;
+GanStatus cuda_compile(const Nvrtc *n, const CudaKernels *k, Arena *a, CudaImages *out) {
+    if (take_cubins(k, a, out))
         return GAN_OK;
-    }
     if (!n)
         return fail(GAN_ERR_DEVICE,
                     "kernels are compiled by NVRTC, and libnvrtc.so.13 or .12 is not found: "
                     "install it, or give a model that was compiled with `ganc compile --target "
                     "cuda:sm_%d`; --device cpu works here",
                     k->arch);
-    NvrtcJob job = make_job(a, &k->plan, 1, k->wanted);
-    job.arch = nearest_arch(n, k->arch);
-    if (!job.arch)
+    int arch = nearest_arch(n, k->arch);
+    if (!arch)
         return fail(GAN_ERR_DEVICE,
                     "NVRTC %d.%d makes no code for compute capability %d.%d: install an older or "
                     "newer one that does, or use --device cpu",
                     nvrtc_version(n) / 1000, nvrtc_version(n) % 1000 / 10, k->arch / 10,
                     k->arch % 10);
-    return job.arch == k->arch ? make_cubins(n, &job, &k->arch, 1, k->dir, a, image)
-                               : make_ptx(n, &job, k->dir, a, image);
+    Dealt d = deal(a, k, 1);
+    for (uint32_t i = 0; i < d.lots; i++) {
+        d.job[i].arch = arch;
+        d.job[i].ptx = arch != k->arch;
+    }
+    *out = (CudaImages){d.lots, arena_array(a, Str, d.lots)};
+    return make_images(n, d.job, d.lots, k->dir, a, out->code);
 }

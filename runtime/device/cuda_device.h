@@ -54,8 +54,8 @@ typedef struct NcclApi {
 typedef struct NcclApi NcclApi;
 #endif
 
-// Kernels as an image the driver loads.
-typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, Str *image);
+// Kernels as images the driver loads.
+typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, CudaImages *out);
 
 typedef struct CudaApi {
     const CudaDriver *driver; // borrowed
@@ -243,11 +243,12 @@ typedef struct CudaBlock {
 } CudaBlock;
 
 struct Loaded {
-    Cuda *cuda;                // borrowed
-    const Plan *plan;          // borrowed
-    Memory memory;             // borrowed; addresses on the card
-    Arena arena;               // tasks live here
-    CUmodule module;           // owned
+    Cuda *cuda;       // borrowed
+    const Plan *plan; // borrowed
+    Memory memory;    // borrowed; addresses on the card
+    Arena arena;      // tasks live here
+    CUmodule *module; // [lots] owned; NULL where nothing of the lot is used
+    uint32_t lots;
     CUfunction *kernel, *many; // [plan->kernel.n]
     CudnnCalls dnn;
     CudnnCall **call;          // [plan->region.n] NULL where there is none

@@ -120,8 +120,8 @@ static const NcclApi *open_nccl(CudaMachine *m) {
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static GanStatus compile(void *user, const CudaKernels *k, Arena *a, Str *image) {
-    return cuda_compile(((const CudaMachine *)user)->nvrtc, k, a, image);
+static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
+    return cuda_compile(((const CudaMachine *)user)->nvrtc, k, a, out);
 }
 
 // --- the machine ---------------------------------------------------------------------------------

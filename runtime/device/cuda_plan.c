@@ -23,11 +23,6 @@ static CUdeviceptr address(const Loaded *l, uint32_t node) {
 
 // --- kernels -------------------------------------------------------------------------------------
 
-static GanStatus find_kernel(Loaded *l, const char *name, CUfunction *out) {
-    CUDA_TRY(l->cuda, ModuleGetFunction(out, l->module, name), "finding kernel %s", name);
-    return GAN_OK;
-}
-
 enum {
     SHARED_FREE = 48 << 10, // bytes of shared memory a block has without asking
     MANY_BLOCKS = 512, // of each region launched together: a small one beside a large one must not
@@ -56,19 +51,37 @@ static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
     return n;
 }
 
-static GanStatus load_module(Loaded *l, const bool *wanted) {
-    Cuda *c = l->cuda;
-    Str image = {0};
-    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
-    TRY(c->api->compile(c->api->user, &k, &l->arena, &image));
-    CUresult code = c->cu->ModuleLoadData(&l->module, image.ptr);
+static GanStatus load_module(Loaded *l, Str image, CUmodule *out) {
+    const Cuda *c = l->cuda;
+    CUresult code = c->cu->ModuleLoadData(out, image.ptr);
     if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
         return fail(GAN_ERR_DEVICE,
                     "the compiled kernels are not for %s (compute capability %d.%d), or its driver "
                     "is older than the NVRTC that made them: compile for it with --target "
                     "cuda:sm_%d, or install a newer driver",
                     c->name, c->arch / 10, c->arch % 10, c->arch);
-    return cuda_check(c, code, "loading %u kernels", l->plan->kernel.n);
+    return cuda_check(c, code, "loading kernels of %.*s", SARG(l->plan->func->name));
+}
+
+static GanStatus load_modules(Loaded *l, const bool *wanted) {
+    const Cuda *c = l->cuda;
+    CudaImages images = {0};
+    CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
+    TRY(c->api->compile(c->api->user, &k, &l->arena, &images));
+    l->module = arena_array(&l->arena, CUmodule, images.lots);
+    l->lots = images.lots;
+    for (uint32_t i = 0; i < images.lots; i++)
+        if (images.code[i].len)
+            TRY(load_module(l, images.code[i], &l->module[i]));
+    return GAN_OK;
+}
+
+// An entry of kernel k: NAME, or NAME_many.
+static GanStatus find_entry(Loaded *l, const Kernel *k, const char *suffix, CUfunction *out) {
+    const char *name = str_format(&l->arena, "%.*s%s", SARG(k->name), suffix).ptr;
+    CUmodule module = l->module[cuda_lot(k->name, l->lots)];
+    CUDA_TRY(l->cuda, ModuleGetFunction(out, module, name), "finding kernel %s", name);
+    return allow_shared(l, *out, k->shared, name);
 }
 
 static GanStatus load_kernels(Loaded *l) {
@@ -77,21 +90,15 @@ static GanStatus load_kernels(Loaded *l) {
     bool *wanted = arena_array(&l->arena, bool, n);
     if (!wanted_kernels(l, wanted))
         return GAN_OK;
-    TRY(load_module(l, wanted));
+    TRY(load_modules(l, wanted));
     l->kernel = arena_array(&l->arena, CUfunction, n);
     l->many = arena_array(&l->arena, CUfunction, n);
     for (uint32_t i = 0; i < n; i++) {
         const Kernel *k = &p->kernel.at[i];
-        if (!wanted[i])
-            continue;
-        const char *name = str_z(&l->arena, k->name);
-        TRY(find_kernel(l, name, &l->kernel[i]));
-        TRY(allow_shared(l, l->kernel[i], k->shared, name));
-        if (!k->many)
-            continue;
-        name = str_format(&l->arena, "%s_many", name).ptr;
-        TRY(find_kernel(l, name, &l->many[i]));
-        TRY(allow_shared(l, l->many[i], k->shared, name));
+        if (wanted[i])
+            TRY(find_entry(l, k, "", &l->kernel[i]));
+        if (wanted[i] && k->many)
+            TRY(find_entry(l, k, "_many", &l->many[i]));
     }
     return GAN_OK;
 }
@@ -407,8 +414,9 @@ void cuda_unload(Loaded *l) {
                 c->cu->GraphExecDestroy(l->block[i].piece[k].graph);
     cuda_comm_unload(l);
     cudnn_release(&l->dnn);
-    if (l->module)
-        c->cu->ModuleUnload(l->module);
+    for (uint32_t i = 0; i < l->lots; i++)
+        if (l->module[i])
+            c->cu->ModuleUnload(l->module[i]);
     cuda_free(c, l->fixed);
     if (c->running == l)
         c->running = NULL;

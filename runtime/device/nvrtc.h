@@ -34,9 +34,8 @@ typedef struct NvrtcImage {
 // A kernel that ptxas would have spill, to keep room for one more block beside it, is compiled once
 // more without that wish.
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
-// The job for several architectures, job->arch and job->ptx unread: out[archs] machine code, made
-// side by side, the same whatever else is in the list.
-GanStatus nvrtc_compile_archs(const Nvrtc *n, Arena *a, const NvrtcJob *job, const int *arch,
-                              uint32_t archs, NvrtcImage *out);
+// job[jobs] to out[jobs], on all cores. An image is the same whatever else is in the list.
+GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
+                            NvrtcImage *out);
 
 #endif

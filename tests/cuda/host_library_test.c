@@ -195,9 +195,16 @@ static Str kept_file(Kept *k) {
     return path_join(&k->a, str_c(k->dir), names.at[0]);
 }
 
+// Of kernels that are one lot.
+static Str one_image(Kept *k, const Nvrtc *n) {
+    CudaImages images;
+    assert_fine(cuda_compile(n, &k->kernels, &k->a, &images));
+    assert_int_equal(images.lots, 1);
+    return images.code[0];
+}
+
 static void assert_same_image(Kept *k, const Nvrtc *n, Str want) {
-    Str image;
-    assert_fine(cuda_compile(n, &k->kernels, &k->a, &image));
+    Str image = one_image(k, n);
     assert_int_equal(image.len, want.len);
     assert_memory_equal(image.ptr, want.ptr, want.len);
 }
@@ -205,9 +212,9 @@ static void assert_same_image(Kept *k, const Nvrtc *n, Str want) {
 static void images_are_kept_and_damage_is_found(void **state) {
     (void)state;
     Kept k;
-    Str image, whole, again;
+    Str whole, again;
     kept_open(&k);
-    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &image));
+    Str image = one_image(&k, k.nvrtc);
     assert_memory_equal(image.ptr, "\177ELF", 4);
     Str path = kept_file(&k);
     assert_fine(file_read(&k.a, path, &whole));
@@ -221,23 +228,22 @@ static void images_are_kept_and_damage_is_found(void **state) {
     assert_fine(file_write_atomic(path, whole.ptr, 10)); // cut off
     assert_same_image(&k, k.nvrtc, image);
     k.kernels.arch = 91; // NVRTC makes none for it: PTX of the one before
-    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &image));
-    assert_non_null(strstr(image.ptr, ".target sm_90"));
+    assert_non_null(strstr(one_image(&k, k.nvrtc).ptr, ".target sm_90"));
     kept_close(&k);
 }
 
 static void two_processes_may_fill_one_folder(void **state) {
     (void)state;
     Kept k;
-    Str mine, kept;
+    Str kept;
     kept_open(&k);
     fflush(NULL);
     pid_t other = fork();
     if (other == 0) {
-        Str image;
+        CudaImages image;
         _exit(cuda_compile(k.nvrtc, &k.kernels, &k.a, &image) == GAN_OK ? 0 : 1);
     }
-    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &mine));
+    Str mine = one_image(&k, k.nvrtc);
     int how = -1;
     assert_int_equal(waitpid(other, &how, 0), other);
     assert_int_equal(how, 0);
@@ -252,16 +258,54 @@ static void two_processes_may_fill_one_folder(void **state) {
 static void an_image_is_the_same_in_any_company(void **state) {
     (void)state;
     Kept k;
-    Str alone, beside[3];
+    CubinVec beside = {0};
     kept_open(&k);
     k.kernels.dir = (Str){0};
-    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &alone));
+    Str alone = one_image(&k, k.nvrtc);
     const Plan *twice[] = {k.kernels.plan, k.kernels.plan};
     const int arch[] = {80, 90, 75};
-    assert_fine(cuda_compile_ahead(k.nvrtc, twice, 2, arch, 3, (Str){0}, &k.a, beside));
-    assert_true(str_eq(beside[1], alone));
-    assert_false(str_eq(beside[0], alone));
-    assert_memory_equal(beside[2].ptr, "\177ELF", 4);
+    assert_fine(cuda_compile_ahead(k.nvrtc, twice, 2, arch, 3, (Str){0}, &k.a, &beside));
+    assert_int_equal(beside.n, 3);
+    assert_true(str_eq(beside.at[1].code, alone));
+    assert_false(str_eq(beside.at[0].code, alone));
+    assert_memory_equal(beside.at[2].code.ptr, "\177ELF", 4);
+    kept_close(&k);
+}
+
+static bool holds(Str image, Str name) {
+    return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
+}
+
+// Many kernels are dealt out; each is in its own lot and in no other, whoever compiled them. A lot
+// of which nothing is wanted is not made.
+static void kernels_are_in_their_lots(void **state) {
+    (void)state;
+    Kept k;
+    CudaImages made, came;
+    kept_open(&k);
+    Plan p = k.compiled.step;
+    const Plan *plan[] = {&p};
+    k.kernels.plan = &p;
+    k.kernels.wanted = NULL;
+    assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &made));
+    assert_true(made.lots > 1);
+    for (uint32_t i = 0; i < p.kernel.n; i++) {
+        Str name = p.kernel.at[i].name;
+        for (uint32_t lot = 0; lot < made.lots; lot++)
+            assert_int_equal(holds(made.code[lot], name), lot == cuda_lot(name, made.lots));
+    }
+    assert_fine(cuda_compile_ahead(k.nvrtc, plan, 1, &(int){90}, 1, (Str){0}, &k.a, &p.cubin));
+    bool *one = arena_array(&k.a, bool, p.kernel.n);
+    one[0] = true;
+    k.kernels.wanted = one;
+    assert_fine(cuda_compile(NULL, &k.kernels, &k.a, &came));
+    assert_int_equal(came.lots, made.lots);
+    for (uint32_t lot = 0; lot < made.lots; lot++) {
+        bool mine = lot == cuda_lot(p.kernel.at[0].name, made.lots);
+        assert_true(str_eq(came.code[lot], mine ? made.code[lot] : (Str){0}));
+    }
+    p.cubin.at[cuda_lot(p.kernel.at[0].name, made.lots)].code = (Str){0}; // did not come
+    assert_int_equal(cuda_compile(NULL, &k.kernels, &k.a, &came), GAN_ERR_DEVICE);
     kept_close(&k);
 }
 
@@ -269,21 +313,22 @@ static void an_image_is_the_same_in_any_company(void **state) {
 static void code_that_came_with_the_plan_is_taken(void **state) {
     (void)state;
     Arena a;
-    Str image;
+    CudaImages image;
     assert_fine(arena_init(&a, 0));
     Plan p = {0};
+    vec_push(&a, &p.kernel, ((Kernel){.name = STR("k_any")}));
     CudaKernels k = {&p, NULL, 90, {0}};
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
     assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
     assert_non_null(strstr(gan_error(), "--device cpu works here"));
-    vec_push(&a, &p.cubin, ((Cubin){80, STR("eighty")}));
+    vec_push(&a, &p.cubin, ((Cubin){80, 0, 1, STR("eighty")}));
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
-    vec_push(&a, &p.cubin, ((Cubin){90, STR("ninety")}));
+    vec_push(&a, &p.cubin, ((Cubin){90, 0, 1, STR("ninety")}));
     assert_fine(cuda_compile(NULL, &k, &a, &image));
-    assert_true(str_eq(image, STR("ninety")));
+    assert_true(str_eq(image.code[0], STR("ninety")));
     k.arch = 86;
     assert_fine(cuda_compile(NULL, &k, &a, &image));
-    assert_true(str_eq(image, STR("eighty")));
+    assert_true(str_eq(image.code[0], STR("eighty")));
     arena_release(&a);
 }
 
@@ -296,6 +341,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(images_are_kept_and_damage_is_found),
         cmocka_unit_test(two_processes_may_fill_one_folder),
         cmocka_unit_test(an_image_is_the_same_in_any_company),
+        cmocka_unit_test(kernels_are_in_their_lots),
         cmocka_unit_test(code_that_came_with_the_plan_is_taken),
     };
     if (CASES_LISTED(tests))

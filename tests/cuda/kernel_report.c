@@ -26,8 +26,7 @@ static GanStatus compile_for(Arena *a, const Nvrtc *n, const Plan *p, int arch, 
         name[i] = p->kernel.at[i].name;
     }
     NvrtcJob job = {p->prelude, source, name, p->kernel.n, arch, ptx};
-    return ptx ? nvrtc_compile(n, a, &job, out)
-               : nvrtc_compile_archs(n, a, &job, &arch, 1, out); // as they are shipped
+    return nvrtc_compile(n, a, &job, out);
 }
 
 static double bytes_of(const Plan *p, const Region *r) {

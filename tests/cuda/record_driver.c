@@ -6,7 +6,7 @@
 
 Recorder *recording;
 
-enum { TAG_BIT = 62, STREAMS_MOST = RECORD_LINES / 2 };
+enum { TAG_BIT = 62, STREAMS_MOST = RECORD_LINES / 2, LOTS = 2 };
 
 typedef enum Kind { KindStream, KindEvent, KindModule, KindGraph, KindExec, KindPinned } Kind;
 
@@ -25,16 +25,16 @@ typedef VEC(Doing) DoingVec;
 struct Object {
     Kind kind;
     bool live;
-    Clock clock;      // stream: how far it is; event: what recording it saw
-    uint32_t line;    // stream
-    Object *within;   // stream: the graph that records it; event: the graph that recorded it last
-    Clock inner;      // of both, inside a graph
-    bool timed;       // event
-    uint64_t at;      // event: launches given out when it was recorded
-    DoingVec doing;   // graph, exec
-    Object *origin;   // graph, exec: the stream it was begun on
-    const char *name; // function
-    char *host;       // pinned: its memory
+    Clock clock;       // stream: how far it is; event: what recording it saw
+    uint32_t line;     // stream
+    Object *within;    // stream: the graph that records it; event: the graph that recorded it last
+    Clock inner;       // of both, inside a graph
+    bool timed;        // event
+    uint64_t at;       // event: launches given out when it was recorded
+    DoingVec doing;    // graph, exec
+    Object *origin;    // graph, exec: the stream it was begun on
+    const char *names; // module: of its functions
+    char *host;        // pinned: its memory
     size_t n;
 };
 
@@ -550,8 +550,9 @@ static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
 
 static CUresult module_load(CUmodule *out, const void *image) {
     CALL();
-    (void)image;
-    *out = (CUmodule)object_new(KindModule);
+    Object *m = object_new(KindModule);
+    m->names = image;
+    *out = (CUmodule)m;
     return CUDA_SUCCESS;
 }
 
@@ -561,7 +562,9 @@ static CUresult module_unload(CUmodule m) {
 
 static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
     CALL();
-    object_get(m, KindModule, "cuModuleGetFunction");
+    const Object *o = object_get(m, KindModule, "cuModuleGetFunction");
+    if (!o || !strstr(o->names, name))
+        return CUDA_ERROR_NOT_FOUND;
     *out = (CUfunction)(uintptr_t)str_z(&recording->arena, str_c(name));
     return CUDA_SUCCESS;
 }
@@ -844,9 +847,14 @@ static const CudaDriver driver = {
 
 // --- the recorder --------------------------------------------------------------------------------
 
-static GanStatus compile(void *user, const CudaKernels *k, Arena *a, Str *image) {
-    (void)user, (void)k, (void)a;
-    *image = STR("recorded kernels");
+static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
+    (void)user;
+    *out = (CudaImages){LOTS, arena_array(a, Str, LOTS)};
+    for (uint32_t i = 0; i < k->plan->kernel.n; i++) {
+        Str name = k->plan->kernel.at[i].name, *code = &out->code[cuda_lot(name, LOTS)];
+        if (k->wanted[i])
+            *code = str_format(a, "%.*s %.*s %.*s_many", SARG(*code), SARG(name), SARG(name));
+    }
     return GAN_OK;
 }
 

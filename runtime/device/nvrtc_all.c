@@ -1,14 +1,15 @@
-// nvrtc_archs.c - kernel text to machine code for several architectures, side by side.
+// nvrtc_all.c - many texts to machine code, side by side.
 //
-// In: a job, and what to compile it for. Out: an image an architecture, a thread each. PTX that is
-// made once and linked by nvJitLink for each would take half the time, but it assembles kernels as
+// In: jobs. Out: an image each. The compiler is single-threaded and takes a few tens of
+// milliseconds a kernel, so every core takes jobs until none is left. PTX that is made once and
+// linked by nvJitLink for each architecture would take half the time, but it assembles kernels as
 // parts of something larger: those that divide then need 66 registers instead of 38.
 #include "device.h"
 #include "nvrtc.h"
 
 #include <pthread.h>
 
-enum { MOST_THREADS = 8 };
+enum { MOST_THREADS = 32 };
 
 typedef struct Task {
     Arena arena; // what it makes
@@ -20,7 +21,6 @@ typedef struct Task {
 typedef struct Tasks {
     const Nvrtc *nvrtc;
     const NvrtcJob *job;
-    const int *arch;
     Task *task;
     uint32_t n, next; // next: under the lock
     pthread_mutex_t lock;
@@ -39,12 +39,9 @@ static void *work(void *user) {
     uint32_t i;
     while (task_next(t, &i)) {
         Task *k = &t->task[i];
-        NvrtcJob job = *t->job;
-        job.arch = t->arch[i];
-        job.ptx = false;
         k->status = arena_init(&k->arena, 0);
         if (k->status == GAN_OK)
-            k->status = nvrtc_compile(t->nvrtc, &k->arena, &job, &k->made);
+            k->status = nvrtc_compile(t->nvrtc, &k->arena, &t->job[i], &k->made);
         if (k->status != GAN_OK)
             snprintf(k->error, sizeof k->error, "%s", gan_error());
     }
@@ -66,13 +63,13 @@ static void tasks_run(Tasks *t) {
     pthread_mutex_destroy(&t->lock);
 }
 
-GanStatus nvrtc_compile_archs(const Nvrtc *n, Arena *a, const NvrtcJob *job, const int *arch,
-                              uint32_t archs, NvrtcImage *out) {
-    Tasks t = {.nvrtc = n, .job = job, .arch = arch, .n = archs};
+GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
+                            NvrtcImage *out) {
+    Tasks t = {.nvrtc = n, .job = job, .n = jobs};
     GanStatus st = GAN_OK;
-    t.task = arena_array(a, Task, archs);
+    t.task = arena_array(a, Task, jobs);
     tasks_run(&t);
-    for (uint32_t i = 0; i < archs; i++) {
+    for (uint32_t i = 0; i < jobs; i++) {
         const Task *k = &t.task[i];
         if (k->status == GAN_OK)
             out[i] = (NvrtcImage){str_copy(a, k->made.code), str_copy(a, k->made.log)};
