@@ -19,6 +19,7 @@ struct Exec {
     Loaded **loaded;      // [n], owned; NULL until first run
     void *slots, *work;   // owned device memory
     size_t slot_bytes, work_bytes;
+    bool fresh; // what `init` gives values is zero, as the device gave it
     double *staging; // owned; grows
     size_t staged;   // bytes of it
 };
@@ -31,7 +32,7 @@ GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *
     Exec *e = mem_alloc(sizeof *e);
     if (!e)
         return fail(GAN_ERR_MEMORY, "no memory for the executor");
-    *e = (Exec){.api = api, .device = d, .perm = perm, .module = m, .n = FuncEntry + m->entry.n};
+    *e = (Exec){.api = api, .device = d, .perm = perm, .module = m, .n = FuncEntry + m->entry.n, .fresh = true};
     e->plan = arena_array(perm, const Plan *, e->n);
     e->loaded = arena_array(perm, Loaded *, e->n);
     e->plan[FuncInit] = init;
@@ -107,6 +108,15 @@ typedef struct Stored {
     int64_t batch, elements;
 } Stored;
 
+// Does `init` give it its first value, be it zero?
+static bool slot_begins(const Slot *s) {
+    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt;
+}
+
+static void slot_touched(Exec *e, uint32_t slot) {
+    e->fresh = e->fresh && !slot_begins(&e->module->slot.at[slot]);
+}
+
 static Stored slot_stored(Exec *e, uint32_t slot) {
     const Slot *s = &e->module->slot.at[slot];
     int64_t batch = s->type.batched ? e->module->batch : 1;
@@ -142,10 +152,12 @@ static GanStatus stored_get(Exec *e, Stored v, double *x, size_t n, Str name) {
 }
 
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n) {
+    slot_touched(e, slot);
     return stored_put(e, slot_stored(e, slot), x, NULL, n, e->module->slot.at[slot].name);
 }
 
 GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n) {
+    slot_touched(e, slot);
     return stored_put(e, slot_stored(e, slot), NULL, x, n, e->module->slot.at[slot].name);
 }
 
@@ -165,6 +177,7 @@ GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes) {
 }
 
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
+    slot_touched(e, slot);
     return e->api->put(e->device, (char *)e->slots + e->module->slot.at[slot].offset, bytes,
                        exec_slot_bytes(e, slot));
 }
@@ -354,6 +367,7 @@ static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecH
     const Plan *p = e->plan[func];
     if (!e->loaded[func])
         TRY(e->api->load(e->device, p, e->slots, e->work, &e->loaded[func]));
+    e->fresh = false;
     TRY(put_scalars(e, c));
     Run r = {.e = e, .func = func, .counters = *c, .hooks = hooks};
     r.counters.round = 0;
@@ -365,8 +379,23 @@ GanStatus exec_wait(Exec *e) {
     return e->api->sync(e->device);
 }
 
+// What `init` leaves out is zero already, the first time (pass/fresh.c).
+static GanStatus clear_slots(Exec *e) {
+    for (uint32_t i = 0; i < e->module->slot.n; i++) {
+        if (!slot_begins(&e->module->slot.at[i]))
+            continue;
+        size_t bytes = exec_slot_bytes(e, i);
+        TRY(staging_need(e, bytes));
+        memset(e->staging, 0, bytes);
+        TRY(exec_slot_load(e, i, e->staging));
+    }
+    return GAN_OK;
+}
+
 GanStatus exec_init(Exec *e, uint64_t seed) {
     Counters c = {.seed = seed};
+    if (!e->fresh)
+        TRY(clear_slots(e));
     TRY(run_func(e, FuncInit, &c, NULL));
     return exec_wait(e);
 }

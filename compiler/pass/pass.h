@@ -31,7 +31,7 @@ typedef struct PassOptions {
 
 // --- passes.c: the table and its runner ----------------------------------------------------------
 
-// Graph passes over one function (grad, unpin, dtype, shard). Slots' types may change dtype. bug()
+// Graph passes over one function (grad, fresh, unpin, dtype, shard). Slots' types may change dtype. bug()
 // on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or
 // NULL.
 void passes_run(Arena *perm, Module *m, Func *f, const PassOptions *o, const char *stop_after);
@@ -42,11 +42,12 @@ size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- grad.c, rewrite.c, unpin.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c, count.c
+// --- grad.c, fresh.c, rewrite.c, unpin.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c, count.c
 // -----------
 
 void pass_grad(Arena *perm, Module *m, Func *f,
                const PassOptions *o); // expands Grad nodes, innermost first
+void pass_fresh(Arena *perm, Module *m, Func *f, const PassOptions *o); // init writes no zeros
 void pass_unpin(Arena *perm, Module *m, Func *f,
                 const PassOptions *o); // Pin and Stop disappear; more becomes equal
 void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o);

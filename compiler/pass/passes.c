@@ -11,6 +11,8 @@ typedef struct Pass {
 static const Pass passes[] = {
     // needs an elaborated graph; leaves no Grad nodes
     {"grad", pass_grad},
+    // needs to be `init`, else does nothing; leaves it without writes of zero
+    {"fresh", pass_fresh},
     // needs no Grad nodes; leaves no Pin or Stop, so that more is shared, and only what an effect
     // or
     // a root needs; breaks later differentiation, and node numbers, as all below do
