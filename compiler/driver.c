@@ -79,11 +79,12 @@ GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
     return GAN_OK;
 }
 
-static void plan_one(Arena *perm, Module *m, Func *f, const PassOptions *p, const Dialect *d,
+static void plan_one(const Planning *p, Arena *perm, const Func *f, const PassOptions *o,
                      Plan *out) {
-    plan_make(perm, m, f, p, out);
-    if (d)
-        gen_kernels(perm, out, d);
+    plan_make(perm, p->module, f, o, out);
+    if (p->dialect)
+        gen_kernels(perm, out, p->dialect);
+    out->slot_bytes = p->slot_bytes;
 }
 
 // Can the step be divided so?
@@ -109,9 +110,18 @@ static GanStatus check_parallel(const Module *m, const Parallel *p) {
     return GAN_OK;
 }
 
-GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+// Losses and gradients are the step's.
+static PassOptions quiet(const Planning *p) {
+    PassOptions o = p->pass;
+    o.keep_grads = false;
+    return o;
+}
+
+static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Compiled *out,
+                             Planning *rest) {
     TRY(check_parallel(m, &o->parallel));
-    PassOptions p = {
+    *rest = (Planning){.module = m, .out = out, .dialect = o->dialect};
+    rest->pass = (PassOptions){
         .real = o->real,
         .keep_grads = o->keep_grads,
         .no_fuse = o->no_fuse,
@@ -123,22 +133,33 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
 #endif
     };
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
-    passes_run(perm, m, &m->init, &p, NULL);
-    passes_run(perm, m, &m->step, &p, NULL);
+    passes_run(perm, m, &m->init, &rest->pass, NULL);
+    passes_run(perm, m, &m->step, &rest->pass, NULL);
     for (uint32_t i = 0; i < m->entry.n; i++)
-        passes_run(perm, m, &m->entry.at[i], &p, NULL);
+        passes_run(perm, m, &m->entry.at[i], &rest->pass, NULL);
     m->batch = m->share.samples;
-    size_t slots = slots_place(m, o->real);
-    PassOptions quiet = p;
-    quiet.keep_grads = false;
-    plan_one(perm, m, &m->init, &quiet, o->dialect, &out->init);
-    plan_one(perm, m, &m->step, &p, o->dialect, &out->step);
+    rest->slot_bytes = slots_place(m, o->real);
     out->entry = arena_array(perm, Plan, m->entry.n + 1);
-    for (uint32_t i = 0; i < m->entry.n; i++)
-        plan_one(perm, m, &m->entry.at[i], &quiet, o->dialect, &out->entry[i]);
-    out->init.slot_bytes = out->step.slot_bytes = slots;
-    for (uint32_t i = 0; i < m->entry.n; i++)
-        out->entry[i].slot_bytes = slots;
+    PassOptions pass = quiet(rest);
+    plan_one(rest, perm, &m->init, &pass, &out->init);
+    return GAN_OK;
+}
+
+void compile_rest(Planning *p, Arena *perm) {
+    const Module *m = p->module;
+    PassOptions pass = quiet(p);
+    for (uint32_t i; (i = atomic_fetch_add(&p->next, 1)) <= m->entry.n;) {
+        if (i == 0)
+            plan_one(p, perm, &m->step, &p->pass, &p->out->step);
+        else
+            plan_one(p, perm, &m->entry.at[i - 1], &pass, &p->out->entry[i - 1]);
+    }
+}
+
+GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
+    Planning rest;
+    TRY(plans_begin(perm, m, o, out, &rest));
+    compile_rest(&rest, perm);
     return GAN_OK;
 }
 
@@ -169,7 +190,7 @@ static bool plan_fits(const CompileOptions *o, const Ganx *g) {
            o->dialect && o->dialect == dialect_find(str_c(dialect));
 }
 
-GanStatus compile_file(Front *f, const CompileOptions *asked, Compiled *out) {
+GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Planning *rest) {
     CompileOptions o = *asked;
     if (!o.text.ptr && ganx_is(o.path)) {
         Ganx g;
@@ -177,11 +198,21 @@ GanStatus compile_file(Front *f, const CompileOptions *asked, Compiled *out) {
         if (o.real != g.real)
             return fail(GAN_ERR_USAGE, "%.*s is compiled for %s, not %s: compile the model again",
                         SARG(asked->path), dtype_name[g.real], dtype_name[o.real]);
-        if (plan_fits(&o, &g))
-            return load_ganx(f, &o, &g, asked->path, out);
+        if (plan_fits(&o, &g)) { // whose plans are all there
+            TRY(load_ganx(f, &o, &g, asked->path, out));
+            *rest = (Planning){.module = &out->module, .next = out->module.entry.n + 1};
+            return GAN_OK;
+        }
     }
     TRY(compile_module(f, &o, &out->module));
-    return compile_plans(f->perm, &out->module, &o, out);
+    return plans_begin(f->perm, &out->module, &o, out, rest);
+}
+
+GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
+    Planning rest;
+    TRY(compile_begin(f, o, out, &rest));
+    compile_rest(&rest, f->perm);
+    return GAN_OK;
 }
 
 void compiled_print(Text *t, const Compiled *c, PlanLevel level) {

@@ -5,6 +5,8 @@
 #include "front.h"
 #include "gen.h"
 
+#include <stdatomic.h>
+
 typedef struct CompileOptions {
     Str path;               // .gan, .yaml, .yml or .ganx
     Str text;               // the model's text where it is not to be read from path
@@ -26,6 +28,17 @@ typedef struct Compiled {
     Plan *entry; // [module.entry.n]
 } Compiled;
 
+// What is left to do behind compile_begin: the plans of the step and of the entries, each made by
+// whoever takes it.
+typedef struct Planning {
+    const Module *module; // borrowed
+    Compiled *out;        // borrowed
+    PassOptions pass;
+    const Dialect *dialect;
+    size_t slot_bytes;
+    _Atomic uint32_t next; // to be taken: 0 the step, 1 + i entry i; behind the last: none is left
+} Planning;
+
 enum { DEFAULT_BATCH = 32 };
 
 // Reads and parses a model file. GAN_ERR_INPUT when there were errors: render f's diagnostics.
@@ -37,6 +50,12 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // The same from an elaborated module, which it changes. GAN_ERR_USAGE when it cannot be divided
 // among the ranks as asked.
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
+// compile_file in two halves, so that weights can be drawn while the rest is planned. The first
+// ends with the module, which nobody changes from there on, and the plan of `init`.
+GanStatus compile_begin(Front *f, const CompileOptions *o, Compiled *out, Planning *rest);
+// Makes plans until none is left to take. Several threads may be in here, each with its own `perm`,
+// where its plans are; all are made when all of them have returned.
+void compile_rest(Planning *p, Arena *perm);
 
 // A compiled model as text (pass/plan_text.c), and back with the stages behind the text's level and
 // kernels. Nothing in the text is trusted; false and "line N: ..." in *error.

@@ -46,7 +46,9 @@ static GanStatus open_session(Bench *b) {
             link.bandwidth * 1e-9);
     TRY(ranks_parallel(b->comm, b->batch, &split, link, &parallel));
     comm_narrow(b->comm, b->o->at[OptCompress].given ? COMPRESS_LEAST : 0);
+    static const uint64_t seed = 0;
     SessionOptions s = {
+        .seed = &seed,
         .compile = {.path = b->model,
                     .parallel = parallel,
                     .batch = b->batch,
@@ -107,7 +109,6 @@ static GanStatus first_launch(Bench *b) {
     Start s = {.whole = b->o->at[OptSteps].given};
     ExecHooks hooks = {.before = launched, .user = &s};
     TRY(open_session(b));
-    TRY(exec_init(b->session.exec, 0));
     TRY(fill_data(b));
     GanStatus st = one_step(b, 0, &hooks);
     if (st != GAN_OK && st != GAN_STOPPED)
@@ -451,7 +452,6 @@ static GanStatus bench_model(Bench *b) {
         TRY(time_starts(b));
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
-    TRY(exec_init(b->session.exec, 0));
     TRY(fill_data(b));
     Moments m;
     bool replay = b->o->at[OptReplay].given;

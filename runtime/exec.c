@@ -15,41 +15,61 @@ struct Exec {
     Arena *perm;          // borrowed
     const Module *module; // borrowed
     uint32_t n;           // functions: init, step, entries
-    const Plan **plan;    // [n], borrowed
+    const Plan **plan;    // [n], borrowed; NULL but for init until exec_plans
     Loaded **loaded;      // [n], owned; NULL until first run
-    void *slots, *work;   // owned device memory
+    void *slots, *work;   // owned device memory; work: NULL until exec_plans
     size_t slot_bytes, work_bytes;
-    bool fresh; // what `init` gives values is zero, as the device gave it
+    bool fresh;      // what `init` gives values is zero, as the device gave it
     double *staging; // owned; grows
     size_t staged;   // bytes of it
 };
 
 enum { FuncInit, FuncStep, FuncEntry };
 
-GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
-                    const Plan *step, const Plan *entries, Exec **out) {
-    GanStatus st = GAN_OK;
+GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module *m,
+                     const Plan *init, Exec **out) {
     Exec *e = mem_alloc(sizeof *e);
     if (!e)
         return fail(GAN_ERR_MEMORY, "no memory for the executor");
-    *e = (Exec){.api = api, .device = d, .perm = perm, .module = m, .n = FuncEntry + m->entry.n, .fresh = true};
+    *e = (Exec){.api = api, .device = d, .perm = perm, .module = m, .n = FuncEntry + m->entry.n};
     e->plan = arena_array(perm, const Plan *, e->n);
     e->loaded = arena_array(perm, Loaded *, e->n);
     e->plan[FuncInit] = init;
+    e->slot_bytes = init->slot_bytes;
+    GanStatus st = api->alloc(d, e->slot_bytes, &e->slots);
+    if (st != GAN_OK) {
+        exec_close(e);
+        return fail_in(st, "the plan needs %.1f MiB for weights and state",
+                       (double)init->slot_bytes / 1048576);
+    }
+    e->fresh = true;
+    *out = e;
+    return GAN_OK;
+}
+
+GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
     e->plan[FuncStep] = step;
-    for (uint32_t i = 0; i < m->entry.n; i++)
+    for (uint32_t i = 0; i < e->module->entry.n; i++)
         e->plan[FuncEntry + i] = &entries[i];
-    e->slot_bytes = step->slot_bytes;
     for (uint32_t i = 0; i < e->n; i++)
         if (e->plan[i]->work_bytes > e->work_bytes)
             e->work_bytes = e->plan[i]->work_bytes;
-    TRY_OUT(api->alloc(d, e->slot_bytes, &e->slots));
-    TRY_OUT(api->alloc(d, e->work_bytes, &e->work));
-out:
+    GanStatus st = e->api->alloc(e->device, e->work_bytes, &e->work);
+    return st == GAN_OK ? GAN_OK
+                        : fail_in(st,
+                                  "the plan needs %.1f MiB for work, beside %.1f MiB for "
+                                  "weights and state",
+                                  (double)e->work_bytes / 1048576, (double)e->slot_bytes / 1048576);
+}
+
+GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
+                    const Plan *step, const Plan *entries, Exec **out) {
+    Exec *e = NULL;
+    TRY(exec_begin(api, d, perm, m, init, &e));
+    GanStatus st = exec_plans(e, step, entries);
     if (st != GAN_OK) {
         exec_close(e);
-        return fail_in(st, "the plan needs %.1f MiB for weights and state and %.1f MiB for work",
-                       (double)step->slot_bytes / 1048576, (double)step->work_bytes / 1048576);
+        return st;
     }
     *out = e;
     return GAN_OK;
@@ -392,12 +412,25 @@ static GanStatus clear_slots(Exec *e) {
     return GAN_OK;
 }
 
+// It runs once: its code does not stay, and where there is no work memory yet it has its own.
 GanStatus exec_init(Exec *e, uint64_t seed) {
     Counters c = {.seed = seed};
+    GanStatus st = GAN_OK;
+    bool own = !e->work;
     if (!e->fresh)
         TRY(clear_slots(e));
-    TRY(run_func(e, FuncInit, &c, NULL));
-    return exec_wait(e);
+    if (own)
+        TRY(e->api->alloc(e->device, e->plan[FuncInit]->work_bytes, &e->work));
+    TRY_OUT(run_func(e, FuncInit, &c, NULL));
+    TRY_OUT(exec_wait(e));
+out:
+    e->api->unload(e->loaded[FuncInit]);
+    e->loaded[FuncInit] = NULL;
+    if (own) {
+        e->api->release(e->device, e->work);
+        e->work = NULL;
+    }
+    return st;
 }
 
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {

@@ -74,6 +74,9 @@ typedef struct DeviceApi {
 extern const DeviceApi device_ref, device_cpu, device_cuda;
 const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
+// So many of its threads are the caller's, who does something else with them, until 0 are. One
+// stays.
+void device_lend(Device *d, int threads);
 
 typedef struct LibraryInfo {
     const char *name, *version; // version: whatever it says of itself
@@ -101,7 +104,12 @@ typedef struct ExecHooks { // any may be NULL
     GanStatus (*launch)(void *user, Exec *e, uint32_t launch, bool done, const Counters *c);
 } ExecHooks;
 
-// Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n].
+// Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n]. In
+// two halves, so that `init` can run before the others are planned: behind exec_begin the slots are
+// there, and zero, behind exec_plans everything else.
+GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module *m,
+                     const Plan *init, Exec **out);
+GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries);
 GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
                     const Plan *step, const Plan *entries, Exec **out);
 void exec_close(Exec *e);

@@ -12,18 +12,21 @@ typedef struct SessionOptions {
     CompileOptions compile; // dialect and no_fuse are set from the device
     const DeviceApi *api;
     DeviceOptions device;
+    const uint64_t *seed; // weights and state begin with what it gives; NULL: with zeros. Borrowed
 } SessionOptions;
 
 typedef struct Session {
-    Arena perm;  // everything below lives here
-    Front front; // diagnostics of the model
+    Arena perm;   // everything below lives here
+    Arena beside; // but for plans made by a second thread
+    Front front;  // diagnostics of the model
     Compiled compiled;
     const DeviceApi *api;
     Device *device; // owned
     Exec *exec;     // owned
 } Session;
 
-// On failure the session holds the model's diagnostics (if any) until released.
+// `init` runs while the step and the entries are being planned. On failure the session holds the
+// model's diagnostics (if any) until released.
 GanStatus session_open(Session *s, const SessionOptions *o);
 void session_release(Session *s); // accepts an empty session
 

@@ -195,7 +195,9 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
     Session session = {0};
     Split split;
     GanStatus st = GAN_OK;
-    SessionOptions so = {.compile = {.path = s->model,
+    static const uint64_t seed = 0;
+    SessionOptions so = {.seed = &seed,
+                         .compile = {.path = s->model,
                                      .batch = scale_batch(s, mode, ranks),
                                      .setting = s->o->at[OptSet].pair.at,
                                      .settings = s->o->at[OptSet].pair.n,
@@ -208,7 +210,6 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
     TRY_OUT(ranks_parallel(alone, so.compile.batch, &split, link, &so.compile.parallel));
     so.device.comm = alone;
     TRY_OUT(session_start(&session, &so, &s->host->console));
-    TRY_OUT(exec_init(session.exec, 0));
     TRY_OUT(sim_profile(s->perm, session.exec, alone, PROFILED, out));
 out:
     session_release(&session);

@@ -1,7 +1,11 @@
 // session.c - a model compiled for, and opened on, a device.
+//
+// When the plan of `init` is there, two threads go on: the caller's, which alone has to do with the
+// device, draws the weights, and a second one plans the step and the entries. Whoever is done first
+// takes what is left of the planning. Which of them makes a plan does not show in it.
 #include "run.h"
 
-#include <string.h>
+#include <pthread.h>
 
 // --- room ----------------------------------------------------------------------------------------
 
@@ -60,9 +64,57 @@ static GanStatus check_room(const Session *s, const CompileOptions *o) {
 
 // --- the session ---------------------------------------------------------------------------------
 
+typedef struct Helper { // the second thread, which is one of the device's
+    Session *session;
+    Planning rest;
+    pthread_t thread;
+    bool works;
+} Helper;
+
+static void *help(void *user) {
+    Helper *h = user;
+    compile_rest(&h->rest, &h->session->beside);
+    return NULL;
+}
+
+// Where there is but one thread the caller does it all.
+static void helper_start(Helper *h) {
+    h->works =
+        device_threads(h->session->device) > 1 && pthread_create(&h->thread, NULL, help, h) == 0;
+    device_lend(h->session->device, h->works);
+}
+
+static void helper_finish(Helper *h) {
+    compile_rest(&h->rest, &h->session->perm);
+    if (h->works)
+        pthread_join(h->thread, NULL);
+    device_lend(h->session->device, 0);
+}
+
+static GanStatus begin(Session *s, const SessionOptions *o) {
+    const Compiled *c = &s->compiled;
+    TRY(exec_begin(s->api, s->device, &s->perm, &c->module, &c->init, &s->exec));
+    return o->seed ? exec_init(s->exec, *o->seed) : GAN_OK;
+}
+
+// A device that tells its room gives none away before all is planned, which may not fit.
+static GanStatus begin_and_plan(Session *s, const SessionOptions *o, Helper *h,
+                                const CompileOptions *c) {
+    GanStatus st = GAN_OK;
+    helper_start(h);
+    if (!s->api->room)
+        st = begin(s, o);
+    helper_finish(h); // also where the first half failed: it works in the session's memory
+    TRY(st);
+    TRY(check_room(s, c));
+    return s->api->room ? begin(s, o) : GAN_OK;
+}
+
 GanStatus session_open(Session *s, const SessionOptions *o) {
     *s = (Session){.api = o->api};
+    Helper h = {.session = s};
     TRY(arena_init(&s->perm, 0));
+    TRY(arena_init(&s->beside, 0));
     front_init(&s->front, &s->perm);
     CompileOptions c = o->compile;
     c.no_fuse = o->api->no_fuse;
@@ -70,11 +122,10 @@ GanStatus session_open(Session *s, const SessionOptions *o) {
     if (!o->api->supports(c.real))
         return fail(GAN_ERR_USAGE, "device %s does not compute in %s", o->api->name,
                     dtype_name[c.real]);
-    TRY(compile_file(&s->front, &c, &s->compiled));
+    TRY(compile_begin(&s->front, &c, &s->compiled, &h.rest));
     TRY(o->api->open(&o->device, &s->device));
-    TRY(check_room(s, &c));
-    return exec_open(o->api, s->device, &s->perm, &s->compiled.module, &s->compiled.init,
-                     &s->compiled.step, s->compiled.entry, &s->exec);
+    TRY(begin_and_plan(s, o, &h, &c));
+    return exec_plans(s->exec, &s->compiled.step, s->compiled.entry);
 }
 
 void session_release(Session *s) {
@@ -82,6 +133,7 @@ void session_release(Session *s) {
         exec_close(s->exec);
     if (s->device)
         s->api->close(s->device);
+    arena_release(&s->beside);
     arena_release(&s->perm);
     *s = (Session){0};
 }

@@ -222,10 +222,10 @@ static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
         TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
                             &found));
     TRY(comm_any(t->comm, found, &found));
-    if (!found) {
+    if (!found)
         *at = want;
+    if (!found && resume) // else they were drawn as the session was opened
         TRY(exec_init(t->session.exec, t->job->seed));
-    }
     TRY(comm_bcast(t->comm, at, sizeof *at, 0));
     at->model = want.model; // rank 0's address is of no use here
     TRY(checkpoint_share(t->session.exec, t->comm));
@@ -470,11 +470,12 @@ static GanStatus check_hash(Train *t, Job *job, bool resume) {
     return GAN_OK;
 }
 
-static GanStatus open_session(Train *t, const DeviceApi *api) {
+static GanStatus open_session(Train *t, const TrainOptions *o) {
     Parallel p;
     TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
     SessionOptions so = job_session(t->job, &t->host->device, &p);
-    so.api = api ? api : so.api;
+    so.api = o->api ? o->api : so.api;
+    so.seed = o->resume ? NULL : &t->job->seed;
     TRY(session_start(&t->session, &so, &t->host->console));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
@@ -488,7 +489,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     TRY(agree_on_job(t));
     if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
-    TRY(open_session(t, o->api));
+    TRY(open_session(t, o));
     TRY(check_hash(t, job, resume));
     if (!resume) { // mistakes in --data come before a folder is made
         TRY(open_feed(t, &at));

@@ -393,8 +393,8 @@ static bool fast(const List *terms, int side, const List *lines) {
     return terms->axis[terms->n - 1].stride[side] <= lines->axis[lines->n - 1].stride[0];
 }
 
-static uint32_t operand_word(const Graph *g, const Region *r, uint32_t k) {
-    uint32_t from = fuse_storage(g, node_in(g, r->node.at[0], k)), i = 0;
+static uint32_t operand_word(const Graph *g, const Region *r, uint32_t k, Arena scratch) {
+    uint32_t from = fuse_storage(g, node_in(g, r->node.at[0], k), scratch), i = 0;
     while (i < r->in.n && r->in.at[i] != from)
         i++;
     if (i == r->in.n)
@@ -419,7 +419,8 @@ static void put_description(Text *t, const Graph *g, const Product *p, const Cut
     text_fmt(t, "    enum { a_by_terms = %d, b_by_terms = %d };\n", fast(&p->terms, 0, &p->rows),
              fast(&p->terms, 1, &p->columns));
     text_fmt(t, "    enum { at_a = %u, at_b = %u, at_c = %u, at_parts = %u };\n",
-             operand_word(g, r, p->swapped), operand_word(g, r, !p->swapped), r->in.n, r->in.n + 1);
+             operand_word(g, r, p->swapped, *t->arena), operand_word(g, r, !p->swapped, *t->arena),
+             r->in.n, r->in.n + 1);
     const int64_t head[] = {c->rows,    c->columns, c->terms,  c->chunk,
                             c->tiles_m, c->tiles_n, c->splits, c->jobs};
     text_fmt(t, "    enum { at_head = %u", here(w));

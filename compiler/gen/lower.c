@@ -243,7 +243,8 @@ static uint32_t value_of_short(Lower *l, uint32_t id, const Coords *at, uint32_t
 }
 
 static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
-    uint32_t table = fuse_storage(l->g, node_in(l->g, id, 0)), index = node_in(l->g, id, 1);
+    uint32_t table = fuse_storage(l->g, node_in(l->g, id, 0), *l->n->arena),
+             index = node_in(l->g, id, 1);
     const Type *t = node_type(l->g, node_in(l->g, id, 0));
     int64_t stride[MAX_RANK + 1];
     Coords label = {{at->c[0]}}, row = {0};

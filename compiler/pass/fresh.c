@@ -1,6 +1,6 @@
-// fresh.c - what `init` need not write. In: the function that gives slots their first values. Out: the
-// same without its writes of zero: slot memory is zero before `init` runs (exec.c sees to it), and
-// pages that nobody writes cost nothing until a step does.
+// fresh.c - what `init` need not write. In: the function that gives slots their first values. Out:
+// the same without its writes of zero: slot memory is zero before `init` runs (exec.c sees to it),
+// and pages that nobody writes cost nothing until a step does.
 #include "pass.h"
 
 #include <math.h>

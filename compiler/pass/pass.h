@@ -31,9 +31,9 @@ typedef struct PassOptions {
 
 // --- passes.c: the table and its runner ----------------------------------------------------------
 
-// Graph passes over one function (grad, fresh, unpin, dtype, shard). Slots' types may change dtype. bug()
-// on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or
-// NULL.
+// Graph passes over one function (grad, fresh, unpin, dtype, shard). Slots' types may change dtype.
+// bug() on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad),
+// or NULL.
 void passes_run(Arena *perm, Module *m, Func *f, const PassOptions *o, const char *stop_after);
 // Gives every slot its offset in the slot memory: per net flat arenas, weights in order of gradient
 // finality, with equal layouts for weights, gradients and each optimizer state; then the rest.
@@ -74,7 +74,7 @@ uint32_t fuse_reduced(const Graph *g,
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k);
 // The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself
 // when it is its own.
-uint32_t fuse_storage(const Graph *g, uint32_t id);
+uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch);
 // Pairs of regions of one block that must keep their order: one reads what the other stores, or
 // reads a slot that the other writes. Sorted by (after, before), without repeats; never a circle,
 // for where reading first was impossible fuse made a RegionCopy.

@@ -49,7 +49,7 @@ static void build_call(Build *b, uint32_t id) {
     b->region->kind = RegionCall;
     vec_push(b->perm, &b->region->node, id);
     for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
-        uint32_t from = fuse_storage(g, node_in(g, id, k));
+        uint32_t from = fuse_storage(g, node_in(g, id, k), *b->z->arena);
         if (b->seen[from] != b->number) {
             b->seen[from] = b->number;
             vec_push(b->perm, &b->region->in, from);
@@ -74,7 +74,7 @@ static void build_comm(Build *b, NodeVec *root) {
     b->region->kind = g->node.at[root->at[0]].op == OpReduceStart ? RegionStart : RegionWait;
     for (uint32_t i = 0; i < root->n; i++) {
         uint32_t in = node_in(g, root->at[i], 0),
-                 from = b->z->o->no_fuse ? in : fuse_storage(g, in);
+                 from = b->z->o->no_fuse ? in : fuse_storage(g, in, *b->z->arena);
         vec_push(b->perm, &b->region->node, root->at[i]);
         if (b->seen[from] != b->number) {
             b->seen[from] = b->number;
@@ -174,7 +174,7 @@ static void find_owners(const Fuse *z, Arena *perm, Plan *p) {
     for (uint32_t id = 1; id < z->g->node.n; id++) {
         bool view = z->live[id] && !z->unit[id] && fuse_is_view(z->g, id);
         bool leaf = !z->unit[id] && node_class(z->g, id) == ClassLEAF;
-        p->place[id].owner = view ? fuse_storage(z->g, id) : id;
+        p->place[id].owner = view ? fuse_storage(z->g, id, *z->arena) : id;
         p->place[id].space = leaf ? SpaceInline : SpaceNone;
     }
 }

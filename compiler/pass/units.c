@@ -87,8 +87,7 @@ uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
     return k == (uint32_t)swap ? a : b;
 }
 
-uint32_t fuse_storage(const Graph *g, uint32_t id) {
-    Arena scratch = *g->perm; // a copy is a checkpoint
+uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch) {
     while (g->node.at[id].op == OpReshape || g->node.at[id].op == OpExpand) {
         uint32_t from = node_in(g, id, 0);
         const Type *t = node_type(g, id), *s = node_type(g, from);
@@ -116,7 +115,7 @@ static void fix(Fuse *z, uint32_t id) {
 }
 
 static void fix_storage(Fuse *z, uint32_t id) {
-    fix(z, z->o->no_fuse ? id : fuse_storage(z->g, id));
+    fix(z, z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena));
 }
 
 static void find_live(Fuse *z) {
@@ -253,7 +252,8 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
 // Calls and unfused nodes read their operands whole.
 static void read_whole(Fuse *z, uint32_t unit) {
     for (uint32_t k = 0; k < z->g->node.at[unit].nin; k++) {
-        uint32_t id = node_in(z->g, unit, k), from = z->o->no_fuse ? id : fuse_storage(z->g, id);
+        uint32_t id = node_in(z->g, unit, k),
+                 from = z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena);
         vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1}));
         if (z->unit[from]) {
             vec_push(z->arena, &z->users[from], unit);

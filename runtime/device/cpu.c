@@ -71,7 +71,7 @@ struct Loaded {
 
 static void use_threads(const Device *d) {
 #ifdef _OPENMP
-    omp_set_num_threads(d->threads);
+    omp_set_num_threads(device_team(d));
 #else
     (void)d;
 #endif
@@ -88,7 +88,8 @@ static GanStatus cpu_open(const DeviceOptions *o, Device **out) {
     Cpu *c = mem_alloc(sizeof *c);
     if (!c)
         return fail(GAN_ERR_MEMORY, "no memory for the cpu device");
-    c->base = (Device){&device_cpu, *o, device_threads_for(o->threads)};
+    c->base =
+        (Device){.api = &device_cpu, .options = *o, .threads = device_threads_for(o->threads)};
     GanStatus st = jit_open(o, &c->jit);
     if (st != GAN_OK) {
         cpu_close(&c->base);
@@ -363,7 +364,7 @@ static double run_finish(const Task *t, bool counting) {
 // Starting and joining the team is no work of a kernel's; waiting for its slowest member is.
 static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
     int64_t n = t->chunks;
-    int threads = cpu->base.threads, team = n < threads ? (int)n : threads;
+    int threads = device_team(&cpu->base), team = n < threads ? (int)n : threads;
     bool counting = cpu->counting;
     double longest = 0;
     if (team <= 1) {

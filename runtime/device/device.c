@@ -52,6 +52,14 @@ int device_threads(Device *d) {
     return d->threads;
 }
 
+void device_lend(Device *d, int threads) {
+    d->lent = threads;
+}
+
+int device_team(const Device *d) {
+    return d->threads > d->lent ? d->threads - d->lent : 1;
+}
+
 int device_threads_for(int wanted) {
     if (wanted > 0)
         return wanted;

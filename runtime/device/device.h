@@ -9,6 +9,7 @@ struct Device { // the first member of every device's own struct
     const DeviceApi *api;
     DeviceOptions options;
     int threads; // resolved: at least 1
+    int lent;    // of them, to whoever called device_lend
 };
 
 static inline void device_notice(const Device *d, const char *text) {
@@ -17,6 +18,7 @@ static inline void device_notice(const Device *d, const char *text) {
 }
 GanStatus device_cpu_roofline(Device *d, Roofline *out); // of all cores
 int device_threads_for(int wanted);                      // 0: every core this process may use
+int device_team(const Device *d);                        // threads to compute with now
 // A region in the model's terms, for messages: "conv + relu (dcgan.gan:31)".
 Str region_where(Arena *a, const Plan *p, const Region *r);
 

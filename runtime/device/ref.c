@@ -20,7 +20,7 @@ static GanStatus ref_open(const DeviceOptions *o, Device **out) {
     Device *d = mem_alloc(sizeof *d);
     if (!d)
         return fail(GAN_ERR_MEMORY, "no memory for the reference device");
-    *d = (Device){&device_ref, *o, device_threads_for(o->threads)};
+    *d = (Device){.api = &device_ref, .options = *o, .threads = device_threads_for(o->threads)};
     *out = d;
     return GAN_OK;
 }

@@ -36,7 +36,7 @@ static GanStatus shim_device_open(const DeviceOptions *o, Device **out) {
     ShimDevice *d = mem_alloc(sizeof *d);
     if (!d)
         return refuse(GAN_ERR_MEMORY, "no memory for a device");
-    d->base = (Device){&device_shim, *o, 1};
+    d->base = (Device){.api = &device_shim, .options = *o, .threads = 1};
     *out = &d->base;
     return GAN_OK;
 }

@@ -309,7 +309,7 @@ static Fake *fake_exec(Folder *p) {
         s.type.dtype = (uint8_t)slots[i].dtype;
         vec_push(&p->arena, &f->module.slot, s);
     }
-    f->step.slot_bytes = 256 * f->module.slot.n;
+    f->init.slot_bytes = f->step.slot_bytes = 256 * f->module.slot.n;
     assert_ok(exec_open(&fake, NULL, &p->arena, &f->module, &f->init, &f->step, NULL, &f->exec));
     return f;
 }
@@ -500,6 +500,66 @@ static void every_next_takes_a_batch(void **state) {
     session_release(&s);
 }
 
+// --- what a session begins with ------------------------------------------------------------------
+
+static void open_tiny(Folder *p, const char *device, int threads, const uint64_t *seed,
+                      Session *s) {
+    Job job = {.model = write_text(p, "tiny.gan", str_c(tiny)),
+               .batch = 4,
+               .real = DtF32,
+               .device = str_c(device)};
+    SessionOptions so = job_session(&job, &(DeviceOptions){.threads = threads}, NULL);
+    so.seed = seed;
+    assert_ok(session_start(s, &so, &silent));
+}
+
+// Weights and state as they are stored, one slot behind the other.
+static Str begins_with(Folder *p, const Session *s) {
+    Text t = {.arena = &p->arena};
+    const Module *m = &s->compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        SlotKind kind = m->slot.at[i].kind;
+        if (kind != SlotParam && kind != SlotState && kind != SlotOpt)
+            continue;
+        size_t n = exec_slot_bytes(s->exec, i);
+        char *bytes = arena_array(&p->arena, char, n);
+        assert_ok(exec_slot_save(s->exec, i, bytes));
+        text_put(&t, (Str){bytes, n});
+    }
+    return text_str(&t);
+}
+
+static Str plans_of(Folder *p, const Session *s) {
+    Text t = {.arena = &p->arena};
+    compiled_print(&t, &s->compiled, PlanPlaced);
+    return text_str(&t);
+}
+
+// Drawn beside the planning or after it, in fresh memory or over what a step left.
+static void weights_follow_from_the_seed_alone(void **state) {
+    Folder *p = *state;
+    const uint64_t seed = 5;
+    const char *const devices[] = {"ref", "cpu"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        Session after, s;
+        open_tiny(p, devices[i], 1, NULL, &after);
+        assert_ok(exec_init(after.exec, seed));
+        Str want = begins_with(p, &after);
+        for (int threads = 1; threads <= 2; threads++) {
+            open_tiny(p, devices[i], threads, &seed, &s);
+            assert_true(str_eq(plans_of(p, &s), plans_of(p, &after)));
+            assert_true(str_eq(begins_with(p, &s), want));
+            assert_ok(exec_step(s.exec, &(Counters){.seed = seed}, NULL));
+            assert_ok(exec_wait(s.exec));
+            assert_false(str_eq(begins_with(p, &s), want));
+            assert_ok(exec_init(s.exec, seed));
+            assert_true(str_eq(begins_with(p, &s), want));
+            session_release(&s);
+        }
+        session_release(&after);
+    }
+}
+
 // --- numbers that come late ----------------------------------------------------------------------
 
 // The reference device as one that works by itself: numbers are asked for now and handed out later.
@@ -619,6 +679,7 @@ int main(int argc, char **argv) {
         CASE(every_damaged_byte_is_noticed),
         CASE(weights_that_are_not_finite_are_not_saved),
         CASE(every_next_takes_a_batch),
+        CASE(weights_follow_from_the_seed_alone),
         CASE(numbers_read_late_are_those_of_their_step),
     };
     if (CASES_LISTED(tests)) {
