@@ -73,6 +73,7 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
     int64_t per_rank = cores_allowed(&set) / (l->local_ranks > 0 ? l->local_ranks : 1);
     MpiArg arg = {.host = &link_host,
                   .polite = s->threads == 0 || s->threads >= per_rank,
+                  .crowded = per_rank < 1 || s->threads > per_rank,
                   .nodes = str_eq(s->nodes, STR("on"))    ? NodesOn
                            : str_eq(s->nodes, STR("off")) ? NodesOff
                                                           : NodesAuto};

@@ -91,7 +91,8 @@ static void put_name(JsonOut *j, int rank, int line, const char *what, Str name)
 }
 
 static void put_event(JsonOut *j, int rank, const CommEvent *e, double zero) {
-    put_slice(j, rank, 1, str_c(e->what), e->start - zero, e->end - zero);
+    put_slice(j, rank, e->bytes <= COMM_SMALL ? 2 : 1, str_c(e->what), e->start - zero,
+              e->end - zero);
     json_name(j, "args"), json_open(j, '{');
     json_name(j, "step"), json_put_int(j, e->step);
     json_name(j, "bytes"), json_put_int(j, (int64_t)e->bytes);
@@ -113,7 +114,8 @@ static Str events_of(const Trace *t) {
     json_open(&j, '[');
     put_name(&j, rank, 0, "process_name", str_format(t->perm, "rank %d", rank));
     put_name(&j, rank, 0, "thread_name", STR("compute"));
-    put_name(&j, rank, 1, "thread_name", STR("communicator"));
+    put_name(&j, rank, 1, "thread_name", STR("large sums"));
+    put_name(&j, rank, 2, "thread_name", STR("small sums"));
     for (uint32_t i = 0; i < t->slice.n; i++) {
         const Stretch *s = &t->slice.at[i];
         put_slice(&j, rank, 0, str_c(s->name), s->began - t->zero, s->ended - t->zero);

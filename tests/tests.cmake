@@ -142,7 +142,7 @@ foreach(name ranks ranks_faults ranks_points ranks_differ ranks_verify ranks_ben
 endforeach()
 set_tests_properties(cli_ranks_slurm PROPERTIES LABELS long)    # tools/test installs a Slurm with --all only
 if(MPI_FOUND AND MPIRUN)
-    foreach(n 1 2 3 4)
+    foreach(n 1 2 3 4 7)
         add_test(NAME comm_mpi.${n} COMMAND ${on_ranks} ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
         set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120)
     endforeach()

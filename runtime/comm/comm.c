@@ -1,19 +1,22 @@
-// comm.c - a rank's communicator: lanes, each a queue of tasks and the thread that carries them
-// out.
+// comm.c - a rank's communicator: two lanes, each a queue of tasks in the order they were started.
 //
 // In: jobs, in the same order on every rank. Out: their data, reduced or gathered, and what that
-// cost. The caller's thread and the lanes' share one lock; each link belongs to its lane alone.
-// Where the link can be had twice, sums of few bytes have a lane of their own: somebody waits for
-// them, and behind a bucket of gradients they would wait for that too. All else, and control, is in
-// the first lane. Which lane a job takes follows from the job, so every lane has the same order on
-// every rank. Before every task all ranks meet and show a tag made of what they are about to do, so
-// that ranks that disagree fail with a sentence instead of mixing bytes, and one that ends says so.
+// cost. The first lane has a thread, which carries out what is large, and control, while the caller
+// computes. What is small the caller carries out itself, in the second lane: it says what it brings
+// when the job is started, takes what the others have said when it waits, and nobody is woken.
+// Behind a bucket of gradients small sums would wait for that too. Which lane a job takes follows
+// from the job, so every lane has the same order on every rank; where two threads cannot use the
+// link, all are in the first. In front of every task all ranks meet and show a tag made of what
+// they are about to do, so that ranks that disagree fail with a sentence instead of mixing bytes,
+// and one that ends says so.
 //
-// Invariants: a task is free, queued or running; its data is touched only while running. A
-// communicator that broke stays so, with its first reason.
+// Invariants: a task is free, queued or running; the data of a queued one is only read. A
+// communicator that broke stays so, with its first reason. The lock guards what both threads see;
+// each lane's calls of the link come from one thread at a time.
 #define _GNU_SOURCE
 #include "link.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,13 +28,14 @@ typedef enum TaskState { TaskFree, TaskQueued, TaskRunning } TaskState;
 typedef struct Task {
     TaskKind kind;
     TaskState state;
-    CommJob job;   // TaskJob
-    void *data;    // control
-    size_t bytes;  // control: of one rank
-    int root;      // TaskBcast
-    GanStatus why; // TaskLeave
-    uint32_t next; // in the queue, 0 none
-    uint32_t lane;
+    CommJob job;     // TaskJob
+    void *data;      // control
+    size_t bytes;    // control: of one rank
+    int root;        // TaskBcast
+    GanStatus why;   // TaskLeave
+    uint32_t next;   // in the queue, 0 none
+    Meeting meeting; // in its lane
+    double took;     // seconds the link was at it
     CommEvent event;
 } Task;
 
@@ -40,44 +44,43 @@ typedef struct Kept { // what rounding to a narrower wire has lost so far
     size_t n;
 } Kept;
 
-enum { LANES = 2 };
+enum { LARGE, SMALL };                             // lanes: the thread's, the caller's
 enum { CONTROL = 1, FIRST_JOB = CONTROL + LANES }; // places in Comm.task; 0 is none
 enum { PATIENCE = 5 }; // seconds for the others to come, once this rank must end
 
 typedef struct Lane {
-    Comm *comm; // borrowed
-    Link *link; // the thread's
-    pthread_t thread;
-    pthread_cond_t work;          // something to do
     uint32_t head, tail, running; // places in Comm.task: the queue; what runs, or ran last
-    double busy_since;            // when the running task began, 0: idle
+    double busy_since;            // when the running task began
+    double free;                  // when its wire was last done
     bool moving;                  // all have come to it: its bytes are under way
-    Meeting last;
-    bool all_left; // said TaskLeave, met nothing but the like
-    bool apart;    // all met, and were not about to do the same: they know of each other
-    bool gone;     // the thread's last deed is done
+    Meeting last;                 // that this rank has come to
+    bool all_left;                // said TaskLeave, met nothing but the like
+    bool apart; // all met, and were not about to do the same: they know of each other
 } Lane;
 
 struct Comm {
     const LinkApi *api;
     void *arg; // borrowed while opening
     CommOptions o;
+    Link *link;
     int rank, size, nodes; // of the link, known once it is open
+    uint32_t lanes;        // of them there are
+    pthread_t thread;
+    pthread_mutex_t lock;   // guards all below
+    pthread_cond_t work;    // the thread has something to do
+    pthread_cond_t changed; // it has done something
     Lane lane[LANES];
-    uint32_t lanes;         // of them there are
-    pthread_mutex_t lock;   // guards all below, and what lanes have but their links
-    pthread_cond_t changed; // something was done
-    Task *task;             // [tasks], owned: control of each lane, then jobs by id
+    Task *task; // [tasks], owned: control of each lane, then jobs by id
     uint32_t tasks;
-    bool opened, closing;
-    GanStatus code; // GAN_OK until broken
+    bool opened, closing, gone; // gone: the thread's last deed is done
+    GanStatus code;             // GAN_OK until broken
     char why[512];
     bool left;           // comm_leave
     bool muted;          // the caller's: comm_mute
     size_t narrow_least; // bytes of an f32 sum that travels as bf16; 0: none
     CommStats stats;
     VEC(CommEvent) event; // owned, through mem_realloc
-    // The first lane's own:
+    // The thread's own:
     Kept *kept; // [kepts] by id, owned
     uint32_t kepts;
     uint16_t *narrow; // owned; grows
@@ -106,10 +109,15 @@ static struct timespec clock_at(double t) {
     return (struct timespec){.tv_sec = (time_t)t, .tv_nsec = (long)((t - (double)(time_t)t) * 1e9)};
 }
 
-static void sleep_until(double t) {
-    struct timespec at = clock_at(t);
-    while (time_now() < t)
+// The thread sleeps all of it: its core has others to serve. The caller's core is its own: it
+// spins through the end of it, for to be woken takes as long as a small sum.
+static void sleep_until(uint32_t lane, double t) {
+    double asleep = lane == LARGE ? t : t - 100e-6;
+    struct timespec at = clock_at(asleep);
+    while (time_now() < asleep)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    while (time_now() < t)
+        ;
 }
 
 // Under the lock.
@@ -118,13 +126,22 @@ static void wait_until(Comm *c, pthread_cond_t *cond, double t) {
     pthread_cond_timedwait(cond, &c->lock, &at);
 }
 
-// --- a task, on the communicator's thread --------------------------------------------------
+// --- a task --------------------------------------------------------------------------------------
 
 static size_t job_bytes(const CommJob *j) {
     return j->n * dtype_size[j->kind == CommGather ? j->dtype : j->wire];
 }
 
-// Equal tasks have equal tags; a rank that leaves has the greatest of all.
+// What travels with its meeting.
+static bool rides(const CommJob *j) {
+    return j->kind != CommGather && j->wire == j->dtype && j->dtype != DtBF16 &&
+           job_bytes(j) <= COMM_SMALL;
+}
+
+// Equal tasks have equal tags, which are below all others; then come LAST_TAG and those of ranks
+// that leave, each with its reason.
+static const uint64_t LAST_TAG = (UINT64_MAX >> 1) + 1;
+
 static uint64_t task_tag(const Task *task) {
     if (task->kind == TaskLeave)
         return UINT64_MAX - (uint64_t)GAN_STOPPED + (uint64_t)task->why;
@@ -134,10 +151,27 @@ static uint64_t task_tag(const Task *task) {
     return hash64(what, sizeof what, 0) >> 1;
 }
 
+// Under the lock: this rank comes to it.
+static void come_to(Comm *c, uint32_t lane, Task *task) {
+    Meeting *m = &task->meeting;
+    const CommJob *j = &task->job;
+    *m = (Meeting){.lane = lane,
+                   .turn = c->lane[lane].last.turn + 1,
+                   .tag = task_tag(task),
+                   .step = task->kind == TaskJob ? j->step : c->lane[lane].last.step};
+    if (task->kind == TaskJob && rides(j)) {
+        m->kind = j->kind;
+        m->dtype = j->dtype;
+        m->data = j->data;
+        m->n = j->n;
+    }
+    c->lane[lane].last = *m;
+}
+
 static GanStatus tags_agree(const Task *task, const uint64_t tags[2]) {
     if (tags[0] == tags[1])
         return GAN_OK;
-    if (tags[1] > UINT64_MAX >> 1)
+    if (tags[1] >= LAST_TAG)
         return fail(GAN_ERR_DEVICE, "another rank ended");
     return fail(GAN_ERR_BUG, "the ranks are not at the same place of the same plan (%s)",
                 task->kind == TaskJob ? "a collective" : "a control message");
@@ -179,38 +213,37 @@ static GanStatus reduce_narrow(Comm *c, const CommJob *j) {
         kept[i] = 0;
     }
     floats_narrow(x, c->narrow, j->n, kept);
-    TRY(c->api->reduce(c->lane[0].link, j->kind, DtBF16, c->narrow, j->n, kept));
+    TRY(c->api->reduce(c->link, j->kind, DtBF16, c->narrow, j->n, kept));
     floats_widen(c->narrow, x, j->n);
     return GAN_OK;
 }
 
-static GanStatus gather_shares(const Lane *l, void *data, int64_t samples, size_t sample_bytes) {
-    int size = l->comm->size;
-    size_t *from = mem_alloc(((size_t)size + 1) * sizeof *from);
+static GanStatus gather_shares(const Comm *c, void *data, int64_t samples, size_t sample_bytes) {
+    size_t *from = mem_alloc(((size_t)c->size + 1) * sizeof *from);
     if (!from)
         return fail(GAN_ERR_MEMORY, "no memory to gather");
-    for (int r = 0; r <= size; r++)
-        from[r] = (size_t)(samples * r / size) * sample_bytes;
-    GanStatus st = l->comm->api->gather(l->link, data, from);
+    for (int r = 0; r <= c->size; r++)
+        from[r] = (size_t)(samples * r / c->size) * sample_bytes;
+    GanStatus st = c->api->gather(c->link, data, from);
     mem_free(from);
     return st;
 }
 
-static GanStatus carry_out(Lane *l, const Task *task) {
-    Comm *c = l->comm;
+// What did not travel with the meeting.
+static GanStatus carry_out(Comm *c, const Task *task) {
     const CommJob *j = &task->job;
     switch (task->kind) {
     case TaskJob:
         if (j->kind == CommGather)
-            return gather_shares(l, j->data, (int64_t)(j->n / j->unit),
+            return gather_shares(c, j->data, (int64_t)(j->n / j->unit),
                                  j->unit * dtype_size[j->dtype]);
         if (j->wire != j->dtype)
             return reduce_narrow(c, j);
-        return c->api->reduce(l->link, j->kind, j->dtype, j->data, j->n, NULL);
+        return c->api->reduce(c->link, j->kind, j->dtype, j->data, j->n, NULL);
     case TaskBcast:
-        return c->api->bcast(l->link, task->data, task->bytes, task->root);
+        return c->api->bcast(c->link, task->data, task->bytes, task->root);
     case TaskAllGather:
-        return gather_shares(l, task->data, c->size, task->bytes);
+        return gather_shares(c, task->data, c->size, task->bytes);
     case TaskBarrier:
     case TaskLeave:
         return GAN_OK;
@@ -225,40 +258,63 @@ static GanStatus explain(const Task *task, GanStatus st) {
     return fail_in(st, "step %u, %s", task->job.step, task->job.what);
 }
 
-static void set_moving(Lane *l, bool moving) {
-    pthread_mutex_lock(&l->comm->lock);
-    l->moving = moving;
-    pthread_mutex_unlock(&l->comm->lock);
+static void set_moving(Comm *c, bool moving) {
+    pthread_mutex_lock(&c->lock);
+    c->lane[LARGE].moving = moving;
+    pthread_mutex_unlock(&c->lock);
 }
 
-static void set_apart(Lane *l, bool apart, bool leaving) {
-    pthread_mutex_lock(&l->comm->lock);
-    l->apart = apart;
-    l->all_left = leaving && !apart;
-    pthread_mutex_unlock(&l->comm->lock);
+static void set_apart(Comm *c, uint32_t lane, bool apart, bool leaving) {
+    pthread_mutex_lock(&c->lock);
+    c->lane[lane].apart = apart;
+    c->lane[lane].all_left = leaving && !apart;
+    pthread_mutex_unlock(&c->lock);
 }
 
-static GanStatus run_task(Lane *l, Task *task) {
-    const Comm *c = l->comm;
-    uint64_t tags[2];
+// Says that this rank has come to it.
+static GanStatus post_task(const Comm *c, Task *task) {
     task->event.start = time_now();
-    GanStatus st = c->api->meet(l->link, &l->last, tags);
-    if (st == GAN_OK)
-        set_apart(l, tags[0] != tags[1], task->kind == TaskLeave);
-    if (st == GAN_OK && task->kind != TaskLeave)
-        st = tags_agree(task, tags);
-    set_moving(l, st == GAN_OK);
-    if (st == GAN_OK)
-        st = carry_out(l, task);
-    set_moving(l, false);
-    if (st == GAN_OK && task->kind == TaskJob && (c->o.wire_us > 0 || c->o.wire_gbit > 0))
-        sleep_until(task->event.start + c->o.wire_us * 1e-6 +
-                    (c->o.wire_gbit > 0 ? 8e-9 * (double)task->event.bytes / c->o.wire_gbit : 0));
+    GanStatus st = c->api->post(c->link, &task->meeting);
     task->event.end = time_now();
+    task->took = task->event.end - task->event.start;
     return st == GAN_OK ? st : explain(task, st);
 }
 
-// --- the thread ----------------------------------------------------------------------------------
+// Until the wire model lets it end; `from`: when the lane's wire was free.
+static void take_time(const Comm *c, Task *task, double from) {
+    double takes = c->o.wire_us * 1e-6 +
+                   (c->o.wire_gbit > 0 ? 8e-9 * (double)task->event.bytes / c->o.wire_gbit : 0);
+    if (task->kind != TaskJob || takes <= 0)
+        return;
+    double due = fmax(task->event.start, from) + takes;
+    sleep_until(task->meeting.lane, due);
+    task->event.end = fmax(task->event.end, due);
+    task->took = fmax(task->took, takes);
+}
+
+// Behind its post.
+static GanStatus meet_and_carry(Comm *c, Task *task) {
+    uint64_t tags[2];
+    bool waited = false, rode = task->meeting.n > 0;
+    double began = time_now();
+    GanStatus st = c->api->meet(c->link, &task->meeting, tags, &waited);
+    if (st == GAN_OK)
+        set_apart(c, task->meeting.lane, tags[0] != tags[1], task->kind == TaskLeave);
+    if (st == GAN_OK && task->kind != TaskLeave)
+        st = tags_agree(task, tags);
+    if (st == GAN_OK && !rode) {
+        set_moving(c, true);
+        st = carry_out(c, task);
+        set_moving(c, false);
+    }
+    if (waited || !rode) { // else it was there before somebody looked
+        task->event.end = time_now();
+        task->took += task->event.end - began;
+    }
+    return st == GAN_OK ? st : explain(task, st);
+}
+
+// --- a lane --------------------------------------------------------------------------------------
 
 // Under the lock: takes this thread's message.
 static void broke(Comm *c, GanStatus st) {
@@ -266,141 +322,127 @@ static void broke(Comm *c, GanStatus st) {
         return;
     c->code = st;
     snprintf(c->why, sizeof c->why, "%s", gan_error());
-    for (uint32_t i = 0; i < c->lanes; i++)
-        pthread_cond_signal(&c->lane[i].work);
+    pthread_cond_signal(&c->work);
+    pthread_cond_broadcast(&c->changed);
 }
 
-static void run_next(Lane *l) {
-    Comm *c = l->comm;
+// Under the lock: carries out the first in the queue, which the caller has posted where the lane is
+// its own.
+static void run_next(Comm *c, uint32_t lane) {
+    Lane *l = &c->lane[lane];
     uint32_t at = l->head;
+    c->task[at].state = TaskRunning;
+    if (lane == LARGE)
+        come_to(c, lane, &c->task[at]);
     Task task = c->task[at];
     l->head = task.next;
     if (!l->head)
         l->tail = 0;
-    c->task[at].state = TaskRunning;
     l->running = at;
-    l->last.turn++;
-    l->last.tag = task_tag(&task);
-    l->last.step = task.kind == TaskJob ? task.job.step : l->last.step;
     l->busy_since = time_now();
-    l->last.until = c->o.deadline > 0 ? l->busy_since + c->o.deadline : 0;
+    task.meeting.until = c->o.deadline > 0 ? l->busy_since + c->o.deadline : 0;
+    double from = l->free;
     pthread_mutex_unlock(&c->lock);
-    GanStatus st = run_task(l, &task);
+    GanStatus st = lane == LARGE ? post_task(c, &task) : GAN_OK;
+    if (st == GAN_OK)
+        st = meet_and_carry(c, &task);
+    if (st == GAN_OK)
+        take_time(c, &task, from);
     pthread_mutex_lock(&c->lock);
     if (st != GAN_OK)
         broke(c, st);
-    l->busy_since = 0;
+    task.event.start = task.event.end - task.took;
+    l->free = task.event.end;
     c->task[at].state = TaskFree;
     c->task[at].event = task.event;
     if (task.kind == TaskJob) {
-        c->stats.busy += task.event.end - task.event.start;
+        c->stats.busy += task.took;
         c->stats.jobs++;
         c->stats.bytes += task.event.bytes;
     }
     pthread_cond_broadcast(&c->changed);
 }
 
-static void serve(Lane *l) {
-    Comm *c = l->comm;
+static bool any_apart(const Comm *c) {
+    return c->lane[LARGE].apart || c->lane[SMALL].apart;
+}
+
+// Under the lock: meets the others once more, in no task.
+static void meet_last(Comm *c, uint32_t lane) {
+    uint64_t tags[2];
+    bool waited;
+    Meeting m = {.lane = lane,
+                 .step = c->lane[lane].last.step,
+                 .turn = ++c->lane[lane].last.turn,
+                 .tag = LAST_TAG,
+                 .until = time_now() + PATIENCE};
+    c->lane[lane].apart = true;
+    pthread_mutex_unlock(&c->lock);
+    if (c->api->post(c->link, &m) == GAN_OK)
+        c->api->meet(c->link, &m, tags, &waited);
+    pthread_mutex_lock(&c->lock);
+}
+
+// --- the thread, which has the first lane --------------------------------------------------------
+
+static void serve(Comm *c) {
+    Lane *l = &c->lane[LARGE];
     while (c->code == GAN_OK && !(c->closing && !l->head)) {
         if (l->head) {
-            run_next(l);
+            run_next(c, LARGE);
             continue;
         }
-        wait_until(c, &l->work, time_now() + 0.1);
+        wait_until(c, &c->work, time_now() + 0.1);
         if (!l->head && c->api->idle && !c->closing) {
-            Meeting last = l->last;
             pthread_mutex_unlock(&c->lock);
-            c->api->idle(l->link, &last);
+            c->api->idle(c->link);
             pthread_mutex_lock(&c->lock);
         }
     }
 }
 
-static bool any_apart(const Comm *c) {
-    return c->lane[0].apart || c->lane[1].apart;
-}
-
-// Under the lock: meets the others once more, in no task.
-static void meet_last(Lane *l) {
-    Comm *c = l->comm;
-    uint64_t tags[2];
-    Meeting m = l->last;
-    m.turn = ++l->last.turn;
-    m.tag = UINT64_MAX;
-    m.until = time_now() + PATIENCE;
-    pthread_mutex_unlock(&c->lock);
-    c->api->meet(l->link, &m, tags);
-    pthread_mutex_lock(&c->lock);
-}
-
 // Under the lock: the ranks came apart. Those that wait in this lane learn it here where they did
-// not in another. The others are told when this rank has said why it ends, and it stays until they
-// have.
-static void part(Lane *l) {
-    Comm *c = l->comm;
-    if (!l->apart)
-        meet_last(l);
-    l->apart = true;
+// not in the other. The others are told when this rank has said why it ends, and it stays until
+// they have.
+static void part(Comm *c) {
+    if (!c->lane[LARGE].apart)
+        meet_last(c, LARGE);
     while (!c->closing)
-        pthread_cond_wait(&l->work, &c->lock);
-    meet_last(l);
+        pthread_cond_wait(&c->work, &c->lock);
+    meet_last(c, LARGE);
 }
 
-// Under the lock: a lane from its first task to its end. The first lane's link is the last to go.
-static void run_lane(Lane *l) {
-    Comm *c = l->comm;
-    prctl(PR_SET_TIMERSLACK, 1UL); // 50 us otherwise, as much as a small sum takes
-    serve(l);
-    if (any_apart(c))
-        part(l);
-    for (uint32_t i = 1; l == c->lane && i < c->lanes; i++)
-        while (!c->lane[i].gone)
-            pthread_cond_wait(&c->changed, &c->lock);
-    bool orderly = c->code == GAN_OK && (!c->left || l->all_left);
-    pthread_mutex_unlock(&c->lock);
-    c->api->close(l->link, orderly);
-    pthread_mutex_lock(&c->lock);
-    l->gone = true;
-    pthread_cond_broadcast(&c->changed);
+static bool all_left(const Comm *c) {
+    bool all = true;
+    for (uint32_t i = 0; i < c->lanes; i++)
+        all &= c->lane[i].all_left;
+    return all;
 }
 
-static void *lane_main(void *arg) {
-    Lane *l = arg;
-    pthread_mutex_lock(&l->comm->lock);
-    run_lane(l);
-    pthread_mutex_unlock(&l->comm->lock);
-    return NULL;
-}
-
-static GanStatus open_links(Comm *c) {
-    TRY(c->api->open(c->arg, &c->lane[0].link));
-    return c->api->second ? c->api->second(c->lane[0].link, &c->lane[1].link) : GAN_OK;
-}
-
-// The first lane's: it opens all links, and starts the other lane.
 static void *comm_main(void *arg) {
     Comm *c = arg;
-    GanStatus st = open_links(c);
+    prctl(PR_SET_TIMERSLACK, 1UL); // 50 us otherwise, more than a small sum takes
+    GanStatus st = c->api->open(c->arg, &c->link);
     pthread_mutex_lock(&c->lock);
-    if (st == GAN_OK && c->lane[1].link) {
-        c->lanes = LANES;
-        if (pthread_create(&c->lane[1].thread, NULL, lane_main, &c->lane[1]) != 0) {
-            c->lanes = 1;
-            c->api->close(c->lane[1].link, false);
-            st = fail(GAN_ERR_DEVICE, "no second thread for a communicator");
-        }
-    }
-    if (st != GAN_OK) {
-        broke(c, st);
+    if (st == GAN_OK) {
+        c->rank = c->link->rank;
+        c->size = c->link->size;
+        c->nodes = c->link->nodes;
+        c->lanes = (uint32_t)c->link->lanes;
     } else {
-        c->rank = c->lane[0].link->rank;
-        c->size = c->lane[0].link->size;
-        c->nodes = c->lane[0].link->nodes;
+        broke(c, st);
     }
     c->opened = true;
     pthread_cond_broadcast(&c->changed);
-    run_lane(&c->lane[0]);
+    serve(c);
+    if (any_apart(c))
+        part(c);
+    bool orderly = c->code == GAN_OK && (!c->left || all_left(c));
+    pthread_mutex_unlock(&c->lock);
+    c->api->close(c->link, orderly);
+    pthread_mutex_lock(&c->lock);
+    c->gone = true;
+    pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }
@@ -414,8 +456,7 @@ static void comm_free(Comm *c) {
     mem_free(c->narrow);
     mem_free(c->event.at);
     mem_free(c->task);
-    for (int i = 0; i < LANES; i++)
-        pthread_cond_destroy(&c->lane[i].work);
+    pthread_cond_destroy(&c->work);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
@@ -426,10 +467,7 @@ static void init_sync(Comm *c) {
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&c->lock, NULL);
-    for (int i = 0; i < LANES; i++) {
-        c->lane[i].comm = c;
-        pthread_cond_init(&c->lane[i].work, &attr);
-    }
+    pthread_cond_init(&c->work, &attr);
     pthread_cond_init(&c->changed, &attr);
     pthread_condattr_destroy(&attr);
 }
@@ -445,10 +483,11 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
     }
     *c = (Comm){.api = link, .arg = arg, .o = *o, .task = task, .tasks = FIRST_JOB, .lanes = 1};
     init_sync(c);
-    if (pthread_create(&c->lane[0].thread, NULL, comm_main, c) != 0) {
+    if (pthread_create(&c->thread, NULL, comm_main, c) != 0) {
         comm_free(c);
         return fail(GAN_ERR_DEVICE, "no thread for a communicator");
     }
+    prctl(PR_SET_TIMERSLACK, 1UL); // it carries out small sums
     double until = time_now() + o->deadline;
     pthread_mutex_lock(&c->lock);
     while (!c->opened && (o->deadline <= 0 || time_now() < until))
@@ -457,7 +496,7 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
     GanStatus st = c->code;
     pthread_mutex_unlock(&c->lock);
     if (!opened) { // its thread is caught inside the link, and uses what it has
-        pthread_detach(c->lane[0].thread);
+        pthread_detach(c->thread);
         return fail(GAN_ERR_DEVICE,
                     "the ranks did not come together within %g s: one was not started, ended, or "
                     "is stopped",
@@ -468,7 +507,7 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
         return GAN_OK;
     }
     fail(st, "%s", c->why);
-    pthread_join(c->lane[0].thread, NULL);
+    pthread_join(c->thread, NULL);
     comm_free(c);
     return st;
 }
@@ -497,31 +536,39 @@ size_t comm_narrowed(const Comm *c) {
     return c->narrow_least;
 }
 
+static uint32_t lane_of(const Comm *c, const CommJob *j) {
+    return c->lanes > 1 && rides(j) ? SMALL : LARGE;
+}
+
+// Under the lock.
 static void enqueue(Comm *c, uint32_t at, uint32_t lane) {
     Lane *l = &c->lane[lane];
-    c->task[at].state = TaskQueued;
-    c->task[at].next = 0;
-    c->task[at].lane = lane;
+    Task *task = &c->task[at];
+    task->state = TaskQueued;
+    task->next = 0;
+    task->meeting.lane = lane;
     if (l->tail)
         c->task[l->tail].next = at;
     else
         l->head = at;
     l->tail = at;
-    pthread_cond_signal(&l->work);
-}
-
-static uint32_t lane_of(const Comm *c, const CommJob *j) {
-    return c->lanes > 1 && j->kind != CommGather && j->wire == j->dtype &&
-           job_bytes(j) <= COMM_SMALL;
+    if (lane == LARGE) {
+        pthread_cond_signal(&c->work);
+        return;
+    }
+    come_to(c, lane, task);
+    GanStatus st = post_task(c, task);
+    if (st != GAN_OK)
+        broke(c, st);
 }
 
 // Under the lock: the running task's time is over, and its bytes are under way for as long.
-static void give_up(Lane *l, double seconds) {
-    Comm *c = l->comm;
+static void give_up(Comm *c, double seconds) {
+    Lane *l = &c->lane[LARGE];
     Meeting m = l->last;
     Task task = c->task[l->running];
     pthread_mutex_unlock(&c->lock);
-    GanStatus st = c->api->missing ? c->api->missing(l->link, &m, seconds)
+    GanStatus st = c->api->missing ? c->api->missing(c->link, &m, seconds)
                                    : fail(GAN_ERR_DEVICE, "the transfer does not end");
     explain(&task, st);
     pthread_mutex_lock(&c->lock);
@@ -529,15 +576,18 @@ static void give_up(Lane *l, double seconds) {
         broke(c, st);
 }
 
-// Waits, under the lock, until task `at` is done. While ranks meet, the link keeps the deadline;
-// where its thread is caught inside a transfer only this one can.
+// Under the lock, until task `at` is done. In its own lane the caller does what is queued up to it.
+// In the other the link keeps the deadline while ranks meet; where the thread is caught inside a
+// transfer only this one can.
 static GanStatus wait_done(Comm *c, uint32_t at) {
     double ask = c->o.deadline / 4 < 1 ? c->o.deadline / 4 : 1; // seconds, within the deadline
-    Lane *l = &c->lane[c->task[at].lane];
+    const Lane *l = &c->lane[LARGE];
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
-        if (c->o.deadline > 0 && l->moving && now > l->busy_since + c->o.deadline - ask)
-            give_up(l, ask);
+        if (c->task[at].meeting.lane == SMALL)
+            run_next(c, SMALL);
+        else if (c->o.deadline > 0 && l->moving && now > l->busy_since + c->o.deadline - ask)
+            give_up(c, ask);
         else
             wait_until(c, &c->changed, now + (ask > 0 && ask < 0.5 ? ask / 2 : 0.5));
     }
@@ -687,41 +737,37 @@ GanStatus comm_any(Comm *c, bool mine, bool *any) {
 
 // --- the end -------------------------------------------------------------------------------------
 
-// Under the lock.
-static bool all_gone(const Comm *c) {
-    bool all = true;
-    for (uint32_t i = 0; i < c->lanes; i++)
-        all &= c->lane[i].gone;
-    return all;
+// Under the lock: what is still under way in the caller's lane.
+static void end_small(Comm *c) {
+    while (c->code == GAN_OK && c->lane[SMALL].head)
+        run_next(c, SMALL);
+    if (any_apart(c) && !c->lane[SMALL].apart && c->lanes > 1)
+        meet_last(c, SMALL); // those that wait there have not learnt it elsewhere
 }
 
-static void end_threads(Comm *c) {
+static void end_thread(Comm *c) {
     pthread_mutex_lock(&c->lock);
+    end_small(c);
     c->closing = true;
-    for (uint32_t i = 0; i < c->lanes; i++)
-        pthread_cond_signal(&c->lane[i].work);
+    pthread_cond_signal(&c->work);
     // A thread that is caught inside the link cannot be ended: it is left behind with what it uses.
-    double patience = c->code == GAN_OK ? 60 : any_apart(c) ? PATIENCE + 1 : 1;
+    double patience = c->code == GAN_OK ? 60 : any_apart(c) ? 2 * PATIENCE + 1 : 1;
     double until = time_now() + patience;
-    while (!all_gone(c) && time_now() < until)
+    while (!c->gone && time_now() < until)
         wait_until(c, &c->changed, until);
-    bool whole = all_gone(c);
-    uint32_t lanes = c->lanes;
-    pthread_t thread[LANES] = {c->lane[0].thread, c->lane[1].thread};
+    bool gone = c->gone;
     pthread_mutex_unlock(&c->lock);
-    for (uint32_t i = 0; i < lanes; i++) {
-        if (whole)
-            pthread_join(thread[i], NULL);
-        else
-            pthread_detach(thread[i]);
+    if (!gone) {
+        pthread_detach(c->thread);
+        return;
     }
-    if (whole)
-        comm_free(c);
+    pthread_join(c->thread, NULL);
+    comm_free(c);
 }
 
 void comm_close(Comm *c) {
     if (c)
-        end_threads(c);
+        end_thread(c);
 }
 
 // In every lane, for the others may be waiting in any: once one has met somebody who goes on, all
@@ -736,21 +782,20 @@ bool comm_leave(Comm *c, GanStatus why) {
         c->task[CONTROL + i] = (Task){.kind = TaskLeave, .why = why};
         enqueue(c, CONTROL + i, i);
     }
-    bool all = c->code == GAN_OK;
-    double until = time_now() + 2 * PATIENCE; // a lane may be held in a transfer, which has no end
-    for (uint32_t i = 0; i < c->lanes; i++) {
-        while (c->code == GAN_OK && !any_apart(c) && c->task[CONTROL + i].state != TaskFree &&
-               time_now() < until)
-            wait_until(c, &c->changed, time_now() + 0.5);
-        all &= c->lane[i].all_left;
-    }
+    bool left = c->code == GAN_OK;
+    end_small(c);
+    double until = time_now() + 2 * PATIENCE; // a transfer may hold the thread, and has no end
+    while (c->code == GAN_OK && !any_apart(c) && c->task[CONTROL].state != TaskFree &&
+           time_now() < until)
+        wait_until(c, &c->changed, time_now() + 0.5);
+    bool all = left && all_left(c);
     pthread_mutex_unlock(&c->lock);
     return all;
 }
 
 void comm_part(Comm *c) {
     if (c)
-        end_threads(c);
+        end_thread(c);
 }
 
 // --- what it cost --------------------------------------------------------------------------------

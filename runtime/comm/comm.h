@@ -1,9 +1,10 @@
 // comm.h - what ranks say to each other: collectives that run while the caller computes.
 //
 //   Comm   one rank's communicator: jobs in the order they were started, and a thread of its own
-//          that carries them out one after another; where the link allows it, a second one for what
-//          is small, which overtakes what is large. Where the bytes go is the business of a Link
-//          (link.h): MPI (a plugin, link_mpi.c), threads of one process (link_local.c), nobody.
+//          that carries them out one after another; where the link allows it, what is small
+//          overtakes them, carried out by the caller itself. Where the bytes go is the business of
+//          a Link (link.h): MPI (a plugin, link_mpi.c), threads of one process (link_local.c),
+//          nobody.
 //
 // A collective is started and waited for: between the two its data belongs to the communicator.
 // Every rank starts the same jobs in the same order; there is no negotiation. Sums are the same
@@ -30,7 +31,9 @@ typedef enum CommKind {
 } CommKind;
 extern const char *const comm_kind_name[CommKinds]; // "sum", "tree", "max", "gather"
 
-enum { COMM_SMALL = 64 << 10 }; // bytes of a sum that somebody waits for
+// Bytes of a sum that somebody waits for: up to here it is on its way when comm_start returns, and
+// comm_wait does the rest.
+enum { COMM_SMALL = 64 << 10 };
 
 typedef struct CommJob {
     uint32_t id; // caller's number of it, small; at most one with this number is under way
@@ -57,7 +60,8 @@ int64_t comm_share(int64_t n, int rank, int size, int64_t *first);
 // Queues a job and returns at once. Only a broken communicator refuses.
 GanStatus comm_start(Comm *c, const CommJob *job);
 // Returns when job `id` is done and its data is the caller's again; at once when none is under way.
-// GAN_ERR_DEVICE when a rank did not come in time: who, on which host, at which job and step.
+// GAN_ERR_DEVICE when a rank did not come in time: who, on which host, at which job and step. After
+// a failure the data of all that was started stays the communicator's until comm_part.
 GanStatus comm_wait(Comm *c, uint32_t id);
 // From here on sums of f32 of at least `least` bytes travel as bf16, whatever their job says; 0:
 // none do. All ranks say the same.
@@ -128,7 +132,7 @@ extern const LinkApi link_null;
 // --- what it cost --------------------------------------------------------------------------------
 
 typedef struct CommStats { // data jobs since comm_stats_clear
-    double busy;           // seconds of the communicator's thread between a job's start and end
+    double busy;           // seconds the link was at them: waiting for other ranks, carrying
     double exposed;        // seconds the caller spent in comm_wait
     uint64_t jobs, bytes;
 } CommStats;

@@ -1,8 +1,12 @@
-// link.h - the transport under a communicator: blocking calls between ranks.
+// link.h - the transport under a communicator: what one rank says to the others.
 //
-// All calls of a link but `missing` and `second` come from one thread, a lane's. Every rank makes
-// the same calls in the same order. A link neither queues nor times anything; that is comm.c's.
-// Errors are GAN_ERR_DEVICE and leave the link unusable.
+// Every operation begins with a meeting: all ranks come to it and show a tag of what they are about
+// to do. What is small travels with the tag, so that a small sum is a meeting and no more; what is
+// large follows in a call of its own. Meetings are of lanes that know nothing of each other. All
+// calls but `post` and `meet` of the second lane and `missing` come from one thread, which opens
+// the link; each lane's calls come one after another. Every rank makes the same calls in the same
+// order in a lane. A link neither queues nor times anything; that is comm.c's. Errors are
+// GAN_ERR_DEVICE and leave the link unusable.
 #ifndef GAN_LINK_H
 #define GAN_LINK_H
 
@@ -11,35 +15,45 @@
 typedef struct Link { // a link embeds this first
     int rank, size;
     int nodes; // within which it adds CommSum first; 0: all ranks at once
+    int lanes; // 2: two threads may use it at once, each in its lane; else 1
 } Link;
 
+enum { LANES = 2 };
+
 typedef struct Meeting { // one operation, before it is carried out
-    uint64_t turn;       // operations this rank has come to, this one included
-    uint64_t tag;        // what this rank is about to do; all should say the same
+    uint32_t lane;       // below Link.lanes
     uint32_t step;       // of training, for messages
+    uint64_t turn;       // operations this rank has come to in this lane, this one included
+    uint64_t tag;        // what this rank is about to do; all should say the same
     double until;        // time_now when to give up; 0: never
+    // What travels with it: n numbers to add or to compare, in place; 0: nothing. Of f64 or f32, at
+    // most COMM_SMALL bytes.
+    CommKind kind;
+    Dtype dtype;
+    void *data;
+    size_t n;
 } Meeting;
 
 struct LinkApi {
     const char *name;
     bool talks; // false: data jobs reach no other rank, and do nothing
     GanStatus (*open)(void *arg, Link **out);
-    // Another link between the same ranks, which a second thread may use meanwhile and which is
-    // closed first; called once, by the first one's thread, on every rank. NULL, also as *out:
-    // there is none.
-    GanStatus (*second)(Link *first, Link **out);
     // Orderly: every rank comes. Otherwise only this rank's memory is given back.
     void (*close)(Link *l, bool orderly); // accepts NULL
-    // Returns when every rank has come to this operation, with the least and greatest tag. At
+    // Says that this rank has come, and what it brings; waits for nobody. Several may be posted
+    // before the first is met.
+    GanStatus (*post)(Link *l, const Meeting *m);
+    // Behind its post, in the same order. Returns when every rank has come, with the least and the
+    // greatest tag; where these are equal, data holds everyone's, combined as CommTree says. At
     // `until` GAN_ERR_DEVICE naming the ranks that have not come and, where that can be known, what
-    // they do instead.
-    GanStatus (*meet)(Link *l, const Meeting *m, uint64_t tags[2]);
-    // Called while nothing is under way, some ten times a second: answers ranks that ask where this
-    // one is. May be NULL.
-    void (*idle)(Link *l, const Meeting *last);
+    // they do instead. *waited: they were not all there when it was called.
+    GanStatus (*meet)(Link *l, const Meeting *m, uint64_t tags[2], bool *waited);
+    // Called while nothing is under way in the first lane, some ten times a second: answers ranks
+    // that ask where this one is. May be NULL.
+    void (*idle)(Link *l);
     // A transfer behind meeting `m` does not end: asks every rank where it is, for `seconds`, and
-    // names those that do not answer. Always fails. The one call that comes from the caller's
-    // thread, while the link's is inside a transfer. May be NULL.
+    // names those that do not answer. Always fails. Comes from the caller's thread, while the
+    // link's is inside a transfer. May be NULL.
     GanStatus (*missing)(Link *l, const Meeting *m, double seconds);
     // `lost` [n]: sums of bf16 add to it, on one rank, what rounding the result has taken; may be
     // NULL.
@@ -50,13 +64,14 @@ struct LinkApi {
 };
 
 // A link in a shared object. It is linked with nothing of ours: what it needs it is given.
-enum { LINK_PLUGIN_VERSION = 2 };
+enum { LINK_PLUGIN_VERSION = 3 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
     double (*now)(void);
     void *(*alloc)(size_t n); // NULL when refused; zeroed
     void (*free)(void *ptr);
     void (*combine)(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
+    void (*tree)(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n);
     void (*narrow)(const float *from, uint16_t *to, size_t n, float *lost);
     void (*widen)(const uint16_t *from, float *to, size_t n);
 } LinkHost;
@@ -75,6 +90,9 @@ GanStatus link_plugin_load(Str path, const LinkPlugin **out);
 
 // acc = acc (+ or max) x, n elements; bf16 adds in f32 but rounds each time: widen to add more.
 void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n);
+// The same of `count` arrays, each `stride` bytes behind the other, into the first, as CommTree
+// says.
+void link_tree(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n);
 // To bf16, nearest, ties to even. What that takes is added to lost [n] (may be NULL).
 void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost);
 void floats_widen(const uint16_t *from, float *to, size_t n);

@@ -1,9 +1,10 @@
 // link_local.c - ranks that are threads of one process. The reference for the others: sums are
 // always added as CommTree says.
 //
-// A hub holds what ranks show each other. Every operation is: show my data, meet, combine my slice
-// of everyone's, meet. A rank writes only its own slice of the others' data, so no element is
-// touched twice between two meetings.
+// A hub holds what ranks show each other. In a meeting everyone leaves a letter for all, and takes
+// its copy of what the others' say. A transfer is: show my data, wait for all, combine my slice of
+// everyone's, wait for all. A rank writes only its own slice of the others' data, so no element is
+// touched twice between two waits.
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -11,60 +12,66 @@
 #include <string.h>
 #include <time.h>
 
+typedef struct Letter Letter;
+struct Letter { // what a rank brings to a meeting
+    Letter *next;
+    uint64_t turn, tag;
+    size_t bytes;
+    int unread;  // by so many ranks; the last of them frees it
+    double at[]; // the bytes
+};
+
 struct LocalHub {
-    pthread_mutex_t lock;     // guards all below
-    pthread_cond_t changed;   // a generation has begun
-    int size, here;           // ranks; of them, those that came to the present meeting
-    uint64_t generation;      // meetings held
-    bool *came;               // [size] to the present meeting
-    void **data;              // [size] shown
-    uint64_t tags[2], met[2]; // least and greatest: of the present meeting, of the last
-    bool broken;              // a rank gave up: the others must not wait for it
-    LocalHub *second;         // owned: where second links meet; NULL of that hub itself
+    pthread_mutex_t lock;   // guards all below
+    pthread_cond_t changed; // a letter was left, or all have come
+    int size, here;         // ranks; of them, those that wait for all
+    uint64_t generation;    // times that all have come
+    void **data;            // [size] shown
+    Letter **letter[LANES]; // [size] of each rank, the oldest first; owned
+    bool broken;            // a rank gave up: the others must not wait for it
 };
 
 typedef struct LocalLink {
     Link link;
     LocalHub *hub; // borrowed
-    void *room;    // owned: [size] pieces of sum_slice
+    void *room;    // owned; grows
 } LocalLink;
 
-static GanStatus hub_new(int ranks, LocalHub **out) {
+GanStatus local_hub_new(int ranks, LocalHub **out) {
     LocalHub *h = mem_alloc(sizeof *h);
-    bool *came = mem_alloc((size_t)ranks * sizeof *came);
-    void **data = mem_alloc((size_t)ranks * sizeof *data);
-    if (!h || !came || !data) {
-        mem_free(h);
-        mem_free(came);
-        mem_free(data);
+    if (!h)
         return fail(GAN_ERR_MEMORY, "no memory for %d ranks", ranks);
-    }
-    *h = (LocalHub){.size = ranks, .came = came, .data = data, .tags = {UINT64_MAX, 0}};
+    *h = (LocalHub){.size = ranks};
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->changed, &attr);
     pthread_condattr_destroy(&attr);
+    bool all = (h->data = mem_alloc((size_t)ranks * sizeof *h->data)) != NULL;
+    for (int i = 0; i < LANES; i++)
+        all &= (h->letter[i] = mem_alloc((size_t)ranks * sizeof *h->letter[i])) != NULL;
+    if (!all) {
+        local_hub_free(h);
+        return fail(GAN_ERR_MEMORY, "no memory for %d ranks", ranks);
+    }
     *out = h;
     return GAN_OK;
-}
-
-GanStatus local_hub_new(int ranks, LocalHub **out) {
-    TRY(hub_new(ranks, out));
-    GanStatus st = hub_new(ranks, &(*out)->second);
-    if (st != GAN_OK)
-        local_hub_free(*out);
-    return st;
 }
 
 void local_hub_free(LocalHub *h) {
     if (!h)
         return;
-    local_hub_free(h->second);
+    for (int i = 0; i < LANES; i++) {
+        for (int r = 0; h->letter[i] && r < h->size; r++) // of meetings that nobody held
+            for (Letter *x = h->letter[i][r], *next; x; x = next) {
+                next = x->next;
+                mem_free(x);
+            }
+        mem_free(h->letter[i]);
+    }
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
-    mem_free(h->came);
     mem_free(h->data);
     mem_free(h);
 }
@@ -74,14 +81,10 @@ static GanStatus local_open(void *arg, Link **out) {
     LocalLink *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (LocalLink){.link = {seat->rank, seat->hub->size, 0}, .hub = seat->hub};
+    *l = (LocalLink){.link = {.rank = seat->rank, .size = seat->hub->size, .lanes = LANES},
+                     .hub = seat->hub};
     *out = &l->link;
     return GAN_OK;
-}
-
-static GanStatus local_second(Link *first, Link **out) {
-    LocalSeat seat = {((LocalLink *)first)->hub->second, first->rank};
-    return local_open(&seat, out);
 }
 
 static void local_close(Link *link, bool orderly) {
@@ -95,13 +98,58 @@ static void local_close(Link *link, bool orderly) {
 
 // --- meeting -------------------------------------------------------------------------------------
 
-static GanStatus absent(LocalHub *h) {
+static size_t bytes_of(const Meeting *m) {
+    return m->n * dtype_size[m->dtype];
+}
+
+static GanStatus local_post(Link *link, const Meeting *m) {
+    LocalHub *h = ((LocalLink *)link)->hub;
+    Letter *x = mem_alloc(sizeof *x + bytes_of(m));
+    if (!x)
+        return fail(GAN_ERR_MEMORY, "no memory to tell the others");
+    *x = (Letter){.turn = m->turn, .tag = m->tag, .bytes = bytes_of(m), .unread = link->size};
+    if (x->bytes)
+        memcpy(x->at, m->data, x->bytes);
+    pthread_mutex_lock(&h->lock);
+    Letter **last = &h->letter[m->lane][link->rank];
+    while (*last)
+        last = &(*last)->next;
+    *last = x;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    return GAN_OK;
+}
+
+// Under the lock, as the next three.
+static Letter *letter_of(const LocalHub *h, const Meeting *m, int rank) {
+    Letter *x = h->letter[m->lane][rank];
+    while (x && x->turn != m->turn)
+        x = x->next;
+    return x;
+}
+
+static bool all_there(const LocalHub *h, const Meeting *m) {
+    bool all = true;
+    for (int r = 0; all && r < h->size; r++)
+        all = letter_of(h, m, r) != NULL;
+    return all;
+}
+
+static GanStatus absent(const LocalHub *h, const Meeting *m) {
     char who[200] = "";
     size_t n = 0;
     for (int r = 0; r < h->size && n < sizeof who - 16; r++)
-        if (!h->came[r])
+        if (!letter_of(h, m, r))
             n += (size_t)snprintf(who + n, sizeof who - n, "%s%d", n ? ", " : "", r);
     return fail(GAN_ERR_DEVICE, "rank %s did not come", who);
+}
+
+// A letter that all have read is gone: older ones went before.
+static void letter_read(LocalHub *h, uint32_t lane, int rank, Letter *x) {
+    if (--x->unread)
+        return;
+    h->letter[lane][rank] = x->next;
+    mem_free(x);
 }
 
 // Waits under the lock; false when `until` has passed.
@@ -113,48 +161,69 @@ static bool wait_change(LocalHub *h, double until) {
     return pthread_cond_timedwait(&h->changed, &h->lock, &t) == 0;
 }
 
-static void begin_generation(LocalHub *h) {
-    h->here = 0;
-    h->generation++;
-    h->met[0] = h->tags[0];
-    h->met[1] = h->tags[1];
-    h->tags[0] = UINT64_MAX;
-    h->tags[1] = 0;
-    memset(h->came, 0, (size_t)h->size * sizeof *h->came);
-    pthread_cond_broadcast(&h->changed);
+// Under the lock: everyone's letter; their numbers, where they bring as many, to room [size].
+static void read_all(LocalHub *h, const Meeting *m, char *room, uint64_t tags[2]) {
+    size_t bytes = bytes_of(m);
+    tags[0] = UINT64_MAX;
+    tags[1] = 0;
+    for (int r = 0; r < h->size; r++) {
+        Letter *x = letter_of(h, m, r);
+        tags[0] = x->tag < tags[0] ? x->tag : tags[0];
+        tags[1] = x->tag > tags[1] ? x->tag : tags[1];
+        if (bytes && x->bytes == bytes)
+            memcpy(room + (size_t)r * bytes, x->at, bytes);
+        letter_read(h, m->lane, r, x);
+    }
 }
 
-static GanStatus come(LocalLink *l, uint64_t tag, double until, uint64_t tags[2]) {
-    LocalHub *h = l->hub;
+static GanStatus local_meet(Link *link, const Meeting *m, uint64_t tags[2], bool *waited) {
+    LocalHub *h = ((LocalLink *)link)->hub;
     GanStatus st = GAN_OK;
+    size_t bytes = bytes_of(m);
+    char *room = mem_alloc((size_t)h->size * bytes + 1);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", bytes);
     pthread_mutex_lock(&h->lock);
-    uint64_t now = h->generation;
-    h->came[l->link.rank] = true;
-    h->tags[0] = tag < h->tags[0] ? tag : h->tags[0];
-    h->tags[1] = tag > h->tags[1] ? tag : h->tags[1];
-    if (++h->here == h->size)
-        begin_generation(h);
-    while (st == GAN_OK && h->generation == now) {
+    while (st == GAN_OK && !all_there(h, m)) {
+        *waited = true;
         if (h->broken) {
             st = fail(GAN_ERR_DEVICE, "another rank gave up");
-        } else if (!wait_change(h, until) && h->generation == now) {
-            st = absent(h);
+        } else if (!wait_change(h, m->until) && !all_there(h, m)) {
+            st = absent(h, m);
             h->broken = true;
             pthread_cond_broadcast(&h->changed);
         }
     }
-    memcpy(tags, h->met, sizeof h->met);
+    if (st == GAN_OK)
+        read_all(h, m, room, tags);
     pthread_mutex_unlock(&h->lock);
+    if (st == GAN_OK && tags[0] == tags[1] && bytes) {
+        link_tree(m->kind, m->dtype, room, bytes, (size_t)h->size, m->n);
+        memcpy(m->data, room, bytes);
+    }
+    mem_free(room);
     return st;
 }
 
-static GanStatus local_meet(Link *link, const Meeting *m, uint64_t tags[2]) {
-    return come((LocalLink *)link, m->tag, m->until, tags);
-}
-
-static GanStatus come_again(LocalLink *l) {
-    uint64_t tags[2];
-    return come(l, 0, 0, tags);
+// Returns when all have come so far.
+static GanStatus wait_for_all(LocalLink *l) {
+    LocalHub *h = l->hub;
+    GanStatus st = GAN_OK;
+    pthread_mutex_lock(&h->lock);
+    uint64_t now = h->generation;
+    if (++h->here == h->size) {
+        h->here = 0;
+        h->generation++;
+        pthread_cond_broadcast(&h->changed);
+    }
+    while (st == GAN_OK && h->generation == now) {
+        if (h->broken)
+            st = fail(GAN_ERR_DEVICE, "another rank gave up");
+        else
+            wait_change(h, 0);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return st;
 }
 
 // Shows `data` to all and meets them; from here on everyone's is in hub->data.
@@ -162,7 +231,7 @@ static GanStatus show(LocalLink *l, void *data) {
     pthread_mutex_lock(&l->hub->lock);
     l->hub->data[l->link.rank] = data;
     pthread_mutex_unlock(&l->hub->lock);
-    return come_again(l);
+    return wait_for_all(l);
 }
 
 // --- operations ----------------------------------------------------------------------------------
@@ -192,9 +261,7 @@ static GanStatus reduce_slice(LocalLink *l, CommKind kind, Dtype dtype, size_t l
         else
             memcpy(room + r * piece, from, piece);
     }
-    for (size_t step = 1; step < size; step *= 2)
-        for (size_t r = 0; r + step < size; r += 2 * step)
-            link_combine(kind, wide, room + r * piece, room + (r + step) * piece, n);
+    link_tree(kind, wide, room, piece, size, n);
     for (size_t r = 0; r < size; r++) {
         char *to = (char *)l->hub->data[r] + lo * dtype_size[dtype];
         if (half)
@@ -212,7 +279,7 @@ static GanStatus local_reduce(Link *link, CommKind kind, Dtype dtype, void *data
     size_t rank = (size_t)link->rank, size = (size_t)link->size;
     size_t lo = n * rank / size, hi = n * (rank + 1) / size;
     GanStatus st = hi > lo ? reduce_slice(l, kind, dtype, lo, hi, lost) : GAN_OK;
-    GanStatus met = come_again(l);
+    GanStatus met = wait_for_all(l);
     return st == GAN_OK ? met : st;
 }
 
@@ -223,7 +290,7 @@ static GanStatus local_gather(Link *link, void *data, const size_t *from) {
         if (r != link->rank)
             memcpy((char *)data + from[r], (const char *)l->hub->data[r] + from[r],
                    from[r + 1] - from[r]);
-    return come_again(l);
+    return wait_for_all(l);
 }
 
 static GanStatus local_bcast(Link *link, void *data, size_t bytes, int root) {
@@ -231,14 +298,14 @@ static GanStatus local_bcast(Link *link, void *data, size_t bytes, int root) {
     TRY(show(l, data));
     if (link->rank != root)
         memcpy(data, l->hub->data[root], bytes);
-    return come_again(l);
+    return wait_for_all(l);
 }
 
 const LinkApi link_local = {.name = "local",
                             .talks = true,
                             .open = local_open,
-                            .second = local_second,
                             .close = local_close,
+                            .post = local_post,
                             .meet = local_meet,
                             .reduce = local_reduce,
                             .gather = local_gather,

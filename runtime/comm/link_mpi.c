@@ -1,19 +1,23 @@
 // link_mpi.c - ranks that are processes, through MPI: a plugin, so that one rank alone needs none.
 //
-// MPI is used from the communicator's thread alone, which also starts and ends it (so it is MPI's
-// "main thread"), but for roll calls about a transfer that does not end. Ranks wait for each other
-// in `meet`, which polls with sleeps where cores are short, keeps the deadline and answers roll
-// calls; the transfers behind it are blocking calls, because everyone is there and because Open MPI
-// makes no progress on its own, but for large sums, which wait as politely as meetings do.
+// The communicator's thread starts and ends MPI (so it is MPI's "main thread"); the caller's uses
+// it for what is small and for roll calls. To meet, ranks send each other what they bring, in
+// messages short enough to leave without their receiver: what was sent while its sender computes is
+// there when somebody looks, for Open MPI makes no progress on its own. Whoever waits polls, with
+// sleeps where cores are short, keeps the deadline and answers roll calls. Of the transfers behind
+// meetings the large sums wait as politely; the others are blocking calls, because everyone is
+// there.
 //
 // A roll call: a rank whose deadline comes near asks all others where they are, over a communicator
-// of its own. Those that wait or idle answer with their turn; those that do not are named. Where
+// of its own. Those that wait or idle answer with their turns; those that do not are named. Where
 // the communicator's thread is caught in a transfer, the caller's does that (MPI_THREAD_MULTIPLE).
 #define _GNU_SOURCE
 #include "link_mpi.h"
 
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,30 +26,52 @@
 enum { HOST_NAME = 64, ASK = 1, ANSWER = 2, NAMED = 4 };
 
 typedef struct Whereabouts {
-    uint64_t turn; // tasks it has come to
-    uint32_t step;
+    uint64_t turn[LANES]; // tasks it has come to
+    uint32_t step[LANES];
     uint32_t heard; // it has answered
 } Whereabouts;
 
-enum { MEETINGS = 4 };
+typedef struct Envelope { // in front of what a rank, or a group of ranks, brings to a meeting
+    uint64_t least, most; // tags
+    uint64_t bytes;       // that follow
+} Envelope;
+
+// Bytes that leave without their receiver whatever the transport (Open MPI's least is 4096 with its
+// own head). A message goes in pieces of this size.
+enum { EAGER = 4000 };
+
+typedef struct Parcel { // one message to several ranks, MPI's until `sent` is
+    struct Parcel *next;
+    char *at; // owned, as all here
+    size_t bytes;
+    MPI_Request *sent; // [n]
+    int n, room;
+} Parcel;
+
+typedef struct Desk { // of a lane
+    Parcel *parcel;
+    char *in; // everyone's messages of a round; owned, grows
+    size_t in_n;
+    atomic_ullong turn; // as last posted
+    atomic_uint step;
+} Desk;
 
 typedef struct MpiLink {
     Link link;
     const LinkHost *host; // borrowed
-    bool polite;
-    bool is_second;
+    bool polite, crowded;
     NodeSums asked;
-    bool two_threads;        // MPI may be called from two at once
+    int group;               // ranks of one; see mpi_meet
     MPI_Comm world, aside;   // tasks; roll calls
     MPI_Comm node, across;   // where Link.nodes: this rank's node; the first ranks of all nodes, on
                              // others null
     char (*name)[HOST_NAME]; // [size] hosts; owned, as all below
-    Whereabouts *where;      // [size] as last answered
     int *count, *first;      // [size] of a gather
     void *room;              // grows
     size_t room_n;
-    uint64_t tag[MEETINGS][2][2]; // of meetings: mine, the greatest; one that somebody missed is
-    uint32_t missed;              // never over for MPI, which may still write there
+    Desk desk[LANES];
+    pthread_mutex_t lock; // guards `where`
+    Whereabouts *where;   // [size] as last answered
 } MpiLink;
 
 #define FAIL(l, ...) ((l)->host->fail(GAN_ERR_DEVICE, __VA_ARGS__))
@@ -61,6 +87,14 @@ static GanStatus checked(const MpiLink *l, const char *call, int code) {
 }
 #define MPI(l, call, ...) checked(l, #call, call(__VA_ARGS__))
 
+static MPI_Datatype type_of(Dtype dtype) {
+    return dtype == DtF64 ? MPI_DOUBLE : MPI_FLOAT;
+}
+
+static size_t size_of(Dtype dtype) {
+    return dtype == DtF64 ? sizeof(double) : sizeof(float);
+}
+
 static GanStatus room_need(MpiLink *l, size_t bytes) {
     if (bytes <= l->room_n)
         return GAN_OK;
@@ -72,10 +106,39 @@ static GanStatus room_need(MpiLink *l, size_t bytes) {
 
 // --- opening and closing -------------------------------------------------------------------------
 
+// False where MPI still has some of it.
+static bool desk_free(const LinkHost *host, Desk *d) {
+    for (Parcel *p = d->parcel, *next; p; p = next) {
+        int all = 0;
+        if (MPI_Testall(p->n, p->sent, &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS || !all)
+            return false;
+        next = d->parcel = p->next;
+        host->free(p->at);
+        host->free(p->sent);
+        host->free(p);
+    }
+    host->free(d->in);
+    return true;
+}
+
+static void link_free(MpiLink *l) {
+    const LinkHost *host = l->host;
+    pthread_mutex_destroy(&l->lock);
+    host->free(l->name);
+    host->free(l->where);
+    host->free(l->count);
+    host->free(l->first);
+    host->free(l->room);
+    host->free(l);
+}
+
 static void mpi_close(Link *link, bool orderly) {
     MpiLink *l = (MpiLink *)link;
     if (!l)
         return;
+    bool whole = true;
+    for (int i = 0; i < LANES; i++)
+        whole &= desk_free(l->host, &l->desk[i]);
     if (orderly) {
         if (l->node != MPI_COMM_NULL)
             MPI_Comm_free(&l->node);
@@ -83,18 +146,10 @@ static void mpi_close(Link *link, bool orderly) {
             MPI_Comm_free(&l->across);
         MPI_Comm_free(&l->world);
         MPI_Comm_free(&l->aside);
-        if (!l->is_second)
-            MPI_Finalize();
+        MPI_Finalize();
     }
-    if (l->missed)
-        return; // its memory is still MPI's; the process is about to end
-    const LinkHost *host = l->host;
-    host->free(l->name);
-    host->free(l->where);
-    host->free(l->count);
-    host->free(l->first);
-    host->free(l->room);
-    host->free(l);
+    if (whole) // else the process is about to end
+        link_free(l);
 }
 
 // Communicators for sums within nodes, then across; none where that would be one of the two alone.
@@ -136,6 +191,14 @@ static GanStatus open_world(MpiLink *l) {
                l->world);
 }
 
+// Groups are as large as there are groups, or four.
+static int group_of(int ranks) {
+    int n = 4;
+    while (n * n < ranks)
+        n *= 2;
+    return n;
+}
+
 static GanStatus mpi_open(void *arg, Link **out) {
     const MpiArg *a = arg;
     MpiLink *l = a->host->alloc(sizeof *l);
@@ -143,49 +206,27 @@ static GanStatus mpi_open(void *arg, Link **out) {
         return a->host->fail(GAN_ERR_MEMORY, "no memory for a communicator");
     *l = (MpiLink){.host = a->host,
                    .polite = a->polite,
+                   .crowded = a->crowded,
                    .asked = a->nodes,
                    .node = MPI_COMM_NULL,
                    .across = MPI_COMM_NULL};
+    pthread_mutex_init(&l->lock, NULL);
     int provided = 0;
     GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     if (st == GAN_OK && provided < MPI_THREAD_FUNNELED)
         st = FAIL(l, "this MPI was built without threads (MPI_THREAD_FUNNELED)");
-    l->two_threads = provided == MPI_THREAD_MULTIPLE;
     if (st == GAN_OK)
         st = open_world(l);
     if (st == GAN_OK && l->asked != NodesOff)
         st = open_nodes(l);
     if (st != GAN_OK) {
-        mpi_close(&l->link, false);
+        link_free(l);
         return st;
     }
+    l->link.lanes = provided == MPI_THREAD_MULTIPLE ? LANES : 1;
+    l->group = group_of(l->link.size);
     *out = &l->link;
     return GAN_OK;
-}
-
-static GanStatus mpi_second(Link *first, Link **out) {
-    const MpiLink *from = (const MpiLink *)first;
-    *out = NULL;
-    if (!from->two_threads)
-        return GAN_OK;
-    MpiLink *l = from->host->alloc(sizeof *l);
-    if (!l)
-        return from->host->fail(GAN_ERR_MEMORY, "no memory for a second link");
-    *l = (MpiLink){.host = from->host,
-                   .polite = from->polite,
-                   .is_second = true,
-                   .two_threads = true,
-                   .asked = from->asked,
-                   .node = MPI_COMM_NULL,
-                   .across = MPI_COMM_NULL};
-    GanStatus st = open_world(l);
-    if (st == GAN_OK && l->asked != NodesOff)
-        st = open_nodes(l);
-    if (st == GAN_OK)
-        *out = &l->link;
-    else
-        mpi_close(&l->link, false);
-    return st;
 }
 
 static void mpi_library(char *text, size_t size) {
@@ -204,55 +245,70 @@ static void say_aside(MpiLink *l, int to, int tag, const Whereabouts *w) {
         MPI_Request_free(&sent);
 }
 
+static Whereabouts here(MpiLink *l) {
+    Whereabouts w = {.heard = 1};
+    for (int i = 0; i < LANES; i++) {
+        w.turn[i] = atomic_load(&l->desk[i].turn);
+        w.step[i] = atomic_load(&l->desk[i].step);
+    }
+    return w;
+}
+
 // Takes what has come in: questions are answered, answers noted.
-static void listen(MpiLink *l, const Meeting *m) {
-    static const Whereabouts none;
+static void listen(MpiLink *l) {
     for (;;) {
-        int here = 0;
+        int found = 0;
         MPI_Status from;
-        MPI_Message found; // matched: two threads may listen at once
-        Whereabouts w = none;
-        if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, l->aside, &here, &found, &from) !=
+        MPI_Message message; // matched: two threads may listen at once
+        Whereabouts w = here(l);
+        if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, l->aside, &found, &message, &from) !=
                 MPI_SUCCESS ||
-            !here)
+            !found)
             return;
-        if (MPI_Mrecv(&w, sizeof w, MPI_BYTE, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        if (from.MPI_TAG == ASK)
+            say_aside(l, from.MPI_SOURCE, ANSWER, &w);
+        if (MPI_Mrecv(&w, sizeof w, MPI_BYTE, &message, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
-        if (from.MPI_TAG == ANSWER)
-            l->where[from.MPI_SOURCE] = w;
-        else
-            say_aside(l, from.MPI_SOURCE, ANSWER,
-                      &(Whereabouts){.turn = m->turn, .step = m->step, .heard = 1});
+        if (from.MPI_TAG != ANSWER)
+            continue;
+        pthread_mutex_lock(&l->lock);
+        l->where[from.MPI_SOURCE] = w;
+        pthread_mutex_unlock(&l->lock);
     }
 }
 
-static void ask_all(MpiLink *l, const Meeting *m) {
+static void ask_all(MpiLink *l) {
+    Whereabouts mine = here(l);
+    pthread_mutex_lock(&l->lock);
     memset(l->where, 0, (size_t)l->link.size * sizeof *l->where); // what was said before is old
+    pthread_mutex_unlock(&l->lock);
     for (int r = 0; r < l->link.size; r++)
         if (r != l->link.rank)
-            say_aside(l, r, ASK, &(Whereabouts){.turn = m->turn});
+            say_aside(l, r, ASK, &mine);
 }
 
-static void mpi_idle(Link *link, const Meeting *last) {
-    listen((MpiLink *)link, last);
+static void mpi_idle(Link *link) {
+    listen((MpiLink *)link);
 }
 
-static GanStatus name_absent(const MpiLink *l, const Meeting *m) {
+static GanStatus name_absent(MpiLink *l, const Meeting *m) {
     char who[1024] = "";
     size_t n = 0;
     int absent = 0;
+    pthread_mutex_lock(&l->lock);
     for (int r = 0; r < l->link.size; r++) {
         const Whereabouts *w = &l->where[r];
-        if (r == l->link.rank || (w->heard && w->turn >= m->turn) || ++absent > NAMED)
+        if (r == l->link.rank || (w->heard && w->turn[m->lane] >= m->turn) || ++absent > NAMED)
             continue;
         n += (size_t)snprintf(who + n, sizeof who - n, "%srank %d on %s ", n ? "; " : "", r,
                               l->name[r]);
         if (w->heard)
-            n += (size_t)snprintf(who + n, sizeof who - n, "is still at step %u", w->step);
+            n += (size_t)snprintf(who + n, sizeof who - n, "is still at step %u", w->step[m->lane]);
         else
             n += (size_t)snprintf(who + n, sizeof who - n,
                                   "does not answer: it is stopped, gone or cut off");
     }
+    pthread_mutex_unlock(&l->lock);
     if (absent > NAMED)
         snprintf(who + n, sizeof who - n, "; and %d more", absent - NAMED);
     return FAIL(l, "on %s, past the deadline: %s", l->name[l->link.rank],
@@ -261,12 +317,12 @@ static GanStatus name_absent(const MpiLink *l, const Meeting *m) {
 
 static GanStatus mpi_missing(Link *link, const Meeting *m, double seconds) {
     MpiLink *l = (MpiLink *)link;
-    if (!l->two_threads)
+    if (l->link.lanes == 1)
         return FAIL(l, "the transfer does not end: a rank stopped in the middle of it");
     double until = l->host->now() + seconds;
-    ask_all(l, m);
+    ask_all(l);
     while (l->host->now() < until) {
-        listen(l, m);
+        listen(l);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return name_absent(l, m);
@@ -274,58 +330,206 @@ static GanStatus mpi_missing(Link *link, const Meeting *m, double seconds) {
 
 // --- meeting -------------------------------------------------------------------------------------
 
-// Sleeps a little longer each time: a waiting thread must not take a core from those that compute.
-static void rest(unsigned *turns, bool polite) {
-    enum { SPINS = 30, SHORTEST = 10, LONGEST = 250 }; // polls; microseconds
-    unsigned n = (*turns)++;
-    if (!polite || n < SPINS)
+// Whoever waits, since `began`: looks at once for a while, then sleeps an eighth of what it has
+// waited. The communicator's thread has its core from those that compute; the caller computes
+// nothing meanwhile, and to be woken takes longer than most of what it waits for.
+static void rest(const MpiLink *l, uint32_t lane, double began) {
+    const double while_[LANES] = {10e-6, 200e-6}, shortest = 10e-6, longest = 250e-6; // seconds
+    double waited = l->host->now() - began;
+    if (!l->polite || waited < while_[l->crowded ? 0 : lane])
         return;
-    unsigned doubled = (n - SPINS) / 4;
-    long us = doubled < 5 ? (long)SHORTEST << doubled : LONGEST;
-    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+    double nap = waited / 8 < shortest ? shortest : waited / 8 < longest ? waited / 8 : longest;
+    nanosleep(&(struct timespec){.tv_nsec = (long)(nap * 1e9)}, NULL);
 }
 
-static GanStatus mpi_meet(Link *link, const Meeting *m, uint64_t tags[2]) {
+static char *grown(const LinkHost *host, char **at, size_t *n, size_t need) {
+    if (*n < need) {
+        host->free(*at);
+        *at = host->alloc(need);
+        *n = *at ? need : 0;
+    }
+    return *at;
+}
+
+// One that MPI is done with.
+static Parcel *parcel_get(MpiLink *l, Desk *d, size_t bytes, int sends) {
+    Parcel *p = d->parcel;
+    for (int done = 0; p; p = p->next)
+        if (MPI_Testall(p->n, p->sent, &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS && done)
+            break;
+    if (!p && (p = l->host->alloc(sizeof *p))) {
+        p->next = d->parcel;
+        d->parcel = p;
+    }
+    if (!p || !grown(l->host, &p->at, &p->bytes, bytes))
+        return NULL;
+    p->n = 0;
+    if (p->room < sends) {
+        l->host->free(p->sent);
+        p->sent = l->host->alloc((size_t)sends * sizeof *p->sent);
+        p->room = p->sent ? sends : 0;
+    }
+    return p->sent ? p : NULL;
+}
+
+static GanStatus send_parcel(MpiLink *l, Parcel *p, size_t bytes, int to, int lane) {
+    for (size_t at = 0; at < bytes; at += EAGER)
+        TRY(MPI(l, MPI_Isend, p->at + at, (int)(bytes - at < EAGER ? bytes - at : EAGER), MPI_BYTE,
+                to, lane, l->world, &p->sent[p->n++]));
+    return GAN_OK;
+}
+
+// Ranks of group g; the last may be smaller.
+static int group_size(const MpiLink *l, int g) {
+    int first = g * l->group;
+    return l->link.size - first < l->group ? l->link.size - first : l->group;
+}
+
+static int groups(const MpiLink *l) {
+    return (l->link.size + l->group - 1) / l->group;
+}
+
+// What this rank, or in the second round its group, brings: to all others of its group, or to the
+// ranks of others that take it from here.
+static GanStatus tell(MpiLink *l, const Meeting *m, const Envelope *e, const void *data,
+                      int round) {
+    Desk *d = &l->desk[m->lane];
+    int rank = l->link.rank, mine = rank / l->group, place = rank % l->group;
+    size_t bytes = sizeof *e + e->bytes;
+    int pieces = (int)((bytes + EAGER - 1) / EAGER);
+    Parcel *p = parcel_get(l, d, bytes, pieces * l->link.size);
+    if (!p)
+        return l->host->fail(GAN_ERR_MEMORY, "no memory to tell the others");
+    memcpy(p->at, e, sizeof *e);
+    if (e->bytes)
+        memcpy(p->at + sizeof *e, data, e->bytes);
+    for (int r = 0; r < l->link.size; r++) {
+        bool same = r / l->group == mine;
+        if (round == 0 ? same && r != rank : !same && r % l->group % group_size(l, mine) == place)
+            TRY(send_parcel(l, p, bytes, r, (int)m->lane));
+    }
+    return GAN_OK;
+}
+
+static GanStatus mpi_post(Link *link, const Meeting *m) {
     MpiLink *l = (MpiLink *)link;
-    double left = m->until - l->host->now(), answer = left / 4 < 1 ? left / 4 : 1;
-    bool asked = false;
-    uint64_t *mine = l->tag[l->missed][0], *most = l->tag[l->missed][1];
-    mine[0] = m->tag;
-    mine[1] = ~m->tag;
-    MPI_Request all;
-    TRY(MPI(l, MPI_Iallreduce, mine, most, 2, MPI_UINT64_T, MPI_MAX, l->world, &all));
-    int done = 0;
-    for (unsigned turns = 0; !done; rest(&turns, l->polite)) {
-        TRY(MPI(l, MPI_Test, &all, &done, MPI_STATUS_IGNORE));
-        if (done || turns % 64)
-            continue;
-        listen(l, m);
+    atomic_store(&l->desk[m->lane].step, m->step);
+    atomic_store(&l->desk[m->lane].turn, m->turn);
+    Envelope e = {m->tag, m->tag, m->n * size_of(m->dtype)};
+    return tell(l, m, &e, m->data, 0);
+}
+
+typedef struct Patience { // of one meeting
+    double began, answer; // when it asks the others where they are
+    unsigned looks;
+    bool asked, *waited;
+} Patience;
+
+// Behind a look that found nothing: until the next. Past the deadline it says who is missing.
+static GanStatus wait_more(MpiLink *l, const Meeting *m, Patience *p) {
+    *p->waited = true;
+    if (!p->looks)
+        p->began = l->host->now();
+    if (p->looks++ % 64 == 0) {
+        listen(l);
         double now = m->until > 0 ? l->host->now() : -1;
-        if (now > m->until) {
-            l->missed += l->missed + 1 < MEETINGS;
+        if (now > m->until)
             return name_absent(l, m);
-        }
-        if (!asked && now > m->until - answer) {
-            asked = true;
-            ask_all(l, m);
+        if (!p->asked && now > p->answer) {
+            p->asked = true;
+            ask_all(l);
         }
     }
-    tags[0] = ~most[1];
-    tags[1] = most[0];
+    rest(l, m->lane, p->began);
+    return GAN_OK;
+}
+
+// A message of rank `from`, into a place of `room` bytes. A longer one, of a rank that is about to
+// do something else, leaves its end nowhere.
+static GanStatus take(MpiLink *l, const Meeting *m, int from, char *to, size_t room, Patience *p) {
+    Envelope e = {0};
+    for (size_t at = 0; at < sizeof e + e.bytes; at += EAGER) {
+        char nowhere[EAGER];
+        int found = 0, n = 0;
+        MPI_Message message;
+        MPI_Status st;
+        for (;;) {
+            TRY(MPI(l, MPI_Improbe, from, (int)m->lane, l->world, &found, &message, &st));
+            if (found)
+                break;
+            TRY(wait_more(l, m, p));
+        }
+        MPI_Get_count(&st, MPI_BYTE, &n);
+        char *in = at + (size_t)n <= room ? to + at : nowhere;
+        TRY(MPI(l, MPI_Mrecv, in, n, MPI_BYTE, &message, MPI_STATUS_IGNORE));
+        if (at == 0)
+            memcpy(&e, in, sizeof e);
+        if (at == 0 && in == nowhere)
+            memcpy(to, &e, sizeof e);
+    }
+    return GAN_OK;
+}
+
+// Of `count` messages into the first: the tags, and where all are about to do the same the numbers.
+static void fold(const MpiLink *l, const Meeting *m, char *in, size_t stride, int count) {
+    Envelope all, e;
+    memcpy(&all, in, sizeof all);
+    for (int i = 1; i < count; i++) {
+        memcpy(&e, in + (size_t)i * stride, sizeof e);
+        all.least = e.least < all.least ? e.least : all.least;
+        all.most = e.most > all.most ? e.most : all.most;
+    }
+    all.bytes = m->n * size_of(m->dtype);
+    memcpy(in, &all, sizeof all);
+    if (all.least == all.most && all.bytes)
+        l->host->tree(m->kind, m->dtype, in + sizeof all, stride, (size_t)count, m->n);
+}
+
+// In two rounds. First each tells all of its group, a power of two of ranks; then the groups' sums
+// are told between groups, each rank's to those of its place, so that everyone sends two times the
+// root of R messages and all add in CommTree's order. Up to four ranks are one group: then the
+// first round, which is under way since the post, is all.
+static GanStatus mpi_meet(Link *link, const Meeting *m, uint64_t tags[2], bool *waited) {
+    MpiLink *l = (MpiLink *)link;
+    Desk *d = &l->desk[m->lane];
+    int rank = link->rank, mine = rank / l->group, place = rank % l->group,
+        most = l->group > groups(l) ? l->group : groups(l);
+    Envelope e = {m->tag, m->tag, m->n * size_of(m->dtype)};
+    size_t stride = (sizeof e + e.bytes + 7) / 8 * 8;
+    double left = m->until - l->host->now();
+    Patience p = {.answer = m->until - (left / 4 < 1 ? left / 4 : 1), .waited = waited};
+    char *in = grown(l->host, &d->in, &d->in_n, (size_t)most * stride);
+    if (!in)
+        return l->host->fail(GAN_ERR_MEMORY, "no memory to add %zu bytes", (size_t)most * stride);
+    memcpy(in + (size_t)place * stride, &e, sizeof e);
+    if (e.bytes)
+        memcpy(in + (size_t)place * stride + sizeof e, m->data, e.bytes);
+    for (int i = 0; i < group_size(l, mine); i++)
+        if (i != place)
+            TRY(take(l, m, mine * l->group + i, in + (size_t)i * stride, stride, &p));
+    fold(l, m, in, stride, group_size(l, mine));
+    if (groups(l) > 1) {
+        memcpy(&e, in, sizeof e);
+        TRY(tell(l, m, &e, in + sizeof e, 1));
+        if (mine)
+            memcpy(in + (size_t)mine * stride, in, stride);
+        for (int g = 0; g < groups(l); g++)
+            if (g != mine)
+                TRY(take(l, m, g * l->group + place % group_size(l, g), in + (size_t)g * stride,
+                         stride, &p));
+        fold(l, m, in, stride, groups(l));
+    }
+    memcpy(&e, in, sizeof e);
+    tags[0] = e.least;
+    tags[1] = e.most;
+    if (e.least == e.most && e.bytes)
+        memcpy(m->data, in + sizeof e, e.bytes);
     return GAN_OK;
 }
 
 // --- transfers -----------------------------------------------------------------------------------
 
 enum { PIECE = 1 << 28 }; // elements a call: counts are int
-
-static MPI_Datatype type_of(Dtype dtype) {
-    return dtype == DtF64 ? MPI_DOUBLE : MPI_FLOAT;
-}
-
-static size_t size_of(Dtype dtype) {
-    return dtype == DtF64 ? sizeof(double) : sizeof(float);
-}
 
 // Doubling: after round k every rank holds the sum of its 2^(k+1) neighbours, added as the tree
 // says. Ranks beyond a power of two take part in no such pattern: then the sums go up the tree to
@@ -374,9 +578,7 @@ static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n, 
     TRY(MPI(l, MPI_Alltoallv, data, count, first, MPI_UINT16_T, all, got, got_first, MPI_UINT16_T,
             l->world));
     l->host->widen(all, wide, mine * size);
-    for (size_t step = 1; step < size; step *= 2)
-        for (size_t r = 0; r + step < size; r += 2 * step)
-            l->host->combine(kind, DtF32, wide + r * mine, wide + (r + step) * mine, mine);
+    l->host->tree(kind, DtF32, wide, mine * sizeof *wide, size, mine);
     l->host->narrow(wide, data + first[rank], mine, lost ? lost + first[rank] : NULL);
     return MPI(l, MPI_Allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, first,
                MPI_UINT16_T, l->world);
@@ -397,11 +599,15 @@ static GanStatus exchange(MpiLink *l, MPI_Datatype type, void *out, int outs, in
                           int ins, int from) {
     MPI_Request both[2];
     int done = 0;
+    double began = l->host->now();
     TRY(MPI(l, MPI_Irecv, in, ins, type, from, 0, l->world, &both[0]));
     TRY(MPI(l, MPI_Isend, out, outs, type, to, 0, l->world, &both[1]));
-    for (unsigned turns = 0; !done; rest(&turns, l->polite && !done))
+    for (;;) {
         TRY(MPI(l, MPI_Testall, 2, both, &done, MPI_STATUSES_IGNORE));
-    return GAN_OK;
+        if (done)
+            return GAN_OK;
+        rest(l, 0, began);
+    }
 }
 
 // In a ring: everyone adds its part to what comes along and sends it on, until each has the sum of
@@ -436,10 +642,9 @@ static GanStatus reduce_piece(MpiLink *l, CommKind kind, Dtype dtype, void *data
         return tree_piece(l, dtype, data, n);
     if (kind == CommSum && l->link.nodes)
         return nodes_piece(l, type_of(dtype), data, n);
-    if (kind == CommSum && (size_t)n * size_of(dtype) > COMM_SMALL)
+    if (kind == CommSum)
         return ring_piece(l, dtype, data, n);
-    return MPI(l, MPI_Allreduce, MPI_IN_PLACE, data, n, type_of(dtype),
-               kind == CommMax ? MPI_MAX : MPI_SUM, l->world);
+    return MPI(l, MPI_Allreduce, MPI_IN_PLACE, data, n, type_of(dtype), MPI_MAX, l->world);
 }
 
 static GanStatus mpi_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n,
@@ -477,8 +682,8 @@ static GanStatus mpi_bcast(Link *link, void *data, size_t bytes, int root) {
 static const LinkApi link_mpi = {.name = "mpi",
                                  .talks = true,
                                  .open = mpi_open,
-                                 .second = mpi_second,
                                  .close = mpi_close,
+                                 .post = mpi_post,
                                  .meet = mpi_meet,
                                  .idle = mpi_idle,
                                  .missing = mpi_missing,

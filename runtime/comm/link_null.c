@@ -9,7 +9,7 @@ static GanStatus null_open(void *arg, Link **out) {
     Link *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (Link){seat->rank, seat->size, 0};
+    *l = (Link){.rank = seat->rank, .size = seat->size, .lanes = LANES};
     *out = l;
     return GAN_OK;
 }
@@ -19,8 +19,13 @@ static void null_close(Link *l, bool orderly) {
     mem_free(l);
 }
 
-static GanStatus null_meet(Link *l, const Meeting *m, uint64_t tags[2]) {
-    (void)l;
+static GanStatus null_post(Link *l, const Meeting *m) {
+    (void)l, (void)m;
+    return GAN_OK;
+}
+
+static GanStatus null_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *waited) {
+    (void)l, (void)waited;
     tags[0] = tags[1] = m->tag;
     return GAN_OK;
 }
@@ -47,6 +52,7 @@ static GanStatus null_bcast(Link *l, void *data, size_t bytes, int root) {
 const LinkApi link_null = {.name = "null",
                            .open = null_open,
                            .close = null_close,
+                           .post = null_post,
                            .meet = null_meet,
                            .reduce = null_reduce,
                            .gather = null_gather,

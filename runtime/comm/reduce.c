@@ -5,8 +5,8 @@
 const char *const comm_kind_name[CommKinds] = {
     [CommSum] = "sum", [CommTree] = "tree", [CommMax] = "max", [CommGather] = "gather"};
 
-const LinkHost link_host = {fail,         time_now,      mem_alloc,   mem_free,
-                            link_combine, floats_narrow, floats_widen};
+const LinkHost link_host = {fail,         time_now,  mem_alloc,     mem_free,
+                            link_combine, link_tree, floats_narrow, floats_widen};
 
 #define COMBINE(T)                                                                                 \
     static void combine_##T(bool max, T *restrict acc, const T *restrict x, size_t n) {            \
@@ -46,6 +46,13 @@ void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n
         break;
     }
     bug("comm: no reduction of %s", dtype_name[dtype]);
+}
+
+void link_tree(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n) {
+    char *part = parts;
+    for (size_t step = 1; step < count; step *= 2)
+        for (size_t i = 0; i + step < count; i += 2 * step)
+            link_combine(kind, dtype, part + i * stride, part + (i + step) * stride, n);
 }
 
 void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost) {

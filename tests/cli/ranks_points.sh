@@ -1,11 +1,11 @@
 #!/bin/sh
-# ranks_points.sh - a rank is killed and held still at set points: before MPI begins, before a collective, while the others
-# are inside it, behind it. The others end in time and say who; what was saved is whole and goes on.
+# ranks_points.sh - a rank is killed and held still at set points: before MPI begins, before a collective, behind it, and while
+# the others are inside a large one. The others end in time and say who; what was saved is whole and goes on.
 . "$(dirname -- "$0")/lib.sh"
 . "$here/ranks_lib.sh"
 need_mpirun
 pack
-train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 2 --steps 1000000 --deadline 3"
+train="train tiny.gan --data x=s.pack --batch 8 --seed 3 --save-every 2 -s nz=256 --steps 1000000 --deadline 3"
 kill=9 stop=19
 
 # Before the first step there is nothing to keep, and the folder is as it was or goes on from step 0.
@@ -21,7 +21,7 @@ for point in init:1 meet:1; do
     absent early
 done
 
-for point in meet:600 in:400 after:400; do
+for point in meet:600 in:80 after:600; do
     for deed in $kill $stop; do
         rm -rf run
         faulty $point:$deed 3 $train --out run

@@ -36,8 +36,16 @@ static void other_close(Link *l, bool orderly) {
     (void)l, (void)orderly;
 }
 
-static GanStatus other_meet(Link *l, const Meeting *m, uint64_t tags[2]) {
+static GanStatus other_post(Link *l, const Meeting *m) {
+    Pretence *p = (Pretence *)l;
+    if (m->n)
+        vec_push(&p->arena, &p->summed, m->n);
+    return GAN_OK;
+}
+
+static GanStatus other_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *waited) {
     const Pretence *p = (const Pretence *)l;
+    (void)waited;
     tags[0] = tags[1] = m->tag;
     return p->gone ? (fail)(GAN_ERR_DEVICE, "rank 1 on otherhost does not answer") : GAN_OK;
 }
@@ -67,6 +75,7 @@ static const LinkApi pretended = {.name = "pretended",
                                   .talks = true,
                                   .open = other_open,
                                   .close = other_close,
+                                  .post = other_post,
                                   .meet = other_meet,
                                   .reduce = other_reduce,
                                   .gather = other_gather,
@@ -80,7 +89,7 @@ typedef struct Ranks {
 } Ranks;
 
 static void ranks_open(Ranks *r, CardRoute route, const CommOptions *o) {
-    *r = (Ranks){.other.link = {0, 2}, .parallel = {.ranks = 2}};
+    *r = (Ranks){.other.link = {.size = 2, .lanes = 1}, .parallel = {.ranks = 2}};
     assert_fine(arena_init(&r->other.arena, (size_t)1 << 24));
     assert_fine(comm_open(&pretended, &r->other, o, &r->comm));
     r->device = (DeviceOptions){.threads = 1, .comm = r->comm, .route = route};

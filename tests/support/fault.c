@@ -1,12 +1,13 @@
 // fault.c - preloaded into one rank of a job by the tests: a fault at a set point of what it says
 // to MPI, or a library that says it is another.
 //
-// GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI begins; `meet`, before the N-th meeting of all
-// ranks; `in`, at the N-th transfer, which the others are inside; `after` it. DEED: the number of a
-// signal this process sends itself. GAN_FAULT=mpi or dnn: that library gives another version.
-// GAN_FAULT=nodes, in all ranks: the first half of them and the second are on nodes of their own,
-// and none may add numbers with all others at once. GAN_FAULT=sums: this rank gets sums with one
-// bit turned, as from a broken machine.
+// GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI begins; `meet`, before it says for the N-th
+// time that it has come; `after`, when it has taken what others said as often; `in`, in the N-th
+// exchange of a large sum, which the others are inside. DEED: the number of a signal this process
+// sends itself. GAN_FAULT=mpi or dnn: that library gives another version. GAN_FAULT=nodes, in all
+// ranks: the first half of them and the second are on nodes of their own, and none may add numbers
+// with all others at once. GAN_FAULT=sums: this rank gets sums with one bit turned, as from a
+// broken machine.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,11 +34,29 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     return PMPI_Init_thread(argc, argv, required, provided);
 }
 
-int MPI_Iallreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                   MPI_Request *request) {
+int MPI_Isend(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request) {
     static int times;
-    come_to("meet", &times);
-    return PMPI_Iallreduce(from, to, n, type, op, comm, request);
+    if (type == MPI_BYTE)
+        come_to("meet", &times);
+    return PMPI_Isend(from, n, type, to, tag, comm, request);
+}
+
+int MPI_Mrecv(void *to, int n, MPI_Datatype type, MPI_Message *message, MPI_Status *status) {
+    enum { HEAD = 24, ONE = 8 }; // bytes in front of what is added; of a question to all ranks
+    static int times;
+    int code = PMPI_Mrecv(to, n, type, message, status);
+    if (another("sums") && n > HEAD + ONE)
+        ((unsigned char *)to)[HEAD + 1] ^= 1;
+    come_to("after", &times);
+    return code;
+}
+
+int MPI_Irecv(void *to, int n, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *request) {
+    static int times;
+    come_to("in", &times);
+    return PMPI_Irecv(to, n, type, from, tag, comm, request);
 }
 
 int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm *out) {
@@ -58,17 +77,11 @@ static int is_flat(MPI_Comm comm, MPI_Datatype type, MPI_Op op) {
 }
 
 int MPI_Allreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    static int in, after;
-    come_to("in", &in);
     if (another("nodes") && is_flat(comm, type, op)) {
         fputs("a sum of all ranks at once, on two nodes\n", stderr);
         abort();
     }
-    int code = PMPI_Allreduce(from, to, n, type, op, comm);
-    if (another("sums") && op == MPI_SUM && type == MPI_FLOAT)
-        ((unsigned char *)to)[1] ^= 1;
-    come_to("after", &after);
-    return code;
+    return PMPI_Allreduce(from, to, n, type, op, comm);
 }
 
 int MPI_Get_library_version(char *version, int *n) {

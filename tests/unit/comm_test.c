@@ -492,6 +492,31 @@ static void others_learn_that_a_rank_ended(void **state) {
     }
 }
 
+static void stopping_body(Rank *r, Comm *c) {
+    float x = 1;
+    CommJob job = faulty_job(&x);
+    if (r->rank == 1) {
+        r->st = (fail)(GAN_STOPPED, "asked to stop");
+        return;
+    }
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+}
+
+// The reason with the greatest number of all: the others say LAST_TAG in the lane they do not wait
+// in, and nobody's patience is needed.
+static void a_rank_that_stops_alone_holds_nobody(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    double began = time_now();
+    on_ranks(rank, 3, stopping_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_false(rank[i].all);
+    assert_non_null(strstr(rank[0].why, "another rank ended"));
+    assert_true(time_now() - began < 4);
+}
+
 // Launchers end all ranks as soon as one has ended.
 static void nobody_goes_before_all_have_spoken(void **state) {
     (void)state;
@@ -593,26 +618,38 @@ static void mpi_reductions(Rank *r, Comm *c) {
         }
 }
 
-// Large sums, of a number of elements that ranks do not divide, with a small one between.
-static void large_body(Rank *r, Comm *c) {
-    enum { LARGE = COMM_SMALL / 2 + 11 };
-    static float x[LARGE];
-    static double y[LARGE];
-    float few = 1;
+// Sums of many sizes at once, in both lanes: of a number of elements that ranks do not divide, and
+// around those where a message takes another piece or no longer travels with the meeting.
+static void sizes_body(Rank *r, Comm *c) {
+    enum { MOST_OF = COMM_SMALL / 2 + 11 };
+    static const size_t sizes[] = {
+        MOST_OF, 1, 993, 994, 995, 1993, 1994, 1995, 4096, COMM_SMALL / 4, COMM_SMALL / 4 + 1};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    static float x[SIZES][MOST_OF];
+    static double y[MOST_OF];
     int size = comm_size(c);
-    for (int i = 0; i < LARGE; i++)
-        y[i] = x[i] = (float)(i % 1000 + r->rank);
-    CommJob jobs[] = {{.id = 0, .dtype = DtF32, .wire = DtF32, .data = x, .n = LARGE},
-                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = &few, .n = 1},
-                      {.id = 2, .dtype = DtF64, .wire = DtF64, .data = y, .n = LARGE}};
-    for (int i = 0; r->st == GAN_OK && i < 3; i++)
-        r->st = comm_start(c, &jobs[i]);
-    for (uint32_t i = 0; r->st == GAN_OK && i < 3; i++)
-        r->st = comm_wait(c, i);
-    for (int i = 0; i < LARGE; i++) {
-        double want = size * (i % 1000) + size * (size - 1) / 2;
-        if ((double)x[i] != want || y[i] != want || few != (float)size)
-            *(bool *)r->user = true;
+    for (size_t i = 0; i < MOST_OF; i++) {
+        y[i] = (double)(i % 1000) + r->rank;
+        for (int k = 0; k < SIZES; k++)
+            x[k][i] = (float)y[i];
+    }
+    for (uint32_t k = 0; r->st == GAN_OK && k <= SIZES; k++) {
+        CommJob f32 = {.id = k,
+                       .dtype = DtF32,
+                       .wire = DtF32,
+                       .data = x[k % SIZES],
+                       .n = sizes[k % SIZES]},
+                f64 = {.id = k, .dtype = DtF64, .wire = DtF64, .data = y, .n = MOST_OF};
+        r->st = comm_start(c, k < SIZES ? &f32 : &f64);
+    }
+    for (uint32_t k = 0; r->st == GAN_OK && k <= SIZES; k++)
+        r->st = comm_wait(c, k);
+    for (size_t i = 0; i < MOST_OF; i++) {
+        double want = (double)(size * (int)(i % 1000) + size * (size - 1) / 2);
+        bool wrong = y[i] != want;
+        for (int k = 0; k < SIZES; k++)
+            wrong |= i < sizes[k] && (double)x[k][i] != want;
+        *(bool *)r->user |= wrong;
     }
 }
 
@@ -630,7 +667,7 @@ static void on_this_rank(void **state) {
     Rank r = {.rank = comm_rank(c)};
     assert_true(comm_size(c) <= MOST);
     mpi_reductions(&r, c);
-    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, large_body};
+    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);
@@ -672,6 +709,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_small_overtakes_what_is_large),
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(others_learn_that_a_rank_ended),
+        cmocka_unit_test(a_rank_that_stops_alone_holds_nobody),
         cmocka_unit_test(nobody_goes_before_all_have_spoken),
         cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
         cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
