@@ -537,7 +537,10 @@ int main(int argc, char **argv) {
         puts("ganc " GAN_VERSION);
         return 0;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+    bool asked = !strcmp(argv[1], "help");
+    for (int i = 1; i < argc; i++)
+        asked = asked || !strcmp(argv[i], "--help");
+    if (asked) {
         (void)help(stdout);
         return 0;
     }
