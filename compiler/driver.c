@@ -132,6 +132,8 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .verify_each = true,
 #endif
     };
+    // A card records a block's calls and waits together: no wait may be in another's.
+    rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
     passes_run(perm, m, &m->init, &rest->pass, NULL);
     passes_run(perm, m, &m->step, &rest->pass, NULL);

@@ -97,7 +97,8 @@ static CompileOptions options_of(const Cli *c, Str path) {
                             .parallel = {.ranks = (uint32_t)c->ranks,
                                          .chunks = (uint32_t)c->chunks,
                                          .micro = (uint32_t)c->micro,
-                                         .bucket = (size_t)(c->bucket_mb * 1e6)}};
+                                         .bucket = (size_t)(c->bucket_mb * 1e6),
+                                         .tail = true}};
 }
 
 static int cmd_check(Cli *c) {

@@ -296,8 +296,8 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
 
 static GanStatus time_steps(Bench *b, const Moments *replayed) {
     b->ms = arena_array(b->perm, double, b->steps);
+    TRY(comm_barrier(b->comm)); // not between steps: it would wait for what one leaves to the next
     for (int64_t i = 0; i < b->warmup + b->steps; i++) {
-        TRY(comm_barrier(b->comm));
         if (i == b->warmup)
             comm_stats_clear(b->comm);
         double began = time_now();
@@ -307,7 +307,8 @@ static GanStatus time_steps(Bench *b, const Moments *replayed) {
             b->ms[i - b->warmup] = (time_now() - began) * 1000;
     }
     qsort(b->ms, (size_t)b->steps, sizeof *b->ms, compare);
-    return mean_comm(b);
+    TRY(mean_comm(b));
+    return replayed ? sim_settle(b->session.exec) : exec_finish(b->session.exec);
 }
 
 // What of a step is spent outside kernels: in the executor, and in handing launches to threads. The

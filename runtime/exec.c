@@ -4,6 +4,10 @@
 // tape of control marks; a block's launches belong to the device. Two memories are allocated up
 // front: the slots, which outlive every run, and one work memory as large as the largest function
 // needs (functions run one at a time and overlay it).
+//
+// A step may end with a tail (program.h, Tail): it is then left pending, with the step's counters,
+// and run inside the next step, or before anything else looks at slots or runs. So nobody outside
+// sees a step that is not finished.
 #include "rt_internal.h"
 
 #include <math.h>
@@ -22,6 +26,8 @@ struct Exec {
     bool fresh;      // what `init` gives values is zero, as the device gave it
     double *staging; // owned; grows
     size_t staged;   // bytes of it
+    bool pending;    // the tail of the last step has not run
+    Counters last;   // of that step
 };
 
 enum { FuncInit, FuncStep, FuncEntry };
@@ -108,6 +114,9 @@ size_t exec_bytes(const Exec *e) {
     return e->slot_bytes + e->work_bytes;
 }
 
+// The step has ended with all that follows from it.
+static GanStatus finish(Exec *e);
+
 static GanStatus staging_need(Exec *e, size_t bytes) {
     if (bytes <= e->staged)
         return GAN_OK;
@@ -171,17 +180,27 @@ static GanStatus stored_get(Exec *e, Stored v, double *x, size_t n, Str name) {
     return GAN_OK;
 }
 
+// Slots that are filled for each step are no tail's business.
+static GanStatus finish_for(Exec *e, uint32_t slot) {
+    SlotKind kind = e->module->slot.at[slot].kind;
+    bool filled = kind == SlotData || kind == SlotScalar || kind == SlotFed;
+    return filled ? GAN_OK : finish(e);
+}
+
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n) {
+    TRY(finish_for(e, slot));
     slot_touched(e, slot);
     return stored_put(e, slot_stored(e, slot), x, NULL, n, e->module->slot.at[slot].name);
 }
 
 GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n) {
+    TRY(finish_for(e, slot));
     slot_touched(e, slot);
     return stored_put(e, slot_stored(e, slot), NULL, x, n, e->module->slot.at[slot].name);
 }
 
 GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n) {
+    TRY(finish_for(e, slot));
     return stored_get(e, slot_stored(e, slot), x, n, e->module->slot.at[slot].name);
 }
 
@@ -192,11 +211,13 @@ size_t exec_slot_bytes(const Exec *e, uint32_t slot) {
 }
 
 GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes) {
+    TRY(finish_for(e, slot));
     return e->api->get(e->device, bytes, (char *)e->slots + e->module->slot.at[slot].offset,
                        exec_slot_bytes(e, slot));
 }
 
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
+    TRY(finish_for(e, slot));
     slot_touched(e, slot);
     return e->api->put(e->device, (char *)e->slots + e->module->slot.at[slot].offset, bytes,
                        exec_slot_bytes(e, slot));
@@ -268,30 +289,63 @@ typedef struct Run {
     const ExecHooks *hooks; // may be NULL
 } Run;
 
-static GanStatus run_launches(Run *r, uint32_t block, const Counters *c) {
-    Exec *e = r->e;
-    const ExecHooks *h = r->hooks;
-    BlockPlan b = e->plan[r->func]->block.at[block];
+static GanStatus put_scalars(Exec *e, const Counters *c) {
+    for (uint32_t i = 0; i < e->module->slot.n; i++) {
+        const Slot *s = &e->module->slot.at[i];
+        if (s->kind != SlotScalar)
+            continue;
+        double x = str_eq(s->name, STR("step"))    ? c->step
+                   : str_eq(s->name, STR("epoch")) ? c->epoch
+                                                   : c->kimg;
+        TRY(exec_slot_put(e, i, &x, 1));
+    }
+    return GAN_OK;
+}
+
+// Plan.block[section] with the counters `c`.
+static GanStatus run_section(Exec *e, uint32_t func, uint32_t section, const Counters *c,
+                             const ExecHooks *h) {
+    if (!h || !h->launch || !e->api->launch)
+        return e->api->run(e->loaded[func], section, c);
+    BlockPlan b = e->plan[func]->block.at[section];
     for (uint32_t i = b.first; i < b.first + b.n; i++) {
         TRY(h->launch(h->user, e, i, false, c));
-        TRY(e->api->launch(e->loaded[r->func], block, i, c));
+        TRY(e->api->launch(e->loaded[func], section, i, c));
         TRY(h->launch(h->user, e, i, true, c));
     }
     return GAN_OK;
 }
 
+// Numbers that are made of the step's are those of the step that left the tail.
+static GanStatus run_tail(Exec *e, const ExecHooks *h) {
+    const Plan *p = e->plan[FuncStep];
+    if (!e->pending)
+        return GAN_OK;
+    e->pending = false;
+    TRY(put_scalars(e, &e->last));
+    return run_section(e, FuncStep, p->tail.section, &e->last, h);
+}
+
+static GanStatus finish(Exec *e) {
+    return run_tail(e, NULL);
+}
+
 static GanStatus run_block(Run *r, uint32_t block) {
     Exec *e = r->e;
     const ExecHooks *h = r->hooks;
+    const Plan *p = e->plan[r->func];
     if (h && h->before)
         TRY(h->before(h->user, e, block, r->counters.round));
-    const int64_t *first = e->plan[r->func]->func->block_first;
     Counters here = r->counters;
-    here.sample0 += first ? first[block] : 0;
-    if (h && h->launch && e->api->launch)
-        TRY(run_launches(r, block, &here));
-    else
-        TRY(e->api->run(e->loaded[r->func], block, &here));
+    here.sample0 += p->func->block_first ? p->func->block_first[block] : 0;
+    TRY(run_section(e, r->func, block, &here, h));
+    if (p->tail.section && block == p->tail.within) {
+        if (e->pending) {
+            TRY(run_tail(e, h));
+            TRY(put_scalars(e, &r->counters));
+        }
+        TRY(run_section(e, r->func, p->tail.rest, &here, h));
+    }
     if (h && h->after)
         TRY(h->after(h->user, e, block, r->counters.round));
     return GAN_OK;
@@ -370,19 +424,6 @@ static GanStatus run_tape(Run *r, uint32_t from, uint32_t to) {
     return GAN_OK;
 }
 
-static GanStatus put_scalars(Exec *e, const Counters *c) {
-    for (uint32_t i = 0; i < e->module->slot.n; i++) {
-        const Slot *s = &e->module->slot.at[i];
-        if (s->kind != SlotScalar)
-            continue;
-        double x = str_eq(s->name, STR("step"))    ? c->step
-                   : str_eq(s->name, STR("epoch")) ? c->epoch
-                                                   : c->kimg;
-        TRY(exec_slot_put(e, i, &x, 1));
-    }
-    return GAN_OK;
-}
-
 static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecHooks *hooks) {
     const Plan *p = e->plan[func];
     if (!e->loaded[func])
@@ -397,6 +438,11 @@ static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecH
 
 GanStatus exec_wait(Exec *e) {
     return e->api->sync(e->device);
+}
+
+GanStatus exec_finish(Exec *e) {
+    TRY(finish(e));
+    return exec_wait(e);
 }
 
 // What `init` leaves out is zero already, the first time (pass/fresh.c).
@@ -417,6 +463,7 @@ GanStatus exec_init(Exec *e, uint64_t seed) {
     Counters c = {.seed = seed};
     GanStatus st = GAN_OK;
     bool own = !e->work;
+    TRY(finish(e));
     if (!e->fresh)
         TRY(clear_slots(e));
     if (own)
@@ -434,16 +481,23 @@ out:
 }
 
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
-    return run_func(e, FuncStep, c, hooks);
+    TRY(run_func(e, FuncStep, c, hooks));
+    e->pending = e->plan[FuncStep]->tail.section;
+    e->last = *c;
+    e->last.sample0 += e->module->share.first;
+    return hooks && hooks->whole ? run_tail(e, hooks) : GAN_OK;
 }
 
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
     const Plan *p = e->plan[FuncStep];
-    uint32_t block = p->region.at[p->merge.at[p->launch.at[launch].first]].block;
-    return e->api->launch(e->loaded[FuncStep], block, launch, c);
+    uint32_t section = 0;
+    while (launch - p->block.at[section].first >= p->block.at[section].n)
+        section++;
+    return e->api->launch(e->loaded[FuncStep], section, launch, c);
 }
 
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {
+    TRY(finish(e));
     TRY(run_func(e, FuncEntry + entry, c, hooks));
     return exec_wait(e);
 }

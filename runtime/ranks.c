@@ -257,7 +257,8 @@ GanStatus ranks_parallel(const Comm *c, int64_t batch, const Split *split, LinkM
                       .micro = (uint32_t)split->micro,
                       .latency = m.latency,
                       .bandwidth = m.bandwidth,
-                      .bucket = (size_t)split->bucket};
+                      .bucket = (size_t)split->bucket,
+                      .tail = c && !comm_options(c)->wait};
     if (batch < ranks)
         return fail(GAN_ERR_USAGE, "a batch of %lld has no sample for each of %d ranks",
                     (long long)batch, ranks);

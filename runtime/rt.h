@@ -102,6 +102,7 @@ typedef struct ExecHooks { // any may be NULL
     // Where given (and the device can), launches run one by one, with this called before (done
     // false) and after each.
     GanStatus (*launch)(void *user, Exec *e, uint32_t launch, bool done, const Counters *c);
+    bool whole; // the step runs its own tail (program.h, Tail), at its end
 } ExecHooks;
 
 // Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n]. In
@@ -114,9 +115,14 @@ GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *
                     const Plan *step, const Plan *entries, Exec **out);
 void exec_close(Exec *e);
 GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first value
-// Returns when all work of the step has been given to the device, which may be at work on it still.
+// Returns when all work of the step has been given to the device, which may be at work on it still;
+// all but its tail, which is given in the next step, or before slots are looked at or another
+// function runs.
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
 GanStatus exec_wait(Exec *e); // for all work given so far
+// For all work of the steps so far. Sums of a tail are under way until then: it comes before the
+// end, and before what is asked of the communicator about them (comm_forget).
+GanStatus exec_finish(Exec *e);
 // One launch of the step alone, waited for; where exec_launches.
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c);
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);

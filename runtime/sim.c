@@ -72,6 +72,8 @@ GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t steps, Moments *ou
         p.moment.n = i == 1 ? 0 : p.moment.n;
         st = exec_step(e, &at, &hooks);
     }
+    if (st == GAN_OK)
+        st = exec_finish(e);
     comm_mute(c, false);
     medians(perm, &p.moment, steps, out);
     return st;
@@ -121,6 +123,15 @@ GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c) {
     return GAN_OK;
 }
 
+GanStatus sim_settle(Exec *e) {
+    const Plan *p = exec_step_plan(e);
+    BlockPlan tail = p->tail.section ? p->block.at[p->tail.section] : (BlockPlan){0};
+    for (uint32_t l = tail.first; l < tail.first + tail.n; l++)
+        if (p->region.at[p->launch.at[l].region].kind == RegionWait)
+            TRY(exec_launch(e, l, &(Counters){0}));
+    return GAN_OK;
+}
+
 // --- played --------------------------------------------------------------------------------------
 
 static double model_seconds(LinkModel m, double latencies, double bytes) {
@@ -135,17 +146,23 @@ static double sum_seconds(const SimLink *link, size_t bytes) {
                 model_seconds(link->scaled, ceil(log2(r)), 2 * (r - 1) / r * b));
 }
 
+enum { SETTLED = 4 }; // steps until one is like the next: a tail waits for the step before
+
 typedef struct Player { // one rank
     const Moments *m;
-    uint32_t next; // moment
-    double now, exposed;
+    uint32_t next; // moment, counted through all steps
+    double now, began, exposed; // the last two: of the last step
 } Player;
 
-// Goes on to the next start, which it has then come to; false at the end of the step. `done`:
+// Goes on to the next start, which it has then come to; false at the end of the last step. `done`:
 // [call] when the last call of this number was there.
 static bool play_to_start(Player *p, const double *done, const Moment **start) {
-    for (; p->next < p->m->n; p->next++) {
-        const Moment *x = &p->m->at[p->next];
+    for (; p->next < SETTLED * p->m->n; p->next++) {
+        const Moment *x = &p->m->at[p->next % p->m->n];
+        if (p->next == (SETTLED - 1) * p->m->n) {
+            p->began = p->now;
+            p->exposed = 0;
+        }
         if (x->kind == RegionWait) {
             p->exposed += fmax(done[x->call] - p->now, 0);
             p->now = fmax(p->now, done[x->call]);
@@ -189,11 +206,11 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
             int lane = start->bytes <= COMM_SMALL;
             free[lane] = fmax(free[lane], ready) + takes;
             done[start->call] = free[lane];
-            out.comm += takes;
+            out.comm += takes / SETTLED;
         }
     }
     for (uint32_t r = 0; r < n; r++) {
-        out.step += p[r].now / n;
+        out.step += (p[r].now - p[r].began) / n;
         out.exposed += p[r].exposed / n;
     }
     mem_free(p);
@@ -332,6 +349,10 @@ static void add_parts(Bound *b, const Collective *c) {
     }
 }
 
+static bool in_tail(const Plan *p, uint32_t launch) {
+    return p->tail.section && launch >= p->block.at[p->tail.section].first;
+}
+
 double sim_bound(const Plan *p, const Moments *m, const SimLink *link) {
     Arena scratch;
     uint32_t works = 1;
@@ -347,12 +368,16 @@ double sim_bound(const Plan *p, const Moments *m, const SimLink *link) {
     b.written = arena_array(&scratch, uint32_t, p->module->slot.n);
     b.readers = arena_array(&scratch, uint64_t, (size_t)p->module->slot.n * b.words);
     vec_push(&scratch, &b.work, (Work){0});
-    for (uint32_t i = 0; i < m->n; i++) {
-        const Moment *x = &m->at[i];
-        if (x->kind == RegionStart)
-            add_parts(&b, &p->collective.at[x->call]);
-        else if (x->kind != RegionWait)
-            add_compute(&b, x), sum += x->seconds;
+    for (int tail = 0; tail < 2; tail++) { // at the end of its own step
+        for (uint32_t i = 0; i < m->n; i++) {
+            const Moment *x = &m->at[i];
+            if (in_tail(p, x->launch) != tail)
+                continue;
+            if (x->kind == RegionStart)
+                add_parts(&b, &p->collective.at[x->call]);
+            else if (x->kind != RegionWait)
+                add_compute(&b, x), sum += x->seconds;
+        }
     }
     uint64_t *all = arena_array(&scratch, uint64_t, b.words);
     memset(all, 0xff, b.words * sizeof *all);

@@ -55,15 +55,21 @@ void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, doub
     snprintf(s->name, sizeof s->name, "%s %u", name, number);
 }
 
+// Those of recorded steps: some are waited for in the step behind their own.
+static void take_events(Trace *t) {
+    const CommEvent *e;
+    uint32_t n = comm_events(t->comm, &e);
+    for (uint32_t i = 0; i < n; i++)
+        if (recorded(t, e[i].step + 1))
+            vec_push(t->perm, &t->event, e[i]);
+    comm_events_clear(t->comm);
+}
+
 void trace_step(Trace *t, uint32_t step, double began) {
     if (!t)
         return;
     trace_part(t, step, "step", step, began);
-    const CommEvent *e;
-    uint32_t n = comm_events(t->comm, &e);
-    for (uint32_t i = 0; recorded(t, step) && i < n; i++)
-        vec_push(t->perm, &t->event, e[i]);
-    comm_events_clear(t->comm);
+    take_events(t);
 }
 
 // --- writing -------------------------------------------------------------------------------------
@@ -148,6 +154,7 @@ static GanStatus events_from(const Trace *t, int r, Str mine, Str *out) {
 GanStatus trace_close(Trace *t) {
     if (!t)
         return GAN_OK;
+    take_events(t);
     Str mine = events_of(t);
     Text all = {.arena = t->perm};
     char name[32];

@@ -142,6 +142,7 @@ static GanStatus show_page(Train *t) {
 static GanStatus save(Train *t) {
     double began = time_now();
     Distance distance;
+    TRY(exec_finish(t->session.exec));
     comm_forget(t->comm);
     TRY(checkpoint_compare(t->session.exec, t->comm));
     if (!ranks_first(t->comm))
@@ -191,7 +192,7 @@ static GanStatus ask_to_stop(Train *t, uint32_t id) {
                    .wire = DtF32,
                    .data = &t->stop,
                    .n = 1,
-                   .step = t->step + 1,
+                   .step = t->step,
                    .what = "the question whether to stop"};
     return comm_start(t->comm, &job);
 }
@@ -199,6 +200,7 @@ static GanStatus ask_to_stop(Train *t, uint32_t id) {
 static GanStatus run_step(Train *t, const Counters *c) {
     ExecHooks hooks = {.before = before_block, .after = after_block, .user = t};
     hooks.launch = t->watch ? at_launch : NULL;
+    hooks.whole = t->watch; // what it finds is the step's
     uint32_t question = exec_step_plan(t->session.exec)->collective.n; // behind the plan's numbers
     TRY(ask_to_stop(t, question));
     TRY(feed_begin(t->feed, t->session.exec));

@@ -1,5 +1,6 @@
 // schedules_test.c - random steps on several ranks: models with random nets, norms, penalties,
-// updates, repeats, optimizers and bucket sizes train to the same numbers on one rank and on three.
+// updates, repeats, optimizers and bucket sizes train to the same numbers on one rank and on three,
+// and to the same bits whether or not a step leaves its end to the next.
 //
 // A model follows from its seed alone; a failure names the seed and prints the text. Built twice:
 // CASES models in the quick tier, and a long list.
@@ -182,6 +183,46 @@ static bool run_case(uint64_t seed) {
     return fine;
 }
 
+// True when there was a tail.
+static bool leave_case(uint64_t seed) {
+    Arena a = empty;
+    Dice d = {seed + 77};
+    Case c = make_case(&a, seed);
+    const char *what = str_format(&a, "with a tail, seed %llu, batch %lld:\n%.*s",
+                                  (unsigned long long)seed, (long long)c.batch, SARG(c.text))
+                           .ptr;
+    RanksOptions o = {.name = str_format(&a, "random%llu.gan", (unsigned long long)seed).ptr,
+                      .text = c.text,
+                      .batch = c.batch,
+                      .api = &device_ref,
+                      .real = DtF64,
+                      .steps = 5,
+                      .as_trained = true};
+    RanksRun whole, left;
+    o.parallel.ranks = 2 + roll(&d, 2);
+    o.parallel.bucket = roll(&d, 2) ? 64u << roll(&d, 8) : 0;
+    ranks_run(&a, &o, &whole);
+    o.parallel.tail = true;
+    ranks_run(&a, &o, &left);
+    ranks_compare(&whole, &left, 0, what);
+    bool tail = left.compiled.step.tail.section;
+    ranks_free(&whole);
+    ranks_free(&left);
+    return tail;
+}
+
+static void random_steps_may_leave_their_end(void **state) {
+    (void)state;
+    const char *only = getenv("SEED");
+    uint32_t tails = 0;
+    for (uint64_t seed = 0; seed < CASES && !only; seed++)
+        tails += leave_case(seed);
+    if (only)
+        leave_case(strtoull(only, NULL, 10));
+    else
+        assert_true(tails >= CASES / 10); // a node a region: constants are shared, and one may be early
+}
+
 static void random_steps_do_not_depend_on_ranks(void **state) {
     (void)state;
     const char *only = getenv("SEED");
@@ -197,6 +238,7 @@ static void random_steps_do_not_depend_on_ranks(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_steps_do_not_depend_on_ranks),
+        cmocka_unit_test(random_steps_may_leave_their_end),
     };
     if (arena_init(&empty, (size_t)1 << 28) != GAN_OK)
         return 1;

@@ -142,6 +142,60 @@ static void accumulation_is_the_same_step(void **state) {
     }
 }
 
+// --- steps that leave their end to the next ------------------------------------------------------
+
+static const char laps[] = // the first block is in a repeat; a rate that falls; averages of weights
+    "model laps\ndata x : image(2, 4, 4) scale(-1, 1)\n"
+    "net G(z: [4]) -> [2, 4, 4] = z |> dense(32) |> batch_norm |> tanh |> reshape(2, 4, 4)\n"
+    "net D(x: [2, 4, 4]) -> [] = x |> conv(4, k=3, pad=1) |> leaky_relu(0.2) |> flatten |> "
+    "dense(1) |> squeeze\n"
+    "opt = adam(lr=warmup(1e-2, 3), beta1=0.5)\n"
+    "step {\n"
+    "  repeat 2 { update D minimize wasserstein(D(x), D(stop(G(normal(4))))) using opt }\n"
+    "  update G minimize -mean(D(G(normal(4)))) using opt\n"
+    "}\n"
+    "sample fakes = G(normal(4))\n";
+
+static void a_step_may_leave_its_end(void **state) {
+    (void)state;
+    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
+        Arena a = empty;
+        RanksOptions o = {.name = "laps.gan",
+                          .text = str_c(laps),
+                          .batch = 6,
+                          .api = &device_cpu,
+                          .real = DtF32,
+                          .steps = 5,
+                          .parallel = {.ranks = ranks},
+                          .as_trained = true};
+        RanksRun whole, left;
+        ranks_run(&a, &o, &whole);
+        o.parallel.tail = true;
+        ranks_run(&a, &o, &left);
+        assert_true(left.compiled.step.tail.section);
+        ranks_compare(&whole, &left, 0, str_format(&a, "%u ranks", ranks).ptr);
+        ranks_free(&whole);
+        ranks_free(&left);
+    }
+}
+
+static void one_rank_leaves_nothing(void **state) {
+    (void)state;
+    Arena a = empty;
+    RanksRun run;
+    RanksOptions o = {.name = "laps.gan",
+                      .text = str_c(laps),
+                      .batch = 6,
+                      .api = &device_ref,
+                      .real = DtF64,
+                      .steps = 1,
+                      .parallel = {.tail = true},
+                      .as_trained = true};
+    ranks_run(&a, &o, &run);
+    assert_false(run.compiled.step.tail.section);
+    ranks_free(&run);
+}
+
 #endif
 
 int main(int argc, char **argv) {
@@ -151,6 +205,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(chunks_have_the_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(chunks_have_the_same_bits_on_the_cpu),
         cmocka_unit_test(accumulation_is_the_same_step),
+        cmocka_unit_test(a_step_may_leave_its_end),
+        cmocka_unit_test(one_rank_leaves_nothing),
 #endif
     };
     if (arena_init(&empty, (size_t)1 << 33) != GAN_OK)

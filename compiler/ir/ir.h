@@ -227,6 +227,8 @@ typedef struct ConvGeom {
 // Collectives: part `part` of call `call`, and its sum over the ranks. In the fixed order of a tree
 // (OrderTree), or as is fastest.
 typedef enum SumOrder { OrderAny, OrderTree } SumOrder;
+// Bytes of a call that somebody waits for: up to here it overtakes larger ones.
+enum { COMM_SMALL = 64 << 10 };
 Val ReduceStart(Val partial, uint32_t call, uint32_t part, SumOrder order);
 Val ReduceWait(Val started);
 Val Conv(Val x, Val w, const ConvGeom *c);

@@ -233,6 +233,17 @@ typedef struct BlockPlan {
     uint32_t first, n;
 } BlockPlan; // launches of a block, in order
 
+// The end of a step that the next one runs: what waits for the last sums of gradients and then
+// writes slots only. It is made of the last launches of the plan, so a plan run from end to end is
+// a step as well; run within the first block that needs it done, it waits for sums that had other
+// work to travel under. What it is made of, and what of that block comes behind it, are sections,
+// with numbers like blocks.
+typedef struct Tail {
+    uint32_t section; // Plan.block[] of its launches; 0: there is none
+    uint32_t within;  // the block behind whose own launches it comes, if in its first round
+    uint32_t rest;    // Plan.block[] of what else that block does
+} Tail;
+
 // One call that all ranks make together: the sum of some shared values over the ranks. Its parts
 // lie side by side in the work memory, each on a multiple of 64 bytes (the gaps are zero), and are
 // reduced in place. Calls are numbered in the order in which every rank starts them, which follows
@@ -270,7 +281,8 @@ typedef struct Plan {
     CubinVec cubin; // what was compiled ahead
     VEC(Launch) launch;
     VEC(uint32_t) merge;
-    VEC(BlockPlan) block; // [func->blocks]
+    VEC(BlockPlan) block; // [func->blocks], and where there is a tail its two sections
+    Tail tail;
     size_t work_bytes;    // the function's work memory
     size_t work_bound;    // the largest sum of live values at any point of the schedule
     size_t slot_bytes;    // slot memory, the same for every function of a module

@@ -7,6 +7,10 @@
 // it element by element, both are one buffer. The parts of a collective are one buffer. Buffers
 // are placed offline, largest first, each in the smallest gap that fits among those alive at the
 // same time.
+//
+// The tail of a step (program.h, Tail) has its time in the first block, where the next step runs it.
+// A value it reads that was not made in it lives to the end of the step and on from the beginning,
+// and so does what the executor may look at between two steps, for the tail may run there as well.
 #include "plan.h"
 
 #include <stdlib.h>
@@ -15,6 +19,7 @@
 typedef struct Buffer {
     uint32_t owner;       // first node it holds
     uint32_t first, last; // launches, inclusive
+    uint32_t again;       // lives in the next step before this launch as well; 0: no
     size_t bytes, offset;
 } Buffer;
 
@@ -31,6 +36,8 @@ typedef struct Memory {
     uint32_t *begin, *end; // [block] its first launch, and one past its last
     VEC(uint32_t) * loops; // [block] enclosing repeats, outermost first: positions in the tape
     uint32_t *loop_end;    // [tape] of a repeat: its last launch
+    uint32_t launches;     // their number
+    BlockPlan tail;        // its launches, in time
 } Memory;
 
 // --- ownership -----------------------------------------------------------------------------------
@@ -78,8 +85,16 @@ void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
 
 // --- time ----------------------------------------------------------------------------------------
 
+static uint32_t number_section(Memory *m, BlockPlan b, uint32_t now) {
+    const Plan *p = m->p;
+    for (uint32_t l = b.first; l < b.first + b.n; l++, now++)
+        for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
+            m->time[p->merge.at[p->launch.at[l].first + k]] = now;
+    return now;
+}
+
 // Numbers the launches along the tape, and notes which repeats enclose each block.
-static uint32_t number_launches(Memory *m) {
+static void number_launches(Memory *m) {
     enum { DEPTH = 64 };
     const Plan *p = m->p;
     const Func *f = p->func;
@@ -87,14 +102,16 @@ static uint32_t number_launches(Memory *m) {
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
         if (c.kind == CtlBlock) {
-            BlockPlan b = p->block.at[c.arg];
             m->begin[c.arg] = now;
             for (uint32_t k = 0; k < depth; k++)
                 if (f->tape.at[open[k]].kind == CtlRepeat)
                     vec_push(m->a, &m->loops[c.arg], open[k]);
-            for (uint32_t l = b.first; l < b.first + b.n; l++, now++)
-                for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
-                    m->time[p->merge.at[p->launch.at[l].first + k]] = now;
+            now = number_section(m, p->block.at[c.arg], now);
+            if (p->tail.section && c.arg == p->tail.within) {
+                m->tail = (BlockPlan){now, p->block.at[p->tail.section].n};
+                now = number_section(m, p->block.at[p->tail.section], now);
+                now = number_section(m, p->block.at[p->tail.rest], now);
+            }
             m->end[c.arg] = now;
         } else if (c.kind == CtlEnd) {
             m->loop_end[open[--depth]] = now ? now - 1 : 0;
@@ -104,7 +121,11 @@ static uint32_t number_launches(Memory *m) {
             open[depth++] = i;
         }
     }
-    return now;
+    m->launches = now;
+}
+
+static bool in_tail(const Memory *m, uint32_t time) {
+    return time - m->tail.first < m->tail.n;
 }
 
 // When a value made in block `made` and used by block `used` at `time` may go.
@@ -118,14 +139,24 @@ static uint32_t use_ends(const Memory *m, uint32_t made, uint32_t used, uint32_t
     return time;
 }
 
+// The value is still there when the tail has run, in the next step or behind this one.
+static void live_on(const Memory *m, Buffer *b) {
+    b->last = m->launches;
+    b->again = m->tail.first + m->tail.n;
+}
+
 static void use(Memory *m, uint32_t owner, uint32_t block, uint32_t time) {
     Buffer *b = &m->buffer.at[m->of[owner]];
+    if (in_tail(m, time) && !in_tail(m, b->first)) {
+        live_on(m, b);
+        return;
+    }
     uint32_t ends = use_ends(m, m->p->region.at[m->p->region_of[owner]].block, block, time);
     if (ends > b->last)
         b->last = ends;
 }
 
-static void find_lifetimes(Memory *m, uint32_t launches) {
+static void find_lifetimes(Memory *m) {
     const Plan *p = m->p;
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].out.n; i++) {
@@ -134,7 +165,10 @@ static void find_lifetimes(Memory *m, uint32_t launches) {
                 continue;
             m->of[id] = m->buffer.n;
             vec_push(m->a, &m->buffer,
-                     ((Buffer){id, m->time[r], m->time[r], plan_bytes(p, id), 0}));
+                     ((Buffer){.owner = id,
+                               .first = m->time[r],
+                               .last = m->time[r],
+                               .bytes = plan_bytes(p, id)}));
         }
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
@@ -148,9 +182,11 @@ static void find_lifetimes(Memory *m, uint32_t launches) {
             continue;
         Buffer *b = &m->buffer.at[m->of[owner]];
         uint32_t until = block == NONE
-                             ? launches
+                             ? m->launches
                              : m->end[block]; // past the last launch: none may take its place
         b->last = until > b->last ? until : b->last;
+        if (block == NONE)
+            b->again = m->tail.first + m->tail.n;
     }
 }
 
@@ -193,12 +229,23 @@ static bool read_beside(const Memory *m, uint32_t region, uint32_t id) {
     return false;
 }
 
+// `all` lives as long as `part` does as well.
+static void cover(const Memory *m, Buffer *all, const Buffer *part) {
+    if (in_tail(m, part->first)) // of the step before: so does the call
+        return;
+    all->first = part->first < all->first ? part->first : all->first;
+    all->last = part->last > all->last ? part->last : all->last;
+    all->again = part->again > all->again ? part->again : all->again;
+}
+
 // The parts of a collective are one buffer, in which it reduces them. A value that only the
 // collective reads is made there at once; others are copied when it starts.
 static void bundle(Memory *m, const Collective *c) {
     const Plan *p = m->p;
-    uint32_t start = m->time[c->start], index = m->buffer.n;
-    Buffer all = {c->part.at[0].start, start, m->time[c->wait], c->bytes, 0};
+    uint32_t start = m->time[c->start], wait = m->time[c->wait], index = m->buffer.n;
+    Buffer all = {.owner = c->part.at[0].start, .first = start, .last = wait, .bytes = c->bytes};
+    if (in_tail(m, wait))
+        live_on(m, &all);
     for (uint32_t i = 0; i < c->part.n; i++) {
         const CallPart *part = &c->part.at[i];
         uint32_t source = plan_owner(p, node_in(&p->func->g, part->start, 0));
@@ -206,8 +253,7 @@ static void bundle(Memory *m, const Collective *c) {
         bool alone = m->of[source] && !m->part[source] && m->buffer.at[m->of[source]].last == start;
         for (uint32_t k = 0; k < (alone ? 3 : 2); k++) {
             Buffer *old = &m->buffer.at[m->of[node[k]]];
-            all.first = old->first < all.first ? old->first : all.first;
-            all.last = old->last > all.last ? old->last : all.last;
+            cover(m, &all, old);
             old->bytes = 0; // an empty buffer takes no place
             m->of[node[k]] = index;
             m->within[node[k]] = part->offset;
@@ -283,11 +329,16 @@ static int by_size(const void *a, const void *b) {
 
 static int by_area(const void *a, const void *b) {
     const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-    double p = (double)x->bytes * (x->last - x->first + 1),
-           q = (double)y->bytes * (y->last - y->first + 1);
+    double p = (double)x->bytes * (x->last - x->first + 1 + x->again),
+           q = (double)y->bytes * (y->last - y->first + 1 + y->again);
     if (p != q)
         return p > q ? -1 : 1;
     return by_first(x, y);
+}
+
+static bool together(const Buffer *x, const Buffer *y) {
+    bool meet = x->first <= y->last && y->first <= x->last;
+    return meet || y->first < x->again || x->first < y->again;
 }
 
 // The smallest gap for `b` among `placed`, which are sorted by offset.
@@ -295,7 +346,7 @@ static size_t best_gap(Buffer *const *placed, uint32_t n, const Buffer *b) {
     size_t end = 0, best = SIZE_MAX, at = 0;
     for (uint32_t i = 0; i < n; i++) {
         const Buffer *o = placed[i];
-        if (o->last < b->first || b->last < o->first)
+        if (!together(o, b))
             continue;
         if (o->offset > end && o->offset - end >= b->bytes && o->offset - end < best) {
             best = o->offset - end;
@@ -333,13 +384,16 @@ static size_t pack_best(Memory *m) {
     return area <= size ? area : pack(m, by_size);
 }
 
-static size_t live_bound(const Memory *m, uint32_t launches) {
-    size_t *change = arena_array(m->a, size_t, launches + 2), live = 0, most = 0;
+static size_t live_bound(const Memory *m) {
+    size_t *change = arena_array(m->a, size_t, m->launches + 2), live = 0, most = 0;
     for (uint32_t i = 1; i < m->buffer.n; i++) {
-        change[m->buffer.at[i].first] += m->buffer.at[i].bytes;
-        change[m->buffer.at[i].last + 1] -= m->buffer.at[i].bytes; // wraps round and back
+        const Buffer *b = &m->buffer.at[i];
+        change[b->first] += b->bytes;
+        change[b->last + 1] -= b->bytes; // wraps round and back
+        change[0] += b->bytes;
+        change[b->again < b->first ? b->again : b->first] -= b->bytes;
     }
-    for (uint32_t t = 0; t < launches; t++) {
+    for (uint32_t t = 0; t < m->launches; t++) {
         live += change[t];
         most = live > most ? live : most;
     }
@@ -406,13 +460,13 @@ void memory_plan(const PassOptions *o, Plan *p) {
     arena_need(&scratch);
     Memory m = {.a = &scratch, .p = p, .o = o};
     memory_init(&m);
-    uint32_t launches = number_launches(&m);
-    find_lifetimes(&m, launches);
+    number_launches(&m);
+    find_lifetimes(&m);
     for (uint32_t i = 0; i < p->collective.n; i++)
         bundle(&m, &p->collective.at[i]);
     if (!o->no_fuse)
         reuse_all(&m);
-    p->work_bound = live_bound(&m, launches);
+    p->work_bound = live_bound(&m);
     p->work_bytes = pack_best(&m);
     fill_places(&m);
     arena_release(&scratch);
@@ -431,9 +485,8 @@ static const char *buffers_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
         for (uint32_t k = 1; x->bytes && k < i; k++) {
             const Buffer *y = &m->buffer.at[k];
             *b = y->owner;
-            bool together = x->first <= y->last && y->first <= x->last;
             bool over = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-            if (y->bytes && together && over)
+            if (y->bytes && together(x, y) && over)
                 return "lies over a value that is still needed";
         }
     }
@@ -446,8 +499,9 @@ bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) 
     scratch.oom = perm->oom;
     Memory m = {.a = &scratch, .p = p, .o = o, .placed = true};
     memory_init(&m);
-    uint32_t launches = number_launches(&m), a = 0, b = 0;
-    find_lifetimes(&m, launches);
+    uint32_t a = 0, b = 0;
+    number_launches(&m);
+    find_lifetimes(&m);
     for (uint32_t i = 1; i < m.buffer.n; i++)
         m.buffer.at[i].offset = p->place[m.buffer.at[i].owner].offset;
     if (!o->no_fuse)
@@ -456,7 +510,7 @@ bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) 
     if (why) {
         *wrong = (Refusal){str_format(perm, "%%%u %s (%%%u)", a, why, b), p->region_of[a]};
     } else {
-        p->work_bound = live_bound(&m, launches);
+        p->work_bound = live_bound(&m);
         p->work_bytes = 0;
         for (uint32_t i = 1; i < m.buffer.n; i++) {
             const Buffer *x = &m.buffer.at[i];

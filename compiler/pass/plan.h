@@ -19,6 +19,16 @@ void collectives_place(Arena *perm, Plan *p);
 // schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
 
+// tail.c. Marks in `may`, [region], what a step may leave to the next one, as long as all that must
+// follow is left with it. The block that it is the end of, NONE. `order` as region_orders gives it;
+// `outlives`: [node] read by another block or by the executor.
+uint32_t tail_find(const PassOptions *o, const Plan *p, const OrderVec *order,
+                   const uint8_t *outlives, uint8_t *may);
+// The block within which the next step runs a tail of these regions, NONE; marks in `meets`,
+// [region] of zeros, which must not run before it: they use slots that it writes, or write slots that
+// it reads, or make what it reads anew.
+uint32_t tail_place(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n, uint8_t *meets);
+
 // memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule
 // and the slots' offsets.
 void memory_plan(const PassOptions *o, Plan *p);

@@ -268,7 +268,13 @@ static void put_launches(Form *f, const Plan *p) {
     for (uint32_t b = 0; f->level >= PlanScheduled && b < p->block.n; b++) {
         BlockPlan block = p->block.at[b];
         put_line(f, LineBlock, (Line){.index = b});
-        text_fmt(f->t, "  # %u launches\n", block.n);
+        text_fmt(f->t, "  # %u launches%s", block.n,
+                 b < p->func->blocks     ? ""
+                 : b == p->tail.section ? ": the tail, which the next step runs"
+                                        : ", behind those of the tail");
+        if (p->tail.section && b == p->tail.within)
+            text_fmt(f->t, ", then of block %u and %u", p->tail.section, p->tail.rest);
+        text_char(f->t, '\n');
         for (uint32_t i = block.first; i < block.first + block.n; i++) {
             Launch l = p->launch.at[i];
             NodeList regions = {&p->merge.at[l.first], l.instances, l.instances};

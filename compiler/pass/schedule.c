@@ -16,6 +16,10 @@
 // first, so that several chains into a net go back through it layer by layer, or, as above, what
 // frees memory: that, when it is hardly slower. The estimate moves work; the order of the calls is
 // every rank's.
+//
+// Where the last block ends with waits that nothing is left to hide, that end becomes the tail
+// (program.h, Tail), if the first block has work that may come before it: the tail is one more
+// region there, which is wanted when its sums have come.
 #include "plan.h"
 
 #include <string.h>
@@ -32,8 +36,23 @@ typedef struct Clock {
     const Parallel *link;
     uint32_t *leads;  // [region] the first call that cannot start before it, NONE
     double *arrives;  // [call] when its sum is there
-    double now, free; // the link: when it has carried what was started
+    double now;
+    double free[2]; // when the link has carried what was started: large calls, small ones
 } Clock;
+
+typedef VEC(uint32_t) RegionVec;
+
+// The tail. Among the regions of the first block it is one, whose number is Plan.region.n.
+typedef struct Late {
+    RegionVec region; // in order; none: nothing is left to the next step
+    uint32_t last, within; // blocks: whose end it is, which runs it; NONE
+    uint8_t *may;          // [region] may be left
+    uint8_t *meets;        // [region] must not come before it
+    double *arrives;  // [call] when the sum of a call that is left is there, from the step's beginning
+    double due;       // when all are
+    double free[2];   // Clock.free
+    size_t bytes;     // of work memory held until it has run
+} Late;
 
 typedef struct Sched {
     Arena *perm;
@@ -44,14 +63,14 @@ typedef struct Sched {
     uint32_t *waits;      // [region] regions it still waits for
     size_t *made;         // [region] bytes it stores in work memory
     uint8_t *late;        // [region] waits until there is nothing else to do
+    uint8_t *here;        // [region] is of the block at hand
     bool few_launches;    // PassOptions
     bool late_now;        // the last region was late: with few_launches, others follow
     uint8_t *outlives;    // [node] read by another block or by the executor
     Value *value;         // [node]
     Clock clock;          // blocks with collectives
+    Late left;
 } Sched;
-
-typedef VEC(uint32_t) RegionVec;
 
 // What decides among regions that may run. The last two: blocks with collectives.
 typedef enum Way { WayText, WayGreedy, WayCalls, WayCallsGreedy } Way;
@@ -103,7 +122,7 @@ static void find_outliving(Sched *s, const PassOptions *o) {
 static void find_orders(Sched *s) {
     const Plan *p = s->p;
     region_orders(s->a, p, &s->order);
-    s->next = arena_array_(s->a, sizeof *s->next, _Alignof(uint32_t *), p->region.n);
+    s->next = arena_array_(s->a, sizeof *s->next, _Alignof(uint32_t *), p->region.n + 1);
     for (uint32_t i = 0; i < s->order.n; i++)
         vec_push(s->a, &s->next[s->order.at[i].before], s->order.at[i].after);
     for (uint32_t r = 0; r < p->region.n; r++) {
@@ -126,27 +145,42 @@ static double seconds_of(const Plan *p, const Region *r) {
     return gflop * 1e9 / flops > bytes / bandwidth ? gflop * 1e9 / flops : bytes / bandwidth;
 }
 
+static bool is_tail(const Sched *s, uint32_t region) {
+    return region == s->p->region.n;
+}
+
 static void clock_reset(Sched *s, const RegionVec *regions) {
-    s->clock.now = s->clock.free = 0;
-    for (uint32_t i = regions->n; i-- > 0;) { // regions are numbered in a valid order
+    Clock *c = &s->clock;
+    c->now = c->free[0] = c->free[1] = 0;
+    for (uint32_t i = regions->n; i-- > 0;) { // in a valid order, the tail first
         uint32_t region = regions->at[i], first = NONE;
-        if (s->p->region.at[region].kind == RegionStart)
-            first = s->p->region.at[region].call;
         for (uint32_t k = 0; k < s->next[region].n; k++) {
-            uint32_t leads = s->clock.leads[s->next[region].at[k]];
+            uint32_t leads = c->leads[s->next[region].at[k]];
             first = leads < first ? leads : first;
         }
-        s->clock.leads[region] = first;
+        if (is_tail(s, region)) {
+            memcpy(c->free, s->left.free, sizeof c->free);
+            memcpy(c->arrives, s->left.arrives, s->p->collective.n * sizeof *c->arrives);
+        } else if (s->p->region.at[region].kind == RegionStart) {
+            first = s->p->region.at[region].call;
+        }
+        c->leads[region] = first;
     }
 }
 
 static void clock_pass(Sched *s, uint32_t region) {
     Clock *c = &s->clock;
+    if (is_tail(s, region)) {
+        for (uint32_t i = 0; i < s->left.region.n; i++)
+            clock_pass(s, s->left.region.at[i]);
+        return;
+    }
     const Region *r = &s->p->region.at[region];
     if (r->kind == RegionStart) {
-        double from = c->now > c->free ? c->now : c->free;
-        c->free = from + call_seconds(c->link, s->p->collective.at[r->call].bytes);
-        c->arrives[r->call] = c->free;
+        size_t bytes = s->p->collective.at[r->call].bytes;
+        double *free = &c->free[bytes <= COMM_SMALL];
+        *free = (c->now > *free ? c->now : *free) + call_seconds(c->link, bytes);
+        c->arrives[r->call] = *free;
     } else if (r->kind == RegionWait) {
         c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
     } else {
@@ -154,30 +188,42 @@ static void clock_pass(Sched *s, uint32_t region) {
     }
 }
 
+// When the sums are there that a region waits for; 0: it waits for none.
+static double due(const Sched *s, uint32_t region) {
+    if (is_tail(s, region))
+        return s->left.due;
+    const Region *r = &s->p->region.at[region];
+    return r->kind == RegionWait ? s->clock.arrives[r->call] : 0;
+}
+
 // --- one block -----------------------------------------------------------------------------------
 
 // Sets the block's counters: what each region waits for, who still reads each value.
 static void block_reset(Sched *s, const RegionVec *regions) {
     const Plan *p = s->p;
+    memset(s->here, 0, p->region.n + 1);
     for (uint32_t i = 0; i < regions->n; i++) {
-        const Region *r = &p->region.at[regions->at[i]];
-        s->waits[regions->at[i]] = 0;
-        for (uint32_t k = 0; k < r->out.n; k++) {
-            uint32_t id = r->out.at[k];
+        uint32_t region = regions->at[i];
+        s->waits[region] = 0;
+        s->here[region] = 1;
+        for (uint32_t k = 0; !is_tail(s, region) && k < p->region.at[region].out.n; k++) {
+            uint32_t id = p->region.at[region].out.at[k];
             bool freed = !plan_in_slot(p, id) && !s->outlives[id];
             s->value[id] = (Value){0, freed ? plan_bytes(p, id) : 0};
         }
     }
     for (uint32_t i = 0; i < regions->n; i++) {
-        const Region *r = &p->region.at[regions->at[i]];
-        for (uint32_t k = 0; k < s->next[regions->at[i]].n; k++)
-            s->waits[s->next[regions->at[i]].at[k]]++;
-        for (uint32_t k = 0; k < r->in.n; k++)
-            s->value[r->in.at[k]].readers++;
+        uint32_t region = regions->at[i];
+        for (uint32_t k = 0; k < s->next[region].n; k++)
+            s->waits[s->next[region].at[k]]++;
+        for (uint32_t k = 0; !is_tail(s, region) && k < p->region.at[region].in.n; k++)
+            s->value[p->region.at[region].in.at[k]].readers++;
     }
 }
 
 static size_t freed_by(const Sched *s, uint32_t region) {
+    if (is_tail(s, region))
+        return s->left.bytes;
     const Region *r = &s->p->region.at[region];
     size_t sum = 0;
     for (uint32_t i = 0; i < r->in.n; i++) {
@@ -193,19 +239,20 @@ static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
     return gain_a != gain_b ? gain_a > gain_b : a < b;
 }
 
-// 0: a call starts; 1: something to do; 2: what a wait would wait for has not come.
+// 0: a call starts; 1: something to do; 2: what a wait would wait for has not come; 3: nor may it be
+// needed in this step.
 static int urgency(const Sched *s, uint32_t region) {
-    const Region *r = &s->p->region.at[region];
-    bool early = r->kind == RegionWait && s->clock.arrives[r->call] > s->clock.now;
-    return r->kind == RegionStart ? 0 : early ? 2 : 1;
+    if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
+        return 0;
+    return due(s, region) <= s->clock.now ? 1 : is_tail(s, region) || !s->left.may[region] ? 2 : 3;
 }
 
 static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
     int ua = urgency(s, a), ub = urgency(s, b);
     if (ua != ub)
         return ua < ub;
-    if (ua == 2)
-        return s->p->region.at[a].call < s->p->region.at[b].call;
+    if (ua >= 2 && due(s, a) != due(s, b))
+        return due(s, a) < due(s, b);
     if (way == WayCalls && s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
     return s->late[a] != s->late[b] ? !s->late[a] : frees_more(s, a, b);
@@ -222,8 +269,8 @@ static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
 // Fills `out` with the block's regions in order; the peak of bytes live.
 static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec *out) {
     RegionVec ready = {0};
-    size_t live = 0, peak = 0;
     block_reset(s, regions);
+    size_t live = s->here[s->p->region.n] ? s->left.bytes : 0, peak = live;
     s->late_now = false;
     for (uint32_t i = 0; i < regions->n; i++)
         if (!s->waits[regions->at[i]])
@@ -242,15 +289,17 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         live += s->made[region];
         peak = live > peak ? live : peak;
         live -= freed_by(s, region);
-        for (uint32_t i = 0; i < s->p->region.at[region].in.n; i++)
+        for (uint32_t i = 0; !is_tail(s, region) && i < s->p->region.at[region].in.n; i++)
             s->value[s->p->region.at[region].in.at[i]].readers--;
-        for (uint32_t i = 0; i < s->next[region].n; i++)
-            if (!--s->waits[s->next[region].at[i]])
-                vec_push(s->a, &ready, s->next[region].at[i]);
+        for (uint32_t i = 0; i < s->next[region].n; i++) {
+            uint32_t after = s->next[region].at[i];
+            if (!--s->waits[after] && s->here[after])
+                vec_push(s->a, &ready, after);
+        }
     }
     if (out->n != regions->n)
         bug("schedule: the orders of block %u go in a circle",
-            s->p->region.at[regions->at[0]].block);
+            s->p->region.at[regions->at[regions->n - 1]].block);
     return peak;
 }
 
@@ -280,11 +329,11 @@ static bool joins(const Sched *s, uint32_t region) {
     return true;
 }
 
-static void emit_launches(Sched *s, const RegionVec *regions, bool merge) {
+static BlockPlan emit_launches(Sched *s, const uint32_t *regions, uint32_t n, bool merge) {
     Plan *p = s->p;
     BlockPlan block = {p->launch.n, 0};
-    for (uint32_t i = 0; i < regions->n; i++) {
-        uint32_t region = regions->at[i];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t region = regions[i];
         if (merge && p->launch.n > block.first && joins(s, region)) {
             Launch *l = &p->launch.at[p->launch.n - 1];
             p->region.at[region].merged = l->region;
@@ -295,17 +344,46 @@ static void emit_launches(Sched *s, const RegionVec *regions, bool merge) {
         vec_push(s->perm, &p->merge, region);
     }
     block.n = p->launch.n - block.first;
-    vec_push(s->perm, &p->block, block);
+    return block;
 }
 
-static bool has_collective(const Plan *p, const RegionVec *regions) {
+// The place of the tail among regions, or their number.
+static uint32_t tail_at(const Sched *s, const RegionVec *order) {
+    uint32_t at = 0;
+    while (at < order->n && !is_tail(s, order->at[at]))
+        at++;
+    return at;
+}
+
+static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {
+    Plan *p = s->p;
+    uint32_t blocks = p->func->blocks;
+    for (uint32_t b = 0; b < blocks + (s->left.region.n ? 2 : 0); b++)
+        vec_push(s->perm, &p->block, (BlockPlan){0});
+    for (uint32_t b = 0; b < blocks; b++) {
+        uint32_t n = tail_at(s, &order[b]);
+        p->block.at[b] = emit_launches(s, order[b].at, n, merge);
+        if (n == order[b].n)
+            continue;
+        p->tail = (Tail){.section = blocks + 1, .within = b, .rest = blocks};
+        p->block.at[blocks] = emit_launches(s, order[b].at + n + 1, order[b].n - n - 1, merge);
+    }
+    if (s->left.region.n)
+        p->block.at[blocks + 1] =
+            emit_launches(s, s->left.region.at, s->left.region.n, merge);
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+static bool has_collective(const Sched *s, const RegionVec *regions) {
     for (uint32_t i = 0; i < regions->n; i++)
-        if (p->region.at[regions->at[i]].kind == RegionStart)
+        if (is_tail(s, regions->at[i]) ||
+            s->p->region.at[regions->at[i]].kind == RegionStart)
             return true;
     return false;
 }
 
-static void schedule_calls(Sched *s, const RegionVec *regions, const PassOptions *o) {
+static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
     const double hardly = 1.01;
     RegionVec early = {0}, small = {0};
     clock_reset(s, regions);
@@ -314,41 +392,120 @@ static void schedule_calls(Sched *s, const RegionVec *regions, const PassOptions
     clock_reset(s, regions);
     size_t small_peak = block_order(s, regions, WayCallsGreedy, &small);
     bool better_small = small_peak < early_peak && s->clock.now <= early_end * hardly;
-    emit_launches(s, better_small ? &small : &early, !o->no_fuse);
+    *out = better_small ? small : early;
 }
 
-static void schedule_block(Sched *s, const RegionVec *regions, const PassOptions *o) {
+static void order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
     RegionVec text = {0}, greedy = {0};
-    if (has_collective(s->p, regions)) {
-        schedule_calls(s, regions, o);
+    if (has_collective(s, regions)) {
+        order_calls(s, regions, out);
         return;
     }
     size_t peak = block_order(s, regions, WayText, &text);
     bool freer = !o->no_fuse && block_order(s, regions, WayGreedy, &greedy) < peak;
-    emit_launches(s, freer ? &greedy : &text, !o->no_fuse);
+    *out = freer ? greedy : text;
+}
+
+// --- the tail ------------------------------------------------------------------------------------
+
+// Where the end of an order begins that may be left and waits for what has not come, its length
+// when there is none. The clock then stands there.
+static uint32_t find_cut(Sched *s, const RegionVec *order) {
+    uint32_t may = order->n, at = 0;
+    while (may && s->left.may[order->at[may - 1]])
+        may--;
+    clock_reset(s, order);
+    for (; at < order->n && !(at >= may && due(s, order->at[at]) > s->clock.now); at++)
+        clock_pass(s, order->at[at]);
+    return at;
+}
+
+// The end of the last block becomes the tail; its times are from where that block now ends.
+static void leave(Sched *s, const RegionVec *order, uint32_t cut) {
+    Late *left = &s->left;
+    const Clock *c = &s->clock;
+    left->free[0] = c->free[0] - c->now;
+    left->free[1] = c->free[1] - c->now;
+    for (uint32_t i = cut; i < order->n; i++) {
+        const Region *r = &s->p->region.at[order->at[i]];
+        vec_push(s->a, &left->region, order->at[i]);
+        if (r->kind != RegionWait)
+            continue;
+        left->arrives[r->call] = c->arrives[r->call] - c->now;
+        left->due = left->arrives[r->call] > left->due ? left->arrives[r->call] : left->due;
+        left->bytes += s->p->collective.at[r->call].bytes;
+    }
+}
+
+// The regions of a block, the tail before those of the first, which it must precede where they
+// meet.
+static void regions_of(Sched *s, uint32_t block, RegionVec *out) {
+    const Plan *p = s->p;
+    uint32_t tail = p->region.n;
+    uint8_t *left = arena_array(s->a, uint8_t, p->region.n);
+    *out = (RegionVec){0};
+    for (uint32_t i = 0; i < s->left.region.n; i++)
+        left[s->left.region.at[i]] = 1;
+    if (block == s->left.within)
+        vec_push(s->a, out, tail);
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        if (p->region.at[r].block != block || left[r])
+            continue;
+        vec_push(s->a, out, r);
+        if (s->left.meets[r])
+            vec_push(s->a, &s->next[tail], r);
+    }
+}
+
+static void order_tail(Sched *s, const PassOptions *o, RegionVec *order) {
+    Late *left = &s->left;
+    RegionVec whole = order[left->last], regions, first;
+    uint32_t cut = find_cut(s, &whole);
+    if (cut == whole.n)
+        return;
+    leave(s, &whole, cut);
+    left->within = tail_place(*s->a, s->p, left->region.at, left->region.n, left->meets);
+    if (left->within != NONE) {
+        regions_of(s, left->within, &regions);
+        order_block(s, &regions, o, &first);
+    }
+    if (left->within == NONE || is_tail(s, first.at[0])) { // nothing may come before it
+        left->region.n = 0;
+        return;
+    }
+    order[left->last].n = cut;
+    order[left->within] = first;
 }
 
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     Arena scratch;
     arena_need(&scratch);
-    uint32_t nodes = p->func->g.node.n, regions = p->region.n;
+    uint32_t nodes = p->func->g.node.n, regions = p->region.n, calls = p->collective.n;
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
-    s.waits = arena_array(&scratch, uint32_t, regions);
-    s.made = arena_array(&scratch, size_t, regions);
-    s.late = arena_array(&scratch, uint8_t, regions);
+    s.waits = arena_array(&scratch, uint32_t, regions + 1);
+    s.made = arena_array(&scratch, size_t, regions + 1);
+    s.late = arena_array(&scratch, uint8_t, regions + 1);
+    s.here = arena_array(&scratch, uint8_t, regions + 1);
     s.outlives = arena_array(&scratch, uint8_t, nodes);
     s.value = arena_array(&scratch, Value, nodes);
     s.clock.link = &o->parallel;
-    s.clock.leads = arena_array(&scratch, uint32_t, regions);
-    s.clock.arrives = arena_array(&scratch, double, p->collective.n);
+    s.clock.leads = arena_array(&scratch, uint32_t, regions + 1);
+    s.clock.arrives = arena_array(&scratch, double, calls);
+    s.left.arrives = arena_array(&scratch, double, calls);
     find_outliving(&s, o);
     find_orders(&s);
+    s.left.may = arena_array(&scratch, uint8_t, regions);
+    s.left.meets = arena_array(&scratch, uint8_t, regions);
+    s.left.within = NONE;
+    s.left.last = tail_find(o, p, &s.order, s.outlives, s.left.may);
+    RegionVec *order = arena_array(&scratch, RegionVec, p->func->blocks);
     for (uint32_t b = 0; b < p->func->blocks; b++) {
-        RegionVec in_block = {0};
-        for (uint32_t r = 0; r < regions; r++)
-            if (p->region.at[r].block == b)
-                vec_push(&scratch, &in_block, r);
-        schedule_block(&s, &in_block, o);
+        RegionVec in_block;
+        regions_of(&s, b, &in_block);
+        order_block(&s, &in_block, o, &order[b]);
     }
+    if (s.left.last != NONE)
+        order_tail(&s, o, order);
+    emit_blocks(&s, order, !o->no_fuse);
     arena_release(&scratch);
 }

@@ -31,10 +31,6 @@ typedef enum CommKind {
 } CommKind;
 extern const char *const comm_kind_name[CommKinds]; // "sum", "tree", "max", "gather"
 
-// Bytes of a sum that somebody waits for: up to here it is on its way when comm_start returns, and
-// comm_wait does the rest.
-enum { COMM_SMALL = 64 << 10 };
-
 typedef struct CommJob {
     uint32_t id; // caller's number of it, small; at most one with this number is under way
     CommKind kind;
@@ -57,7 +53,8 @@ int comm_nodes(const Comm *c);
 // Rank r's part of a batch of n samples over `size` ranks: *first and how many.
 int64_t comm_share(int64_t n, int rank, int size, int64_t *first);
 
-// Queues a job and returns at once. Only a broken communicator refuses.
+// Queues a job and returns at once; one of up to COMM_SMALL bytes (ir.h) is then on its way, and
+// comm_wait does the rest. Only a broken communicator refuses.
 GanStatus comm_start(Comm *c, const CommJob *job);
 // Returns when job `id` is done and its data is the caller's again; at once when none is under way.
 // GAN_ERR_DEVICE when a rank did not come in time: who, on which host, at which job and step. After

@@ -108,7 +108,8 @@ static GanStatus record_update(Seat *s, uint32_t u) {
     const Module *m = &s->compiled.module;
     const Update *of = &m->step.update.at[u];
     TRY(record(s, str_format(&s->arena, "step %u, loss %u", s->step, u), NONE, NONE, &of->loss, 1));
-    for (uint32_t k = 0; k < of->grad.n && s->step + 1 == s->o->steps; k++) {
+    bool looked_at = !s->o->as_trained && s->step + 1 == s->o->steps;
+    for (uint32_t k = 0; looked_at && k < of->grad.n; k++) {
         uint32_t slot = of->grad.at[k].slot;
         Str name =
             str_format(&s->arena, "update %u, gradient of %.*s", u, SARG(m->slot.at[slot].name));
@@ -163,6 +164,8 @@ static GanStatus train(Seat *s) {
         Counters c = {.seed = 7, .step = s->step, .kimg = s->step * 0.1};
         TRY(fill_data(s));
         TRY(exec_step(s->exec, &c, &hooks));
+        if (s->o->as_trained && s->step % 2)
+            TRY(record_slots(s));
     }
     return record_slots(s);
 }
@@ -202,7 +205,7 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
         s->options = (CompileOptions){.real = o->real,
                                       .no_fuse = o->api->no_fuse,
-                                      .keep_grads = true,
+                                      .keep_grads = !o->as_trained,
                                       .parallel = o->parallel};
         s->options.parallel.rank = r;
         if (o->api->dialect)

@@ -18,6 +18,8 @@ typedef struct RanksOptions {
     const DeviceApi *api;
     Dtype real;
     uint32_t steps;
+    bool as_trained; // gradients are not looked at, so that steps may have a tail; every second step
+                     // is followed by a look at the slots, which must find it done
 } RanksOptions;
 
 typedef struct RanksValue { // what is compared
@@ -29,7 +31,7 @@ typedef struct RanksValue { // what is compared
 } RanksValue;
 
 typedef struct RanksRun {
-    VEC(RanksValue) value; // losses and reports of every step, gradients of the last, then slots
+    VEC(RanksValue) value; // losses and reports of every step, gradients of the last, slots
     Compiled compiled;     // rank 0's
     Arena arena[8];        // owned: a rank's each
 } RanksRun;
