@@ -107,62 +107,92 @@ static void put_methods(const Study *s, Text *t) {
 
 // --- the plot ------------------------------------------------------------------------------------
 
-enum { WIDTH = 640, HEIGHT = 420, MARGIN = 56 };
-typedef struct Axes {
-    double most; // log2 of the largest number, on both axes
+enum { WIDTH = 640, HEIGHT = 420, LEFT = 64, RIGHT = 24, TOP = 40, BOTTOM = 56 };
+typedef struct Axes { // log2
+    double ranks;     // from 0 to here
+    double low, high; // of speed-ups
 } Axes;
 
 static double plot_x(const Axes *a, double ranks) {
-    return MARGIN + log2(ranks) / a->most * (WIDTH - 2 * MARGIN);
+    return LEFT + log2(ranks) / a->ranks * (WIDTH - LEFT - RIGHT);
 }
 static double plot_y(const Axes *a, double speedup) {
-    return HEIGHT - MARGIN - fmax(log2(speedup), 0) / a->most * (HEIGHT - 2 * MARGIN);
+    return HEIGHT - BOTTOM -
+           (log2(speedup) - a->low) / (a->high - a->low) * (HEIGHT - TOP - BOTTOM);
+}
+
+static void put_line(Text *t, const Axes *a, double x0, double y0, double x1, double y1,
+                     const char *how) {
+    text_fmt(t, "<line x1='%.1f' y1='%.1f' x2='%.1f' y2='%.1f' %s/>\n", plot_x(a, x0),
+             plot_y(a, y0), plot_x(a, x1), plot_y(a, y1), how);
 }
 
 static void put_axes(Text *t, const Axes *a) {
-    text_fmt(t, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#bbb' stroke-dasharray='4 4'/>\n",
-             MARGIN, HEIGHT - MARGIN, WIDTH - MARGIN, MARGIN);
-    int every = (int)(a->most / 8) + 1;
-    for (int i = 0; i <= (int)a->most; i += every) {
-        double n = exp2(i);
-        text_fmt(t, "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n", plot_x(a, n),
-                 HEIGHT - MARGIN + 20, n);
-        text_fmt(t, "<text x='%d' y='%.1f' text-anchor='end'>%.0f</text>\n", MARGIN - 8,
-                 plot_y(a, n) + 4, n);
+    double right = exp2(a->ranks), bottom = exp2(a->low), top = exp2(a->high);
+    int every = (int)(fmax(a->ranks, a->high - a->low) / 8) + 1;
+    for (int i = 0; i <= (int)a->ranks; i += every) {
+        put_line(t, a, exp2(i), bottom, exp2(i), top, "stroke='#e4e4e4'");
+        text_fmt(t, "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n", plot_x(a, exp2(i)),
+                 HEIGHT - BOTTOM + 20, exp2(i));
     }
-    text_fmt(t, "<text x='%d' y='%d' text-anchor='middle'>ranks</text>\n", WIDTH / 2, HEIGHT - 12);
+    for (int i = (int)a->low; i <= (int)a->high; i += every) {
+        put_line(t, a, 1, exp2(i), right, exp2(i), "stroke='#e4e4e4'");
+        text_fmt(t, "<text x='%d' y='%.1f' text-anchor='end'>%g</text>\n", LEFT - 12,
+                 plot_y(a, exp2(i)) + 4, exp2(i));
+    }
+    double ideal = exp2(fmin(a->ranks, a->high));
+    put_line(t, a, 1, 1, ideal, ideal, "stroke='#999' stroke-dasharray='4 4'");
+    text_fmt(t, "<text x='%d' y='%d' text-anchor='middle'>ranks</text>\n",
+             (WIDTH + LEFT - RIGHT) / 2, HEIGHT - 14);
     text_fmt(t,
-             "<text x='16' y='%d' text-anchor='middle' transform='rotate(-90 16 %d)'>speed-up"
+             "<text x='18' y='%d' text-anchor='middle' transform='rotate(-90 18 %d)'>speed-up"
              "</text>\n",
-             HEIGHT / 2, HEIGHT / 2);
+             (HEIGHT + TOP - BOTTOM) / 2, (HEIGHT + TOP - BOTTOM) / 2);
 }
 
+// A line between neighbours, and points, hollow where simulated. Weak scaling's are larger: both
+// begin at the same one.
 static void put_curve(Text *t, const Study *s, const Axes *a, ScaleMode mode) {
     static const char *const colour[ScaleModes] = {"#1a6fb5", "#c2571a"};
-    bool any = false;
+    const ScalePoint *before = NULL;
+    text_fmt(t, "<g stroke='%s' fill='%s'>\n", colour[mode], colour[mode]);
     for (uint32_t i = 0; i < s->point.n; i++) {
         const ScalePoint *p = &s->point.at[i];
         double y = scale_speedup(s, p);
         if (p->mode != mode || isnan(y))
             continue;
-        any = true;
-        text_fmt(t, "<circle cx='%.1f' cy='%.1f' r='4' stroke='%s' fill='%s'/>\n",
-                 plot_x(a, (double)p->ranks), plot_y(a, y), colour[mode],
-                 p->simulated ? "white" : colour[mode]);
+        if (before)
+            put_line(t, a, (double)before->ranks, scale_speedup(s, before), (double)p->ranks, y,
+                     p->simulated ? "stroke-dasharray='2 3'" : "");
+        before = p;
     }
-    if (any)
-        text_fmt(t, "<text x='%d' y='%d' fill='%s'>%s scaling (filled: measured)</text>\n",
-                 MARGIN + 16, MARGIN + 4 + 18 * (int)mode, colour[mode], scale_mode_name[mode]);
+    for (uint32_t i = 0; i < s->point.n; i++) {
+        const ScalePoint *p = &s->point.at[i];
+        double y = scale_speedup(s, p);
+        if (p->mode == mode && !isnan(y))
+            text_fmt(t, "<circle cx='%.1f' cy='%.1f' r='%d'%s/>\n", plot_x(a, (double)p->ranks),
+                     plot_y(a, y), mode == ScaleWeak ? 5 : 3, p->simulated ? " fill='white'" : "");
+    }
+    text_put(t, STR("</g>\n"));
+    if (before)
+        text_fmt(t, "<text x='%d' y='%d' fill='%s'>%s scaling</text>\n", LEFT + 12,
+                 TOP + 20 + 18 * (int)mode, colour[mode], scale_mode_name[mode]);
 }
 
 static void put_plot(Text *t, const Study *s) {
-    Axes a = {1};
-    for (uint32_t i = 0; i < s->point.n; i++)
-        a.most = fmax(a.most, ceil(log2((double)s->point.at[i].ranks)));
+    Axes a = {.ranks = 1, .high = 1};
+    for (uint32_t i = 0; i < s->point.n; i++) {
+        double y = log2(scale_speedup(s, &s->point.at[i]));
+        a.ranks = fmax(a.ranks, ceil(log2((double)s->point.at[i].ranks)));
+        a.high = fmax(a.high, isnan(y) ? 0 : ceil(y));
+        a.low = fmin(a.low, isnan(y) ? 0 : floor(y));
+    }
+    a.high = fmax(a.high, a.ranks);
     text_fmt(t,
              "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' font-family='sans-serif' "
-             "font-size='12'>\n<rect width='100%%' height='100%%' fill='white'/>\n",
-             WIDTH, HEIGHT);
+             "font-size='12'>\n<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' "
+             "y='24'>%.*s on device %s; dashed: ideal; hollow: simulated</text>\n",
+             WIDTH, HEIGHT, LEFT, SARG(path_base(s->model)), s->api->name);
     put_axes(t, &a);
     for (int m = 0; m < ScaleModes; m++)
         put_curve(t, s, &a, (ScaleMode)m);
