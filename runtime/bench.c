@@ -286,10 +286,14 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
     TRY(ranks_comm_options(b->o, &how));
     if (ranks > 1 && !how.null)
         TRY(link_measure(b->comm, &link.each));
+    if (b->o->at[OptReplay].given || !ranks_fill_cores(b->comm, b->host->device.threads))
+        link.each.core = link.each.byte = 0; // of cores that have nothing else to do
     TRY(sim_gather(b->perm, b->comm, mine, &all));
     b->foretold_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
     if (b->o->at[OptWire].given)
-        link.each = (LinkModel){how.wire_us * 1e-6, how.wire_gbit * 1e9 / 8};
+        link.each = (LinkModel){.latency = how.wire_us * 1e-6,
+                                .bandwidth = how.wire_gbit * 1e9 / 8,
+                                .small = how.wire_us * 1e-6};
     b->bound_ms = sim_bound(&b->session.compiled.step, mine, &link) * 1000;
     return GAN_OK;
 }

@@ -1,4 +1,4 @@
-// link_model.c - the link between the ranks as two numbers, by the time of sums of two sizes.
+// link_model.c - the link between the ranks in a few numbers, by the time of sums of three sizes.
 //
 // Bucket sizes follow from them, so they must not change between two runs of one job: they are
 // rounded to powers of two, decided by rank 0 and kept in the run's folder (link.json).
@@ -6,16 +6,37 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { SMALL = 16, LARGE = 1 << 20, ROUNDS = 7 }; // floats; LARGE is 4 MiB
+enum { SMALL = 16, MIDDLE = 1 << 15, LARGE = 1 << 20, ROUNDS = 7 }; // floats: 128 kB, 4 MiB
+static_assert(MIDDLE * sizeof(float) > COMM_SMALL, "two sizes of what has a thread");
+
+typedef struct Cost {  // of a sum, s
+    double wall, core; // core: of this process's, but for the caller's
+} Cost;
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static GanStatus time_sum(Comm *c, float *data, size_t n, double *seconds) {
-    double took[ROUNDS];
+static double spent(clockid_t whose) {
+    struct timespec t;
+    clock_gettime(whose, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double spent_beside(void) {
+    return spent(CLOCK_PROCESS_CPUTIME_ID) - spent(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static double middle(double *x) {
+    qsort(x, ROUNDS, sizeof *x, compare);
+    return x[ROUNDS / 2];
+}
+
+static GanStatus time_sum(Comm *c, float *data, size_t n, Cost *out) {
+    double wall[ROUNDS], core[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         CommJob job = {.kind = CommSum,
                        .dtype = DtF32,
@@ -24,13 +45,13 @@ static GanStatus time_sum(Comm *c, float *data, size_t n, double *seconds) {
                        .n = n,
                        .what = "the measurement of the link"};
         TRY(comm_barrier(c));
-        double began = time_now();
+        double began = time_now(), beside = spent_beside();
         TRY(comm_start(c, &job));
         TRY(comm_wait(c, 0));
-        took[i] = time_now() - began;
+        wall[i] = time_now() - began;
+        core[i] = spent_beside() - beside;
     }
-    qsort(took, ROUNDS, sizeof *took, compare);
-    *seconds = took[ROUNDS / 2];
+    *out = (Cost){middle(wall), middle(core)};
     return GAN_OK;
 }
 
@@ -42,14 +63,22 @@ GanStatus link_measure(Comm *c, LinkModel *out) {
     float *data = mem_alloc(LARGE * sizeof *data);
     if (!data)
         return fail(GAN_ERR_MEMORY, "no memory to measure the link");
-    double small = 0, large = 0;
+    Cost small = {0}, middle = {0}, large = {0};
     GanStatus st = time_sum(c, data, SMALL, &small);
+    if (st == GAN_OK)
+        st = time_sum(c, data, MIDDLE, &middle);
     if (st == GAN_OK)
         st = time_sum(c, data, LARGE, &large);
     mem_free(data);
     TRY(st);
-    double more = fmax(large - small, 1e-6);
-    *out = (LinkModel){fmax(small, 1e-7), (LARGE - SMALL) * sizeof(float) / more};
+    double bytes = (LARGE - MIDDLE) * sizeof(float), least = MIDDLE * sizeof(float);
+    double each = fmax(large.wall - middle.wall, 1e-6) / bytes,
+           core = fmax(large.core - middle.core, 0) / bytes;
+    *out = (LinkModel){.latency = fmax(middle.wall - least * each, 1e-7),
+                       .bandwidth = 1 / each,
+                       .small = small.wall,
+                       .core = fmax(middle.core - least * core, 0),
+                       .byte = core};
     comm_stats_clear(c);
     comm_events_clear(c);
     return comm_bcast(c, out, sizeof *out, 0);
@@ -63,8 +92,8 @@ static bool link_read(Arena *a, Str path, LinkModel *out) {
     if (!file_exists(path) || file_read(a, path, &text) != GAN_OK ||
         json_parse(a, text, path, &root) != GAN_OK)
         return false;
-    *out = (LinkModel){json_number(json_get(root, "latency_s"), 0),
-                       json_number(json_get(root, "bytes_per_s"), 0)};
+    *out = (LinkModel){.latency = json_number(json_get(root, "latency_s"), 0),
+                       .bandwidth = json_number(json_get(root, "bytes_per_s"), 0)};
     return out->latency > 0 && out->bandwidth > 0;
 }
 
@@ -90,6 +119,7 @@ GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out) {
     if (out->latency > 0)
         return GAN_OK;
     TRY(link_measure(c, out));
-    *out = (LinkModel){power_of_two(out->latency), power_of_two(out->bandwidth)};
+    *out = (LinkModel){.latency = power_of_two(out->latency),
+                       .bandwidth = power_of_two(out->bandwidth)};
     return GAN_OK;
 }

@@ -166,6 +166,12 @@ static GanStatus check_cards(const Card *all, int ranks) {
     return GAN_OK;
 }
 
+bool ranks_fill_cores(const Comm *c, int threads) {
+    cpu_set_t set;
+    int nodes = comm_nodes(c) ? comm_nodes(c) : 1;
+    return (int64_t)threads * comm_size(c) / nodes >= cores_allowed(&set);
+}
+
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, int *threads) {
     int ranks = comm_size(c), me = comm_rank(c);

@@ -10,8 +10,11 @@
 #include "pass.h"
 #include "runs.h"
 
-typedef struct LinkModel {     // of one collective: seconds + bytes / bandwidth
-    double latency, bandwidth; // s, bytes/s; rounded to powers of two, so that plans are stable
+typedef struct LinkModel { // of one collective: seconds + bytes / bandwidth
+    double latency;        // s; of what is larger than COMM_SMALL and has a thread of its own
+    double bandwidth;      // bytes/s
+    double small;          // s; of what is no larger
+    double core, byte;     // s that a large one takes of a core: each, and for each byte
 } LinkModel;
 
 // --- ranks.c: from a launcher to a communicator --------------------------------------------------
@@ -35,6 +38,8 @@ typedef struct RankSetup {
 // Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
 // does not see the launcher's other ranks.
 GanStatus ranks_open(const RankSetup *s, Comm **out);
+// Whether ranks of `threads` threads each, as many on every node, leave no core to spare.
+bool ranks_fill_cores(const Comm *c, int threads);
 // Chooses the threads of this rank from the cores it may use (`asked`: this many, 0: choose), and
 // tells rank 0's console who is where. `gpu`: the card this rank would compute on
 // (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two would share one and `share`
@@ -67,10 +72,10 @@ Str plan_collectives(Arena *a, const Plan *p);
 
 // --- link_model.c --------------------------------------------------------------------------------
 
-// By the time of sums of two sizes now, in some 50 ms; the same on all ranks.
+// By the time of sums of three sizes now, in some 50 ms; the same on all ranks.
 GanStatus link_measure(Comm *c, LinkModel *out);
-// The model kept with run `dir`, else (and where dir is empty) as measured, rounded to powers of
-// two. Zeros on one rank.
+// The model kept with run `dir`, else (and where dir is empty) as measured; what plans follow from,
+// latency and bandwidth, rounded to powers of two, the rest 0. Zeros on one rank.
 GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
 

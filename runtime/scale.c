@@ -85,7 +85,7 @@ static GanStatus parse_link(const char *word, Str text, LinkModel *out) {
         !str_to_double(str_sub(text, comma + 1, text.len), &gbit) || us < 0 || !(gbit > 0))
         return fail(GAN_ERR_USAGE, "%s wants microseconds and Gbit/s, as 20,10; not `%.*s`", word,
                     SARG(text));
-    *out = (LinkModel){us * 1e-6, gbit * 1e9 / 8};
+    *out = (LinkModel){.latency = us * 1e-6, .bandwidth = gbit * 1e9 / 8, .small = us * 1e-6};
     return GAN_OK;
 }
 

@@ -134,24 +134,33 @@ GanStatus sim_settle(Exec *e) {
 
 // --- played --------------------------------------------------------------------------------------
 
-static double model_seconds(LinkModel m, double latencies, double bytes) {
-    return m.bandwidth > 0 ? latencies * m.latency + bytes / m.bandwidth : 0;
+static double model_seconds(LinkModel m, double latencies, size_t bytes) {
+    double latency = bytes <= COMM_SMALL ? m.small : m.latency;
+    return m.bandwidth > 0 ? latencies * latency + (double)bytes / m.bandwidth : 0;
 }
 
 static double sum_seconds(const SimLink *link, size_t bytes) {
-    double r = (double)link->ranks, b = (double)bytes;
+    double r = (double)link->ranks, often = 2 * (r - 1) / r; // a byte travels
     if (link->ranks == 1)
         return 0;
-    return fmax(model_seconds(link->each, 1, b),
-                model_seconds(link->scaled, ceil(log2(r)), 2 * (r - 1) / r * b));
+    LinkModel scaled = link->scaled;
+    scaled.bandwidth /= often;
+    return fmax(model_seconds(link->each, 1, bytes), model_seconds(scaled, ceil(log2(r)), bytes));
+}
+
+// What the thread that carries a large sum takes from those that compute, where they fill the
+// cores.
+static double core_seconds(const SimLink *link, size_t bytes) {
+    return bytes <= COMM_SMALL ? 0 : link->each.core + (double)bytes * link->each.byte;
 }
 
 enum { SETTLED = 4 }; // steps until one is like the next: a tail waits for the step before
 
 typedef struct Player { // one rank
     const Moments *m;
-    uint32_t next; // moment, counted through all steps
+    uint32_t next;              // moment, counted through all steps
     double now, began, exposed; // the last two: of the last step
+    double owed; // to the communicator's thread: taken from what is computed, or waited, next
 } Player;
 
 // Goes on to the next start, which it has then come to; false at the end of the last step. `done`:
@@ -164,11 +173,17 @@ static bool play_to_start(Player *p, const double *done, const Moment **start) {
             p->exposed = 0;
         }
         if (x->kind == RegionWait) {
-            p->exposed += fmax(done[x->call] - p->now, 0);
-            p->now = fmax(p->now, done[x->call]);
+            double waits = fmax(done[x->call] - p->now, 0);
+            p->exposed += waits;
+            p->now += waits;
+            p->owed = fmax(p->owed - waits, 0);
             continue;
         }
         p->now += x->seconds; // of a start: parts that are not in place are copied
+        if (x->kind != RegionStart) {
+            p->now += p->owed;
+            p->owed = 0;
+        }
         if (x->kind == RegionStart) {
             p->next++;
             *start = x;
@@ -205,6 +220,8 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
             double takes = sum_seconds(link, start->bytes);
             int lane = start->bytes <= COMM_SMALL;
             free[lane] = fmax(free[lane], ready) + takes;
+            for (uint32_t r = 0; r < n; r++)
+                p[r].owed += core_seconds(link, start->bytes);
             done[start->call] = free[lane];
             out.comm += takes / SETTLED;
         }

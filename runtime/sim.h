@@ -38,15 +38,16 @@ typedef struct SimTimes { // seconds of a step
 
 // Plays the time lines of `n` ranks against a link that carries one call at a time, in the order
 // they start, and besides one of those that are small (COMM_SMALL). A call begins when every rank
-// has come to it. One line stands for ranks that are all alike. The times are of
-// a step among its like, which finds its predecessor's tail under way; means over the ranks.
+// has come to it; a large one takes its `each.core` from what is computed, or waited, next. One
+// line stands for ranks that are all alike. The times are of a step among its like, which finds its
+// predecessor's tail under way; means over the ranks.
 SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link);
 
-// What no order of this work could hide in a step at whose end all of it is done: the least it waits
-// on such a link, if each value travelled by itself as soon as it is there, the most wanted first,
-// while whatever does not depend on it is computed. A bound from below: for every launch, the
-// launches and the values it depends on, of each the earliest moment it can begin, take one core and
-// one wire.
+// What no order of this work could hide in a step at whose end all of it is done: the least it
+// waits on such a link, if each value travelled by itself as soon as it is there, the most wanted
+// first, while whatever does not depend on it is computed. A bound from below: for every launch,
+// the launches and the values it depends on, of each the earliest moment it can begin, take one
+// core and one wire.
 double sim_bound(const Plan *p, const Moments *m, const SimLink *link);
 
 #endif

@@ -18,9 +18,13 @@ static Moment wait_for(uint32_t call) {
     return (Moment){.kind = RegionWait, .call = call};
 }
 
+static LinkModel model_of(double latency, double bandwidth) { // whatever the size
+    return (LinkModel){.latency = latency, .bandwidth = bandwidth, .small = latency};
+}
+
 static SimTimes play(const Moment *m, uint32_t n, int64_t ranks, bool wire) {
     Moments all = {.at = (Moment *)(uintptr_t)m, .n = n};
-    LinkModel model = {0.001, 1e6}; // 1 ms, 1 MB/s
+    LinkModel model = model_of(0.001, 1e6); // 1 ms, 1 MB/s
     SimLink link = {.each = wire ? model : (LinkModel){0},
                     .scaled = wire ? (LinkModel){0} : model,
                     .ranks = ranks};
@@ -77,9 +81,29 @@ static void ranks_wait_for_the_slowest(void **state) {
     const Moment slow[] = {compute(0.016), start(0, 1000), compute(0.001), wait_for(0)};
     const Moments m[] = {{.at = (Moment *)(uintptr_t)fast, .n = 4},
                          {.at = (Moment *)(uintptr_t)slow, .n = 4}};
-    SimTimes t = sim_play(m, 2, &(SimLink){.each = {0.001, 1e6}, .ranks = 2});
+    SimTimes t = sim_play(m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, 0.018);                  // 16, and 2 for the sum
     near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms to do meanwhile
+}
+
+// Small sums are carried by who waits; a large one has a thread, whose core is that of its rank.
+static void what_is_large_takes_its_time_from_what_computes(void **state) {
+    (void)state;
+    enum { LARGE = 100000, SMALL = 1000 };
+    SimLink link = {.each = {0.004, 1e8, 0.001, 0.001, 2e-8},
+                    .ranks = 2}; // 5 ms, of them 3 a core's
+    const Moment beside[] = {start(0, LARGE), compute(0.010), wait_for(0)},
+                 waited[] = {start(0, LARGE), wait_for(0), compute(0.010)},
+                 small[] = {start(0, SMALL), compute(0.010), wait_for(0)};
+    const struct {
+        const Moment *m;
+        double step;
+    } lines[] = {{beside, 0.013}, {waited, 0.015}, {small, 0.010}};
+    for (int i = 0; i < 3; i++)
+        near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)lines[i].m, .n = 3}, 1, &link).step,
+             lines[i].step);
+    near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)small, .n = 1}, 1, &link).comm,
+         0.001 + SMALL / 1e8);
 }
 
 // --- the bound -----------------------------------------------------------------------------------
@@ -132,7 +156,7 @@ static void what_nothing_can_hide_is_the_bound(void **state) {
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     compile_text(&a, one_weight, (Parallel){.ranks = 2}, &c);
     Moments m = moments_of(&a, &c.step, 1, 1e-9);
-    SimLink link = {.each = {1e-5, 32e3}, .ranks = 2};
+    SimLink link = {.each = model_of(1e-5, 32e3), .ranks = 2};
     double bound = sim_bound(&c.step, &m, &link);
     near(floor(bound * 1e5), 225); // 18 floats, for there are a bias and a loss
     arena_release(&a);
@@ -147,7 +171,8 @@ static void the_bound_is_below_every_order_of_the_calls(void **state) {
         compile_text(&a, two_nets, (Parallel){.ranks = 2, .bucket = seed % 2 ? 64 << seed % 7 : 0},
                      &c);
         Moments m = moments_of(&a, &c.step, seed, 1e-6);
-        SimLink link = {.each = {1e-6 * (1 << seed % 9), 1e5 * (1 << seed % 13)}, .ranks = 2};
+        SimLink link = {.each = model_of(1e-6 * (1 << seed % 9), 1e5 * (1 << seed % 13)),
+                        .ranks = 2};
         double bound = sim_bound(&c.step, &m, &link), took = sim_play(&m, 1, &link).exposed;
         if (!(bound >= 0 && bound <= took + 1e-12))
             fail_msg("seed %u: bound %g, played %g", seed, bound, took);
@@ -162,6 +187,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_link_does_one_thing_at_a_time),
         cmocka_unit_test(more_ranks_take_more_latencies_and_up_to_twice_the_bytes),
         cmocka_unit_test(ranks_wait_for_the_slowest),
+        cmocka_unit_test(what_is_large_takes_its_time_from_what_computes),
         cmocka_unit_test(what_nothing_can_hide_is_the_bound),
         cmocka_unit_test(the_bound_is_below_every_order_of_the_calls),
     };
