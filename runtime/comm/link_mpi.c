@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 enum { HOST_NAME = 64, ASK = 1, ANSWER = 2, NAMED = 4 };
+enum { TRANSFER = LANES }; // MPI's tag; that of a meeting is its lane
 
 typedef struct Whereabouts {
     uint64_t turn[LANES]; // tasks it has come to
@@ -334,9 +335,9 @@ static GanStatus mpi_missing(Link *link, const Meeting *m, double seconds) {
 // waited. The communicator's thread has its core from those that compute; the caller computes
 // nothing meanwhile, and to be woken takes longer than most of what it waits for.
 static void rest(const MpiLink *l, uint32_t lane, double began) {
-    const double while_[LANES] = {10e-6, 200e-6}, shortest = 10e-6, longest = 250e-6; // seconds
+    const double looks[LANES] = {10e-6, 200e-6}, shortest = 10e-6, longest = 250e-6; // seconds
     double waited = l->host->now() - began;
-    if (!l->polite || waited < while_[l->crowded ? 0 : lane])
+    if (!l->polite || waited < looks[l->crowded ? 0 : lane])
         return;
     double nap = waited / 8 < shortest ? shortest : waited / 8 < longest ? waited / 8 : longest;
     nanosleep(&(struct timespec){.tv_nsec = (long)(nap * 1e9)}, NULL);
@@ -542,13 +543,13 @@ static GanStatus tree_piece(MpiLink *l, Dtype dtype, void *data, int n) {
     for (int bit = 1; bit < size; bit *= 2) {
         int peer = rank ^ bit;
         if (even) {
-            TRY(MPI(l, MPI_Sendrecv, data, n, type, peer, 0, l->room, n, type, peer, 0, l->world,
-                    MPI_STATUS_IGNORE));
+            TRY(MPI(l, MPI_Sendrecv, data, n, type, peer, TRANSFER, l->room, n, type, peer,
+                    TRANSFER, l->world, MPI_STATUS_IGNORE));
         } else if (rank & bit) {
-            TRY(MPI(l, MPI_Send, data, n, type, peer, 0, l->world));
+            TRY(MPI(l, MPI_Send, data, n, type, peer, TRANSFER, l->world));
             break;
         } else if (peer < size) {
-            TRY(MPI(l, MPI_Recv, l->room, n, type, peer, 0, l->world, MPI_STATUS_IGNORE));
+            TRY(MPI(l, MPI_Recv, l->room, n, type, peer, TRANSFER, l->world, MPI_STATUS_IGNORE));
         } else {
             continue;
         }
@@ -600,8 +601,8 @@ static GanStatus exchange(MpiLink *l, MPI_Datatype type, void *out, int outs, in
     MPI_Request both[2];
     int done = 0;
     double began = l->host->now();
-    TRY(MPI(l, MPI_Irecv, in, ins, type, from, 0, l->world, &both[0]));
-    TRY(MPI(l, MPI_Isend, out, outs, type, to, 0, l->world, &both[1]));
+    TRY(MPI(l, MPI_Irecv, in, ins, type, from, TRANSFER, l->world, &both[0]));
+    TRY(MPI(l, MPI_Isend, out, outs, type, to, TRANSFER, l->world, &both[1]));
     for (;;) {
         TRY(MPI(l, MPI_Testall, 2, both, &done, MPI_STATUSES_IGNORE));
         if (done)
