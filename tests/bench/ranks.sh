@@ -41,7 +41,7 @@ ddp() {
     # shellcheck disable=SC2086
     case $theirs in *[0-9]*) awk -v a="$(middle $ours)" -v b="$(middle $theirs)" \
         'BEGIN { printf "medians: %.0f against %.0f: %.2f times as fast (1.2 is required): %s\n", a, b, b / a,
-            b / a >= 1.2 ? "held" : "missed" }';; esac
+            1.2 <= b / a ? "held" : "missed" }';; esac
 }
 
 # A row: what is exposed, of what, and what it may be: the bound and a tenth of the communication; what was foretold of the step,
@@ -52,7 +52,7 @@ row() {
         if (!step) { printf "%-34s not measured\n", what; exit }
         off = told / step - 1
         printf "%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %-6s %9.1f %6.1f %% %s\n", what, step, e, c, b, b + c / 10,
-            e <= b + c / 10 ? "held" : "missed", told, 100 * off, off <= 0.1 && off >= -0.1 ? "held" : "missed" }'
+            e <= b + c / 10 ? "held" : "missed", told, 100 * off, off * off <= 0.01 ? "held" : "missed" }'
 }
 head_of_rows() {
     printf '%-34s %8s %8s %8s %8s %8s %6s %9s %8s\n' "$1" "step ms" exposed of bound allowed "" foretold "off by"
@@ -107,7 +107,7 @@ weak() {
         # shellcheck disable=SC2086
         awk -v a="$(middle $ones)" -v b="$(middle $twos)" -v c="$(middle $aparts)" -v n="$each" 'BEGIN {
             printf "weak scaling of dcgan, %d samples a rank, 10 Gbit/s, medians: %.1f ms on one, %.1f on two: %.1f %% (95 is \
-required): %s; two that know nothing of each other: %.1f ms, %.1f %%\n", n, a, b, 100 * a / b, a / b >= 0.95 ? "held" : "missed",
+required): %s; two that know nothing of each other: %.1f ms, %.1f %%\n", n, a, b, 100 * a / b, 0.95 <= a / b ? "held" : "missed",
                 c, 100 * a / c }'
     done
 }
