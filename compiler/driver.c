@@ -79,8 +79,8 @@ GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
     return GAN_OK;
 }
 
-static void plan_one(const Planning *p, Arena *perm, const Func *f, const PassOptions *o,
-                     Plan *out) {
+static void plan_one(const Planning *p, Arena *perm, Func *f, const PassOptions *o, Plan *out) {
+    passes_run(perm, p->module, f, o, NULL);
     plan_make(perm, p->module, f, o, out);
     if (p->dialect)
         gen_kernels(perm, out, p->dialect);
@@ -135,10 +135,6 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
     // A card records a block's calls and waits together: no wait may be in another's.
     rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
-    passes_run(perm, m, &m->init, &rest->pass, NULL);
-    passes_run(perm, m, &m->step, &rest->pass, NULL);
-    for (uint32_t i = 0; i < m->entry.n; i++)
-        passes_run(perm, m, &m->entry.at[i], &rest->pass, NULL);
     m->batch = m->share.samples;
     rest->slot_bytes = slots_place(m, o->real);
     out->entry = arena_array(perm, Plan, m->entry.n + 1);
@@ -148,7 +144,7 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
 }
 
 void compile_rest(Planning *p, Arena *perm) {
-    const Module *m = p->module;
+    Module *m = p->module;
     PassOptions pass = quiet(p);
     for (uint32_t i; (i = atomic_fetch_add(&p->next, 1)) <= m->entry.n;) {
         if (i == 0)

@@ -28,11 +28,11 @@ typedef struct Compiled {
     Plan *entry; // [module.entry.n]
 } Compiled;
 
-// What is left to do behind compile_begin: the plans of the step and of the entries, each made by
-// whoever takes it.
+// What is left to do behind compile_begin: passes and plans of the step and of the entries, a
+// function done by whoever takes it.
 typedef struct Planning {
-    const Module *module; // borrowed
-    Compiled *out;        // borrowed
+    Module *module; // borrowed; whoever makes a plan changes its function
+    Compiled *out;  // borrowed
     PassOptions pass;
     const Dialect *dialect;
     size_t slot_bytes;
@@ -51,7 +51,8 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // among the ranks as asked.
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
 // compile_file in two halves, so that weights can be drawn while the rest is planned. The first
-// ends with the module, which nobody changes from there on, and the plan of `init`.
+// ends with the module, of which only functions without a plan change from there on, and the plan
+// of `init`.
 GanStatus compile_begin(Front *f, const CompileOptions *o, Compiled *out, Planning *rest);
 // Makes plans until none is left to take. Several threads may be in here, each with its own `perm`,
 // where its plans are; all are made when all of them have returned.

@@ -256,6 +256,7 @@ void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bo
 // --- print.c, read.c, verify.c -------------------------------------------------------------------
 
 typedef struct Module Module; // program.h
+typedef struct Func Func;
 void module_print(Text *t,
                   const Module *m); // the text form; module_read(print(m)) prints the same bytes
 // Reads the text form; on a mistake false and "line N: ..." in *error. Never trusts the text: every
@@ -263,6 +264,7 @@ void module_print(Text *t,
 bool module_read(Arena *perm, Str text, Module *out, Str *error);
 // Structure, types, block order, write and read hazards; false and the offending node in *error.
 bool module_verify(const Module *m, Arena scratch, Str *error);
+bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error); // one of its functions
 // The graph's identity: every function, in canonical numbering; no spans, no names of bindings.
 Hash128 module_hash(const Module *m, Arena scratch);
 

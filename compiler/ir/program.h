@@ -105,7 +105,7 @@ typedef struct Again {
     uint32_t block;
 } Again; // work the text repeats and the graph shares
 
-typedef struct Func {
+struct Func {
     Str name;
     Graph g;
     uint32_t blocks;      // block 0 is the first; numbers follow the text
@@ -118,7 +118,7 @@ typedef struct Func {
     VEC(Again) again; // convolutions and products found already computed; not part of the text form
     VEC(Named) result;  // an entry point's value(s); "NAME.raw": its inverse through a field's map
     VEC(uint32_t) data; // entry points: data slots it reads
-} Func;
+};
 
 // func.c. Nodes that something outside the graph needs, directly or through others: [node.n], 1
 // where so.
@@ -138,8 +138,8 @@ typedef struct Share {
 
 struct Module {
     Str name, doc;
-    int64_t batch; // samples of a per-sample value: the global batch until pass/shard.c has run,
-                   // then share.samples
+    int64_t batch; // samples of a per-sample value: the global batch, from the passes on
+                   // share.samples; a function's own is its graph's
     Share share;
     VEC(Slot) slot;
     VEC(Net) net;

@@ -259,8 +259,10 @@ static bool verify_named(Verify *v, const Named *n, const char *what) {
 
 static bool verify_func(Verify *v, const Func *f) {
     v->f = f;
-    bool chunk = f->block_first && v->m->share.samples % f->g.batch == 0;
-    if (f->g.batch != v->m->batch && f->g.batch != v->m->share.samples && !chunk) {
+    const Share *s = &v->m->share;
+    bool chunk = f->block_first && s->samples % f->g.batch == 0;
+    bool whole = f->g.batch == v->m->batch || f->g.batch == s->samples || f->g.batch == s->total;
+    if (!whole && !chunk) {
         return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch,
                      (long long)v->m->batch);
     }
@@ -313,6 +315,15 @@ static bool verify_slots(Verify *v) {
         }
     }
     return true;
+}
+
+bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error) {
+    Verify v = {.m = m, .scratch = &scratch};
+    bool ok = verify_func(&v, f);
+    if (!ok) {
+        *error = v.error; // in the scratch arena: the caller prints it before it allocates again
+    }
+    return ok;
 }
 
 bool module_verify(const Module *m, Arena scratch, Str *error) {

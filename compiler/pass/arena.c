@@ -1,4 +1,4 @@
-// arena.c - where every slot lies in the slot memory.
+// arena.c - the precision of every slot, and where it lies in the slot memory.
 //
 // Net by net: its weights side by side, then each kind of optimizer state side by side in the same
 // order, then its other state; at last what belongs to no net. A net's weights are ordered by when
@@ -62,8 +62,17 @@ static void place_kind(Placer *p, uint32_t net, Str kind, uint8_t *placed) {
     }
 }
 
+// bf16 is a precision of products and of what they make: what outlives a step is f32.
+static void settle_types(Module *m, Dtype real) {
+    uint8_t dtype = real == DtF64 ? DtF64 : DtF32;
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        m->slot.at[i].type.dtype = dtype;
+    for (uint32_t i = 0; i < m->site.n; i++)
+        m->site.at[i].type.dtype = dtype;
+}
+
 size_t slots_place(Module *m, Dtype real) {
-    (void)real; // types already say it
+    settle_types(m, real);
     Arena scratch;
     arena_need(&scratch);
     Placer p = {m, 0};

@@ -362,7 +362,7 @@ uint32_t chunks_of(const Parallel *o) {
     return o->chunks ? o->chunks / ranks : o->micro > 1 ? o->micro : 1;
 }
 
-void chunk_step(Arena *perm, Module *m, Func *f, const Parallel *o) {
+void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o) {
     Func was = *f;
     Chunker c = {.perm = perm,
                  .share = &m->share,

@@ -72,7 +72,8 @@ static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
 
 // Moves what the last walk marked behind the rest of positions lo..hi; both parts keep their order.
 static void settle(Fuse *z, uint32_t lo, uint32_t hi) {
-    uint32_t *copy = arena_array(z->arena, uint32_t, hi - lo + 1), at = lo;
+    Arena scratch = *z->arena;
+    uint32_t *copy = arena_array(&scratch, uint32_t, hi - lo + 1), at = lo;
     memcpy(copy, z->order + lo, (hi - lo + 1) * sizeof *copy);
     memset(z->order + lo, 0, (hi - lo + 1) * sizeof *copy);
     for (uint32_t marked = 0; marked < 2; marked++) {

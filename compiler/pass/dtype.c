@@ -1,5 +1,6 @@
 // dtype.c - the precision of every value. In: a function in one precision, without Grad, Pin or
-// Stop. Out: the same function in the precision asked for; the slots' types follow.
+// Stop. Out: the same function in the precision asked for, which slots have already
+// (arena.c).
 //
 //   f64, f32   every value has it.
 //   bf16       every value is computed in f32 as before, and three rules move the bulk to half the
@@ -99,7 +100,8 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     return p->kept[id] ? cast(to, cast(to, made, DtBF16), DtF32) : made;
 }
 
-void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+    (void)m;
     Policy p = {.bf16 = o->real == DtBF16,
                 .bf16_grads = o->bf16_grads,
                 .real = o->real == DtF64 ? DtF64 : DtF32};
@@ -108,10 +110,4 @@ void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o) {
         mark_kept(&f->g, p.kept);
     }
     func_rewrite(perm, f, f->g.batch, in_precision, &p);
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        m->slot.at[i].type.dtype = p.real;
-    }
-    for (uint32_t i = 0; i < m->site.n; i++) {
-        m->site.at[i].type.dtype = p.real;
-    }
 }

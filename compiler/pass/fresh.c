@@ -10,7 +10,7 @@ static bool writes_zero(const Graph *g, uint32_t write) {
     return node_is_const(g, node_in(g, write, 0), &x) && x == 0 && !signbit(x);
 }
 
-void pass_fresh(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+void pass_fresh(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)o;
     if (f != &m->init)
         return;

@@ -170,7 +170,7 @@ static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, co
     return found ? found : filled(to, *node_type(to, x), 0).id;
 }
 
-void pass_grad(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+void pass_grad(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
     Sweeps all = {.perm = perm};
     func_rewrite(perm, f, f->g.batch, expand, &all);

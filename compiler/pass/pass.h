@@ -32,13 +32,14 @@ typedef struct PassOptions {
 
 // --- passes.c: the table and its runner ----------------------------------------------------------
 
-// Graph passes over one function (grad, fresh, unpin, dtype, shard). Slots' types may change dtype.
-// bug() on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad),
-// or NULL.
-void passes_run(Arena *perm, Module *m, Func *f, const PassOptions *o, const char *stop_after);
-// Gives every slot its offset in the slot memory: per net flat arenas, weights in order of gradient
-// finality, with equal layouts for weights, gradients and each optimizer state; then the rest.
-// Returns its size in bytes.
+// Graph passes over one function (grad, fresh, unpin, dtype, shard). It is of `m`, the only part of
+// it that changes: functions may be worked on side by side, each with its own `perm`. bug() on a
+// verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or NULL.
+void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
+                const char *stop_after);
+// Gives slots and sites the precision that goes with `real`, and every slot its offset in the slot
+// memory: per net flat arenas, weights in order of gradient finality, with equal layouts for
+// weights, gradients and each optimizer state; then the rest. Returns its size in bytes.
 size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
@@ -46,13 +47,14 @@ void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o
 // --- grad.c, fresh.c, rewrite.c, unpin.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c, count.c
 // -----------
 
-void pass_grad(Arena *perm, Module *m, Func *f,
+void pass_grad(Arena *perm, const Module *m, Func *f,
                const PassOptions *o); // expands Grad nodes, innermost first
-void pass_fresh(Arena *perm, Module *m, Func *f, const PassOptions *o); // init writes no zeros
-void pass_unpin(Arena *perm, Module *m, Func *f,
+void pass_fresh(Arena *perm, const Module *m, Func *f,
+                const PassOptions *o); // init writes no zeros
+void pass_unpin(Arena *perm, const Module *m, Func *f,
                 const PassOptions *o); // Pin and Stop disappear; more becomes equal
-void pass_dtype(Arena *perm, Module *m, Func *f, const PassOptions *o);
-void pass_shard(Arena *perm, Module *m, Func *f, const PassOptions *o);
+void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
+void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 
 // buckets.c: what the model of the link says of a collective of `bytes`.
 double call_seconds(const Parallel *o, size_t bytes);

@@ -4,7 +4,7 @@
 
 typedef struct Pass {
     const char *name;
-    void (*run)(Arena *perm, Module *m, Func *f, const PassOptions *o);
+    void (*run)(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 } Pass;
 
 // Simplification and sharing are no pass: every graph_add does them (lang/rules.def).
@@ -24,20 +24,21 @@ static const Pass passes[] = {
     {"shard", pass_shard},
 };
 
-static void check(const Module *m, const char *after) {
+static void check(const Module *m, const Func *f, const char *after) {
     Arena scratch;
     Str error;
     arena_need(&scratch);
-    if (!module_verify(m, scratch, &error))
+    if (!func_verify(m, f, scratch, &error))
         bug("after %s: %.*s", after, SARG(error));
     arena_release(&scratch);
 }
 
-void passes_run(Arena *perm, Module *m, Func *f, const PassOptions *o, const char *stop_after) {
+void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
+                const char *stop_after) {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         passes[i].run(perm, m, f, o);
         if (o->verify_each)
-            check(m, passes[i].name);
+            check(m, f, passes[i].name);
         if (stop_after && str_eq(str_c(stop_after), str_c(passes[i].name)))
             return;
     }

@@ -132,7 +132,7 @@ static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
     return sum_narrow(add_up(s, id, partial), node_type(from, id)->dtype).id;
 }
 
-void pass_shard(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     bool chunked = o->parallel.chunks > 1 || o->parallel.micro > 1;
     if (chunked && f == &m->step) {
         chunk_step(perm, m, f, &o->parallel);

@@ -48,6 +48,6 @@ Val groups_read(int64_t group, Val sums, Type t);     // each sample's row, as a
 // --- chunk.c -------------------------------------------------------------------------------------
 
 // The step in chunks (Parallel.chunks or .micro): replaces f's graph, blocks and tape.
-void chunk_step(Arena *perm, Module *m, Func *f, const Parallel *o);
+void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o);
 
 #endif

@@ -9,7 +9,7 @@ static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, con
                                        : node_copy(user, to, from, id, map);
 }
 
-void pass_unpin(Arena *perm, Module *m, Func *f, const PassOptions *o) {
+void pass_unpin(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
     func_rewrite(perm, f, f->g.batch, unpin, NULL);
 }

@@ -96,6 +96,7 @@ static void check_policy(const Module *m) {
 static void check_precision(Arena *a, Dtype real, double tolerance) {
     Module plain = critic(a), m = critic(a);
     Str error = {0};
+    slots_place(&m, real);
     pass_dtype(a, &m, &m.step, &(PassOptions){.real = real});
     m.init.blocks = 1;
     graph_init(&m.init.g, a, m.batch);
