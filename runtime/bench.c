@@ -284,6 +284,7 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
     int ranks = comm_size(b->comm);
     SimLink link = {.ranks = ranks};
     TRY(ranks_comm_options(b->o, &how));
+    link.waits = how.wait;
     if (ranks > 1 && !how.null)
         TRY(link_measure(b->comm, &link.each));
     if (b->o->at[OptReplay].given || !ranks_fill_cores(b->comm, b->host->device.threads))

@@ -163,6 +163,13 @@ typedef struct Player { // one rank
     double owed; // to the communicator's thread: taken from what is computed, or waited, next
 } Player;
 
+static void play_wait(Player *p, double until) {
+    double waits = fmax(until - p->now, 0);
+    p->exposed += waits;
+    p->now += waits;
+    p->owed = fmax(p->owed - waits, 0);
+}
+
 // Goes on to the next start, which it has then come to; false at the end of the last step. `done`:
 // [call] when the last call of this number was there.
 static bool play_to_start(Player *p, const double *done, const Moment **start) {
@@ -173,10 +180,7 @@ static bool play_to_start(Player *p, const double *done, const Moment **start) {
             p->exposed = 0;
         }
         if (x->kind == RegionWait) {
-            double waits = fmax(done[x->call] - p->now, 0);
-            p->exposed += waits;
-            p->now += waits;
-            p->owed = fmax(p->owed - waits, 0);
+            play_wait(p, done[x->call]);
             continue;
         }
         p->now += x->seconds; // of a start: parts that are not in place are copied
@@ -223,6 +227,8 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
             for (uint32_t r = 0; r < n; r++)
                 p[r].owed += core_seconds(link, start->bytes);
             done[start->call] = free[lane];
+            for (uint32_t r = 0; r < n && link->waits; r++)
+                play_wait(&p[r], free[lane]);
             out.comm += takes / SETTLED;
         }
     }

@@ -30,6 +30,7 @@ typedef struct SimLink {
     LinkModel scaled; // grows with the ranks: ceil(log2 R) * latency + 2 (R - 1) / R * bytes /
                       // bandwidth (recursive doubling for what is small, a ring for what is large)
     int64_t ranks;
+    bool waits; // every call is waited for where it starts (--overlap off)
 } SimLink;
 
 typedef struct SimTimes { // seconds of a step

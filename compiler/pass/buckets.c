@@ -9,6 +9,11 @@
 // same earlier calls share one. A call starts when its last part is there, so calls are ordered by
 // that; none may come before one it depends on, and where sharing makes a circle of such needs
 // nobody shares.
+//
+// Where a step may leave its end to the next (program.h, Tail), weights that wait for the last sums
+// are read late. Where those sums travel longer than the rest takes to compute, what does not depend
+// on them shares no call with what does, and is started before it; on faster links the two hide each
+// other's small sums.
 #include "shard.h"
 
 #include <stdlib.h>
@@ -30,6 +35,7 @@ typedef struct Item {
     uint64_t place; // of its block on the tape, and its phase there
     uint32_t level, update, slot;
     uint32_t group; // index of the first item of its call
+    bool late;      // depends on what the step before may have left to this one
     SumOf *sum;
 } Item;
 
@@ -134,7 +140,8 @@ static int by_update(const void *x, const void *y) {
 }
 
 static bool same_kind(const Item *a, const Item *b) {
-    return a->place == b->place && a->update == b->update && a->sum->dtype == b->sum->dtype;
+    return a->place == b->place && a->update == b->update && a->late == b->late &&
+           a->sum->dtype == b->sum->dtype;
 }
 
 static void find_update(const Func *f, Item *item) {
@@ -217,6 +224,80 @@ static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
         b->item[b->items.at[i].node] = i + 1;
         b->items.at[i].group = i;
     }
+}
+
+// --- what waits for the step before --------------------------------------------------------------
+
+// What the step may leave to the next, as tail.c finds it among regions: nothing follows from it but
+// writes, with no sum between.
+static uint8_t *find_left(const Buckets *b) {
+    const Func *f = b->f;
+    const Graph *g = &f->g;
+    uint8_t *left = arena_array(b->a, uint8_t, g->node.n);
+    memset(left, 1, g->node.n);
+    for (uint32_t i = 0; i < f->tape.n; i++)
+        left[f->tape.at[i].cond] = 0;
+    for (uint32_t i = 0; i < f->update.n; i++)
+        left[f->update.at[i].loss] = 0;
+    for (uint32_t i = 0; i < f->report.n; i++)
+        left[f->report.at[i].node] = 0;
+    for (uint32_t id = g->node.n; id-- > 1;) {
+        for (uint32_t k = 0; b->live[id] && k < graph_node(g, id)->nin; k++) {
+            uint32_t in = node_in(g, id, k);
+            bool here = graph_node(g, in)->block == graph_node(g, id)->block;
+            left[in] &= left[id] && !b->item[id] && here;
+        }
+    }
+    return left;
+}
+
+static bool needs_sums(const Buckets *b, uint32_t node) {
+    for (uint32_t w = 0; w < b->words; w++)
+        if (needs_of(b, node)[w])
+            return true;
+    return false;
+}
+
+// How long what is left travels.
+static double left_seconds(const Buckets *b, const Parallel *o, const uint8_t *left) {
+    double sum = 0;
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        const Item *item = &b->items.at[i];
+        bool last = item->update != NONE && left[item->node];
+        sum += last ? call_seconds(o, item->sum->bytes) - call_seconds(o, 0) : 0;
+    }
+    return sum;
+}
+
+// How long this rank computes in the first block what does not need it.
+static double early_seconds(const Buckets *b, const Parallel *o, const uint8_t *late) {
+    const Graph *g = &b->f->g;
+    uint32_t block = graph_node(g, b->items.at[0].node)->block;
+    double sum = 0;
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (b->live[id] && !late[id] && graph_node(g, id)->block == block)
+            sum += node_gflop(g, id) * 1e9 / CoreFlops / o->ranks;
+    return sum;
+}
+
+static void find_late(Buckets *b, const Parallel *o) {
+    const Func *f = b->f;
+    const Graph *g = &f->g;
+    uint8_t *left = find_left(b), *late = arena_array(b->a, uint8_t, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        bool read = graph_node(g, id)->op == OpRead;
+        for (uint32_t i = 0; read && i < f->effect.n; i++) {
+            uint32_t w = f->effect.at[i], x = node_in(g, w, 0);
+            bool same = node_attr(g, w)->i[0] == node_attr(g, id)->i[0];
+            late[id] |= same && left[x] && needs_sums(b, x);
+        }
+        for (uint32_t k = 0; b->live[id] && k < graph_node(g, id)->nin; k++)
+            late[id] |= late[node_in(g, id, k)];
+    }
+    bool pays = left_seconds(b, o, left) > early_seconds(b, o, late);
+    for (uint32_t i = 0; i < b->items.n; i++) // of the first block: others wait for all of it
+        b->items.at[i].late = pays && late[b->items.at[i].node] &&
+                              b->items.at[i].place >> 32 == b->items.at[0].place >> 32;
 }
 
 // --- grouping ------------------------------------------------------------------------------------
@@ -304,19 +385,21 @@ static bool group_ready(const Buckets *b, uint32_t group) {
     return true;
 }
 
+static bool sooner(const Buckets *b, uint32_t g, uint32_t than) {
+    const Item *x = &b->items.at[g], *y = &b->items.at[than];
+    if (x->place != y->place)
+        return x->place < y->place;
+    return x->late != y->late ? y->late : b->group[g].key < b->group[than].key;
+}
+
 // The earliest call that may be next; NONE: there is a circle, or none is left.
 static uint32_t next_group(const Buckets *b) {
     uint32_t best = NONE;
     for (uint32_t g = 0; g < b->items.n; g++) {
-        const Group *mine = &b->group[g];
-        if (!mine->items || mine->placed || !group_ready(b, g)) {
+        if (!b->group[g].items || b->group[g].placed || !group_ready(b, g)) {
             continue;
         }
-        uint64_t place = b->items.at[g].place;
-        if (best == NONE || place < b->items.at[best].place ||
-            (place == b->items.at[best].place && mine->key < b->group[best].key)) {
-            best = g;
-        }
+        best = best == NONE || sooner(b, g, best) ? g : best;
     }
     return best;
 }
@@ -352,6 +435,8 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
     }
     find_items(&b, o, sums);
     find_needs(&b);
+    if (o->tail && !phase)
+        find_late(&b, o);
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
     if (order_groups(&b)) {

@@ -106,6 +106,25 @@ static void what_is_large_takes_its_time_from_what_computes(void **state) {
          0.001 + SMALL / 1e8);
 }
 
+static void a_sum_may_be_waited_for_in_the_next_step(void **state) {
+    (void)state;
+    const Moment m[] = {compute(0.004), wait_for(0), compute(0.010), start(0, 8000)};
+    SimTimes p = PLAY(m, 2, false); // 9 ms, of which the next step's first 4 hide as many
+    near(p.step, 19);
+    near(p.exposed, 5);
+    near(p.comm, 9);
+}
+
+static void without_overlap_all_is_waited_for(void **state) {
+    (void)state;
+    const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
+    Moments all = {.at = (Moment *)(uintptr_t)m, .n = 4};
+    SimLink link = {.each = {0.001, 1e6, .small = 0.001}, .ranks = 2, .waits = true};
+    SimTimes t = sim_play(&all, 1, &link);
+    near(t.step, 0.018);
+    near(t.exposed, 0.003);
+}
+
 // --- the bound -----------------------------------------------------------------------------------
 
 static void compile_text(Arena *a, const char *text, Parallel parallel, Compiled *out) {
@@ -188,6 +207,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(more_ranks_take_more_latencies_and_up_to_twice_the_bytes),
         cmocka_unit_test(ranks_wait_for_the_slowest),
         cmocka_unit_test(what_is_large_takes_its_time_from_what_computes),
+        cmocka_unit_test(a_sum_may_be_waited_for_in_the_next_step),
+        cmocka_unit_test(without_overlap_all_is_waited_for),
         cmocka_unit_test(what_nothing_can_hide_is_the_bound),
         cmocka_unit_test(the_bound_is_below_every_order_of_the_calls),
     };
