@@ -2,8 +2,8 @@
 // terms run over, how it is cut into tiles, and the few lines of kernel text that say so.
 //
 // In: call regions and the types of their operands. Out: kernels and the words they are called
-// with. What decides the shape of the text (types, numbers of axes, what is bounded) is written
-// into it as constants; sizes and strides are words, so that layers share kernels.
+// with. Types, the size of a tile and how many axes are spatial are written into the text; all that
+// is left are words. So a model has a few such kernels, however many kinds of layers it has.
 //
 //   operation     A    B    C    rows       columns    terms
 //   Conv          x    w    y    n, y...    o          taps..., c
@@ -22,10 +22,13 @@
 enum {
     MAX_AXES = 8,
     SPACES = 3,
-    TERMS = 16,       // GAN_TERMS
-    THREADS = 256,    // GAN_THREADS
-    RESIDENT = 2,     // blocks of a processor: asked for no more, the compiler spills no register
-    TILE = 64,        // GAN_BAND
+    TERMS = 8,     // GAN_TERMS
+    THREADS = 256, // GAN_THREADS
+    RESIDENT = 2,  // blocks of a processor: asked for no more, the compiler spills no register
+    TILE = 64,     // GAN_BAND
+    HEAD = 5,      // GAN_HEAD
+    LISTS = 4,     // of axes, in the order of GAN_OF_G and the others
+    AXES = 3 * (MAX_RANK + 1) / 2, // of all lists: each is in two of three operands, or in all
     FILLS = 264,      // blocks that keep a large card busy: two for each of its processors
     SHORTEST = 256,   // terms a split is worth
     MOST_SPLITS = 64, // of a tile
@@ -43,7 +46,7 @@ typedef struct List {
     Axis axis[MAX_AXES];
 } List;
 
-typedef struct Apart {
+typedef struct Apart { // an axis of products that have nothing in common
     int64_t extent, stride[Sides];
 } Apart;
 
@@ -58,7 +61,8 @@ typedef struct Product {
     List rows, columns, terms;
     Apart apart[MAX_AXES];
     Along space[SPACES];
-    bool bounded[Sides], phases;
+    bool bounded[Sides]; // an element is there only where its coordinates are inside
+    bool phases;
     bool swapped; // A is the second operand
 } Product;
 
@@ -328,7 +332,13 @@ static Cut cut_of(const Product *p) {
     return c;
 }
 
+static uint32_t axes_of(const Product *p) {
+    return p->aparts + p->rows.n + p->columns.n + p->terms.n;
+}
+
 static bool fits(const Product *p, const Cut *c) {
+    if (axes_of(p) > AXES)
+        bug("a product of %u axes", axes_of(p));
     bool known = p->in != DtF16 && p->out != DtF16;
     return known && c->rows < INT32_MAX && c->columns < INT32_MAX && c->terms < INT32_MAX &&
            c->jobs < INT32_MAX;
@@ -339,16 +349,15 @@ static bool fits(const Product *p, const Cut *c) {
 typedef struct Words {
     Arena *arena;
     Region *r;
-    uint32_t first; // words before Region.number
 } Words;
 
 static void put(Words *w, int64_t x) {
     vec_push(w->arena, &w->r->number, x);
 }
 
-// Where the next word will be.
-static uint32_t here(const Words *w) {
-    return w->first + w->r->number.n;
+static void put_all(Words *w, const int64_t *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        put(w, x[i]);
 }
 
 // i / extent is i * magic >> shift for every i below 2^31: magic is 2^shift / extent, rounded up,
@@ -366,26 +375,28 @@ static void put_list(Words *w, const List *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         const Axis *a = &l->axis[i];
         put_divisor(w, a->extent);
-        put(w, a->step[0]);
-        put(w, a->step[1]);
-        put(w, a->stride[0]);
-        put(w, a->stride[1]);
+        put_all(w, a->step, 2);
+        put_all(w, a->stride, 2);
     }
 }
 
-static void put_space(Words *w, const Along *s) {
-    for (Side x = SideA; x < Sides; x++)
-        put(w, s->extent[x]);
-    for (Side x = SideA; x < Sides; x++)
-        put(w, s->origin[x]);
-    for (Side x = SideA; x < Sides; x++)
-        put(w, s->step[x]);
+static void put_apart(Words *w, const Apart *a) {
+    static const int64_t unused[3];
+    put(w, a->extent);
+    put_all(w, a->stride, Sides);
+    put_all(w, unused, 3); // as long as an axis
 }
 
-// --- text ----------------------------------------------------------------------------------------
-
-static const char *const storage[DtCount] = {
-    [DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"};
+static void put_space(Words *w, const Product *p, const Along *s) {
+    for (Side x = SideA; x < Sides; x++)
+        put(w, p->bounded[x] ? s->extent[x] : INT32_MAX);
+    put_all(w, s->origin, Sides);
+    put_all(w, s->step, Sides);
+    put(w, s->stride);
+    put(w, s->dilation);
+    put(w, s->before);
+    put(w, s->kernel);
+}
 
 static bool fast(const List *terms, int side, const List *lines) {
     if (!terms->n || !lines->n)
@@ -402,65 +413,67 @@ static uint32_t operand_word(const Graph *g, const Region *r, uint32_t k, Arena 
     return i;
 }
 
-// The description P of anchor.cuh, and its words on the way.
-static void put_description(Text *t, const Graph *g, const Product *p, const Cut *c, Words *w) {
+// The numbers of anchor.cuh, from GAN_HEAD on.
+static void put_words(Words *w, const Graph *g, const Product *p, const Cut *c, Arena scratch) {
     const Region *r = w->r;
-    bool split = c->splits > 1;
-    text_fmt(t, "    typedef %s in;\n    typedef %s out;\n    typedef %s sum;\n", storage[p->in],
-             storage[p->out], p->in == DtF64 ? "double" : "float");
-    text_fmt(t, "    enum { tile_m = %d, tile_n = %d, split = %d };\n", (int)c->tile_m, TILE,
-             split);
-    text_fmt(t, "    enum { apart = %u, rows = %u, columns = %u, terms = %u };\n", p->aparts,
-             p->rows.n, p->columns.n, p->terms.n);
-    text_fmt(t, "    enum { space = %u, rows_space = %d, columns_space = %d, terms_space = %d };\n",
-             p->spaces, p->rows.space, p->columns.space, p->terms.space);
-    text_fmt(t, "    enum { bounded_a = %d, bounded_b = %d, bounded_c = %d, phases = %d };\n",
-             p->bounded[SideA], p->bounded[SideB], p->bounded[SideC], p->phases);
-    text_fmt(t, "    enum { a_by_terms = %d, b_by_terms = %d };\n", fast(&p->terms, 0, &p->rows),
-             fast(&p->terms, 1, &p->columns));
-    text_fmt(t, "    enum { at_a = %u, at_b = %u, at_c = %u, at_parts = %u };\n",
-             operand_word(g, r, p->swapped, *t->arena), operand_word(g, r, !p->swapped, *t->arena),
-             r->in.n, r->in.n + 1);
-    const int64_t head[] = {c->rows,    c->columns, c->terms,  c->chunk,
-                            c->tiles_m, c->tiles_n, c->splits, c->jobs};
-    text_fmt(t, "    enum { at_head = %u", here(w));
-    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
-        put(w, head[i]);
-    text_fmt(t, ", at_space = %u", here(w));
+    const struct {
+        uint32_t n;
+        int space;
+    } list[LISTS] = {{p->aparts, -1},
+                     {p->rows.n, p->rows.space},
+                     {p->columns.n, p->columns.space},
+                     {p->terms.n, p->terms.space}};
+    for (uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0); words < HEAD; words++)
+        put(w, 0);
+    const int64_t head[] = {c->rows,
+                            c->columns,
+                            c->terms,
+                            c->chunk,
+                            c->tiles_m,
+                            c->tiles_n,
+                            c->splits,
+                            c->jobs,
+                            operand_word(g, r, p->swapped, scratch),
+                            operand_word(g, r, !p->swapped, scratch),
+                            r->in.n,
+                            fast(&p->terms, 0, &p->rows),
+                            fast(&p->terms, 1, &p->columns),
+                            p->phases};
+    put_all(w, head, sizeof head / sizeof *head);
+    enum { AXIS = 7, ALONG = 13 }; // GAN_AXIS_WORDS, GAN_SPACE_WORDS
+    int64_t at = HEAD + (int64_t)(sizeof head / sizeof *head) + LISTS * 3 + p->spaces * ALONG;
+    for (int i = 0; i < LISTS; i++) {
+        put_all(w, (int64_t[]){at, list[i].n, list[i].space}, 3);
+        at += list[i].n * AXIS;
+    }
     for (uint32_t d = 0; d < p->spaces; d++)
-        put_space(w, &p->space[d]);
-    text_fmt(t, ", at_phases = %u", here(w));
-    for (uint32_t d = 0; p->phases && d < p->spaces; d++) {
-        put(w, p->space[d].stride);
-        put(w, p->space[d].dilation);
-        put(w, p->space[d].before);
-        put(w, p->space[d].kernel);
-    }
-    text_fmt(t, ", at_apart = %u };\n", here(w));
-    for (uint32_t i = 0; i < p->aparts; i++) {
-        put(w, p->apart[i].extent);
-        for (Side x = SideA; x < Sides; x++)
-            put(w, p->apart[i].stride[x]);
-    }
-    text_fmt(t, "    enum { at_rows = %u", here(w));
+        put_space(w, p, &p->space[d]);
+    for (uint32_t i = 0; i < p->aparts; i++)
+        put_apart(w, &p->apart[i]);
     put_list(w, &p->rows);
-    text_fmt(t, ", at_columns = %u", here(w));
     put_list(w, &p->columns);
-    text_fmt(t, ", at_terms = %u };\n", here(w));
     put_list(w, &p->terms);
+    for (uint32_t i = axes_of(p) * AXIS; i < AXES * AXIS; i++)
+        put(w, 0);
 }
 
-static Str kernel_text(Arena *a, const Graph *g, const Product *p, const Cut *c, Words *w,
-                       Str name) {
+// --- text ----------------------------------------------------------------------------------------
+
+static const char *const storage[DtCount] = {
+    [DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"};
+
+static Str kernel_text(Arena *a, const Product *p, const Cut *c, uint32_t words, Str name) {
     Text t = {.arena = a};
-    text_fmt(&t, "\nstruct %.*s_of { // %s\n", SARG(name),
-             op_info[graph_node(g, w->r->node.at[0])->op].text);
-    put_description(&t, g, p, c, w);
+    text_fmt(&t, "\nstruct %.*s_of {\n", SARG(name));
+    text_fmt(&t, "    typedef %s in;\n    typedef %s out;\n    typedef %s sum;\n", storage[p->in],
+             storage[p->out], p->in == DtF64 ? "double" : "float");
+    text_fmt(&t, "    enum { tile_m = %d, tile_n = %d, space = %u };\n", (int)c->tile_m, TILE,
+             p->spaces);
     text_fmt(&t,
              "};\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
-             "    %.*s(const gan_args<%u> w, const gan_counters *c) {\n"
+             "    %.*s(const __grid_constant__ gan_args<%u> w, const gan_counters *c) {\n"
              "    gan_product<%.*s_of>(w);\n}\n",
-             THREADS, RESIDENT, SARG(name), here(w), SARG(name));
+             THREADS, RESIDENT, SARG(name), words, SARG(name));
     return text_str(&t);
 }
 
@@ -488,16 +501,16 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena 
         return;
     set_region(r, &p, &c);
     r->number.n = 0;
-    Words w = {perm, r, r->in.n + r->out.n + (r->scratch ? 2 : 0)};
-    Str anonymous = kernel_text(&scratch, g, &p, &c, &w, STR("kernel"));
+    put_words(&(Words){perm, r}, g, &p, &c, scratch);
+    uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
+    Str anonymous = kernel_text(&scratch, &p, &c, words, STR("kernel"));
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
-    Kernel k = {.threads = THREADS, .words = here(&w)};
+    Kernel k = {.threads = THREADS, .words = words};
     k.name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
-    r->number.n = 0;
-    k.source = str_copy(perm, kernel_text(&scratch, g, &p, &c, &w, k.name));
+    k.source = str_copy(perm, kernel_text(&scratch, &p, &c, words, k.name));
     vec_push(perm, &plan->kernel, k);
     map_put(perm, known, h.lo, plan->kernel.n);
     r->kernel = plan->kernel.n - 1;
