@@ -57,6 +57,11 @@ GanStatus cuda_enter(const Cuda *c) {
     return cuda_check(c, c->cu->CtxSetCurrent(c->context), "making the card current");
 }
 
+void cuda_leave(const Cuda *c) {
+    if (c->context)
+        c->cu->CtxSetCurrent(c->context);
+}
+
 // --- the card ------------------------------------------------------------------------------------
 
 static GanStatus check_driver(const Cuda *c) {
@@ -98,8 +103,7 @@ static GanStatus find_card(Cuda *c) {
 }
 
 static void close_card(Cuda *c) {
-    if (c->context)
-        c->cu->CtxSetCurrent(c->context);
+    cuda_leave(c);
     cuda_comm_close(c, c->comm);
     cudnn_close(c->dnn);
     cuda_copies_close(c, c->copies);
@@ -258,7 +262,7 @@ static GanStatus device_alloc(Device *d, size_t bytes, void **out) {
 
 static void device_release(Device *d, void *ptr) {
     Cuda *c = (Cuda *)d;
-    cuda_enter(c); // a context that is broken is let go of all the same
+    cuda_leave(c);
     cuda_free(c, cuda_pointer(ptr));
 }
 

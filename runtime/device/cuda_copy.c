@@ -4,7 +4,9 @@
 // the bytes are in pinned memory, so the caller's are free again. Numbers go through a ring of
 // small pinned places straight onto `compute`. Everything larger crosses the bus on `upload`, in
 // pieces, through two staging buffers, while `compute` works: only the last hop, card to card, is
-// in its line. A piece waits for the host only when both buffers are still on their way.
+// in its line. The host waits when both buffers are still on their way: more than 16 MB put while a
+// step runs wait for that step, whose work may still read what they replace. A larger buffer would
+// hide that too, in pinned memory, which machines have little of.
 //
 // From the card: whole values wait for all work before them. Numbers, which are read every step,
 // are asked for and taken in two calls, so that the card need not be waited for between steps.

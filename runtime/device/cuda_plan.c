@@ -406,7 +406,7 @@ void cuda_unload(Loaded *l) {
     if (!l)
         return;
     Cuda *c = l->cuda;
-    cuda_enter(c);
+    cuda_leave(c);
     c->cu->StreamSynchronize(c->compute); // nothing of it may be in use
     for (uint32_t i = 0; l->block && i < l->plan->block.n; i++)
         for (uint32_t k = 0; k < l->block[i].pieces; k++)

@@ -12,6 +12,18 @@ static GanStatus told_load(Device *d, const Plan *p, void *slots, void *work, Lo
     return device_cuda.load(d, p, slots, work, out);
 }
 
+// How `ganrun` opens a card, but the recorded one.
+static GanStatus open_recorded(const DeviceOptions *o, Device **out) {
+    return cuda_open_with(recorder_api(recording), o, out);
+}
+
+DeviceApi recorded_device(void) {
+    DeviceApi api = device_cuda;
+    api.open = open_recorded;
+    api.load = told_load;
+    return api;
+}
+
 void compile_model(Run *run, const char *name, Str text, Dtype real, const Parallel *parallel) {
     Arena *a = &run->arena;
     const TrialOptions o = {.name = name, .text = text, .batch = 4};
@@ -25,11 +37,10 @@ void compile_model(Run *run, const char *name, Str text, Dtype real, const Paral
 
 GanStatus open_run(Run *run, const DeviceOptions *o) {
     Compiled *c = &run->compiled;
-    run->api = device_cuda;
-    run->api.load = told_load;
+    run->api = recorded_device();
     run->device = NULL;
     run->exec = NULL;
-    TRY(cuda_open_with(recorder_api(run->r), o, &run->device));
+    TRY(run->api.open(o, &run->device));
     return exec_open(&run->api, run->device, &run->arena, &c->module, &c->init, &c->step, c->entry,
                      &run->exec);
 }

@@ -22,6 +22,9 @@ typedef struct Run {
             fail_msg("%s: %s", #call, gan_error());                                                \
     } while (0)
 
+// The cuda device, but its card is the recorder there is, which is told of every plan.
+DeviceApi recorded_device(void);
+
 // `folder` empty: no model. `parallel` NULL: one rank.
 Run *new_run(const char *folder, Str name, Dtype real, const Parallel *parallel);
 Run *new_tiny(void); // tests/cli/tiny.gan

@@ -309,15 +309,9 @@ static void too_much_memory_is_refused_with_what_is_missing(void **state) {
     free_run(run);
 }
 
-// How `ganrun` opens a card, but the recorded one.
-static GanStatus open_recorded(const DeviceOptions *o, Device **out) {
-    return cuda_open_with(recorder_api(recording), o, out);
-}
-
 static GanStatus open_session(Session *s, int64_t batch) {
     static DeviceApi api; // outlives the session
-    api = device_cuda;
-    api.open = open_recorded;
+    api = recorded_device();
     const SessionOptions o = {
         .compile = {.path = STR(MODELS "/dcgan.gan"), .batch = batch, .real = DtF32}, .api = &api};
     return session_open(s, &o);
@@ -445,6 +439,91 @@ static void a_broken_kernel_is_named(void **state) {
     }
 }
 
+// --- a card that breaks under a run --------------------------------------------------------------
+
+static const char points[] = "model points\n"
+                             "data x : float(2) scale(-1, 1)\n"
+                             "net D(x: [2]) -> [] { x |> dense(1) |> squeeze }\n"
+                             "opt = adam(lr=1e-3)\n"
+                             "step { update D minimize mean((D(x) - normal())^2) using opt }\n";
+
+static bool never(void) {
+    return false;
+}
+
+static void silent(void *user, Str text) {
+    (void)user, (void)text;
+}
+
+// Seven steps with a save after the fourth and the last.
+static GanStatus train_points(Arena *a, const char *root, const char *dir, bool resume) {
+    float x[40] = {0};
+    DeviceApi api = recorded_device();
+    Str data = path_join(a, str_c(root), STR("points.npy"));
+    assert_fine(npy_write_f32(data, x, 2, (int64_t[]){20, 2}));
+    Host host = {.console = {.result = silent, .say = silent, .live = silent},
+                 .device = {.threads = 1},
+                 .stop_asked = never};
+    Job job = {.model = path_join(a, str_c(root), STR("points.gan")),
+               .batch = 4,
+               .steps = 7,
+               .save_every = 4,
+               .real = DtF32,
+               .device = STR("cuda")};
+    job.origin = job.model;
+    assert_fine(file_write_atomic(job.model, points, strlen(points)));
+    vec_push(a, &job.data, ((Setting){STR("x"), data}));
+    assert_fine(job_hash(&job, a, &job.hash));
+    const TrainOptions o = {path_join(a, str_c(root), str_c(dir)), .resume = resume, .api = &api};
+    return train_run(a, &host, &job, &o);
+}
+
+static uint64_t launches(const Recorder *r) {
+    const WorkVec *w = recorder_work(r);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        n += w->at[i].kind == WorkLaunch;
+    return n;
+}
+
+// The step and the line are told, what was saved before is whole, and the run goes on from there.
+static void a_card_that_breaks_under_a_run_costs_the_steps_since_its_save(void **state) {
+    (void)state;
+    char root[] = "/tmp/gan-host-test-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    Run *run = new_bare();
+    assert_fine(train_points(&run->arena, root, "whole", false));
+    uint64_t all = launches(run->r);
+    assert_clean(run->r, "a run");
+    free_run(run);
+
+    CheckpointSteps steps = {0};
+    run = new_bare();
+    Str dir = path_join(&run->arena, str_c(root), STR("broken"));
+    recorder_mishap(run->r, MishapKernel, all - 1); // of the last step
+    assert_int_equal(train_points(&run->arena, root, "broken", false), GAN_ERR_DEVICE);
+    if (!strstr(gan_error(), "step 6, ") || !strstr(gan_error(), "points.gan:5") ||
+        !strstr(gan_error(), "illegal memory access"))
+        fail_msg("%s", gan_error());
+    assert_clean(run->r, "a broken run");
+    assert_fine(checkpoint_steps(&run->arena, dir, &steps));
+    assert_int_equal(steps.n, 1);
+    assert_int_equal(steps.at[0], 4);
+    free_run(run);
+
+    run = new_bare(); // the card again, as after a restart
+    steps = (CheckpointSteps){0};
+    assert_fine(train_points(&run->arena, root, "broken", true));
+    assert_fine(
+        checkpoint_steps(&run->arena, path_join(&run->arena, str_c(root), STR("broken")), &steps));
+    assert_int_equal(steps.at[steps.n - 1], 7);
+    const char *const argv[] = {"rm", "-rf", root, NULL};
+    Str said;
+    int code;
+    assert_fine(process_run(&run->arena, argv, &said, &code));
+    free_run(run);
+}
+
 // Kernels of our own do what the library would: nothing is left to it, and nothing races.
 static void without_cudnn_kernels_of_ours_run(void **state) {
     (void)state;
@@ -538,6 +617,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_kernel_is_named),
+        cmocka_unit_test(a_card_that_breaks_under_a_run_costs_the_steps_since_its_save),
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),
         cmocka_unit_test(a_stream_that_does_not_wait_is_found),
         cmocka_unit_test(a_host_that_does_not_wait_is_found),

@@ -92,7 +92,8 @@ CUresult record_call(void) {
     r->calls++;
     if (r->dead)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (!r->fail_at || r->calls != r->fail_at)
+    bool of_calls = r->mishap == MishapOnce || r->mishap == MishapSticky;
+    if (!of_calls || r->calls != r->fail_at)
         return CUDA_SUCCESS;
     r->dead = r->mishap == MishapSticky;
     return r->dead ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_UNKNOWN;
