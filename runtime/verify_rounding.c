@@ -165,6 +165,6 @@ void verify_ask_graph(Verify *v) {
         if (steps && (way != WayTurned || v->o->real == DtF32) &&
             recompute(v, way, steps) != GAN_OK)
             verify_line(v, "  recomputed in f64 %s, which failed and excuses nothing: %s",
-                        way_name[way], gan_error());
+                        way_name[way], *gan_error() ? gan_error() : "it does not compile");
     }
 }

@@ -87,9 +87,10 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
 
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at) {
     Value now;
-    for (uint32_t i = 0; i < e->choice.n; i++) {
+    bool whole = scope_find_global(env, name, &now) && now.kind == KindStr;
+    for (uint32_t i = 0; whole && i < e->choice.n; i++) {
         const Choice *c = &e->choice.at[i];
-        if (!str_eq(c->name, name) || !scope_find(env, name, &now) || now.kind != KindStr)
+        if (!str_eq(c->name, name))
             continue;
         VEC(Str) known = {0};
         for (uint32_t k = 0; k < c->of.n; k++) {

@@ -95,12 +95,17 @@ static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *inf
     return info->map.kind != KindPoison && info->inverse.kind != KindPoison;
 }
 
+// What a resize or a crop gives; 0: nothing that could be (the data's reader says so).
+static int64_t height_from(Xform x) {
+    return x.a >= 1 && x.a <= 65536 ? (int64_t)x.a : 0;
+}
+
 // The height that the transforms so far give; 0: that of the pictures.
 static int64_t height_of(const Field *f) {
     int64_t h = 0;
     for (uint32_t i = 0; i < f->xform.n; i++)
         if (f->xform.at[i].kind == XformResize || f->xform.at[i].kind == XformCrop)
-            h = (int64_t)f->xform.at[i].a;
+            h = height_from(f->xform.at[i]);
     return h;
 }
 
@@ -108,8 +113,8 @@ static bool check_xform(Elab *e, const Ast *a, const Field *f, Xform x) {
     int64_t before = height_of(f);
     if (x.kind == XformScale && x.a == x.b)
         diag(e->f, DiagE0614, a->span, x.a, x.b);
-    else if (x.kind == XformCrop && before && (int64_t)x.a > before)
-        diag(e->f, DiagE0615, a->span, (long long)x.a, (long long)before);
+    else if (x.kind == XformCrop && before && height_from(x) > before)
+        diag(e->f, DiagE0615, a->span, (long long)height_from(x), (long long)before);
     else
         return true;
     return false;

@@ -59,20 +59,28 @@ const Binding *scope_compact(Elab *e, const Binding *newest, const Binding *base
     return base;
 }
 
+static const Binding *find_local(const Env *env, Str name) {
+    const Binding *b = env->local;
+    while (b && !(b->kind == BindName && str_eq(b->name, name)))
+        b = b->outer;
+    return b;
+}
+
+bool scope_find_global(const Env *env, Str name, Value *out) {
+    const Global *found = NULL;
+    for (const Globals *g = env->globals; g && !found; g = g->outer)
+        found = globals_find(g, name);
+    if (!found || find_local(env, name))
+        return false;
+    *out = found->value;
+    return true;
+}
+
 bool scope_find(const Env *env, Str name, Value *out) {
-    for (const Binding *b = env->local; b; b = b->outer)
-        if (b->kind == BindName && str_eq(b->name, name)) {
-            *out = b->value;
-            return true;
-        }
-    for (const Globals *g = env->globals; g; g = g->outer) {
-        const Global *found = globals_find(g, name);
-        if (!found)
-            continue;
-        *out = found->value;
-        return true;
-    }
-    return false;
+    const Binding *b = find_local(env, name);
+    if (b)
+        *out = b->value;
+    return b || scope_find_global(env, name, out);
 }
 
 bool scope_rebinds_outer(const Env *env, Str name) {

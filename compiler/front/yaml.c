@@ -239,8 +239,9 @@ static Ast *pipe_block(Reader *r, const Yaml *y, Str x, bool value);
 static Ast *layer_loop(Reader *r, const Yaml *y, Str x) {
     if (y->pair.n != 1 || !str_starts(y->pair.at[0].key->text, STR("for "))) {
         wrong(r, y, "a layer, or `for NAME in LIST:` with layers below it");
-        diag_help(r->f, "a layer is a call, with its options in parentheses: %.*s(...)",
-                  SARG(y->pair.at[0].key->text));
+        if (y->pair.n)
+            diag_help(r->f, "a layer is a call, with its options in parentheses: %.*s(...)",
+                      SARG(y->pair.at[0].key->text));
         return NULL;
     }
     Parser p = open_text(r, y->pair.at[0].key);

@@ -250,7 +250,9 @@ static void bundle(Memory *m, const Collective *c) {
         const CallPart *part = &c->part.at[i];
         uint32_t source = plan_owner(p, node_in(&p->func->g, part->start, 0));
         uint32_t node[3] = {part->start, part->wait, source};
-        bool alone = m->of[source] && !m->part[source] && m->buffer.at[m->of[source]].last == start;
+        const Buffer *from = &m->buffer.at[m->of[source]];
+        bool alone = m->of[source] && !m->part[source] && from->last == start &&
+                     from->first >= all.again; // what the step before left has gone
         for (uint32_t k = 0; k < (alone ? 3 : 2); k++) {
             Buffer *old = &m->buffer.at[m->of[node[k]]];
             cover(m, &all, old);
@@ -283,6 +285,8 @@ static void reuse_inputs(Memory *m, uint32_t region) {
                 continue;
             if (m->part[out] || m->part[in])
                 continue; // a collective says where they lie
+            if (from->first < to->again)
+                continue; // the output of the step before is still there
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
                 to->bytes != from->bytes || !same_elements(&p->func->g, in, out))
                 continue;
@@ -292,6 +296,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             *m->a = checkpoint;
             if (fits) {
                 from->last = to->last;
+                from->again = to->again;
                 to->bytes = 0;
                 m->of[out] = theirs;
                 break;

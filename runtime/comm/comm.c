@@ -65,6 +65,7 @@ struct Comm {
     Link *link;
     int rank, size, nodes; // of the link, known once it is open
     uint32_t lanes;        // of them there are
+    bool relays;           // Link.relays
     pthread_t thread;
     pthread_mutex_t lock;   // guards all below
     pthread_cond_t work;    // the thread has something to do
@@ -429,6 +430,7 @@ static void *comm_main(void *arg) {
         c->size = c->link->size;
         c->nodes = c->link->nodes;
         c->lanes = (uint32_t)c->link->lanes;
+        c->relays = c->link->relays;
     } else {
         broke(c, st);
     }
@@ -578,13 +580,14 @@ static void give_up(Comm *c, double seconds) {
 
 // Under the lock, until task `at` is done. In its own lane the caller does what is queued up to it.
 // In the other the link keeps the deadline while ranks meet; where the thread is caught inside a
-// transfer only this one can.
+// transfer only this one can. Ranks with one sample more may wait in another order: where others
+// need this one for a small sum that it has started, it takes part in that before it stands still.
 static GanStatus wait_done(Comm *c, uint32_t at) {
     double ask = c->o.deadline / 4 < 1 ? c->o.deadline / 4 : 1; // seconds, within the deadline
     const Lane *l = &c->lane[LARGE];
     while (c->code == GAN_OK && c->task[at].state != TaskFree) {
         double now = time_now();
-        if (c->task[at].meeting.lane == SMALL)
+        if (c->task[at].meeting.lane == SMALL || (c->relays && c->lane[SMALL].head))
             run_next(c, SMALL);
         else if (c->o.deadline > 0 && l->moving && now > l->busy_since + c->o.deadline - ask)
             give_up(c, ask);

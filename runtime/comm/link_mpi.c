@@ -226,6 +226,7 @@ static GanStatus mpi_open(void *arg, Link **out) {
     }
     l->link.lanes = provided == MPI_THREAD_MULTIPLE ? LANES : 1;
     l->group = group_of(l->link.size);
+    l->link.relays = l->group < l->link.size;
     *out = &l->link;
     return GAN_OK;
 }

@@ -8,6 +8,7 @@
 #include "nvrtc.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 
 enum { MOST_THREADS = 32 };
 
@@ -34,14 +35,24 @@ static bool task_next(Tasks *t, uint32_t *out) {
     return *out < t->n;
 }
 
+static GanStatus compile_guarded(const Tasks *t, uint32_t i) {
+    Task *k = &t->task[i];
+    TRY(arena_init(&k->arena, 0));
+    jmp_buf oom;
+    k->arena.oom = &oom;
+    if (setjmp(oom))
+        return fail(GAN_ERR_MEMORY, "no memory to compile kernels");
+    GanStatus st = nvrtc_compile(t->nvrtc, &k->arena, &t->job[i], &k->made);
+    k->arena.oom = NULL;
+    return st;
+}
+
 static void *work(void *user) {
     Tasks *t = user;
     uint32_t i;
     while (task_next(t, &i)) {
         Task *k = &t->task[i];
-        k->status = arena_init(&k->arena, 0);
-        if (k->status == GAN_OK)
-            k->status = nvrtc_compile(t->nvrtc, &k->arena, &t->job[i], &k->made);
+        k->status = compile_guarded(t, i);
         if (k->status != GAN_OK)
             snprintf(k->error, sizeof k->error, "%s", gan_error());
     }
