@@ -207,9 +207,9 @@ static const struct {
           "l using opt; " G_STEP "}"},
     {"a parameter hides a config, and may be what the config never is",
      NETS "config way = \"a\" | \"b\"\nfn f(way) = if way == \"c\" { 1 } else { 2 }\n"
-     "step { update D minimize f(\"c\")*mean(D(x)) using opt; " G_STEP "}",
+          "step { update D minimize f(\"c\")*mean(D(x)) using opt; " G_STEP "}",
      NETS "config way = \"a\" | \"b\"\n"
-     "step { update D minimize 1*mean(D(x)) using opt; " G_STEP "}"},
+          "step { update D minimize 1*mean(D(x)) using opt; " G_STEP "}"},
     {"functions may be used before their text",
      HEAD "net D = Judge\nfn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\nstep { update D "
           "minimize mean(D(x)) using opt }",

@@ -283,9 +283,9 @@ typedef struct Plan {
     VEC(uint32_t) merge;
     VEC(BlockPlan) block; // [func->blocks], and where there is a tail its two sections
     Tail tail;
-    size_t work_bytes;    // the function's work memory
-    size_t work_bound;    // the largest sum of live values at any point of the schedule
-    size_t slot_bytes;    // slot memory, the same for every function of a module
+    size_t work_bytes; // the function's work memory
+    size_t work_bound; // the largest sum of live values at any point of the schedule
+    size_t slot_bytes; // slot memory, the same for every function of a module
     double gflop,
         gflop_model;    // convolution and matmul: of the compiled graph, of the published step
     double bytes_moved; // bytes its launches read and write

@@ -11,9 +11,9 @@
 // nobody shares.
 //
 // Where a step may leave its end to the next (program.h, Tail), weights that wait for the last sums
-// are read late. Where those sums travel longer than the rest takes to compute, what does not depend
-// on them shares no call with what does, and is started before it; on faster links the two hide each
-// other's small sums.
+// are read late. Where those sums travel longer than the rest takes to compute, what does not
+// depend on them shares no call with what does, and is started before it; on faster links the two
+// hide each other's small sums.
 #include "shard.h"
 
 #include <stdlib.h>
@@ -228,8 +228,8 @@ static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
 
 // --- what waits for the step before --------------------------------------------------------------
 
-// What the step may leave to the next, as tail.c finds it among regions: nothing follows from it but
-// writes, with no sum between.
+// What the step may leave to the next, as tail.c finds it among regions: nothing follows from it
+// but writes, with no sum between.
 static uint8_t *find_left(const Buckets *b) {
     const Func *f = b->f;
     const Graph *g = &f->g;

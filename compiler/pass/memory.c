@@ -8,9 +8,10 @@
 // are placed offline, largest first, each in the smallest gap that fits among those alive at the
 // same time.
 //
-// The tail of a step (program.h, Tail) has its time in the first block, where the next step runs it.
-// A value it reads that was not made in it lives to the end of the step and on from the beginning,
-// and so does what the executor may look at between two steps, for the tail may run there as well.
+// The tail of a step (program.h, Tail) has its time in the first block, where the next step runs
+// it. A value it reads that was not made in it lives to the end of the step and on from the
+// beginning, and so does what the executor may look at between two steps, for the tail may run
+// there as well.
 #include "plan.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@ typedef struct Parallel {
     uint32_t micro;  // gradient accumulation: this rank's samples in so many parts; 0, 1: at once
     double latency, bandwidth; // of a collective: seconds + bytes / bandwidth; 0: 10 Gbit/s, 20 us
     size_t bucket;             // bytes of a bucket of gradients; 0: from the two above
-    bool tail; // the step may leave its end to the next one (program.h, Tail)
+    bool tail;                 // the step may leave its end to the next one (program.h, Tail)
 } Parallel;
 
 typedef struct PassOptions {

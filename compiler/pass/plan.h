@@ -25,8 +25,8 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p);
 uint32_t tail_find(const PassOptions *o, const Plan *p, const OrderVec *order,
                    const uint8_t *outlives, uint8_t *may);
 // The block within which the next step runs a tail of these regions, NONE; marks in `meets`,
-// [region] of zeros, which must not run before it: they use slots that it writes, or write slots that
-// it reads, or make what it reads anew.
+// [region] of zeros, which must not run before it: they use slots that it writes, or write slots
+// that it reads, or make what it reads anew.
 uint32_t tail_place(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n, uint8_t *meets);
 
 // memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule

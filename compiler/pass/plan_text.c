@@ -269,7 +269,7 @@ static void put_launches(Form *f, const Plan *p) {
         BlockPlan block = p->block.at[b];
         put_line(f, LineBlock, (Line){.index = b});
         text_fmt(f->t, "  # %u launches%s", block.n,
-                 b < p->func->blocks     ? ""
+                 b < p->func->blocks    ? ""
                  : b == p->tail.section ? ": the tail, which the next step runs"
                                         : ", behind those of the tail");
         if (p->tail.section && b == p->tail.within)

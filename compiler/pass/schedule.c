@@ -34,8 +34,8 @@ typedef struct Value { // a stored value made in the block at hand
 // Estimated times, in seconds, of a block with collectives.
 typedef struct Clock {
     const Parallel *link;
-    uint32_t *leads;  // [region] the first call that cannot start before it, NONE
-    double *arrives;  // [call] when its sum is there
+    uint32_t *leads; // [region] the first call that cannot start before it, NONE
+    double *arrives; // [call] when its sum is there
     double now;
     double free[2]; // when the link has carried what was started: large calls, small ones
 } Clock;
@@ -44,14 +44,15 @@ typedef VEC(uint32_t) RegionVec;
 
 // The tail. Among the regions of the first block it is one, whose number is Plan.region.n.
 typedef struct Late {
-    RegionVec region; // in order; none: nothing is left to the next step
+    RegionVec region;      // in order; none: nothing is left to the next step
     uint32_t last, within; // blocks: whose end it is, which runs it; NONE
     uint8_t *may;          // [region] may be left
     uint8_t *meets;        // [region] must not come before it
-    double *arrives;  // [call] when the sum of a call that is left is there, from the step's beginning
-    double due;       // when all are
-    double free[2];   // Clock.free
-    size_t bytes;     // of work memory held until it has run
+    double
+        *arrives; // [call] when the sum of a call that is left is there, from the step's beginning
+    double due;   // when all are
+    double free[2]; // Clock.free
+    size_t bytes;   // of work memory held until it has run
 } Late;
 
 typedef struct Sched {
@@ -239,8 +240,8 @@ static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
     return gain_a != gain_b ? gain_a > gain_b : a < b;
 }
 
-// 0: a call starts; 1: something to do; 2: what a wait would wait for has not come; 3: nor may it be
-// needed in this step.
+// 0: a call starts; 1: something to do; 2: what a wait would wait for has not come; 3: nor may it
+// be needed in this step.
 static int urgency(const Sched *s, uint32_t region) {
     if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
         return 0;
@@ -369,16 +370,14 @@ static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {
         p->block.at[blocks] = emit_launches(s, order[b].at + n + 1, order[b].n - n - 1, merge);
     }
     if (s->left.region.n)
-        p->block.at[blocks + 1] =
-            emit_launches(s, s->left.region.at, s->left.region.n, merge);
+        p->block.at[blocks + 1] = emit_launches(s, s->left.region.at, s->left.region.n, merge);
 }
 
 // --- blocks --------------------------------------------------------------------------------------
 
 static bool has_collective(const Sched *s, const RegionVec *regions) {
     for (uint32_t i = 0; i < regions->n; i++)
-        if (is_tail(s, regions->at[i]) ||
-            s->p->region.at[regions->at[i]].kind == RegionStart)
+        if (is_tail(s, regions->at[i]) || s->p->region.at[regions->at[i]].kind == RegionStart)
             return true;
     return false;
 }

@@ -3,8 +3,8 @@
 // In: regions and their orders. Out: marks. A region may be left when nobody would miss it at the
 // end of the step: it starts no call, the executor looks at nothing it makes, no other block reads
 // it, and all that follows from it may be left too; what remains are waits for the last sums of
-// gradients and what makes new weights of them. It must find the slots it reads as its own step left
-// them, so none that is filled from outside: scalars are the exception, for which the executor
+// gradients and what makes new weights of them. It must find the slots it reads as its own step
+// left them, so none that is filled from outside: scalars are the exception, for which the executor
 // cares (runtime/exec.c).
 #include "plan.h"
 

@@ -14,8 +14,8 @@
 
 typedef struct Link { // a link embeds this first
     int rank, size;
-    int nodes; // within which it adds CommSum first; 0: all ranks at once
-    int lanes; // 2: two threads may use it at once, each in its lane; else 1
+    int nodes;   // within which it adds CommSum first; 0: all ranks at once
+    int lanes;   // 2: two threads may use it at once, each in its lane; else 1
     bool relays; // a meeting ends only when every rank has entered `meet`, not at its post alone
 } Link;
 

@@ -131,7 +131,7 @@ GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...);
 GanStatus cuda_enter(const Cuda *c); // makes the card the calling thread's
 // The same before something is let go of, where the context may be broken: it changes no error.
 void cuda_leave(const Cuda *c);
-GanStatus cuda_wait(Cuda *c);        // for all work on `compute`
+GanStatus cuda_wait(Cuda *c); // for all work on `compute`
 // The same up to `event`; NULL: all. Every waiting of the host is this, so that it ends when a rank
 // is gone. `what` is for words about a failure.
 GanStatus cuda_await(Cuda *c, CUevent event, const char *what);

@@ -18,8 +18,8 @@ typedef struct RanksOptions {
     const DeviceApi *api;
     Dtype real;
     uint32_t steps;
-    bool as_trained; // gradients are not looked at, so that steps may have a tail; every second step
-                     // is followed by a look at the slots, which must find it done
+    bool as_trained; // gradients are not looked at, so that steps may have a tail; every second
+                     // step is followed by a look at the slots, which must find it done
 } RanksOptions;
 
 typedef struct RanksValue { // what is compared
