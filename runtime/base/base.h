@@ -61,6 +61,7 @@ void *mem_realloc(void *ptr,
                   size_t size); // NULL when refused, the old block stays; new bytes not zeroed
 void mem_free(void *ptr);       // accepts NULL
 void *mem_alloc_aligned(size_t size, size_t align); // zeroed; free with mem_free_aligned
+void *mem_alloc_pages(size_t size); // the same at 64 bytes; large blocks at, and of, large pages
 void mem_free_aligned(void *ptr);
 bool mem_mul(size_t a, size_t b, size_t *out); // checked product
 void mem_fail_at(

@@ -5,13 +5,11 @@
 // pointers, or its prepared library call. A kernel is a function over a range of chunks; a task's
 // chunks, of all its instances, are dealt to the threads in order, so results do not depend on
 // their number. Where no compiler or no library is at hand, plain.c stands in.
-#define _GNU_SOURCE
 #include "device.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <string.h>
-#include <sys/mman.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -102,18 +100,10 @@ static GanStatus cpu_open(const DeviceOptions *o, Device **out) {
     return GAN_OK;
 }
 
-// Large blocks ask for huge pages: activations are walked once per kernel, and small pages cost a
-// miss each.
 static GanStatus cpu_alloc(Device *d, size_t bytes, void **out) {
-    enum { HUGE = 2 << 20 };
     (void)d;
-    size_t align = bytes >= HUGE ? HUGE : 64;
-    *out = mem_alloc_aligned(bytes ? bytes : 1, align);
-    if (!*out)
-        return fail(GAN_ERR_MEMORY, "the machine refused %zu bytes of memory", bytes);
-    if (align == HUGE)
-        madvise(*out, bytes, MADV_HUGEPAGE);
-    return GAN_OK;
+    *out = mem_alloc_pages(bytes ? bytes : 1);
+    return *out ? GAN_OK : fail(GAN_ERR_MEMORY, "the machine refused %zu bytes of memory", bytes);
 }
 
 static void cpu_release(Device *d, void *ptr) {
@@ -270,7 +260,7 @@ static GanStatus load_scratch(Loaded *l) {
         }
         most = need > most ? need : most;
     }
-    l->scratch = mem_alloc_aligned(most ? most : 64, 64);
+    l->scratch = mem_alloc_pages(most ? most : 64);
     return l->scratch ? GAN_OK
                       : fail(GAN_ERR_MEMORY, "no memory for %zu bytes of partial results", most);
 }

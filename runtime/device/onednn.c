@@ -220,7 +220,7 @@ void *dnn_job(Dnn *d, size_t size) {
 
 void *dnn_own(Dnn *d, size_t bytes) {
     void **own = vec_add(&d->arena, &d->own);
-    return *own = mem_alloc_aligned(bytes, 64);
+    return *own = mem_alloc_pages(bytes);
 }
 
 void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef layout, bool *fresh) {
@@ -278,7 +278,7 @@ GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **ou
 static GanStatus bind_all(size_t bytes, const Staged *staged, uint32_t n, void **out) {
     if (!bytes)
         return GAN_OK;
-    *out = mem_alloc_aligned(bytes, 64);
+    *out = mem_alloc_pages(bytes);
     if (!*out)
         return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of scratch", bytes);
     for (uint32_t i = 0; i < n; i++)
