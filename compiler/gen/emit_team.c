@@ -354,8 +354,7 @@ static void put_numbers(Emit *e, uint32_t first) {
 }
 
 static void put_entry(Emit *e, const char *suffix, const char *args) {
-    text_fmt(e->t,
-             "extern \"C\" __global__ void __launch_bounds__(%u, GAN_RESIDENT)\n%.*s%s(%s) {\n",
+    text_fmt(e->t, "extern \"C\" __global__ void __launch_bounds__(%u)\n%.*s%s(%s) {\n",
              team(e)->units * team(e)->size, SARG(e->name), suffix, args);
 }
 

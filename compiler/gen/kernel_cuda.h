@@ -6,9 +6,9 @@
 //
 // --- how a kernel is called ----------------------------------------------------------------------
 //
-//   extern "C" __global__ void __launch_bounds__(T, GAN_RESIDENT)
+//   extern "C" __global__ void __launch_bounds__(T)
 //       NAME(const gan_args<N> w, const gan_counters *c)
-//   extern "C" __global__ void __launch_bounds__(T, GAN_RESIDENT)
+//   extern "C" __global__ void __launch_bounds__(T)
 //       NAME_many(const uint64_t *table, uint32_t stride, const gan_counters *c)
 //
 //   w      the region's words: addresses of Region.in, then of Region.out; where the region has
@@ -32,10 +32,6 @@
 //          an element come before its store.
 #ifndef GAN_KERNEL_CUDA_H
 #define GAN_KERNEL_CUDA_H
-
-// The blocks of a processor that a kernel leaves registers for. 0: ptxas decides, and now and then
-// spills a few bytes for one block more; such kernels are compiled again with 1 (nvrtc.c).
-#define GAN_RESIDENT 0
 
 #define GAN_MEMBER __device__ __forceinline__
 #define GAN_FN static GAN_MEMBER

@@ -2,9 +2,13 @@
 //
 // In: kernels as text. Out: one image of all of them. The library's functions are reached through a
 // table (nvrtc.def), so the program neither links it nor needs its headers.
+//
+// Text is translated to PTX once, for all cards from PTX_ARCH on, and assembled for each: half of
+// the time is the translation's, and the same PTX rounds alike on every card.
 #include "nvrtc.h"
 
 #include "library.h"
+#include "ptx.h"
 #include "resources.h"
 
 typedef struct NvrtcApi {
@@ -18,7 +22,10 @@ struct Nvrtc {
     int version;
 };
 
-enum { OK = 0, ERROR_COMPILATION = 6, MOST_OPTIONS = 8, MINIMAL_SINCE = 12040 };
+enum { OK = 0, ERROR_COMPILATION = 6, MINIMAL_SINCE = 12040 };
+
+// The architecture whose PTX all later cards get: the oldest that has all the kernels use.
+enum { PTX_ARCH = 80 };
 
 // --- the library ---------------------------------------------------------------------------------
 
@@ -80,29 +87,15 @@ bool nvrtc_makes(const Nvrtc *n, int arch) {
 // --- compiling -----------------------------------------------------------------------------------
 
 // One text, in which every kernel has its own lines: messages name the kernel and count in it.
-// roomy[sources]: the kernel's registers come before the number of its blocks (kernel_cuda.h).
-static Str joined(Arena *a, const NvrtcJob *job, const bool *roomy) {
+static Str joined(Arena *a, const NvrtcJob *job) {
     Text t = {.arena = a};
     text_put(&t, STR("#line 1 \"prelude\"\n"));
     text_put(&t, job->prelude);
     for (uint32_t i = 0; i < job->sources; i++) {
-        text_fmt(&t, "\n#undef GAN_RESIDENT\n#define GAN_RESIDENT %d\n", roomy[i]);
-        text_fmt(&t, "#line 1 \"%.*s\"\n", SARG(job->name[i]));
+        text_fmt(&t, "\n#line 1 \"%.*s\"\n", SARG(job->name[i]));
         text_put(&t, job->source[i]);
     }
     return text_str(&t);
-}
-
-static int options(const Nvrtc *n, Arena *a, const NvrtcJob *job, const char **out) {
-    int count = 0;
-    out[count++] =
-        str_format(a, "--gpu-architecture=%s_%d", job->ptx ? "compute" : "sm", job->arch).ptr;
-    out[count++] = "--std=c++17";
-    if (n->version >= MINIMAL_SINCE) {
-        out[count++] = "--minimal"; // the prelude brings what it needs
-    }
-    out[count++] = "--ptxas-options=-v"; // says what spills
-    return count;
 }
 
 static GanStatus failed(const Nvrtc *n, int result, const char *doing) {
@@ -143,11 +136,16 @@ static Str first_error(Str log) {
     return str_sub(log, 0, str_find(log, '\n'));
 }
 
-static GanStatus compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, void *program,
+// Text to PTX or machine code for `arch`; *log: what was said of it.
+static GanStatus compile(const Nvrtc *n, Arena *a, void *program, int arch, bool ptx,
                          NvrtcImage *out) {
-    const char *option[MOST_OPTIONS];
-    int count = options(n, a, job, option);
-    int result = n->api.compile(program, count, option);
+    const char *option[] = {
+        str_format(a, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", arch).ptr, "--std=c++17",
+        "--ptxas-options=-v", // says what spills
+        "--minimal",          // the prelude brings what it needs
+    };
+    int options = sizeof option / sizeof *option - (n->version < MINIMAL_SINCE);
+    int result = n->api.compile(program, options, option);
     TRY(fetch(n, a, program, n->api.log_size, n->api.log, true, &out->log));
     if (result == ERROR_COMPILATION) {
         return fail(GAN_ERR_BUG, "NVRTC %d.%d refuses a kernel for %s: %.*s", n->version / 1000,
@@ -157,40 +155,62 @@ static GanStatus compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, void *pr
     if (result != OK) {
         return failed(n, result, "compiling kernels");
     }
-    return job->ptx ? fetch(n, a, program, n->api.ptx_size, n->api.ptx, true, &out->code)
-                    : fetch(n, a, program, n->api.cubin_size, n->api.cubin, false, &out->code);
+    return ptx ? fetch(n, a, program, n->api.ptx_size, n->api.ptx, true, &out->code)
+               : fetch(n, a, program, n->api.cubin_size, n->api.cubin, false, &out->code);
 }
 
-static GanStatus compile_text(const Nvrtc *n, Arena *a, const NvrtcJob *job, const bool *roomy,
+static GanStatus compile_text(const Nvrtc *n, Arena *a, Str text, int arch, bool ptx,
                               NvrtcImage *out) {
     void *program = NULL;
-    Str text = joined(a, job, roomy);
     int result = n->api.create(&program, text.ptr, "kernels", 0, NULL, NULL);
     if (result != OK) {
         return failed(n, result, "reading kernels");
     }
-    GanStatus st = compile(n, a, job, program, out);
+    GanStatus st = compile(n, a, program, arch, ptx, out);
     n->api.destroy(&program);
     return st;
 }
 
-// Marks the kernels with an entry that spills. False: there is none.
-static bool spilled(Arena *a, const NvrtcJob *job, Str log, bool *roomy) {
+int nvrtc_ptx_arch(const Nvrtc *n, const NvrtcJob *job) {
+    return !job->ptx && job->arch > PTX_ARCH && nvrtc_makes(n, PTX_ARCH) ? PTX_ARCH : job->arch;
+}
+
+GanStatus nvrtc_translate(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out) {
+    *out = (NvrtcImage){0};
+    return compile_text(n, a, joined(a, job), nvrtc_ptx_arch(n, job), true, out);
+}
+
+// The entries that spill.
+static uint32_t spilled(Arena *a, Str log, Str **out) {
     ResourcesVec used = {0};
-    bool any = false;
+    uint32_t n = 0;
     resources_read(a, log, &used);
+    *out = arena_array(a, Str, used.n);
     for (uint32_t i = 0; i < used.n; i++) {
-        for (uint32_t k = 0; k < job->sources && used.at[i].stored; k++) {
-            roomy[k] |= str_starts(used.at[i].name, job->name[k]);
-            any |= roomy[k];
+        if (used.at[i].stored) {
+            (*out)[n++] = used.at[i].name;
         }
     }
-    return any;
+    return n;
+}
+
+GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx, NvrtcImage *out) {
+    Str *entry;
+    *out = (NvrtcImage){.code = ptx};
+    if (job->ptx) {
+        return GAN_OK;
+    }
+    TRY(compile_text(n, a, ptx_as_cuda(a, ptx), job->arch, false, out));
+    uint32_t spills = spilled(a, out->log, &entry);
+    if (!spills) {
+        return GAN_OK;
+    }
+    Str roomy = ptx_with_room(a, ptx, entry, spills);
+    return compile_text(n, a, ptx_as_cuda(a, roomy), job->arch, false, out);
 }
 
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out) {
-    bool *roomy = arena_array(a, bool, job->sources);
-    *out = (NvrtcImage){0};
-    TRY(compile_text(n, a, job, roomy, out));
-    return spilled(a, job, out->log, roomy) ? compile_text(n, a, job, roomy, out) : GAN_OK;
+    NvrtcImage ptx;
+    TRY(nvrtc_translate(n, a, job, &ptx));
+    return nvrtc_assemble(n, a, job, ptx.code, out);
 }

@@ -30,11 +30,15 @@ typedef struct NvrtcImage {
 
 // Compiles the sources as one module; `a` receives the image, and the text on the way. GAN_ERR_BUG
 // when it refuses a kernel, for kernels are ours: with its name, the line of its text and the
-// compiler's words.
-// A kernel that ptxas would have spill, to keep room for one more block beside it, is compiled once
-// more without that wish.
+// compiler's words. Two steps: to PTX, of architecture nvrtc_ptx_arch, and from there to what the
+// job asks for. A kernel that ptxas would have spill, to keep room for more blocks beside it, is
+// assembled once more without that wish.
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
-// job[jobs] to out[jobs], on all cores. An image is the same whatever else is in the list.
+int nvrtc_ptx_arch(const Nvrtc *n, const NvrtcJob *job);
+GanStatus nvrtc_translate(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
+GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx, NvrtcImage *out);
+// job[jobs] to out[jobs], on all cores. Jobs of one list of sources, at one address, share its PTX.
+// An image is the same whatever else is in the list.
 GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
                             NvrtcImage *out);
 

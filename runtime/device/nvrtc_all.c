@@ -1,9 +1,8 @@
 // nvrtc_all.c - many texts to machine code, side by side.
 //
 // In: jobs. Out: an image each. The compiler is single-threaded and takes a few tens of
-// milliseconds a kernel, so every core takes jobs until none is left. PTX that is made once and
-// linked by nvJitLink for each architecture would take half the time, but it assembles kernels as
-// parts of something larger: those that divide then need 66 registers instead of 38.
+// milliseconds a kernel, so every core takes tasks until none is left: first the translations, one
+// for all architectures of a text, then the images, which wait for theirs.
 #include "device.h"
 #include "nvrtc.h"
 
@@ -13,19 +12,43 @@
 enum { MOST_THREADS = 32 };
 
 typedef struct Task {
-    Arena arena; // what it makes
+    uint32_t job;  // for an image; for a translation the first that needs it
+    uint32_t text; // the task that translates, which may be this one
+    Arena arena;   // what it makes
     NvrtcImage made;
     GanStatus status;
     char error[1024]; // the message of a thread is its own
+    bool done;        // under the lock
 } Task;
 
 typedef struct Tasks {
     const Nvrtc *nvrtc;
     const NvrtcJob *job;
-    Task *task;
-    uint32_t n, next; // next: under the lock
+    Task *task;              // [n] `texts` translations, then an image of each job
+    uint32_t texts, n, next; // next: under the lock
     pthread_mutex_t lock;
+    pthread_cond_t changed; // some task is done
 } Tasks;
+
+static bool same_text(const Nvrtc *n, const NvrtcJob *a, const NvrtcJob *b) {
+    return a->source == b->source && a->sources == b->sources &&
+           nvrtc_ptx_arch(n, a) == nvrtc_ptx_arch(n, b);
+}
+
+static void tasks_list(Arena *a, uint32_t jobs, Tasks *t) {
+    uint32_t *text = arena_array(a, uint32_t, jobs);
+    t->task = arena_array(a, Task, 2 * (size_t)jobs);
+    for (uint32_t i = 0; i < jobs; i++) {
+        while (text[i] < t->texts &&
+               !same_text(t->nvrtc, &t->job[t->task[text[i]].job], &t->job[i]))
+            text[i]++;
+        if (text[i] == t->texts)
+            t->task[t->texts++] = (Task){.job = i, .text = text[i]};
+    }
+    for (uint32_t i = 0; i < jobs; i++)
+        t->task[t->texts + i] = (Task){.job = i, .text = text[i]};
+    t->n = t->texts + jobs;
+}
 
 static bool task_next(Tasks *t, uint32_t *out) {
     pthread_mutex_lock(&t->lock);
@@ -35,26 +58,55 @@ static bool task_next(Tasks *t, uint32_t *out) {
     return *out < t->n;
 }
 
-static GanStatus compile_guarded(const Tasks *t, uint32_t i) {
-    Task *k = &t->task[i];
+static void task_done(Tasks *t, Task *k) {
+    pthread_mutex_lock(&t->lock);
+    k->done = true;
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+// Somebody has taken it: translations are taken first, and wait for nobody.
+static void task_await(Tasks *t, const Task *k) {
+    pthread_mutex_lock(&t->lock);
+    while (!k->done)
+        pthread_cond_wait(&t->changed, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static GanStatus task_guarded(const Tasks *t, Task *k) {
+    const NvrtcJob *job = &t->job[k->job];
+    const Task *text = &t->task[k->text];
     TRY(arena_init(&k->arena, 0));
     jmp_buf oom;
     k->arena.oom = &oom;
     if (setjmp(oom))
         return fail(GAN_ERR_MEMORY, "no memory to compile kernels");
-    GanStatus st = nvrtc_compile(t->nvrtc, &k->arena, &t->job[i], &k->made);
+    GanStatus st = text == k ? nvrtc_translate(t->nvrtc, &k->arena, job, &k->made)
+                             : nvrtc_assemble(t->nvrtc, &k->arena, job, text->made.code, &k->made);
     k->arena.oom = NULL;
     return st;
+}
+
+static void task_run(Tasks *t, Task *k) {
+    const Task *text = &t->task[k->text];
+    if (text != k) {
+        task_await(t, text);
+        if (text->status != GAN_OK) { // which is told of the translation
+            k->status = text->status;
+            return;
+        }
+    }
+    k->status = task_guarded(t, k);
+    if (k->status != GAN_OK)
+        snprintf(k->error, sizeof k->error, "%s", gan_error());
 }
 
 static void *work(void *user) {
     Tasks *t = user;
     uint32_t i;
     while (task_next(t, &i)) {
-        Task *k = &t->task[i];
-        k->status = compile_guarded(t, i);
-        if (k->status != GAN_OK)
-            snprintf(k->error, sizeof k->error, "%s", gan_error());
+        task_run(t, &t->task[i]);
+        task_done(t, &t->task[i]);
     }
     return NULL;
 }
@@ -66,27 +118,43 @@ static void tasks_run(Tasks *t) {
     wanted = wanted < MOST_THREADS ? wanted : MOST_THREADS;
     wanted = wanted < t->n ? wanted : t->n;
     pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->changed, NULL);
     while (started + 1 < wanted && pthread_create(&thread[started], NULL, work, t) == 0)
         started++;
     work(t);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
+    pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
+}
+
+// Images to where they stay, or the first error of the list.
+static GanStatus tasks_collect(Arena *a, const Tasks *t, NvrtcImage *out) {
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->task[i].status != GAN_OK)
+            return fail(t->task[i].status, "%s", t->task[i].error);
+    jmp_buf oom;
+    void *outer = a->oom;
+    a->oom = &oom;
+    if (setjmp(oom)) {
+        a->oom = outer;
+        return fail(GAN_ERR_MEMORY, "no memory to keep compiled kernels");
+    }
+    for (uint32_t i = t->texts; i < t->n; i++) {
+        const Task *k = &t->task[i];
+        out[k->job] = (NvrtcImage){str_copy(a, k->made.code), str_copy(a, k->made.log)};
+    }
+    a->oom = outer;
+    return GAN_OK;
 }
 
 GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint32_t jobs,
                             NvrtcImage *out) {
-    Tasks t = {.nvrtc = n, .job = job, .n = jobs};
-    GanStatus st = GAN_OK;
-    t.task = arena_array(a, Task, jobs);
+    Tasks t = {.nvrtc = n, .job = job};
+    tasks_list(a, jobs, &t);
     tasks_run(&t);
-    for (uint32_t i = 0; i < jobs; i++) {
-        const Task *k = &t.task[i];
-        if (k->status == GAN_OK)
-            out[i] = (NvrtcImage){str_copy(a, k->made.code), str_copy(a, k->made.log)};
-        else if (st == GAN_OK) // the first in the list is the one that is told
-            st = fail(k->status, "%s", k->error);
+    GanStatus st = tasks_collect(a, &t, out);
+    for (uint32_t i = 0; i < t.n; i++)
         arena_release(&t.task[i].arena);
-    }
     return st;
 }

@@ -6,6 +6,7 @@
 #include "kernel_cases.h"
 #include "nvrtc.h"
 #include "plan.h"
+#include "ptx.h"
 #include "resources.h"
 
 #include <setjmp.h>
@@ -274,7 +275,7 @@ static void a_stack_is_seen(void **state) {
 
 // Forty sums under way do not fit into the 32 registers that two such blocks leave a thread.
 #define PRESSED(name)                                                                              \
-    "extern \"C\" __global__ void __launch_bounds__(1024, 2 - GAN_RESIDENT)\n"                     \
+    "extern \"C\" __global__ void __launch_bounds__(1024, 2)\n"                                    \
     "    " name "(float *x, int n) {\n"                                                            \
     "    float at[40] = {};\n"                                                                     \
     "    for (int i = 0; i < n; i++) {\n"                                                          \
@@ -283,15 +284,14 @@ static void a_stack_is_seen(void **state) {
     "    _Pragma(\"unroll\") for (int k = 0; k < 40; k++) x[k + threadIdx.x] = at[k];\n"           \
     "}\n"
 
-// A kernel that spills is compiled again with room, and nothing else is.
+// A kernel that spills is assembled again with room.
 static void what_spills_is_given_room(void **state) {
     (void)state;
     Arena a = arena;
     NvrtcImage image;
     ResourcesVec used = {0};
     Str source[] = {STR(PRESSED("k_pressed")),
-                    STR("#if GAN_RESIDENT\n#error this one fits\n#endif\n"
-                        "extern \"C\" __global__ void k_small(float *x) { x[0] = 1; }\n")};
+                    STR("extern \"C\" __global__ void k_small(float *x) { x[0] = 1; }\n")};
     Str name[] = {STR("k_pressed"), STR("k_small")};
     if (!nvrtc) {
         skip();
@@ -308,6 +308,46 @@ static void what_spills_is_given_room(void **state) {
     assert_true(find(&used, name[0])->registers > 32);
 }
 
+static void room_is_asked_for_by_the_named_kernel_alone(void **state) {
+    (void)state;
+    Arena a = arena;
+#define ENTRY(name, room)                                                                          \
+    ".visible .entry " name "(\n\t.param .u64 p\n)\n.maxntid 256, 1, 1\n" room "{\n\tret;\n\n}\n"
+    const Str name = STR("k_b"), without = STR("k_c");
+    Str ptx = STR(ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 2\n")
+                      ENTRY("k_bb", "") ENTRY("k_c", ""));
+    Str one = STR(ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 1\n")
+                      ENTRY("k_bb", "") ENTRY("k_c", ""));
+    Str both = STR(ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 1\n")
+                       ENTRY("k_bb", "") ENTRY("k_c", ".minnctapersm 1\n"));
+    assert_true(str_eq(ptx_with_room(&a, ptx, &name, 0), ptx));
+    assert_true(str_eq(ptx_with_room(&a, ptx, &name, 1), one));
+    assert_true(str_eq(ptx_with_room(&a, ptx, (Str[]){name, without}, 2), both));
+}
+
+// The same PTX for all cards from one on: what is asked for besides does not show in an image.
+static void an_image_does_not_depend_on_the_others(void **state) {
+    (void)state;
+    Arena a = arena;
+    NvrtcImage alone, all[3];
+    if (!nvrtc) {
+        skip();
+    }
+    NvrtcJob job[3];
+    job[0] = planted(&a, "extern \"C\" __global__ void k_planted(float *x, float y) {\n"
+                         "    x[threadIdx.x] = x[threadIdx.x] / y;\n"
+                         "}\n");
+    job[1] = job[2] = job[0];
+    job[0].arch = job[1].arch = 80;
+    job[1].ptx = true;
+    job[2].arch = 90;
+    assert_int_equal(nvrtc_compile(nvrtc, &a, &job[2], &alone), GAN_OK);
+    assert_int_equal(nvrtc_compile_all(nvrtc, &a, job, 3, all), GAN_OK);
+    assert_true(str_eq(all[2].code, alone.code));
+    assert_false(str_eq(all[0].code, alone.code));
+    assert_non_null(strstr(all[1].code.ptr, ".target sm_80"));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_the_op_table_compile),
@@ -316,6 +356,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_refused_kernel_is_named_with_its_line),
         cmocka_unit_test(a_stack_is_seen),
         cmocka_unit_test(what_spills_is_given_room),
+        cmocka_unit_test(room_is_asked_for_by_the_named_kernel_alone),
+        cmocka_unit_test(an_image_does_not_depend_on_the_others),
     };
     if (CASES_LISTED(tests)) {
         return 0;
