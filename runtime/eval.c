@@ -7,6 +7,7 @@
 // written in the model). Two lots of that are taken: samples and the second lot are both measured
 // against the first. A `sample` that is one number is itself a measure.
 #include "eval.h"
+#include "sampler.h"
 
 #include <math.h>
 

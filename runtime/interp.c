@@ -3,9 +3,9 @@
 // In: the newest checkpoint. Out: a grid of rows; row r goes from sample r to sample r + 1 of
 // `ganrun sample`, the last row back to sample 0. The entry's uniform and normal draws are fed from
 // here: those of two samples, blended. Normal draws are blended along the great circle, so that
-// their length stays what the net is used to. All other draws (labels, dropout) are those of the
-// row's first sample.
-#include "runs.h"
+// their length stays what the net is used to. All other draws (labels, dropout) and a class given
+// to the entry are those of the row's first sample.
+#include "sampler.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,18 +32,6 @@ typedef struct Interp {
 
 // --- draws ---------------------------------------------------------------------------------------
 
-// The draws of samples 0 .. rows-1, as the executor makes them: functions of seed, site and sample.
-static void draw_ends(Interp *p, const Slot *slot, Blend *b) {
-    const Site *site = &p->run.session.compiled.module.site.at[slot->site];
-    Graph g;
-    b->end = arena_array(p->perm, float, (b->batched ? p->rows : 1) * b->one);
-    Arena scratch = *p->perm;
-    graph_init(&g, &scratch, (int64_t)p->rows);
-    Val v = Rand(&g, site->dist, slot->site, 0, site->type);
-    Counters c = {.seed = p->seed};
-    eval_node(&g, v.id, NULL, b->end, false, &c, scratch);
-}
-
 static bool entry_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
         if (graph_node(&f->g, i)->op == OpRead && node_attr(&f->g, i)->i[0] == slot)
@@ -62,7 +50,8 @@ static GanStatus find_draws(Interp *p) {
         *b = (Blend){.slot = i, .dist = m->site.at[s->site].dist, .batched = s->type.batched};
         b->one = (size_t)type_sample(&s->type);
         b->room = arena_array(p->perm, double, (b->batched ? (size_t)m->batch : 1) * b->one);
-        draw_ends(p, s, b);
+        b->end = arena_array(p->perm, float, (b->batched ? p->rows : 1) * b->one);
+        input_values(m, i, p->seed, 0, p->rows, *p->perm, b->end);
     }
     return p->blend.n ? GAN_OK
                       : fail(GAN_ERR_INPUT,
@@ -103,8 +92,9 @@ static GanStatus feed_draws(Interp *p, size_t first, double t) {
             size_t row = (first + i) % p->rows, next = b->batched ? (row + 1) % p->rows : 0;
             const float *from = b->end + (b->batched ? row : 0) * b->one,
                         *to = b->end + next * b->one;
-            (b->dist == DistUniform ? blend_line : blend_arc)(from, to, b->one, t,
-                                                              b->room + i * b->one);
+            double at = b->dist == DistCategorical ? 0 : t;
+            (b->dist == DistNormal || b->dist == DistTruncated ? blend_arc : blend_line)(
+                from, to, b->one, at, b->room + i * b->one);
         }
         TRY(exec_slot_put(p->run.session.exec, b->slot, b->room,
                           (b->batched ? batch : 1) * b->one));

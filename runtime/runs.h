@@ -236,39 +236,6 @@ GanStatus checkpoint_compare(Exec *e, Comm *c);
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
 
-// --- sampler.c: pictures from an entry point -----------------------------------------------------
-
-typedef enum Show {
-    ShowNothing,
-    ShowPicture, // [1 or 3, h, w]: one of a grid
-    ShowCloud,   // [2 or 3, points]: a plot, one of a grid
-    ShowPoint,   // [2 or 3]: all samples in one plot
-} Show;
-typedef struct Sampler {
-    uint32_t entry; // Module.entry[]
-    uint32_t node;  // its first value
-    Type type;      // of that value
-    uint32_t raw;   // the same in the units of the data: node, unless a `map` has it in others
-    Show show;      // how it is looked at
-    bool mapped;    // data of its shape goes through a `map`
-    uint32_t chw[3];
-    uint32_t real_slot; // data field of the same shape, NONE
-    double lo, hi;      // what becomes black and white
-} Sampler;
-Sampler sampler_of(const Module *m, uint32_t entry);
-// `name` empty: the first entry whose value is a picture, else the first. GAN_ERR_INPUT or _USAGE
-// when there is none.
-GanStatus sampler_find(const Module *m, Str name, Sampler *out);
-size_t sampler_elements(const Sampler *s); // of one sample
-// Samples first, first + 1, ... from noise that follows from seed and number alone; out [n, ...].
-// `plan` is the entry's, feed NULL when it reads no data, `first` a multiple of the batch.
-GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
-                       size_t first, size_t n, Arena scratch, float *out);
-GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path); // up to 8 columns
-size_t sampler_fill(const Sampler *s); // samples that make a good one
-// The entry reads neither weights nor data: a distribution written in the model.
-bool sampler_is_drawn(const Module *m, uint32_t entry);
-
 // --- page.c: index.html --------------------------------------------------------------------------
 
 typedef struct Page {

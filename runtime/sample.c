@@ -1,5 +1,5 @@
 // sample.c - `ganrun sample`: pictures, or numbers, from the newest checkpoint of a run.
-#include "runs.h"
+#include "sampler.h"
 
 typedef struct Sampling {
     Arena *perm;
@@ -7,6 +7,7 @@ typedef struct Sampling {
     Trained run; // owned
     Str to;      // the file or folder to write
     Sampler sampler;
+    Inputs inputs;
     uint64_t seed;
     size_t count;
 } Sampling;
@@ -15,6 +16,10 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
     TRY(trained_open(s->perm, s->host, o, &s->run));
     const Module *m = &s->run.session.compiled.module;
     TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
+    TRY(inputs_read(s->perm, m, s->sampler.entry, &o->at[OptInput], &s->inputs));
+    s->sampler.inputs = &s->inputs;
+    if (s->inputs.given.n)
+        s->sampler.columns = 0;
     s->to = option_text(o, OptFile, path_join(s->perm, s->run.dir, STR("sample.png")));
     s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
     s->count = (size_t)option_number(o, OptSamples, 64);

@@ -2,10 +2,12 @@
 //
 // Noise follows from the seed and the sample's number alone, so the same grid is drawn again while
 // the nets learn.
-#include "runs.h"
+#include "sampler.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { ColumnsMost = 32 }; // classes that stand side by side
 
 // The data field whose samples look like `t`, NONE when there is none.
 static uint32_t field_like(const Module *m, const Type *t) {
@@ -48,6 +50,16 @@ bool sampler_is_drawn(const Module *m, uint32_t entry) {
     return !f->data.n;
 }
 
+// One column for each class, where the entry asks for one.
+static uint32_t class_columns(const Module *m, uint32_t entry) {
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Site *site = input_of(m, entry, i) ? &m->site.at[m->slot.at[i].site] : NULL;
+        if (site && site->dist == DistCategorical && site->classes <= ColumnsMost)
+            return (uint32_t)site->classes;
+    }
+    return 0;
+}
+
 static Show show_of(const Type *t) {
     int64_t first = t->rank ? t->dim[0] : 0;
     if (!t->batched)
@@ -67,6 +79,7 @@ Sampler sampler_of(const Module *m, uint32_t entry) {
     s.show = show_of(&s.type);
     for (uint32_t i = 0; s.show == ShowPicture && i < 3; i++)
         s.chw[i] = (uint32_t)s.type.dim[i];
+    s.columns = class_columns(m, entry);
     s.real_slot = field_like(m, &s.type);
     find_range(m, &s);
     return s;
@@ -114,6 +127,7 @@ GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, 
     double *x = arena_array(&scratch, double, batch *one);
     for (size_t at = 0; at < n; at += batch) {
         Counters c = {.seed = seed, .sample0 = (int64_t)(first + at)};
+        TRY(inputs_put(s->inputs, e, s->entry, seed, first + at, scratch));
         if (feed)
             TRY(feed_entry(feed, e, s->entry, (first + at) / batch));
         TRY(exec_entry(e, s->entry, &c, NULL));
@@ -136,14 +150,15 @@ size_t sampler_fill(const Sampler *s) {
     if (s->show == ShowCloud)
         return CloudsMost;
     size_t n = GridNumbers / sampler_elements(s);
-    return n > GridMost ? GridMost : n < 1 ? 1 : n;
+    n = n > GridMost ? GridMost : n < 1 ? 1 : n;
+    return s->columns && n > s->columns ? n - n % s->columns : n;
 }
 
-static GanStatus write_grid(const float *x, size_t n, const uint32_t chw[3], double lo, double hi,
-                            Str path) {
-    uint32_t columns = 1;
-    while (columns * columns < n && columns < 8)
-        columns++;
+static GanStatus write_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns,
+                            double lo, double hi, Str path) {
+    if (!columns)
+        for (columns = 1; columns * columns < n && columns < 8;)
+            columns++;
     Image picture = {0};
     TRY(image_grid(x, n, chw, columns, lo, hi, &picture));
     GanStatus st = image_write_png(path, &picture);
@@ -166,15 +181,15 @@ static double half_width(const float *x, size_t n) {
 }
 
 // n clouds [d, p], each a plot; points are one cloud.
-static GanStatus plot_grid(const float *x, size_t n, uint32_t d, size_t p, double lo, double hi,
-                           uint32_t side, Str path) {
+static GanStatus plot_grid(const float *x, size_t n, uint32_t d, size_t p, uint32_t columns,
+                           double lo, double hi, uint32_t side, Str path) {
     size_t plot = 3 * (size_t)side * side, bytes;
     float *out = mem_mul(n * sizeof(float), plot, &bytes) ? mem_alloc(bytes) : NULL;
     if (!out)
         return fail(GAN_ERR_MEMORY, "no memory for %zu plots", n);
     for (size_t i = 0; i < n; i++)
         plot_points(x + i * d * p, p, d, lo, hi, side, out + i * plot);
-    GanStatus st = write_grid(out, n, (const uint32_t[]){3, side, side}, 0, 1, path);
+    GanStatus st = write_grid(out, n, (const uint32_t[]){3, side, side}, columns, 0, 1, path);
     mem_free(out);
     return st;
 }
@@ -190,7 +205,7 @@ static GanStatus plot_all(const Sampler *s, const float *x, size_t n, Str path) 
     double half = half_width(x, n * d);
     bool scaled = s->real_slot != NONE;
     GanStatus st =
-        plot_grid(axes, 1, d, n, scaled ? s->lo : -half, scaled ? s->hi : half, PointSide, path);
+        plot_grid(axes, 1, d, n, 0, scaled ? s->lo : -half, scaled ? s->hi : half, PointSide, path);
     mem_free(axes);
     return st;
 }
@@ -198,10 +213,10 @@ static GanStatus plot_all(const Sampler *s, const float *x, size_t n, Str path) 
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
     switch (s->show) {
     case ShowPicture:
-        return write_grid(x, n, s->chw, s->lo, s->hi, path);
+        return write_grid(x, n, s->chw, s->columns, s->lo, s->hi, path);
     case ShowCloud:
-        return plot_grid(x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->lo, s->hi,
-                         CloudSide, path);
+        return plot_grid(x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->columns, s->lo,
+                         s->hi, CloudSide, path);
     case ShowPoint:
         return plot_all(s, x, n, path);
     case ShowNothing:

@@ -7,6 +7,7 @@
 // the folder, and the others hold the same weights.
 #include "events.h"
 #include "ranks.h"
+#include "sampler.h"
 #include "watch.h"
 
 #include <math.h>

@@ -215,6 +215,26 @@ static const struct {
           "minimize mean(D(x)) using opt }",
      HEAD "fn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\nnet D = Judge\nstep { update D "
           "minimize mean(D(x)) using opt }"},
+    {"SAME is what TensorFlow pads",
+     HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(2, k=5, stride=2, pad=\"same\") |> "
+          "conv_transpose(3, k=5, stride=2, pad=\"same\") |> mean(sample)\n"
+          "step { update D minimize mean(D(x)) using opt }",
+     HEAD "net D(x: [4]) -> [] = x |> reshape(1, 4) |> conv(2, k=5, stride=2, pad=[1, 2]) |> "
+          "conv_transpose(3, k=5, stride=2, pad=[1, 2]) |> mean(sample)\n"
+          "step { update D minimize mean(D(x)) using opt }"},
+    {"a list has one for each axis",
+     HEAD "net D(x: [4]) -> [] = x |> reshape(1, 2, 2) |> conv(2, k=3, stride=[2, 2], "
+          "pad=[[1, 2], 1], dilation=[1, 1]) |> upsample([2, 2]) |> mean(sample)\n"
+          "step { update D minimize mean(D(x)) using opt }",
+     HEAD "net D(x: [4]) -> [] = x |> reshape(1, 2, 2) |> conv(2, k=3, stride=2, "
+          "pad=[[1, 2], [1, 1]]) |> upsample(2) |> mean(sample)\n"
+          "step { update D minimize mean(D(x)) using opt }"},
+    {"a class that is told is a class that is known",
+     HEAD "data k : label(3)\nnet D(x: [4], y) -> [] = x |> dense(5) |> conditional_batch_norm(y) "
+          "|> mean(sample)\nstep { update D minimize mean(D(x, k)) using opt }",
+     HEAD "data k : label(3)\nfn told(y: label(3)) = y\nnet D(x: [4], y) -> [] = x |> dense(5) |> "
+          "conditional_batch_norm(told(1*y)) |> mean(sample)\n"
+          "step { update D minimize mean(D(x, k)) using opt }"},
     {"a shape is bound by the call",
      HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
           "squeeze\n"

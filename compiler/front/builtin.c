@@ -225,9 +225,10 @@ Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (in[0].kind == KindTensor && in[0].tensor.classes)
         return value_num((double)in[0].tensor.classes);
-    diag(e->f, DiagE0305, here(e), "classes (a label of a data set)", value_what(in[0]));
-    diag_help(e->f, "only a label of the data knows its classes; any other number says how many "
-                    "there are, as in embed(64, among=10)");
+    diag(e->f, DiagE0305, here(e), "classes (of a label)", value_what(in[0]));
+    diag_help(e->f,
+              "a label of the data and categorical(10) know their classes; say so of an input: "
+              "net G(z: [64], y: label(10))");
     in_library(e);
     return POISON;
 }

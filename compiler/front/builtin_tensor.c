@@ -1,13 +1,9 @@
-// builtin_tensor.c - the core's tensor functions: draws, shapes, movement, products.
+// builtin_tensor.c - the core's tensor functions: draws, shapes, joining, products.
 //
 // In: values as the text gave them. Out: a tensor, or a diagnostic in the user's words.
 #include "elab.h"
 
 #include <string.h>
-
-static Type type_of(Val v) {
-    return *node_type(v.g, v.id);
-}
 
 // --- draws ---------------------------------------------------------------------------------------
 
@@ -67,12 +63,12 @@ Value builtin_categorical(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_int(e, in[0], "categorical", &classes) || !want_per(e, in[1], &batched))
         return POISON;
-    if (classes < 1) {
-        diag(e->f, DiagE0306, here(e), "categorical", "a number of classes above 0",
+    if (classes < 1 || classes > INT32_MAX) {
+        diag(e->f, DiagE0306, here(e), "categorical", "a number of classes from 1 to 2^31 - 1",
              SARG(value_text(e, in[0])));
         return POISON;
     }
-    return make_draw(e, DistCategorical, (double)classes, type_make(batched, 0, NULL));
+    return make_draw(e, DistCategorical, classes, type_make(batched, 0, NULL));
 }
 
 // --- shapes --------------------------------------------------------------------------------------
@@ -84,7 +80,7 @@ Value builtin_shape(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x))
         return POISON;
-    Type t = type_of(x);
+    Type t = val_type(x);
     if (in[1].kind != KindAbsent && !want_axes(e, in[1], &t, &mask))
         return POISON;
     uint32_t rank = 0;
@@ -92,6 +88,24 @@ Value builtin_shape(Elab *e, const Value *in, uint32_t n) {
         if (mask >> (1 + i) & 1)
             dim[rank++] = t.dim[i];
     return extents_value(e, dim, rank);
+}
+
+Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    Type to;
+    (void)n;
+    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "expand", &to))
+        return POISON;
+    to.batched = val_type(x).batched;
+    return op_fits(e, OpExpand, &x, 1, NULL, &to) ? value_tensor(Expand(x, to)) : POISON;
+}
+
+Value builtin_places(Elab *e, const Value *in, uint32_t n) {
+    Type t;
+    (void)n;
+    if (!want_dims(e, in[0], "places", &t))
+        return POISON;
+    return value_tensor(Iota(e->to->g, ((1u << t.rank) - 1) << 1, t));
 }
 
 static Value reshaped(Elab *e, Val x, const Type *to) {
@@ -113,7 +127,7 @@ Value builtin_flatten(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x))
         return POISON;
-    Type t = type_of(x);
+    Type t = val_type(x);
     int64_t all = type_sample(&t);
     return value_tensor(Reshape(x, 1, &all));
 }
@@ -125,23 +139,23 @@ Value builtin_squeeze(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x))
         return POISON;
-    Type t = type_of(x);
+    Type t = val_type(x);
     for (uint32_t i = 0; i < t.rank; i++)
         if (t.dim[i] != 1)
             dim[rank++] = t.dim[i];
     return value_tensor(Reshape(x, rank, dim));
 }
 
-static Val with_axis(Val x, uint32_t at) {
-    Type t = type_of(x);
+Val with_axis(Val x, uint32_t at) {
+    Type t = val_type(x);
     int64_t dim[MAX_RANK] = {0};
     for (uint32_t i = 0; i <= t.rank; i++)
         dim[i] = i == at ? 1 : t.dim[i - (i > at)];
     return Reshape(x, t.rank + 1u, dim);
 }
 
-static bool room_for_axis(Elab *e, Val x) {
-    Type t = type_of(x);
+bool room_for_axis(Elab *e, Val x) {
+    Type t = val_type(x);
     if (t.rank < MAX_RANK)
         return true;
     diag(e->f, DiagE0409, here(e), MAX_RANK, SARG(type_text(e->perm, &t)));
@@ -154,7 +168,7 @@ Value builtin_unsqueeze(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "unsqueeze", &at) || !room_for_axis(e, x))
         return POISON;
-    Type t = type_of(x);
+    Type t = val_type(x);
     if (at >= 0 && at <= t.rank)
         return value_tensor(with_axis(x, (uint32_t)at));
     diag(e->f, DiagE0405, here(e), (long long)at, SARG(type_text(e->perm, &t)));
@@ -163,30 +177,43 @@ Value builtin_unsqueeze(Elab *e, const Value *in, uint32_t n) {
 
 // --- joining -------------------------------------------------------------------------------------
 
+typedef struct PartList {
+    Val *at;
+    uint32_t n;
+} PartList;
+
+// `stack(a, b)` and `stack([a, b])` are the same.
+static List parts_list(Value v) {
+    return v.list.n == 1 && v.list.at[0].kind == KindList ? v.list.at[0].list : v.list;
+}
+
 // The parts as tensors, all per-sample when one of them is.
-static bool want_parts(Elab *e, List l, const char *who, Val *out) {
+static bool want_parts(Elab *e, Value v, const char *who, PartList *out) {
+    List l = parts_list(v);
     bool batched = false;
-    if (!l.n || l.n > MAX_INTS) {
-        diag(e->f, DiagE0410, here(e), who, MAX_INTS, l.n);
+    if (!l.n) {
+        diag(e->f, DiagE0410, here(e), who);
+        in_library(e);
         return false;
     }
+    *out = (PartList){arena_array(e->perm, Val, l.n), l.n};
     for (uint32_t i = 0; i < l.n; i++) {
-        if (!want_tensor(e, l.at[i], &out[i]))
+        if (!want_tensor(e, l.at[i], &out->at[i]))
             return false;
-        batched = batched || type_of(out[i]).batched;
+        batched = batched || val_type(out->at[i]).batched;
     }
     for (uint32_t i = 0; i < l.n && batched; i++) {
-        Type t = type_of(out[i]);
+        Type t = val_type(out->at[i]);
         t.batched = true;
-        out[i] = Expand(out[i], t);
+        out->at[i] = Expand(out->at[i], t);
     }
     return true;
 }
 
 static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
-    Type first = type_of(part[0]), whole = first;
+    Type first = val_type(part[0]), whole = first;
     for (uint32_t i = 1; i < n; i++) {
-        Type t = type_of(part[i]), alike = t;
+        Type t = val_type(part[i]), alike = t;
         if (t.rank == first.rank)
             alike.dim[axis] = first.dim[axis];
         whole.dim[axis] += t.rank == first.rank ? t.dim[axis] : 0;
@@ -203,22 +230,17 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
     return size_fits(e, &whole) ? value_tensor(Concat(part, n, axis)) : POISON;
 }
 
-static List parts_list(Value v) { // `stack(a, b)` and `stack([a, b])` are the same
-    return v.list.n == 1 && v.list.at[0].kind == KindList ? v.list.at[0].list : v.list;
-}
-
 Value builtin_stack(Elab *e, const Value *in, uint32_t n) {
-    Val part[MAX_INTS];
-    List l = parts_list(in[0]);
+    PartList part;
     (void)n;
-    if (!want_parts(e, l, "stack", part))
+    if (!want_parts(e, in[0], "stack", &part))
         return POISON;
-    for (uint32_t i = 0; i < l.n; i++) {
-        if (!room_for_axis(e, part[i]))
+    for (uint32_t i = 0; i < part.n; i++) {
+        if (!room_for_axis(e, part.at[i]))
             return POISON;
-        part[i] = with_axis(part[i], 0);
+        part.at[i] = with_axis(part.at[i], 0);
     }
-    return joined(e, part, l.n, 0);
+    return joined(e, part.at, part.n, 0);
 }
 
 static bool one_axis(Elab *e, Value v, const Type *t, uint32_t *out) {
@@ -235,17 +257,16 @@ static bool one_axis(Elab *e, Value v, const Type *t, uint32_t *out) {
 }
 
 Value builtin_concat(Elab *e, const Value *in, uint32_t n) {
-    Val part[MAX_INTS];
-    List l = parts_list(in[0]);
+    PartList part;
     uint32_t axis;
     (void)n;
-    if (!want_parts(e, l, "concat", part))
+    if (!want_parts(e, in[0], "concat", &part))
         return POISON;
-    Type t = type_of(part[0]);
-    return one_axis(e, in[1], &t, &axis) ? joined(e, part, l.n, axis) : POISON;
+    Type t = val_type(part.at[0]);
+    return one_axis(e, in[1], &t, &axis) ? joined(e, part.at, part.n, axis) : POISON;
 }
 
-// --- order and borders ---------------------------------------------------------------------------
+// --- order ---------------------------------------------------------------------------------------
 
 Value builtin_permute(Elab *e, const Value *in, uint32_t n) {
     Val x;
@@ -272,179 +293,18 @@ Value builtin_flip(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &x))
         return POISON;
-    Type t = type_of(x);
+    Type t = val_type(x);
     if (!want_axes(e, in[1], &t, &mask))
         return POISON;
     Attr at = {.n = 1, .i = {mask}};
     return op_fits(e, OpFlip, &x, 1, &at, NULL) ? value_tensor(Flip(x, mask)) : POISON;
 }
 
-static Val part_of(Val x, uint32_t axis, int64_t from, int64_t count) {
-    Type t = type_of(x);
-    int64_t start[MAX_RANK] = {0};
-    start[axis] = from;
-    t.dim[axis] = count;
-    return Slice(x, start, t.dim, NULL);
-}
-
-// Elements 1..n mirrored before the first, and the same behind the last.
-Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
-    Val x;
-    int64_t by;
-    (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "reflect_pad", &by))
-        return POISON;
-    Type t = type_of(x);
-    for (uint32_t axis = 1; axis < t.rank; axis++) {
-        if (by < 0 || by >= t.dim[axis]) {
-            diag(e->f, DiagE0413, here(e), (long long)by, SARG(type_text(e->perm, &t)));
-            return POISON;
-        }
-        if (!by)
-            continue;
-        Val before = Flip(part_of(x, axis, 1, by), 2u << axis);
-        Val after = Flip(part_of(x, axis, t.dim[axis] - by - 1, by), 2u << axis);
-        x = Concat((Val[]){before, x, after}, 3, axis);
-    }
-    return value_tensor(x);
-}
-
-Value builtin_upsample(Elab *e, const Value *in, uint32_t n) {
-    Val x;
-    int64_t by;
-    (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "upsample", &by))
-        return POISON;
-    if (by < 1 || by > 1024) {
-        diag(e->f, DiagE0306, here(e), "upsample", "a factor from 1 to 1024",
-             SARG(value_text(e, in[1])));
-        return POISON;
-    }
-    for (uint32_t axis = 1; axis < type_of(x).rank && by > 1; axis++) {
-        if (!room_for_axis(e, x))
-            return POISON;
-        Type merged = type_of(x);
-        merged.dim[axis] *= by;
-        if (!size_fits(e, &merged))
-            return POISON;
-        x = with_axis(x, axis + 1);
-        Type wide = type_of(x);
-        wide.dim[axis + 1] = by;
-        x = Reshape(Expand(x, wide), merged.rank, merged.dim);
-    }
-    return value_tensor(x);
-}
-
-Value builtin_avg_pool(Elab *e, const Value *in, uint32_t n) {
-    Val x;
-    int64_t by;
-    double count = 1;
-    (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_int(e, in[1], "avg_pool", &by))
-        return POISON;
-    Type t = type_of(x);
-    for (uint32_t axis = 1; axis < t.rank; axis++) {
-        if (by < 1 || t.dim[axis] % by) {
-            diag(e->f, DiagE0414, here(e), (long long)by, SARG(type_text(e->perm, &t)));
-            return POISON;
-        }
-        if (by == 1 || !room_for_axis(e, x))
-            continue;
-        Type pooled = type_of(x);
-        pooled.dim[axis] /= by;
-        Type split = type_of(with_axis(x, axis + 1));
-        split.dim[axis] = pooled.dim[axis];
-        split.dim[axis + 1] = by;
-        x = Reshape(Sum(Reshape(x, split.rank, split.dim), 4u << axis), pooled.rank, pooled.dim);
-        count *= (double)by;
-    }
-    return value_tensor(count == 1 ? x : Mul(x, Number(x.g, 1 / count)));
-}
-
-// --- convolution ---------------------------------------------------------------------------------
-
-// One number for all axes, or (padding) a pair of before and after.
-static bool want_both(Elab *e, Value v, const char *who, int64_t fallback, int64_t *a, int64_t *b) {
-    *a = *b = fallback;
-    if (v.kind == KindAbsent)
-        return true;
-    if (v.kind == KindList && v.list.n == 2)
-        return want_int(e, v.list.at[0], who, a) && want_int(e, v.list.at[1], who, b);
-    if (!want_int(e, v, who, a))
-        return false;
-    *b = *a;
-    return true;
-}
-
-static bool want_geometry(Elab *e, const Value *in, Type x, ConvGeom *out) {
-    int64_t stride, dilation = 1, groups = 1, before, after, unused;
-    *out = (ConvGeom){.n = x.rank ? x.rank - 1u : 0};
-    if (!want_both(e, in[0], "stride", 1, &stride, &unused) ||
-        !want_both(e, in[1], "pad", 0, &before, &after))
-        return false;
-    if (!want_both(e, in[2], "dilation", 1, &dilation, &unused))
-        return false;
-    if (!want_both(e, in[3], "groups", 1, &groups, &unused))
-        return false;
-    if (out->n < 1 || out->n > 3) {
-        diag(e->f, DiagE0415, here(e), SARG(type_text(e->perm, &x)));
-        in_library(e);
-        return false;
-    }
-    for (uint32_t i = 0; i < out->n; i++) {
-        out->stride[i] = stride;
-        out->before[i] = before;
-        out->after[i] = after;
-        out->dilation[i] = dilation;
-    }
-    out->groups = groups;
-    return true;
-}
-
-// An anchor's value. One that was there before is work the published step does twice: it is counted
-// (bench's gflop_model).
-static Value anchored(Elab *e, uint32_t nodes, Val v) {
+Value anchored(Elab *e, uint32_t nodes, Val v) {
     Func *f = e->to->fn;
     if (v.id < nodes && f && !e->to->muted)
         vec_push(e->perm, &f->again, ((Again){node_gflop(v.g, v.id), v.g->block}));
     return value_tensor(v);
-}
-
-Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
-    Val x[2];
-    ConvGeom c;
-    (void)n;
-    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
-        return POISON;
-    if (!want_geometry(e, in + 2, type_of(x[0]), &c))
-        return POISON;
-    Attr at = conv_attr(&c);
-    uint32_t nodes = x[0].g->node.n;
-    return op_fits(e, OpConv, x, 2, &at, NULL) ? anchored(e, nodes, Conv(x[0], x[1], &c)) : POISON;
-}
-
-// The input gradient of the convolution whose output is x: extent (n - 1)*stride + k - before -
-// after.
-Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
-    Val x[2];
-    ConvGeom c;
-    Value options[4] = {in[2], in[3], {.kind = KindAbsent}, {.kind = KindAbsent}};
-    (void)n;
-    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
-        return POISON;
-    Type t = type_of(x[0]), w = type_of(x[1]);
-    if (!want_geometry(e, options, t, &c))
-        return POISON;
-    if (w.rank == c.n + 2) {
-        t.dim[0] = w.dim[1];
-        for (uint32_t i = 0; i < c.n; i++)
-            t.dim[1 + i] =
-                (t.dim[1 + i] - 1) * c.stride[i] + w.dim[2 + i] - c.before[i] - c.after[i];
-    }
-    Attr at = conv_attr(&c);
-    uint32_t nodes = x[0].g->node.n;
-    return op_fits(e, OpConvDx, x, 2, &at, &t) ? anchored(e, nodes, ConvDx(x[0], x[1], &c, t))
-                                               : POISON;
 }
 
 // --- products ------------------------------------------------------------------------------------
@@ -482,7 +342,7 @@ static bool read_rule(Elab *e, Value v, Rule *out) {
 
 static bool rule_fits(Elab *e, const Rule *r, const Val *x) {
     for (uint32_t k = 0; k < 2; k++) {
-        Type t = type_of(x[k]), other = type_of(x[1 - k]);
+        Type t = val_type(x[k]), other = val_type(x[1 - k]);
         if (t.rank != r->part[k].len) {
             diag(e->f, DiagE0417, here(e), SARG(r->part[k]), SARG(type_text(e->perm, &t)));
             in_library(e);
@@ -525,11 +385,11 @@ Value builtin_einsum(Elab *e, const Value *in, uint32_t n) {
         size_t k = str_find(r.part[0], r.part[2].ptr[i]);
         bool in_first = k < r.part[0].len;
         made.dim[i] =
-            type_of(x[!in_first]).dim[in_first ? k : str_find(r.part[1], r.part[2].ptr[i])];
+            val_type(x[!in_first]).dim[in_first ? k : str_find(r.part[1], r.part[2].ptr[i])];
     }
     if (!size_fits(e, &made))
         return POISON;
-    bool batched = type_of(x[0]).batched || type_of(x[1]).batched;
+    bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
     uint32_t nodes = x[0].g->node.n;
     return anchored(
         e, nodes, Dot(x[0], label[0], x[1], label[1], label[2], (uint32_t)r.part[2].len, batched));

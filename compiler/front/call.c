@@ -95,6 +95,51 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
     return true;
 }
 
+bool is_class(const Ast *kind) {
+    return kind->kind == AstCall && kind->a->kind == AstName && str_eq(kind->a->text, STR("label"));
+}
+
+bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out) {
+    Spot outer = spot_enter(e, kind);
+    Args args = eval_args(e, env, kind, NULL);
+    bool fine = args.n == 1;
+    if (!fine)
+        diag(e->f, DiagE0602, kind->span, "label", 1, "1", "", args.n);
+    fine = fine && want_int(e, args.at[0].value, "label", out);
+    if (fine && (*out < 1 || *out > INT32_MAX)) {
+        diag(e->f, DiagE0306, here(e), "label", "a number of classes from 1 to 2^31 - 1",
+             SARG(value_text(e, args.at[0].value)));
+        fine = false;
+    }
+    spot_leave(e, outer);
+    return fine;
+}
+
+// `y: label(k)`: one class a sample. What knows its classes has k of them; any other number is
+// told.
+static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
+    int64_t classes, known = v->kind == KindTensor ? v->tensor.classes : 0;
+    Val val;
+    if (!want_classes(e, env, p->a, &classes) || !want_tensor(e, *v, &val))
+        return false;
+    Type t = *node_type(val.g, val.id);
+    bool outside = value_is_plain(*v) && (v->num < 0 || v->num >= (double)classes);
+    if (!t.rank && !outside && (!known || known == classes)) {
+        *v = value_class(val, classes);
+        return true;
+    }
+    Str wanted = str_format(e->perm, "label(%lld)", (long long)classes);
+    Str found = known     ? str_format(e->perm, "label(%lld)", (long long)known)
+                : outside ? value_text(e, *v)
+                          : type_text(e->perm, &t);
+    diag(e->f, DiagE0401, here(e), SARG(who), SARG(p->text), SARG(wanted), SARG(found));
+    diag_help(e->f, "give it a class from 0 to %lld: a label of the data, or categorical(%lld)",
+              (long long)classes - 1, (long long)classes);
+    diag_note(e->f, p->a->span, "%.*s is asked for here", SARG(wanted));
+    note_origin(e, val);
+    return false;
+}
+
 static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, Str who) {
     if (!arg && !p->b) {
         diag(e->f, DiagE0313, here(e), SARG(who), SARG(p->text));
@@ -102,7 +147,11 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
         return false;
     }
     Value v = value_now(e, arg ? arg->value : eval(e, callee, p->b));
-    if (p->a && (value_is_tensor(v) || value_is_plain(v))) {
+    bool number = value_is_tensor(v) || value_is_plain(v);
+    if (p->a && number && is_class(p->a)) {
+        if (!match_class(e, callee, p, &v, who))
+            return false;
+    } else if (p->a && number) {
         Val val;
         if (!want_tensor(e, v, &val))
             return false;

@@ -183,6 +183,8 @@ Args eval_args(Elab *e, Env *env, const Ast *call, const Value *first);
 Value call_value(Elab *e, Value f, Args args);
 Value call_with(Elab *e, Value f, const Value *at, uint32_t n); // positional
 bool value_takes_two_lists(Value f);
+bool is_class(const Ast *kind);                                      // a parameter's `label(k)`
+bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out); // its k
 bool bind_params(Elab *e, Env *callee, const Ast *params, Args args, Str who);
 // Name empty: a result.
 bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name);
@@ -207,7 +209,7 @@ Val elab_pin(Elab *e, Val v);                   // an identity of its own, unles
 void segment_end(Elab *e);                      // weights changed: `once` runs again
 Value once_block(Elab *e, Env *env, const Ast *a);
 // A site; or what is fed in its place.
-Value make_draw(Elab *e, Dist dist, double classes, Type type);
+Value make_draw(Elab *e, Dist dist, int64_t classes, Type type);
 Value read_field(Elab *e, uint32_t field);
 Val read_scalar(Elab *e, uint32_t which);
 Val import(Elab *e, Val v); // a top-level tensor into the graph of e->to
@@ -273,7 +275,7 @@ void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 void declare(Elab *e, Str name, Span span, Value v);
 void check_settings(Elab *e, const Ast *file); // unknown keys
 
-// --- builtin.c, builtin_tensor.c, reduce.c -------------------------------------------------------
+// --- builtin.c, builtin_tensor.c, builtin_space.c, reduce.c --------------------------------------
 
 typedef Value (*BuiltinFn)(Elab *e, const Value *in, uint32_t n);
 typedef struct Builtin {
@@ -293,6 +295,12 @@ Value apply_op(Elab *e, Op op, const Value *in, uint32_t n);
 bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask);
 // graph_check, reported.
 bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want);
+
+Val with_axis(Val x, uint32_t at);  // an axis of extent 1 in front of axis `at`
+bool room_for_axis(Elab *e, Val x); // for one more; reported
+// An anchor's value, in a graph that had `nodes` nodes before it. One that was there already is
+// work the published step does twice: it is counted (bench's gflop_model).
+Value anchored(Elab *e, uint32_t nodes, Val v);
 
 #define BUILTIN(name, params, doc) Value builtin_##name(Elab *e, const Value *in, uint32_t n);
 #include "builtins.def"

@@ -180,24 +180,29 @@ static void build_step(Elab *e, const Ast *a) {
     building_enter(e, outer);
 }
 
-// An entry point's own arguments are fed by whoever runs it; their sites say what to draw where
-// nobody does.
+// An entry point's own inputs are fed by whoever runs it; their sites say what they are, and so
+// what to give where nobody does: normal draws, or class after class.
 static void bind_inputs(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; a->a && i < a->a->list.n; i++) {
         const Ast *p = a->a->list.at[i];
         Type t = {.dtype = DtF32};
-        if (p->a && !want_extents(e, eval(e, env, p->a), "an input of a sample", &t))
+        int64_t classes = 0;
+        bool label = p->a && is_class(p->a);
+        if (label ? !want_classes(e, env, p->a, &classes)
+                  : p->a && !want_extents(e, eval(e, env, p->a), "an input of a sample", &t))
             continue;
         t.batched = true;
         Str name = str_format(e->perm, "%.*s.%.*s", SARG(a->text), SARG(p->text));
-        vec_push(e->perm, &e->m->site, ((Site){DistNormal, t, e->to->index, 0, p->word}));
+        vec_push(
+            e->perm, &e->m->site,
+            ((Site){label ? DistCategorical : DistNormal, t, e->to->index, 0, p->word, classes}));
         uint32_t slot = slot_add(e, (Slot){.kind = SlotFed,
                                            .name = name,
                                            .net = NONE,
                                            .type = t,
                                            .site = e->m->site.n - 1,
                                            .span = p->word});
-        bind_name(e, env, p->text, value_tensor(slot_read(e, slot)));
+        bind_name(e, env, p->text, value_class(slot_read(e, slot), classes));
     }
 }
 

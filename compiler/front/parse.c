@@ -493,8 +493,7 @@ static Ast *sample(Parser *p) {
     Ast *a = named(p, AstSample);
     if (at(p, TokLParen))
         a->a = read_params(p);
-    parser_need(p, TokBind);
-    a->c = read_expr(p);
+    a->c = body(p);
     return ast_done(p, a);
 }
 

@@ -224,7 +224,7 @@ static Val read_fed(Elab *e, uint32_t site, Type type) {
     return fed.rank == type.rank ? v : Reshape(v, 0, NULL);
 }
 
-Value make_draw(Elab *e, Dist dist, double classes, Type type) {
+Value make_draw(Elab *e, Dist dist, int64_t classes, Type type) {
     Building *b = e->to;
     if (!b->fn || e->in_once || e->turn) {
         diag(e->f, DiagE0509, here(e), no_draws(e));
@@ -233,11 +233,11 @@ Value make_draw(Elab *e, Dist dist, double classes, Type type) {
     }
     if (b->index == 0)
         type.batched = false; // initial values have no batch
-    uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e)});
+    uint32_t site = site_next(e, (Site){dist, type, b->index, b->g->block, here(e), classes});
     bool entry = b->index > 1 && dist != DistCategorical;
-    if ((e->o->feed && b->index == 1) || (e->o->feed_entries && entry))
-        return value_tensor(read_fed(e, site, type));
-    return value_tensor(Rand(b->g, dist, site, classes, type));
+    bool fed = (e->o->feed && b->index == 1) || (e->o->feed_entries && entry);
+    return value_class(
+        fed ? read_fed(e, site, type) : Rand(b->g, dist, site, (double)classes, type), classes);
 }
 
 // --- data ----------------------------------------------------------------------------------------
@@ -308,9 +308,7 @@ Value read_field(Elab *e, uint32_t id) {
         v = elab_pin(e, v);
         slot_cell(e, slot)->node = v.id;
     }
-    Value out = value_tensor(v);
-    out.tensor.classes = field->classes;
-    return out;
+    return value_class(v, field->classes);
 }
 
 // Has any field of the stream's batch been read?

@@ -26,6 +26,10 @@ Value value_tensor(Val v) {
     return (Value){.kind = KindTensor, .slot = NONE, .tensor = {.val = v}};
 }
 
+Value value_class(Val v, int64_t classes) {
+    return (Value){.kind = KindTensor, .slot = NONE, .tensor = {v, classes}};
+}
+
 Value extents_value(Elab *e, const int64_t *dim, uint32_t n) {
     Value *at = arena_array(e->perm, Value, n);
     for (uint32_t i = 0; i < n; i++)

@@ -153,11 +153,12 @@ Value value_bool(bool x);
 Value value_str(Str s);
 Value value_list(const Value *at, uint32_t n);
 Value value_tensor(Val v);
-bool value_is_tensor(Value v);      // Tensor, Slot, Field or Scalar
-bool value_is_plain(Value v);       // Num or Bool
-const char *value_what(Value v);    // "a number", "a layer"
-Str value_text(Elab *e, Value v);   // for messages: "[3, 64, 64]", "`D`"
-bool value_equal(Value a, Value b); // compile-time equality; different kinds are unequal
+Value value_class(Val v, int64_t classes); // a label; classes 0: an ordinary tensor
+bool value_is_tensor(Value v);             // Tensor, Slot, Field or Scalar
+bool value_is_plain(Value v);              // Num or Bool
+const char *value_what(Value v);           // "a number", "a layer"
+Str value_text(Elab *e, Value v);          // for messages: "[3, 64, 64]", "`D`"
+bool value_equal(Value a, Value b);        // compile-time equality; different kinds are unequal
 // Conversions report at e->at what they expected (`who` says which) and return false; poison
 // returns false silently.
 bool want_num(Elab *e, Value v, const char *who, double *out);

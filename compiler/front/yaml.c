@@ -343,7 +343,7 @@ static Ast *function(Reader *r, const YamlPair *pair, AstKind kind, const char *
     const Yaml *value = pair->value;
     if (value->kind == YamlMap && kind != AstSample)
         callable(r, value, a, where);
-    else if (value->kind == YamlText && value->literal && kind != AstSample)
+    else if (value->kind == YamlText && value->literal)
         a->c = statements(r, value);
     else
         a->c = expression(r, value);

@@ -153,6 +153,9 @@ static inline uint32_t node_in(const Graph *g, uint32_t id, uint32_t k) {
 static inline const Type *node_type(const Graph *g, uint32_t id) {
     return &g->type.at[g->node.at[id].type];
 }
+static inline Type val_type(Val x) {
+    return *node_type(x.g, x.id);
+}
 static inline const Attr *node_attr(const Graph *g, uint32_t id) {
     return &g->attr.at[g->node.at[id].attr];
 }

@@ -35,9 +35,6 @@ uint8_t infer_product(const Infer *q,
 static inline Val val_in(Val y, uint32_t k) {
     return (Val){y.g, node_in(y.g, y.id, k)};
 }
-static inline Type val_type(Val x) {
-    return *node_type(x.g, x.id);
-}
 static inline Attr val_attr(Val x) {
     return *node_attr(x.g, x.id);
 }

@@ -103,6 +103,8 @@ static void print_tables(Text *t, const Module *m) {
         const Site *s = &m->site.at[i];
         text_fmt(t, "site %s", dist_text[s->dist]);
         put_type(t, &s->type);
+        if (s->dist == DistCategorical)
+            text_fmt(t, " classes %lld", (long long)s->classes);
         text_fmt(t, " func %u block %u", s->func, s->block);
         put_span(t, s->span);
         text_char(t, '\n');

@@ -74,6 +74,7 @@ typedef struct Site { // one place in the text that draws, in program order; a r
     Type type;
     uint32_t func, block;
     Span span;
+    int64_t classes; // of a categorical draw, 0 elsewhere
 } Site;
 
 typedef enum CtlKind { CtlBlock, CtlRepeat, CtlEvery, CtlIf, CtlElse, CtlEnd } CtlKind;

@@ -98,13 +98,16 @@ static bool read_xform(Reader *r) {
 static bool read_site(Reader *r) {
     Site *s = vec_add(r->w.perm, &r->m->site);
     uint32_t dist;
-    if (!WORDS_ONE_OF(&r->w, dist_text, &dist) || !words_type(&r->w, &s->type) ||
-        !words_field(&r->w, "func", &s->func) || !words_field(&r->w, "block", &s->block) ||
-        !words_span(&r->w, &s->span)) {
+    if (!WORDS_ONE_OF(&r->w, dist_text, &dist) || !words_type(&r->w, &s->type)) {
         return false;
     }
     s->dist = (Dist)dist;
-    return true;
+    if (s->dist == DistCategorical &&
+        (!words_word(&r->w, "classes") || !words_int(&r->w, 1, MaxExtent, &s->classes))) {
+        return false;
+    }
+    return words_field(&r->w, "func", &s->func) && words_field(&r->w, "block", &s->block) &&
+           words_span(&r->w, &s->span);
 }
 
 static bool read_slot(Reader *r) {

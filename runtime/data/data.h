@@ -76,6 +76,8 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
 
 // --- npy.c, items.c ------------------------------------------------------------------------------
 
+// The numbers of an array in row-major order, in `perm`; dim [rank], of at most DATA_MAX_RANK.
+GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64_t *dim);
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim);
 int data_threads(int asked); // 0 becomes the number of cores
 

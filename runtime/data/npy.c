@@ -199,6 +199,23 @@ double array_at(const Array *a, size_t i) {
     }
 }
 
+GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64_t *dim) {
+    FileMap map;
+    Array a;
+    TRY(file_map(path, &map));
+    GanStatus st = npy_parse(map.ptr, map.n, &a);
+    if (st != GAN_OK)
+        st = fail_in(st, "%.*s", SARG(path));
+    *out = st == GAN_OK ? arena_array(perm, float, a.count) : NULL;
+    for (size_t i = 0; st == GAN_OK && i < a.count; i++)
+        (*out)[i] = (float)array_at(&a, i);
+    for (uint32_t i = 0; st == GAN_OK && i < a.rank; i++)
+        dim[i] = a.dim[i];
+    *rank = st == GAN_OK ? a.rank : 0;
+    file_unmap(&map);
+    return st;
+}
+
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim) {
     enum { Lead = 10, HeaderSize = 128 }; // a multiple of 64, as NumPy aligns
     char head[HeaderSize], shape[96] = "";

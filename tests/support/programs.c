@@ -243,13 +243,13 @@ static Val make_draw(Maker *k) {
     static const Dist dist[] = {DistUniform, DistNormal, DistTruncated};
     Dist d = dist[below(k, 3)];
     Type t = type_make(below(k, 2), 1, (int64_t[]){3 + below(k, 4)});
-    vec_push(k->a, &k->m->site, ((Site){d, t, 1, k->g->block, {0}}));
+    vec_push(k->a, &k->m->site, ((Site){d, t, 1, k->g->block, {0}, 0}));
     return tame(Rand(k->g, d, k->m->site.n - 1, 0, t));
 }
 
 static Val make_table(Maker *k) {
     Type index = type_make(true, 0, NULL);
-    vec_push(k->a, &k->m->site, ((Site){DistCategorical, index, 1, k->g->block, {0}}));
+    vec_push(k->a, &k->m->site, ((Site){DistCategorical, index, 1, k->g->block, {0}, 5}));
     Val i = Rand(k->g, DistCategorical, k->m->site.n - 1, 5, index);
     Val rows = Gather(weight(k, 2, (int64_t[]){5, 3}), i);
     return below(k, 2) ? rows : tame(Scatter(rows, i, type_make(false, 2, (int64_t[]){5, 3})));

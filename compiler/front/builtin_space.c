@@ -1,0 +1,227 @@
+// builtin_space.c - the core's functions over spatial axes, all after the first of a sample:
+// borders, resampling, convolution.
+//
+// In: values as the text gave them; an option is one number for all axes, or a list of one for
+// each. Out: a tensor, or a diagnostic in the user's words.
+#include "elab.h"
+
+static Val part_of(Val x, uint32_t axis, int64_t from, int64_t count) {
+    Type t = val_type(x);
+    int64_t start[MAX_RANK] = {0};
+    start[axis] = from;
+    t.dim[axis] = count;
+    return Slice(x, start, t.dim, NULL);
+}
+
+// --- one number for all spatial axes, or one for each
+// ----------------------------------------------
+
+static uint32_t spatial(Val x) {
+    uint32_t rank = val_type(x).rank;
+    return rank ? rank - 1 : 0;
+}
+
+static bool not_each(Elab *e, Value v, const char *who, const char *what, uint32_t n) {
+    if (v.kind == KindPoison)
+        return false;
+    const char *wanted = str_format(e->perm, "%s, or a list of one for each of %u spatial ax%cs",
+                                    what, n, n == 1 ? 'i' : 'e')
+                             .ptr;
+    diag(e->f, DiagE0306, here(e), who, wanted, SARG(value_text(e, v)));
+    in_library(e);
+    return false;
+}
+
+static bool want_each(Elab *e, Value v, const char *who, uint32_t n, int64_t absent, int64_t *out) {
+    if (v.kind == KindList && v.list.n != n)
+        return not_each(e, v, who, "a number", n);
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = absent;
+        Value one = v.kind == KindList ? v.list.at[i] : v;
+        if (one.kind != KindAbsent && !want_int(e, one, who, &out[i]))
+            return false;
+    }
+    return true;
+}
+
+// Elements 1..n mirrored before the first, and the same behind the last.
+Value builtin_reflect_pad(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    int64_t each[MAX_RANK];
+    (void)n;
+    if (!want_tensor(e, in[0], &x) || !want_each(e, in[1], "reflect_pad", spatial(x), 0, each))
+        return POISON;
+    Type t = val_type(x);
+    for (uint32_t axis = 1; axis < t.rank; axis++) {
+        int64_t by = each[axis - 1];
+        if (by < 0 || by >= t.dim[axis]) {
+            diag(e->f, DiagE0413, here(e), (long long)by, SARG(type_text(e->perm, &t)));
+            return POISON;
+        }
+        if (!by)
+            continue;
+        Val before = Flip(part_of(x, axis, 1, by), 2u << axis);
+        Val after = Flip(part_of(x, axis, t.dim[axis] - by - 1, by), 2u << axis);
+        x = Concat((Val[]){before, x, after}, 3, axis);
+    }
+    return value_tensor(x);
+}
+
+// Each element of an axis `by` times; id 0 after a diagnostic.
+static Val repeated(Elab *e, Val x, uint32_t axis, int64_t by) {
+    Type merged = val_type(x);
+    merged.dim[axis] *= by;
+    if (!room_for_axis(e, x) || !size_fits(e, &merged))
+        return (Val){0};
+    x = with_axis(x, axis + 1);
+    Type wide = val_type(x);
+    wide.dim[axis + 1] = by;
+    return Reshape(Expand(x, wide), merged.rank, merged.dim);
+}
+
+Value builtin_upsample(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    int64_t each[MAX_RANK];
+    (void)n;
+    if (!want_tensor(e, in[0], &x) || !want_each(e, in[1], "upsample", spatial(x), 1, each))
+        return POISON;
+    for (uint32_t i = 0, axes = spatial(x); i < axes; i++) {
+        if (each[i] < 1 || each[i] > 1024) {
+            diag(e->f, DiagE0306, here(e), "upsample", "a factor from 1 to 1024",
+                 SARG(value_text(e, in[1])));
+            return POISON;
+        }
+        if (each[i] > 1)
+            x = repeated(e, x, i + 1, each[i]);
+        if (!x.id)
+            return POISON;
+    }
+    return value_tensor(x);
+}
+
+Value builtin_avg_pool(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    int64_t each[MAX_RANK];
+    double count = 1;
+    (void)n;
+    if (!want_tensor(e, in[0], &x) || !want_each(e, in[1], "avg_pool", spatial(x), 1, each))
+        return POISON;
+    Type t = val_type(x);
+    for (uint32_t axis = 1; axis < t.rank; axis++) {
+        int64_t by = each[axis - 1];
+        if (by < 1 || t.dim[axis] % by) {
+            diag(e->f, DiagE0414, here(e), (long long)by, SARG(type_text(e->perm, &t)));
+            return POISON;
+        }
+        if (by == 1)
+            continue;
+        if (!room_for_axis(e, x))
+            return POISON;
+        Type pooled = val_type(x);
+        pooled.dim[axis] /= by;
+        Type split = val_type(with_axis(x, axis + 1));
+        split.dim[axis] = pooled.dim[axis];
+        split.dim[axis + 1] = by;
+        x = Reshape(Sum(Reshape(x, split.rank, split.dim), 4u << axis), pooled.rank, pooled.dim);
+        count *= (double)by;
+    }
+    return value_tensor(count == 1 ? x : Mul(x, Number(x.g, 1 / count)));
+}
+
+// --- convolution ---------------------------------------------------------------------------------
+
+static bool is_pair(Value v) {
+    return v.kind == KindList && v.list.n == 2 && v.list.at[0].kind != KindList &&
+           v.list.at[1].kind != KindList;
+}
+
+// One axis: a number, or before and after.
+static bool want_pad(Elab *e, Value v, int64_t *before, int64_t *after) {
+    bool pair = is_pair(v);
+    return want_int(e, pair ? v.list.at[0] : v, "pad", before) &&
+           want_int(e, pair ? v.list.at[1] : v, "pad", after);
+}
+
+// A number or a pair for all axes, or a list of those with a pair in it, one for each axis.
+static bool want_pads(Elab *e, Value v, ConvGeom *out) {
+    bool each = v.kind == KindList && !is_pair(v);
+    if (v.kind == KindStr || (each && v.list.n != out->n)) {
+        bool fine = not_each(e, v, "pad", "\"same\", a number, [before, after]", out->n);
+        if (v.kind == KindStr)
+            diag_help(e->f, "pad=0, the default, adds nothing");
+        return fine;
+    }
+    for (uint32_t i = 0; i < out->n; i++)
+        if (!want_pad(e, each ? v.list.at[i] : v, &out->before[i], &out->after[i]))
+            return false;
+    return true;
+}
+
+// TensorFlow's SAME: extent / stride, rounded up (of the adjoint: extent * stride); where it takes
+// an odd number of zeros, one more of them behind.
+static void same_pads(const Type *x, const Type *w, bool adjoint, ConvGeom *out) {
+    for (uint32_t i = 0; i < out->n && i + 2u < w->rank; i++) {
+        int64_t s = out->stride[i] > 0 ? out->stride[i] : 1, n = x->dim[1 + i],
+                k = (w->dim[2 + i] - 1) * out->dilation[i] + 1;
+        int64_t all = adjoint ? k - s : ((n + s - 1) / s - 1) * s + k - n;
+        out->before[i] = all > 0 ? all / 2 : 0;
+        out->after[i] = all > 0 ? all - all / 2 : adjoint ? all : 0;
+    }
+}
+
+// in: stride, pad, dilation, groups. w is [out, in/groups, k...], of the adjoint [in, out/groups,
+// k...].
+static bool want_geometry(Elab *e, const Value *in, Type x, Type w, bool adjoint, ConvGeom *out) {
+    *out = (ConvGeom){.n = x.rank ? x.rank - 1u : 0, .groups = 1};
+    if (out->n < 1 || out->n > 3) {
+        diag(e->f, DiagE0415, here(e), SARG(type_text(e->perm, &x)));
+        in_library(e);
+        return false;
+    }
+    if (!want_each(e, in[0], "stride", out->n, 1, out->stride) ||
+        !want_each(e, in[2], "dilation", out->n, 1, out->dilation))
+        return false;
+    if (in[3].kind != KindAbsent && !want_int(e, in[3], "groups", &out->groups))
+        return false;
+    if (in[1].kind == KindStr && str_eq(in[1].str, STR("same")))
+        same_pads(&x, &w, adjoint, out);
+    else if (in[1].kind != KindAbsent)
+        return want_pads(e, in[1], out);
+    return true;
+}
+
+Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
+    Val x[2];
+    ConvGeom c;
+    (void)n;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
+        return POISON;
+    if (!want_geometry(e, in + 2, val_type(x[0]), val_type(x[1]), false, &c))
+        return POISON;
+    Attr at = conv_attr(&c);
+    uint32_t nodes = x[0].g->node.n;
+    return op_fits(e, OpConv, x, 2, &at, NULL) ? anchored(e, nodes, Conv(x[0], x[1], &c)) : POISON;
+}
+
+// The input gradient of the convolution whose output is x: extent (n - 1)*stride + (k - 1)*dilation
+// + 1 - before - after.
+Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
+    Val x[2];
+    ConvGeom c;
+    (void)n;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]))
+        return POISON;
+    Type t = val_type(x[0]), w = val_type(x[1]);
+    if (!want_geometry(e, in + 2, t, w, true, &c))
+        return POISON;
+    if (w.rank == c.n + 2) {
+        t.dim[0] = w.dim[1] * c.groups;
+        for (uint32_t i = 0; i < c.n; i++)
+            t.dim[1 + i] = (t.dim[1 + i] - 1) * c.stride[i] + (w.dim[2 + i] - 1) * c.dilation[i] +
+                           1 - c.before[i] - c.after[i];
+    }
+    Attr at = conv_attr(&c);
+    uint32_t nodes = x[0].g->node.n;
+    return op_fits(e, OpConvDx, x, 2, &at, &t) ? anchored(e, nodes, ConvDx(x[0], x[1], &c, t))
+                                               : POISON;
+}

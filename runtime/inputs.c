@@ -1,0 +1,152 @@
+// inputs.c - what an entry point's own inputs are given: `sample from(z: [nz], y: label(10))`.
+//
+// In: a sample's number. Out: its draws, which follow from the seed and that number alone; its
+// class, 0, 1, ... in turn, so that a grid as wide as there are classes has one in each column; or
+// what --input says, from its beginning again where it ends.
+#include "sampler.h"
+
+#include <string.h>
+
+Str input_name(const Module *m, uint32_t slot) {
+    const Slot *s = &m->slot.at[slot];
+    return str_sub(s->name, str_find(s->name, '.') + 1, s->name.len);
+}
+
+bool input_of(const Module *m, uint32_t entry, uint32_t slot) {
+    const Slot *s = &m->slot.at[slot];
+    return s->kind == SlotFed && m->site.at[s->site].func == entry + 2;
+}
+
+void input_values(const Module *m, uint32_t slot, uint64_t seed, size_t first, size_t n,
+                  Arena scratch, float *out) {
+    const Slot *s = &m->slot.at[slot];
+    const Site *site = &m->site.at[s->site];
+    if (site->dist == DistCategorical) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)((first + i) % (size_t)site->classes);
+        return;
+    }
+    Graph g;
+    graph_init(&g, &scratch, (int64_t)n);
+    Val v = Rand(&g, site->dist, s->site, 0, site->type);
+    Counters c = {.seed = seed, .sample0 = (int64_t)first};
+    eval_node(&g, v.id, NULL, out, false, &c, scratch);
+}
+
+// --- what is given -------------------------------------------------------------------------------
+
+static GanStatus check_values(const Module *m, const Given *g) {
+    const Site *site = &m->site.at[m->slot.at[g->slot].site];
+    for (size_t i = 0; site->dist == DistCategorical && i < g->n; i++)
+        if (!(g->value[i] >= 0 && g->value[i] < (float)site->classes &&
+              g->value[i] == (float)(int64_t)g->value[i]))
+            return fail(GAN_ERR_USAGE, "--input %.*s: %g is no class from 0 to %lld",
+                        SARG(input_name(m, g->slot)), (double)g->value[i],
+                        (long long)site->classes - 1);
+    return GAN_OK;
+}
+
+// 0,3,5: one number each for a sample, then from the beginning.
+static GanStatus read_numbers(Arena *perm, Str name, Str text, Given *out) {
+    VEC(float) x = {0};
+    for (Str rest = text;;) {
+        size_t comma = str_find(rest, ',');
+        double one;
+        if (!str_to_double(str_sub(rest, 0, comma), &one))
+            return fail(GAN_ERR_USAGE,
+                        "--input %.*s wants numbers, as in %.*s=0,1,2, or an .npy file, not `%.*s`",
+                        SARG(name), SARG(name), SARG(text));
+        vec_push(perm, &x, (float)one);
+        if (comma == rest.len)
+            break;
+        rest = str_sub(rest, comma + 1, rest.len);
+    }
+    out->value = x.at;
+    out->n = x.n;
+    return GAN_OK;
+}
+
+// [n, ...]: a sample's input each.
+static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) {
+    const Type *t = &m->slot.at[out->slot].type;
+    uint32_t rank;
+    int64_t dim[DATA_MAX_RANK];
+    TRY(npy_read_f32(perm, path, &out->value, &rank, dim));
+    bool fits = rank == t->rank + 1u && dim[0] > 0;
+    for (uint32_t i = 0; fits && i < t->rank; i++)
+        fits = dim[i + 1] == t->dim[i];
+    if (!fits)
+        return fail(GAN_ERR_INPUT, "%.*s: input %.*s wants an array %.*s, B samples of it",
+                    SARG(path), SARG(input_name(m, out->slot)), SARG(type_text(perm, t)));
+    out->n = (size_t)dim[0];
+    return GAN_OK;
+}
+
+static GanStatus find_input(const Module *m, uint32_t entry, Str name, uint32_t *out) {
+    Str known[64];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!input_of(m, entry, i))
+            continue;
+        if (n < 64)
+            known[n++] = input_name(m, i);
+        if (str_eq(input_name(m, i), name))
+            return *out = i, GAN_OK;
+    }
+    Str near = diag_nearest(name, known, n), what = m->entry.at[entry].name;
+    if (near.len)
+        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`: did you mean `%.*s`?",
+                    SARG(what), SARG(name), SARG(near));
+    return fail(GAN_ERR_USAGE,
+                "sample %.*s has no input `%.*s`: inputs are written sample %.*s(%.*s: [n]) = ...",
+                SARG(what), SARG(name), SARG(what), SARG(name));
+}
+
+GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const OptionValue *o,
+                      Inputs *out) {
+    *out = (Inputs){0};
+    for (uint32_t i = 0; i < o->pair.n; i++) {
+        Str name = o->pair.at[i].key, text = o->pair.at[i].value;
+        Given g = {0};
+        TRY(find_input(m, entry, name, &g.slot));
+        if (str_eq(path_ext(text), STR("npy")))
+            TRY(read_array(perm, m, text, &g));
+        else if (!m->slot.at[g.slot].type.rank)
+            TRY(read_numbers(perm, name, text, &g));
+        else
+            return fail(GAN_ERR_USAGE, "--input %.*s is %.*s a sample: give an .npy file",
+                        SARG(name), SARG(type_text(perm, &m->slot.at[g.slot].type)));
+        TRY(check_values(m, &g));
+        vec_push(perm, &out->given, g);
+    }
+    return GAN_OK;
+}
+
+// --- feeding -------------------------------------------------------------------------------------
+
+static const Given *given_find(const Inputs *in, uint32_t slot) {
+    for (uint32_t i = 0; in && i < in->given.n; i++)
+        if (in->given.at[i].slot == slot)
+            return &in->given.at[i];
+    return NULL;
+}
+
+GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, size_t first,
+                     Arena scratch) {
+    const Module *m = exec_module(e);
+    size_t batch = (size_t)m->batch;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!input_of(m, entry, i))
+            continue;
+        Arena a = scratch;
+        size_t one = (size_t)type_sample(&m->slot.at[i].type);
+        float *x = arena_array(&a, float, batch *one);
+        const Given *g = given_find(in, i);
+        for (size_t k = 0; g && k < batch; k++)
+            memcpy(x + k * one, g->value + (first + k) % g->n * one, one * sizeof *x);
+        if (!g)
+            input_values(m, i, seed, first, batch, a, x);
+        TRY(exec_slot_put_f32(e, i, x, batch * one));
+    }
+    return GAN_OK;
+}

@@ -1,0 +1,75 @@
+#!/bin/sh
+# inputs.sh - inputs of a `sample`: class after class, draws of its own, or what --input says.
+. "$(dirname -- "$0")/lib.sh"
+cat >m.gan <<'END'
+model inputs "a sample that is told what to draw"
+data x : float(2)
+net G(z: [3], y: label(4)) -> [2] = concat(z, one_hot(y, 4)) |> dense(2)
+net D(x: [2]) -> [] = x |> dense(4) |> tanh |> dense(1) |> squeeze
+opt = adam(lr=1e-2)
+step {
+  fake = G(normal(3), categorical(4))
+  update D minimize bce(D(x), 1) + bce(D(fake), 0) using opt
+  update G minimize bce(D(fake), 1) using opt
+}
+sample fakes(y: label(4)) = G(normal(3), y)
+sample told(z: [3], y: label(4)) {
+  class = unsqueeze(y, 0)
+  concat(z, class)
+}
+sample one(y: label(4)) = expand(y/3, 1, 4, 4)
+END
+"$ganrun" data synth ring --out x.pack --count 200 >/dev/null
+expect 0 train m.gan --data x=x.pack --batch 3 --steps 2 --out run --threads 1
+draw() { expect 0 sample run --entry told -o s.npy --threads 1 "$@"; }
+column() { tail -c +129 s.npy | od -An -v -w16 -tf4 | awk -v c="$1" '{ printf "%s ", $c }'; }
+
+# A class each, in turn, over batches of three; other draws for each sample, the same ones again.
+draw --count 6
+[ "$(column 4)" = '0 1 2 3 0 1 ' ] || fail "classes: $(column 4)"
+[ "$(column 1 | tr ' ' '\n' | sort -u | grep -c .)" = 6 ] || fail "draws: $(column 1)"
+cp s.npy z.npy
+draw --count 6
+same s.npy z.npy
+draw --count 6 --seed 5
+cmp -s s.npy z.npy && fail 'another seed gives the same draws'
+
+# What is given, from its beginning again.
+draw --count 5 --input y=3,1
+[ "$(column 4)" = '3 1 3 1 3 ' ] || fail "given classes: $(column 4)"
+expect 0 sample run --entry fakes -o f.npy --count 4 --threads 1
+expect 2 sample run --entry told -o s.npy --input z=1
+says 'an .npy file'
+"$ganrun" sample run --entry told -o rows.npy --count 2 --threads 1 >/dev/null
+expect 1 sample run --entry told -o s.npy --input z=rows.npy
+says 'wants an array'
+expect 2 sample run --entry told -o s.npy --input y=4
+says 'no class from 0 to 3'
+expect 2 sample run --entry told -o s.npy --input y=two
+says 'wants numbers'
+expect 2 sample run --entry told -o s.npy --input Y=1
+says 'did you mean `y`?'
+expect 3 sample run --entry told -o s.npy --input z=nothing.npy
+says 'nothing.npy'
+expect 0 sample run --entry fakes -o codes.npy --count 4 --threads 1
+cat >codes.gan <<'END'
+model codes "its sample is of the shape of another's input"
+net G(z: [3]) -> [3] = z |> dense(3)
+step { update G minimize mse(G(normal(3)), 1) using sgd() }
+sample made = G(normal(3))
+sample back(z: [3]) = 2*z
+END
+expect 0 train codes.gan --batch 2 --steps 1 --out c --threads 1
+expect 0 sample c --entry made -o made.npy --count 3 --threads 1
+expect 0 sample c --entry back -o twice.npy --count 4 --input z=made.npy --threads 1
+numbers() { tail -c +129 "$1" | od -An -v -w4 -tf4; }
+{ numbers made.npy; numbers made.npy | head -3; } | awk '{ print 2*$1 }' >want
+numbers twice.npy | awk '{ print 1*$1 }' >got
+near=$(paste want got | awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) print "far" }')
+[ -z "$near" ] || fail 'not twice what was given'
+
+# A grid has a column for each class: the first row goes from black to white.
+expect 0 sample run --entry one -o g.png --count 8 --threads 1
+expect 0 interp run --entry told -o i.npy --rows 3 --count 2 --threads 1
+tail -c +129 i.npy | od -An -v -w16 -tf4 | awk '{ printf "%s ", $4 }' >classes
+[ "$(cat classes)" = '0 0 1 1 2 2 ' ] || fail "classes along rows: $(cat classes)"
