@@ -29,6 +29,7 @@ typedef struct Bench {
     double cold_ms, warm_ms;
     double peak_bytes;          // of a process after one step
     double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for
+    double late_ms;             // of that, for ranks that came later than this one; NaN: not known
     double foretold_ms;         // what the simulator says of it; NaN: it was not asked
     double bound_ms;            // the least that any order of the step would wait
 } Bench;
@@ -255,6 +256,8 @@ static GanStatus mean_comm(Bench *b) {
     CommStats mine = comm_stats(b->comm);
     Arena scratch = *b->perm;
     int ranks = comm_size(b->comm);
+    TRY(trace_late(scratch, b->comm, &b->late_ms));
+    b->late_ms *= 1000 / (double)b->steps;
     CommStats *all = arena_array(&scratch, CommStats, ranks);
     TRY(comm_gather(b->comm, &mine, sizeof mine, all));
     for (int r = 0; r < ranks; r++) {
@@ -302,9 +305,10 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
 static GanStatus time_steps(Bench *b, const Moments *replayed) {
     b->ms = arena_array(b->perm, double, b->steps);
     TRY(comm_barrier(b->comm)); // not between steps: it would wait for what one leaves to the next
+    comm_trace(b->comm, true);
     for (int64_t i = 0; i < b->warmup + b->steps; i++) {
         if (i == b->warmup)
-            comm_stats_clear(b->comm);
+            comm_stats_clear(b->comm), comm_events_clear(b->comm);
         double began = time_now();
         Counters c = {.step = (uint32_t)i};
         TRY(replayed ? sim_replay(b->session.exec, replayed, &c) : one_step(b, (uint32_t)i, NULL));
@@ -405,6 +409,7 @@ static uint32_t rows_of(const Bench *b, Row *row) {
         {"peak_bytes_bound", (double)(p->slot_bytes + p->work_bound)},
         {"comm_ms", b->comm_ms},
         {"comm_exposed_ms", b->exposed_ms},
+        {"comm_late_ms", b->late_ms},
         {"comm_bound_ms", b->bound_ms},
         {"foretold_ms", b->foretold_ms},
         {"kernels", (double)(p->kernel.n + n.calls)},
@@ -488,6 +493,7 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
         .comm = h->device.comm,
         .cold_ms = NAN,
         .warm_ms = NAN,
+        .late_ms = NAN,
         .foretold_ms = NAN,
         .bound_ms = NAN,
         .real = DtF32,

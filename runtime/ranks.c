@@ -214,8 +214,7 @@ GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
     Str how = option_text(o, OptComm, STR("mpi"));
     *out = (CommOptions){.deadline = (double)option_number(o, OptDeadline, DEADLINE),
                          .null = str_eq(how, STR("null")),
-                         .wait = str_eq(option_text(o, OptOverlap, STR("on")), STR("off")),
-                         .trace = o->at[OptTrace].given};
+                         .wait = str_eq(option_text(o, OptOverlap, STR("on")), STR("off"))};
     bool cuda = str_starts(option_text(o, OptDevice, (Str){0}), STR("cuda"));
     bool known =
         o->at[OptDevice].given || !o->file.n || !file_is_dir(o->file.at[0]); // else a run's

@@ -31,7 +31,7 @@ Launcher launcher_detect(const char *(*variable)(const char *name));
 typedef struct RankSetup {
     Launcher launch;
     Str plugin;       // path of the MPI plugin
-    CommOptions comm; // deadline, wire model, null, trace
+    CommOptions comm; // deadline, wire model, null
     Str nodes;        // --hierarchical: "auto", "on", "off"
     int64_t threads;  // asked for, 0: choose
 } RankSetup;
@@ -46,8 +46,7 @@ bool ranks_fill_cores(const Comm *c, int threads);
 // is false.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, int *threads);
-// What the words of a command line ask of a communicator: --deadline --wire --comm --overlap
-// --trace.
+// What the words of a command line ask of a communicator: --deadline --wire --comm --overlap.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
 CardRoute ranks_route(const Options *o); // the same of ranks on cards
 // --deterministic, --micro, --bucket-mb. GAN_ERR_USAGE.
@@ -89,5 +88,9 @@ GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out);
 void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, double began);
 void trace_step(Trace *t, uint32_t step, double began); // the step, with its collectives
 GanStatus trace_close(Trace *t);                        // all ranks: writes the files
+// What of the waits that the communicator has kept (comm_trace) no communication caused, in
+// seconds, a mean over the ranks: of each call the rank that comes last waits for its transfer
+// alone, the others for that rank besides. The same on all ranks, which all come.
+GanStatus trace_late(Arena scratch, Comm *c, double *seconds);
 
 #endif

@@ -7,6 +7,8 @@
 // Times count from a meeting of all ranks, so that clocks of several machines need not agree.
 #include "ranks.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Stretch {
@@ -39,6 +41,7 @@ GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out) {
     TRY(comm_barrier(c));
     t->zero = time_now();
     comm_events_clear(c);
+    comm_trace(c, true);
     *out = t;
     return GAN_OK;
 }
@@ -72,6 +75,42 @@ void trace_step(Trace *t, uint32_t step, double began) {
     take_events(t);
 }
 
+// --- who came late -------------------------------------------------------------------------------
+
+static int by_call(const void *a, const void *b) {
+    const CommEvent *x = a, *y = b;
+    return x->step != y->step ? (x->step > y->step) - (x->step < y->step)
+                              : (x->id > y->id) - (x->id < y->id);
+}
+
+GanStatus trace_late(Arena scratch, Comm *c, double *seconds) {
+    const CommEvent *e;
+    uint32_t n = comm_events(c, &e), ranks = (uint32_t)comm_size(c), most = 0;
+    uint32_t *count = arena_array(&scratch, uint32_t, ranks);
+    CommEvent *mine = arena_array(&scratch, CommEvent, n);
+    *seconds = 0;
+    TRY(comm_gather(c, &n, sizeof n, count));
+    for (uint32_t r = 0; r < ranks; r++)
+        most = count[r] > most ? count[r] : most;
+    for (uint32_t i = 0; i < n; i++)
+        mine[i] = e[i];
+    qsort(mine, n, sizeof *mine, by_call);
+    double *wait = arena_array(&scratch, double, most),
+           *all = arena_array(&scratch, double, (size_t)most *ranks);
+    for (uint32_t i = 0; i < n; i++)
+        wait[i] = mine[i].go - mine[i].wait;
+    TRY(comm_gather(c, wait, most * sizeof *wait, all));
+    for (uint32_t i = 0; i < most; i++) {
+        double least = INFINITY, sum = 0;
+        for (uint32_t r = 0; r < ranks; r++) {
+            least = fmin(least, all[(size_t)r * most + i]);
+            sum += all[(size_t)r * most + i];
+        }
+        *seconds += sum / ranks - least;
+    }
+    return GAN_OK;
+}
+
 // --- writing -------------------------------------------------------------------------------------
 
 static void put_slice(JsonOut *j, int rank, int line, Str name, double began, double ended) {
@@ -103,6 +142,7 @@ static void put_event(JsonOut *j, int rank, const CommEvent *e, double zero) {
     json_name(j, "step"), json_put_int(j, e->step);
     json_name(j, "bytes"), json_put_int(j, (int64_t)e->bytes);
     json_name(j, "ready_us"), json_put_double(j, (e->ready - zero) * 1e6);
+    json_name(j, "met_us"), json_put_double(j, (e->met - zero) * 1e6);
     json_name(j, "exposed_us"), json_put_double(j, (e->go - e->wait) * 1e6);
     json_close(j, '}');
     json_close(j, '}');

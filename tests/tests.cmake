@@ -146,11 +146,14 @@ if(MPI_FOUND AND MPIRUN)
         add_test(NAME comm_mpi.${n} COMMAND ${on_ranks} ${n} $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
         set_tests_properties(comm_mpi.${n} PROPERTIES TIMEOUT 120)
     endforeach()
-    foreach(n 3 4)                      # as if on two nodes; sanitizers want to be loaded first
+    foreach(case nodes.3 nodes.4 far.2 far.3 far.7) # as if on two nodes, as if strangers; sanitizers want to be loaded first
         if(NOT GAN_SANITIZE)
-            add_test(NAME comm_mpi.nodes.${n} COMMAND ${on_ranks} ${n} env LD_PRELOAD=$<TARGET_FILE:gan_fault> GAN_FAULT=nodes
+            string(REPLACE "." ";" fault_n ${case})
+            list(GET fault_n 0 fault)
+            list(GET fault_n 1 n)
+            add_test(NAME comm_mpi.${case} COMMAND ${on_ranks} ${n} env LD_PRELOAD=$<TARGET_FILE:gan_fault> GAN_FAULT=${fault}
                      $<TARGET_FILE:comm_test> --mpi $<TARGET_FILE:gan_mpi>)
-            set_tests_properties(comm_mpi.nodes.${n} PROPERTIES TIMEOUT 120)
+            set_tests_properties(comm_mpi.${case} PROPERTIES TIMEOUT 120)
         endif()
     endforeach()
 endif()

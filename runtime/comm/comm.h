@@ -85,7 +85,6 @@ typedef struct CommOptions {
     bool null;                 // data jobs do nothing; control works (--comm null)
     double wire_us, wire_gbit; // wire model: each job takes at least wire_us + bytes / wire_gbit;
                                // 0, 0: none
-    bool trace;                // keep an event per job
 } CommOptions;
 
 const CommOptions *comm_options(const Comm *c); // as opened; borrowed
@@ -142,9 +141,12 @@ typedef struct CommEvent { // times on the clock of time_now
     size_t bytes;
     double ready;      // comm_start
     double start, end; // carried out
+    double met;        // this rank knew that all had come to it
     double wait, go;   // comm_wait: came, went on
 } CommEvent;
-// Events of jobs waited for, oldest first; borrowed until the next call. Empty without `trace`.
+// From here on an event is kept of every job waited for, until comm_events_clear; or not.
+void comm_trace(Comm *c, bool on);
+// Oldest first; borrowed until the next call.
 uint32_t comm_events(const Comm *c, const CommEvent **out);
 void comm_events_clear(Comm *c);
 

@@ -33,6 +33,8 @@ typedef struct Meeting { // one operation, before it is carried out
     Dtype dtype;
     void *data;
     size_t n;
+    // What is reduced behind it, for a link that reaches others' memory; NULL: not known yet.
+    void *moves;
 } Meeting;
 
 struct LinkApi {
@@ -65,7 +67,7 @@ struct LinkApi {
 };
 
 // A link in a shared object. It is linked with nothing of ours: what it needs it is given.
-enum { LINK_PLUGIN_VERSION = 4 };
+enum { LINK_PLUGIN_VERSION = 5 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
     double (*now)(void);

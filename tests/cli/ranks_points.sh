@@ -21,7 +21,7 @@ for point in init:1 meet:1; do
     absent early
 done
 
-for point in meet:600 in:80 after:600; do
+for point in meet:600 in:80 near:400 after:600; do
     for deed in $kill $stop; do
         rm -rf run
         faulty $point:$deed 3 $train --out run

@@ -3,16 +3,22 @@
 //
 // GAN_FAULT=POINT:N:DEED. POINT: `init`, before MPI begins; `meet`, before it says for the N-th
 // time that it has come; `after`, when it has taken what others said as often; `in`, in the N-th
-// exchange of a large sum, which the others are inside. DEED: the number of a signal this process
-// sends itself. GAN_FAULT=mpi or dnn: that library gives another version. GAN_FAULT=nodes, in all
-// ranks: the first half of them and the second are on nodes of their own, and none may add numbers
-// with all others at once. GAN_FAULT=sums: this rank gets sums with one bit turned, as from a
-// broken machine.
+// exchange of a large sum, which the others are inside; `near`, the N-th time that it fetches from
+// another's memory. DEED: the number of a signal this process sends itself. GAN_FAULT=mpi or dnn:
+// that library gives another version. GAN_FAULT=nodes, in all ranks: the first half of them and the
+// second are on nodes of their own, and none may add numbers with all others at once.
+// GAN_FAULT=far: no rank may reach another's memory. GAN_FAULT=sums: this rank gets sums with one
+// bit turned, as from a broken machine.
+#define _GNU_SOURCE
+#include <errno.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 static void come_to(const char *point, int *times) {
     char where[16];
@@ -57,6 +63,14 @@ int MPI_Irecv(void *to, int n, MPI_Datatype type, int from, int tag, MPI_Comm co
     static int times;
     come_to("in", &times);
     return PMPI_Irecv(to, n, type, from, tag, comm, request);
+}
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *here, unsigned long n,
+                         const struct iovec *there, unsigned long m, unsigned long flags) {
+    static int times;
+    come_to("near", &times);
+    errno = EPERM;
+    return another("far") ? -1 : syscall(SYS_process_vm_readv, pid, here, n, there, m, flags);
 }
 
 int MPI_Comm_split_type(MPI_Comm comm, int kind, int key, MPI_Info info, MPI_Comm *out) {

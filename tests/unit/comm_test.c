@@ -330,6 +330,7 @@ static void no_communicator_is_one_rank(void **state) {
 enum { JOBS = 40, ROUNDS = 5 };
 
 static void many_body(Rank *r, Comm *c) {
+    comm_trace(c, true);
     for (uint32_t step = 0; r->st == GAN_OK && step < ROUNDS; step++) {
         float x[JOBS];
         for (uint32_t i = 0; r->st == GAN_OK && i < JOBS; i++) {
@@ -354,7 +355,8 @@ static void many_body(Rank *r, Comm *c) {
     uint32_t n = comm_events(c, &e);
     bool in_order = n == JOBS * ROUNDS && comm_stats(c).jobs == n && comm_stats(c).bytes == 4 * n;
     for (uint32_t i = 0; in_order && i < n; i++)
-        in_order = e[i].ready <= e[i].start && e[i].start <= e[i].end && e[i].end <= e[i].go;
+        in_order = e[i].ready <= e[i].start && e[i].start <= e[i].end && e[i].end <= e[i].go &&
+                   e[i].ready <= e[i].met && e[i].met <= e[i].go;
     if (!in_order)
         *(bool *)r->user = true;
 }
@@ -363,7 +365,7 @@ static void many_jobs_are_under_way_at_once(void **state) {
     (void)state;
     Rank rank[MOST];
     bool wrong = false;
-    on_ranks(rank, 3, many_body, (CommOptions){.deadline = 20, .trace = true}, &wrong);
+    on_ranks(rank, 3, many_body, (CommOptions){.deadline = 20}, &wrong);
     all_well(rank, 3);
     assert_false(wrong);
 }
@@ -619,9 +621,10 @@ static void mpi_reductions(Rank *r, Comm *c) {
 }
 
 // Sums of many sizes at once, in both lanes: of a number of elements that ranks do not divide, and
-// around those where a message takes another piece or no longer travels with the meeting.
+// around those where a message takes another piece, no longer travels with the meeting, or is added
+// up piece by piece.
 static void sizes_body(Rank *r, Comm *c) {
-    enum { MOST_OF = COMM_SMALL / 2 + 11 };
+    enum { MOST_OF = 4 * COMM_SMALL + 11 };
     static const size_t sizes[] = {
         MOST_OF, 1, 993, 994, 995, 1993, 1994, 1995, 4096, COMM_SMALL / 4, COMM_SMALL / 4 + 1};
     enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -659,7 +662,7 @@ static void on_this_rank(void **state) {
         fail_msg("%s", gan_error());
     Comm *c;
     MpiArg arg = {.host = &link_host, .polite = true};
-    CommOptions o = {.deadline = 60, .trace = true};
+    CommOptions o = {.deadline = 60};
     if (comm_open(plugin->api, &arg, &o, &c) != GAN_OK)
         fail_msg("%s", gan_error());
     bool wrong = false;

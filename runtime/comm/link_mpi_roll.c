@@ -1,0 +1,102 @@
+// link_mpi_roll.c - roll calls: a rank whose deadline comes near asks all others where they are.
+//
+// Over a communicator of their own. Those that wait or idle answer with their turns; those that do
+// not are named. Where the communicator's thread is caught in a transfer, the caller's does that
+// (MPI_THREAD_MULTIPLE).
+#define _GNU_SOURCE
+#include "mpi_link.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { ASK = 1, ANSWER = 2, NAMED = 4 };
+
+static void say_aside(MpiLink *l, int to, int tag, const Whereabouts *w) {
+    // Small enough to leave without the receiver; should it never be received, the job ends anyway.
+    MPI_Request sent;
+    if (MPI_Isend(w, sizeof *w, MPI_BYTE, to, tag, l->aside, &sent) == MPI_SUCCESS)
+        MPI_Request_free(&sent);
+}
+
+static Whereabouts here(MpiLink *l) {
+    Whereabouts w = {.heard = 1};
+    for (int i = 0; i < LANES; i++) {
+        w.turn[i] = atomic_load(&l->desk[i].turn);
+        w.step[i] = atomic_load(&l->desk[i].step);
+    }
+    return w;
+}
+
+void roll_listen(MpiLink *l) {
+    for (;;) {
+        int found = 0;
+        MPI_Status from;
+        MPI_Message message; // matched: two threads may listen at once
+        Whereabouts w = here(l);
+        if (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, l->aside, &found, &message, &from) !=
+                MPI_SUCCESS ||
+            !found)
+            return;
+        if (from.MPI_TAG == ASK)
+            say_aside(l, from.MPI_SOURCE, ANSWER, &w);
+        if (MPI_Mrecv(&w, sizeof w, MPI_BYTE, &message, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return;
+        if (from.MPI_TAG != ANSWER)
+            continue;
+        pthread_mutex_lock(&l->lock);
+        l->where[from.MPI_SOURCE] = w;
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+void roll_call(MpiLink *l) {
+    Whereabouts mine = here(l);
+    pthread_mutex_lock(&l->lock);
+    memset(l->where, 0, (size_t)l->link.size * sizeof *l->where); // what was said before is old
+    pthread_mutex_unlock(&l->lock);
+    for (int r = 0; r < l->link.size; r++)
+        if (r != l->link.rank)
+            say_aside(l, r, ASK, &mine);
+}
+
+void roll_idle(Link *link) {
+    roll_listen((MpiLink *)link);
+}
+
+GanStatus roll_absent(MpiLink *l, const Meeting *m) {
+    char who[1024] = "";
+    size_t n = 0;
+    int absent = 0;
+    pthread_mutex_lock(&l->lock);
+    for (int r = 0; r < l->link.size; r++) {
+        const Whereabouts *w = &l->where[r];
+        if (r == l->link.rank || (w->heard && w->turn[m->lane] >= m->turn) || ++absent > NAMED)
+            continue;
+        n += (size_t)snprintf(who + n, sizeof who - n, "%srank %d on %s ", n ? "; " : "", r,
+                              l->name[r]);
+        if (w->heard)
+            n += (size_t)snprintf(who + n, sizeof who - n, "is still at step %u", w->step[m->lane]);
+        else
+            n += (size_t)snprintf(who + n, sizeof who - n,
+                                  "does not answer: it is stopped, gone or cut off");
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (absent > NAMED)
+        snprintf(who + n, sizeof who - n, "; and %d more", absent - NAMED);
+    return FAIL(l, "on %s, past the deadline: %s", l->name[l->link.rank],
+                absent ? who : "all ranks answer, but the meeting does not end");
+}
+
+GanStatus roll_missing(Link *link, const Meeting *m, double seconds) {
+    MpiLink *l = (MpiLink *)link;
+    if (l->link.lanes == 1)
+        return FAIL(l, "the transfer does not end: a rank stopped in the middle of it");
+    double until = l->host->now() + seconds;
+    roll_call(l);
+    while (l->host->now() < until) {
+        roll_listen(l);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return roll_absent(l, m);
+}

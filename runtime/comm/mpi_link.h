@@ -1,0 +1,112 @@
+// mpi_link.h - inside the MPI plugin: the link, and what its files do for each other.
+//
+//   link_mpi.c       opens and closes it; the table of its calls
+//   link_mpi_meet.c  meetings
+//   link_mpi_roll.c  roll calls: who is missing
+//   link_mpi_sum.c   transfers behind meetings
+//   link_mpi_near.c  sums of ranks that reach each other's memory
+#ifndef GAN_MPI_LINK_H
+#define GAN_MPI_LINK_H
+
+#include "link_mpi.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+enum { HOST_NAME = 64 };
+enum { TRANSFER = LANES }; // MPI's tag; that of a meeting is its lane
+
+typedef struct Whereabouts {
+    uint64_t turn[LANES]; // tasks it has come to
+    uint32_t step[LANES];
+    uint32_t heard; // it has answered
+} Whereabouts;
+
+typedef struct Parcel { // one message to several ranks, MPI's until `sent` is
+    struct Parcel *next;
+    char *at; // owned, as all here
+    size_t bytes;
+    MPI_Request *sent; // [n]
+    int n, room;
+} Parcel;
+
+typedef struct Desk { // of a lane
+    Parcel *parcel;
+    char *in; // everyone's messages of a round; owned, grows
+    size_t in_n;
+    atomic_ullong turn; // as last posted
+    atomic_uint step;
+} Desk;
+
+typedef struct Near { // ranks that are all on one machine and may reach each other's memory
+    pid_t *pid;       // [size], owned; NULL: they are not, or may not
+    double *at;       // [size], owned: where each has what is added up, if `told`
+    bool told;        // in the first lane's last meeting
+} Near;
+
+typedef struct MpiLink {
+    Link link;
+    const LinkHost *host; // borrowed
+    bool polite, crowded;
+    NodeSums asked;
+    int group;               // ranks of one; see meet_all
+    MPI_Comm world, aside;   // tasks; roll calls
+    MPI_Comm node, across;   // where Link.nodes: this rank's node; the first ranks of all nodes, on
+                             // others null
+    char (*name)[HOST_NAME]; // [size] hosts; owned, as all below
+    int *count, *first;      // [size] of a gather
+    void *room;              // grows
+    size_t room_n;
+    Near near;
+    Desk desk[LANES];
+    pthread_mutex_t lock; // guards `where`
+    Whereabouts *where;   // [size] as last answered
+} MpiLink;
+
+#define FAIL(l, ...) ((l)->host->fail(GAN_ERR_DEVICE, __VA_ARGS__))
+#define MPI(l, call, ...) mpi_checked(l, #call, call(__VA_ARGS__))
+
+// --- link_mpi.c ----------------------------------------------------------------------------------
+
+GanStatus mpi_checked(const MpiLink *l, const char *call, int code); // of an MPI call, as a status
+size_t size_of(Dtype dtype);                                         // f64, f32
+GanStatus room_need(MpiLink *l, size_t bytes);                       // of MpiLink.room
+
+// --- link_mpi_meet.c -----------------------------------------------------------------------------
+
+GanStatus meet_post(Link *link, const Meeting *m);                                // LinkApi.post
+GanStatus meet_all(Link *link, const Meeting *m, uint64_t tags[2], bool *waited); // LinkApi.meet
+// Whoever waits in a lane, since `began`: looks again at once, or sleeps a little.
+void rest(const MpiLink *l, uint32_t lane, double began);
+
+// --- link_mpi_roll.c -----------------------------------------------------------------------------
+
+void roll_listen(MpiLink *l); // takes what has come in: questions are answered, answers noted
+void roll_call(MpiLink *l);   // asks all
+GanStatus roll_absent(MpiLink *l, const Meeting *m); // fails, naming who has not come to it
+void roll_idle(Link *link);                          // LinkApi.idle
+GanStatus roll_missing(Link *link, const Meeting *m, double seconds); // LinkApi.missing
+
+// --- link_mpi_sum.c ------------------------------------------------------------------------------
+
+GanStatus sum_reduce(Link *link, CommKind kind, Dtype dtype, void *data, size_t n, float *lost);
+GanStatus sum_gather(Link *link, void *data, const size_t *from);
+GanStatus sum_bcast(Link *link, void *data, size_t bytes, int root);
+// Sends one part on and takes another in, as politely as `rest`.
+GanStatus exchange(MpiLink *l, MPI_Datatype type, const void *out, int outs, int to, void *in,
+                   int ins, int from);
+
+// --- link_mpi_near.c -----------------------------------------------------------------------------
+
+// Finds out whether all ranks may reach each other's memory; every rank comes.
+GanStatus near_open(MpiLink *l);
+// Meeting `m`, with everyone's Meeting.moves where memory will be reached behind it.
+Meeting near_tell(MpiLink *l, const Meeting *m);
+// Adds up, as CommTree says, n numbers that lie where all were told at their last meeting
+// (near.told).
+GanStatus near_reduce(MpiLink *l, CommKind kind, Dtype dtype, size_t n);
+void near_free(MpiLink *l);
+
+#endif
