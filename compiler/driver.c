@@ -143,15 +143,22 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
     return GAN_OK;
 }
 
-void compile_rest(Planning *p, Arena *perm) {
+bool compile_next(Planning *p, Arena *perm, uint32_t *func) {
     Module *m = p->module;
     PassOptions pass = quiet(p);
-    for (uint32_t i; (i = atomic_fetch_add(&p->next, 1)) <= m->entry.n;) {
-        if (i == 0)
-            plan_one(p, perm, &m->step, &p->pass, &p->out->step);
-        else
-            plan_one(p, perm, &m->entry.at[i - 1], &pass, &p->out->entry[i - 1]);
-    }
+    uint32_t i = *func = atomic_fetch_add(&p->next, 1);
+    if (i > m->entry.n)
+        return false;
+    if (i == 0 && !p->made)
+        plan_one(p, perm, &m->step, &p->pass, &p->out->step);
+    else if (!p->made)
+        plan_one(p, perm, &m->entry.at[i - 1], &pass, &p->out->entry[i - 1]);
+    return true;
+}
+
+static void compile_rest(Planning *p, Arena *perm) {
+    for (uint32_t func; compile_next(p, perm, &func);)
+        ;
 }
 
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out) {
@@ -198,7 +205,7 @@ GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Pl
                         SARG(asked->path), dtype_name[g.real], dtype_name[o.real]);
         if (plan_fits(&o, &g)) { // whose plans are all there
             TRY(load_ganx(f, &o, &g, asked->path, out));
-            *rest = (Planning){.module = &out->module, .next = out->module.entry.n + 1};
+            *rest = (Planning){.module = &out->module, .made = true};
             return GAN_OK;
         }
     }

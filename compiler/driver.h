@@ -29,13 +29,14 @@ typedef struct Compiled {
 } Compiled;
 
 // What is left to do behind compile_begin: passes and plans of the step and of the entries, a
-// function done by whoever takes it.
+// function done by whoever takes it. Plans that came in a file are taken as they are.
 typedef struct Planning {
     Module *module; // borrowed; whoever makes a plan changes its function
     Compiled *out;  // borrowed
     PassOptions pass;
     const Dialect *dialect;
     size_t slot_bytes;
+    bool made;             // nothing is left to do but to be taken
     _Atomic uint32_t next; // to be taken: 0 the step, 1 + i entry i; behind the last: none is left
 } Planning;
 
@@ -54,9 +55,9 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
 // ends with the module, of which only functions without a plan change from there on, and the plan
 // of `init`.
 GanStatus compile_begin(Front *f, const CompileOptions *o, Compiled *out, Planning *rest);
-// Makes plans until none is left to take. Several threads may be in here, each with its own `perm`,
-// where its plans are; all are made when all of them have returned.
-void compile_rest(Planning *p, Arena *perm);
+// Takes one function and makes its plan, in `perm`: 0 the step, 1 + i entry i. False: none is left
+// to take. Several threads may be in here, each with its own `perm`.
+bool compile_next(Planning *p, Arena *perm, uint32_t *func);
 
 // A compiled model as text (pass/plan_text.c), and back with the stages behind the text's level and
 // kernels. Nothing in the text is trusted; false and "line N: ..." in *error.

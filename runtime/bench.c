@@ -50,6 +50,7 @@ static GanStatus open_session(Bench *b) {
     static const uint64_t seed = 0;
     SessionOptions s = {
         .seed = &seed,
+        .steps = true,
         .compile = {.path = b->model,
                     .parallel = parallel,
                     .batch = b->batch,
@@ -75,8 +76,9 @@ static GanStatus fill_data(Bench *b) {
         Arena scratch = *b->perm;
         float *x = arena_array(&scratch, float, n);
         for (size_t k = 0; k < n; k++)
-            x[k] = f->kind == FieldLabel ? (float)(k % (size_t)f->classes)
-                                         : (float)(hash64(&k, sizeof k, i) % 2001) / 1000 - 1;
+            x[k] = f->kind == FieldLabel
+                       ? (float)(k % (size_t)f->classes)
+                       : (float)((uint32_t)(k + i + 1) * 2654435761u >> 8) * 0x1p-23f - 1;
         TRY(exec_slot_put_f32(b->session.exec, i, x, n));
     }
     return GAN_OK;

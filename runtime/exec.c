@@ -21,7 +21,8 @@ struct Exec {
     uint32_t n;           // functions: init, step, entries
     const Plan **plan;    // [n], borrowed; NULL but for init until exec_plans
     Loaded **loaded;      // [n], owned; NULL until first run
-    void *slots, *work;   // owned device memory; work: NULL until exec_plans
+    void *slots, *work;   // owned device memory; work: NULL until exec_load_step or exec_plans
+    void *first;          // owned; the work memory of `init` while it runs
     size_t slot_bytes, work_bytes;
     bool fresh;      // what `init` gives values is zero, as the device gave it
     double *staging; // owned; grows
@@ -53,19 +54,45 @@ GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module 
     return GAN_OK;
 }
 
-GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
-    e->plan[FuncStep] = step;
-    for (uint32_t i = 0; i < e->module->entry.n; i++)
-        e->plan[FuncEntry + i] = &entries[i];
-    for (uint32_t i = 0; i < e->n; i++)
-        if (e->plan[i]->work_bytes > e->work_bytes)
-            e->work_bytes = e->plan[i]->work_bytes;
-    GanStatus st = e->api->alloc(e->device, e->work_bytes, &e->work);
+static GanStatus work_alloc(Exec *e, size_t bytes) {
+    e->work_bytes = bytes;
+    GanStatus st = e->api->alloc(e->device, bytes, &e->work);
     return st == GAN_OK ? GAN_OK
                         : fail_in(st,
                                   "the plan needs %.1f MiB for work, beside %.1f MiB for "
                                   "weights and state",
-                                  (double)e->work_bytes / 1048576, (double)e->slot_bytes / 1048576);
+                                  (double)bytes / 1048576, (double)e->slot_bytes / 1048576);
+}
+
+static void work_release(Exec *e) {
+    e->api->unload(e->loaded[FuncStep]);
+    e->loaded[FuncStep] = NULL;
+    e->api->release(e->device, e->work);
+    e->work = NULL;
+}
+
+static GanStatus load(Exec *e, uint32_t func) {
+    void *work = func == FuncInit ? e->first : e->work;
+    return e->api->load(e->device, e->plan[func], e->slots, work, &e->loaded[func]);
+}
+
+GanStatus exec_load_step(Exec *e, const Plan *step) {
+    e->plan[FuncStep] = step;
+    TRY(work_alloc(e, step->work_bytes));
+    return load(e, FuncStep);
+}
+
+GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
+    size_t most = step->work_bytes;
+    e->plan[FuncStep] = step;
+    for (uint32_t i = 0; i < e->module->entry.n; i++) {
+        e->plan[FuncEntry + i] = &entries[i];
+        most = entries[i].work_bytes > most ? entries[i].work_bytes : most;
+    }
+    if (e->work && most <= e->work_bytes)
+        return GAN_OK;
+    work_release(e);
+    return work_alloc(e, most);
 }
 
 GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
@@ -228,7 +255,8 @@ static char *value_at(const Exec *e, const Plan *p, uint32_t node) {
     if (place.space == SpaceNone || place.space == SpaceInline)
         bug("exec: node %u (%s) is not stored", node,
             op_info[graph_node(&p->func->g, node)->op].text);
-    return (char *)(place.space == SpaceSlot ? e->slots : e->work) + place.offset;
+    void *work = p == e->plan[FuncInit] ? e->first : e->work;
+    return (char *)(place.space == SpaceSlot ? e->slots : work) + place.offset;
 }
 
 GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x, size_t n) {
@@ -427,7 +455,7 @@ static GanStatus run_tape(Run *r, uint32_t from, uint32_t to) {
 static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecHooks *hooks) {
     const Plan *p = e->plan[func];
     if (!e->loaded[func])
-        TRY(e->api->load(e->device, p, e->slots, e->work, &e->loaded[func]));
+        TRY(load(e, func));
     e->fresh = false;
     TRY(put_scalars(e, c));
     Run r = {.e = e, .func = func, .counters = *c, .hooks = hooks};
@@ -458,25 +486,21 @@ static GanStatus clear_slots(Exec *e) {
     return GAN_OK;
 }
 
-// It runs once: its code does not stay, and where there is no work memory yet it has its own.
+// It runs once: neither its code nor its work memory stays.
 GanStatus exec_init(Exec *e, uint64_t seed) {
     Counters c = {.seed = seed};
     GanStatus st = GAN_OK;
-    bool own = !e->work;
     TRY(finish(e));
     if (!e->fresh)
         TRY(clear_slots(e));
-    if (own)
-        TRY(e->api->alloc(e->device, e->plan[FuncInit]->work_bytes, &e->work));
+    TRY(e->api->alloc(e->device, e->plan[FuncInit]->work_bytes, &e->first));
     TRY_OUT(run_func(e, FuncInit, &c, NULL));
     TRY_OUT(exec_wait(e));
 out:
     e->api->unload(e->loaded[FuncInit]);
     e->loaded[FuncInit] = NULL;
-    if (own) {
-        e->api->release(e->device, e->work);
-        e->work = NULL;
-    }
+    e->api->release(e->device, e->first);
+    e->first = NULL;
     return st;
 }
 

@@ -107,9 +107,12 @@ typedef struct ExecHooks { // any may be NULL
 
 // Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n]. In
 // two halves, so that `init` can run before the others are planned: behind exec_begin the slots are
-// there, and zero, behind exec_plans everything else.
+// there, and zero, behind exec_plans everything else. Between the two the step may be loaded, by
+// another thread while exec_init is at work: exec_plans then loads it again only where an entry
+// takes more memory.
 GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module *m,
                      const Plan *init, Exec **out);
+GanStatus exec_load_step(Exec *e, const Plan *step);
 GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries);
 GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
                     const Plan *step, const Plan *entries, Exec **out);

@@ -13,6 +13,7 @@ typedef struct SessionOptions {
     const DeviceApi *api;
     DeviceOptions device;
     const uint64_t *seed; // weights and state begin with what it gives; NULL: with zeros. Borrowed
+    bool steps;           // the step will be run: it is loaded as soon as its plan is there
 } SessionOptions;
 
 typedef struct Session {
@@ -25,8 +26,8 @@ typedef struct Session {
     Exec *exec;     // owned
 } Session;
 
-// `init` runs while the step and the entries are being planned. On failure the session holds the
-// model's diagnostics (if any) until released.
+// `init` runs while the step and the entries are being planned and the step is loaded. On failure
+// the session holds the model's diagnostics (if any) until released.
 GanStatus session_open(Session *s, const SessionOptions *o);
 void session_release(Session *s); // accepts an empty session
 

@@ -197,6 +197,7 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
     GanStatus st = GAN_OK;
     static const uint64_t seed = 0;
     SessionOptions so = {.seed = &seed,
+                         .steps = true,
                          .compile = {.path = s->model,
                                      .batch = scale_batch(s, mode, ranks),
                                      .setting = s->o->at[OptSet].pair.at,

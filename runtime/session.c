@@ -1,8 +1,8 @@
 // session.c - a model compiled for, and opened on, a device.
 //
-// When the plan of `init` is there, two threads go on: the caller's, which alone has to do with the
-// device, draws the weights, and a second one plans the step and the entries. Whoever is done first
-// takes what is left of the planning. Which of them makes a plan does not show in it.
+// When the plan of `init` is there, two threads go on: the caller's draws the weights, a second one
+// plans the step, loads it where it will be run, and plans the entries. Whoever is done first takes
+// what is left of the planning. Which of them makes a plan does not show in it.
 #include "run.h"
 
 #include <pthread.h>
@@ -44,8 +44,6 @@ static int64_t batch_that_fits(const CompileOptions *o, int64_t batch, size_t ne
 // The plan knows what it takes: a card that has not so much is told before anything is allocated.
 static GanStatus check_room(const Session *s, const CompileOptions *o) {
     size_t room = 0, need = bytes_needed(&s->compiled);
-    if (!s->api->room)
-        return GAN_OK;
     TRY(s->api->room(s->device, &room));
     if (need <= room)
         return GAN_OK;
@@ -67,13 +65,28 @@ static GanStatus check_room(const Session *s, const CompileOptions *o) {
 typedef struct Helper { // the second thread, which is one of the device's
     Session *session;
     Planning rest;
+    bool loads; // the step, behind its plan
     pthread_t thread;
     bool works;
+    GanStatus status; // of that loading, whoever did it
+    char error[2000];
 } Helper;
+
+static void load_step(Helper *h) {
+    h->status = exec_load_step(h->session->exec, &h->session->compiled.step);
+    if (h->status != GAN_OK)
+        snprintf(h->error, sizeof h->error, "%s", gan_error());
+}
+
+static void take_plans(Helper *h, Arena *perm) {
+    for (uint32_t func; compile_next(&h->rest, perm, &func);)
+        if (func == 0 && h->loads)
+            load_step(h);
+}
 
 static void *help(void *user) {
     Helper *h = user;
-    compile_rest(&h->rest, &h->session->beside);
+    take_plans(h, &h->session->beside);
     return NULL;
 }
 
@@ -85,29 +98,39 @@ static void helper_start(Helper *h) {
 }
 
 static void helper_finish(Helper *h) {
-    compile_rest(&h->rest, &h->session->perm);
+    take_plans(h, &h->session->perm);
     if (h->works)
         pthread_join(h->thread, NULL);
     device_lend(h->session->device, 0);
 }
 
-static GanStatus begin(Session *s, const SessionOptions *o) {
+static GanStatus begin(Session *s) {
     const Compiled *c = &s->compiled;
-    TRY(exec_begin(s->api, s->device, &s->perm, &c->module, &c->init, &s->exec));
+    return exec_begin(s->api, s->device, &s->perm, &c->module, &c->init, &s->exec);
+}
+
+static GanStatus draw(Session *s, const SessionOptions *o) {
     return o->seed ? exec_init(s->exec, *o->seed) : GAN_OK;
 }
 
-// A device that tells its room gives none away before all is planned, which may not fit.
-static GanStatus begin_and_plan(Session *s, const SessionOptions *o, Helper *h,
-                                const CompileOptions *c) {
-    GanStatus st = GAN_OK;
+static GanStatus draw_and_plan(Session *s, const SessionOptions *o, Helper *h) {
+    TRY(begin(s));
+    h->loads = o->steps;
     helper_start(h);
-    if (!s->api->room)
-        st = begin(s, o);
-    helper_finish(h); // also where the first half failed: it works in the session's memory
+    GanStatus st = draw(s, o);
+    helper_finish(h); // also where drawing failed: it works in the session's memory
     TRY(st);
+    return h->status == GAN_OK ? GAN_OK : fail(h->status, "%s", h->error);
+}
+
+// A device that tells its room gives none away before all is planned, which may not fit.
+static GanStatus plan_and_draw(Session *s, const SessionOptions *o, Helper *h,
+                               const CompileOptions *c) {
+    helper_start(h);
+    helper_finish(h);
     TRY(check_room(s, c));
-    return s->api->room ? begin(s, o) : GAN_OK;
+    TRY(begin(s));
+    return draw(s, o);
 }
 
 GanStatus session_open(Session *s, const SessionOptions *o) {
@@ -124,7 +147,7 @@ GanStatus session_open(Session *s, const SessionOptions *o) {
                     dtype_name[c.real]);
     TRY(compile_begin(&s->front, &c, &s->compiled, &h.rest));
     TRY(o->api->open(&o->device, &s->device));
-    TRY(begin_and_plan(s, o, &h, &c));
+    TRY(s->api->room ? plan_and_draw(s, o, &h, &c) : draw_and_plan(s, o, &h));
     return exec_plans(s->exec, &s->compiled.step, s->compiled.entry);
 }
 

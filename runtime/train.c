@@ -479,6 +479,7 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
     SessionOptions so = job_session(t->job, &t->host->device, &p);
     so.api = o->api ? o->api : so.api;
     so.seed = o->resume ? NULL : &t->job->seed;
+    so.steps = true;
     TRY(session_start(&t->session, &so, &t->host->console));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',

@@ -205,6 +205,7 @@ void process_restart_with(const char *name, const char *value, char **argv);
 // Runs argv (NULL-terminated; argv[0] looked up in PATH) and waits; its stdout and stderr, joined,
 // go to `output`. *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
+bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
 void process_watch_stop(void); // SIGTERM, SIGINT, SIGUSR1 are noted, no longer fatal
 bool process_stop_asked(void); // one of them came
 

@@ -69,6 +69,25 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     return st;
 }
 
+static bool can_start(Arena *a, Str path) {
+    return file_exists(path) && !file_is_dir(path) && access(str_z(a, path), X_OK) == 0;
+}
+
+bool process_find(Arena *a, Str name, Str *path) {
+    const char *dirs = getenv("PATH"); // which posix_spawnp looks at
+    Str all = str_c(dirs ? dirs : "/bin:/usr/bin"), dir;
+    *path = name;
+    if (str_find(name, '/') < name.len)
+        return can_start(a, name);
+    for (size_t at = 0; at < all.len; at += dir.len + 1) {
+        dir = str_sub(all, at, at + str_find(str_sub(all, at, all.len), ':'));
+        *path = path_join(a, dir.len ? dir : STR("."), name);
+        if (can_start(a, *path))
+            return true;
+    }
+    return false;
+}
+
 // The one variable a handler may touch: signals belong to the process, not to a caller.
 static volatile sig_atomic_t stop_flag;
 

@@ -67,11 +67,11 @@ struct Loaded {
 
 // --- the device ----------------------------------------------------------------------------------
 
-static void use_threads(const Device *d) {
+static void use_threads(int n) {
 #ifdef _OPENMP
-    omp_set_num_threads(device_team(d));
+    omp_set_num_threads(n);
 #else
-    (void)d;
+    (void)n;
 #endif
 }
 
@@ -136,7 +136,7 @@ static GanStatus load_kernels(Loaded *l) {
     Str *source = arena_array(&l->arena, Str, n);
     for (uint32_t i = 0; i < n; i++)
         source[i] = p->kernel.at[i].source;
-    TRY(jit_load(l->cpu->jit, &l->cpu->base.options, p->prelude, source, n, &l->code));
+    TRY(jit_load(l->cpu->jit, p->prelude, source, n, &l->code));
     l->kernel = arena_array(&l->arena, KernelFn *, n);
     l->finish = arena_array(&l->arena, FinishFn *, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -305,7 +305,7 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
                     "the cpu device computes in f32 or bf16, not %s; use --device ref",
                     dtype_name[plan->real]);
     TRY(collective_check(plan, d->options.comm));
-    use_threads(d);
+    use_threads(d->threads); // primitives are made for so many, whoever has one of them meanwhile
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
@@ -397,7 +397,7 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
 }
 
 static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
-    use_threads(&l->cpu->base);
+    use_threads(device_team(&l->cpu->base));
     const Block *b = &l->block[block];
     for (uint32_t i = 0; i < b->n; i++)
         TRY(run_task(l, &b->task[i], c));
@@ -405,7 +405,7 @@ static GanStatus cpu_run(Loaded *l, uint32_t block, const Counters *c) {
 }
 
 static GanStatus cpu_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *c) {
-    use_threads(&l->cpu->base);
+    use_threads(device_team(&l->cpu->base));
     const Block *b = &l->block[block];
     for (uint32_t i = 0; i < b->n; i++)
         if (b->task[i].launch == launch)

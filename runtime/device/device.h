@@ -57,9 +57,8 @@ GanStatus jit_open(const DeviceOptions *o,
                    Jit **out); // *out is NULL when the machine has no compiler
 void jit_close(Jit *j);        // accepts NULL; after every JitCode is freed
 // Compiles `n` functions behind `prelude`, or takes them from the cache.
-GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n,
-                   JitCode **out);
-Str jit_compiler(const Jit *j);                     // what it says about itself; borrowed
+GanStatus jit_load(const Jit *j, Str prelude, const Str *source, uint32_t n, JitCode **out);
+Str jit_compiler(Jit *j);                           // the first line it says about itself; borrowed
 void jit_free(JitCode *c);                          // accepts NULL
 void *jit_find(const JitCode *c, const char *name); // NULL when absent
 

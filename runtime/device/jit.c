@@ -2,8 +2,9 @@
 // cache on disk.
 //
 // In: C functions behind a common prelude. Out: addresses. A unit is kept under everything that
-// decides its bytes: text, flags, compiler, processor (cache.h). The loader ignores the seal behind
-// an ELF image.
+// decides its bytes: text, flags, compiler, processor (cache.h). The compiler is known by its file,
+// for asking it takes as long as loading all kernels. The loader ignores the seal behind an ELF
+// image. Several threads may load at once: a Jit does not change once it is open.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "device.h"
@@ -13,6 +14,7 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const flags[] = {
@@ -31,11 +33,11 @@ enum { FLAGS = sizeof flags / sizeof *flags, MAX_UNITS = 16, SMALL_UNIT = 1 << 1
 struct Jit {
     Arena arena;
     Str compiler;   // as it is started
-    Str version;    // first line it says about itself
+    Str build;      // its file, size and time of change
     Str machine;    // processor: model and features
-    Str dir;        // cache folder, ours and private
-    bool temporary; // removed with the Jit
     int units;      // compiled at a time
+    Str dir;        // cache folder, ours and private
+    bool temporary; // it is removed with the Jit
 };
 
 struct JitCode {
@@ -45,15 +47,21 @@ struct JitCode {
 
 // --- the compiler and the machine ----------------------------------------------------------------
 
+// The file behind the links of its name, and what changes when it does.
 static bool probe(Jit *j, Str name) {
-    const char *argv[] = {str_z(&j->arena, name), "--version", NULL};
-    Str said;
-    int code;
-    if (process_run(&j->arena, argv, &said, &code) != GAN_OK || code != 0)
+    Str path;
+    struct stat info;
+    if (!process_find(&j->arena, name, &path))
         return false;
-    j->compiler = name;
-    j->version = str_sub(said, 0, str_find(said, '\n'));
-    return true;
+    char *file = realpath(str_z(&j->arena, path), NULL);
+    bool found = file && stat(file, &info) == 0;
+    if (found) {
+        j->compiler = name;
+        j->build = str_format(&j->arena, "%s %lld %lld.%09ld", file, (long long)info.st_size,
+                              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    }
+    free(file);
+    return found;
 }
 
 static bool find_compiler(Jit *j, Str asked) {
@@ -120,8 +128,12 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
         return GAN_OK;
     }
     j->machine = machine_text(&j->arena);
-    *out = j;
-    return GAN_OK;
+    st = open_dir(j, o);
+    if (st == GAN_OK)
+        *out = j;
+    else
+        jit_close(j);
+    return st;
 }
 
 void jit_close(Jit *j) {
@@ -138,8 +150,13 @@ void jit_close(Jit *j) {
     mem_free(j);
 }
 
-Str jit_compiler(const Jit *j) {
-    return j->version;
+Str jit_compiler(Jit *j) {
+    const char *argv[] = {str_z(&j->arena, j->compiler), "--version", NULL};
+    Str said;
+    int code;
+    if (process_run(&j->arena, argv, &said, &code) != GAN_OK || code != 0)
+        return (Str){0};
+    return str_sub(said, 0, str_find(said, '\n'));
 }
 
 // --- one unit ------------------------------------------------------------------------------------
@@ -147,6 +164,7 @@ Str jit_compiler(const Jit *j) {
 typedef struct Unit {
     Arena arena; // its own: units are built by several threads
     Str text, path;
+    bool there; // in the cache
     GanStatus status;
     char error[2000]; // of a failed build
 } Unit;
@@ -155,7 +173,7 @@ static Str unit_path(Arena *a, const Jit *j, Str text) {
     Text key = {.arena = a};
     for (int i = 0; i < FLAGS; i++)
         text_fmt(&key, "%s\n", flags[i]);
-    text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler), SARG(j->version), SARG(j->machine));
+    text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler), SARG(j->build), SARG(j->machine));
     text_put(&key, text);
     return cache_path(a, j->dir, text_str(&key), ".so");
 }
@@ -179,10 +197,8 @@ static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
 }
 
 static GanStatus unit_make(const Jit *j, Unit *u) {
-    if (sealed_intact(u->path))
-        return GAN_OK;
     Arena *a = &u->arena;
-    Str stem = str_format(a, "%.*s.%ld", SARG(u->path), (long)getpid());
+    Str stem = str_format(a, "%.*s.%ld-%zx", SARG(u->path), (long)getpid(), (size_t)(uintptr_t)u);
     Str source = str_format(a, "%.*s.c", SARG(stem)), object = str_format(a, "%.*s.o", SARG(stem));
     TRY(file_write_atomic(source, u->text.ptr, u->text.len));
     TRY(unit_compile(j, u, source, object)); // on failure the source stays, to be looked at
@@ -230,9 +246,14 @@ static void units_fill(const Jit *j, Unit *u, int n, const Functions *f) {
 }
 
 static GanStatus units_build(const Jit *j, Unit *u, int n) {
-#pragma omp parallel for num_threads(n) schedule(static, 1)
+    int missing = 0;
+    for (int i = 0; i < n; i++)
+        missing += !(u[i].there = sealed_intact(u[i].path));
+    if (!missing)
+        return GAN_OK; // no team is started where there is nothing to do
+#pragma omp parallel for num_threads(missing) schedule(dynamic, 1)
     for (int i = 0; i < n; i++) {
-        u[i].status = unit_build(j, &u[i]);
+        u[i].status = u[i].there ? GAN_OK : unit_build(j, &u[i]);
         if (u[i].status != GAN_OK)
             snprintf(u[i].error, sizeof u[i].error, "%s", gan_error());
     }
@@ -252,25 +273,20 @@ static GanStatus units_load(const Unit *u, int n, JitCode *code) {
     return GAN_OK;
 }
 
-static GanStatus load_units(Jit *j, const DeviceOptions *o, Unit *u, int n, const Functions *f,
-                            JitCode *code) {
+static GanStatus load_units(const Jit *j, Unit *u, int n, const Functions *f, JitCode *code) {
     jmp_buf oom;
-    j->arena.oom = &oom;
     for (int i = 0; i < n; i++) {
         TRY(arena_init(&u[i].arena, (size_t)1 << 30));
         u[i].arena.oom = &oom;
     }
     if (setjmp(oom))
         return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
-    if (!j->dir.len)
-        TRY(open_dir(j, o));
     units_fill(j, u, n, f);
     TRY(units_build(j, u, n));
     return units_load(u, n, code);
 }
 
-GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *source, uint32_t n,
-                   JitCode **out) {
+GanStatus jit_load(const Jit *j, Str prelude, const Str *source, uint32_t n, JitCode **out) {
     Unit u[MAX_UNITS] = {0};
     size_t length = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -280,8 +296,7 @@ GanStatus jit_load(Jit *j, const DeviceOptions *o, Str prelude, const Str *sourc
     JitCode *code = mem_alloc(sizeof *code);
     if (!code)
         return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
-    GanStatus st = load_units(j, o, u, units, &(Functions){prelude, source, n}, code);
-    j->arena.oom = NULL;
+    GanStatus st = load_units(j, u, units, &(Functions){prelude, source, n}, code);
     for (int i = 0; i < units; i++)
         arena_release(&u[i].arena);
     if (st == GAN_OK)

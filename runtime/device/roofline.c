@@ -49,7 +49,7 @@ static GanStatus loop_peak(Device *d, double *gflops) {
     if (!jit)
         return GAN_OK;
     Str source = STR(loop_text);
-    GanStatus st = jit_load(jit, &d->options, (Str){0}, &source, 1, &code);
+    GanStatus st = jit_load(jit, (Str){0}, &source, 1, &code);
     if (st == GAN_OK) {
         FmaFn *fma;
         void *at = jit_find(code, "gan_fma");
