@@ -35,6 +35,10 @@ typedef struct DnnConv { // src, weights, dst, whichever of them is computed
     dnnl_dims_t before, after;
 } DnnConv;
 
+typedef struct DnnAxis {
+    int64_t x, y, k, s, d, p; // extents of x, y, kernel; stride, dilation, padding before
+} DnnAxis;
+
 DnnLayoutRef dnn_layout_ref(const DnnLayout *l);
 dnnl_status_t dnn_layout(const DnnShape *s, DnnLayout *out);
 void dnn_layout_free(DnnLayout *l);
@@ -46,10 +50,11 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 // --- onednn.c: steps -----------------------------------------------------------------------------
 
 enum {
-    DNN_STEPS = 18, // weights spread; reorder and convolution for each of 8 phases; dealt out
+    DNN_STEPS = 19, // weights packed, rows gathered, 16 products, rows added up (dnn_taps.c)
     DNN_ARGS = 4,
     DNN_STAGING = 2,
     DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
+    DNN_AXES = 3,
 };
 
 typedef void DnnHost(void *job, void *const staging[DNN_STAGING], int64_t round);
@@ -100,7 +105,9 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
 // As a primitive likes them: `plain` itself, or memory of d's with the reorder from or to it still
 // to be added.
 dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out);
-void dnn_dense(DnnShape *s); // row-major strides
+void dnn_dense(DnnShape *s);                                    // row-major strides
+DnnShape dnn_matrix(int64_t rows, int64_t columns, Dtype type); // row-major
+DnnShape dnn_turned(DnnShape s); // the same memory with the last two axes exchanged
 
 // --- dnn_conv.c, dnn_dot.c, dnn_thin.c, dnn_winograd.c, dnn_columns.c ... ------------------------
 // False in *done: not a case of theirs, and `call` is as it was.
@@ -109,12 +116,18 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
                                bool *done);
 dnnl_status_t dnn_prepare_dot(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall *call,
                               bool *done);
+// The spatial axes, the last at the end; before them axes of extent 1 where there are fewer.
+void dnn_axes(const DnnConv *c, DnnAxis out[DNN_AXES]);
 // A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
 dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
                                    uint32_t id, Memory m, DnnCall *call, bool *done);
 // A convolution over few pixels in bf16. weights: the node, for packing. t: x, w, y.
 dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                   uint32_t weights, const DnnTensor t[3], bool *done);
+// A convolution over so few pixels that much of its kernel is beyond the picture. weights: the
+// node, for packing. t: x, w, y.
+dnnl_status_t dnn_prepare_taps(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
+                               uint32_t weights, const DnnTensor t[3], bool *done);
 // A convolution that makes so few channels that another form of it is faster. t: x, w, y.
 dnnl_status_t dnn_prepare_thin(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                const DnnTensor t[3], bool *done);

@@ -15,14 +15,10 @@
 
 #include <string.h>
 
-enum { AXES = 3, LEAST_CHANNELS = 32 };
-
-typedef struct Geom {
-    int64_t x, y, k, s, d, p;
-} Geom; // one axis: extents of x, y, kernel; stride, dilation, padding
+enum { LEAST_CHANNELS = 32 };
 
 typedef struct Columns {
-    Geom axis[AXES]; // leading ones are of extent 1 where there are fewer
+    DnnAxis axis[DNN_AXES];
     int64_t n, c, o, rows, columns;
     void *x;     // channels-last
     size_t size; // of an element of x
@@ -31,7 +27,7 @@ typedef struct Columns {
 // --- gathering and scattering --------------------------------------------------------------------
 
 // Kernel elements lo..hi-1 of an axis that meet x at pixel `at` of y.
-static void span(const Geom *g, int64_t at, int64_t *lo, int64_t *hi) {
+static void span(const DnnAxis *g, int64_t at, int64_t *lo, int64_t *hi) {
     int64_t first = at * g->s - g->p;
     *lo = first < 0 ? (-first + g->d - 1) / g->d : 0;
     *hi = first >= g->x ? 0 : (g->x - 1 - first) / g->d + 1;
@@ -40,11 +36,11 @@ static void span(const Geom *g, int64_t at, int64_t *lo, int64_t *hi) {
 }
 
 static void fill_row(const Columns *j, int64_t row, char *to) {
-    const Geom *g = j->axis;
-    int64_t y[AXES] = {row / g[2].y / g[1].y % g[0].y, row / g[2].y % g[1].y, row % g[2].y};
-    int64_t sample = row / g[2].y / g[1].y / g[0].y, lo[AXES], hi[AXES];
+    const DnnAxis *g = j->axis;
+    int64_t y[DNN_AXES] = {row / g[2].y / g[1].y % g[0].y, row / g[2].y % g[1].y, row % g[2].y};
+    int64_t sample = row / g[2].y / g[1].y / g[0].y, lo[DNN_AXES], hi[DNN_AXES];
     size_t pixel = (size_t)j->c * j->size;
-    for (int i = 0; i < AXES; i++)
+    for (int i = 0; i < DNN_AXES; i++)
         span(&g[i], y[i], &lo[i], &hi[i]);
     memset(to, 0, (size_t)j->columns * j->size);
     for (int64_t a = lo[0]; a < hi[0]; a++)
@@ -70,14 +66,15 @@ static void gather(void *job, void *const staging[DNN_STAGING], int64_t round) {
 }
 
 // The pixel of y whose kernel element t meets pixel `at` of x, -1 none.
-static int64_t meets(const Geom *g, int64_t at, int64_t t) {
+static int64_t meets(const DnnAxis *g, int64_t at, int64_t t) {
     int64_t first = at + g->p - t * g->d;
     return first < 0 || first % g->s || first / g->s >= g->y ? -1 : first / g->s;
 }
 
 static void add_pixel(const Columns *j, const float *columns, int64_t pixel, float *sum) {
-    const Geom *g = j->axis;
-    int64_t x[AXES] = {pixel / g[2].x / g[1].x % g[0].x, pixel / g[2].x % g[1].x, pixel % g[2].x};
+    const DnnAxis *g = j->axis;
+    int64_t x[DNN_AXES] = {pixel / g[2].x / g[1].x % g[0].x, pixel / g[2].x % g[1].x,
+                           pixel % g[2].x};
     int64_t sample = pixel / g[2].x / g[1].x / g[0].x;
     memset(sum, 0, (size_t)j->c * sizeof *sum);
     for (int64_t a = 0; a < g[0].k; a++)
@@ -98,7 +95,7 @@ static void add_pixel(const Columns *j, const float *columns, int64_t pixel, flo
 static void scatter(void *job, void *const staging[DNN_STAGING], int64_t round) {
     (void)round;
     const Columns *j = job;
-    const Geom *g = j->axis;
+    const DnnAxis *g = j->axis;
     int64_t pixels = j->n * g[0].x * g[1].x * g[2].x;
 #pragma omp parallel
     {
@@ -118,18 +115,14 @@ static void scatter(void *job, void *const staging[DNN_STAGING], int64_t round) 
 // --- the product ---------------------------------------------------------------------------------
 
 static Columns columns_of(const DnnConv *c) {
-    int spatial = c->src.n - 2;
     Columns j = {.n = c->src.dim[0],
                  .c = c->src.dim[1],
                  .o = c->dst.dim[1],
                  .size = dtype_size[c->src.type]};
+    dnn_axes(c, j.axis);
     j.rows = j.n;
     j.columns = j.c;
-    for (int i = 0; i < AXES; i++) {
-        int at = i - (AXES - spatial);
-        j.axis[i] = at < 0 ? (Geom){1, 1, 1, 1, 1, 0}
-                           : (Geom){c->src.dim[2 + at], c->dst.dim[2 + at],  c->weights.dim[2 + at],
-                                    c->stride[at],      c->dilation[at] + 1, c->before[at]};
+    for (int i = 0; i < DNN_AXES; i++) {
         j.rows *= j.axis[i].y;
         j.columns *= j.axis[i].k;
     }
@@ -152,15 +145,6 @@ static bool pays(DnnConvKind kind, const DnnConv *c, const Columns *j) {
     return dnn_has_matrix_unit() && j->axis[2].y <= 4 && (bf16 || kind != DnnConvData);
 }
 
-static DnnShape matrix(int64_t rows, int64_t columns, bool turned, Dtype type) {
-    DnnShape s = {.n = 2, .type = type};
-    s.dim[0] = rows;
-    s.dim[1] = columns;
-    s.stride[0] = turned ? 1 : columns;
-    s.stride[1] = turned ? rows : 1;
-    return s;
-}
-
 // The weights' shape with the input's channels innermost.
 static DnnShape channels_inside(const DnnShape *w) {
     DnnShape s = *w;
@@ -177,19 +161,19 @@ static void matrices(DnnConvKind kind, const DnnConv *c, const Columns *j, DnnSh
     Dtype x = c->src.type, w = c->weights.type, y = c->dst.type;
     switch (kind) {
     case DnnConvForward:
-        s[0] = matrix(j->rows, j->columns, false, x);
-        s[1] = matrix(j->columns, j->o, true, w);
-        s[2] = matrix(j->rows, j->o, false, y);
+        s[0] = dnn_matrix(j->rows, j->columns, x);
+        s[1] = dnn_turned(dnn_matrix(j->o, j->columns, w));
+        s[2] = dnn_matrix(j->rows, j->o, y);
         return;
     case DnnConvData:
-        s[0] = matrix(j->rows, j->o, false, y);
-        s[1] = matrix(j->o, j->columns, false, w);
-        s[2] = matrix(j->rows, j->columns, false, DtF32);
+        s[0] = dnn_matrix(j->rows, j->o, y);
+        s[1] = dnn_matrix(j->o, j->columns, w);
+        s[2] = dnn_matrix(j->rows, j->columns, DtF32);
         return;
     case DnnConvWeights:
-        s[0] = matrix(j->o, j->rows, true, y);
-        s[1] = matrix(j->rows, j->columns, false, x);
-        s[2] = matrix(j->o, j->columns, false, w);
+        s[0] = dnn_turned(dnn_matrix(j->rows, j->o, y));
+        s[1] = dnn_matrix(j->rows, j->columns, x);
+        s[2] = dnn_matrix(j->o, j->columns, w);
         return;
     }
 }

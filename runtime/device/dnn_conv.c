@@ -52,6 +52,16 @@ static DnnConv conv_of(const Graph *g, uint32_t x, uint32_t w, uint32_t y, const
     return c;
 }
 
+void dnn_axes(const DnnConv *c, DnnAxis out[DNN_AXES]) {
+    int spatial = c->src.n - 2;
+    for (int i = 0; i < DNN_AXES; i++) {
+        int at = i - (DNN_AXES - spatial);
+        out[i] = at < 0 ? (DnnAxis){1, 1, 1, 1, 1, 0}
+                        : (DnnAxis){c->src.dim[2 + at], c->dst.dim[2 + at],  c->weights.dim[2 + at],
+                                    c->stride[at],      c->dilation[at] + 1, c->before[at]};
+    }
+}
+
 typedef struct Roles { // which node is which side of the convolution
     DnnConvKind kind;
     uint32_t x, w, y;
@@ -117,6 +127,8 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
     if (!x.layout || !w.layout || !y.layout || !x.at || !w.at || !y.at)
         return dnnl_success;
     dnnl_status_t s = dnn_prepare_thin(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
+    if (s == dnnl_success && !*done)
+        s = dnn_prepare_taps(d, call, r.kind, &c, r.w, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done)
         s = dnn_prepare_winograd(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done)

@@ -140,15 +140,6 @@ static DnnShape matrices(int64_t points, int64_t rows, int64_t columns) {
     return s;
 }
 
-static DnnShape turned(DnnShape s) {
-    DnnShape t = s;
-    t.dim[1] = s.dim[2];
-    t.dim[2] = s.dim[1];
-    t.stride[1] = s.stride[2];
-    t.stride[2] = s.stride[1];
-    return t;
-}
-
 typedef struct Points { // the three batches of matrices, and where they lie
     DnnShape v, u, m;
     DnnTensor v_at, u_at, m_at;
@@ -174,13 +165,13 @@ typedef struct Product { // with the library's description of it
 static bool product_of(Dnn *d, DnnConvKind kind, const Points *p, bool add, Product *out) {
     switch (kind) {
     case DnnConvForward:
-        *out = (Product){{p->v, turned(p->u), p->m}, {p->v_at, p->u_at, p->m_at}, NULL};
+        *out = (Product){{p->v, dnn_turned(p->u), p->m}, {p->v_at, p->u_at, p->m_at}, NULL};
         break;
     case DnnConvData:
         *out = (Product){{p->m, p->u, p->v}, {p->m_at, p->u_at, p->v_at}, NULL};
         break;
     case DnnConvWeights:
-        *out = (Product){{turned(p->m), p->v, p->u}, {p->m_at, p->v_at, p->u_at}, NULL};
+        *out = (Product){{dnn_turned(p->m), p->v, p->u}, {p->m_at, p->v_at, p->u_at}, NULL};
         break;
     }
     bool fine = true;

@@ -127,6 +127,21 @@ void dnn_dense(DnnShape *s) {
     }
 }
 
+DnnShape dnn_matrix(int64_t rows, int64_t columns, Dtype type) {
+    DnnShape s = {.n = 2, .dim = {rows, columns}, .type = type};
+    dnn_dense(&s);
+    return s;
+}
+
+DnnShape dnn_turned(DnnShape s) {
+    DnnShape t = s;
+    t.dim[s.n - 2] = s.dim[s.n - 1];
+    t.dim[s.n - 1] = s.dim[s.n - 2];
+    t.stride[s.n - 2] = s.stride[s.n - 1];
+    t.stride[s.n - 1] = s.stride[s.n - 2];
+    return t;
+}
+
 // Room for what the library makes is taken before it is made, so that none is lost when memory is
 // refused.
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s) {

@@ -1,6 +1,9 @@
-// winograd_test.c - convolutions by way of Winograd's points against the direct sums in f64: every
-// form, stride and direction, extents that are no multiple of a tile, one round and many.
+// dnn_conv_test.c - our ways of making convolutions of the library's products against the direct
+// sums in f64. Winograd's points: every form, stride and direction, extents that are no multiple of
+// a tile, one round and many. A product for each kernel element: every direction, f32 and bf16.
 #include "winograd.h"
+
+#include "prelude.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -28,7 +31,17 @@ static const Shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, PIXELS = 40000 };
 
+// As Winograd's points leave them: much of the kernel beyond the picture.
+static const Shape small_shapes[] = {
+    {2, 32, 64, {4, 4}, {4, 4}, {2, 2}, {1, 1}, {1, 1}},
+    {3, 64, 32, {2, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 33, 40, {3, 4}, {3, 4}, {1, 2}, {1, 1}, {1, 1}},
+    {4, 48, 32, {2, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}},
+};
+enum { SMALL_SHAPES = sizeof small_shapes / sizeof *small_shapes };
+
 static float x[PIXELS], w[PIXELS], y[PIXELS];
+static uint16_t x_half[PIXELS], w_half[PIXELS], y_half[PIXELS]; // the same in bf16
 static double want[PIXELS], size[PIXELS]; // the sum, and that of its terms' magnitudes
 
 static int64_t made(const Shape *s, int i) {
@@ -106,16 +119,29 @@ static bool run(const Shape *s, DnnConvKind kind, const WinoForm form[2], size_t
     return done;
 }
 
-static void compare(const Shape *s, DnnConvKind kind, const WinoForm form[2]) {
-    const float *got = kind == DnnConvForward ? y : kind == DnnConvData ? x : w;
-    int64_t n = kind == DnnConvForward ? s->n * made(s, 0) * made(s, 1) * s->o
-                : kind == DnnConvData  ? s->n * s->x[0] * s->x[1] * s->c
-                                       : s->o * s->c * s->k[0] * s->k[1];
+static const float *result(const Shape *s, DnnConvKind kind, int64_t *n) {
+    switch (kind) {
+    case DnnConvForward:
+        *n = s->n * made(s, 0) * made(s, 1) * s->o;
+        return y;
+    case DnnConvData:
+        *n = s->n * s->x[0] * s->x[1] * s->c;
+        return x;
+    case DnnConvWeights:
+        *n = s->o * s->c * s->k[0] * s->k[1];
+        return w;
+    }
+    return NULL;
+}
+
+static void compare(const Shape *s, DnnConvKind kind, double rounding, const char *way) {
+    int64_t n;
+    const float *got = result(s, kind, &n);
     for (int64_t i = 0; i < n; i++)
-        if (!(fabs(got[i] - want[i]) <= 2e-6 * size[i] + 1e-5))
-            fail_msg("%lld x %lld, stride %lld, kind %d, forms %d %d, element %lld: %g, not %g",
-                     (long long)s->x[0], (long long)s->x[1], (long long)s->s[0], (int)kind,
-                     (int)form[0], (int)form[1], (long long)i, (double)got[i], want[i]);
+        if (!(fabs(got[i] - want[i]) <= 2e-6 * size[i] + rounding * fabs(want[i]) + 1e-5))
+            fail_msg("%lld x %lld, stride %lld, kind %d, %s, element %lld: %g, not %g",
+                     (long long)s->x[0], (long long)s->x[1], (long long)s->s[0], (int)kind, way,
+                     (long long)i, (double)got[i], want[i]);
 }
 
 // How many pairs of forms fit and were compared.
@@ -126,10 +152,12 @@ static int check(const Shape *s, DnnConvKind kind, size_t bytes) {
     sum_directly(s, kind);
     for (int i = 0; i < WinoForms * WinoForms; i++) {
         WinoForm form[] = {(WinoForm)(i / WinoForms), (WinoForm)(i % WinoForms)};
+        char way[40];
+        snprintf(way, sizeof way, "forms %d %d", (int)form[0], (int)form[1]);
         for (int k = 0; k < PIXELS; k++)
             out[k] = NAN;
         if (run(s, kind, form, bytes)) {
-            compare(s, kind, form);
+            compare(s, kind, 0, way);
             n++;
         }
     }
@@ -159,23 +187,104 @@ static void weight_gradients_are_the_direct_sums(void **state) {
     check_all(DnnConvWeights);
 }
 
-static void any_number_of_threads_makes_the_same_bits(void **state) {
+static void widen(const uint16_t *half, float *at) {
+    for (int i = 0; i < PIXELS; i++)
+        at[i] = gan_bf16_to_f32(half[i]);
+}
+
+// Rounds what the elements are, so that both types hold the same.
+static void halve(float *at, uint16_t *half) {
+    floats_to_bf16(at, half, PIXELS);
+    widen(half, at);
+}
+
+// False where the way does not take the shape.
+static bool run_taps(const Shape *s, DnnConvKind kind, Dtype type) {
+    Dnn *d;
+    DnnCall call = {0};
+    DnnConv c = conv_of(s);
+    bool done = false, halves = type == DtBF16;
+    c.src.type = c.dst.type = type;
+    c.weights.type = kind == DnnConvWeights ? DtF32 : type; // their gradients stay f32
+    assert_int_equal(dnn_open(NULL, &d), GAN_OK);
+    void *weights = halves && kind != DnnConvWeights ? (void *)w_half : (void *)w;
+    DnnTensor t[] = {{dnn_keep_layout(d, &c.src), halves ? (void *)x_half : (void *)x, 0, 0},
+                     {dnn_keep_layout(d, &c.weights), weights, 0, 0},
+                     {dnn_keep_layout(d, &c.dst), halves ? (void *)y_half : (void *)y, 0, 0}};
+    dnn_block(d);
+    assert_int_equal(dnn_prepare_taps(d, &call, kind, &c, 1, t, &done), dnnl_success);
+    if (done) {
+        assert_int_equal(dnn_ready(d), GAN_OK);
+        assert_int_equal(dnn_run(d, &call), GAN_OK);
+    }
+    if (halves && kind == DnnConvForward)
+        widen(y_half, y);
+    if (halves && kind == DnnConvData)
+        widen(x_half, x);
+    dnn_close(d);
+    return done;
+}
+
+static void check_taps(Dtype type, double rounding) {
+    for (int i = 0; i < SMALL_SHAPES * 3; i++) {
+        const Shape *s = &small_shapes[i / 3];
+        DnnConvKind kind = (DnnConvKind)(i % 3);
+        fill(x, 1), fill(w, 2), fill(y, 3);
+        if (type == DtBF16)
+            halve(x, x_half), halve(w, w_half), halve(y, y_half);
+        sum_directly(s, kind);
+        assert_true(run_taps(s, kind, type));
+        compare(s, kind, kind == DnnConvWeights ? 0 : rounding, dtype_name[type]);
+    }
+}
+
+static void a_product_for_each_element_is_the_direct_sum(void **state) {
     (void)state;
+    check_taps(DtF32, 0);
+}
+
+static void so_it_is_in_bf16(void **state) {
+    (void)state;
+    if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) != dnnl_cpu_isa_avx512_core)
+        skip(); // the library multiplies bf16 from there on
+    check_taps(DtBF16, 1.0 / 256);
+}
+
+static void check_threads(DnnConvKind kind, bool by_taps) {
 #ifdef _OPENMP
     static float one[PIXELS];
     static const WinoForm form[] = {WinoF43, WinoF23};
-    for (int kind = 0; kind < 3; kind++) {
-        float *out = kind == DnnConvForward ? y : kind == DnnConvData ? x : w;
-        for (int threads = 1; threads <= 3; threads++) {
-            omp_set_num_threads(threads);
-            fill(x, 1), fill(w, 2), fill(y, 3);
-            assert_true(run(&shapes[5], (DnnConvKind)kind, form, 0));
-            if (threads == 1)
-                memcpy(one, out, sizeof one);
-            assert_memory_equal(one, out, sizeof one);
-        }
+    int64_t n;
+    for (int threads = 1; threads <= 3; threads++) {
+        omp_set_num_threads(threads);
+        fill(x, 1), fill(w, 2), fill(y, 3);
+        assert_true(by_taps ? run_taps(&small_shapes[0], kind, DtF32)
+                            : run(&shapes[5], kind, form, 0));
+        const float *got = result(by_taps ? &small_shapes[0] : &shapes[5], kind, &n);
+        if (threads == 1)
+            memcpy(one, got, (size_t)n * sizeof *got);
+        assert_memory_equal(one, got, (size_t)n * sizeof *got);
     }
+#else
+    (void)kind;
+    (void)by_taps;
 #endif
+}
+
+static void any_number_of_threads_makes_the_same_bits(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        check_threads((DnnConvKind)(i / 2), i % 2);
+}
+
+static void kernels_that_lie_within_the_picture_are_left_to_others(void **state) {
+    (void)state;
+    Shape s = small_shapes[0];
+    s.x[0] = s.x[1] = 8;
+    assert_false(run_taps(&s, DnnConvForward, DtF32));
+    s = small_shapes[1];
+    s.x[0] = s.x[1] = 1; // elements that meet nothing
+    assert_false(run_taps(&s, DnnConvWeights, DtF32));
 }
 
 static void other_shapes_are_left_to_others(void **state) {
@@ -197,6 +306,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(weight_gradients_are_the_direct_sums),
         cmocka_unit_test(any_number_of_threads_makes_the_same_bits),
         cmocka_unit_test(other_shapes_are_left_to_others),
+        cmocka_unit_test(a_product_for_each_element_is_the_direct_sum),
+        cmocka_unit_test(so_it_is_in_bf16),
+        cmocka_unit_test(kernels_that_lie_within_the_picture_are_left_to_others),
     };
     if (CASES_LISTED(tests))
         return 0;
