@@ -20,6 +20,21 @@ function(gan_want name module cost)
     endif()
 endfunction()
 
+# The target is compiled with NAME's headers and loads the library when it is first called (library.h): NAME_FILES are the
+# names to look for.
+function(gan_late target name)
+    get_target_property(files PkgConfig::${name} INTERFACE_LINK_LIBRARIES)
+    list(GET files 0 file)
+    get_filename_component(file "${file}" REALPATH)
+    get_filename_component(whole "${file}" NAME)
+    if(NOT whole MATCHES "^lib.*\\.so\\.[0-9]+")
+        message(FATAL_ERROR "${file}: no shared library of a version")
+    endif()
+    target_compile_definitions(${target} PRIVATE "${name}_FILES=\"${CMAKE_MATCH_0}\",\"${file}\"")
+    target_include_directories(${target} SYSTEM PUBLIC
+        $<TARGET_PROPERTY:PkgConfig::${name},INTERFACE_INCLUDE_DIRECTORIES>)
+endfunction()
+
 gan_need(YAML yaml-0.1)
 gan_need(PNG libpng)
 gan_need(ARCHIVE libarchive)

@@ -14,6 +14,8 @@ endif()
 foreach(program IN LISTS portable_programs)
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
     target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
+    # what is loaded when first called (deps.cmake, gan_late) is to be found among the libraries
+    target_link_libraries(${program} PRIVATE -Wl,--push-state,--no-as-needed PkgConfig::ARCHIVE -Wl,--pop-state)
 endforeach()
 install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries RUNTIME DESTINATION .)
 install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so"

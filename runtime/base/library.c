@@ -6,6 +6,7 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef GAN_LIBRARY_DIRS // a colon between two; set by cmake to where the libraries were found
@@ -46,6 +47,25 @@ bool library_symbol(void *library, const char *symbol, void *field, size_t size)
     assert(size == sizeof at);
     memcpy(field, &at, size); // ISO C has no cast between the two kinds of pointer
     return at != NULL;
+}
+
+static _Noreturn void missing(const char *what) {
+    const char *why = dlerror();
+    fprintf(stderr, "%s was there when this program was built and is missing now%s%s\n", what,
+            why ? ": " : "", why ? why : "");
+    _Exit(3);
+}
+
+void *library_need(const char *const *names) {
+    void *found = library_open(names);
+    if (!found)
+        missing(names[0]);
+    return found;
+}
+
+void library_need_symbol(void *library, const char *symbol, void *field, size_t size) {
+    if (!library_symbol(library, symbol, field, size))
+        missing(symbol);
 }
 
 void library_close(void *library) {
