@@ -244,6 +244,24 @@ Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
     return POISON;
 }
 
+Value builtin_require(Elab *e, const Value *in, uint32_t n) {
+    bool holds;
+    (void)n;
+    if (!want_bool(e, in[0], "require", &holds))
+        return POISON;
+    if (holds)
+        return (Value){.kind = KindNone};
+    diag(e->f, DiagE0321, here(e), SARG(in[1].kind == KindStr ? in[1].str : value_text(e, in[1])));
+    in_library(e);
+    return POISON;
+}
+
+Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    (void)n;
+    return want_tensor(e, in[0], &x) ? value_bool(val_type(x).batched) : POISON;
+}
+
 // Goes back to the last `*` on a mismatch, letting it take one more.
 static bool glob(Str pattern, Str text) {
     size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;

@@ -19,8 +19,12 @@ static bool want_per(Elab *e, Value v, bool *batched) {
     return false;
 }
 
+static const char extents_help[] =
+    "every extent is said: reshape(x, 64, 4, 4); flatten(x) makes one axis of all";
+
 // Extents given one by one, as a list, or mixed.
-static bool want_dims(Elab *e, Value v, const char *who, Type *out) {
+// `help`: what was meant where one of them is below 0.
+static bool want_dims(Elab *e, Value v, const char *who, const char *help, Type *out) {
     VEC(Value) flat = {0};
     for (uint32_t i = 0; i < v.list.n; i++) {
         Value item = v.list.at[i];
@@ -30,13 +34,22 @@ static bool want_dims(Elab *e, Value v, const char *who, Type *out) {
             for (uint32_t k = 0; k < item.list.n; k++)
                 vec_push(e->perm, &flat, item.list.at[k]);
     }
-    return want_extents(e, value_list(flat.at, flat.n), who, out);
+    if (want_extents(e, value_list(flat.at, flat.n), who, out))
+        return true;
+    for (uint32_t i = 0; i < flat.n; i++)
+        if (flat.at[i].kind == KindNum && flat.at[i].num < 0) {
+            diag_help(e->f, "%s", help);
+            break;
+        }
+    return false;
 }
 
 static Value draw(Elab *e, const Value *in, Dist dist, const char *who) {
     Type t;
     bool batched;
-    if (!want_dims(e, in[0], who, &t) || !want_per(e, in[1], &batched))
+    if (!want_dims(e, in[0], who,
+                   "extents are given: normal(64); a range is a + (b - a)*uniform(64)", &t) ||
+        !want_per(e, in[1], &batched))
         return POISON;
     t.batched = batched;
     return make_draw(e, dist, 0, t);
@@ -94,7 +107,7 @@ Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "expand", &to))
+    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "expand", extents_help, &to))
         return POISON;
     to.batched = val_type(x).batched;
     return op_fits(e, OpExpand, &x, 1, NULL, &to) ? value_tensor(Expand(x, to)) : POISON;
@@ -103,7 +116,7 @@ Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
 Value builtin_places(Elab *e, const Value *in, uint32_t n) {
     Type t;
     (void)n;
-    if (!want_dims(e, in[0], "places", &t))
+    if (!want_dims(e, in[0], "places", extents_help, &t))
         return POISON;
     return value_tensor(Iota(e->to->g, ((1u << t.rank) - 1) << 1, t));
 }
@@ -117,7 +130,7 @@ Value builtin_reshape(Elab *e, const Value *in, uint32_t n) {
     Val x;
     Type to;
     (void)n;
-    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "reshape", &to))
+    if (!want_tensor(e, in[0], &x) || !want_dims(e, in[1], "reshape", extents_help, &to))
         return POISON;
     return reshaped(e, x, &to);
 }
@@ -222,7 +235,10 @@ static Value joined(Elab *e, const Val *part, uint32_t n, uint32_t axis) {
         diag(e->f, DiagE0411, here(e), SARG(type_text(e->perm, &first)),
              SARG(type_text(e->perm, &t)));
         if (t.rank != first.rank)
-            diag_help(e->f, "they have as many axes: reshape one, or look a label up with embed");
+            diag_help(
+                e->f,
+                "joined tensors have equally many axes: reshape one; a label is embed(8)(y) or "
+                "one_hot(y, 10)");
         note_origin(e, part[0]);
         note_origin(e, part[i]);
         return POISON;

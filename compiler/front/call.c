@@ -158,7 +158,15 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
         if (!match_shape(e, callee, p->a, val, who, p->text))
             return false;
     } else if (p->a && v.kind != KindPoison) {
-        diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text), value_what(v));
+        bool number = p->a->kind == AstList && !p->a->list.n;
+        diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text), number ? "number" : "tensor",
+             value_what(v));
+        double quoted;
+        if (number && v.kind == KindStr && str_to_double(v.str, &quoted))
+            diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
+        else if (number)
+            diag_help(e->f, "give it one number; options have names: %.*s(%.*s=...)", SARG(who),
+                      SARG(p->text));
         in_library(e);
         return false;
     }
@@ -264,10 +272,15 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         return true;
     Str expected = is_list ? pattern_text(e, &before, shape) : value_text(e, wanted);
     Str found = value_text(e, extents_value(e, t.dim, t.rank));
+    bool batch = is_list && t.rank == shape->list.n + 1u && t.dim[0] == e->o->batch;
     if (name.len)
         diag(e->f, DiagE0401, here(e), SARG(who), SARG(name), SARG(expected), SARG(found));
     else
         diag(e->f, DiagE0403, here(e), SARG(who), SARG(expected), SARG(found));
+    if (!is_list && value_is_plain(wanted))
+        diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
+    if (batch && t.batched)
+        diag_help(e->f, "a shape is one sample's: leave the batch out");
     diag_note(e->f, shape->span, "%.*s is asked for here", SARG(expected));
     note_origin(e, v);
     return false;
@@ -368,6 +381,8 @@ static Value dispatch(Elab *e, Value f, Args args) {
         break; // nothing else can be called
     }
     diag(e->f, DiagE0310, here(e), value_what(f));
+    if (f.kind == KindList)
+        diag_help(e->f, "pipe through them in turn: x |> a |> b, or for f in list { x = f(x) }");
     in_library(e);
     return POISON;
 }

@@ -113,6 +113,12 @@ static void declare_functions(Elab *e, const Ast *file) {
     }
 }
 
+static void refuse_idle(Elab *e, const Ast *a) {
+    diag(e->f, DiagE0531, a->span);
+    if (a->kind == AstBinary && str_eq(a->text, STR("==")))
+        diag_help(e->f, "`==` compares; to bind a name write `=`");
+}
+
 static void eval_item(Elab *e, const Ast *a, Parts *parts) {
     Env env = {.globals = &e->top};
     switch (a->kind) {
@@ -141,8 +147,8 @@ static void eval_item(Elab *e, const Ast *a, Parts *parts) {
     case AstFn:
         return; // declared already: functions may be used before their text
     default:
-        if (is_expression(a) && a->kind != AstIf)
-            diag(e->f, DiagE0531, a->span);
+        if (is_expression(a) && a->kind != AstIf && !is_require(a))
+            refuse_idle(e, a);
         eval_statement(e, &env, a);
         bind_locals(e, env.local, a->word);
         return;
@@ -292,7 +298,10 @@ static void build_sample(Elab *e, const Ast *a) {
 static void warn_idle_nets(Elab *e) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
-        if (n->params && !e->net_info.at[i].changes)
+        const NetInfo *info = &e->net_info.at[i];
+        if (!info->called && !info->changes)
+            diag(e->f, DiagW0903, n->span, SARG(n->name));
+        else if (n->params && !info->changes)
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }

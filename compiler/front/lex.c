@@ -42,6 +42,17 @@ Str word_habit(Str word) {
     return (Str){0};
 }
 
+Str found_habit(Str sign) {
+    static const Str rows[][2] = {
+#define FOUND(sign, help) {{sign, sizeof(sign) - 1}, {help, sizeof(help) - 1}},
+#include "tokens.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (str_eq(rows[i][0], sign))
+            return rows[i][1];
+    return (Str){0};
+}
+
 const char *token_what(TokKind kind) {
     return token_row[kind].what;
 }
@@ -146,7 +157,11 @@ static TokKind lex_number(Lexer *l) {
             for (l->at += 1 + sign; is_digit(char_at(l, l->at));)
                 l->at++;
     }
-    bool good = !is_letter(char_at(l, l->at)) && l->text.ptr[lo] != '.'; // not `.5`
+    bool good = !is_letter(char_at(l, l->at)) && l->text.ptr[lo] != '.';    // not `.5`
+    if (char_at(l, l->at) == '.' && char_at(l, l->at + 1) != '.' && good) { // nor `8.`
+        l->at++;
+        good = false;
+    }
     while (is_letter(char_at(l, l->at)) || is_digit(char_at(l, l->at)))
         l->at++;
     double value;
@@ -181,6 +196,20 @@ static TokKind lex_comment(Lexer *l) {
     return TokComment;
 }
 
+// `a//b` in one word is a quotient; anything else is a comment.
+static bool is_quotient(const Lexer *l, uint32_t lo) {
+    return lo > 0 && (unsigned char)l->text.ptr[lo - 1] > ' ' && char_at(l, lo) == '/' &&
+           char_at(l, lo + 1) == '/' && (unsigned char)char_at(l, lo + 2) > ' ';
+}
+
+// Help for `.name`, if the name is a habit.
+static Str method_habit(const Lexer *l) {
+    uint32_t at = l->at;
+    while (is_letter(char_at(l, at)) || is_digit(char_at(l, at)))
+        at++;
+    return word_habit(str_sub(l->text, l->at, at));
+}
+
 // Something the language does not have. A habit of another language is read as what it means here.
 static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
     uint32_t lo = l->at;
@@ -194,8 +223,17 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
         report(l, DiagE0101, lo);
         return TokBad;
     }
-    if (report(l, DiagE0101, lo))
-        diag_help(l->f, "write `%s`", instead);
+    Str habit = l->text.ptr[lo] == '.' ? method_habit(l) : (Str){0};
+    if (report(l, DiagE0101, lo)) {
+        if (is_quotient(l, lo))
+            diag_help(l->f, "a whole quotient is floor(a/b)");
+        else if (habit.len)
+            diag_help(l->f, "%.*s", SARG(habit));
+        else
+            diag_help(l->f, "write `%s`", instead);
+    }
+    if (is_quotient(l, lo))
+        return TokOver;
     if (!strcmp(instead, "#"))
         return lex_comment(l);
     if (!strcmp(instead, "\"")) {

@@ -70,7 +70,7 @@ uint32_t slot_add(Elab *e, Slot s) {
 }
 
 // The first value, in the graph of `init`: a number, or what a function makes of the shape.
-static uint32_t initial_value(Elab *e, Env *env, const Ast *a, Type type) {
+static uint32_t initial_value(Elab *e, Env *env, const Ast *a, SlotKind kind, Type type) {
     Building *outer = building_enter(e, &e->init);
     Tuning *tuning = e->tuning;
     uint32_t id = 0;
@@ -81,7 +81,11 @@ static uint32_t initial_value(Elab *e, Env *env, const Ast *a, Type type) {
         v = call_with(e, v, &shape, 1);
     Val val;
     Type both;
-    if (want_tensor(e, v, &val)) {
+    if (v.kind == KindBool && kind == SlotParam) {
+        diag(e->f, DiagE0305, here(e), "a weight's initial value", value_what(v));
+        diag_help(e->f, "it is a number or a function of the shape; bias=none leaves a bias out");
+        in_library(e);
+    } else if (want_tensor(e, v, &val)) {
         Type t = *node_type(val.g, val.id);
         if (!t.batched && t.rank <= type.rank && type_broadcast(&t, &type, &both) &&
             type_same_shape(&both, &type))
@@ -99,7 +103,7 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
     uint32_t found = slot_find(e, s.name);
     if (found == NONE) {
         if (!s.init)
-            s.init = initial_value(e, env, a->c, s.type);
+            s.init = initial_value(e, env, a->c, s.kind, s.type);
         s.span = here(e);
         found = slot_add(e, s);
         if (s.init)
@@ -189,6 +193,7 @@ Value net_call(Elab *e, Value net, Args args) {
         return POISON;
     }
     net_sync(e, net.id);
+    e->net_info.at[net.id].called = true;
     Owner *outer = e->owner, *outer_net = e->net;
     bool training = e->training;
     Owner *own = arena_new(e->perm, Owner);

@@ -92,7 +92,7 @@ static bool begins_statement(TokKind kind) {
 void parser_fail(Parser *p, const char *expected) {
     if (p->panic)
         return;
-    Str found = str_c(token_what(p->tok.kind));
+    Str found = str_c(token_what(p->tok.kind)), found_text = token_text(&p->lex, p->tok);
     Span where = parser_span(p, p->tok);
     if (p->broken || p->tok.kind == TokEnd) { // the caret stays on the line that is unfinished
         if (p->tok.kind != TokEnd)
@@ -101,7 +101,7 @@ void parser_fail(Parser *p, const char *expected) {
             found = STR("the end of the text");
         where = (Span){p->lex.file, p->before.hi, p->before.hi};
     } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
-        found = str_format(p->f->perm, "`%.*s`", SARG(token_text(&p->lex, p->tok)));
+        found = str_format(p->f->perm, "`%.*s`", SARG(found_text));
     bool after_value = strchr("{,)", expected[1]) && !p->broken;
     if (p->tok.kind == TokBind && after_value)
         diag(p->f, DiagE0118, where);
@@ -110,7 +110,10 @@ void parser_fail(Parser *p, const char *expected) {
     // A bracket that opens where none can is the mistake; that it never closes is none of its own.
     bool opens = p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
     bool inside = p->bracket.kind == TokLParen || p->bracket.kind == TokLSquare;
-    if (begins_statement(p->tok.kind) && !p->broken)
+    Str habit = p->broken || inside || at(p, TokBind) ? (Str){0} : found_habit(found_text);
+    if (habit.len)
+        diag_help(p->f, "%.*s", SARG(habit));
+    else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
         diag_help(p->f, "a statement of its own, which has no value");
     else if (p->form && !inside && !(p->tok.kind == TokBind && after_value))
         diag_help(p->f, "write: %s", p->form);
@@ -148,7 +151,8 @@ static void never_closed(Parser *p, Token found) {
 
 void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected) {
     p->flat = outer.flat; // what follows the bracket is in the outer text again
-    bool outside = (p->tok.first && p->tok.indent <= p->indent) || p->tok.kind == TokLBrace;
+    bool outside = (p->tok.first && p->tok.indent <= p->indent) || p->tok.kind == TokLBrace ||
+                   p->tok.kind == TokUsing || p->tok.kind == TokMinimize;
     if (!p->panic && !at(p, kind) && (outside || bracket_ends(p, kind))) {
         never_closed(p, p->tok);
         parser_panic(p);
@@ -435,15 +439,27 @@ static Ast *config(Parser *p) {
     return ast_done(p, a);
 }
 
+static const char field_words[] =
+    "a field's words follow one another, with nothing between: image(3, 64, 64) scale(-1, 1)";
+
 void read_words(Parser *p, Ast *field) {
     do {
+        if (at(p, TokPipe)) {
+            parser_fail(p, "a data word");
+            diag_help(p->f, field_words);
+            return;
+        }
         Ast *word = read_postfix(p);
         if (!p->panic && word->kind != AstName &&
             (word->kind != AstCall || word->a->kind != AstName)) {
             diag(p->f, DiagE0110, word->span,
                  "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
-            diag_help(p->f, "where the samples are is said to ganrun: --data %.*s=PATH",
-                      SARG(field->text));
+            if (word->kind == AstList)
+                diag_help(p->f, "pictures are image(3, 64, 64), numbers float(3, 64), classes "
+                                "label(10)");
+            else
+                diag_help(p->f, "where the samples are is said to ganrun: --data %.*s=PATH",
+                          SARG(field->text));
             parser_panic(p);
         }
         ast_add(p, field, word);
@@ -453,7 +469,10 @@ void read_words(Parser *p, Ast *field) {
 static Ast *field(Parser *p) {
     Ast *a = ast_start(p, AstField);
     a->text = read_name(p)->text;
+    bool word = at(p, TokLParen); // `, scale(-1, 1)`
     parser_need(p, TokColon);
+    if (word)
+        diag_help(p->f, field_words);
     read_words(p, a);
     return ast_done(p, a);
 }
@@ -565,6 +584,13 @@ static void not_ended(Parser *p, const Ast *a) {
 #include "tokens.def"
     };
     Str near = {0}, habit = {0};
+    habit = found_habit(found);
+    if (habit.len) {
+        diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
+        diag_help(p->f, "%.*s", SARG(habit));
+        parser_panic(p);
+        return;
+    }
     if (a->kind == AstName) {
         habit = word_habit(a->text);
         near = diag_nearest(a->text, words, sizeof words / sizeof *words);
@@ -580,6 +606,8 @@ static void not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "%.*s", SARG(habit));
     else if (near.len)
         diag_help(p->f, "did you mean `%.*s`?", SARG(near));
+    else if (a->kind == AstCall && str_eq(a->a->text, STR("step")))
+        diag_help(p->f, "write: %s", form_of[AstStep]);
     else if (form_of[a->kind])
         diag_help(p->f, "write: %s", form_of[a->kind]);
     parser_panic(p);

@@ -130,6 +130,11 @@ static Ast *string(Parser *p) {
 static Ast *parentheses(Parser *p) {
     Bracket outer = bracket_open(p, TokLParen);
     Ast *a = read_expr(p);
+    if (!p->panic && at(p, TokComma)) {
+        parser_fail(p, "`)`");
+        diag_help(p->f,
+                  "a list stands in brackets, [a, b]; names bound together in none: a, b = f(x)");
+    }
     bracket_close(p, TokRParen, outer, "`)`");
     return a;
 }

@@ -78,6 +78,8 @@ static void eval_assign(Elab *e, Env *env, const Ast *a) {
     const Ast *name = element ? a->a->a : a->a;
     if (!e->to->fn) {
         diag(e->f, DiagE0514, here(e), "`:=`");
+        if (!scope_find(env, name->text, &place))
+            diag_help(e->f, "to bind a name write `=`");
         in_library(e);
         return;
     }
@@ -204,6 +206,10 @@ void eval_statement(Elab *e, Env *env, const Ast *a) {
     spot_leave(e, outer);
 }
 
+bool is_require(const Ast *a) {
+    return a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("require"));
+}
+
 bool is_expression(const Ast *a) {
     return a->kind >= AstNum && a->kind <= AstBlock;
 }
@@ -221,7 +227,9 @@ Value eval_block(Elab *e, Env *env, const Ast *block, bool drop) {
         const Ast *a = block->list.at[i];
         if (i + 1 == block->list.n && !drop)
             v = eval_last(e, env, a);
-        else
+        else if (is_require(a) && eval(e, env, a).kind == KindPoison)
+            return POISON; // nothing behind it was meant for what is there
+        else if (!is_require(a))
             eval_statement(e, env, a);
     }
     return v;

@@ -229,7 +229,13 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
             return false;
         if (!value_is_plain(n) || n.num != floor(n.num) || n.num < 1) {
             expected(e, "extents: whole numbers above 0", who, v);
-            diag_help(e->f, "look at the numbers given here, and at the configs they come from");
+            double number;
+            bool quoted = n.kind == KindStr && str_to_double(n.str, &number);
+            if (quoted)
+                diag_help(e->f, "write the number without quotes: %.*s", SARG(n.str));
+            else
+                diag_help(e->f,
+                          "look at the numbers given here, and at the configs they come from");
             return false;
         }
         out->dim[out->rank++] = n.num < max_elements ? (int64_t)n.num : (int64_t)max_elements;

@@ -105,11 +105,12 @@ static void close_text(Parser *p) {
 }
 
 static Ast *expression(Reader *r, const Yaml *y) {
-    if (y->kind == YamlText && !y->text.len)
+    bool text = y->kind == YamlText;
+    if ((text && !y->text.len) || y->kind == YamlMap || (y->kind == YamlList && !y->flow)) {
         wrong(r, y, "an expression");
-    else if (y->kind == YamlMap || (y->kind == YamlList && !y->flow))
-        wrong(r, y, "an expression");
-    else
+        if (!text)
+            diag_help(r->f, "write it as in the language: adam(lr=2e-4), [64, 128]");
+    } else
         return parse_expr(r->f, range_of(y).file, range_of(y).lo, range_of(y).hi);
     return node(r, AstNone, y->span);
 }
@@ -145,7 +146,10 @@ static void names(Reader *r, const Yaml *y, Ast *into) {
 static Str name(Reader *r, const Yaml *y) {
     Parser p = open_text(r, y);
     Ast *a = read_name(&p);
+    bool more = !p.panic && p.tok.kind != TokEnd;
     close_text(&p);
+    if (more)
+        diag_help(r->f, "a name is one word of letters, digits and _");
     return a->text;
 }
 
@@ -189,7 +193,13 @@ static Ast *inputs(Reader *r, const Yaml *y) {
 
 // One result [3, 64, 64], or a list of several.
 static void results(Reader *r, const Yaml *y, Ast *into) {
-    Ast *a = expression(r, y);
+    bool list = y->kind == YamlList || (y->kind == YamlText && str_starts(y->text, STR("[")));
+    Ast *a = list ? expression(r, y) : NULL;
+    if (!a) {
+        wrong(r, y, "a shape in brackets");
+        diag_help(r->f, "write: out: [3, 64, 64], or out: [] for one number");
+        return;
+    }
     if (a->kind == AstNone)
         return;
     into->has_result = true;
@@ -227,6 +237,11 @@ static Ast *pipe_node(Reader *r, Ast *left, Ast *right) {
 static Ast *layer(Reader *r, const Yaml *y) {
     if (!expect(r, y, YamlText, "a layer"))
         return NULL;
+    if (str_starts(y->text, STR("for "))) {
+        wrong(r, y, "a layer");
+        diag_help(r->f, "a loop ends its line with `:` and has its layers below it, indented");
+        return NULL;
+    }
     Parser p = open_text(r, y);
     Ast *a = read_postfix(&p);
     close_text(&p);
@@ -301,22 +316,23 @@ static Ast *layers(Reader *r, const Yaml *y, const Ast *params) {
 
 // {in, out, layers or body} to a, c and list of a Fn or Net.
 static void callable(Reader *r, const Yaml *y, Ast *into, const char *where) {
-    ONLY(r, y, where, callable_keys);
+    bool known = ONLY(r, y, where, callable_keys);
     const Yaml *in = find(y, "in"), *out = find(y, "out"), *pipe = find(y, "layers"),
                *body = find(y, "body");
     if (in)
         into->a = inputs(r, in);
+    known = known && (!in || in->kind != YamlList); // else `in` has its diagnostic
     if (!into->a)
         into->a = node(r, AstParams, y->span);
     if (out)
         results(r, out, into);
     if (pipe && body)
         diag(r->f, DiagE0208, into->word, where);
-    else if (pipe)
+    else if (pipe && known)
         into->c = layers(r, pipe, into->a);
     else if (body && expect(r, body, YamlText, "statements"))
         into->c = statements(r, body);
-    else if (!body)
+    else if (!body && known)
         diag(r->f, DiagE0207, into->word, where, "`layers` or `body`");
 }
 

@@ -36,6 +36,21 @@ static Span event_span(Reader *r) {
     return (Span){r->file, lo, byte_of(r, r->event.end_mark.index)};
 }
 
+// The reader's words are about its rules; most often a line is indented by too much or too little,
+// or an entry of a list lacks its dash.
+static void help_layout(Reader *r, uint32_t place) {
+    const yaml_parser_t *p = &r->parser;
+    const char *context = p->context ? p->context : "";
+    size_t here = p->problem_mark.column, others = p->context_mark.column;
+    bool block = !strcmp(context, "while parsing a block mapping") ||
+                 !strcmp(context, "while parsing a block collection");
+    bool dash = str_starts(str_sub(r->text, place, r->text.len), STR("- "));
+    if (dash)
+        diag_help(r->f, "every entry of a list begins with `- `, the one before this line too");
+    else if (block && here != others)
+        diag_help(r->f, "indent it by %zu, as its neighbours are, not by %zu", others, here);
+}
+
 static void advance(Reader *r) {
     if (r->failed)
         return;
@@ -47,6 +62,7 @@ static void advance(Reader *r) {
     uint32_t place = byte_of(r, r->parser.problem_mark.index);
     const char *problem = r->parser.problem ? r->parser.problem : "out of memory";
     diag(r->f, DiagE0200, (Span){r->file, place, place}, problem);
+    help_layout(r, place);
     if (!r->parser.context || r->parser.context_mark.index == r->parser.problem_mark.index)
         return;
     uint32_t since = byte_of(r, r->parser.context_mark.index);
