@@ -98,8 +98,15 @@ static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
     return p;
 }
 
+// A draw is a hundred instructions: beside it neither the width of an access nor the pack's other
+// elements are worth anything, and each is compiled again.
 static bool one_at_a_time(const Nest *n) {
     bool across = !n->var[n->team.lane].reduced;
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        if (n->value.at[i].kind == ValueDraw) {
+            return true;
+        }
+    }
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         if (n->reduce.at[i].kind == ReduceArgMax && across) {
             return true;
