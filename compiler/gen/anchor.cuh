@@ -420,7 +420,7 @@ GAN_FN void gan_put_tile(const gan_args<N> &w, uint32_t m, uint32_t n, gan_where
     gan_lines<P>(w, GAN_OF_M, 1, P::tile_m, m, at->operand[2].first, at->row);
     gan_lines<P>(w, GAN_OF_N, 1, P::tile_n, n, none, at->column);
     __syncthreads();
-#pragma unroll 4
+#pragma unroll 1
     for (uint32_t i = 0; i < P::tile_m * P::tile_n / GAN_THREADS; i++) {
         const uint32_t e = threadIdx.x + i * GAN_THREADS, row = e / P::tile_n, column = e % P::tile_n;
         const gan_spot<P::space> s = gan_join(at->row[row], at->column[column]);

@@ -161,6 +161,7 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     // Halves the parts until one is left.
     template <typename Op, typename T> static GAN_MEMBER T through_memory(T mine) {
         __shared__ T all[UNITS * SIZE];
+#pragma unroll 1 // four times the code would wait at the same barriers
         for (uint32_t n = SIZE; n > 1; n = (n + 1) / 2) {
             const uint32_t half = (n + 1) / 2;
             __syncthreads(); // what was here has been read
@@ -202,14 +203,27 @@ GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
     return before == blocks - 1;
 }
 
-// Another block's result, past this processor's own cache.
+// What moves in one access, of a type of so many bytes.
+template <int BYTES> struct gan_access {
+    typedef uint4 type;
+};
+template <> struct gan_access<8> {
+    typedef uint2 type;
+};
+template <> struct gan_access<4> {
+    typedef uint32_t type;
+};
+
+// Another block's result, past this processor's own cache. Results lie one behind the other from an
+// address aligned to 16 bytes.
 template <typename T> GAN_FN T gan_fetch(const T *p) {
+    typedef typename gan_access<sizeof(T) % 16 == 0 ? 16 : sizeof(T)>::type part;
     union {
         T x;
-        uint32_t w[sizeof(T) / 4];
+        part w[sizeof(T) / sizeof(part)];
     } v;
-    for (uint32_t i = 0; i < sizeof(T) / 4; i++) {
-        v.w[i] = __ldcg((const uint32_t *)p + i);
+    for (uint32_t i = 0; i < sizeof(T) / sizeof(part); i++) {
+        v.w[i] = __ldcg((const part *)p + i);
     }
     return v.x;
 }

@@ -2,7 +2,8 @@
 //
 // In: jobs. Out: an image each. The compiler is single-threaded and takes a few tens of
 // milliseconds a kernel, so every core takes tasks until none is left: first the translations, one
-// for all architectures of a text, then the images, which wait for theirs.
+// for all architectures of a text, then the images, the largest first, for nobody should wait for
+// one that was begun last.
 #include "device.h"
 #include "nvrtc.h"
 
@@ -17,17 +18,17 @@ typedef struct Task {
     Arena arena;   // what it makes
     NvrtcImage made;
     GanStatus status;
-    char error[1024]; // the message of a thread is its own
-    bool done;        // under the lock
+    char error[1024];  // the message of a thread is its own
+    bool begun, ended; // under the lock
 } Task;
 
 typedef struct Tasks {
     const Nvrtc *nvrtc;
     const NvrtcJob *job;
-    Task *task;              // [n] `texts` translations, then an image of each job
-    uint32_t texts, n, next; // next: under the lock
+    Task *task; // [n] `texts` translations, then an image of each job
+    uint32_t texts, n;
     pthread_mutex_t lock;
-    pthread_cond_t changed; // some task is done
+    pthread_cond_t changed; // some task has ended
 } Tasks;
 
 static bool same_text(const Nvrtc *n, const NvrtcJob *a, const NvrtcJob *b) {
@@ -50,26 +51,39 @@ static void tasks_list(Arena *a, uint32_t jobs, Tasks *t) {
     t->n = t->texts + jobs;
 }
 
-static bool task_next(Tasks *t, uint32_t *out) {
-    pthread_mutex_lock(&t->lock);
-    *out = t->next;
-    t->next += t->next < t->n;
-    pthread_mutex_unlock(&t->lock);
-    return *out < t->n;
+// The task to begin now: a translation while there are any, then the largest image whose PTX is
+// there. `n`: none; *later says that one will be.
+static uint32_t task_best(const Tasks *t, bool *later) {
+    uint32_t best = t->n;
+    *later = false;
+    for (uint32_t i = 0; i < t->n && best >= t->texts; i++) {
+        const Task *k = &t->task[i], *text = &t->task[k->text];
+        bool ready = text == k || text->ended;
+        *later |= !k->begun && !ready;
+        if (k->begun || !ready)
+            continue;
+        if (best == t->n || text->made.code.len > t->task[t->task[best].text].made.code.len)
+            best = i;
+    }
+    return best;
 }
 
-static void task_done(Tasks *t, Task *k) {
+static Task *task_begin(Tasks *t) {
+    bool later;
+    uint32_t i;
     pthread_mutex_lock(&t->lock);
-    k->done = true;
-    pthread_cond_broadcast(&t->changed);
-    pthread_mutex_unlock(&t->lock);
-}
-
-// Somebody has taken it: translations are taken first, and wait for nobody.
-static void task_await(Tasks *t, const Task *k) {
-    pthread_mutex_lock(&t->lock);
-    while (!k->done)
+    while ((i = task_best(t, &later)) == t->n && later)
         pthread_cond_wait(&t->changed, &t->lock);
+    if (i < t->n)
+        t->task[i].begun = true;
+    pthread_mutex_unlock(&t->lock);
+    return i < t->n ? &t->task[i] : NULL;
+}
+
+static void task_end(Tasks *t, Task *k) {
+    pthread_mutex_lock(&t->lock);
+    k->ended = true;
+    pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -87,14 +101,11 @@ static GanStatus task_guarded(const Tasks *t, Task *k) {
     return st;
 }
 
-static void task_run(Tasks *t, Task *k) {
+static void task_run(const Tasks *t, Task *k) {
     const Task *text = &t->task[k->text];
-    if (text != k) {
-        task_await(t, text);
-        if (text->status != GAN_OK) { // which is told of the translation
-            k->status = text->status;
-            return;
-        }
+    if (text != k && text->status != GAN_OK) { // which is told of the translation
+        k->status = text->status;
+        return;
     }
     k->status = task_guarded(t, k);
     if (k->status != GAN_OK)
@@ -103,11 +114,8 @@ static void task_run(Tasks *t, Task *k) {
 
 static void *work(void *user) {
     Tasks *t = user;
-    uint32_t i;
-    while (task_next(t, &i)) {
-        task_run(t, &t->task[i]);
-        task_done(t, &t->task[i]);
-    }
+    for (Task *k; (k = task_begin(t)) != NULL; task_end(t, k))
+        task_run(t, k);
     return NULL;
 }
 
