@@ -18,9 +18,9 @@
 #include "winograd.h"
 
 enum {
-    ROUND_BYTES = 12 << 20, // V and M of a round
-    MOVING = 16,            // multiplications done in the time a number takes to memory or back
-    ERROR = 2,              // of a form, times the direct sum's, at most
+    ROUND_BYTES = 3 << 20, // V and M of a round: little more than two cores keep next to them
+    MOVING = 16,           // multiplications done in the time a number takes to memory or back
+    ERROR = 2,             // of a form, times the direct sum's, at most
 };
 
 static const struct {

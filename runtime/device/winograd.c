@@ -276,10 +276,8 @@ static void y_out(void *job, void *const staging[DNN_STAGING], int64_t round) {
 
 // --- weights -------------------------------------------------------------------------------------
 
-typedef float Kernels[WINO_POINTS * WINO_POINTS * WINO_LANES];
-
-typedef struct Taps { // one phase's kernel elements of `LANES` channels
-    int64_t o, c, phase[WINO_AXES];
+typedef struct Taps { // one phase's kernel elements of a chunk of channels
+    int64_t o, c, phase[WINO_AXES], chunk;
 } Taps;
 
 static float *transformed(const Winograd *j, void *const staging[DNN_STAGING]) {
@@ -300,64 +298,62 @@ static int64_t kernels_of(const Winograd *j) {
 }
 
 static void taps_in(const Winograd *j, const Taps *t, float *to) {
-    Kernels w, half; // [taps, taps, lanes], [points, taps, lanes]
+    Block w, half; // [taps, taps, chunk], [points, taps, chunk]
     const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
-    int64_t size = j->k[0] * j->k[1], step = j->y.c * kernels_of(j), line = j->taps[1] * WINO_LANES;
+    int64_t size = j->k[0] * j->k[1], step = j->y.c * kernels_of(j), n = t->chunk;
+    int64_t line = j->taps[1] * n;
     float *at = w;
     for (int64_t a = 0; a < j->taps[0]; a++)
-        for (int64_t b = 0; b < j->taps[1]; b++, at += WINO_LANES) {
+        for (int64_t b = 0; b < j->taps[1]; b++, at += n) {
             const float *from = tap_of(j, t, a, b);
-            for (int64_t c = 0; c < WINO_LANES; c++)
+            for (int64_t c = 0; c < n; c++)
                 at[c] = from ? from[c * size] : 0;
         }
     f[0]->w_in(w, line, half, line, line);
     for (int64_t i = 0; i < j->points[0]; i++)
-        f[1]->w_in(half + i * line, WINO_LANES, to + i * j->points[1] * step, step, WINO_LANES);
+        f[1]->w_in(half + i * line, n, to + i * j->points[1] * step, step, n);
 }
 
-static void taps_out(const Winograd *j, const Taps *t, const float *from) {
-    Kernels half, w; // [taps, points, lanes], [taps, lanes]
+static void taps_out(const Winograd *j, const Taps *t, float *from) {
+    Block half, w; // [taps, points, chunk], [taps, chunk]
     const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
-    int64_t size = j->k[0] * j->k[1], step = j->y.c * kernels_of(j);
-    int64_t line = j->points[1] * WINO_LANES;
+    int64_t size = j->k[0] * j->k[1], step = j->y.c * kernels_of(j), n = t->chunk;
+    int64_t line = j->points[1] * n;
     for (int64_t i = 0; i < j->points[1]; i++)
-        f[0]->w_out(from + i * step, j->points[1] * step, half + i * WINO_LANES, line, WINO_LANES);
+        f[0]->w_out(from + i * step, j->points[1] * step, half + i * n, line, n);
     for (int64_t a = 0; a < j->taps[0]; a++) {
-        f[1]->w_out(half + a * line, WINO_LANES, w, WINO_LANES, WINO_LANES);
+        f[1]->w_out(half + a * line, n, w, n, n);
         for (int64_t b = 0; b < j->taps[1]; b++) {
             float *to = tap_of(j, t, a, b);
-            for (int64_t c = 0; to && c < WINO_LANES; c++)
-                to[c * size] = w[b * WINO_LANES + c];
+            for (int64_t c = 0; to && c < n; c++)
+                to[c * size] = w[b * n + c];
         }
     }
 }
 
-static void weights_in(void *job, void *const staging[DNN_STAGING], int64_t round) {
-    (void)round;
-    const Winograd *j = job;
-    int64_t phases = j->x.phases[0] * j->x.phases[1];
-    float *to = transformed(j, staging);
+// Every phase and chunk of output channel `o`; a phase's channels one after another, so that few
+// lines are written or read at a time.
+typedef void EachTaps(const Winograd *j, const Taps *t, float *points);
+
+static void each_taps(const Winograd *j, float *points, EachTaps *each) {
+    int64_t phases = j->x.phases[0] * j->x.phases[1], chunk = chunk_of(&j->x);
 #pragma omp parallel for schedule(static)
     for (int64_t o = 0; o < j->y.c; o++)
-        for (int64_t c = 0; c < j->x.c; c += WINO_LANES)
-            for (int64_t f = 0; f < phases; f++) {
-                Taps t = {o, c, {f / j->x.phases[1], f % j->x.phases[1]}};
-                taps_in(j, &t, to + o * kernels_of(j) + f * j->x.c + c);
+        for (int64_t f = 0; f < phases; f++)
+            for (int64_t c = 0; c < j->x.c; c += chunk) {
+                Taps t = {o, c, {f / j->x.phases[1], f % j->x.phases[1]}, chunk};
+                each(j, &t, points + o * kernels_of(j) + f * j->x.c + c);
             }
+}
+
+static void weights_in(void *job, void *const staging[DNN_STAGING], int64_t round) {
+    (void)round;
+    each_taps(job, transformed(job, staging), taps_in);
 }
 
 static void weights_out(void *job, void *const staging[DNN_STAGING], int64_t round) {
     (void)round;
-    const Winograd *j = job;
-    int64_t phases = j->x.phases[0] * j->x.phases[1];
-    const float *from = transformed(j, staging);
-#pragma omp parallel for schedule(static)
-    for (int64_t o = 0; o < j->y.c; o++)
-        for (int64_t c = 0; c < j->x.c; c += WINO_LANES)
-            for (int64_t f = 0; f < phases; f++) {
-                Taps t = {o, c, {f / j->x.phases[1], f % j->x.phases[1]}};
-                taps_out(j, &t, from + o * kernels_of(j) + f * j->x.c + c);
-            }
+    each_taps(job, transformed(job, staging), taps_out);
 }
 
 static void weights_zero(void *job, void *const staging[DNN_STAGING], int64_t round) {
