@@ -100,15 +100,21 @@ static bool match_term(Match *m, uint32_t id) {
     return true;
 }
 
+// What follows the outermost op's name; NULL: it is another op. Every node meets every row: most
+// end at the first letter.
+static const char *operands_of(const char *pattern, Op op) {
+    const char *name = op_info[op].text;
+    for (; *name && *pattern == *name; name++)
+        pattern++;
+    return !*name && *pattern == '(' ? pattern : NULL;
+}
+
 // Tries every order of the operands of the commuting ops that the match meets.
 static bool match(const Graph *g, const char *pattern, const Draft *d, uint32_t var[26]) {
-    Match m = {.g = g, .p = pattern, .var = var};
-    if (!is_op(word(&m.p), d->op))
-        return false;
-    const char *operands = m.p;
-    uint32_t orders = 1;
+    const char *operands = operands_of(pattern, d->op);
+    uint32_t orders = operands ? 1 : 0;
     for (uint32_t swaps = 0; swaps < orders; swaps++) {
-        m = (Match){.g = g, .p = operands, .var = var, .swaps = swaps};
+        Match m = {.g = g, .p = operands, .var = var, .swaps = swaps};
         memset(var, 0, 26 * sizeof *var);
         if (match_operands(&m, d->op, d->in, d->nin))
             return true;

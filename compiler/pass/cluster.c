@@ -16,7 +16,7 @@ void clusters_init(Fuse *z) {
     z->member = arena_array(z->arena, NodeVec, n);
     z->pos = arena_array(z->arena, uint32_t, n);
     z->order = arena_array(z->arena, uint32_t, n);
-    z->mark = arena_array(z->arena, uint8_t, n);
+    z->mark = arena_array(z->arena, uint32_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
         bool read = z->live[id] && z->g->node.at[id].op == OpRead; // may become a unit: a copy
@@ -32,9 +32,13 @@ void clusters_init(Fuse *z) {
 
 // --- order ---------------------------------------------------------------------------------------
 
+static bool is_marked(const Fuse *z, uint32_t cluster) {
+    return z->mark[cluster] == z->walks;
+}
+
 static void visit(Fuse *z, uint32_t cluster, uint32_t limit) {
-    if (z->pos[cluster] <= limit && !z->mark[cluster]) {
-        z->mark[cluster] = 1;
+    if (z->pos[cluster] <= limit && !is_marked(z, cluster)) {
+        z->mark[cluster] = z->walks;
         vec_push(z->arena, &z->stack, cluster);
     }
 }
@@ -55,19 +59,17 @@ static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t
 }
 
 // Marks what `start` leads to within the order up to `target`, not following edges from start
-// straight to `target` when `indirect`. Is the target among it?
+// straight to `target` when `indirect`. Is the target among it? Then not all of it is marked.
 static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
     uint32_t limit = z->pos[target];
-    for (uint32_t p = z->pos[start]; p <= limit; p++) {
-        z->mark[z->order[p]] = 0;
-    }
+    z->walks++;
     z->stack.n = 0;
-    z->mark[start] = 1;
+    z->mark[start] = z->walks;
     visit_successors(z, start, limit, indirect ? target : 0);
-    while (z->stack.n) {
+    while (z->stack.n && !is_marked(z, target)) {
         visit_successors(z, z->stack.at[--z->stack.n], limit, 0);
     }
-    return z->mark[target];
+    return is_marked(z, target);
 }
 
 // Moves what the last walk marked behind the rest of positions lo..hi; both parts keep their order.
@@ -78,7 +80,7 @@ static void settle(Fuse *z, uint32_t lo, uint32_t hi) {
     memset(z->order + lo, 0, (hi - lo + 1) * sizeof *copy);
     for (uint32_t marked = 0; marked < 2; marked++) {
         for (uint32_t i = 0; i <= hi - lo; i++) {
-            if (copy[i] && z->mark[copy[i]] == marked) {
+            if (copy[i] && is_marked(z, copy[i]) == marked) {
                 z->order[at] = copy[i];
                 z->pos[copy[i]] = at++;
             }

@@ -36,7 +36,8 @@ typedef struct Fuse {
     NodeVec *member;   // [cluster]
     uint32_t *pos;     // [cluster] place in a topological order of clusters
     uint32_t *order;   // [pos] cluster, 0 for a hole
-    uint8_t *mark;     // [cluster] visited by the last walk
+    uint32_t *mark;    // [cluster] the last walk through clusters that came by
+    uint32_t walks;    // made so far
     uint32_t *seen;    // [2 * unit + aligned] the last visit that came by
     uint32_t visit;    // number of the walk through units that are not kept
     NodeVec stack;

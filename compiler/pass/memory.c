@@ -348,10 +348,10 @@ static bool together(const Buffer *x, const Buffer *y) {
 }
 
 // The smallest gap for `b` among `placed`, which are sorted by offset.
-static size_t best_gap(Buffer *const *placed, uint32_t n, const Buffer *b) {
+static size_t best_gap(const Buffer *placed, uint32_t n, const Buffer *b) {
     size_t end = 0, best = SIZE_MAX, at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const Buffer *o = placed[i];
+        const Buffer *o = &placed[i];
         if (!together(o, b))
             continue;
         if (o->offset > end && o->offset - end >= b->bytes && o->offset - end < best) {
@@ -363,11 +363,12 @@ static size_t best_gap(Buffer *const *placed, uint32_t n, const Buffer *b) {
     return best == SIZE_MAX ? end : at;
 }
 
-// Places all buffers in the order of `by`; the memory they need.
+// Places all buffers in the order of `by`; the memory they need. Those placed are kept side by
+// side, for every further one looks at all of them.
 static size_t pack(Memory *m, ByFn *by) {
     uint32_t n = 0;
     Buffer **order = arena_array(m->a, Buffer *, m->buffer.n),
-           **placed = arena_array(m->a, Buffer *, m->buffer.n);
+           *placed = arena_array(m->a, Buffer, m->buffer.n);
     for (uint32_t i = 1; i < m->buffer.n; i++)
         if (m->buffer.at[i].bytes)
             order[n++] = &m->buffer.at[i];
@@ -378,16 +379,20 @@ static size_t pack(Memory *m, ByFn *by) {
         b->offset = best_gap(placed, i, b);
         top = b->offset + b->bytes > top ? b->offset + b->bytes : top;
         uint32_t k = i;
-        for (; k > 0 && placed[k - 1]->offset > b->offset; k--)
+        for (; k > 0 && placed[k - 1].offset > b->offset; k--)
             placed[k] = placed[k - 1];
-        placed[k] = b;
+        placed[k] = *b;
     }
     return top;
 }
 
-static size_t pack_best(Memory *m) {
-    size_t size = pack(m, by_size), area = pack(m, by_area);
-    return area <= size ? area : pack(m, by_size);
+// Of the two orders the better, the second where they are equal; nothing is better than the bound.
+static size_t pack_best(Memory *m, size_t bound) {
+    size_t area = pack(m, by_area);
+    if (area <= bound)
+        return area;
+    size_t size = pack(m, by_size);
+    return area <= size ? pack(m, by_area) : size;
 }
 
 static size_t live_bound(const Memory *m) {
@@ -473,7 +478,7 @@ void memory_plan(const PassOptions *o, Plan *p) {
     if (!o->no_fuse)
         reuse_all(&m);
     p->work_bound = live_bound(&m);
-    p->work_bytes = pack_best(&m);
+    p->work_bytes = pack_best(&m, p->work_bound);
     fill_places(&m);
     arena_release(&scratch);
 }
@@ -492,7 +497,7 @@ static const char *buffers_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
             const Buffer *y = &m->buffer.at[k];
             *b = y->owner;
             bool over = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-            if (y->bytes && together(x, y) && over)
+            if (y->bytes && over && together(x, y))
                 return "lies over a value that is still needed";
         }
     }

@@ -269,21 +269,66 @@ void text_char(Text *t, char c) {
     text_put(t, (Str){&c, 1});
 }
 
+static void text_number(Text *t, uint64_t x, bool negative) {
+    char digits[24], *at = digits + sizeof digits;
+    do
+        *--at = (char)('0' + x % 10);
+    while (x /= 10);
+    if (negative)
+        *--at = '-';
+    text_put(t, (Str){at, (size_t)(digits + sizeof digits - at)});
+}
+
+static void text_signed(Text *t, long long x) {
+    text_number(t, x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0);
+}
+
+// Puts what stands before the first conversion that is none of these few; the rest of the format.
+// Kernels and plans are written in them, tens of thousands at a start.
+static const char *text_plain(Text *t, const char *f, va_list *args) {
+    for (;;) {
+        size_t n = strcspn(f, "%");
+        text_put(t, (Str){f, n});
+        f += n;
+        if (!strncmp(f, "%.*s", 4)) {
+            int most = va_arg(*args, int);
+            const char *s = va_arg(*args, const char *);
+            text_put(t, (Str){s, most < 0 ? strlen(s) : strnlen(s, (size_t)most)});
+            f += 4;
+        } else if (!strncmp(f, "%lld", 4)) {
+            text_signed(t, va_arg(*args, long long));
+            f += 4;
+        } else if (!strncmp(f, "%s", 2)) {
+            text_put(t, str_c(va_arg(*args, const char *)));
+            f += 2;
+        } else if (!strncmp(f, "%u", 2)) {
+            text_number(t, va_arg(*args, unsigned), false);
+            f += 2;
+        } else if (!strncmp(f, "%d", 2)) {
+            text_signed(t, va_arg(*args, int));
+            f += 2;
+        } else {
+            return f;
+        }
+    }
+}
+
 // Formatted where it goes to, and once more only where there was too little room: most of what is
 // printed is a word or a number.
 void text_fmt(Text *t, const char *format, ...) {
     enum { MOST_WORDS = 64 };
     va_list args, again;
     va_start(args, format);
+    const char *rest = text_plain(t, format, &args);
     va_copy(again, args);
     text_room(t, MOST_WORDS);
     size_t room = t->cap - t->n;
-    int n = vsnprintf(t->at + t->n, room, format, args);
+    int n = *rest ? vsnprintf(t->at + t->n, room, rest, args) : 0;
     if (n < 0)
         bug("bad format \"%s\"", format);
     if ((size_t)n >= room) {
         text_room(t, (size_t)n + 1);
-        vsnprintf(t->at + t->n, (size_t)n + 1, format, again);
+        vsnprintf(t->at + t->n, (size_t)n + 1, rest, again);
     }
     t->n += (size_t)n;
     va_end(again);
