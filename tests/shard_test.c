@@ -42,6 +42,9 @@ static const struct {
     {"wgan_gp.gan", "critic=1", 3},
 #else
     {"acgan.gan", "nz=6 wide=2 kinds=3", 5},
+    {"infogan.gan", "nz=4 kinds=3 wide=2", 3},
+    {"stargan.gan", "size=16 depth=2 kinds=3 wide=2 blocks=1 rounds=1", 3},
+    {"wavegan.gan", "slice=256 nz=5 wide=2 rounds=1", 3},
     {"d2gan_ring.gan", "nz=8 hidden=6", 7},
 #endif
 };

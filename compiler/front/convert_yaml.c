@@ -54,7 +54,7 @@ static void put_expr(Text *t, const Ast *a) {
 }
 
 static bool is_word(Str s) {
-    Str letters = STR("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.*/");
+    Str letters = STR("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.*/^");
     for (size_t i = 0; i < s.len; i++)
         if (!has(letters, s.ptr[i]))
             return false;

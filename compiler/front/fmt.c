@@ -86,7 +86,7 @@ static uint32_t blanks(const Layout *o, uint32_t i, TokKind inside) {
         return 0;
     if (inside == TokLParen && (a == TokBind || b == TokBind || b == TokColon))
         return 0;
-    if (inside == TokLSquare && (a == TokColon || b == TokColon))
+    if (inside == TokLSquare && (a == TokColon || (b == TokColon && a != TokComma)))
         return 0;
     return 1;
 }

@@ -203,6 +203,11 @@ static void results(Reader *r, const Yaml *y, Ast *into) {
     if (a->kind == AstNone)
         return;
     into->has_result = true;
+    for (uint32_t i = 0; i < y->item.n; i++) { // a shape that YAML reads otherwise is quoted
+        const Yaml *one = y->item.at[i];
+        if (one->kind == YamlText && one->quoted)
+            a->list.at[i] = expression(r, one);
+    }
     bool several = a->kind == AstList && a->list.n > 0;
     for (uint32_t i = 0; several && i < a->list.n; i++)
         several = a->list.at[i]->kind == AstList;
