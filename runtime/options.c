@@ -80,6 +80,13 @@ static GanStatus fail_option(Arena *a, Command c, Str word) {
     for (int i = 0; i < OptCount; i++)
         if (shown(&options[i], c))
             known[n++] = str_c(options[i].word);
+    static const char *const habits[][2] = {
+#define HABIT(word, help) {word, help},
+#include "options.def"
+    };
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (str_eq(word, str_c(habits[i][0])))
+            return fail(GAN_ERR_USAGE, "unknown option `%.*s`: %s", SARG(word), habits[i][1]);
     return fail_unknown(a, "option", word, known, n, str_format(a, " %s", commands[c].word).ptr);
 }
 

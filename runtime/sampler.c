@@ -64,10 +64,10 @@ static Show show_of(const Type *t) {
     int64_t first = t->rank ? t->dim[0] : 0;
     if (!t->batched)
         return ShowNothing;
-    if (t->rank == 3 && (first == 1 || first == 3))
-        return ShowPicture;
-    if (t->rank == 2 && (first == 2 || first == 3))
-        return ShowCloud;
+    if ((t->rank == 3 || t->rank == 4) && (first == 1 || first == 3))
+        return t->rank == 3 ? ShowPicture : ShowVolume;
+    if (t->rank == 2 && first >= 1 && first <= 3)
+        return first > 1 ? ShowCloud : t->dim[1] > 1 ? ShowCurve : ShowNothing;
     return t->rank == 1 && (first == 2 || first == 3) ? ShowPoint : ShowNothing;
 }
 
@@ -77,8 +77,9 @@ Sampler sampler_of(const Module *m, uint32_t entry) {
     s.raw = raw_node(f);
     s.type = *node_type(&f->g, s.node);
     s.show = show_of(&s.type);
-    for (uint32_t i = 0; s.show == ShowPicture && i < 3; i++)
-        s.chw[i] = (uint32_t)s.type.dim[i];
+    bool volume = s.show == ShowVolume;
+    for (uint32_t i = 0; (volume || s.show == ShowPicture) && i < 3; i++)
+        s.chw[i] = (uint32_t)s.type.dim[i + (volume && i > 0)];
     s.columns = class_columns(m, entry);
     s.real_slot = field_like(m, &s.type);
     find_range(m, &s);
@@ -147,7 +148,7 @@ enum { CloudSide = 128, PointSide = 384 }; // pixels of a plot
 size_t sampler_fill(const Sampler *s) {
     if (s->show == ShowPoint)
         return PointsMost;
-    if (s->show == ShowCloud)
+    if (s->show == ShowCloud || s->show == ShowCurve)
         return CloudsMost;
     size_t n = GridNumbers / sampler_elements(s);
     n = n > GridMost ? GridMost : n < 1 ? 1 : n;
@@ -210,6 +211,42 @@ static GanStatus plot_all(const Sampler *s, const float *x, size_t n, Str path) 
     return st;
 }
 
+// n curves [1, p] as clouds [2, p], whose first row goes from lo to hi.
+static GanStatus curve_grid(const Sampler *s, const float *x, size_t n, Str path) {
+    size_t p = (size_t)s->type.dim[1], bytes;
+    float *out = mem_mul(n * 2 * sizeof(float), p, &bytes) ? mem_alloc(bytes) : NULL;
+    if (!out)
+        return fail(GAN_ERR_MEMORY, "no memory for %zu curves", n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < p; k++) {
+            out[2 * i * p + k] = (float)(s->lo + (s->hi - s->lo) * (double)k / (double)(p - 1));
+            out[(2 * i + 1) * p + k] = x[i * p + k];
+        }
+    GanStatus st = plot_grid(out, n, 2, p, s->columns, s->lo, s->hi, CloudSide, path);
+    mem_free(out);
+    return st;
+}
+
+// n volumes [c, d, h, w] as pictures [c, h, w] of the greatest along d.
+static GanStatus volume_grid(const Sampler *s, const float *x, size_t n, Str path) {
+    size_t depth = (size_t)s->type.dim[1], area = (size_t)s->chw[1] * s->chw[2];
+    size_t planes = n * s->chw[0], bytes;
+    float *out = mem_mul(planes * sizeof(float), area, &bytes) ? mem_alloc(bytes) : NULL;
+    if (!out)
+        return fail(GAN_ERR_MEMORY, "no memory for %zu volumes", n);
+    for (size_t i = 0; i < planes; i++)
+        for (size_t k = 0; k < area; k++) {
+            const float *column = x + i * depth * area + k;
+            float top = column[0];
+            for (size_t d = 1; d < depth; d++)
+                top = column[d * area] > top ? column[d * area] : top;
+            out[i * area + k] = top;
+        }
+    GanStatus st = write_grid(out, n, s->chw, s->columns, s->lo, s->hi, path);
+    mem_free(out);
+    return st;
+}
+
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
     switch (s->show) {
     case ShowPicture:
@@ -217,6 +254,10 @@ GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
     case ShowCloud:
         return plot_grid(x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->columns, s->lo,
                          s->hi, CloudSide, path);
+    case ShowVolume:
+        return volume_grid(s, x, n, path);
+    case ShowCurve:
+        return curve_grid(s, x, n, path);
     case ShowPoint:
         return plot_all(s, x, n, path);
     case ShowNothing:

@@ -34,7 +34,9 @@ GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, s
 typedef enum Show {
     ShowNothing,
     ShowPicture, // [1 or 3, h, w]: one of a grid
+    ShowVolume,  // [1 or 3, d, h, w]: the greatest along d, one of a grid
     ShowCloud,   // [2 or 3, points]: a plot, one of a grid
+    ShowCurve,   // [1, n]: a plot over 0 .. n - 1, one of a grid
     ShowPoint,   // [2 or 3]: all samples in one plot
 } Show;
 typedef struct Sampler {

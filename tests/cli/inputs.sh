@@ -73,3 +73,18 @@ expect 0 sample run --entry one -o g.png --count 8 --threads 1
 expect 0 interp run --entry told -o i.npy --rows 3 --count 2 --threads 1
 tail -c +129 i.npy | od -An -v -w16 -tf4 | awk '{ printf "%s ", $4 }' >classes
 [ "$(cat classes)" = '0 0 1 1 2 2 ' ] || fail "classes along rows: $(cat classes)"
+
+# Volumes are shown by their greatest along depth, curves are plotted.
+cat >shown.gan <<'END'
+model shown "shapes that are no pictures"
+net G(z: [3]) -> [3] = z |> dense(3)
+step { update G minimize mse(G(normal(3)), 1) using sgd() }
+sample volume = expand(reshape(places(5)/4, 1, 5, 1, 1), 1, 5, 4, 4) + 0*normal(1, 1, 1, 1)
+sample flat   = expand(1, 1, 4, 4) + 0*normal(1, 1, 1)
+sample curve  = expand(0.5, 1, 40) + 0*normal(1, 1)
+sample line   = stack(reshape(2*places(40)/39 - 1, 40), expand(0.5, 40)) + 0*normal(1, 1)
+END
+expect 0 train shown.gan --batch 2 --steps 1 --out shown --threads 1
+for entry in volume flat curve line; do expect 0 sample shown --entry $entry -o $entry.png --count 4 --threads 1; done
+same volume.png flat.png
+same curve.png line.png

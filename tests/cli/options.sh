@@ -22,6 +22,7 @@ expect 2
 
 refuse 2 'did you mean `train`' trian
 refuse 2 'did you mean `--batch`' $train --bach 4
+refuse 2 'set by -s: -s lr=1e-4' $train --lr 3
 refuse 2 '--steps wants a whole number' $train --steps 0
 refuse 2 '--steps wants a whole number' $train --steps -3
 refuse 2 '--steps wants a whole number' $train --steps 1e3
