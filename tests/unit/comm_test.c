@@ -656,6 +656,32 @@ static void sizes_body(Rank *r, Comm *c) {
     }
 }
 
+// As ranks with one sample more may: both jobs are started by all in one order, but some wait for
+// the small one before they start the large one, whose end others wait for meanwhile.
+static void orders_body(Rank *r, Comm *c) {
+    enum { LARGE_OF = COMM_SMALL / sizeof(float) + 1 };
+    static float large[LARGE_OF];
+    for (uint32_t step = 0; r->st == GAN_OK && step < ROUNDS; step++) {
+        float small = (float)(r->rank + 1);
+        bool at_once = (r->rank + step) % 2;
+        for (size_t i = 0; i < LARGE_OF; i++)
+            large[i] = small;
+        CommJob first = {.id = 0, .dtype = DtF32, .wire = DtF32, .data = &small, .n = 1},
+                second = {.id = 1, .dtype = DtF32, .wire = DtF32, .data = large, .n = LARGE_OF};
+        r->st = comm_start(c, &first);
+        if (r->st == GAN_OK && at_once)
+            r->st = comm_wait(c, 0);
+        if (r->st == GAN_OK)
+            r->st = comm_start(c, &second);
+        if (r->st == GAN_OK)
+            r->st = comm_wait(c, 1);
+        if (r->st == GAN_OK)
+            r->st = comm_wait(c, 0);
+        float want = (float)(comm_size(c) * (comm_size(c) + 1) / 2);
+        *(bool *)r->user |= small != want || large[LARGE_OF - 1] != want;
+    }
+}
+
 static void on_this_rank(void **state) {
     const LinkPlugin *plugin;
     if (link_plugin_load(str_c(*state), &plugin) != GAN_OK)
@@ -670,7 +696,8 @@ static void on_this_rank(void **state) {
     Rank r = {.rank = comm_rank(c)};
     assert_true(comm_size(c) <= MOST);
     mpi_reductions(&r, c);
-    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body};
+    static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
+                                                     orders_body};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         r.user = &wrong;
         bodies[i](&r, c);

@@ -1,0 +1,32 @@
+#!/bin/sh
+# ranks_tail.sh - a rank is killed or told to stop at points all through a step, also while the last sums of the step before are
+# under way: the run that goes on ends with the bits of one that nobody disturbed.
+. "$(dirname -- "$0")/lib.sh"
+. "$here/ranks_lib.sh"
+need_mpirun
+pack
+kill=9 term=15
+
+sed '/report/d' tiny.gan >left.gan
+"$(dirname -- "$ganrun")/ganc" emit --stage plan --ranks 2 --batch 8 left.gan >plan
+grep -q ': the tail' plan || fail "left.gan leaves nothing to the next step"
+train="train left.gan --data x=s.pack --batch 8 --seed 3 --threads 1 --save-every 5 --steps 24 --deadline 60"
+ranks 0 2 $train --out calm
+
+# interrupted POINT DEED CODE
+interrupted() {
+    rm -rf run
+    faulty "$1:$2" 2 $train --out run
+    ends "$3"
+    absent run/ckpt/00000024.json
+    ranks 0 2 train run
+    says 'resumed from step'
+    same calm/ckpt/00000024.safetensors run/ckpt/00000024.safetensors
+}
+# A step says some 18 times that it has come to something.
+for n in $(seq 300 2 318); do
+    interrupted meet:$n $kill any
+done
+for n in $(seq 301 6 318); do
+    interrupted meet:$n $term 75
+done
