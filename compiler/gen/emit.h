@@ -16,6 +16,7 @@ struct Emit {
     bool lanes;        // the innermost loop adds into lanes
     bool in_pack;      // inside the loop over a pack: the team's lane is l elements further on
     bool usual;        // inside the loop that runs where every bound settled before it is as usual
+    const bool *named; // [n->value.n] the values that are written by name (emit_named)
     Numbers *numbers;  // borrowed
     VEC(uint8_t) role; // of each number
     Dtype real;        // the widest type computed in: what real arguments are
@@ -52,6 +53,8 @@ uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the 
 void emit_ix(Emit *e, Ix x);
 Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements
 void emit_ref(Emit *e, uint32_t value);        // a value by name
+// Which values have a name: copies do not, nor comparisons that are only asked for.
+bool *emit_named(const Emit *e);
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
 // What is done with one element: stores, and reductions into accumulators named `acc`.
 void emit_body(Emit *e, char acc);

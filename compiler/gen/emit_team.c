@@ -80,24 +80,27 @@ static void put_pack(Emit *e) {
 
 // --- numbers to variables ------------------------------------------------------------------------
 
-// Variables order[first..last) from the number called `from`, the last one fastest.
+// Variables order[first..last) from the number called `from`, the last one fastest: the unit's "u",
+// or "r", the step's, which is of an index's type already.
 static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last) {
     const Nest *n = e->n;
-    Text below = {.arena =
-                      e->t->arena}; // what is left of the number: divided by the extents so far
-    text_put(&below, str_c(from));
+    Arena *a = e->t->arena;
+    bool typed = *from == 'r';
+    Str left = str_c(from); // of the number: divided by the extents so far
     for (uint32_t i = last; i-- > first;) {
         uint32_t v = n->order[i], pack = v == team(e)->lane ? team(e)->pack : 1;
-        int64_t extent = (n->var[v].n + pack - 1) / pack;
-        emit_line(e);
-        text_fmt(e->t, "const %s i%u = (%s)", e->index, i, e->index);
-        Str left = text_str(&below);
+        Str at = left;
         if (i > first) {
-            Str n = emit_num(e, RoleExtent + i, extent);
-            text_fmt(e->t, "(%.*s %% %.*s)", SARG(left), SARG(n));
-            text_fmt(&below, " / %.*s", SARG(n));
+            Str extent = emit_num(e, RoleExtent + i, (n->var[v].n + pack - 1) / pack);
+            at = str_format(a, "%.*s %% %.*s", SARG(left), SARG(extent));
+            left = str_format(a, "%.*s / %.*s", SARG(left), SARG(extent));
+        }
+        emit_line(e);
+        text_fmt(e->t, "const %s i%u = ", e->index, i);
+        if (typed) {
+            text_put(e->t, at);
         } else {
-            text_fmt(e->t, left.len > 1 ? "(%.*s)" : "%.*s", SARG(left));
+            text_fmt(e->t, at.len > 1 ? "(%s)(%.*s)" : "(%s)%.*s", e->index, SARG(at));
         }
         if (pack > 1) {
             text_fmt(e->t, " * %u", pack);
@@ -121,18 +124,30 @@ static const char *join_op(const Reduce *r) {
     return r->kind == ReduceSum ? "gan_sum" : "gan_max";
 }
 
-static void put_start(Emit *e) {
+static void put_identity(Emit *e, const Reduce *r) {
+    const char *start = emit_identity(r);
+    if (packed(e)) {
+        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, start);
+    } else {
+        text_put(e->t, str_c(start));
+    }
+}
+
+// Accumulators as they begin: declared, or set back.
+static void put_start(Emit *e, bool declared) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        const char *type = emit_acc_type(e, r), *start = emit_identity(r);
+        bool best = r->kind == ReduceArgMax; // its value and its index are two variables
         emit_line(e);
-        if (r->kind == ReduceArgMax) {
-            text_fmt(e->t, "%s s%u = %s; %s x%u = 0;\n", type, i, start, e->index, i);
-        } else if (packed(e)) {
-            text_fmt(e->t, "%.*s s%u = gan_all<%s, %u>(%s);\n", SARG(acc_type(e, r)), i, type,
-                     team(e)->pack, start);
-        } else {
-            text_fmt(e->t, "%s s%u = %s;\n", type, i, start);
+        if (!declared) {
+            text_fmt(e->t, "%.*s ", SARG(best ? str_c(emit_acc_type(e, r)) : acc_type(e, r)));
+        }
+        text_fmt(e->t, "s%u = ", i);
+        put_identity(e, r);
+        text_put(e->t, STR(";\n"));
+        if (best) {
+            emit_line(e);
+            text_fmt(e->t, "%s%sx%u = 0;\n", declared ? "" : e->index, declared ? "" : " ", i);
         }
     }
 }
@@ -158,25 +173,43 @@ static void put_join(Emit *e) {
     }
 }
 
+// Results that are not stored as packs, one element after the other.
+static void put_single_results(Emit *e) {
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll\n"));
+    emit_line(e);
+    text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
+    emit_open(e);
+    e->in_pack = true;
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        if (!e->n->reduce.at[i].pack) {
+            emit_result(e, i);
+        }
+    }
+    e->in_pack = false;
+    emit_close(e);
+}
+
 // Part 0 stores what the team has come to.
 static void put_results(Emit *e) {
+    uint32_t left = 0;
     emit_line(e);
     text_put(e->t, STR("if (on && team::part() == 0)"));
     emit_open(e);
-    if (packed(e)) {
-        emit_line(e);
-        text_put(e->t, STR("#pragma unroll\n"));
-        emit_line(e);
-        text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
-        emit_open(e);
-        e->in_pack = true;
-    }
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        emit_result(e, i);
+        const Reduce *r = &e->n->reduce.at[i];
+        left += !r->pack;
+        if (r->pack) {
+            emit_line(e);
+            text_fmt(e->t, "gan_store(a%u + ", r->arg);
+            emit_ix(e, r->at);
+            text_fmt(e->t, ", s%u);\n", i);
+        } else if (!packed(e)) {
+            emit_result(e, i);
+        }
     }
-    if (packed(e)) {
-        e->in_pack = false;
-        emit_close(e);
+    if (packed(e) && left) {
+        put_single_results(e);
     }
     emit_close(e);
 }
@@ -272,7 +305,7 @@ static void put_pieces(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "if (gan_is_last(tickets + group, %.*s))", SARG(pieces));
     emit_open(e);
-    put_start(e);
+    put_start(e, true);
     emit_line(e);
     text_fmt(e->t, "for (uint32_t p = on ? team::part() : %.*s; p < %.*s; p += %u)", SARG(pieces),
              SARG(pieces), team(e)->size);
@@ -291,7 +324,7 @@ static void put_reductions(Emit *e) {
     const Nest *n = e->n;
     int64_t groups = (n->units + team(e)->units - 1) / team(e)->units;
     emit_line(e);
-    text_fmt(e->t, "typedef gan_team<%u, %u, %s> team; // %u units a block, %u threads each\n",
+    text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
              team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
              team(e)->size);
     emit_level(e, 0);
@@ -300,7 +333,7 @@ static void put_reductions(Emit *e) {
              SARG(emit_num(e, RoleBlocks, groups * team(e)->pieces)));
     emit_open(e);
     put_unit(e);
-    put_start(e);
+    put_start(e, false);
     put_steps(e);
     put_join(e);
     if (cut(e)) {
@@ -327,8 +360,13 @@ static void put_args(Emit *e) {
         const Reduce *x = &e->n->reduce.at[i];
         Str type = acc_type(e, x);
         emit_line(e);
-        text_fmt(e->t, "%.*s *q%u = (%.*s *)(w.at[%u] + %.*s);\n", SARG(type), i, SARG(type), words,
-                 SARG(emit_num(e, RoleScratch, (int64_t)off)));
+        text_fmt(e->t, "%.*s *q%u = (%.*s *)", SARG(type), i, SARG(type));
+        if (off) {
+            Str more = emit_num(e, RoleScratch, (int64_t)off);
+            text_fmt(e->t, "(w.at[%u] + %.*s);\n", words, SARG(more));
+        } else {
+            text_fmt(e->t, "w.at[%u];\n", words);
+        }
         off += nest_partial_bytes(e->n, x);
     }
     if (cut(e)) {

@@ -137,10 +137,31 @@ static void put_number(Emit *e, Dtype t, double x) {
     text_fmt(e->t, "r%s", emit_num(e, RoleReal, bits).ptr + 1);
 }
 
+// The value that is written where `id` is meant: a copy in the same type is what it is a copy of.
+static uint32_t meant(const Emit *e, uint32_t id) {
+    for (;;) {
+        const Value *v = &e->n->value.at[id];
+        if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 ||
+            strcmp(e->d->words->compute[v->dtype],
+                   e->d->words->compute[e->n->value.at[v->a].dtype]) != 0) {
+            return id;
+        }
+        id = v->a;
+    }
+}
+
+// An element of a pack that needs no conversion has a name already.
+static bool is_element(const Emit *e, const Value *v) {
+    return v->kind == ValueLoad && v->pack && !*e->d->words->load[emit_dtype(e->n, v->arg)];
+}
+
 void emit_ref(Emit *e, uint32_t id) {
+    id = meant(e, id);
     const Value *v = &e->n->value.at[id];
     if (v->kind == ValueNumber) {
         put_number(e, v->dtype, v->number);
+    } else if (is_element(e, v)) {
+        text_fmt(e->t, "p%u.at[l]", id);
     } else {
         text_fmt(e->t, "v%u", id);
     }
@@ -155,27 +176,132 @@ static const char *math_name(const Emit *e, Str word, bool f64) {
     bug("dialect %s has no function %.*s", e->d->name, SARG(word));
 }
 
-// The value column with operands, casts and functions put in.
-static void put_ew(Emit *e, const Value *v) {
-    const char *c = op_info[v->op].value;
-    while (*c) {
-        size_t n = 0;
-        while (isalnum((unsigned char)c[n]) || c[n] == '_') {
-            n++;
-        }
-        if (n == 0 || isdigit((unsigned char)*c)) {
-            n = n ? n : 1;
-            text_put(e->t, (Str){c, n});
-        } else if (n == 1 && *c >= 'a' && *c <= 'c') {
-            emit_ref(e, *c == 'a' ? v->a : *c == 'b' ? v->b : v->c);
-        } else if (n == 1 && *c == 'K') {
-            text_fmt(e->t, "(%s)", e->d->words->compute[v->dtype]);
+// --- value columns -------------------------------------------------------------------------------
+
+static uint32_t operand(const Value *v, char name) {
+    return name == 'a' ? v->a : name == 'b' ? v->b : v->c;
+}
+
+// What a column asks of a truth value, which is a number.
+static const Str asks = {" != K(0)", sizeof " != K(0)" - 1};
+
+static bool is_asked(Str after) {
+    return str_starts(after, asks);
+}
+
+// The column of a comparison without its K( ): what `id` is where it is asked for. Empty: it is
+// none.
+static Str condition(const Emit *e, uint32_t id) {
+    const Value *v = &e->n->value.at[id];
+    Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : (Str){0};
+    return str_starts(c, STR("K(")) && str_find(c, ')') + 1 == c.len ? str_sub(c, 2, c.len - 1)
+                                                                     : (Str){0};
+}
+
+// The next word of a column, or a single sign.
+static Str word_of(Str c) {
+    size_t n = 0;
+    while (n < c.len && (isalnum((unsigned char)c.ptr[n]) || c.ptr[n] == '_')) {
+        n++;
+    }
+    return str_sub(c, 0, n ? n : 1);
+}
+
+static void put_column(Emit *e, const Value *v, Str c);
+
+// K(...): a number of the value's type, or a comparison as one, or, where it is asked for, a
+// comparison. Returns the length of what was written.
+static size_t put_k(Emit *e, const Value *v, Str c) {
+    Str inner = str_sub(c, 2, str_find(c, ')'));
+    size_t n = inner.len + 3;
+    double x;
+    if (str_to_double(inner, &x)) {
+        put_number(e, v->dtype, x);
+        return n;
+    }
+    if (is_asked(str_sub(c, n, c.len))) {
+        put_column(e, v, inner);
+        return n + asks.len;
+    }
+    text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
+    put_column(e, v, inner);
+    text_char(e->t, ')');
+    return n;
+}
+
+// An operand; one that is asked for and is a comparison as that. Returns as put_k does.
+static size_t put_operand(Emit *e, const Value *v, Str c) {
+    uint32_t id = meant(e, operand(v, *c.ptr));
+    Str inner = is_asked(str_sub(c, 1, c.len)) ? condition(e, id) : (Str){0};
+    if (!inner.len) {
+        emit_ref(e, id);
+        return 1;
+    }
+    put_column(e, &e->n->value.at[id], inner);
+    return 1 + asks.len;
+}
+
+// A value column with operands, numbers and functions put in.
+static void put_column(Emit *e, const Value *v, Str c) {
+    while (c.len) {
+        Str word = word_of(c);
+        size_t n = word.len;
+        bool letter = isalpha((unsigned char)*word.ptr);
+        if (letter && n == 1 && *word.ptr == 'K') {
+            n = put_k(e, v, c);
+        } else if (letter && n == 1) {
+            n = put_operand(e, v, c);
+        } else if (letter) {
+            text_fmt(e->t, "%s", math_name(e, word, v->dtype == DtF64));
         } else {
-            text_fmt(e->t, "%s", math_name(e, (Str){c, n}, v->dtype == DtF64));
+            text_put(e->t, word);
         }
-        c += n;
+        c = str_sub(c, n, c.len);
     }
 }
+
+// Marks what a value's text names.
+static void name_operands(const Emit *e, const Value *v, bool *named) {
+    Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : STR("");
+    const uint32_t in[3] = {v->a, v->b, v->c};
+    uint32_t reads = v->kind == ValueSelect ? 2 : v->kind == ValueLoad || v->kind == ValueRow;
+    for (uint32_t i = 0; i < reads; i++) {
+        if (in[i] != NONE) {
+            named[meant(e, in[i])] = true;
+        }
+    }
+    for (Str word; c.len; c = str_sub(c, word.len, c.len)) {
+        word = word_of(c);
+        if (word.len != 1 || !islower((unsigned char)*word.ptr)) {
+            continue;
+        }
+        uint32_t id = meant(e, operand(v, *word.ptr));
+        if (is_asked(str_sub(c, 1, c.len)) && condition(e, id).len) {
+            name_operands(e, &e->n->value.at[id], named);
+        } else {
+            named[id] = true;
+        }
+    }
+}
+
+bool *emit_named(const Emit *e) {
+    const Nest *n = e->n;
+    bool *named = arena_array(e->t->arena, bool, n->value.n);
+    for (uint32_t i = 0; i < n->store.n; i++) {
+        named[meant(e, n->store.at[i].value)] = true;
+    }
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        named[meant(e, n->reduce.at[i].value)] = true;
+    }
+    for (uint32_t i = n->value.n; i-- > 0;) { // operands come first
+        if (named[i]) {
+            name_operands(e, &n->value.at[i], named);
+        }
+    }
+    return named;
+}
+
+// --- loads ---------------------------------------------------------------------------------------
 
 static void put_element(Emit *e, const Value *v) {
     emit_ix(e, v->at);
@@ -229,13 +355,12 @@ static void put_pack(Emit *e, uint32_t id) {
 
 static void put_draw(Emit *e, const Value *v) {
     bool f64 = v->dtype == DtF64;
-    text_fmt(e->t, "%s(c->seed, (uint32_t)%.*s, c->step, c->round, (uint32_t)(%s",
+    text_fmt(e->t, "%s(c->seed, %.*s, c->step, c->round, %s",
              (f64 ? e->d->words->draw64 : e->d->words->draw32)[v->dist],
              SARG(emit_num(e, RoleSite, v->site)), v->batched ? "c->sample0 + " : "");
     emit_ix(e, v->sample);
-    text_put(e->t, STR("), (uint32_t)("));
+    text_put(e->t, STR(", "));
     emit_ix(e, v->at);
-    text_put(e->t, STR(")"));
     if (v->dist == DistCategorical) {
         text_put(e->t, STR(", "));
         put_number(e, v->dtype, v->number);
@@ -261,7 +386,7 @@ static void put_value(Emit *e, uint32_t id) {
         put_load(e, id);
         break;
     case ValueEw:
-        put_ew(e, v);
+        put_column(e, v, str_c(op_info[v->op].value));
         break;
     case ValueDraw:
         put_draw(e, v);
@@ -317,10 +442,10 @@ void emit_level(Emit *e, uint32_t level) {
     }
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->pack && v->pack == level) {
+        if (v->pack && v->pack == level && e->named[i]) {
             put_pack(e, i);
         }
-        if (v->level == level && v->kind != ValueNumber) {
+        if (v->level == level && e->named[i] && v->kind != ValueNumber && !is_element(e, v)) {
             emit_line(e);
             text_fmt(e->t, "const %s v%u = ", e->d->words->compute[v->dtype], i);
             put_value(e, i);

@@ -113,25 +113,57 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
 
 // --- reading it ----------------------------------------------------------------------------------
 
-static void print_region(Text *t, const Plan *p, uint32_t index, Arena scratch) {
-    enum { MaxLines = 6 };
-    const Region *r = &p->region.at[index];
-    SourceLineVec lines = {0};
-    text_fmt(t, "// region %u:", index);
+// A region's operations, and the shapes of what its kernel calls a0, a1, ...
+static void print_region(Text *t, const Plan *p, const Region *r) {
+    const Graph *g = &p->func->g;
+    text_put(t, STR("//"));
     for (uint32_t i = 0; i < r->node.n; i++) {
         uint32_t op = p->func->g.node.at[r->node.at[i]].op;
         if (op_info[op].cls != ClassLEAF) {
             text_fmt(t, " %s", op_info[op].text);
         }
     }
-    text_char(t, '\n');
-    region_lines(&scratch, p, r, &lines);
-    for (uint32_t i = 0; i < lines.n && i < MaxLines; i++) {
-        SourceLine l = lines.at[i];
-        text_fmt(t, "//   %.*s:%u: %.*s\n", SARG(l.file), l.number, SARG(l.text));
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
+        uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
+        Str shape = type_text(t->arena, node_type(g, id));
+        text_put(t, i == 0 ? STR("\n// ") : i == r->in.n ? STR(" ") : STR(", "));
+        text_put(t, i == r->in.n ? STR("-> ") : STR(""));
+        text_fmt(t, "a%u %.*s", i, SARG(shape));
     }
-    if (lines.n > MaxLines) {
-        text_fmt(t, "//   and %u more lines\n", lines.n - MaxLines);
+}
+
+// Of what a kernel does: its first region, the numbers of all of them, the lines they came from.
+static void print_head(Text *t, const Plan *p, uint32_t kernel, Arena scratch) {
+    enum { MaxRegions = 16, MaxLines = 6 };
+    SourceLineVec lines = {0};
+    uint32_t regions = 0;
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        const Region *r = &p->region.at[i];
+        if (r->kernel != kernel) {
+            continue;
+        }
+        if (!regions++) {
+            print_region(t, p, r);
+            text_fmt(t, "\n// regions %u", i);
+        } else if (regions <= MaxRegions) {
+            text_fmt(t, ", %u", i);
+        }
+        region_lines(&scratch, p, r, &lines);
+    }
+    text_fmt(t, regions > MaxRegions ? " and %u more\n" : "\n", regions - MaxRegions);
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < lines.n; i++) {
+        SourceLine l = lines.at[i];
+        bool again = false;
+        for (uint32_t k = 0; k < i && !again; k++) {
+            again = lines.at[k].number == l.number && str_eq(lines.at[k].file, l.file);
+        }
+        if (!again && shown++ < MaxLines) {
+            text_fmt(t, "//   %.*s:%u: %.*s\n", SARG(l.file), l.number, SARG(l.text));
+        }
+    }
+    if (shown > MaxLines) {
+        text_fmt(t, "//   and %u more lines\n", shown - MaxLines);
     }
 }
 
@@ -145,11 +177,7 @@ void gen_print(Text *t, const Plan *p, const Dialect *d) {
     for (uint32_t k = 0; k < p->kernel.n; k++) {
         const Kernel *kernel = &p->kernel.at[k];
         text_char(t, '\n');
-        for (uint32_t i = 0; i < p->region.n; i++) {
-            if (p->region.at[i].kernel == k) {
-                print_region(t, p, i, scratch);
-            }
-        }
+        print_head(t, p, k, scratch);
         text_put(t, kernel->source);
     }
     arena_release(&scratch);

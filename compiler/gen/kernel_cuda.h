@@ -204,15 +204,9 @@ GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
 }
 
 // What moves in one access, of a type of so many bytes.
-template <int BYTES> struct gan_access {
-    typedef uint4 type;
-};
-template <> struct gan_access<8> {
-    typedef uint2 type;
-};
-template <> struct gan_access<4> {
-    typedef uint32_t type;
-};
+template <int BYTES> struct gan_access { typedef uint4 type; };
+template <> struct gan_access<8> { typedef uint2 type; };
+template <> struct gan_access<4> { typedef uint32_t type; };
 
 // Another block's result, past this processor's own cache. Results lie one behind the other from an
 // address aligned to 16 bytes.

@@ -65,6 +65,7 @@ typedef struct Reduce {
     Ix index;                  // ReduceArgMax: the number kept
     Dtype dtype;               // it is added up in
     int64_t copies, copy_step; // the result goes to this many elements, so far apart (GroupSum)
+    bool pack;                 // teams: a pack of results is stored whole
 } Reduce;
 
 typedef struct Var {

@@ -177,6 +177,14 @@ static void mark_packs(Nest *n) {
     for (uint32_t i = 0; i < n->store.n; i++) {
         n->store.at[i].pack = packs(n, n->store.at[i].at, lane, pack);
     }
+    const Graph *g = &n->plan->func->g;
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        Reduce *r = &n->reduce.at[i];
+        uint32_t id = n->region->out.at[r->arg - n->region->in.n];
+        uint32_t type = node_type(g, id)->dtype; // narrower than 4 bytes: converted when stored
+        bool as_it_is = type == r->dtype && dtype_size[type] >= 4 && r->kind != ReduceArgMax;
+        r->pack = n->team.across && as_it_is && r->copies <= 1 && packs(n, r->at, lane, pack);
+    }
 }
 
 // A division or a function: it has a rare path behind a call, and what a thread holds must survive
