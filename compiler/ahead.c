@@ -1,7 +1,8 @@
 // ahead.c - what `ganc compile` compiles kernels for, and with what.
 //
 // In: the word behind --target. Out: a GanxTarget. For cuda every architecture is one NVRTC can
-// make code for; compiled kernels are kept in the folder where ganrun looks for them too.
+// make code for; compiled kernels are kept in the folder where ganrun looks for them too, and whole
+// compiled models beside them, under the hash of the program that made them.
 #include "ahead.h"
 #include "cache.h"
 #include "cuda_compile.h"
@@ -15,6 +16,37 @@ static GanStatus compile(void *user, const Plan *const *plan, uint32_t plans, co
     const Ahead *a = user;
     return cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, out);
 }
+
+// --- whole models --------------------------------------------------------------------------------
+
+static Str path_of(const Ahead *a, Arena *perm, Str key) {
+    Text whole = {.arena = perm};
+    text_fmt(&whole, "%.*s nvrtc %d\n", SARG(a->maker), a->nvrtc ? nvrtc_version(a->nvrtc) : 0);
+    text_put(&whole, key);
+    return cache_path(perm, a->cache, text_str(&whole), ".ganx");
+}
+
+static bool find(void *user, Arena *perm, Str key, Str *out) {
+    return cache_get(perm, path_of(user, perm, key), out);
+}
+
+static void keep(void *user, Arena *perm, Str key, Str bytes) {
+    sealed_write(perm, path_of(user, perm, key), bytes); // not kept where that fails: no error
+}
+
+// The hash of this very program: another one may make other bytes of the same model. Where the
+// system does not show it, whole models are not kept.
+static void keep_models(Arena *perm, Ahead *a) {
+    FileMap self;
+    if (file_map(STR("/proc/self/exe"), &self) != GAN_OK)
+        return;
+    a->maker = hash_hex(perm, hash128(self.ptr, self.n));
+    a->target.find = find;
+    a->target.keep = keep;
+    file_unmap(&self);
+}
+
+// --- targets -------------------------------------------------------------------------------------
 
 static GanStatus add_arch(Ahead *a, int arch) {
     enum { MOST = sizeof a->arch / sizeof *a->arch };
@@ -45,13 +77,11 @@ static GanStatus add_archs(Ahead *a, Str list) {
     return GAN_OK;
 }
 
-static GanStatus open_cuda(Arena *perm, Str list, Str cache, Ahead *a) {
+static GanStatus open_cuda(Str list, Ahead *a) {
     TRY(nvrtc_open(&a->nvrtc));
     if (!a->nvrtc)
         return fail(GAN_ERR_DEVICE, "--target cuda: kernels are compiled by NVRTC, and "
                                     "libnvrtc.so.13 or .12 is not found: install it");
-    if (cache.len && cache_dir(perm, cache) == GAN_OK) // else they are compiled every time
-        a->cache = cache;
     if (list.len)
         return add_archs(a, list);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
@@ -66,6 +96,10 @@ GanStatus ahead_open(Arena *perm, Str target, Str cache, Ahead *out) {
     *out = (Ahead){.target = {.name = STR("cpu"), .compile = compile}};
     out->target.arch = out->arch;
     out->target.user = out;
+    if (cache.len && cache_dir(perm, cache) == GAN_OK) { // else all is compiled every time
+        out->cache = cache;
+        keep_models(perm, out);
+    }
     if (!target.len || str_eq(target, STR("cpu")))
         return GAN_OK;
     Str name = str_sub(target, 0, str_find(target, ':'));
@@ -73,7 +107,7 @@ GanStatus ahead_open(Arena *perm, Str target, Str cache, Ahead *out) {
         return fail(GAN_ERR_USAGE, "--target is cpu, cuda or cuda:sm_90,..., not %.*s",
                     SARG(target));
     out->target.name = STR("cuda");
-    return open_cuda(perm, str_sub(target, name.len + 1, target.len), cache, out);
+    return open_cuda(str_sub(target, name.len + 1, target.len), out);
 }
 
 void ahead_close(Ahead *a) {

@@ -8,11 +8,12 @@ typedef struct Ahead {
     GanxTarget target; // for ganx_write
     int arch[16];
     struct Nvrtc *nvrtc; // owned; NULL for cpu
-    Str cache;           // folder of compiled kernels, empty: none
+    Str cache;           // folder of compiled kernels and models, empty: none
+    Str maker;           // hash of the program that makes them
 } Ahead;
 
-// `target`: "cpu", "cuda", or "cuda:sm_90,sm_100"; empty: cpu. `cache`: where compiled kernels are
-// kept, may be empty. GAN_ERR_USAGE for another word, GAN_ERR_DEVICE without NVRTC.
+// `target`: "cpu", "cuda", or "cuda:sm_90,sm_100"; empty: cpu. `cache`: where what is
+// compiled is kept, may be empty. GAN_ERR_USAGE for another word, GAN_ERR_DEVICE without NVRTC.
 GanStatus ahead_open(Arena *perm, Str target, Str cache, Ahead *out);
 void ahead_close(Ahead *a); // accepts an empty one
 

@@ -94,11 +94,17 @@ typedef struct Ganx {
 // appended to *out, in `perm`.
 typedef GanStatus GanxCompile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
                               uint32_t archs, Arena *perm, CubinVec *out);
+// Compiled models that were made before. `key` says all that decides their bytes but the program
+// that makes them. Found bytes are in `perm`; what cannot be kept is not.
+typedef bool GanxFind(void *user, Arena *perm, Str key, Str *out);
+typedef void GanxKeep(void *user, Arena *perm, Str key, Str bytes);
 typedef struct GanxTarget {
     Str name;        // "cpu" or "cuda"
     const int *arch; // cuda: what to compile kernels for
     uint32_t archs;
     GanxCompile *compile;
+    GanxFind *find; // NULL: nothing is kept
+    GanxKeep *keep; // where find is
     void *user;
 } GanxTarget;
 

@@ -143,12 +143,50 @@ static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c,
     return GAN_OK;
 }
 
+// The model's text and what its own options do not say in it: all that decides the file's bytes.
+static Str key_of(Arena *perm, const CompileOptions *o, const GanxTarget *target) {
+    const Parallel *p = &o->parallel;
+    Text key = {.arena = perm};
+    text_fmt(&key, "ganx %.*s", SARG(target->name));
+    for (uint32_t i = 0; i < target->archs; i++)
+        text_fmt(&key, " %d", target->arch[i]);
+    text_fmt(&key, "\n%s %lld, %d %d %d %d, %u %u %zu %a %a %d\n", dtype_name[o->real],
+             (long long)o->batch, o->feed, o->feed_entries, o->keep_grads, o->no_fuse, p->chunks,
+             p->micro, p->bucket, p->latency, p->bandwidth, p->tail);
+    text_put(&key, o->text);
+    return text_str(&key);
+}
+
+// The file of a resolved and checked model. `file`: what its text was read as.
+static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *target,
+                      const Ast *file, const Module *m, Text *out) {
+    bool cpu = str_eq(target->name, STR("cpu"));
+    Compiled c = {.module = *m};
+    Ganx g = {.name = m->name,
+              .hash = hash_hex(perm, module_hash(m, *perm)),
+              .target = target->name,
+              .batch = m->batch,
+              .real = o->real,
+              .model = o->text};
+    TRY(compile_plans(perm, &c.module, o, &c));
+    Text plan = {.arena = perm};
+    compiled_print(&plan, &c, PlanPlaced);
+    MemberVec member = {0}, all = {0};
+    vec_push(perm, &member, ((Member){STR("model.gan"), g.model}));
+    vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
+    for (uint32_t i = 0; i < 2 + m->entry.n; i++)
+        vec_push(perm, &member, kernel_member(perm, plan_at(&c, i), cpu ? "c" : "cu"));
+    TRY(add_cubins(perm, target, &c, &member));
+    vec_push(perm, &all, ((Member){STR("manifest.json"), manifest(perm, &g, file, &member)}));
+    for (uint32_t i = 0; i < member.n; i++)
+        vec_push(perm, &all, member.at[i]);
+    return zip(&all, out);
+}
+
 GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *target, Str path) {
     Arena *perm = f->perm;
     CompileOptions o = *asked;
-    Compiled c = {0};
     Module m = {0};
-    bool cpu = str_eq(target->name, STR("cpu"));
     if (ganx_is(o.path)) { // its text is a model like any other
         Ganx g;
         TRY(ganx_read(perm, o.path, &g));
@@ -162,33 +200,19 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
     o.path = STR("model.gan");
     o.setting = NULL;
     o.settings = 0;
-    o.dialect = dialect_find(cpu ? STR("c") : STR("cuda"));
+    o.dialect = dialect_find(str_eq(target->name, STR("cpu")) ? STR("c") : STR("cuda"));
     Ast *file = NULL;
     Front again; // spans of a file are of the front that read it
     front_init(&again, perm);
     TRY(compile_parse(&again, &o, &file));
-    TRY(compile_module(f, &o, &m));
-    Ganx g = {.name = m.name,
-              .hash = hash_hex(perm, module_hash(&m, *perm)),
-              .target = target->name,
-              .batch = m.batch,
-              .real = o.real,
-              .model = o.text};
-    c.module = m;
-    TRY(compile_plans(perm, &c.module, &o, &c));
-    Text plan = {.arena = perm};
-    compiled_print(&plan, &c, PlanPlaced);
-    MemberVec member = {0}, all = {0};
-    vec_push(perm, &member, ((Member){STR("model.gan"), g.model}));
-    vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
-    for (uint32_t i = 0; i < 2 + m.entry.n; i++)
-        vec_push(perm, &member, kernel_member(perm, plan_at(&c, i), cpu ? "c" : "cu"));
-    TRY(add_cubins(perm, target, &c, &member));
-    vec_push(perm, &all, ((Member){STR("manifest.json"), manifest(perm, &g, file, &member)}));
-    for (uint32_t i = 0; i < member.n; i++)
-        vec_push(perm, &all, member.at[i]);
+    TRY(compile_module(f, &o, &m)); // also of a model that is kept: its warnings are told
+    Str key = target->find ? key_of(perm, &o, target) : (Str){0}, kept;
+    if (target->find && target->find(target->user, perm, key, &kept))
+        return file_write_atomic(path, kept.ptr, kept.len);
     Text bytes = {.arena = perm};
-    TRY(zip(&all, &bytes));
+    TRY(make(perm, &o, target, file, &m, &bytes));
+    if (target->find)
+        target->keep(target->user, perm, key, (Str){bytes.at, bytes.n});
     return file_write_atomic(path, bytes.at, bytes.n);
 }
 

@@ -490,7 +490,8 @@ static void machine_code_comes_with_its_plan(void **state) {
     int compiled = 0;
     const int arch[] = {80, 90};
     assert_int_equal(arena_init(&a, 0), GAN_OK);
-    GanxTarget target = {STR("cuda"), arch, 2, name_of_arch, &compiled};
+    GanxTarget target = {
+        .name = STR("cuda"), .arch = arch, .archs = 2, .compile = name_of_arch, .user = &compiled};
     CompileOptions o = {.path = STR(ROOT_DIR "/tests/cli/tiny.gan"), .batch = 2, .real = DtF32};
     Str path = STR(BUILD_DIR "/tests/plan_test.ganx");
     Front f;
@@ -520,6 +521,68 @@ static void machine_code_comes_with_its_plan(void **state) {
     front_init(&f, &a);
     assert_int_equal(ganx_write(&f, &o, &target, path), GAN_ERR_DEVICE);
     assert_false(file_exists(path));
+    arena_release(&a);
+}
+
+// A model that is remembered, and how often one was asked for.
+typedef struct Memory {
+    int compiled; // name_of_arch counts here
+    int asked;
+    Str key, bytes;
+} Memory;
+
+static bool remembered(void *user, Arena *perm, Str key, Str *out) {
+    Memory *m = user;
+    m->asked++;
+    *out = str_copy(perm, m->bytes);
+    return m->key.len && str_eq(m->key, key);
+}
+
+static void remember(void *user, Arena *perm, Str key, Str bytes) {
+    Memory *m = user;
+    m->key = str_copy(perm, key);
+    m->bytes = str_copy(perm, bytes);
+}
+
+// What was made is taken again for the same model, options and cards, and for no other.
+static void a_compiled_model_is_made_once(void **state) {
+    (void)state;
+    Arena a;
+    Memory memory = {0};
+    const int arch[] = {80, 90};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    GanxTarget two = {.name = STR("cuda"),
+                      .arch = arch,
+                      .archs = 2,
+                      .compile = name_of_arch,
+                      .find = remembered,
+                      .keep = remember,
+                      .user = &memory};
+    GanxTarget one = two;
+    one.archs = 1;
+    CompileOptions o = {.path = STR(ROOT_DIR "/tests/cli/tiny.gan"), .batch = 2, .real = DtF32};
+    CompileOptions larger = o, rounded = o, parts = o;
+    larger.batch = 4;
+    rounded.real = DtBF16;
+    parts.parallel.micro = 2;
+    const struct {
+        const CompileOptions *o;
+        const GanxTarget *target;
+        int compiled; // from the first on
+    } step[] = {{&o, &two, 1},      {&o, &two, 1},       {&o, &one, 2},    {&larger, &one, 3},
+                {&larger, &one, 3}, {&rounded, &one, 4}, {&parts, &one, 5}};
+    Str path = STR(BUILD_DIR "/tests/plan_test_once.ganx"), first = {0}, again = {0};
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
+        Front f;
+        front_init(&f, &a);
+        if (ganx_write(&f, step[i].o, step[i].target, path) != GAN_OK)
+            fail_msg("%s", gan_error());
+        assert_int_equal(memory.compiled, step[i].compiled);
+        assert_int_equal(memory.asked, i + 1);
+        if (i < 2)
+            assert_int_equal(file_read(&a, path, i ? &again : &first), GAN_OK);
+    }
+    assert_true(str_eq(first, again));
     arena_release(&a);
 }
 
@@ -608,6 +671,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_right),
         cmocka_unit_test(machine_code_comes_with_its_plan),
+        cmocka_unit_test(a_compiled_model_is_made_once),
         cmocka_unit_test(slots_lie_in_equal_arenas),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),
     };
