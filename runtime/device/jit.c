@@ -17,9 +17,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// Of what -O3 does, three things are left out that make kernels longer and not faster: copies of a
+// loop for each side of a condition, vectors of half the width for what is left of a row, and long
+// loops written out. The compiler takes half to three quarters of the time, the kernels 0.88 to
+// 0.96 (GCC 12, dcgan, aae3d, d3gan).
 static const char *const flags[] = {
     "-std=c17",
     "-O3",
+    "-fno-unswitch-loops",
+    "--param=vect-epilogues-nomask=0",
+    "--param=max-completely-peeled-insns=100",
     "-march=native",
     "-ffp-contract=fast",
     "-fno-math-errno",
