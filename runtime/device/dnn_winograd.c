@@ -4,11 +4,14 @@
 // stride-1 convolutions with every s-th kernel element: ceil(k / s) taps. Phases stand side by side
 // as channels, so the whole is
 //   V [points, tiles, phases * c]   from tiles of x        winograd.c
-//   U [points, o, phases * c]       from the weights, at every call: kept, it would be most of the
-//   memory M [points, tiles, o]            from tiles of y y from M = V . U'        gx from V = M .
-//   U        gw from M' . V
+//   U [points, o, phases * c]       from the weights, at every call: keeping it spares no time
+//   where
+//                                   it is large, for it would have to come from memory
+//   M [points, tiles, o]            from tiles of y
+//   y from M = V . U',  gx from V = M . U,  gw from U = M' . V
 // where the products are the library's. Tiles go through in rounds, so that V and M of one stay
-// in the processor's cache, and the memory for them does not grow with the picture.
+// in the processor's cache, and the memory for them does not grow with the picture. Where U is the
+// larger by far (many channels, few pixels), y's channels go through in parts instead.
 //
 // F23 needs 0.44 of the multiplications of a 3 x 3 kernel, F32 as much of those of a 4 x 4 kernel
 // of stride 2; what decides (choose) is that against the numbers that have to be moved. F43 and F42
@@ -20,6 +23,7 @@
 enum {
     ROUND_BYTES = 3 << 20, // V and M of a round: little more than two cores keep next to them
     MOVING = 16,           // multiplications done in the time a number takes to memory or back
+    PARTS = 4,             // of y's channels: as many as DnnCall has steps for
     ERROR = 2,             // of a form, times the direct sum's, at most
 };
 
@@ -132,6 +136,17 @@ static int64_t rounds_set(Winograd *j, int64_t bytes) {
     return (all + j->rows - 1) / j->rows;
 }
 
+// Parts of y's channels, where one round has all tiles and yet U, which is then walked once, does
+// not stay in the cache between being made and being multiplied.
+static int64_t parts_of(const Winograd *j, int64_t rounds, int64_t bytes) {
+    int64_t u = (int64_t)sizeof(float) * j->points[0] * j->points[1] * j->y.c * kernels_of(j);
+    int64_t parts = 1;
+    while (rounds == 1 && parts < PARTS && u > bytes * parts &&
+           j->y.c % (2 * parts * WINO_LANES) == 0)
+        parts *= 2;
+    return parts;
+}
+
 // --- the call ------------------------------------------------------------------------------------
 
 static DnnShape matrices(int64_t points, int64_t rows, int64_t columns) {
@@ -207,23 +222,62 @@ static dnnl_status_t add_rounds(Dnn *d, DnnCall *call, DnnConvKind kind, Winogra
     return s;
 }
 
+// A part of y's channels: a convolution with its own slice of the weights.
+static Winograd *part_of(Dnn *d, const Winograd *whole, int64_t i, int64_t parts) {
+    Winograd *j = dnn_job(d, sizeof *j);
+    *j = *whole;
+    j->y.c /= parts;
+    j->y.at += i * j->y.c;
+    j->weights += i * j->y.c * j->x.c * j->k[0] * j->k[1];
+    return j;
+}
+
+// One round of tiles, part by part: V of x is made or used again, U and M are a part's.
+static dnnl_status_t add_parts(Dnn *d, DnnCall *call, DnnConvKind kind, const Winograd *whole,
+                               const Points *p, int64_t parts, bool *done) {
+    const WinoRun *run = run_of();
+    Product first, more; // an input gradient adds its parts up
+    if (!product_of(d, kind, p, false, &first) || !product_of(d, kind, p, true, &more))
+        return dnnl_success;
+    dnnl_status_t s = dnnl_success;
+    for (int64_t i = 0; i < parts && s == dnnl_success; i++) {
+        Winograd *j = part_of(d, whole, i, parts);
+        if (kind != DnnConvData && !i)
+            dnn_add_host(call, run->x_in, j);
+        if (kind != DnnConvForward)
+            dnn_add_host(call, run->y_in, j);
+        if (kind != DnnConvWeights)
+            dnn_add_host(call, run->weights_in, j);
+        s = multiply(d, call, kind == DnnConvData && i ? &more : &first);
+        if (kind == DnnConvData && i + 1 == parts)
+            dnn_add_host(call, run->x_out, j);
+        if (kind != DnnConvData)
+            dnn_add_host(call, kind == DnnConvForward ? run->y_out : run->weights_out, j);
+    }
+    *done = s == dnnl_success;
+    return s;
+}
+
 // Everything but the forms and the rounds.
 static void shape_set(Winograd *j, const DnnConv *c, const DnnTensor t[3]) {
     *j = (Winograd){.n = c->src.dim[0], .weights = t[1].at};
-    j->x = (WinoPicture){.at = t[0].at, .c = c->src.dim[1], .is_x = true};
-    j->y = (WinoPicture){.at = t[2].at, .c = c->dst.dim[1]};
+    int64_t x = c->src.dim[1], y = c->dst.dim[1];
+    j->x = (WinoPicture){.at = t[0].at, .c = x, .pixel = x, .is_x = true};
+    j->y = (WinoPicture){.at = t[2].at, .c = y, .pixel = y};
     for (int i = 0; i < WINO_AXES; i++)
         axis_set(j, c, i);
 }
 
 static dnnl_status_t add_call(Dnn *d, DnnCall *call, DnnConvKind kind, Winograd *j, size_t bytes,
                               bool *done) {
-    int64_t rounds = rounds_set(j, (int64_t)bytes);
+    int64_t rounds = rounds_set(j, (int64_t)bytes), parts = parts_of(j, rounds, (int64_t)bytes);
     Points p;
     Product product;
-    if (!points_of(d, j, &p))
+    if (!points_of(d, part_of(d, j, 0, parts), &p))
         return dnnl_success;
     j->offset = p.u_at.offset = (dnnl_memory_desc_get_size(p.v_at.layout) + 63) & ~(size_t)63;
+    if (parts > 1)
+        return add_parts(d, call, kind, j, &p, parts, done);
     if (!product_of(d, kind, &p, kind == DnnConvWeights && rounds > 1, &product))
         return dnnl_success;
     if (kind != DnnConvWeights)

@@ -141,7 +141,7 @@ static float *pixel_of(const WinoPicture *p, const Tile *t, int64_t u, int64_t v
     int64_t a = t->pixel[0] + u * t->step[0], b = t->pixel[1] + v * t->step[1];
     if (a < 0 || a >= p->extent[0] || b < 0 || b >= p->extent[1])
         return NULL;
-    return p->at + ((t->sample * p->extent[0] + a) * p->extent[1] + b) * p->c + t->channel;
+    return p->at + ((t->sample * p->extent[0] + a) * p->extent[1] + b) * p->pixel + t->channel;
 }
 
 typedef float Block[WINO_POINTS * WINO_POINTS * WINO_CHUNK];
@@ -165,7 +165,8 @@ static void tile_in(const Winograd *j, const WinoPicture *p, Lines *const lines[
     int64_t n = t->chunk, line = p->tile[1] * n;
     if (t->sample < j->n && is_inside(p, t)) {
         for (int64_t v = 0; v < p->tile[1]; v++)
-            lines[0](pixel_of(p, t, 0, v), t->step[0] * p->extent[1] * p->c, half + v * n, line, n);
+            lines[0](pixel_of(p, t, 0, v), t->step[0] * p->extent[1] * p->pixel, half + v * n, line,
+                     n);
     } else {
         copy_in(j, p, t, copy);
         lines[0](copy, line, half, line, line);

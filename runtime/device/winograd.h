@@ -24,7 +24,8 @@ enum { WINO_POINTS = 6, WINO_PHASES = 2, WINO_AXES = 2, WINO_LANES = 16, WINO_CH
 
 typedef struct WinoPicture { // x or y, channels-last
     float *at;
-    int64_t c, extent[WINO_AXES];
+    int64_t c, pixel; // channels; numbers from a pixel to the next: more where c are a part of all
+    int64_t extent[WINO_AXES];
     int64_t phases[WINO_AXES];             // x: the stride; y: 1
     int64_t shift[WINO_AXES][WINO_PHASES]; // of a phase: its pixel at tile 0, element 0; at most 0
     int64_t tile[WINO_AXES];               // elements a tile has of a phase
