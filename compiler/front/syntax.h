@@ -45,7 +45,7 @@ bool token_breaks_before(TokKind kind); // the next line may begin with it
 Str string_contents(Front *f, uint32_t file, uint32_t lo,
                     uint32_t hi); // between the quotes, escapes resolved
 
-// --- parse.c, parse_expr.c -----------------------------------------------------------------------
+// --- parser.c, parse.c, parse_expr.c -------------------------------------------------------------
 
 // After a mistake the parser sees only the end of the text (`panic`) until its statement has
 // unwound; then it goes on at the next statement. So each mistake adds one diagnostic, and no
@@ -70,8 +70,10 @@ void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
 void parser_next(Parser *p);                       // takes the next token
 void parser_fail(Parser *p, const char *expected); // "expected ..., found ..." and panic
 void parser_panic(Parser *p);                      // after a diagnostic
-void parser_need(Parser *p, TokKind kind);         // takes a `kind`, or fails
-bool parser_enter(Parser *p);                      // one level deeper, or false after a diagnostic
+void parser_stop(Parser *p);  // ... behind which nothing is read: for texts that are no models
+void parser_shift(Parser *p); // takes the next token, whatever it is
+void parser_need(Parser *p, TokKind kind); // takes a `kind`, or fails
+bool parser_enter(Parser *p);              // one level deeper, or false after a diagnostic
 Span parser_span(const Parser *p, Token t);
 
 static inline bool at(const Parser *p, TokKind kind) {
@@ -96,6 +98,9 @@ bool bracket_ends(const Parser *p, TokKind kind); // at its partner, or where it
 void bracket_close(Parser *p, TokKind kind, Bracket outer,
                    const char *expected); // takes its partner
 
+void bracket_never_closed(Parser *p, Token found); // the innermost one; the diagnostic
+
+const char *ast_form(AstKind kind);      // how such a statement looks; NULL
 Ast *ast_start(Parser *p, AstKind kind); // a node beginning at the next token, which is its word
 Ast *ast_wrap(Parser *p, AstKind kind,
               const Ast *first);  // ... at the node `first`, the next token being its word

@@ -1,0 +1,197 @@
+// parser.c - the parser's machinery: the next two tokens, brackets, nodes, and what is said where
+// something else was expected. In: tokens. Out: one diagnostic a mistake, and panic until the
+// statement has unwound (syntax.h).
+#include "syntax.h"
+
+#include <string.h>
+
+enum {
+    MAX_DEPTH = 200,   // of brackets and blocks
+    MAX_HEIGHT = 1000, // of a tree: a chain of operators is as high as it is long
+};
+
+const char *ast_form(AstKind kind) {
+    static const char *const form_of[AstCount] = {
+#define FORM(Kind, text) [Ast##Kind] = text,
+#include "tokens.def"
+    };
+    return form_of[kind];
+}
+
+static Token next_code(Parser *p) {
+    for (;;) {
+        Token t = lex_next(&p->lex);
+        if (t.kind != TokComment)
+            return t;
+    }
+}
+
+void parser_shift(Parser *p) {
+    p->before = p->tok;
+    p->tok = p->ahead;
+    p->ahead = next_code(p);
+    p->broken = p->tok.first && !p->flat && !token_breaks_after(p->before.kind) &&
+                !token_breaks_before(p->tok.kind);
+}
+
+void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
+    *p = (Parser){.f = f};
+    lex_init(&p->lex, f, file, lo, hi);
+    p->tok = next_code(p);
+    p->ahead = next_code(p);
+    p->before = (Token){.lo = lo, .hi = lo};
+    if (p->tok.kind == TokBad)
+        parser_panic(p);
+}
+
+void parser_next(Parser *p) {
+    if (p->panic)
+        return;
+    parser_shift(p);
+    if (p->tok.kind == TokBad)
+        parser_panic(p);
+}
+
+void parser_panic(Parser *p) {
+    if (p->panic)
+        return;
+    p->panic = true;
+    p->held = p->tok;
+    p->tok.kind = TokEnd;
+    p->broken = false;
+}
+
+void parser_stop(Parser *p) {
+    parser_panic(p);
+    p->stopped = true;
+    p->lex.at = p->lex.end;
+    p->held = p->ahead = next_code(p);
+}
+
+Span parser_span(const Parser *p, Token t) {
+    return (Span){p->lex.file, t.lo, t.hi};
+}
+
+bool parser_enter(Parser *p) {
+    if (++p->depth <= MAX_DEPTH)
+        return true;
+    if (!p->panic)
+        diag(p->f, DiagE0105, parser_span(p, p->tok));
+    parser_stop(p);
+    p->depth--;
+    return false;
+}
+
+static bool begins_statement(TokKind kind) {
+    return kind == TokFn || kind == TokParam || kind == TokState || kind == TokFor ||
+           kind == TokRepeat || kind == TokNext || kind == TokUpdate || kind == TokReport;
+}
+
+void parser_fail(Parser *p, const char *expected) {
+    if (p->panic)
+        return;
+    Str found = str_c(token_what(p->tok.kind)), found_text = token_text(&p->lex, p->tok);
+    Span where = parser_span(p, p->tok);
+    if (p->broken || p->tok.kind == TokEnd) { // the caret stays on the line that is unfinished
+        if (p->tok.kind != TokEnd)
+            found = STR("the end of the line");
+        else if (p->lex.end < p->lex.text.len)
+            found = STR("the end of the text");
+        where = (Span){p->lex.file, p->before.hi, p->before.hi};
+    } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
+        found = str_format(p->f->perm, "`%.*s`", SARG(found_text));
+    bool after_value = strchr("{,)", expected[1]) && !p->broken;
+    if (p->tok.kind == TokBind && after_value)
+        diag(p->f, DiagE0118, where);
+    else
+        diag(p->f, DiagE0110, where, expected, SARG(found));
+    // A bracket that opens where none can is the mistake; that it never closes is none of its own.
+    bool opens = p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
+    bool inside = p->bracket.kind == TokLParen || p->bracket.kind == TokLSquare;
+    Str habit = p->broken || inside || at(p, TokBind) ? (Str){0} : found_habit(found_text);
+    if (habit.len)
+        diag_help(p->f, "%.*s", SARG(habit));
+    else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
+        diag_help(p->f, "a statement of its own, which has no value");
+    else if (p->form && !inside && !(p->tok.kind == TokBind && after_value))
+        diag_help(p->f, "write: %s", p->form);
+    else if (opens && !p->broken)
+        diag_help(p->f, "take the bracket out, or write what belongs before it");
+    p->stopped |= opens;
+    parser_panic(p);
+}
+
+void parser_need(Parser *p, TokKind kind) {
+    if (!take(p, kind))
+        parser_fail(p, token_what(kind));
+}
+
+Bracket bracket_open(Parser *p, TokKind kind) {
+    Bracket outer = {p->bracket, p->flat};
+    p->bracket = p->tok;
+    p->flat = kind != TokLBrace;
+    parser_need(p, kind);
+    return outer;
+}
+
+bool bracket_ends(const Parser *p, TokKind kind) {
+    return at(p, kind) || p->panic || p->tok.kind == TokEnd || p->tok.kind == TokRBrace;
+}
+
+void bracket_never_closed(Parser *p, Token found) {
+    if (!p->stopped) {
+        diag(p->f, DiagE0111, parser_span(p, p->bracket), SARG(token_text(&p->lex, p->bracket)));
+        if (found.kind != TokEnd)
+            diag_note(p->f, parser_span(p, found), "it should be closed before this");
+    }
+    p->stopped = p->stopped || found.kind == TokEnd;
+}
+
+void bracket_close(Parser *p, TokKind kind, Bracket outer, const char *expected) {
+    p->flat = outer.flat; // what follows the bracket is in the outer text again
+    bool outside = (p->tok.first && p->tok.indent <= p->indent) || p->tok.kind == TokLBrace ||
+                   p->tok.kind == TokUsing || p->tok.kind == TokMinimize;
+    if (!p->panic && !at(p, kind) && (outside || bracket_ends(p, kind))) {
+        bracket_never_closed(p, p->tok);
+        parser_panic(p);
+    }
+    if (!take(p, kind))
+        parser_fail(p, expected);
+    p->bracket = outer.outer;
+}
+
+Ast *ast_start(Parser *p, AstKind kind) {
+    Ast *a = arena_new(p->f->perm, Ast);
+    a->kind = kind;
+    a->span = a->word = parser_span(p, p->tok);
+    p->form = ast_form(kind) ? ast_form(kind) : p->form;
+    return a;
+}
+
+Ast *ast_wrap(Parser *p, AstKind kind, const Ast *first) {
+    Ast *a = ast_start(p, kind);
+    a->span.lo = first->span.lo;
+    return a;
+}
+
+static uint32_t higher(uint32_t height, const Ast *child) {
+    return child && child->height > height ? child->height : height;
+}
+
+Ast *ast_done(Parser *p, Ast *a) {
+    if (p->before.hi > a->span.lo)
+        a->span.hi = p->before.hi;
+    uint32_t height = higher(higher(higher(0, a->a), a->b), a->c);
+    for (uint32_t i = 0; i < a->list.n; i++)
+        height = higher(height, a->list.at[i]);
+    a->height = height + 1;
+    if (a->height > MAX_HEIGHT && !p->stopped) {
+        diag(p->f, DiagE0105, a->word);
+        parser_stop(p);
+    }
+    return a;
+}
+
+void ast_add(Parser *p, Ast *a, Ast *child) {
+    vec_push(p->f->perm, &a->list, child);
+}
