@@ -44,18 +44,18 @@ ddp() {
             1.2 <= b / a ? "held" : "missed" }';; esac
 }
 
-# A row: what is exposed, of what, and what it may be: the bound and a tenth of the communication; what was foretold of the step,
-# a tenth of which it may be off by.
+# A row: what is exposed, how much of it for a rank that came late, of what, and what it may be: the bound and a tenth of the
+# communication; what was foretold of the step, a tenth of which it may be off by.
 row() {
     awk -v step="$(of step_ms)" -v e="$(of comm_exposed_ms)" -v c="$(of comm_ms)" -v b="$(of comm_bound_ms)" \
-        -v told="$(of foretold_ms)" -v what="$1" 'BEGIN {
+        -v told="$(of foretold_ms)" -v late="$(of comm_late_ms)" -v what="$1" 'BEGIN {
         if (!step) { printf "%-34s not measured\n", what; exit }
         off = told / step - 1
-        printf "%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %-6s %9.1f %6.1f %% %s\n", what, step, e, c, b, b + c / 10,
+        printf "%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f %-6s %9.1f %6.1f %% %s\n", what, step, e, late, c, b, b + c / 10,
             e <= b + c / 10 ? "held" : "missed", told, 100 * off, off * off <= 0.01 ? "held" : "missed" }'
 }
 head_of_rows() {
-    printf '%-34s %8s %8s %8s %8s %8s %6s %9s %8s\n' "$1" "step ms" exposed of bound allowed "" foretold "off by"
+    printf '%-34s %8s %8s %8s %8s %8s %8s %6s %9s %8s\n' "$1" "step ms" exposed late of bound allowed "" foretold "off by"
 }
 
 exposed() {
