@@ -4,6 +4,7 @@
 // bytes: members come in one order and carry no time. Reading trusts nothing: sizes are bounded,
 // every member's bytes have the hash the manifest states, and the plan is checked as any text is.
 #include "driver.h"
+#include "library.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -65,6 +66,7 @@ static GanStatus zip_members(struct archive *a, const MemberVec *m, Text *out) {
 }
 
 static GanStatus zip(const MemberVec *m, Text *out) {
+    TRY(archive_ready());
     struct archive *a = archive_write_new();
     if (!a)
         return fail(GAN_ERR_MEMORY, "no memory to pack a compiled model");
@@ -259,6 +261,7 @@ static GanStatus get_members(struct archive *a, Arena *perm, Str path, MemberVec
 }
 
 static GanStatus unzip(Arena *perm, Str bytes, Str path, MemberVec *out) {
+    TRY(archive_ready());
     struct archive *a = archive_read_new();
     if (!a)
         return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));

@@ -3,7 +3,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <pthread.h>
 
 // Written once, before any is read.
 static struct {
@@ -11,23 +10,28 @@ static struct {
 #define DOES(name, args, pass) void(*name) args;
 #include "archive_late.def"
 } real;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static LibraryLate late = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void load(void) {
-    void *library = library_need((const char *const[]){ARCHIVE_FILES, NULL});
+static GanStatus load(void) {
+    void *library;
+    TRY(library_need((const char *const[]){ARCHIVE_FILES, NULL}, &library));
 #define GIVES(result, name, args, pass) DOES(name, args, pass)
-#define DOES(name, args, pass) library_need_symbol(library, #name, &real.name, sizeof real.name);
+#define DOES(name, args, pass)                                                                     \
+    TRY(library_need_symbol(library, #name, &real.name, sizeof real.name));
 #include "archive_late.def"
+    return GAN_OK;
+}
+
+GanStatus archive_ready(void) {
+    return library_late(&late, load);
 }
 
 #define GIVES(result, name, args, pass)                                                            \
     result name args {                                                                             \
-        pthread_once(&once, load);                                                                 \
         return real.name pass;                                                                     \
     }
 #define DOES(name, args, pass)                                                                     \
     void name args {                                                                               \
-        pthread_once(&once, load);                                                                 \
         real.name pass;                                                                            \
     }
 #include "archive_late.def"

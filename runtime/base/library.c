@@ -6,25 +6,35 @@
 #include "library.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifndef GAN_LIBRARY_DIRS // a colon between two; set by cmake to where the libraries were found
 #define GAN_LIBRARY_DIRS ""
 #endif
 
-static void *open_in(Str dir, const char *name) {
+static void *open_in(Str dir, const char *name, int how) {
     char path[4096];
     int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), name);
-    return n > 0 && (size_t)n < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    return n > 0 && (size_t)n < sizeof path ? dlopen(path, how) : NULL;
 }
 
-static void *open_built_with(const char *name) {
+static void *open_built_with(const char *name, int how) {
     Str dirs = STR(GAN_LIBRARY_DIRS);
     for (size_t at = 0, end; at < dirs.len; at = end + 1) {
         Str rest = str_sub(dirs, at, dirs.len);
         end = at + str_find(rest, ':');
-        void *found = end > at ? open_in(str_sub(dirs, at, end), name) : NULL;
+        void *found = end > at ? open_in(str_sub(dirs, at, end), name, how) : NULL;
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static void *open_first(const char *const *names, int how) {
+    for (const char *const *name = names; *name; name++) {
+        void *found = dlopen(*name, how);
+        if (!found)
+            found = open_built_with(*name, how);
         if (found)
             return found;
     }
@@ -32,14 +42,7 @@ static void *open_built_with(const char *name) {
 }
 
 void *library_open(const char *const *names) {
-    for (const char *const *name = names; *name; name++) {
-        void *found = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-        if (!found)
-            found = open_built_with(*name);
-        if (found)
-            return found;
-    }
-    return NULL;
+    return open_first(names, RTLD_NOW | RTLD_LOCAL);
 }
 
 bool library_symbol(void *library, const char *symbol, void *field, size_t size) {
@@ -49,23 +52,32 @@ bool library_symbol(void *library, const char *symbol, void *field, size_t size)
     return at != NULL;
 }
 
-static _Noreturn void missing(const char *what) {
+// --- libraries that were there when this was built -----------------------------------------------
+
+static GanStatus missing(const char *what) {
     const char *why = dlerror();
-    fprintf(stderr, "%s was there when this program was built and is missing now%s%s\n", what,
-            why ? ": " : "", why ? why : "");
-    _Exit(3);
+    return fail(GAN_ERR_DEVICE, "%s was there when this program was built and cannot be loaded: %s",
+                what, why ? why : "no reason");
 }
 
-void *library_need(const char *const *names) {
-    void *found = library_open(names);
-    if (!found)
-        missing(names[0]);
-    return found;
+// For all to see, as if it had been linked: plug-ins of libhdf5 call it without naming it.
+GanStatus library_need(const char *const *names, void **out) {
+    *out = open_first(names, RTLD_NOW | RTLD_GLOBAL);
+    return *out ? GAN_OK : missing(names[0]);
 }
 
-void library_need_symbol(void *library, const char *symbol, void *field, size_t size) {
-    if (!library_symbol(library, symbol, field, size))
-        missing(symbol);
+GanStatus library_need_symbol(void *library, const char *symbol, void *field, size_t size) {
+    return library_symbol(library, symbol, field, size) ? GAN_OK : missing(symbol);
+}
+
+GanStatus library_late(LibraryLate *l, GanStatus (*load)(void)) {
+    GanStatus st = GAN_OK;
+    pthread_mutex_lock(&l->lock);
+    if (!l->loaded)
+        st = load();
+    l->loaded = st == GAN_OK;
+    pthread_mutex_unlock(&l->lock);
+    return st;
 }
 
 void library_close(void *library) {

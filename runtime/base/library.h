@@ -1,11 +1,14 @@
 // library.h - shared libraries loaded at run time: by the devices that must work without them, and
 // where only some runs need one. A library that is linked is loaded at every start, with all that
 // it is linked with: libarchive and libhdf5 bring forty others along. Such a one has a file of
-// functions with its own names (archive_late.c), so that those who call it see no difference.
+// functions with its own names (archive_late.c), so that those who call it see no difference once
+// they have asked for it (archive_ready).
 #ifndef GAN_LIBRARY_H
 #define GAN_LIBRARY_H
 
 #include "base.h"
+
+#include <pthread.h>
 
 // The first of `names` (ends in NULL) that loads: as the loader finds it, else in a folder where
 // libraries were when this was built. NULL when there is none.
@@ -13,9 +16,20 @@ void *library_open(const char *const *names);
 // Puts the function's address in *field, a pointer to a function. False: the library has none.
 bool library_symbol(void *library, const char *symbol, void *field, size_t size);
 void library_close(void *library); // accepts NULL
-// The same for one that was there when this was built: where it cannot be loaded, or lacks the
-// function, the process ends, as it would if it had been linked.
-void *library_need(const char *const *names);
-void library_need_symbol(void *library, const char *symbol, void *field, size_t size);
+
+// One that was there when this was built, and is loaded when it is first wanted. Threads may ask at
+// once; one that could not be loaded is tried again.
+typedef struct LibraryLate {
+    pthread_mutex_t lock;
+    bool loaded;
+} LibraryLate;
+// Runs `load` unless it has succeeded before.
+GanStatus library_late(LibraryLate *l, GanStatus (*load)(void));
+GanStatus library_need(const char *const *names, void **out); // stays loaded
+GanStatus library_need_symbol(void *library, const char *symbol, void *field, size_t size);
+
+// What must be said, and heard, before any function of the library is called.
+GanStatus archive_ready(void); // archive_late.c
+GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c
 
 #endif

@@ -4,6 +4,7 @@
 // In: a path, and the name of a data set where there are several. Out: its shape as an Array
 // without data, and rows on demand: floating numbers of any width as f4, bytes and 16-bit unsigned
 // numbers as they are. The library keeps one state for a process and is called under one lock.
+#include "library.h"
 #include "sources.h"
 
 #include <hdf5.h>
@@ -194,6 +195,7 @@ static GanStatus check_storage(const Hdf5 *h, const Array *shape) {
 // --- the three calls -----------------------------------------------------------------------------
 
 static GanStatus open_set(Hdf5 *h, Str path, Str asked, Array *out) {
+    TRY(hdf5_ready());
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL); // nothing here prints
     snprintf(h->path, sizeof h->path, "%.*s", SARG(path));
     char *name = mem_alloc(path.len + 1);

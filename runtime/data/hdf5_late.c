@@ -1,11 +1,9 @@
 // hdf5_late.c - libhdf5, loaded when it is first called (library.h).
 //
-// The library's types are variables, which get their values when it is opened: every use of their
-// names opens it first.
+// The library's types are variables, which get their values when it is opened.
 #include "library.h"
 
 #include <hdf5.h>
-#include <pthread.h>
 
 // Written once, before any is read.
 static struct {
@@ -13,28 +11,34 @@ static struct {
 #include "hdf5_late.def"
 } real;
 hid_t H5T_NATIVE_FLOAT_g, H5T_NATIVE_UINT8_g, H5T_NATIVE_UINT16_g;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static LibraryLate late = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void take_type(void *library, const char *name, hid_t *out) {
+static GanStatus take_type(void *library, const char *name, hid_t *out) {
     hid_t *at;
-    library_need_symbol(library, name, &at, sizeof at);
+    TRY(library_need_symbol(library, name, &at, sizeof at));
     *out = *at;
+    return GAN_OK;
 }
 
-static void load(void) {
-    void *library = library_need((const char *const[]){HDF5_FILES, NULL});
+static GanStatus load(void) {
+    void *library;
+    TRY(library_need((const char *const[]){HDF5_FILES, NULL}, &library));
 #define GIVES(result, name, args, pass)                                                            \
-    library_need_symbol(library, #name, &real.name, sizeof real.name);
+    TRY(library_need_symbol(library, #name, &real.name, sizeof real.name));
 #include "hdf5_late.def"
-    real.H5open();
-    take_type(library, "H5T_NATIVE_FLOAT_g", &H5T_NATIVE_FLOAT_g);
-    take_type(library, "H5T_NATIVE_UINT8_g", &H5T_NATIVE_UINT8_g);
-    take_type(library, "H5T_NATIVE_UINT16_g", &H5T_NATIVE_UINT16_g);
+    if (real.H5open() < 0)
+        return fail(GAN_ERR_DEVICE, "libhdf5 cannot be opened");
+    TRY(take_type(library, "H5T_NATIVE_FLOAT_g", &H5T_NATIVE_FLOAT_g));
+    TRY(take_type(library, "H5T_NATIVE_UINT8_g", &H5T_NATIVE_UINT8_g));
+    return take_type(library, "H5T_NATIVE_UINT16_g", &H5T_NATIVE_UINT16_g);
+}
+
+GanStatus hdf5_ready(void) {
+    return library_late(&late, load);
 }
 
 #define GIVES(result, name, args, pass)                                                            \
     result name args {                                                                             \
-        pthread_once(&once, load);                                                                 \
         return real.name pass;                                                                     \
     }
 #include "hdf5_late.def"

@@ -4,6 +4,7 @@
 // A member that cannot be read is an item with a reason, so that the reader may go on. Names live
 // in the source's arena and are valid until source_close.
 #include "guard.h"
+#include "library.h"
 #include "sources.h"
 
 #include <archive.h>
@@ -62,6 +63,7 @@ static bool is_gzip(const uint8_t *data, size_t n) {
 
 static GanStatus gunzip(Blob *b) {
     struct archive_entry *entry;
+    TRY(archive_ready());
     struct archive *a = archive_read_new();
     if (!a)
         return fail(GAN_ERR_MEMORY, "no memory to unpack");
@@ -103,6 +105,7 @@ void blob_close(Blob *b) {
 // --- telling what a path is ----------------------------------------------------------------------
 
 static GanStatus archive_open(Str path, struct archive **out) {
+    TRY(archive_ready());
     char *name = mem_alloc(path.len + 1);
     struct archive *a = name ? archive_read_new() : NULL;
     if (!a) {

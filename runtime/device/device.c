@@ -74,13 +74,10 @@ void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n) {
     info[0] = (LibraryInfo){"oneDNN", str_z(a, dnn),
                             "convolution and matrix products run as plain loops, many times slower",
                             "apt-get install libdnnl-dev, and build again", dnn.len > 0};
-    Jit *jit = NULL;
-    DeviceOptions none = {0};
-    bool found = jit_open(&none, &jit) == GAN_OK && jit;
-    info[1] = (LibraryInfo){"C compiler", found ? str_z(a, jit_compiler(jit)) : "",
+    Str compiler = jit_compiler(a);
+    info[1] = (LibraryInfo){"C compiler", str_z(a, compiler),
                             "fused kernels run as reference loops, many times slower",
-                            "apt-get install gcc", found};
-    jit_close(jit);
+                            "apt-get install gcc", compiler.len > 0};
     cuda_libraries(a, info + 2);
     *out = info;
     *n = 2 + CUDA_LIBRARIES;

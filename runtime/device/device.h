@@ -58,8 +58,8 @@ GanStatus jit_open(const DeviceOptions *o,
 void jit_close(Jit *j);        // accepts NULL; after every JitCode is freed
 // Compiles `n` functions behind `prelude`, or takes them from the cache.
 GanStatus jit_load(const Jit *j, Str prelude, const Str *source, uint32_t n, JitCode **out);
-Str jit_compiler(Jit *j);                           // the first line it says about itself; borrowed
-void jit_free(JitCode *c);                          // accepts NULL
+Str jit_compiler(Arena *a); // the machine's, as it names itself; empty: none
+void jit_free(JitCode *c);  // accepts NULL
 void *jit_find(const JitCode *c, const char *name); // NULL when absent
 
 // --- onednn.c: anchors by the library ------------------------------------------------------------

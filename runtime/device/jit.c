@@ -2,9 +2,10 @@
 // cache on disk.
 //
 // In: C functions behind a common prelude. Out: addresses. A unit is kept under everything that
-// decides its bytes: text, flags, compiler, processor (cache.h). The compiler is known by its file,
-// for asking it takes as long as loading all kernels. The loader ignores the seal behind an ELF
-// image. Several threads may load at once: a Jit does not change once it is open.
+// decides its bytes: text, flags, compiler, processor (cache.h). A gcc or clang is known by its
+// file, for asking it takes as long as loading all kernels; anything else is asked. The loader
+// ignores the seal behind an ELF image. Several threads may load at once: a Jit does not change
+// once it is open.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "device.h"
@@ -37,10 +38,14 @@ static const char *const flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags, MAX_UNITS = 16, SMALL_UNIT = 1 << 13 };
 
+typedef struct Compiler {
+    Str name;  // as it is started
+    Str build; // what tells it from its other versions
+} Compiler;
+
 struct Jit {
     Arena arena;
-    Str compiler;   // as it is started
-    Str build;      // its file, size and time of change
+    Compiler compiler;
     Str machine;    // processor: model and features
     int units;      // compiled at a time
     Str dir;        // cache folder, ours and private
@@ -54,31 +59,68 @@ struct JitCode {
 
 // --- the compiler and the machine ----------------------------------------------------------------
 
-// The file behind the links of its name, and what changes when it does.
-static bool probe(Jit *j, Str name) {
-    Str path;
-    struct stat info;
-    if (!process_find(&j->arena, name, &path))
-        return false;
-    char *file = realpath(str_z(&j->arena, path), NULL);
-    bool found = file && stat(file, &info) == 0;
-    if (found) {
-        j->compiler = name;
-        j->build = str_format(&j->arena, "%s %lld %lld.%09ld", file, (long long)info.st_size,
-                              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-    }
-    free(file);
-    return found;
+// The first line the compiler says about itself; empty when it does not work.
+static Str compiler_says(Arena *a, Str name) {
+    const char *argv[] = {str_z(a, name), "--version", NULL};
+    Str said;
+    int code;
+    if (process_run(a, argv, &said, &code) != GAN_OK || code != 0)
+        return (Str){0};
+    return str_sub(said, 0, str_find(said, '\n'));
 }
 
-static bool find_compiler(Jit *j, Str asked) {
+// A program that goes by the name of a compiler is that compiler. A script is not known by its
+// file, nor is ccache and the like: what they start may change while they do not.
+static bool is_compiler(const char *file) {
+    static const char elf[4] = {0x7f, 'E', 'L', 'F'};
+    char magic[sizeof elf];
+    const char *name = strrchr(file, '/');
+    FILE *f = name && (strstr(name, "gcc") || strstr(name, "clang")) ? fopen(file, "rb") : NULL;
+    bool is = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
+              memcmp(magic, elf, sizeof elf) == 0;
+    if (f)
+        fclose(f);
+    return is;
+}
+
+// The file behind the links of a compiler's name, and what changes when it does; empty when that
+// does not tell.
+static Str file_identity(Arena *a, Str path) {
+    struct stat info;
+    Str identity = {0};
+    char *file = realpath(str_z(a, path), NULL);
+    if (file && is_compiler(file) && stat(file, &info) == 0)
+        identity = str_format(a, "%s %llu %lld %lld.%09ld %lld.%09ld", file,
+                              (unsigned long long)info.st_ino, (long long)info.st_size,
+                              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+                              (long long)info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
+    free(file);
+    return identity;
+}
+
+static bool probe(Arena *a, Str name, Compiler *out) {
+    Str path;
+    if (!process_find(a, name, &path))
+        return false;
+    *out = (Compiler){name, file_identity(a, path)};
+    if (!out->build.len)
+        out->build = compiler_says(a, name);
+    return out->build.len > 0;
+}
+
+static bool find_compiler(Arena *a, Str asked, Compiler *out) {
     if (asked.len)
-        return probe(j, asked);
+        return probe(a, asked, out);
     static const char *const usual[] = {"cc", "gcc", "clang"};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (probe(j, str_c(usual[i])))
+        if (probe(a, str_c(usual[i]), out))
             return true;
     return false;
+}
+
+Str jit_compiler(Arena *a) {
+    Compiler c;
+    return find_compiler(a, (Str){0}, &c) ? compiler_says(a, c.name) : (Str){0};
 }
 
 // The lines of the first processor that decide what -march=native means.
@@ -130,7 +172,7 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
     j->units = device_threads_for(o->threads);
     if (j->units > MAX_UNITS)
         j->units = MAX_UNITS;
-    if (!find_compiler(j, o->compiler)) {
+    if (!find_compiler(&j->arena, o->compiler, &j->compiler)) {
         jit_close(j);
         return GAN_OK;
     }
@@ -157,15 +199,6 @@ void jit_close(Jit *j) {
     mem_free(j);
 }
 
-Str jit_compiler(Jit *j) {
-    const char *argv[] = {str_z(&j->arena, j->compiler), "--version", NULL};
-    Str said;
-    int code;
-    if (process_run(&j->arena, argv, &said, &code) != GAN_OK || code != 0)
-        return (Str){0};
-    return str_sub(said, 0, str_find(said, '\n'));
-}
-
 // --- one unit ------------------------------------------------------------------------------------
 
 typedef struct Unit {
@@ -180,14 +213,15 @@ static Str unit_path(Arena *a, const Jit *j, Str text) {
     Text key = {.arena = a};
     for (int i = 0; i < FLAGS; i++)
         text_fmt(&key, "%s\n", flags[i]);
-    text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler), SARG(j->build), SARG(j->machine));
+    text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler.name), SARG(j->compiler.build),
+             SARG(j->machine));
     text_put(&key, text);
     return cache_path(a, j->dir, text_str(&key), ".so");
 }
 
 // Runs the compiler from `source` to `object`.
 static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
-    const char *argv[FLAGS + 6] = {str_z(&u->arena, j->compiler)};
+    const char *argv[FLAGS + 6] = {str_z(&u->arena, j->compiler.name)};
     memcpy(argv + 1, flags, sizeof flags);
     argv[FLAGS + 1] = str_z(&u->arena, source);
     argv[FLAGS + 2] = "-o";
@@ -200,7 +234,7 @@ static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
         return GAN_OK;
     Str start = str_sub(said, 0, 1200);
     return fail(GAN_ERR_DEVICE, "%.*s could not compile %.*s (exit code %d):\n%.*s",
-                SARG(j->compiler), SARG(source), code, SARG(start));
+                SARG(j->compiler.name), SARG(source), code, SARG(start));
 }
 
 static GanStatus unit_make(const Jit *j, Unit *u) {

@@ -1,0 +1,30 @@
+#!/bin/sh
+# compilers.sh - kernels and the C compilers they are made with: one that does not work, a wrapper whose compiler changes
+# while it stays the same file, a /tmp that cannot be written.
+. "$(dirname -- "$0")/lib.sh"
+cc=$(command -v gcc || command -v clang || command -v cc)
+mkdir bin
+PATH=$work/bin:$PATH
+pack
+units() { find cache -name '*.so' | wc -l; }
+
+cat >bin/cc <<'END'
+#!/bin/sh
+echo "no environment loaded" >&2
+exit 1
+END
+chmod +x bin/cc
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out broken
+! grep -q 'reference loops' err || fail "no other compiler was tried"
+
+export XDG_CACHE_HOME=$work/cache
+printf '#!/bin/sh\n[ "$1" != --version ] || { cat "%s/version"; exit 0; }\nexec %s "$@"\n' "$work" "$cc" >bin/cc
+echo 'cc 12' >version
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out first
+before=$(units)
+[ "$before" -gt 0 ] || fail "nothing was compiled"
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out same
+[ "$(units)" = "$before" ] || fail "the same compiler compiled again"
+echo 'cc 14' >version
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out other
+[ "$(units)" = $((2 * before)) ] || fail "$(units) units, not twice $before: kernels of another compiler were used"
