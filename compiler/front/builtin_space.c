@@ -157,15 +157,21 @@ static bool want_pads(Elab *e, Value v, ConvGeom *out) {
     return true;
 }
 
-// TensorFlow's SAME: extent / stride, rounded up (of the adjoint: extent * stride); where it takes
-// an odd number of zeros, one more of them behind.
+static bool is_same(Value pad) {
+    return pad.kind == KindStr && str_eq(pad.str, STR("same"));
+}
+
+// TensorFlow's SAME: extent / stride, rounded up (of the adjoint: extent * stride, also where the
+// kernel is smaller than the stride and leaves the last ones zero); where it takes an odd number of
+// zeros, one more of them behind.
 static void same_pads(const Type *x, const Type *w, bool adjoint, ConvGeom *out) {
     for (uint32_t i = 0; i < out->n && i + 2u < w->rank; i++) {
         int64_t s = out->stride[i] > 0 ? out->stride[i] : 1, n = x->dim[1 + i],
                 k = (w->dim[2 + i] - 1) * out->dilation[i] + 1;
         int64_t all = adjoint ? k - s : ((n + s - 1) / s - 1) * s + k - n;
-        out->before[i] = all > 0 ? all / 2 : 0;
-        out->after[i] = all > 0 ? all - all / 2 : adjoint ? all : 0;
+        all = all > 0 ? all : 0;
+        out->before[i] = all / 2;
+        out->after[i] = all - all / 2;
     }
 }
 
@@ -183,7 +189,7 @@ static bool want_geometry(Elab *e, const Value *in, Type x, Type w, bool adjoint
         return false;
     if (in[3].kind != KindAbsent && !want_int(e, in[3], "groups", &out->groups))
         return false;
-    if (in[1].kind == KindStr && str_eq(in[1].str, STR("same")))
+    if (is_same(in[1]))
         same_pads(&x, &w, adjoint, out);
     else if (in[1].kind != KindAbsent)
         return want_pads(e, in[1], out);
@@ -203,8 +209,14 @@ Value builtin_convolve(Elab *e, const Value *in, uint32_t n) {
     return op_fits(e, OpConv, x, 2, &at, NULL) ? anchored(e, nodes, Conv(x[0], x[1], &c)) : POISON;
 }
 
-// The input gradient of the convolution whose output is x: extent (n - 1)*stride + (k - 1)*dilation
-// + 1 - before - after.
+// The extent the adjoint gives along spatial axis i.
+static int64_t wide_extent(const ConvGeom *c, uint32_t i, int64_t in, int64_t kernel, bool same) {
+    return same ? in * c->stride[i]
+                : (in - 1) * c->stride[i] + (kernel - 1) * c->dilation[i] + 1 - c->before[i] -
+                      c->after[i];
+}
+
+// The input gradient of the convolution whose output is x.
 Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     ConvGeom c;
@@ -217,8 +229,7 @@ Value builtin_convolve_transpose(Elab *e, const Value *in, uint32_t n) {
     if (w.rank == c.n + 2) {
         t.dim[0] = w.dim[1] * c.groups;
         for (uint32_t i = 0; i < c.n; i++)
-            t.dim[1 + i] = (t.dim[1 + i] - 1) * c.stride[i] + (w.dim[2 + i] - 1) * c.dilation[i] +
-                           1 - c.before[i] - c.after[i];
+            t.dim[1 + i] = wide_extent(&c, i, t.dim[1 + i], w.dim[2 + i], is_same(in[3]));
     }
     Attr at = conv_attr(&c);
     uint32_t nodes = x[0].g->node.n;
