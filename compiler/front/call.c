@@ -6,6 +6,8 @@
 // names both sides.
 #include "elab.h"
 
+#include <math.h>
+
 // --- arguments -----------------------------------------------------------------------------------
 
 static void add_argument(Elab *e, Env *env, const Ast *a, Args *out, uint32_t *cap) {
@@ -115,6 +117,10 @@ bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out) {
     return fine;
 }
 
+static bool is_class_number(double x, int64_t classes) {
+    return x >= 0 && x < (double)classes && x == floor(x);
+}
+
 // `y: label(k)`: one class a sample. What knows its classes has k of them; any other number is
 // told.
 static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
@@ -123,7 +129,7 @@ static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     if (!want_classes(e, env, p->a, &classes) || !want_tensor(e, *v, &val))
         return false;
     Type t = *node_type(val.g, val.id);
-    bool outside = value_is_plain(*v) && (v->num < 0 || v->num >= (double)classes);
+    bool outside = v->kind == KindBool || (v->kind == KindNum && !is_class_number(v->num, classes));
     if (!t.rank && !outside && (!known || known == classes)) {
         *v = value_class(val, classes);
         return true;
@@ -136,8 +142,28 @@ static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     diag_help(e->f, "give it a class from 0 to %lld: a label of the data, or categorical(%lld)",
               (long long)classes - 1, (long long)classes);
     diag_note(e->f, p->a->span, "%.*s is asked for here", SARG(wanted));
-    note_origin(e, val);
+    if (!value_is_plain(*v))
+        note_origin(e, val);
     return false;
+}
+
+// A parameter with a shape or a class was given neither a number nor a tensor.
+static void refuse_kind(Elab *e, const Ast *p, Value v, Str who) {
+    bool class = is_class(p->a), number = p->a->kind == AstList && !p->a->list.n;
+    double quoted;
+    diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text),
+         class    ? "class"
+         : number ? "number"
+                  : "tensor",
+         value_what(v));
+    if ((class || number) && v.kind == KindStr && str_to_double(v.str, &quoted))
+        diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
+    else if (class)
+        diag_help(e->f, "give it a label of the data, categorical(k) or a class's number");
+    else if (number)
+        diag_help(e->f, "give it one number; options have names: %.*s(%.*s=...)", SARG(who),
+                  SARG(p->text));
+    in_library(e);
 }
 
 static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, Str who) {
@@ -158,16 +184,7 @@ static bool bind_parameter(Elab *e, Env *callee, const Ast *p, const Arg *arg, S
         if (!match_shape(e, callee, p->a, val, who, p->text))
             return false;
     } else if (p->a && v.kind != KindPoison) {
-        bool number = p->a->kind == AstList && !p->a->list.n;
-        diag(e->f, DiagE0402, here(e), SARG(who), SARG(p->text), number ? "number" : "tensor",
-             value_what(v));
-        double quoted;
-        if (number && v.kind == KindStr && str_to_double(v.str, &quoted))
-            diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
-        else if (number)
-            diag_help(e->f, "give it one number; options have names: %.*s(%.*s=...)", SARG(who),
-                      SARG(p->text));
-        in_library(e);
+        refuse_kind(e, p, v, who);
         return false;
     }
     bind_name(e, callee, p->text, v);
