@@ -103,12 +103,17 @@ static void put_func(Canon *c, const Func *f, Arena *scratch) {
     put_roots(c, f);
 }
 
-// Scalars are known by name; other slots by number, kind and owner alone.
-static void put_slot(Canon *c, const Slot *s) {
+// Scalars are known by name; other slots by number, kind and owner, classes that are fed by how
+// many there are.
+static void put_slot(Canon *c, const Module *m, const Slot *s) {
     put(c, s->kind);
     put(c, s->net);
     put_type(c, &s->type);
     put(c, s->kind == SlotFed || s->kind == SlotData ? s->site : 0);
+    if (s->kind == SlotFed && m->site.at[s->site].dist == DistCategorical) {
+        put(c, DistCategorical);
+        put(c, m->site.at[s->site].classes);
+    }
     put(c, s->kind == SlotData ? s->stream : 0);
     put(c, s->kind == SlotData ? s->round : 0);
     if (s->kind == SlotScalar) {
@@ -144,7 +149,7 @@ Hash128 module_hash(const Module *m, Arena scratch) {
         }
     }
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        put_slot(&c, &m->slot.at[i]);
+        put_slot(&c, m, &m->slot.at[i]);
     }
     put_func(&c, &m->init, &scratch);
     put_func(&c, &m->step, &scratch);
