@@ -259,6 +259,56 @@ static void twins_give_the_same_graph(void **state) {
     }
 }
 
+static void classes_that_are_fed_are_part_of_the_hash(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"[]", "label(2)", "label(3)"};
+    Str hash[3];
+    for (size_t i = 0; i < 3; i++)
+        hash[i] = hash_of(
+            small(show(str_format(&arena, NETS "step { %s }\nsample s(y: %s) = 1*y",
+                                  "update D minimize mean(D(x)) using opt; " G_STEP, kinds[i]))));
+    assert_false(str_eq(hash[0], hash[1]));
+    assert_false(str_eq(hash[1], hash[2]));
+}
+
+// How many weights of the net each of its updates gives a gradient to; -1 behind the last.
+static void count_gradients(const Module *m, uint32_t net, int out[8]) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->step.update.n && n < 7; i++) {
+        const Update *u = &m->step.update.at[i];
+        bool listed = false;
+        for (uint32_t k = 0; k < u->net.n; k++)
+            listed = listed || u->net.at[k] == net;
+        if (!listed)
+            continue;
+        out[n] = 0;
+        for (uint32_t k = 0; k < u->grad.n; k++)
+            out[n] += m->slot.at[u->grad.at[k].slot].net == net;
+        n++;
+    }
+    out[n] = -1;
+}
+
+static void a_net_one_outcome_reaches_is_left_alone_in_the_other(void **state) {
+    (void)state;
+    static const char *const losses[] = {
+        "mean(D(x)) + every 4 { mean(E(x)) }",
+        "mean(D(x)) + if mean(x) > 0 { mean(E(x)) } else { 0 }",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        int got[8];
+        const Module *m = small(show(
+            str_format(&arena,
+                       NETS "net E = Judge\nfn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                            "step { update D, E minimize %s using opt; " G_STEP "}",
+                       losses[i])));
+        count_gradients(m, 2, got);
+        assert_int_equal(got[0], 2);
+        assert_int_equal(got[1], 0);
+        assert_int_equal(got[2], -1);
+    }
+}
+
 static Str tape_text(const Func *f) {
     static const char *const words[] = {
         [CtlBlock] = "", [CtlRepeat] = "repeat", [CtlEvery] = "every",
@@ -555,6 +605,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_yaml_twin_gives_the_same_graph, set_up),
         cmocka_unit_test_setup(fed_draws_are_slots_in_order, set_up),
         cmocka_unit_test_setup(twins_give_the_same_graph, set_up),
+        cmocka_unit_test_setup(classes_that_are_fed_are_part_of_the_hash, set_up),
+        cmocka_unit_test_setup(a_net_one_outcome_reaches_is_left_alone_in_the_other, set_up),
         cmocka_unit_test_setup(control_cuts_the_step, set_up),
         cmocka_unit_test_setup(a_replay_draws_nothing_twice, set_up),
         cmocka_unit_test_setup(counts_are_kept_once_where_they_agree, set_up),

@@ -91,6 +91,7 @@ static bool decide(Elab *e, CtlKind kind, uint32_t arg, uint32_t cond) {
     if (br->at == br->path.n) {
         emit(e, kind, arg, cond);
         vec_push(e->perm, &br->path, ((Decision){.first = true}));
+        b->choices++;
         br->at++;
         new_block(e);
         return true;
@@ -109,6 +110,7 @@ static bool next_outcome(Elab *e, Branching *br, const Snapshot *start) {
     Building *b = e->to;
     while (br->path.n && !br->path.at[br->path.n - 1].first) {
         br->path.n--;
+        b->choices--;
         emit(e, CtlEnd, 0, 0);
     }
     if (!br->path.n)

@@ -75,6 +75,7 @@ typedef struct Building { // one function
     Cursors cursor;
     uint8_t *open;        // [MAX_BLOCKS] the graph's block_open
     Branching *branching; // of the innermost control scope; NULL: no run-time control here
+    uint32_t choices;     // run-time choices with a value that are open
     uint32_t repeats;     // depth
     uint32_t nested;      // control marks open on the tape
     bool muted;           // replaying: nothing is emitted
@@ -104,6 +105,12 @@ typedef struct Tuning { // an optimizer applied to the weights of one update, in
     bool waits;         // a sum was not known yet
     VEC(SharedCount) shared;
 } Tuning;
+
+typedef struct Reach { // a net in an update behind a run-time choice
+    const Ast *update;
+    uint32_t net;
+    bool reached; // by the loss of one of its outcomes
+} Reach;
 
 typedef struct Choice { // a config with alternatives
     Str name;
@@ -137,6 +144,7 @@ struct Elab {
     VEC(Choice) choice;
     uint32_t scalar[3];       // slots of step, epoch, kimg; NONE
     Tuning *tuning;           // the update being applied; NULL
+    VEC(Reach) reach;         // of this step's updates
     VEC(SharedCount) counted; // every count met
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was found out too late: elaborate again
@@ -259,6 +267,7 @@ uint32_t declare_slot(Elab *e, Env *env, const Ast *decl); // `param`, `state`
 // --- update.c, grads.c ---------------------------------------------------------------------------
 
 void eval_update(Elab *e, Env *env, const Ast *a);
+void updates_reach(Elab *e); // behind the step: a net no outcome's loss reached is an error
 uint32_t optimizer_slot(Elab *e, Env *env, const Ast *decl, Slot s);
 Value eval_total(Elab *e, Value x);
 uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from); // nodes a gradient of `from` flows to

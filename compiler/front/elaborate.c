@@ -183,6 +183,8 @@ static void build_step(Elab *e, const Ast *a) {
     e->training = true;
     run_scope(e, env, a->c, NULL);
     e->training = false;
+    if (!diag_errors(e->f))
+        updates_reach(e);
     building_enter(e, outer);
 }
 

@@ -48,8 +48,39 @@ static Val slot_gradient(Elab *e, uint32_t slot, Val loss, const uint8_t *reache
     return sum;
 }
 
-static void net_gradients(Elab *e, uint32_t net, Val loss, const uint8_t *reached, Span span,
-                          Weights *out) {
+static void refuse_unreached(Elab *e, const Ast *update, uint32_t net) {
+    const Net *n = &e->m->net.at[net];
+    diag(e->f, DiagE0521, update->a->span, SARG(n->name));
+    if (n->params) {
+        diag_note(e->f, n->span, "`%.*s` has %u weights", SARG(n->name), n->params);
+        return;
+    }
+    diag_note(e->f, n->span, "`%.*s` has no weights yet: nothing calls it before this update",
+              SARG(n->name));
+    diag_help(e->f, "call it in the loss, or leave it out of the update");
+}
+
+// Behind a run-time choice another outcome's loss may reach the net, as that of a lazy penalty
+// does: which nets none reaches is known when the step ends.
+static void note_reach(Elab *e, const Ast *update, uint32_t net, bool reached) {
+    for (uint32_t i = 0; i < e->reach.n; i++) {
+        Reach *r = &e->reach.at[i];
+        if (r->update == update && r->net == net) {
+            r->reached = r->reached || reached;
+            return;
+        }
+    }
+    vec_push(e->perm, &e->reach, ((Reach){update, net, reached}));
+}
+
+void updates_reach(Elab *e) {
+    for (uint32_t i = 0; i < e->reach.n; i++)
+        if (!e->reach.at[i].reached)
+            refuse_unreached(e, e->reach.at[i].update, e->reach.at[i].net);
+}
+
+static void net_gradients(Elab *e, const Ast *update, uint32_t net, Val loss,
+                          const uint8_t *reached, Weights *out) {
     uint32_t before = out->n;
     for (uint32_t slot = 0; slot < e->m->slot.n; slot++) {
         const Slot *s = &e->m->slot.at[slot];
@@ -60,17 +91,10 @@ static void net_gradients(Elab *e, uint32_t net, Val loss, const uint8_t *reache
             vec_push(e->perm, out, ((Weight){slot, g}));
     }
     e->net_info.at[net].changes = true;
-    if (out->n > before)
-        return;
-    const Net *n = &e->m->net.at[net];
-    diag(e->f, DiagE0521, span, SARG(n->name));
-    if (n->params) {
-        diag_note(e->f, n->span, "`%.*s` has %u weights", SARG(n->name), n->params);
-        return;
-    }
-    diag_note(e->f, n->span, "`%.*s` has no weights yet: nothing calls it before this update",
-              SARG(n->name));
-    diag_help(e->f, "call it in the loss, or leave it out of the update");
+    if (e->to->choices)
+        note_reach(e, update, net, out->n > before);
+    else if (out->n == before)
+        refuse_unreached(e, update, net);
 }
 
 // --- applying the optimizer ----------------------------------------------------------------------
@@ -366,7 +390,7 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
     }
     const uint8_t *reached = grad_reach(loss.g, e->perm, loss.id);
     for (uint32_t i = 0; i < nets.n; i++)
-        net_gradients(e, nets.at[i], loss, reached, a->a->span, &weights);
+        net_gradients(e, a, nets.at[i], loss, reached, &weights);
     Update u = {
         .block = loss.g->block, .loss = loss.id, .rate = learning_rate(e, opt, 0), .span = a->span};
     for (uint32_t i = 0; i < nets.n; i++)
