@@ -50,10 +50,13 @@ static bool reaches(const MpiLink *l, const Hail *all) {
     for (int r = 0; r < l->link.size; r++) {
         uint64_t word = 0;
         char *there = (char *)(uintptr_t)all[r].at;
-        if (r != l->link.rank &&
-            (!move(process_vm_readv, (pid_t)all[r].pid, (char *)&word, there, sizeof word) ||
-             word != all[r].word))
+        if (r == l->link.rank)
+            continue;
+        if (!move(process_vm_readv, (pid_t)all[r].pid, (char *)&word, there, sizeof word) ||
+            word != all[r].word)
             return false;
+        if (!move(process_vm_writev, (pid_t)all[r].pid, (char *)&word, there, sizeof word))
+            return false; // what may be read may not always be written
     }
     return true;
 }
