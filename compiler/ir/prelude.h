@@ -220,16 +220,23 @@ typedef struct gan_words {
     uint32_t w[4];
 } gan_words;
 
-// Each word is kept in 64 bits, the upper half zero: a product's halves stay in the lanes they were
-// made in, where 32-bit words would be shuffled between the vectors at every round.
+// A word's lane. Where vectors multiply whole 64-bit lanes, the upper half stays zero and a
+// product's halves stay where they were made; elsewhere words of 32 bits are shuffled between the
+// vectors at every round, which costs less than such a product.
+#ifdef __AVX512DQ__
+typedef uint64_t gan_lane;
+#else
+typedef uint32_t gan_lane;
+#endif
+
 GAN_FN gan_words gan_philox(uint32_t key0, uint32_t key1, gan_words c) {
-    uint64_t w0 = c.w[0], w1 = c.w[1], w2 = c.w[2], w3 = c.w[3];
+    gan_lane w0 = c.w[0], w1 = c.w[1], w2 = c.w[2], w3 = c.w[3];
     for (int i = 0; i < 10; i++) {
-        uint64_t a = 0xD2511F53u * w0, b = 0xCD9E8D57u * w2;
-        w0 = b >> 32 ^ w1 ^ key0;
-        w1 = b & 0xFFFFFFFFu;
-        w2 = a >> 32 ^ w3 ^ key1;
-        w3 = a & 0xFFFFFFFFu;
+        uint64_t a = (uint64_t)0xD2511F53u * w0, b = (uint64_t)0xCD9E8D57u * w2;
+        w0 = (gan_lane)(b >> 32) ^ w1 ^ key0;
+        w1 = (uint32_t)b;
+        w2 = (gan_lane)(a >> 32) ^ w3 ^ key1;
+        w3 = (uint32_t)a;
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
