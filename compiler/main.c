@@ -414,7 +414,8 @@ static int lsp_answer(Lsp *l, Arena scratch, char *buffer, size_t *got) {
     Text out = {.arena = &scratch};
     while (lsp_take(l, &rest, &out))
         ;
-    memmove(buffer, rest.ptr, rest.len);
+    if (rest.len) // before the first byte there is no buffer
+        memmove(buffer, rest.ptr, rest.len);
     *got = rest.len;
     return write_all(text_str(&out));
 }

@@ -50,12 +50,12 @@ bool sampler_is_drawn(const Module *m, uint32_t entry) {
     return !f->data.n;
 }
 
-// One column for each class, where the entry asks for one.
+// As many columns for each class as fit, where the entry asks for one: a column is one class.
 static uint32_t class_columns(const Module *m, uint32_t entry) {
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Site *site = input_of(m, entry, i) ? &m->site.at[m->slot.at[i].site] : NULL;
         if (site && site->dist == DistCategorical && site->classes <= ColumnsMost)
-            return (uint32_t)site->classes;
+            return (uint32_t)(site->classes * (site->classes < 8 ? 8 / site->classes : 1));
     }
     return 0;
 }

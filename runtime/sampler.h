@@ -47,7 +47,7 @@ typedef struct Sampler {
     Show show;      // how it is looked at
     bool mapped;    // data of its shape goes through a `map`
     uint32_t chw[3];
-    uint32_t columns;     // of a grid: as many as an input has classes; 0: as is best
+    uint32_t columns;     // of a grid: a multiple of the classes of an input; 0: as is best
     uint32_t real_slot;   // data field of the same shape, NONE
     double lo, hi;        // what becomes black and white
     const Inputs *inputs; // borrowed; NULL: nothing is given
