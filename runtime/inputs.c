@@ -1,8 +1,9 @@
 // inputs.c - what an entry point's own inputs are given: `sample from(z: [nz], y: label(10))`.
 //
 // In: a sample's number. Out: its draws, which follow from the seed and that number alone; its
-// class, 0, 1, ... in turn, so that a grid as wide as there are classes has one in each column; or
-// what --input says, from its beginning again where it ends.
+// class, 0, 1, ... in turn, so that a grid as wide as there are classes has one in each column; of
+// several inputs the classes are digits of the number, the last the fastest, so that all pairs are
+// met; or what --input says, from its beginning again where it ends.
 #include "sampler.h"
 
 #include <string.h>
@@ -17,13 +18,36 @@ bool input_of(const Module *m, uint32_t entry, uint32_t slot) {
     return s->kind == SlotFed && m->site.at[s->site].func == entry + 2;
 }
 
-void input_values(const Module *m, uint32_t slot, uint64_t seed, size_t first, size_t n,
-                  Arena scratch, float *out) {
+static const Given *given_find(const Inputs *in, uint32_t slot) {
+    for (uint32_t i = 0; in && i < in->given.n; i++)
+        if (in->given.at[i].slot == slot)
+            return &in->given.at[i];
+    return NULL;
+}
+
+// How many samples in a row have one class: a round of the later inputs that are classes too.
+static size_t samples_a_class(const Inputs *in, const Module *m, uint32_t slot) {
+    uint32_t func = m->site.at[m->slot.at[slot].site].func;
+    size_t count = 1;
+    for (uint32_t i = slot + 1; i < m->slot.n; i++) {
+        if (m->slot.at[i].kind != SlotFed || given_find(in, i))
+            continue;
+        const Site *site = &m->site.at[m->slot.at[i].site];
+        if (site->func == func && site->dist == DistCategorical &&
+            !mem_mul(count, (size_t)site->classes, &count))
+            return SIZE_MAX;
+    }
+    return count;
+}
+
+void input_values(const Inputs *in, const Module *m, uint32_t slot, uint64_t seed, size_t first,
+                  size_t n, Arena scratch, float *out) {
     const Slot *s = &m->slot.at[slot];
     const Site *site = &m->site.at[s->site];
     if (site->dist == DistCategorical) {
+        size_t each = samples_a_class(in, m, slot);
         for (size_t i = 0; i < n; i++)
-            out[i] = (float)((first + i) % (size_t)site->classes);
+            out[i] = (float)((first + i) / each % (size_t)site->classes);
         return;
     }
     Graph g;
@@ -66,6 +90,16 @@ static GanStatus read_numbers(Arena *perm, Str name, Str text, Given *out) {
     return GAN_OK;
 }
 
+// "[n, 3, 8]: [3, 8] for each sample".
+static Str wanted_array(Arena *perm, const Type *t) {
+    Type one = *t;
+    one.batched = false;
+    Str shape = type_text(perm, &one);
+    return t->rank ? str_format(perm, "[n, %.*s: %.*s for each sample",
+                                SARG(str_sub(shape, 1, shape.len)), SARG(shape))
+                   : STR("[n]: one number for each sample");
+}
+
 // [n, ...]: a sample's input each.
 static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) {
     const Type *t = &m->slot.at[out->slot].type;
@@ -76,13 +110,29 @@ static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) 
     for (uint32_t i = 0; fits && i < t->rank; i++)
         fits = dim[i + 1] == t->dim[i];
     if (!fits)
-        return fail(GAN_ERR_INPUT, "%.*s: input %.*s wants an array %.*s, B samples of it",
-                    SARG(path), SARG(input_name(m, out->slot)), SARG(type_text(perm, t)));
+        return fail(GAN_ERR_INPUT, "%.*s: input %.*s wants an array %.*s", SARG(path),
+                    SARG(input_name(m, out->slot)), SARG(wanted_array(perm, t)));
     out->n = (size_t)dim[0];
     return GAN_OK;
 }
 
-static GanStatus find_input(const Module *m, uint32_t entry, Str name, uint32_t *out) {
+static GanStatus no_input(Arena *perm, Str entry, Str name, const Str *known, uint32_t n) {
+    Str near = diag_nearest(name, known, n);
+    Text has = {.arena = perm};
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&has, "%s`%.*s`", i ? ", " : "", SARG(known[i]));
+    if (near.len)
+        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`: did you mean `%.*s`?",
+                    SARG(entry), SARG(name), SARG(near));
+    if (n)
+        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`: it has %.*s", SARG(entry),
+                    SARG(name), SARG(text_str(&has)));
+    return fail(GAN_ERR_USAGE,
+                "sample %.*s has no input `%.*s`: inputs are written sample %.*s(%.*s: [n]) = ...",
+                SARG(entry), SARG(name), SARG(entry), SARG(name));
+}
+
+static GanStatus find_input(Arena *perm, const Module *m, uint32_t entry, Str name, uint32_t *out) {
     Str known[64];
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->slot.n; i++) {
@@ -93,13 +143,7 @@ static GanStatus find_input(const Module *m, uint32_t entry, Str name, uint32_t 
         if (str_eq(input_name(m, i), name))
             return *out = i, GAN_OK;
     }
-    Str near = diag_nearest(name, known, n), what = m->entry.at[entry].name;
-    if (near.len)
-        return fail(GAN_ERR_USAGE, "sample %.*s has no input `%.*s`: did you mean `%.*s`?",
-                    SARG(what), SARG(name), SARG(near));
-    return fail(GAN_ERR_USAGE,
-                "sample %.*s has no input `%.*s`: inputs are written sample %.*s(%.*s: [n]) = ...",
-                SARG(what), SARG(name), SARG(what), SARG(name));
+    return no_input(perm, m->entry.at[entry].name, name, known, n);
 }
 
 GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const OptionValue *o,
@@ -108,7 +152,9 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Option
     for (uint32_t i = 0; i < o->pair.n; i++) {
         Str name = o->pair.at[i].key, text = o->pair.at[i].value;
         Given g = {0};
-        TRY(find_input(m, entry, name, &g.slot));
+        TRY(find_input(perm, m, entry, name, &g.slot));
+        if (given_find(out, g.slot))
+            return fail(GAN_ERR_USAGE, "--input %.*s is given twice: keep one of them", SARG(name));
         if (str_eq(path_ext(text), STR("npy")))
             TRY(read_array(perm, m, text, &g));
         else if (!m->slot.at[g.slot].type.rank)
@@ -124,13 +170,6 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Option
 
 // --- feeding -------------------------------------------------------------------------------------
 
-static const Given *given_find(const Inputs *in, uint32_t slot) {
-    for (uint32_t i = 0; in && i < in->given.n; i++)
-        if (in->given.at[i].slot == slot)
-            return &in->given.at[i];
-    return NULL;
-}
-
 GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, size_t first,
                      Arena scratch) {
     const Module *m = exec_module(e);
@@ -145,7 +184,7 @@ GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, s
         for (size_t k = 0; g && k < batch; k++)
             memcpy(x + k * one, g->value + (first + k) % g->n * one, one * sizeof *x);
         if (!g)
-            input_values(m, i, seed, first, batch, a, x);
+            input_values(in, m, i, seed, first, batch, a, x);
         TRY(exec_slot_put_f32(e, i, x, batch * one));
     }
     return GAN_OK;

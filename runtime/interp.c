@@ -42,6 +42,7 @@ static bool entry_reads(const Func *f, uint32_t slot) {
 static GanStatus find_draws(Interp *p) {
     const Module *m = &p->run.session.compiled.module;
     const Func *f = &m->entry.at[p->sampler.entry];
+    bool between = false;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
         if (s->kind != SlotFed || !entry_reads(f, i))
@@ -51,13 +52,14 @@ static GanStatus find_draws(Interp *p) {
         b->one = (size_t)type_sample(&s->type);
         b->room = arena_array(p->perm, double, (b->batched ? (size_t)m->batch : 1) * b->one);
         b->end = arena_array(p->perm, float, (b->batched ? p->rows : 1) * b->one);
-        input_values(m, i, p->seed, 0, p->rows, *p->perm, b->end);
+        between = between || b->dist != DistCategorical;
+        input_values(NULL, m, i, p->seed, 0, p->rows, *p->perm, b->end);
     }
-    return p->blend.n ? GAN_OK
-                      : fail(GAN_ERR_INPUT,
-                             "sample %.*s draws no uniform or normal numbers: there is nothing to "
-                             "go between",
-                             SARG(f->name));
+    return between ? GAN_OK
+                   : fail(GAN_ERR_INPUT,
+                          "sample %.*s draws no uniform or normal numbers: there is nothing to "
+                          "go between",
+                          SARG(f->name));
 }
 
 // Between a and b, which are random directions of about equal length: along the arc (Shoemake,

@@ -50,14 +50,18 @@ bool sampler_is_drawn(const Module *m, uint32_t entry) {
     return !f->data.n;
 }
 
-// As many columns for each class as fit, where the entry asks for one: a column is one class.
+// As many columns for each class as fit, where the entry asks for one: a column is one class of the
+// input that changes fastest.
 static uint32_t class_columns(const Module *m, uint32_t entry) {
+    int64_t classes = 0;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Site *site = input_of(m, entry, i) ? &m->site.at[m->slot.at[i].site] : NULL;
-        if (site && site->dist == DistCategorical && site->classes <= ColumnsMost)
-            return (uint32_t)(site->classes * (site->classes < 8 ? 8 / site->classes : 1));
+        if (site && site->dist == DistCategorical && site->classes > 1)
+            classes = site->classes;
     }
-    return 0;
+    if (classes < 1 || classes > ColumnsMost)
+        return 0;
+    return (uint32_t)(classes * (classes < 8 ? 8 / classes : 1));
 }
 
 static Show show_of(const Type *t) {

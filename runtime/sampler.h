@@ -18,10 +18,10 @@ typedef struct Inputs {
 Str input_name(const Module *m, uint32_t slot); // as the text has it
 // Whether a slot is fed to an entry.
 bool input_of(const Module *m, uint32_t entry, uint32_t slot);
-// What samples first .. first + n - 1 get in an entry's fed slot where nothing is given: out [n,
-// ...], of a shared one [...].
-void input_values(const Module *m, uint32_t slot, uint64_t seed, size_t first, size_t n,
-                  Arena scratch, float *out);
+// What samples first .. first + n - 1 get in an entry's fed slot to which `in` (NULL: nothing)
+// gives nothing: out [n, ...], of a shared one [...].
+void input_values(const Inputs *in, const Module *m, uint32_t slot, uint64_t seed, size_t first,
+                  size_t n, Arena scratch, float *out);
 // --input NAME=NUMBERS or NAME=FILE.npy, as often as it was said.
 GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const OptionValue *o,
                       Inputs *out);

@@ -17,6 +17,9 @@ sample told(z: [3], y: label(4)) {
   class = unsqueeze(y, 0)
   concat(z, class)
 }
+sample pairs(a: label(2), z: [1], b: label(3)) = concat(z, unsqueeze(a, 0), unsqueeze(b, 0))
+sample classes(b: label(2), c: label(3), a: label(1)) = expand(reshape(b + 2*c, 1, 1, 1), 1, 4, 4)
+sample single(a: label(1)) = expand(reshape(a + 0*normal(1), 1, 1, 1), 1, 4, 4)
 sample one(y: label(4)) = expand(y/3, 1, 4, 4)
 END
 "$ganrun" data synth ring --out x.pack --count 200 >/dev/null
@@ -42,7 +45,7 @@ expect 2 sample run --entry told -o s.npy --input z=1
 says 'an .npy file'
 "$ganrun" sample run --entry told -o rows.npy --count 2 --threads 1 >/dev/null
 expect 1 sample run --entry told -o s.npy --input z=rows.npy
-says 'wants an array'
+says 'wants an array .n, 3.: .3. for each sample'
 expect 2 sample run --entry told -o s.npy --input y=4
 says 'no class from 0 to 3'
 expect 2 sample run --entry told -o s.npy --input y=two
@@ -51,6 +54,27 @@ expect 2 sample run --entry told -o s.npy --input Y=1
 says 'did you mean `y`?'
 expect 3 sample run --entry told -o s.npy --input z=nothing.npy
 says 'nothing.npy'
+expect 2 sample run --entry told -o s.npy --input w=1
+says 'it has `z`, `y`'
+expect 2 sample run --entry told -o s.npy --input y=1 --input y=2
+says '--input y is given twice'
+
+# Two classes: all pairs, the last the fastest; one that is given does not count.
+pairs() { expect 0 sample run --entry pairs -o p.npy --threads 1 "$@"; tail -c +129 p.npy | od -An -v -w12 -tf4 | awk '{ printf "%s%s ", $2, $3 }'; }
+got=$(pairs --count 7)
+[ "$got" = '00 01 02 10 11 12 00 ' ] || fail "pairs: $got"
+got=$(pairs --count 4 --input b=2)
+[ "$got" = '02 12 02 12 ' ] || fail "pairs of a given one: $got"
+expect 1 interp run --entry classes -o i.npy --rows 2 --count 2 --threads 1
+says 'nothing to go between'
+
+# Columns of a grid are classes of the input that changes fastest; a single class says nothing of them.
+width() { od -An -j16 -N4 -tu1 "$1" | awk '{ print 256*$3 + $4 }'; }
+expect 0 sample run --entry classes -o six.png --count 12 --threads 1
+expect 0 sample run --entry single -o all.png --count 36 --threads 1
+expect 0 sample run --entry one -o eight.png --count 8 --threads 1
+[ "$(width six.png)" = "$(width all.png)" ] || fail "6 columns: $(width six.png), $(width all.png)"
+[ "$(width eight.png)" -gt "$(width six.png)" ] || fail "8 columns: $(width eight.png)"
 expect 0 sample run --entry fakes -o codes.npy --count 4 --threads 1
 cat >codes.gan <<'END'
 model codes "its sample is of the shape of another's input"
