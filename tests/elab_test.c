@@ -309,6 +309,20 @@ static void a_net_one_outcome_reaches_is_left_alone_in_the_other(void **state) {
     }
 }
 
+// One whose weights alone are read, and one called in a branch that the configs leave out.
+static void a_net_the_text_uses_is_not_idle(void **state) {
+    (void)state;
+    Str text = STR(NETS "config both = false\nnet Start = copy(D)\nnet E = Judge\n"
+                        "fn Judge(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                        "step { update D minimize mean(D(x)) + if both { mean(E(x)) } else { 0 } "
+                        "using opt; " G_STEP "\n"
+                        "far = [sum((p - q)^2) for p, q in zip(params(D), params(Start))]\n"
+                        "report far0 = far[0] }");
+    Case *c = elaborate_text("idle.gan", text, 4, NULL, false);
+    if (!c->fine || diag_total(&c->f))
+        fail_msg("%s", show(messages(c)));
+}
+
 static Str tape_text(const Func *f) {
     static const char *const words[] = {
         [CtlBlock] = "", [CtlRepeat] = "repeat", [CtlEvery] = "every",
@@ -606,6 +620,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(fed_draws_are_slots_in_order, set_up),
         cmocka_unit_test_setup(twins_give_the_same_graph, set_up),
         cmocka_unit_test_setup(classes_that_are_fed_are_part_of_the_hash, set_up),
+        cmocka_unit_test_setup(a_net_the_text_uses_is_not_idle, set_up),
         cmocka_unit_test_setup(a_net_one_outcome_reaches_is_left_alone_in_the_other, set_up),
         cmocka_unit_test_setup(control_cuts_the_step, set_up),
         cmocka_unit_test_setup(a_replay_draws_nothing_twice, set_up),

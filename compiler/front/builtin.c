@@ -211,10 +211,18 @@ Value builtin_zip(Elab *e, const Value *in, uint32_t n) {
 Value builtin_extents(Elab *e, const Value *in, uint32_t n) {
     List size;
     (void)n;
-    if (in[0].kind == KindList)
-        return in[0];
     if (!want_list(e, in[1], "extents", &size))
         return POISON;
+    if (in[0].kind == KindList && (in[0].list.n == size.n || !size.n))
+        return in[0];
+    if (in[0].kind == KindList) {
+        Str wanted = str_format(e->perm, "a number, or a list of one for each of %u spatial ax%cs",
+                                size.n, size.n == 1 ? 'i' : 'e');
+        diag(e->f, DiagE0306, here(e), "extents of a kernel", wanted.ptr,
+             SARG(value_text(e, in[0])));
+        in_library(e);
+        return POISON;
+    }
     Value *out = arena_array(e->perm, Value, size.n);
     for (uint32_t i = 0; i < size.n; i++)
         out[i] = in[0];
@@ -247,11 +255,18 @@ Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
 Value builtin_require(Elab *e, const Value *in, uint32_t n) {
     bool holds;
     (void)n;
-    if (!want_bool(e, in[0], "require", &holds))
+    if (!want_bool(e, in[0], "require", &holds) || in[1].kind == KindPoison)
         return POISON;
+    if (in[1].kind != KindStr) {
+        diag(e->f, DiagE0306, here(e), "require", "a text that says what is needed",
+             SARG(value_text(e, in[1])));
+        diag_help(e->f, "as in require(size >= 4, \"size is 4 or more\")");
+        in_library(e);
+        return POISON;
+    }
     if (holds)
         return (Value){.kind = KindNone};
-    diag(e->f, DiagE0321, here(e), SARG(in[1].kind == KindStr ? in[1].str : value_text(e, in[1])));
+    diag(e->f, DiagE0321, here(e), SARG(in[1].str));
     in_library(e);
     return POISON;
 }

@@ -188,22 +188,45 @@ static void build_step(Elab *e, const Ast *a) {
     building_enter(e, outer);
 }
 
+// One sample's type of an input: a class, or a shape in brackets; alone it is one number.
+static bool input_type(Elab *e, Env *env, const Ast *p, Type *t, int64_t *classes) {
+    *t = (Type){.dtype = DtF32};
+    *classes = 0;
+    if (p->b) {
+        diag(e->f, DiagE0532, p->b->span);
+        return false;
+    }
+    if (!p->a)
+        return true;
+    if (is_class(p->a))
+        return want_classes(e, env, p->a, classes);
+    Value shape = eval(e, env, p->a);
+    if (value_is_plain(shape)) {
+        Str number = value_text(e, shape);
+        diag(e->f, DiagE0306, p->a->span, "an input of a sample", "a shape in brackets",
+             SARG(number));
+        diag_help(e->f, "write [%.*s]", SARG(number));
+        return false;
+    }
+    return want_extents(e, shape, "an input of a sample", t);
+}
+
 // An entry point's own inputs are fed by whoever runs it; their sites say what they are, and so
 // what to give where nobody does: normal draws, or class after class.
 static void bind_inputs(Elab *e, Env *env, const Ast *a) {
     for (uint32_t i = 0; a->a && i < a->a->list.n; i++) {
         const Ast *p = a->a->list.at[i];
-        Type t = {.dtype = DtF32};
-        int64_t classes = 0;
-        bool label = p->a && is_class(p->a);
-        if (label ? !want_classes(e, env, p->a, &classes)
-                  : p->a && !want_extents(e, eval(e, env, p->a), "an input of a sample", &t))
+        Type t;
+        int64_t classes;
+        if (!input_type(e, env, p, &t, &classes)) {
+            bind_name(e, env, p->text, POISON);
             continue;
+        }
         t.batched = true;
         Str name = str_format(e->perm, "%.*s.%.*s", SARG(a->text), SARG(p->text));
         vec_push(
             e->perm, &e->m->site,
-            ((Site){label ? DistCategorical : DistNormal, t, e->to->index, 0, p->word, classes}));
+            ((Site){classes ? DistCategorical : DistNormal, t, e->to->index, 0, p->word, classes}));
         uint32_t slot = slot_add(e, (Slot){.kind = SlotFed,
                                            .name = name,
                                            .net = NONE,
@@ -297,13 +320,39 @@ static void build_sample(Elab *e, const Ast *a) {
 
 // --- all of it -----------------------------------------------------------------------------------
 
-static void warn_idle_nets(Elab *e) {
+static bool mentions(const Ast *a, Str name) {
+    if (!a)
+        return false;
+    if ((a->kind == AstName && str_eq(a->text, name)) || mentions(a->a, name) ||
+        mentions(a->b, name) || mentions(a->c, name))
+        return true;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (mentions(a->list.at[i], name))
+            return true;
+    return false;
+}
+
+// Whether a body of the file has the net's name, in a branch that its configs leave out too. What
+// other nets begin with or are copied from is no body.
+static bool is_used(const Ast *file, Str name) {
+    name = str_sub(name, 0, str_find(name, '.')); // of a list of nets
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if ((a->kind != AstNet || a->a) && mentions(a->c, name))
+            return true;
+    }
+    return false;
+}
+
+static void warn_idle_nets(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
         const NetInfo *info = &e->net_info.at[i];
-        if (!info->called && !info->changes)
+        if (info->changes)
+            continue;
+        if (!info->called && !is_used(file, n->name))
             diag(e->f, DiagW0903, n->span, SARG(n->name));
-        else if (n->params && !info->changes)
+        else if (info->called && n->params)
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }
@@ -342,7 +391,7 @@ static void elab_file(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < parts.sample.n && sound; i++)
         build_sample(e, parts.sample.at[i]);
     if (sound)
-        warn_idle_nets(e);
+        warn_idle_nets(e, file);
 }
 
 bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {

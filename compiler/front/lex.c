@@ -226,7 +226,7 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
     Str habit = l->text.ptr[lo] == '.' ? method_habit(l) : (Str){0};
     if (report(l, DiagE0101, lo)) {
         if (is_quotient(l, lo))
-            diag_help(l->f, "a whole quotient is floor(a/b)");
+            diag_help(l->f, "a whole quotient is floor(a/b); a comment begins with #");
         else if (habit.len)
             diag_help(l->f, "%.*s", SARG(habit));
         else

@@ -37,7 +37,7 @@ static Item item_at(const Parser *p) {
 
 // --- statements ----------------------------------------------------------------------------------
 
-static Ast *parameter(Parser *p) {
+Ast *read_parameter(Parser *p) {
     Ast *a = ast_start(p, AstParamDecl);
     a->text = read_name(p)->text;
     if (take(p, TokColon))
@@ -47,15 +47,28 @@ static Ast *parameter(Parser *p) {
     return ast_done(p, a);
 }
 
+void refuse_twice(Front *f, const Ast *params) {
+    for (uint32_t i = 1; i < params->list.n; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const Ast *a = params->list.at[i], *first = params->list.at[k];
+            if (!a->text.len || !str_eq(a->text, first->text))
+                continue;
+            diag(f, DiagE0302, a->word, SARG(a->text));
+            diag_note(f, first->word, "`%.*s` is defined here", SARG(first->text));
+            break;
+        }
+}
+
 Ast *read_params(Parser *p) {
     Ast *a = ast_start(p, AstParams);
     Bracket outer = bracket_open(p, TokLParen);
     while (!bracket_ends(p, TokRParen)) {
-        ast_add(p, a, parameter(p));
+        ast_add(p, a, read_parameter(p));
         if (!take(p, TokComma))
             break;
     }
     bracket_close(p, TokRParen, outer, "`,` or `)`");
+    refuse_twice(p->f, a);
     return ast_done(p, a);
 }
 

@@ -114,7 +114,9 @@ Ast *read_expr(Parser *p);
 Ast *read_postfix(Parser *p);
 Ast *read_list(Parser *p);
 Ast *read_params(Parser *p);
-void read_result(Parser *p, Ast *into); // if there is one
+Ast *read_parameter(Parser *p);                 // one of them
+void refuse_twice(Front *f, const Ast *params); // a diagnostic for each name that is there already
+void read_result(Parser *p, Ast *into);         // if there is one
 Ast *read_block(Parser *p);
 void read_words(Parser *p, Ast *field); // word { word }, of a data field
 

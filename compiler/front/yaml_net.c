@@ -14,15 +14,10 @@ static Ast *inputs(YamlReader *r, const Yaml *y) {
     if (y->kind == YamlText) { // "x: [n], c=3"
         Parser p = yaml_open(r, y);
         do {
-            Ast *one = ast_start(&p, AstParamDecl);
-            one->text = read_name(&p)->text;
-            if (take(&p, TokColon))
-                one->a = read_postfix(&p);
-            if (take(&p, TokBind))
-                one->b = read_expr(&p);
-            yaml_adopt(r, a, ast_done(&p, one));
+            yaml_adopt(r, a, read_parameter(&p));
         } while (take(&p, TokComma));
         yaml_close(&p);
+        refuse_twice(r->f, a);
         return a;
     }
     if (!yaml_expect(r, y, YamlMap, "the inputs, as name: shape"))

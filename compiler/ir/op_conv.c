@@ -43,9 +43,11 @@ static bool read_geom(Infer *q, ConvGeom *c) {
     const Attr *at = q->attr;
     if (at->n < 1 || at->i[0] < 1 || at->i[0] > 3 || at->n != 2 + 4 * at->i[0])
         return infer_fail(q, "a convolution goes over 1 to 3 spatial axes");
-    for (uint32_t i = 0; i < at->n; i++)
+    static const char *const option[] = {"stride", "pad", "pad", "dilation", "groups"};
+    for (uint32_t i = 1; i < at->n; i++)
         if (at->i[i] < 0 || at->i[i] > INT32_MAX)
-            return infer_fail(q, "stride, padding, dilation and groups must be from 0 to 2^31");
+            return infer_fail(q, "%s must be from 0 to 2^31 - 1, found %lld",
+                              option[(i - 1) / (uint32_t)at->i[0]], (long long)at->i[i]);
     *c = conv_geom(at);
     for (uint32_t i = 0; i < c->n; i++)
         if (c->stride[i] < 1 || c->dilation[i] < 1)
@@ -59,15 +61,17 @@ static bool picture_rank(Infer *q, const ConvGeom *c, const char *who, const Typ
                       type_name(t).s);
 }
 
-static bool weight_fits(Infer *q, const ConvGeom *c, const Type *w) {
+// Of the adjoint, the weight's first axis is what goes in.
+static bool weight_fits(Infer *q, const ConvGeom *c, const Type *w, bool adjoint) {
     TypeName name = type_name(w);
     if (w->batched)
         return infer_fail(q, "the weight %s is per-sample, it must be shared", name.s);
     if (w->rank != c->n + 2)
-        return infer_fail(q, "the weight %s should be [out, in, %u extents]", name.s, c->n);
+        return infer_fail(q, "the weight %s should be [%s, %u extents]", name.s,
+                          adjoint ? "in, out" : "out, in", c->n);
     if (w->dim[0] % c->groups)
-        return infer_fail(q, "%lld groups do not divide the weight's %lld outputs",
-                          (long long)c->groups, (long long)w->dim[0]);
+        return infer_fail(q, "%lld groups do not divide the weight's %lld %sputs",
+                          (long long)c->groups, (long long)w->dim[0], adjoint ? "in" : "out");
     return true;
 }
 
@@ -103,7 +107,8 @@ static bool extents_meet(Infer *q, const ConvGeom *c, const Type *x, const Type 
 bool infer_Conv(Infer *q) {
     ConvGeom c;
     const Type *x = infer_in(q, 0), *w = infer_in(q, 1);
-    if (!read_geom(q, &c) || !picture_rank(q, &c, "the input", x) || !weight_fits(q, &c, w) ||
+    if (!read_geom(q, &c) || !picture_rank(q, &c, "the input", x) ||
+        !weight_fits(q, &c, w, false) ||
         !channels_fit(q, "the input", x, w, w->dim[1] * c.groups) || !infer_dtypes(q, 0, 2))
         return false;
     q->out = *x;
@@ -125,7 +130,7 @@ bool infer_ConvDx(Infer *q) {
     ConvGeom c;
     const Type *gy = infer_in(q, 0), *w = infer_in(q, 1);
     if (!infer_wants(q, "conv_dx") || !read_geom(q, &c) || !picture_rank(q, &c, "the input", gy) ||
-        !picture_rank(q, &c, "the result", &q->out) || !weight_fits(q, &c, w) ||
+        !picture_rank(q, &c, "the result", &q->out) || !weight_fits(q, &c, w, true) ||
         !channels_fit(q, "the input", gy, w, w->dim[0]) || !infer_dtypes(q, 0, 2) ||
         !channels_fit(q, "the result", &q->out, w, w->dim[1] * c.groups))
         return false;
@@ -145,7 +150,8 @@ bool infer_ConvDw(Infer *q) {
     if (x->batched != gy->batched)
         return infer_fail(q, "only one of %s and %s has a batch to sum over", type_name(x).s,
                           type_name(gy).s);
-    return weight_fits(q, &c, w) && channels_fit(q, "the input", x, w, w->dim[1] * c.groups) &&
+    return weight_fits(q, &c, w, false) &&
+           channels_fit(q, "the input", x, w, w->dim[1] * c.groups) &&
            channels_fit(q, "the output's gradient", gy, w, w->dim[0]) && infer_dtypes(q, 0, 2) &&
            extents_meet(q, &c, x, w, gy);
 }
