@@ -637,8 +637,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(settings_are_typed_and_spelled, set_up),
         cmocka_unit_test_setup(golden_cases, set_up),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

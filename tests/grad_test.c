@@ -9,9 +9,8 @@
 static uint32_t failures;
 
 static void expect(bool ok, const char *what, double got, double want) {
-    if (!ok && failures++ < 20) {
+    if (!ok && failures++ < 20)
         printf("FAIL %s: %.12g, should be %.12g\n", what, got, want);
-    }
 }
 
 static bool near(double got, double want, double tolerance) {
@@ -29,19 +28,16 @@ static void result(Arena *a, Func *f, const char *name, Val v) {
 }
 
 static uint32_t node_of(const Func *f, const char *name) {
-    for (uint32_t i = 0; i < f->result.n; i++) {
-        if (str_eq(f->result.at[i].name, str_c(name))) {
+    for (uint32_t i = 0; i < f->result.n; i++)
+        if (str_eq(f->result.at[i].name, str_c(name)))
             return f->result.at[i].node;
-        }
-    }
     return 0;
 }
 
 static uint32_t count_ops(const Func *f, Op op) {
     uint32_t n = 0;
-    for (uint32_t id = 1; id < f->g.node.n; id++) {
+    for (uint32_t id = 1; id < f->g.node.n; id++)
         n += graph_node(&f->g, id)->op == op;
-    }
     return n;
 }
 
@@ -52,9 +48,8 @@ static Interp run(Arena *a, const Func *f, double *const *x) {
         if (graph_node(&f->g, id)->op == OpRead) {
             const double *from = x[node_attr(&f->g, id)->i[0]];
             double *to = interp_set(&t, id);
-            for (int64_t i = 0; i < interp_count(&t, id); i++) {
+            for (int64_t i = 0; i < interp_count(&t, id); i++)
                 to[i] = from[i];
-            }
         }
     }
     interp_run(&t);
@@ -63,9 +58,8 @@ static Interp run(Arena *a, const Func *f, double *const *x) {
 
 static double *numbers(Arena *a, int64_t n, uint64_t seed) {
     double *x = arena_array(a, double, n);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         x[i] = test_number(seed * 1000 + (uint64_t)i);
-    }
     return x;
 }
 
@@ -80,9 +74,8 @@ static void against_differences(Arena *a, const Func *f, double **x, uint32_t k,
         for (uint32_t side = 0; side < 2; side++) {
             x[k][i] = at + (side ? h : -h);
             Interp s = run(a, f, x);
-            for (int64_t j = 0; j < interp_count(&s, node_of(f, y)); j++) {
+            for (int64_t j = 0; j < interp_count(&s, node_of(f, y)); j++)
                 value[side] += interp_at(&s, node_of(f, y), j);
-            }
         }
         x[k][i] = at;
         *a = mark;
@@ -202,9 +195,8 @@ static void gradients_cross_blocks(Arena *a) {
     f.blocks = 3;
     const Ctl tape[] = {
         {CtlBlock, 0, 0}, {CtlRepeat, 5, 0}, {CtlBlock, 1, 0}, {CtlEnd, 0, 0}, {CtlBlock, 2, 0}};
-    for (uint32_t i = 0; i < sizeof tape / sizeof *tape; i++) {
+    for (uint32_t i = 0; i < sizeof tape / sizeof *tape; i++)
         vec_push(a, &f.tape, tape[i]);
-    }
     Val x = Read(&f.g, 0, 0, type_make(true, 1, (int64_t[]){3})), h = Tanh(x);
     f.g.block = 2;
     Val y = Sum(Mul(h, h), 1 | 2);
@@ -230,9 +222,8 @@ static void one_sweep_serves_all(Arena *a) {
     }
     Val y = Sum(h, 1 | 2);
     result(a, &f, "y", y);
-    for (uint32_t k = 0; k < 3; k++) {
+    for (uint32_t k = 0; k < 3; k++)
         result(a, &f, k == 0 ? "w0" : k == 1 ? "w1" : "w2", Grad(y, w[k]));
-    }
     pass_grad(a, NULL, &f, NULL);
     pass_unpin(a, NULL, &f, NULL);
     expect(count_ops(&f, OpDot) == 3 + 3 + 2, "products", count_ops(&f, OpDot),

@@ -60,11 +60,9 @@ static Val case_input(Case *c, Type t) {
 // --- numbers -------------------------------------------------------------------------------------
 
 static uint32_t result_of(const Case *c, const char *name) {
-    for (uint32_t i = 0; i < c->f.result.n; i++) {
-        if (str_eq(c->f.result.at[i].name, str_c(name))) {
+    for (uint32_t i = 0; i < c->f.result.n; i++)
+        if (str_eq(c->f.result.at[i].name, str_c(name)))
             return c->f.result.at[i].node;
-        }
-    }
     return 0;
 }
 
@@ -76,9 +74,8 @@ static Interp fill(const Case *c, double *const *x) {
         if (graph_node(g, id)->op == OpRead) {
             int64_t slot = node_attr(g, id)->i[0];
             double *to = interp_set(&t, id);
-            for (int64_t i = 0; i < interp_count(&t, id); i++) {
+            for (int64_t i = 0; i < interp_count(&t, id); i++)
                 to[i] = slot < 100 ? x[slot][i] : test_number((uint64_t)(slot * 1000 + i));
-            }
         }
     }
     return t;
@@ -118,9 +115,8 @@ static void expect_ew(const Graph *g, uint32_t id, const double *const *in, doub
     const Node *n = graph_node(g, id);
     for (int64_t i = 0; i < type_elements(g, node_type(g, id)); i++) {
         double x[3] = {0};
-        for (uint32_t k = 0; k < n->nin; k++) {
+        for (uint32_t k = 0; k < n->nin; k++)
             x[k] = in[k][broadcast_place(node_type(g, id), node_type(g, node_in(g, id, k)), i)];
-        }
         out[i] = op_fold[n->op](x[0], x[1], x[2]);
     }
 }
@@ -141,25 +137,21 @@ static void check_values(const Case *c, double *const *x) {
             uint32_t from = node_in(g, id, k);
             in[k] = t.value[from];
             float *copy = arena_array(c->arena, float, interp_count(&t, from));
-            for (int64_t i = 0; i < interp_count(&t, from); i++) {
+            for (int64_t i = 0; i < interp_count(&t, from); i++)
                 copy[i] = (float)in[k][i];
-            }
             in_single[k] = copy;
         }
-        if (op_fold[n->op]) {
+        if (op_fold[n->op])
             expect_ew(g, id, in, want);
-        } else if (!naive_node(g, id, in, want)) {
+        else if (!naive_node(g, id, in, want))
             continue;
-        }
         eval_node(g, id, in_single, single, false, &t.counters, *c->arena);
         for (int64_t i = 0; i < count; i++) {
             double got = interp_at(&t, id, i);
-            if (!near(got, want[i], 1e-12)) {
+            if (!near(got, want[i], 1e-12))
                 complain(c, op_info[n->op].text, i, got, want[i]);
-            }
-            if (op_info[n->op].cls != ClassEW && !near(single[i], want[i], 1e-5)) {
+            if (op_info[n->op].cls != ClassEW && !near(single[i], want[i], 1e-5))
                 complain(c, "in float", i, single[i], want[i]);
-            }
         }
     }
 }
@@ -187,9 +179,8 @@ static void add_gradients(Case *c) {
                      ((Named){str_format(c->arena, "d%u_%u", order, k), d.id, 0}));
             next = order == 1 && !c->whole[k] ? Add(next, weigh(d, 101 + k)) : next;
         }
-        if (order == 1) {
+        if (order == 1)
             value[2] = Reshape(next, 0, NULL);
-        }
     }
     pass_grad(c->arena, NULL, &c->f, NULL);
 }
@@ -219,9 +210,8 @@ static void check_order(const Case *c, double *x[MAX_X], uint32_t order) {
             double down = value_at(c, x, value);
             x[k][i] = at;
             *c->arena = mark;
-            if (!near(interp_at(&t, d, i), (up - down) / (2 * h), 2e-6)) {
+            if (!near(interp_at(&t, d, i), (up - down) / (2 * h), 2e-6))
                 complain(c, what, i, interp_at(&t, d, i), (up - down) / (2 * h));
-            }
         }
     }
 }
@@ -269,9 +259,8 @@ static void walk_ew(Arena *a, Op op) {
                 c.low[k] = info->domain == DomainPOS ? (whole ? 1 : 0.1) : -2;
                 c.whole[k] = whole || (info->domain == DomainBOOL && k == 0);
             }
-            if (info->domain == DomainBOOL) {
+            if (info->domain == DomainBOOL)
                 c.low[0] = 0;
-            }
             Type want = *node_type(&c.f.g, in[0]);
             c.y = (Val){&c.f.g, graph_add(&c.f.g, op, in, info->least, NULL, &want)};
             check(&c, !whole && op != OpStop); // Stop lies about its derivative, that is its use
@@ -285,9 +274,8 @@ static void walk_ew(Arena *a, Op op) {
 static void walk_axes(Arena *a, Op op) {
     for (uint32_t batched = 0; batched < 2; batched++) {
         for (uint32_t axes = 0; axes < 16; axes++) {
-            if ((axes & 1 && (op != OpSum || !batched))) {
+            if ((axes & 1 && (op != OpSum || !batched)))
                 continue;
-            }
             Case c = case_new(a, "%s, axes %u, batched %u", op_info[op].text, axes, batched);
             Val x = case_input(&c, shape(batched, 3, 2, 3, 2, 0));
             c.y = op == OpSum      ? Sum(x, axes)
@@ -409,13 +397,11 @@ static void walk_dot(Arena *a, Op op) {
         for (uint32_t s = 0; s < 3; s++) {
             for (uint32_t i = 0; text[s][i]; i++) {
                 label[s][i] = (uint8_t)(text[s][i] - 'a' + 1);
-                if (s < 2) {
+                if (s < 2)
                     t[s].dim[t[s].rank++] = 1 + text[s][i] % 3; // an extent per label
-                }
             }
-            if (s < 2) {
+            if (s < 2)
                 t[s] = type_make(t[s].batched, t[s].rank, t[s].dim);
-            }
         }
         Val x = case_input(&c, t[0]), y = case_input(&c, t[1]);
         c.y = Dot(x, label[0], y, label[1], label[2], (uint32_t)strlen(text[2]), rows[r].batched);
@@ -542,9 +528,8 @@ int main(int argc, char **argv) {
         }
         found = true;
     }
-    if (!list) {
+    if (!list)
         printf("%u cases, %u failures\n", cases, failures);
-    }
     arena_release(&a);
     return !found || failures;
 }

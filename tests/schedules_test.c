@@ -211,7 +211,8 @@ static bool leave_case(uint64_t seed) {
     return tail;
 }
 
-// Every case, or the one that SEED names. `run` says whether a case was one that counts: `least` are.
+// Every case, or the one that SEED names. `run` says whether a case was one that counts: `least`
+// are.
 static void each_case(bool (*run)(uint64_t seed), uint32_t least) {
     const char *only = getenv("SEED");
     uint32_t counted = 0;
@@ -226,7 +227,8 @@ static void each_case(bool (*run)(uint64_t seed), uint32_t least) {
 
 static void random_steps_may_leave_their_end(void **state) {
     (void)state;
-    each_case(leave_case, CASES / 10); // a node a region: constants are shared, and one may be early
+    each_case(leave_case,
+              CASES / 10); // a node a region: constants are shared, and one may be early
 }
 
 static void random_steps_do_not_depend_on_ranks(void **state) {
@@ -241,9 +243,8 @@ int main(int argc, char **argv) {
     };
     if (arena_init(&empty, (size_t)1 << 28) != GAN_OK)
         return 1;
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
     arena_release(&empty);
     return failures;

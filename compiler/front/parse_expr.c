@@ -200,14 +200,13 @@ static Ast *primary(Parser *p) {
 
 Ast *read_postfix(Parser *p) {
     Ast *a = primary(p);
-    for (;;) {
+    for (;;)
         if (at(p, TokLParen))
             a = call(p, a);
         else if (at(p, TokLSquare))
             a = index(p, a);
         else
             return a;
-    }
 }
 
 // --- operators -----------------------------------------------------------------------------------

@@ -85,12 +85,11 @@ bool scope_find(const Env *env, Str name, Value *out) {
 
 bool scope_rebinds_outer(const Env *env, Str name) {
     bool outside = false;
-    for (const Binding *b = env->local; b && b->kind != BindFn; b = b->outer) {
+    for (const Binding *b = env->local; b && b->kind != BindFn; b = b->outer)
         if (b->kind == BindControl)
             outside = true;
         else if (str_eq(b->name, name))
             return outside;
-    }
     return false;
 }
 

@@ -82,12 +82,10 @@ static void put_store(Emit *e, uint32_t i) {
 }
 
 void emit_body(Emit *e, char acc) {
-    for (uint32_t i = 0; i < e->n->store.n; i++) {
+    for (uint32_t i = 0; i < e->n->store.n; i++)
         put_store(e, i);
-    }
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
         put_update(e, i, acc);
-    }
 }
 
 void emit_result(Emit *e, uint32_t i) {
@@ -100,9 +98,8 @@ void emit_result(Emit *e, uint32_t i) {
     emit_line(e);
     text_fmt(e->t, "a%u[", r->arg);
     emit_ix(e, r->at);
-    if (r->copies > 1) {
+    if (r->copies > 1)
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
-    }
     text_put(e->t, STR("] = "));
     const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, r->arg)]);
     if (r->kind == ReduceArgMax) {
@@ -117,9 +114,8 @@ void emit_result(Emit *e, uint32_t i) {
 void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers) {
     Emit e = {.t = t, .n = n, .d = d, .name = name, .many = many, .numbers = numbers};
     e.real = DtF32;
-    for (uint32_t i = 0; i < n->value.n; i++) {
+    for (uint32_t i = 0; i < n->value.n; i++)
         e.real = n->value.at[i].dtype == DtF64 ? DtF64 : e.real;
-    }
     e.index = n->team.wide ? "int64_t" : d->index;
     e.named = emit_named(&e);
     d->kernel(&e);

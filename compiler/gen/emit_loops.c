@@ -15,22 +15,19 @@ static bool many(const Emit *e) {
 // Index of the accumulator of the present kept variables: "[...]", or nothing when there is one.
 static void put_acc_index(Emit *e) {
     const Nest *n = e->n;
-    if (!many(e)) {
+    if (!many(e))
         return;
-    }
     int64_t stride = nest_accumulators(n);
     bool first = true;
     text_put(e->t, STR("["));
     for (uint32_t i = n->prefix; i < n->orders; i++) {
         const Var *v = &n->var[n->order[i]];
-        if (v->reduced) {
+        if (v->reduced)
             continue;
-        }
         stride /= v->tile ? v->tile : v->n;
         text_fmt(e->t, v->tile ? "%s(i%u - from)" : "%si%u", first ? "" : " + ", i);
-        if (stride > 1) {
+        if (stride > 1)
             text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleSums, stride)));
-        }
         first = false;
     }
     text_put(e->t, STR("]"));
@@ -38,11 +35,10 @@ static void put_acc_index(Emit *e) {
 
 static void put_acc(Emit *e, char name, uint32_t r) {
     text_fmt(e->t, "%c%u", name, r);
-    if (name == 'l') {
+    if (name == 'l')
         text_put(e->t, STR("[l]"));
-    } else {
+    else
         put_acc_index(e);
-    }
 }
 
 static void put_acc_init(Emit *e) {
@@ -112,9 +108,8 @@ static void put_lanes_begin(Emit *e) {
 static void put_lanes_end(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
-        if (r->kind == ReduceArgMax) {
+        if (r->kind == ReduceArgMax)
             continue;
-        }
         emit_line(e);
         text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", emit_acc_type(e, r),
                  r->kind == ReduceSum ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i,
@@ -178,15 +173,13 @@ static void put_innermost(Emit *e, uint32_t k) {
     }
     Str lo, hi;
     put_limits(e, k, &lo, &hi);
-    if (!v->reduced) {
+    if (!v->reduced)
         put_simd(e);
-    }
     emit_line(e);
     text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
     emit_open(e);
-    if (v->reduced) {
+    if (v->reduced)
         put_in_order(e);
-    }
     emit_level(e, level);
     emit_body(e, 's');
     emit_close(e);
@@ -199,9 +192,8 @@ static bool put_usual(Emit *e, uint32_t level) {
     bool *asked = arena_array(e->t->arena, bool, n->bounds.n), any = false;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->level == level && v->bounds && nest_settled(n, v->bounds)) {
+        if (v->level == level && v->bounds && nest_settled(n, v->bounds))
             asked[v->bounds] = true;
-        }
     }
     for (uint32_t i = 1; i < n->bounds.n; i++) {
         if (asked[i]) {
@@ -244,13 +236,11 @@ static void put_loops(Emit *e, uint32_t k) {
         return;
     }
     if (k + 1 == n->orders) {
-        if (e->lanes && many(e)) {
+        if (e->lanes && many(e))
             put_lanes_begin(e);
-        }
         put_inner_loops(e, k);
-        if (e->lanes && many(e)) {
+        if (e->lanes && many(e))
             put_lanes_end(e);
-        }
         return;
     }
     Str lo, hi;
@@ -299,12 +289,10 @@ static void put_results(Emit *e) {
         return;
     }
     int opened = e->n->reduce.n ? put_kept_loops(e) : 0;
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
         emit_result(e, i);
-    }
-    while (opened--) {
+    while (opened--)
         emit_close(e);
-    }
 }
 
 // --- functions -----------------------------------------------------------------------------------
@@ -348,12 +336,10 @@ static void put_decode(Emit *e, int64_t tiles) {
         int64_t extent = n->var[n->order[i]].n;
         emit_line(e);
         text_fmt(e->t, "const int64_t i%u = u", i);
-        if (below > 1) {
+        if (below > 1)
             text_fmt(e->t, " / %.*s", SARG(emit_num(e, RoleUnits, below)));
-        }
-        if (i > 0) {
+        if (i > 0)
             text_fmt(e->t, " %% %.*s", SARG(emit_num(e, RoleExtent + i, extent)));
-        }
         text_put(e->t, STR(";\n"));
         below *= extent;
     }
@@ -378,13 +364,11 @@ static void put_units(Emit *e) {
     put_decode(e, nest_tiles(n));
     emit_level(e, 1);
     put_acc_init(e);
-    if (e->lanes && !many(e)) {
+    if (e->lanes && !many(e))
         put_lanes_begin(e);
-    }
     put_loops(e, n->prefix);
-    if (e->lanes && !many(e)) {
+    if (e->lanes && !many(e))
         put_lanes_end(e);
-    }
     put_results(e);
     emit_close(e);
 }
@@ -408,20 +392,17 @@ static void put_finish(Emit *e) {
         Str part = str_format(e->t->arena, "q%u[t*%.*s + k]", i, SARG(accs));
         emit_line(e);
         text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u%s ", SARG(accs), i, k);
-        if (n->reduce.at[i].kind == ReduceSum) {
+        if (n->reduce.at[i].kind == ReduceSum)
             text_fmt(e->t, "+= %.*s;\n", SARG(part));
-        } else {
+        else
             text_fmt(e->t, "= %.*s > s%u%s ? %.*s : s%u%s;\n", SARG(part), i, k, SARG(part), i, k);
-        }
     }
     emit_close(e);
     int opened = put_kept_loops(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
+    for (uint32_t i = 0; i < n->reduce.n; i++)
         emit_result(e, i);
-    }
-    while (opened--) {
+    while (opened--)
         emit_close(e);
-    }
     emit_close(e);
 }
 
@@ -435,9 +416,8 @@ static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool 
     body(e);
     e->t = out;
     text_fmt(out, head, SARG(e->name));
-    if (e->numbers->n) {
+    if (e->numbers->n)
         text_fmt(out, "    const int64_t *n = (const int64_t *)p[%u];\n", r->in.n + r->out.n + 1);
-    }
     for (uint32_t i = 0; i < e->numbers->n; i++) {
         if (e->role.at[i] == RoleReal) {
             text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n",
@@ -455,7 +435,6 @@ void emit_loops(Emit *e) {
     e->lanes = n->reduce.n && n->prefix < n->orders && n->var[n->order[n->orders - 1]].reduced;
     e->acc = put_acc;
     put_function(e, e->d->signature, put_units, true);
-    if (nest_partial(n)) {
+    if (nest_partial(n))
         put_function(e, e->d->finish, put_finish, false);
-    }
 }

@@ -35,9 +35,8 @@ static const char *unit_type(const Emit *e) {
 // --- packs ---------------------------------------------------------------------------------------
 
 static void open_pack(Emit *e) {
-    if (team(e)->pack == 1) {
+    if (team(e)->pack == 1)
         return;
-    }
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
     emit_line(e);
@@ -97,14 +96,12 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
         }
         emit_line(e);
         text_fmt(e->t, "const %s i%u = ", e->index, i);
-        if (typed) {
+        if (typed)
             text_put(e->t, at);
-        } else {
+        else
             text_fmt(e->t, at.len > 1 ? "(%s)(%.*s)" : "(%s)%.*s", e->index, SARG(at));
-        }
-        if (pack > 1) {
+        if (pack > 1)
             text_fmt(e->t, " * %u", pack);
-        }
         text_put(e->t, STR(";\n"));
     }
 }
@@ -113,9 +110,8 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
 
 static Str acc_type(Emit *e, const Reduce *r) {
     const char *type = emit_acc_type(e, r);
-    if (r->kind == ReduceArgMax) {
+    if (r->kind == ReduceArgMax)
         return str_format(e->t->arena, "gan_best<%s, %s>", type, e->index);
-    }
     return packed(e) ? str_format(e->t->arena, "gan_pack<%s, %u>", type, team(e)->pack)
                      : str_c(type);
 }
@@ -126,11 +122,10 @@ static const char *join_op(const Reduce *r) {
 
 static void put_identity(Emit *e, const Reduce *r) {
     const char *start = emit_identity(r);
-    if (packed(e)) {
+    if (packed(e))
         text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, start);
-    } else {
+    else
         text_put(e->t, str_c(start));
-    }
 }
 
 // Accumulators as they begin: declared, or set back.
@@ -139,9 +134,8 @@ static void put_start(Emit *e, bool declared) {
         const Reduce *r = &e->n->reduce.at[i];
         bool best = r->kind == ReduceArgMax; // its value and its index are two variables
         emit_line(e);
-        if (!declared) {
+        if (!declared)
             text_fmt(e->t, "%.*s ", SARG(best ? str_c(emit_acc_type(e, r)) : acc_type(e, r)));
-        }
         text_fmt(e->t, "s%u = ", i);
         put_identity(e, r);
         text_put(e->t, STR(";\n"));
@@ -181,11 +175,9 @@ static void put_single_results(Emit *e) {
     text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
     emit_open(e);
     e->in_pack = true;
-    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
-        if (!e->n->reduce.at[i].pack) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
+        if (!e->n->reduce.at[i].pack)
             emit_result(e, i);
-        }
-    }
     e->in_pack = false;
     emit_close(e);
 }
@@ -208,9 +200,8 @@ static void put_results(Emit *e) {
             emit_result(e, i);
         }
     }
-    if (packed(e) && left) {
+    if (packed(e) && left)
         put_single_results(e);
-    }
     emit_close(e);
 }
 
@@ -220,17 +211,15 @@ static void put_elements(Emit *e) {
     const char *type = unit_type(e), *wide = team(e)->wide ? "(uint64_t)" : "";
     uint32_t threads = team(e)->units;
     bool one = !e->n->orders; // one element: only its own thread may read what it overwrites
-    if (!one) {
+    if (!one)
         emit_level(e, 0);
-    }
     emit_line(e);
     text_fmt(e->t, "for (%s u = %sblockIdx.x * %u + threadIdx.x; u < %.*s; u += %sgridDim.x * %u)",
              type, wide, threads, SARG(emit_num(e, RoleCount, e->n->units)), wide, threads);
     emit_open(e);
     put_decode(e, "u", 0, e->n->prefix);
-    if (one) {
+    if (one)
         emit_level(e, 0);
-    }
     emit_level(e, LevelUnit);
     put_pack(e);
     emit_close(e);
@@ -295,11 +284,10 @@ static void put_pieces(Emit *e) {
         const Reduce *r = &n->reduce.at[i];
         emit_line(e);
         text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
-        if (r->kind == ReduceArgMax) {
+        if (r->kind == ReduceArgMax)
             text_fmt(e->t, "%.*s{s%u, x%u};\n", SARG(acc_type(e, r)), i, i);
-        } else {
+        else
             text_fmt(e->t, "s%u;\n", i);
-        }
     }
     emit_close(e);
     emit_line(e);
@@ -336,11 +324,10 @@ static void put_reductions(Emit *e) {
     put_start(e, false);
     put_steps(e);
     put_join(e);
-    if (cut(e)) {
+    if (cut(e))
         put_pieces(e);
-    } else {
+    else
         put_results(e);
-    }
     emit_close(e);
 }
 

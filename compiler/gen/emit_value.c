@@ -9,9 +9,8 @@
 enum { SmallNumber = 16 }; // below, loops are better written out: their text keeps the number
 
 void emit_line(Emit *e) {
-    for (int i = 0; i < e->depth; i++) {
+    for (int i = 0; i < e->depth; i++)
         text_put(e->t, STR("    "));
-    }
 }
 
 void emit_open(Emit *e) {
@@ -34,13 +33,11 @@ const char *emit_call(Emit *e, const char *function) {
 // argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
     bool always = role == RoleSite || role == RoleReal || role == RoleCount || role == RoleBlocks;
-    if (x < SmallNumber && !always) {
+    if (x < SmallNumber && !always)
         return str_format(e->t->arena, "%" PRId64, x);
-    }
     uint32_t k = 0;
-    while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role)) {
+    while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role))
         k++;
-    }
     if (k == e->numbers->n) {
         vec_push(e->t->arena, e->numbers, x);
         vec_push(e->t->arena, &e->role, (uint8_t)role);
@@ -51,11 +48,9 @@ Str emit_num(Emit *e, uint32_t role, int64_t x) {
 // --- indices -------------------------------------------------------------------------------------
 
 uint32_t emit_position(const Nest *n, uint32_t var) {
-    for (uint32_t i = 0; i < n->orders; i++) {
-        if (n->order[i] == var) {
+    for (uint32_t i = 0; i < n->orders; i++)
+        if (n->order[i] == var)
             return i;
-        }
-    }
     bug("variable %u is not among the loops", var);
 }
 
@@ -87,11 +82,9 @@ void emit_ix(Emit *e, Ix x) {
     bool *done = arena_array(e->t->arena, bool, s->n), first = true;
     for (uint32_t i = 0; i < s->n; i++) {
         uint32_t best = NONE;
-        for (uint32_t k = 0; k < s->n; k++) {
-            if (!done[k] && (best == NONE || s->term[k].coef > s->term[best].coef)) {
+        for (uint32_t k = 0; k < s->n; k++)
+            if (!done[k] && (best == NONE || s->term[k].coef > s->term[best].coef))
                 best = k;
-            }
-        }
         done[best] = true;
         const Atom *a = &e->n->ix.atom.at[s->term[best].atom];
         int64_t coef = s->term[best].coef;
@@ -101,9 +94,8 @@ void emit_ix(Emit *e, Ix x) {
         text_put(e->t, wrap ? STR("(") : STR(""));
         put_atom(e, a);
         text_put(e->t, wrap ? STR(")") : STR(""));
-        if (coef * coef != 1) {
+        if (coef * coef != 1)
             text_fmt(e->t, "*%.*s", SARG(emit_num(e, RoleIndex, coef < 0 ? -coef : coef)));
-        }
         first = false;
     }
     if (first) {
@@ -143,9 +135,8 @@ static uint32_t meant(const Emit *e, uint32_t id) {
         const Value *v = &e->n->value.at[id];
         if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 ||
             strcmp(e->d->words->compute[v->dtype],
-                   e->d->words->compute[e->n->value.at[v->a].dtype]) != 0) {
+                   e->d->words->compute[e->n->value.at[v->a].dtype]) != 0)
             return id;
-        }
         id = v->a;
     }
 }
@@ -158,21 +149,18 @@ static bool is_element(const Emit *e, const Value *v) {
 void emit_ref(Emit *e, uint32_t id) {
     id = meant(e, id);
     const Value *v = &e->n->value.at[id];
-    if (v->kind == ValueNumber) {
+    if (v->kind == ValueNumber)
         put_number(e, v->dtype, v->number);
-    } else if (is_element(e, v)) {
+    else if (is_element(e, v))
         text_fmt(e->t, "p%u.at[l]", id);
-    } else {
+    else
         text_fmt(e->t, "v%u", id);
-    }
 }
 
 static const char *math_name(const Emit *e, Str word, bool f64) {
-    for (const MathName *m = e->d->words->math; m->row; m++) {
-        if (str_eq(word, str_c(m->row))) {
+    for (const MathName *m = e->d->words->math; m->row; m++)
+        if (str_eq(word, str_c(m->row)))
             return f64 ? m->f64 : m->f32;
-        }
-    }
     bug("dialect %s has no function %.*s", e->d->name, SARG(word));
 }
 
@@ -201,9 +189,8 @@ static Str condition(const Emit *e, uint32_t id) {
 // The next word of a column, or a single sign.
 static Str word_of(Str c) {
     size_t n = 0;
-    while (n < c.len && (isalnum((unsigned char)c.ptr[n]) || c.ptr[n] == '_')) {
+    while (n < c.len && (isalnum((unsigned char)c.ptr[n]) || c.ptr[n] == '_'))
         n++;
-    }
     return str_sub(c, 0, n ? n : 1);
 }
 
@@ -247,15 +234,14 @@ static void put_column(Emit *e, const Value *v, Str c) {
         Str word = word_of(c);
         size_t n = word.len;
         bool letter = isalpha((unsigned char)*word.ptr);
-        if (letter && n == 1 && *word.ptr == 'K') {
+        if (letter && n == 1 && *word.ptr == 'K')
             n = put_k(e, v, c);
-        } else if (letter && n == 1) {
+        else if (letter && n == 1)
             n = put_operand(e, v, c);
-        } else if (letter) {
+        else if (letter)
             text_fmt(e->t, "%s", math_name(e, word, v->dtype == DtF64));
-        } else {
+        else
             text_put(e->t, word);
-        }
         c = str_sub(c, n, c.len);
     }
 }
@@ -265,39 +251,31 @@ static void name_operands(const Emit *e, const Value *v, bool *named) {
     Str c = v->kind == ValueEw ? str_c(op_info[v->op].value) : STR("");
     const uint32_t in[3] = {v->a, v->b, v->c};
     uint32_t reads = v->kind == ValueSelect ? 2 : v->kind == ValueLoad || v->kind == ValueRow;
-    for (uint32_t i = 0; i < reads; i++) {
-        if (in[i] != NONE) {
+    for (uint32_t i = 0; i < reads; i++)
+        if (in[i] != NONE)
             named[meant(e, in[i])] = true;
-        }
-    }
     for (Str word; c.len; c = str_sub(c, word.len, c.len)) {
         word = word_of(c);
-        if (word.len != 1 || !islower((unsigned char)*word.ptr)) {
+        if (word.len != 1 || !islower((unsigned char)*word.ptr))
             continue;
-        }
         uint32_t id = meant(e, operand(v, *word.ptr));
-        if (is_asked(str_sub(c, 1, c.len)) && condition(e, id).len) {
+        if (is_asked(str_sub(c, 1, c.len)) && condition(e, id).len)
             name_operands(e, &e->n->value.at[id], named);
-        } else {
+        else
             named[id] = true;
-        }
     }
 }
 
 bool *emit_named(const Emit *e) {
     const Nest *n = e->n;
     bool *named = arena_array(e->t->arena, bool, n->value.n);
-    for (uint32_t i = 0; i < n->store.n; i++) {
+    for (uint32_t i = 0; i < n->store.n; i++)
         named[meant(e, n->store.at[i].value)] = true;
-    }
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
+    for (uint32_t i = 0; i < n->reduce.n; i++)
         named[meant(e, n->reduce.at[i].value)] = true;
-    }
-    for (uint32_t i = n->value.n; i-- > 0;) { // operands come first
-        if (named[i]) {
+    for (uint32_t i = n->value.n; i-- > 0;) // operands come first
+        if (named[i])
             name_operands(e, &n->value.at[i], named);
-        }
-    }
     return named;
 }
 
@@ -305,9 +283,8 @@ bool *emit_named(const Emit *e) {
 
 static void put_element(Emit *e, const Value *v) {
     emit_ix(e, v->at);
-    if (v->a != NONE) {
+    if (v->a != NONE)
         text_fmt(e->t, " + (%s)v%u*%.*s", e->index, v->a, SARG(emit_num(e, RoleIndex, v->row)));
-    }
 }
 
 // Is it known here, without asking, on which side of its bounds this is?
@@ -328,9 +305,8 @@ static void put_load(Emit *e, uint32_t id) {
         text_fmt(e->t, "p%u.at[l]%s", id, end);
         return;
     }
-    if (asks) {
+    if (asks)
         text_fmt(e->t, "g%u ? ", v->bounds);
-    }
     const char *end = emit_call(e, load);
     text_fmt(e->t, "a%u[", v->arg);
     put_element(e, v);
@@ -344,11 +320,10 @@ static void put_pack(Emit *e, uint32_t id) {
     emit_line(e);
     text_fmt(e->t, "const gan_pack<%s, %u> p%u = ", e->d->words->storage[emit_dtype(e->n, v->arg)],
              pack, id);
-    if (v->bounds) {
+    if (v->bounds)
         text_fmt(e->t, "gan_load_if<%u>(g%u, a%u + ", pack, v->bounds, v->arg);
-    } else {
+    else
         text_fmt(e->t, "gan_load<%u>(a%u + ", pack, v->arg);
-    }
     put_element(e, v);
     text_put(e->t, STR(");\n"));
 }
@@ -377,9 +352,8 @@ static void put_value(Emit *e, uint32_t id) {
     case ValueIndex:
         text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
         emit_ix(e, v->at);
-        if (v->sample0) {
+        if (v->sample0)
             text_fmt(e->t, " + c->sample0*%.*s", SARG(emit_num(e, RoleIndex, v->sample0)));
-        }
         text_put(e->t, STR(")"));
         break;
     case ValueLoad:
@@ -435,16 +409,13 @@ static void put_bounds(Emit *e, uint32_t id) {
 // Everything that is known from this level on.
 void emit_level(Emit *e, uint32_t level) {
     const Nest *n = e->n;
-    for (uint32_t i = 1; i < n->bounds.n; i++) {
-        if (n->bounds_level.at[i] == level && n->bounds.at[i].n) {
+    for (uint32_t i = 1; i < n->bounds.n; i++)
+        if (n->bounds_level.at[i] == level && n->bounds.at[i].n)
             put_bounds(e, i);
-        }
-    }
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->pack && v->pack == level && e->named[i]) {
+        if (v->pack && v->pack == level && e->named[i])
             put_pack(e, i);
-        }
         if (v->level == level && e->named[i] && v->kind != ValueNumber && !is_element(e, v)) {
             emit_line(e);
             text_fmt(e->t, "const %s v%u = ", e->d->words->compute[v->dtype], i);

@@ -7,11 +7,9 @@
 
 const Dialect *dialect_find(Str name) {
     static const Dialect *const all[] = {&dialect_c, &dialect_cuda};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (str_eq(name, str_c(all[i]->name))) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (str_eq(name, str_c(all[i]->name)))
             return all[i];
-        }
-    }
     return NULL;
 }
 
@@ -36,9 +34,8 @@ static void set_region(Arena *perm, Region *r, const Nest *n, const Numbers *num
     r->scratch = n->scratch;
     r->blocks = n->team.blocks;
     r->tickets = n->team.tickets;
-    for (uint32_t i = 0; i < numbers->n; i++) {
+    for (uint32_t i = 0; i < numbers->n; i++)
         vec_push(perm, &r->number, numbers->at[i]);
-    }
 }
 
 // The name is the hash of the text under another name, so it is a function of the text.
@@ -84,12 +81,10 @@ static void gen_merged(Arena *perm, Plan *p, const Dialect *d, Arena scratch) {
         for (uint32_t i = 1; i < launch->instances; i++) {
             const Region *r = &p->region.at[p->merge.at[launch->first + i]];
             bool twice = false;
-            for (uint32_t k = 0; k < i && !twice; k++) {
+            for (uint32_t k = 0; k < i && !twice; k++)
                 twice = p->region.at[p->merge.at[launch->first + k]].kernel == r->kernel;
-            }
-            if (twice && !p->kernel.at[r->kernel].many) {
+            if (twice && !p->kernel.at[r->kernel].many)
                 gen_many(perm, p, r, d, scratch);
-            }
         }
     }
 }
@@ -99,15 +94,12 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
     Map known = {0};
     arena_need(&scratch);
     p->prelude = gen_prelude(d);
-    for (uint32_t i = 0; i < p->region.n; i++) {
-        if (p->region.at[i].kind == RegionLoop) {
+    for (uint32_t i = 0; i < p->region.n; i++)
+        if (p->region.at[i].kind == RegionLoop)
             gen_region(perm, p, &p->region.at[i], d, &known, scratch);
-        }
-    }
     gen_merged(perm, p, d, scratch);
-    if (d->calls) {
+    if (d->calls)
         d->calls(perm, p);
-    }
     arena_release(&scratch);
 }
 
@@ -119,9 +111,8 @@ static void print_region(Text *t, const Plan *p, const Region *r) {
     text_put(t, STR("//"));
     for (uint32_t i = 0; i < r->node.n; i++) {
         uint32_t op = p->func->g.node.at[r->node.at[i]].op;
-        if (op_info[op].cls != ClassLEAF) {
+        if (op_info[op].cls != ClassLEAF)
             text_fmt(t, " %s", op_info[op].text);
-        }
     }
     for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
         uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
@@ -139,9 +130,8 @@ static void print_head(Text *t, const Plan *p, uint32_t kernel, Arena scratch) {
     uint32_t regions = 0;
     for (uint32_t i = 0; i < p->region.n; i++) {
         const Region *r = &p->region.at[i];
-        if (r->kernel != kernel) {
+        if (r->kernel != kernel)
             continue;
-        }
         if (!regions++) {
             print_region(t, p, r);
             text_fmt(t, "\n// regions %u", i);
@@ -155,16 +145,13 @@ static void print_head(Text *t, const Plan *p, uint32_t kernel, Arena scratch) {
     for (uint32_t i = 0; i < lines.n; i++) {
         SourceLine l = lines.at[i];
         bool again = false;
-        for (uint32_t k = 0; k < i && !again; k++) {
+        for (uint32_t k = 0; k < i && !again; k++)
             again = lines.at[k].number == l.number && str_eq(lines.at[k].file, l.file);
-        }
-        if (!again && shown++ < MaxLines) {
+        if (!again && shown++ < MaxLines)
             text_fmt(t, "//   %.*s:%u: %.*s\n", SARG(l.file), l.number, SARG(l.text));
-        }
     }
-    if (shown > MaxLines) {
+    if (shown > MaxLines)
         text_fmt(t, "//   and %u more lines\n", shown - MaxLines);
-    }
 }
 
 void gen_print(Text *t, const Plan *p, const Dialect *d) {

@@ -62,9 +62,8 @@ template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N :
 
 template <typename T, int N> GAN_FN gan_pack<T, N> gan_all(T x) {
     gan_pack<T, N> all;
-    for (int l = 0; l < N; l++) {
+    for (int l = 0; l < N; l++)
         all.at[l] = x;
-    }
     return all;
 }
 
@@ -95,9 +94,8 @@ struct gan_sum {
     }
     template <typename T, int N>
     static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, gan_pack<T, N> b) {
-        for (int l = 0; l < N; l++) {
+        for (int l = 0; l < N; l++)
             a.at[l] += b.at[l];
-        }
         return a;
     }
 };
@@ -108,9 +106,8 @@ struct gan_max {
     }
     template <typename T, int N>
     static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, gan_pack<T, N> b) {
-        for (int l = 0; l < N; l++) {
+        for (int l = 0; l < N; l++)
             a.at[l] = b.at[l] > a.at[l] ? b.at[l] : a.at[l];
-        }
         return a;
     }
     template <typename T, typename I>
@@ -126,9 +123,8 @@ template <typename T> GAN_FN T gan_exchange(T x, int mask) {
         uint32_t w[sizeof(T) / 4];
     } v;
     v.x = x;
-    for (uint32_t i = 0; i < sizeof(T) / 4; i++) {
+    for (uint32_t i = 0; i < sizeof(T) / 4; i++)
         v.w[i] = __shfl_xor_sync(0xFFFFFFFFu, v.w[i], mask);
-    }
     return v.x;
 }
 
@@ -145,15 +141,12 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     // All threads of the block take part; part 0 of each unit has the result. The tree depends on
     // SIZE alone.
     template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
-        if constexpr (SIZE > 1 && ACROSS) {
+        if constexpr (SIZE > 1 && ACROSS)
             return through_memory<Op>(mine);
-        }
-        for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2) {
+        for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2)
             mine = Op::of(mine, gan_exchange(mine, mask));
-        }
-        if constexpr (SIZE > 32) {
+        if constexpr (SIZE > 32)
             return over_warps<Op>(mine);
-        }
         return mine;
     }
 
@@ -167,9 +160,8 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
             __syncthreads(); // what was here has been read
             all[threadIdx.x] = mine;
             __syncthreads();
-            if (part() + half < n) {
+            if (part() + half < n)
                 mine = Op::of(mine, all[threadIdx.x + half * UNITS]);
-            }
         }
         return mine;
     }
@@ -178,13 +170,11 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     template <typename Op, typename T> static GAN_MEMBER T over_warps(T mine) {
         __shared__ T all[UNITS * SIZE / 32];
         __syncthreads();
-        if (threadIdx.x % 32 == 0) {
+        if (threadIdx.x % 32 == 0)
             all[threadIdx.x / 32] = mine;
-        }
         __syncthreads();
-        for (int i = 1; i < SIZE / 32 && part() == 0; i++) {
+        for (int i = 1; i < SIZE / 32 && part() == 0; i++)
             mine = Op::of(mine, all[threadIdx.x / 32 + i]);
-        }
         return mine;
     }
 };
@@ -216,9 +206,8 @@ template <typename T> GAN_FN T gan_fetch(const T *p) {
         T x;
         part w[sizeof(T) / sizeof(part)];
     } v;
-    for (uint32_t i = 0; i < sizeof(T) / sizeof(part); i++) {
+    for (uint32_t i = 0; i < sizeof(T) / sizeof(part); i++)
         v.w[i] = __ldcg((const part *)p + i);
-    }
     return v.x;
 }
 

@@ -42,9 +42,8 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
 // --- values --------------------------------------------------------------------------------------
 
 static uint32_t push(Lower *l, Value v) {
-    if (v.kind != ValueEw && v.kind != ValueSelect && v.kind != ValueRow && v.kind != ValueLoad) {
+    if (v.kind != ValueEw && v.kind != ValueSelect && v.kind != ValueRow && v.kind != ValueLoad)
         v.a = NONE;
-    }
     vec_push(l->n->arena, &l->n->value, v);
     return l->n->value.n - 1;
 }
@@ -63,9 +62,8 @@ static bool same_bound(Bound a, Bound b) {
 
 static bool same_bounds(const Bounds *a, const Bounds *b) {
     bool same = a->n == b->n;
-    for (uint32_t i = 0; same && i < a->n; i++) {
+    for (uint32_t i = 0; same && i < a->n; i++)
         same = same_bound(a->b[i], b->b[i]);
-    }
     return same;
 }
 
@@ -75,30 +73,24 @@ static uint32_t bounds_add(Lower *l, uint32_t outer, const Bounds *more) {
     Bounds all = n->bounds.at[outer];
     for (uint32_t i = 0; i < more->n; i++) {
         bool known = false;
-        for (uint32_t k = 0; k < all.n && !known; k++) {
+        for (uint32_t k = 0; k < all.n && !known; k++)
             known = same_bound(all.b[k], more->b[i]);
-        }
-        if (!known && all.n == sizeof all.b / sizeof *all.b) {
+        if (!known && all.n == sizeof all.b / sizeof *all.b)
             bug("more than %u bounds on one access", all.n);
-        }
-        if (!known) {
+        if (!known)
             all.b[all.n++] = more->b[i];
-        }
     }
-    for (uint32_t i = 0; i < n->bounds.n; i++) {
-        if (same_bounds(&n->bounds.at[i], &all)) {
+    for (uint32_t i = 0; i < n->bounds.n; i++)
+        if (same_bounds(&n->bounds.at[i], &all))
             return i;
-        }
-    }
     vec_push(n->arena, &n->bounds, all);
     return n->bounds.n - 1;
 }
 
 static double const_of(const Graph *g, uint32_t id) {
     double x = 0;
-    if (!node_is_const(g, id, &x)) {
+    if (!node_is_const(g, id, &x))
         bug("node %u is no constant", id);
-    }
     return x;
 }
 
@@ -114,17 +106,15 @@ static uint32_t load(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
 
 static uint32_t value_of_leaf(Lower *l, uint32_t id, const Coords *at) {
     const Type *t = node_type(l->g, id);
-    if (l->g->node.at[id].op == OpConst) {
+    if (l->g->node.at[id].op == OpConst)
         return number(l, (Dtype)t->dtype, const_of(l->g, id));
-    }
     uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
     Value v = {
         .kind = ValueIndex, .dtype = (Dtype)t->dtype, .at = coords_number(&l->n->ix, t, axes, at)};
     if (axes & 1) {
         v.sample0 = 1;
-        for (uint32_t i = 0; i < t->rank; i++) {
+        for (uint32_t i = 0; i < t->rank; i++)
             v.sample0 *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
-        }
     }
     return push(l, v);
 }
@@ -149,9 +139,8 @@ static uint32_t follow(Lower *l, uint32_t id, Coords *at) {
     while (fuse_is_view(l->g, id) && l->g->node.at[id].nin == 1 && !map_find(&l->arg, id)) {
         Coords from;
         Bounds bounds = {0};
-        if (!coords_move(&l->n->ix, l->g, id, 0, at, &from, &bounds) || bounds.n) {
+        if (!coords_move(&l->n->ix, l->g, id, 0, at, &from, &bounds) || bounds.n)
             break;
-        }
         *at = from;
         id = node_in(l->g, id, 0);
     }
@@ -166,9 +155,8 @@ static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bo
     uint32_t n = l->g->node.at[id].nin, axis = (uint32_t)node_attr(l->g, id)->i[0], base = 0;
     int64_t end = node_type(l->g, id)->dim[axis];
     Coords chosen = {0};
-    if (n < 2) {
+    if (n < 2)
         return false;
-    }
     for (uint32_t k = n; k-- > 0;) {
         uint32_t part = node_in(l->g, id, k);
         int64_t extent = node_type(l->g, part)->dim[axis];
@@ -176,9 +164,8 @@ static bool value_of_mirror(Lower *l, uint32_t id, const Coords *at, uint32_t bo
         from.c[1 + axis] = ix_add(ix, from.c[1 + axis], ix_num(ix, extent - end));
         coords_broadcast(node_type(l->g, part), &from, &from);
         uint32_t below = follow(l, part, &from);
-        if (k + 1 < n && below != base) {
+        if (k + 1 < n && below != base)
             return false;
-        }
         for (uint32_t d = 0; d <= MAX_RANK; d++) {
             chosen.c[d] = k + 1 == n ? from.c[d]
                                      : ix_choice(ix, at->c[1 + axis], end, from.c[d], chosen.c[d]);
@@ -195,20 +182,17 @@ static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t 
     const Node *node = graph_node(l->g, id);
     Dtype t = (Dtype)node_type(l->g, id)->dtype;
     uint32_t result = NONE;
-    if (node->op == OpConcat && value_of_mirror(l, id, at, bounds, &result)) {
+    if (node->op == OpConcat && value_of_mirror(l, id, at, bounds, &result))
         return result;
-    }
     for (uint32_t k = node->nin; k-- > 0;) {
         Coords from;
         Bounds own = {0};
-        if (!coords_move(&l->n->ix, l->g, id, k, at, &from, &own)) {
+        if (!coords_move(&l->n->ix, l->g, id, k, at, &from, &own))
             continue;
-        }
         uint32_t inside = bounds_add(l, bounds, &own), here = bounds_add(l, 0, &own);
         uint32_t v = value_at(l, node_in(l->g, id, k), &from, inside);
-        if (own.n && result == NONE && node->nin == 1) {
+        if (own.n && result == NONE && node->nin == 1)
             result = number(l, t, 0);
-        }
         result =
             own.n && result != NONE
                 ? push(
@@ -226,18 +210,15 @@ static uint32_t value_of_short(Lower *l, uint32_t id, const Coords *at, uint32_t
     Op op = l->g->node.at[id].op == OpSum ? OpAdd : OpMax;
     int64_t extent[1 + MAX_RANK], digit[1 + MAX_RANK] = {0};
     Coords c = *at;
-    for (uint32_t d = 0; d <= t->rank; d++) {
+    for (uint32_t d = 0; d <= t->rank; d++)
         extent[d] = axes >> d & 1 ? d ? t->dim[d - 1] : t->batched ? l->g->batch : 1 : 1;
-    }
     for (uint32_t d = 0; d <= t->rank;) {
-        for (uint32_t k = 0; k <= t->rank; k++) {
+        for (uint32_t k = 0; k <= t->rank; k++)
             c.c[k] = extent[k] > 1 ? ix_num(&l->n->ix, digit[k]) : at->c[k];
-        }
         uint32_t v = value_at(l, from, &c, bounds);
         result = result == NONE ? v : ew(l, op, (Dtype)t->dtype, result, v, NONE);
-        for (d = 0; d <= t->rank && ++digit[d] == extent[d]; d++) {
+        for (d = 0; d <= t->rank && ++digit[d] == extent[d]; d++)
             digit[d] = 0;
-        }
     }
     return result;
 }
@@ -250,9 +231,8 @@ static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_
     Coords label = {{at->c[0]}}, row = {0};
     type_strides(t, stride);
     coords_broadcast(node_type(l->g, index), &label, &label);
-    for (uint32_t i = 1; i < t->rank; i++) {
+    for (uint32_t i = 1; i < t->rank; i++)
         row.c[1 + i] = at->c[i];
-    }
     Value number = {.kind = ValueRow, .dtype = (Dtype)t->dtype, .rows = t->dim[0]};
     number.a = value_at(l, index, &label, bounds);
     Value v = {.kind = ValueLoad,
@@ -268,27 +248,20 @@ static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_
 static uint32_t compute(Lower *l, uint32_t id, const Coords *at, uint32_t bounds) {
     const Node *node = graph_node(l->g, id);
     const OpInfo *info = &op_info[node->op];
-    if (map_find(&l->arg, id)) {
+    if (map_find(&l->arg, id))
         return load(l, id, at, bounds);
-    }
-    if (info->cls == ClassLEAF) {
+    if (info->cls == ClassLEAF)
         return value_of_leaf(l, id, at);
-    }
-    if (info->cls == ClassRNG) {
+    if (info->cls == ClassRNG)
         return value_of_draw(l, id, at);
-    }
-    if (fuse_is_view(l->g, id)) {
+    if (fuse_is_view(l->g, id))
         return value_of_view(l, id, at, bounds);
-    }
-    if (node->op == OpGather) {
+    if (node->op == OpGather)
         return value_of_gather(l, id, at, bounds);
-    }
-    if (fuse_is_short(l->g, id)) {
+    if (fuse_is_short(l->g, id))
         return value_of_short(l, id, at, bounds);
-    }
-    if (info->cls != ClassEW && node->op != OpWrite) {
+    if (info->cls != ClassEW && node->op != OpWrite)
         bug("node %u (%s) is read by a loop that does not know its value", id, info->text);
-    }
     uint32_t in[3] = {NONE, NONE, NONE};
     for (uint32_t k = 0; k < node->nin; k++) {
         Coords from;
@@ -313,16 +286,14 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
     uint64_t h = hash64(&key, sizeof key, 0);
     for (uint32_t found; (found = map_find(&l->memo, h)) != 0; h++) {
         const struct Seen *s = &l->seen[found - 1];
-        if (s->node == id && s->bounds == bounds && memcmp(&s->at, at, sizeof *at) == 0) {
+        if (s->node == id && s->bounds == bounds && memcmp(&s->at, at, sizeof *at) == 0)
             return s->value;
-        }
     }
     uint32_t v = compute(l, id, at, bounds);
     vec_grow(l->n->arena, (void **)&l->seen, &l->seen_cap, l->seen_n, sizeof *l->seen);
     l->seen[l->seen_n++] = (struct Seen){id, bounds, v, *at};
-    while (map_find(&l->memo, h)) {
+    while (map_find(&l->memo, h))
         h++;
-    }
     map_put(l->n->arena, &l->memo, h, l->seen_n);
     return v;
 }
@@ -331,11 +302,9 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
 
 // The output that decides the space: a reduction if there is one.
 static uint32_t lead_of(const Graph *g, const Region *r) {
-    for (uint32_t i = 0; i < r->out.n; i++) {
-        if (fuse_ends_loop(g, r->out.at[i])) {
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (fuse_ends_loop(g, r->out.at[i]))
             return r->out.at[i];
-        }
-    }
     return r->out.at[0];
 }
 
@@ -361,12 +330,10 @@ static Ix axis_vars(Lower *l, uint32_t d) {
     for (uint32_t f = 0; f < l->axis[d].factors; f++) {
         int64_t extent = l->axis[d].factor[f];
         sum = ix_mul(&n->ix, sum, extent);
-        if (extent == 1) {
+        if (extent == 1)
             continue;
-        }
-        if (n->vars == MAX_VARS) {
+        if (n->vars == MAX_VARS)
             bug("a loop nest of more than %d variables", MAX_VARS);
-        }
         l->var_axis[n->vars] = d;
         l->var_factor[n->vars] = f;
         n->var[n->vars] = (Var){.n = extent, .reduced = l->axis[d].reduced[f]};
@@ -385,11 +352,9 @@ static void space_init(Lower *l) {
     l->table = axis_vars(l, TABLE);
     for (uint32_t i = 0; i <= l->space.rank; i++) { // from the greatest stride to the least
         uint32_t best = NONE;
-        for (uint32_t d = 0; d <= l->space.rank; d++) {
-            if (!done[d] && (best == NONE || stride[d] > stride[best])) {
+        for (uint32_t d = 0; d <= l->space.rank; d++)
+            if (!done[d] && (best == NONE || stride[d] > stride[best]))
                 best = d;
-            }
-        }
         done[best] = true;
         l->at.c[best] = axis_vars(l, best);
     }
@@ -401,9 +366,8 @@ static void space_init(Lower *l) {
 static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
     const Type *t = node_type(l->g, id);
     Coords at = l->at;
-    if (!type_same_shape(t, &l->space)) {
+    if (!type_same_shape(t, &l->space))
         coords_at(&l->n->ix, l->g, t, coords_address(&l->n->ix, &l->space, &l->at), &at);
-    }
     coords_broadcast(t, &at, &at); // axes of one element are at 0 in every key
     Store s = {arg, value_at(l, id, &at, 0), coords_address(&l->n->ix, t, &at), false};
     vec_push(l->n->arena, &l->n->store, s);
@@ -422,9 +386,8 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
              here = push(l, (Value){.kind = ValueIndex, .dtype = dtype, .at = l->table});
     uint32_t hit = ew(l, OpEq, dtype, is, here, NONE);
     to.c[1] = l->table;
-    for (uint32_t i = 1; i < t->rank; i++) {
+    for (uint32_t i = 1; i < t->rank; i++)
         to.c[1 + i] = l->at.c[i];
-    }
     Reduce r = {.kind = ReduceSum,
                 .arg = arg,
                 .dtype = dtype,
@@ -460,9 +423,8 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
     }
     coords_broadcast(t, &to, &to);
     r.at = coords_address(&n->ix, t, &to);
-    if (op == OpArgMax) {
+    if (op == OpArgMax)
         r.index = coords_number(&n->ix, &l->space, axes, &l->at);
-    }
     vec_push(n->arena, &n->reduce, r);
 }
 
@@ -478,11 +440,10 @@ static void lower_once(Lower *l) {
     space_init(l);
     for (uint32_t i = 0; i < r->out.n; i++) {
         uint32_t id = r->out.at[i], arg = r->in.n + i;
-        if (fuse_ends_loop(l->g, id)) {
+        if (fuse_ends_loop(l->g, id))
             lower_reduce(l, id, arg);
-        } else {
+        else
             lower_store(l, id, arg);
-        }
     }
 }
 
@@ -490,14 +451,12 @@ static void lower_once(Lower *l) {
 static bool split(Lower *l) {
     uint32_t var;
     int64_t factor;
-    if (!ix_split_wanted(&l->n->ix, &var, &factor)) {
+    if (!ix_split_wanted(&l->n->ix, &var, &factor))
         return false;
-    }
     Axis *a = &l->axis[l->var_axis[var]];
     uint32_t f = l->var_factor[var];
-    if (a->factors == MAX_FACTORS || l->n->vars + 1 >= MAX_VARS) {
+    if (a->factors == MAX_FACTORS || l->n->vars + 1 >= MAX_VARS)
         return false; // it stays a division: right, but slower
-    }
     memmove(a->factor + f + 1, a->factor + f, (a->factors - f) * sizeof *a->factor);
     memmove(a->reduced + f + 1, a->reduced + f, (a->factors - f) * sizeof *a->reduced);
     a->factors++;
@@ -511,9 +470,8 @@ void nest_lower(Arena *arena, const Plan *p, const Region *r, Nest *out) {
     Lower l = {.n = out, .g = &p->func->g};
     uint32_t lead = lead_of(l.g, r);
     l.space = *fuse_space(l.g, lead);
-    for (uint32_t i = 0; i < r->in.n; i++) {
+    for (uint32_t i = 0; i < r->in.n; i++)
         map_put(arena, &l.arg, r->in.at[i], i + 1);
-    }
     axes_init(&l, lead);
     do {
         lower_once(&l);

@@ -20,17 +20,15 @@ typedef struct IxList {
 } IxList;
 
 static void use_ix(Nest *n, IxList *l, Ix x) {
-    if (l->have[x]) {
+    if (l->have[x])
         return;
-    }
     l->have[x] = 1;
     vec_push(n->arena, &l->v, x);
     const IxSum *s = &n->ix.sum.at[x];
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *a = &n->ix.atom.at[s->term[i].atom];
-        if (a->kind != AtomVar) {
+        if (a->kind != AtomVar)
             use_ix(n, l, a->of);
-        }
         if (a->kind == AtomChoice) {
             use_ix(n, l, a->yes);
             use_ix(n, l, a->no);
@@ -45,14 +43,11 @@ static IxList used_indices(Nest *n) {
         use_ix(n, &l, n->value.at[i].at);
         use_ix(n, &l, n->value.at[i].sample);
     }
-    for (uint32_t i = 0; i < n->bounds.n; i++) {
-        for (uint32_t k = 0; k < n->bounds.at[i].n; k++) {
+    for (uint32_t i = 0; i < n->bounds.n; i++)
+        for (uint32_t k = 0; k < n->bounds.at[i].n; k++)
             use_ix(n, &l, n->bounds.at[i].b[k].at);
-        }
-    }
-    for (uint32_t i = 0; i < n->store.n; i++) {
+    for (uint32_t i = 0; i < n->store.n; i++)
         use_ix(n, &l, n->store.at[i].at);
-    }
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         use_ix(n, &l, n->reduce.at[i].at);
         use_ix(n, &l, n->reduce.at[i].index);
@@ -64,31 +59,25 @@ static IxList used_indices(Nest *n) {
 // agrees.
 static bool join(Nest *n, const IxList *used, uint32_t outer, uint32_t inner) {
     int64_t extent = n->var[inner].n;
-    if (n->var[outer].reduced != n->var[inner].reduced) {
+    if (n->var[outer].reduced != n->var[inner].reduced)
         return false;
-    }
-    for (uint32_t i = 0; i < used->v.n; i++) {
-        if (ix_coef(&n->ix, used->v.at[i], outer) !=
-            ix_coef(&n->ix, used->v.at[i], inner) * extent) {
+    for (uint32_t i = 0; i < used->v.n; i++)
+        if (ix_coef(&n->ix, used->v.at[i], outer) != ix_coef(&n->ix, used->v.at[i], inner) * extent)
             return false;
-        }
-    }
     for (uint32_t i = 0; i < used->v.n; i++) {
         IxSum *s = &n->ix.sum.at[used->v.at[i]];
         uint32_t k = 0;
         for (uint32_t j = 0; j < s->n; j++) {
             const Atom *a = &n->ix.atom.at[s->term[j].atom];
-            if (a->kind != AtomVar || a->var != outer) {
+            if (a->kind != AtomVar || a->var != outer)
                 s->term[k++] = s->term[j];
-            }
         }
         s->n = k;
     }
     for (uint32_t i = 0; i < n->ix.atom.n; i++) {
         Atom *a = &n->ix.atom.at[i];
-        if (a->kind == AtomVar && a->var == inner) {
+        if (a->kind == AtomVar && a->var == inner)
             a->hi = n->var[outer].n * extent - 1;
-        }
     }
     n->var[inner].n *= n->var[outer].n;
     return true;
@@ -101,9 +90,8 @@ static void join_all(Nest *n) {
             i++;
             continue;
         }
-        for (uint32_t k = i; k + 1 < n->orders; k++) {
+        for (uint32_t k = i; k + 1 < n->orders; k++)
             n->order[k] = n->order[k + 1];
-        }
         n->orders--;
         i = i > 0 ? i - 1 : 0;
     }
@@ -113,31 +101,25 @@ static void join_all(Nest *n) {
 static void follow_input(Nest *n) {
     Ix widest = 0;
     int64_t most = 0;
-    if (n->store.n) {
+    if (n->store.n)
         return;
-    }
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         int64_t size = 1;
-        for (uint32_t k = 0; k < n->orders; k++) {
+        for (uint32_t k = 0; k < n->orders; k++)
             size *= ix_coef(&n->ix, v->at, n->order[k]) ? n->var[n->order[k]].n : 1;
-        }
         if (v->kind == ValueLoad && size > most) {
             most = size;
             widest = v->at;
         }
     }
-    for (uint32_t i = 0; i < n->orders; i++) {
-        if (ix_coef(&n->ix, widest, n->order[i]) <= 0) {
-            return; // it does not decide
-        }
-    }
+    for (uint32_t i = 0; i < n->orders; i++)
+        if (ix_coef(&n->ix, widest, n->order[i]) <= 0)
+            return;                            // it does not decide
     for (uint32_t i = 1; i < n->orders; i++) { // by falling stride
         uint32_t v = n->order[i], k = i;
-        for (; k > 0 && ix_coef(&n->ix, widest, n->order[k - 1]) < ix_coef(&n->ix, widest, v);
-             k--) {
+        for (; k > 0 && ix_coef(&n->ix, widest, n->order[k - 1]) < ix_coef(&n->ix, widest, v); k--)
             n->order[k] = n->order[k - 1];
-        }
         n->order[k] = v;
     }
 }
@@ -151,9 +133,8 @@ void nest_walk(Nest *n) {
 
 static int64_t product(const Nest *n, uint32_t from, uint32_t to) {
     int64_t x = 1;
-    for (uint32_t i = from; i < to; i++) {
+    for (uint32_t i = from; i < to; i++)
         x *= n->var[n->order[i]].n;
-    }
     return x;
 }
 
@@ -173,17 +154,15 @@ static void shape_elementwise(Nest *n) {
     }
     while (n->prefix + 1 < n->orders &&
            (n->prefix == 0 || (product(n, 0, n->prefix) < ManyUnits &&
-                               product(n, n->prefix + 1, n->orders) >= RowElements))) {
+                               product(n, n->prefix + 1, n->orders) >= RowElements)))
         n->prefix++;
-    }
     deal_out(n);
 }
 
 static void hoist(Nest *n, uint32_t at) { // order[at] becomes the last variable of the prefix
     uint32_t v = n->order[at];
-    for (; at > n->prefix; at--) {
+    for (; at > n->prefix; at--)
         n->order[at] = n->order[at - 1];
-    }
     n->order[n->prefix++] = v;
 }
 
@@ -225,29 +204,23 @@ static void cut_reduced(Nest *n) {
     uint32_t longest = NONE;
     for (uint32_t i = n->prefix; i < n->orders; i++) {
         uint32_t v = n->order[i];
-        if (n->var[v].reduced && (longest == NONE || n->var[v].n > n->var[longest].n)) {
+        if (n->var[v].reduced && (longest == NONE || n->var[v].n > n->var[longest].n))
             longest = v;
-        }
     }
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        if (n->reduce.at[i].kind == ReduceArgMax) {
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        if (n->reduce.at[i].kind == ReduceArgMax)
             return;
-        }
-    }
-    if (units >= FewUnits || longest == NONE || n->tiled != NONE) {
+    if (units >= FewUnits || longest == NONE || n->tiled != NONE)
         return;
-    }
     int64_t pieces = ManyUnits / units, worth = all / units / GrainElements;
     pieces = pieces < worth ? pieces : worth;
-    if (pieces > 1) {
+    if (pieces > 1)
         tile(n, longest, pieces, 16, n->var[longest].n);
-    }
 }
 
 static void shape_reduction(Nest *n) {
-    while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced) {
+    while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced)
         n->prefix++;
-    }
     bound_accumulators(n);
     cut_reduced(n);
     deal_out(n);
@@ -265,9 +238,8 @@ uint32_t nest_level_of(const Nest *n, Ix x) {
     uint32_t level = 0;
     for (uint32_t i = 0; i < n->orders; i++) {
         const Var *v = &n->var[n->order[i]];
-        if (v->level > level && ix_uses(&n->ix, x, n->order[i])) {
+        if (v->level > level && ix_uses(&n->ix, x, n->order[i]))
             level = v->level;
-        }
     }
     return level;
 }
@@ -279,9 +251,8 @@ static void deepen(uint32_t *level, uint32_t to) {
 void nest_levels(Nest *n) {
     for (uint32_t i = 0; i < n->bounds.n; i++) {
         uint32_t level = 0;
-        for (uint32_t k = 0; k < n->bounds.at[i].n; k++) {
+        for (uint32_t k = 0; k < n->bounds.at[i].n; k++)
             deepen(&level, nest_level_of(n, n->bounds.at[i].b[k].at));
-        }
         vec_push(n->arena, &n->bounds_level, level);
     }
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
@@ -294,18 +265,16 @@ void nest_levels(Nest *n) {
         for (uint32_t k = 0; reads && k < (v->kind == ValueEw       ? 3
                                            : v->kind == ValueSelect ? 2
                                                                     : 1);
-             k++) {
+             k++)
             deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
-        }
     }
 }
 
 // --- the answer ----------------------------------------------------------------------------------
 
 int64_t nest_tiles(const Nest *n) {
-    if (n->tiled == NONE) {
+    if (n->tiled == NONE)
         return 1;
-    }
     const Var *v = &n->var[n->tiled];
     return (v->n + v->tile - 1) / v->tile;
 }
@@ -356,15 +325,13 @@ void nest_shape(Nest *n) {
     n->tiled = NONE;
     n->scratch = 0;
     nest_walk(n);
-    if (n->reduce.n) {
+    if (n->reduce.n)
         shape_reduction(n);
-    } else if (n->orders == 0) {
+    else if (n->orders == 0)
         n->units = n->grain = 1;
-    } else {
+    else
         shape_elementwise(n);
-    }
-    for (uint32_t i = 0; i < n->orders; i++) {
+    for (uint32_t i = 0; i < n->orders; i++)
         n->var[n->order[i]].level = i < n->prefix ? 1 : 2 + i - n->prefix;
-    }
     nest_levels(n);
 }

@@ -28,35 +28,30 @@ enum {
 // `pack`?
 static bool packs(const Nest *n, Ix at, uint32_t lane, uint32_t pack) {
     const IxSum *s = &n->ix.sum.at[at];
-    if (ix_coef(&n->ix, at, lane) != 1 || s->off % pack) {
+    if (ix_coef(&n->ix, at, lane) != 1 || s->off % pack)
         return false;
-    }
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *a = &n->ix.atom.at[s->term[i].atom];
         bool is_lane = a->kind == AtomVar && a->var == lane;
-        if (!is_lane && s->term[i].coef % pack) {
+        if (!is_lane && s->term[i].coef % pack)
             return false;
-        }
     }
     // The lane may stand in a quotient too: then elements do not follow one another.
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *a = &n->ix.atom.at[s->term[i].atom];
         if (a->kind != AtomVar && (ix_uses(&n->ix, a->of, lane) ||
                                    (a->kind == AtomChoice && (ix_uses(&n->ix, a->yes, lane) ||
-                                                              ix_uses(&n->ix, a->no, lane))))) {
+                                                              ix_uses(&n->ix, a->no, lane)))))
             return false;
-        }
     }
     return true;
 }
 
 static bool bounds_use(const Nest *n, uint32_t bounds, uint32_t var) {
     const Bounds *b = &n->bounds.at[bounds];
-    for (uint32_t i = 0; i < b->n; i++) {
-        if (ix_uses(&n->ix, b->b[i].at, var)) {
+    for (uint32_t i = 0; i < b->n; i++)
+        if (ix_uses(&n->ix, b->b[i].at, var))
             return true;
-        }
-    }
     return false;
 }
 
@@ -85,16 +80,12 @@ static void add_packed(const Nest *n, uint32_t arg, Packed *p) {
 
 static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
     Packed p = {0, n->var[lane].reduced ? 0 : n->reduce.n};
-    for (uint32_t i = 0; i < n->value.n; i++) {
-        if (load_packs(n, &n->value.at[i], lane, pack)) {
+    for (uint32_t i = 0; i < n->value.n; i++)
+        if (load_packs(n, &n->value.at[i], lane, pack))
             add_packed(n, n->value.at[i].arg, &p);
-        }
-    }
-    for (uint32_t i = 0; i < n->store.n; i++) {
-        if (packs(n, n->store.at[i].at, lane, pack)) {
+    for (uint32_t i = 0; i < n->store.n; i++)
+        if (packs(n, n->store.at[i].at, lane, pack))
             add_packed(n, n->store.at[i].arg, &p);
-        }
-    }
     return p;
 }
 
@@ -102,16 +93,12 @@ static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
 // elements are worth anything, and each is compiled again.
 static bool one_at_a_time(const Nest *n) {
     bool across = !n->var[n->team.lane].reduced;
-    for (uint32_t i = 0; i < n->value.n; i++) {
-        if (n->value.at[i].kind == ValueDraw) {
+    for (uint32_t i = 0; i < n->value.n; i++)
+        if (n->value.at[i].kind == ValueDraw)
             return true;
-        }
-    }
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        if (n->reduce.at[i].kind == ReduceArgMax && across) {
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        if (n->reduce.at[i].kind == ReduceArgMax && across)
             return true;
-        }
-    }
     return n->value.n > LongBody;
 }
 
@@ -122,15 +109,13 @@ static bool stays_in_padding(const Nest *n, uint32_t lane, uint32_t pack) {
         const Value *v = &n->value.at[i];
         bool wide = v->kind == ValueLoad && element(n, v->arg) * pack > PackBytes;
         if (v->kind == ValueLoad && ix_uses(&n->ix, v->at, lane) &&
-            (wide || !load_packs(n, v, lane, pack))) {
+            (wide || !load_packs(n, v, lane, pack)))
             return false;
-        }
     }
     for (uint32_t i = 0; i < n->store.n; i++) {
         const Store *s = &n->store.at[i];
-        if (element(n, s->arg) * pack > PackBytes || !packs(n, s->at, lane, pack)) {
+        if (element(n, s->arg) * pack > PackBytes || !packs(n, s->at, lane, pack))
             return false;
-        }
     }
     return true;
 }
@@ -139,25 +124,22 @@ static bool stays_in_padding(const Nest *n, uint32_t lane, uint32_t pack) {
 static uint32_t pack_of(const Nest *n) {
     bool flat = n->orders == 1 && !n->reduce.n;
     uint32_t lane = n->team.lane;
-    if (lane == NONE || one_at_a_time(n)) {
+    if (lane == NONE || one_at_a_time(n))
         return 1;
-    }
     for (uint32_t pack = 8; pack > 1; pack /= 2) {
         Packed p = packed(n, lane, pack);
         bool whole = n->var[lane].n % pack == 0 || (flat && stays_in_padding(n, lane, pack));
         bool fits = p.least * pack <= PackBytes && p.count * pack <= PackRegisters;
-        if (p.least && fits && whole) {
+        if (p.least && fits && whole)
             return pack;
-        }
     }
     return 1;
 }
 
 static void mark_packs(Nest *n) {
     uint32_t lane = n->team.lane, pack = n->team.pack;
-    if (pack == 1) {
+    if (pack == 1)
         return;
-    }
     TeamLevel base = n->var[lane].reduced ? LevelStep : LevelUnit;
     for (uint32_t i = 0; i < n->value.n; i++) {
         Value *v = &n->value.at[i];
@@ -174,9 +156,8 @@ static void mark_packs(Nest *n) {
             v->pack = row > level ? row : level;
         }
     }
-    for (uint32_t i = 0; i < n->store.n; i++) {
+    for (uint32_t i = 0; i < n->store.n; i++)
         n->store.at[i].pack = packs(n, n->store.at[i].at, lane, pack);
-    }
     const Graph *g = &n->plan->func->g;
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         Reduce *r = &n->reduce.at[i];
@@ -192,9 +173,8 @@ static void mark_packs(Nest *n) {
 static bool may_call(Op op) {
     for (const char *c = op_info[op].value; *c; c++) {
         bool of_word = islower((unsigned char)c[0]) || isdigit((unsigned char)c[0]);
-        if (*c == '/' || (of_word && c[1] == '(')) {
+        if (*c == '/' || (of_word && c[1] == '('))
             return true;
-        }
     }
     return false;
 }
@@ -207,15 +187,13 @@ static uint32_t unroll_of(const Nest *n) {
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
         bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep;
-        if (v->kind == ValueLoad && (whole || each)) {
+        if (v->kind == ValueLoad && (whole || each))
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? n->team.pack : 1);
-        }
         plain &= v->kind != ValueDraw && (v->kind != ValueEw || !may_call(v->op));
     }
     uint32_t steps = 1;
-    while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled) {
+    while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled)
         steps *= 2;
-    }
     return steps;
 }
 
@@ -241,14 +219,12 @@ static uint32_t least(int64_t a, int64_t b) {
 // A reduced variable runs innermost: neighbouring threads take neighbouring steps of one unit.
 static void team_along(Nest *n) {
     Team *t = &n->team;
-    while (t->size < Warp && t->size < t->steps) {
+    while (t->size < Warp && t->size < t->steps)
         t->size *= 2;
-    }
     while (t->size < Block &&
            (t->steps > (int64_t)t->size * MostSteps ||
-            (n->units * t->size < ManyThreads && t->steps >= (int64_t)t->size * 2 * LeastSteps))) {
+            (n->units * t->size < ManyThreads && t->steps >= (int64_t)t->size * 2 * LeastSteps)))
         t->size *= 2;
-    }
     t->units = least(Block / t->size, n->units);
     uint32_t whole = t->size < Warp ? Warp / t->size : 1; // units of a warp, which joins as a whole
     t->units = (uint32_t)up(t->units, whole) * whole;
@@ -260,9 +236,8 @@ static void team_across(Nest *n) {
     Team *t = &n->team;
     int64_t row = up(n->var[t->lane].n, t->pack), width = row < Warp ? row : Warp;
     while (t->size * 2 * width <= Block && n->units * t->size < ManyThreads &&
-           t->steps >= (int64_t)t->size * 2 * LeastSteps) {
+           t->steps >= (int64_t)t->size * 2 * LeastSteps)
         t->size *= 2;
-    }
     t->units = least(Block / t->size / width * width, n->units);
 }
 
@@ -303,17 +278,15 @@ static void make_team(Nest *n) {
         t->blocks = (uint32_t)up(n->units, t->units);
         return;
     }
-    if (t->across) {
+    if (t->across)
         team_across(n);
-    } else {
+    else
         team_along(n);
-    }
     cut_in_pieces(n);
     t->blocks = (uint32_t)(up(n->units, t->units) * t->pieces);
     t->tickets = t->pieces > 1 ? (uint32_t)up(n->units, t->units) : 0;
-    for (uint32_t i = 0; t->pieces > 1 && i < n->reduce.n; i++) {
+    for (uint32_t i = 0; t->pieces > 1 && i < n->reduce.n; i++)
         n->scratch += nest_partial_bytes(n, &n->reduce.at[i]);
-    }
 }
 
 // --- the answer ----------------------------------------------------------------------------------
@@ -321,25 +294,21 @@ static void make_team(Nest *n) {
 static void kept_first(Nest *n) {
     uint32_t order[MAX_VARS], k = 0;
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < n->orders; i++) {
-            if (n->var[n->order[i]].reduced == (pass == 1)) {
+        for (uint32_t i = 0; i < n->orders; i++)
+            if (n->var[n->order[i]].reduced == (pass == 1))
                 order[k++] = n->order[i];
-            }
-        }
         n->prefix = pass ? n->prefix : k;
     }
-    for (uint32_t i = 0; i < n->orders; i++) {
+    for (uint32_t i = 0; i < n->orders; i++)
         n->order[i] = order[i];
-    }
 }
 
 static void set_levels(Nest *n) {
     for (uint32_t i = 0; i < n->orders; i++) {
         Var *v = &n->var[n->order[i]];
         v->level = v->reduced ? LevelStep : LevelUnit;
-        if (n->order[i] == n->team.lane && n->team.pack > 1) {
+        if (n->order[i] == n->team.lane && n->team.pack > 1)
             v->level = LevelPack;
-        }
     }
     nest_levels(n);
 }

@@ -22,20 +22,17 @@ void eval_Grad(Eval *e) {
 static void round_stored(const Eval *e) {
     float *x = e->out;
     int64_t n = type_elements(e->g, eval_type(e));
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         x[i] = gan_bf16_to_f32(gan_f32_to_bf16(x[i]));
-    }
 }
 
 void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64,
                const Counters *c, Arena scratch) {
     Eval e = {.g = g, .id = id, .in = in, .out = out, .f64 = f64, .c = c, .scratch = &scratch};
     Op op = (Op)graph_node(g, id)->op;
-    if (!eval_fn[op]) {
+    if (!eval_fn[op])
         bug("node %u: nothing evaluates op %d", id, (int)op);
-    }
     eval_fn[op](&e);
-    if (!f64 && eval_type(&e)->dtype == DtBF16) {
+    if (!f64 && eval_type(&e)->dtype == DtBF16)
         round_stored(&e);
-    }
 }

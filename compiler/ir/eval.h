@@ -32,11 +32,10 @@ static inline double value_get(const void *at, bool f64, int64_t i) {
     return f64 ? ((const double *)at)[i] : (double)((const float *)at)[i];
 }
 static inline void value_put(void *at, bool f64, int64_t i, double x) {
-    if (f64) {
+    if (f64)
         ((double *)at)[i] = x;
-    } else {
+    else
         ((float *)at)[i] = (float)x;
-    }
 }
 static inline const Type *eval_type(const Eval *e) {
     return node_type(e->g, e->id);

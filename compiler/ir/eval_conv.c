@@ -35,9 +35,8 @@ static Shape shape_of(const Eval *e, const Type *x, const Type *w, const Type *y
     s.groups = s.geom.groups;
     s.c = x->dim[0] / s.groups;
     s.o = y->dim[0] / s.groups;
-    for (uint32_t d = 0; d < 3; d++) {
+    for (uint32_t d = 0; d < 3; d++)
         s.x[d] = s.k[d] = s.y[d] = s.stride[d] = s.dilation[d] = 1;
-    }
     for (uint32_t i = 0, d = 3 - s.geom.n; i < s.geom.n; i++, d++) {
         s.x[d] = x->dim[1 + i];
         s.k[d] = w->dim[2 + i];
@@ -70,17 +69,15 @@ static Packed pack(const Eval *e, const void *from, const Shape *s, int64_t grou
     for (int64_t task = 0; task < s->batch * extent[0] * extent[1]; task++) {
         int64_t n = task / (extent[0] * extent[1]), i = task / extent[1] % extent[0],
                 j = task % extent[1];
-        if (i + lo[0] < 0 || i + lo[0] >= total[0] || j + lo[1] < 0 || j + lo[1] >= total[1]) {
+        if (i + lo[0] < 0 || i + lo[0] >= total[0] || j + lo[1] < 0 || j + lo[1] >= total[1])
             continue;
-        }
         int64_t row = n * p.stride[0] + (i + lo[0]) * p.stride[1] + (j + lo[1]) * p.stride[2];
         int64_t k0 = lo[2] < 0 ? -lo[2] : 0,
                 k1 = extent[2] + lo[2] > total[2] ? total[2] - lo[2] : extent[2];
         for (int64_t ch = 0; ch < c; ch++) {
             int64_t in = (((n * s->groups + group) * c + ch) * extent[0] + i) * extent[1] + j;
-            for (int64_t k = k0; k < k1; k++) {
+            for (int64_t k = k0; k < k1; k++)
                 p.at[row + (k + lo[2]) * c + ch] = value_get(from, e->f64, in * extent[2] + k);
-            }
         }
     }
     return p;
@@ -93,9 +90,8 @@ static void unpack(const Eval *e, const Shape *s, const double *from, int64_t gr
 #pragma omp parallel for schedule(static) if (s->batch * c * space > LOOP_PARALLEL)
     for (int64_t task = 0; task < s->batch * c; task++) {
         int64_t n = task / c, ch = task % c, to = ((n * s->groups + group) * c + ch) * space;
-        for (int64_t i = 0; i < space; i++) {
+        for (int64_t i = 0; i < space; i++)
             value_put(e->out, e->f64, to + i, from[(n * space + i) * c + ch]);
-        }
     }
 }
 
@@ -154,16 +150,13 @@ static void correlate_task(const Correlation *k, const Tile *t) {
             const double *w = k->w[tap] + c * k->o + t->first;
             const double *x = k->x + k->offset[tap] + c;
             int64_t n = k->c - c < CHUNK ? k->c - c : CHUNK;
-            for (int64_t i = 0; i < t->n; i++) {
+            for (int64_t i = 0; i < t->n; i++)
                 mac_row(t->columns, y[i], n, x + t->from[i], 1, w, k->o);
-            }
         }
     }
-    for (int64_t i = 0; i < t->n; i++) {
-        for (int64_t j = 0; j < t->columns; j++) {
+    for (int64_t i = 0; i < t->n; i++)
+        for (int64_t j = 0; j < t->columns; j++)
             k->y[t->to[i] + t->first + j] = y[i][j];
-        }
-    }
 }
 
 static void correlate(const Correlation *k) {
@@ -189,9 +182,8 @@ static void conv_group(Eval *e, const Shape *s, int64_t group) {
     for (int64_t tap = 0; tap < s->taps; tap++) {
         int64_t at[3];
         tap_index(s, tap, at);
-        for (uint32_t d = 0; d < 3; d++) {
+        for (uint32_t d = 0; d < 3; d++)
             offset[tap] += at[d] * s->dilation[d] * x.stride[1 + d];
-        }
         ws[tap] = w + tap * s->c * s->o;
     }
     int64_t space = product(s->y);
@@ -279,9 +271,8 @@ static void conv_dx_group(Eval *e, const Shape *s, int64_t group) {
     for (int64_t i = 0; i < phases; i++) {
         int64_t phase[3] = {i / s->stride[2] / s->stride[1], i / s->stride[2] % s->stride[1],
                             i % s->stride[2]};
-        if (phase[0] < s->x[0] && phase[1] < s->x[1] && phase[2] < s->x[2]) {
+        if (phase[0] < s->x[0] && phase[1] < s->x[1] && phase[2] < s->x[2])
             conv_dx_phase(e, s, &gy, lo, w, phase, gx);
-        }
     }
     unpack(e, s, gx, group, s->c, s->x);
 }
@@ -311,9 +302,8 @@ static void dw_task(const Shape *s, const Factor *u, const Factor *v, int64_t fi
 
 static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
     int64_t total[3], none[3] = {0};
-    for (uint32_t d = 0; d < 3; d++) {
+    for (uint32_t d = 0; d < 3; d++)
         total[d] = (s->y[d] - 1) * s->stride[d] + (s->k[d] - 1) * s->dilation[d] + 1;
-    }
     Packed x = pack(e, e->in[0], s, group, s->c, s->x, s->before, total);
     Packed gy = pack(e, e->in[1], s, group, s->o, s->y, none, s->y);
     Factor fx = {
@@ -330,9 +320,8 @@ static void conv_dw_group(Eval *e, const Shape *s, int64_t group) {
         int64_t at[3], tap = task / blocks, first = task % blocks * TILE;
         Factor tx = fx;
         tap_index(s, tap, at);
-        for (uint32_t d = 0; d < 3; d++) {
+        for (uint32_t d = 0; d < 3; d++)
             tx.at += at[d] * s->dilation[d] * x.stride[1 + d];
-        }
         const Factor *u = by_x ? &tx : &fy, *v = by_x ? &fy : &tx;
         int64_t rows = n_rows - first < TILE ? n_rows - first : TILE;
         dw_task(s, u, v, first, rows, gw + tap * s->c * s->o + first * v->n);

@@ -29,11 +29,9 @@ typedef struct Einsum {
 } Einsum;
 
 static uint32_t dot_label(uint32_t *seen, uint32_t *n, int64_t text) {
-    for (uint32_t i = 1; i < *n; i++) {
-        if (seen[i] == (uint32_t)text) {
+    for (uint32_t i = 1; i < *n; i++)
+        if (seen[i] == (uint32_t)text)
             return i;
-        }
-    }
     seen[*n] = (uint32_t)text;
     return (*n)++;
 }
@@ -68,15 +66,14 @@ static void dot_init(Einsum *d, const Eval *e, bool swap) {
     dot_side(d, seen, &d->out, eval_type(e), lo);
     for (uint32_t i = 0; i < d->labels; i++) {
         bool a = d->a.has[i], b = d->b.has[i], out = d->out.has[i];
-        if (out && a && b) {
+        if (out && a && b)
             d->n_each *= group_add(d, &d->each, i);
-        } else if (out && b) {
+        else if (out && b)
             d->n_column *= group_add(d, &d->column, i);
-        } else if (out) {
+        else if (out)
             d->n_row *= group_add(d, &d->row, i);
-        } else if (a || b) {
+        else if (a || b)
             d->n_inner *= group_add(d, &d->inner, i);
-        }
     }
 }
 
@@ -99,9 +96,8 @@ static double *dot_pack(const Einsum *d, const Side *s, const void *from, const 
     for (int64_t i = 0; i < d->n_each * n_outer; i++) {
         int64_t off =
             group_offset(d, &d->each, s, i / n_outer) + group_offset(d, outer, s, i % n_outer);
-        for (int64_t j = 0; j < n_last; j++) {
+        for (int64_t j = 0; j < n_last; j++)
             to[i * n_last + j] = value_get(from, d->e->f64, off + group_offset(d, last, s, j));
-        }
     }
     return to;
 }
@@ -110,9 +106,8 @@ void eval_Dot(Eval *e) {
     Einsum d;
     bool swap = false;
     dot_init(&d, e, swap);
-    if (d.n_column < d.n_row) { // the longer side goes where the inner loop runs
+    if (d.n_column < d.n_row) // the longer side goes where the inner loop runs
         dot_init(&d, e, swap = true);
-    }
     const double *a = dot_pack(&d, &d.a, e->in[swap], &d.row, d.n_row, &d.inner, d.n_inner);
     const double *b = dot_pack(&d, &d.b, e->in[!swap], &d.inner, d.n_inner, &d.column, d.n_column);
     int64_t blocks = (d.n_column + COLUMNS - 1) / COLUMNS;
@@ -128,8 +123,7 @@ void eval_Dot(Eval *e) {
                 b + each * d.n_inner * d.n_column + first, d.n_column);
         int64_t off =
             group_offset(&d, &d.each, &d.out, each) + group_offset(&d, &d.row, &d.out, row);
-        for (int64_t j = 0; j < n; j++) {
+        for (int64_t j = 0; j < n; j++)
             value_put(e->out, e->f64, off + group_offset(&d, &d.column, &d.out, first + j), y[j]);
-        }
     }
 }

@@ -49,26 +49,23 @@ static void ew_row(void *user, int64_t n, const int64_t *off, const int64_t *ste
         uint32_t from =
             k < r->nin ? k : 0; // rows of fewer inputs read the first again and ignore it
         in_step[k] = step[from];
-        if (r->e->f64) {
+        if (r->e->f64)
             d[k] = (const double *)r->e->in[from] + off[from];
-        } else {
+        else
             f[k] = (const float *)r->e->in[from] + off[from];
-        }
     }
-    if (r->e->f64) {
+    if (r->e->f64)
         r->f64(n, (double *)r->e->out + off[r->nin], d, in_step);
-    } else {
+    else
         r->f32(n, (float *)r->e->out + off[r->nin], f, in_step);
-    }
 }
 
 void eval_ew(Eval *e) {
     const Node *node = graph_node(e->g, e->id);
     Loop l;
     loop_init(&l, e->g, eval_type(e));
-    for (uint32_t k = 0; k < node->nin; k++) {
+    for (uint32_t k = 0; k < node->nin; k++)
         loop_operand(&l, eval_in_type(e, k));
-    }
     loop_operand(&l, eval_type(e));
     EwRun run = {e, node->nin, row_f64[node->op], row_f32[node->op]};
     loop_run(&l, ew_row, &run);

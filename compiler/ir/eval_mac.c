@@ -11,15 +11,13 @@ void mac_row(int64_t n, double *restrict y, int64_t k, const double *restrict a,
                      a3 = a[(i + 3) * ak];
         const double *restrict b0 = b + i * bk, *restrict b1 = b0 + bk, *restrict b2 = b1 + bk,
                                *restrict b3 = b2 + bk;
-        for (int64_t j = 0; j < n; j++) {
+        for (int64_t j = 0; j < n; j++)
             y[j] += (a0 * b0[j] + a1 * b1[j]) + (a2 * b2[j] + a3 * b3[j]);
-        }
     }
     for (; i < k; i++) {
         const double a0 = a[i * ak];
         const double *restrict b0 = b + i * bk;
-        for (int64_t j = 0; j < n; j++) {
+        for (int64_t j = 0; j < n; j++)
             y[j] += a0 * b0[j];
-        }
     }
 }

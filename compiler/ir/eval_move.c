@@ -18,15 +18,13 @@ static void copy_row(void *user, int64_t n, const int64_t *off, const int64_t *s
     if (c->f64) {
         const double *from = (const double *)c->from + off[FROM];
         double *to = (double *)c->to + off[TO];
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i * step[TO]] = from[i * step[FROM]];
-        }
     } else {
         const float *from = (const float *)c->from + off[FROM];
         float *to = (float *)c->to + off[TO];
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             to[i * step[TO]] = from[i * step[FROM]];
-        }
     }
 }
 
@@ -81,9 +79,8 @@ void eval_Permute(Eval *e) {
     int64_t stride[LOOP_DIMS];
     view_loop(e, &l);
     dense_strides(e, eval_in_type(e, 0), stride);
-    for (uint32_t d = 1; d < l.n; d++) {
+    for (uint32_t d = 1; d < l.n; d++)
         l.stride[FROM][d] = stride[1 + eval_ints(e)[d]];
-    }
     copy_run(e, 0, &l);
 }
 
@@ -151,9 +148,8 @@ void eval_Concat(Eval *e) {
 // wild read.
 static int64_t row_index(const Eval *e, int64_t i, int64_t rows) {
     double x = value_get(e->in[1], e->f64, i);
-    if (!(x >= 0)) {
+    if (!(x >= 0))
         return 0;
-    }
     return x >= (double)rows ? rows - 1 : (int64_t)x;
 }
 
@@ -175,11 +171,9 @@ void eval_Scatter(Eval *e) {
     double *sum = arena_array(e->scratch, double, all);
     for (int64_t i = 0; i < n; i++) { // samples in order: the order of a sum is part of the result
         double *to = sum + row_index(e, i, rows) * size;
-        for (int64_t j = 0; j < size; j++) {
+        for (int64_t j = 0; j < size; j++)
             to[j] += value_get(e->in[0], e->f64, i * size + j);
-        }
     }
-    for (int64_t j = 0; j < all; j++) {
+    for (int64_t j = 0; j < all; j++)
         value_put(e->out, e->f64, j, sum[j]);
-    }
 }

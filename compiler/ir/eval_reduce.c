@@ -41,14 +41,12 @@ static double sum_run(const void *at, bool f64, int64_t from, int64_t n, int64_t
     double sum = 0;
     if (f64) {
         const double *x = (const double *)at + from;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             sum += x[i * step];
-        }
     } else {
         const float *x = (const float *)at + from;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             sum += (double)x[i * step];
-        }
     }
     return sum;
 }
@@ -112,9 +110,8 @@ void eval_GroupSum(Eval *e) {
     for (int64_t j = 0; j < size; j++) {
         for (int64_t first = 0; first < batch; first += group) {
             double sum = sum_run(e->in[0], e->f64, first * size + j, group, size);
-            for (int64_t n = first; n < first + group; n++) {
+            for (int64_t n = first; n < first + group; n++)
                 value_put(e->out, e->f64, n * size + j, sum);
-            }
         }
     }
 }

@@ -6,25 +6,20 @@
 
 uint8_t *func_live(Arena *a, const Func *f) {
     VEC(uint32_t) root = {0};
-    for (uint32_t i = 0; i < f->tape.n; i++) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
         vec_push(a, &root, f->tape.at[i].cond);
-    }
-    for (uint32_t i = 0; i < f->effect.n; i++) {
+    for (uint32_t i = 0; i < f->effect.n; i++)
         vec_push(a, &root, f->effect.at[i]);
-    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
         vec_push(a, &root, u->loss);
-        for (uint32_t k = 0; k < u->grad.n; k++) {
+        for (uint32_t k = 0; k < u->grad.n; k++)
             vec_push(a, &root, u->grad.at[k].node);
-        }
     }
-    for (uint32_t i = 0; i < f->report.n; i++) {
+    for (uint32_t i = 0; i < f->report.n; i++)
         vec_push(a, &root, f->report.at[i].node);
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
+    for (uint32_t i = 0; i < f->result.n; i++)
         vec_push(a, &root, f->result.at[i].node);
-    }
     return graph_reach(&f->g, a, root.at, root.n);
 }
 
@@ -56,21 +51,18 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
         switch (c->kind) {
         case CtlBlock:
             now.block = c->arg;
-            for (uint32_t k = 0; k < count; k++) {
+            for (uint32_t k = 0; k < count; k++)
                 open[now.block][seen[k].block] |= path_starts(&now, &seen[k]);
-            }
             seen[count++] = now;
             break;
         case CtlRepeat:
         case CtlEvery:
         case CtlIf:
-            if (depth == MAX_SCOPES) {
+            if (depth == MAX_SCOPES)
                 bug("scopes nest deeper than %d", MAX_SCOPES);
-            }
             outside[depth++] = now.n;
-            if (c->kind != CtlRepeat || !past_repeats) {
+            if (c->kind != CtlRepeat || !past_repeats)
                 now.scope[now.n++] = ++scopes;
-            }
             break;
         case CtlElse:
             now.scope[now.n - 1] = ++scopes;

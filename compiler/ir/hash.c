@@ -26,9 +26,8 @@ static void put_type(Canon *c, const Type *t) {
     put(c, t->dtype);
     put(c, t->rank);
     put(c, t->batched);
-    for (uint32_t i = 0; i < t->rank; i++) {
+    for (uint32_t i = 0; i < t->rank; i++)
         put(c, t->dim[i]);
-    }
 }
 
 static void put_node(Canon *c, uint32_t id) {
@@ -37,13 +36,11 @@ static void put_node(Canon *c, uint32_t id) {
     put(c, n->op);
     put(c, n->block);
     put_type(c, node_type(c->g, id));
-    for (uint32_t k = 0; k < n->nin; k++) {
+    for (uint32_t k = 0; k < n->nin; k++)
         put(c, c->number[node_in(c->g, id, k)]);
-    }
     uint32_t count = n->op == OpPin ? 0 : n->op == OpRead ? 1 : a->n; // a pin is its own number
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         put(c, a->i[i]);
-    }
     if (n->op == OpRead) {
         uint32_t *first = &c->read[n->attr];
         *first = *first ? *first : c->number[id];
@@ -63,27 +60,23 @@ static void put_roots(Canon *c, const Func *f) {
         put(c, f->tape.at[i].arg);
         put(c, c->number[f->tape.at[i].cond]);
     }
-    for (uint32_t i = 0; i < f->effect.n; i++) {
+    for (uint32_t i = 0; i < f->effect.n; i++)
         put(c, c->number[f->effect.at[i]]);
-    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
         put(c, u->block);
         put(c, c->number[u->loss]);
-        for (uint32_t k = 0; k < u->net.n; k++) {
+        for (uint32_t k = 0; k < u->net.n; k++)
             put(c, u->net.at[k]);
-        }
         for (uint32_t k = 0; k < u->grad.n; k++) {
             put(c, u->grad.at[k].slot);
             put(c, c->number[u->grad.at[k].node]);
         }
     }
-    for (uint32_t i = 0; i < f->report.n; i++) {
+    for (uint32_t i = 0; i < f->report.n; i++)
         put_named(c, &f->report.at[i]);
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
+    for (uint32_t i = 0; i < f->result.n; i++)
         put_named(c, &f->result.at[i]);
-    }
 }
 
 static void put_func(Canon *c, const Func *f, Arena *scratch) {
@@ -116,17 +109,15 @@ static void put_slot(Canon *c, const Module *m, const Slot *s) {
     }
     put(c, s->kind == SlotData ? s->stream : 0);
     put(c, s->kind == SlotData ? s->round : 0);
-    if (s->kind == SlotScalar) {
+    if (s->kind == SlotScalar)
         put_str(c, s->name);
-    }
 }
 
 static void put_field(Canon *c, const Field *f) {
     put(c, f->kind);
     put(c, f->rank);
-    for (uint32_t i = 0; i < f->rank; i++) {
+    for (uint32_t i = 0; i < f->rank; i++)
         put(c, f->dim[i]);
-    }
     put(c, f->classes);
     for (uint32_t i = 0; i < f->xform.n; i++) {
         int64_t bits[2];
@@ -144,18 +135,15 @@ Hash128 module_hash(const Module *m, Arena scratch) {
     put(&c, m->net.n);
     for (uint32_t i = 0; i < m->stream.n; i++) {
         put(&c, m->stream.at[i].field.n);
-        for (uint32_t k = 0; k < m->stream.at[i].field.n; k++) {
+        for (uint32_t k = 0; k < m->stream.at[i].field.n; k++)
             put_field(&c, &m->stream.at[i].field.at[k]);
-        }
     }
-    for (uint32_t i = 0; i < m->slot.n; i++) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
         put_slot(&c, m, &m->slot.at[i]);
-    }
     put_func(&c, &m->init, &scratch);
     put_func(&c, &m->step, &scratch);
-    for (uint32_t i = 0; i < m->entry.n; i++) {
+    for (uint32_t i = 0; i < m->entry.n; i++)
         put_func(&c, &m->entry.at[i], &scratch);
-    }
     Str all = text_str(&c.t);
     return hash128(all.ptr, all.len);
 }

@@ -8,20 +8,18 @@ static void put_quoted(Text *t, Str s) {
     text_char(t, '"');
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.ptr[i];
-        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F) {
+        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F)
             text_fmt(t, "\\x%02x", c);
-        } else {
+        else
             text_char(t, (char)c);
-        }
     }
     text_char(t, '"');
 }
 
 static void put_extents(Text *t, bool batched, uint32_t rank, const int64_t *dim) {
     text_put(t, batched ? STR(" [B") : STR(" ["));
-    for (uint32_t i = 0; i < rank; i++) {
+    for (uint32_t i = 0; i < rank; i++)
         text_fmt(t, "%s%lld", i || batched ? ", " : "", (long long)dim[i]);
-    }
     text_char(t, ']');
 }
 
@@ -31,9 +29,8 @@ static void put_type(Text *t, const Type *type) {
 }
 
 static void put_span(Text *t, Span s) {
-    if (s.file) {
+    if (s.file)
         text_fmt(t, " span=%u:%u-%u", s.file, s.lo, s.hi);
-    }
 }
 
 static void put_double(Text *t, double x) {
@@ -68,11 +65,10 @@ static void print_slot(Text *t, const Slot *s) {
     text_fmt(t, "slot %s ", slot_kind_text[s->kind]);
     put_quoted(t, s->name);
     put_type(t, &s->type);
-    if (s->net == NONE) {
+    if (s->net == NONE)
         text_put(t, STR(" net -"));
-    } else {
+    else
         text_fmt(t, " net %u", s->net);
-    }
     text_fmt(t, " site %u stream %u round %u", s->site, s->stream, s->round);
     put_span(t, s->span);
     text_char(t, '\n');
@@ -96,9 +92,8 @@ static void print_tables(Text *t, const Module *m) {
         put_span(t, m->net.at[i].span);
         text_char(t, '\n');
     }
-    for (uint32_t i = 0; i < m->stream.n; i++) {
+    for (uint32_t i = 0; i < m->stream.n; i++)
         print_stream(t, &m->stream.at[i]);
-    }
     for (uint32_t i = 0; i < m->site.n; i++) {
         const Site *s = &m->site.at[i];
         text_fmt(t, "site %s", dist_text[s->dist]);
@@ -109,9 +104,8 @@ static void print_tables(Text *t, const Module *m) {
         put_span(t, s->span);
         text_char(t, '\n');
     }
-    for (uint32_t i = 0; i < m->slot.n; i++) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
         print_slot(t, &m->slot.at[i]);
-    }
 }
 
 // --- functions -----------------------------------------------------------------------------------
@@ -121,11 +115,10 @@ static void print_tape(Text *t, const Func *f) {
         const Ctl *c = &f->tape.at[i];
         depth -= c->kind == CtlElse || c->kind == CtlEnd;
         text_fmt(t, "%*s%s", (int)(2 * depth), "", ctl_text[c->kind]);
-        if (c->kind == CtlIf) {
+        if (c->kind == CtlIf)
             text_fmt(t, " %%%u", c->cond);
-        } else if (c->kind != CtlElse && c->kind != CtlEnd) {
+        else if (c->kind != CtlElse && c->kind != CtlEnd)
             text_fmt(t, " %u", c->arg);
-        }
         text_char(t, '\n');
         depth += c->kind != CtlBlock && c->kind != CtlEnd;
     }
@@ -140,11 +133,10 @@ static void print_attr(Text *t, Op op, const Attr *a) {
             double x;
             memcpy(&x, &a->i[at], sizeof x);
             text_put(t, i ? STR(" ") : STR(""));
-            if (attr_is_double(w.name)) {
+            if (attr_is_double(w.name))
                 put_double(t, x);
-            } else {
+            else
                 text_fmt(t, "%lld", (long long)a->i[at]);
-            }
             w.last = w.list ? w.last : a->i[at];
         }
     }
@@ -154,9 +146,8 @@ static void print_attr(Text *t, Op op, const Attr *a) {
 static void print_node(Text *t, const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
     text_fmt(t, "  %%%u = %s", id, op_info[n->op].text);
-    for (uint32_t k = 0; k < n->nin; k++) {
+    for (uint32_t k = 0; k < n->nin; k++)
         text_fmt(t, "%s%%%u", k ? ", " : " ", node_in(g, id, k));
-    }
     print_attr(t, (Op)n->op, node_attr(g, id));
     text_put(t, STR(" :"));
     put_type(t, node_type(g, id));
@@ -172,13 +163,11 @@ static void print_update(Text *t, const Update *u) {
     text_fmt(t, "  update block %u loss %%%u rate ", u->block, u->loss);
     put_double(t, u->rate);
     text_put(t, STR(" nets"));
-    for (uint32_t i = 0; i < u->net.n; i++) {
+    for (uint32_t i = 0; i < u->net.n; i++)
         text_fmt(t, " %u", u->net.at[i]);
-    }
     text_put(t, STR(" grads"));
-    for (uint32_t i = 0; i < u->grad.n; i++) {
+    for (uint32_t i = 0; i < u->grad.n; i++)
         text_fmt(t, " %u:%%%u", u->grad.at[i].slot, u->grad.at[i].node);
-    }
     put_span(t, u->span);
     text_char(t, '\n');
 }
@@ -194,26 +183,20 @@ static void print_func(Text *t, const Func *f) {
     put_quoted(t, f->name);
     text_char(t, '\n');
     print_tape(t, f);
-    for (uint32_t id = 1; id < f->g.node.n; id++) {
+    for (uint32_t id = 1; id < f->g.node.n; id++)
         print_node(t, &f->g, id);
-    }
-    for (uint32_t i = 0; i < f->effect.n; i++) {
+    for (uint32_t i = 0; i < f->effect.n; i++)
         text_fmt(t, "  effect %%%u\n", f->effect.at[i]);
-    }
-    for (uint32_t i = 0; i < f->update.n; i++) {
+    for (uint32_t i = 0; i < f->update.n; i++)
         print_update(t, &f->update.at[i]);
-    }
-    for (uint32_t i = 0; i < f->report.n; i++) {
+    for (uint32_t i = 0; i < f->report.n; i++)
         print_named(t, "report", &f->report.at[i]);
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
+    for (uint32_t i = 0; i < f->result.n; i++)
         print_named(t, "result", &f->result.at[i]);
-    }
     if (f->data.n) {
         text_put(t, STR("  data"));
-        for (uint32_t i = 0; i < f->data.n; i++) {
+        for (uint32_t i = 0; i < f->data.n; i++)
             text_fmt(t, " %u", f->data.at[i]);
-        }
         text_char(t, '\n');
     }
 }
@@ -222,7 +205,6 @@ void module_print(Text *t, const Module *m) {
     print_tables(t, m);
     print_func(t, &m->init);
     print_func(t, &m->step);
-    for (uint32_t i = 0; i < m->entry.n; i++) {
+    for (uint32_t i = 0; i < m->entry.n; i++)
         print_func(t, &m->entry.at[i]);
-    }
 }

@@ -22,9 +22,8 @@ typedef struct Reader {
 // --- nodes ---------------------------------------------------------------------------------------
 
 static bool want_node(Reader *r, uint32_t *out) {
-    if (!words_char(&r->w, '%') || !words_index(&r->w, out)) {
+    if (!words_char(&r->w, '%') || !words_index(&r->w, out))
         return false;
-    }
     return (*out > 0 && *out < r->f->g.node.n) ||
            words_refuse(&r->w, "%%%u is not an earlier node", *out);
 }
@@ -32,9 +31,8 @@ static bool want_node(Reader *r, uint32_t *out) {
 // --- tables --------------------------------------------------------------------------------------
 
 static bool read_module(Reader *r) {
-    if (r->begun) {
+    if (r->begun)
         return words_refuse(&r->w, "a second module");
-    }
     r->begun = true;
     return words_quoted(&r->w, &r->m->name) && words_word(&r->w, "doc") &&
            words_quoted(&r->w, &r->m->doc) && words_word(&r->w, "batch") &&
@@ -43,9 +41,8 @@ static bool read_module(Reader *r) {
 
 static bool read_source(Reader *r) {
     Str name;
-    if (!words_quoted(&r->w, &name)) {
+    if (!words_quoted(&r->w, &name))
         return false;
-    }
     vec_push(r->w.perm, &r->m->source, name);
     vec_push(r->w.perm, &r->m->source_text, (Str){0});
     return true;
@@ -63,33 +60,29 @@ static bool read_stream(Reader *r) {
 }
 
 static bool read_field(Reader *r) {
-    if (r->m->stream.n == 0) {
+    if (r->m->stream.n == 0)
         return words_refuse(&r->w, "a field outside a stream");
-    }
     Stream *s = &r->m->stream.at[r->m->stream.n - 1];
     Field *f = vec_add(r->w.perm, &s->field);
     uint32_t kind;
     bool batched;
     if (!words_quoted(&r->w, &f->name) || !WORDS_ONE_OF(&r->w, field_kind_text, &kind) ||
         !words_extents(&r->w, false, &batched, &f->rank, f->dim) || !words_word(&r->w, "classes") ||
-        !words_int(&r->w, 0, MaxExtent, &f->classes) || !words_span(&r->w, &f->span)) {
+        !words_int(&r->w, 0, MaxExtent, &f->classes) || !words_span(&r->w, &f->span))
         return false;
-    }
     f->kind = (FieldKind)kind;
     return true;
 }
 
 static bool read_xform(Reader *r) {
     Stream *s = r->m->stream.n ? &r->m->stream.at[r->m->stream.n - 1] : NULL;
-    if (!s || s->field.n == 0) {
+    if (!s || s->field.n == 0)
         return words_refuse(&r->w, "a transform outside a field");
-    }
     uint32_t kind;
     Xform x = {0};
     if (!WORDS_ONE_OF(&r->w, xform_text, &kind) || !words_double(&r->w, &x.a) ||
-        !words_double(&r->w, &x.b)) {
+        !words_double(&r->w, &x.b))
         return false;
-    }
     x.kind = kind;
     vec_push(r->w.perm, &s->field.at[s->field.n - 1].xform, x);
     return true;
@@ -98,14 +91,12 @@ static bool read_xform(Reader *r) {
 static bool read_site(Reader *r) {
     Site *s = vec_add(r->w.perm, &r->m->site);
     uint32_t dist;
-    if (!WORDS_ONE_OF(&r->w, dist_text, &dist) || !words_type(&r->w, &s->type)) {
+    if (!WORDS_ONE_OF(&r->w, dist_text, &dist) || !words_type(&r->w, &s->type))
         return false;
-    }
     s->dist = (Dist)dist;
     if (s->dist == DistCategorical &&
-        (!words_word(&r->w, "classes") || !words_int(&r->w, 1, MaxExtent, &s->classes))) {
+        (!words_word(&r->w, "classes") || !words_int(&r->w, 1, MaxExtent, &s->classes)))
         return false;
-    }
     return words_field(&r->w, "func", &s->func) && words_field(&r->w, "block", &s->block) &&
            words_span(&r->w, &s->span);
 }
@@ -114,9 +105,8 @@ static bool read_slot(Reader *r) {
     Slot *s = vec_add(r->w.perm, &r->m->slot);
     uint32_t kind;
     if (!WORDS_ONE_OF(&r->w, slot_kind_text, &kind) || !words_quoted(&r->w, &s->name) ||
-        !words_type(&r->w, &s->type) || !words_word(&r->w, "net")) {
+        !words_type(&r->w, &s->type) || !words_word(&r->w, "net"))
         return false;
-    }
     s->kind = (SlotKind)kind;
     s->net = NONE;
     return (words_try(&r->w, '-') || words_index(&r->w, &s->net)) &&
@@ -139,27 +129,23 @@ static bool read_ctl(Reader *r, CtlKind kind) {
     if (kind == CtlIf) {
         // The condition may be printed ahead of its node, so only the verifier can tell whether it
         // is one.
-        if (!words_char(&r->w, '%') || !words_index(&r->w, &c.cond)) {
+        if (!words_char(&r->w, '%') || !words_index(&r->w, &c.cond))
             return false;
-        }
     } else if (kind != CtlElse && kind != CtlEnd && !words_index(&r->w, &c.arg)) {
         return false;
     }
-    if (kind == CtlBlock && ++r->f->blocks > MAX_BLOCKS) {
+    if (kind == CtlBlock && ++r->f->blocks > MAX_BLOCKS)
         return words_refuse(&r->w, "more than %d blocks", MAX_BLOCKS);
-    }
     vec_push(r->w.perm, &r->f->tape, c);
     return true;
 }
 
 static bool read_attr_value(Reader *r, Str name, int64_t *out) {
     double x;
-    if (!attr_is_double(name)) {
+    if (!attr_is_double(name))
         return words_int(&r->w, INT64_MIN, INT64_MAX, out);
-    }
-    if (!words_double(&r->w, &x)) {
+    if (!words_double(&r->w, &x))
         return false;
-    }
     memcpy(out, &x, sizeof x);
     return true;
 }
@@ -168,20 +154,16 @@ static bool read_attr_value(Reader *r, Str name, int64_t *out) {
 static bool read_attr(Reader *r, Op op, Attr *out) {
     AttrWalk w = {.rest = str_c(op_info[op].attrs)};
     *out = (Attr){0};
-    if (w.rest.len && !words_char(&r->w, '{')) {
+    if (w.rest.len && !words_char(&r->w, '{'))
         return false;
-    }
     while (attr_next(&w)) {
-        if (!str_eq(words_next(&r->w), w.name) || !words_char(&r->w, '=')) {
+        if (!str_eq(words_next(&r->w), w.name) || !words_char(&r->w, '='))
             return words_refuse(&r->w, "expected %.*s=", SARG(w.name));
-        }
         for (uint32_t i = 0; i < w.count; i++) {
-            if (out->n == MAX_INTS) {
+            if (out->n == MAX_INTS)
                 return words_refuse(&r->w, "more than %d attributes", MAX_INTS);
-            }
-            if (!read_attr_value(r, w.name, &out->i[out->n++])) {
+            if (!read_attr_value(r, w.name, &out->i[out->n++]))
                 return false;
-            }
             w.last = w.list ? w.last : out->i[out->n - 1];
         }
     }
@@ -191,15 +173,12 @@ static bool read_attr(Reader *r, Op op, Attr *out) {
 static bool read_operands(Reader *r, uint32_t in[MAX_OPERANDS], uint32_t *n) {
     *n = 0;
     while (words_peek(&r->w) == '%') {
-        if (*n == MAX_OPERANDS) {
+        if (*n == MAX_OPERANDS)
             return words_refuse(&r->w, "more than %d operands", MAX_OPERANDS);
-        }
-        if (!want_node(r, &in[(*n)++])) {
+        if (!want_node(r, &in[(*n)++]))
             return false;
-        }
-        if (!words_try(&r->w, ',')) {
+        if (!words_try(&r->w, ','))
             return true;
-        }
     }
     return true;
 }
@@ -208,18 +187,16 @@ static bool add_node(Reader *r, Op op, const uint32_t *in, uint32_t nin, const A
                      const Type *type) {
     Graph *g = &r->f->g;
     Infer q = {.g = g, .nin = nin, .in = in, .attr = attr, .out = *type};
-    if (!graph_check(&q, op)) {
+    if (!graph_check(&q, op))
         return words_refuse(&r->w, "%s: %s", op_info[op].text, q.error);
-    }
     if (!type_same_shape(&q.out, type) || q.out.dtype != type->dtype) {
         return words_refuse(&r->w, "%s makes %s %s", op_info[op].text, dtype_name[q.out.dtype],
                             type_text(r->w.perm, &q.out).ptr);
     }
     graph_add(g, op, in, nin, attr, type);
     int64_t unique = op == OpPin ? attr->i[0] : op == OpRead ? attr->i[1] : 0;
-    if (unique >= g->next_unique && unique < UINT32_MAX) {
+    if (unique >= g->next_unique && unique < UINT32_MAX)
         g->next_unique = (uint32_t)unique + 1;
-    }
     return true;
 }
 
@@ -228,34 +205,27 @@ static bool read_node(Reader *r) {
     uint32_t id, nin, block, in[MAX_OPERANDS];
     Attr attr;
     Type type;
-    if (!words_index(&r->w, &id) || !words_char(&r->w, '=')) {
+    if (!words_index(&r->w, &id) || !words_char(&r->w, '='))
         return false;
-    }
-    if (id != g->node.n) {
+    if (id != g->node.n)
         return words_refuse(&r->w, "node %%%u should be %%%u", id, g->node.n);
-    }
     Str name = words_next(&r->w);
     Op op = op_find(name);
-    if (op == OpNone) {
+    if (op == OpNone)
         return words_refuse(&r->w, "there is no operation '%.*s'", SARG(name));
-    }
     if (!read_operands(r, in, &nin) || !read_attr(r, op, &attr) || !words_char(&r->w, ':') ||
         !words_type(&r->w, &type) || !words_char(&r->w, '@') || !words_index(&r->w, &block) ||
-        !add_node(r, op, in, nin, &attr, &type)) {
+        !add_node(r, op, in, nin, &attr, &type))
         return false;
-    }
     g->node.at[id].block = block;
-    if (words_end(&r->w)) {
+    if (words_end(&r->w))
         return true;
-    }
-    if (!words_word(&r->w, "span") || !words_char(&r->w, '=')) {
+    if (!words_word(&r->w, "span") || !words_char(&r->w, '='))
         return false;
-    }
     do {
         Span s;
-        if (!words_place(&r->w, &s)) {
+        if (!words_place(&r->w, &s))
             return false;
-        }
         node_add_span(g, id, s);
     } while (words_try(&r->w, ','));
     return true;
@@ -263,9 +233,8 @@ static bool read_node(Reader *r) {
 
 static bool read_effect(Reader *r) {
     uint32_t id;
-    if (!want_node(r, &id)) {
+    if (!want_node(r, &id))
         return false;
-    }
     vec_push(r->w.perm, &r->f->effect, id);
     return true;
 }
@@ -278,24 +247,20 @@ static bool read_update(Reader *r) {
     Update *u = vec_add(r->w.perm, &r->f->update);
     if (!words_field(&r->w, "block", &u->block) || !words_word(&r->w, "loss") ||
         !want_node(r, &u->loss) || !words_word(&r->w, "rate") || !words_double(&r->w, &u->rate) ||
-        !words_word(&r->w, "nets")) {
+        !words_word(&r->w, "nets"))
         return false;
-    }
     while (is_digit(words_peek(&r->w))) {
         uint32_t net;
-        if (!words_index(&r->w, &net)) {
+        if (!words_index(&r->w, &net))
             return false;
-        }
         vec_push(r->w.perm, &u->net, net);
     }
-    if (!words_word(&r->w, "grads")) {
+    if (!words_word(&r->w, "grads"))
         return false;
-    }
     while (is_digit(words_peek(&r->w))) {
         GradOf d;
-        if (!words_index(&r->w, &d.slot) || !words_char(&r->w, ':') || !want_node(r, &d.node)) {
+        if (!words_index(&r->w, &d.slot) || !words_char(&r->w, ':') || !want_node(r, &d.node))
             return false;
-        }
         vec_push(r->w.perm, &u->grad, d);
     }
     return words_span(&r->w, &u->span);
@@ -317,9 +282,8 @@ static bool read_result(Reader *r) {
 static bool read_data(Reader *r) {
     while (!words_end(&r->w)) {
         uint32_t slot;
-        if (!words_index(&r->w, &slot)) {
+        if (!words_index(&r->w, &slot))
             return false;
-        }
         vec_push(r->w.perm, &r->f->data, slot);
     }
     return true;
@@ -343,12 +307,10 @@ static const LineKind line_kinds[] = {
 // clang-format on
 
 static bool read_line(Reader *r) {
-    if (words_end(&r->w)) {
+    if (words_end(&r->w))
         return true;
-    }
-    if (words_try(&r->w, '%')) {
+    if (words_try(&r->w, '%'))
         return r->f ? read_node(r) : words_refuse(&r->w, "a node outside a function");
-    }
     Str w = words_next(&r->w);
     for (uint32_t i = 0; i < sizeof line_kinds / sizeof *line_kinds; i++) {
         const LineKind *k = &line_kinds[i];
@@ -368,12 +330,10 @@ static bool read_line(Reader *r) {
 
 static bool read_lines(Reader *r, Str text) {
     while (words_line(&r->w, &text)) {
-        if (!read_line(r)) {
+        if (!read_line(r))
             return false;
-        }
-        if (!words_end(&r->w)) {
+        if (!words_end(&r->w))
             return words_refuse(&r->w, "column %zu: nothing more is expected", r->w.at + 1);
-        }
     }
     return r->funcs >= 2 || words_refuse(&r->w, "the text ends before the functions init and step");
 }
@@ -386,17 +346,14 @@ static void finish(Func *f) {
 bool module_read(Arena *perm, Str text, Module *out, Str *error) {
     *out = (Module){0};
     Reader r = {.w = {.perm = perm, .error = error}, .m = out};
-    if (text.len > MaxText) {
+    if (text.len > MaxText)
         return words_refuse(&r.w, "a text of more than %zu bytes", MaxText);
-    }
-    if (!read_lines(&r, text)) {
+    if (!read_lines(&r, text))
         return false;
-    }
     finish(&out->init);
     finish(&out->step);
-    for (uint32_t i = 0; i < out->entry.n; i++) {
+    for (uint32_t i = 0; i < out->entry.n; i++)
         finish(&out->entry.at[i]);
-    }
     Str wrong;
     if (!module_verify(out, *perm, &wrong)) {
         char copy[512]; // the verifier's words lie in memory that is free again

@@ -47,12 +47,10 @@ typedef struct AttrWalk {
 
 // The next name, or false. The caller sets `last` to the value of each plain attribute.
 static inline bool attr_next(AttrWalk *w) {
-    while (w->rest.len && w->rest.ptr[0] == ' ') {
+    while (w->rest.len && w->rest.ptr[0] == ' ')
         w->rest = str_sub(w->rest, 1, w->rest.len);
-    }
-    if (w->rest.len == 0) {
+    if (w->rest.len == 0)
         return false;
-    }
     size_t end = str_find(w->rest, ' ');
     w->name = str_sub(w->rest, 0, end);
     w->rest = str_sub(w->rest, end, w->rest.len);

@@ -34,24 +34,20 @@ static bool verify_ctl(Verify *v, uint32_t i, CtlKind *stack, uint32_t *depth) {
     const Ctl *c = &v->f->tape.at[i];
     switch (c->kind) {
     case CtlBlock:
-        if (c->arg >= v->f->blocks || v->at[c->arg]) {
+        if (c->arg >= v->f->blocks || v->at[c->arg])
             return wrong(v, "tape entry %u: block %u is unknown or comes twice", i, c->arg);
-        }
         v->at[c->arg] = i + 1;
         return true;
     case CtlRepeat:
     case CtlEvery:
     case CtlIf:
-        if (*depth == MAX_SCOPES ||
-            (c->kind == CtlIf ? !is_shared_number(v, c->cond) : c->arg < 1)) {
+        if (*depth == MAX_SCOPES || (c->kind == CtlIf ? !is_shared_number(v, c->cond) : c->arg < 1))
             return wrong(v, "tape entry %u: no condition, no count or too deep", i);
-        }
         stack[(*depth)++] = c->kind;
         return true;
     case CtlElse:
-        if (*depth == 0 || (stack[*depth - 1] != CtlIf && stack[*depth - 1] != CtlEvery)) {
+        if (*depth == 0 || (stack[*depth - 1] != CtlIf && stack[*depth - 1] != CtlEvery))
             return wrong(v, "tape entry %u: else without if", i);
-        }
         stack[*depth - 1] = CtlElse;
         return true;
     case CtlEnd:
@@ -64,16 +60,12 @@ static bool verify_tape(Verify *v) {
     CtlKind stack[MAX_SCOPES];
     uint32_t depth = 0, blocks = v->f->blocks;
     v->at = arena_array(v->scratch, uint32_t, blocks);
-    for (uint32_t i = 0; i < v->f->tape.n; i++) {
-        if (!verify_ctl(v, i, stack, &depth)) {
+    for (uint32_t i = 0; i < v->f->tape.n; i++)
+        if (!verify_ctl(v, i, stack, &depth))
             return false;
-        }
-    }
-    for (uint32_t b = 0; b < blocks && v->f->tape.n; b++) {
-        if (!v->at[b]) {
+    for (uint32_t b = 0; b < blocks && v->f->tape.n; b++)
+        if (!v->at[b])
             return wrong(v, "block %u is not on the tape", b);
-        }
-    }
     return depth == 0 || wrong(v, "%u scopes are not ended", depth);
 }
 
@@ -81,9 +73,8 @@ static bool verify_tape(Verify *v) {
 static bool verify_links(Verify *v, uint32_t id) {
     const Graph *g = &v->f->g;
     const Node *n = graph_node(g, id);
-    if (n->op == OpNone || n->op >= OpCount) {
+    if (n->op == OpNone || n->op >= OpCount)
         return wrong(v, "node %u: no op %u", id, n->op);
-    }
     if (n->type == 0 || n->type >= g->type.n || n->attr >= g->attr.n || n->span >= g->span.n ||
         n->in > g->edge.n || n->nin > g->edge.n - n->in) {
         return wrong(v, "node %u (%s): type, attribute, span or operands out of range", id,
@@ -104,9 +95,8 @@ static bool verify_type(Verify *v, uint32_t id) {
     const Node *n = graph_node(g, id);
     const uint32_t *in = n->nin ? &g->edge.at[n->in] : NULL;
     Infer q = {.g = g, .nin = n->nin, .in = in, .attr = node_attr(g, id), .out = *node_type(g, id)};
-    if (!graph_check(&q, (Op)n->op)) {
+    if (!graph_check(&q, (Op)n->op))
         return wrong(v, "node %u (%s): %s", id, op_info[n->op].text, q.error);
-    }
     if (!type_same_shape(&q.out, node_type(g, id)) || q.out.dtype != node_type(g, id)->dtype) {
         Str is = type_text(v->scratch, node_type(g, id)), rule = type_text(v->scratch, &q.out);
         return wrong(v, "node %u (%s): is %s %.*s, its rule says %s %.*s", id, op_info[n->op].text,
@@ -120,9 +110,8 @@ static bool verify_operands(Verify *v, uint32_t id) {
     const Graph *g = &v->f->g;
     for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
         uint32_t in = node_in(g, id, k);
-        if (graph_node(g, in)->op == OpWrite) {
+        if (graph_node(g, in)->op == OpWrite)
             return wrong(v, "node %u: reads the write %u", id, in);
-        }
         bool leaf = op_info[graph_node(g, in)->op].cls == ClassLEAF;
         if (!leaf && !v->open[graph_node(g, id)->block][graph_node(g, in)->block]) {
             return wrong(
@@ -148,9 +137,8 @@ static bool verify_flight(Verify *v, uint32_t id) {
                          id, op_info[op].text, in, op_info[graph_node(g, in)->op].text);
         }
         if (op == OpReduceWait && (node_attr(g, in)->i[0] != node_attr(g, id)->i[0] ||
-                                   node_attr(g, in)->i[1] != node_attr(g, id)->i[1])) {
+                                   node_attr(g, in)->i[1] != node_attr(g, id)->i[1]))
             return wrong(v, "node %u: waits for another part than node %u starts", id, in);
-        }
     }
     return true;
 }
@@ -163,12 +151,10 @@ static bool verify_slot(Verify *v, uint32_t id) {
         return (site >= 0 && site < v->m->site.n) ||
                wrong(v, "node %u: no site %lld", id, (long long)site);
     }
-    if (op != OpRead && op != OpWrite) {
+    if (op != OpRead && op != OpWrite)
         return true;
-    }
-    if (first < 0 || first >= v->m->slot.n) {
+    if (first < 0 || first >= v->m->slot.n)
         return wrong(v, "node %u (%s): no slot %lld", id, op_info[op].text, (long long)first);
-    }
     const Slot *s = &v->m->slot.at[first];
     return type_same_shape(node_type(&v->f->g, id), &s->type) ||
            wrong(v, "node %u (%s): %s, but slot %.*s is %s", id, op_info[op].text,
@@ -182,9 +168,8 @@ static bool verify_effects(Verify *v) {
     uint8_t *listed = arena_array(v->scratch, uint8_t, g->node.n);
     for (uint32_t i = 0; i < v->f->effect.n; i++) {
         uint32_t id = v->f->effect.at[i];
-        if (!is_node(v, id) || graph_node(g, id)->op != OpWrite || listed[id]++) {
+        if (!is_node(v, id) || graph_node(g, id)->op != OpWrite || listed[id]++)
             return wrong(v, "effect %u: node %u is no write, or listed twice", i, id);
-        }
         for (uint32_t k = 0; k < i; k++) {
             const Node *a = graph_node(g, id), *b = graph_node(g, v->f->effect.at[k]);
             if (a->attr == b->attr && a->block == b->block) {
@@ -193,11 +178,9 @@ static bool verify_effects(Verify *v) {
             }
         }
     }
-    for (uint32_t id = 1; id < g->node.n; id++) {
-        if (graph_node(g, id)->op == OpWrite && !listed[id]) {
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (graph_node(g, id)->op == OpWrite && !listed[id])
             return wrong(v, "node %u: a write that is not among the effects", id);
-        }
-    }
     return true;
 }
 
@@ -208,9 +191,8 @@ static bool verify_versions(Verify *v) {
         arena_array(v->scratch, uint32_t, g->attr.n); // read by its attribute: slot and version
     for (uint32_t id = 1; id < g->node.n; id++) {
         const Node *n = graph_node(g, id);
-        if (n->op != OpRead || v->f->tape.n == 0) {
+        if (n->op != OpRead || v->f->tape.n == 0)
             continue;
-        }
         uint32_t one = first[n->attr];
         first[n->attr] = id;
         for (uint32_t i = 0; one && i < v->f->effect.n; i++) {
@@ -232,14 +214,11 @@ static bool verify_updates(Verify *v) {
     const Graph *g = &v->f->g;
     for (uint32_t i = 0; i < v->f->update.n; i++) {
         const Update *u = &v->f->update.at[i];
-        if (u->block >= v->f->blocks || !is_shared_number(v, u->loss)) {
+        if (u->block >= v->f->blocks || !is_shared_number(v, u->loss))
             return wrong(v, "update %u: no such block, or its loss is not one shared number", i);
-        }
-        for (uint32_t k = 0; k < u->net.n; k++) {
-            if (u->net.at[k] >= v->m->net.n) {
+        for (uint32_t k = 0; k < u->net.n; k++)
+            if (u->net.at[k] >= v->m->net.n)
                 return wrong(v, "update %u: no net %u", i, u->net.at[k]);
-            }
-        }
         for (uint32_t k = 0; k < u->grad.n; k++) {
             const GradOf *d = &u->grad.at[k];
             if (d->slot >= v->m->slot.n || !is_node(v, d->node) ||
@@ -266,35 +245,24 @@ static bool verify_func(Verify *v, const Func *f) {
         return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch,
                      (long long)v->m->batch);
     }
-    for (uint32_t id = 1; id < f->g.node.n; id++) {
-        if (!verify_links(v, id) || !verify_type(v, id) || !verify_slot(v, id)) {
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        if (!verify_links(v, id) || !verify_type(v, id) || !verify_slot(v, id))
             return false;
-        }
-    }
-    if (!verify_tape(v)) {
+    if (!verify_tape(v))
         return false;
-    }
     v->open = blocks_open(v->scratch, f, true);
-    for (uint32_t id = 1; id < f->g.node.n; id++) {
-        if (!verify_operands(v, id) || !verify_flight(v, id)) {
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        if (!verify_operands(v, id) || !verify_flight(v, id))
             return false;
-        }
-    }
-    for (uint32_t i = 0; i < f->report.n; i++) {
-        if (!verify_named(v, &f->report.at[i], "report")) {
+    for (uint32_t i = 0; i < f->report.n; i++)
+        if (!verify_named(v, &f->report.at[i], "report"))
             return false;
-        }
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
-        if (!verify_named(v, &f->result.at[i], "result")) {
+    for (uint32_t i = 0; i < f->result.n; i++)
+        if (!verify_named(v, &f->result.at[i], "result"))
             return false;
-        }
-    }
-    for (uint32_t i = 0; i < f->data.n; i++) {
-        if (f->data.at[i] >= v->m->slot.n) {
+    for (uint32_t i = 0; i < f->data.n; i++)
+        if (f->data.at[i] >= v->m->slot.n)
             return wrong(v, "no data slot %u", f->data.at[i]);
-        }
-    }
     return verify_effects(v) && verify_versions(v) && verify_updates(v);
 }
 
@@ -302,12 +270,10 @@ static bool verify_slots(Verify *v) {
     const Module *m = v->m;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (s->net != NONE && s->net >= m->net.n) {
+        if (s->net != NONE && s->net >= m->net.n)
             return wrong(v, "slot %u (%.*s): no net %u", i, SARG(s->name), s->net);
-        }
-        if (s->kind == SlotFed && s->site >= m->site.n) {
+        if (s->kind == SlotFed && s->site >= m->site.n)
             return wrong(v, "slot %u (%.*s): no site %u", i, SARG(s->name), s->site);
-        }
         if (s->kind == SlotData &&
             (s->stream >= m->stream.n || s->site >= m->stream.at[s->stream].field.n)) {
             return wrong(v, "slot %u (%.*s): no field %u of stream %u", i, SARG(s->name), s->site,
@@ -320,20 +286,17 @@ static bool verify_slots(Verify *v) {
 bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error) {
     Verify v = {.m = m, .scratch = &scratch};
     bool ok = verify_func(&v, f);
-    if (!ok) {
+    if (!ok)
         *error = v.error; // in the scratch arena: the caller prints it before it allocates again
-    }
     return ok;
 }
 
 bool module_verify(const Module *m, Arena scratch, Str *error) {
     Verify v = {.m = m, .scratch = &scratch};
     bool ok = verify_slots(&v) && verify_func(&v, &m->init) && verify_func(&v, &m->step);
-    for (uint32_t i = 0; ok && i < m->entry.n; i++) {
+    for (uint32_t i = 0; ok && i < m->entry.n; i++)
         ok = verify_func(&v, &m->entry.at[i]);
-    }
-    if (!ok) {
+    if (!ok)
         *error = v.error; // in the scratch arena: the caller prints it before it allocates again
-    }
     return ok;
 }

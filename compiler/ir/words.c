@@ -14,9 +14,8 @@ bool words_refuse(Words *w, const char *format, ...) {
 }
 
 bool words_line(Words *w, Str *text) {
-    if (text->len == 0) {
+    if (text->len == 0)
         return false;
-    }
     w->line = str_sub(*text, 0, str_find(*text, '\n'));
     w->at = 0;
     w->number++;
@@ -25,9 +24,8 @@ bool words_line(Words *w, Str *text) {
 }
 
 char words_peek(Words *w) {
-    while (w->at < w->line.len && w->line.ptr[w->at] == ' ') {
+    while (w->at < w->line.len && w->line.ptr[w->at] == ' ')
         w->at++;
-    }
     return w->at < w->line.len ? w->line.ptr[w->at] : 0;
 }
 
@@ -36,9 +34,8 @@ bool words_end(Words *w) {
 }
 
 bool words_try(Words *w, char c) {
-    if (words_peek(w) != c || words_end(w)) {
+    if (words_peek(w) != c || words_end(w))
         return false;
-    }
     w->at++;
     return true;
 }
@@ -54,9 +51,8 @@ static bool is_word(char c) {
 Str words_next(Words *w) {
     words_peek(w);
     size_t from = w->at;
-    while (w->at < w->line.len && is_word(w->line.ptr[w->at])) {
+    while (w->at < w->line.len && is_word(w->line.ptr[w->at]))
         w->at++;
-    }
     return str_sub(w->line, from, w->at);
 }
 
@@ -68,11 +64,9 @@ bool words_word(Words *w, const char *text) {
 // One of `text[n]`; its index in *out.
 bool words_one_of(Words *w, const char *const *text, uint32_t n, uint32_t *out) {
     Str s = words_next(w);
-    for (*out = 0; *out < n; ++*out) {
-        if (str_eq(s, str_c(text[*out]))) {
+    for (*out = 0; *out < n; ++*out)
+        if (str_eq(s, str_c(text[*out])))
             return true;
-        }
-    }
     return words_refuse(w, "'%.*s' is not known here", SARG(s));
 }
 
@@ -82,9 +76,8 @@ static Str number_text(Words *w) {
     while (w->at < w->line.len) {
         char c = w->line.ptr[w->at];
         bool sign = c == '-' && (w->at == from || w->line.ptr[w->at - 1] == 'e');
-        if (!sign && !is_word(c) && c != '.' && c != '+') {
+        if (!sign && !is_word(c) && c != '.' && c != '+')
             break;
-        }
         w->at++;
     }
     return str_sub(w->line, from, w->at);
@@ -97,9 +90,8 @@ bool words_double(Words *w, double *out) {
 
 bool words_int(Words *w, int64_t least, int64_t most, int64_t *out) {
     Str s = number_text(w);
-    if (!str_to_int(s, out)) {
+    if (!str_to_int(s, out))
         return words_refuse(w, "'%.*s' is no whole number", SARG(s));
-    }
     return (*out >= least && *out <= most) ||
            words_refuse(w, "%lld is out of range", (long long)*out);
 }
@@ -122,17 +114,15 @@ static int hex_digit(char c) {
 
 bool words_quoted(Words *w, Str *out) {
     Text t = {.arena = w->perm};
-    if (!words_char(w, '"')) {
+    if (!words_char(w, '"'))
         return false;
-    }
     while (w->at < w->line.len && w->line.ptr[w->at] != '"') {
         char c = w->line.ptr[w->at++];
         if (c == '\\') {
             int hi = w->at + 2 < w->line.len ? hex_digit(w->line.ptr[w->at + 1]) : -1;
             int lo = w->at + 2 < w->line.len ? hex_digit(w->line.ptr[w->at + 2]) : -1;
-            if (hi < 0 || lo < 0 || w->line.ptr[w->at] != 'x') {
+            if (hi < 0 || lo < 0 || w->line.ptr[w->at] != 'x')
                 return words_refuse(w, "a backslash without xHH");
-            }
             c = (char)(hi * 16 + lo);
             w->at += 3;
         }
@@ -157,25 +147,20 @@ bool words_span(Words *w, Span *s) {
 bool words_extents(Words *w, bool may_batch, bool *batched, uint32_t *rank, int64_t dim[MAX_RANK]) {
     *rank = 0;
     *batched = false;
-    if (!words_char(w, '[')) {
+    if (!words_char(w, '['))
         return false;
-    }
-    if (words_try(w, ']')) {
+    if (words_try(w, ']'))
         return true;
-    }
     if (may_batch && words_try(w, 'B')) {
         *batched = true;
-        if (!words_try(w, ',')) {
+        if (!words_try(w, ','))
             return words_char(w, ']');
-        }
     }
     do {
-        if (*rank == MAX_RANK) {
+        if (*rank == MAX_RANK)
             return words_refuse(w, "more than %d axes", MAX_RANK);
-        }
-        if (!words_int(w, 1, MaxExtent, &dim[(*rank)++])) {
+        if (!words_int(w, 1, MaxExtent, &dim[(*rank)++]))
             return false;
-        }
     } while (words_try(w, ','));
     return words_char(w, ']');
 }
@@ -184,9 +169,8 @@ bool words_type(Words *w, Type *out) {
     uint32_t dtype, rank;
     *out = (Type){0};
     if (!WORDS_ONE_OF(w, dtype_name, &dtype) ||
-        !words_extents(w, true, &out->batched, &rank, out->dim)) {
+        !words_extents(w, true, &out->batched, &rank, out->dim))
         return false;
-    }
     out->dtype = (uint8_t)dtype;
     out->rank = (uint8_t)rank;
     return true;

@@ -8,19 +8,16 @@ static bool has_axis(const Type *t,
 
 void coords_identity(Indices *t, const Graph *g, const Type *type, Coords *out) {
     *out = (Coords){0};
-    if (type->batched) {
+    if (type->batched)
         out->c[0] = ix_var(t, 0, g->batch);
-    }
-    for (uint32_t i = 0; i < type->rank; i++) {
+    for (uint32_t i = 0; i < type->rank; i++)
         out->c[1 + i] = ix_var(t, 1 + i, type->dim[i]);
-    }
 }
 
 void coords_broadcast(const Type *operand, const Coords *at, Coords *out) {
     Coords c = {0};
-    for (uint32_t d = 0; d <= operand->rank; d++) {
+    for (uint32_t d = 0; d <= operand->rank; d++)
         c.c[d] = has_axis(operand, d) ? at->c[d] : 0;
-    }
     *out = c;
 }
 
@@ -28,13 +25,11 @@ void coords_broadcast(const Type *operand, const Coords *at, Coords *out) {
 static bool bound(const Indices *t, Bounds *b, Ix at, int64_t lo, int64_t hi) {
     int64_t least, most;
     ix_range(t, at, &least, &most);
-    if (most < lo || least >= hi) {
+    if (most < lo || least >= hi)
         return false;
-    }
     if (least < lo || most >= hi) {
-        if (b->n == sizeof b->b / sizeof *b->b) {
+        if (b->n == sizeof b->b / sizeof *b->b)
             bug("more than %u bounds on one access", b->n);
-        }
         b->b[b->n++] = (Bound){at, lo, hi};
     }
     return true;
@@ -55,13 +50,11 @@ static bool move_pad(Indices *t, const Type *from, const int64_t *before, const 
     out->c[0] = at->c[0];
     for (uint32_t i = 0; i < from->rank; i++) {
         Ix x = ix_add(t, at->c[1 + i], ix_num(t, -before[i]));
-        if (!bound(t, bounds, ix_mod(t, x, step[i]), 0, 1)) {
+        if (!bound(t, bounds, ix_mod(t, x, step[i]), 0, 1))
             return false;
-        }
         out->c[1 + i] = ix_div(t, x, step[i]);
-        if (!bound(t, bounds, out->c[1 + i], 0, from->dim[i])) {
+        if (!bound(t, bounds, out->c[1 + i], 0, from->dim[i]))
             return false;
-        }
     }
     return true;
 }
@@ -79,9 +72,8 @@ bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coor
         move_reshape(t, to, from, at, &c);
         break;
     case OpPermute:
-        for (uint32_t i = 0; i < to->rank; i++) {
+        for (uint32_t i = 0; i < to->rank; i++)
             c.c[1 + a[1 + i]] = at->c[1 + i];
-        }
         break;
     case OpSlice:
         for (uint32_t i = 0; i < to->rank; i++) {
@@ -90,27 +82,22 @@ bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coor
         }
         break;
     case OpFlip:
-        for (uint32_t d = 1; d <= to->rank; d++) {
-            if (a[0] >> d & 1) {
+        for (uint32_t d = 1; d <= to->rank; d++)
+            if (a[0] >> d & 1)
                 c.c[d] = ix_add(t, ix_num(t, to->dim[d - 1] - 1), ix_mul(t, at->c[d], -1));
-            }
-        }
         break;
     case OpPad:
-        if (!move_pad(t, from, a + 1, a + 1 + to->rank, at, &c, bounds)) {
+        if (!move_pad(t, from, a + 1, a + 1 + to->rank, at, &c, bounds))
             return false;
-        }
         break;
     case OpConcat: {
         int64_t before = 0;
-        for (uint32_t j = 0; j < k; j++) {
+        for (uint32_t j = 0; j < k; j++)
             before += node_type(g, node_in(g, id, j))->dim[a[0]];
-        }
         Ix *x = &c.c[1 + a[0]];
         *x = ix_add(t, *x, ix_num(t, -before));
-        if (!bound(t, bounds, *x, 0, from->dim[a[0]])) {
+        if (!bound(t, bounds, *x, 0, from->dim[a[0]]))
             return false;
-        }
         break;
     }
     default:
@@ -124,9 +111,8 @@ Ix coords_address(Indices *t, const Type *type, const Coords *at) {
     int64_t stride[MAX_RANK + 1];
     Ix sum = 0;
     type_strides(type, stride);
-    for (uint32_t d = 0; d <= type->rank; d++) {
+    for (uint32_t d = 0; d <= type->rank; d++)
         sum = ix_add(t, sum, ix_mul(t, at->c[d], stride[d]));
-    }
     return sum;
 }
 
@@ -134,11 +120,9 @@ void coords_at(Indices *t, const Graph *g, const Type *type, Ix flat, Coords *ou
     int64_t stride[MAX_RANK + 1];
     type_strides(type, stride);
     *out = (Coords){0};
-    for (uint32_t d = 0; d <= type->rank; d++) {
-        if (has_axis(type, d) && stride[d] > 0) {
+    for (uint32_t d = 0; d <= type->rank; d++)
+        if (has_axis(type, d) && stride[d] > 0)
             out->c[d] = ix_mod(t, ix_div(t, flat, stride[d]), d ? type->dim[d - 1] : g->batch);
-        }
-    }
 }
 
 Ix coords_number(Indices *t, const Type *type, uint32_t axes, const Coords *at) {

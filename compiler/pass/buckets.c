@@ -87,12 +87,10 @@ static void find_needs(Buckets *b) {
     for (uint32_t id = 1; id < g->node.n; id++) {
         for (uint32_t k = 0; b->live[id] && k < graph_node(g, id)->nin; k++) {
             uint32_t in = node_in(g, id, k);
-            for (uint32_t w = 0; w < b->words; w++) {
+            for (uint32_t w = 0; w < b->words; w++)
                 needs_of(b, id)[w] |= needs_of(b, in)[w];
-            }
-            if (b->item[in]) {
+            if (b->item[in])
                 needs_of(b, id)[(b->item[in] - 1) / 64] |= (uint64_t)1 << (b->item[in] - 1) % 64;
-            }
         }
     }
 }
@@ -118,23 +116,19 @@ double call_seconds(const Parallel *o, size_t bytes) {
 
 static int by_finality(const void *x, const void *y) {
     const Item *a = x, *b = y;
-    if (a->place != b->place) {
+    if (a->place != b->place)
         return a->place < b->place ? -1 : 1;
-    }
-    if (a->level != b->level) {
+    if (a->level != b->level)
         return a->level < b->level ? -1 : 1;
-    }
-    if (a->slot != b->slot) { // weights lie in their arena with the last made first
+    if (a->slot != b->slot) // weights lie in their arena with the last made first
         return a->slot > b->slot ? -1 : 1;
-    }
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
 static int by_update(const void *x, const void *y) {
     const Item *a = x, *b = y;
-    if (a->update != b->update) {
+    if (a->update != b->update)
         return a->update < b->update ? -1 : 1;
-    }
     return a->sum->dtype != b->sum->dtype ? (a->sum->dtype < b->sum->dtype ? -1 : 1)
                                           : by_finality(x, y);
 }
@@ -200,11 +194,9 @@ static void keep_for_all(Buckets *b, const Parallel *o) {
 static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
     const Func *f = b->f;
     uint32_t *level = levels(b->a, &f->g, b->live), *place = arena_array(b->a, uint32_t, f->blocks);
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        if (f->tape.at[i].kind == CtlBlock) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
+        if (f->tape.at[i].kind == CtlBlock)
             place[f->tape.at[i].arg] = i;
-        }
-    }
     for (uint32_t i = 0; i < sums->n; i++) {
         uint32_t node = sums->at[i].node;
         uint64_t at = place[graph_node(&f->g, node)->block];
@@ -314,9 +306,8 @@ static void cut_gradients(Buckets *b, uint32_t last, size_t full, size_t small) 
     uint32_t open = last;
     for (uint32_t i = last + 1; i-- > 0;) {
         Item *item = &b->items.at[i];
-        if (!same_kind(item, of)) {
+        if (!same_kind(item, of))
             continue;
-        }
         size_t more = aligned(item->sum->bytes);
         bool joins = more <= small && joined + more <= full;
         if (bytes && bytes + more > room && !joins) {
@@ -355,16 +346,13 @@ static void group_items(Buckets *b, const Parallel *o) {
         const Item *item = &b->items.at[i];
         if (item->update != NONE && !cut[i]) {
             cut_gradients(b, i, full, small);
-            for (uint32_t k = 0; k <= i; k++) {
+            for (uint32_t k = 0; k <= i; k++)
                 cut[k] |= same_kind(&b->items.at[k], item);
-            }
         }
     }
-    for (uint32_t i = 0; i < b->items.n; i++) {
-        if (b->items.at[i].update == NONE) {
+    for (uint32_t i = 0; i < b->items.n; i++)
+        if (b->items.at[i].update == NONE)
             join_small(b, i, small);
-        }
-    }
 }
 
 // --- order ---------------------------------------------------------------------------------------
@@ -372,15 +360,12 @@ static void group_items(Buckets *b, const Parallel *o) {
 // Has every call been placed that an item of this one depends on?
 static bool group_ready(const Buckets *b, uint32_t group) {
     for (uint32_t i = 0; i < b->items.n; i++) {
-        if (b->items.at[i].group != group) {
+        if (b->items.at[i].group != group)
             continue;
-        }
         const uint64_t *needs = needs_of(b, b->items.at[i].node);
-        for (uint32_t k = 0; k < b->items.n; k++) {
-            if (has(needs, k) && !b->group[b->items.at[k].group].placed) {
+        for (uint32_t k = 0; k < b->items.n; k++)
+            if (has(needs, k) && !b->group[b->items.at[k].group].placed)
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -396,9 +381,8 @@ static bool sooner(const Buckets *b, uint32_t g, uint32_t than) {
 static uint32_t next_group(const Buckets *b) {
     uint32_t best = NONE;
     for (uint32_t g = 0; g < b->items.n; g++) {
-        if (!b->group[g].items || b->group[g].placed || !group_ready(b, g)) {
+        if (!b->group[g].items || b->group[g].placed || !group_ready(b, g))
             continue;
-        }
         best = best == NONE || sooner(b, g, best) ? g : best;
     }
     return best;
@@ -430,22 +414,18 @@ static bool order_groups(Buckets *b) {
 void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *phase,
                 const Parallel *o, SumVec *sums) {
     Buckets b = {.a = a, .f = f, .live = live, .phase = phase};
-    if (!sums->n) {
+    if (!sums->n)
         return;
-    }
     find_items(&b, o, sums);
     find_needs(&b);
     if (o->tail && !phase)
         find_late(&b, o);
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
-    if (order_groups(&b)) {
+    if (order_groups(&b))
         return;
-    }
-    for (uint32_t i = 0; i < b.items.n; i++) {
+    for (uint32_t i = 0; i < b.items.n; i++)
         b.items.at[i].group = i;
-    }
-    if (!order_groups(&b)) {
+    if (!order_groups(&b))
         bug("the collectives of %.*s wait for each other", SARG(f->name));
-    }
 }

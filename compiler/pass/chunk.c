@@ -91,13 +91,11 @@ static void find_phases(Chunker *c) {
     const Graph *g = c->from;
     c->phase = arena_array(c->perm, uint32_t, g->node.n);
     c->row = arena_array(c->perm, Row, c->f->blocks);
-    for (uint32_t b = 0; b < c->f->blocks; b++) {
+    for (uint32_t b = 0; b < c->f->blocks; b++)
         c->row[b].phases = 1;
-    }
     for (uint32_t id = 1; id < g->node.n; id++) {
-        if (!c->partial.live[id] || is_leaf(c, id)) {
+        if (!c->partial.live[id] || is_leaf(c, id))
             continue;
-        }
         c->phase[id] = phase_of(c, id);
         Row *row = &c->row[graph_node(g, id)->block];
         uint32_t end = known_from(c, id) + 1;
@@ -144,11 +142,9 @@ static void open_blocks(Chunker *c) {
     c->own = arena_array(c->perm, uint8_t, c->blocks);
     c->first = arena_array(c->perm, int64_t, c->blocks);
     for (uint32_t b = 0; b < c->f->blocks; b++) {
-        for (uint32_t p = 0; p < c->row[b].phases; p++) {
-            for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++) {
+        for (uint32_t p = 0; p < c->row[b].phases; p++)
+            for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++)
                 home[block_at(c, b, p, k)] = (Home){b, p, k};
-            }
-        }
     }
     for (uint32_t b = 0; b < c->blocks; b++) {
         Home h = home[b];
@@ -185,9 +181,8 @@ static bool written_before(const Chunker *c, int64_t slot, uint32_t old, uint32_
     for (uint32_t i = 0; i < c->f->effect.n; i++) {
         uint32_t w = c->f->effect.at[i];
         if (node_attr(c->from, w)->i[0] == slot && graph_node(c->from, w)->block == old &&
-            block_at(c, old, c->phase[w], 0) < block) {
+            block_at(c, old, c->phase[w], 0) < block)
             return true;
-        }
     }
     return false;
 }
@@ -217,18 +212,16 @@ static void enter(Chunker *c, uint32_t block) {
 }
 
 static void add_spans(Chunker *c, uint32_t made, uint32_t id) {
-    for (uint32_t at = graph_node(c->from, id)->span; at; at = c->from->span.at[at].next) {
+    for (uint32_t at = graph_node(c->from, id)->span; at; at = c->from->span.at[at].next)
         node_add_span(&c->to, made, c->from->span.at[at].span);
-    }
 }
 
 // A copy of node `id` for a chunk.
 static uint32_t copy_node(Chunker *c, uint32_t id, uint32_t chunk) {
     const Node *n = graph_node(c->from, id);
     uint32_t in[UINT8_MAX];
-    for (uint32_t k = 0; k < n->nin; k++) {
+    for (uint32_t k = 0; k < n->nin; k++)
         in[k] = seen(c, node_in(c->from, id, k), id, chunk);
-    }
     return graph_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id), node_type(c->from, id));
 }
 
@@ -241,9 +234,8 @@ static void fill_node(Chunker *c, uint32_t id, uint32_t chunk) {
     } else {
         made = (Val){&c->to, copy_node(c, id, chunk)};
     }
-    if (summed(c, id)) { // what is added up is wide
+    if (summed(c, id)) // what is added up is wide
         made = sum_widen(&c->sums.at[c->sum_of[id] - 1], made);
-    }
     add_spans(c, made.id, id);
     c->map[chunk][id] = made.id;
 }
@@ -259,9 +251,8 @@ static void fill_sum(Chunker *c, uint32_t id) {
     const SumOf *of = &c->sums.at[c->sum_of[id] - 1];
     c->to.here = c->from->span.at[graph_node(c->from, id)->span].span;
     Val sum = sum_chunks(c, id, 0, c->chunks);
-    if (c->ranks > 1) {
+    if (c->ranks > 1)
         sum = ReduceWait(ReduceStart(sum, of->call, of->part, c->order));
-    }
     add_spans(c, sum.id, id);
     bool table = straddles(c, id);
     Type as = *node_type(c->from, id);
@@ -285,25 +276,21 @@ static void fill_groups(Chunker *c, uint32_t id, uint32_t chunk) {
 static void fill_phase(Chunker *c, uint32_t old, uint32_t phase, uint32_t chunk) {
     enter(c, block_at(c, old, phase, chunk));
     for (uint32_t id = 1; id < c->from->node.n; id++) {
-        if (!c->partial.live[id] || is_leaf(c, id) || graph_node(c->from, id)->block != old) {
+        if (!c->partial.live[id] || is_leaf(c, id) || graph_node(c->from, id)->block != old)
             continue;
-        }
-        if (phase % Phases == PhaseSum && summed(c, id) && c->phase[id] + 1 == phase) {
+        if (phase % Phases == PhaseSum && summed(c, id) && c->phase[id] + 1 == phase)
             fill_sum(c, id);
-        } else if (phase % Phases != PhaseSum && c->phase[id] == phase) {
+        else if (phase % Phases != PhaseSum && c->phase[id] == phase)
             fill_node(c, id, chunk);
-        } else if (straddles(c, id) && known_from(c, id) == phase) {
+        else if (straddles(c, id) && known_from(c, id) == phase)
             fill_groups(c, id, chunk);
-        }
     }
 }
 
 static void fill_row(Chunker *c, uint32_t old) {
-    for (uint32_t p = 0; p < c->row[old].phases; p++) {
-        for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++) {
+    for (uint32_t p = 0; p < c->row[old].phases; p++)
+        for (uint32_t k = 0; k < (p % Phases == PhaseChunk ? c->chunks : 1); k++)
             fill_phase(c, old, p, k);
-        }
-    }
 }
 
 // --- the function --------------------------------------------------------------------------------
@@ -318,27 +305,23 @@ static uint32_t whole_of(Chunker *c, uint32_t id) {
 }
 
 static void renumber(Chunker *c, Func *f) {
-    for (uint32_t i = 0; i < f->tape.n; i++) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
         f->tape.at[i].cond = whole_of(c, f->tape.at[i].cond);
-    }
-    for (uint32_t i = 0; i < f->effect.n; i++) {
+    for (uint32_t i = 0; i < f->effect.n; i++)
         f->effect.at[i] = whole_of(c, f->effect.at[i]);
-    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         Update *u = &f->update.at[i];
         u->loss = whole_of(c, u->loss);
-        for (uint32_t k = 0; k < u->grad.n; k++) {
+        for (uint32_t k = 0; k < u->grad.n; k++)
             u->grad.at[k].node = whole_of(c, u->grad.at[k].node);
-        }
         u->block = last_block(c, u->block);
     }
     for (uint32_t i = 0; i < f->report.n; i++) {
         f->report.at[i].node = whole_of(c, f->report.at[i].node);
         f->report.at[i].block = last_block(c, f->report.at[i].block);
     }
-    for (uint32_t i = 0; i < f->again.n; i++) {
+    for (uint32_t i = 0; i < f->again.n; i++)
         f->again.at[i].block = c->row[f->again.at[i].block].first;
-    }
 }
 
 static void find_sums(Chunker *c, const Parallel *o) {
@@ -347,9 +330,8 @@ static void find_sums(Chunker *c, const Parallel *o) {
     for (uint32_t id = 1; id < g->node.n; id++) {
         if (summed(c, id)) {
             Type t = *node_type(g, id);
-            if (straddles(c, id)) {
+            if (straddles(c, id))
                 t = groups_table(c->share, node_attr(g, id)->i[0], &t);
-            }
             vec_push(c->perm, &c->sums, sum_make(id, &t));
             c->sum_of[id] = c->sums.n;
         }
@@ -379,23 +361,18 @@ void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o) {
     find_sums(&c, o);
     c.map = arena_array(perm, uint32_t *, c.chunks);
     c.whole = arena_array(perm, uint32_t, was.g.node.n);
-    for (uint32_t k = 0; k < c.chunks; k++) {
+    for (uint32_t k = 0; k < c.chunks; k++)
         c.map[k] = arena_array(perm, uint32_t, was.g.node.n);
-    }
     graph_init(&c.to, perm, c.samples);
     c.to.next_unique = was.g.next_unique;
-    for (uint32_t i = 0; i < was.tape.n; i++) {
-        if (was.tape.at[i].kind == CtlBlock) {
+    for (uint32_t i = 0; i < was.tape.n; i++)
+        if (was.tape.at[i].kind == CtlBlock)
             fill_row(&c, was.tape.at[i].arg);
-        }
-    }
     lay_tape(&c, f);
     renumber(&c, f);
-    for (uint32_t i = 0; i < m->site.n; i++) { // what is fed is there before the row begins
-        if (f == &m->step && m->site.at[i].func == 1) {
+    for (uint32_t i = 0; i < m->site.n; i++) // what is fed is there before the row begins
+        if (f == &m->step && m->site.at[i].func == 1)
             m->site.at[i].block = c.row[m->site.at[i].block].first;
-        }
-    }
     c.to.block = 0;
     c.to.block_open = NULL;
     c.to.here = (Span){0};

@@ -24,9 +24,8 @@ void clusters_init(Fuse *z) {
             z->cluster[id] = z->order[id] = id;
             z->pos[id] = id;
         }
-        if (z->unit[id]) {
+        if (z->unit[id])
             vec_push(z->arena, &z->member[id], id);
-        }
     }
 }
 
@@ -50,9 +49,8 @@ static void visit_successors(Fuse *z, uint32_t cluster, uint32_t limit, uint32_t
         for (uint32_t l = 0; l < 2; l++) {
             for (uint32_t k = 0; k < lists[l]->n; k++) {
                 uint32_t to = z->cluster[lists[l]->at[k]];
-                if (to != cluster && to != except) {
+                if (to != cluster && to != except)
                     visit(z, to, limit);
-                }
             }
         }
     }
@@ -66,9 +64,8 @@ static bool walk(Fuse *z, uint32_t start, uint32_t target, bool indirect) {
     z->stack.n = 0;
     z->mark[start] = z->walks;
     visit_successors(z, start, limit, indirect ? target : 0);
-    while (z->stack.n && !is_marked(z, target)) {
+    while (z->stack.n && !is_marked(z, target))
         visit_successors(z, z->stack.at[--z->stack.n], limit, 0);
-    }
     return is_marked(z, target);
 }
 
@@ -90,14 +87,12 @@ static void settle(Fuse *z, uint32_t lo, uint32_t hi) {
 
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after) {
     uint32_t a = z->cluster[before], b = z->cluster[after];
-    if (a == b) {
+    if (a == b)
         return true;
-    }
     if (z->pos[a] > z->pos[b]) {
         uint32_t lo = z->pos[b], hi = z->pos[a];
-        if (walk(z, b, a, false)) {
+        if (walk(z, b, a, false))
             return false;
-        }
         settle(z, lo, hi);
     }
     vec_push(z->arena, &z->later[before], after);
@@ -119,20 +114,17 @@ static void add_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
         Reads r = z->reads[unit].at[i];
         r.aligned = r.aligned && aligned;
         if (z->unit[r.node] && !z->kept[r.node]) {
-            if (first_visit(z, r.node, r.aligned)) {
+            if (first_visit(z, r.node, r.aligned))
                 add_reads(z, r.node, r.aligned, out);
-            }
             continue;
         }
         uint32_t k = 0;
-        while (k < out->n && out->at[k].node != r.node) {
+        while (k < out->n && out->at[k].node != r.node)
             k++;
-        }
-        if (k < out->n) {
+        if (k < out->n)
             out->at[k].aligned = out->at[k].aligned && r.aligned;
-        } else {
+        else
             vec_push(z->arena, out, r);
-        }
     }
 }
 
@@ -142,26 +134,22 @@ void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
 }
 
 void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
-    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++)
         unit_reads(z, z->member[cluster].at[i], true, out);
-    }
 }
 
 // --- merging -------------------------------------------------------------------------------------
 
 static uint32_t reduction_of(const Fuse *z, uint32_t cluster) {
-    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
-        if (fuse_ends_loop(z->g, z->member[cluster].at[i])) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++)
+        if (fuse_ends_loop(z->g, z->member[cluster].at[i]))
             return z->member[cluster].at[i];
-        }
-    }
     return 0;
 }
 
 static const char *reductions_refuse(const Graph *g, uint32_t ra, uint32_t rb) {
-    if (!ra || !rb) {
+    if (!ra || !rb)
         return NULL;
-    }
     bool grouped = g->node.at[ra].op == OpGroupSum || g->node.at[rb].op == OpGroupSum;
     bool same = type_same_shape(fuse_space(g, ra), fuse_space(g, rb)) &&
                 fuse_reduced(g, ra) == fuse_reduced(g, rb);
@@ -174,21 +162,17 @@ static const char *edges_refuse(Fuse *z, uint32_t unit, uint32_t a, bool aligned
     for (uint32_t i = 0; i < z->reads[unit].n; i++) {
         Reads r = z->reads[unit].at[i];
         bool straight = aligned && r.aligned;
-        if (!z->unit[r.node]) {
+        if (!z->unit[r.node])
             continue;
-        }
         bool inside = z->cluster[r.node] == a;
-        if (inside && fuse_ends_loop(z->g, r.node)) {
+        if (inside && fuse_ends_loop(z->g, r.node))
             return "a reduction is known only when its loop is over";
-        }
-        if (inside && !straight && z->kept[r.node]) {
+        if (inside && !straight && z->kept[r.node])
             return "its elements are needed in another order or shape";
-        }
         if (!z->kept[r.node] && !(inside && straight) && first_visit(z, r.node, straight)) {
             const char *why = edges_refuse(z, r.node, a, straight);
-            if (why) {
+            if (why)
                 return why;
-            }
         }
     }
     return NULL;
@@ -202,9 +186,8 @@ static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
         uint32_t c = z->cluster[z->write.at[i]];
         writes = c == a || c == b;
     }
-    if (!writes) {
+    if (!writes)
         return NULL;
-    }
     cluster_reads(z, a, &reads);
     cluster_reads(z, b, &reads);
     for (uint32_t i = 0; i < z->write.n; i++) {
@@ -214,9 +197,8 @@ static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
             uint32_t r = reads.at[k].node;
             bool same =
                 z->g->node.at[r].op == OpRead && !z->unit[r] && node_attr(z->g, r)->i[0] == slot;
-            if (same && !reads.at[k].aligned) {
+            if (same && !reads.at[k].aligned)
                 return "it would read a slot that it writes";
-            }
         }
     }
     return NULL;
@@ -230,18 +212,14 @@ static bool joinable(const Graph *g, uint32_t unit) {
 
 // What the loops of two units have against each other, whatever lies between them.
 static const char *loops_refuse(const Graph *g, uint32_t a, uint32_t b) {
-    if (node_class(g, a) == ClassCOMM || node_class(g, b) == ClassCOMM) {
+    if (node_class(g, a) == ClassCOMM || node_class(g, b) == ClassCOMM)
         return "the ranks add it up";
-    }
-    if (!joinable(g, a)) {
+    if (!joinable(g, a))
         return "a library call makes it";
-    }
-    if (!joinable(g, b)) {
+    if (!joinable(g, b))
         return "a library call reads it";
-    }
-    if (g->node.at[a].block != g->node.at[b].block) {
+    if (g->node.at[a].block != g->node.at[b].block)
         return "they run in different blocks";
-    }
     return type_elements(g, fuse_space(g, a)) == type_elements(g, fuse_space(g, b))
                ? NULL
                : "their loops have different shapes";
@@ -256,16 +234,13 @@ const char *cluster_refuses(Fuse *z, uint32_t ua, uint32_t ub) {
         b = swap;
     }
     const char *why = loops_refuse(g, z->member[a].at[0], z->member[b].at[0]);
-    if (!why && z->member[a].n + z->member[b].n > MaxMembers) {
+    if (!why && z->member[a].n + z->member[b].n > MaxMembers)
         why = "the kernel would be too long";
-    }
-    if (!why) {
+    if (!why)
         why = reductions_refuse(g, reduction_of(z, a), reduction_of(z, b));
-    }
     z->visit++;
-    for (uint32_t i = 0; !why && i < z->member[b].n; i++) {
+    for (uint32_t i = 0; !why && i < z->member[b].n; i++)
         why = edges_refuse(z, z->member[b].at[i], a, true);
-    }
     why = why ? why : slots_refuse(z, a, b);
     return why                   ? why
            : walk(z, a, b, true) ? "something between them needs one and is needed by the other"
@@ -287,12 +262,10 @@ static void unite(Fuse *z, uint32_t a, uint32_t b) {
 
 bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
     uint32_t a = z->cluster[ua], b = z->cluster[ub];
-    if (a == b) {
+    if (a == b)
         return true;
-    }
-    if (cluster_refuses(z, a, b)) {
+    if (cluster_refuses(z, a, b))
         return false;
-    }
     bool turned = z->pos[a] > z->pos[b];
     unite(z, turned ? b : a, turned ? a : b);
     return true;
@@ -301,12 +274,10 @@ bool cluster_merge(Fuse *z, uint32_t ua, uint32_t ub) {
 bool cluster_join(Fuse *z, uint32_t ua, uint32_t ub) {
     uint32_t a = z->cluster[ua], b = z->cluster[ub];
     bool turned = z->pos[a] > z->pos[b];
-    if (a == b) {
+    if (a == b)
         return true;
-    }
-    if (walk(z, turned ? b : a, turned ? a : b, true)) {
+    if (walk(z, turned ? b : a, turned ? a : b, true))
         return false;
-    }
     unite(z, turned ? b : a, turned ? a : b);
     return true;
 }
@@ -318,13 +289,11 @@ const char *cluster_wrong(Fuse *z, uint32_t cluster) {
     for (uint32_t i = 1; i < m->n && !why; i++) {
         uint32_t id = m->at[i];
         why = loops_refuse(z->g, m->at[0], id);
-        if (!why && id != reduction && fuse_ends_loop(z->g, id)) {
+        if (!why && id != reduction && fuse_ends_loop(z->g, id))
             why = reductions_refuse(z->g, reduction, id);
-        }
     }
     z->visit++;
-    for (uint32_t i = 0; i < m->n && !why && joinable(z->g, m->at[0]); i++) {
+    for (uint32_t i = 0; i < m->n && !why && joinable(z->g, m->at[0]); i++)
         why = edges_refuse(z, m->at[i], cluster, true);
-    }
     return why ? why : slots_refuse(z, cluster, cluster);
 }

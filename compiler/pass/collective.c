@@ -11,11 +11,9 @@ static const Attr *call_attr(const Plan *p, const Region *r) {
 
 static uint32_t update_of(const Func *f, uint32_t node) {
     for (uint32_t u = 0; u < f->update.n; u++) {
-        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++) {
-            if (f->update.at[u].grad.at[k].node == node) {
+        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++)
+            if (f->update.at[u].grad.at[k].node == node)
                 return u;
-            }
-        }
     }
     return NONE;
 }
@@ -48,23 +46,18 @@ static void fill_wait(Arena *perm, Plan *p, uint32_t region) {
     const Region *r = &p->region.at[region];
     Collective *c = call_of(perm, p, region);
     c->wait = region;
-    for (uint32_t i = 0; i < r->node.n; i++) {
+    for (uint32_t i = 0; i < r->node.n; i++)
         c->part.at[i].wait = r->node.at[i];
-    }
     c->update = update_of(p->func, r->node.at[0]);
 }
 
 void collectives_find(Arena *perm, Plan *p) {
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        if (p->region.at[r].kind == RegionStart) {
+    for (uint32_t r = 0; r < p->region.n; r++)
+        if (p->region.at[r].kind == RegionStart)
             fill_start(perm, p, r);
-        }
-    }
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        if (p->region.at[r].kind == RegionWait) {
+    for (uint32_t r = 0; r < p->region.n; r++)
+        if (p->region.at[r].kind == RegionWait)
             fill_wait(perm, p, r);
-        }
-    }
     for (uint32_t k = 0; k < p->collective.n; k++) {
         if (p->collective.at[k].start == NONE || p->collective.at[k].wait == NONE) {
             bug("collective %u of %.*s is %s", k, SARG(p->func->name),
@@ -75,11 +68,9 @@ void collectives_find(Arena *perm, Plan *p) {
 
 static bool reads_part(const Collective *c, const Region *r) {
     for (uint32_t i = 0; i < r->in.n; i++) {
-        for (uint32_t k = 0; k < c->part.n; k++) {
-            if (r->in.at[i] == c->part.at[k].wait) {
+        for (uint32_t k = 0; k < c->part.n; k++)
+            if (r->in.at[i] == c->part.at[k].wait)
                 return true;
-            }
-        }
     }
     return false;
 }

@@ -34,9 +34,8 @@ static bool is_large(const Type *t) {
 // Rule 1. Is node `id` one of the products whose operands are narrowed?
 static bool is_narrow(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
-    if (op_info[n->op].cls != ClassANCHOR) {
+    if (op_info[n->op].cls != ClassANCHOR)
         return false;
-    }
     const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1));
     return (a->batched || b->batched) && is_large(a) && is_large(b) && is_large(node_type(g, id));
 }
@@ -56,16 +55,13 @@ static void mark_kept(const Graph *g, uint8_t *kept) {
 // one is looked through.
 static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
     Type want = *node_type(g, id);
-    if (want.dtype == dtype) {
+    if (want.dtype == dtype)
         return id;
-    }
     Op op = (Op)graph_node(g, id)->op;
-    if (op == OpCast && node_type(g, node_in(g, id, 0))->dtype == dtype) {
+    if (op == OpCast && node_type(g, node_in(g, id, 0))->dtype == dtype)
         return node_in(g, id, 0);
-    }
-    if (op == OpExpand) { // casts are kept below it
+    if (op == OpExpand) // casts are kept below it
         return Expand((Val){g, cast(g, node_in(g, id, 0), dtype)}, want).id;
-    }
     want.dtype = dtype;
     return graph_add(g, OpCast, &id, 1, NULL, &want);
 }
@@ -84,16 +80,13 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
                              const uint32_t *map) {
     const Policy *p = user;
     const Node *n = graph_node(from, id);
-    if (n->op == OpCast) { // of another policy
+    if (n->op == OpCast) // of another policy
         return map[node_in(from, id, 0)];
-    }
-    if (p->bf16 && is_narrow(from, id)) {
+    if (p->bf16 && is_narrow(from, id))
         return narrow_product(p, to, from, id, map);
-    }
     uint32_t in[UINT8_MAX];
-    for (uint32_t k = 0; k < n->nin; k++) {
+    for (uint32_t k = 0; k < n->nin; k++)
         in[k] = map[node_in(from, id, k)];
-    }
     Type want = *node_type(from, id);
     want.dtype = p->real;
     uint32_t made = graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), &want);
@@ -106,8 +99,7 @@ void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
                 .bf16_grads = o->bf16_grads,
                 .real = o->real == DtF64 ? DtF64 : DtF32};
     p.kept = arena_array(perm, uint8_t, f->g.node.n);
-    if (p.bf16) {
+    if (p.bf16)
         mark_kept(&f->g, p.kept);
-    }
     func_rewrite(perm, f, f->g.batch, in_precision, &p);
 }

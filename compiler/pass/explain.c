@@ -5,15 +5,12 @@
 SourceLine model_line(const Module *m, Span s) {
     Str text = m->source_text.at[s.file - 1];
     uint32_t lo = s.lo < text.len ? s.lo : (uint32_t)text.len, number = 1;
-    for (uint32_t i = 0; i < lo; i++) {
+    for (uint32_t i = 0; i < lo; i++)
         number += text.ptr[i] == '\n';
-    }
-    while (lo > 0 && text.ptr[lo - 1] != '\n') {
+    while (lo > 0 && text.ptr[lo - 1] != '\n')
         lo--;
-    }
-    while (lo < text.len && text.ptr[lo] == ' ') {
+    while (lo < text.len && text.ptr[lo] == ' ')
         lo++;
-    }
     Str rest = str_sub(text, lo, text.len);
     return (SourceLine){path_base(m->source.at[s.file - 1]), number,
                         str_sub(rest, 0, str_find(rest, '\n'))};
@@ -25,27 +22,22 @@ void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) 
         for (uint32_t s = g->node.at[r->node.at[i]].span; s; s = g->span.at[s].next) {
             Span span = g->span.at[s].span;
             if (!p->module || span.file == 0 || span.file > p->module->source_text.n ||
-                !p->module->source_text.at[span.file - 1].len) {
+                !p->module->source_text.at[span.file - 1].len)
                 continue;
-            }
             SourceLine l = model_line(p->module, span);
             bool known = false;
-            for (uint32_t k = 0; k < out->n && !known; k++) {
+            for (uint32_t k = 0; k < out->n && !known; k++)
                 known = out->at[k].text.ptr == l.text.ptr;
-            }
-            if (!known) {
+            if (!known)
                 vec_push(a, out, l);
-            }
         }
     }
 }
 
 static bool stored(const Region *r, uint32_t id) {
-    for (uint32_t i = 0; i < r->out.n; i++) {
-        if (r->out.at[i] == id) {
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (r->out.at[i] == id)
             return true;
-        }
-    }
     return false;
 }
 
@@ -55,21 +47,19 @@ static double bytes_saved(const Plan *p, const Region *r) {
     double sum = 0;
     for (uint32_t i = 0; r->kind == RegionLoop && i < r->node.n; i++) {
         uint32_t id = r->node.at[i];
-        if (op_info[g->node.at[id].op].cls != ClassLEAF && !stored(r, id)) {
+        if (op_info[g->node.at[id].op].cls != ClassLEAF && !stored(r, id))
             sum += 2 * (double)type_bytes(g, node_type(g, id));
-        }
     }
     return sum;
 }
 
 static void put_bytes(Text *t, double bytes) {
-    if (bytes >= 1e6) {
+    if (bytes >= 1e6)
         text_fmt(t, "%.1f MB", bytes / 1e6);
-    } else if (bytes >= 1e3) {
+    else if (bytes >= 1e3)
         text_fmt(t, "%.1f kB", bytes / 1e3);
-    } else {
+    else
         text_fmt(t, "%.0f bytes", bytes);
-    }
 }
 
 static void explain_region(Text *t, const Plan *p, uint32_t index, Arena scratch) {
@@ -85,9 +75,8 @@ static void explain_region(Text *t, const Plan *p, uint32_t index, Arena scratch
     text_fmt(t, "region %u, %s in block %u:", index, kind[r->kind], r->block);
     for (uint32_t i = 0; i < r->node.n; i++) {
         const OpInfo *op = &op_info[g->node.at[r->node.at[i]].op];
-        if (op->cls != ClassLEAF) {
+        if (op->cls != ClassLEAF)
             text_fmt(t, " %s", op->text);
-        }
     }
     text_put(t, STR("\n  stores"));
     for (uint32_t i = 0; i < r->out.n; i++) {
@@ -111,9 +100,8 @@ void explain_fusion(Text *t, const Plan *p) {
     const Graph *g = &p->func->g;
     text_fmt(t, "%.*s: %u regions", SARG(p->func->name), p->region.n);
     double saved = 0;
-    for (uint32_t i = 0; i < p->region.n; i++) {
+    for (uint32_t i = 0; i < p->region.n; i++)
         saved += bytes_saved(p, &p->region.at[i]);
-    }
     text_put(t, STR("; values that need no memory save "));
     put_bytes(t, saved);
     text_char(t, '\n');

@@ -33,37 +33,31 @@ static void join_calls(Fuse *z) {
     const Graph *g = z->g;
     NodeVec start = {0}, wait = {0}; // [call] first unit + 1
     for (uint32_t id = 1; id < g->node.n; id++) {
-        if (!z->unit[id] || node_class(g, id) != ClassCOMM) {
+        if (!z->unit[id] || node_class(g, id) != ClassCOMM)
             continue;
-        }
         NodeVec *first = g->node.at[id].op == OpReduceStart ? &start : &wait;
         uint32_t call = (uint32_t)node_attr(g, id)->i[0];
-        while (first->n <= call) {
+        while (first->n <= call)
             vec_push(z->arena, first, 0);
-        }
-        if (!first->at[call]) {
+        if (!first->at[call])
             first->at[call] = id;
-        } else if (!cluster_join(z, first->at[call], id)) {
+        else if (!cluster_join(z, first->at[call], id))
             bug("fuse: the parts of collective %u wait for each other", call);
-        }
     }
     for (uint32_t k = 1; k < start.n; k++) {
         uint32_t before = start.at[k - 1], after = start.at[k];
         if (before && after && g->node.at[before].block == g->node.at[after].block &&
-            !cluster_order(z, before, after)) {
+            !cluster_order(z, before, after))
             bug("fuse: collective %u cannot start behind %u", k, k - 1);
-        }
     }
 }
 
 // --- slots ---------------------------------------------------------------------------------------
 
 bool func_repeats(const Func *f) {
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        if (f->tape.at[i].kind == CtlRepeat) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
+        if (f->tape.at[i].kind == CtlRepeat)
             return true;
-        }
-    }
     return false;
 }
 
@@ -82,9 +76,8 @@ static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool r
         for (uint32_t k = 0; slot_of(z, w) == slot_of(z, read) && k < readers->n; k++) {
             uint32_t unit = readers->at[k], block = z->g->node.at[unit].block;
             if (slot_late(home, block, wb, repeat) ||
-                (block == home && wb == home && unit != w && !cluster_order(z, unit, w))) {
+                (block == home && wb == home && unit != w && !cluster_order(z, unit, w)))
                 return false;
-            }
         }
     }
     return true;
@@ -97,13 +90,11 @@ static void order_slots(Fuse *z) {
     for (uint32_t id = 1; id < g->node.n; id++) {
         for (uint32_t k = 0; z->unit[id] && k < z->reads[id].n; k++) {
             uint32_t from = z->reads[id].at[k].node;
-            if (g->node.at[from].op == OpRead) {
+            if (g->node.at[from].op == OpRead)
                 vec_push(z->arena, &readers[from], id);
-            }
         }
-        if (z->unit[id] && g->node.at[id].op == OpWrite) {
+        if (z->unit[id] && g->node.at[id].op == OpWrite)
             vec_push(z->arena, &z->write, id);
-        }
     }
     bool repeat = func_repeats(z->f);
     for (uint32_t id = 1; id < g->node.n; id++) {
@@ -127,12 +118,10 @@ typedef struct Edge {
 
 static int by_bytes(const void *a, const void *b) {
     const Edge *x = a, *y = b;
-    if (x->bytes != y->bytes) {
+    if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    }
-    if (x->to != y->to) {
+    if (x->to != y->to)
         return x->to < y->to ? -1 : 1;
-    }
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
@@ -148,24 +137,21 @@ static void join_producers(Fuse *z) {
             }
         }
     }
-    if (edge.n) {
+    if (edge.n)
         qsort(edge.at, edge.n, sizeof *edge.at, by_bytes);
-    }
     uint32_t before;
     do { // an edge refused may be possible once both ends have grown
         before = z->merges;
-        for (uint32_t i = 0; i < edge.n; i++) {
+        for (uint32_t i = 0; i < edge.n; i++)
             cluster_merge(z, edge.at[i].from, edge.at[i].to);
-        }
     } while (z->merges > before);
 }
 
 static void find_kept(Fuse *z) {
     for (uint32_t id = 1; id < z->g->node.n; id++) {
         z->kept[id] = z->fixed[id];
-        for (uint32_t k = 0; z->unit[id] && k < z->users[id].n; k++) {
+        for (uint32_t k = 0; z->unit[id] && k < z->users[id].n; k++)
             z->kept[id] |= z->cluster[z->users[id].at[k]] != z->cluster[id];
-        }
     }
 }
 
@@ -175,19 +161,16 @@ static double again_weight(const Fuse *z, uint32_t id) {
     double sum = fuse_weight(z->g, id);
     for (uint32_t i = 0; i < z->reads[id].n && sum < 1000; i++) {
         Reads r = z->reads[id].at[i];
-        if (z->unit[r.node] && !z->kept[r.node]) {
+        if (z->unit[r.node] && !z->kept[r.node])
             sum += r.times * again_weight(z, r.node);
-        }
     }
     return sum;
 }
 
 static bool reads_it(const ReadsVec *v, uint32_t id) {
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (v->at[i].node == id) {
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->at[i].node == id)
             return true;
-        }
-    }
     return false;
 }
 
@@ -216,24 +199,20 @@ static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool align
         for (uint32_t k = 0; z->g->node.at[r].op == OpRead && !z->unit[r] && k < z->write.n; k++) {
             uint32_t w = z->write.at[k];
             if (slot_of(z, w) != slot_of(z, r) ||
-                z->g->node.at[w].block != z->g->node.at[user].block) {
+                z->g->node.at[w].block != z->g->node.at[user].block)
                 continue;
-            }
             if (z->cluster[w] == z->cluster[user] ? !aligned || !leaf->at[i].aligned
-                                                  : !cluster_order(z, user, w)) {
+                                                  : !cluster_order(z, user, w))
                 return false;
-            }
         }
     }
     return true;
 }
 
 static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
-    for (uint32_t i = 0; i < z->reads[user].n; i++) {
-        if (z->reads[user].at[i].node == id) {
+    for (uint32_t i = 0; i < z->reads[user].n; i++)
+        if (z->reads[user].at[i].node == id)
             return z->reads[user].at[i].aligned;
-        }
-    }
     return false;
 }
 
@@ -244,9 +223,8 @@ static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t c = z->cluster[z->users[id].at[i]];
         bool known = c == z->cluster[id];
-        for (uint32_t k = 0; k < seen.n && !known; k++) {
+        for (uint32_t k = 0; k < seen.n && !known; k++)
             known = seen.at[k] == c;
-        }
         if (!known) {
             vec_push(z->arena, &seen, c);
             keep += bytes;
@@ -258,22 +236,18 @@ static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
 
 static void compute_again(Fuse *z, uint32_t id) {
     OpClass c = node_class(z->g, id);
-    if (!z->kept[id] || z->fixed[id] ||
-        (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id))) {
+    if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id)))
         return;
-    }
     ReadsVec leaf = {0};
     unit_reads(z, id, true, &leaf);
-    if (!worth_again(z, id, &leaf)) {
+    if (!worth_again(z, id, &leaf))
         return;
-    }
     NodeVec *users = &z->users[id], stay = {0};
     for (uint32_t i = 0; i < users->n; i++) {
         uint32_t user = users->at[i];
         if (z->cluster[user] != z->cluster[id] &&
-            !slots_allow(z, user, &leaf, aligned_read(z, user, id))) {
+            !slots_allow(z, user, &leaf, aligned_read(z, user, id)))
             return; // orders made so far only say what holds anyway
-        }
     }
     for (uint32_t i = 0; i < users->n; i++) {
         uint32_t user = users->at[i];
@@ -281,11 +255,9 @@ static void compute_again(Fuse *z, uint32_t id) {
             vec_push(z->arena, &stay, user);
             continue;
         }
-        for (uint32_t k = 0; k < leaf.n; k++) {
-            if (z->unit[leaf.at[k].node]) {
+        for (uint32_t k = 0; k < leaf.n; k++)
+            if (z->unit[leaf.at[k].node])
                 vec_push(z->arena, &z->users[leaf.at[k].node], user);
-            }
-        }
     }
     *users = stay;
     z->kept[id] = 0;
@@ -300,32 +272,24 @@ static void join_siblings(Fuse *z) {
     for (uint32_t p = 1; p < g->node.n; p++) {
         uint32_t c = z->order[p];
         ReadsVec reads = {0};
-        if (!c || node_class(g, c) == ClassANCHOR) {
+        if (!c || node_class(g, c) == ClassANCHOR)
             continue;
-        }
         cluster_reads(z, c, &reads);
-        for (uint32_t i = 0; i < reads.n; i++) {
-            if (reads.at[i].aligned) {
+        for (uint32_t i = 0; i < reads.n; i++)
+            if (reads.at[i].aligned)
                 vec_push(z->arena, &by[reads.at[i].node], c);
-            }
-        }
     }
-    for (uint32_t id = 1; id < g->node.n; id++) {
-        if (by[id].n > 1) {
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (by[id].n > 1)
             vec_push(z->arena, &value, ((Edge){type_bytes(g, node_type(g, id)), id, id}));
-        }
-    }
-    if (value.n) {
+    if (value.n)
         qsort(value.at, value.n, sizeof *value.at, by_bytes);
-    }
     for (uint32_t v = 0; v < value.n; v++) {
         const NodeVec *c = &by[value.at[v].from];
         for (uint32_t i = 0; i < c->n; i++) {
-            for (uint32_t k = i + 1; k < c->n; k++) {
-                if (type_same_shape(fuse_space(g, c->at[i]), fuse_space(g, c->at[k]))) {
+            for (uint32_t k = i + 1; k < c->n; k++)
+                if (type_same_shape(fuse_space(g, c->at[i]), fuse_space(g, c->at[k])))
                     cluster_merge(z, c->at[i], c->at[k]);
-                }
-            }
         }
     }
 }
@@ -346,9 +310,8 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     if (!o->no_fuse) {
         join_producers(&z);
         find_kept(&z);
-        for (uint32_t id = 1; id < n; id++) {
+        for (uint32_t id = 1; id < n; id++)
             compute_again(&z, id);
-        }
         join_siblings(&z);
         find_kept(&z);
     }

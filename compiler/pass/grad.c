@@ -34,11 +34,10 @@ typedef struct Sweep {
 static void contribute(Sweep *s, uint32_t to, uint32_t node) {
     vec_push(s->perm, &s->part, ((Part){node, 0}));
     uint32_t at = s->part.n - 1;
-    if (s->last[to]) {
+    if (s->last[to])
         s->part.at[s->last[to]].next = at;
-    } else {
+    else
         s->first[to] = at;
-    }
     s->last[to] = at;
 }
 
@@ -62,9 +61,8 @@ static Val filled(Graph *g, Type t, double x) {
 // A row's answer, in the broadcast type of its result, as a gradient of the operand.
 static Val fit(Val g, Val operand) {
     Type to = *node_type(g.g, operand.id);
-    if (node_type(g.g, g.id)->dtype != to.dtype) {
+    if (node_type(g.g, g.id)->dtype != to.dtype)
         g = CastTo(g, operand);
-    }
     return Expand(SumTo(g, to), to);
 }
 
@@ -77,28 +75,24 @@ static void sweep_mark(Sweep *s) {
     for (uint32_t id = 1; id <= s->y; id++) {
         bool needs = s->wanted[id];
         const Node *n = graph_node(s->g, id);
-        for (uint32_t k = 0; k < n->nin && passes_gradients((Op)n->op); k++) {
+        for (uint32_t k = 0; k < n->nin && passes_gradients((Op)n->op); k++)
             needs |= s->on_path[node_in(s->g, id, k)];
-        }
         s->on_path[id] = s->on_path[id] && needs;
     }
 }
 
 static void sweep_node(Sweep *s, uint32_t id) {
     Val y = {s->g, id}, g = sum_parts(s, id);
-    if (s->wanted[id]) {
+    if (s->wanted[id])
         s->result[id] = g.id;
-    }
-    if (!passes_gradients((Op)graph_node(s->g, id)->op)) {
+    if (!passes_gradients((Op)graph_node(s->g, id)->op))
         return;
-    }
     for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
         uint32_t in = node_in(s->g, id, k);
         if (s->on_path[in]) {
             Val to_in = op_info[graph_node(s->g, id)->op].grad(y, g, k);
-            if (to_in.id) {
+            if (to_in.id)
                 contribute(s, in, fit(to_in, (Val){s->g, in}).id);
-            }
         }
     }
 }
@@ -109,9 +103,8 @@ static Span first_span(const Graph *g, uint32_t id) {
 
 static void sweep_run(Sweep *s) {
     sweep_mark(s);
-    if (s->on_path[s->y]) {
+    if (s->on_path[s->y])
         contribute(s, s->y, filled(s->g, *node_type(s->g, s->y), 1).id);
-    }
     for (uint32_t id = s->y; id > 0; id--) {
         if (s->first[id]) {
             s->g->here = first_span(s->g, id);
@@ -142,11 +135,9 @@ static void want_all(Sweep *s, const Graph *from, uint32_t first, const uint32_t
 static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id,
                              const uint32_t *map) {
     uint32_t y = node_in(from, id, 0), block = graph_node(from, id)->block;
-    for (uint32_t i = 0; i < all->done.n; i++) {
-        if (all->done.at[i].old_y == y && all->done.at[i].block == block) {
+    for (uint32_t i = 0; i < all->done.n; i++)
+        if (all->done.at[i].old_y == y && all->done.at[i].block == block)
             return &all->done.at[i];
-        }
-    }
     Arena *a = all->perm;
     Sweep s = {.perm = a, .g = to, .old_y = y, .block = block, .y = map[y]};
     s.wanted = arena_array(a, uint8_t, s.y + 1);
@@ -162,9 +153,8 @@ static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t
 }
 
 static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
-    if (graph_node(from, id)->op != OpGrad) {
+    if (graph_node(from, id)->op != OpGrad)
         return node_copy(NULL, to, from, id, map);
-    }
     const Sweep *s = sweep_of(user, to, from, id, map);
     uint32_t x = map[node_in(from, id, 1)], found = x <= s->y ? s->result[x] : 0;
     return found ? found : filled(to, *node_type(to, x), 0).id;

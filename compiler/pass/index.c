@@ -21,9 +21,8 @@ static Ix intern(Indices *t, IxSum s) {
             map_put(t->arena, &t->sums, h, t->sum.n); // one more than the id: 0 is absent
             return t->sum.n - 1;
         }
-        if (sum_equal(&t->sum.at[id - 1], &s)) {
+        if (sum_equal(&t->sum.at[id - 1], &s))
             return id - 1;
-        }
     }
 }
 
@@ -42,9 +41,8 @@ static uint32_t intern_atom(Indices *t, Atom a) {
             map_put(t->arena, &t->atoms, h, t->atom.n);
             return t->atom.n - 1;
         }
-        if (atom_equal(&t->atom.at[id - 1], &a)) {
+        if (atom_equal(&t->atom.at[id - 1], &a))
             return id - 1;
-        }
     }
 }
 
@@ -60,9 +58,8 @@ Ix ix_num(Indices *t, int64_t x) {
 }
 
 static Ix of_atom(Indices *t, Atom a) {
-    if (a.lo == a.hi) {
+    if (a.lo == a.hi)
         return ix_num(t, a.lo);
-    }
     Term *term = arena_array(t->arena, Term, 1);
     *term = (Term){1, intern_atom(t, a)};
     return intern(t, (IxSum){0, 1, term});
@@ -85,22 +82,19 @@ Ix ix_add(Indices *t, Ix a, Ix b) {
             next = (Term){x.term[i].coef + y.term[j].coef, x.term[i].atom};
             i++, j++;
         }
-        if (next.coef) {
+        if (next.coef)
             s.term[s.n++] = next;
-        }
     }
     return intern(t, s);
 }
 
 Ix ix_mul(Indices *t, Ix a, int64_t by) {
     IxSum x = t->sum.at[a], s = {.off = x.off * by};
-    if (by == 0) {
+    if (by == 0)
         return 0;
-    }
     s.term = arena_array(t->arena, Term, x.n);
-    for (uint32_t i = 0; i < x.n; i++) {
+    for (uint32_t i = 0; i < x.n; i++)
         s.term[s.n++] = (Term){x.term[i].coef * by, x.term[i].atom};
-    }
     return intern(t, s);
 }
 
@@ -119,9 +113,8 @@ int64_t ix_coef(const Indices *t, Ix a, uint32_t var) {
     const IxSum *s = &t->sum.at[a];
     for (uint32_t i = 0; i < s->n; i++) {
         const Atom *at = &t->atom.at[s->term[i].atom];
-        if (at->kind == AtomVar && at->var == var) {
+        if (at->kind == AtomVar && at->var == var)
             return s->term[i].coef;
-        }
     }
     return 0;
 }
@@ -133,9 +126,8 @@ bool ix_uses(const Indices *t, Ix a, uint32_t var) {
         bool inside = at->kind != AtomVar && ix_uses(t, at->of, var);
         bool chosen =
             at->kind == AtomChoice && (ix_uses(t, at->yes, var) || ix_uses(t, at->no, var));
-        if (inside || chosen || (at->kind == AtomVar && at->var == var)) {
+        if (inside || chosen || (at->kind == AtomVar && at->var == var))
             return true;
-        }
     }
     return false;
 }
@@ -161,13 +153,11 @@ static void cut(Indices *t, Ix a, int64_t by, Ix *high, Ix *low) {
     int64_t q = floor_div(s.off, by);
     IxSum h = {.off = q, .term = arena_array(t->arena, Term, s.n)};
     IxSum l = {.off = s.off - q * by, .term = arena_array(t->arena, Term, s.n)};
-    for (uint32_t i = 0; i < s.n; i++) {
-        if (s.term[i].coef % by == 0) {
+    for (uint32_t i = 0; i < s.n; i++)
+        if (s.term[i].coef % by == 0)
             h.term[h.n++] = (Term){s.term[i].coef / by, s.term[i].atom};
-        } else {
+        else
             l.term[l.n++] = s.term[i];
-        }
-    }
     *high = intern(t, h);
     *low = intern(t, l);
 }
@@ -186,9 +176,8 @@ static void divide(Indices *t, Ix a, int64_t by, Ix *quotient, Ix *remainder) {
         int64_t g = i < s.n ? gcd(s.term[i].coef, by) : by;
         cut(t, a, g, &high, &low);
         ix_range(t, low, &lo, &hi);
-        if (g > best && lo >= 0 && hi < g) {
+        if (g > best && lo >= 0 && hi < g)
             best = g;
-        }
     }
     if (best == by) {
         cut(t, a, by, quotient, remainder);
@@ -228,12 +217,10 @@ Ix ix_mod(Indices *t, Ix a, int64_t by) {
 Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no) {
     int64_t lo, hi, other_lo, other_hi;
     ix_range(t, at, &lo, &hi);
-    if (yes == no || lo >= less_than) {
+    if (yes == no || lo >= less_than)
         return no;
-    }
-    if (hi < less_than) {
+    if (hi < less_than)
         return yes;
-    }
     ix_range(t, yes, &lo, &hi);
     ix_range(t, no, &other_lo, &other_hi);
     Atom a = {.kind = AtomChoice, .of = at, .by = less_than, .yes = yes, .no = no};
@@ -245,9 +232,8 @@ Ix ix_choice(Indices *t, Ix at, int64_t less_than, Ix yes, Ix no) {
 bool ix_split_wanted(const Indices *t, uint32_t *var, int64_t *factor) {
     for (uint32_t i = 0; i < t->atom.n; i++) {
         const Atom *a = &t->atom.at[i];
-        if (a->kind != AtomDiv && a->kind != AtomMod) {
+        if (a->kind != AtomDiv && a->kind != AtomMod)
             continue;
-        }
         const IxSum *s = &t->sum.at[a->of];
         for (uint32_t k = 0; k < s->n; k++) {
             const Atom *v = &t->atom.at[s->term[k].atom];

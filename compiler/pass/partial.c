@@ -18,9 +18,8 @@ typedef struct Finder {
 
 static bool crosses(const Graph *g, uint32_t id) {
     bool batched = false;
-    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
         batched |= node_type(g, node_in(g, id, k))->batched;
-    }
     return batched && !node_type(g, id)->batched;
 }
 
@@ -48,9 +47,8 @@ static bool zero(const Finder *s, uint32_t id, uint32_t k) {
 static bool all_partial(const Finder *s, uint32_t id) {
     bool any = false;
     for (uint32_t k = 0; k < graph_node(s->g, id)->nin; k++) {
-        if (!partial(s, id, k) && !zero(s, id, k)) {
+        if (!partial(s, id, k) && !zero(s, id, k))
             return false;
-        }
         any |= partial(s, id, k);
     }
     return any;
@@ -58,9 +56,8 @@ static bool all_partial(const Finder *s, uint32_t id) {
 
 // Is the result linear in its partial operands?
 static bool linear(const Finder *s, uint32_t id) {
-    if (node_type(s->g, id)->batched) {
+    if (node_type(s->g, id)->batched)
         return false;
-    }
     switch ((Op)graph_node(s->g, id)->op) {
     case OpNeg:
     case OpSum:
@@ -95,9 +92,8 @@ static bool grows(const Finder *s, uint32_t id) {
 }
 
 static void mark_sums(Finder *s) {
-    for (uint32_t id = 1; id < s->g->node.n; id++) {
+    for (uint32_t id = 1; id < s->g->node.n; id++)
         s->p->is[id] = s->p->live[id] && (crosses(s->g, id) || (!s->stuck[id] && linear(s, id)));
-    }
 }
 
 static bool need(Finder *s, uint32_t id) {
@@ -110,9 +106,8 @@ static bool mark_needs(Finder *s) {
     bool news = false;
     for (uint32_t id = 1; id < s->g->node.n; id++) {
         bool hands_on = s->p->is[id] && !crosses(s->g, id);
-        for (uint32_t k = 0; s->p->live[id] && !hands_on && k < graph_node(s->g, id)->nin; k++) {
+        for (uint32_t k = 0; s->p->live[id] && !hands_on && k < graph_node(s->g, id)->nin; k++)
             news |= need(s, node_in(s->g, id, k));
-        }
     }
     return news;
 }
@@ -121,21 +116,17 @@ static bool mark_needs(Finder *s) {
 static bool mark_roots(Finder *s) {
     const Func *f = s->p->f;
     bool news = false;
-    for (uint32_t i = 0; i < f->tape.n; i++) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
         news |= need(s, f->tape.at[i].cond);
-    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         news |= need(s, f->update.at[i].loss);
-        for (uint32_t k = 0; k < f->update.at[i].grad.n; k++) {
+        for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
             news |= need(s, f->update.at[i].grad.at[k].node);
-        }
     }
-    for (uint32_t i = 0; i < f->report.n; i++) {
+    for (uint32_t i = 0; i < f->report.n; i++)
         news |= need(s, f->report.at[i].node);
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
+    for (uint32_t i = 0; i < f->result.n; i++)
         news |= need(s, f->result.at[i].node);
-    }
     return news;
 }
 

@@ -17,14 +17,12 @@ typedef struct Build {
 
 static void collect(Build *b, uint32_t id) {
     const Fuse *z = b->z;
-    if (b->seen[id] == b->number) {
+    if (b->seen[id] == b->number)
         return;
-    }
     b->seen[id] = b->number;
     const Node *n = graph_node(z->g, id);
-    if (n->op == OpConst && z->o->no_fuse) {
+    if (n->op == OpConst && z->o->no_fuse)
         return;
-    }
     vec_push(b->perm, &b->region->node, id);
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t from = fuse_operand(z->g, id, k);
@@ -86,14 +84,11 @@ static void build_comm(Build *b, NodeVec *root) {
 static void build_region(Build *b, Plan *p, uint32_t cluster) {
     Fuse *z = b->z;
     NodeVec root = {0};
-    for (uint32_t i = 0; i < z->member[cluster].n; i++) {
-        if (z->kept[z->member[cluster].at[i]]) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++)
+        if (z->kept[z->member[cluster].at[i]])
             vec_push(b->perm, &root, z->member[cluster].at[i]);
-        }
-    }
-    if (!root.n) {
+    if (!root.n)
         return;
-    }
     qsort(root.at, root.n, sizeof *root.at, by_id);
     uint32_t index = p->region.n;
     Region *r = b->region = vec_add(b->perm, &p->region);
@@ -112,15 +107,12 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
     } else if (node_class(z->g, cluster) == ClassANCHOR && !z->o->no_fuse) {
         build_call(b, cluster);
     } else {
-        for (uint32_t i = 0; i < root.n; i++) {
+        for (uint32_t i = 0; i < root.n; i++)
             z->kept[root.at[i]] = 0; // its own roots are members, not inputs
-        }
-        for (uint32_t i = 0; i < root.n; i++) {
+        for (uint32_t i = 0; i < root.n; i++)
             collect(b, root.at[i]);
-        }
-        for (uint32_t i = 0; i < root.n; i++) {
+        for (uint32_t i = 0; i < root.n; i++)
             z->kept[root.at[i]] = 1;
-        }
         qsort(r->node.at, r->node.n, sizeof *r->node.at, by_id);
     }
     for (uint32_t i = 0; i < r->node.n; i++) {
@@ -137,9 +129,8 @@ static void build_region(Build *b, Plan *p, uint32_t cluster) {
 static void explain_inputs(Fuse *z, Arena *perm, Plan *p, const Region *r) {
     for (uint32_t i = 0; i < r->in.n; i++) {
         uint32_t id = r->in.at[i];
-        if (!z->unit[id]) {
+        if (!z->unit[id])
             continue;
-        }
         size_t bytes = type_bytes(z->g, node_type(z->g, id));
         const char *why = cluster_refuses(z, id, r->out.at[0]);
         if (!why) {
@@ -155,17 +146,14 @@ static void build_regions(Fuse *z, Arena *perm, Plan *p) {
     p->region_of = arena_array(perm, uint32_t, n);
     memset(p->region_of, 0xff, n * sizeof *p->region_of);
     Build b = {.perm = perm, .z = z, .seen = arena_array(z->arena, uint32_t, n)};
-    for (uint32_t pos = 1; pos < n; pos++) {
-        if (z->order[pos]) {
+    for (uint32_t pos = 1; pos < n; pos++)
+        if (z->order[pos])
             build_region(&b, p, z->order[pos]);
-        }
-    }
 }
 
 void regions_explain(Fuse *z, Arena *perm, Plan *p) {
-    for (uint32_t i = 0; !z->o->no_fuse && i < p->region.n; i++) {
+    for (uint32_t i = 0; !z->o->no_fuse && i < p->region.n; i++)
         explain_inputs(z, perm, p, &p->region.at[i]);
-    }
 }
 
 // Where values lie that have no storage of their own: nowhere, or in the node they are a view of.
@@ -188,17 +176,15 @@ void regions_build(Fuse *z, Arena *perm, Plan *p) {
 
 static int by_after(const void *a, const void *b) {
     const RegionOrder *x = a, *y = b;
-    if (x->after != y->after) {
+    if (x->after != y->after)
         return x->after < y->after ? -1 : 1;
-    }
     return x->before < y->before ? -1 : x->before > y->before;
 }
 
 static void order_push(Arena *perm, const Plan *p, OrderVec *out, uint32_t before, uint32_t after) {
     if (before != NONE && before != after &&
-        p->region.at[before].block == p->region.at[after].block) {
+        p->region.at[before].block == p->region.at[after].block)
         vec_push(perm, out, ((RegionOrder){before, after}));
-    }
 }
 
 // Region r reads a slot's value: it runs before its block's write of the slot.
@@ -206,41 +192,34 @@ static void order_slot(Arena *perm, const Plan *p, OrderVec *out, uint32_t r, ui
     const Func *f = p->func;
     for (uint32_t i = 0; i < f->effect.n; i++) {
         uint32_t w = f->effect.at[i];
-        if (node_attr(&f->g, w)->i[0] == node_attr(&f->g, read)->i[0] && p->region_of[w] != NONE) {
+        if (node_attr(&f->g, w)->i[0] == node_attr(&f->g, read)->i[0] && p->region_of[w] != NONE)
             order_push(perm, p, out, r, p->region_of[w]);
-        }
     }
 }
 
 void region_orders(Arena *perm, const Plan *p, OrderVec *out) {
     const Graph *g = &p->func->g;
     *out = (OrderVec){0};
-    for (uint32_t k = 1; k < p->collective.n; k++) {
+    for (uint32_t k = 1; k < p->collective.n; k++)
         order_push(perm, p, out, p->collective.at[k - 1].start, p->collective.at[k].start);
-    }
     for (uint32_t r = 0; r < p->region.n; r++) {
         const Region *region = &p->region.at[r];
         for (uint32_t i = 0; i < region->in.n; i++) {
             uint32_t id = region->in.at[i];
-            if (p->region_of[id] != NONE) {
+            if (p->region_of[id] != NONE)
                 order_push(perm, p, out, p->region_of[id], r);
-            } else if (g->node.at[id].op == OpRead) {
+            else if (g->node.at[id].op == OpRead)
                 order_slot(perm, p, out, r, id);
-            }
         }
-        if (region->kind == RegionCopy) {
+        if (region->kind == RegionCopy)
             order_slot(perm, p, out, r, region->node.at[0]);
-        }
     }
-    if (out->n == 0) {
+    if (out->n == 0)
         return;
-    }
     qsort(out->at, out->n, sizeof *out->at, by_after);
     uint32_t n = 1;
-    for (uint32_t i = 1; i < out->n; i++) {
-        if (by_after(&out->at[i], &out->at[n - 1]) != 0) {
+    for (uint32_t i = 1; i < out->n; i++)
+        if (by_after(&out->at[i], &out->at[n - 1]) != 0)
             out->at[n++] = out->at[i];
-        }
-    }
     out->n = n;
 }

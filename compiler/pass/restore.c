@@ -32,9 +32,8 @@ static bool check_graph(Restore *r) {
     for (uint32_t id = 1; id < g->node.n; id++) {
         Op op = (Op)g->node.at[id].op;
         OpClass c = node_class(g, id);
-        if (r->z.live[id] && c == ClassCOMM) {
+        if (r->z.live[id] && c == ClassCOMM)
             return refuse(r, NONE, "plans of several ranks do not read back: compile the model");
-        }
         if (r->z.live[id] && c == ClassMETA) {
             return refuse(r, NONE, "node %%%u (%s) is not of a graph that can be planned", id,
                           op_info[op].text);
@@ -47,13 +46,11 @@ static bool add_stored(Restore *r, uint32_t region, uint32_t id) {
     Fuse *z = &r->z;
     bool known = id > 0 && id < z->g->node.n;
     bool copy = known && z->g->node.at[id].op == OpRead && z->live[id] && !z->unit[id];
-    if (!known || (!z->unit[id] && !copy) || z->kept[id]) {
+    if (!known || (!z->unit[id] && !copy) || z->kept[id])
         return refuse(r, region, "%%%u is no value that a region stores, or stored twice", id);
-    }
     NodeVec *member = &z->member[z->order[region + 1]];
-    if (member->n && member->at[member->n - 1] > id) {
+    if (member->n && member->at[member->n - 1] > id)
         return refuse(r, region, "its values are not in the order of their numbers");
-    }
     z->kept[id] = z->unit[id] = 1;
     z->cluster[id] = z->order[region + 1];
     vec_push(z->arena, member, id);
@@ -64,22 +61,18 @@ static bool add_stored(Restore *r, uint32_t region, uint32_t id) {
 static bool make_clusters(Restore *r, const NodeList *stored, uint32_t regions) {
     Fuse *z = &r->z;
     uint32_t n = z->g->node.n;
-    if (regions >= n) {
+    if (regions >= n)
         return refuse(r, NONE, "more regions than values");
-    }
     clusters_init(z);
     memset(z->order, 0, n * sizeof *z->order);
     memset(z->member, 0, n * sizeof *z->member);
     for (uint32_t i = 0; i < regions; i++) {
-        if (!stored[i].n || stored[i].at[0] == 0 || stored[i].at[0] >= n) {
+        if (!stored[i].n || stored[i].at[0] == 0 || stored[i].at[0] >= n)
             return refuse(r, i, "it stores nothing");
-        }
         z->order[i + 1] = stored[i].at[0];
-        for (uint32_t k = 0; k < stored[i].n; k++) {
-            if (!add_stored(r, i, stored[i].at[k])) {
+        for (uint32_t k = 0; k < stored[i].n; k++)
+            if (!add_stored(r, i, stored[i].at[k]))
                 return false;
-            }
-        }
     }
     return true;
 }
@@ -91,15 +84,13 @@ static bool check_clusters(Restore *r, uint32_t regions) {
             return refuse(r, NONE, "no region stores %%%u (%s)", id,
                           op_info[z->g->node.at[id].op].text);
         }
-        if (z->unit[id] && z->g->node.at[id].op == OpWrite) {
+        if (z->unit[id] && z->g->node.at[id].op == OpWrite)
             vec_push(z->arena, &z->write, id);
-        }
     }
     for (uint32_t i = 0; i < regions; i++) {
         const char *why = cluster_wrong(z, z->order[i + 1]);
-        if (why) {
+        if (why)
             return refuse(r, i, "it cannot be one region: %s", why);
-        }
     }
     return true;
 }
@@ -138,9 +129,8 @@ static bool check_order(Restore *r) {
 
 static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions) {
     units_find(&r->z);
-    if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions)) {
+    if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions))
         return false;
-    }
     regions_build(&r->z, r->perm, r->p);
     return check_order(r);
 }
@@ -178,19 +168,16 @@ static bool find_launches(Restore *r, uint32_t *of) {
                                   "launch %u: region %u is launched already, or not of block %u", i,
                                   region, b);
                 }
-                if (l.instances > 1 && p->region.at[region].kind != RegionLoop) {
+                if (l.instances > 1 && p->region.at[region].kind != RegionLoop)
                     return refuse(r, region, "it is no loop and is launched alone");
-                }
                 of[region] = i;
                 p->region.at[region].merged = k ? l.region : NONE;
             }
         }
     }
-    for (uint32_t i = 0; i < p->region.n; i++) {
-        if (of[i] == NONE) {
+    for (uint32_t i = 0; i < p->region.n; i++)
+        if (of[i] == NONE)
             return refuse(r, i, "it is never launched");
-        }
-    }
     return true;
 }
 
@@ -202,9 +189,8 @@ bool schedule_restore(Arena *perm, Plan *p, Refusal *wrong) {
         return refuse(&r, NONE, "launches of %u blocks; the function has %u", p->block.n,
                       p->func->blocks);
     }
-    if (!find_launches(&r, of)) {
+    if (!find_launches(&r, of))
         return false;
-    }
     region_orders(perm, p, &order);
     for (uint32_t i = 0; i < order.n; i++) {
         if (of[order.at[i].before] >= of[order.at[i].after]) {

@@ -5,34 +5,28 @@
 #include "pass.h"
 
 static void renumber(Func *f, const uint32_t *map) {
-    for (uint32_t i = 0; i < f->tape.n; i++) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
         f->tape.at[i].cond = map[f->tape.at[i].cond];
-    }
-    for (uint32_t i = 0; i < f->effect.n; i++) {
+    for (uint32_t i = 0; i < f->effect.n; i++)
         f->effect.at[i] = map[f->effect.at[i]];
-    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         Update *u = &f->update.at[i];
         u->loss = map[u->loss];
-        for (uint32_t k = 0; k < u->grad.n; k++) {
+        for (uint32_t k = 0; k < u->grad.n; k++)
             u->grad.at[k].node = map[u->grad.at[k].node];
-        }
     }
-    for (uint32_t i = 0; i < f->report.n; i++) {
+    for (uint32_t i = 0; i < f->report.n; i++)
         f->report.at[i].node = map[f->report.at[i].node];
-    }
-    for (uint32_t i = 0; i < f->result.n; i++) {
+    for (uint32_t i = 0; i < f->result.n; i++)
         f->result.at[i].node = map[f->result.at[i].node];
-    }
 }
 
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
     (void)user;
     const Node *n = graph_node(from, id);
     uint32_t in[UINT8_MAX];
-    for (uint32_t k = 0; k < n->nin; k++) {
+    for (uint32_t k = 0; k < n->nin; k++)
         in[k] = map[node_in(from, id, k)];
-    }
     return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
 
@@ -45,17 +39,15 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
     graph_init(&to, perm, batch);
     to.next_unique = from->next_unique;
     for (uint32_t id = 1; id < from->node.n; id++) {
-        if (!live[id]) {
+        if (!live[id])
             continue;
-        }
         to.block = graph_node(from, id)->block;
         to.block_open = open[to.block];
         to.here = from->span.at[graph_node(from, id)->span]
                       .span; // all that one node becomes names its line
         map[id] = rewrite(user, &to, from, id, map);
-        for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next) {
+        for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next)
             node_add_span(&to, map[id], from->span.at[at].span);
-        }
     }
     renumber(f, map);
     to.block = 0;

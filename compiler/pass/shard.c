@@ -28,11 +28,9 @@ Share share_of(int64_t total, uint32_t rank, uint32_t ranks) {
 // --- groups of samples ---------------------------------------------------------------------------
 
 static bool groups_fit(const Share *s, int64_t group) {
-    for (uint32_t r = 1; r < s->ranks; r++) {
-        if (s->total * r / s->ranks % group) {
+    for (uint32_t r = 1; r < s->ranks; r++)
+        if (s->total * r / s->ranks % group)
             return false;
-        }
-    }
     return true;
 }
 
@@ -45,9 +43,8 @@ Type groups_table(const Share *s, int64_t group, const Type *t) {
     Type table = {.dtype = t->dtype, .rank = (uint8_t)(full ? 2 : t->rank + 1)};
     table.dim[0] = s->total / group;
     table.dim[1] = type_sample(t);
-    for (uint32_t i = 0; !full && i < t->rank; i++) {
+    for (uint32_t i = 0; !full && i < t->rank; i++)
         table.dim[1 + i] = t->dim[i];
-    }
     return table;
 }
 
@@ -66,9 +63,8 @@ Val groups_add(const Share *s, int64_t group, Val x) {
 
 Val groups_read(int64_t group, Val sums, Type t) {
     Val mine = Gather(sums, group_numbers(group, sums));
-    if (t.rank == MAX_RANK) {
+    if (t.rank == MAX_RANK)
         mine = Reshape(mine, t.rank, t.dim);
-    }
     return sum_narrow(mine, t.dtype);
 }
 
@@ -99,13 +95,11 @@ static void find_sums(Arena *perm, Shard *s, const Graph *g) {
     s->sum = arena_array(perm, uint32_t, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++) {
         bool straddles = s->partial.live[id] && group_straddles(s, g, id);
-        if (!straddles && !(s->partial.is[id] && s->partial.whole[id])) {
+        if (!straddles && !(s->partial.is[id] && s->partial.whole[id]))
             continue;
-        }
         Type t = *node_type(g, id);
-        if (straddles) {
+        if (straddles)
             t = groups_table(s->share, node_attr(g, id)->i[0], &t);
-        }
         vec_push(perm, &s->sums, sum_make(id, &t));
         s->sum[id] = s->sums.n;
     }
@@ -119,9 +113,8 @@ static Val add_up(const Shard *s, uint32_t id, Val partial) {
 static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
                          const uint32_t *map) {
     const Shard *s = user;
-    if (!s->sum[id]) {
+    if (!s->sum[id])
         return node_copy(NULL, to, from, id, map);
-    }
     if (group_straddles(s, from, id)) {
         Val x = {to, map[node_in(from, id, 0)]};
         int64_t group = node_attr(from, id)->i[0];
@@ -138,9 +131,8 @@ void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
         chunk_step(perm, m, f, &o->parallel);
         return;
     }
-    if (o->parallel.ranks <= 1) {
+    if (o->parallel.ranks <= 1)
         return;
-    }
     Shard s = {.share = &m->share};
     partials_find(perm, f, &s.partial);
     find_sums(perm, &s, &f->g);

@@ -16,9 +16,8 @@ static int64_t reduced_terms(const Graph *g, uint32_t id) {
     const Type *t = node_type(g, node_in(g, id, 0));
     uint32_t axes = (uint32_t)node_attr(g, id)->i[0];
     int64_t n = axes & 1 && t->batched ? g->batch : 1;
-    for (uint32_t i = 0; i < t->rank; i++) {
+    for (uint32_t i = 0; i < t->rank; i++)
         n *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
-    }
     return n;
 }
 
@@ -41,9 +40,8 @@ uint32_t fuse_reduced(const Graph *g, uint32_t id) {
     const Type *t = fuse_space(g, id);
     uint32_t axes = g->node.at[id].op == OpGroupSum ? 1 : (uint32_t)node_attr(g, id)->i[0];
     uint32_t present = t->batched && g->batch > 1;
-    for (uint32_t i = 0; i < t->rank; i++) {
+    for (uint32_t i = 0; i < t->rank; i++)
         present |= (uint32_t)(t->dim[i] > 1) << (1 + i);
-    }
     return axes & present;
 }
 
@@ -54,24 +52,20 @@ static double word_weight(Str word) {
         const char *name;
         double weight;
     } known[] = {{"fabs", 0}, {"floor", 1}, {"sqrt", 4}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (str_eq(word, str_c(known[i].name))) {
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_eq(word, str_c(known[i].name)))
             return known[i].weight;
-        }
-    }
     return word.len > 1 ? 60 : 0; // a letter is an operand or K
 }
 
 double fuse_weight(const Graph *g, uint32_t id) {
-    if (fuse_is_short(g, id)) {
+    if (fuse_is_short(g, id))
         return (double)reduced_terms(g, id);
-    }
     double weight = node_class(g, id) == ClassRNG ? 400 : 1;
     for (const char *c = op_info[g->node.at[id].op].value; c && *c;) {
         size_t n = 0;
-        while ((c[n] >= 'a' && c[n] <= 'z') || (n && c[n] >= '0' && c[n] <= '9')) {
+        while ((c[n] >= 'a' && c[n] <= 'z') || (n && c[n] >= '0' && c[n] <= '9'))
             n++;
-        }
         weight += word_weight((Str){c, n}) + (*c == '/' ? 4 : 0);
         c += n ? n : 1;
     }
@@ -79,9 +73,8 @@ double fuse_weight(const Graph *g, uint32_t id) {
 }
 
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k) {
-    if (!op_info[g->node.at[id].op].commutes) {
+    if (!op_info[g->node.at[id].op].commutes)
         return node_in(g, id, k);
-    }
     uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
     bool swap = type_elements(g, node_type(g, b)) > type_elements(g, node_type(g, a));
     return k == (uint32_t)swap ? a : b;
@@ -98,9 +91,8 @@ uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch) {
         coords_identity(&ix, g, t, &at);
         coords_move(&ix, g, id, 0, &at, &source, &none);
         if (type_elements(g, t) != type_elements(g, s) || g->node.at[from].op == OpConst ||
-            coords_address(&ix, t, &at) != coords_address(&ix, s, &source)) {
+            coords_address(&ix, t, &at) != coords_address(&ix, s, &source))
             break;
-        }
         id = from;
     }
     return id;
@@ -109,9 +101,8 @@ uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch) {
 // --- units ----------------------------------------------------------------------------------
 
 static void fix(Fuse *z, uint32_t id) {
-    if (z->g->node.at[id].op != OpRead) {
+    if (z->g->node.at[id].op != OpRead)
         z->unit[id] = z->fixed[id] = 1;
-    }
 }
 
 static void fix_storage(Fuse *z, uint32_t id) {
@@ -121,34 +112,26 @@ static void fix_storage(Fuse *z, uint32_t id) {
 static void find_live(Fuse *z) {
     const Func *f = z->f;
     NodeVec root = {0};
-    for (uint32_t i = 0; i < f->effect.n; i++) {
+    for (uint32_t i = 0; i < f->effect.n; i++)
         vec_push(z->arena, &root, f->effect.at[i]);
-    }
     uint32_t effects = root.n;
-    for (uint32_t i = 0; i < f->result.n; i++) {
+    for (uint32_t i = 0; i < f->result.n; i++)
         vec_push(z->arena, &root, f->result.at[i].node);
-    }
-    for (uint32_t i = 0; i < f->report.n; i++) {
+    for (uint32_t i = 0; i < f->report.n; i++)
         vec_push(z->arena, &root, f->report.at[i].node);
-    }
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        if (f->tape.at[i].kind == CtlIf) {
+    for (uint32_t i = 0; i < f->tape.n; i++)
+        if (f->tape.at[i].kind == CtlIf)
             vec_push(z->arena, &root, f->tape.at[i].cond);
-        }
-    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
         vec_push(z->arena, &root, u->loss);
-        for (uint32_t k = 0; z->o->keep_grads && k < u->grad.n; k++) {
+        for (uint32_t k = 0; z->o->keep_grads && k < u->grad.n; k++)
             vec_push(z->arena, &root, u->grad.at[k].node);
-        }
     }
     z->live = graph_reach(z->g, z->arena, root.at, root.n);
-    for (uint32_t i = effects; i < root.n; i++) {
-        if (root.at[i]) {
+    for (uint32_t i = effects; i < root.n; i++)
+        if (root.at[i])
             fix_storage(z, root.at[i]);
-        }
-    }
 }
 
 // Moves that leave elements out cost a bound each where they are looked through: after a long row
@@ -159,9 +142,8 @@ static void cut_rows_of_moves(Fuse *z) {
     uint8_t *row = arena_array(z->arena, uint8_t, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++) {
         bool view = fuse_is_view(g, id);
-        if (!z->live[id] || (!view && node_class(g, id) != ClassEW)) {
+        if (!z->live[id] || (!view && node_class(g, id) != ClassEW))
             continue;
-        }
         for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
             uint8_t before = (uint8_t)(row[node_in(g, id, k)] + view);
             row[id] = before > row[id] ? before : row[id];
@@ -178,9 +160,8 @@ static void find_units(Fuse *z) {
     for (uint32_t id = 1; id < g->node.n; id++) {
         OpClass c = node_class(g, id);
         bool leaf = c == ClassLEAF || g->node.at[id].op == OpRead;
-        if (!z->live[id]) {
+        if (!z->live[id])
             continue;
-        }
         if (z->o->no_fuse) {
             z->unit[id] = g->node.at[id].op != OpConst && g->node.at[id].op != OpRead;
             continue;
@@ -188,16 +169,13 @@ static void find_units(Fuse *z) {
         z->unit[id] |= !leaf && !fuse_is_view(g, id);
         if (c == ClassANCHOR || c == ClassCOMM) {
             fix(z, id);
-            for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
+            for (uint32_t k = 0; k < g->node.at[id].nin; k++)
                 fix_storage(z, node_in(g, id, k));
-            }
         }
-        if (g->node.at[id].op == OpGather) {
+        if (g->node.at[id].op == OpGather)
             fix_storage(z, node_in(g, id, 0));
-        }
-        if (fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite) {
+        if (fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite)
             fix(z, id);
-        }
     }
 }
 
@@ -219,15 +197,13 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
         for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
             Coords from;
             Bounds bounds = {0};
-            if (coords_move(&r->ix, g, id, k, at, &from, &bounds)) {
+            if (coords_move(&r->ix, g, id, k, at, &from, &bounds))
                 read_value(r, node_in(g, id, k), &from, plain && bounds.n == 0);
-            }
         }
         return;
     }
-    if (!z->unit[id] && node_class(g, id) == ClassLEAF) {
+    if (!z->unit[id] && node_class(g, id) == ClassLEAF)
         return;
-    }
     const Type *t = node_type(g, id);
     Reads now = {id, plain && r->times == 1, r->times};
     now.aligned = now.aligned && type_elements(g, t) == type_elements(g, fuse_space(g, r->unit)) &&
@@ -243,9 +219,8 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
     vec_push(z->arena, &z->reads[r->unit], now);
     if (z->unit[id]) {
         vec_push(z->arena, &z->users[id], r->unit);
-        if (g->node.at[id].block != g->node.at[r->unit].block) {
+        if (g->node.at[id].block != g->node.at[r->unit].block)
             z->fixed[id] = 1;
-        }
     }
 }
 
@@ -255,9 +230,8 @@ static void read_whole(Fuse *z, uint32_t unit) {
         uint32_t id = node_in(z->g, unit, k),
                  from = z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena);
         vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1}));
-        if (z->unit[from]) {
+        if (z->unit[from])
             vec_push(z->arena, &z->users[from], unit);
-        }
     }
 }
 
@@ -276,9 +250,8 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
     if (z->unit[unit] && fuse_is_view(g, unit)) { // a stored move copies element by element
         for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
             Bounds bounds = {0};
-            if (coords_move(&r.ix, g, unit, k, &at, &from, &bounds)) {
+            if (coords_move(&r.ix, g, unit, k, &at, &from, &bounds))
                 read_value(&r, node_in(g, unit, k), &from, bounds.n == 0);
-            }
         }
         return;
     }
@@ -294,11 +267,9 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
 static void find_all_reads(Fuse *z) {
     Arena scratch;
     arena_need(&scratch);
-    for (uint32_t id = 1; id < z->g->node.n; id++) {
-        if (z->unit[id]) {
+    for (uint32_t id = 1; id < z->g->node.n; id++)
+        if (z->unit[id])
             find_reads(z, id, scratch);
-        }
-    }
     arena_release(&scratch);
 }
 
@@ -312,8 +283,7 @@ void units_find(Fuse *z) {
     z->later = arena_array(z->arena, NodeVec, n);
     find_live(z);
     find_units(z);
-    if (!z->o->no_fuse) {
+    if (!z->o->no_fuse)
         cut_rows_of_moves(z);
-    }
     find_all_reads(z);
 }

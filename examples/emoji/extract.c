@@ -46,9 +46,8 @@ static bool within(const Table *t, size_t at, size_t n) {
 
 static GanStatus load_table(Extract *e, const char *tag, Table *out) {
     FT_ULong name = FT_MAKE_TAG(tag[0], tag[1], tag[2], tag[3]), n = 0;
-    if (FT_Load_Sfnt_Table(e->face, name, 0, NULL, &n) != 0) {
+    if (FT_Load_Sfnt_Table(e->face, name, 0, NULL, &n) != 0)
         return fail(GAN_ERR_INPUT, "the font has no %s table: not a colour bitmap font", tag);
-    }
     out->at = mem_alloc(n);
     if (!out->at)
         return fail(GAN_ERR_MEMORY, "no memory for the font's %s table", tag);
@@ -62,10 +61,9 @@ static void map_characters(Extract *e) {
     FT_UInt glyph = 0;
     e->character = arena_array(&e->arena, uint32_t, e->glyphs);
     for (FT_ULong c = FT_Get_First_Char(e->face, &glyph); glyph;
-         c = FT_Get_Next_Char(e->face, c, &glyph)) {
+         c = FT_Get_Next_Char(e->face, c, &glyph))
         if (glyph < e->glyphs && !e->character[glyph])
             e->character[glyph] = (uint32_t)c;
-    }
 }
 
 // --- bitmaps -------------------------------------------------------------------------------------
@@ -101,21 +99,17 @@ static GanStatus write_run(Extract *e, uint32_t first, uint32_t last, size_t at)
     uint32_t index_format = number(t, at, 2), image_format = number(t, at + 2, 2),
              size = index_format == 1 ? 4 : 2;
     size_t base = number(t, at + 4, 4), count = (size_t)last - first + 1;
-    if (index_format != 1 && index_format != 3) {
+    if (index_format != 1 && index_format != 3)
         return fail(GAN_ERR_INPUT, "index format %u is not read", index_format);
-    }
-    if (image_format < 17 || image_format > 19) {
+    if (image_format < 17 || image_format > 19)
         return fail(GAN_ERR_INPUT, "bitmap format %u is not read", image_format);
-    }
-    if (last < first || !within(t, at + 8, (count + 1) * size)) {
+    if (last < first || !within(t, at + 8, (count + 1) * size))
         return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
-    }
     for (size_t i = 0; i < count; i++) {
         uint32_t from = number(t, at + 8 + i * size, size),
                  to = number(t, at + 8 + (i + 1) * size, size);
-        if (to > from) {
+        if (to > from)
             TRY(write_glyph(e, first + (uint32_t)i, image_format, base + from, to - from));
-        }
     }
     return GAN_OK;
 }
@@ -133,9 +127,8 @@ static GanStatus write_strike(Extract *e) {
     if (!best)
         return fail(GAN_ERR_INPUT, "the font has no strike of bitmaps");
     size_t runs_at = number(t, best, 4), runs = number(t, best + 8, 4);
-    if (runs > t->n / 8 || !within(t, runs_at, runs * 8)) {
+    if (runs > t->n / 8 || !within(t, runs_at, runs * 8))
         return fail(GAN_ERR_INPUT, "the font's index of bitmaps is damaged");
-    }
     for (size_t i = 0; i < runs; i++) {
         size_t at = runs_at + 8 * i;
         TRY(write_run(e, number(t, at, 2), number(t, at + 2, 2), runs_at + number(t, at + 4, 4)));
@@ -147,9 +140,8 @@ static GanStatus extract(Extract *e, const char *font) {
     TRY(arena_init(&e->arena, 0));
     if (FT_Init_FreeType(&e->library) != 0)
         return fail(GAN_ERR_MEMORY, "FreeType does not start");
-    if (FT_New_Face(e->library, font, 0, &e->face) != 0) {
+    if (FT_New_Face(e->library, font, 0, &e->face) != 0)
         return fail(GAN_ERR_INPUT, "%s: not there, or no font", font);
-    }
     TRY(load_table(e, "CBLC", &e->index));
     TRY(load_table(e, "CBDT", &e->data));
     e->glyphs = (uint32_t)e->face->num_glyphs;

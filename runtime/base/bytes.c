@@ -24,17 +24,15 @@ bool bytes_reserve(Bytes *b, size_t more) {
 GanStatus bytes_read(Bytes *b, int fd, Str what) {
     for (;;) {
         // One byte more than a file of known size needs, so that its end is seen without growing.
-        if (b->n == b->cap && !bytes_reserve(b, 4096)) {
+        if (b->n == b->cap && !bytes_reserve(b, 4096))
             return fail(GAN_ERR_MEMORY, "%.*s: no memory after %zu bytes", SARG(what), b->n);
-        }
         ssize_t got = read(fd, b->at + b->n, b->cap - b->n);
         if (got == 0)
             return GAN_OK;
         if (got > 0)
             b->n += (size_t)got;
-        if (got < 0 && errno != EINTR) {
+        if (got < 0 && errno != EINTR)
             return fail(GAN_ERR_IO, "cannot read %.*s: %s", SARG(what), strerror(errno));
-        }
     }
 }
 

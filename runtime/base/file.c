@@ -296,9 +296,8 @@ GanStatus dir_make(Str path) {
         p.z[i] = 0;
         // Only what is missing is made: a parent that is there may refuse mkdir for another reason
         // than EEXIST.
-        if (!file_is_dir(str_c(p.z)) && (refused() || mkdir(p.z, 0777) != 0) && errno != EEXIST) {
+        if (!file_is_dir(str_c(p.z)) && (refused() || mkdir(p.z, 0777) != 0) && errno != EEXIST)
             return fail_io("create folder", str_c(p.z));
-        }
         if (i < path.len)
             p.z[i] = '/';
     }
@@ -467,9 +466,8 @@ static int flock_patiently(int fd) {
 }
 
 static GanStatus lock_and_sign(int fd, Str path) {
-    if (flock_patiently(fd) != 0) {
+    if (flock_patiently(fd) != 0)
         return errno == EWOULDBLOCK ? fail_taken(fd, path) : fail_io("lock", path);
-    }
     char text[32];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
     bool ok = !refused() && ftruncate(fd, 0) == 0 && write_all(fd, text, (size_t)n);

@@ -203,10 +203,9 @@ const Json *json_get(const Json *object, const char *key) {
     if (!object || object->kind != JsonObject)
         return NULL;
     Str name = str_c(key);
-    for (uint32_t i = 0; i < object->n; i++) {
+    for (uint32_t i = 0; i < object->n; i++)
         if (str_eq(object->item[i].key, name))
             return &object->item[i];
-    }
     return NULL;
 }
 

@@ -46,9 +46,8 @@ GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_
     *output = (Str){0};
     *exit_code = 127;
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
+    if (pipe2(ends, O_CLOEXEC) != 0)
         return fail(GAN_ERR_DEVICE, "cannot run %s: %s", argv[0], strerror(errno));
-    }
     pid_t pid;
     int error = spawn(argv, ends[1], &pid);
     close(ends[1]);

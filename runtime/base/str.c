@@ -223,10 +223,9 @@ static size_t utf8_length(Str s) {
     unsigned char most = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
     if (p[1] < least || p[1] > most)
         return 0;
-    for (size_t i = 2; i < n; i++) {
+    for (size_t i = 2; i < n; i++)
         if ((p[i] & 0xc0) != 0x80)
             return 0;
-    }
     return n;
 }
 

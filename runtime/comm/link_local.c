@@ -216,12 +216,11 @@ static GanStatus wait_for_all(LocalLink *l) {
         h->generation++;
         pthread_cond_broadcast(&h->changed);
     }
-    while (st == GAN_OK && h->generation == now) {
+    while (st == GAN_OK && h->generation == now)
         if (h->broken)
             st = fail(GAN_ERR_DEVICE, "another rank gave up");
         else
             wait_change(h, 0);
-    }
     pthread_mutex_unlock(&h->lock);
     return st;
 }

@@ -105,11 +105,9 @@ static GanStatus read_ground(Str value, DataArgs *a) {
         uint8_t grey;
     } named[] = {{"white", 255}, {"black", 0}, {"grey", 128}, {"gray", 128}};
     a->pack.ground_set = true;
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-        if (str_eq(value, str_c(named[i].name))) {
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (str_eq(value, str_c(named[i].name)))
             return memset(a->pack.ground, named[i].grey, 3), GAN_OK;
-        }
-    }
     bool ok = value.len == 7 && value.ptr[0] == '#';
     for (size_t i = 0; ok && i < 3; i++) {
         int hi = hex_digit(value.ptr[1 + 2 * i]), lo = hex_digit(value.ptr[2 + 2 * i]);
@@ -212,9 +210,8 @@ static GanStatus read_option(Str word, Str next, bool has_next, char command, Da
         bool joined = equals < word.len;
         if (!o->has_value && joined)
             return fail(GAN_ERR_USAGE, "%s takes no value", o->name);
-        if (o->has_value && !joined && !has_next) {
+        if (o->has_value && !joined && !has_next)
             return fail(GAN_ERR_USAGE, "%s needs a value", o->name);
-        }
         *used_next = o->has_value && !joined;
         GanStatus st = o->read(joined ? str_sub(word, equals + 1, word.len) : next, a);
         return st == GAN_OK ? st : fail_in(st, "%s", o->name);
@@ -262,9 +259,8 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     TRY(pack_open(arena, a->out, &pack));
     fprintf(a->to, "%.*s: %" PRIu64 " samples, %.1f MB, content %.*s\n", SARG(a->out), pack.count,
             (double)pack.n / 1e6, SARG(pack.content));
-    if (sum.bad) {
+    if (sum.bad)
         fprintf(a->err, "left out: %" PRIu64 " of %" PRIu64 "\n", sum.bad, sum.good + sum.bad);
-    }
     fprintf(a->err, "packed in %.2f s\n", took);
     pack_close(&pack);
     return GAN_OK;
@@ -328,9 +324,8 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
         st = image_grid(x, (size_t)n, chw, (uint32_t)columns, f->lo, f->hi, &grid);
     if (st == GAN_OK)
         st = image_write_png(a->out, &grid);
-    if (st == GAN_OK) {
+    if (st == GAN_OK)
         fprintf(a->to, "%.*s: %" PRIu64 " samples of %ux%u\n", SARG(a->out), n, chw[2], chw[1]);
-    }
     image_release(&grid);
     mem_free(x);
     return st;

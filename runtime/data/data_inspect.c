@@ -55,9 +55,8 @@ static GanStatus work_look(void *user, const Item *item, void *result) {
 static void count_size(Survey *s, const Seen *v) {
     uint32_t i = 0;
     while (i < s->sizes && (s->size[i].w != v->w || s->size[i].h != v->h ||
-                            s->size[i].channels != v->channels || s->size[i].bits != v->bits)) {
+                            s->size[i].channels != v->channels || s->size[i].bits != v->bits))
         i++;
-    }
     if (i == SizesMost) {
         s->other_sizes++;
         return;
@@ -120,9 +119,8 @@ static GanStatus look_at_array(Survey *s, ArrayFile *f) {
 static void look_at_pack(Survey *s, const Pack *p) {
     s->pack = p;
     s->count = p->count;
-    for (uint64_t i = 0; i < p->count && i < FirstNames; i++) {
+    for (uint64_t i = 0; i < p->count && i < FirstNames; i++)
         vec_push(s->arena, &s->first, pack_name(p, i));
-    }
     const PackField *f = &p->field[0];
     size_t n = f->bytes / pack_dtype_size(f->dtype);
     for (uint64_t i = 0; i < p->count; i++) {
@@ -176,9 +174,8 @@ static void tell_pack(const Survey *s, FILE *out) {
         Str shape = shape_list(s->arena, f->rank, f->dim);
         fprintf(out, "field      %.*s: %s [%.*s]\n", SARG(f->name), pack_dtype_name(f->dtype),
                 SARG(shape));
-        for (uint32_t c = 0; f->class_name && c < f->classes && c < BadMost; c++) {
+        for (uint32_t c = 0; f->class_name && c < f->classes && c < BadMost; c++)
             fprintf(out, "           class %u: %.*s\n", c, SARG(f->class_name[c]));
-        }
     }
     Str line = data_line(s->arena, p);
     fprintf(out, "model      %.*s\n", SARG(line));
@@ -206,16 +203,14 @@ static void tell(const Survey *s, Str path, FILE *out) {
         fprintf(out, "pictures   %u of other sizes\n", s->other_sizes);
     if (s->lo <= s->hi)
         fprintf(out, "values     %g to %g\n", s->lo, s->hi);
-    for (uint32_t i = 0; i < s->first.n; i++) {
+    for (uint32_t i = 0; i < s->first.n; i++)
         fprintf(out, "%s %.*s\n", i ? "          " : "first     ", SARG(s->first.at[i]));
-    }
     if (s->bad) {
         fprintf(out, "bad        %" PRIu64 "%s\n", s->bad,
                 s->array ? " values are not finite" : " cannot be read:");
     }
-    for (uint32_t i = 0; i < s->bad_lines.n; i++) {
+    for (uint32_t i = 0; i < s->bad_lines.n; i++)
         fprintf(out, "           %.*s\n", SARG(s->bad_lines.at[i]));
-    }
 }
 
 static void put_shape(JsonOut *j, uint32_t rank, const int64_t *dim) {

@@ -96,10 +96,9 @@ static void resize_row(const Taps *t, uint32_t c, const float *in, float *out) {
         uint32_t count = t->count[i];
         if (c == Lanes) {
             float sum[Lanes] = {0};
-            for (uint32_t k = 0; k < count; k++, p += Lanes) {
+            for (uint32_t k = 0; k < count; k++, p += Lanes)
                 for (uint32_t l = 0; l < Lanes; l++)
                     sum[l] += w[k] * p[l];
-            }
             for (uint32_t l = 0; l < Lanes; l++)
                 out[l * t->n + i] = sum[l];
         } else {
@@ -121,17 +120,15 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
     Taps tx = {0}, ty = {0};
     float *narrow = mem_alloc((size_t)h * ow * sizeof *narrow);
     bool ok = narrow && taps_make(w, ow, &tx) && taps_make(h, oh, &ty);
-    for (uint32_t y = 0; ok && y < h; y++) {
+    for (uint32_t y = 0; ok && y < h; y++)
         resize_row(&tx, 1, in + (size_t)y * w, narrow + (size_t)y * ow);
-    }
     if (ok)
         memset(out, 0, (size_t)oh * ow * sizeof *out);
     for (uint32_t y = 0; ok && y < oh; y++) {
         const float *from = narrow + (size_t)ty.first[y] * ow,
                     *w_y = ty.weight + (size_t)y * ty.most;
-        for (uint32_t k = 0; k < ty.count[y]; k++) {
+        for (uint32_t k = 0; k < ty.count[y]; k++)
             add_scaled(out + (size_t)y * ow, from + (size_t)k * ow, ow, w_y[k]);
-        }
     }
     taps_release(&tx);
     taps_release(&ty);
@@ -218,9 +215,8 @@ static void flatten_colour(const float *row, size_t n, uint32_t from, float *out
         for (uint32_t l = 0; l < Lanes; l++)
             out[l] = row[l] * a + ground[l] * b;
     }
-    for (size_t i = 0; from == 3 && i < n; i++, row += 3, out += Lanes) {
+    for (size_t i = 0; from == 3 && i < n; i++, row += 3, out += Lanes)
         out[0] = row[0], out[1] = row[1], out[2] = row[2], out[3] = 0;
-    }
     for (size_t i = 0; from == 2 && i < n; i++, row += 2, out += Lanes) {
         float a = row[1] * unit, b = 1 - a;
         for (uint32_t l = 0; l < Lanes; l++)
@@ -249,9 +245,8 @@ static void store(const float *from, size_t n, float scale, uint32_t bits, void 
             to[i] = (uint8_t)(int)(clamp(from[i] * scale, 255) + 0.5f);
     } else {
         uint16_t *to = (uint16_t *)out + at;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             to[i] = (uint16_t)(int)(clamp(from[i] * scale, 65535) + 0.5f);
-        }
     }
 }
 

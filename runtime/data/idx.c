@@ -18,9 +18,8 @@ GanStatus idx_parse(const uint8_t *data, size_t n, Array *out) {
     for (uint32_t i = 0; i < rank; i++) {
         const uint8_t *p = data + 4 + 4 * (size_t)i;
         out->dim[i] = (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | p[3];
-        if (!mem_mul(count, (size_t)out->dim[i], &count)) {
+        if (!mem_mul(count, (size_t)out->dim[i], &count))
             return fail(GAN_ERR_INPUT, "IDX shape is too large");
-        }
     }
     size_t have = n - 4 - 4 * (size_t)rank;
     if (count != have) {

@@ -53,10 +53,9 @@ static bool has_magic(const uint8_t *data, size_t n, const char *magic, size_t l
 }
 
 static bool is_text(const uint8_t *data, size_t n) {
-    for (size_t i = 0; i < n && i < 256; i++) {
+    for (size_t i = 0; i < n && i < 256; i++)
         if (data[i] < 9 || (data[i] > 13 && data[i] < 32))
             return false;
-    }
     return true;
 }
 
@@ -68,11 +67,9 @@ GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
         return image_png_decode(data, n, out);
     if (has_magic(data, n, "\xff\xd8\xff", 3))
         return image_jpeg_decode(data, n, out);
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        if (has_magic(data, n, foreign[i].text, foreign[i].n)) {
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (has_magic(data, n, foreign[i].text, foreign[i].n))
             return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but %s", foreign[i].what);
-        }
-    }
     return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture%s", is_text(data, n) ? " but text" : "");
 }
 
@@ -97,14 +94,12 @@ GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t c
     *out = (Image){0};
     if (c != 1 && c != 3)
         return fail(GAN_ERR_INPUT, "a grid shows 1 or 3 channels, not %u", c);
-    if (n == 0 || columns == 0 || !(hi > lo)) {
+    if (n == 0 || columns == 0 || !(hi > lo))
         return fail(GAN_ERR_INPUT, "a grid needs samples, columns and a range");
-    }
     uint64_t rows = (n + columns - 1) / columns;
     uint64_t gw = (uint64_t)columns * (w + Gap) - Gap, gh = rows * (h + Gap) - Gap;
-    if (gw > SideMost || gh > SideMost) {
+    if (gw > SideMost || gh > SideMost)
         return fail(GAN_ERR_INPUT, "a grid of %zu pictures of %ux%u is too large", n, w, h);
-    }
     TRY(image_new((uint32_t)gw, (uint32_t)gh, c, 8, out));
     uint8_t *to = out->pixels;
     memset(to, 255, (size_t)gw * gh * c);

@@ -45,9 +45,8 @@ static void keep_message(char to[200]) {
 // Waits for a free slot and takes the next member into it; NULL when there is none.
 static ItemSlot *take_item(ItemRing *r) {
     pthread_mutex_lock(&r->lock);
-    while (!r->stopped && r->taken - r->handed == r->slots) {
+    while (!r->stopped && r->taken - r->handed == r->slots)
         pthread_cond_wait(&r->changed, &r->lock);
-    }
     bool over = r->stopped || r->ended;
     ItemSlot *slot = &r->slot[r->taken % r->slots];
     uint64_t at = r->taken;
@@ -96,9 +95,8 @@ static GanStatus hand_on(ItemRing *r) {
     for (;;) {
         pthread_mutex_lock(&r->lock);
         ItemSlot *slot = &r->slot[r->handed % r->slots];
-        while (!slot->ready && !(r->ended && r->handed == r->taken)) {
+        while (!slot->ready && !(r->ended && r->handed == r->taken))
             pthread_cond_wait(&r->changed, &r->lock);
-        }
         bool ready = slot->ready;
         pthread_mutex_unlock(&r->lock);
         if (!ready)
@@ -149,9 +147,8 @@ GanStatus items_run(const ItemJob *job) {
     pthread_mutex_init(&r.feed, NULL);
     pthread_mutex_init(&r.lock, NULL);
     pthread_cond_init(&r.changed, NULL);
-    while (started < wanted && pthread_create(&thread[started], NULL, run_worker, &r) == 0) {
+    while (started < wanted && pthread_create(&thread[started], NULL, run_worker, &r) == 0)
         started++;
-    }
     GanStatus st =
         started ? hand_on(&r) : fail(GAN_ERR_MEMORY, "the system refuses to start a thread");
     pthread_mutex_lock(&r.lock);

@@ -56,9 +56,8 @@ static GanStatus take_shape(Cursor *c, Array *out) {
     if (!take(c, '('))
         return fail(GAN_ERR_INPUT, "broken npy header: no shape");
     while (!take(c, ')')) {
-        if (out->rank == DATA_MAX_RANK) {
+        if (out->rank == DATA_MAX_RANK)
             return fail(GAN_ERR_INPUT, "npy array of more than %d axes", DATA_MAX_RANK);
-        }
         int64_t *dim = &out->dim[out->rank++];
         if (!take_number(c, dim))
             return fail(GAN_ERR_INPUT, "broken npy header: bad shape");
@@ -80,9 +79,8 @@ static GanStatus read_descr(Str descr, Array *out) {
     }
     out->kind = descr.ptr[1];
     out->size = (uint32_t)(descr.ptr[2] - '0');
-    if (out->kind == 'f' && out->size < 4) {
+    if (out->kind == 'f' && out->size < 4)
         return fail(GAN_ERR_INPUT, "npy type 'f2' is not read; save it as float32");
-    }
     const uint16_t one = 1;
     bool little = *(const uint8_t *)&one == 1;
     out->swapped = descr.ptr[0] == (little ? '>' : '<');
@@ -95,13 +93,11 @@ static GanStatus read_header(Cursor c, Array *out) {
         return fail(GAN_ERR_INPUT, "broken npy header: no dictionary");
     while (!take(&c, '}')) {
         Str key, text;
-        if (!take_string(&c, &key) || !take(&c, ':')) {
+        if (!take_string(&c, &key) || !take(&c, ':'))
             return fail(GAN_ERR_INPUT, "broken npy header: no key");
-        }
         if (str_eq(key, STR("descr"))) {
-            if (!take_string(&c, &text)) {
+            if (!take_string(&c, &text))
                 return fail(GAN_ERR_INPUT, "npy arrays of records are not read");
-            }
             TRY(read_descr(text, out));
             descr = true;
         } else if (str_eq(key, STR("fortran_order"))) {
@@ -109,9 +105,8 @@ static GanStatus read_header(Cursor c, Array *out) {
                 return fail(GAN_ERR_INPUT,
                             "npy array in Fortran order; save numpy.ascontiguousarray of it");
             }
-            if (!take_word(&c, STR("False"))) {
+            if (!take_word(&c, STR("False")))
                 return fail(GAN_ERR_INPUT, "broken npy header: bad fortran_order");
-            }
             order = true;
         } else if (str_eq(key, STR("shape"))) {
             if (shape)
@@ -123,20 +118,17 @@ static GanStatus read_header(Cursor c, Array *out) {
         }
         take(&c, ',');
     }
-    if (!descr || !order || !shape) {
+    if (!descr || !order || !shape)
         return fail(GAN_ERR_INPUT, "broken npy header: a key is missing");
-    }
     return GAN_OK;
 }
 
 // Elements and their bytes against what the file has.
 static GanStatus check_size(Array *a, size_t have) {
     size_t count = 1, bytes;
-    for (uint32_t i = 0; i < a->rank; i++) {
-        if (!mem_mul(count, (size_t)a->dim[i], &count)) {
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (!mem_mul(count, (size_t)a->dim[i], &count))
             return fail(GAN_ERR_INPUT, "npy shape is too large");
-        }
-    }
     if (!mem_mul(count, a->size, &bytes))
         return fail(GAN_ERR_INPUT, "npy shape is too large");
     if (bytes != have) {
@@ -151,9 +143,8 @@ GanStatus npy_parse(const uint8_t *data, size_t n, Array *out) {
     *out = (Array){0};
     if (n < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
         return fail(GAN_ERR_INPUT, "not an npy file");
-    if (data[6] < 1 || data[6] > 3) {
+    if (data[6] < 1 || data[6] > 3)
         return fail(GAN_ERR_INPUT, "npy version %u is not read", data[6]);
-    }
     size_t lead = data[6] == 1 ? 10 : 12, length = data[8] | (size_t)data[9] << 8;
     if (n < lead)
         return fail(GAN_ERR_INPUT, "npy file ends in its header");
@@ -223,9 +214,8 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     for (uint32_t i = 0; i < rank; i++) {
         n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld,%s", (long long)dim[i],
                               i + 1 < rank ? " " : "");
-        if (n >= sizeof shape) {
+        if (n >= sizeof shape)
             return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
-        }
         count *= (size_t)dim[i];
     }
     const uint16_t one = 1;
@@ -238,9 +228,8 @@ GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *
     head[9] = 0;
     int used = snprintf(head + Lead, HeaderSize - Lead,
                         "{'descr': '%cf4', 'fortran_order': False, 'shape': (%s), }", order, shape);
-    if (used < 0 || used >= HeaderSize - Lead - 1) {
+    if (used < 0 || used >= HeaderSize - Lead - 1)
         return fail(GAN_ERR_INPUT, "%.*s: shape of too many digits", SARG(path));
-    }
     head[Lead + used] = ' ';
     head[HeaderSize - 1] = '\n';
     FileOut *f = NULL;

@@ -57,9 +57,8 @@ static bool read_shape(const Json *shape, PackField *f) {
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t dim;
         if (!read_size(json_at(shape, i), UINT32_MAX, &dim) || dim == 0 ||
-            !mem_mul(count, (size_t)dim, &count)) {
+            !mem_mul(count, (size_t)dim, &count))
             return false;
-        }
         f->dim[i] = (int64_t)dim;
     }
     return mem_mul(count, pack_dtype_size(f->dtype), &f->bytes);
@@ -89,12 +88,10 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
     uint32_t kind, dtype;
     uint64_t offset;
     f->name = json_string(json_get(v, "name"), (Str){0});
-    if (f->name.len == 0 || !read_word(json_get(v, "kind"), kinds, sizeof *kinds, Kinds, &kind)) {
+    if (f->name.len == 0 || !read_word(json_get(v, "kind"), kinds, sizeof *kinds, Kinds, &kind))
         return false;
-    }
-    if (!read_word(json_get(v, "dtype"), &dtypes[0].name, sizeof *dtypes, Dtypes, &dtype)) {
+    if (!read_word(json_get(v, "dtype"), &dtypes[0].name, sizeof *dtypes, Dtypes, &dtype))
         return false;
-    }
     f->kind = (DataKind)kind;
     f->dtype = (PackDtype)dtype;
     if (!read_shape(json_get(v, "shape"), f))
@@ -102,14 +99,12 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
     if (!read_size(json_get(v, "offset"), stride, &offset))
         return false;
     f->offset = (size_t)offset;
-    if (f->offset % PackAlign != 0 || f->bytes > stride || f->offset > stride - f->bytes) {
+    if (f->offset % PackAlign != 0 || f->bytes > stride || f->offset > stride - f->bytes)
         return false;
-    }
     if (f->kind == DataImage && f->rank != 3)
         return false;
-    if (f->kind == DataLabel) {
+    if (f->kind == DataLabel)
         return f->rank == 0 && f->dtype == PackU32 && read_classes(perm, v, f);
-    }
     if (f->dtype == PackU32)
         return false;
     f->lo = json_number(json_at(json_get(v, "range"), 0), NAN);
@@ -121,17 +116,14 @@ static bool read_header(Arena *perm, const Json *v, Pack *p) {
     uint64_t stride;
     if (!str_eq(json_string(json_get(v, "format"), (Str){0}), STR("gan-pack-1")))
         return false;
-    if (!read_size(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0) {
+    if (!read_size(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0)
         return false;
-    }
     if (!read_size(json_get(v, "stride"), UINT64_C(1) << 40, &stride) || stride == 0 ||
-        stride % PackAlign != 0) {
+        stride % PackAlign != 0)
         return false;
-    }
     p->stride = (size_t)stride;
-    if (!read_size(json_get(v, "block"), UINT64_C(1) << 48, &p->block) || p->block == 0) {
+    if (!read_size(json_get(v, "block"), UINT64_C(1) << 48, &p->block) || p->block == 0)
         return false;
-    }
     p->source = json_string(json_get(v, "source"), (Str){0});
     p->fit = json_string(json_get(v, "fit"), (Str){0});
     p->content = json_string(json_get(v, "content"), (Str){0});
@@ -139,10 +131,9 @@ static bool read_header(Arena *perm, const Json *v, Pack *p) {
     p->fields = json_count(fields);
     if (p->fields == 0 || p->fields > PACK_MAX_FIELDS)
         return false;
-    for (uint32_t i = 0; i < p->fields; i++) {
+    for (uint32_t i = 0; i < p->fields; i++)
         if (!read_field(perm, json_at(fields, i), p->stride, &p->field[i]))
             return false;
-    }
     return true;
 }
 
@@ -150,22 +141,19 @@ static bool read_header(Arena *perm, const Json *v, Pack *p) {
 
 static GanStatus check_trailer(const uint8_t *data, size_t n, PackTrailer *t) {
     static const char lead[PackLead] = PACK_LEAD_TEXT;
-    if (n < sizeof PACK_MAGIC - 1 || memcmp(data, PACK_MAGIC, sizeof PACK_MAGIC - 1) != 0) {
+    if (n < sizeof PACK_MAGIC - 1 || memcmp(data, PACK_MAGIC, sizeof PACK_MAGIC - 1) != 0)
         return fail(GAN_ERR_INPUT, "not a pack file");
-    }
     if (n < PackLead + sizeof *t)
         return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes", n);
-    if (memcmp(data, lead, PackLead) != 0) {
+    if (memcmp(data, lead, PackLead) != 0)
         return fail(GAN_ERR_INPUT, "damaged pack: its first 4096 bytes are not what was written");
-    }
     memcpy(t, data + n - sizeof *t, sizeof *t);
     if (memcmp(t->begin, PACK_END, 8) != 0 || memcmp(t->end, PACK_MAGIC, 8) != 0) {
         return fail(GAN_ERR_INPUT, "truncated pack: %zu bytes, and the last are not its trailer",
                     n);
     }
-    if (t->order != PACK_ORDER) {
+    if (t->order != PACK_ORDER)
         return fail(GAN_ERR_INPUT, "pack of a machine with another byte order");
-    }
     if (t->version != PackVersion) {
         return fail(GAN_ERR_INPUT, "pack of version %" PRIu32 "; this program reads %d", t->version,
                     PackVersion);
@@ -175,13 +163,11 @@ static GanStatus check_trailer(const uint8_t *data, size_t n, PackTrailer *t) {
                     t->file_size);
     }
     size_t room = n - sizeof *t;
-    if (t->header < PackLead || t->header > room || t->header_size != room - t->header) {
+    if (t->header < PackLead || t->header > room || t->header_size != room - t->header)
         return fail(GAN_ERR_INPUT, "damaged pack: its header lies outside the file");
-    }
     Hash128 hash = hash128(data + t->header, (size_t)t->header_size);
-    if (hash.lo != t->hash.lo || hash.hi != t->hash.hi) {
+    if (hash.lo != t->hash.lo || hash.hi != t->hash.hi)
         return fail(GAN_ERR_INPUT, "damaged pack: its header does not match its hash");
-    }
     return GAN_OK;
 }
 
@@ -191,13 +177,11 @@ static bool place_sections(const PackTrailer *t, Pack *p) {
     if (!mem_mul((size_t)p->count, p->stride, &records) || records > room)
         return false;
     if (!mem_mul((size_t)pack_blocks(p), sizeof(Hash128), &p->hashes_size) ||
-        p->hashes_size > room - records) {
+        p->hashes_size > room - records)
         return false;
-    }
     p->names_size = room - records - p->hashes_size;
-    if (!mem_mul((size_t)p->count + 1, sizeof(uint64_t), &offsets) || offsets > p->names_size) {
+    if (!mem_mul((size_t)p->count + 1, sizeof(uint64_t), &offsets) || offsets > p->names_size)
         return false;
-    }
     p->records = p->bytes + PackLead;
     p->hashes = p->records + records;
     p->names = p->hashes + p->hashes_size;
@@ -216,12 +200,10 @@ static GanStatus open_header(void *user) {
     const Json *header = NULL;
     Str text = {(const char *)p->bytes + o->trailer.header, (size_t)o->trailer.header_size};
     TRY(json_parse(o->perm, text, STR("pack header"), &header));
-    if (!read_header(o->perm, header, p)) {
+    if (!read_header(o->perm, header, p))
         return fail(GAN_ERR_INPUT, "pack header that this program cannot use");
-    }
-    if (!place_sections(&o->trailer, p)) {
+    if (!place_sections(&o->trailer, p))
         return fail(GAN_ERR_INPUT, "pack header and file size do not agree");
-    }
     return GAN_OK;
 }
 
@@ -291,9 +273,8 @@ GanStatus pack_verify(const Pack *p) {
     char hex[33];
     Hash128 content = hash128(p->hashes, p->hashes_size + p->names_size);
     snprintf(hex, sizeof hex, "%016" PRIx64 "%016" PRIx64, content.hi, content.lo);
-    if (!str_eq(p->content, str_c(hex))) {
+    if (!str_eq(p->content, str_c(hex)))
         return fail(GAN_ERR_INPUT, "damaged pack: its hashes or names were changed");
-    }
     for (uint64_t k = 0; k < pack_blocks(p); k++)
         TRY(pack_check(p, k));
     return GAN_OK;

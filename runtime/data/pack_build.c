@@ -56,10 +56,9 @@ static GanStatus labels_of_folders(Build *b) {
     if (names.n)
         qsort(names.at, names.n, sizeof *names.at, by_text);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < names.n; i++) {
+    for (uint32_t i = 0; i < names.n; i++)
         if (n == 0 || !str_eq(names.at[n - 1], names.at[i]))
             names.at[n++] = names.at[i];
-    }
     b->labels.class_name = names.at;
     b->labels.classes = n;
     return GAN_OK;
@@ -74,9 +73,8 @@ static GanStatus labels_of_file(Labels *l, Str path) {
                        : idx_parse(l->blob.ptr, l->blob.n, &l->array);
     if (st != GAN_OK)
         return fail_in(st, "%.*s", SARG(path));
-    if (l->array.rank != 1 || l->array.kind == 'f') {
+    if (l->array.rank != 1 || l->array.kind == 'f')
         return fail(GAN_ERR_INPUT, "%.*s: labels are one axis of whole numbers", SARG(path));
-    }
     for (size_t i = 0; i < l->array.count; i++) {
         double v = array_at(&l->array, i);
         if (v < 0 || v > 1e6) {
@@ -254,9 +252,8 @@ typedef struct ArrayPlan {
 } ArrayPlan;
 
 static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
-    if (a->rank == 0 || a->count == 0) {
+    if (a->rank == 0 || a->count == 0)
         return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
-    }
     *picture = a->kind == 'u' && a->size <= 2;
     if (!*picture && a->kind != 'f') {
         return fail(GAN_ERR_INPUT,
@@ -416,9 +413,8 @@ static GanStatus add_samples(Build *b, ArrayPlan *p) {
     for (size_t i = 0; st == GAN_OK && i < n; i++)
         st = add_sample(b, p, i, record, &lo, &hi);
     mem_free(record);
-    if (b->field[0].dtype == PackF32 && lo <= hi) {
+    if (b->field[0].dtype == PackF32 && lo <= hi)
         pack_writer_range(b->writer, 0, (float)lo, (float)hi);
-    }
     return st;
 }
 
@@ -528,9 +524,8 @@ GanStatus pack_labels(Arena *perm, Str path, Pack *pack) {
     PackWriter *w = NULL;
     GanStatus st = labels_of_file(&l, path);
     PackField field = label_field(&l);
-    if (st == GAN_OK && l.array.count == 0) {
+    if (st == GAN_OK && l.array.count == 0)
         st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));
-    }
     if (st == GAN_OK)
         st = pack_writer_open((Str){0}, &field, 1, &w);
     if (st == GAN_OK)

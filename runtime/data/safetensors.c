@@ -66,10 +66,9 @@ double safe_at(const SafeTensor *t, size_t i) {
 // Elements and bytes of a shape; false when they do not fit in size_t.
 static bool measure(SafeTensor *t) {
     t->count = 1;
-    for (uint32_t i = 0; i < t->rank; i++) {
+    for (uint32_t i = 0; i < t->rank; i++)
         if (t->dim[i] < 0 || !mem_mul(t->count, (size_t)t->dim[i], &t->count))
             return false;
-    }
     return mem_mul(t->count, dtypes[t->dtype].size, &t->bytes);
 }
 
@@ -77,18 +76,16 @@ static bool measure(SafeTensor *t) {
 
 static bool read_whole(const Json *v, uint64_t *out) {
     double x = json_number(v, -1);
-    if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x))) {
+    if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x)))
         return false; // 2^53: exact in a double
-    }
     *out = (uint64_t)x;
     return true;
 }
 
 static GanStatus read_dtype(Str name, Str dtype, SafeDtype *out) {
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (str_eq(dtype, str_c(dtypes[i].name)))
             return *out = (SafeDtype)i, GAN_OK;
-    }
     return fail(GAN_ERR_INPUT, "tensor %.*s: dtype '%.*s' is not read", SARG(name), SARG(dtype));
 }
 
@@ -103,23 +100,20 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
                     DATA_MAX_RANK);
     }
     for (uint32_t i = 0; i < t->rank; i++) {
-        if (!read_whole(json_at(shape, i), &dim)) {
+        if (!read_whole(json_at(shape, i), &dim))
             return fail(GAN_ERR_INPUT, "tensor %.*s: bad shape", SARG(t->name));
-        }
         t->dim[i] = (int64_t)dim;
     }
     bool two = json_count(offsets) == 2;
     if (!two || !read_whole(json_at(offsets, 0), &from) || !read_whole(json_at(offsets, 1), &to) ||
-        from > to) {
+        from > to)
         return fail(GAN_ERR_INPUT, "tensor %.*s: bad data_offsets", SARG(t->name));
-    }
     if (to > room) {
         return fail(GAN_ERR_INPUT, "tensor %.*s ends at byte %" PRIu64 ", the file has %zu",
                     SARG(t->name), to, room);
     }
-    if (!measure(t)) {
+    if (!measure(t))
         return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
-    }
     if (t->bytes != to - from) {
         return fail(GAN_ERR_INPUT,
                     "tensor %.*s: its shape asks for %zu bytes, its offsets give %" PRIu64,
@@ -132,9 +126,8 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
 static GanStatus read_meta(Arena *perm, const Json *v, SafeFile *f) {
     for (uint32_t i = 0; i < json_count(v); i++) {
         const Json *entry = json_at(v, i);
-        if (!json_is_string(entry)) {
+        if (!json_is_string(entry))
             return fail(GAN_ERR_INPUT, "metadata %.*s is not text", SARG(json_key(entry)));
-        }
         *vec_add(perm, &f->meta) = (SafeMeta){json_key(entry), json_string(entry, (Str){0})};
     }
     return GAN_OK;
@@ -144,9 +137,8 @@ static int by_place(const void *a, const void *b) {
     const SafeTensor *x = a, *y = b;
     if (x->data != y->data)
         return x->data < y->data ? -1 : 1;
-    if (x->bytes != y->bytes) {
+    if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? -1 : 1; // an empty one before its neighbour
-    }
     return str_cmp(x->name, y->name);
 }
 
@@ -181,17 +173,15 @@ static GanStatus open_header(void *user) {
         return fail(GAN_ERR_INPUT, "not a safetensors file: %zu bytes", n);
     for (uint32_t i = 0; i < 8; i++)
         length |= (uint64_t)data[i] << 8 * i;
-    if (length > HeaderMost) {
+    if (length > HeaderMost)
         return fail(GAN_ERR_INPUT, "not a safetensors file: a header of %" PRIu64 " bytes", length);
-    }
     if (length > n - 8) {
         return fail(GAN_ERR_INPUT,
                     "truncated safetensors file: %zu bytes, and its header has %" PRIu64, n,
                     length);
     }
-    if (length == 0 || data[8] != '{') {
+    if (length == 0 || data[8] != '{')
         return fail(GAN_ERR_INPUT, "not a safetensors file: its header is no JSON object");
-    }
     TRY(json_parse(o->perm, (Str){(const char *)data + 8, (size_t)length},
                    STR("safetensors header"), &root));
     const uint8_t *body = data + 8 + length;
@@ -237,10 +227,9 @@ void safe_close(SafeFile *f) {
 }
 
 const SafeTensor *safe_find(const SafeFile *f, Str name) {
-    for (uint32_t i = 0; i < f->tensor.n; i++) {
+    for (uint32_t i = 0; i < f->tensor.n; i++)
         if (str_eq(f->tensor.at[i].name, name))
             return &f->tensor.at[i];
-    }
     return NULL;
 }
 
@@ -298,20 +287,17 @@ static GanStatus write_header(void *user) {
     }
     for (size_t i = 0; i < h->n; i++) {
         SafeTensor *t = &h->tensor[i];
-        if (!measure(t)) {
+        if (!measure(t))
             return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
-        }
         put_tensor(&j, h->names, t, f->left);
         f->left += t->bytes;
     }
     json_close(&j, '}');
-    while (text.n % 8 != 0) {
+    while (text.n % 8 != 0)
         text_char(&text, ' '); // so that the first tensor is aligned in a mapped file
-    }
     Str header = text_str(&text);
-    if (header.len > HeaderMost) {
+    if (header.len > HeaderMost)
         return fail(GAN_ERR_INPUT, "a header of %zu bytes is too large", header.len);
-    }
     uint8_t length[8];
     for (uint32_t i = 0; i < 8; i++)
         length[i] = (uint8_t)((uint64_t)header.len >> 8 * i);

@@ -283,9 +283,8 @@ GanStatus source_guess(Str path, SourceKind *out) {
         if (known && (*out == SourceNpy || *out == SourceIdx))
             return GAN_OK;
     }
-    if (str_ends(path, STR(".bin"))) {
+    if (str_ends(path, STR(".bin")))
         return *out = SourceCifar, GAN_OK; // damaged, as reading it says
-    }
     return fail(GAN_ERR_INPUT,
                 "%.*s: not a folder, zip, tar, npy, npz, IDX, CIFAR (.bin), HDF5 or pack file",
                 SARG(path));
@@ -310,13 +309,11 @@ static bool is_hidden(Str name) {
     for (size_t from = 0; from < name.len;) {
         size_t n = str_find(str_sub(name, from, name.len), '/');
         Str part = str_sub(name, from, from + n);
-        if (part.len && part.ptr[0] == '.' && !str_eq(part, STR(".")) && !str_eq(part, STR(".."))) {
+        if (part.len && part.ptr[0] == '.' && !str_eq(part, STR(".")) && !str_eq(part, STR("..")))
             return true;
-        }
         if (str_eq(part, STR("__MACOSX")) || str_eq(part, STR("Thumbs.db")) ||
-            str_eq(part, STR("desktop.ini"))) {
+            str_eq(part, STR("desktop.ini")))
             return true;
-        }
         from += n + 1;
     }
     return false;

@@ -288,14 +288,12 @@ void stream_close(DataStream *s) {
     if (!s)
         return;
     stop_thread(s);
-    for (uint32_t i = 0; i < s->slots; i++) {
+    for (uint32_t i = 0; i < s->slots; i++)
         for (uint32_t f = 0; s->slot[i].field && f < s->fields; f++)
             mem_free(s->slot[i].field[f]);
-    }
-    for (uint32_t i = 0; i < s->feeds; i++) {
+    for (uint32_t i = 0; i < s->feeds; i++)
         for (uint32_t k = 0; k < s->feed[i].packs; k++)
             pack_close(&s->feed[i].pack[k]);
-    }
     mem_free(s->scratch);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
@@ -370,9 +368,8 @@ static void *run_ahead(void *user) {
     for (;;) {
         pthread_mutex_lock(&s->lock);
         // Batch `give - 1` may still be in the caller's hands.
-        while (!s->stop && s->make + s->lent - s->give >= s->slots) {
+        while (!s->stop && s->make + s->lent - s->give >= s->slots)
             pthread_cond_wait(&s->changed, &s->lock);
-        }
         bool stop = s->stop;
         uint64_t position = s->make;
         pthread_mutex_unlock(&s->lock);
@@ -398,9 +395,8 @@ static void *run_ahead(void *user) {
 GanStatus stream_next(DataStream *s, const DataBatch **out) {
     if (!s->running) {
         s->running = pthread_create(&s->thread, NULL, run_ahead, s) == 0;
-        if (!s->running) {
+        if (!s->running)
             return fail(GAN_ERR_MEMORY, "the system refuses to start a thread for the data");
-        }
     }
     pthread_mutex_lock(&s->lock);
     if (s->lent)

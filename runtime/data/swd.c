@@ -84,11 +84,9 @@ static void make_directions(const Order *o, uint64_t group, size_t d, float *dir
             }
         }
     }
-    for (size_t k = 0; k < d; k++) {
-        for (uint32_t l = 0; l < Lanes; l++) {
+    for (size_t k = 0; k < d; k++)
+        for (uint32_t l = 0; l < Lanes; l++)
             dir[k * Lanes + l] = (float)(dir[k * Lanes + l] / sqrt(norm[l]));
-        }
-    }
 }
 
 // out [Lanes, n]
@@ -96,10 +94,9 @@ static void project(const Points *p, const float *dir, float *out) {
     for (size_t i = 0; i < p->n; i++) {
         const float *x = p->x + i * p->d;
         float sum[Lanes] = {0};
-        for (size_t k = 0; k < p->d; k++) {
+        for (size_t k = 0; k < p->d; k++)
             for (uint32_t l = 0; l < Lanes; l++)
                 sum[l] += x[k] * dir[k * Lanes + l];
-        }
         for (uint32_t l = 0; l < Lanes; l++)
             out[l * p->n + i] = sum[l];
     }
@@ -160,9 +157,8 @@ static void shrink(const float *in, uint32_t h, uint32_t w, float *line, float *
     for (uint32_t y = 0; y < h / 2; y++) {
         for (uint32_t x = 0; x < w / 2; x++) {
             float sum = 0;
-            for (int k = -2; k <= 2; k++) {
+            for (int k = -2; k <= 2; k++)
                 sum += taps[k + 2] * line[(size_t)y * w + reflect((int64_t)2 * x + k, w)];
-            }
             out[(size_t)y * (w / 2) + x] = sum;
         }
     }
@@ -183,25 +179,20 @@ static float doubled(const float *in, size_t stride, uint32_t n, uint32_t at) {
 static void subtract_doubled(float *fine, uint32_t h, uint32_t w, const float *coarse,
                              float *line) {
     uint32_t half = w / 2;
-    for (uint32_t y = 0; y < h; y++) {
-        for (uint32_t x = 0; x < half; x++) {
+    for (uint32_t y = 0; y < h; y++)
+        for (uint32_t x = 0; x < half; x++)
             line[(size_t)y * half + x] = doubled(coarse + x, half, h, y);
-        }
-    }
-    for (uint32_t y = 0; y < h; y++) {
-        for (uint32_t x = 0; x < w; x++) {
+    for (uint32_t y = 0; y < h; y++)
+        for (uint32_t x = 0; x < w; x++)
             fine[(size_t)y * w + x] -= doubled(line + (size_t)y * half, 1, w, x);
-        }
-    }
 }
 
 static uint32_t level_count(uint32_t h, uint32_t w) {
     uint32_t least = h < w ? h : w, n = 1;
     if (least < Patch)
         return 0;
-    while (n < SWD_MAX_LEVELS && least / 2 >= CoarsestSide && h % 2 == 0 && w % 2 == 0) {
+    while (n < SWD_MAX_LEVELS && least / 2 >= CoarsestSide && h % 2 == 0 && w % 2 == 0)
         least /= 2, h /= 2, w /= 2, n++;
-    }
     return n;
 }
 
@@ -225,16 +216,13 @@ static void normalise(Points *p, uint32_t c) {
     size_t each = p->d / c;
     for (uint32_t k = 0; k < c; k++) {
         double sum = 0, squares = 0, n = (double)p->n * (double)each;
-        for (size_t i = 0; i < p->n; i++) {
+        for (size_t i = 0; i < p->n; i++)
             for (size_t e = 0; e < each; e++)
                 sum += p->x[i * p->d + k * each + e];
-        }
         double mean = sum / n;
-        for (size_t i = 0; i < p->n; i++) {
-            for (size_t e = 0; e < each; e++) {
+        for (size_t i = 0; i < p->n; i++)
+            for (size_t e = 0; e < each; e++)
                 squares += pow(p->x[i * p->d + k * each + e] - mean, 2);
-            }
-        }
         double scale = squares > 0 ? 1 / sqrt(squares / n) : 0; // a flat channel carries nothing
         for (size_t i = 0; i < p->n; i++) {
             for (size_t e = 0; e < each; e++) {
@@ -258,11 +246,9 @@ static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_
         for (uint32_t p = 0; p < patches; p++) {
             uint32_t top = (uint32_t)(order_draw(&order, i, p, 0) % (h - Patch + 1)),
                      left = (uint32_t)(order_draw(&order, i, p, 1) % (w - Patch + 1));
-            for (uint32_t k = 0; k < c; k++) {
-                for (uint32_t y = 0; y < Patch; y++, to += Patch) {
+            for (uint32_t k = 0; k < c; k++)
+                for (uint32_t y = 0; y < Patch; y++, to += Patch)
                     memcpy(to, x + ((i * c + k) * h + top + y) * w + left, Patch * sizeof *to);
-                }
-            }
         }
     }
     normalise(out, c);
@@ -318,9 +304,8 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
         o.patches = 64;
     size_t each = (size_t)chw[0] * chw[1] * chw[2];
     *out = (SwdResult){0};
-    if (na == 0 || nb == 0 || each == 0) {
+    if (na == 0 || nb == 0 || each == 0)
         return fail(GAN_ERR_INPUT, "a distance needs two sets of pictures");
-    }
     Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each}; // read only
     TRY(distance(&pa, &pb, o.projections, o.seed, &out->pixels));
     const float *from[2] = {a, b};

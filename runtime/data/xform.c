@@ -36,9 +36,8 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
         return fail(GAN_ERR_INPUT, "%.*s: %s needs samples of three axes [c, h, w]",
                     SARG(want->name), resize ? "resize" : "crop");
     }
-    if (!(x->a >= 1 && x->a <= 1 << 16)) {
+    if (!(x->a >= 1 && x->a <= 1 << 16))
         return fail(GAN_ERR_INPUT, "%.*s: a side of %g pixels", SARG(want->name), x->a);
-    }
     uint32_t h = (uint32_t)x->a, w = width_for(want, h);
     if (!resize && (h > s->h || w > s->w)) {
         return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of pictures of %ux%u", SARG(want->name), h, s->w,
@@ -52,9 +51,8 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
 static GanStatus plan_stages(const DataField *want, double lo, double hi, XformPlan *p) {
     XformStage s = {.h = p->h, .w = p->w};
     uint32_t sites = 0;
-    if (want->xforms > XformMost) {
+    if (want->xforms > XformMost)
         return fail(GAN_ERR_INPUT, "%.*s: more than %d transforms", SARG(want->name), XformMost);
-    }
     for (uint32_t i = 0; i < want->xforms; i++) {
         const DataXform *x = &want->xform[i];
         s.op = x->op;
@@ -159,11 +157,9 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
 static void crop(uint32_t c, uint32_t h, uint32_t w, const float *in, const XformStage *s,
                  uint64_t dy, uint64_t dx, float *out) {
     size_t y0 = (size_t)(dy % (h - s->h + 1)), x0 = (size_t)(dx % (w - s->w + 1));
-    for (uint32_t k = 0; k < c; k++) {
-        for (uint32_t y = 0; y < s->h; y++, out += s->w) {
+    for (uint32_t k = 0; k < c; k++)
+        for (uint32_t y = 0; y < s->h; y++, out += s->w)
             memcpy(out, in + (k * (size_t)h + y0 + y) * w + x0, s->w * sizeof *out);
-        }
-    }
 }
 
 static void mirror(size_t rows, uint32_t w, float *x) {

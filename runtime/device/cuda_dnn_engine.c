@@ -244,12 +244,11 @@ int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBac
     fine = fine && d->api->GetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, CANDIDATES_MOST, &n,
                                         config) == CUDNN_STATUS_SUCCESS;
-    for (int i = 0; i < CANDIDATES_MOST; i++) {
+    for (int i = 0; i < CANDIDATES_MOST; i++)
         if (fine && i < n && found < most)
             found += candidate_make(d, o, config[i], &out[found]);
         else if (config[i])
             d->api->DestroyDescriptor(config[i]);
-    }
     if (heuristics)
         d->api->DestroyDescriptor(heuristics);
     return found;

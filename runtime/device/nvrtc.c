@@ -41,9 +41,8 @@ GanStatus nvrtc_open(Nvrtc **out) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
     *out = NULL;
     void *library = library_open(names);
-    if (!library) {
+    if (!library)
         return GAN_OK;
-    }
     Nvrtc *n = mem_alloc(sizeof *n);
     int major, minor;
     if (!n) {
@@ -73,14 +72,11 @@ int nvrtc_version(const Nvrtc *n) {
 
 bool nvrtc_makes(const Nvrtc *n, int arch) {
     int count = 0, known[64];
-    if (n->api.arch_count(&count) != OK || count > 64 || n->api.archs(known) != OK) {
+    if (n->api.arch_count(&count) != OK || count > 64 || n->api.archs(known) != OK)
         return false;
-    }
-    for (int i = 0; i < count; i++) {
-        if (known[i] == arch) {
+    for (int i = 0; i < count; i++)
+        if (known[i] == arch)
             return true;
-        }
-    }
     return false;
 }
 
@@ -111,14 +107,12 @@ static GanStatus fetch(const Nvrtc *n, Arena *a, void *program, SizeFn *size, Te
                        bool terminated, Str *out) {
     size_t bytes = 0;
     int result = size(program, &bytes);
-    if (result != OK) {
+    if (result != OK)
         return failed(n, result, "asking for a size");
-    }
     char *at = arena_alloc(a, bytes + 1, 16);
     result = text(program, at);
-    if (result != OK) {
+    if (result != OK)
         return failed(n, result, "fetching a result");
-    }
     *out = (Str){at, terminated && bytes ? bytes - 1 : bytes};
     return GAN_OK;
 }
@@ -127,11 +121,9 @@ static GanStatus fetch(const Nvrtc *n, Arena *a, void *program, SizeFn *size, Te
 static Str first_error(Str log) {
     for (size_t at = 0; at < log.len; at += str_find(str_sub(log, at, log.len), '\n') + 1) {
         Str rest = str_sub(log, at, log.len), line = str_sub(rest, 0, str_find(rest, '\n'));
-        for (size_t i = 0; i + 6 < line.len; i++) {
-            if (str_eq(str_sub(line, i, i + 6), STR("error:"))) {
+        for (size_t i = 0; i + 6 < line.len; i++)
+            if (str_eq(str_sub(line, i, i + 6), STR("error:")))
                 return line;
-            }
-        }
     }
     return str_sub(log, 0, str_find(log, '\n'));
 }
@@ -152,9 +144,8 @@ static GanStatus compile(const Nvrtc *n, Arena *a, void *program, int arch, bool
                     n->version % 1000 / 10, option[0] + sizeof "--gpu-architecture=" - 1,
                     SARG(first_error(out->log)));
     }
-    if (result != OK) {
+    if (result != OK)
         return failed(n, result, "compiling kernels");
-    }
     return ptx ? fetch(n, a, program, n->api.ptx_size, n->api.ptx, true, &out->code)
                : fetch(n, a, program, n->api.cubin_size, n->api.cubin, false, &out->code);
 }
@@ -163,9 +154,8 @@ static GanStatus compile_text(const Nvrtc *n, Arena *a, Str text, int arch, bool
                               NvrtcImage *out) {
     void *program = NULL;
     int result = n->api.create(&program, text.ptr, "kernels", 0, NULL, NULL);
-    if (result != OK) {
+    if (result != OK)
         return failed(n, result, "reading kernels");
-    }
     GanStatus st = compile(n, a, program, arch, ptx, out);
     n->api.destroy(&program);
     return st;
@@ -186,25 +176,21 @@ static uint32_t spilled(Arena *a, Str log, Str **out) {
     uint32_t n = 0;
     resources_read(a, log, &used);
     *out = arena_array(a, Str, used.n);
-    for (uint32_t i = 0; i < used.n; i++) {
-        if (used.at[i].stored) {
+    for (uint32_t i = 0; i < used.n; i++)
+        if (used.at[i].stored)
             (*out)[n++] = used.at[i].name;
-        }
-    }
     return n;
 }
 
 GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx, NvrtcImage *out) {
     Str *entry;
     *out = (NvrtcImage){.code = ptx};
-    if (job->ptx) {
+    if (job->ptx)
         return GAN_OK;
-    }
     TRY(compile_text(n, a, ptx_as_cuda(a, ptx), job->arch, false, out));
     uint32_t spills = spilled(a, out->log, &entry);
-    if (!spills) {
+    if (!spills)
         return GAN_OK;
-    }
     Str roomy = ptx_with_room(a, ptx, entry, spills);
     return compile_text(n, a, ptx_as_cuda(a, roomy), job->arch, false, out);
 }

@@ -77,12 +77,11 @@ void value_load(const Graph *g, const Type *t, const void *from, float *to) {
 void value_store(const Graph *g, const Type *t, const float *from, void *to) {
     Walk w = walk_begin(t, g->batch);
     int64_t n = type_elements(g, t);
-    for (int64_t i = 0; i < n; i++, walk_next(&w)) {
+    for (int64_t i = 0; i < n; i++, walk_next(&w))
         if (t->dtype == DtBF16)
             ((uint16_t *)to)[w.at] = float_bf16(from[i]);
         else
             ((float *)to)[w.at] = from[i];
-    }
 }
 
 // --- regions -------------------------------------------------------------------------------------

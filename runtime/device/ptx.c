@@ -12,10 +12,9 @@ static Str line_next(Str text, size_t *at) {
 
 // What follows the module's header: version, target and address size.
 static Str body(Str ptx) {
-    for (size_t at = 0; at < ptx.len;) {
+    for (size_t at = 0; at < ptx.len;)
         if (str_starts(line_next(ptx, &at), STR(".address_size")))
             return str_sub(ptx, at, ptx.len);
-    }
     return (Str){0};
 }
 

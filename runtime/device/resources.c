@@ -7,14 +7,12 @@
 static int before(Str line, const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i + n <= line.len; i++) {
-        if (memcmp(line.ptr + i, word, n)) {
+        if (memcmp(line.ptr + i, word, n))
             continue;
-        }
         int x = 0, digit = 1;
         size_t k = i;
-        for (; k > 0 && line.ptr[k - 1] >= '0' && line.ptr[k - 1] <= '9'; k--, digit *= 10) {
+        for (; k > 0 && line.ptr[k - 1] >= '0' && line.ptr[k - 1] <= '9'; k--, digit *= 10)
             x += digit * (line.ptr[k - 1] - '0');
-        }
         return k < i ? x : -1;
     }
     return -1;
@@ -32,12 +30,10 @@ void resources_read(Arena *a, Str log, ResourcesVec *out) {
             vec_push(a, out, ((Resources){.name = str_sub(name, 0, str_find(name, '\''))}));
             continue;
         }
-        if (out->n && str_starts(line, properties)) {
+        if (out->n && str_starts(line, properties))
             own = str_eq(str_sub(line, properties.len, line.len), out->at[out->n - 1].name);
-        }
-        if (!out->n || !own) {
+        if (!out->n || !own)
             continue;
-        }
         Resources *r = &out->at[out->n - 1];
         int stack = before(line, " bytes stack frame"), registers = before(line, " registers");
         if (stack >= 0) {

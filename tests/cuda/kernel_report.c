@@ -41,9 +41,8 @@ static double bytes_of(const Plan *p, const Region *r) {
 
 static int by_bytes(const void *a, const void *b) {
     const Row *x = a, *y = b;
-    if (x->bytes != y->bytes) {
+    if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    }
     return str_cmp(x->kernel->name, y->kernel->name);
 }
 
@@ -85,9 +84,8 @@ static void print_ops(const Plan *p, const Region *r) {
     int printed = 0;
     for (uint32_t i = 0; i < r->node.n; i++) {
         const OpInfo *op = &op_info[p->func->g.node.at[r->node.at[i]].op];
-        if (op->cls != ClassLEAF && op->cls != ClassMOVE && ++printed <= MOST_OPS) {
+        if (op->cls != ClassLEAF && op->cls != ClassMOVE && ++printed <= MOST_OPS)
             printf("%s%s", printed > 1 ? " " : "", op->text);
-        }
     }
     printf("%s", printed > MOST_OPS ? " ..." : "");
 }
@@ -95,9 +93,8 @@ static void print_ops(const Plan *p, const Region *r) {
 static void print_row(const Plan *p, const Row *row, const ResourcesVec *used, Str ptx) {
     const Region *r = &p->region.at[row->largest];
     Resources u = {0};
-    for (uint32_t i = 0; i < used->n; i++) {
+    for (uint32_t i = 0; i < used->n; i++)
         u = str_eq(used->at[i].name, row->kernel->name) ? used->at[i] : u;
-    }
     printf("| ");
     print_ops(p, r);
     printf(" | %u | %.1f | %u x %u | %d | %d | %d | %d / %d |\n", row->regions, row->bytes / 1e6,
@@ -113,9 +110,8 @@ static GanStatus report(Arena *a, Front *f, const char *path, int arch, Dtype re
     ResourcesVec used = {0};
     CompileOptions o = {.path = str_c(path), .real = real, .dialect = &dialect_cuda};
     TRY(nvrtc_open(&n));
-    if (!n) {
+    if (!n)
         return fail(GAN_ERR_DEVICE, "this machine has no NVRTC");
-    }
     GanStatus st = compile_file(f, &o, &c);
     st = st == GAN_OK ? compile_for(a, n, &c.step, arch, false, &cubin) : st;
     st = st == GAN_OK ? compile_for(a, n, &c.step, arch, true, &ptx) : st;
@@ -125,9 +121,8 @@ static GanStatus report(Arena *a, Front *f, const char *path, int arch, Dtype re
         printf("| %s, sm_%d, %s | regions | MB | grid | registers | shared | spilled | widest "
                "load / store |\n| --- | --: | --: | --: | --: | --: | --: | --: |\n",
                path, arch, dtype_name[real]);
-        for (uint32_t i = 0; i < c.step.kernel.n && i < ROWS; i++) {
+        for (uint32_t i = 0; i < c.step.kernel.n && i < ROWS; i++)
             print_row(&c.step, &row[i], &used, ptx.code);
-        }
     }
     nvrtc_close(n);
     return st;
@@ -147,9 +142,8 @@ int main(int argc, char **argv) {
         front_init(&f, &a);
         st = report(&a, &f, argv[1], (int)arch, real);
     }
-    if (st != GAN_OK) {
+    if (st != GAN_OK)
         fprintf(stderr, "kernel_report: %s\n", gan_error());
-    }
     arena_release(&a);
     return st == GAN_OK ? 0 : 1;
 }

@@ -27,9 +27,8 @@ static int open_nvrtc(void **state) {
     (void)state;
     assert_int_equal(arena_init(&arena, 0), GAN_OK);
     assert_int_equal(nvrtc_open(&nvrtc), GAN_OK);
-    if (!nvrtc) {
+    if (!nvrtc)
         print_message("no NVRTC on this machine: kernels are not compiled\n");
-    }
     return 0;
 }
 
@@ -70,9 +69,8 @@ static void add_model(Arena *a, Str path, Dtype real, Map *seen, KernelVec *out)
     assert_int_equal(compile_file(f, &o, c), GAN_OK);
     add_plan(a, &c->init, seen, out);
     add_plan(a, &c->step, seen, out);
-    for (uint32_t i = 0; i < c->module.entry.n; i++) {
+    for (uint32_t i = 0; i < c->module.entry.n; i++)
         add_plan(a, &c->entry[i], seen, out);
-    }
 }
 
 // The distinct kernels of all shipped models. Kernel texts name no model, so many are shared.
@@ -83,11 +81,9 @@ static const KernelVec *kernels_of_models(Arena *a) {
     assert_int_equal(dir_list(a, STR(MODELS), &names), GAN_OK);
     for (uint32_t i = 0; i < names.n; i++) {
         Str path = path_join(a, STR(MODELS), names.at[i]);
-        for (size_t k = 0; k < sizeof precisions / sizeof *precisions; k++) {
-            if (str_ends(path, STR(".gan"))) {
+        for (size_t k = 0; k < sizeof precisions / sizeof *precisions; k++)
+            if (str_ends(path, STR(".gan")))
                 add_model(a, path, precisions[k], &seen, out);
-            }
-        }
     }
     assert_true(out->n > 0);
     return out;
@@ -102,9 +98,8 @@ static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *
     uint32_t n = 0, jobs;
     for (uint32_t i = 0; i < kernels->n; i++) {
         bool again = false; // one that came without its second entry too
-        for (uint32_t k = 0; k < kernels->n && !kernels->at[i]->many; k++) {
+        for (uint32_t k = 0; k < kernels->n && !kernels->at[i]->many; k++)
             again |= k != i && str_eq(kernels->at[k]->name, kernels->at[i]->name);
-        }
         source[n] = kernels->at[i]->source;
         name[n] = kernels->at[i]->name;
         n += !again;
@@ -121,19 +116,16 @@ static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *
     }
     TRY(nvrtc_compile_all(nvrtc, a, job, jobs, image));
     Text said = {.arena = a};
-    for (uint32_t i = 0; i < jobs; i++) {
+    for (uint32_t i = 0; i < jobs; i++)
         text_put(&said, image[i].log);
-    }
     *log = text_str(&said);
     return GAN_OK;
 }
 
 static const Resources *find(const ResourcesVec *all, Str name) {
-    for (uint32_t i = 0; i < all->n; i++) {
-        if (str_eq(all->at[i].name, name)) {
+    for (uint32_t i = 0; i < all->n; i++)
+        if (str_eq(all->at[i].name, name))
             return &all->at[i];
-        }
-    }
     return NULL;
 }
 
@@ -145,15 +137,12 @@ static void check_compiled(Arena a, const char *what, const KernelVec *kernels, 
         print_message("NVRTC %d does not know sm_%d\n", nvrtc_version(nvrtc), arch);
         skip();
     }
-    if (compile_for(&a, kernels, arch, &log) != GAN_OK) {
+    if (compile_for(&a, kernels, arch, &log) != GAN_OK)
         fail_msg("%s", gan_error());
-    }
     resources_read(&a, log, &used);
-    for (uint32_t i = 0; i < kernels->n; i++) {
-        if (!find(&used, kernels->at[i]->name)) {
+    for (uint32_t i = 0; i < kernels->n; i++)
+        if (!find(&used, kernels->at[i]->name))
             fail_msg("sm_%d: no entry %s", arch, str_z(&a, kernels->at[i]->name));
-        }
-    }
     for (uint32_t i = 0; i < used.n; i++) {
         const Resources *r = &used.at[i];
         if (r->stored || r->loaded || r->stack) {
@@ -168,13 +157,11 @@ static void check_compiled(Arena a, const char *what, const KernelVec *kernels, 
 
 static void check_all(const char *what, const KernelVec *(*kernels)(Arena *a)) {
     Arena a = arena;
-    if (!nvrtc) {
+    if (!nvrtc)
         skip();
-    }
     const KernelVec *all = kernels(&a);
-    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
         check_compiled(a, what, all, architectures[i]);
-    }
 }
 
 static void kernels_of_the_op_table_compile(void **state) {
@@ -204,16 +191,14 @@ static const KernelVec *kernels_of_large_values(Arena *a) {
     Val x = Read(&f->g, 0, 0, t), y = Mul(x, x);
     const Val results[] = {Add(y, Sum(x, 4 | 8)), Sum(y, 1 | 4 | 8), MaxOf(y, 2), ArgMax(x, 2 | 4),
                            Sum(y, 15)};
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         vec_push(a, &f->result, ((Named){STR("r"), results[i].id, 0}));
-    }
     *p = (Plan){.module = m, .func = f, .real = DtF32};
     fuse(a, &(PassOptions){.real = DtF32}, p);
     gen_kernels(a, p, &dialect_cuda);
     add_plan(a, p, &seen, out);
-    for (uint32_t i = 0; i < out->n; i++) {
+    for (uint32_t i = 0; i < out->n; i++)
         assert_non_null(strstr(out->at[i]->source.ptr, "const int64_t i0 = "));
-    }
     return out;
 }
 
@@ -242,9 +227,8 @@ static void a_refused_kernel_is_named_with_its_line(void **state) {
     Arena a = arena;
     NvrtcImage image;
     NvrtcImage code[2];
-    if (!nvrtc) {
+    if (!nvrtc)
         skip();
-    }
     NvrtcJob job = planted(&a, "extern \"C\" __global__ void k_planted(float *x) {\n"
                                "    x[0] = y;\n"
                                "}\n");
@@ -258,9 +242,8 @@ static void a_stack_is_seen(void **state) {
     Arena a = arena;
     NvrtcImage image;
     ResourcesVec used = {0};
-    if (!nvrtc) {
+    if (!nvrtc)
         skip();
-    }
     NvrtcJob job = planted(&a, "extern \"C\" __global__ void k_planted(int *x, int n) {\n"
                                "    volatile int at[64];\n"
                                "    for (int i = 0; i < n; i++) at[i] = x[i];\n"
@@ -293,18 +276,15 @@ static void what_spills_is_given_room(void **state) {
     Str source[] = {STR(PRESSED("k_pressed")),
                     STR("extern \"C\" __global__ void k_small(float *x) { x[0] = 1; }\n")};
     Str name[] = {STR("k_pressed"), STR("k_small")};
-    if (!nvrtc) {
+    if (!nvrtc)
         skip();
-    }
     NvrtcJob job = {.source = source, .name = name, .sources = 2, .arch = architectures[0]};
-    if (nvrtc_compile(nvrtc, &a, &job, &image) != GAN_OK) {
+    if (nvrtc_compile(nvrtc, &a, &job, &image) != GAN_OK)
         fail_msg("%s", gan_error());
-    }
     resources_read(&a, image.log, &used);
     assert_int_equal(used.n, 2);
-    for (uint32_t i = 0; i < used.n; i++) {
+    for (uint32_t i = 0; i < used.n; i++)
         assert_int_equal(used.at[i].stored, 0);
-    }
     assert_true(find(&used, name[0])->registers > 32);
 }
 
@@ -330,9 +310,8 @@ static void an_image_does_not_depend_on_the_others(void **state) {
     (void)state;
     Arena a = arena;
     NvrtcImage alone, all[3];
-    if (!nvrtc) {
+    if (!nvrtc)
         skip();
-    }
     NvrtcJob job[3];
     job[0] = planted(&a, "extern \"C\" __global__ void k_planted(float *x, float y) {\n"
                          "    x[threadIdx.x] = x[threadIdx.x] / y;\n"
@@ -359,8 +338,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(room_is_asked_for_by_the_named_kernel_alone),
         cmocka_unit_test(an_image_does_not_depend_on_the_others),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     return cmocka_run_group_tests(tests, open_nvrtc, close_nvrtc);
 }

@@ -51,9 +51,8 @@ static void try_damaged(Run *run, const uint8_t *data, size_t n) {
         uint32_t edits = 1 + (uint32_t)(bits >> 60);
         size_t cut = bits >> 59 & 1 ? (size_t)((bits >> 8) % n) : n;
         memcpy(copy, data, n);
-        for (uint32_t e = 0; e < edits; e++) {
+        for (uint32_t e = 0; e < edits; e++)
             damage(run, copy, n, hash64(key, sizeof key, e + 1));
-        }
         try_input(run, copy, cut);
     }
     free(copy);
@@ -86,9 +85,8 @@ static GanStatus read_words(Run *run, Arena *arena, Str path) {
     while (text.len) {
         size_t end = str_find(text, '\n');
         Str line = str_sub(text, 0, end);
-        if (line.len > 2 && line.ptr[0] == '"') {
+        if (line.len > 2 && line.ptr[0] == '"')
             vec_push(arena, &run->words, str_sub(line, 1, line.len - 1));
-        }
         text = str_sub(text, end + 1, text.len);
     }
     return GAN_OK;

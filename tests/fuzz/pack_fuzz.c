@@ -27,9 +27,8 @@ static void read_all(const uint8_t *data, size_t size) {
                 sum += pack_record(&pack, i)[k];
             for (uint32_t f = 0; f < pack.fields; f++) {
                 const PackField *field = &pack.field[f];
-                for (size_t k = 0; k < field->bytes; k++) {
+                for (size_t k = 0; k < field->bytes; k++)
                     sum += pack_record(&pack, i)[field->offset + k];
-                }
             }
         }
     }

@@ -16,18 +16,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     Arena a;
     Compiled c, again;
     Str error = {0};
-    if (arena_init(&a, (size_t)1 << 30) != GAN_OK) {
+    if (arena_init(&a, (size_t)1 << 30) != GAN_OK)
         bug("%s", gan_error());
-    }
     jmp_buf full;
     a.oom = &full;
     if (setjmp(full) == 0) {
         if (compiled_read(&a, (Str){(const char *)data, n}, &dialect_c, &c, &error)) {
             Str text = printed(&a, &c);
             if (!compiled_read(&a, text, &dialect_c, &again, &error) ||
-                !str_eq(text, printed(&a, &again))) {
+                !str_eq(text, printed(&a, &again)))
                 bug("what was printed does not read back: %.*s", SARG(error));
-            }
         } else if (error.len == 0) {
             bug("refused without a word");
         }

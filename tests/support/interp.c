@@ -10,22 +10,19 @@ int64_t interp_count(const Interp *t, uint32_t id) {
 }
 
 double *interp_set(Interp *t, uint32_t id) {
-    if (!t->value[id]) {
+    if (!t->value[id])
         t->value[id] = arena_array(t->arena, double, interp_count(t, id));
-    }
     return t->value[id];
 }
 
 void interp_run(Interp *t) {
     for (uint32_t id = 1; id < t->g->node.n; id++) {
         const Node *n = graph_node(t->g, id);
-        if (n->op == OpRead || n->op == OpGrad) {
+        if (n->op == OpRead || n->op == OpGrad)
             continue;
-        }
         const void *in[UINT8_MAX];
-        for (uint32_t k = 0; k < n->nin; k++) {
+        for (uint32_t k = 0; k < n->nin; k++)
             in[k] = t->value[node_in(t->g, id, k)];
-        }
         eval_node(t->g, id, in, interp_set(t, id), t->f64, &t->counters, *t->arena);
     }
 }

@@ -31,9 +31,8 @@ static Coord coord_of(const Type *t, int64_t i) {
 // batch count as 0.
 static int64_t place(const Type *t, Coord c) {
     int64_t i = t->batched ? c.c[0] : 0;
-    for (uint32_t d = 0; d < t->rank; d++) {
+    for (uint32_t d = 0; d < t->rank; d++)
         i = i * t->dim[d] + (t->dim[d] == 1 ? 0 : c.c[1 + d]);
-    }
     return i;
 }
 
@@ -69,9 +68,8 @@ static void naive_reduce(const Naive *n, Op op) {
             double best = -1e300;
             for (int64_t j = 0; j < i; j++) {
                 Coord o = coord_of(t, j);
-                for (uint32_t d = 0; d <= t->rank; d++) {
+                for (uint32_t d = 0; d <= t->rank; d++)
                     o.c[d] = n->ints[0] >> d & 1 ? 0 : o.c[d];
-                }
                 best = place(n->type, o) == place(n->type, c) && n->in[0][j] > best ? n->in[0][j]
                                                                                     : best;
             }
@@ -98,43 +96,37 @@ static double moved(const Naive *n, Op op, Coord c) {
     Coord s = c;
     switch (op) {
     case OpPermute:
-        for (uint32_t d = 0; d < x->rank; d++) {
+        for (uint32_t d = 0; d < x->rank; d++)
             s.c[1 + n->ints[1 + d]] = c.c[1 + d];
-        }
         return at(n, 0, s);
     case OpSlice:
-        for (uint32_t d = 0; d < x->rank; d++) {
+        for (uint32_t d = 0; d < x->rank; d++)
             s.c[1 + d] = n->ints[1 + d] + c.c[1 + d] * n->ints[1 + x->rank + d];
-        }
         return at(n, 0, s);
     case OpPad:
         for (uint32_t d = 0; d < x->rank; d++) {
             int64_t from = c.c[1 + d] - n->ints[1 + d], step = n->ints[1 + x->rank + d];
-            if (from < 0 || from % step || from / step >= x->dim[d]) {
+            if (from < 0 || from % step || from / step >= x->dim[d])
                 return 0;
-            }
             s.c[1 + d] = from / step;
         }
         return at(n, 0, s);
     case OpFlip:
-        for (uint32_t d = 0; d < x->rank; d++) {
+        for (uint32_t d = 0; d < x->rank; d++)
             s.c[1 + d] = n->ints[0] >> (1 + d) & 1 ? x->dim[d] - 1 - c.c[1 + d] : c.c[1 + d];
-        }
         return at(n, 0, s);
     case OpConcat: {
         int64_t axis = 1 + n->ints[0];
         for (uint32_t k = 0;; k++) {
-            if (s.c[axis] < in_type(n, k)->dim[axis - 1]) {
+            if (s.c[axis] < in_type(n, k)->dim[axis - 1])
                 return at(n, k, s);
-            }
             s.c[axis] -= in_type(n, k)->dim[axis - 1];
         }
     }
     case OpGather:
         s = (Coord){{0, (int64_t)n->in[1][in_type(n, 1)->batched ? c.c[0] : 0]}};
-        for (uint32_t d = 0; d + 1u < x->rank; d++) {
+        for (uint32_t d = 0; d + 1u < x->rank; d++)
             s.c[2 + d] = c.c[1 + d];
-        }
         return at(n, 0, s);
     default:
         return at(n, 0, c); // Expand
@@ -143,15 +135,13 @@ static double moved(const Naive *n, Op op, Coord c) {
 
 static void naive_scatter(const Naive *n) {
     const Type *rows = in_type(n, 0);
-    for (int64_t i = 0; i < count(n, n->type); i++) {
+    for (int64_t i = 0; i < count(n, n->type); i++)
         n->out[i] = 0;
-    }
     for (int64_t i = 0; i < count(n, rows); i++) {
         Coord c = coord_of(rows, i), to = {{0}};
         to.c[1] = (int64_t)n->in[1][c.c[0]];
-        for (uint32_t d = 0; d < rows->rank; d++) {
+        for (uint32_t d = 0; d < rows->rank; d++)
             to.c[2 + d] = c.c[1 + d];
-        }
         n->out[place(n->type, to)] += n->in[0][i];
     }
 }
@@ -162,29 +152,23 @@ static void naive_scatter(const Naive *n) {
 static void naive_dot(const Naive *n) {
     const Type *ta = in_type(n, 0), *tb = in_type(n, 1);
     const int64_t *la = n->ints + 1, *lb = la + n->ints[0] + 1, *lo = lb + lb[-1] + 1;
-    for (int64_t i = 0; i < count(n, n->type); i++) {
+    for (int64_t i = 0; i < count(n, n->type); i++)
         n->out[i] = 0;
-    }
     for (int64_t i = 0; i < count(n, ta); i++) {
         for (int64_t j = 0; j < count(n, tb); j++) {
             Coord a = coord_of(ta, i), b = coord_of(tb, j), o = {{ta->batched ? a.c[0] : b.c[0]}};
             bool agree = !ta->batched || !tb->batched || a.c[0] == b.c[0];
-            for (uint32_t p = 0; p < ta->rank; p++) {
-                for (uint32_t q = 0; q < tb->rank; q++) {
+            for (uint32_t p = 0; p < ta->rank; p++)
+                for (uint32_t q = 0; q < tb->rank; q++)
                     agree &= la[p] != lb[q] || a.c[1 + p] == b.c[1 + q];
-                }
-            }
             for (uint32_t r = 0; r < n->type->rank; r++) {
-                for (uint32_t p = 0; p < ta->rank; p++) {
+                for (uint32_t p = 0; p < ta->rank; p++)
                     o.c[1 + r] = la[p] == lo[r] ? a.c[1 + p] : o.c[1 + r];
-                }
-                for (uint32_t q = 0; q < tb->rank; q++) {
+                for (uint32_t q = 0; q < tb->rank; q++)
                     o.c[1 + r] = lb[q] == lo[r] ? b.c[1 + q] : o.c[1 + r];
-                }
             }
-            if (agree) {
+            if (agree)
                 n->out[place(n->type, o)] += n->in[0][i] * n->in[1][j];
-            }
         }
     }
 }
@@ -196,9 +180,8 @@ static void naive_conv(const Naive *n, Op op) {
                *w = op == OpConvDw ? n->type : in_type(n, 1);
     const Type *y = op == OpConv ? n->type : in_type(n, op == OpConvDw ? 1 : 0);
     ConvGeom geom = conv_geom(node_attr(n->g, n->id));
-    for (int64_t i = 0; i < count(n, n->type); i++) {
+    for (int64_t i = 0; i < count(n, n->type); i++)
         n->out[i] = 0;
-    }
     for (int64_t i = 0; i < count(n, y); i++) {
         for (int64_t j = 0; j < count(n, w); j++) {
             Coord o = coord_of(y, i), k = coord_of(w, j), c = {{o.c[0]}};
@@ -235,9 +218,8 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
     case OpReshape:
     case OpReduceStart: // one rank's sum is its own value
     case OpReduceWait:
-        for (int64_t i = 0; i < count(&n, n.type); i++) {
+        for (int64_t i = 0; i < count(&n, n.type); i++)
             out[i] = in[0][i];
-        }
         return true;
     case OpExpand:
     case OpPermute:
@@ -246,9 +228,8 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
     case OpFlip:
     case OpConcat:
     case OpGather:
-        for (int64_t i = 0; i < count(&n, n.type); i++) {
+        for (int64_t i = 0; i < count(&n, n.type); i++)
             out[i] = moved(&n, op, coord_of(n.type, i));
-        }
         return true;
     case OpScatter:
         naive_scatter(&n);

@@ -428,14 +428,13 @@ void oracle_step(Arena *a, Oracle *o) {
     o->counters.round = 0;
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
-        if (c.kind == CtlBlock) {
+        if (c.kind == CtlBlock)
             run_block(a, o, c.arg);
-        } else if (c.kind == CtlRepeat) {
+        else if (c.kind == CtlRepeat)
             repeat = i;
-        } else if (++o->counters.round < f->tape.at[repeat].arg) {
+        else if (++o->counters.round < f->tape.at[repeat].arg)
             i = repeat;
-        } else {
+        else
             o->counters.round = 0;
-        }
     }
 }

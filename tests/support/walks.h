@@ -22,9 +22,8 @@ static inline bool walks_run(int argc, char **argv, const Walk *walks, size_t n)
             found = true;
             continue;
         }
-        if (argc > 1 && strcmp(argv[1], walks[i].name)) {
+        if (argc > 1 && strcmp(argv[1], walks[i].name))
             continue;
-        }
         Arena a;
         if (arena_init(&a, 0) != GAN_OK) {
             printf("%s\n", gan_error());

@@ -253,9 +253,8 @@ static void numbers_are_whole_decimal_and_finite(void **state) {
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         double x = 0;
-        if (str_to_double(str_c(row[i].text), &x) != row[i].good || x != row[i].value) {
+        if (str_to_double(str_c(row[i].text), &x) != row[i].good || x != row[i].value)
             fail_msg("\"%s\" read as %g", row[i].text, x);
-        }
     }
     double nan = 0;
     assert_true(str_to_double(STR("nan"), &nan) && isnan(nan));
@@ -277,9 +276,8 @@ static void a_double_survives_its_text(void **state) {
         {0.1 + 0.2, "0.30000000000000004"},
         {-INFINITY, "-inf"},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         assert_str(str_double(&p->arena, row[i].x), row[i].text);
-    }
     assert_str(str_double(&p->arena, NAN), "nan");
     for (uint64_t i = 0; i < 20000; i++) {
         uint64_t bits = hash64(&i, sizeof i, 1);
@@ -687,8 +685,7 @@ int main(int argc, char **argv) {
         CASE(the_clock_runs_and_the_process_began_before_now),
         CASE(a_program_s_words_and_code_come_back),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

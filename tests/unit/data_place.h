@@ -33,9 +33,8 @@ static inline void assert_status(GanStatus got, GanStatus want, const char *what
 static inline void assert_message(GanStatus got, const char *words, const char *what) {
     if (got == GAN_OK)
         fail_msg("%s was not refused", what);
-    if (!strstr(gan_error(), words)) {
+    if (!strstr(gan_error(), words))
         fail_msg("%s: expected \"%s\" in: %s", what, words, gan_error());
-    }
 }
 
 typedef struct Place {

@@ -61,9 +61,8 @@ static void png_palettes_and_low_depths_become_plain_channels(void **state) {
     for (uint32_t y = 0; y < SeedH; y++) {
         for (uint32_t x = 0; x < SeedW; x++) {
             uint32_t i = (x + 2 * y) % 4;
-            for (uint32_t c = 0; c < 3; c++) {
+            for (uint32_t c = 0; c < 3; c++)
                 assert_int_equal(value_at(&plain, x, y, c), palette[i][c]);
-            }
             assert_int_equal(value_at(&clear, x, y, 3), alpha[i]);
             assert_int_equal(value_at(&bit, x, y, 0), (x + y) % 2 * 255);
             assert_int_equal(value_at(&four, x, y, 0), (x + y) % 16 * 17);
@@ -81,9 +80,8 @@ static void a_png_written_reads_back(void **state) {
         Image m = {0}, back = {0};
         uint32_t channels = 1 + k % 4, bits = k < 4 ? 8 : 16;
         assert_ok(image_new(13, 5, channels, bits, &m));
-        for (size_t i = 0; i < (size_t)13 * 5 * channels * (bits / 8); i++) {
+        for (size_t i = 0; i < (size_t)13 * 5 * channels * (bits / 8); i++)
             ((uint8_t *)m.pixels)[i] = (uint8_t)(i * 37 + k);
-        }
         assert_ok(image_write_png(under(p, "a.png"), &m));
         assert_ok(image_read(under(p, "a.png"), &back));
         assert_true(back.w == 13 && back.h == 5 && back.channels == channels && back.bits == bits);
@@ -149,9 +147,8 @@ static void every_truncation_and_flip_of_a_png_is_survived(void **state) {
     for (size_t i = 0; i < file.len; i++) {
         memcpy(copy, file.ptr, file.len);
         copy[i] ^= 0x55;
-        if (image_decode(copy, file.len, &m) == GAN_OK) {
+        if (image_decode(copy, file.len, &m) == GAN_OK)
             image_release(&m); // ancillary bytes may not matter
-        }
     }
 }
 
@@ -160,9 +157,8 @@ static void every_truncation_and_flip_of_a_png_is_survived(void **state) {
 static Image constant(uint32_t w, uint32_t h, uint32_t channels, const uint8_t *pixel) {
     Image m = {0};
     assert_ok(image_new(w, h, channels, 8, &m));
-    for (size_t i = 0; i < (size_t)w * h * channels; i++) {
+    for (size_t i = 0; i < (size_t)w * h * channels; i++)
         ((uint8_t *)m.pixels)[i] = pixel[i % channels];
-    }
     return m;
 }
 
@@ -172,9 +168,8 @@ static void a_fit_keeps_constant_pictures_and_pads_with_the_ground(void **state)
     Image m = constant(37, 19, 3, red);
     FitRule rule = {.w = 8, .h = 8, .channels = 3, .bits = 8, .mode = FitAuto, .ground = {1, 2, 3}};
     assert_ok(image_fit(&m, &rule, out)); // no alpha: cover
-    for (uint32_t i = 0; i < 64; i++) {
+    for (uint32_t i = 0; i < 64; i++)
         assert_true(out[i] == 200 && out[64 + i] == 30 && out[128 + i] == 60);
-    }
     rule.mode = FitContain; // 8x4 in the middle of 8x8
     assert_ok(image_fit(&m, &rule, out));
     for (uint32_t i = 0; i < 64; i++) {
@@ -217,9 +212,8 @@ static void shrinking_averages_and_same_size_is_exact(void **state) {
         px[i] = (i % 8 + i / 8) % 2 ? 255 : 0; // a chessboard
     rule.w = rule.h = 2;
     assert_ok(image_fit(&m, &rule, out));
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++)
         assert_true(out[i] >= 124 && out[i] <= 131); // grey, not aliased
-    }
     image_release(&m);
 }
 
@@ -465,10 +459,9 @@ static void a_zip_with_a_bad_member_names_it(void **state) {
     assert_ok(file_read(&p->arena, under(p, "set.tar"), &tar));
     char *copy = arena_array(&p->arena, char, tar.len);
     memcpy(copy, tar.ptr, tar.len);
-    for (size_t at = 0, seen = 0; at + 8 < tar.len; at += 512) {
+    for (size_t at = 0, seen = 0; at + 8 < tar.len; at += 512)
         if (memcmp(copy + at, "\x89PNG", 4) == 0 && ++seen == 2)
             copy[at + 45] ^= 0x10;
-    }
     write_bytes(p, "bad.tar", copy, tar.len);
     o.skip_bad = true;
     PackSummary sum = {0};
@@ -617,9 +610,8 @@ static void every_changed_byte_of_a_pack_is_noticed(void **state) {
         GanStatus st = pack_open_bytes(&scratch, copy, file.len, &pack);
         if (st == GAN_OK)
             st = pack_verify(&pack);
-        if (st != GAN_ERR_INPUT) {
+        if (st != GAN_ERR_INPUT)
             fail_msg("byte %zu of %zu was changed and nothing noticed", i, file.len);
-        }
     }
     for (size_t n = 0; n < file.len; n += 61) {
         Arena scratch = p->arena;
@@ -706,8 +698,7 @@ int main(int argc, char **argv) {
         T(damage_to_a_pack_is_told_apart),
         T(a_million_samples_open_at_once),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

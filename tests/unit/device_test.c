@@ -479,11 +479,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_damaged_cache_entry_is_built_again),
         cmocka_unit_test(a_cache_others_can_write_to_is_not_used),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
-    if (!mkdtemp(cache)) {
+    if (!mkdtemp(cache))
         return 1;
-    }
     return cmocka_run_group_tests(tests, NULL, remove_cache);
 }

@@ -9,9 +9,8 @@
 static uint32_t failures;
 
 static void expect(bool ok, const char *what, double got, double want) {
-    if (!ok && failures++ < 20) {
+    if (!ok && failures++ < 20)
         printf("FAIL %s: %.9g, should be %.9g\n", what, got, want);
-    }
 }
 
 static Module critic(Arena *a) {
@@ -39,9 +38,8 @@ static Module critic(Arena *a) {
     Val score = Dot(Conv(h, in[2], &c), label, in[3], label, NULL, 0, true);
     Val loss = Mul(Sum(score, 1), Num(score, 1.0 / 4));
     vec_push(a, &m.step.result, ((Named){STR("loss"), loss.id, 0}));
-    for (uint32_t i = 1; i < 4; i++) {
+    for (uint32_t i = 1; i < 4; i++)
         vec_push(a, &m.step.result, ((Named){STR("gradient"), Grad(loss, in[i]).id, 0}));
-    }
     pass_grad(a, &m, &m.step, &(PassOptions){0});
     return m;
 }
@@ -54,11 +52,10 @@ static Interp run(Arena *a, const Graph *g, bool f64) {
             double *to = interp_set(&t, id);
             for (int64_t i = 0; i < interp_count(&t, id); i++) {
                 double x = test_number((uint64_t)(node_attr(g, id)->i[0] * 4099 + i));
-                if (f64) {
+                if (f64)
                     to[i] = x;
-                } else {
+                else
                     ((float *)to)[i] = (float)x;
-                }
             }
         }
     }
@@ -88,9 +85,8 @@ static void check_policy(const Module *m) {
         }
     }
     expect(narrow == 5, "convolutions", narrow, 5); // two forward, one back, two to weights
-    for (uint32_t i = 0; i < m->slot.n; i++) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
         expect(m->slot.at[i].type.dtype == DtF32, "slot", m->slot.at[i].type.dtype, DtF32);
-    }
 }
 
 static void check_precision(Arena *a, Dtype real, double tolerance) {
@@ -100,12 +96,10 @@ static void check_precision(Arena *a, Dtype real, double tolerance) {
     pass_dtype(a, &m, &m.step, &(PassOptions){.real = real});
     m.init.blocks = 1;
     graph_init(&m.init.g, a, m.batch);
-    if (!module_verify(&m, *a, &error)) {
+    if (!module_verify(&m, *a, &error))
         expect(false, error.ptr, 0, 1);
-    }
-    if (real == DtBF16) {
+    if (real == DtBF16)
         check_policy(&m);
-    }
     Interp want = run(a, &plain.step.g, true), got = run(a, &m.step.g, real == DtF64);
     for (uint32_t r = 0; r < m.step.result.n; r++) {
         uint32_t from = plain.step.result.at[r].node, to = m.step.result.at[r].node;

@@ -10,16 +10,14 @@
 static unsigned failures;
 
 static void expect(bool ok, const char *what, double at, double got) {
-    if (!ok && failures++ < 20) {
+    if (!ok && failures++ < 20)
         printf("FAIL %s at %.9g: %.9g\n", what, at, got);
-    }
 }
 
 // Distance in units of the last place of a float near `want`.
 static double ulps(float got, double want) {
-    if (isnan(want) || isinf((float)want)) {
+    if (isnan(want) || isinf((float)want))
         return (isnan(want) && isnan(got)) || got == (float)want ? 0 : 1e9;
-    }
     int e;
     frexp(want, &e);
     return fabs(got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
@@ -114,9 +112,8 @@ static void philox_answers(Arena *a) {
     };
     for (unsigned r = 0; r < 3; r++) {
         gan_words got = gan_philox(rows[r].key[0], rows[r].key[1], rows[r].in);
-        for (unsigned i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++)
             expect(got.w[i] == rows[r].out.w[i], "philox", r, got.w[i]);
-        }
     }
 }
 
@@ -145,9 +142,8 @@ static void draws(Arena *a) {
     expect(fabs(sum / n) < 0.01 && fabs(squares / n - 1) < 0.02, "normal moments", sum / n,
            squares / n);
     expect(fabs(uniform / n - 0.5) < 0.005, "uniform mean", 0, uniform / n);
-    for (unsigned k = 0; k < 7; k++) {
+    for (unsigned k = 0; k < 7; k++)
         expect(fabs(count[k] / n - 1.0 / 7) < 0.005, "categorical share", k, count[k] / n);
-    }
 }
 
 int main(int argc, char **argv) {

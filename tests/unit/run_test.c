@@ -682,8 +682,7 @@ int main(int argc, char **argv) {
         CASE(weights_follow_from_the_seed_alone),
         CASE(numbers_read_late_are_those_of_their_step),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,8 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
         assert_true(a->position == k && a->epoch == 4 * k / 10);
         for (uint32_t i = 0; i < 4; i++)
             seen[a->sample[i]] += 4 * k + i < 20;
-        for (uint32_t i = 0; i < 4 * 192; i++) {
+        for (uint32_t i = 0; i < 4 * 192; i++)
             assert_true(a->field[0][i] >= -1 && a->field[0][i] <= 1);
-        }
         if (k >= 5) {
             assert_ok(stream_next(later, &b));
             assert_memory_equal(a->field[0], b->field[0], 4 * 192 * sizeof(float));
@@ -77,9 +76,8 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
         assert_ok(stream_next(half, &b));
         assert_memory_equal(a->field[0] + 2 * 192, b->field[0], 2 * 192 * sizeof(float));
     }
-    for (uint32_t i = 0; i < 10; i++) {
+    for (uint32_t i = 0; i < 10; i++)
         assert_int_equal(seen[i], 2); // two epochs show every sample twice
-    }
     assert_ok(stream_seek(later, 11));
     assert_ok(stream_next(later, &b));
     assert_memory_equal(a->field[0], b->field[0], 4 * 192 * sizeof(float));
@@ -392,13 +390,11 @@ static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
     double last = 0;
     SwdOptions o = {.projections = 32, .patches = 16};
     SwdResult r = {0};
-    for (uint32_t i = 0; i < N * D; i++) {
+    for (uint32_t i = 0; i < N * D; i++)
         a[i] = (float)(order_draw(&noise, 0, i, 0) >> 40) / 16777216 - 0.5f;
-    }
     for (uint32_t k = 0; k < 3; k++) {
-        for (uint32_t i = 0; i < N * D; i++) {
+        for (uint32_t i = 0; i < N * D; i++)
             b[i] = a[i] + 0.4f * (float)k * (i / 16 % 2 ? 1.0f : -1.0f);
-        }
         assert_ok(swd_measure(a, N, b, N, chw, &o, &r));
         assert_int_equal(r.levels, 2);
         if (k == 0)
@@ -479,12 +475,11 @@ static void the_command_line_answers_with_the_contract_s_codes(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Text line = {.arena = &p->arena};
-        for (const char *c = cases[i].format; *c; c++) {
+        for (const char *c = cases[i].format; *c; c++)
             if (c[0] == '%' && c[1] == 's')
                 text_put(&line, str_c(p->root)), c++;
             else
                 text_char(&line, *c);
-        }
         Said s = run_data(text_str(&line).ptr);
         if (s.code != cases[i].code) {
             fail_msg("%s: exit %d, not %d: %s%s", cases[i].format, s.code, cases[i].code, s.out,
@@ -516,9 +511,8 @@ static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
     assert_ok(file_read(&p->arena, under(p, "r.npy"), &file));
     assert_ok(npy_parse((const uint8_t *)file.ptr, file.len, &a));
     double radius = 0;
-    for (size_t i = 0; i < 4000; i++) {
+    for (size_t i = 0; i < 4000; i++)
         radius += hypot(array_at(&a, 2 * i), array_at(&a, 2 * i + 1)) / 4000;
-    }
     assert_true(fabs(radius - 2) < 0.02);
 }
 
@@ -568,8 +562,7 @@ int main(int argc, char **argv) {
         T(synthesis_is_repeatable_and_the_ring_has_its_spread),
         T(refused_memory_is_an_error_wherever_it_happens),
     };
-    if (CASES_LISTED(tests)) {
+    if (CASES_LISTED(tests))
         return 0;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,8 @@
 static uint32_t failures;
 
 static void expect(bool ok, const char *what, Str detail) {
-    if (!ok && failures++ < 20) {
+    if (!ok && failures++ < 20)
         printf("FAIL %s: %.*s\n", what, SARG(detail));
-    }
 }
 
 static Str printed(Arena *a, const Module *m) {
@@ -64,9 +63,8 @@ static Module small_module(Arena *a, const char *name, uint32_t file, bool dead)
     vec_push(a, &m.site, ((Site){.dist = DistNormal, .type = t}));
     Graph *g = &m.step.g;
     g->here = (Span){file, file ? 3 : 0, file ? 9 : 0};
-    if (dead) {
+    if (dead)
         Exp(Pin(Number(g, 7)));
-    }
     Val w = Read(g, 0, dead ? 9 : 0, t), p = Pin(w);
     Val x = Add(Mul(p, Rand(g, DistNormal, 0, 0, t)), Num(w, 0.1));
     Val out = Write(0, x);
@@ -88,9 +86,8 @@ static void identity(Arena *a) {
     other.slot.at[0].type.dim[0] = 3;
     expect(!hash_equal(h, module_hash(&other, *a)), "the hash misses a type", STR("[3, 3]"));
     Module constant = small_module(a, "w", 0, false);
-    for (uint32_t i = 1; i < constant.step.g.attr.n; i++) {
+    for (uint32_t i = 1; i < constant.step.g.attr.n; i++)
         constant.step.g.attr.at[i].i[0] ^= 1;
-    }
     expect(!hash_equal(h, module_hash(&constant, *a)), "the hash misses attributes", STR("bits"));
     round_trip(a, STR("odd names"), printed(a, &named));
     round_trip(a, STR("spans"), printed(a, &placed));
@@ -146,9 +143,8 @@ static void refusals(Arena *a) {
         Str error = {0};
         bool ok = module_read(a, str_c(refused[i].text), &m, &error);
         expect(!ok, "reads", str_c(refused[i].error));
-        if (!ok && !strstr(error.ptr, refused[i].error)) {
+        if (!ok && !strstr(error.ptr, refused[i].error))
             expect(false, refused[i].error, error);
-        }
     }
 }
 
@@ -176,9 +172,8 @@ static void blocks(Arena *a) {
                         {CtlBlock, 2, 0}, {CtlEnd, 0, 0},    {CtlEnd, 0, 0},   {CtlIf, 0, 1},
                         {CtlBlock, 3, 0}, {CtlElse, 0, 0},   {CtlBlock, 4, 0}, {CtlEnd, 0, 0},
                         {CtlBlock, 5, 0}};
-    for (uint32_t i = 0; i < sizeof tape / sizeof *tape; i++) {
+    for (uint32_t i = 0; i < sizeof tape / sizeof *tape; i++)
         vec_push(a, &f.tape, tape[i]);
-    }
     static const char *const want[2][6] = {
         {"100000", "110000", "111000", "100100", "100010", "100001"},
         {"100000", "110000", "111000", "110100", "110010", "110001"}};
