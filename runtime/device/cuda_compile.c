@@ -68,7 +68,8 @@ static bool take_cubins(const CudaKernels *k, Arena *a, CudaImages *out) {
 
 static Str kept_at(Arena *a, Str dir, const Nvrtc *n, const NvrtcJob *job) {
     Text key = {.arena = a};
-    text_fmt(&key, "nvrtc %d %s %d\n", nvrtc_version(n), job->ptx ? "ptx" : "cubin", job->arch);
+    text_fmt(&key, "nvrtc %d way %d %s %d\n", nvrtc_version(n), NVRTC_WAY,
+             job->ptx ? "ptx" : "cubin", job->arch);
     text_put(&key, job->prelude);
     for (uint32_t i = 0; i < job->sources; i++)
         text_put(&key, job->source[i]);
