@@ -27,9 +27,11 @@ static Ast *step_update(YamlReader *r, const Yaml *map, const Yaml *y) {
     return a;
 }
 
-static Ast *step_repeat(YamlReader *r, const Yaml *map, const Yaml *y) {
-    Ast *a = yaml_node(r, AstRepeat, map->span);
-    const Yaml *rounds = beside(r, map, "`repeat`", "do");
+// {"repeat": 5, "do": [...]}, and `every`
+static Ast *step_rounds(YamlReader *r, AstKind kind, const char *word, const Yaml *map,
+                        const Yaml *y) {
+    Ast *a = yaml_node(r, kind, map->span);
+    const Yaml *rounds = beside(r, map, word, "do");
     a->a = yaml_expression(r, y);
     if (rounds)
         a->c = yaml_block(r, rounds);
@@ -57,15 +59,6 @@ static Ast *step_if(YamlReader *r, const Yaml *map, const Yaml *y) {
         a->b = yaml_block(r, then);
     if (otherwise)
         a->c = yaml_block(r, otherwise);
-    return a;
-}
-
-static Ast *step_every(YamlReader *r, const Yaml *map, const Yaml *y) {
-    Ast *a = yaml_node(r, AstEvery, map->span);
-    const Yaml *rounds = beside(r, map, "`every`", "do");
-    a->a = yaml_expression(r, y);
-    if (rounds)
-        a->c = yaml_block(r, rounds);
     return a;
 }
 
@@ -131,13 +124,13 @@ static void step_words(YamlReader *r, const Yaml *map, Ast *into) {
     if ((y = yaml_find(map, "update")))
         a = step_update(r, map, y);
     else if ((y = yaml_find(map, "repeat")))
-        a = step_repeat(r, map, y);
+        a = step_rounds(r, AstRepeat, "`repeat`", map, y);
     else if ((y = yaml_find(map, "for")))
         a = step_for(r, map, y);
     else if ((y = yaml_find(map, "if")))
         a = step_if(r, map, y);
     else if ((y = yaml_find(map, "every")))
-        a = step_every(r, map, y);
+        a = step_rounds(r, AstEvery, "`every`", map, y);
     else if ((y = yaml_find(map, "report")))
         a = step_report(r, map, y);
     else if ((y = yaml_find(map, "state")))
@@ -168,9 +161,7 @@ Ast *yaml_block(YamlReader *r, const Yaml *y) {
             Ast *some = yaml_statements(r, item);
             for (uint32_t k = 0; k < some->list.n; k++)
                 yaml_adopt(r, block, some->list.at[k]);
-        } else if (!yaml_expect(r, item, YamlMap, "a statement"))
-            continue;
-        else {
+        } else if (yaml_expect(r, item, YamlMap, "a statement")) {
             bool words = false;
             for (uint32_t k = 0; k < item->pair.n; k++)
                 words = words || is_step_key(item->pair.at[k].key);

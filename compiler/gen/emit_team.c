@@ -34,15 +34,20 @@ static const char *unit_type(const Emit *e) {
 
 // --- packs ---------------------------------------------------------------------------------------
 
-static void open_pack(Emit *e) {
-    if (team(e)->pack == 1)
-        return;
+// A loop over the elements of a pack, written out by the compiler; close_pack ends it.
+static void open_elements(Emit *e) {
     emit_line(e);
     text_put(e->t, STR("#pragma unroll\n"));
     emit_line(e);
     text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
     emit_open(e);
     e->in_pack = true;
+}
+
+static void open_pack(Emit *e) {
+    if (team(e)->pack == 1)
+        return;
+    open_elements(e);
     emit_level(e, LevelPack);
 }
 
@@ -169,17 +174,11 @@ static void put_join(Emit *e) {
 
 // Results that are not stored as packs, one element after the other.
 static void put_single_results(Emit *e) {
-    emit_line(e);
-    text_put(e->t, STR("#pragma unroll\n"));
-    emit_line(e);
-    text_fmt(e->t, "for (int l = 0; l < %u; l++)", team(e)->pack);
-    emit_open(e);
-    e->in_pack = true;
+    open_elements(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
         if (!e->n->reduce.at[i].pack)
             emit_result(e, i);
-    e->in_pack = false;
-    emit_close(e);
+    close_pack(e);
 }
 
 // Part 0 stores what the team has come to.

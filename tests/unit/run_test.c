@@ -562,7 +562,8 @@ static void weights_follow_from_the_seed_alone(void **state) {
 
 // --- numbers that come late ----------------------------------------------------------------------
 
-// The reference device as one that works by itself: numbers are asked for now and handed out later.
+// The reference device as one that works by itself: a number is asked for where it is made, and
+// handed out when somebody takes it.
 enum { LATE_PLACES = 16 };
 static struct Late {
     char bytes[LATE_PLACES][8];
