@@ -38,7 +38,8 @@ static int help(FILE *to) {
         "  check FILE...                 diagnostics only [--error-format json]\n"
         "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target "
         "cpu|cuda[:sm_90,...]]\n"
-        "  plan FILE                     parameters, GFLOP, memory of every function [--json];\n"
+        "  plan FILE                     layers, parameters, GFLOP, memory of every function "
+        "[--json];\n"
         "                                [--ranks R [--bucket-mb M] [--deterministic C | --micro "
         "N]] "
         "collectives\n"
@@ -251,6 +252,10 @@ static int emit_module(Cli *c, Module *m) {
     Text t = {.arena = c->perm};
     if (str_eq(c->stage, STR("graph"))) {
         module_print(&t, m);
+        return write_text(c, text_str(&t));
+    }
+    if (str_eq(c->stage, STR("grad")) && str_eq(c->from_stage, STR("grad"))) {
+        module_print(&t, m); // it has been through these passes
         return write_text(c, text_str(&t));
     }
     if (str_eq(c->stage, STR("grad"))) {

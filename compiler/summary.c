@@ -6,7 +6,6 @@
 
 typedef struct NetSize {
     int64_t trainable, other;
-    uint32_t layers;
 } NetSize;
 
 static NetSize net_size(const Module *m, uint32_t net) {
@@ -32,6 +31,61 @@ static void function_row(Text *t, const Compiled *c, const Plan *p) {
              SARG(p->func->name), p->launch.n, p->gflop, (double)p->work_bytes / 1048576,
              (double)p->work_bound / 1048576,
              p->work_bound ? (double)p->work_bytes / (double)p->work_bound : 1.0);
+}
+
+// What is there at once: what outlives a step, and the work of the function that needs most of it.
+static size_t peak_bytes(const Compiled *c) {
+    size_t work = c->init.work_bytes > c->step.work_bytes ? c->init.work_bytes : c->step.work_bytes;
+    for (uint32_t i = 0; i < c->module.entry.n; i++)
+        work = c->entry[i].work_bytes > work ? c->entry[i].work_bytes : work;
+    return c->step.slot_bytes + work;
+}
+
+static void line_json(JsonOut *j, const char *name, bool known, SourceLine l) {
+    json_name(j, name);
+    if (known)
+        json_put_str(j, str_format(j->text->arena, "%.*s:%u", SARG(l.file), l.number));
+    else
+        json_put_str(j, (Str){0});
+}
+
+// --- layers --------------------------------------------------------------------------------------
+
+static void layer_rows(Text *t, const Module *m) {
+    size_t wide = 5;
+    for (uint32_t i = 0; i < m->layer.n; i++)
+        wide = m->layer.at[i].name.len > wide ? m->layer.at[i].name.len : wide;
+    text_fmt(t, "\n  %-*s  at                 output               weights     state    GFLOP\n",
+             (int)wide, "layer");
+    for (uint32_t i = 0; i < m->layer.n; i++) {
+        const Layer *l = &m->layer.at[i];
+        SourceLine at = model_line(m, l->span);
+        Str place = str_format(t->arena, "%.*s:%u", SARG(at.file), at.number);
+        text_fmt(t, "  %-*.*s  %-18.*s %-18.*s %9lld %9lld %8.3f\n", (int)wide, SARG(l->name),
+                 SARG(place), SARG(type_text(t->arena, &l->out)), (long long)l->trainable,
+                 (long long)l->other, l->gflop);
+    }
+}
+
+static void layers_json(JsonOut *j, const Module *m) {
+    json_name(j, "layers"), json_open(j, '[');
+    for (uint32_t i = 0; i < m->layer.n; i++) {
+        const Layer *l = &m->layer.at[i];
+        SourceLine at = model_line(m, l->span);
+        json_open(j, '{');
+        json_name(j, "name"), json_put_str(j, l->name);
+        json_name(j, "net"), json_put_str(j, m->net.at[l->net].name);
+        line_json(j, "at", true, at);
+        json_name(j, "output"), json_open(j, '[');
+        for (uint32_t d = 0; d < l->out.rank; d++)
+            json_put_int(j, l->out.dim[d]);
+        json_close(j, ']');
+        json_name(j, "trainable"), json_put_int(j, l->trainable);
+        json_name(j, "not_trainable"), json_put_int(j, l->other);
+        json_name(j, "gflop"), json_put_double(j, l->gflop);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
 }
 
 // --- collectives ---------------------------------------------------------------------------------
@@ -71,14 +125,6 @@ static void collectives_summary(Text *t, const Compiled *c) {
     collective_rows(t, &c->step);
     for (uint32_t i = 0; i < c->module.entry.n; i++)
         collective_rows(t, &c->entry[i]);
-}
-
-static void line_json(JsonOut *j, const char *name, bool known, SourceLine l) {
-    json_name(j, name);
-    if (known)
-        json_put_str(j, str_format(j->text->arena, "%.*s:%u", SARG(l.file), l.number));
-    else
-        json_put_str(j, (Str){0});
 }
 
 static void collective_json(JsonOut *j, const Plan *p, uint32_t call) {
@@ -127,8 +173,11 @@ void model_summary(Text *t, const Compiled *c) {
         text_fmt(t, "  %-8.*s %9lld  %13lld\n", SARG(m->net.at[i].name), (long long)s.trainable,
                  (long long)s.other);
     }
-    text_fmt(t, "\n  weights, optimizer state and data: %.1f MiB\n",
-             (double)c->step.slot_bytes / 1048576);
+    layer_rows(t, m);
+    text_fmt(
+        t,
+        "\n  weights, optimizer state and data: %.1f MiB; with the most of work memory: %.1f MiB\n",
+        (double)c->step.slot_bytes / 1048576, (double)peak_bytes(c) / 1048576);
     text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
     text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
@@ -173,9 +222,11 @@ void model_summary_json(Text *t, const Compiled *c) {
         json_close(&j, '}');
     }
     json_close(&j, ']');
+    layers_json(&j, m);
     json_name(&j, "gflop_model"), json_put_double(&j, c->step.gflop_model);
     json_name(&j, "gflop_per_step"), json_put_double(&j, c->step.gflop);
     json_name(&j, "slot_bytes"), json_put_int(&j, (int64_t)c->step.slot_bytes);
+    json_name(&j, "peak_bytes"), json_put_int(&j, (int64_t)peak_bytes(c));
     json_name(&j, "functions"), json_open(&j, '[');
     function_json(&j, c, &c->init);
     function_json(&j, c, &c->step);

@@ -252,23 +252,33 @@ Value builtin_axis(Elab *e, const Value *in, uint32_t n) {
     return POISON;
 }
 
-Value builtin_require(Elab *e, const Value *in, uint32_t n) {
+// What a text says of its own arguments: `failed` where the condition does not hold.
+static Value stated(Elab *e, const Value *in, const char *who, DiagCode failed) {
     bool holds;
-    (void)n;
-    if (!want_bool(e, in[0], "require", &holds) || in[1].kind == KindPoison)
+    if (!want_bool(e, in[0], who, &holds) || in[1].kind == KindPoison)
         return POISON;
     if (in[1].kind != KindStr) {
-        diag(e->f, DiagE0306, here(e), "require", "a text that says what is needed",
+        diag(e->f, DiagE0306, here(e), who, "a text that says what is needed",
              SARG(value_text(e, in[1])));
-        diag_help(e->f, "as in require(size >= 4, \"size is 4 or more\")");
+        diag_help(e->f, "as in %s(size >= 4, \"size is 4 or more\")", who);
         in_library(e);
         return POISON;
     }
     if (holds)
         return (Value){.kind = KindNone};
-    diag(e->f, DiagE0321, here(e), SARG(in[1].str));
+    diag(e->f, failed, here(e), SARG(in[1].str));
     in_library(e);
-    return POISON;
+    return failed == DiagE0321 ? POISON : (Value){.kind = KindNone};
+}
+
+Value builtin_require(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return stated(e, in, "require", DiagE0321);
+}
+
+Value builtin_prefer(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    return stated(e, in, "prefer", DiagW0904);
 }
 
 Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {
@@ -326,6 +336,14 @@ static Value net_slots(Elab *e, Value v, const char *who, SlotKind kind) {
     if (!want_net(e, v, who, &net))
         return POISON;
     net_sync(e, net);
+    uint32_t maker = net; // of its weights: a copy's are its model's
+    while (!e->net_info.at[maker].called && e->net_info.at[maker].copy_of != NONE)
+        maker = e->net_info.at[maker].copy_of;
+    if (!e->net_info.at[maker].called) {
+        diag(e->f, DiagE0533, here(e), SARG(e->m->net.at[maker].name));
+        in_library(e);
+        return POISON;
+    }
     for (uint32_t i = 0; i < e->m->slot.n; i++)
         if (e->m->slot.at[i].net == net && e->m->slot.at[i].kind == kind)
             vec_push(e->perm, &out, ((Value){.kind = KindSlot, .id = i}));

@@ -375,7 +375,9 @@ static Value apply_object(Elab *e, Object *o, Args args) {
     Owner *kept = arena_new(e->perm, Owner); // objects made inside remember it
     *kept = own;
     e->owner = kept;
+    LayerMark before = layer_begin(e);
     Value v = apply_body(e, o->fn, o->args, o->fn->ast->b, args);
+    layer_end(e, before, kept, v);
     e->owner = outer;
     return v;
 }

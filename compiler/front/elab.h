@@ -254,6 +254,13 @@ void element_assign(Elab *e, uint32_t slot, Value index, Value v);
 
 // --- net.c ---------------------------------------------------------------------------------------
 
+// For `ganc plan`: what stood in the module before a layer was applied, and the layer it makes a
+// row of where weights or state are there since.
+typedef struct LayerMark {
+    uint32_t slots, layers, nodes;
+} LayerMark;
+LayerMark layer_begin(const Elab *e);
+void layer_end(Elab *e, LayerMark before, Owner *own, Value result);
 uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span);
 Value net_call(Elab *e, Value net, Args args);
 void net_sync(Elab *e, uint32_t net); // a copy has every slot its model has

@@ -159,6 +159,36 @@ uint32_t declare_slot(Elab *e, Env *env, const Ast *a) {
     return slot_make(e, env, a, s);
 }
 
+// --- layers --------------------------------------------------------------------------------------
+
+LayerMark layer_begin(const Elab *e) {
+    return (LayerMark){e->m->slot.n, e->m->layer.n, e->to->fn ? e->to->fn->g.node.n : 0};
+}
+
+void layer_end(Elab *e, LayerMark before, Owner *own, Value result) {
+    Layer l = {.net = own->net, .span = here(e)};
+    if (l.net == NONE || e->m->slot.n == before.slots || result.kind != KindTensor)
+        return;
+    for (uint32_t i = before.slots; i < e->m->slot.n; i++) {
+        const Slot *s = &e->m->slot.at[i];
+        if (s->net == l.net)
+            *(s->kind == SlotParam ? &l.trainable : &l.other) += type_sample(&s->type);
+    }
+    for (uint32_t i = before.nodes; i < e->to->fn->g.node.n; i++)
+        l.gflop += node_gflop(&e->to->fn->g, i);
+    for (uint32_t i = before.layers; i < e->m->layer.n; i++) {
+        const Layer *inner = &e->m->layer.at[i];
+        l.trainable -= inner->net == l.net ? inner->trainable : 0;
+        l.other -= inner->net == l.net ? inner->other : 0;
+        l.gflop -= inner->gflop;
+    }
+    if (l.trainable + l.other == 0)
+        return;
+    l.name = owner_path(e, own);
+    l.out = val_type(result.tensor.val);
+    vec_push(e->perm, &e->m->layer, l);
+}
+
 // --- nets ----------------------------------------------------------------------------------------
 
 uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span) {

@@ -207,7 +207,8 @@ void eval_statement(Elab *e, Env *env, const Ast *a) {
 }
 
 bool is_require(const Ast *a) {
-    return a->kind == AstCall && a->a->kind == AstName && str_eq(a->a->text, STR("require"));
+    return a->kind == AstCall && a->a->kind == AstName &&
+           (str_eq(a->a->text, STR("require")) || str_eq(a->a->text, STR("prefer")));
 }
 
 bool is_expression(const Ast *a) {

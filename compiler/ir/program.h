@@ -137,6 +137,17 @@ typedef struct Share {
     int64_t total;          // the global batch
 } Share;
 
+// A layer of a net's text that made weights or state, by the call that made them. What an inner
+// layer made and computed counts there alone.
+typedef struct Layer {
+    uint32_t net;             // Module.net[]
+    Str name;                 // "G.conv.3"
+    int64_t trainable, other; // numbers it made
+    Type out;                 // of its result
+    double gflop;             // convolutions and products of that call, for the whole batch
+    Span span;
+} Layer;
+
 struct Module {
     Str name, doc;
     int64_t batch; // samples of a per-sample value: the global batch, from the passes on
@@ -148,6 +159,8 @@ struct Module {
     VEC(Site) site;
     Func init, step;
     VEC(Func) entry;
+    VEC(Layer)
+    layer; // in the order of the text, an inner one before its outer; not part of the text form
     VEC(Str) source; // file names by Span.file - 1, for messages
     VEC(Str) source_text;
 };

@@ -14,6 +14,13 @@ for stage in fused schedule plan; do
     emit --from-stage $stage a.text --stage c | grep -v '^//' >b.c
     same whole.c b.c
 done
+for stage in graph grad; do
+    emit tiny.gan --batch 4 --stage $stage -o a.text
+    emit --from-stage $stage a.text --stage $stage -o b.text
+    same a.text b.text
+    emit --from-stage $stage a.text --stage plan -o b.plan
+    same whole.plan b.plan
+done
 emit tiny.gan --batch 4 --precision bf16 --stage fused -o half.fused
 emit --from-stage fused half.fused --stage plan -o half.plan
 grep -q '^plans plan bf16' half.plan || fail 'a plan forgets its precision'

@@ -1,0 +1,27 @@
+#!/bin/sh
+# plan.sh - `ganc plan`: the rows of a net's layers add up to the net, and the peak is slots and the largest work memory.
+. "$(dirname -- "$0")/lib.sh"
+ganc=$(dirname -- "$ganrun")/ganc
+"$ganc" plan tiny.gan --batch 4 >text || fail 'ganc plan'
+"$ganc" plan tiny.gan --batch 4 --json >json || fail 'ganc plan --json'
+for net in G D; do
+    net_row=$(awk -v n=$net '$1 == n && NF == 3 { print $2, $3 }' text)
+    layers=$(awk -v n="^$net[.]" '$1 ~ n { a += $(NF-2); b += $(NF-1) } END { print a+0, b+0 }' text)
+    [ "$net_row" = "$layers" ] || fail "$net has $net_row weights and state, its layers $layers"
+done
+# 4 channels of a 3x3 kernel over 3, and biases; 8x8 pixels of 4 samples: 2*27*4*64*4 operations, of one call alone
+grep -Eq '^  D.conv.0 +tiny.gan:11 +\[B, 4, 8, 8\] +112 +0 +0.000$' text || fail 'no row of the convolution'
+grep -q '"name": "D.conv.0", "net": "D", "at": "tiny.gan:11", "output": \[4, 8, 8\], "trainable": 112, "not_trainable": 0, "gflop": 5.5296e-05' json ||
+    fail 'the convolution in JSON'
+number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" json; }
+work=$(grep -o '"work_bytes": [0-9]*' json | sort -t: -k2 -n | tail -n 1 | cut -d' ' -f2)
+[ "$(number peak_bytes)" = $(($(number slot_bytes) + work)) ] || fail 'the peak is not slots and work'
+# An inner layer counts for itself: attention's four convolutions are not in its own row.
+cat >deep.gan <<'M'
+model deep
+data x : image(8, 4, 4) scale(-1, 1)
+net D(x: [8, 4, 4]) -> [] = x |> attention |> flatten |> dense(1) |> squeeze
+step { update D minimize mean(D(x)) using adam() }
+M
+"$ganc" plan deep.gan >text || fail 'ganc plan deep.gan'
+grep -Eq '^  D.attention.0 +deep.gan:3 +\[B, 8, 4, 4\] +1 +0 ' text || fail 'attention counts what its convolutions made'
