@@ -32,9 +32,10 @@ typedef struct PassOptions {
 
 // --- passes.c: the table and its runner ----------------------------------------------------------
 
-// Graph passes over one function (grad, fresh, unpin, dtype, shard). It is of `m`, the only part of
-// it that changes: functions may be worked on side by side, each with its own `perm`. bug() on a
-// verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or NULL.
+// Graph passes over one function (grad, fresh, unpin, mask, dtype, shard). It is of `m`, the only
+// part of it that changes: functions may be worked on side by side, each with its own `perm`. bug()
+// on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or
+// NULL.
 void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
                 const char *stop_after);
 // Gives slots and sites the precision that goes with `real`, and every slot its offset in the slot
@@ -44,7 +45,8 @@ size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- grad.c, fresh.c, rewrite.c, unpin.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c, count.c
+// --- grad.c, fresh.c, rewrite.c, unpin.c, mask.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c,
+// count.c
 // -----------
 
 void pass_grad(Arena *perm, const Module *m, Func *f,
@@ -53,6 +55,8 @@ void pass_fresh(Arena *perm, const Module *m, Func *f,
                 const PassOptions *o); // init writes no zeros
 void pass_unpin(Arena *perm, const Module *m, Func *f,
                 const PassOptions *o); // Pin and Stop disappear; more becomes equal
+void pass_mask(Arena *perm, const Module *m, Func *f,
+               const PassOptions *o); // gradients read activations' outputs
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 

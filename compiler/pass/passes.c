@@ -17,6 +17,9 @@ static const Pass passes[] = {
     // or
     // a root needs; breaks later differentiation, and node numbers, as all below do
     {"unpin", pass_unpin},
+    // needs no Grad, Pin, Stop; keeps every value's bits; leaves fewer values that live to the way
+    // back
+    {"mask", pass_mask},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype},
     // needs the final precision and Module.share; leaves a graph for this rank's samples, with

@@ -1,0 +1,93 @@
+// mask.c - what a gradient asks of an activation's input is asked of its output.
+//
+// In: a function without Grad, Pin or Stop. Out: the same values; where
+//     y = where(x > 0, x, slope*x or 0), slope >= 0
+// and all there is to x are shared values added to or multiplied into a convolution's or product's
+// result that nobody else reads, others than y ask y > 0 instead of x > 0. The two are equal, NaN
+// included; but that result now ends where y begins: half of what a net without norms keeps for its
+// way back, and the library may do the activation with the convolution (ir/epilogue.c). Behind a
+// norm x can be had from what is kept anyway, and y would be one more value to read.
+#include "pass.h"
+
+// How often live nodes read each node.
+static uint32_t *reads_of(Arena *a, const Func *f) {
+    const Graph *g = &f->g;
+    const uint8_t *live = func_live(a, f);
+    uint32_t *reads = arena_array(a, uint32_t, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        for (uint32_t k = 0; live[id] && k < graph_node(g, id)->nin; k++)
+            reads[node_in(g, id, k)]++;
+    return reads;
+}
+
+// Is `id` slope*x with a slope that keeps the sign, or a number that is not positive?
+static bool keeps_sign(const Graph *g, uint32_t id, uint32_t x) {
+    double c;
+    if (node_is_const(g, id, &c))
+        return c <= 0;
+    for (uint32_t k = 0; graph_node(g, id)->op == OpMul && k < 2; k++)
+        if (node_in(g, id, k) == x && node_is_const(g, node_in(g, id, 1 - k), &c))
+            return c >= 0;
+    return false;
+}
+
+// From x down to the result of a convolution or product, each value on the way read once.
+static bool ends_with(const Graph *g, const uint32_t *reads, uint32_t x) {
+    while (op_info[graph_node(g, x)->op].cls != ClassANCHOR) {
+        uint32_t next = 0, nin = graph_node(g, x)->nin;
+        if (op_info[graph_node(g, x)->op].cls != ClassEW)
+            return false;
+        for (uint32_t k = 0; k < nin; k++) {
+            uint32_t in = node_in(g, x, k);
+            if (!node_type(g, in)->batched)
+                continue;
+            if (next || reads[in] != 1)
+                return false;
+            next = in;
+        }
+        if (!next)
+            return false;
+        x = next;
+    }
+    return true;
+}
+
+static bool is_activation(const Graph *g, const uint32_t *reads, uint32_t y) {
+    if (graph_node(g, y)->op != OpWhere || !node_type(g, y)->batched)
+        return false;
+    uint32_t ask = node_in(g, y, 0), x = node_in(g, y, 1), below = node_in(g, y, 2);
+    double c;
+    bool scaled = graph_node(g, below)->op == OpMul;
+    return graph_node(g, ask)->op == OpGt && node_in(g, ask, 0) == x &&
+           node_is_const(g, node_in(g, ask, 1), &c) && c == 0 && reads[ask] > 1 &&
+           keeps_sign(g, below, x) && reads[x] == (scaled ? 3 : 2) && ends_with(g, reads, x);
+}
+
+static uint32_t ask_output(void *user, Graph *to, const Graph *from, uint32_t id,
+                           const uint32_t *map) {
+    const uint32_t *output = user; // [old node] of an x > 0: its y; else 0
+    const Node *n = graph_node(from, id);
+    uint32_t in[UINT8_MAX];
+    for (uint32_t k = 0; k < n->nin; k++) {
+        uint32_t old = node_in(from, id, k), y = output[old];
+        bool known = y && y < id && (!to->block_open || to->block_open[graph_node(from, y)->block]);
+        in[k] = map[old];
+        if (known)
+            in[k] = Gt((Val){to, map[y]}, (Val){to, map[node_in(from, old, 1)]}).id;
+    }
+    return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+}
+
+void pass_mask(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+    (void)m, (void)o;
+    const uint32_t *reads = reads_of(perm, f);
+    uint32_t *output = arena_array(perm, uint32_t, f->g.node.n);
+    bool any = false;
+    for (uint32_t id = 1; id < f->g.node.n; id++)
+        if (reads[id] && is_activation(&f->g, reads, id)) {
+            output[node_in(&f->g, id, 0)] = id;
+            any = true;
+        }
+    if (any)
+        func_rewrite(perm, f, f->g.batch, ask_output, output);
+}

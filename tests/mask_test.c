@@ -1,0 +1,104 @@
+// mask_test.c - gradients ask an activation's output what they asked of its input: the same bits,
+// NaN included, and only where the input then ends.
+#include "pass.h"
+#include "programs.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <math.h>
+#include <string.h>
+
+static const char plain[] = "model plain\n"
+                            "data x : image(3, 8, 8)\n"
+                            "net D(x: [3, 8, 8]) -> [] {\n"
+                            "  h = x |> conv(4, k=4, stride=2, pad=1) |> leaky_relu(0.2)\n"
+                            "  h = h |> conv(5, k=3, pad=1, bias=none) |> relu\n"
+                            "  h |> flatten |> dense(6) |> leaky_relu(0.1) |> dense(1) |> squeeze\n"
+                            "}\n"
+                            "step {\n"
+                            "  score = D(x)\n"
+                            "  slope = grad(score, x)\n"
+                            "  update D minimize mean(score*score) + mean((norm(slope) - 1)^2)\n"
+                            "    using sgd(0.1)\n"
+                            "}\n";
+static const char normed[] = "model normed\n"
+                             "data x : image(3, 8, 8)\n"
+                             "net D(x: [3, 8, 8]) -> [] {\n"
+                             "  h = x |> conv(4, k=4, stride=2, pad=1) |> batch_norm |> relu\n"
+                             "  h |> flatten |> dense(1) |> squeeze\n"
+                             "}\n"
+                             "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n";
+
+static Module *passed(Arena *a, const char *text, const char *until) {
+    const TrialOptions o = {.name = "model.gan", .text = str_c(text), .batch = 3};
+    const PassOptions pass = {.real = DtF64, .verify_each = true};
+    Module *m = arena_new(a, Module);
+    *m = *trial_module(a, &o);
+    slots_place(m, DtF64);
+    passes_run(a, m, &m->step, &pass, until);
+    return m;
+}
+
+// Values of per-sample shape that something asks for being positive.
+static uint32_t asked(const Module *m, Op *of) {
+    const Graph *g = &m->step.g;
+    uint32_t n = 0, *reads = graph_uses(g, g->perm);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (reads[id] && graph_node(g, id)->op == OpGt && node_type(g, id)->batched) {
+            n++;
+            *of = (Op)graph_node(g, node_in(g, id, 0))->op;
+        }
+    return n;
+}
+
+static void assert_same_steps(Arena *a, const char *text, bool broken) {
+    const Module *m[2] = {passed(a, text, "unpin"), passed(a, text, "mask")};
+    Oracle o[2];
+    for (int i = 0; i < 2; i++) {
+        oracle_init(a, m[i], &o[i]);
+        for (uint32_t s = 0; broken && s < m[i]->slot.n; s++)
+            if (m[i]->slot.at[s].kind == SlotData)
+                o[i].slot[s][7] = NAN;
+        oracle_step(a, &o[i]);
+        oracle_step(a, &o[i]);
+    }
+    for (uint32_t s = 0; s < m[0]->slot.n; s++)
+        assert_memory_equal(o[0].slot[s], o[1].slot[s],
+                            (size_t)oracle_count(&o[0], s) * sizeof(double));
+}
+
+static void steps_have_the_same_bits(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_same_steps(&a, plain, false);
+    assert_same_steps(&a, plain, true);
+    assert_same_steps(&a, normed, false);
+    arena_release(&a);
+}
+
+// Three activations: each has its own question and that of the way back, which is of a Where.
+static void the_way_back_asks_what_is_kept_anyway(void **state) {
+    (void)state;
+    Arena a;
+    Op of;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    assert_int_equal(asked(passed(&a, plain, "unpin"), &of), 3);
+    assert_int_equal(asked(passed(&a, plain, "mask"), &of), 6);
+    assert_int_equal(of, OpWhere);
+    assert_int_equal(asked(passed(&a, normed, "mask"), &of), 1); // a norm's values are had again
+    assert_int_equal(of, OpAdd);
+    arena_release(&a);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_have_the_same_bits),
+        cmocka_unit_test(the_way_back_asks_what_is_kept_anyway),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
