@@ -199,6 +199,31 @@ static uint32_t sums_with(const char *norm, int64_t batch, uint32_t ranks) {
     return calls_of(&c, NONE, &last, &most);
 }
 
+// Forward a mean and the squares about it, backward what each needs of the batch: one call a layer.
+static void batch_norm_meets_once_each_way(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled c;
+    const char *text =
+        str_format(&a, "model m\ndata x : image(2, 4, 4) scale(-1, 1)\n"
+                       "net D(x: [2, 4, 4]) -> [] {\n  h = x\n  for c in [4, 8, 6] { h "
+                       "= h |> conv(c, k=3, pad=1) |> batch_norm |> leaky_relu(0.2) }\n"
+                       "  h |> flatten |> dense(1) |> squeeze\n}\nopt = sgd(lr=0.1)\n"
+                       "step { update D minimize bce(D(x), 1) using opt }\n")
+            .ptr;
+    compile_text(&a, text, 12, (Parallel){.ranks = 2}, false, &c);
+    uint32_t sums = 0, wide = 0;
+    for (uint32_t i = 0; i < c.step.collective.n; i++) {
+        const Collective *call = &c.step.collective.at[i];
+        sums += call->update == NONE;
+        wide += call->dtype == DtF64; // of squares about a mean
+        if (call->dtype == DtF64)
+            assert_int_equal(call->part.n, 2);
+    }
+    assert_int_equal(sums, 6); // the loss travels with the first of those backward
+    assert_int_equal(wide, 3);
+}
+
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -219,6 +244,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_rank_has_the_same_list),
         cmocka_unit_test(one_rank_has_none),
         cmocka_unit_test(buckets_are_cut_from_the_end),
+        cmocka_unit_test(batch_norm_meets_once_each_way),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)

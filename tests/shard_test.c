@@ -199,6 +199,36 @@ static void one_rank_leaves_nothing(void **state) {
     ranks_free(&run);
 }
 
+// --- squares about a mean ------------------------------------------------------------------------
+
+// A mean a thousand times as large as what is about it: sums of squares in f32 would lose all.
+static void variances_are_as_exact_on_ranks(void **state) {
+    (void)state;
+    static const char far[] =
+        "model far\ndata x : image(2, 4, 4) scale(-1, 1)\n"
+        "net D(x: [2, 4, 4]) -> [] = (x + 1000) |> batch_norm(momentum=1) |> conv(4, k=3, pad=1)\n"
+        "  |> leaky_relu(0.2) |> flatten |> dense(1) |> squeeze\n"
+        "opt = sgd(lr=0.1)\nstep { update D minimize bce(D(x), 1) using opt }\n";
+    Arena a = empty;
+    RanksOptions o = {.name = "far.gan",
+                      .text = str_c(far),
+                      .batch = 8,
+                      .api = &device_ref,
+                      .real = DtF64,
+                      .steps = 1};
+    RanksRun exact, got;
+    ranks_run(&a, &o, &exact);
+    o.real = DtF32;
+    o.parallel.ranks = 3; // of 2, 3 and 3 samples
+    for (int cpu = 0; cpu <= 1; cpu++) {
+        o.api = cpu ? &device_cpu : &device_ref;
+        ranks_run(&a, &o, &got);
+        ranks_compare(&exact, &got, 1e-3, o.api->name);
+        ranks_free(&got);
+    }
+    ranks_free(&exact);
+}
+
 #endif
 
 int main(int argc, char **argv) {
@@ -210,6 +240,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(accumulation_is_the_same_step),
         cmocka_unit_test(a_step_may_leave_its_end),
         cmocka_unit_test(one_rank_leaves_nothing),
+        cmocka_unit_test(variances_are_as_exact_on_ranks),
 #endif
     };
     if (arena_init(&empty, (size_t)1 << 33) != GAN_OK)

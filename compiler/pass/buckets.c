@@ -55,19 +55,23 @@ typedef struct Buckets {
     uint32_t words;        // of a set of items
     uint64_t *needs;       // [node][words] items a node depends on
     uint32_t *item;        // [node] its item + 1
+    uint32_t *like;        // [node] SumOf.like
     ItemVec items;         // by place, level, node
     Group *group;          // [item] of the first item of a call
 } Buckets;
 
 // --- what depends on what ------------------------------------------------------------------------
 
-static uint32_t *levels(Arena *a, const Graph *g, const uint8_t *live) {
-    uint32_t *level = arena_array(a, uint32_t, g->node.n);
+static uint32_t *levels(const Buckets *b) {
+    const Graph *g = &b->f->g;
+    const uint8_t *live = b->live;
+    uint32_t *level = arena_array(b->a, uint32_t, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++) {
         for (uint32_t k = 0; live[id] && k < graph_node(g, id)->nin; k++) {
             uint32_t before = level[node_in(g, id, k)] + 1;
             level[id] = before > level[id] ? before : level[id];
         }
+        level[id] = b->like[id] ? level[b->like[id]] : level[id];
     }
     return level;
 }
@@ -92,6 +96,8 @@ static void find_needs(Buckets *b) {
             if (b->item[in])
                 needs_of(b, id)[(b->item[in] - 1) / 64] |= (uint64_t)1 << (b->item[in] - 1) % 64;
         }
+        if (b->like[id])
+            memcpy(needs_of(b, id), needs_of(b, b->like[id]), b->words * sizeof *b->needs);
     }
 }
 
@@ -193,7 +199,7 @@ static void keep_for_all(Buckets *b, const Parallel *o) {
 
 static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
     const Func *f = b->f;
-    uint32_t *level = levels(b->a, &f->g, b->live), *place = arena_array(b->a, uint32_t, f->blocks);
+    uint32_t *level = levels(b), *place = arena_array(b->a, uint32_t, f->blocks);
     for (uint32_t i = 0; i < f->tape.n; i++)
         if (f->tape.at[i].kind == CtlBlock)
             place[f->tape.at[i].arg] = i;
@@ -416,6 +422,9 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
     Buckets b = {.a = a, .f = f, .live = live, .phase = phase};
     if (!sums->n)
         return;
+    b.like = arena_array(a, uint32_t, f->g.node.n);
+    for (uint32_t i = 0; i < sums->n; i++)
+        b.like[sums->at[i].node] = sums->at[i].like;
     find_items(&b, o, sums);
     find_needs(&b);
     if (o->tail && !phase)

@@ -332,7 +332,7 @@ static void find_sums(Chunker *c, const Parallel *o) {
             Type t = *node_type(g, id);
             if (straddles(c, id))
                 t = groups_table(c->share, node_attr(g, id)->i[0], &t);
-            vec_push(c->perm, &c->sums, sum_make(id, &t));
+            vec_push(c->perm, &c->sums, sum_make(id, &t, DtF32));
             c->sum_of[id] = c->sums.n;
         }
     }
@@ -354,7 +354,7 @@ void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o) {
                  .ranks = o->ranks,
                  .order = o->chunks ? OrderTree : OrderAny};
     c.samples = m->share.samples / c.chunks;
-    partials_find(perm, &was, &c.partial);
+    partials_find(perm, &was, NULL, &c.partial);
     find_phases(&c);
     number_blocks(&c);
     open_blocks(&c);

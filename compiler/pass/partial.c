@@ -16,7 +16,7 @@ typedef struct Finder {
     uint8_t *stuck; // [node] must not hand on what it makes larger
 } Finder;
 
-static bool crosses(const Graph *g, uint32_t id) {
+bool partial_begins(const Graph *g, uint32_t id) {
     bool batched = false;
     for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
         batched |= node_type(g, node_in(g, id, k))->batched;
@@ -93,7 +93,8 @@ static bool grows(const Finder *s, uint32_t id) {
 
 static void mark_sums(Finder *s) {
     for (uint32_t id = 1; id < s->g->node.n; id++)
-        s->p->is[id] = s->p->live[id] && (crosses(s->g, id) || (!s->stuck[id] && linear(s, id)));
+        s->p->is[id] =
+            s->p->live[id] && (partial_begins(s->g, id) || (!s->stuck[id] && linear(s, id)));
 }
 
 static bool need(Finder *s, uint32_t id) {
@@ -105,7 +106,7 @@ static bool need(Finder *s, uint32_t id) {
 static bool mark_needs(Finder *s) {
     bool news = false;
     for (uint32_t id = 1; id < s->g->node.n; id++) {
-        bool hands_on = s->p->is[id] && !crosses(s->g, id);
+        bool hands_on = s->p->is[id] && !partial_begins(s->g, id);
         for (uint32_t k = 0; s->p->live[id] && !hands_on && k < graph_node(s->g, id)->nin; k++)
             news |= need(s, node_in(s->g, id, k));
     }
@@ -133,7 +134,7 @@ static bool mark_roots(Finder *s) {
 static bool mark_stuck(Finder *s) {
     bool news = false;
     for (uint32_t id = 1; id < s->g->node.n; id++) {
-        if (s->p->is[id] && s->p->whole[id] && !crosses(s->g, id) && grows(s, id)) {
+        if (s->p->is[id] && s->p->whole[id] && !partial_begins(s->g, id) && grows(s, id)) {
             s->stuck[id] = 1;
             s->p->whole[id] = 0;
             news = true;
@@ -142,10 +143,13 @@ static bool mark_stuck(Finder *s) {
     return news;
 }
 
-void partials_find(Arena *a, const Func *f, Partials *out) {
+void partials_find(Arena *a, const Func *f, const uint32_t *centre, Partials *out) {
     uint32_t n = f->g.node.n;
     *out = (Partials){f, func_live(a, f), arena_array(a, uint8_t, n), arena_array(a, uint8_t, n)};
     Finder s = {out, &f->g, arena_array(a, uint8_t, n)};
+    for (uint32_t id = 1; centre && id < n; id++)
+        if (out->live[id] && centre[id])
+            out->whole[id] = out->whole[centre[id]] = 1;
     bool news;
     do {
         mark_sums(&s);

@@ -16,6 +16,10 @@ typedef struct Shard {
     Partials partial;
     uint32_t *sum; // [old node] its collective in sums + 1, 0 none
     SumVec sums;
+    uint32_t *centre; // [old node] of squares about a mean: the sum that this is made of
+    bool *is_centre;  // [old node] some squares' centre
+    uint32_t *own;    // [old node] of a centre: this rank's own mean
+    uint32_t *whole;  // [old node] of a centre: the sum over all ranks, in f64
 } Shard;
 
 Share share_of(int64_t total, uint32_t rank, uint32_t ranks) {
@@ -70,8 +74,8 @@ Val groups_read(int64_t group, Val sums, Type t) {
 
 // --- collectives ---------------------------------------------------------------------------------
 
-SumOf sum_make(uint32_t node, const Type *t) {
-    uint8_t dtype = t->dtype == DtF64 ? DtF64 : DtF32;
+SumOf sum_make(uint32_t node, const Type *t, uint8_t least) {
+    uint8_t dtype = t->dtype == DtF64 || least == DtF64 ? DtF64 : DtF32;
     return (SumOf){
         .node = node, .bytes = (size_t)type_sample(t) * dtype_size[dtype], .dtype = dtype};
 }
@@ -100,7 +104,10 @@ static void find_sums(Arena *perm, Shard *s, const Graph *g) {
         Type t = *node_type(g, id);
         if (straddles)
             t = groups_table(s->share, node_attr(g, id)->i[0], &t);
-        vec_push(perm, &s->sums, sum_make(id, &t));
+        bool about = s->centre[id] || s->is_centre[id];
+        SumOf sum = sum_make(id, &t, about ? DtF64 : DtF32);
+        sum.like = s->centre[id];
+        vec_push(perm, &s->sums, sum);
         s->sum[id] = s->sums.n;
     }
 }
@@ -108,6 +115,47 @@ static void find_sums(Arena *perm, Shard *s, const Graph *g) {
 static Val add_up(const Shard *s, uint32_t id, Val partial) {
     const SumOf *of = &s->sums.at[s->sum[id] - 1];
     return ReduceWait(ReduceStart(sum_widen(of, partial), of->call, of->part, OrderAny));
+}
+
+// --- squares about a mean (early.c) --------------------------------------------------------------
+
+static void find_centres(Arena *perm, Shard *s, const Graph *g) {
+    s->centre = arena_array(perm, uint32_t, g->node.n);
+    s->is_centre = arena_array(perm, bool, g->node.n);
+    s->own = arena_array(perm, uint32_t, g->node.n);
+    s->whole = arena_array(perm, uint32_t, g->node.n);
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        s->centre[id] = centre_of(g, id);
+        s->is_centre[s->centre[id]] = s->centre[id] != 0;
+    }
+}
+
+// Terms of a sum that are this rank's.
+static double own_terms(const Shard *s, const Graph *from, uint32_t id) {
+    return sum_terms(from, id) * (double)s->share->samples / (double)s->share->total;
+}
+
+// The sum that a mean is made of: n times this rank's own mean, for that is what squares are about.
+static Val centre_sum(const Shard *s, const Graph *from, uint32_t id, Val partial) {
+    double n = own_terms(s, from, id);
+    Val own = Mul(partial, Num(partial, 1 / n)), wide = in_dtype(own, DtF64);
+    Val whole = add_up(s, id, Mul(wide, Num(wide, n)));
+    s->own[id] = own.id;
+    s->whole[id] = whole.id;
+    return whole;
+}
+
+// sum_r [sum (x - c_r)^2 + n_r c_r^2] - (sum_r n_r c_r)^2 / N; rounding must not make it negative.
+static Val squares_sum(const Shard *s, const Graph *from, uint32_t id, Val x) {
+    uint32_t centre = s->centre[id], apart = node_in(from, node_in(from, id, 0), 0);
+    Type shape = *node_type(from, node_in(from, apart, 1));
+    Val own = {x.g, s->own[centre]}, whole = {x.g, s->whole[centre]};
+    Val off = Sub(x, Reshape(own, shape.rank, shape.dim)), wide = in_dtype(own, DtF64);
+    Val squares = in_dtype(Sum(Mul(off, off), (uint32_t)node_attr(from, id)->i[0]), DtF64);
+    Val about = Mul(Mul(wide, wide), Num(wide, own_terms(s, from, id)));
+    Val sums = add_up(s, id, Add(squares, about));
+    Val taken = Div(Mul(whole, whole), Num(whole, sum_terms(from, id)));
+    return Max(Sub(sums, taken), Num(sums, 0));
 }
 
 static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
@@ -121,12 +169,21 @@ static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
         Val sums = add_up(s, id, groups_add(s->share, group, x));
         return groups_read(group, sums, *node_type(from, id)).id;
     }
+    uint8_t dtype = node_type(from, id)->dtype;
+    if (s->centre[id]) {
+        Val x = {to, map[node_in(from, node_in(from, node_in(from, id, 0), 0), 0)]};
+        return sum_narrow(squares_sum(s, from, id, x), dtype).id;
+    }
     Val partial = {to, node_copy(NULL, to, from, id, map)};
-    return sum_narrow(add_up(s, id, partial), node_type(from, id)->dtype).id;
+    if (s->is_centre[id])
+        return sum_narrow(centre_sum(s, from, id, partial), dtype).id;
+    return sum_narrow(add_up(s, id, partial), dtype).id;
 }
 
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     bool chunked = o->parallel.chunks > 1 || o->parallel.micro > 1;
+    if (chunked || o->parallel.ranks > 1)
+        sums_apart(perm, f);
     if (chunked && f == &m->step) {
         chunk_step(perm, m, f, &o->parallel);
         return;
@@ -134,7 +191,8 @@ void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     if (o->parallel.ranks <= 1)
         return;
     Shard s = {.share = &m->share};
-    partials_find(perm, f, &s.partial);
+    find_centres(perm, &s, &f->g);
+    partials_find(perm, f, s.centre, &s.partial);
     find_sums(perm, &s, &f->g);
     calls_plan(perm, f, s.partial.live, NULL, &o->parallel, &s.sums);
     func_rewrite(perm, f, m->share.samples, localize, &s);

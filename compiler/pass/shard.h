@@ -18,7 +18,18 @@ typedef struct Partials {
     uint8_t *is;         // [node] a partial
     uint8_t *whole;      // [node] a partial that must be added up
 } Partials;
-void partials_find(Arena *a, const Func *f, Partials *out);
+// Does the value add up samples, itself shared?
+bool partial_begins(const Graph *g, uint32_t id);
+// `centre`: [node] as centre_of gives it: both sums are added up where they are made; or NULL.
+void partials_find(Arena *a, const Func *f, const uint32_t *centre, Partials *out);
+
+// --- early.c -------------------------------------------------------------------------------------
+
+// Takes apart sums that wait for another sum only by factors and terms that all samples share.
+void sums_apart(Arena *perm, Func *f);
+// Is `id` the sum of squares about a mean? The sum over the batch that the mean is made of, else 0.
+uint32_t centre_of(const Graph *g, uint32_t id);
+double sum_terms(const Graph *g, uint32_t sum); // how many terms each of its elements has
 
 // --- buckets.c -----------------------------------------------------------------------------------
 
@@ -26,6 +37,7 @@ typedef struct SumOf { // one value to be added up over the ranks
     uint32_t node;     // of the graph before the pass
     size_t bytes;
     uint8_t dtype;
+    uint32_t like;       // needs no sum but those that this node needs; 0: those it reads
     uint32_t call, part; // out
 } SumOf;
 typedef VEC(SumOf) SumVec;
@@ -37,7 +49,7 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
 
 // --- shard.c -------------------------------------------------------------------------------------
 
-SumOf sum_make(uint32_t node, const Type *t);
+SumOf sum_make(uint32_t node, const Type *t, uint8_t least); // least: a Dtype
 Val sum_widen(const SumOf *s, Val partial); // in the precision it is added up in: f32 at least
 Val sum_narrow(Val sum, uint8_t dtype);     // and back
 // Sums over groups of samples that lie in several hands: a table with a row a group.

@@ -99,6 +99,17 @@ static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, 
     return GAN_OK;
 }
 
+// Between f32 and f64: the one operation whose operand is not of the type it makes.
+static void convert(const Graph *g, uint32_t id, const void *from, void *to) {
+    size_t n = (size_t)type_elements(g, node_type(g, id));
+    bool wide = node_type(g, id)->dtype == DtF64;
+    for (size_t i = 0; i < n; i++)
+        if (wide)
+            ((double *)to)[i] = ((const float *)from)[i];
+        else
+            ((float *)to)[i] = (float)((const double *)from)[i];
+}
+
 static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     const Graph *g = &l->plan->func->g;
     const Node *node = graph_node(g, id);
@@ -108,10 +119,13 @@ static void run_node(Loaded *l, uint32_t id, const Counters *c) {
         if (!in[k])
             bug("ref: operand %u of node %u (%s) is not stored", k, id, op_info[node->op].text);
     }
-    if (node->op == OpWrite)
+    bool wide = node_type(g, id)->dtype == DtF64;
+    if (node->op == OpCast && wide != (node_type(g, node_in(g, id, 0))->dtype == DtF64))
+        convert(g, id, in[0], l->value[id]);
+    else if (node->op == OpWrite)
         memmove(l->value[id], in[0], type_bytes(g, node_type(g, id)));
     else if (node->op != OpRead)
-        eval_node(g, id, in, l->value[id], node_type(g, id)->dtype == DtF64, c, l->arena);
+        eval_node(g, id, in, l->value[id], wide, c, l->arena);
 }
 
 // A Read whose old value outlives the slot's next Write: it is kept in work memory (Plan.copied).

@@ -1,0 +1,189 @@
+// early.c - sums over the ranks that wait for other sums without need.
+//
+// In: a function for the global batch, without Grad nodes, before it is divided among ranks. Every
+// sum that waits for another is one more meeting of all ranks. Two kinds need not:
+//
+// What the other sum has made is a factor or a term that is the same for all samples: then it can
+// be put in behind both, for sum(a + x w) is sum(a) + sum(x) w. The backward pass of batch norm so
+// asks once a layer, not twice.
+//
+// Squares about a mean, sum((x - m)^2): each rank adds up the squares about its own mean c of n
+// values and n c^2; all that is left is N m^2, which is taken off behind the sum (Chan, Golub and
+// LeVeque 1983, "Algorithms for computing the sample variance", in the form for many parts). The
+// squares of means are in f64, where what they lose is less than f32 sees.
+#include "shard.h"
+
+#include <math.h>
+
+enum { SpreadDepth = 6 }; // additions and factors that a sum is taken through, at most
+
+typedef struct Early {
+    const Graph *g;
+    uint32_t *depth; // [node] sums over the batch on the longest way to it
+    uint8_t *parts;  // [node] a sum that is made of sums of its terms
+} Early;
+
+// Has a value of this type only one element along each masked axis?
+static bool same_along(const Type *t, uint32_t mask) {
+    bool same = !(t->batched && mask & 1);
+    for (uint32_t i = 0; i < t->rank; i++)
+        same &= t->dim[i] == 1 || !(mask >> (1 + i) & 1);
+    return same;
+}
+
+// The operand of a product or a quotient that leaves a sum over these axes; 0: none.
+static uint32_t factor_of(const Graph *g, uint32_t id, uint32_t mask) {
+    Op op = (Op)graph_node(g, id)->op;
+    if (op != OpMul && op != OpDiv)
+        return 0;
+    for (uint32_t k = 2; k-- > (op == OpDiv ? 1u : 0u);)
+        if (same_along(node_type(g, node_in(g, id, k)), mask))
+            return node_in(g, id, k);
+    return 0;
+}
+
+static uint32_t other_than(const Graph *g, uint32_t id, uint32_t operand) {
+    return node_in(g, id, node_in(g, id, 0) == operand);
+}
+
+// The depth of the deepest sum over the batch that the sum of `id` needs, when it is taken apart.
+static uint32_t earliest(const Early *e, uint32_t id, uint32_t mask, uint32_t most) {
+    const Graph *g = e->g;
+    Op op = (Op)graph_node(g, id)->op;
+    uint32_t factor = factor_of(g, id, mask);
+    if (!node_type(g, id)->batched)
+        return 0;
+    if (!most)
+        return e->depth[id];
+    if (factor)
+        return earliest(e, other_than(g, id, factor), mask, most - 1);
+    if (op == OpNeg)
+        return earliest(e, node_in(g, id, 0), mask, most - 1);
+    if (op != OpAdd && op != OpSub)
+        return e->depth[id];
+    uint32_t a = earliest(e, node_in(g, id, 0), mask, most - 1),
+             b = earliest(e, node_in(g, id, 1), mask, most - 1);
+    return a > b ? a : b;
+}
+
+typedef struct Spread { // a sum that is taken apart
+    const Early *e;
+    Graph *to;
+    const uint32_t *map;
+    Type type; // of what it adds up
+    uint32_t mask;
+} Spread;
+
+// The sum of `id`, broadcast to the type, in graph `to`: taken apart as far as that makes it early.
+static Val spread(const Spread *s, uint32_t id, uint32_t most) {
+    const Graph *g = s->e->g;
+    Op op = (Op)graph_node(g, id)->op;
+    uint32_t factor = factor_of(g, id, s->mask);
+    if (earliest(s->e, id, s->mask, most) == s->e->depth[id] || !node_type(g, id)->batched)
+        return Sum(Expand((Val){s->to, s->map[id]}, s->type), s->mask);
+    if (factor) {
+        Val rest = spread(s, other_than(g, id, factor), most - 1), by = {s->to, s->map[factor]};
+        return op == OpMul ? Mul(rest, by) : Div(rest, by);
+    }
+    Val a = spread(s, node_in(g, id, 0), most - 1);
+    if (op == OpNeg)
+        return Neg(a);
+    Val b = spread(s, node_in(g, id, 1), most - 1);
+    if (op == OpSub && a.id == b.id) // n terms of their own mean
+        return Expand(Num(a, 0), val_type(a));
+    return op == OpAdd ? Add(a, b) : Sub(a, b);
+}
+
+static uint32_t mask_of(const Graph *g, uint32_t id) {
+    return (uint32_t)node_attr(g, id)->i[0];
+}
+
+static bool is_batch_sum(const Graph *g, uint32_t id) {
+    return graph_node(g, id)->op == OpSum && mask_of(g, id) & 1;
+}
+
+// A gradient of an update travels in a bucket, which nothing waits for at once: it stays one sum.
+static void keep_gradients(Early *e, const Func *f) {
+    for (uint32_t u = 0; u < f->update.n; u++) {
+        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++) {
+            uint32_t id = f->update.at[u].grad.at[k].node;
+            while (graph_node(e->g, id)->op == OpReshape || graph_node(e->g, id)->op == OpNeg)
+                id = node_in(e->g, id, 0);
+            e->parts[id] = 0;
+        }
+    }
+}
+
+static uint32_t take_apart(void *user, Graph *to, const Graph *from, uint32_t id,
+                           const uint32_t *map) {
+    const Early *e = user;
+    if (!e->parts[id])
+        return node_copy(NULL, to, from, id, map);
+    uint32_t x = node_in(from, id, 0);
+    Spread s = {e, to, map, *node_type(from, x), mask_of(from, id)};
+    return spread(&s, x, SpreadDepth).id;
+}
+
+void sums_apart(Arena *perm, Func *f) {
+    const Graph *g = &f->g;
+    Early e = {g, arena_array(perm, uint32_t, g->node.n), arena_array(perm, uint8_t, g->node.n)};
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+            uint32_t before = e.depth[node_in(g, id, k)];
+            e.depth[id] = before > e.depth[id] ? before : e.depth[id];
+        }
+        uint32_t x = is_batch_sum(g, id) ? node_in(g, id, 0) : 0;
+        e.parts[id] = x && earliest(&e, x, mask_of(g, id), SpreadDepth) < e.depth[x];
+        e.depth[id] += partial_begins(g, id);
+    }
+    keep_gradients(&e, f);
+    func_rewrite(perm, f, g->batch, take_apart, &e);
+}
+
+// --- squares about a mean ------------------------------------------------------------------------
+
+// The sum that `mean` is, but for its shape and the factor 1 / n; 0: none.
+static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
+    double by = 1, c;
+    uint32_t id = mean;
+    for (;;) {
+        Op op = (Op)graph_node(g, id)->op;
+        if (op == OpReshape) {
+            id = node_in(g, id, 0);
+        } else if (op == OpMul && node_is_const(g, node_in(g, id, 1), &c)) {
+            by *= c;
+            id = node_in(g, id, 0);
+        } else if (op == OpMul && node_is_const(g, node_in(g, id, 0), &c)) {
+            by *= c;
+            id = node_in(g, id, 1);
+        } else if (op == OpDiv && node_is_const(g, node_in(g, id, 1), &c)) {
+            by /= c;
+            id = node_in(g, id, 0);
+        } else {
+            break;
+        }
+    }
+    return is_batch_sum(g, id) && fabs(by * n - 1) < 1e-6 ? id : 0;
+}
+
+double sum_terms(const Graph *g, uint32_t sum) {
+    const Type *x = node_type(g, node_in(g, sum, 0)), *y = node_type(g, sum);
+    return (double)type_elements(g, x) / (double)type_sample(y);
+}
+
+uint32_t centre_of(const Graph *g, uint32_t id) {
+    if (!is_batch_sum(g, id))
+        return 0;
+    uint32_t square = node_in(g, id, 0), x, s;
+    if (graph_node(g, square)->op != OpMul || node_in(g, square, 0) != node_in(g, square, 1))
+        return 0;
+    uint32_t apart = node_in(g, square, 0);
+    if (graph_node(g, apart)->op != OpSub ||
+        !same_along(node_type(g, node_in(g, apart, 1)), mask_of(g, id)))
+        return 0;
+    x = node_in(g, apart, 0);
+    s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
+    bool same = s && node_in(g, s, 0) == x && mask_of(g, s) == mask_of(g, id) &&
+                graph_node(g, s)->block == graph_node(g, id)->block;
+    return same ? s : 0;
+}
