@@ -88,6 +88,7 @@ else()
     target_compile_definitions(gan_shim PRIVATE TEST_DIR="${CMAKE_CURRENT_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
     target_link_libraries(gan_shim PUBLIC gan_base ${CMAKE_DL_LIBS} PRIVATE gan_options)
     gan_test(shim_test cuda/shim_test.c LIBS gan_shim)
+    gan_test(division_test cuda/division_test.c LIBS gan_shim gan_gen)
     gan_test(region_test cuda/region_test.c cuda/shim_cases.c cuda/shim_region.c ${kernels} LIBS gan_shim gan_gen)
     gan_test(anchor_test cuda/anchor_test.c cuda/shim_cases.c cuda/shim_region.c ${kernels} LIBS gan_shim gan_gen)
     set(played cuda/shim_models_test.c cuda/shim_device.c cuda/shim_region.c support/trial.c support/interp.c
@@ -96,7 +97,7 @@ else()
     target_compile_definitions(shim_models_test PRIVATE ALL=0)
     gan_test(shim_all_models_test ${played} LABELS long)
     target_compile_definitions(shim_all_models_test PRIVATE ALL=1)
-    set_target_properties(shim_test region_test anchor_test shim_models_test shim_all_models_test
+    set_target_properties(shim_test division_test region_test anchor_test shim_models_test shim_all_models_test
                           PROPERTIES ENABLE_EXPORTS ON)
 endif()
 

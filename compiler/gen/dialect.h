@@ -25,6 +25,7 @@ struct Dialect {
     const char *name;
     const Words *words;
     const char *index;                   // the type of an index, where 32 bits are enough for it
+    const char *divide;                  // a function that divides two floats; NULL: `/` does
     const char *signature, *finish;      // function heads; %.*s is the name
     const char *simd;                    // before a loop whose iterations are independent
     const char *in_order;                // in a loop that must not be vectorised

@@ -16,6 +16,7 @@ const Dialect dialect_cuda = {
     .name = "cuda",
     .words = &words_c,
     .index = "int",
+    .divide = "gan_divf",
     .merges = true,
     .shape = nest_shape_team,
     .kernel = emit_team,

@@ -196,6 +196,40 @@ static Str word_of(Str c) {
 
 static void put_column(Emit *e, const Value *v, Str c);
 
+// Up to the bracket that closes the first one.
+static Str group_of(Str c) {
+    size_t n = 0;
+    for (int depth = 0; n < c.len; n++) {
+        depth += (c.ptr[n] == '(') - (c.ptr[n] == ')');
+        if (c.ptr[n] == ')' && !depth)
+            break;
+    }
+    return str_sub(c, 0, n + 1);
+}
+
+// What a column begins with and may divide: a word, a call or something in brackets.
+static Str factor_of(Str c) {
+    Str word = word_of(c), after = str_sub(c, word.len, c.len);
+    return *c.ptr == '(' || str_starts(after, STR("(")) ? group_of(c) : word;
+}
+
+// A division, where the dialect has a function for it. Returns the length of what was written, 0:
+// this is none.
+static size_t put_division(Emit *e, const Value *v, Str c) {
+    const Str by = STR(" / ");
+    Str above = factor_of(c), rest = str_sub(c, above.len, c.len);
+    if (!e->d->divide || v->dtype == DtF64 || !str_starts(rest, by))
+        return 0;
+    Str below = factor_of(str_sub(rest, by.len, rest.len));
+    bool bare = *below.ptr != '(';
+    text_fmt(e->t, "%s(", e->d->divide);
+    put_column(e, v, above);
+    text_put(e->t, STR(", "));
+    put_column(e, v, bare ? below : str_sub(below, 1, below.len - 1));
+    text_char(e->t, ')');
+    return above.len + by.len + below.len;
+}
+
 // K(...): a number of the value's type, or a comparison as one, or, where it is asked for, a
 // comparison. Returns the length of what was written.
 static size_t put_k(Emit *e, const Value *v, Str c) {
@@ -232,9 +266,11 @@ static size_t put_operand(Emit *e, const Value *v, Str c) {
 static void put_column(Emit *e, const Value *v, Str c) {
     while (c.len) {
         Str word = word_of(c);
-        size_t n = word.len;
+        size_t n = word.len, divided = put_division(e, v, c);
         bool letter = isalpha((unsigned char)*word.ptr);
-        if (letter && n == 1 && *word.ptr == 'K')
+        if (divided)
+            n = divided;
+        else if (letter && n == 1 && *word.ptr == 'K')
             n = put_k(e, v, c);
         else if (letter && n == 1)
             n = put_operand(e, v, c);

@@ -53,6 +53,38 @@ typedef struct gan_counters { // Counters of ir.h
 
 template <int N> struct gan_args { uint64_t at[N]; };
 
+// --- division and roots --------------------------------------------------------------------------
+//
+// What the compiler writes for a division is right everywhere, by a branch to a rare path: a
+// hundred instructions more in every kernel, and registers kept for a call. These are right to the
+// last bit where divisor, quotient and remainder are normal numbers (the card's own way through
+// the middle of the range; Markstein excepts divisors whose bits are all ones), and within 2 ulp
+// elsewhere; a divisor above 2^126 counts as infinite,
+// one below 2^-128 as zero, and a quotient of zero has no sign. Zeros, infinities and NaN come out
+// as they should. A divisor that stays the same is inverted once.
+
+#ifdef __CUDACC_RTC__
+GAN_FN float gan_near_inverse(float x) { // 1 ulp
+    float r;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+#endif
+
+// Markstein's: the remainder of a first quotient, which an fma has exactly, mends it.
+GAN_FN float gan_divf(float a, float b) {
+    const float near = gan_near_inverse(b);
+    const float r = fmaf(fmaf(-b, near, 1.0f), near, near);
+    const float q = a * r, mended = fmaf(fmaf(-b, q, a), r, q);
+    return mended == mended ? mended : a * near; // NaN: something was zero or not finite
+}
+
+GAN_FN float gan_sqrtf(float a) {
+    const float r = rsqrtf(a), q = a * r;
+    const float mended = fmaf(fmaf(-q, q, a), 0.5f * r, q);
+    return mended == mended || a < 0.0f ? mended : a; // zero, infinity, NaN
+}
+
 // --- packs ---------------------------------------------------------------------------------------
 
 // N elements that move as one: up to 16 bytes in one access, more in several.

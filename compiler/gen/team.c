@@ -168,9 +168,8 @@ static void mark_packs(Nest *n) {
     }
 }
 
-// A division or a function: it has a rare path behind a call, and what a thread holds must survive
-// that.
-static bool may_call(Op op) {
+// A division or a function is tens of instructions: beside it loads are not what a step waits for.
+static bool is_long(Op op) {
     for (const char *c = op_info[op].value; *c; c++) {
         bool of_word = islower((unsigned char)c[0]) || isdigit((unsigned char)c[0]);
         if (*c == '/' || (of_word && c[1] == '('))
@@ -189,7 +188,7 @@ static uint32_t unroll_of(const Nest *n) {
         bool whole = v->pack == LevelStep, each = !v->pack && v->level >= LevelStep;
         if (v->kind == ValueLoad && (whole || each))
             bytes += element(n, v->arg) * (whole || v->level == LevelPack ? n->team.pack : 1);
-        plain &= v->kind != ValueDraw && (v->kind != ValueEw || !may_call(v->op));
+        plain &= v->kind != ValueDraw && (v->kind != ValueEw || !is_long(v->op));
     }
     uint32_t steps = 1;
     while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled)

@@ -4,7 +4,7 @@
 
 static const MathName math[] = {
     {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
-    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "sqrtf", "sqrt"},  {"tanh", "gan_tanhf", "tanh"},
+    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "gan_sqrtf", "sqrt"},  {"tanh", "gan_tanhf", "tanh"},
     {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"}, {"cos", "gan_cosf", "cos"},
     {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},  {0},
 };

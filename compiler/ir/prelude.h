@@ -1,8 +1,8 @@
 // prelude.h - functions that generated kernels and the reference evaluator share: random numbers,
 // bfloat16, and float mathematics without branches, tables or calls, so that loops around it
 // vectorise. Compiled into the compiler's library and put as text before every kernel: plain C99
-// that CUDA accepts too, no project headers, no macros of ours but GAN_FN, which a dialect sets
-// where `static inline` does not say enough.
+// that CUDA accepts too, no project headers, no macros of ours but GAN_FN. A dialect for which
+// `static inline` does not say enough sets it, and brings its own gan_divf and gan_sqrtf.
 //
 // Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and
 // taking it away again is how a float is rounded here. Errors are stated in ulp and tested
@@ -14,6 +14,12 @@
 #include <math.h>
 #include <stdint.h>
 #define GAN_FN static inline
+GAN_FN float gan_divf(float a, float b) {
+    return a / b;
+}
+GAN_FN float gan_sqrtf(float a) {
+    return sqrtf(a);
+}
 #endif
 
 // --- bits ----------------------------------------------------------------------------------------
@@ -87,7 +93,7 @@ GAN_FN float gan_logf(float x) {
     uint32_t u = gan_bits_f32(up) + (0x3F800000u - 0x3F3504F3u);
     float k = (gan_f32_bits(0x4B000000u | u >> 23) - 8388608.0f) - back;
     float f = gan_f32_bits((u & 0x007FFFFFu) + 0x3F3504F3u) - 1.0f;
-    float s = f / (2.0f + f), z = s * s, h = 0.5f * f * f;
+    float s = gan_divf(f, 2.0f + f), z = s * s, h = 0.5f * f * f;
     float p = 2.361055912e-1f;
     p = p * z + 2.853588759e-1f;
     p = p * z + 4.000035621e-1f;
@@ -102,7 +108,7 @@ GAN_FN float gan_logf(float x) {
 // 3 ulp. The rounding of 1 + x is made good by the factor x / ((1 + x) - 1).
 GAN_FN float gan_log1pf(float x) {
     float u = 1.0f + x, d = u - 1.0f;
-    float y = gan_logf(u) * (x / (d == 0.0f ? 1.0f : d));
+    float y = gan_logf(u) * gan_divf(x, d == 0.0f ? 1.0f : d);
     y = d == 0.0f ? x : y;
     return x < gan_f32_bits(0x7F800000u) ? y : x;
 }
@@ -116,7 +122,7 @@ GAN_FN float gan_tanhf(float x) {
     p = p * z + 1.333149113e-1f;
     p = p * z - 3.333328392e-1f;
     float small = p * z * x + x;
-    float big = 1.0f - 2.0f / (gan_expf(2.0f * (a > 10.0f ? 10.0f : a)) + 1.0f);
+    float big = 1.0f - gan_divf(2.0f, gan_expf(2.0f * (a > 10.0f ? 10.0f : a)) + 1.0f);
     big = x < 0.0f ? -big : big;
     return a < 0.625f ? small : big;
 }
@@ -290,7 +296,7 @@ GAN_FN double gan_normal(uint64_t seed, uint32_t site, uint32_t step, uint32_t r
 GAN_FN float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t round,
                          uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element);
-    return sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) *
+    return gan_sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) *
            gan_cosf(6.28318531f * gan_unitf(d.w[2], d.w[3]));
 }
 

@@ -207,8 +207,15 @@ static inline int __ffs(int x) {
 static inline float __fmaf_rn(float a, float b, float c) {
     return __builtin_fmaf(a, b, c);
 }
+// As far off as the card's may be: what is made of them must not show it.
+static inline float shim_off(float x) {
+    return x > 0x1p-100f && x < 0x1p100f ? __uint_as_float(__float_as_uint(x) + 1) : x;
+}
 static inline float rsqrtf(float x) {
-    return 1 / __builtin_sqrtf(x);
+    return shim_off(1 / __builtin_sqrtf(x));
+}
+static inline float gan_near_inverse(float x) {
+    return x < 0 ? -shim_off(-1 / x) : shim_off(1 / x);
 }
 static inline double rsqrt(double x) {
     return 1 / __builtin_sqrt(x);
