@@ -39,7 +39,7 @@ struct Dialect {
 void emit_loops(Emit *e); // emit_loops.c
 void emit_team(Emit *e);  // emit_team.c
 
-// Writes the kernel of a shaped nest; `many`: with an entry for several regions. Extents, strides
+// Writes the kernel of a shaped nest; `many`: for several regions in one launch. Extents, strides
 // and the like that it leaves open are added to `numbers`.
 typedef VEC(int64_t) Numbers;
 void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers);

@@ -11,7 +11,7 @@ struct Emit {
     const Nest *n;
     const Dialect *d;
     Str name;
-    bool many; // also an entry for several regions
+    bool many; // of several regions in one launch
     int depth;
     bool lanes;        // the innermost loop adds into lanes
     bool in_pack;      // inside the loop over a pack: the team's lane is l elements further on
@@ -37,7 +37,6 @@ typedef enum Role {
     RoleSite,
     RoleReal,
     RoleCount, // never written out: kernels differ in it and in nothing else
-    RoleBlocks,
     RoleExtent
 } Role; // and one more for each loop after the first
 

@@ -208,13 +208,20 @@ static void put_results(Emit *e) {
 
 static void put_elements(Emit *e) {
     const char *type = unit_type(e), *wide = team(e)->wide ? "(uint64_t)" : "";
-    uint32_t threads = team(e)->units;
+    Str first = str_format(e->t->arena, "%sblockIdx.x * %u + threadIdx.x", wide, team(e)->units),
+        count = emit_num(e, RoleCount, e->n->units);
     bool one = !e->n->orders; // one element: only its own thread may read what it overwrites
     if (!one)
         emit_level(e, 0);
     emit_line(e);
-    text_fmt(e->t, "for (%s u = %sblockIdx.x * %u + threadIdx.x; u < %.*s; u += %sgridDim.x * %u)",
-             type, wide, threads, SARG(emit_num(e, RoleCount, e->n->units)), wide, threads);
+    if (e->many) {
+        text_fmt(e->t, "for (%s u = %.*s; u < %.*s; u += %sgridDim.x * %u)", type, SARG(first),
+                 SARG(count), wide, team(e)->units);
+    } else {
+        text_fmt(e->t, "const %s u = %.*s;\n", type, SARG(first));
+        emit_line(e);
+        text_fmt(e->t, "if (u < %.*s)", SARG(count));
+    }
     emit_open(e);
     put_decode(e, "u", 0, e->n->prefix);
     if (one)
@@ -222,6 +229,26 @@ static void put_elements(Emit *e) {
     emit_level(e, LevelUnit);
     put_pack(e);
     emit_close(e);
+}
+
+// A block's units, or the piece of them it takes: its own, or of regions launched together, whose
+// grid is the largest one's and no larger than it need be, a block's in strides of the grid.
+static void open_blocks(Emit *e) {
+    uint32_t units = team(e)->units;
+    Str count = emit_num(e, RoleCount, e->n->units), // in either text the first numbers
+        pieces = emit_num(e, RoleTiles, team(e)->pieces);
+    emit_line(e);
+    if (!e->many) {
+        text_put(e->t, STR("const uint32_t b = blockIdx.x;\n"));
+        return;
+    }
+    text_fmt(e->t, "const uint32_t blocks = (%.*s + %u) / %u", SARG(count), units - 1, units);
+    if (cut(e))
+        text_fmt(e->t, " * %.*s", SARG(pieces));
+    text_put(e->t, STR(";\n"));
+    emit_line(e);
+    text_put(e->t, STR("for (uint32_t b = blockIdx.x; b < blocks; b += gridDim.x)"));
+    emit_open(e);
 }
 
 // The unit a thread stands on, its variables and values.
@@ -308,17 +335,12 @@ static void put_pieces(Emit *e) {
 }
 
 static void put_reductions(Emit *e) {
-    const Nest *n = e->n;
-    int64_t groups = (n->units + team(e)->units - 1) / team(e)->units;
     emit_line(e);
     text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
              team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
              team(e)->size);
     emit_level(e, 0);
-    emit_line(e);
-    text_fmt(e->t, "for (uint32_t b = blockIdx.x; b < %.*s; b += gridDim.x)",
-             SARG(emit_num(e, RoleBlocks, groups * team(e)->pieces)));
-    emit_open(e);
+    open_blocks(e);
     put_unit(e);
     put_start(e, false);
     put_steps(e);
@@ -327,7 +349,8 @@ static void put_reductions(Emit *e) {
         put_pieces(e);
     else
         put_results(e);
-    emit_close(e);
+    if (e->many)
+        emit_close(e);
 }
 
 // --- functions -----------------------------------------------------------------------------------
@@ -377,9 +400,14 @@ static void put_numbers(Emit *e, uint32_t first) {
     }
 }
 
-static void put_entry(Emit *e, const char *suffix, const char *args) {
-    text_fmt(e->t, "extern \"C\" __global__ void __launch_bounds__(%u)\n%.*s%s(%s) {\n",
-             team(e)->units * team(e)->size, SARG(e->name), suffix, args);
+// A region's words come by value; those of regions launched together from memory.
+static void put_entry(Emit *e, uint32_t words) {
+    text_fmt(e->t,
+             "extern \"C\" __global__ void __launch_bounds__(%u)\n"
+             "%.*s(const gan_args<%u> %s, const gan_counters *c) {\n",
+             team(e)->units * team(e)->size, SARG(e->name), words, e->many ? "*each" : "w");
+    if (e->many)
+        text_fmt(e->t, "    const gan_args<%u> &w = each[blockIdx.y];\n", words);
 }
 
 void emit_team(Emit *e) {
@@ -389,31 +417,14 @@ void emit_team(Emit *e) {
     e->depth = 1;
     e->t = &body;
     (e->n->reduce.n ? put_reductions : put_elements)(e);
-    Text args = {.arena = out->arena}, numbers = {.arena = out->arena};
-    e->t = &args;
+    Text args = {.arena = out->arena};
+    e->t = &args; // before the numbers, which it may add to
     put_args(e);
     uint32_t words = r->in.n + r->out.n + (cut(e) ? 2 : 0);
-    e->t = &numbers;
-    put_numbers(e, words);
-    words += e->numbers->n;
     e->t = out;
-    const char *one =
-        str_format(out->arena, "const gan_args<%u> w, const gan_counters *c", words).ptr;
-    if (e->many) {
-        text_fmt(out, "GAN_FN void %.*s_of(const gan_args<%u> &w, const gan_counters *c) {\n",
-                 SARG(e->name), words);
-    } else {
-        put_entry(e, "", one);
-    }
-    text_put(out, text_str(&numbers));
+    put_entry(e, words + e->numbers->n);
+    put_numbers(e, words);
     text_put(out, text_str(&args));
     text_put(out, text_str(&body));
     text_put(out, STR("}\n"));
-    if (e->many) {
-        put_entry(e, "", one);
-        text_fmt(out, "    %.*s_of(w, c);\n}\n", SARG(e->name));
-        put_entry(e, "_many", "const uint64_t *table, uint32_t stride, const gan_counters *c");
-        text_fmt(out, "    %.*s_of(*(const gan_args<%u> *)(table + blockIdx.y * stride), c);\n}\n",
-                 SARG(e->name), words);
-    }
 }

@@ -63,7 +63,8 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
     r->kernel = p->kernel.n - 1;
 }
 
-// Writes a kernel again, with an entry for several regions.
+// Writes a kernel again, for regions launched together. One that is launched alone goes the same
+// way: its words come from memory then, but the same work is compiled once.
 static void gen_many(Arena *perm, Plan *p, const Region *r, const Dialect *d, Arena scratch) {
     Kernel *k = &p->kernel.at[r->kernel];
     Nest n;
@@ -71,6 +72,7 @@ static void gen_many(Arena *perm, Plan *p, const Region *r, const Dialect *d, Ar
     nest_lower(&scratch, p, r, &n);
     d->shape(&n);
     k->many = true;
+    k->name = str_format(perm, "%.*s_many", SARG(k->name));
     k->source = str_copy(perm, kernel_text(&scratch, &n, d, k->name, true, &numbers));
 }
 

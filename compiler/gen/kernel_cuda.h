@@ -2,25 +2,25 @@
 // called, and the functions the emitter writes by name. NVRTC compiles it without any header.
 //
 // Keeps: every result is a function of shapes and inputs alone. Sums go through fixed trees, so
-//        neither the number of blocks launched nor the order in which they run can be seen.
+//        neither the number of blocks nor the order in which they run can be seen.
 //
 // --- how a kernel is called ----------------------------------------------------------------------
 //
 //   extern "C" __global__ void __launch_bounds__(T)
 //       NAME(const gan_args<N> w, const gan_counters *c)
 //   extern "C" __global__ void __launch_bounds__(T)
-//       NAME_many(const uint64_t *table, uint32_t stride, const gan_counters *c)
+//       NAME_many(const gan_args<N> *each, const gan_counters *c)
 //
 //   w      the region's words: addresses of Region.in, then of Region.out; where the region has
 //          scratch, the addresses of its scratch and of its tickets; then Region.number. N is
 //          Kernel.words, the same for every region of the kernel. By value: 8*N bytes, aligned
 //          to 8.
 //   c      in device memory, so that a captured graph never changes.
-//   many   several regions of one kernel in one launch (Kernel.many says it exists): blockIdx.y is
-//          the instance, table + blockIdx.y*stride its N words, in device memory. stride in words.
+//   many   a kernel of which some launch has several regions (Kernel.many): blockIdx.y is the
+//          instance, each[blockIdx.y] its words, in device memory.
 //   T      Kernel.threads, the size of a block; blocks are one-dimensional.
-//   grid   x: Region.blocks are enough for every element to have its thread. Fewer give the same
-//          bits: kernels stride over the grid. Of a NAME_many: the most of its instances, or fewer.
+//   grid   x: Region.blocks. Of a NAME_many the most of its instances, or fewer: it strides over
+//          the grid, and any number of blocks gives the same bits.
 //   shared Kernel.shared bytes of dynamic shared memory (generated kernels need none).
 //   tickets Region.tickets words of 32 bits, zero before the first launch, private to the region
 //          for as long as the program is loaded. A kernel leaves them zero. Scratch may be shared

@@ -218,10 +218,10 @@ typedef struct Kernel {
                  // lo..hi are units, in any cut and order: results never depend on it
                  // As CUDA, launched over a grid of Region.blocks blocks (gen/kernel_cuda.h says
                  // how each word is made):
-                 //   NAME(const gan_args<words> w, const gan_counters *c)
-                 //   NAME_many(const uint64_t *table, uint32_t stride, const gan_counters *c)
+                 //   NAME(const gan_args<words> w, const gan_counters *c), or, where `many`,
+                 //   NAME(const gan_args<words> *each, const gan_counters *c)
     bool finish; // C: NAME_finish combines the partial results
-    bool many;   // CUDA: NAME_many is there, a launch of several regions
+    bool many;   // CUDA: its launches are of one region or several; NAME ends in _many
     uint32_t threads; // CUDA: of a block
     uint32_t shared;  // CUDA: bytes of dynamic shared memory a block needs
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
@@ -234,8 +234,7 @@ typedef struct Cubin {  // CUDA: kernels as machine code
 } Cubin;
 typedef VEC(Cubin) CubinVec;
 
-// One dispatch. CUDA: one launch for each kernel among its instances, by NAME_many where several
-// share it.
+// One dispatch. CUDA: one launch for each kernel among its instances.
 typedef struct Launch {
     uint32_t region; // Plan.region[]
     uint32_t

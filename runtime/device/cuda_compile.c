@@ -86,7 +86,7 @@ static int nearest_arch(const Nvrtc *n, int arch) {
 }
 
 // A job for each lot, in `a`; one without sources where no wanted kernel falls into it. Kernels
-// that several plans have come once, with the second entry if any has that.
+// that several plans have come once.
 typedef struct Dealt {
     uint32_t lots;
     NvrtcJob *job; // [lots]
@@ -107,8 +107,7 @@ static Dealt deal(Arena *a, const CudaKernels *k, uint32_t plans) {
                 continue;
             if (!at)
                 map_put(a, &known, h, at = ++kernels);
-            if (!kernel[at - 1] || x->many)
-                kernel[at - 1] = x;
+            kernel[at - 1] = x;
         }
     }
     Dealt d = {.lots = lots_for(kernels)};

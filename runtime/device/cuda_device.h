@@ -251,7 +251,7 @@ struct Loaded {
     Arena arena;      // tasks live here
     CUmodule *module; // [lots] owned; NULL where nothing of the lot is used
     uint32_t lots;
-    CUfunction *kernel, *many; // [plan->kernel.n]
+    CUfunction *kernel; // [plan->kernel.n]
     CudnnCalls dnn;
     CudnnCall **call;          // [plan->region.n] NULL where there is none
     CUdeviceptr fixed;         // owned: one piece of memory for what follows

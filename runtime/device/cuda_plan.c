@@ -76,9 +76,8 @@ static GanStatus load_modules(Loaded *l, const bool *wanted) {
     return GAN_OK;
 }
 
-// An entry of kernel k: NAME, or NAME_many.
-static GanStatus find_entry(Loaded *l, const Kernel *k, const char *suffix, CUfunction *out) {
-    const char *name = str_format(&l->arena, "%.*s%s", SARG(k->name), suffix).ptr;
+static GanStatus find_entry(Loaded *l, const Kernel *k, CUfunction *out) {
+    const char *name = str_z(&l->arena, k->name);
     CUmodule module = l->module[cuda_lot(k->name, l->lots)];
     CUDA_TRY(l->cuda, ModuleGetFunction(out, module, name), "finding kernel %s", name);
     return allow_shared(l, *out, k->shared, name);
@@ -92,14 +91,9 @@ static GanStatus load_kernels(Loaded *l) {
         return GAN_OK;
     TRY(load_modules(l, wanted));
     l->kernel = arena_array(&l->arena, CUfunction, n);
-    l->many = arena_array(&l->arena, CUfunction, n);
-    for (uint32_t i = 0; i < n; i++) {
-        const Kernel *k = &p->kernel.at[i];
+    for (uint32_t i = 0; i < n; i++)
         if (wanted[i])
-            TRY(find_entry(l, k, "", &l->kernel[i]));
-        if (wanted[i] && k->many)
-            TRY(find_entry(l, k, "_many", &l->many[i]));
-    }
+            TRY(find_entry(l, &p->kernel.at[i], &l->kernel[i]));
     return GAN_OK;
 }
 
@@ -125,7 +119,7 @@ static Sizes measure(const Loaded *l) {
             const Region *r = &p->region.at[p->merge.at[launch.first + k]];
             scratch += up(r->scratch);
             s.tickets += up(r->tickets * sizeof(uint32_t));
-            if (r->kernel != NONE && launch.instances > 1)
+            if (r->kernel != NONE && p->kernel.at[r->kernel].many)
                 s.tables += p->kernel.at[r->kernel].words * sizeof(uint64_t);
         }
         s.crumbs += tasks_most(p, launch) * sizeof(CudaCrumb);
@@ -205,30 +199,24 @@ static void add_single(Making *m, uint32_t region) {
                            .params = params});
 }
 
-// What NAME_many takes besides the counters.
-typedef struct Table {
-    CUdeviceptr at;
-    uint32_t stride;
-} Table;
-
+// Regions of a kernel that takes several.
 static void add_merged(Making *m, const uint32_t *region, uint32_t n) {
     Loaded *l = m->l;
     uint32_t kernel = l->plan->region.at[region[0]].kernel, blocks = 0;
     const Kernel *k = &l->plan->kernel.at[kernel];
-    Table *table = arena_new(&l->arena, Table);
-    *table = (Table){l->tables + m->tables.n, k->words};
+    CUdeviceptr *table = arena_new(&l->arena, CUdeviceptr);
+    *table = l->tables + m->tables.n;
     for (uint32_t i = 0; i < n; i++) {
         const Region *r = &l->plan->region.at[region[i]];
         text_put(&m->tables, (Str){(const char *)words_of(m, r), k->words * sizeof(uint64_t)});
         blocks = r->blocks > blocks ? r->blocks : blocks;
     }
-    void **params = arena_array(&l->arena, void *, 3);
-    params[0] = &table->at;
-    params[1] = &table->stride;
-    params[2] = &l->counters;
+    void **params = arena_array(&l->arena, void *, 2);
+    params[0] = table;
+    params[1] = &l->counters;
     add_task(m, (CudaTask){.kind = CudaKernel,
                            .region = region[0],
-                           .function = l->many[kernel],
+                           .function = l->kernel[kernel],
                            .blocks = blocks < MANY_BLOCKS ? blocks : MANY_BLOCKS,
                            .instances = n,
                            .threads = k->threads,
@@ -245,16 +233,18 @@ static void add_kernels(Making *m, Launch launch) {
     m->scratch = 0;
     for (uint32_t i = 0; i < launch.instances; i++) {
         uint32_t n = 0, kernel = p->region.at[of[i]].kernel;
+        if (!p->kernel.at[kernel].many) {
+            add_single(m, of[i]);
+            continue;
+        }
         for (uint32_t k = i; k < launch.instances && !done[i]; k++) {
-            if (p->region.at[of[k]].kernel != kernel || (n && !p->kernel.at[kernel].many))
+            if (p->region.at[of[k]].kernel != kernel)
                 continue;
             same[n++] = of[k];
             done[k] = k != i;
         }
-        if (n > 1)
+        if (n)
             add_merged(m, same, n);
-        else if (n)
-            add_single(m, of[i]);
     }
 }
 

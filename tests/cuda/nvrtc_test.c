@@ -53,7 +53,7 @@ static const KernelVec *kernels_of_table(Arena *a) {
 static void add_plan(Arena *a, const Plan *p, Map *seen, KernelVec *out) {
     for (uint32_t i = 0; i < p->kernel.n; i++) {
         const Kernel *k = &p->kernel.at[i];
-        uint64_t h = hash64(k->name.ptr, k->name.len, k->many); // with and without the second entry
+        uint64_t h = hash64(k->name.ptr, k->name.len, 0);
         if (!map_find(seen, h)) {
             map_put(a, seen, h, 1);
             vec_push(a, out, k);
@@ -95,16 +95,11 @@ static const KernelVec *kernels_of_models(Arena *a) {
 static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *log) {
     enum { LOT = 16 };
     Str *source = arena_array(a, Str, kernels->n), *name = arena_array(a, Str, kernels->n);
-    uint32_t n = 0, jobs;
-    for (uint32_t i = 0; i < kernels->n; i++) {
-        bool again = false; // one that came without its second entry too
-        for (uint32_t k = 0; k < kernels->n && !kernels->at[i]->many; k++)
-            again |= k != i && str_eq(kernels->at[k]->name, kernels->at[i]->name);
-        source[n] = kernels->at[i]->source;
-        name[n] = kernels->at[i]->name;
-        n += !again;
+    uint32_t n = kernels->n, jobs = (n + LOT - 1) / LOT;
+    for (uint32_t i = 0; i < n; i++) {
+        source[i] = kernels->at[i]->source;
+        name[i] = kernels->at[i]->name;
     }
-    jobs = (n + LOT - 1) / LOT;
     NvrtcJob *job = arena_array(a, NvrtcJob, jobs);
     NvrtcImage *image = arena_array(a, NvrtcImage, jobs);
     for (uint32_t i = 0; i < jobs; i++) {

@@ -119,5 +119,6 @@ uint32_t record_nccl_aborted(void); // communicators given up
 // What a launch reads and writes (record_plan.c).
 void record_plan_begin(void);
 bool launch_accesses(const char *kernel, const uint64_t *words, Work *w);
+uint32_t launch_words(const char *kernel); // that each of its regions has; 0: no such kernel
 
 #endif

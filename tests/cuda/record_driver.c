@@ -586,20 +586,15 @@ static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsi
     Str name = str_c(w.name);
     if (str_ends(name, STR("_many"))) {
         CUdeviceptr table = *(CUdeviceptr *)params[0];
-        uint32_t stride = *(uint32_t *)params[1];
-        const char *one = str_z(&recording->arena, str_sub(name, 0, name.len - 5));
-        add_access(&w, table, gy * stride * sizeof(uint64_t), false);
-        for (unsigned i = 0; i < gy && all_there(&w); i++) {
-            const void *words = host_of(table) + i * stride * sizeof(uint64_t);
-            if (!launch_accesses(one, words, &w))
+        size_t bytes = launch_words(w.name) * sizeof(uint64_t);
+        add_access(&w, table, gy * bytes, false);
+        for (unsigned i = 0; i < gy && all_there(&w); i++)
+            if (!launch_accesses(w.name, (const void *)(host_of(table) + i * bytes), &w))
                 complain("%s: instance %u has arguments of no region", w.name, i);
-        }
-        w.counters = *(CUdeviceptr *)params[2];
-    } else {
-        if (gy != 1 || !launch_accesses(w.name, params[0], &w))
-            complain("%s: arguments of no region", w.name);
-        w.counters = *(CUdeviceptr *)params[1];
+    } else if (gy != 1 || !launch_accesses(w.name, params[0], &w)) {
+        complain("%s: arguments of no region", w.name);
     }
+    w.counters = *(CUdeviceptr *)params[1];
     add_access(&w, w.counters, sizeof(Counters), false);
     record_work(s, w);
     return CUDA_SUCCESS;
@@ -854,7 +849,7 @@ static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages 
     for (uint32_t i = 0; i < k->plan->kernel.n; i++) {
         Str name = k->plan->kernel.at[i].name, *code = &out->code[cuda_lot(name, LOTS)];
         if (k->wanted[i])
-            *code = str_format(a, "%.*s %.*s %.*s_many", SARG(*code), SARG(name), SARG(name));
+            *code = str_format(a, "%.*s %.*s", SARG(*code), SARG(name));
     }
     return GAN_OK;
 }

@@ -59,6 +59,14 @@ static void accesses(const Plan *p, const Region *r, const uint64_t *w, Work *wo
     add(work, w[n++], r->tickets * sizeof(uint32_t), true);
 }
 
+uint32_t launch_words(const char *kernel) {
+    for (uint32_t i = 0; i < known.n; i++)
+        for (uint32_t k = 0; k < known.at[i].p->kernel.n; k++)
+            if (str_eq(known.at[i].p->kernel.at[k].name, str_c(kernel)))
+                return known.at[i].p->kernel.at[k].words;
+    return 0;
+}
+
 bool launch_accesses(const char *kernel, const uint64_t *words, Work *work) {
     for (uint32_t i = 0; i < known.n; i++) {
         const Plan *p = known.at[i].p;

@@ -31,8 +31,6 @@ void shim_plans_add(ShimPlans *s, const Plan *p) {
         map_put(s->arena, &s->seen, h, 1);
         text_put(&s->text, k->source);
         vec_push(s->arena, &s->name, k->name);
-        if (k->many)
-            vec_push(s->arena, &s->name, str_format(s->arena, "%.*s_many", SARG(k->name)));
     }
 }
 
@@ -140,7 +138,6 @@ void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_
     const Kernel *k = &p->kernel.at[region[0].r->kernel];
     uint64_t *word = arena_array(&scratch, uint64_t, n * k->words);
     uint32_t most = 0;
-    Str name = n > 1 ? str_format(&scratch, "%.*s_many", SARG(k->name)) : k->name;
     l.arena = scratch;
     shim_release_all(s->shim);
     for (uint32_t i = 0; i < n; i++) {
@@ -149,13 +146,15 @@ void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_
     }
     void *counters = shim_alloc(s->shim, sizeof *c, 8), *table = NULL;
     shim_put(s->shim, counters, c, sizeof *c);
-    ShimSize grid = {blocks && blocks < most ? blocks : most, n, 1}, block = {k->threads, 1, 1};
-    void *one[] = {word, &counters}, *many[] = {&table, (void *)&k->words, &counters};
-    if (n > 1) {
+    bool strides = k->many || region[0].r->kind == RegionCall,
+         fewer = strides && blocks && blocks < most;
+    ShimSize grid = {fewer ? blocks : most, n, 1}, block = {k->threads, 1, 1};
+    void *one[] = {word, &counters}, *many[] = {&table, &counters};
+    if (k->many) {
         table = shim_alloc(s->shim, n * k->words * sizeof *word, sizeof *word);
         shim_put(s->shim, table, word, n * k->words * sizeof *word);
     }
-    if (shim_launch(s->shim, s->code, name, grid, block, n > 1 ? many : one))
+    if (shim_launch(s->shim, s->code, k->name, grid, block, k->many ? many : one))
         fail_msg("%s: %s", s->what, shim_said(s->shim));
     for (uint32_t i = 0; i < n; i++)
         take_results(&l, i, &region[i]);

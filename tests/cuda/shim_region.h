@@ -17,7 +17,7 @@ typedef struct ShimPlans { // kernels of one or more plans, compiled together
 } ShimPlans;
 
 void shim_plans_begin(ShimPlans *s, Arena *a, uint64_t seed);
-void shim_plans_add(ShimPlans *s, const Plan *p); // every kernel once, its entry for many too
+void shim_plans_add(ShimPlans *s, const Plan *p); // every kernel once
 void shim_plans_compile(ShimPlans *s);            // fails the test where the text is refused
 void shim_plans_end(ShimPlans *s);
 
@@ -28,9 +28,10 @@ typedef struct ShimRegion {
     void *const *at;
 } ShimRegion;
 
-// Runs `n` regions that share a kernel in one launch of `blocks` blocks (0: as many as they ask
-// for), through NAME_many where there are several, and copies what they store to where `out` lies.
-// Fails the test on a fault, where an element is left unwritten, or a ticket not given back.
+// Runs `n` regions that share a kernel in one launch, of as many blocks as they ask for or, where
+// the kernel strides over its grid, of `blocks` (0: as asked for), and copies what they store to
+// where `out` lies. Fails the test on a fault, where an element is left unwritten, or a ticket not
+// given back.
 void shim_regions(ShimPlans *s, const Plan *p, const ShimRegion *region, uint32_t n,
                   const Counters *c, uint32_t blocks);
 // The same twice, the second time over fewer blocks: the bits must be equal.
