@@ -5,7 +5,7 @@
 // step takes to begin, and the memory of a process that only trains, are asked of processes of
 // their own: one with an empty kernel cache, then some with the filled one. On many ranks all run
 // the step together and rank 0 answers; starts are then not timed.
-#include "sim.h"
+#include "costs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -426,9 +426,10 @@ static uint32_t rows_of(const Bench *b, Row *row) {
     return rows;
 }
 
-static void answer(Bench *b) {
+static void answer(Bench *b, const Moments *m) {
     Row row[ROWS_MOST];
-    uint32_t rows = rows_of(b, row);
+    uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
+    const Plan *p = &b->session.compiled.step;
     Str name = b->session.compiled.module.name;
     int threads = device_threads(b->session.device);
     Text t = {.arena = b->perm};
@@ -444,6 +445,8 @@ static void answer(Bench *b) {
         json_name(&j, "steps"), json_put_int(&j, b->steps);
         for (uint32_t i = 0; i < rows; i++)
             json_name(&j, row[i].name), json_put_double(&j, row[i].value);
+        if (top)
+            costs_json(&j, p, m, top);
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
@@ -453,6 +456,8 @@ static void answer(Bench *b) {
         for (uint32_t i = 0; i < rows; i++)
             text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0,
                      row[i].value);
+        if (top)
+            costs_put(&t, p, m, top);
     }
     b->host->console.result(b->host->console.user, text_str(&t));
 }
@@ -466,15 +471,16 @@ static GanStatus bench_model(Bench *b) {
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
     TRY(fill_data(b));
-    Moments m;
-    bool replay = b->o->at[OptReplay].given;
+    Moments m = {0};
+    bool replay = b->o->at[OptReplay].given, foretold = !alone || brief;
     if (replay)
         TRY(profile(b, &m));
     TRY(time_steps(b, replay ? &m : NULL));
-    if (exec_launches(b->session.exec) && (!alone || brief)) {
+    if ((foretold && exec_launches(b->session.exec)) || b->o->at[OptTop].given) {
         if (!replay)
             TRY(profile(b, &m));
-        TRY(foretell(b, &m));
+        if (foretold)
+            TRY(foretell(b, &m));
     }
     b->outside_ms = NAN;
     if (alone)
@@ -483,7 +489,7 @@ static GanStatus bench_model(Bench *b) {
         b->peak_bytes = NAN; // the measurement of the roof is in it
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
-    answer(b);
+    answer(b, &m);
     return GAN_OK;
 }
 

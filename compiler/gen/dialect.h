@@ -28,6 +28,7 @@ struct Dialect {
     const char *divide;                  // a function that divides two floats; NULL: `/` does
     const char *signature, *finish;      // function heads; %.*s is the name
     const char *simd;                    // before a loop whose iterations are independent
+    const char *few;                     // before it where it has 2, 3, 4 or 8 iterations, %d
     const char *in_order;                // in a loop that must not be vectorised
     bool merges;                         // regions of one kernel are launched through one entry
     void (*shape)(Nest *n);              // the nest's shape: nest_shape or nest_shape_team,

@@ -17,6 +17,7 @@ const Dialect dialect_c = {
     .signature = "void %.*s(void *const *p, const gan_counters *c, int64_t lo, int64_t hi) {\n",
     .finish = "void %.*s_finish(void *const *p) {\n",
     .simd = "GAN_SIMD",
+    .few = "GAN_FEW(%d)",
     .in_order = "GAN_IN_ORDER",
     .shape = nest_shape,
     .kernel = emit_loops,

@@ -15,6 +15,15 @@ typedef struct gan_counters {
 #define GAN_SIMD _Pragma("GCC ivdep")
 #endif
 
+// A loop of a few iterations over neighbours inside a longer one: written out, it leaves that one to be
+// made vectors of. GCC puts 2, 3, 4 and 8 neighbours in their places again, and no others.
+#define GAN_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define GAN_FEW(n)
+#else
+#define GAN_FEW(n) GAN_PRAGMA(GCC unroll n)
+#endif
+
 // In a loop that adds up in order. GCC 12 vectorises those, to no gain, and where loads run
 // backwards adds wrong ones.
 #define GAN_IN_ORDER __asm__ volatile("");

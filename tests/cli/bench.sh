@@ -10,6 +10,15 @@ for field in model batch device precision ranks threads steps step_ms step_ms_mi
 done
 expect 0 bench tiny.gan --batch 8 --steps 2 --device ref
 prints 'step_ms'
+# Launches: as many as asked for, the dearest first, with a line of the model.
+expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 4
+sed '1,/ms  share/d' out >rows
+[ "$(wc -l <rows)" = 4 ] || fail 'not four launches'
+sort -r -n rows | cmp -s - rows || fail 'launches are not in the order of their times'
+[ "$(grep -c 'tiny.gan:' rows)" = 4 ] || fail 'a launch without its line'
+expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 1000 --json
+launches=$(sed -n 's/.*"launches_per_step": \([0-9]*\).*/\1/p' out)
+[ "$(grep -o '"what":' out | wc -l)" = "$launches" ] || fail "of $launches launches not all are listed"
 # On one thread nothing is waited for: what is left is the executor.
 expect 0 bench tiny.gan --batch 64 --steps 20 --threads 1 --json
 us=$(sed -n 's/.*"launch_us": \([0-9.e-]*\).*/\1/p' out)

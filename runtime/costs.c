@@ -1,0 +1,94 @@
+// costs.c - where a step's time goes: its launches, the most expensive first.
+//
+// In: a plan and what each of its launches took. Out: rows of a table, or members of a JSON array.
+#include "costs.h"
+
+#include <stdlib.h>
+
+typedef struct Cost {
+    const Plan *p;
+    const Launch *launch;
+    double seconds, gflop, bytes;
+} Cost;
+
+static int dearest_first(const void *a, const void *b) {
+    double x = ((const Cost *)a)->seconds, y = ((const Cost *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+// A broadcast operand is counted once, though it be read for every element: it stays in a cache.
+static Cost cost_of(const Plan *p, const Moment *m) {
+    const Graph *g = &p->func->g;
+    Cost c = {.p = p, .launch = &p->launch.at[m->launch], .seconds = m->seconds};
+    for (uint32_t k = 0; k < c.launch->instances; k++) {
+        const Region *r = &p->region.at[p->merge.at[c.launch->first + k]];
+        for (uint32_t i = 0; i < r->in.n; i++)
+            c.bytes += (double)type_bytes(g, node_type(g, r->in.at[i]));
+        for (uint32_t i = 0; i < r->out.n; i++)
+            c.bytes += (double)type_bytes(g, node_type(g, r->out.at[i]));
+        for (uint32_t i = 0; i < r->node.n; i++)
+            c.gflop += node_gflop(g, r->node.at[i]);
+    }
+    return c;
+}
+
+// What its first region computes, in a few words: "conv", "add tanh", "mul mul add ...".
+static Str what(Arena *a, const Cost *c) {
+    const Region *r = &c->p->region.at[c->launch->region];
+    Text t = {.arena = a};
+    uint32_t said = 0;
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        const OpInfo *op = &op_info[graph_node(&c->p->func->g, r->node.at[i])->op];
+        if (op->cls == ClassLEAF)
+            continue;
+        if (said == 5) {
+            text_put(&t, STR(" ..."));
+            break;
+        }
+        text_fmt(&t, "%s%s", said++ ? " " : "", op->text);
+    }
+    return text_str(&t);
+}
+
+static Str place(Arena *a, const Cost *c) {
+    SourceLineVec line = {0};
+    region_lines(a, c->p, &c->p->region.at[c->launch->region], &line);
+    return line.n ? str_format(a, "%.*s:%u", SARG(line.at[0].file), line.at[0].number) : STR("-");
+}
+
+static Cost *costs_of(Arena *a, const Plan *p, const Moments *m, double *all) {
+    Cost *c = arena_array(a, Cost, m->n);
+    for (uint32_t i = 0; i < m->n; i++) {
+        c[i] = cost_of(p, &m->at[i]);
+        *all += c[i].seconds;
+    }
+    qsort(c, m->n, sizeof *c, dearest_first);
+    return c;
+}
+
+void costs_put(Text *t, const Plan *p, const Moments *m, uint32_t most) {
+    double all = 0;
+    Cost *c = costs_of(t->arena, p, m, &all);
+    text_fmt(t, "\n       ms  share  GFLOP/s   GB/s  at                 what\n");
+    for (uint32_t i = 0; i < m->n && i < most; i++)
+        text_fmt(t, "  %7.3f %5.1f%% %8.1f %6.1f  %-18.*s %.*s\n", c[i].seconds * 1000,
+                 all > 0 ? 100 * c[i].seconds / all : 0, c[i].gflop / c[i].seconds,
+                 c[i].bytes / c[i].seconds * 1e-9, SARG(place(t->arena, &c[i])),
+                 SARG(what(t->arena, &c[i])));
+}
+
+void costs_json(JsonOut *j, const Plan *p, const Moments *m, uint32_t most) {
+    double all = 0;
+    Cost *c = costs_of(j->text->arena, p, m, &all);
+    json_name(j, "launches"), json_open(j, '[');
+    for (uint32_t i = 0; i < m->n && i < most; i++) {
+        json_open(j, '{');
+        json_name(j, "ms"), json_put_double(j, c[i].seconds * 1000);
+        json_name(j, "gflop"), json_put_double(j, c[i].gflop);
+        json_name(j, "bytes"), json_put_double(j, c[i].bytes);
+        json_name(j, "at"), json_put_str(j, place(j->text->arena, &c[i]));
+        json_name(j, "what"), json_put_str(j, what(j->text->arena, &c[i]));
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
