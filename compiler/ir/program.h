@@ -308,4 +308,20 @@ typedef struct Plan {
     VEC(Collective) collective;
 } Plan;
 
+// epilogue.c: an elementwise region as a library would do it along with a call.
+
+typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;
+extern const char *const act_name[];
+typedef struct Epilogue {
+    uint32_t region; // Plan.region[]
+    uint32_t result; // what it stores: act(the call's result + bias)
+    uint32_t bias;   // node of [channels], there when the call is made; 0: none
+    Act act;
+    double slope; // ActLeaky
+} Epilogue;
+// Is there a region that a library may do along with call `region` of a placed plan? Only where
+// nobody else reads the call's result and the region's lies in its place: then it may be done at
+// once, or by its own kernel when its time has come.
+bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out);
+
 #endif

@@ -249,6 +249,11 @@ static void put_region(Form *f, const Plan *p, uint32_t index) {
     for (uint32_t i = 0; i < r->node.n; i++)
         text_fmt(f->t, "%s%s", i ? " " : ": ", op_info[graph_node(g, r->node.at[i])->op].text);
     text_char(f->t, '\n');
+    Epilogue e;
+    if (f->level == PlanPlaced && plan_epilogue(p, index, &e))
+        text_fmt(f->t, "    # a library may do region %u along with it:%s%s%s\n", e.region,
+                 e.bias ? " bias" : "", e.act == ActNone ? "" : " ",
+                 e.act == ActNone ? "" : act_name[e.act]);
     for (uint32_t i = 0; i < r->in.n; i++) {
         text_fmt(f->t, "    # reads %%%u  ", r->in.at[i]);
         put_value(f->t, p, r->in.at[i]);

@@ -168,8 +168,10 @@ typedef struct CudnnCalls { // those of one loaded plan
 
 GanStatus cudnn_open(Cuda *c, Cudnn **out); // *out is NULL without the library
 void cudnn_close(Cudnn *d);                 // accepts NULL
-// Prepares node `id`. *out is NULL when the library does not do it.
-GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out);
+// Prepares node `id`, with an epilogue where `e` is not NULL. *out is NULL when the library does
+// not do it, or not along with the epilogue.
+GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
+                        CudnnCall **out);
 GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace); // after the last prepare
 GanStatus cudnn_run(const CudnnCall *call);
 void cudnn_release(CudnnCalls *calls);
@@ -254,6 +256,7 @@ struct Loaded {
     CUfunction *kernel; // [plan->kernel.n]
     CudnnCalls dnn;
     CudnnCall **call;          // [plan->region.n] NULL where there is none
+    bool *absorbed;            // [plan->region.n] done along with a call
     CUdeviceptr fixed;         // owned: one piece of memory for what follows
     CUdeviceptr counters;      // gan_counters of the run in progress
     CUdeviceptr crumbs;        // CudaCrumb of every task, in order

@@ -1,9 +1,9 @@
 // cuda_dnn.c - convolutions and products by cuDNN's graph interface.
 //
-// In: anchors of a plan. Out: prepared calls: an execution plan, found once per operation and card,
-// and the addresses it works on. Of the engines that the library's heuristics name
-// (cuda_dnn_engine.c) the best few are timed on the card. What won is kept in the kernel cache as
-// the library's own JSON.
+// In: anchors of a plan, and epilogues they may have. Out: prepared calls: an execution plan, found
+// once per operation and card, and the addresses it works on. Of the engines that the library's
+// heuristics name (cuda_dnn_engine.c) the best few are timed on the card. What won is kept in the
+// kernel cache as the library's own JSON.
 //
 // Invariant: whatever the library makes belongs to a Cudnn or a CudnnCalls, and goes with it.
 #include "cuda_dnn.h"
@@ -12,7 +12,11 @@
 #include <string.h>
 
 enum {
-    TIMED = 8,           // candidates tried on the card
+    TIMED = 8,    // candidates tried on the card
+    COMPILED = 2, // of those that the library compiles first
+    // Bytes of traffic that an epilogue spares and a compiled engine is worth: at 3 TB/s 10 us a
+    // step, half a second within 50,000 steps.
+    WORTH_COMPILING = 32 << 20,
     ROUNDS = 5,          // of each; the least time counts
     TEXT_MOST = 1 << 16, // of a plan's JSON
 };
@@ -27,9 +31,9 @@ typedef struct CudnnChoice Choice;
 
 struct CudnnCall {
     const Choice *choice;
-    CUdeviceptr at[3]; // of the operation's tensors
-    CudnnDesc pack;    // owned
-    Cudnn *dnn;        // borrowed
+    CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
+    CudnnDesc pack;              // owned
+    Cudnn *dnn;                  // borrowed
     CudnnCall *next;
 };
 
@@ -47,14 +51,16 @@ static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *wha
 // --- choosing ------------------------------------------------------------------------------------
 
 // The variant pack of a plan: which tensor lies where. NULL when refused.
-static CudnnDesc make_pack(const Cudnn *d, const CUdeviceptr at[3], CUdeviceptr workspace) {
-    static const int64_t uid[3] = {1, 2, 3};
-    void *pointer[3], *room = (void *)(uintptr_t)workspace;
-    for (int i = 0; i < 3; i++)
+static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
+                           CUdeviceptr workspace) {
+    static const int64_t uid[CUDNN_PARTS] = {1, 2, 3, 4};
+    const int n = cudnn_parts(o);
+    void *pointer[CUDNN_PARTS], *room = (void *)(uintptr_t)workspace;
+    for (int i = 0; i < n; i++)
         pointer[i] = (void *)(uintptr_t)at[i];
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, uid);
-    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointer);
+    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uid);
+    cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointer);
     cudnn_set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &room);
     return cudnn_made(&m);
 }
@@ -79,8 +85,8 @@ static float time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent f
 
 // The quickest of n candidates, -1 when none runs; what they compute meanwhile is written over by
 // the first run.
-static GanStatus quickest(const Cudnn *d, const CudnnCandidate *of, int n, const CUdeviceptr at[3],
-                          int *out) {
+static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
+                          const CUdeviceptr *at, int *out) {
     Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
     CUdeviceptr workspace = 0;
@@ -94,7 +100,7 @@ static GanStatus quickest(const Cudnn *d, const CudnnCandidate *of, int n, const
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
     for (int i = 0; i < n; i++) {
-        CudnnDesc pack = make_pack(d, at, workspace);
+        CudnnDesc pack = make_pack(d, o, at, workspace);
         float ms = pack ? time_once(d, of[i].plan, pack, from, to) : -1;
         if (pack)
             d->api->DestroyDescriptor(pack);
@@ -113,16 +119,45 @@ out:
     return st;
 }
 
+// What an epilogue of its own kernel would read and write again.
+static int64_t spared(const CudnnOperation *o) {
+    const CudnnTensor *y = &o->tensor[2];
+    int64_t n = 2 * (int64_t)dtype_size[y->type];
+    for (int i = 0; i < y->n; i++)
+        n *= y->dim[i];
+    return n;
+}
+
+// Where engines are looked for, until there are any. Not what the library falls back to for an
+// epilogue, which is worth nothing on a slow engine.
+static const struct {
+    cudnnBackendHeurMode_t mode;
+    CudnnEngines engines;
+} places[] = {{CUDNN_HEUR_MODE_A, CudnnReady},
+              {CUDNN_HEUR_MODE_A, CudnnCompiled},
+              {CUDNN_HEUR_MODE_FALLBACK, CudnnReady},
+              {CUDNN_HEUR_MODE_FALLBACK, CudnnCompiled}};
+
+static int candidates(Cudnn *d, const CudnnOperation *o, CudnnCandidate of[TIMED]) {
+    bool plain = !cudnn_has_epilogue(o);
+    CudnnDesc graph = cudnn_graph(d, o);
+    int n = 0;
+    for (size_t i = 0; graph && !n && i < sizeof places / sizeof *places; i++) {
+        bool compiled = places[i].engines == CudnnCompiled;
+        int most = !d->handle ? 1 : compiled ? COMPILED : TIMED;
+        if (plain ||
+            (places[i].mode == CUDNN_HEUR_MODE_A && (!compiled || spared(o) >= WORTH_COMPILING)))
+            n = cudnn_ask(d, o, graph, places[i].mode, places[i].engines, of, most);
+    }
+    return n;
+}
+
 // Finds the operation's plan: choice->plan stays NULL where the library has none.
-static GanStatus choose(Cudnn *d, Choice *choice, const CUdeviceptr at[3]) {
+static GanStatus choose(Cudnn *d, Choice *choice, const CUdeviceptr *at) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
-    int best = 0, most = d->handle ? TIMED : 1;
-    CudnnDesc graph = cudnn_graph(d, o);
-    int n = graph ? cudnn_ask(d, o, graph, CUDNN_HEUR_MODE_A, of, most) : 0;
-    if (graph && !n)
-        n = cudnn_ask(d, o, graph, CUDNN_HEUR_MODE_FALLBACK, of, most);
-    GanStatus st = n > 1 ? quickest(d, of, n, at, &best) : GAN_OK;
+    int best = 0, n = candidates(d, o, of);
+    GanStatus st = n > 1 ? quickest(d, o, of, n, at, &best) : GAN_OK;
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);
@@ -170,7 +205,7 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
 }
 
 // The choice for an operation: known, kept on disk, or made now.
-static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const CUdeviceptr at[3],
+static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
                            const Choice **out) {
     for (Choice *c = d->choices; c; c = c->next)
         if (!memcmp(&c->operation, o, sizeof *o)) {
@@ -193,62 +228,77 @@ static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const CUdeviceptr 
 
 // --- calls ---------------------------------------------------------------------------------------
 
-static bool addresses(const Plan *p, Memory m, const uint32_t node[3], CUdeviceptr at[3]) {
+static bool addresses(const Plan *p, Memory m, const uint32_t *node, int n, CUdeviceptr *at) {
     bool all = true;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n; i++) {
         at[i] = cuda_pointer(memory_at(m, p, node[i]));
         all = all && at[i] != 0; // else a constant inside kernels
     }
     return all;
 }
 
+typedef struct Asked { // for a call
+    CudnnCalls *calls;
+    const Plan *p;
+    Memory m;
+    const Epilogue *e; // NULL: none
+    CUdeviceptr at[CUDNN_PARTS];
+    const Choice *choice; // out; NULL, or without a plan: the library does not do it
+} Asked;
+
+static GanStatus ask_for(Asked *q, CudnnOperation *o, uint32_t node[CUDNN_PARTS]) {
+    q->choice = NULL;
+    if (q->e && !cudnn_add_epilogue(&q->p->func->g, q->e, o, node))
+        return GAN_OK;
+    if (!addresses(q->p, q->m, node, cudnn_parts(o), q->at))
+        return GAN_OK;
+    return choice_of(q->calls->dnn, o, q->at, &q->choice);
+}
+
 // The operation's choice, a product first in the form of a convolution.
-static GanStatus prepare_choice(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m,
-                                CUdeviceptr at[3], const Choice **out) {
-    const Graph *g = &p->func->g;
+static GanStatus prepare_choice(Asked *q, uint32_t id) {
+    const Graph *g = &q->p->func->g;
     CudnnOperation o, conv;
-    uint32_t node[3], turned[3];
+    uint32_t node[CUDNN_PARTS], turned[CUDNN_PARTS];
     bool dot = graph_node(g, id)->op == OpDot;
-    bool read = dot ? cudnn_read_dot(g, id, &o, node) : cudnn_read_conv(g, id, &o, node);
-    if (!read || !addresses(p, m, node, at))
+    if (!(dot ? cudnn_read_dot(g, id, &o, node) : cudnn_read_conv(g, id, &o, node)))
         return GAN_OK;
     memcpy(turned, node, sizeof node);
     if (dot && cudnn_dot_as_conv(&o, &conv, turned)) {
-        addresses(p, m, turned, at);
-        TRY(choice_of(calls->dnn, &conv, at, out));
-        if ((*out)->plan)
+        TRY(ask_for(q, &conv, turned));
+        if (q->choice && q->choice->plan)
             return GAN_OK;
-        addresses(p, m, node, at);
     }
-    return choice_of(calls->dnn, &o, at, out);
+    return ask_for(q, &o, node);
 }
 
-static GanStatus prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
-    CUdeviceptr at[3];
-    const Choice *choice = NULL;
-    TRY(prepare_choice(calls, p, id, m, at, &choice));
-    if (!choice || !choice->plan)
+static GanStatus prepare(Asked *q, uint32_t id, CudnnCall **out) {
+    CudnnCalls *calls = q->calls;
+    TRY(prepare_choice(q, id));
+    if (!q->choice || !q->choice->plan)
         return GAN_OK;
     CudnnCall *call = arena_new(calls->arena, CudnnCall);
-    *call = (CudnnCall){.choice = choice, .dnn = calls->dnn, .next = calls->last};
-    memcpy(call->at, at, sizeof at);
+    *call = (CudnnCall){.choice = q->choice, .dnn = calls->dnn, .next = calls->last};
+    memcpy(call->at, q->at, sizeof q->at);
     calls->last = *out = call;
-    if (choice->workspace > calls->workspace)
-        calls->workspace = choice->workspace;
+    if (q->choice->workspace > calls->workspace)
+        calls->workspace = q->choice->workspace;
     return GAN_OK;
 }
 
-GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
+GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
+                        CudnnCall **out) {
+    Asked q = {.calls = calls, .p = p, .m = m, .e = e};
     *out = NULL;
     calls->dnn->arena.oom = calls->arena->oom; // for as long as this call
-    GanStatus st = prepare(calls, p, id, m, out);
+    GanStatus st = prepare(&q, id, out);
     calls->dnn->arena.oom = NULL;
     return st;
 }
 
 GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace) {
     for (CudnnCall *c = calls->last; c; c = c->next) {
-        c->pack = make_pack(c->dnn, c->at, workspace);
+        c->pack = make_pack(c->dnn, &c->choice->operation, c->at, workspace);
         if (!c->pack)
             return fail(GAN_ERR_DEVICE, "cuDNN refuses the addresses of a convolution or product");
     }
@@ -273,11 +323,11 @@ void cudnn_release(CudnnCalls *calls) {
 // --- the library's best --------------------------------------------------------------------------
 
 // The events around one run of a choice; its workspace is `workspace`.
-static GanStatus time_choice(const Cudnn *d, const Choice *choice, const CUdeviceptr at[3],
+static GanStatus time_choice(const Cudnn *d, const Choice *choice, const CUdeviceptr *at,
                              CUdeviceptr workspace, float *ms) {
     const Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
-    CudnnDesc pack = make_pack(d, at, workspace);
+    CudnnDesc pack = make_pack(d, &choice->operation, at, workspace);
     GanStatus st = GAN_OK;
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));

@@ -16,6 +16,15 @@ typedef struct CudnnTensor {
     int64_t dim[CUDNN_AXES], stride[CUDNN_AXES]; // elements
 } CudnnTensor;
 
+// What becomes of a forward convolution's result before it is stored: act(y + bias). Zeros:
+// nothing.
+typedef struct CudnnEpilogue {
+    int act;     // Act
+    int biased;  // has a bias, the fourth tensor: one number a channel
+    Dtype bias;  // its type
+    float slope; // ActLeaky
+} CudnnEpilogue;
+
 // x, w, y of a convolution, whichever of them is computed; a, b, c of a product. There is no
 // padding: equal operations are equal bytes.
 typedef struct CudnnOperation {
@@ -23,18 +32,28 @@ typedef struct CudnnOperation {
     int space; // axes of space; 0 of a product
     CudnnTensor tensor[3];
     int64_t stride[CUDNN_SPACE], dilation[CUDNN_SPACE], before[CUDNN_SPACE], after[CUDNN_SPACE];
+    CudnnEpilogue epilogue;
 } CudnnOperation;
 
 static_assert(sizeof(CudnnTensor) ==
                       sizeof(int) + sizeof(Dtype) + 2 * CUDNN_AXES * sizeof(int64_t) &&
-                  sizeof(CudnnOperation) == sizeof(CudnnKind) + sizeof(int) +
-                                                3 * sizeof(CudnnTensor) +
-                                                4 * CUDNN_SPACE * sizeof(int64_t),
+                  sizeof(CudnnOperation) ==
+                      sizeof(CudnnKind) + sizeof(int) + 3 * sizeof(CudnnTensor) +
+                          4 * CUDNN_SPACE * sizeof(int64_t) + sizeof(CudnnEpilogue) &&
+                  sizeof(CudnnEpilogue) == 2 * sizeof(int) + sizeof(Dtype) + sizeof(float),
               "operations are compared as bytes");
 
 // Which of the three is computed.
 static inline int cudnn_result(CudnnKind k) {
     return k == CudnnData ? 0 : k == CudnnWeights ? 1 : 2;
+}
+
+enum { CUDNN_PARTS = 4 }; // tensors of an operation that have addresses: the three, the bias
+static inline int cudnn_parts(const CudnnOperation *o) {
+    return o->epilogue.biased ? 4 : 3;
+}
+static inline bool cudnn_has_epilogue(const CudnnOperation *o) {
+    return o->epilogue.biased || o->epilogue.act != ActNone;
 }
 
 // --- cuda_dnn_engine.c ---------------------------------------------------------------------------
@@ -71,11 +90,15 @@ typedef struct CudnnCandidate {
     CudnnDesc plan, config; // owned
     size_t workspace;
 } CudnnCandidate;
-// The operation as a graph of one node, owned by d. NULL where the library refuses it.
+// The operation and its epilogue as a graph, owned by d. NULL where the library refuses it.
 CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o);
+typedef enum CudnnEngines {
+    CudnnReady,    // their code is in the library
+    CudnnCompiled, // it is written for the graph and compiled, half a second each
+} CudnnEngines;
 // Asks one kind of heuristics for at most `most` candidates, the best first; how many there are.
 int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBackendHeurMode_t mode,
-              CudnnCandidate *out, int most);
+              CudnnEngines engines, CudnnCandidate *out, int most);
 void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 
 // --- cuda_dnn.c, cuda_dnn_conv.c, cuda_dnn_dot.c -------------------------------------------------
@@ -90,5 +113,8 @@ bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t n
 // The same product as a convolution of single pixels, whose engines are ready-made where those of
 // products are compiled when they are first asked for. node[] changes places accordingly.
 bool cudnn_dot_as_conv(const CudnnOperation *product, CudnnOperation *out, uint32_t node[3]);
+// Adds an epilogue; node[2] becomes its result, node[3] its bias. False: not of this operation.
+bool cudnn_add_epilogue(const Graph *g, const Epilogue *e, CudnnOperation *o,
+                        uint32_t node[CUDNN_PARTS]);
 
 #endif

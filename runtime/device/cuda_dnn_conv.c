@@ -1,4 +1,4 @@
-// cuda_dnn_conv.c - the three convolutions as cuDNN operations.
+// cuda_dnn_conv.c - the three convolutions as cuDNN operations, and what may become of a result.
 //
 // Activations keep the plan's layout, channels-last where per-sample; weights the plan's row-major
 // [o, i, k...], which the engines rearrange in their workspace. One axis of space becomes two, the
@@ -72,5 +72,20 @@ bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t 
     out->tensor[1] = weights(node_type(g, node[1]), pad);
     out->tensor[2] = activation(g, node_type(g, node[2]), pad);
     set_geometry(out, &geom, pad);
+    return true;
+}
+
+bool cudnn_add_epilogue(const Graph *g, const Epilogue *e, CudnnOperation *o,
+                        uint32_t node[CUDNN_PARTS]) {
+    if (o->kind != CudnnForward || o->tensor[2].dim[1] != node_type(g, e->result)->dim[0] ||
+        o->tensor[2].stride[1] != 1)
+        return false;
+    o->epilogue = (CudnnEpilogue){.act = (int)e->act, .slope = (float)e->slope};
+    node[2] = e->result;
+    node[3] = e->bias;
+    if (e->bias) {
+        o->epilogue.biased = 1;
+        o->epilogue.bias = (Dtype)node_type(g, e->bias)->dtype;
+    }
     return true;
 }

@@ -71,8 +71,13 @@ static bool data_type(Dtype t, cudnnDataType_t *out) {
     return false;
 }
 
+// What tensors of a graph are called: 1 to 3 an operation's own, 4 the bias, then those between its
+// nodes, which are nowhere in memory.
+enum { UidBias = CUDNN_PARTS, UidBetween };
+
 static CudnnDesc make_tensor(Cudnn *d, const CudnnTensor *t, int64_t uid) {
     const int64_t alignment = 16;
+    const bool nowhere = uid >= UidBetween;
     cudnnDataType_t type;
     if (!data_type(t->type, &type))
         return NULL;
@@ -82,6 +87,8 @@ static CudnnDesc make_tensor(Cudnn *d, const CudnnTensor *t, int64_t uid) {
     cudnn_set(&m, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->n, t->stride);
     cudnn_set(&m, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
     cudnn_set(&m, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    if (nowhere)
+        cudnn_set(&m, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &nowhere);
     return cudnn_keep(d, cudnn_made(&m));
 }
 
@@ -141,21 +148,83 @@ static const struct {
                      0},
 };
 
-// The operation as a graph of one node. NULL where the library refuses it.
-CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
+// The convolution or product, its result `y`.
+static CudnnDesc make_operation(Cudnn *d, const CudnnOperation *o, CudnnDesc y) {
     const float one = 1, zero = 0;
     CudnnDesc about = o->kind == CudnnMatmul ? make_product(d) : make_geometry(d, o);
     CudnnMaker m = cudnn_make(d, names[o->kind].type);
     cudnn_set_desc(&m, names[o->kind].about, about);
     for (int i = 0; i < 3; i++)
-        cudnn_set_desc(&m, names[o->kind].tensor[i], make_tensor(d, &o->tensor[i], i + 1));
+        cudnn_set_desc(&m, names[o->kind].tensor[i],
+                       i == 2 ? y : make_tensor(d, &o->tensor[i], i + 1));
     if (o->kind != CudnnMatmul) {
         cudnn_set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
         cudnn_set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
     }
-    CudnnDesc operation = cudnn_keep(d, cudnn_made(&m));
-    m = cudnn_make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    cudnn_set_desc(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+    return cudnn_keep(d, cudnn_made(&m));
+}
+
+static const cudnnPointwiseMode_t act_mode[] = {[ActRelu] = CUDNN_POINTWISE_RELU_FWD,
+                                                [ActLeaky] = CUDNN_POINTWISE_RELU_FWD,
+                                                [ActTanh] = CUDNN_POINTWISE_TANH_FWD};
+
+// y = x + b, or the act of x where b is NULL.
+static CudnnDesc make_pointwise(Cudnn *d, const CudnnEpilogue *e, CudnnDesc x, CudnnDesc b,
+                                CudnnDesc y) {
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const cudnnPointwiseMode_t mode = b ? CUDNN_POINTWISE_ADD : act_mode[e->act];
+    const double slope = (double)e->slope;
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    cudnn_set(&m, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    if (!b && e->act == ActLeaky)
+        cudnn_set(&m, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &slope);
+    CudnnDesc about = cudnn_keep(d, cudnn_made(&m));
+    m = cudnn_make(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, about);
+    cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    if (b)
+        cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    return cudnn_keep(d, cudnn_made(&m));
+}
+
+// One number a channel of `y`.
+static CudnnTensor bias_of(const CudnnOperation *o) {
+    CudnnTensor b = {.n = o->tensor[2].n, .type = o->epilogue.bias};
+    for (int i = 0; i < b.n; i++) {
+        b.dim[i] = i == 1 ? o->tensor[2].dim[1] : 1;
+        b.stride[i] = i == 1 ? 1 : o->tensor[2].dim[1];
+    }
+    return b;
+}
+
+// What lies between two nodes is computed in f32.
+static CudnnDesc make_between(Cudnn *d, const CudnnOperation *o, int64_t uid) {
+    CudnnTensor t = o->tensor[2];
+    t.type = DtF32;
+    return make_tensor(d, &t, uid);
+}
+
+CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
+    const CudnnEpilogue *e = &o->epilogue;
+    CudnnDesc node[3], y = make_tensor(d, &o->tensor[2], 3);
+    int64_t n = 0, uid = UidBetween;
+    CudnnDesc x = cudnn_has_epilogue(o) ? make_between(d, o, uid++) : y;
+    node[n++] = make_operation(d, o, x);
+    if (e->biased) {
+        CudnnTensor bias = bias_of(o);
+        CudnnDesc sum = e->act != ActNone ? make_between(d, o, uid++) : y;
+        node[n++] = make_pointwise(d, e, x, make_tensor(d, &bias, UidBias), sum);
+        x = sum;
+    }
+    if (e->act != ActNone)
+        node[n++] = make_pointwise(d, e, x, NULL, y);
+    for (int64_t i = 0; i < n; i++)
+        if (!node[i])
+            return NULL;
+    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnn_set(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, node);
     return cudnn_keep(d, cudnn_made(&m));
 }
 
@@ -175,7 +244,20 @@ static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNu
     }
 }
 
-static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, CudnnDesc config) {
+static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
+    cudnnBackendBehaviorNote_t note[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    int64_t n = 0;
+    if (d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, note) != CUDNN_STATUS_SUCCESS)
+        return true;
+    for (int64_t i = 0; i < n; i++)
+        if (note[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)
+            return true;
+    return false;
+}
+
+static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, CudnnEngines engines,
+                           CudnnDesc config) {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t n = 0, one = 0;
     CudnnDesc engine = NULL;
@@ -185,7 +267,8 @@ static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, CudnnDesc co
         d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                              &one, &engine) == CUDNN_STATUS_SUCCESS &&
         d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                             CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS;
+                             CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS &&
+        is_compiled(d, engine) == (engines == CudnnCompiled);
     for (int64_t i = 0; fine && i < n; i++)
         fine = note_allowed(d, o, note[i]);
     if (engine)
@@ -211,10 +294,10 @@ bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
 }
 
 // Takes the config. False: its engine is not for this card, or not for us.
-static bool candidate_make(const Cudnn *d, const CudnnOperation *o, CudnnDesc config,
-                           CudnnCandidate *out) {
+static bool candidate_make(const Cudnn *d, const CudnnOperation *o, CudnnEngines engines,
+                           CudnnDesc config, CudnnCandidate *out) {
     *out = (CudnnCandidate){.config = config};
-    if (engine_allowed(d, o, config)) {
+    if (engine_allowed(d, o, engines, config)) {
         CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
         cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
@@ -228,7 +311,7 @@ static bool candidate_make(const Cudnn *d, const CudnnOperation *o, CudnnDesc co
 
 // Asks one kind of heuristics: at most `most` candidates, the best first.
 int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBackendHeurMode_t mode,
-              CudnnCandidate *out, int most) {
+              CudnnEngines engines, CudnnCandidate *out, int most) {
     CudnnDesc config[CANDIDATES_MOST] = {NULL};
     int64_t n = 0;
     int found = 0;
@@ -246,7 +329,7 @@ int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBac
                                         config) == CUDNN_STATUS_SUCCESS;
     for (int i = 0; i < CANDIDATES_MOST; i++)
         if (fine && i < n && found < most)
-            found += candidate_make(d, o, config[i], &out[found]);
+            found += candidate_make(d, o, engines, config[i], &out[found]);
         else if (config[i])
             d->api->DestroyDescriptor(config[i]);
     if (heuristics)

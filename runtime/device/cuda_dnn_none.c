@@ -12,8 +12,9 @@ void cudnn_close(Cudnn *d) {
     (void)d;
 }
 
-GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, Memory m, CudnnCall **out) {
-    (void)calls, (void)p, (void)id, (void)m;
+GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
+                        CudnnCall **out) {
+    (void)calls, (void)p, (void)id, (void)e, (void)m;
     *out = NULL;
     return GAN_OK;
 }

@@ -43,7 +43,7 @@ static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->region.n; i++) {
         uint32_t kernel = p->region.at[i].kernel;
-        if (kernel == NONE || l->call[i] || wanted[kernel])
+        if (kernel == NONE || l->call[i] || l->absorbed[i] || wanted[kernel])
             continue;
         wanted[kernel] = true;
         n++;
@@ -233,12 +233,14 @@ static void add_kernels(Making *m, Launch launch) {
     m->scratch = 0;
     for (uint32_t i = 0; i < launch.instances; i++) {
         uint32_t n = 0, kernel = p->region.at[of[i]].kernel;
+        if (m->l->absorbed[of[i]])
+            continue;
         if (!p->kernel.at[kernel].many) {
             add_single(m, of[i]);
             continue;
         }
         for (uint32_t k = i; k < launch.instances && !done[i]; k++) {
-            if (p->region.at[of[k]].kernel != kernel)
+            if (p->region.at[of[k]].kernel != kernel || m->l->absorbed[of[k]])
                 continue;
             same[n++] = of[k];
             done[k] = k != i;
@@ -340,13 +342,27 @@ static GanStatus load_blocks(Loaded *l) {
 
 // --- loading -------------------------------------------------------------------------------------
 
+// With the region that may be done along with it, or alone.
+static GanStatus load_anchor(Loaded *l, uint32_t region) {
+    const Plan *p = l->plan;
+    uint32_t id = p->region.at[region].node.at[0];
+    CudnnCall **call = &l->call[region];
+    Epilogue e;
+    if (plan_epilogue(p, region, &e)) {
+        TRY(cudnn_prepare(&l->dnn, p, id, &e, l->memory, call));
+        l->absorbed[e.region] = *call != NULL;
+    }
+    return *call ? GAN_OK : cudnn_prepare(&l->dnn, p, id, NULL, l->memory, call);
+}
+
 static GanStatus load_anchors(Loaded *l) {
     const Plan *p = l->plan;
     l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
+    l->absorbed = arena_array(&l->arena, bool, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena};
     for (uint32_t i = 0; i < p->region.n && l->dnn.dnn; i++)
         if (p->region.at[i].kind == RegionCall)
-            TRY(cudnn_prepare(&l->dnn, p, p->region.at[i].node.at[0], l->memory, &l->call[i]));
+            TRY(load_anchor(l, i));
     return GAN_OK;
 }
 

@@ -1,8 +1,9 @@
 // host_dnn_test.c - what the cuda device tells cuDNN about convolutions and products is what they
 // are: each operation, computed by definition over the bytes its tensors' strides reach, gives what
-// the reference evaluator gives for the node.
+// the reference evaluator gives for the node, or with an epilogue for the region it stands for.
 #include "cuda_dnn.h"
 #include "programs.h"
+#include "trial.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -68,6 +69,31 @@ static void run_convolution(const CudnnOperation *o, float *const at[3]) {
         else if (inside)
             at[2][ay] += at[0][ax] * at[1][aw];
     } while (count_on(i, dim, 3 + 2 * s));
+}
+
+static float act(const CudnnEpilogue *e, float x) {
+    switch ((Act)e->act) {
+    case ActNone:
+        return x;
+    case ActRelu:
+        return x > 0 ? x : 0;
+    case ActLeaky:
+        return x > 0 ? x : e->slope * x;
+    case ActTanh:
+        return tanhf(x);
+    }
+    return NAN;
+}
+
+static void run_epilogue(const CudnnOperation *o, float *y, const float *bias) {
+    const CudnnTensor *t = &o->tensor[2];
+    int64_t i[CUDNN_AXES] = {0};
+    do {
+        int64_t at = 0;
+        for (int k = 0; k < t->n; k++)
+            at += i[k] * t->stride[k];
+        y[at] = act(&o->epilogue, y[at] + (o->epilogue.biased ? bias[i[1]] : 0));
+    } while (count_on(i, t->dim, t->n));
 }
 
 // --- nodes ---------------------------------------------------------------------------------------
@@ -207,10 +233,112 @@ static void products_of_every_order_are_read(void **state) {
     arena_release(&a);
 }
 
+// --- epilogues -----------------------------------------------------------------------------------
+
+// What a region stores, of a call whose operands and result are `v`.
+static const double *region_value(const Values *v, const Plan *p, const Region *r, uint32_t made) {
+    const double **value = arena_array(v->a, const double *, v->g->node.n);
+    value[made] = v->want;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        if (r->in.at[i] != made)
+            value[r->in.at[i]] = numbers(v->a, v->g, r->in.at[i]);
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        uint32_t id = r->node.at[i];
+        const void *in[3];
+        double *out = arena_array(v->a, double, type_elements(v->g, node_type(v->g, id)));
+        for (uint32_t k = 0; k < graph_node(v->g, id)->nin; k++) {
+            in[k] = value[node_in(v->g, id, k)];
+            assert_non_null(in[k]);
+        }
+        eval_node(v->g, id, in, out, true, &(Counters){0}, *v->a);
+        value[id] = out;
+    }
+    return value[p->place[r->out.at[0]].owner];
+}
+
+static void check_epilogue(Arena a, const Plan *p, uint32_t region, const Epilogue *e) {
+    const Graph *g = &p->func->g;
+    uint32_t id = p->region.at[region].node.at[0], node[CUDNN_PARTS];
+    Values v = values_of(&a, g, id);
+    CudnnOperation o, product;
+    bool dot = graph_node(g, id)->op == OpDot;
+    if (dot)
+        assert_true(cudnn_read_dot(g, id, &product, node) && cudnn_dot_as_conv(&product, &o, node));
+    else
+        assert_true(cudnn_read_conv(g, id, &o, node));
+    float *at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = memory_of(&v, id, node[i]);
+    assert_true(cudnn_add_epilogue(g, e, &o, node));
+    assert_int_equal(node[2], e->result);
+    const Type *t = node_type(g, e->result);
+    int64_t n = type_elements(g, t);
+    const double *want = region_value(&v, p, &p->region.at[e->region], id);
+    float *got = arena_array(&a, float, n), *bias = arena_array(&a, float, o.tensor[2].dim[1]);
+    const double *numbered = e->bias ? numbers(&a, g, e->bias) : NULL;
+    for (int64_t i = 0; numbered && i < o.tensor[2].dim[1]; i++)
+        bias[i] = (float)numbered[i];
+    run_convolution(&o, at);
+    run_epilogue(&o, at[2], bias);
+    value_load(g, t, at[2], got);
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs(got[i] - want[i]) < 1e-4))
+            fail_msg("region %u, element %lld: %g instead of %g", e->region, (long long)i, got[i],
+                     want[i]);
+}
+
+// Calls of a model's functions that have an epilogue, by what it does and whether it has a bias.
+static void check_model(Arena *a, const char *text, uint32_t seen[4][2]) {
+    const TrialOptions o = {.name = "model.gan", .text = str_c(text), .batch = 3};
+    const CompileOptions c = {.real = DtF32, .dialect = dialect_find(STR("cuda"))};
+    Compiled made = {.module = *trial_module(a, &o)};
+    assert_int_equal(compile_plans(a, &made.module, &c, &made), GAN_OK);
+    Epilogue e;
+    for (uint32_t r = 0; r < made.step.region.n; r++)
+        if (plan_epilogue(&made.step, r, &e)) {
+            check_epilogue(*a, &made.step, r, &e);
+            seen[e.act][e.bias != 0]++;
+        }
+}
+
+static void epilogues_are_what_the_regions_are(void **state) {
+    (void)state;
+    static const char *const of[] = {
+        "data x : image(3, 8, 8)\n"
+        "net D(x: [3, 8, 8]) -> [] {\n"
+        "  h = x |> conv(4, k=4, stride=2, pad=1) |> relu |> conv(5, k=3, pad=1) |> "
+        "leaky_relu(0.2)\n"
+        "  h = h |> conv(6, k=1, bias=none) |> tanh |> conv(7, k=3, pad=1, groups=1)\n"
+        "  h |> flatten |> dense(9) |> relu |> dense(8, bias=none) |> leaky_relu(0.1)\n"
+        "    |> dense(1) |> squeeze\n"
+        "}\n",
+        "data x : float(2, 20)\n"
+        "net D(x: [2, 20]) -> [] { x |> conv(5, k=3) |> relu |> conv(4, k=5) |> conv(3, k=1)\n"
+        "  |> flatten |> dense(1) |> squeeze }\n",
+        "data x : float(2, 4, 4, 4)\n"
+        "net D(x: [2, 4, 4, 4]) -> [] { x |> conv(3, k=3, pad=1) |> tanh |> conv(5, k=2, "
+        "stride=2)\n"
+        "  |> relu |> flatten |> dense(1) |> squeeze }\n"};
+    Arena a;
+    uint32_t seen[4][2] = {{0}};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        check_model(
+            &a,
+            str_format(&a, "model m\n%sstep { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
+                       of[i])
+                .ptr,
+            seen);
+    assert_true(seen[ActRelu][1] >= 3 && seen[ActLeaky][1] >= 1 && seen[ActTanh][1] >= 1);
+    assert_true(seen[ActTanh][0] >= 1 && seen[ActLeaky][0] >= 1 && seen[ActNone][1] >= 1);
+    arena_release(&a);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_are_what_the_nodes_are),
         cmocka_unit_test(products_of_every_order_are_read),
+        cmocka_unit_test(epilogues_are_what_the_regions_are),
     };
     if (CASES_LISTED(tests))
         return 0;

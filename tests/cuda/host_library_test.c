@@ -59,14 +59,30 @@ static const struct {
 };
 
 typedef struct Found {
-    uint32_t convolutions, products, batches;
+    uint32_t convolutions, products, batches, epilogues;
 } Found;
+
+// A bias and relu are ready where the bias has the operation's type, and so is a bias alone.
+static uint32_t check_epilogue(Arena *a, CudnnCalls *calls, const Plan *p, uint32_t region,
+                               Memory m, const char *what) {
+    Epilogue e;
+    CudnnCall *call = NULL;
+    if (!plan_epilogue(p, region, &e) || !e.bias || e.act > ActRelu ||
+        node_type(&p->func->g, e.bias)->dtype != node_type(&p->func->g, e.result)->dtype)
+        return 0;
+    assert_fine(cudnn_prepare(calls, p, p->region.at[region].node.at[0], &e, m, &call));
+    if (!call)
+        fail_msg("%s: no engine for an epilogue of %s", what,
+                 region_where(a, p, &p->region.at[region]).ptr);
+    return 1;
+}
 
 // Every convolution and every product of single matrices has an engine. (Those of batches of
 // matrices are compiled by way of the driver, which is not here; they are only read.)
 static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
     CudnnCalls calls = {.dnn = dnn, .arena = a};
     char *nowhere = (char *)(uintptr_t)4096; // an address that is only compared with 0
+    Memory m = {nowhere, nowhere};
     Found found = {0};
     for (uint32_t i = 0; i < p->region.n; i++) {
         if (p->region.at[i].kind != RegionCall)
@@ -77,9 +93,10 @@ static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
         bool dot = graph_node(&p->func->g, id)->op == OpDot;
         bool batch = dot && cudnn_read_dot(&p->func->g, id, &o, node) && o.tensor[0].dim[0] > 1;
         if (!batch)
-            assert_fine(cudnn_prepare(&calls, p, id, (Memory){nowhere, nowhere}, &call));
+            assert_fine(cudnn_prepare(&calls, p, id, NULL, m, &call));
         if (!batch && !call)
             fail_msg("%s: no engine for %s", what, region_where(a, p, &p->region.at[i]).ptr);
+        found.epilogues += batch ? 0 : check_epilogue(a, &calls, p, i, m, what);
         found.convolutions += !dot;
         found.products += dot && !batch;
         found.batches += batch;
@@ -108,6 +125,7 @@ static Found check_models(const CudnnApi *api, const char *card, const char *pro
         all.convolutions += f.convolutions;
         all.products += f.products;
         all.batches += f.batches;
+        all.epilogues += f.epilogues;
     }
     cudnn_close(dnn);
     arena_release(&a);
@@ -122,9 +140,10 @@ static void check_card(int card, Dtype real, bool no_tf32) {
         skip();
     }
     Found f = check_models(&api, cards[card].name, cards[card].properties, real, no_tf32);
-    print_message("%s: %u convolutions, %u products, %u of batches\n", cards[card].name,
-                  f.convolutions, f.products, f.batches);
+    print_message("%s: %u convolutions, %u products, %u of batches, %u with epilogues\n",
+                  cards[card].name, f.convolutions, f.products, f.batches, f.epilogues);
     assert_true(f.convolutions > 300 && f.products > 50);
+    assert_true(real != DtF32 || f.epilogues > 50);
     library_close(library);
 }
 

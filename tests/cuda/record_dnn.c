@@ -1,7 +1,8 @@
 // record_dnn.c - the recording cuDNN: descriptors that remember what they were told, heuristics
 // that always find engines, plans that say what they would read and write.
 //
-// The first engine offered is one that must not be taken: it gives other bits from run to run.
+// The first engine offered is one that must not be taken: it gives other bits from run to run. Of
+// epilogues a leaky relu must be compiled, and a tanh is refused.
 #include "record.h"
 
 #include <stdlib.h>
@@ -12,12 +13,15 @@ enum { AXES = 8, WORKSPACE = 1000, ENGINES = 3 };
 typedef struct Tensor {
     cudnnDataType_t type;
     int64_t n, dim[AXES], stride[AXES], uid;
+    bool nowhere; // between two nodes of a graph
 } Tensor;
 
-typedef struct Operation { // plain bytes: what a plan's "JSON" holds
-    Tensor tensor[3];
-    int result;     // which of them is written
-    int64_t engine; // chosen for it
+typedef struct Operation {   // plain bytes: what a plan's "JSON" holds
+    Tensor tensor[4];        // of a convolution or product, and the bias added to it
+    int tensors, result;     // how many there are; which of them is written
+    cudnnPointwiseMode_t is; // of a pointwise operation, and what a graph does last
+    bool sloped;             // leaky
+    int64_t engine;          // chosen for it
 } Operation;
 
 typedef struct Descriptor {
@@ -25,8 +29,8 @@ typedef struct Descriptor {
     bool final;
     Tensor tensor;
     Operation operation; // of an operation and of all that is made from it
-    void *pointer[3], *workspace;
-    int64_t uid[3], pointers;
+    void *pointer[4], *workspace;
+    int64_t uid[4], pointers;
 } Descriptor;
 
 static uint32_t live;
@@ -116,16 +120,19 @@ static int tensor_of(cudnnBackendAttributeName_t name) {
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X:
     case CUDNN_ATTR_OPERATION_MATMUL_ADESC:
+    case CUDNN_ATTR_OPERATION_POINTWISE_XDESC:
         return 0;
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW:
     case CUDNN_ATTR_OPERATION_MATMUL_BDESC:
+    case CUDNN_ATTR_OPERATION_POINTWISE_BDESC:
         return 1;
     case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY:
     case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY:
     case CUDNN_ATTR_OPERATION_MATMUL_CDESC:
+    case CUDNN_ATTR_OPERATION_POINTWISE_YDESC:
         return 2;
     default:
         return -1;
@@ -138,15 +145,38 @@ static int result_of(cudnnBackendDescriptorType_t type) {
                                                                                     : 2;
 }
 
-static void link_to(Descriptor *d, cudnnBackendAttributeName_t name, const Descriptor *other) {
+// One more node of a graph: it takes what the one before made, which is nowhere else.
+static void link_node(Operation *graph, const Operation *node, bool first) {
+    if (first) {
+        *graph = *node;
+        graph->tensors = 3;
+        return;
+    }
+    if (!graph->tensor[2].nowhere || node->tensor[0].uid != graph->tensor[2].uid)
+        complain("cuDNN: a node does not go on from the one before");
+    if (node->tensor[1].n) {
+        graph->tensor[3] = node->tensor[1];
+        graph->tensors = 4;
+    }
+    graph->tensor[2] = node->tensor[2];
+    graph->is = node->is;
+    graph->sloped = node->sloped;
+}
+
+static void link_to(Descriptor *d, cudnnBackendAttributeName_t name, const Descriptor *other,
+                    bool first) {
     if (!other->final)
         complain("cuDNN: a descriptor is used before it is finalized");
     int i = tensor_of(name);
     if (i >= 0) {
         d->operation.tensor[i] = other->tensor;
         d->operation.result = result_of(d->type);
-    } else if (name == CUDNN_ATTR_OPERATIONGRAPH_OPS ||
-               name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH ||
+    } else if (name == CUDNN_ATTR_OPERATIONGRAPH_OPS) {
+        link_node(&d->operation, &other->operation, first);
+    } else if (name == CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR) {
+        d->operation.is = other->operation.is;
+        d->operation.sloped = other->operation.sloped;
+    } else if (name == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH ||
                name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
         d->operation = other->operation;
     }
@@ -159,7 +189,14 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeN
     if (d->final)
         complain("cuDNN: a finalized descriptor is changed");
     if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
-        link_to(d, name, *(const cudnnBackendDescriptor_t *)value);
+        for (int64_t i = 0; i < n; i++)
+            link_to(d, name, ((const cudnnBackendDescriptor_t *)value)[i], i == 0);
+    else if (name == CUDNN_ATTR_POINTWISE_MODE)
+        memcpy(&d->operation.is, value, sizeof d->operation.is);
+    else if (name == CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE)
+        d->operation.sloped = true;
+    else if (name == CUDNN_ATTR_TENSOR_IS_VIRTUAL)
+        memcpy(&d->tensor.nowhere, value, sizeof d->tensor.nowhere);
     else if (name == CUDNN_ATTR_TENSOR_DATA_TYPE)
         memcpy(&d->tensor.type, value, sizeof d->tensor.type);
     else if (name == CUDNN_ATTR_TENSOR_DIMENSIONS)
@@ -186,7 +223,8 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttr
     CALL();
     *n = 1;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
-        *n = room < ENGINES ? room : ENGINES;
+        bool refused = d->operation.is == CUDNN_POINTWISE_TANH_FWD;
+        *n = refused ? 0 : room < ENGINES ? room : ENGINES;
         for (int64_t i = 0; i < *n; i++) {
             Descriptor *config = ((cudnnBackendDescriptor_t *)out)[i];
             config->operation = d->operation;
@@ -199,6 +237,9 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttr
         *(cudnnBackendNumericalNote_t *)out = d->operation.engine
                                                   ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE
                                                   : CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+    } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
+        *n = d->operation.sloped;
+        *(cudnnBackendBehaviorNote_t *)out = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         *(int64_t *)out = WORKSPACE * d->operation.engine;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
@@ -220,18 +261,21 @@ static size_t bytes_of(const Tensor *t) {
 static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
                              cudnnBackendDescriptor_t pack) {
     const Descriptor *p = plan, *v = pack;
-    Work w = {.kind = WorkLibrary, .name = "cuDNN"};
+    Work w = {.kind = WorkLibrary,
+              .name = p->operation.is || p->operation.tensors > 3 ? "cuDNN and epilogue" : "cuDNN"};
     (void)h;
     CALL();
     if (!p->operation.engine)
         complain("cuDNN: an engine is used that is not reproducible");
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < p->operation.tensors; i++)
         for (int64_t k = 0; k < v->pointers; k++)
             if (v->uid[k] == p->operation.tensor[i].uid)
                 vec_push(record_arena(), &w.access,
                          ((Access){cuda_pointer(v->pointer[k]), bytes_of(&p->operation.tensor[i]),
                                    i == p->operation.result}));
-    if (w.access.n != 3)
+    if (p->operation.tensor[2].nowhere)
+        complain("cuDNN: a graph's result is nowhere");
+    if (w.access.n != (uint32_t)p->operation.tensors)
         complain("cuDNN: a plan is run without all of its tensors");
     if (p->operation.engine)
         vec_push(record_arena(), &w.access,

@@ -1,0 +1,129 @@
+// epilogue.c - what of a plan's elementwise work is a library's epilogue: act(x + bias), with one
+// number of bias a channel, of the result x of a convolution or product.
+//
+// In: a placed plan. Out: facts about it; nothing is decided here. Gradients to inputs (ConvDx) are
+// left out: libraries have no epilogues for weights in rows.
+#include "program.h"
+
+const char *const act_name[] = {
+    [ActNone] = "none", [ActRelu] = "relu", [ActLeaky] = "leaky_relu", [ActTanh] = "tanh"};
+
+// --- the region ----------------------------------------------------------------------------------
+
+// The only region that reads what call `region` makes, NONE.
+static uint32_t only_reader(const Plan *p, uint32_t region) {
+    uint32_t made = p->region.at[region].out.at[0], reader = NONE;
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
+            if (p->region.at[r].in.at[i] != made)
+                continue;
+            if (reader != NONE)
+                return NONE;
+            reader = r;
+        }
+    return reader;
+}
+
+static bool same_place(const Place *a, const Place *b) {
+    return a->space == SpaceWork && b->space == SpaceWork && a->offset == b->offset;
+}
+
+// One value that looks like the call's and lies where it did, and nothing else of any size.
+static bool is_plain(const Plan *p, const Region *call, const Region *r) {
+    const Graph *g = &p->func->g;
+    if (r->kind != RegionLoop || r->block != call->block || r->out.n != 1 || r->in.n > 2)
+        return false;
+    uint32_t made = call->out.at[0], result = r->out.at[0];
+    const Type *from = node_type(g, made), *to = node_type(g, result);
+    return from->batched && type_same_shape(from, to) && from->dtype == to->dtype &&
+           same_place(&p->place[made], &p->place[result]);
+}
+
+// --- the expression ------------------------------------------------------------------------------
+
+static uint32_t uncast(const Graph *g, uint32_t id) {
+    while (graph_node(g, id)->op == OpCast)
+        id = node_in(g, id, 0);
+    return id;
+}
+
+// Of act(x) the x, which is `id` itself where there is no act.
+static uint32_t read_act(const Graph *g, uint32_t id, Epilogue *out) {
+    double zero, c;
+    out->act = ActNone;
+    if (graph_node(g, id)->op == OpTanh) {
+        out->act = ActTanh;
+        return uncast(g, node_in(g, id, 0));
+    }
+    if (graph_node(g, id)->op != OpWhere)
+        return id;
+    uint32_t ask = node_in(g, id, 0), x = node_in(g, id, 1), below = node_in(g, id, 2);
+    if (graph_node(g, ask)->op != OpGt || node_in(g, ask, 0) != x ||
+        !node_is_const(g, node_in(g, ask, 1), &zero) || zero != 0)
+        return id;
+    if (node_is_const(g, below, &c) && c == 0)
+        out->act = ActRelu;
+    for (uint32_t k = 0; graph_node(g, below)->op == OpMul && k < 2; k++)
+        if (node_in(g, below, k) == x && node_is_const(g, node_in(g, below, 1 - k), &c)) {
+            out->act = ActLeaky;
+            out->slope = c;
+        }
+    return out->act == ActNone ? id : uncast(g, x);
+}
+
+// The launch of a region.
+static uint32_t launch_of(const Plan *p, uint32_t region) {
+    for (uint32_t i = 0; i < p->launch.n; i++)
+        for (uint32_t k = 0; k < p->launch.at[i].instances; k++)
+            if (p->merge.at[p->launch.at[i].first + k] == region)
+                return i;
+    return NONE;
+}
+
+// Is the value there when call `region` is made?
+static bool is_there(const Plan *p, uint32_t id, uint32_t region) {
+    Place at = p->place[id];
+    uint32_t maker = p->region_of[at.owner];
+    if (at.space != SpaceSlot && at.space != SpaceWork)
+        return false;
+    return maker == NONE || p->region.at[maker].block != p->region.at[region].block ||
+           launch_of(p, maker) < launch_of(p, region);
+}
+
+static bool is_bias(const Plan *p, uint32_t id, int64_t channels) {
+    const Type *t = node_type(&p->func->g, id);
+    return !t->batched && t->rank >= 1 && t->dim[0] == channels && type_sample(t) == channels;
+}
+
+// Of x + bias the x.
+static uint32_t read_bias(const Plan *p, uint32_t region, uint32_t id, Epilogue *out) {
+    const Graph *g = &p->func->g;
+    uint32_t made = p->region.at[region].out.at[0];
+    out->bias = 0;
+    for (uint32_t k = 0; graph_node(g, id)->op == OpAdd && k < 2; k++) {
+        uint32_t x = uncast(g, node_in(g, id, k)), b = node_in(g, id, 1 - k);
+        if (x == made && is_bias(p, b, node_type(g, made)->dim[0]) && is_there(p, b, region)) {
+            out->bias = p->place[b].owner;
+            return x;
+        }
+    }
+    return id;
+}
+
+bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out) {
+    const Graph *g = &p->func->g;
+    const Region *call = &p->region.at[region];
+    uint32_t made = call->node.at[0];
+    Op op = (Op)graph_node(g, made)->op;
+    if (call->kind != RegionCall ||
+        !(op == OpConv || (op == OpDot && node_type(g, made)->rank == 1)))
+        return false;
+    *out = (Epilogue){.region = only_reader(p, region)};
+    if (out->region == NONE || !is_plain(p, call, &p->region.at[out->region]))
+        return false;
+    const Region *r = &p->region.at[out->region];
+    out->result = r->out.at[0];
+    uint32_t inner = read_act(g, uncast(g, out->result), out);
+    return read_bias(p, region, inner, out) == made && (out->act != ActNone || out->bias) &&
+           r->in.n == (out->bias ? 2 : 1);
+}

@@ -1,0 +1,121 @@
+// host_epilogue_test.c - what follows a convolution is done along with it where the library offers
+// that and it pays, and by its own kernel where not: counted against the recording driver
+// (record.h), whose cuDNN has relu ready, compiles leaky relu and refuses tanh.
+#include "host_run.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <string.h>
+
+// `extent`: of the pictures.
+static Run *run_of(const char *act, int extent) {
+    Run *run = new_bare();
+    Str text = str_format(&run->arena,
+                          "model m\n"
+                          "data x : image(3, %d, %d)\n"
+                          "net D(x: [3, %d, %d]) -> [] { x |> conv(16, k=3, pad=1) |> %s\n"
+                          "  |> conv(1, k=3, pad=1) |> mean(space) |> squeeze }\n"
+                          "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
+                          extent, extent, extent, extent, act);
+    compile_model(run, "m.gan", text, DtF32, NULL);
+    return run;
+}
+
+typedef struct Count {
+    uint32_t launches, calls, epilogues; // of two steps
+} Count;
+
+static Count count(const Recorder *r) {
+    Count c = {0};
+    const WorkVec *w = recorder_work(r);
+    for (uint32_t i = 0; i < w->n; i++) {
+        c.launches += w->at[i].kind == WorkLaunch;
+        c.calls += w->at[i].kind == WorkLibrary;
+        c.epilogues += w->at[i].kind == WorkLibrary && strstr(w->at[i].name, "epilogue");
+    }
+    return c;
+}
+
+static Count count_steps(const char *act, int extent) {
+    const DeviceOptions o = {.threads = 1};
+    Run *run = run_of(act, extent);
+    assert_fine(open_run(run, &o));
+    assert_fine(exec_init(run->exec, 7));
+    assert_fine(do_steps(run, 0, 1));
+    Count timed = count(run->r); // engines were tried while the plan was loaded
+    assert_fine(do_steps(run, 1, 3));
+    Count all = count(run->r);
+    close_run(run);
+    assert_clean(run->r, act);
+    free_run(run);
+    return (Count){all.launches - timed.launches, all.calls - timed.calls,
+                   all.epilogues - timed.epilogues};
+}
+
+static void what_the_library_offers_is_absorbed(void **state) {
+    (void)state;
+    Count relu = count_steps("relu", 8), tanh = count_steps("tanh", 8);
+    assert_int_equal(relu.calls, tanh.calls);
+    assert_int_equal(relu.epilogues, 2);
+    assert_int_equal(tanh.epilogues, 0);
+    assert_int_equal(relu.launches + 2, tanh.launches);
+}
+
+static void what_must_be_compiled_is_absorbed_where_it_pays(void **state) {
+    (void)state;
+    assert_int_equal(count_steps("leaky_relu(0.2)", 8).epilogues, 0);
+    assert_int_equal(count_steps("leaky_relu(0.2)", 512).epilogues, 2);
+}
+
+static void without_the_library_kernels_do_it(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = run_of("relu", 8);
+    recorder_without_dnn(run->r);
+    assert_fine(do_all(run, &o, 2));
+    assert_int_equal(count(run->r).calls, 0);
+    close_run(run);
+    assert_clean(run->r, "without cuDNN");
+    free_run(run);
+}
+
+// As in host_test.c, of calls about epilogues.
+static void an_error_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = run_of("relu", 8);
+    assert_fine(do_all(run, &o, 2));
+    uint64_t calls = recorder_calls(run->r), got_over = 0;
+    close_run(run);
+    recorder_free(run->r);
+    Arena checkpoint = run->arena;
+    for (uint64_t n = 1; n <= calls; n++) {
+        run->r = recorder_new(CARD);
+        recorder_mishap(run->r, MishapOnce, n);
+        GanStatus st = do_all(run, &o, 2);
+        if (st != GAN_OK && st != GAN_ERR_DEVICE)
+            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
+        got_over += st == GAN_OK && !count(run->r).epilogues; // its own kernel did it
+        close_run(run);
+        assert_clean(run->r, gan_error());
+        recorder_free(run->r);
+        run->arena = checkpoint;
+    }
+    assert_true(got_over > 10);
+    run->r = recorder_new(CARD);
+    free_run(run);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_library_offers_is_absorbed),
+        cmocka_unit_test(what_must_be_compiled_is_absorbed_where_it_pays),
+        cmocka_unit_test(without_the_library_kernels_do_it),
+        cmocka_unit_test(an_error_at_any_call_ends_cleanly),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
