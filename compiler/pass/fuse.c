@@ -83,6 +83,35 @@ static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool r
     return true;
 }
 
+static bool overwritten(const Fuse *z, uint32_t read, uint32_t block) {
+    for (uint32_t i = 0; i < z->write.n; i++)
+        if (slot_of(z, z->write.at[i]) == slot_of(z, read) &&
+            z->g->node.at[z->write.at[i]].block <= block)
+            return true;
+    return false;
+}
+
+// Reads that somebody outside the graph looks at where a block has ended, which by then has written
+// their slot.
+static uint8_t *find_asked(const Fuse *z) {
+    const Func *f = z->f;
+    uint8_t *asked = arena_array(z->arena, uint8_t, z->g->node.n);
+    uint32_t block = 0;
+    for (uint32_t i = 0; i < f->report.n; i++) {
+        uint32_t from = fuse_storage(z->g, f->report.at[i].node, *z->arena);
+        if (z->g->node.at[from].op == OpRead)
+            asked[from] |= overwritten(z, from, f->report.at[i].block);
+    }
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        const Ctl *c = &f->tape.at[i];
+        block = c->kind == CtlBlock ? c->arg : block;
+        uint32_t from = c->kind == CtlIf ? fuse_storage(z->g, c->cond, *z->arena) : 0;
+        if (from && z->g->node.at[from].op == OpRead)
+            asked[from] |= overwritten(z, from, block);
+    }
+    return asked;
+}
+
 // A Read that is overwritten before its last reader becomes a unit of its own: a copy made in time.
 static void order_slots(Fuse *z) {
     const Graph *g = z->g;
@@ -97,8 +126,9 @@ static void order_slots(Fuse *z) {
             vec_push(z->arena, &z->write, id);
     }
     bool repeat = func_repeats(z->f);
+    const uint8_t *asked = find_asked(z);
     for (uint32_t id = 1; id < g->node.n; id++) {
-        if (readers[id].n && !order_readers(z, id, &readers[id], repeat)) {
+        if (asked[id] || (readers[id].n && !order_readers(z, id, &readers[id], repeat))) {
             NodeVec self = {0};
             z->unit[id] = z->fixed[id] = z->kept[id] = 1;
             z->users[id] = readers[id];

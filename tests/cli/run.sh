@@ -74,3 +74,21 @@ step {
 END
 expect 0 train turns.gan --data x=s.pack --batch 4 --steps 4 --threads 1 --out turns
 [ "$(grep -c '"losses": {"D": [-0-9.e]*}' turns/log.jsonl)" = 4 ] || fail 'not one loss a step'
+
+# A name keeps the value it was bound to, whatever becomes of the state it was read from.
+cat >states.gan <<'END'
+model states "a count, before and after"
+data x : image(3, 8, 8)
+state count = 0
+net D(x: [3, 8, 8]) -> [] { x |> flatten |> dense(1) |> squeeze }
+step {
+  before = count
+  count := count + 1
+  update D minimize mean(D(x)^2) using sgd(lr=1e-6)
+  report before, after = count
+}
+END
+for device in ref cpu; do
+    expect 0 train states.gan --data x=s.pack --batch 4 --steps 2 --device $device --out states.$device
+    grep -q '"step": 2,.*"before": 1, "after": 2' states.$device/log.jsonl || fail "$device: $(tail -2 states.$device/log.jsonl)"
+done
