@@ -127,7 +127,8 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .no_fuse = o->no_fuse,
         .few_launches = o->dialect && gen_few_launches(o->dialect),
         .parallel = o->parallel,
-        .bf16_grads = o->dialect == &dialect_cuda,
+        .half_grads = o->dialect == &dialect_cuda,
+        .wide_f16 = o->dialect == &dialect_c,
 #ifndef NDEBUG
         .verify_each = true,
 #endif
@@ -136,6 +137,8 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
     rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
     m->batch = m->share.samples;
+    if (o->real == DtF16 || o->scale_losses)
+        loss_scale_slots(perm, m);
     rest->slot_bytes = slots_place(m, o->real);
     out->entry = arena_array(perm, Plan, m->entry.n + 1);
     PassOptions pass = quiet(rest);

@@ -17,6 +17,7 @@ typedef struct CompileOptions {
     bool feed;              // draws come from outside (verify)
     bool feed_entries;      // so do uniform and normal draws of entry points (interp)
     bool keep_grads;        // gradients and losses stay readable until their block ends
+    bool scale_losses;      // as f16 does, in any precision
     bool no_fuse;           // one region a node: what the reference device runs
     const Dialect *dialect; // kernels to generate; NULL: none
     Parallel parallel;

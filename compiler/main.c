@@ -53,7 +53,7 @@ static int help(FILE *to) {
         "  new NAME --from MODEL         NAME.gan, a copy of a published model to change\n"
         "  lsp                           a language server for editors, on standard input and "
         "output\n"
-        "common: -s key=value --batch N --precision f64|f32|bf16\n",
+        "common: -s key=value --batch N --precision f64|f32|bf16|f16\n",
         to);
     return 2;
 }
@@ -260,6 +260,8 @@ static int emit_module(Cli *c, Module *m) {
     }
     if (str_eq(c->stage, STR("grad"))) {
         PassOptions p = {.real = c->real};
+        if (c->real == DtF16)
+            loss_scale_slots(c->perm, m);
         passes_run(c->perm, m, &m->step, &p, "grad");
         module_print(&t, m);
         return write_text(c, text_str(&t));
@@ -478,7 +480,7 @@ static bool parse_dtype(Str s, Dtype *out) {
     for (int i = 0; i < DtCount; i++)
         if (str_eq(s, str_c(dtype_name[i]))) {
             *out = (Dtype)i;
-            return i != DtF16; // no loss scaling yet
+            return true;
         }
     return false;
 }

@@ -226,6 +226,7 @@ static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
     api->close(d);
     best->gflops_f32 = fmax(best->gflops_f32, r.gflops_f32);
     best->gflops_bf16 = fmax(best->gflops_bf16, r.gflops_bf16);
+    best->gflops_f16 = fmax(best->gflops_f16, r.gflops_f16);
     best->gbs = fmax(best->gbs, r.gbs);
     return st;
 }
@@ -387,8 +388,9 @@ static uint32_t rows_of(const Bench *b, Row *row) {
     const Plan *p = &b->session.compiled.step;
     Launches n = launches_of(p);
     double ranks = comm_size(b->comm), gflop = ranks * p->gflop; // the roof is of one rank's cores
-    double step_ms = b->ms[b->steps / 2],
-           peak = b->real == DtBF16 ? b->roof.gflops_bf16 : b->roof.gflops_f32;
+    double step_ms = b->ms[b->steps / 2], peak = b->real == DtBF16  ? b->roof.gflops_bf16
+                                                 : b->real == DtF16 ? b->roof.gflops_f16
+                                                                    : b->roof.gflops_f32;
     double compute_ms = peak > 0 ? p->gflop / peak * 1000 : 0;
     double move_ms = b->roof.gbs > 0 ? bytes_needed(p) / (b->roof.gbs * 1e6) : 0;
     double floor_ms = fmax(compute_ms, move_ms);

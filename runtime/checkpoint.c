@@ -9,10 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool outlives(const Slot *s) {
-    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt;
-}
-
 static Str ckpt_dir(Arena *a, Str dir) {
     return path_join(a, dir, STR("ckpt"));
 }
@@ -21,7 +17,7 @@ static size_t largest_slot(const Exec *e) {
     const Module *m = exec_module(e);
     size_t most = 0;
     for (uint32_t i = 0; i < m->slot.n; i++)
-        if (outlives(&m->slot.at[i]) && exec_slot_bytes(e, i) > most)
+        if (slot_outlives(&m->slot.at[i]) && exec_slot_bytes(e, i) > most)
             most = exec_slot_bytes(e, i);
     return most;
 }
@@ -36,7 +32,7 @@ GanStatus checkpoint_share(Exec *e, Comm *c) {
     if (!room)
         return fail(GAN_ERR_MEMORY, "no memory to share %zu bytes", most);
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        if (!outlives(&m->slot.at[i]))
+        if (!slot_outlives(&m->slot.at[i]))
             continue;
         TRY_OUT(exec_slot_save(e, i, room));
         TRY_OUT(comm_bcast(c, room, exec_slot_bytes(e, i), 0));
@@ -55,7 +51,7 @@ static GanStatus state_hash(Exec *e, Hash128 *out) {
         return fail(GAN_ERR_MEMORY, "no memory to compare weights");
     *out = (Hash128){0};
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        if (!outlives(&m->slot.at[i]))
+        if (!slot_outlives(&m->slot.at[i]))
             continue;
         TRY_OUT(exec_slot_save(e, i, room));
         Hash128 pair[2] = {*out, hash128(room, exec_slot_bytes(e, i))};
@@ -119,7 +115,7 @@ static GanStatus save_slots(SafeOut *f, Exec *e) {
     GanStatus st = GAN_OK;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (!outlives(s))
+        if (!slot_outlives(s))
             continue;
         size_t n = exec_slot_bytes(e, i);
         TRY_OUT(exec_slot_save(e, i, room));
@@ -138,7 +134,7 @@ static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) 
     const Module *m = exec_module(e);
     VEC(SafeTensor) tensor = {0};
     for (uint32_t i = 0; i < m->slot.n; i++)
-        if (outlives(&m->slot.at[i]))
+        if (slot_outlives(&m->slot.at[i]))
             vec_push(a, &tensor, slot_tensor(&m->slot.at[i]));
     SafeMeta meta[] = {{STR("format"), STR("gan-checkpoint-1")},
                        {STR("model"), m->name},
@@ -250,9 +246,11 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
 static GanStatus check_tensors(const SafeFile *f, const Module *m) {
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (!outlives(s))
+        if (!slot_outlives(s))
             continue;
         const SafeTensor *t = safe_find(f, s->name);
+        if (!t && s->kind == SlotScale)
+            continue;
         SafeTensor want = slot_tensor(s);
         bool same = t && t->dtype == want.dtype && t->rank == want.rank;
         for (uint32_t k = 0; same && k < want.rank; k++)
@@ -264,7 +262,28 @@ static GanStatus check_tensors(const SafeFile *f, const Module *m) {
     return GAN_OK;
 }
 
-static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e) {
+// One of a precision that scales no losses: the scales begin as `init` has them.
+static bool lacks_scales(const SafeFile *f, const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].kind == SlotScale && !safe_find(f, m->slot.at[i].name))
+            return true;
+    return false;
+}
+
+static GanStatus load_slots(const SafeFile *f, Exec *e, uint64_t seed) {
+    const Module *m = exec_module(e);
+    TRY(check_tensors(f, m));
+    if (lacks_scales(f, m))
+        TRY(exec_init(e, seed));
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const SafeTensor *t = safe_find(f, m->slot.at[i].name);
+        if (t && slot_outlives(&m->slot.at[i]))
+            TRY(exec_slot_load(e, i, t->data));
+    }
+    return GAN_OK;
+}
+
+static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, uint64_t seed) {
     size_t bytes;
     Str hash;
     TRY(content_of(a, path, &bytes, &hash));
@@ -272,13 +291,14 @@ static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e) {
         return fail(GAN_ERR_INPUT, "%.*s: its bytes are not those that were written", SARG(path));
     SafeFile f;
     TRY(safe_open(a, path, &f));
-    const Module *m = exec_module(e);
-    GanStatus st = check_tensors(&f, m);
-    for (uint32_t i = 0; st == GAN_OK && i < m->slot.n; i++)
-        if (outlives(&m->slot.at[i]))
-            st = exec_slot_load(e, i, safe_find(&f, m->slot.at[i].name)->data);
+    GanStatus st = load_slots(&f, e, seed);
     safe_close(&f);
     return st;
+}
+
+// Weights of every precision but f64 are f32.
+bool stored_alike(Dtype a, Dtype b) {
+    return (a == DtF64) == (b == DtF64);
 }
 
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
@@ -293,15 +313,16 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         Str content;
         GanStatus st =
             read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
-        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->real != want->real ||
-                             out->seed != want->seed))
+        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->seed != want->seed ||
+                             !stored_alike(out->real, want->real)))
             return fail(
                 GAN_ERR_INPUT,
                 "the checkpoint of step %u was made by another model, precision or seed than "
                 "this run's: its model's hash is %.*s, resolved.gan's is %.*s",
                 step, SARG(out->model), SARG(want->model));
         if (st == GAN_OK)
-            st = load_tensors(perm, run_file(perm, dir, "ckpt", step, "safetensors"), content, e);
+            st = load_tensors(perm, run_file(perm, dir, "ckpt", step, "safetensors"), content, e,
+                              want->seed);
         if (st == GAN_OK) {
             *found = true;
             return GAN_OK;

@@ -164,13 +164,9 @@ typedef struct Stored {
     int64_t batch, elements;
 } Stored;
 
-// Does `init` give it its first value, be it zero?
-static bool slot_begins(const Slot *s) {
-    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt;
-}
-
 static void slot_touched(Exec *e, uint32_t slot) {
-    e->fresh = e->fresh && !slot_begins(&e->module->slot.at[slot]);
+    e->fresh =
+        e->fresh && !slot_outlives(&e->module->slot.at[slot]); // to which `init` gives values
 }
 
 static Stored slot_stored(Exec *e, uint32_t slot) {
@@ -476,7 +472,7 @@ GanStatus exec_finish(Exec *e) {
 // What `init` leaves out is zero already, the first time (pass/fresh.c).
 static GanStatus clear_slots(Exec *e) {
     for (uint32_t i = 0; i < e->module->slot.n; i++) {
-        if (!slot_begins(&e->module->slot.at[i]))
+        if (!slot_outlives(&e->module->slot.at[i]))
             continue;
         size_t bytes = exec_slot_bytes(e, i);
         TRY(staging_need(e, bytes));

@@ -51,19 +51,23 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
     return GAN_OK;
 }
 
-GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
-    Str name = option_text(o, OptDevice, STR("cpu")),
-        precision = option_text(o, OptPrecision, STR("f32"));
-    *api = device_find(name);
-    if (!*api)
-        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
+static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless, Dtype *real) {
+    Str precision = option_text(o, OptPrecision, unless);
     for (int i = 0; i < DtCount; i++)
         if (str_eq(precision, str_c(dtype_name[i])))
             *real = (Dtype)i;
-    if (!(*api)->supports(*real))
-        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", (*api)->name,
+    if (!api->supports(*real))
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", api->name,
                     dtype_name[*real]);
     return GAN_OK;
+}
+
+GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
+    Str name = option_text(o, OptDevice, STR("cpu"));
+    *api = device_find(name);
+    if (!*api)
+        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
+    return precision_of(o, *api, STR("f32"), real);
 }
 
 GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real) {
@@ -130,16 +134,31 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     return set_steps(out, o);
 }
 
+// A run may go on in another precision that has its weights in f32.
+static GanStatus change_precision(Job *job, const Options *o) {
+    const DeviceApi *api = device_find(job->device);
+    Dtype was = job->real;
+    if (!o->at[OptPrecision].given || !api) // no device: said where it is opened
+        return GAN_OK;
+    TRY(precision_of(o, api, (Str){0}, &job->real));
+    return stored_alike(was, job->real)
+               ? GAN_OK
+               : fail(GAN_ERR_USAGE,
+                      "a run begun in %s has its weights so and cannot go on in %s: a run of its "
+                      "own needs `ganrun train %.*s`",
+                      dtype_name[was], dtype_name[job->real], SARG(job->origin));
+}
+
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet,   OptBatch,    OptDevice,  OptPrecision,
-                                     OptTf32,  OptSeed,     OptOut,     OptDeterm,
-                                     OptMicro, OptBucketMb, OptCompress};
+    static const OptionId fixed[] = {OptSet, OptBatch,  OptDevice, OptTf32,     OptSeed,
+                                     OptOut, OptDeterm, OptMicro,  OptBucketMb, OptCompress};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
                 GAN_ERR_USAGE,
                 "%s is fixed once a run has begun: a run of its own needs `ganrun train %.*s`",
                 option_word(fixed[i]), SARG(job->origin));
+    TRY(change_precision(job, o));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->keep = option_number(o, OptKeep, job->keep);

@@ -3,24 +3,8 @@
 //
 // In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer
 // serves every layout.
+#include "prelude.h"
 #include "rt_internal.h"
-
-#include <string.h>
-
-static float bf16_to_float(uint16_t h) {
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint16_t float_to_bf16(float x) { // to nearest even, NaN kept
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(bits >> 16 | 64);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 void value_put(void *storage, int64_t at, Dtype dtype, double x) {
     switch (dtype) {
@@ -31,13 +15,15 @@ void value_put(void *storage, int64_t at, Dtype dtype, double x) {
         ((float *)storage)[at] = (float)x;
         return;
     case DtBF16:
-        ((uint16_t *)storage)[at] = float_to_bf16((float)x);
+        ((uint16_t *)storage)[at] = gan_f32_to_bf16((float)x);
         return;
     case DtF16:
+        ((uint16_t *)storage)[at] = gan_f32_to_f16((float)x);
+        return;
     case DtCount:
         break;
     }
-    bug("layout: no storage for %s", dtype_name[dtype]);
+    bug("layout: no storage for precision %d", (int)dtype);
 }
 
 double value_get(const void *storage, int64_t at, Dtype dtype) {
@@ -47,12 +33,13 @@ double value_get(const void *storage, int64_t at, Dtype dtype) {
     case DtF32:
         return ((const float *)storage)[at];
     case DtBF16:
-        return bf16_to_float(((const uint16_t *)storage)[at]);
+        return gan_bf16_to_f32(((const uint16_t *)storage)[at]);
     case DtF16:
+        return gan_f16_to_f32(((const uint16_t *)storage)[at]);
     case DtCount:
         break;
     }
-    bug("layout: no storage for %s", dtype_name[dtype]);
+    bug("layout: no storage for precision %d", (int)dtype);
 }
 
 void walk_init(LayoutWalk *w, const Type *t, int64_t batch, bool logical) {

@@ -128,6 +128,8 @@ void meter_init(Arena *perm, const Module *m, Meter *out) {
                    m->step.update.at[i].block);
     for (uint32_t i = 0; i < m->step.report.n; i++)
         add_series(perm, out, m->step.report.at[i].name, true, i, m->step.report.at[i].block);
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        out->scaled |= m->slot.at[i].kind == SlotScale;
     for (int i = 0; i < METER_STEPS; i++) {
         out->under_way[i].later = arena_array(perm, Later, out->values);
         out->under_way[i].seen = arena_array(perm, bool, out->values);
@@ -152,10 +154,24 @@ void meter_begin(Meter *m, uint32_t step) {
         clear_series(m);
 }
 
+// An update is skipped now and then and its scale halved. Below the least nothing will help.
+static GanStatus check_scale(const Series *s, uint32_t round) {
+    Str nets = str_sub(s->name, sizeof SCALE_REPORT - 1, s->name.len);
+    if (!str_starts(s->name, STR(SCALE_REPORT)) || s->value[round] >= SCALE_LEAST)
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "the updates of %.*s are skipped one after another, for gradients or losses are "
+                "not finite in f16 whatever they are scaled by (%g by now): --precision bf16 or "
+                "f32 has the range",
+                SARG(nets), s->value[round]);
+}
+
 static GanStatus take_value(Meter *m, Exec *e, const Later *from, Series *s, uint32_t round) {
     TRY(exec_number_take(e, from, &s->value[round]));
     s->seen[round] = true;
-    if (s->report || isfinite(s->value[round]))
+    if (s->report)
+        return check_scale(s, round);
+    if (isfinite(s->value[round]) || m->scaled)
         return GAN_OK;
     m->broken = true;
     const char *what = isnan(s->value[round]) ? "not a number" : "infinite";

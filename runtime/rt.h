@@ -29,9 +29,9 @@ typedef struct DeviceOptions {
     CardRoute route;   // cuda: how their sums travel
 } DeviceOptions;
 
-typedef struct Roofline {           // 0: not measured
-    double gflops_f32, gflops_bf16; // multiply-adds, 2 operations each
-    double gbs;                     // bytes read and written by a copy, 1e9 a second
+typedef struct Roofline {                       // 0: not measured
+    double gflops_f32, gflops_bf16, gflops_f16; // multiply-adds, 2 operations each
+    double gbs;                                 // bytes read and written by a copy, 1e9 a second
 } Roofline;
 
 typedef struct DeviceApi {

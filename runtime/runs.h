@@ -162,6 +162,7 @@ typedef struct Meter {
     uint32_t step;   // the one being read
     MeterStep under_way[METER_STEPS];
     bool broken; // a loss was not finite
+    bool scaled; // losses are: where one is not finite its update was skipped
 } Meter;
 void meter_init(Arena *perm, const Module *m, Meter *out);
 void meter_ahead(Meter *m, const Exec *e); // sets `ahead` to what the device can do; else it is 0
@@ -169,7 +170,7 @@ void meter_begin(Meter *m, uint32_t step); // at most `ahead` others are not tak
 // Asks for what `block` has just computed; where nothing is ahead it is taken at once.
 GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round);
 // Waits for a step's numbers and puts them into the series; each step once, in order. GAN_ERR_INPUT
-// when a loss is not a finite number.
+// when a loss is not a finite number, or its scale less than SCALE_LEAST.
 GanStatus meter_take(Meter *m, Exec *e, uint32_t step);
 double series_mean(const Series *s); // NaN when it did not run
 Str meter_key(Arena *a, const Series *s, uint32_t round);
@@ -230,6 +231,7 @@ GanStatus checkpoint_share(Exec *e, Comm *c);
 // GAN_ERR_DEVICE when these slots are not the same bits on every rank: they follow from the same
 // sums, so a machine has made a mistake.
 GanStatus checkpoint_compare(Exec *e, Comm *c);
+bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load in `b`?
 // Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
 // *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
 // With want->step above 0 no other is looked at.

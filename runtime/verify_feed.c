@@ -14,7 +14,7 @@ static const char *const kind_name[KindCount] = {"normal", "uniform", "labels", 
 // --- numbers of the case -------------------------------------------------------------------------
 
 static double held(double x, Dtype real) {
-    int exponent, digits = real == DtF32 ? 24 : real == DtBF16 ? 8 : 53;
+    int exponent, digits = real == DtF32 ? 24 : real == DtBF16 ? 8 : real == DtF16 ? 11 : 53;
     (void)frexp(x, &exponent);
     double ulp = ldexp(1, exponent - digits);
     return isfinite(x) ? rint(x / ulp) * ulp : x;

@@ -1,8 +1,8 @@
 // verify_rounding.c - what rounding alone does to a reference case (D-0009).
 //
-// What fails in f32 or bf16 is put to the graph itself, recomputed in f64 by the reference device:
-// as it is, with the decisions that rounding makes made the other way, and from a rounded start. A
-// check that the first passes and another moves by more than its tolerance is not judged.
+// What fails in less than f64 is put to the graph itself, recomputed in f64 by the reference
+// device: as it is, with the decisions that rounding makes made the other way, and from a rounded
+// start. A check that the first passes and another moves by more than its tolerance is not judged.
 #include "verify.h"
 
 #include <math.h>
@@ -158,7 +158,7 @@ static uint32_t steps_to_ask(const Verify *v, Way way) {
     return steps;
 }
 
-// bf16 judges losses only, which no single decision moves.
+// bf16 and f16 judge losses only, which no single decision moves.
 void verify_ask_graph(Verify *v) {
     for (Way way = WayExact; way < Ways; way++) {
         uint32_t steps = steps_to_ask(v, way);

@@ -308,7 +308,7 @@ GanStatus watch_left(Watch *w, bool *finite) {
     *finite = true;
     for (uint32_t i = 0; w->found && *finite && i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (s->kind != SlotParam && s->kind != SlotState && s->kind != SlotOpt)
+        if (!slot_outlives(s))
             continue;
         Arena room = w->room;
         size_t n = exec_slot_bytes(w->exec, i);

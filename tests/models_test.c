@@ -124,7 +124,9 @@ static void models_train_to_recorded_losses(void **state) {
         Arena a = empty;
         Trial t;
         Str text = trial_read(&a, MODELS, str_c(runs[i].model));
-        trial_open(&t, &a, &(TrialOptions){runs[i].model, text, 3, runs[i].set, false});
+        trial_open(
+            &t, &a,
+            &(TrialOptions){.name = runs[i].model, .text = text, .batch = 3, .set = runs[i].set});
         for (int step = 1; step <= 20; step++) {
             if (step == 17) // lazy penalties are in it, and no bias is exactly 0, a kink of relu
                 check_gradient(&t, runs[i].model, runs[i].gradient);

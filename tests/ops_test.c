@@ -496,15 +496,15 @@ static Walk *const walk[OpCount] = {
 #define EW(Name, ...) [Op##Name] = walk_ew,
 #define OP(...)
 #include "ops.def"
-    [OpConst] = walk_leaf,       [OpIota] = walk_leaf,          [OpRead] = walk_leaf,
-    [OpWrite] = walk_leaf,       [OpRand] = walk_leaf,          [OpGrad] = walk_leaf,
-    [OpPin] = walk_pin,          [OpSum] = walk_axes,           [OpMaxOf] = walk_axes,
-    [OpArgMax] = walk_axes,      [OpGroupSum] = walk_group_sum, [OpReshape] = walk_reshape,
-    [OpExpand] = walk_expand,    [OpPermute] = walk_permute,    [OpSlice] = walk_window,
-    [OpPad] = walk_window,       [OpFlip] = walk_axes,          [OpConcat] = walk_concat,
-    [OpGather] = walk_rows,      [OpScatter] = walk_rows,       [OpDot] = walk_dot,
-    [OpConv] = walk_conv,        [OpConvDx] = walk_conv,        [OpConvDw] = walk_conv,
-    [OpReduceStart] = walk_comm, [OpReduceWait] = walk_comm,
+    [OpConst] = walk_leaf,      [OpIota] = walk_leaf,        [OpRead] = walk_leaf,
+    [OpWrite] = walk_leaf,      [OpRand] = walk_leaf,        [OpGrad] = walk_leaf,
+    [OpCommit] = walk_leaf,     [OpPin] = walk_pin,          [OpSum] = walk_axes,
+    [OpMaxOf] = walk_axes,      [OpArgMax] = walk_axes,      [OpGroupSum] = walk_group_sum,
+    [OpReshape] = walk_reshape, [OpExpand] = walk_expand,    [OpPermute] = walk_permute,
+    [OpSlice] = walk_window,    [OpPad] = walk_window,       [OpFlip] = walk_axes,
+    [OpConcat] = walk_concat,   [OpGather] = walk_rows,      [OpScatter] = walk_rows,
+    [OpDot] = walk_dot,         [OpConv] = walk_conv,        [OpConvDx] = walk_conv,
+    [OpConvDw] = walk_conv,     [OpReduceStart] = walk_comm, [OpReduceWait] = walk_comm,
 };
 
 // A row is a case: by name it runs alone, --list prints them all.

@@ -64,6 +64,7 @@ target_compile_definitions(shard_long_test PRIVATE ALL_MODELS)
 gan_test(schedules_test schedules_test.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(schedules_long_test schedules_test.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads LABELS long)
 target_compile_definitions(schedules_long_test PRIVATE CASES=500)
+gan_test(loss_scale_test loss_scale_test.c support/ranks_run.c support/trial.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(cost_test cost_test.c support/trial.c support/interp.c LIBS gan_run)
 
@@ -73,7 +74,7 @@ set(compiled cuda/nvrtc_test.c support/kernel_cases.c LIBS gan_driver gan_device
 gan_test(nvrtc_test ${compiled})
 target_compile_definitions(nvrtc_test PRIVATE ARCHITECTURES=90 PRECISIONS=DtF32)
 gan_test(nvrtc_all_test ${compiled} LABELS long)
-target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECISIONS=DtF32,DtBF16)
+target_compile_definitions(nvrtc_all_test PRIVATE ARCHITECTURES=80,90,100 PRECISIONS=DtF32,DtBF16,DtF16)
 
 add_executable(kernel_report cuda/kernel_report.c) # a table for docs/performance.md
 set_target_properties(kernel_report PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -117,7 +118,7 @@ else()
 endif()
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run eval resume damage gradients bad_model bad_data bad_run bench verify new stages ganx nonfinite look inputs choices plan compilers lsp)
+foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages ganx nonfinite look inputs choices plan compilers lsp)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()

@@ -36,7 +36,7 @@ typedef VEC(uint32_t) Nodes;
 typedef struct OnceEntry OnceEntry;
 
 typedef struct Cursors { // next of each numbered thing; a replay runs over what is there
-    uint32_t site, pin, version, block;
+    uint32_t site, pin, version, block, update;
 } Cursors;
 
 typedef struct Snapshot {
@@ -98,12 +98,14 @@ typedef struct Turn { // `each sample`
 } Turn;
 
 typedef struct Tuning { // an optimizer applied to the weights of one update, in lock-step
+    uint32_t update;    // Func.update[]
     uint32_t weight;    // slot now at hand
     Nodes total;        // sums over all weights known so far
     uint32_t totals;    // those met by this weight
     Nodes part;         // the next sum's terms
     bool waits;         // a sum was not known yet
     VEC(SharedCount) shared;
+    VEC(GradOf) was; // slots of the optimizer it has set, as they were
 } Tuning;
 
 typedef struct Reach { // a net in an update behind a run-time choice
@@ -214,9 +216,10 @@ void slot_set(Elab *e, uint32_t slot, Val v); // a value of the slot's type; sto
 // in `block`. NONE after a diagnostic: another outcome's was of another type.
 uint32_t carry_slot(Elab *e, uint32_t block, uint32_t i, Type type);
 bool slot_fits(Elab *e, uint32_t slot, Val *v); // shared, and broadcast to the slot's extents
-void slots_commit(Elab *e);                     // writes what changed
-Val elab_pin(Elab *e, Val v);                   // an identity of its own, unless it has one
-void segment_end(Elab *e);                      // weights changed: `once` runs again
+void slots_hold(Elab *e);     // what the update at hand has set may be kept as it was (Commit)
+void slots_commit(Elab *e);   // writes what changed
+Val elab_pin(Elab *e, Val v); // an identity of its own, unless it has one
+void segment_end(Elab *e);    // weights changed: `once` runs again
 Value once_block(Elab *e, Env *env, const Ast *a);
 // A site; or what is fed in its place.
 Value make_draw(Elab *e, Dist dist, int64_t classes, Type type);

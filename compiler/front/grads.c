@@ -12,7 +12,7 @@ static const char *const column[OpCount][3] = {
 };
 
 static bool lets_through(Op op, uint32_t k) {
-    if (op == OpArgMax || op == OpIota || op == OpRand)
+    if (op == OpArgMax || op == OpIota || op == OpRand || op == OpCommit)
         return false;
     if (op == OpGather || op == OpScatter)
         return k == 0;

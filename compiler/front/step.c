@@ -101,11 +101,31 @@ bool slot_fits(Elab *e, uint32_t slot, Val *v) {
     return false;
 }
 
+static void note_was(Elab *e, uint32_t slot) {
+    uint32_t was = slot_read(e, slot).id;
+    for (uint32_t i = 0; i < e->tuning->was.n; i++)
+        if (e->tuning->was.at[i].slot == slot)
+            return;
+    vec_push(e->perm, &e->tuning->was, ((GradOf){slot, was}));
+}
+
+void slots_hold(Elab *e) {
+    const Tuning *t = e->tuning;
+    for (uint32_t i = 0; i < t->was.n; i++) {
+        Val was = {e->to->g, t->was.at[i].node}, made = slot_read(e, t->was.at[i].slot);
+        set_current(e, t->was.at[i].slot, Commit(made, was, t->update).id, true);
+    }
+}
+
 // A weight's new value gets an identity of its own, so that a later gradient with respect to it
-// means only it.
+// means only it; of an update, its identity is that of what is committed.
 void slot_set(Elab *e, uint32_t slot, Val v) {
     const Slot *s = &e->m->slot.at[slot];
     v = Stop(v);
+    if (e->tuning && s->kind == SlotParam)
+        v = Commit(v, slot_read(e, slot), e->tuning->update);
+    else if (e->tuning)
+        note_was(e, slot);
     if (s->kind == SlotParam) {
         v = elab_pin(e, v);
         segment_end(e);

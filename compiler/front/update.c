@@ -105,6 +105,7 @@ static bool tune(Elab *e, Value opt, const Weights *weights, Tuning *t, Value *o
     t->waits = false;
     t->part.n = 0;
     t->shared.n = 0;
+    t->was.n = 0;
     for (uint32_t i = 0; i < weights->n; i++) {
         Value w = value_tensor(slot_read(e, weights->at[i].slot));
         w.slot = t->weight = weights->at[i].slot;
@@ -139,7 +140,7 @@ static void check_shared(Elab *e, const Tuning *t) {
 }
 
 static void apply(Elab *e, Value opt, const Weights *weights) {
-    Tuning t = {0};
+    Tuning t = {.update = e->to->cursor.update++};
     Value *out = arena_array(e->perm, Value, weights->n);
     Snapshot start = snapshot_take(e);
     uint32_t errors = diag_errors(e->f);
@@ -151,12 +152,13 @@ static void apply(Elab *e, Value opt, const Weights *weights) {
         e->to->cursor.pin = now.pin; // a round cut short numbers its pins otherwise than the next
         e->to->cursor.version = now.version;
     }
-    e->tuning = NULL;
     for (uint32_t i = 0; i < weights->n; i++) {
         Val v;
         if (want_tensor(e, out[i], &v) && slot_fits(e, weights->at[i].slot, &v))
             slot_set(e, weights->at[i].slot, v);
     }
+    slots_hold(e);
+    e->tuning = NULL;
     check_shared(e, &t);
 }
 
@@ -397,8 +399,10 @@ void eval_update(Elab *e, Env *env, const Ast *a) {
         vec_push(e->perm, &u.net, nets.at[i]);
     for (uint32_t i = 0; i < weights.n; i++)
         vec_push(e->perm, &u.grad, ((GradOf){weights.at[i].slot, weights.at[i].grad.id}));
-    if (!e->to->muted)
+    if (!e->to->muted) {
+        assert(e->to->fn->update.n == e->to->cursor.update);
         vec_push(e->perm, &e->to->fn->update, u);
+    }
     apply(e, opt, &weights);
     for (uint32_t i = 0; i < nets.n; i++)
         warn_two(e, nets.at[i], opt);

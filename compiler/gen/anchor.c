@@ -339,8 +339,7 @@ static uint32_t axes_of(const Product *p) {
 static bool fits(const Product *p, const Cut *c) {
     if (axes_of(p) > AXES)
         bug("a product of %u axes", axes_of(p));
-    bool known = p->in != DtF16 && p->out != DtF16;
-    return known && c->rows < INT32_MAX && c->columns < INT32_MAX && c->terms < INT32_MAX &&
+    return c->rows < INT32_MAX && c->columns < INT32_MAX && c->terms < INT32_MAX &&
            c->jobs < INT32_MAX;
 }
 
@@ -460,7 +459,7 @@ static void put_words(Words *w, const Graph *g, const Product *p, const Cut *c, 
 // --- text ----------------------------------------------------------------------------------------
 
 static const char *const storage[DtCount] = {
-    [DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"};
+    [DtF64] = "double", [DtF32] = "float", [DtBF16] = "gan_bf16", [DtF16] = "gan_f16"};
 
 static Str kernel_text(Arena *a, const Product *p, const Cut *c, uint32_t words, Str name) {
     Text t = {.arena = a};

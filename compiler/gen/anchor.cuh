@@ -193,14 +193,23 @@ template <class P> GAN_FN bool gan_inside(const gan_operand<P> &o, const gan_spo
 
 // --- elements ------------------------------------------------------------------------------------
 
+struct gan_bf16 {
+    uint16_t bits;
+};
+struct gan_f16 {
+    uint16_t bits;
+};
 GAN_FN float gan_number(float x) {
     return x;
 }
 GAN_FN double gan_number(double x) {
     return x;
 }
-GAN_FN float gan_number(uint16_t x) {
-    return gan_bf16_to_f32(x);
+GAN_FN float gan_number(gan_bf16 x) {
+    return gan_bf16_to_f32(x.bits);
+}
+GAN_FN float gan_number(gan_f16 x) {
+    return gan_f16_to_f32(x.bits);
 }
 GAN_FN void gan_put(float *to, float x) {
     *to = x;
@@ -208,8 +217,11 @@ GAN_FN void gan_put(float *to, float x) {
 GAN_FN void gan_put(double *to, double x) {
     *to = x;
 }
-GAN_FN void gan_put(uint16_t *to, float x) {
-    *to = gan_f32_to_bf16(x);
+GAN_FN void gan_put(gan_bf16 *to, float x) {
+    to->bits = gan_f32_to_bf16(x);
+}
+GAN_FN void gan_put(gan_f16 *to, float x) {
+    to->bits = gan_f32_to_f16(x);
 }
 
 // What a block knows of where its elements are, in shared memory: what is divided out of a number is

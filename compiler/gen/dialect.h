@@ -15,7 +15,8 @@ typedef struct Emit Emit;
 typedef struct Words {                               // names of types and functions
     const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
     const char *load[DtCount],
-        *store[DtCount];               // functions around an element read and written, or ""
+        *store[DtCount],               // functions around an element read and written, or ""
+        *round[DtCount];               // around a number on its way, for its range; NULL: none
     const MathName *math;              // ends in {0}
     const char *draw32[4], *draw64[4]; // by Dist
 } Words;

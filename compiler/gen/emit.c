@@ -77,7 +77,7 @@ static void put_store(Emit *e, uint32_t i) {
     }
     text_put(e->t, STR(" = "));
     const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, s->arg)]);
-    emit_ref(e, s->value);
+    emit_ref(e, emit_stored(e, s));
     text_fmt(e->t, "%s;\n", end);
 }
 

@@ -54,6 +54,7 @@ Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements
 void emit_ref(Emit *e, uint32_t value);        // a value by name
 // Which values have a name: copies do not, nor comparisons that are only asked for.
 bool *emit_named(const Emit *e);
+uint32_t emit_stored(const Emit *e, const Store *s);
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
 // What is done with one element: stores, and reductions into accumulators named `acc`.
 void emit_body(Emit *e, char acc);

@@ -129,16 +129,29 @@ static void put_number(Emit *e, Dtype t, double x) {
     text_fmt(e->t, "r%s", emit_num(e, RoleReal, bits).ptr + 1);
 }
 
+// Does the value lose what its type does not hold where it is computed, stored or not?
+static const char *rounding(const Emit *e, const Value *v) {
+    const char *function = v->op == OpCast ? e->d->words->round[v->dtype] : NULL;
+    return function ? function : "";
+}
+
 // The value that is written where `id` is meant: a copy in the same type is what it is a copy of.
 static uint32_t meant(const Emit *e, uint32_t id) {
     for (;;) {
         const Value *v = &e->n->value.at[id];
-        if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 ||
+        if (v->kind != ValueEw || strcmp(op_info[v->op].value, "a") != 0 || *rounding(e, v) ||
             strcmp(e->d->words->compute[v->dtype],
                    e->d->words->compute[e->n->value.at[v->a].dtype]) != 0)
             return id;
         id = v->a;
     }
+}
+
+// What a store writes, which rounds by itself.
+uint32_t emit_stored(const Emit *e, const Store *s) {
+    const Value *v = &e->n->value.at[s->value];
+    bool itself = v->kind == ValueEw && *rounding(e, v) && v->dtype == emit_dtype(e->n, s->arg);
+    return meant(e, itself ? v->a : s->value);
 }
 
 // An element of a pack that needs no conversion has a name already.
@@ -306,7 +319,7 @@ bool *emit_named(const Emit *e) {
     const Nest *n = e->n;
     bool *named = arena_array(e->t->arena, bool, n->value.n);
     for (uint32_t i = 0; i < n->store.n; i++)
-        named[meant(e, n->store.at[i].value)] = true;
+        named[emit_stored(e, &n->store.at[i])] = true;
     for (uint32_t i = 0; i < n->reduce.n; i++)
         named[meant(e, n->reduce.at[i].value)] = true;
     for (uint32_t i = n->value.n; i-- > 0;) // operands come first
@@ -395,9 +408,12 @@ static void put_value(Emit *e, uint32_t id) {
     case ValueLoad:
         put_load(e, id);
         break;
-    case ValueEw:
+    case ValueEw: {
+        const char *end = emit_call(e, rounding(e, v));
         put_column(e, v, str_c(op_info[v->op].value));
+        text_put(e->t, str_c(end));
         break;
+    }
     case ValueDraw:
         put_draw(e, v);
         break;

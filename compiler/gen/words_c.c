@@ -10,10 +10,11 @@ static const MathName math[] = {
 };
 
 const Words words_c = {
-    .storage = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t"},
-    .compute = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "float"},
-    .load = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_bf16_to_f32"},
-    .store = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_f32_to_bf16"},
+    .storage = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "uint16_t", [DtF16] = "uint16_t"},
+    .compute = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "float", [DtF16] = "float"},
+    .load = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_bf16_to_f32", [DtF16] = "gan_f16_to_f32"},
+    .store = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_f32_to_bf16", [DtF16] = "gan_f32_to_f16"},
+    .round = {[DtF16] = "gan_round_f16"},
     .math = math,
     .draw32 = {[DistUniform] = "gan_uniformf",
                [DistNormal] = "gan_normalf",

@@ -85,6 +85,11 @@ Val Pin(Val x) {
     return add1(OpPin, x, &id, NULL);
 }
 
+Val Commit(Val made, Val was, uint32_t update) {
+    Attr at = attr1(update);
+    return add2(OpCommit, made, was, &at, NULL);
+}
+
 Val Grad(Val y, Val x) {
     return add2(OpGrad, y, x, NULL, NULL);
 }

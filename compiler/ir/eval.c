@@ -22,8 +22,9 @@ void eval_Grad(Eval *e) {
 static void round_stored(const Eval *e) {
     float *x = e->out;
     int64_t n = type_elements(e->g, eval_type(e));
+    bool f16 = eval_type(e)->dtype == DtF16;
     for (int64_t i = 0; i < n; i++)
-        x[i] = gan_bf16_to_f32(gan_f32_to_bf16(x[i]));
+        x[i] = f16 ? gan_f16_to_f32(gan_f32_to_f16(x[i])) : gan_bf16_to_f32(gan_f32_to_bf16(x[i]));
 }
 
 void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64,
@@ -33,6 +34,6 @@ void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bo
     if (!eval_fn[op])
         bug("node %u: nothing evaluates op %d", id, (int)op);
     eval_fn[op](&e);
-    if (!f64 && eval_type(&e)->dtype == DtBF16)
+    if (!f64 && dtype_is_half((Dtype)eval_type(&e)->dtype))
         round_stored(&e);
 }

@@ -45,6 +45,10 @@ void eval_Pin(Eval *e) {
     copy_all(e);
 }
 
+void eval_Commit(Eval *e) { // of an update that is not skipped
+    copy_all(e);
+}
+
 void eval_Write(Eval *e) { // the value itself; committing it is the device's part
     copy_all(e);
 }

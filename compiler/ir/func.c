@@ -4,23 +4,32 @@
 
 #include <string.h>
 
-uint8_t *func_live(Arena *a, const Func *f) {
-    VEC(uint32_t) root = {0};
+uint8_t *func_roots(Arena *a, const Func *f) {
+    uint8_t *root = arena_array(a, uint8_t, f->g.node.n);
     for (uint32_t i = 0; i < f->tape.n; i++)
-        vec_push(a, &root, f->tape.at[i].cond);
+        root[f->tape.at[i].cond] = 1;
     for (uint32_t i = 0; i < f->effect.n; i++)
-        vec_push(a, &root, f->effect.at[i]);
+        root[f->effect.at[i]] = 1;
     for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
-        vec_push(a, &root, u->loss);
+        root[u->loss] = 1;
         for (uint32_t k = 0; k < u->grad.n; k++)
-            vec_push(a, &root, u->grad.at[k].node);
+            root[u->grad.at[k].node] = 1;
     }
     for (uint32_t i = 0; i < f->report.n; i++)
-        vec_push(a, &root, f->report.at[i].node);
+        root[f->report.at[i].node] = 1;
     for (uint32_t i = 0; i < f->result.n; i++)
-        vec_push(a, &root, f->result.at[i].node);
-    return graph_reach(&f->g, a, root.at, root.n);
+        root[f->result.at[i].node] = 1;
+    root[0] = 0;
+    return root;
+}
+
+uint8_t *func_live(Arena *a, const Func *f) {
+    uint8_t *live = func_roots(a, f);
+    for (uint32_t id = f->g.node.n; id-- > 1;) // users have larger indices than their operands
+        for (uint32_t k = 0; live[id] && k < graph_node(&f->g, id)->nin; k++)
+            live[node_in(&f->g, id, k)] = 1;
+    return live;
 }
 
 // --- which blocks have always run before which ---------------------------------------------------

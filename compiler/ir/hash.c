@@ -1,7 +1,7 @@
 // hash.c - the identity of a module's graphs. In: a module. Out: 128 bits that depend on what is
 // computed and on nothing else: live nodes in canonical numbering, control, effects, what is
-// reported; not on source positions, names of slots, dead nodes, the order of dead work, or how
-// Pins and versions happened to be numbered.
+// reported; not on source positions, names of slots, dead nodes, the order of dead work, how Pins
+// and versions happened to be numbered, or what a skipped update would leave (Commit).
 #include "program.h"
 
 #include <string.h>
@@ -79,15 +79,28 @@ static void put_roots(Canon *c, const Func *f) {
         put_named(c, &f->result.at[i]);
 }
 
+// What a skipped update would leave makes no node live.
+static const uint8_t *computed(Arena *a, const Func *f) {
+    uint8_t *live = func_roots(a, f);
+    for (uint32_t id = f->g.node.n; id-- > 1;) {
+        const Node *n = graph_node(&f->g, id);
+        for (uint32_t k = 0; live[id] && k < (n->op == OpCommit ? 1 : n->nin); k++)
+            live[node_in(&f->g, id, k)] = 1;
+    }
+    return live;
+}
+
 static void put_func(Canon *c, const Func *f, Arena *scratch) {
-    const uint8_t *live = func_live(scratch, f);
+    const uint8_t *live = computed(scratch, f);
     uint32_t next = 1;
     c->g = &f->g;
     c->number = arena_array(scratch, uint32_t, f->g.node.n);
     c->read = arena_array(scratch, uint32_t, f->g.attr.n);
     put_str(c, f->name);
     for (uint32_t id = 1; id < f->g.node.n; id++) {
-        if (live[id]) {
+        if (live[id] && graph_node(&f->g, id)->op == OpCommit) {
+            c->number[id] = c->number[node_in(&f->g, id, 0)];
+        } else if (live[id]) {
             c->number[id] = next++;
             put_node(c, id);
         }

@@ -26,6 +26,9 @@ typedef enum Dtype {
 } Dtype;
 extern const char *const dtype_name[DtCount];
 extern const size_t dtype_size[DtCount];
+static inline bool dtype_is_half(Dtype t) { // two bytes: kept so, computed in f32
+    return t == DtBF16 || t == DtF16;
+}
 
 typedef enum Op {
     OpNone,
@@ -204,9 +207,10 @@ typedef enum Dist { DistUniform, DistNormal, DistTruncated, DistCategorical } Di
 Val Rand(Graph *g, Dist dist, uint32_t site, double classes, Type type);
 Val Pin(Val x); // a new identity each call
 Val Grad(Val y, Val x);
-Val Sum(Val x, uint32_t axes);      // keeps extents of 1; bit 0 makes it shared
-Val SumTo(Val x, Type to);          // adjoint of Expand: sums what `to` does not have
-Val GroupSum(Val x, int64_t group); // group == batch: sums and expands
+Val Commit(Val made, Val was, uint32_t update); // Func.update[update]
+Val Sum(Val x, uint32_t axes);                  // keeps extents of 1; bit 0 makes it shared
+Val SumTo(Val x, Type to);                      // adjoint of Expand: sums what `to` does not have
+Val GroupSum(Val x, int64_t group);             // group == batch: sums and expands
 Val MaxOf(Val x, uint32_t axes);
 Val ArgMax(Val x, uint32_t axes);
 Val Reshape(Val x, uint32_t rank, const int64_t *dim);

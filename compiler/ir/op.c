@@ -39,7 +39,8 @@ bool infer_dtypes(Infer *q, uint32_t first, uint32_t last) {
 }
 
 uint8_t infer_product(const Infer *q, uint8_t dtype) {
-    bool wide = dtype == DtBF16 && q->out.rank != TYPE_UNSTATED && q->out.dtype == DtF32;
+    bool wide =
+        dtype_is_half((Dtype)dtype) && q->out.rank != TYPE_UNSTATED && q->out.dtype == DtF32;
     return wide ? DtF32 : dtype;
 }
 

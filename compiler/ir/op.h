@@ -28,7 +28,7 @@ const Type *infer_in(const Infer *q, uint32_t k);   // type of operand k
 bool infer_wants(Infer *q, const char *what);       // the wanted type must be stated
 bool infer_dtypes(Infer *q, uint32_t first, uint32_t last); // operands [first, last) share a dtype
 uint8_t infer_product(const Infer *q,
-                      uint8_t dtype); // of a sum of products: f32 may be asked of bf16
+                      uint8_t dtype); // of a sum of products: f32 may be asked of bf16 and f16
 
 // --- for gradients -------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 // op_state.c - shape rules and gradients of what enters, leaves or names: Const, Iota, Read, Write,
-// Rand, Pin, Grad.
+// Rand, Pin, Commit, Grad.
 #include "op.h"
 
-// Leaves have no operands to differentiate to; Grad is expanded and Write is reached by no loss.
+// Leaves have no operands to differentiate to; Grad is expanded, and Write and Commit are reached
+// by no loss.
 #define NO_GRAD(Name)                                                                              \
     Val grad_##Name(Val y, Val g, uint32_t k) {                                                    \
         bug("gradient of %s (node %u) to operand %u, incoming %u", op_info[Op##Name].text, y.id,   \
@@ -14,6 +15,7 @@ NO_GRAD(Read)
 NO_GRAD(Write)
 NO_GRAD(Rand)
 NO_GRAD(Grad)
+NO_GRAD(Commit)
 
 static bool has_ints(Infer *q, Op op, uint32_t n) {
     return q->attr->n == n ||
@@ -66,6 +68,14 @@ bool infer_Pin(Infer *q) {
 Val grad_Pin(Val y, Val g, uint32_t k) {
     (void)y, (void)k;
     return g;
+}
+
+bool infer_Commit(Infer *q) {
+    if (!type_same_shape(infer_in(q, 0), infer_in(q, 1)) || !infer_dtypes(q, 0, 2))
+        return infer_fail(q, "a slot of %s cannot become %s", type_name(infer_in(q, 1)).s,
+                          type_name(infer_in(q, 0)).s);
+    q->out = *infer_in(q, 0);
+    return has_ints(q, OpCommit, 1);
 }
 
 bool infer_Grad(Infer *q) {

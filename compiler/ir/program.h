@@ -28,6 +28,8 @@ typedef enum SlotKind {
     SlotScalar, // counters as numbers: name is "step", "epoch" or "kimg"; the executor fills it
     SlotFed,    // a draw fed from outside instead of made (verify)
     SlotCarry,  // carries a value past control marks, within one run of a function; never saved
+    SlotScale,  // of a loss in f16, and what it follows (pass/loss_scale.c): checkpointed, but not
+                // missed
 } SlotKind;
 
 typedef struct Slot {
@@ -101,6 +103,11 @@ typedef struct Named {
     uint32_t node, block;
 } Named;
 
+// The report of a scale is called this and the nets of its updates, "loss_scale/D+E". Below the
+// least the update would be skipped for ever, and a run ends (fairseq's bound, a power of two).
+#define SCALE_REPORT "loss_scale/"
+#define SCALE_LEAST 0x1p-13
+
 typedef struct Again {
     double gflop;
     uint32_t block;
@@ -121,8 +128,15 @@ struct Func {
     VEC(uint32_t) data; // entry points: data slots it reads
 };
 
-// func.c. Nodes that something outside the graph needs, directly or through others: [node.n], 1
-// where so.
+// What outlives a run of a function and is saved.
+static inline bool slot_outlives(const Slot *s) {
+    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt ||
+           s->kind == SlotScale;
+}
+
+// func.c. Nodes that something outside the graph needs, directly; and directly or through others:
+// [node.n], 1 where so.
+uint8_t *func_roots(Arena *a, const Func *f);
 uint8_t *func_live(Arena *a, const Func *f);
 // Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
 // of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of

@@ -22,13 +22,13 @@
 #include "program.h"
 
 // In the order of SlotKind, FieldKind, StepKind (of transforms), Dist, CtlKind.
-static const char *const slot_kind_text[] = {"param",  "state", "opt",  "data",
-                                             "scalar", "fed",   "carry"};
+static const char *const slot_kind_text[] = {"param",  "state", "opt",   "data",
+                                             "scalar", "fed",   "carry", "scale"};
 static const char *const field_kind_text[] = {"image", "float", "label"};
 static const char *const xform_text[] = {"resize", "crop", "flip", "scale", "map"};
 static const char *const dist_text[] = {"uniform", "normal", "truncated", "categorical"};
 static const char *const ctl_text[] = {"block", "repeat", "every", "if", "else", "end"};
-static_assert(sizeof slot_kind_text / sizeof *slot_kind_text == SlotCarry + 1, "one word a kind");
+static_assert(sizeof slot_kind_text / sizeof *slot_kind_text == SlotScale + 1, "one word a kind");
 static_assert(sizeof field_kind_text / sizeof *field_kind_text == FieldLabel + 1,
               "one word a kind");
 static_assert(sizeof xform_text / sizeof *xform_text == XformMap + 1, "one word a kind");

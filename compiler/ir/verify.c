@@ -151,6 +151,9 @@ static bool verify_slot(Verify *v, uint32_t id) {
         return (site >= 0 && site < v->m->site.n) ||
                wrong(v, "node %u: no site %lld", id, (long long)site);
     }
+    if (op == OpCommit)
+        return (first >= 0 && first < v->f->update.n) ||
+               wrong(v, "node %u (commit): no update %lld", id, (long long)first);
     if (op != OpRead && op != OpWrite)
         return true;
     if (first < 0 || first >= v->m->slot.n)

@@ -3,26 +3,28 @@
 // (arena.c).
 //
 //   f64, f32   every value has it.
-//   bf16       every value is computed in f32 as before, and three rules move the bulk to half the
+//   bf16, f16  every value is computed in f32 as before, and three rules move the bulk to half the
 //   bytes:
-//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read bf16.
+//              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read halves.
 //              What they make per
-//                 sample is stored in bf16; what they sum over the batch, weight gradients, is f32.
-//                 (With bf16_grads those are rounded to bf16 as they are made.)
+//                 sample is stored in halves; what they sum over the batch, weight gradients, is
+//                 f32. (With half_grads those are rounded to halves as they are made.)
 //              2. A per-sample value with two axes or more that such a product reads is kept in
-//              bf16 for all its
+//              halves for all its
 //                 readers, so that it is stored once. (They widen it as they load it: those casts
 //                 fuse.)
 //              3. Everything else stays f32: weights, data, draws, shared values, reductions,
 //              losses, optimizers, and
 //                 products with few numbers per sample, where rounding would show and no time is
 //                 lost.
+//              Where no library multiplies f16 (wide_f16) its products read and make rounded f32.
 #include "pass.h"
 
 enum { SMALL_PRODUCT = 64 }; // elements per sample below which a product stays f32
 
 typedef struct Policy {
-    bool bf16, bf16_grads;
+    uint8_t half; // BF16 or F16; else no product is narrow
+    bool half_grads, wide;
     uint8_t real;  // F64 or F32
     uint8_t *kept; // [old nodes] rule 2
 } Policy;
@@ -66,14 +68,24 @@ static uint32_t cast(Graph *g, uint32_t id, uint8_t dtype) {
     return graph_add(g, OpCast, &id, 1, NULL, &want);
 }
 
+static uint32_t rounded(Graph *g, uint32_t id, uint8_t dtype) {
+    Type wide = *node_type(g, id);
+    uint32_t half = cast(g, id, dtype);
+    return graph_add(g, OpCast, &half, 1, NULL, &wide);
+}
+
 static uint32_t narrow_product(const Policy *p, Graph *to, const Graph *from, uint32_t id,
                                const uint32_t *map) {
-    uint32_t in[2] = {cast(to, map[node_in(from, id, 0)], DtBF16),
-                      cast(to, map[node_in(from, id, 1)], DtBF16)};
+    uint32_t in[2];
     Type want = *node_type(from, id);
-    want.dtype = want.batched || p->bf16_grads ? DtBF16 : DtF32;
-    return cast(to, graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want),
-                DtF32);
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t operand = map[node_in(from, id, k)];
+        in[k] = p->wide ? rounded(to, operand, p->half) : cast(to, operand, p->half);
+    }
+    bool narrow = want.batched || p->half_grads;
+    want.dtype = narrow && !p->wide ? p->half : DtF32;
+    uint32_t made = graph_add(to, (Op)graph_node(from, id)->op, in, 2, node_attr(from, id), &want);
+    return narrow && p->wide ? rounded(to, made, p->half) : cast(to, made, DtF32);
 }
 
 static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t id,
@@ -82,7 +94,7 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     const Node *n = graph_node(from, id);
     if (n->op == OpCast) // of another policy
         return map[node_in(from, id, 0)];
-    if (p->bf16 && is_narrow(from, id))
+    if (p->half && is_narrow(from, id))
         return narrow_product(p, to, from, id, map);
     uint32_t in[UINT8_MAX];
     for (uint32_t k = 0; k < n->nin; k++)
@@ -90,16 +102,17 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     Type want = *node_type(from, id);
     want.dtype = p->real;
     uint32_t made = graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), &want);
-    return p->kept[id] ? cast(to, cast(to, made, DtBF16), DtF32) : made;
+    return p->kept[id] ? cast(to, cast(to, made, p->half), DtF32) : made;
 }
 
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m;
-    Policy p = {.bf16 = o->real == DtBF16,
-                .bf16_grads = o->bf16_grads,
+    Policy p = {.half = dtype_is_half(o->real) ? (uint8_t)o->real : 0,
+                .half_grads = o->half_grads,
+                .wide = o->real == DtF16 && o->wide_f16,
                 .real = o->real == DtF64 ? DtF64 : DtF32};
     p.kept = arena_array(perm, uint8_t, f->g.node.n);
-    if (p.bf16)
+    if (p.half)
         mark_kept(&f->g, p.kept);
     func_rewrite(perm, f, f->g.batch, in_precision, &p);
 }

@@ -67,7 +67,7 @@ static Val fit(Val g, Val operand) {
 }
 
 static bool passes_gradients(Op op) {
-    return op != OpStop && op_info[op].grad != NULL;
+    return op != OpStop && op != OpCommit && op_info[op].grad != NULL;
 }
 
 // Of the nodes y needs, keeps those that need a wanted one through operations that have gradients.

@@ -18,12 +18,13 @@ typedef struct Parallel {
 } Parallel;
 
 typedef struct PassOptions {
-    Dtype real;         // F64, F32, BF16
+    Dtype real;         // F64, F32, BF16, F16
     bool keep_grads;    // verify: gradients of updates stay readable until their block ends
     bool verify_each;   // check the graph after every pass (debug builds)
     bool no_fuse;       // every node its own region: what `ref` runs
-    bool bf16_grads;    // bf16: weight gradients leave their product in bf16, the only type cuDNN's
-                        // ready-made engines make them in
+    bool half_grads;    // bf16, f16: weight gradients leave their product in halves, the only type
+                        // cuDNN's ready-made engines make them in
+    bool wide_f16;      // f16: no library multiplies it; products read and make rounded f32
     bool channels_pack; // the backend wants packed weights (cpu)
     bool few_launches;  // a launch costs more than memory does: all of an update's writes wait for
                         // one another
@@ -45,10 +46,15 @@ size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- grad.c, fresh.c, rewrite.c, unpin.c, mask.c, dtype.c, fuse.c, schedule.c, memory.c, arena.c,
-// count.c
+// --- loss_scale.c, grad.c, fresh.c, rewrite.c, unpin.c, mask.c, dtype.c, fuse.c, schedule.c,
+// memory.c, arena.c, count.c
 // -----------
 
+// Adds the slots of a scale for each update of the step, if there are none; before slots_place.
+// What a module has makes pass_loss_scale scale.
+void loss_scale_slots(Arena *perm, Module *m);
+void pass_loss_scale(Arena *perm, const Module *m, Func *f,
+                     const PassOptions *o); // gradients scaled, updates skipped where one overflows
 void pass_grad(Arena *perm, const Module *m, Func *f,
                const PassOptions *o); // expands Grad nodes, innermost first
 void pass_fresh(Arena *perm, const Module *m, Func *f,

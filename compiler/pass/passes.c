@@ -9,11 +9,14 @@ typedef struct Pass {
 
 // Simplification and sharing are no pass: every graph_add does them (lang/rules.def).
 static const Pass passes[] = {
+    // needs an elaborated graph and loss_scale_slots, else does nothing; leaves no Commit
+    {"loss_scale", pass_loss_scale},
     // needs an elaborated graph; leaves no Grad nodes
     {"grad", pass_grad},
     // needs to be `init`, else does nothing; leaves it without writes of zero
     {"fresh", pass_fresh},
-    // needs no Grad nodes; leaves no Pin or Stop, so that more is shared, and only what an effect
+    // needs no Grad nodes; leaves no Pin, Stop or Commit, so that more is shared, and only what an
+    // effect
     // or
     // a root needs; breaks later differentiation, and node numbers, as all below do
     {"unpin", pass_unpin},

@@ -1,12 +1,13 @@
-// unpin.c - identities that only gradients cared about go away: Pin (what a grad named) and Stop.
+// unpin.c - identities that only passes before cared about go away: Pin (what a grad named), Stop
+// and Commit.
 // In: a function without Grad nodes. Out: the same values; equal work that pins kept apart is now
 // shared.
 #include "pass.h"
 
 static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
     Op op = (Op)graph_node(from, id)->op;
-    return op == OpPin || op == OpStop ? map[node_in(from, id, 0)]
-                                       : node_copy(user, to, from, id, map);
+    return op == OpPin || op == OpStop || op == OpCommit ? map[node_in(from, id, 0)]
+                                                         : node_copy(user, to, from, id, map);
 }
 
 void pass_unpin(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

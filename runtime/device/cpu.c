@@ -123,7 +123,7 @@ static GanStatus cpu_sync(Device *d) {
 }
 
 static bool cpu_supports(Dtype real) {
-    return real == DtF32 || real == DtBF16;
+    return real == DtF32 || dtype_is_half(real);
 }
 
 // --- loading -------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ static GanStatus load_guarded(Loaded *l) {
 static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
     if (!cpu_supports(plan->real))
         return fail(GAN_ERR_DEVICE,
-                    "the cpu device computes in f32 or bf16, not %s; use --device ref",
+                    "the cpu device computes in f32, bf16 or f16, not %s; use --device ref",
                     dtype_name[plan->real]);
     TRY(collective_check(plan, d->options.comm));
     use_threads(d->threads); // primitives are made for so many, whoever has one of them meanwhile

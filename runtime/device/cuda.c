@@ -304,7 +304,7 @@ static GanStatus device_room(Device *d, size_t *bytes) {
 }
 
 static bool cuda_supports(Dtype real) {
-    return real == DtF32 || real == DtBF16;
+    return real == DtF32 || dtype_is_half(real);
 }
 
 const DeviceApi device_cuda = {

@@ -10,7 +10,7 @@ static GanStatus none_open(const DeviceOptions *o, Device **out) {
 }
 
 static bool none_supports(Dtype real) {
-    return real == DtF32 || real == DtBF16;
+    return real == DtF32 || dtype_is_half(real);
 }
 
 const DeviceApi device_cuda = {.name = "cuda", .open = none_open, .supports = none_supports};

@@ -390,7 +390,7 @@ GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded
     *out = NULL;
     if (!d->api->supports(plan->real))
         return fail(GAN_ERR_DEVICE,
-                    "the cuda device computes in f32 or bf16, not %s; use --device ref",
+                    "the cuda device computes in f32, bf16 or f16, not %s; use --device ref",
                     dtype_name[plan->real]);
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)

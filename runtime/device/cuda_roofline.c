@@ -47,6 +47,8 @@ GanStatus cuda_roofline(Device *d, Roofline *out) {
     if (c->dnn) {
         TRY(cudnn_rate(c->dnn, DtF32, SIDE, &out->gflops_f32));
         TRY(cudnn_rate(c->dnn, DtBF16, SIDE, &out->gflops_bf16));
+        if (c->dnn)
+            TRY(cudnn_rate(c->dnn, DtF16, SIDE, &out->gflops_f16));
     }
     return copy_rate(c, &out->gbs);
 }

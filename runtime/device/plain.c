@@ -3,6 +3,7 @@
 // In: values in a device's layout. Out: the same, computed by the reference evaluator in float, one
 // member at a time.
 #include "device.h"
+#include "prelude.h"
 
 #include <string.h>
 
@@ -22,24 +23,9 @@ void *memory_at(Memory m, const Plan *p, uint32_t node) {
 
 // --- layout --------------------------------------------------------------------------------------
 
-static float bf16_float(uint16_t x) {
-    uint32_t bits = (uint32_t)x << 16;
-    float y;
-    memcpy(&y, &bits, sizeof y);
-    return y;
-}
-
-static uint16_t float_bf16(float x) { // to nearest, ties to even; NaN stays NaN
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 64);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 void floats_to_bf16(const float *from, uint16_t *to, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        to[i] = float_bf16(from[i]);
+        to[i] = gan_f32_to_bf16(from[i]);
 }
 
 typedef struct Walk { // a value's elements in logical order
@@ -66,22 +52,32 @@ static void walk_next(Walk *w) {
     }
 }
 
+static float load_one(Dtype type, const void *from, int64_t at) {
+    uint16_t half = dtype_is_half(type) ? ((const uint16_t *)from)[at] : 0;
+    return type == DtBF16  ? gan_bf16_to_f32(half)
+           : type == DtF16 ? gan_f16_to_f32(half)
+                           : ((const float *)from)[at];
+}
+
+static void store_one(Dtype type, void *to, int64_t at, float x) {
+    if (dtype_is_half(type))
+        ((uint16_t *)to)[at] = type == DtBF16 ? gan_f32_to_bf16(x) : gan_f32_to_f16(x);
+    else
+        ((float *)to)[at] = x;
+}
+
 void value_load(const Graph *g, const Type *t, const void *from, float *to) {
     Walk w = walk_begin(t, g->batch);
     int64_t n = type_elements(g, t);
     for (int64_t i = 0; i < n; i++, walk_next(&w))
-        to[i] = t->dtype == DtBF16 ? bf16_float(((const uint16_t *)from)[w.at])
-                                   : ((const float *)from)[w.at];
+        to[i] = load_one((Dtype)t->dtype, from, w.at);
 }
 
 void value_store(const Graph *g, const Type *t, const float *from, void *to) {
     Walk w = walk_begin(t, g->batch);
     int64_t n = type_elements(g, t);
     for (int64_t i = 0; i < n; i++, walk_next(&w))
-        if (t->dtype == DtBF16)
-            ((uint16_t *)to)[w.at] = float_bf16(from[i]);
-        else
-            ((float *)to)[w.at] = from[i];
+        store_one((Dtype)t->dtype, to, w.at, from[i]);
 }
 
 // --- regions -------------------------------------------------------------------------------------

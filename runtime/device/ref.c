@@ -1,10 +1,11 @@
-// ref.c - the reference device: every node by the op table's own evaluator, in f64 or f32. The
-// oracle of every test.
+// ref.c - the reference device: every node by the op table's own evaluator, in any precision: what
+// is of two bytes is computed in f32 and rounded. The oracle of every test.
 //
 // In: a plan of one node a region (PassOptions.no_fuse). Values lie in logical order. Nothing is
 // fused and nothing is generated; a launch evaluates its node, a Write copies its operand into the
 // slot.
 #include "device.h"
+#include "prelude.h"
 
 #include <string.h>
 
@@ -47,7 +48,7 @@ static GanStatus ref_copy(Device *d, void *to, const void *from, size_t n) {
 }
 
 static bool ref_supports(Dtype real) {
-    return real == DtF64 || real == DtF32;
+    return real < DtCount;
 }
 
 static void ref_unload(Loaded *l) {
@@ -55,6 +56,31 @@ static void ref_unload(Loaded *l) {
         return;
     arena_release(&l->arena);
     mem_free(l);
+}
+
+// A node from its operands as they are stored, to where it is stored.
+static void eval_stored(const Graph *g, uint32_t id, const void *const *in, void *out,
+                        const Counters *c, Arena scratch) {
+    const Type *t = node_type(g, id);
+    bool half = dtype_is_half((Dtype)t->dtype);
+    int64_t n = type_elements(g, t);
+    const void *wide[64];
+    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
+        const Type *of = node_type(g, node_in(g, id, k));
+        wide[k] = in[k];
+        if (!dtype_is_half((Dtype)of->dtype))
+            continue;
+        float *x = arena_array(&scratch, float, type_elements(g, of));
+        for (int64_t i = 0; i < type_elements(g, of); i++)
+            x[i] = of->dtype == DtF16 ? gan_f16_to_f32(((const uint16_t *)in[k])[i])
+                                      : gan_bf16_to_f32(((const uint16_t *)in[k])[i]);
+        wide[k] = x;
+    }
+    float *made = half ? arena_array(&scratch, float, n) : out;
+    eval_node(g, id, wide, made, t->dtype == DtF64, c, scratch);
+    for (int64_t i = 0; half && i < n; i++)
+        ((uint16_t *)out)[i] =
+            t->dtype == DtF16 ? gan_f32_to_f16(made[i]) : gan_f32_to_bf16(made[i]);
 }
 
 // Constants have no storage in a plan: they are evaluated once, here.
@@ -70,7 +96,7 @@ static void bind(Loaded *l, uint32_t id) {
         return;
     case SpaceInline:
         l->value[id] = arena_alloc(&l->arena, type_bytes(g, node_type(g, id)), 64);
-        eval_node(g, id, NULL, l->value[id], node_type(g, id)->dtype == DtF64, NULL, l->arena);
+        eval_stored(g, id, NULL, l->value[id], NULL, l->arena);
         return;
     case SpaceNone:
         return;
@@ -78,9 +104,6 @@ static void bind(Loaded *l, uint32_t id) {
 }
 
 static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
-    if (!ref_supports(plan->real))
-        return fail(GAN_ERR_DEVICE, "the reference device computes in f64 or f32, not %s",
-                    dtype_name[plan->real]);
     TRY(collective_check(plan, d->options.comm));
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
@@ -125,7 +148,7 @@ static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     else if (node->op == OpWrite)
         memmove(l->value[id], in[0], type_bytes(g, node_type(g, id)));
     else if (node->op != OpRead)
-        eval_node(g, id, in, l->value[id], wide, c, l->arena);
+        eval_stored(g, id, in, l->value[id], c, l->arena);
 }
 
 // A Read whose old value outlives the slot's next Write: it is kept in work memory (Plan.copied).

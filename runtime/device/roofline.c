@@ -88,5 +88,6 @@ GanStatus device_cpu_roofline(Device *d, Roofline *out) {
     TRY(dnn_peak(DtF32, &product));
     out->gflops_f32 = loop > product ? loop : product;
     TRY(dnn_peak(DtBF16, &out->gflops_bf16));
+    out->gflops_f16 = out->gflops_f32; // whose products are made in f32
     return copy_rate(d, &out->gbs);
 }

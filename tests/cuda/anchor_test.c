@@ -24,7 +24,7 @@ static Case *begin(int64_t batch, Dtype real, const char *format, ...) {
     vsnprintf(c->name, sizeof c->name, format, args);
     va_end(args);
     c->all = &cases;
-    c->tolerance = real == DtF64 ? 1e-12 : real == DtBF16 ? 1e-2 : 3e-6;
+    c->tolerance = real == DtF64 ? 1e-12 : real == DtBF16 ? 1e-2 : real == DtF16 ? 1.5e-3 : 3e-6;
     c->m = (Module){.name = STR("anchors"), .batch = batch};
     Func *f = &c->m.step;
     f->name = STR("step");
@@ -161,7 +161,7 @@ static void tall_case(void) {
 static int compile_all(void **state) {
     (void)state;
     assert_int_equal(arena_init(&arena, 0), GAN_OK);
-    static const Dtype reals[] = {DtF32, DtBF16, DtF64};
+    static const Dtype reals[] = {DtF32, DtBF16, DtF16, DtF64};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         conv_cases(reals[i]);
         dot_cases(reals[i]);

@@ -157,6 +157,11 @@ static void every_convolution_has_an_engine_in_bf16(void **state) {
     check_card(0, DtBF16, false);
 }
 
+static void every_convolution_has_an_engine_in_f16(void **state) {
+    (void)state;
+    check_card(0, DtF16, false);
+}
+
 static void every_convolution_has_an_engine_on_ampere(void **state) {
     (void)state;
     check_card(1, DtF32, false);
@@ -355,6 +360,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_convolution_has_an_engine_on_hopper),
         cmocka_unit_test(every_convolution_has_an_engine_in_bf16),
+        cmocka_unit_test(every_convolution_has_an_engine_in_f16),
         cmocka_unit_test(every_convolution_has_an_engine_on_ampere),
         cmocka_unit_test(every_convolution_has_an_engine_without_tf32),
         cmocka_unit_test(images_are_kept_and_damage_is_found),

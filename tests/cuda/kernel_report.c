@@ -1,7 +1,8 @@
 // kernel_report.c - a model's busiest CUDA kernels and what each uses, as a table for
 // docs/performance.md. No card needed: bytes follow from shapes, the rest is the compiler's word.
 //
-//   build/tests/kernel_report MODEL.gan [ARCH [f32|bf16]]     ARCH: 90 is compute capability 9.0
+//   build/tests/kernel_report MODEL.gan [ARCH [f32|bf16|f16]]     ARCH: 90 is compute
+//   capability 9.0
 #include "driver.h"
 #include "nvrtc.h"
 #include "resources.h"
@@ -132,9 +133,12 @@ int main(int argc, char **argv) {
     Arena a;
     Front f;
     int64_t arch = 90;
-    Dtype real = argc > 3 && !strcmp(argv[3], "bf16") ? DtBF16 : DtF32;
+    Dtype real = DtF32;
+    for (int i = 0; argc > 3 && i < DtCount; i++)
+        if (!strcmp(argv[3], dtype_name[i]))
+            real = (Dtype)i;
     if (argc < 2 || (argc > 2 && !str_to_int(str_c(argv[2]), &arch))) {
-        fprintf(stderr, "usage: kernel_report MODEL.gan [ARCH [f32|bf16]]\n");
+        fprintf(stderr, "usage: kernel_report MODEL.gan [ARCH [f32|bf16|f16]]\n");
         return 2;
     }
     GanStatus st = arena_init(&a, 0);

@@ -72,7 +72,7 @@ static GanStatus shim_device_sync(Device *d) {
 }
 
 static bool shim_device_supports(Dtype real) {
-    return real == DtF32 || real == DtBF16;
+    return real == DtF32 || dtype_is_half(real);
 }
 
 static void shim_device_unload(Loaded *l) {
@@ -159,7 +159,10 @@ static void compare(const Loaded *l, const Compared *x) {
     const Type *t = node_type(g, x->node);
     int64_t n = type_elements(g, t), off = 0, first = 0;
     float *is = arena_array(&scratch, float, n), *right = arena_array(&scratch, float, n);
-    double most = 0, noise = 0, little = t->dtype == DtBF16 ? 1e-2 : 3e-5;
+    double most = 0, noise = 0,
+           little = t->dtype == DtBF16  ? 1e-2
+                    : t->dtype == DtF16 ? 1.5e-3
+                                        : 3e-5;
     value_load(g, t, x->is, is);
     value_load(g, t, x->right, right);
     for (int64_t i = 0; i < n; i++) {

@@ -81,9 +81,10 @@ static void elementwise_cases(Cases *all) {
     for (uint32_t op = OpNone + 1; op < OpCount; op++) {
         if (op_info[op].cls != ClassEW || op == OpPin)
             continue;
-        for (int variant = 0; variant < 3; variant++) {
-            Dtype dtype = variant == 2 ? DtBF16 : DtF32;
-            Case *c = begin(all, 3, variant == 2 ? 2e-2 : 2e-5, "%s %d", op_info[op].text, variant);
+        for (int variant = 0; variant < 4; variant++) {
+            Dtype dtype = variant == 2 ? DtBF16 : variant == 3 ? DtF16 : DtF32;
+            double tolerance = variant == 2 ? 2e-2 : variant == 3 ? 3e-3 : 2e-5;
+            Case *c = begin(all, 3, tolerance, "%s %d", op_info[op].text, variant);
             Type t[3] = {shape(true, 3, 5, 7, 3), shape(true, 3, 5, 7, 3), shape(true, 3, 5, 7, 3)};
             if (variant == 1) {
                 t[1] = shape(false, 1, 5);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include "interp.h"
+#include "prelude.h"
 
 typedef struct Run {
     Arena *arena;
@@ -16,13 +17,6 @@ typedef struct Run {
     void **at;   // [node] storage of what is stored, in the device's layout
     void **slot; // [slot]
 } Run;
-
-static float bf16_float(uint16_t x) {
-    uint32_t u = (uint32_t)x << 16;
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
 
 // Moves one value between logical doubles and the device's layout.
 static void convert(const Graph *g, const Type *t, void *device, double *logical, bool to_device) {
@@ -38,16 +32,15 @@ static void convert(const Graph *g, const Type *t, void *device, double *logical
                 *x = logical[i];
             else
                 logical[i] = *x;
-        } else if (to_device && t->dtype == DtBF16) {
+        } else if (to_device && dtype_is_half((Dtype)t->dtype)) {
             float f = (float)logical[i];
-            uint32_t u;
-            memcpy(&u, &f, sizeof u);
-            ((uint16_t *)device)[at] = (uint16_t)(u >> 16);
+            ((uint16_t *)device)[at] = t->dtype == DtF16 ? gan_f32_to_f16(f) : gan_f32_to_bf16(f);
         } else if (to_device) {
             ((float *)device)[at] = (float)logical[i];
         } else {
-            logical[i] = t->dtype == DtBF16 ? (double)bf16_float(((uint16_t *)device)[at])
-                                            : (double)((float *)device)[at];
+            logical[i] = t->dtype == DtBF16  ? (double)gan_bf16_to_f32(((uint16_t *)device)[at])
+                         : t->dtype == DtF16 ? (double)gan_f16_to_f32(((uint16_t *)device)[at])
+                                             : (double)((float *)device)[at];
         }
         for (uint32_t d = t->rank + 1; d-- > 0 && ++digit[d] == (d            ? t->dim[d - 1]
                                                                  : t->batched ? g->batch

@@ -135,11 +135,9 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
 
 static GanStatus record_slots(Seat *s) {
     const Module *m = &s->compiled.module;
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        SlotKind kind = m->slot.at[i].kind;
-        if (kind == SlotParam || kind == SlotState || kind == SlotOpt)
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (slot_outlives(&m->slot.at[i]))
             TRY(record(s, m->slot.at[i].name, NONE, i, NULL, slot_count(m, i)));
-    }
     return GAN_OK;
 }
 
@@ -204,6 +202,7 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         *s = (Seat){.o = o, .seat = {hub, (int)r}};
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
         s->options = (CompileOptions){.real = o->real,
+                                      .scale_losses = o->scaled,
                                       .no_fuse = o->api->no_fuse,
                                       .keep_grads = !o->as_trained,
                                       .parallel = o->parallel};

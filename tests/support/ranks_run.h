@@ -17,6 +17,7 @@ typedef struct RanksOptions {
     Parallel parallel; // rank is set here
     const DeviceApi *api;
     Dtype real;
+    bool scaled; // losses are, as in f16
     uint32_t steps;
     bool as_trained; // gradients are not looked at, so that steps may have a tail; every second
                      // step is followed by a look at the slots, which must find it done

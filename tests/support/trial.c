@@ -61,7 +61,7 @@ const Module *trial_module(Arena *a, const TrialOptions *o) {
 
 void trial_open(Trial *t, Arena *a, const TrialOptions *o) {
     const DeviceOptions plain = {.threads = 1};
-    const CompileOptions c = {.real = DtF64, .no_fuse = true, .keep_grads = true};
+    const CompileOptions c = {.real = o->real, .no_fuse = true, .keep_grads = true};
     *t = (Trial){.arena = a, .compiled.module = *trial_module(a, o), .counters.seed = 1};
     Module *m = &t->compiled.module;
     compile_plans(a, m, &c, &t->compiled);
@@ -182,7 +182,7 @@ void trial_step(Trial *t) {
 // --- gradients -----------------------------------------------------------------------------------
 
 static bool is_kept(const Slot *s) {
-    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt;
+    return slot_outlives(s);
 }
 
 typedef struct Kept {

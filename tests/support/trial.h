@@ -1,4 +1,4 @@
-// trial.h - for tests: a model's text, compiled and opened on the reference device in f64, with
+// trial.h - for tests: a model's text, compiled and opened on the reference device, with
 // made-up data. A mistake in the text, or anything that goes wrong, fails the test.
 #ifndef GAN_TRIAL_H
 #define GAN_TRIAL_H
@@ -23,6 +23,7 @@ typedef struct TrialOptions {
     int64_t batch;
     const char *set; // "key=value key=value", NULL: none
     bool fed;        // draws are slots, filled like data
+    Dtype real;      // f64 where not said
 } TrialOptions;
 
 // Only what the text means: no plan, no device. `set` as above.

@@ -7,6 +7,7 @@
 // with a message.
 #define _GNU_SOURCE
 #include "gen.h"
+#include "prelude.h"
 #include "programs.h"
 #include "rt.h"
 
@@ -78,12 +79,11 @@ static int64_t element(const Walk *w, int64_t i) {
 static double value(const Bench *b, const Type *t, const char *at, int64_t i) {
     Walk w = walk(b->api, t, b->m.batch);
     int64_t e = element(&w, i);
-    if (t->dtype == DtBF16) {
-        uint32_t bits = (uint32_t)((const uint16_t *)(const void *)at)[e] << 16;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        return x;
-    }
+    uint16_t half = dtype_is_half((Dtype)t->dtype) ? ((const uint16_t *)(const void *)at)[e] : 0;
+    if (t->dtype == DtBF16)
+        return gan_bf16_to_f32(half);
+    if (t->dtype == DtF16)
+        return gan_f16_to_f32(half);
     return t->dtype == DtF64 ? ((const double *)(const void *)at)[e]
                              : ((const float *)(const void *)at)[e];
 }
@@ -247,16 +247,26 @@ static void ref_agrees_in_double(void **state) {
     device_ref.close(d);
 }
 
-static void programs_agree_in_bf16(void **state) {
-    (void)state;
+static void check_half(Dtype real, double tolerance) {
     for (int i = 0; i < DEVICES; i++) {
-        if (!devices[i]->supports(DtBF16) || !devices[i]->dialect || !present(devices[i]))
+        if (!present(devices[i]))
             continue;
+        assert_true(devices[i]->supports(real));
         Device *d = open_device(devices[i], 2);
         for (uint64_t seed = 0; seed < 4; seed++)
-            check_program(devices[i], d, seed, DtBF16, 0.15);
+            check_program(devices[i], d, seed, real, tolerance);
         devices[i]->close(d);
     }
+}
+
+static void programs_agree_in_bf16(void **state) {
+    (void)state;
+    check_half(DtBF16, 0.15);
+}
+
+static void programs_agree_in_f16(void **state) {
+    (void)state;
+    check_half(DtF16, 0.02);
 }
 
 // --- the same bits -------------------------------------------------------------------------------
@@ -474,6 +484,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(programs_agree_with_the_oracle),
         cmocka_unit_test(ref_agrees_in_double),
         cmocka_unit_test(programs_agree_in_bf16),
+        cmocka_unit_test(programs_agree_in_f16),
         cmocka_unit_test(a_second_run_gives_the_same_bits),
         cmocka_unit_test(without_a_compiler_it_is_slow_and_right),
         cmocka_unit_test(a_damaged_cache_entry_is_built_again),

@@ -69,19 +69,19 @@ static Dtype dtype_of(const Graph *g, uint32_t id) {
 
 // Products of the convolutions are narrow in and, where they are per sample, out; sums over the
 // batch, the small product of the score, and everything else are not.
-static void check_policy(const Module *m) {
+static void check_policy(const Module *m, Dtype half) {
     const Graph *g = &m->step.g;
     uint32_t narrow = 0;
     for (uint32_t id = 1; id < g->node.n; id++) {
         const Node *n = graph_node(g, id);
         bool conv = n->op == OpConv || n->op == OpConvDx || n->op == OpConvDw;
         bool moves = n->op == OpCast || op_info[n->op].cls == ClassMOVE;
-        Dtype want = conv && n->op != OpConvDw ? DtBF16 : DtF32;
+        Dtype want = conv && n->op != OpConvDw ? half : DtF32;
         narrow += conv;
         expect(moves || dtype_of(g, id) == want, op_info[n->op].text, dtype_of(g, id), want);
         for (uint32_t k = 0; k < n->nin && conv; k++) {
             Dtype in = dtype_of(g, node_in(g, id, k));
-            expect(in == DtBF16, "operand of a convolution", in, DtBF16);
+            expect(in == half, "operand of a convolution", in, half);
         }
     }
     expect(narrow == 5, "convolutions", narrow, 5); // two forward, one back, two to weights
@@ -98,8 +98,8 @@ static void check_precision(Arena *a, Dtype real, double tolerance) {
     graph_init(&m.init.g, a, m.batch);
     if (!module_verify(&m, *a, &error))
         expect(false, error.ptr, 0, 1);
-    if (real == DtBF16)
-        check_policy(&m);
+    if (dtype_is_half(real))
+        check_policy(&m, real);
     Interp want = run(a, &plain.step.g, true), got = run(a, &m.step.g, real == DtF64);
     for (uint32_t r = 0; r < m.step.result.n; r++) {
         uint32_t from = plain.step.result.at[r].node, to = m.step.result.at[r].node;
@@ -110,7 +110,7 @@ static void check_precision(Arena *a, Dtype real, double tolerance) {
         }
         double relative = sqrt(error_sum / norm);
         expect(relative <= tolerance, dtype_name[real], relative, tolerance);
-        expect(real != DtBF16 || relative > 1e-5, "bf16 did not round", relative, 1e-3);
+        expect(!dtype_is_half(real) || relative > 1e-5, "nothing was rounded", relative, 1e-3);
     }
 }
 
@@ -126,11 +126,31 @@ static void bf16(Arena *a) {
     check_precision(a, DtBF16, 3e-2);
 }
 
+static void f16(Arena *a) {
+    check_precision(a, DtF16, 4e-3);
+}
+
+// Where no library multiplies f16: products of f32, but the same roundings.
+static void f16_in_f32(Arena *a) {
+    Module narrow = critic(a), wide = critic(a);
+    pass_dtype(a, &narrow, &narrow.step, &(PassOptions){.real = DtF16});
+    pass_dtype(a, &wide, &wide.step, &(PassOptions){.real = DtF16, .wide_f16 = true});
+    for (uint32_t id = 1; id < wide.step.g.node.n; id++)
+        expect(op_info[graph_node(&wide.step.g, id)->op].cls != ClassANCHOR ||
+                   dtype_of(&wide.step.g, id) == DtF32,
+               "a product is not of f32", dtype_of(&wide.step.g, id), DtF32);
+    Interp want = run(a, &narrow.step.g, false), got = run(a, &wide.step.g, false);
+    for (uint32_t r = 0; r < wide.step.result.n; r++) {
+        uint32_t to = wide.step.result.at[r].node, from = narrow.step.result.at[r].node;
+        for (int64_t i = 0; i < interp_count(&got, to); i++)
+            expect(interp_at(&got, to, i) == interp_at(&want, from, i), "f16 in f32",
+                   interp_at(&got, to, i), interp_at(&want, from, i));
+    }
+}
+
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(f64),
-        WALK(f32),
-        WALK(bf16),
+        WALK(f64), WALK(f32), WALK(bf16), WALK(f16), WALK(f16_in_f32),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;

@@ -294,8 +294,8 @@ static void gradients_of_structural_ops_have_their_operands_types(void **state) 
     (void)state;
     Val y[32];
     uint8_t covered[OpCount] = {
-        [OpConst] = 1, [OpIota] = 1,   [OpRead] = 1,        [OpWrite] = 1,     [OpRand] = 1,
-        [OpGrad] = 1,  [OpArgMax] = 1, [OpReduceStart] = 1, [OpReduceWait] = 1};
+        [OpConst] = 1, [OpIota] = 1,   [OpRead] = 1,        [OpWrite] = 1,      [OpRand] = 1,
+        [OpGrad] = 1,  [OpArgMax] = 1, [OpReduceStart] = 1, [OpReduceWait] = 1, [OpCommit] = 1};
     for (int raw = 0; raw < 2; raw++) {
         graph.raw = raw;
         uint32_t n = examples(y);

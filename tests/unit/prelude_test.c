@@ -95,6 +95,33 @@ static void walk_bf16(Arena *a) {
            "bf16 ties to even", 0, 0);
 }
 
+// Every f16 there is comes back; every number between two neighbours goes to the nearer one, the
+// middle to the even one, and what is beyond the largest by half a step or more is infinite.
+static void walk_f16(Arena *a) {
+    (void)a;
+    for (uint32_t h = 0; h <= UINT16_MAX; h++) {
+        float x = gan_f16_to_f32((uint16_t)h);
+        bool nan = (h & 0x7FFF) > 0x7C00, infinite = (h & 0x7FFF) == 0x7C00;
+        double fraction = h & 0x3FF, exponent = h >> 10 & 31,
+               want = exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24);
+        expect(nan        ? isnan(x)
+               : infinite ? isinf(x)
+                          : fabs(x) == want && !signbit(x) == !(h >> 15),
+               "f16", h, x);
+        expect(nan || gan_f32_to_f16(x) == h, "f16 and back", h, x);
+        if (nan || infinite)
+            continue;
+        float next = gan_f16_to_f32((uint16_t)(h + 1)),
+              far = isinf(next) ? copysignf(65536, x) : next, middle = x + (far - x) / 2;
+        expect(gan_f32_to_f16(middle) == (h & 1 ? h + 1 : h), "f16 ties to even", h, middle);
+        expect(gan_f32_to_f16(nextafterf(middle, x)) == h, "f16 below the middle", h, middle);
+        expect(gan_f32_to_f16(nextafterf(middle, far)) == h + 1, "f16 above the middle", h, middle);
+    }
+    expect((gan_f32_to_f16(NAN) & 0x7FFF) > 0x7C00 && gan_f32_to_f16(1e30f) == 0x7C00 &&
+               gan_f32_to_f16(-INFINITY) == 0xFC00,
+           "f16 beyond its range", 0, 0);
+}
+
 // The known answers of the authors' own test suite (Random123, kat_vectors).
 static void philox_answers(Arena *a) {
     (void)a;
@@ -148,7 +175,8 @@ static void draws(Arena *a) {
 
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(walk_functions), WALK(walk_pow), WALK(walk_bf16), WALK(philox_answers), WALK(draws),
+        WALK(walk_functions), WALK(walk_pow),       WALK(walk_bf16),
+        WALK(walk_f16),       WALK(philox_answers), WALK(draws),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;

@@ -518,8 +518,7 @@ static Str begins_with(Folder *p, const Session *s) {
     Text t = {.arena = &p->arena};
     const Module *m = &s->compiled.module;
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        SlotKind kind = m->slot.at[i].kind;
-        if (kind != SlotParam && kind != SlotState && kind != SlotOpt)
+        if (!slot_outlives(&m->slot.at[i]))
             continue;
         size_t n = exec_slot_bytes(s->exec, i);
         char *bytes = arena_array(&p->arena, char, n);

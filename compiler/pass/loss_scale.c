@@ -1,0 +1,208 @@
+// loss_scale.c - losses scaled so that their gradients stay in f16's range (Micikevicius et al.
+// 2018, "Mixed precision training", section 3.2), all of it in the graph.
+//
+// In: a function with Grad nodes and Commits; a module with slots of scales (loss_scale_slots),
+// else nothing changes. Out: the same without Commits, where
+//   grad(y, x)            is grad(y * scale, x) / scale, the quotient in f32. An inner gradient, of
+//                         a penalty, goes by the scale of the first update whose loss it reaches.
+//   commit(made, was)     is `made` where all of the update's gradients are finite, else `was`: the
+//                         update is skipped, its optimizer's state with it.
+// A scale is state: halved by a skipped update, doubled after GROWTH that were not. It is a power
+// of two, so nothing is rounded by it, and finiteness is asked of the gradients that the optimizer
+// reads, so ranks agree without another word. Nothing of it is ever looked at by the host but as
+// reports: the scale an update used, and how many were skipped before it.
+#include "pass.h"
+
+#include <float.h>
+
+// As PyTorch's GradScaler begins, grows and backs off; the upper bound is apex's.
+static const double Start = 65536, Most = 16777216, Factor = 2, Growth = 2000;
+
+enum { ScaleOf, GoodOf, SkippedOf, SLOTS }; // of a scale, in this order
+
+// --- slots ---------------------------------------------------------------------------------------
+
+// Updates of one statement that never run in one step, for they are outcomes of a choice, share a
+// scale: update -> the first that has it.
+static uint32_t *scale_owners(Arena *a, const Func *f) {
+    uint32_t *owner = arena_array(a, uint32_t, f->update.n);
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        const Update *u = &f->update.at[i];
+        owner[i] = i;
+        for (uint32_t j = 0; j < i && owner[i] == i; j++) {
+            const Span *s = &f->update.at[j].span;
+            bool twin = owner[j] == j && s->file == u->span.file && s->lo == u->span.lo;
+            for (uint32_t k = j; twin && k < i; k++)
+                twin = owner[k] != j || f->update.at[k].block != u->block;
+            owner[i] = twin ? j : i;
+        }
+    }
+    return owner;
+}
+
+static uint32_t first_slot(const Module *m) {
+    uint32_t slot = 0;
+    while (slot < m->slot.n && m->slot.at[slot].kind != SlotScale)
+        slot++;
+    return slot;
+}
+
+static bool slot_named(const Module *m, Str name) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (str_eq(m->slot.at[i].name, name))
+            return true;
+    return false;
+}
+
+// "D", "D.2" for the second that updates D.
+static Str scale_name(Arena *a, const Module *m, const Update *u) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < u->net.n; i++)
+        text_fmt(&t, "%s%.*s", i ? "+" : "", SARG(m->net.at[u->net.at[i]].name));
+    Str name = text_str(&t), nets = name;
+    for (uint32_t k = 2; slot_named(m, str_format(a, SCALE_REPORT "%.*s", SARG(name))); k++)
+        name = str_format(a, "%.*s.%u", SARG(nets), k);
+    return name;
+}
+
+void loss_scale_slots(Arena *perm, Module *m) {
+    static const char *const kind[SLOTS] = {SCALE_REPORT, "good_updates/", "skipped_updates/"};
+    if (first_slot(m) < m->slot.n)
+        return;
+    const uint32_t *owner = scale_owners(perm, &m->step);
+    for (uint32_t i = 0; i < m->step.update.n; i++) {
+        Str name = scale_name(perm, m, &m->step.update.at[i]);
+        for (uint32_t k = 0; owner[i] == i && k < SLOTS; k++)
+            vec_push(perm, &m->slot,
+                     ((Slot){.kind = SlotScale,
+                             .name = str_format(perm, "%s%.*s", kind[k], SARG(name)),
+                             .net = NONE,
+                             .type = type_make(false, 0, NULL),
+                             .span = m->step.update.at[i].span}));
+    }
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+typedef struct Gate { // of an update
+    Val finite;       // 1 where its gradients are, 0 else; id 0: not asked yet
+    uint32_t write[SLOTS];
+} Gate;
+
+typedef struct Scaler {
+    const Func *f;
+    uint32_t *slot;   // [update] the first of its scale's
+    uint32_t *scaled; // [old node] of a Grad: the update whose scale it has, + 1; 0 none
+    Gate *gate;       // [update]
+    const Module *m;
+} Scaler;
+
+static Val read_slot(const Scaler *s, Graph *to, uint32_t update, uint32_t which) {
+    return Read(to, s->slot[update] + which, to->block, type_make(false, 0, NULL));
+}
+
+// The Grads that are added up to one weight's gradient.
+static void mark_gradient(Scaler *s, const Graph *g, uint32_t id, uint32_t update) {
+    if (graph_node(g, id)->op == OpGrad)
+        s->scaled[id] = update + 1;
+    for (uint32_t k = 0; graph_node(g, id)->op == OpAdd && k < 2; k++)
+        mark_gradient(s, g, node_in(g, id, k), update);
+}
+
+static void mark_inner(Scaler *s, Arena scratch, const Graph *g, uint32_t update) {
+    const uint8_t *needed = graph_reach(g, &scratch, &s->f->update.at[update].loss, 1);
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (needed[id] && graph_node(g, id)->op == OpGrad && !s->scaled[id])
+            s->scaled[id] = update + 1;
+}
+
+static Val not_finite(Val g) {
+    Type t = *node_type(g.g, g.id);
+    Val finite = Ge(Num(g, FLT_MAX), Abs(g)); // false of a NaN
+    Val bad = Sum(Sub(Num(g, 1), finite), (((uint32_t)1 << t.rank) - 1) << 1);
+    return Reshape(bad, 0, NULL);
+}
+
+static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map) {
+    const Update *u = &s->f->update.at[update];
+    Gate *gate = &s->gate[update];
+    Val bad = Number(to, 0), scale = read_slot(s, to, update, ScaleOf);
+    for (uint32_t i = 0; i < u->grad.n; i++)
+        bad = Add(bad, not_finite((Val){to, map[u->grad.at[i].node]}));
+    Val finite = gate->finite = Eq(bad, Num(bad, 0));
+    Val good = Add(read_slot(s, to, update, GoodOf), Num(bad, 1)),
+        full = Ge(good, Num(bad, Growth));
+    Val grown = Where(full, Min(Mul(scale, Num(bad, Factor)), Num(bad, Most)), scale);
+    Val next[SLOTS] = {
+        [ScaleOf] = Where(finite, grown, Mul(scale, Num(bad, 1 / Factor))),
+        [GoodOf] = Where(finite, Where(full, Num(bad, 0), good), Num(bad, 0)),
+        [SkippedOf] = Add(read_slot(s, to, update, SkippedOf), Sub(Num(bad, 1), finite)),
+    };
+    for (uint32_t k = 0; k < SLOTS; k++)
+        gate->write[k] = Write(s->slot[update] + k, next[k]).id;
+}
+
+static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id,
+                           const uint32_t *map) {
+    Scaler *s = user;
+    Op op = (Op)graph_node(from, id)->op;
+    if (op == OpGrad && s->scaled[id]) {
+        Val y = {to, map[node_in(from, id, 0)]}, x = {to, map[node_in(from, id, 1)]};
+        Val scale = read_slot(s, to, s->scaled[id] - 1, ScaleOf);
+        return Mul(Grad(Mul(y, scale), x), Div(Number(to, 1), scale)).id;
+    }
+    if (op != OpCommit)
+        return node_copy(NULL, to, from, id, map);
+    uint32_t update = (uint32_t)node_attr(from, id)->i[0];
+    if (!s->gate[update].finite.id)
+        open_gate(s, to, update, map);
+    Val made = {to, map[node_in(from, id, 0)]}, was = {to, map[node_in(from, id, 1)]};
+    return Stop(Where(s->gate[update].finite, made, was)).id;
+}
+
+// What the gate writes, and what is told of it: the values before.
+static void add_effects(Arena *perm, const Module *m, Func *f, const Scaler *s, uint32_t update) {
+    static const uint32_t told[] = {ScaleOf, SkippedOf};
+    uint32_t block = f->update.at[update].block;
+    for (uint32_t k = 0; k < SLOTS; k++)
+        vec_push(perm, &f->effect, s->gate[update].write[k]);
+    f->g.block = block;
+    for (uint32_t k = 0; k < sizeof told / sizeof *told; k++)
+        vec_push(perm, &f->report,
+                 ((Named){m->slot.at[s->slot[update] + told[k]].name,
+                          read_slot(s, &f->g, update, told[k]).id, block}));
+    f->g.block = 0;
+}
+
+static void begin_scales(Arena *perm, const Module *m, Func *init) {
+    for (uint32_t slot = first_slot(m); slot < m->slot.n; slot += SLOTS)
+        vec_push(perm, &init->effect, Write(slot, Number(&init->g, Start)).id);
+}
+
+void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+    (void)o;
+    uint32_t first = first_slot(m), n = f->update.n, scales = 0;
+    if (first == m->slot.n)
+        return;
+    if (f == &m->init)
+        begin_scales(perm, m, f);
+    if (!n)
+        return;
+    Scaler s = {.f = f,
+                .m = m,
+                .slot = arena_array(perm, uint32_t, n),
+                .scaled = arena_array(perm, uint32_t, f->g.node.n),
+                .gate = arena_array(perm, Gate, n)};
+    const uint32_t *owner = scale_owners(perm, f);
+    for (uint32_t i = 0; i < n; i++)
+        s.slot[i] = owner[i] == i ? first + SLOTS * scales++ : s.slot[owner[i]];
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
+            mark_gradient(&s, &f->g, f->update.at[i].grad.at[k].node, i);
+    for (uint32_t i = 0; i < n; i++)
+        mark_inner(&s, *perm, &f->g, i);
+    func_rewrite(perm, f, f->g.batch, scale_node, &s);
+    for (uint32_t i = 0; i < n; i++)
+        if (s.gate[i].finite.id)
+            add_effects(perm, m, f, &s, i);
+}

@@ -1,0 +1,244 @@
+// loss_scale_test.c - losses scaled for f16: nothing changes where nothing overflows, to the bit;
+// an update that overflows is skipped whole, its scale halved, and training goes on; so on any
+// number of ranks.
+#include "ranks_run.h"
+#include "trial.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+#define MODELS ROOT_DIR "/models"
+
+static Arena empty;
+
+static const struct {
+    const char *model, *set;
+} models[] = {
+    {"acgan.gan", "nz=6 wide=2 kinds=3"},
+    {"infogan.gan", "nz=4 kinds=3 wide=2"},
+    {"stargan.gan", "size=16 depth=2 kinds=3 wide=2 blocks=1 rounds=1"}, // both have penalties
+    {"wavegan.gan", "slice=256 nz=5 wide=2 rounds=2"},
+    {"d2gan_ring.gan", "nz=8 hidden=6"},
+};
+enum { MODELS_HERE = sizeof models / sizeof *models };
+
+static RanksOptions options_of(Arena *a, size_t model, Dtype real) {
+    return (RanksOptions){.name = models[model].model,
+                          .text = trial_read(a, MODELS, str_c(models[model].model)),
+                          .set = models[model].set,
+                          .batch = 8,
+                          .api = &device_ref,
+                          .real = real,
+                          .steps = 3};
+}
+
+static bool of_scale(Str name) {
+    Str kind = str_sub(name, 0, str_find(name, '/'));
+    return str_ends(kind, STR("loss_scale")) || str_ends(kind, STR("_updates"));
+}
+
+// --- the same bits -------------------------------------------------------------------------------
+
+static void check_same(const RanksRun *plain, const RanksRun *scaled, const char *model) {
+    uint32_t at = 0, scales = 0;
+    for (uint32_t i = 0; i < scaled->value.n; i++) {
+        const RanksValue *is = &scaled->value.at[i], *was = &plain->value.at[at];
+        if (of_scale(is->name)) {
+            scales++;
+            continue;
+        }
+        assert_true(at++ < plain->value.n && str_eq(is->name, was->name) && is->n == was->n);
+        for (size_t k = 0; k < is->n; k++)
+            if (is->x[k] != was->x[k])
+                fail_msg("%s, %.*s [%zu]: %.17g scaled, %.17g as it is", model, SARG(is->name), k,
+                         is->x[k], was->x[k]);
+    }
+    assert_true(at == plain->value.n && scales > 0);
+}
+
+static void a_scale_changes_no_bit(Dtype real) {
+    for (size_t i = 0; i < MODELS_HERE; i++) {
+        Arena a = empty;
+        RanksOptions o = options_of(&a, i, real);
+        RanksRun plain, scaled;
+        ranks_run(&a, &o, &plain);
+        o.scaled = true;
+        ranks_run(&a, &o, &scaled);
+        check_same(&plain, &scaled, o.name);
+        ranks_free(&plain);
+        ranks_free(&scaled);
+    }
+}
+
+static void a_scale_changes_no_bit_of_f32(void **state) {
+    (void)state;
+    a_scale_changes_no_bit(DtF32);
+}
+
+static void a_scale_changes_no_bit_of_f64(void **state) {
+    (void)state;
+    a_scale_changes_no_bit(DtF64);
+}
+
+static void ranks_agree_on_scales(void **state) {
+    (void)state;
+    for (size_t i = 0; i < MODELS_HERE; i++) {
+        Arena a = empty;
+        RanksOptions o = options_of(&a, i, DtF64);
+        RanksRun one, two;
+        o.scaled = true;
+        ranks_run(&a, &o, &one);
+        o.parallel.ranks = 2;
+        ranks_run(&a, &o, &two); // which fails where ranks end with other bits
+        ranks_compare(&one, &two, 1e-9, o.name);
+        ranks_free(&one);
+        ranks_free(&two);
+    }
+}
+
+// --- updates that overflow -----------------------------------------------------------------------
+
+static const char text[] =
+    "model m \"two nets, one update each, whose gradients are as large as `far` says\"\n"
+    "data x : float(4, 8, 8)\n"
+    "config far = 1 \"how far\"\n"
+    "config broken = 0 \"a loss that is not a number\"\n"
+    "net D(x: [4, 8, 8]) -> [] { x |> conv(4, k=3, pad=1) |> tanh |> flatten |> dense(1) |> "
+    "squeeze }\n"
+    "net G(x: [4, 8, 8]) -> [4, 8, 8] { x |> conv(4, k=3, pad=1) |> tanh }\n"
+    "opt = adam(lr=1e-2)\n"
+    "step {\n"
+    "  update D minimize far*mean((D(x) - 1)^2)*sqrt(1 - 2*broken) using opt\n"
+    "  update G minimize mean(D(G(x))^2) using opt\n"
+    "}\n"
+    "sample fakes = G(x)\n";
+
+static void open_trial(Trial *t, Arena *a, const char *set) {
+    trial_open(
+        t, a,
+        &(TrialOptions){.name = "m.gan", .text = STR(text), .batch = 8, .set = set, .real = DtF16});
+}
+
+static double number(Trial *t, const char *slot) {
+    double x;
+    assert_int_equal(exec_slot_get(t->exec, trial_slot(t, slot), &x, 1), GAN_OK);
+    return x;
+}
+
+static void set_number(Trial *t, const char *slot, double x) {
+    assert_int_equal(exec_slot_put(t->exec, trial_slot(t, slot), &x, 1), GAN_OK);
+}
+
+// All that net's updates change: weights and the optimizer's state.
+static Str state_of(Trial *t, Arena *a, uint32_t net) {
+    Text all = {.arena = a};
+    const Module *m = &t->compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!slot_outlives(&m->slot.at[i]) || m->slot.at[i].net != net)
+            continue;
+        size_t n = exec_slot_bytes(t->exec, i);
+        char *bytes = arena_array(a, char, n);
+        assert_int_equal(exec_slot_save(t->exec, i, bytes), GAN_OK);
+        text_put(&all, (Str){bytes, n});
+    }
+    assert_true(all.n > 0);
+    return text_str(&all);
+}
+
+static void an_update_that_overflows_is_skipped_until_it_does_not(void **state) {
+    (void)state;
+    Arena a = empty;
+    Trial t;
+    open_trial(&t, &a, "far=3e4");
+    double scale = number(&t, "loss_scale/D"), skipped = 0;
+    assert_true(scale == 65536 && number(&t, "loss_scale/G") == 65536);
+    for (; skipped < 30; skipped++) {
+        Str d = state_of(&t, &a, 0), g = state_of(&t, &a, 1);
+        trial_step(&t);
+        assert_false(str_eq(state_of(&t, &a, 1), g)); // which has a scale of its own
+        assert_true(number(&t, "loss_scale/G") == 65536 && number(&t, "skipped_updates/G") == 0);
+        if (!str_eq(state_of(&t, &a, 0), d))
+            break;
+        scale /= 2;
+        assert_true(number(&t, "loss_scale/D") == scale && number(&t, "good_updates/D") == 0);
+        assert_true(number(&t, "skipped_updates/D") == skipped + 1);
+    }
+    assert_true(skipped > 0 && skipped < 30);
+    assert_true(number(&t, "loss_scale/D") == scale && number(&t, "good_updates/D") == 1);
+    assert_true(isfinite(number(&t, "opt.c1/D")));
+    trial_close(&t);
+}
+
+static void after_enough_updates_a_scale_doubles(void **state) {
+    (void)state;
+    Arena a = empty;
+    Trial t;
+    open_trial(&t, &a, NULL);
+    set_number(&t, "good_updates/D", 1998);
+    trial_step(&t);
+    assert_true(number(&t, "loss_scale/D") == 65536 && number(&t, "good_updates/D") == 1999);
+    trial_step(&t);
+    assert_true(number(&t, "loss_scale/D") == 131072 && number(&t, "good_updates/D") == 0);
+    set_number(&t, "good_updates/G", 1999); // the bound
+    set_number(&t, "loss_scale/G", 16777216);
+    trial_step(&t);
+    assert_true(number(&t, "loss_scale/G") <= 16777216);
+    trial_close(&t);
+}
+
+static void a_loss_that_is_no_number_changes_nothing_either(void **state) {
+    (void)state;
+    Arena a = empty;
+    Trial t;
+    open_trial(&t, &a, "broken=1");
+    Str d = state_of(&t, &a, 0);
+    trial_step(&t);
+    assert_true(isnan(t.loss[0]) && isfinite(t.loss[1]));
+    assert_true(str_eq(state_of(&t, &a, 0), d) && number(&t, "skipped_updates/D") == 1);
+    assert_true(number(&t, "skipped_updates/G") == 0);
+    trial_close(&t);
+}
+
+// d3gan's generator is updated in both outcomes of a choice, dcgan's critic twice in each step.
+static void outcomes_share_a_scale_and_rounds_do_not(void **state) {
+    (void)state;
+    Arena a = empty;
+    static const struct {
+        const char *model;
+        uint32_t scales;
+    } rows[] = {{"d3gan.gan", 2}, {"dcgan.gan", 3}, {"wgan_gp.gan", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Module m =
+            *trial_module(&a, &(TrialOptions){.name = rows[i].model,
+                                              .text = trial_read(&a, MODELS, str_c(rows[i].model)),
+                                              .batch = 4});
+        uint32_t scales = 0;
+        loss_scale_slots(&a, &m);
+        loss_scale_slots(&a, &m); // has them already
+        for (uint32_t k = 0; k < m.slot.n; k++)
+            scales += m.slot.at[k].kind == SlotScale;
+        if (scales != 3 * rows[i].scales)
+            fail_msg("%s: %u slots of scales", rows[i].model, scales);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_scale_changes_no_bit_of_f32),
+        cmocka_unit_test(a_scale_changes_no_bit_of_f64),
+        cmocka_unit_test(ranks_agree_on_scales),
+        cmocka_unit_test(an_update_that_overflows_is_skipped_until_it_does_not),
+        cmocka_unit_test(after_enough_updates_a_scale_doubles),
+        cmocka_unit_test(a_loss_that_is_no_number_changes_nothing_either),
+        cmocka_unit_test(outcomes_share_a_scale_and_rounds_do_not),
+    };
+    if (arena_init(&empty, 0) != GAN_OK)
+        return 1;
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
