@@ -243,6 +243,14 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
     return GAN_OK;
 }
 
+static bool fits(const SafeTensor *t, const Slot *s) {
+    SafeTensor want = slot_tensor(s);
+    bool same = t && t->dtype == want.dtype && t->rank == want.rank;
+    for (uint32_t k = 0; same && k < want.rank; k++)
+        same = t->dim[k] == want.dim[k];
+    return same;
+}
+
 static GanStatus check_tensors(const SafeFile *f, const Module *m) {
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
@@ -251,11 +259,7 @@ static GanStatus check_tensors(const SafeFile *f, const Module *m) {
         const SafeTensor *t = safe_find(f, s->name);
         if (!t && s->kind == SlotScale)
             continue;
-        SafeTensor want = slot_tensor(s);
-        bool same = t && t->dtype == want.dtype && t->rank == want.rank;
-        for (uint32_t k = 0; same && k < want.rank; k++)
-            same = t->dim[k] == want.dim[k];
-        if (!same)
+        if (!fits(t, s))
             return fail(GAN_ERR_INPUT, "%.*s is %s", SARG(s->name),
                         t ? "of another shape" : "missing");
     }
@@ -335,4 +339,64 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
     return fail(GAN_ERR_INPUT,
                 "no checkpoint in %.*s/ckpt is whole; remove that folder to begin at step 0 again",
                 SARG(dir));
+}
+
+// --- another run's weights -----------------------------------------------------------------------
+
+// The newest whole checkpoint's file.
+static GanStatus newest_whole(Arena *perm, Str dir, Str *out) {
+    CheckpointSteps steps;
+    Checkpoint c;
+    TRY(checkpoint_steps(perm, dir, &steps));
+    for (uint32_t i = steps.n; i-- > 0;) {
+        uint32_t step = steps.at[i];
+        size_t bytes;
+        Str content, hash;
+        *out = run_file(perm, dir, "ckpt", step, "safetensors");
+        if (read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, &c, &content) ==
+                GAN_OK &&
+            content_of(perm, *out, &bytes, &hash) == GAN_OK && str_eq(hash, content))
+            return GAN_OK;
+    }
+    return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it", SARG(dir));
+}
+
+static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
+                              const Console *console) {
+    enum { Named = 4 };
+    const Module *m = exec_module(e);
+    Text absent = {.arena = perm};
+    uint32_t all = 0, taken = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotParam && s->kind != SlotState)
+            continue;
+        const SafeTensor *t = safe_find(f, s->name);
+        all++;
+        if (fits(t, s)) {
+            TRY(exec_slot_load(e, i, t->data));
+            taken++;
+        } else if (all - taken <= Named) {
+            text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
+                     t ? " (of another shape)" : "");
+        }
+    }
+    if (!taken)
+        return fail(GAN_ERR_INPUT, "--from %.*s: it has no weight of this model's names and shapes",
+                    SARG(from));
+    say(console, "from %.*s: %u of %u weights and states%s%.*s%s", SARG(from), taken, all,
+        absent.n ? "; begun anew: " : "", SARG(text_str(&absent)),
+        all - taken > Named ? ", ..." : "");
+    return GAN_OK;
+}
+
+GanStatus checkpoint_begin(Arena *perm, Str from, Exec *e, const Console *console) {
+    Str path = from;
+    SafeFile f;
+    if (file_is_dir(from))
+        TRY(newest_whole(perm, from, &path));
+    TRY(safe_open(perm, path, &f));
+    GanStatus st = take_tensors(perm, &f, path, e, console);
+    safe_close(&f);
+    return st;
 }

@@ -123,6 +123,12 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
     TRY(ranks_split(o, &out->split));
     out->device = str_c(api->name);
+    if (o->at[OptFrom].given) {
+        TRY(path_absolute(perm, o->at[OptFrom].text, &out->from));
+        if (!file_exists(out->from) && !file_is_dir(out->from))
+            return fail(GAN_ERR_INPUT, "--from %.*s: there is no such run or file",
+                        SARG(o->at[OptFrom].text));
+    }
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
                     BATCH_MOST);
@@ -150,8 +156,8 @@ static GanStatus change_precision(Job *job, const Options *o) {
 }
 
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
-    static const OptionId fixed[] = {OptSet, OptBatch,  OptDevice, OptTf32,     OptSeed,
-                                     OptOut, OptDeterm, OptMicro,  OptBucketMb, OptCompress};
+    static const OptionId fixed[] = {OptSet,    OptBatch, OptDevice,   OptTf32,     OptSeed, OptOut,
+                                     OptDeterm, OptMicro, OptBucketMb, OptCompress, OptFrom};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
@@ -199,6 +205,8 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
         return fail_disagrees(OptCompress, job->compress ? STR("bf16") : STR("off"));
     if (job->split.bucket != asked->split.bucket)
         return fail_disagrees(OptBucketMb, str_format(perm, "%g", (double)job->split.bucket / 1e6));
+    if (!str_eq(job->from, asked->from))
+        return fail_disagrees(OptFrom, job->from.len ? job->from : STR("(none)"));
     TRY(set_steps(job, o));
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->keep = option_number(o, OptKeep, job->keep);
@@ -224,6 +232,8 @@ void job_write(Text *t, const Job *job) {
     json_open(&j, '{');
     json_name(&j, "format"), json_put_str(&j, STR("gan-run-1"));
     json_name(&j, "model"), json_put_str(&j, job->origin);
+    if (job->from.len)
+        json_name(&j, "from"), json_put_str(&j, job->from);
     json_name(&j, "hash"), json_put_str(&j, job->hash);
     json_name(&j, "batch"), json_put_int(&j, job->batch);
     json_name(&j, "steps"), json_put_int(&j, job->steps);
@@ -282,6 +292,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     *out = (Job){
         .model = get_str(&r, "model"),
         .origin = get_str(&r, "model"),
+        .from = json_string(json_get(r.root, "from"), (Str){0}),
         .hash = get_str(&r, "hash"),
         .batch = get_int(&r, "batch", 1, BATCH_MOST),
         .steps = get_int(&r, "steps", 1, STEPS_MOST),

@@ -45,6 +45,7 @@ GanStatus session_start(Session *s, const SessionOptions *o, const Console *cons
 typedef struct Job {
     Str model;  // path of the model's text: as given, or a run's resolved.gan
     Str origin; // path that was given when the run began
+    Str from;   // --from, absolute: the run or checkpoint whose weights it begins with; or empty
     Str hash;   // the model's identity, 32 digits; a run never changes it
     int64_t batch, steps, save_every;
     int64_t keep; // newest checkpoints that stay, 0: CHECKPOINTS_KEPT
@@ -237,6 +238,10 @@ bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load 
 // With want->step above 0 no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
+// Gives weights and states the values that those of the same name, shape and precision have in
+// another run's newest whole checkpoint, or in a checkpoint's file; optimizers begin anew. Says how
+// many, and which were not there. GAN_ERR_INPUT: none was.
+GanStatus checkpoint_begin(Arena *perm, Str from, Exec *e, const Console *console);
 
 // --- page.c: index.html --------------------------------------------------------------------------
 

@@ -152,7 +152,7 @@ static GanStatus save(Train *t) {
     Arena scratch = *t->perm;
     TRY(runlog_save(&t->log, scratch, t->step, distance));
     TRY(events_save(&t->events, scratch));
-    if (t->step) { // step 0 follows from the seed
+    if (t->step || t->job->from.len) { // else step 0 follows from the seed
         Checkpoint c = checkpoint_of(t);
         GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
         if (st == GAN_ERR_INPUT)
@@ -227,8 +227,15 @@ static GanStatus restore(Train *t, bool resume, Checkpoint *at) {
     TRY(comm_any(t->comm, found, &found));
     if (!found)
         *at = want;
+    if (!found && resume && t->job->from.len)
+        return fail(GAN_ERR_INPUT,
+                    "%.*s was stopped before it had kept the weights it begins with, those of "
+                    "%.*s: begin it again, with another --out",
+                    SARG(t->dir), SARG(t->job->from));
     if (!found && resume) // else they were drawn as the session was opened
         TRY(exec_init(t->session.exec, t->job->seed));
+    if (!resume && t->job->from.len && ranks_first(t->comm))
+        TRY(checkpoint_begin(t->perm, t->job->from, t->session.exec, &t->host->console));
     TRY(comm_bcast(t->comm, at, sizeof *at, 0));
     at->model = want.model; // rank 0's address is of no use here
     TRY(checkpoint_share(t->session.exec, t->comm));
@@ -495,10 +502,10 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
         TRY(run_lock(t->perm, t->dir, &t->lock));
     TRY(open_session(t, o));
     TRY(check_hash(t, job, resume));
-    if (!resume) { // mistakes in --data come before a folder is made
+    if (!resume) { // mistakes in --data and --from come before a folder is made
         TRY(open_feed(t, &at));
-        TRY(prepare_folder(t, resume));
         TRY(restore(t, false, &at));
+        TRY(prepare_folder(t, resume));
     } else {
         TRY(prepare_folder(t, resume));
         TRY(restore(t, true, &at));

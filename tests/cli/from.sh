@@ -1,0 +1,52 @@
+#!/bin/sh
+# from.sh - a run that begins with another's weights: those of the same name and shape, and on from there to the same bits.
+. "$(dirname -- "$0")/lib.sh"
+pack
+go() { expect 0 train "$@"; }
+go tiny.gan --data x=s.pack --batch 4 --steps 6 --save-every 3 --out a
+go tiny.gan --data x=s.pack --batch 4 --steps 4 --save-every 2 --seed 0 --out b --from a
+says 'ckpt/00000006.safetensors: 14 of 14 weights and states$'
+same a/samples/00000006.png b/samples/00000000.png
+# Stopped and gone on with, it needs the other run no more.
+go tiny.gan --data x=s.pack --batch 4 --steps 2 --save-every 2 --out c --from a
+mv a kept
+go c --steps 4
+losses b >b.losses
+losses c >c.losses
+same b.losses c.losses
+same b/ckpt/00000004.safetensors c/ckpt/00000004.safetensors
+mv kept a
+# Another shape begins anew and is named; a checkpoint's file will do.
+go tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 1 --out d --from a/ckpt/00000003.safetensors
+says '13 of 14 weights and states; begun anew: G.dense.0.w (of another shape)$'
+# A damaged checkpoint is passed over.
+printf x | dd of=a/ckpt/00000006.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out e --from a
+says 'ckpt/00000003.safetensors: 14 of 14'
+
+refused_run() {
+    expect "$@"
+    absent none
+}
+refused_run 1 train tiny.gan --data x=s.pack --out none --from nowhere
+says 'there is no such run or file'
+mkdir hollow
+refused_run 1 train tiny.gan --data x=s.pack --out none --from hollow
+says 'no whole checkpoint'
+refused_run 1 train tiny.gan --data x=s.pack --out none --from tiny.gan
+says 'not a safetensors file'
+cat >other.gan <<'M'
+model other
+net F(z: [3]) -> [1] = z |> dense(1)
+step { update F minimize mean(F(normal(3))^2) using adam() }
+M
+refused_run 1 train other.gan --out none --from a
+says 'no weight of this model'
+expect 2 train b --from a
+says 'fixed once a run has begun'
+expect 2 train tiny.gan --data x=s.pack --batch 4 --steps 4 --out b --resume auto
+says 'begun with --from'
+# Killed before its first checkpoint was whole: it does not begin with other weights without a word.
+rm b/ckpt/*
+expect 1 train b
+says 'before it had kept the weights'
