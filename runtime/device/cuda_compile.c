@@ -10,7 +10,7 @@
 #include "cuda_compile.h"
 #include "cache.h"
 
-enum { LOT = 16 }; // kernels of a lot, at most on the average: the prelude costs as much as one
+enum { LOT = 32 }; // kernels of a lot, at most on the average: the prelude costs as much as one
 
 uint32_t cuda_lot(Str kernel, uint32_t lots) {
     return (uint32_t)(hash64(kernel.ptr, kernel.len, 0) % lots);

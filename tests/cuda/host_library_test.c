@@ -182,8 +182,8 @@ typedef struct Kept {
     char dir[32];
 } Kept;
 
-// A small plan, all of whose kernels are wanted, and an empty folder.
-static void kept_open(Kept *k) {
+// A plan of a model, all of whose kernels are wanted, and an empty folder.
+static void kept_open(Kept *k, Str model) {
     *k = (Kept){.dir = "/tmp/gan-kept-XXXXXX"};
     assert_fine(arena_init(&k->a, 0));
     assert_fine(nvrtc_open(&k->nvrtc));
@@ -193,7 +193,7 @@ static void kept_open(Kept *k) {
         skip();
     }
     assert_non_null(mkdtemp(k->dir));
-    compile_model(&k->a, STR("d2gan_ring.gan"), DtF32, &k->compiled);
+    compile_model(&k->a, model, DtF32, &k->compiled);
     const Plan *p = &k->compiled.entry[0];
     bool *wanted = arena_array(&k->a, bool, p->kernel.n);
     memset(wanted, 1, p->kernel.n);
@@ -237,7 +237,7 @@ static void images_are_kept_and_damage_is_found(void **state) {
     (void)state;
     Kept k;
     Str whole, again;
-    kept_open(&k);
+    kept_open(&k, STR("d2gan_ring.gan"));
     Str image = one_image(&k, k.nvrtc);
     assert_memory_equal(image.ptr, "\177ELF", 4);
     Str path = kept_file(&k);
@@ -260,7 +260,7 @@ static void two_processes_may_fill_one_folder(void **state) {
     (void)state;
     Kept k;
     Str kept;
-    kept_open(&k);
+    kept_open(&k, STR("d2gan_ring.gan"));
     fflush(NULL);
     pid_t other = fork();
     if (other == 0) {
@@ -283,7 +283,7 @@ static void an_image_is_the_same_in_any_company(void **state) {
     (void)state;
     Kept k;
     CubinVec beside = {0};
-    kept_open(&k);
+    kept_open(&k, STR("d2gan_ring.gan"));
     k.kernels.dir = (Str){0};
     Str alone = one_image(&k, k.nvrtc);
     const Plan *twice[] = {k.kernels.plan, k.kernels.plan};
@@ -306,7 +306,7 @@ static void kernels_are_in_their_lots(void **state) {
     (void)state;
     Kept k;
     CudaImages made, came;
-    kept_open(&k);
+    kept_open(&k, STR("dcgan.gan"));
     Plan p = k.compiled.step;
     const Plan *plan[] = {&p};
     k.kernels.plan = &p;
