@@ -36,7 +36,8 @@ typedef enum Role {
     RoleScratch,
     RoleSite,
     RoleReal,
-    RoleCount, // never written out: kernels differ in it and in nothing else
+    RoleCount,  // never written out, and
+    RolePieces, // this: kernels differ in them and in nothing else
     RoleExtent
 } Role; // and one more for each loop after the first
 

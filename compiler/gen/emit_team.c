@@ -236,7 +236,7 @@ static void put_elements(Emit *e) {
 static void open_blocks(Emit *e) {
     uint32_t units = team(e)->units;
     Str count = emit_num(e, RoleCount, e->n->units), // in either text the first numbers
-        pieces = emit_num(e, RoleTiles, team(e)->pieces);
+        pieces = emit_num(e, RolePieces, team(e)->pieces);
     emit_line(e);
     if (!e->many) {
         text_put(e->t, STR("const uint32_t b = blockIdx.x;\n"));
@@ -255,7 +255,7 @@ static void open_blocks(Emit *e) {
 static void put_unit(Emit *e) {
     const char *type = unit_type(e);
     if (cut(e)) {
-        Str pieces = emit_num(e, RoleTiles, team(e)->pieces);
+        Str pieces = emit_num(e, RolePieces, team(e)->pieces);
         emit_line(e);
         text_fmt(e->t, "const uint32_t group = b / %.*s, piece = b %% %.*s;\n", SARG(pieces),
                  SARG(pieces));
@@ -302,7 +302,7 @@ static void put_steps(Emit *e) {
 // Leaves the piece's results; the block that comes last joins those of all pieces.
 static void put_pieces(Emit *e) {
     const Nest *n = e->n;
-    Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RoleTiles, team(e)->pieces);
+    Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
     emit_line(e);
     text_put(e->t, STR("if (on && team::part() == 0)"));
     emit_open(e);

@@ -211,33 +211,29 @@ static int64_t up(int64_t x, int64_t by) {
     return (x + by - 1) / by;
 }
 
-static uint32_t least(int64_t a, int64_t b) {
-    return (uint32_t)(a < b ? a : b);
-}
+// Teams come in few sizes, and fill a block whether there are units for all of them or not: every
+// other shape would be a kernel more, and a block's idle warps cost nothing.
 
 // A reduced variable runs innermost: neighbouring threads take neighbouring steps of one unit.
 static void team_along(Nest *n) {
     Team *t = &n->team;
-    while (t->size < Warp && t->size < t->steps)
-        t->size *= 2;
-    while (t->size < Block &&
-           (t->steps > (int64_t)t->size * MostSteps ||
-            (n->units * t->size < ManyThreads && t->steps >= (int64_t)t->size * 2 * LeastSteps)))
-        t->size *= 2;
-    t->units = least(Block / t->size, n->units);
-    uint32_t whole = t->size < Warp ? Warp / t->size : 1; // units of a warp, which joins as a whole
-    t->units = (uint32_t)up(t->units, whole) * whole;
+    t->size = t->steps <= Warp / 4 ? Warp / 4 : Warp;
+    if (t->steps > Warp * MostSteps ||
+        (n->units * Warp < ManyThreads && t->steps >= Block * LeastSteps))
+        t->size = Block;
+    t->units = Block / t->size;
 }
 
-// A kept variable runs innermost: neighbouring threads take neighbouring units. Rows shorter than a
-// warp are walked side by side.
+// A kept variable runs innermost: neighbouring threads take neighbouring units. Half a warp's packs
+// are whole lines of memory. Shorter rows are walked side by side.
 static void team_across(Nest *n) {
     Team *t = &n->team;
-    int64_t row = up(n->var[t->lane].n, t->pack), width = row < Warp ? row : Warp;
-    while (t->size * 2 * width <= Block && n->units * t->size < ManyThreads &&
-           t->steps >= (int64_t)t->size * 2 * LeastSteps)
-        t->size *= 2;
-    t->units = least(Block / t->size / width * width, n->units);
+    int64_t most = t->pack > 1 ? Warp / 2 : Warp;
+    int64_t row = up(n->var[t->lane].n, t->pack), width = row < most ? row : most;
+    while (t->size * 4 * width <= Block && n->units * t->size < ManyThreads &&
+           t->steps >= (int64_t)t->size * 4 * LeastSteps)
+        t->size *= 4;
+    t->units = (uint32_t)(Block / t->size / width * width);
 }
 
 static void cut_in_pieces(Nest *n) {
