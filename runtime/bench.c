@@ -280,7 +280,7 @@ static GanStatus profile(Bench *b, Moments *out) {
             TRY(sim_profile(b->perm, b->session.exec, b->comm, steps, out));
         TRY(comm_barrier(b->comm));
     }
-    return GAN_OK;
+    return turns > 1 ? sim_even(b->perm, b->comm, out) : GAN_OK;
 }
 
 // On the link as it is measured now, which a wire model is part of; the bound is of the wire alone.

@@ -97,6 +97,25 @@ GanStatus sim_gather(Arena *perm, Comm *c, const Moments *mine, const Moments **
     return GAN_OK;
 }
 
+GanStatus sim_even(Arena *perm, Comm *c, Moments *m) {
+    const Moments *all;
+    int ranks = comm_size(c);
+    TRY(sim_gather(perm, c, m, &all));
+    for (int r = 0; r < ranks; r++) {
+        bool alike = all[r].n == m->n;
+        for (uint32_t i = 0; alike && i < m->n; i++)
+            alike = all[r].at[i].launch == m->at[i].launch;
+        if (!alike)
+            return GAN_OK;
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        m->at[i].seconds = 0;
+        for (int r = 0; r < ranks; r++)
+            m->at[i].seconds += all[r].at[i].seconds / ranks;
+    }
+    return GAN_OK;
+}
+
 // --- replayed ------------------------------------------------------------------------------------
 
 static void sleep_until(double t) {

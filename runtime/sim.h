@@ -19,6 +19,9 @@ typedef VEC(Moment) Moments;
 GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t steps, Moments *out);
 // Those of all ranks, [comm_size].
 GanStatus sim_gather(Arena *perm, Comm *c, const Moments *mine, const Moments **all);
+// Gives each launch the mean of its times over the ranks, where all run the same launches: ranks
+// with equal work that were timed one after the other differ by what the host did meanwhile.
+GanStatus sim_even(Arena *perm, Comm *c, Moments *m);
 // The same step with every computing launch slept through instead of run: what waits, starts and
 // travels is real. So many ranks can be tried on few cores.
 GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c);

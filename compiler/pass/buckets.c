@@ -1,48 +1,42 @@
 // buckets.c - which sums over the ranks share a call, and in which order the calls are started.
 //
 // In: the values to be added up, of a graph that every rank has alike. Out: the call and part of
-// each. A gradient is final at its level, the longest way from the leaves to it: with several
-// chains into one net (real, fake, penalty) that is when the last of them has come back through the
-// layer. The gradients of one update, in that order, are cut into buckets; the last ones are the
-// smallest, for nothing is left to hide them behind, and where they are not small, others that are
-// final earlier are made after them. Other sums are small: those that wait for the
-// same earlier calls share one. A call starts when its last part is there, so calls are ordered by
-// that; none may come before one it depends on, and where sharing makes a circle of such needs
-// nobody shares.
-//
-// Where a step may leave its end to the next (program.h, Tail), weights that wait for the last sums
-// are read late. Where those sums travel longer than the rest takes to compute, what does not
-// depend on them shares no call with what does, and is started before it; on faster links the two
-// hide each other's small sums.
+// each. times.c says when each is final: with several chains into one net (real, fake, penalty) a
+// gradient is when the last of them has come back through the layer. The gradients of one update,
+// in that order, are cut into buckets; the last ones are the smallest, for nothing is left to hide
+// them behind, and where they are not small, others that are final earlier are made after them.
+// Other sums are small: those that wait for the same earlier calls share one, but not what waits
+// for the step before with what does not. A call starts when its last part is there, so calls are
+// ordered by that, but that a bucket lets the next small sum go first: what makes it is done while
+// that travels. None may come before one it depends on, and where sharing makes a circle of such
+// needs nobody shares.
 #include "shard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double DefaultLatency = 20e-6, DefaultBandwidth = 1.25e9; // 10 Gbit/s
-
-static const double CoreFlops = 1e11;
-
 enum {
-    OwnDepth = 8,   // nodes between a gradient and the product that makes it, at most
-    Worth = 32,     // a full bucket takes so many times as long as the latency of its call
-    LastPart = 8,   // the last bucket is this part of a full one
-    CallAlign = 64, // of parts in a call
+    OwnDepth = 8,           // nodes between a gradient and the product that makes it, at most
+    Worth = 32,             // a full bucket takes so many times as long as the latency of its call
+    LastPart = 8,           // the last bucket is this part of a full one
+    CallAlign = 64,         // of parts in a call
+    LeastShared = 16 << 10, // bytes of small sums that share a call on any link
 };
 
 typedef struct Item {
     uint32_t node;
     uint64_t place; // of its block on the tape, and its phase there
-    uint32_t level, update, slot;
+    uint32_t time;  // when it is there: Times.time
+    uint32_t update, slot;
     uint32_t group; // index of the first item of its call
-    bool late;      // depends on what the step before may have left to this one
+    bool late;      // Times.late
     SumOf *sum;
 } Item;
 
 typedef VEC(Item) ItemVec;
 
 typedef struct Group {   // a call in the making
-    uint32_t items, key; // how many; level at which the last is there
+    uint32_t items, key; // how many; when the last is there
     size_t bytes;
     bool placed;
 } Group;
@@ -61,20 +55,6 @@ typedef struct Buckets {
 } Buckets;
 
 // --- what depends on what ------------------------------------------------------------------------
-
-static uint32_t *levels(const Buckets *b) {
-    const Graph *g = &b->f->g;
-    const uint8_t *live = b->live;
-    uint32_t *level = arena_array(b->a, uint32_t, g->node.n);
-    for (uint32_t id = 1; id < g->node.n; id++) {
-        for (uint32_t k = 0; live[id] && k < graph_node(g, id)->nin; k++) {
-            uint32_t before = level[node_in(g, id, k)] + 1;
-            level[id] = before > level[id] ? before : level[id];
-        }
-        level[id] = b->like[id] ? level[b->like[id]] : level[id];
-    }
-    return level;
-}
 
 static uint64_t *needs_of(const Buckets *b, uint32_t node) {
     return b->needs + (size_t)node * b->words;
@@ -101,31 +81,14 @@ static void find_needs(Buckets *b) {
     }
 }
 
-// --- the link
-// ---------------------------------------------------------------------------------------
-
-static double latency_of(const Parallel *o) {
-    return o->latency > 0 ? o->latency : DefaultLatency;
-}
-static double bandwidth_of(const Parallel *o) {
-    return o->bandwidth > 0 ? o->bandwidth : DefaultBandwidth;
-}
-static size_t link_bytes(const Parallel *o) { // that pass in the time a call takes anyway
-    return (size_t)(latency_of(o) * bandwidth_of(o));
-}
-
-double call_seconds(const Parallel *o, size_t bytes) {
-    return latency_of(o) + (double)bytes / bandwidth_of(o);
-}
-
 // --- items ---------------------------------------------------------------------------------------
 
 static int by_finality(const void *x, const void *y) {
     const Item *a = x, *b = y;
     if (a->place != b->place)
         return a->place < b->place ? -1 : 1;
-    if (a->level != b->level)
-        return a->level < b->level ? -1 : 1;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
     if (a->slot != b->slot) // weights lie in their arena with the last made first
         return a->slot > b->slot ? -1 : 1;
     return a->node < b->node ? -1 : a->node > b->node;
@@ -158,7 +121,7 @@ static void find_update(const Func *f, Item *item) {
 // What making a gradient costs on a core of this rank: the products that contract the batch.
 static double own_seconds(const Buckets *b, const Parallel *o, uint32_t node, uint32_t depth) {
     const Graph *g = &b->f->g;
-    double sum = node_gflop(g, node) * 1e9 / CoreFlops / (o->ranks > 1 ? o->ranks : 1);
+    double sum = product_seconds(g, node) / (o->ranks > 1 ? o->ranks : 1);
     for (uint32_t k = 0; depth && sum == 0 && k < graph_node(g, node)->nin; k++) {
         uint32_t in = node_in(g, node, k);
         bool made = !node_type(g, in)->batched && graph_node(g, in)->op != OpWrite;
@@ -172,14 +135,14 @@ static double own_seconds(const Buckets *b, const Parallel *o, uint32_t node, ui
 // hidden yet. They become the last, the largest first. `item` is sorted; [first, last] are all of
 // this update.
 static void keep_for_last(Buckets *b, const Parallel *o, uint32_t first, uint32_t last) {
-    uint32_t level = b->items.at[last].level + 1;
+    uint32_t time = b->items.at[last].time + 1;
     double open = 0; // seconds on the wire that nothing hides
     for (uint32_t i = last + 1; i-- > first;) {
         Item *item = &b->items.at[i];
         double sent = call_seconds(o, item->sum->bytes) - call_seconds(o, 0);
         double made = own_seconds(b, o, item->node, OwnDepth);
-        if (made > sent && open > sent && open > Worth / LastPart * latency_of(o)) {
-            item->level = level++;
+        if (made > sent && open > sent && open > Worth / LastPart * call_seconds(o, 0)) {
+            item->time = time++;
             open = open > made - sent ? open - (made - sent) : 0;
         } else {
             open += sent;
@@ -197,9 +160,26 @@ static void keep_for_all(Buckets *b, const Parallel *o) {
     }
 }
 
-static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
+// A small sum is wanted at once: it starts before what makes the gradients that were final just
+// before it, which is then done while it travels.
+static void keep_for_sums(Buckets *b) {
+    const uint32_t *uses = graph_uses(&b->f->g, b->a);
+    uint32_t sum = NONE; // the first one behind `i` that is no gradient and that somebody reads
+    for (uint32_t i = b->items.n; i-- > 0;) {
+        Item *item = &b->items.at[i];
+        if (item->update == NONE) {
+            sum = uses[item->node] ? i : sum;
+            continue;
+        }
+        const Item *next = sum == NONE ? NULL : &b->items.at[sum];
+        if (next && next->place == item->place && !has(needs_of(b, next->node), i))
+            item->time = next->time + 1;
+    }
+}
+
+static void collect_items(Buckets *b, SumVec *sums) {
     const Func *f = b->f;
-    uint32_t *level = levels(b), *place = arena_array(b->a, uint32_t, f->blocks);
+    uint32_t *place = arena_array(b->a, uint32_t, f->blocks);
     for (uint32_t i = 0; i < f->tape.n; i++)
         if (f->tape.at[i].kind == CtlBlock)
             place[f->tape.at[i].arg] = i;
@@ -208,94 +188,33 @@ static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
         uint64_t at = place[graph_node(&f->g, node)->block];
         Item item = {.node = node,
                      .place = at << 32 | (b->phase ? b->phase[node] : 0),
-                     .level = level[node],
                      .update = NONE,
                      .sum = &sums->at[i]};
         find_update(f, &item);
         vec_push(b->a, &b->items, item);
+        b->item[node] = i + 1;
+        b->like[node] = sums->at[i].like;
+    }
+}
+
+static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
+    uint32_t nodes = b->f->g.node.n;
+    b->item = arena_array(b->a, uint32_t, nodes);
+    b->like = arena_array(b->a, uint32_t, nodes);
+    collect_items(b, sums);
+    Times times = times_find(b->a, b->f, b->live, sums, o, o->tail && !b->phase);
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        Item *item = &b->items.at[i];
+        item->time = times.time[item->node];
+        item->late = times.late[item->node];
     }
     qsort(b->items.at, b->items.n, sizeof *b->items.at, by_update);
     keep_for_all(b, o);
     qsort(b->items.at, b->items.n, sizeof *b->items.at, by_finality);
-    b->item = arena_array(b->a, uint32_t, f->g.node.n);
     for (uint32_t i = 0; i < b->items.n; i++) {
         b->item[b->items.at[i].node] = i + 1;
         b->items.at[i].group = i;
     }
-}
-
-// --- what waits for the step before --------------------------------------------------------------
-
-// What the step may leave to the next, as tail.c finds it among regions: nothing follows from it
-// but writes, with no sum between.
-static uint8_t *find_left(const Buckets *b) {
-    const Func *f = b->f;
-    const Graph *g = &f->g;
-    uint8_t *left = arena_array(b->a, uint8_t, g->node.n);
-    memset(left, 1, g->node.n);
-    for (uint32_t i = 0; i < f->tape.n; i++)
-        left[f->tape.at[i].cond] = 0;
-    for (uint32_t i = 0; i < f->update.n; i++)
-        left[f->update.at[i].loss] = 0;
-    for (uint32_t i = 0; i < f->report.n; i++)
-        left[f->report.at[i].node] = 0;
-    for (uint32_t id = g->node.n; id-- > 1;) {
-        for (uint32_t k = 0; b->live[id] && k < graph_node(g, id)->nin; k++) {
-            uint32_t in = node_in(g, id, k);
-            bool here = graph_node(g, in)->block == graph_node(g, id)->block;
-            left[in] &= left[id] && !b->item[id] && here;
-        }
-    }
-    return left;
-}
-
-static bool needs_sums(const Buckets *b, uint32_t node) {
-    for (uint32_t w = 0; w < b->words; w++)
-        if (needs_of(b, node)[w])
-            return true;
-    return false;
-}
-
-// How long what is left travels.
-static double left_seconds(const Buckets *b, const Parallel *o, const uint8_t *left) {
-    double sum = 0;
-    for (uint32_t i = 0; i < b->items.n; i++) {
-        const Item *item = &b->items.at[i];
-        bool last = item->update != NONE && left[item->node];
-        sum += last ? call_seconds(o, item->sum->bytes) - call_seconds(o, 0) : 0;
-    }
-    return sum;
-}
-
-// How long this rank computes in the first block what does not need it.
-static double early_seconds(const Buckets *b, const Parallel *o, const uint8_t *late) {
-    const Graph *g = &b->f->g;
-    uint32_t block = graph_node(g, b->items.at[0].node)->block;
-    double sum = 0;
-    for (uint32_t id = 1; id < g->node.n; id++)
-        if (b->live[id] && !late[id] && graph_node(g, id)->block == block)
-            sum += node_gflop(g, id) * 1e9 / CoreFlops / o->ranks;
-    return sum;
-}
-
-static void find_late(Buckets *b, const Parallel *o) {
-    const Func *f = b->f;
-    const Graph *g = &f->g;
-    uint8_t *left = find_left(b), *late = arena_array(b->a, uint8_t, g->node.n);
-    for (uint32_t id = 1; id < g->node.n; id++) {
-        bool read = graph_node(g, id)->op == OpRead;
-        for (uint32_t i = 0; read && i < f->effect.n; i++) {
-            uint32_t w = f->effect.at[i], x = node_in(g, w, 0);
-            bool same = node_attr(g, w)->i[0] == node_attr(g, id)->i[0];
-            late[id] |= same && left[x] && needs_sums(b, x);
-        }
-        for (uint32_t k = 0; b->live[id] && k < graph_node(g, id)->nin; k++)
-            late[id] |= late[node_in(g, id, k)];
-    }
-    bool pays = left_seconds(b, o, left) > early_seconds(b, o, late);
-    for (uint32_t i = 0; i < b->items.n; i++) // of the first block: others wait for all of it
-        b->items.at[i].late = pays && late[b->items.at[i].node] &&
-                              b->items.at[i].place >> 32 == b->items.at[0].place >> 32;
 }
 
 // --- grouping ------------------------------------------------------------------------------------
@@ -358,7 +277,7 @@ static void group_items(Buckets *b, const Parallel *o) {
     }
     for (uint32_t i = 0; i < b->items.n; i++)
         if (b->items.at[i].update == NONE)
-            join_small(b, i, small);
+            join_small(b, i, small > LeastShared ? small : LeastShared);
 }
 
 // --- order ---------------------------------------------------------------------------------------
@@ -380,7 +299,7 @@ static bool sooner(const Buckets *b, uint32_t g, uint32_t than) {
     const Item *x = &b->items.at[g], *y = &b->items.at[than];
     if (x->place != y->place)
         return x->place < y->place;
-    return x->late != y->late ? y->late : b->group[g].key < b->group[than].key;
+    return b->group[g].key < b->group[than].key;
 }
 
 // The earliest call that may be next; NONE: there is a circle, or none is left.
@@ -402,7 +321,7 @@ static bool order_groups(Buckets *b) {
         Item *item = &b->items.at[i];
         Group *g = &b->group[item->group];
         left += !g->items++;
-        g->key = item->level > g->key ? item->level : g->key;
+        g->key = item->time > g->key ? item->time : g->key;
     }
     for (uint32_t g; left && (g = next_group(b)) != NONE; left--, call++) {
         b->group[g].placed = true;
@@ -422,13 +341,10 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
     Buckets b = {.a = a, .f = f, .live = live, .phase = phase};
     if (!sums->n)
         return;
-    b.like = arena_array(a, uint32_t, f->g.node.n);
-    for (uint32_t i = 0; i < sums->n; i++)
-        b.like[sums->at[i].node] = sums->at[i].like;
     find_items(&b, o, sums);
     find_needs(&b);
-    if (o->tail && !phase)
-        find_late(&b, o);
+    if (!phase)
+        keep_for_sums(&b);
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
     if (order_groups(&b))

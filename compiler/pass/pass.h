@@ -66,8 +66,10 @@ void pass_mask(Arena *perm, const Module *m, Func *f,
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 
-// buckets.c: what the model of the link says of a collective of `bytes`.
+// times.c: what is said, before anything is measured, of a collective of `bytes`, and of the
+// products in a node on one core.
 double call_seconds(const Parallel *o, size_t bytes);
+double product_seconds(const Graph *g, uint32_t node);
 // shard.c. Rank `rank`'s samples of a global batch of `total`; 0 or 1 ranks: all.
 Share share_of(int64_t total, uint32_t rank, uint32_t ranks);
 

@@ -12,10 +12,9 @@
 //
 // A block with collectives is ordered by an estimate of the link and of what runs meanwhile: a call
 // starts as soon as its last part is there; one in flight is waited for when its sum would have
-// come, or when there is nothing else to do. Of the rest either what the next call needs comes
-// first, so that several chains into a net go back through it layer by layer, or, as above, what
-// frees memory: that, when it is hardly slower. The estimate moves work; the order of the calls is
-// every rank's.
+// come, the rank that comes late included, or when there is nothing else to do. Of the rest what
+// the next call needs comes first, so that several chains into a net go back through it layer by
+// layer. The estimate moves work; the order of the calls is every rank's.
 //
 // Where the last block ends with waits that nothing is left to hide, that end becomes the tail
 // (program.h, Tail), if the first block has work that may come before it: the tail is one more
@@ -73,8 +72,8 @@ typedef struct Sched {
     Late left;
 } Sched;
 
-// What decides among regions that may run. The last two: blocks with collectives.
-typedef enum Way { WayText, WayGreedy, WayCalls, WayCallsGreedy } Way;
+// What decides among regions that may run. The last: blocks with collectives.
+typedef enum Way { WayText, WayGreedy, WayCalls } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -139,11 +138,11 @@ static void find_orders(Sched *s) {
 
 // A region's time: its arithmetic or its bytes, whichever takes longer, on a core or two.
 static double seconds_of(const Plan *p, const Region *r) {
-    const double flops = 1e11, bandwidth = 2e10;
-    double gflop = 0, bytes = (double)bytes_of(p, r);
+    const double bandwidth = 2e10;
+    double products = 0, moves = (double)bytes_of(p, r) / bandwidth;
     for (uint32_t i = 0; i < r->node.n; i++)
-        gflop += node_gflop(&p->func->g, r->node.at[i]);
-    return gflop * 1e9 / flops > bytes / bandwidth ? gflop * 1e9 / flops : bytes / bandwidth;
+        products += product_seconds(&p->func->g, r->node.at[i]);
+    return products > moves ? products : moves;
 }
 
 static bool is_tail(const Sched *s, uint32_t region) {
@@ -170,6 +169,7 @@ static void clock_reset(Sched *s, const RegionVec *regions) {
 }
 
 static void clock_pass(Sched *s, uint32_t region) {
+    const double late = 1e-3; // another rank comes so much later than this one, now and then
     Clock *c = &s->clock;
     if (is_tail(s, region)) {
         for (uint32_t i = 0; i < s->left.region.n; i++)
@@ -181,7 +181,7 @@ static void clock_pass(Sched *s, uint32_t region) {
         size_t bytes = s->p->collective.at[r->call].bytes;
         double *free = &c->free[bytes <= COMM_SMALL];
         *free = (c->now > *free ? c->now : *free) + call_seconds(c->link, bytes);
-        c->arrives[r->call] = *free;
+        c->arrives[r->call] = *free + late;
     } else if (r->kind == RegionWait) {
         c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
     } else {
@@ -248,20 +248,20 @@ static int urgency(const Sched *s, uint32_t region) {
     return due(s, region) <= s->clock.now ? 1 : is_tail(s, region) || !s->left.may[region] ? 2 : 3;
 }
 
-static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
+static bool sooner(const Sched *s, uint32_t a, uint32_t b) {
     int ua = urgency(s, a), ub = urgency(s, b);
     if (ua != ub)
         return ua < ub;
     if (ua >= 2 && due(s, a) != due(s, b))
         return due(s, a) < due(s, b);
-    if (way == WayCalls && s->clock.leads[a] != s->clock.leads[b])
+    if (s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
     return s->late[a] != s->late[b] ? !s->late[a] : frees_more(s, a, b);
 }
 
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
-    if (way >= WayCalls)
-        return sooner(s, way, a, b);
+    if (way == WayCalls)
+        return sooner(s, a, b);
     if (s->late[a] != s->late[b])
         return s->late[s->few_launches && s->late_now ? a : b];
     return way == WayText ? a < b : frees_more(s, a, b);
@@ -284,7 +284,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         uint32_t region = ready.at[best];
         ready.at[best] = ready.at[--ready.n];
         vec_push(s->a, out, region);
-        if (way >= WayCalls)
+        if (way == WayCalls)
             clock_pass(s, region);
         s->late_now = s->late[region];
         live += s->made[region];
@@ -382,22 +382,12 @@ static bool has_collective(const Sched *s, const RegionVec *regions) {
     return false;
 }
 
-static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
-    const double hardly = 1.01;
-    RegionVec early = {0}, small = {0};
-    clock_reset(s, regions);
-    size_t early_peak = block_order(s, regions, WayCalls, &early);
-    double early_end = s->clock.now;
-    clock_reset(s, regions);
-    size_t small_peak = block_order(s, regions, WayCallsGreedy, &small);
-    bool better_small = small_peak < early_peak && s->clock.now <= early_end * hardly;
-    *out = better_small ? small : early;
-}
-
 static void order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
     RegionVec text = {0}, greedy = {0};
     if (has_collective(s, regions)) {
-        order_calls(s, regions, out);
+        clock_reset(s, regions);
+        *out = (RegionVec){0};
+        block_order(s, regions, WayCalls, out);
         return;
     }
     size_t peak = block_order(s, regions, WayText, &text);

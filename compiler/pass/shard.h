@@ -31,7 +31,7 @@ void sums_apart(Arena *perm, Func *f);
 uint32_t centre_of(const Graph *g, uint32_t id);
 double sum_terms(const Graph *g, uint32_t sum); // how many terms each of its elements has
 
-// --- buckets.c -----------------------------------------------------------------------------------
+// --- buckets.c, times.c --------------------------------------------------------------------------
 
 typedef struct SumOf { // one value to be added up over the ranks
     uint32_t node;     // of the graph before the pass
@@ -41,6 +41,17 @@ typedef struct SumOf { // one value to be added up over the ranks
     uint32_t call, part; // out
 } SumOf;
 typedef VEC(SumOf) SumVec;
+typedef struct Times {
+    const uint32_t
+        *time; // [node] when it can be done, in TIMES_TICK seconds from its step's beginning
+    const uint8_t *late; // [node] waits for what the step before has left
+} Times;
+#define TIMES_TICK 1e-7
+// Follows from the global graph and the options. `leaves`: the step may leave its end to the next.
+Times times_find(Arena *a, const Func *f, const uint8_t *live, const SumVec *sums,
+                 const Parallel *o, bool leaves);
+size_t link_bytes(const Parallel *o); // that pass in the time a call takes anyway
+
 // Gives every value its call and its place in it. Follows from the graph and the options alone, so
 // every rank comes to the same list.
 // `phase`: where a block will be cut in several, values of different phases share no call; or NULL.

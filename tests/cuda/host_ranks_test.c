@@ -214,9 +214,10 @@ static void the_link_is_given_calls_in_their_order(void **state) {
         assert_fine(init_and_steps(run, &ranks.device, 3));
         assert_true(p->collective.n > 2);
         assert_int_equal(ranks.other.summed.n, 3 * p->collective.n);
-        for (uint32_t i = 0; i < ranks.other.summed.n; i++)
-            assert_int_equal(ranks.other.summed.at[i],
-                             p->collective.at[i % p->collective.n].bytes / sizeof(float));
+        for (uint32_t i = 0; i < ranks.other.summed.n; i++) {
+            const Collective *c = &p->collective.at[i % p->collective.n];
+            assert_int_equal(ranks.other.summed.at[i], c->bytes / dtype_size[c->dtype]);
+        }
         close_run(run);
         assert_clean(run->r, "dcgan");
         free_run(run);
