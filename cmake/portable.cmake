@@ -10,12 +10,15 @@ set(portable_programs ganc ganrun)
 if(TARGET device_test)
     list(APPEND portable_programs device_test)      # the conformance suite of devices
 endif()
+get_target_property(archive PkgConfig::ARCHIVE INTERFACE_LINK_LIBRARIES)
+list(GET archive 0 archive)
 # An RPATH, unlike a RUNPATH, also holds for what the libraries themselves load.
 foreach(program IN LISTS portable_programs)
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
     target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
-    # what is loaded when first called (deps.cmake, gan_late) is to be found among the libraries
-    target_link_libraries(${program} PRIVATE -Wl,--push-state,--no-as-needed PkgConfig::ARCHIVE -Wl,--pop-state)
+    # What is loaded when first called (deps.cmake, gan_late) is to be found among the libraries. One word, for of several
+    # CMake would move the library out.
+    target_link_libraries(${program} PRIVATE "-Wl,--push-state,--no-as-needed,${archive},--pop-state")
 endforeach()
 install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries RUNTIME DESTINATION .)
 install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so"

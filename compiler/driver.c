@@ -152,10 +152,12 @@ bool compile_next(Planning *p, Arena *perm, uint32_t *func) {
     uint32_t i = *func = atomic_fetch_add(&p->next, 1);
     if (i > m->entry.n)
         return false;
-    if (i == 0 && !p->made)
-        plan_one(p, perm, &m->step, &p->pass, &p->out->step);
-    else if (!p->made)
-        plan_one(p, perm, &m->entry.at[i - 1], &pass, &p->out->entry[i - 1]);
+    if (p->made)
+        return true;
+    Plan *out = i == 0 ? &p->out->step : &p->out->entry[i - 1];
+    plan_one(p, perm, i == 0 ? &m->step : &m->entry.at[i - 1], i == 0 ? &p->pass : &pass, out);
+    if (p->code)
+        ganx_cubins(perm, p->code, out);
     return true;
 }
 
@@ -179,7 +181,10 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
         return diagnosed();
     if (!compiled_read(f->perm, g->plan, o->dialect, out, &error))
         return fail(GAN_ERR_INPUT, "%.*s: plan.txt: %.*s", SARG(path), SARG(error));
-    ganx_cubins(f->perm, g, out);
+    ganx_cubins(f->perm, g, &out->init);
+    ganx_cubins(f->perm, g, &out->step);
+    for (uint32_t i = 0; i < out->module.entry.n; i++)
+        ganx_cubins(f->perm, g, &out->entry[i]);
     Module *m = &out->module;
     if (out->step.real != g->real || m->batch != g->batch)
         return fail(GAN_ERR_INPUT, "%.*s: its plan is not the one its manifest says", SARG(path));
@@ -194,15 +199,18 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
 static bool plan_fits(const CompileOptions *o, const Ganx *g) {
     const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
     bool divided = o->parallel.ranks > 1 || o->parallel.chunks || o->parallel.micro > 1;
-    return !divided && !o->feed && !o->feed_entries && !o->keep_grads && !o->no_fuse &&
-           o->dialect && o->dialect == dialect_find(str_c(dialect));
+    return !divided && g->ranks == 1 && !o->feed && !o->feed_entries && !o->keep_grads &&
+           !o->no_fuse && o->dialect && o->dialect == dialect_find(str_c(dialect));
 }
 
 GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Planning *rest) {
     CompileOptions o = *asked;
+    Ganx *code = NULL;
     if (!o.text.ptr && ganx_is(o.path)) {
         Ganx g;
         TRY(settle_ganx(f, &o, &g));
+        code = arena_new(f->perm, Ganx);
+        *code = g;
         if (o.real != g.real)
             return fail(GAN_ERR_USAGE, "%.*s is compiled for %s, not %s: compile the model again",
                         SARG(asked->path), dtype_name[g.real], dtype_name[o.real]);
@@ -213,7 +221,11 @@ GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Pl
         }
     }
     TRY(compile_module(f, &o, &out->module));
-    return plans_begin(f->perm, &out->module, &o, out, rest);
+    TRY(plans_begin(f->perm, &out->module, &o, out, rest));
+    rest->code = code;
+    if (code)
+        ganx_cubins(f->perm, code, &out->init);
+    return GAN_OK;
 }
 
 GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {

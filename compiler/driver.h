@@ -29,6 +29,22 @@ typedef struct Compiled {
     Plan *entry; // [module.entry.n]
 } Compiled;
 
+// A compiled model as read from its file: ganx.c, below.
+typedef struct GanxMember {
+    Str name; // a 0 byte follows
+    Str bytes;
+} GanxMember;
+typedef struct Ganx {
+    Str name;       // of the model
+    Str hash;       // the graph's, 32 digits
+    Str target;     // "cpu" or "cuda"
+    int64_t batch;  // of all ranks; fixed, as the precision is
+    uint32_t ranks; // what plan.txt and the kernels are for, of the first of them; 1: one alone
+    Dtype real;
+    Str model, plan;        // texts
+    VEC(GanxMember) member; // all of them
+} Ganx;
+
 // What is left to do behind compile_begin: passes and plans of the step and of the entries, a
 // function done by whoever takes it. Plans that came in a file are taken as they are.
 typedef struct Planning {
@@ -37,6 +53,7 @@ typedef struct Planning {
     PassOptions pass;
     const Dialect *dialect;
     size_t slot_bytes;
+    const Ganx *code;      // machine code for kernels that are the same; NULL
     bool made;             // nothing is left to do but to be taken
     _Atomic uint32_t next; // to be taken: 0 the step, 1 + i entry i; behind the last: none is left
 } Planning;
@@ -77,20 +94,6 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out);
 // to be read), kernels/sm_90/LOT-of-LOTS.cubin (what was compiled, for all functions). The same
 // model gives the same bytes.
 
-typedef struct GanxMember {
-    Str name; // a 0 byte follows
-    Str bytes;
-} GanxMember;
-typedef struct Ganx {
-    Str name;      // of the model
-    Str hash;      // the graph's, 32 digits
-    Str target;    // "cpu" or "cuda"
-    int64_t batch; // fixed, as the precision is
-    Dtype real;
-    Str model, plan;        // texts
-    VEC(GanxMember) member; // all of them
-} Ganx;
-
 // The kernels of a model's plans to machine code for compute capabilities `arch` (90: 9.0),
 // appended to *out, in `perm`.
 typedef GanStatus GanxCompile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
@@ -117,8 +120,8 @@ GanStatus ganx_write(Front *f, const CompileOptions *o, const GanxTarget *target
 GanStatus ganx_read(Arena *perm, Str path, Ganx *out);
 // The same from bytes; `path` is for messages.
 GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out);
-// Gives the plans the machine code that came with them, where it is of the kernels they have.
-void ganx_cubins(Arena *perm, const Ganx *g, Compiled *c);
+// Gives a plan the machine code that came in the file, where it is of the kernels it has.
+void ganx_cubins(Arena *perm, const Ganx *g, Plan *p);
 
 // Every function's collectives in words, a line each: the same on all ranks of a job, which compare
 // the hash and, where it differs, say the first line that does.

@@ -101,6 +101,8 @@ static Str manifest(Arena *perm, const Ganx *g, const Ast *file, const MemberVec
     json_name(&j, "batch"), json_put_int(&j, g->batch);
     json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[g->real]));
     json_name(&j, "target"), json_put_str(&j, g->target);
+    if (g->ranks > 1)
+        json_name(&j, "ranks"), json_put_int(&j, g->ranks);
     json_name(&j, "config"), put_config(&j, perm, g->model, file);
     json_name(&j, "members"), json_open(&j, '{');
     for (uint32_t i = 0; i < m->n; i++) {
@@ -152,9 +154,9 @@ static Str key_of(Arena *perm, const CompileOptions *o, const GanxTarget *target
     text_fmt(&key, "ganx %.*s", SARG(target->name));
     for (uint32_t i = 0; i < target->archs; i++)
         text_fmt(&key, " %d", target->arch[i]);
-    text_fmt(&key, "\n%s %lld, %d %d %d %d, %u %u %zu %a %a %d\n", dtype_name[o->real],
-             (long long)o->batch, o->feed, o->feed_entries, o->keep_grads, o->no_fuse, p->chunks,
-             p->micro, p->bucket, p->latency, p->bandwidth, p->tail);
+    text_fmt(&key, "\n%s %lld, %d %d %d %d, %u %u %u %zu %a %a %d\n", dtype_name[o->real],
+             (long long)o->batch, o->feed, o->feed_entries, o->keep_grads, o->no_fuse, p->ranks,
+             p->chunks, p->micro, p->bucket, p->latency, p->bandwidth, p->tail);
     text_put(&key, o->text);
     return text_str(&key);
 }
@@ -168,6 +170,7 @@ static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *ta
               .hash = hash_hex(perm, module_hash(m, *perm)),
               .target = target->name,
               .batch = m->batch,
+              .ranks = o->parallel.ranks > 1 ? o->parallel.ranks : 1,
               .real = o->real,
               .model = o->text};
     TRY(compile_plans(perm, &c.module, o, &c));
@@ -280,6 +283,7 @@ static GanStatus read_manifest(Arena *perm, Str text, Str path, const Json **mem
         return not_whole(path, "its manifest is too long");
     TRY(json_parse(perm, text, where, &root));
     double batch = json_number(json_get(root, "batch"), 0);
+    double ranks = json_number(json_get(root, "ranks"), 1); // one: not said
     Str precision = json_string(json_get(root, "precision"), (Str){0});
     *out = (Ganx){
         .name = json_string(json_get(root, "model"), (Str){0}),
@@ -294,9 +298,11 @@ static GanStatus read_manifest(Arena *perm, Str text, Str path, const Json **mem
     if (!str_eq(json_string(json_get(root, "format"), (Str){0}), STR("gan-compiled-1")))
         return not_whole(path, "its manifest is of another format");
     bool known = str_eq(out->target, STR("cpu")) || str_eq(out->target, STR("cuda"));
-    if (!(batch >= 1 && batch <= 1 << 30) || out->real == DtCount || !known || !out->hash.len)
+    if (!(batch >= 1 && batch <= 1 << 30) || !(ranks >= 1 && ranks <= batch) ||
+        out->real == DtCount || !known || !out->hash.len)
         return not_whole(path, "its manifest lacks the model, batch, precision or target");
     out->batch = (int64_t)batch;
+    out->ranks = (uint32_t)ranks;
     return GAN_OK;
 }
 
@@ -363,17 +369,14 @@ static bool same_kernels(Arena *perm, const Ganx *g, const Plan *p) {
     return false;
 }
 
-void ganx_cubins(Arena *perm, const Ganx *g, Compiled *c) {
-    for (uint32_t i = 0; i < 2 + c->module.entry.n; i++) {
-        Plan *p = i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
-        bool same = same_kernels(perm, g, p);
-        for (uint32_t k = 0; same && k < g->member.n; k++) {
-            Cubin x;
-            if (!cubin_member(g->member.at[k].name, &x))
-                continue;
-            x.code = g->member.at[k].bytes;
-            vec_push(perm, &p->cubin, x);
-        }
+void ganx_cubins(Arena *perm, const Ganx *g, Plan *p) {
+    bool same = same_kernels(perm, g, p);
+    for (uint32_t k = 0; same && k < g->member.n; k++) {
+        Cubin x;
+        if (!cubin_member(g->member.at[k].name, &x))
+            continue;
+        x.code = g->member.at[k].bytes;
+        vec_push(perm, &p->cubin, x);
     }
 }
 

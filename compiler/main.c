@@ -37,7 +37,7 @@ static int help(FILE *to) {
         "usage: ganc COMMAND ...\n"
         "  check FILE...                 diagnostics only [--error-format json]\n"
         "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target "
-        "cpu|cuda[:sm_90,...]]\n"
+        "cpu|cuda[:sm_90,...]] [--ranks R]\n"
         "  plan FILE                     layers, parameters, GFLOP, memory of every function "
         "[--json];\n"
         "                                [--ranks R [--bucket-mb M] [--deterministic C | --micro "
@@ -388,9 +388,6 @@ static Str kernel_cache(Arena *a) {
 static int cmd_compile(Cli *c) {
     if (!ganx_is(c->out))
         return usage("compile needs -o FILE.ganx", c->out);
-    if (c->ranks > 1)
-        return usage("a compiled model is for one rank; on several, ganrun compiles for each",
-                     (Str){0});
     Front f;
     Ahead ahead;
     front_init(&f, c->perm);

@@ -524,6 +524,42 @@ static void machine_code_comes_with_its_plan(void **state) {
     arena_release(&a);
 }
 
+// A file for ranks has plans to be read and code for each of them: either makes its own plan, whose
+// kernels are those. One process alone compiles anew.
+static void machine_code_for_ranks(void **state) {
+    (void)state;
+    Arena a;
+    int compiled = 0;
+    const int arch[] = {90};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    GanxTarget target = {
+        .name = STR("cuda"), .arch = arch, .archs = 1, .compile = name_of_arch, .user = &compiled};
+    CompileOptions o = {.path = STR(ROOT_DIR "/tests/cli/tiny.gan"),
+                        .batch = 4,
+                        .real = DtF32,
+                        .parallel = {.ranks = 2, .tail = true}};
+    Str path = STR(BUILD_DIR "/tests/plan_test_ranks.ganx");
+    Front f;
+    front_init(&f, &a);
+    if (ganx_write(&f, &o, &target, path) != GAN_OK)
+        fail_msg("%s", gan_error());
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        bool alone = rank == 2;
+        Compiled c = {0};
+        o = (CompileOptions){.path = path, .real = DtF32, .dialect = &dialect_cuda};
+        if (!alone)
+            o.parallel = (Parallel){.rank = rank, .ranks = 2, .tail = true};
+        front_init(&f, &a);
+        if (compile_file(&f, &o, &c) != GAN_OK)
+            fail_msg("%s", gan_error());
+        assert_int_equal(c.module.batch, alone ? 4 : 2);
+        assert_int_equal(c.step.cubin.n, alone ? 0 : 2);
+        assert_int_equal(c.step.collective.n > 0, !alone);
+    }
+    assert_int_equal(file_remove(path), GAN_OK);
+    arena_release(&a);
+}
+
 // A model that is remembered, and how often one was asked for.
 typedef struct Memory {
     int compiled; // name_of_arch counts here
@@ -671,6 +707,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_right),
         cmocka_unit_test(machine_code_comes_with_its_plan),
+        cmocka_unit_test(machine_code_for_ranks),
         cmocka_unit_test(a_compiled_model_is_made_once),
         cmocka_unit_test(slots_lie_in_equal_arenas),
         cmocka_unit_test(arithmetic_is_counted_on_shapes),

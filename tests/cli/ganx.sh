@@ -21,6 +21,14 @@ same compiled/ckpt/00000005.safetensors text/ckpt/00000005.safetensors
 expect 0 bench a.ganx --steps 1 --warmup 0 --device ref --json
 prints '"batch": 4,'
 
+# For ranks: the manifest says so, and one process alone runs its text.
+"$ganc" compile tiny.gan -s nz=5 --batch 4 --ranks 2 -o ranks.ganx || fail 'ganc compile --ranks 2'
+unzip -p ranks.ganx manifest.json 2>/dev/null | grep -q '"ranks": 2' || ! command -v unzip >/dev/null || fail 'no ranks in the manifest'
+run ranks.ganx '' alone
+same alone/ckpt/00000003.safetensors compiled/ckpt/00000003.safetensors
+refused 2 'among 5 ranks' ganc compile tiny.gan --batch 4 --ranks 5 -o no.ganx
+absent no.ganx
+
 # What is fixed stays fixed.
 for option in '--batch 8' '--precision bf16' '-s nz=6'; do
     refused 2 'is compiled' ganrun train a.ganx --data x=s.pack $option --out no

@@ -3,6 +3,7 @@
 // ones found out. Skipped, and said, where the machine has no such library.
 #define _GNU_SOURCE
 #include "cache.h"
+#include "cards.h"
 #include "cuda_dnn.h"
 #include "library.h"
 #include "nvrtc.h"
@@ -34,30 +35,6 @@ static void compile_model(Arena *a, Str name, Dtype real, Compiled *out) {
 
 // --- cuDNN ---------------------------------------------------------------------------------------
 
-// Cards as cuDNN describes them: what it asks of a device, from the cards' data sheets.
-static const struct {
-    const char *name, *properties;
-} cards[] = {
-    {"H100",
-     "{\"deviceVer\":900,\"driverVer\":13000,\"totalGlobalMem\":85520809984,\"pciDeviceId\":0,"
-     "\"cudaDeviceId\":0,\"isTccDriver\":0,\"maxGridSize\":[2147483647,65535,65535],"
-     "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":132,"
-     "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
-     "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
-     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"supportCoopLaunch\":1,"
-     "\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,"
-     "\"deviceName\":\"NVIDIA H100 80GB HBM3\"}"},
-    {"A100",
-     "{\"deviceVer\":800,\"driverVer\":13000,\"totalGlobalMem\":42505273344,\"pciDeviceId\":0,"
-     "\"cudaDeviceId\":0,\"isTccDriver\":0,\"maxGridSize\":[2147483647,65535,65535],"
-     "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":108,"
-     "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":166912,"
-     "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
-     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"supportCoopLaunch\":1,"
-     "\"smClockRateKHz\":1410000,\"memClockRateKHz\":1215000,\"l2CacheSize\":41943040,"
-     "\"deviceName\":\"NVIDIA A100-SXM4-40GB\"}"},
-};
-
 typedef struct Found {
     uint32_t convolutions, products, batches, epilogues;
 } Found;
@@ -78,7 +55,7 @@ static uint32_t check_epilogue(Arena *a, CudnnCalls *calls, const Plan *p, uint3
 }
 
 // Every convolution and every product of single matrices has an engine. (Those of batches of
-// matrices are compiled by way of the driver, which is not here; they are only read.)
+// matrices must be compiled: host_compiled_test.c.)
 static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
     CudnnCalls calls = {.dnn = dnn, .arena = a};
     char *nowhere = (char *)(uintptr_t)4096; // an address that is only compared with 0

@@ -381,6 +381,20 @@ static void a_machine_without_a_fit_card_is_told_so(void **state) {
     }
 }
 
+// Code for other cards came with the plan: it is said which, and how to have it made.
+static void code_of_another_card_is_refused(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_mishap(run->r, MishapOtherCode, 0);
+    assert_int_equal(do_all(run, &o, 1), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "the compiled kernels are not for"));
+    assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
+    close_run(run);
+    assert_clean(run->r, "other code");
+    free_run(run);
+}
+
 // An error at every call in turn: it ends cleanly, with nothing kept and nothing used that is gone.
 // Single ones may be got over: an engine that does not run is not chosen.
 static void sweep(Mishap mishap) {
@@ -614,6 +628,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_plan_that_is_too_large_says_which_batch_fits),
         cmocka_unit_test(the_card_is_measured_and_left_as_it_was),
         cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
+        cmocka_unit_test(code_of_another_card_is_refused),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_kernel_is_named),

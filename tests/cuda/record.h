@@ -76,6 +76,7 @@ typedef enum Mishap {
     MishapNoCard, // from the start, as the next two
     MishapOldDriver,
     MishapOldCard,
+    MishapOtherCode,  // images are not for this card
     MishapHang,       // asked whether it is done, the card never is
     MishapRemote,     // NCCL tells that another rank is gone
     MishapDropWaits,  // streams do not wait for events

@@ -551,6 +551,8 @@ static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
 
 static CUresult module_load(CUmodule *out, const void *image) {
     CALL();
+    if (recording->mishap == MishapOtherCode)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     Object *m = object_new(KindModule);
     m->names = image;
     *out = (CUmodule)m;

@@ -1,0 +1,29 @@
+// cards.h - for tests: cards that are not here.
+#ifndef GAN_CARDS_H
+#define GAN_CARDS_H
+
+// Cards as cuDNN describes them: what it asks of a device, from the cards' data sheets.
+static const struct {
+    const char *name, *properties;
+} cards[] = {
+    {"H100",
+     "{\"deviceVer\":900,\"driverVer\":13000,\"totalGlobalMem\":85520809984,\"pciDeviceId\":0,"
+     "\"cudaDeviceId\":0,\"isTccDriver\":0,\"maxGridSize\":[2147483647,65535,65535],"
+     "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":132,"
+     "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
+     "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
+     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"supportCoopLaunch\":1,"
+     "\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,"
+     "\"deviceName\":\"NVIDIA H100 80GB HBM3\"}"},
+    {"A100",
+     "{\"deviceVer\":800,\"driverVer\":13000,\"totalGlobalMem\":42505273344,\"pciDeviceId\":0,"
+     "\"cudaDeviceId\":0,\"isTccDriver\":0,\"maxGridSize\":[2147483647,65535,65535],"
+     "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":108,"
+     "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":166912,"
+     "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
+     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"supportCoopLaunch\":1,"
+     "\"smClockRateKHz\":1410000,\"memClockRateKHz\":1215000,\"l2CacheSize\":41943040,"
+     "\"deviceName\":\"NVIDIA A100-SXM4-40GB\"}"},
+};
+
+#endif
