@@ -25,8 +25,9 @@ void progress_title(Arena scratch, const Console *c, const Session *s, const Job
     for (uint32_t i = 0; i < job->data.n; i++)
         text_fmt(&t, " %.*s=%.*s", SARG(job->data.at[i].key),
                  SARG(path_base(job->data.at[i].value)));
-    text_fmt(&t, "%s %.*s, %d threads, %s", job->data.n ? ";" : "", SARG(job->device),
-             device_threads(s->device), dtype_name[job->real]);
+    int threads = device_threads(s->device);
+    text_fmt(&t, "%s %.*s, %d thread%s, %s", job->data.n ? ";" : "", SARG(job->device), threads,
+             threads == 1 ? "" : "s", dtype_name[job->real]);
     c->say(c->user, text_str(&t));
 }
 

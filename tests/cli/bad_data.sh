@@ -33,6 +33,10 @@ mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 
 mkdir three; cp few/[123].png three;                    bad 'three: x: a batch of 4, and the data has 3 samples' three
 mkdir words; echo hello >words/a.txt;                   bad 'words: none of 1 samples' words
                                                         says '^a.txt: not a PNG or JPEG picture but text'
+mkdir sounds; printf 'RIFF\044\0\0\0WAVEfmt ' >sounds/a.wav; bad 'sounds: none of 1 samples' sounds
+                                                        says '^a.wav: .* a WAV sound: pack an .npy'
+printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 samples' sounds
+                                                        says '^a.wav: .* a WebP or other RIFF file'
                                                         bad 'fwe: there is no such file or folder' fwe
                                                         bad '1.png: a single picture' few/1.png
                                                         bad 'tiny.gan: not a folder' tiny.gan
