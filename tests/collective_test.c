@@ -199,15 +199,6 @@ static uint32_t sums_with(const char *norm, int64_t batch, uint32_t ranks) {
     return calls_of(&c, NONE, &last, &most);
 }
 
-static const char *norms_of_three_layers(Arena *a) {
-    return str_format(a, "model m\ndata x : image(2, 4, 4) scale(-1, 1)\n"
-                         "net D(x: [2, 4, 4]) -> [] {\n  h = x\n  for c in [4, 8, 6] { h "
-                         "= h |> conv(c, k=3, pad=1) |> batch_norm |> leaky_relu(0.2) }\n"
-                         "  h |> flatten |> dense(1) |> squeeze\n}\nopt = sgd(lr=0.1)\n"
-                         "step { update D minimize bce(D(x), 1) using opt }\n")
-        .ptr;
-}
-
 // Forward a mean and the squares about it, backward what each needs of the batch: one call a layer.
 static void batch_norm_meets_once_each_way(void **state) {
     (void)state;
@@ -233,30 +224,6 @@ static void batch_norm_meets_once_each_way(void **state) {
     assert_int_equal(wide, 3);
 }
 
-static bool makes_weights_between(const Plan *p, uint32_t from, uint32_t to) {
-    for (uint32_t l = from + 1; l < to; l++) {
-        const Region *r = &p->region.at[p->launch.at[l].region];
-        if (graph_node(&p->func->g, r->node.at[0])->op == OpConvDw)
-            return true;
-    }
-    return false;
-}
-
-// Backward a layer's gradient is made while the sums travel that the layer below waits for.
-static void gradients_are_made_while_sums_travel(void **state) {
-    (void)state;
-    Arena a = empty;
-    Compiled c;
-    uint32_t under = 0;
-    compile_text(&a, norms_of_three_layers(&a), 12, (Parallel){.ranks = 2}, false, &c);
-    for (uint32_t i = 0; i < c.step.collective.n; i++) {
-        const Collective *call = &c.step.collective.at[i];
-        if (call->update == NONE)
-            under += makes_weights_between(&c.step, call->ready, launch_of(&c.step, call->wait));
-    }
-    assert_int_equal(under, 2); // the last layer has none behind it
-}
-
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -278,7 +245,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_rank_has_none),
         cmocka_unit_test(buckets_are_cut_from_the_end),
         cmocka_unit_test(batch_norm_meets_once_each_way),
-        cmocka_unit_test(gradients_are_made_while_sums_travel),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)

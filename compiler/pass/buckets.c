@@ -7,8 +7,7 @@
 // them behind, and where they are not small, others that are final earlier are made after them.
 // Other sums are small: those that wait for the same earlier calls share one, but not what waits
 // for the step before with what does not. A call starts when its last part is there, so calls are
-// ordered by that, but that a bucket lets the next small sum go first: what makes it is done while
-// that travels. None may come before one it depends on, and where sharing makes a circle of such
+// ordered by that; none may come before one it depends on, and where sharing makes a circle of such
 // needs nobody shares.
 #include "shard.h"
 
@@ -157,23 +156,6 @@ static void keep_for_all(Buckets *b, const Parallel *o) {
             last++;
         if (of->update != NONE)
             keep_for_last(b, o, first, last);
-    }
-}
-
-// A small sum is wanted at once: it starts before what makes the gradients that were final just
-// before it, which is then done while it travels.
-static void keep_for_sums(Buckets *b) {
-    const uint32_t *uses = graph_uses(&b->f->g, b->a);
-    uint32_t sum = NONE; // the first one behind `i` that is no gradient and that somebody reads
-    for (uint32_t i = b->items.n; i-- > 0;) {
-        Item *item = &b->items.at[i];
-        if (item->update == NONE) {
-            sum = uses[item->node] ? i : sum;
-            continue;
-        }
-        const Item *next = sum == NONE ? NULL : &b->items.at[sum];
-        if (next && next->place == item->place && !has(needs_of(b, next->node), i))
-            item->time = next->time + 1;
     }
 }
 
@@ -343,8 +325,6 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
         return;
     find_items(&b, o, sums);
     find_needs(&b);
-    if (!phase)
-        keep_for_sums(&b);
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
     if (order_groups(&b))

@@ -60,8 +60,7 @@ static uint32_t *earliest(const Step *s) {
             uint32_t before = time[node_in(g, id, k)];
             begin = before > begin ? before : begin;
         }
-        // 2: something may come between any two
-        time[id] = begin + 2 + (uint32_t)(own_seconds(s, id) / TIMES_TICK);
+        time[id] = begin + 1 + (uint32_t)(own_seconds(s, id) / TIMES_TICK);
         time[id] = s->like[id] ? time[s->like[id]] : time[id];
     }
     return time;
