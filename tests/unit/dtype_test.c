@@ -87,12 +87,6 @@ static void check_policy(const Module *m, Dtype half) {
     expect(narrow == 5, "convolutions", narrow, 5); // two forward, one back, two to weights
     for (uint32_t i = 0; i < m->slot.n; i++)
         expect(m->slot.at[i].type.dtype == DtF32, "slot", m->slot.at[i].type.dtype, DtF32);
-    // A value that a product reads is stored once, in halves, for whoever reads it.
-    for (uint32_t id = 1; id < g->node.n; id++)
-        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
-            if (graph_node(g, node_in(g, id, k))->op == OpTanh)
-                expect(graph_node(g, id)->op == OpCast && dtype_of(g, id) == half, "kept value",
-                       dtype_of(g, id), half);
 }
 
 static void check_precision(Arena *a, Dtype real, double tolerance) {
