@@ -322,6 +322,37 @@ static void an_image_does_not_depend_on_the_others(void **state) {
     assert_non_null(strstr(all[1].code.ptr, ".target sm_80"));
 }
 
+// Whichever request is refused, in whichever thread: a status, and the caller's arena as it was.
+// What the caller's own arena is refused before any thread has begun is the caller's to catch.
+static void refused_memory_is_a_status(void **state) {
+    (void)state;
+    Arena a = arena;
+    NvrtcImage image[2];
+    if (!nvrtc)
+        skip();
+    NvrtcJob job[2];
+    job[0] = planted(&a, "extern \"C\" __global__ void k_planted(float *x) { x[0] = 1; }\n");
+    job[1] = job[0];
+    job[1].arch = 80;
+    volatile int refusals = 0, n = 0;
+    for (GanStatus st = GAN_ERR_MEMORY; st != GAN_OK;) {
+        Arena once = a;
+        jmp_buf oom;
+        once.oom = &oom;
+        mem_fail_at(++n);
+        if (setjmp(oom))
+            continue;
+        st = nvrtc_compile_all(nvrtc, &once, job, 2, image);
+        mem_fail_at(0);
+        assert_true(st == GAN_OK || st == GAN_ERR_MEMORY);
+        assert_ptr_equal(once.oom, &oom);
+        if (st == GAN_ERR_MEMORY)
+            assert_true(strstr(gan_error(), "memory") || strstr(gan_error(), "address space"));
+        refusals += st == GAN_ERR_MEMORY;
+    }
+    assert_true(refusals > 10); // in every task, and where images are kept
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_the_op_table_compile),
@@ -332,6 +363,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_spills_is_given_room),
         cmocka_unit_test(room_is_asked_for_by_the_named_kernel_alone),
         cmocka_unit_test(an_image_does_not_depend_on_the_others),
+        cmocka_unit_test(refused_memory_is_a_status),
     };
     if (CASES_LISTED(tests))
         return 0;
