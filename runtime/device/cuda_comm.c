@@ -38,59 +38,24 @@ struct CudaCall { // one collective of a loaded plan
 
 // --- who has which card --------------------------------------------------------------------------
 
-static bool same_host(const CudaSeat *a, const CudaSeat *b) {
-    return strncmp(a->host, b->host, sizeof a->host) == 0;
-}
-
-static GanStatus seats(Comm *ranks, const CudaSeat *mine, CudaSeat **out) {
-    *out = mem_alloc((size_t)comm_size(ranks) * sizeof **out);
-    if (!*out)
-        return fail(GAN_ERR_MEMORY, "no memory for %d ranks", comm_size(ranks));
-    GanStatus st = comm_gather(ranks, mine, sizeof *mine, *out);
-    if (st != GAN_OK)
-        mem_free(*out);
-    return st;
-}
-
 // The ranks of a host take its cards in turn. A launcher that shows each rank one card alone has
 // chosen already.
 GanStatus cuda_comm_card(Comm *ranks, int cards, int *card) {
-    CudaSeat mine = {0}, *all;
+    enum { HOST = 64 };
+    char mine[HOST] = "", (*all)[HOST];
     *card = 0;
     if (comm_size(ranks) == 1)
         return GAN_OK;
-    gethostname(mine.host, sizeof mine.host - 1);
-    TRY(seats(ranks, &mine, &all));
+    gethostname(mine, HOST - 1);
+    all = mem_alloc((size_t)comm_size(ranks) * sizeof *all);
+    if (!all)
+        return fail(GAN_ERR_MEMORY, "no memory for %d ranks", comm_size(ranks));
+    GanStatus st = comm_gather(ranks, mine, HOST, all);
     int before = 0;
-    for (int r = 0; r < comm_rank(ranks); r++)
-        before += same_host(&all[r], &mine);
+    for (int r = 0; st == GAN_OK && r < comm_rank(ranks); r++)
+        before += strncmp(all[r], mine, HOST) == 0;
     mem_free(all);
     *card = before % cards;
-    return GAN_OK;
-}
-
-// NCCL refuses them, with other words; a run that goes on has said its device only now.
-GanStatus cuda_cards_apart(const CudaSeat *all, int ranks) {
-    for (int a = 0; a < ranks; a++)
-        for (int b = a + 1; b < ranks; b++)
-            if (same_host(&all[a], &all[b]) && !memcmp(all[a].card, all[b].card, CUDA_UUID))
-                return fail(GAN_ERR_DEVICE,
-                            "rank %d and rank %d are on the same card of %.*s, and NCCL takes one "
-                            "rank a card: start no more ranks than cards, or let them share with "
-                            "--comm staged",
-                            a, b, (int)sizeof all[a].host, all[a].host);
-    return GAN_OK;
-}
-
-static GanStatus check_cards(const Cuda *c, Comm *ranks) {
-    CudaSeat mine = {0}, *all;
-    CUuuid id;
-    CUDA_TRY(c, DeviceGetUuid(&id, c->device), "asking which card this is");
-    memcpy(mine.card, id.bytes, sizeof mine.card);
-    gethostname(mine.host, sizeof mine.host - 1);
-    TRY(seats(ranks, &mine, &all));
-    GanStatus st = cuda_cards_apart(all, comm_size(ranks));
-    mem_free(all);
     return st;
 }
 
@@ -108,7 +73,6 @@ GanStatus cuda_comm_open(Cuda *c, CudaComm **out) {
     CUDA_TRY(c, StreamCreate(&m->stream, CU_STREAM_NON_BLOCKING), "making a stream");
     if (c->base.options.route == RouteStaged)
         return GAN_OK;
-    TRY(check_cards(c, ranks));
     return nccl_open(c, ranks, &m->nccl);
 }
 

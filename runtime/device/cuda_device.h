@@ -180,15 +180,9 @@ GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops);
 
 // --- cuda_comm.c: collectives --------------------------------------------------------------------
 
-enum { CUDA_UUID = 16 };
-typedef struct CudaSeat { // what a rank says of its card; crosses the link as it is
-    char host[64];
-    unsigned char card[CUDA_UUID];
-} CudaSeat;
-GanStatus cuda_comm_card(Comm *ranks, int cards,
-                         int *card); // which of this machine's cards to take
-// GAN_ERR_DEVICE naming two ranks that are on one card.
-GanStatus cuda_cards_apart(const CudaSeat *all, int ranks);
+// Which of this machine's cards to take. That no two ranks have one is checked where they meet
+// (ranks_preflight).
+GanStatus cuda_comm_card(Comm *ranks, int cards, int *card);
 
 typedef struct CudaCall CudaCall;                    // one collective of a loaded plan
 GanStatus cuda_comm_open(Cuda *c, CudaComm **out);   // *out is NULL where there is nothing to say

@@ -1,6 +1,6 @@
 // host_ranks_test.c - ranks on cards, against a driver and an NCCL that record (record.h): every
 // model's sums on a stream of their own without a race or a leak, recorded in graphs or handed to
-// the host's link in the plan's order; who may not share a card; what happens when a rank is gone.
+// the host's link in the plan's order; what happens when a rank is gone.
 //
 // The other rank is pretended: it comes to every meeting, has nothing to add, and says of itself
 // what the test wants.
@@ -19,8 +19,8 @@
 
 typedef struct Pretence {
     Link link;
-    bool same_card, gone; // gone: it comes to no meeting
-    VEC(size_t) summed;   // elements of every job, in order
+    bool gone;          // it comes to no meeting
+    VEC(size_t) summed; // elements of every job, in order
     Arena arena;
 } Pretence;
 
@@ -59,10 +59,9 @@ static GanStatus other_reduce(Link *l, CommKind kind, Dtype dtype, void *data, s
 }
 
 static GanStatus other_gather(Link *l, void *data, const size_t *from) {
-    const Pretence *p = (const Pretence *)l;
-    char *mine = data, *its = mine + from[1];
-    for (size_t i = 0; i < from[1]; i++)
-        its[i] = p->same_card || i < 64 ? mine[i] : (char)~mine[i]; // behind the host's name
+    char *mine = data;
+    (void)l;
+    memcpy(mine + from[1], mine, from[1]); // it is on the same host
     return GAN_OK;
 }
 
@@ -250,29 +249,6 @@ static void a_sum_that_nothing_orders_is_found(void **state) {
 
 // --- refusals ------------------------------------------------------------------------------------
 
-static void two_ranks_on_one_card_are_refused_by_name(void **state) {
-    (void)state;
-    CudaSeat all[4] = {{.host = "a"}, {.host = "b"}, {.host = "a", .card = {1}}, {.host = "b"}};
-    assert_int_equal(cuda_cards_apart(all, 4), GAN_ERR_DEVICE);
-    assert_non_null(strstr(gan_error(), "rank 1 and rank 3 are on the same card of b"));
-    assert_non_null(strstr(gan_error(), "--comm staged"));
-    assert_fine(cuda_cards_apart(all, 3));
-    for (int route = 0; route < 2; route++) {
-        Ranks ranks;
-        ranks_open(&ranks, route ? RouteNccl : RouteStaged, &(CommOptions){0});
-        ranks.other.same_card = true;
-        Run *run = tiny_on(&ranks);
-        GanStatus st = init_and_steps(run, &ranks.device, 1);
-        assert_int_equal(st, route ? GAN_ERR_DEVICE : GAN_OK);
-        if (route)
-            assert_non_null(strstr(gan_error(), "rank 0 and rank 1 are on the same card"));
-        close_run(run);
-        assert_clean(run->r, "one card");
-        free_run(run);
-        ranks_close(&ranks);
-    }
-}
-
 static void what_nccl_cannot_do_is_said(void **state) {
     (void)state;
     static const char *const says[] = {"--deterministic", "--compress", "NCCL is not found"};
@@ -380,7 +356,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_model_sums_by_way_of_the_host),
         cmocka_unit_test(the_link_is_given_calls_in_their_order),
         cmocka_unit_test(a_sum_that_nothing_orders_is_found),
-        cmocka_unit_test(two_ranks_on_one_card_are_refused_by_name),
         cmocka_unit_test(what_nccl_cannot_do_is_said),
         cmocka_unit_test(a_rank_that_is_gone_ends_the_wait),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
