@@ -355,33 +355,37 @@ static void put_reductions(Emit *e) {
 
 // --- functions -----------------------------------------------------------------------------------
 
+// "TYPE *NAME = " and the address in word `at`, `more` bytes further on.
+static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str more) {
+    Str word = str_format(e->t->arena, more.len ? "w.at[%u] + %.*s" : "w.at[%u]", at, SARG(more));
+    emit_line(e);
+    text_fmt(e->t, "%.*s *%s = ", SARG(type), name);
+    if (e->many)
+        text_fmt(e->t, "gan_global<%.*s>(%.*s);\n", SARG(type), SARG(word));
+    else
+        text_fmt(e->t, more.len ? "(%.*s *)(%.*s);\n" : "(%.*s *)%.*s;\n", SARG(type), SARG(word));
+}
+
 static void put_args(Emit *e) {
     const Region *r = e->n->region;
+    Arena *a = e->t->arena;
+    const Str none = {0};
     uint32_t words = r->in.n + r->out.n;
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
-        const char *type = e->d->words->storage[emit_dtype(e->n, i)],
-                   *in = i < r->in.n ? "const " : "";
-        emit_line(e);
-        text_fmt(e->t, "%s%s *a%u = (%s%s *)w.at[%u];\n", in, type, i, in, type, i);
+        const char *type = e->d->words->storage[emit_dtype(e->n, i)];
+        put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
+                    str_format(a, "a%u", i).ptr, i, none);
     }
-    for (uint32_t i = 0; cut(e) && i < e->n->reduce.n; i++) {
+    if (!cut(e))
+        return;
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
-        Str type = acc_type(e, x);
-        emit_line(e);
-        text_fmt(e->t, "%.*s *q%u = (%.*s *)", SARG(type), i, SARG(type));
-        if (off) {
-            Str more = emit_num(e, RoleScratch, (int64_t)off);
-            text_fmt(e->t, "(w.at[%u] + %.*s);\n", words, SARG(more));
-        } else {
-            text_fmt(e->t, "w.at[%u];\n", words);
-        }
+        put_pointer(e, acc_type(e, x), str_format(a, "q%u", i).ptr, words,
+                    off ? emit_num(e, RoleScratch, (int64_t)off) : none);
         off += nest_partial_bytes(e->n, x);
     }
-    if (cut(e)) {
-        emit_line(e);
-        text_fmt(e->t, "uint32_t *tickets = (uint32_t *)w.at[%u];\n", words + 1);
-    }
+    put_pointer(e, STR("uint32_t"), "tickets", words + 1, none);
 }
 
 // Strides and steps are signed; counts, which are divided by, are not.

@@ -53,6 +53,12 @@ typedef struct gan_counters { // Counters of ir.h
 
 template <int N> struct gan_args { uint64_t at[N]; };
 
+// The compiler knows of a kernel's own parameters that they point to global memory; of what is read
+// from memory it is told.
+template <typename T> GAN_FN T *gan_global(uint64_t at) {
+    return (T *)__cvta_global_to_generic(at);
+}
+
 // --- division and roots --------------------------------------------------------------------------
 //
 // What the compiler writes for a division is right everywhere, by a branch to a rare path: a

@@ -204,6 +204,9 @@ static inline int __clz(int x) {
 static inline int __ffs(int x) {
     return __builtin_ffs(x);
 }
+static inline void *__cvta_global_to_generic(unsigned long long at) {
+    return (void *)at;
+}
 static inline float __fmaf_rn(float a, float b, float c) {
     return __builtin_fmaf(a, b, c);
 }
