@@ -3,7 +3,7 @@
 //
 // In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer
 // serves every layout.
-#include "prelude.h"
+#include "half.h"
 #include "rt_internal.h"
 
 void value_put(void *storage, int64_t at, Dtype dtype, double x) {

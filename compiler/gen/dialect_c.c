@@ -4,7 +4,7 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_c[]; // prelude.h and kernel_c.h, joined (CMakeLists.txt)
+extern const EmbeddedFile prelude_c[]; // half.h, prelude.h and kernel_c.h, joined (CMakeLists.txt)
 
 static Str prelude(void) {
     return (Str){prelude_c[0].text, prelude_c[0].len};

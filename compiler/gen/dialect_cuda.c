@@ -6,7 +6,8 @@
 
 #include "embed.h"
 
-extern const EmbeddedFile prelude_cuda[]; // kernel_cuda.h, prelude.h, anchor.cuh (CMakeLists.txt)
+extern const EmbeddedFile
+    prelude_cuda[]; // kernel_cuda.h, half.h, prelude.h, anchor.cuh (CMakeLists.txt)
 
 static Str prelude(void) {
     return (Str){prelude_cuda[0].text, prelude_cuda[0].len};

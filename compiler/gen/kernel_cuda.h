@@ -35,6 +35,7 @@
 
 #define GAN_MEMBER __device__ __forceinline__
 #define GAN_FN static GAN_MEMBER
+#define GAN_OWN_DIVISION
 #ifdef __CUDACC_RTC__ // has no headers
 typedef signed int int32_t;
 typedef signed long long int64_t;

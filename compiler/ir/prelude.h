@@ -1,8 +1,9 @@
 // prelude.h - functions that generated kernels and the reference evaluator share: random numbers,
-// bfloat16 and binary16, and float mathematics without branches, tables or calls, so that loops
-// around it vectorise. Compiled into the compiler's library and put as text before every kernel:
-// plain C99 that CUDA accepts too, no project headers, no macros of ours but GAN_FN. A dialect for
-// which `static inline` does not say enough sets it, and brings its own gan_divf and gan_sqrtf.
+// and float mathematics without branches, tables or calls, so that loops around it vectorise.
+// Compiled into the compiler's library and put as text, behind half.h, before every kernel: plain
+// C99 that CUDA accepts too, no other project headers, no macros of ours but two. A dialect for
+// which `static inline` does not say enough sets GAN_FN; one that brings its own gan_divf and
+// gan_sqrtf sets GAN_OWN_DIVISION.
 //
 // Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and
 // taking it away again is how a float is rounded here. Errors are stated in ulp and tested
@@ -10,10 +11,11 @@
 #ifndef GAN_PRELUDE_H
 #define GAN_PRELUDE_H
 
-#ifndef GAN_FN
+#ifndef GAN_HALF_H // as text it stands before this one
+#include "half.h"
+#endif
+#ifndef GAN_OWN_DIVISION
 #include <math.h>
-#include <stdint.h>
-#define GAN_FN static inline
 GAN_FN float gan_divf(float a, float b) {
     return a / b;
 }
@@ -21,90 +23,6 @@ GAN_FN float gan_sqrtf(float a) {
     return sqrtf(a);
 }
 #endif
-
-// --- bits ----------------------------------------------------------------------------------------
-
-GAN_FN uint32_t gan_bits_f32(float x) {
-    union {
-        float f;
-        uint32_t u;
-    } v;
-    v.f = x;
-    return v.u;
-}
-GAN_FN float gan_f32_bits(uint32_t u) {
-    union {
-        float f;
-        uint32_t u;
-    } v;
-    v.u = u;
-    return v.f;
-}
-GAN_FN uint64_t gan_bits_f64(double x) {
-    union {
-        double f;
-        uint64_t u;
-    } v;
-    v.f = x;
-    return v.u;
-}
-GAN_FN double gan_f64_bits(uint64_t u) {
-    union {
-        double f;
-        uint64_t u;
-    } v;
-    v.u = u;
-    return v.f;
-}
-
-// bfloat16 is the upper half of a float. To the nearest, ties to even; a NaN stays one.
-GAN_FN uint16_t gan_f32_to_bf16(float x) {
-    uint32_t u = gan_bits_f32(x), nearest = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16,
-             nan = u >> 16 | 0x40u;
-    return (uint16_t)((u & 0x7FFFFFFFu) > 0x7F800000u ? nan : nearest);
-}
-GAN_FN float gan_bf16_to_f32(uint16_t x) {
-    return gan_f32_bits((uint32_t)x << 16);
-}
-
-// binary16: 5 bits of exponent, 10 of fraction. To the nearest, ties to even; beyond 65504
-// infinite, and below 2^-14 numbers without a leading one, which an addition rounds at their last
-// bit.
-#ifdef __CUDA_ARCH__ // which has instructions for it
-GAN_FN uint16_t gan_f32_to_f16(float x) {
-    uint16_t h;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
-    return h;
-}
-GAN_FN float gan_f16_to_f32(uint16_t x) {
-    float f;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x));
-    return f;
-}
-#else
-GAN_FN uint16_t gan_f32_to_f16(float x) {
-    uint32_t u = gan_bits_f32(x), sign = u >> 16 & 0x8000u, a = u & 0x7FFFFFFFu,
-             normal = (a - (112u << 23) + 0xFFFu + (a >> 13 & 1u)) >> 13,
-             small = gan_bits_f32(gan_f32_bits(a) + 0.5f) - (126u << 23),
-             special = a > 0x7F800000u ? 0x7E00u : 0x7C00u,
-             h = a < 113u << 23    ? small
-                 : a >= 143u << 23 ? special
-                                   : normal;
-    return (uint16_t)(h | sign);
-}
-GAN_FN float gan_f16_to_f32(uint16_t x) {
-    uint32_t a = (x & 0x7FFFu) << 13, exponent = a & 0x1Fu << 23, sign = (x & 0x8000u) << 16,
-             normal = a + (112u << 23), special = a + (224u << 23),
-             small = gan_bits_f32(gan_f32_bits(a + (113u << 23)) - gan_f32_bits(113u << 23)),
-             f = exponent == 0             ? small
-                 : exponent == 0x1Fu << 23 ? special
-                                           : normal;
-    return gan_f32_bits(f | sign);
-}
-#endif
-GAN_FN float gan_round_f16(float x) {
-    return gan_f16_to_f32(gan_f32_to_f16(x));
-}
 
 // --- float mathematics ---------------------------------------------------------------------------
 

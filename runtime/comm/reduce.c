@@ -1,6 +1,6 @@
 // reduce.c - the arithmetic of reductions: two arrays into one, and the step between f32 and bf16.
 #include "link.h"
-#include "prelude.h"
+#include "half.h"
 
 const char *const comm_kind_name[CommKinds] = {
     [CommSum] = "sum", [CommTree] = "tree", [CommMax] = "max", [CommGather] = "gather"};

@@ -3,7 +3,7 @@
 // In: values in a device's layout. Out: the same, computed by the reference evaluator in float, one
 // member at a time.
 #include "device.h"
-#include "prelude.h"
+#include "half.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 // fused and nothing is generated; a launch evaluates its node, a Write copies its operand into the
 // slot.
 #include "device.h"
-#include "prelude.h"
+#include "half.h"
 
 #include <string.h>
 
