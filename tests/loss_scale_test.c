@@ -203,6 +203,48 @@ static void a_loss_that_is_no_number_changes_nothing_either(void **state) {
     trial_close(&t);
 }
 
+// An optimizer's own choice puts what it sets in blocks of their own, of which one runs.
+static void an_optimizer_may_choose(void **state) {
+    (void)state;
+    static const char chooses[] =
+        "model m \"too large from step 4 on\"\n"
+        "data x : float(4, 8, 8)\n"
+        "net D(x: [4, 8, 8]) -> [] { x |> flatten |> dense(1) |> squeeze }\n"
+        "fn warm(lr)(w, g) {\n"
+        "  state n = 0\n"
+        "  n := n + 1\n"
+        "  if n < 3 { w - lr*g } else { w - 0.5*lr*g }\n"
+        "}\n"
+        "step { update D minimize where(step > 3, 1e38, 1)*mean((D(x) - 1)^2) using warm(1e-4) }\n"
+        "sample ones = D(x)\n";
+    Arena a = empty;
+    Trial t;
+    trial_open(&t, &a,
+               &(TrialOptions){.name = "m.gan", .text = STR(chooses), .batch = 8, .real = DtF16});
+    Str d = {0}, error;
+    if (!func_verify(&t.compiled.module, &t.compiled.module.step, a, &error))
+        fail_msg("%.*s", SARG(error));
+    for (int step = 0; step < 6; step++) {
+        Str was = d;
+        trial_step(&t);
+        d = state_of(&t, &a, 0);
+        assert_true(step == 0 || str_eq(d, was) == (step > 3));
+        assert_true(number(&t, "good_updates/D") == (step > 3 ? 0 : step + 1));
+        assert_true(number(&t, "skipped_updates/D") == (step > 3 ? step - 3 : 0));
+    }
+    trial_close(&t);
+}
+
+static uint32_t scales_of(Arena *a, const char *name, Str text) {
+    Module m = *trial_module(a, &(TrialOptions){.name = name, .text = text, .batch = 4});
+    uint32_t scales = 0;
+    loss_scale_slots(a, &m);
+    loss_scale_slots(a, &m); // has them already
+    for (uint32_t k = 0; k < m.slot.n; k++)
+        scales += m.slot.at[k].kind == SlotScale;
+    return scales / 3;
+}
+
 // d3gan's generator is updated in both outcomes of a choice, dcgan's critic twice in each step.
 static void outcomes_share_a_scale_and_rounds_do_not(void **state) {
     (void)state;
@@ -212,17 +254,43 @@ static void outcomes_share_a_scale_and_rounds_do_not(void **state) {
         uint32_t scales;
     } rows[] = {{"d3gan.gan", 2}, {"dcgan.gan", 3}, {"wgan_gp.gan", 2}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        Module m =
-            *trial_module(&a, &(TrialOptions){.name = rows[i].model,
-                                              .text = trial_read(&a, MODELS, str_c(rows[i].model)),
-                                              .batch = 4});
-        uint32_t scales = 0;
-        loss_scale_slots(&a, &m);
-        loss_scale_slots(&a, &m); // has them already
-        for (uint32_t k = 0; k < m.slot.n; k++)
-            scales += m.slot.at[k].kind == SlotScale;
-        if (scales != 3 * rows[i].scales)
-            fail_msg("%s: %u slots of scales", rows[i].model, scales);
+        uint32_t scales =
+            scales_of(&a, rows[i].model, trial_read(&a, MODELS, str_c(rows[i].model)));
+        if (scales != rows[i].scales)
+            fail_msg("%s: %u scales", rows[i].model, scales);
+    }
+}
+
+// One statement, two blocks of it: do they share a scale?
+static void blocks_of_one_statement_share_only_where_one_runs(void **state) {
+    (void)state;
+    static const struct {
+        const char *step;
+        uint32_t scales;
+    } rows[] = {
+        {"for a in [2, 1] { repeat 2 { update D minimize a*mean(D(x)) using o } }", 2},
+        {"for a in [2, 1] { every 2 { update D minimize a*mean(D(x)) using o } }", 2},
+        {"a = if step < 3 { 2 } else { 1 }\nupdate D minimize a*mean(D(x)) using o", 1},
+        {"a = if step < 3 { 2 } else { if step < 5 { 3 } else { 1 } }\n"
+         "update D minimize a*mean(D(x)) using o",
+         1},
+        {"a = if step < 3 { 2 } else { 1 }\n"
+         "for b in [1, 3] { repeat 2 { update D minimize a*b*mean(D(x)) using o } }",
+         2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Arena a = empty;
+        Str text = str_format(&a,
+                              "model m \"one statement\"\n"
+                              "data x : float(4)\n"
+                              "net D(x: [4]) -> [] { x |> dense(1) |> squeeze }\n"
+                              "o = sgd(1)\n"
+                              "step {\n%s\n}\n"
+                              "sample ones = D(x)\n",
+                              rows[i].step);
+        uint32_t scales = scales_of(&a, "m.gan", text);
+        if (scales != rows[i].scales)
+            fail_msg("%s: %u scales", rows[i].step, scales);
     }
 }
 
@@ -234,7 +302,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_update_that_overflows_is_skipped_until_it_does_not),
         cmocka_unit_test(after_enough_updates_a_scale_doubles),
         cmocka_unit_test(a_loss_that_is_no_number_changes_nothing_either),
+        cmocka_unit_test(an_optimizer_may_choose),
         cmocka_unit_test(outcomes_share_a_scale_and_rounds_do_not),
+        cmocka_unit_test(blocks_of_one_statement_share_only_where_one_runs),
     };
     if (arena_init(&empty, 0) != GAN_OK)
         return 1;

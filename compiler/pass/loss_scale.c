@@ -22,7 +22,28 @@ enum { ScaleOf, GoodOf, SkippedOf, SLOTS }; // of a scale, in this order
 
 // --- slots ---------------------------------------------------------------------------------------
 
-// Updates of one statement that never run in one step, for they are outcomes of a choice, share a
+// Are blocks `a` and `b` outcomes of one choice? So they are where the tape, from the one to the
+// other, has the else of a scope that is around both.
+static bool blocks_exclude(const Func *f, uint32_t a, uint32_t b) {
+    enum { NOWHERE = 1 };
+    int depth = 0, around = 0, other = NOWHERE; // scopes, counted from the first block's: the
+                                                // one at hand, around both, whose else came
+    for (uint32_t i = 0, met = 0; i < f->tape.n && met < 2 && a != b; i++) {
+        const Ctl *c = &f->tape.at[i];
+        met += c->kind == CtlBlock && (c->arg == a || c->arg == b);
+        if (!met || c->kind == CtlBlock)
+            continue;
+        if (c->kind == CtlElse)
+            other = depth == around ? depth : other;
+        else
+            depth += c->kind == CtlEnd ? -1 : 1;
+        around = depth < around ? depth : around;
+        other = other > around ? NOWHERE : other;
+    }
+    return other != NOWHERE;
+}
+
+// Updates of one statement that never run in one round, for they are outcomes of a choice, share a
 // scale: update -> the first that has it.
 static uint32_t *scale_owners(Arena *a, const Func *f) {
     uint32_t *owner = arena_array(a, uint32_t, f->update.n);
@@ -33,7 +54,7 @@ static uint32_t *scale_owners(Arena *a, const Func *f) {
             const Span *s = &f->update.at[j].span;
             bool twin = owner[j] == j && s->file == u->span.file && s->lo == u->span.lo;
             for (uint32_t k = j; twin && k < i; k++)
-                twin = owner[k] != j || f->update.at[k].block != u->block;
+                twin = owner[k] != j || blocks_exclude(f, f->update.at[k].block, u->block);
             owner[i] = twin ? j : i;
         }
     }
@@ -95,6 +116,7 @@ typedef struct Scaler {
     uint32_t *scaled; // [old node] of a Grad: the update whose scale it has, + 1; 0 none
     Gate *gate;       // [update]
     const Module *m;
+    const uint8_t *const *open; // [block] Graph.block_open
 } Scaler;
 
 static Val read_slot(const Scaler *s, Graph *to, uint32_t update, uint32_t which) {
@@ -123,9 +145,13 @@ static Val not_finite(Val g) {
     return Reshape(bad, 0, NULL);
 }
 
+// In the block of the update, whichever block of its optimizer is the first to ask.
 static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map) {
     const Update *u = &s->f->update.at[update];
     Gate *gate = &s->gate[update];
+    uint32_t asking = to->block;
+    to->block = u->block;
+    to->block_open = s->open[u->block];
     Val bad = Number(to, 0), scale = read_slot(s, to, update, ScaleOf);
     for (uint32_t i = 0; i < u->grad.n; i++)
         bad = Add(bad, not_finite((Val){to, map[u->grad.at[i].node]}));
@@ -140,6 +166,8 @@ static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map
     };
     for (uint32_t k = 0; k < SLOTS; k++)
         gate->write[k] = Write(s->slot[update] + k, next[k]).id;
+    to->block = asking;
+    to->block_open = s->open[asking];
 }
 
 static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id,
@@ -190,6 +218,7 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o
         return;
     Scaler s = {.f = f,
                 .m = m,
+                .open = (const uint8_t *const *)blocks_open(perm, f, false),
                 .slot = arena_array(perm, uint32_t, n),
                 .scaled = arena_array(perm, uint32_t, f->g.node.n),
                 .gate = arena_array(perm, Gate, n)};
