@@ -203,6 +203,37 @@ static void a_loss_that_is_no_number_changes_nothing_either(void **state) {
     trial_close(&t);
 }
 
+static double last(const RanksRun *run, const char *name) {
+    double x = NAN;
+    for (uint32_t i = 0; i < run->value.n; i++)
+        if (str_eq(run->value.at[i].name, str_c(name)))
+            x = run->value.at[i].x[0];
+    return x;
+}
+
+static void what_a_narrow_wire_owes_skips_no_update(void **state) {
+    (void)state;
+    Arena a = empty;
+    RanksOptions o = {.name = "m.gan",
+                      .text = STR(text),
+                      .set = "far=3e4",
+                      .batch = 8,
+                      .parallel = {.ranks = 2},
+                      .api = &device_ref,
+                      .real = DtF16,
+                      .steps = 16};
+    RanksRun plain, narrow;
+    ranks_run(&a, &o, &plain);
+    o.narrow = 1;
+    ranks_run(&a, &o, &narrow);
+    double skipped = last(&plain, "skipped_updates/D");
+    assert_true(skipped > 0 && skipped < 12);
+    assert_true(last(&narrow, "skipped_updates/D") == skipped);
+    assert_true(isfinite(last(&narrow, "step 15, loss 0")));
+    ranks_free(&plain);
+    ranks_free(&narrow);
+}
+
 // An optimizer's own choice puts what it sets in blocks of their own, of which one runs.
 static void an_optimizer_may_choose(void **state) {
     (void)state;
@@ -302,6 +333,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_update_that_overflows_is_skipped_until_it_does_not),
         cmocka_unit_test(after_enough_updates_a_scale_doubles),
         cmocka_unit_test(a_loss_that_is_no_number_changes_nothing_either),
+        cmocka_unit_test(what_a_narrow_wire_owes_skips_no_update),
         cmocka_unit_test(an_optimizer_may_choose),
         cmocka_unit_test(outcomes_share_a_scale_and_rounds_do_not),
         cmocka_unit_test(blocks_of_one_statement_share_only_where_one_runs),

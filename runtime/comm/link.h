@@ -96,7 +96,8 @@ void link_combine(CommKind kind, Dtype dtype, void *acc, const void *x, size_t n
 // The same of `count` arrays, each `stride` bytes behind the other, into the first, as CommTree
 // says.
 void link_tree(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t count, size_t n);
-// To bf16, nearest, ties to even. What that takes is added to lost [n] (may be NULL).
+// To bf16, nearest, ties to even. What that takes is added to lost [n] (may be NULL); nothing is
+// where a number is not finite, before or after: what is sent says so, and later ones may be.
 void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost);
 void floats_widen(const uint16_t *from, float *to, size_t n);
 

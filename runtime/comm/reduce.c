@@ -2,6 +2,8 @@
 #include "link.h"
 #include "half.h"
 
+#include <math.h>
+
 const char *const comm_kind_name[CommKinds] = {
     [CommSum] = "sum", [CommTree] = "tree", [CommMax] = "max", [CommGather] = "gather"};
 
@@ -58,8 +60,9 @@ void link_tree(CommKind kind, Dtype dtype, void *parts, size_t stride, size_t co
 void floats_narrow(const float *from, uint16_t *to, size_t n, float *lost) {
     for (size_t i = 0; i < n; i++) {
         to[i] = gan_f32_to_bf16(from[i]);
-        if (lost)
-            lost[i] += from[i] - gan_bf16_to_f32(to[i]);
+        float owed = from[i] - gan_bf16_to_f32(to[i]);
+        if (lost && isfinite(owed))
+            lost[i] += owed;
     }
 }
 

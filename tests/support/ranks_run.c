@@ -147,6 +147,8 @@ static GanStatus open_rank(Seat *s) {
     static const CommOptions limits = {.deadline = 60};
     if (s->o->parallel.ranks > 1)
         TRY(comm_open(&link_local, &s->seat, &limits, &s->comm));
+    if (s->comm)
+        comm_narrow(s->comm, s->o->narrow);
     DeviceOptions d = {.threads = 1, .comm = s->comm};
     TRY(s->o->api->open(&d, &s->device));
     const Compiled *c = &s->compiled;

@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include "cases.h"
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -246,6 +247,35 @@ static void a_narrow_wire_loses_nothing_in_the_long_run(void **state) {
         on_ranks(rank, n, narrow_body, (CommOptions){.deadline = 20}, &sum);
         all_well(rank, n);
         assert_true(fabs(sum - n) < 2e-5 * n); // without error feedback: 4e-3 away
+    }
+}
+
+// The first sum is not finite, for one rank's part is not, or is not as bf16; later ones are.
+static void infinite_body(Rank *r, Comm *c) {
+    static const float first[] = {INFINITY, NAN, FLT_MAX, -FLT_MAX, 1};
+    enum { N = sizeof first / sizeof *first };
+    for (uint32_t step = 0; r->st == GAN_OK && step < 3; step++) {
+        float x[N];
+        for (int i = 0; i < N; i++)
+            x[i] = step == 0 && r->rank == 0 ? first[i] : 1;
+        CommJob job = {.dtype = DtF32, .wire = DtBF16, .data = x, .n = N, .step = step};
+        r->st = comm_start(c, &job);
+        if (r->st == GAN_OK)
+            r->st = comm_wait(c, 0);
+        for (int i = 0; i < N; i++)
+            if (step == 0 ? isfinite(x[i]) != (i == N - 1) : x[i] != (float)comm_size(c))
+                *(bool *)r->user = true;
+    }
+}
+
+static void a_narrow_wire_owes_nothing_of_what_is_not_finite(void **state) {
+    (void)state;
+    Rank rank[MOST];
+    bool wrong = false;
+    for (int n = 2; n <= 3; n++) {
+        on_ranks(rank, n, infinite_body, (CommOptions){.deadline = 20}, &wrong);
+        all_well(rank, n);
+        assert_false(wrong);
     }
 }
 
@@ -732,6 +762,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(large_sums_can_be_narrowed),
         cmocka_unit_test(a_narrow_wire_loses_nothing_in_the_long_run),
+        cmocka_unit_test(a_narrow_wire_owes_nothing_of_what_is_not_finite),
         cmocka_unit_test(parts_and_control_messages_arrive),
         cmocka_unit_test(no_communicator_is_one_rank),
         cmocka_unit_test(many_jobs_are_under_way_at_once),
