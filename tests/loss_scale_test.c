@@ -203,6 +203,82 @@ static void a_loss_that_is_no_number_changes_nothing_either(void **state) {
     trial_close(&t);
 }
 
+// --- state that no optimizer keeps ---------------------------------------------------------------
+
+static bool slot_is_finite(Trial *t, Arena a, uint32_t slot) {
+    size_t n = exec_slot_bytes(t->exec, slot) / sizeof(float);
+    double *x = arena_array(&a, double, n);
+    assert_int_equal(exec_slot_get(t->exec, slot, x, n), GAN_OK);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+static void a_pass_beyond_the_range_spoils_no_statistics(void **state) {
+    (void)state;
+    static const char norm[] =
+        "model m \"one batch that no half can hold\"\n"
+        "data x : float(4, 8, 8)\n"
+        "net D(x: [4, 8, 8]) -> [] { x |> conv(8, k=3, pad=1) |> batch_norm |> tanh |> flatten |> "
+        "dense(1) |> squeeze }\n"
+        "opt = adam(lr=1e-3)\n"
+        "step { update D minimize mean((D(x*where(step == 2, 1e6, 1)) - 1)^2) using opt }\n"
+        "sample ones = D(x)\n";
+    Arena a = empty;
+    Trial t;
+    trial_open(&t, &a,
+               &(TrialOptions){.name = "m.gan", .text = STR(norm), .batch = 8, .real = DtF16});
+    Str before = {0};
+    for (int step = 0; step < 5; step++) {
+        before = state_of(&t, &a, 0);
+        trial_step(&t);
+        assert_true(isfinite(t.loss[0]) == (step != 2));
+        assert_true(str_eq(state_of(&t, &a, 0), before) == (step == 2));
+        assert_true(slot_is_finite(&t, a, trial_slot(&t, "D.batch_norm.0.run_mean")));
+    }
+    assert_true(number(&t, "skipped_updates/D") == 1);
+    trial_close(&t);
+}
+
+// The inner gradient overflows at the scale that its update begins with; the average of what is
+// made of it waits until it does not; what else is kept does not.
+static void an_average_waits_for_an_inner_gradient_to_be_finite(void **state) {
+    (void)state;
+    static const char lengths[] =
+        "model m \"a penalty on the lengths of gradients, which it keeps an average of\"\n"
+        "data x : float(4, 8, 8)\n"
+        "net G(x: [4, 8, 8]) -> [4, 8, 8] { x |> conv(16, k=3, pad=1) |> tanh |> "
+        "conv(4, k=3, pad=1) }\n"
+        "step {\n"
+        "  state usual = 0\n"
+        "  state count = 0\n"
+        "  long = norm(grad(30*G(x), x))\n"
+        "  middle = mix(usual, mean(long), 0.5)\n"
+        "  usual := middle\n"
+        "  count := count + 1\n"
+        "  update G minimize 1e-4*mean((long - stop(middle))^2) using sgd(1e-3)\n"
+        "}\n"
+        "sample ones = G(x)\n";
+    Arena a = empty;
+    Trial t;
+    trial_open(&t, &a,
+               &(TrialOptions){.name = "m.gan", .text = STR(lengths), .batch = 8, .real = DtF16});
+    double skipped = 0, usual = 0;
+    for (int step = 0; step < 24; step++) {
+        trial_step(&t);
+        usual = number(&t, "usual");
+        skipped = number(&t, "skipped_updates/G");
+        assert_true(isfinite(usual));
+        assert_true(usual > 0 || !isfinite(t.loss[0]));
+        assert_true(number(&t, "count") == step + 1);
+    }
+    assert_true(skipped > 0 && skipped < 20 && usual > 0);
+    trial_close(&t);
+}
+
+// --- ranks, choices ------------------------------------------------------------------------------
+
 static double last(const RanksRun *run, const char *name) {
     double x = NAN;
     for (uint32_t i = 0; i < run->value.n; i++)
@@ -333,6 +409,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_update_that_overflows_is_skipped_until_it_does_not),
         cmocka_unit_test(after_enough_updates_a_scale_doubles),
         cmocka_unit_test(a_loss_that_is_no_number_changes_nothing_either),
+        cmocka_unit_test(a_pass_beyond_the_range_spoils_no_statistics),
+        cmocka_unit_test(an_average_waits_for_an_inner_gradient_to_be_finite),
         cmocka_unit_test(what_a_narrow_wire_owes_skips_no_update),
         cmocka_unit_test(an_optimizer_may_choose),
         cmocka_unit_test(outcomes_share_a_scale_and_rounds_do_not),

@@ -7,6 +7,9 @@
 //                         a penalty, goes by the scale of the first update whose loss it reaches.
 //   commit(made, was)     is `made` where all of the update's gradients are finite, else `was`: the
 //                         update is skipped, its optimizer's state with it.
+//   write(slot, x)        of a state that is no optimizer's (running statistics, a moving average)
+//                         keeps an element as it was where x is not finite: a pass, or an inner
+//                         gradient at a scale yet too large, may overflow once in a run.
 // A scale is state: halved by a skipped update, doubled after GROWTH that were not. It is a power
 // of two, so nothing is rounded by it, and finiteness is asked of the gradients that the optimizer
 // reads, so ranks agree without another word. Nothing of it is ever looked at by the host but as
@@ -117,6 +120,7 @@ typedef struct Scaler {
     Gate *gate;       // [update]
     const Module *m;
     const uint8_t *const *open; // [block] Graph.block_open
+    uint32_t version;           // of reads: the first that is free
 } Scaler;
 
 static Val read_slot(const Scaler *s, Graph *to, uint32_t update, uint32_t which) {
@@ -138,10 +142,13 @@ static void mark_inner(Scaler *s, Arena scratch, const Graph *g, uint32_t update
             s->scaled[id] = update + 1;
 }
 
+static Val is_finite(Val x) {
+    return Ge(Num(x, FLT_MAX), Abs(x)); // false of a NaN
+}
+
 static Val not_finite(Val g) {
     Type t = *node_type(g.g, g.id);
-    Val finite = Ge(Num(g, FLT_MAX), Abs(g)); // false of a NaN
-    Val bad = Sum(Sub(Num(g, 1), finite), (((uint32_t)1 << t.rank) - 1) << 1);
+    Val bad = Sum(Sub(Num(g, 1), is_finite(g)), (((uint32_t)1 << t.rank) - 1) << 1);
     return Reshape(bad, 0, NULL);
 }
 
@@ -170,6 +177,12 @@ static void open_gate(Scaler *s, Graph *to, uint32_t update, const uint32_t *map
     to->block_open = s->open[asking];
 }
 
+// The text reads no such version, and this block has one write of the slot.
+static Val write_finite(const Scaler *s, Graph *to, uint32_t slot, Val made) {
+    Val was = Read(to, slot, s->version + to->block, val_type(made));
+    return Write(slot, Where(is_finite(made), made, was));
+}
+
 static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id,
                            const uint32_t *map) {
     Scaler *s = user;
@@ -179,6 +192,9 @@ static uint32_t scale_node(void *user, Graph *to, const Graph *from, uint32_t id
         Val scale = read_slot(s, to, s->scaled[id] - 1, ScaleOf);
         return Mul(Grad(Mul(y, scale), x), Div(Number(to, 1), scale)).id;
     }
+    uint32_t slot = op == OpWrite ? (uint32_t)node_attr(from, id)->i[0] : NONE;
+    if (slot != NONE && s->m->slot.at[slot].kind == SlotState)
+        return write_finite(s, to, slot, (Val){to, map[node_in(from, id, 0)]}).id;
     if (op != OpCommit)
         return node_copy(NULL, to, from, id, map);
     uint32_t update = (uint32_t)node_attr(from, id)->i[0];
@@ -207,6 +223,14 @@ static void begin_scales(Arena *perm, const Module *m, Func *init) {
         vec_push(perm, &init->effect, Write(slot, Number(&init->g, Start)).id);
 }
 
+static uint32_t free_version(const Graph *g) {
+    int64_t version = 0;
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (graph_node(g, id)->op == OpRead && node_attr(g, id)->i[1] >= version)
+            version = node_attr(g, id)->i[1] + 1;
+    return (uint32_t)version;
+}
+
 void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)o;
     uint32_t first = first_slot(m), n = f->update.n, scales = 0;
@@ -219,6 +243,7 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o
     Scaler s = {.f = f,
                 .m = m,
                 .open = (const uint8_t *const *)blocks_open(perm, f, false),
+                .version = free_version(&f->g),
                 .slot = arena_array(perm, uint32_t, n),
                 .scaled = arena_array(perm, uint32_t, f->g.node.n),
                 .gate = arena_array(perm, Gate, n)};
