@@ -486,7 +486,6 @@ static void set_region(Region *r, const Product *p, const Cut *c) {
     r->scratch = split ? (size_t)(c->jobs * c->tile_m * TILE) * size : 0;
 }
 
-// Named by the hash of the text under another name, as loop kernels are.
 static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena scratch) {
     const Graph *g = &plan->func->g;
     uint32_t id = r->node.at[0];
@@ -508,7 +507,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena 
     if (r->kernel != NONE)
         return;
     Kernel k = {.threads = THREADS, .words = words};
-    k.name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
+    k.name = kernel_name(perm, g, r, anonymous);
     k.source = str_copy(perm, kernel_text(&scratch, &p, &c, words, k.name));
     vec_push(perm, &plan->kernel, k);
     map_put(perm, known, h.lo, plan->kernel.n);

@@ -38,7 +38,33 @@ static void set_region(Arena *perm, Region *r, const Nest *n, const Numbers *num
         vec_push(perm, &r->number, numbers->at[i]);
 }
 
-// The name is the hash of the text under another name, so it is a function of the text.
+static bool tells(const Graph *g, uint32_t id) { // does the operation say what a kernel does?
+    Op op = (Op)graph_node(g, id)->op;
+    uint8_t cls = op_info[op].cls;
+    return op != OpCast && op != OpStop && op != OpPin &&
+           (cls == ClassEW || cls == ClassREDUCE || cls == ClassANCHOR || cls == ClassRNG);
+}
+
+Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous) {
+    enum { Most = 4, Digits = 16 };
+    Op told[Most];
+    Text t = {.arena = a};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->node.n && n < Most; i++) {
+        Op op = (Op)graph_node(g, r->node.at[i])->op;
+        bool again = !tells(g, r->node.at[i]);
+        for (uint32_t k = 0; k < n; k++)
+            again |= told[k] == op;
+        if (again)
+            continue;
+        told[n++] = op;
+        text_fmt(&t, "%s_", op_info[op].text);
+    }
+    Str hash = hash_hex(a, hash128(anonymous.ptr, anonymous.len));
+    text_fmt(&t, "%s%.*s", n ? "" : "move_", Digits, hash.ptr);
+    return text_str(&t);
+}
+
 static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *known,
                        Arena scratch) {
     Nest n;
@@ -53,7 +79,7 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
         r->kernel = have - 1;
         return;
     }
-    Str name = str_format(perm, "k_%.*s", SARG(hash_hex(&scratch, h)));
+    Str name = kernel_name(perm, &p->func->g, r, anonymous);
     Kernel k = {.name = name, .finish = nest_partial(&n)};
     k.threads = n.team.units * n.team.size;
     k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;

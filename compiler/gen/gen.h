@@ -17,6 +17,9 @@ bool gen_few_launches(const Dialect *d);
 // the region's structure only: no node numbers, no spans, no sizes that are not small. So regions
 // of equal structure share a kernel, in one plan and in a cache.
 void gen_kernels(Arena *perm, Plan *plan, const Dialect *d);
+// What profilers and messages call a kernel: its region's first operations, and a hash of the text
+// that it has under another name. Regions of one text have one name.
+Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous);
 // All kernels, each with its regions and the model's lines as comments (ganc emit --stage c).
 void gen_print(Text *t, const Plan *plan, const Dialect *d);
 Str gen_prelude(const Dialect *d); // shared functions: mathematics, Philox, bf16

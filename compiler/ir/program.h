@@ -224,7 +224,7 @@ typedef struct Region {
 
 // Generated text of one or more regions of equal structure.
 typedef struct Kernel {
-    Str name;    // "k_" + content hash
+    Str name;    // what it does, and a hash of its text
     Str source;  // its functions, prelude not included. As C:
                  //   void NAME(void *const *p, const gan_counters *c, int64_t lo, int64_t hi)
                  //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
