@@ -368,6 +368,25 @@ static void outcomes_share_a_scale_and_rounds_do_not(void **state) {
     }
 }
 
+static Str printed_after(Arena *a, Module *m) {
+    Text t = {.arena = a};
+    passes_run(a, m, &m->step, &(PassOptions){.real = DtF16}, "loss_scale");
+    module_print(&t, m);
+    return text_str(&t);
+}
+
+// A text may be read back behind the pass, which meets it again.
+static void what_has_been_scaled_is_left_alone(void **state) {
+    (void)state;
+    Arena a = empty;
+    Module m = *trial_module(&a, &(TrialOptions){.name = "dcgan.gan",
+                                                 .text = trial_read(&a, MODELS, STR("dcgan.gan")),
+                                                 .batch = 4});
+    loss_scale_slots(&a, &m);
+    Str once = printed_after(&a, &m);
+    assert_true(str_eq(printed_after(&a, &m), once));
+}
+
 // One statement, two blocks of it: do they share a scale?
 static void blocks_of_one_statement_share_only_where_one_runs(void **state) {
     (void)state;
@@ -414,6 +433,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_a_narrow_wire_owes_skips_no_update),
         cmocka_unit_test(an_optimizer_may_choose),
         cmocka_unit_test(outcomes_share_a_scale_and_rounds_do_not),
+        cmocka_unit_test(what_has_been_scaled_is_left_alone),
         cmocka_unit_test(blocks_of_one_statement_share_only_where_one_runs),
     };
     if (arena_init(&empty, 0) != GAN_OK)

@@ -223,6 +223,13 @@ static void begin_scales(Arena *perm, const Module *m, Func *init) {
         vec_push(perm, &init->effect, Write(slot, Number(&init->g, Start)).id);
 }
 
+static bool has_commit(const Graph *g) {
+    for (uint32_t id = 1; id < g->node.n; id++)
+        if (graph_node(g, id)->op == OpCommit)
+            return true;
+    return false;
+}
+
 static uint32_t free_version(const Graph *g) {
     int64_t version = 0;
     for (uint32_t id = 1; id < g->node.n; id++)
@@ -238,7 +245,7 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f, const PassOptions *o
         return;
     if (f == &m->init)
         begin_scales(perm, m, f);
-    if (!n)
+    if (!has_commit(&f->g)) // no updates, or those of a text that has been through this
         return;
     Scaler s = {.f = f,
                 .m = m,
