@@ -235,18 +235,28 @@ static GanStatus bench_roofline(Bench *b) {
     int threads;
     Text t = {.arena = b->perm};
     TRY(measure_roof(b, &b->roof, &threads));
+    const struct {
+        const char *name;
+        double gflops;
+    } of[] = {
+        {"f32", b->roof.gflops_f32}, {"bf16", b->roof.gflops_bf16}, {"f16", b->roof.gflops_f16}};
     if (b->o->at[OptJson].given) {
         JsonOut j = {.text = &t};
         json_open(&j, '{');
         json_name(&j, "threads"), json_put_int(&j, threads);
-        json_name(&j, "gflops_f32"), json_put_double(&j, b->roof.gflops_f32);
-        json_name(&j, "gflops_bf16"), json_put_double(&j, b->roof.gflops_bf16);
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+            json_name(&j, str_format(b->perm, "gflops_%s", of[i].name).ptr);
+            json_put_double(&j, of[i].gflops);
+        }
         json_name(&j, "gbs"), json_put_double(&j, b->roof.gbs);
         json_close(&j, '}');
         text_char(&t, '\n');
     } else {
-        text_fmt(&t, "%d threads: %.1f GFLOP/s f32, %.1f GFLOP/s bf16, copy %.1f GB/s\n", threads,
-                 b->roof.gflops_f32, b->roof.gflops_bf16, b->roof.gbs);
+        text_fmt(&t, "%d threads: ", threads);
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+            if (of[i].gflops > 0) // the device has it
+                text_fmt(&t, "%.1f GFLOP/s %s, ", of[i].gflops, of[i].name);
+        text_fmt(&t, "copy %.1f GB/s\n", b->roof.gbs);
     }
     b->host->console.result(b->host->console.user, text_str(&t));
     return GAN_OK;

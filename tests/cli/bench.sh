@@ -10,6 +10,10 @@ for field in model batch device precision ranks threads steps step_ms step_ms_mi
 done
 expect 0 bench tiny.gan --batch 8 --steps 2 --device ref
 prints 'step_ms'
+expect 0 bench --roofline --json
+for field in threads gflops_f32 gflops_bf16 gflops_f16 gbs; do
+    prints "\"$field\": [0-9]"
+done
 # Launches: as many as asked for, the dearest first, with a line of the model.
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 4
 sed '1,/ms  share/d' out >rows
