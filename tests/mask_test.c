@@ -1,6 +1,7 @@
 // mask_test.c - gradients ask an activation's output what they asked of its input: the same bits,
 // NaN included, and only where the input then ends.
 #include "pass.h"
+#include "prelude.h"
 #include "programs.h"
 #include "trial.h"
 
@@ -93,10 +94,21 @@ static void the_way_back_asks_what_is_kept_anyway(void **state) {
     arena_release(&a);
 }
 
+// y kept in halves: what the header of mask.c says of it, and no more. x is y where it is positive.
+static void halves_have_the_mask_of_what_they_store(void **state) {
+    (void)state;
+    const float least_f16 = 0x1p-25f, least_bf16 = 0x1p-134f;
+    assert_false(gan_f16_to_f32(gan_f32_to_f16(least_f16)) > 0);
+    assert_true(gan_f16_to_f32(gan_f32_to_f16(nextafterf(least_f16, 1))) > 0);
+    assert_false(gan_bf16_to_f32(gan_f32_to_bf16(least_bf16)) > 0);
+    assert_true(gan_bf16_to_f32(gan_f32_to_bf16(nextafterf(least_bf16, 1))) > 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_the_same_bits),
         cmocka_unit_test(the_way_back_asks_what_is_kept_anyway),
+        cmocka_unit_test(halves_have_the_mask_of_what_they_store),
     };
     if (CASES_LISTED(tests))
         return 0;

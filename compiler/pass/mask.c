@@ -4,9 +4,11 @@
 //     y = where(x > 0, x, slope*x or 0), slope >= 0
 // and all there is to x are shared values added to or multiplied into a convolution's or product's
 // result that nobody else reads, others than y ask y > 0 instead of x > 0. The two are equal, NaN
-// included; but that result now ends where y begins: half of what a net without norms keeps for its
-// way back, and the library may do the activation with the convolution (ir/epilogue.c). Behind a
-// norm x can be had from what is kept anyway, and y would be one more value to read.
+// included; but where y is kept in halves (pass/dtype.c) an x too small for one, of (0, 2^-25] in
+// f16, has the mask of what is stored, 0. That result now ends where y begins: half of what a net
+// without norms keeps for its way back, and the library may do the activation with the convolution
+// (ir/epilogue.c). Behind a norm x can be had from what is kept anyway, and y would be one more
+// value to read.
 #include "pass.h"
 
 // How often live nodes read each node.

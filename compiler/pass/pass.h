@@ -46,9 +46,8 @@ size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- loss_scale.c, grad.c, fresh.c, rewrite.c, unpin.c, mask.c, dtype.c, fuse.c, schedule.c,
-// memory.c, arena.c, count.c
-// -----------
+// --- the passes, a file each, and rewrite.c, arena.c, count.c
+// --------------------------------------
 
 // Adds the slots of a scale for each update of the step, if there are none; before slots_place.
 // What a module has makes pass_loss_scale scale.

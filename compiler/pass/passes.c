@@ -16,12 +16,10 @@ static const Pass passes[] = {
     // needs to be `init`, else does nothing; leaves it without writes of zero
     {"fresh", pass_fresh},
     // needs no Grad nodes; leaves no Pin, Stop or Commit, so that more is shared, and only what an
-    // effect
-    // or
-    // a root needs; breaks later differentiation, and node numbers, as all below do
+    // effect or a root needs; breaks later differentiation, and node numbers, as all below do
     {"unpin", pass_unpin},
-    // needs no Grad, Pin, Stop; keeps every value's bits; leaves fewer values that live to the way
-    // back
+    // needs no Grad, Pin, Stop; keeps every value's bits, if y stays wide; leaves fewer values that
+    // live to the way back
     {"mask", pass_mask},
     // needs no Grad, Pin, Stop; leaves storage types with casts between; breaks equality of types
     {"dtype", pass_dtype},
