@@ -117,6 +117,11 @@ static PassOptions quiet(const Planning *p) {
     return o;
 }
 
+void compile_scales(Arena *perm, Module *m, const CompileOptions *o) {
+    if (o->real == DtF16 || o->scale_losses)
+        loss_scale_slots(perm, m);
+}
+
 static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Compiled *out,
                              Planning *rest) {
     TRY(check_parallel(m, &o->parallel));
@@ -137,8 +142,7 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
     rest->pass.parallel.tail &= !rest->pass.few_launches;
     m->share = share_of(m->batch, o->parallel.rank, o->parallel.ranks);
     m->batch = m->share.samples;
-    if (o->real == DtF16 || o->scale_losses)
-        loss_scale_slots(perm, m);
+    compile_scales(perm, m, o);
     rest->slot_bytes = slots_place(m, o->real);
     out->entry = arena_array(perm, Plan, m->entry.n + 1);
     PassOptions pass = quiet(rest);

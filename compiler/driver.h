@@ -69,6 +69,8 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 // The same from an elaborated module, which it changes. GAN_ERR_USAGE when it cannot be divided
 // among the ranks as asked.
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
+// Gives `m` the slots of scales where its losses are scaled so; compile_plans does.
+void compile_scales(Arena *perm, Module *m, const CompileOptions *o);
 // compile_file in two halves, so that weights can be drawn while the rest is planned. The first
 // ends with the module, of which only functions without a plan change from there on, and the plan
 // of `init`.

@@ -260,8 +260,8 @@ static int emit_module(Cli *c, Module *m) {
     }
     if (str_eq(c->stage, STR("grad"))) {
         PassOptions p = {.real = c->real};
-        if (c->real == DtF16)
-            loss_scale_slots(c->perm, m);
+        CompileOptions o = options_of(c, (Str){0});
+        compile_scales(c->perm, m, &o);
         passes_run(c->perm, m, &m->step, &p, "grad");
         module_print(&t, m);
         return write_text(c, text_str(&t));

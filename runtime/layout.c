@@ -3,7 +3,6 @@
 //
 // In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer
 // serves every layout.
-#include "half.h"
 #include "rt_internal.h"
 
 void value_put(void *storage, int64_t at, Dtype dtype, double x) {
@@ -15,10 +14,8 @@ void value_put(void *storage, int64_t at, Dtype dtype, double x) {
         ((float *)storage)[at] = (float)x;
         return;
     case DtBF16:
-        ((uint16_t *)storage)[at] = gan_f32_to_bf16((float)x);
-        return;
     case DtF16:
-        ((uint16_t *)storage)[at] = gan_f32_to_f16((float)x);
+        ((uint16_t *)storage)[at] = half_store(dtype, (float)x);
         return;
     case DtCount:
         break;
@@ -33,9 +30,8 @@ double value_get(const void *storage, int64_t at, Dtype dtype) {
     case DtF32:
         return ((const float *)storage)[at];
     case DtBF16:
-        return gan_bf16_to_f32(((const uint16_t *)storage)[at]);
     case DtF16:
-        return gan_f16_to_f32(((const uint16_t *)storage)[at]);
+        return half_load(dtype, ((const uint16_t *)storage)[at]);
     case DtCount:
         break;
     }

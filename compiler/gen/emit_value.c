@@ -227,7 +227,7 @@ static Str factor_of(Str c) {
 }
 
 // A division, where the dialect has a function for it. Returns the length of what was written, 0:
-// this is none.
+// this is none. What is divided is a factor, not a product: a column brackets that.
 static size_t put_division(Emit *e, const Value *v, Str c) {
     const Str by = STR(" / ");
     Str above = factor_of(c), rest = str_sub(c, above.len, c.len);
@@ -277,9 +277,12 @@ static size_t put_operand(Emit *e, const Value *v, Str c) {
 
 // A value column with operands, numbers and functions put in.
 static void put_column(Emit *e, const Value *v, Str c) {
+    char before = 0; // the last sign that is no blank
     while (c.len) {
         Str word = word_of(c);
         size_t n = word.len, divided = put_division(e, v, c);
+        assert(!divided || before != '*');
+        assert(divided || *word.ptr != '/' || !e->d->divide || v->dtype == DtF64); // none is missed
         bool letter = isalpha((unsigned char)*word.ptr);
         if (divided)
             n = divided;
@@ -291,6 +294,7 @@ static void put_column(Emit *e, const Value *v, Str c) {
             text_fmt(e->t, "%s", math_name(e, word, v->dtype == DtF64));
         else
             text_put(e->t, word);
+        before = c.ptr[n - 1] == ' ' ? before : c.ptr[n - 1];
         c = str_sub(c, n, c.len);
     }
 }

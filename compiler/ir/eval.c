@@ -2,7 +2,6 @@
 // oracle of every test: plain loops in logical order, libm for mathematics, double for sums, no
 // fusion. Its parts: eval_*.c.
 #include "eval.h"
-#include "prelude.h"
 
 static EvalFn *const eval_fn[OpCount] = {
 #define EW(Name, ...) [Op##Name] = eval_ew,
@@ -22,9 +21,9 @@ void eval_Grad(Eval *e) {
 static void round_stored(const Eval *e) {
     float *x = e->out;
     int64_t n = type_elements(e->g, eval_type(e));
-    bool f16 = eval_type(e)->dtype == DtF16;
+    Dtype t = (Dtype)eval_type(e)->dtype;
     for (int64_t i = 0; i < n; i++)
-        x[i] = f16 ? gan_f16_to_f32(gan_f32_to_f16(x[i])) : gan_bf16_to_f32(gan_f32_to_bf16(x[i]));
+        x[i] = half_load(t, half_store(t, x[i]));
 }
 
 void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bool f64,

@@ -16,7 +16,8 @@
 
 #include "base.h"
 
-enum { MAX_RANK = 6, MAX_INTS = 32 }; // sample axes of a type; integers in an attribute
+// Sample axes of a type; integers in an attribute; operands of a node.
+enum { MAX_RANK = 6, MAX_INTS = 32, MAX_IN = 64 };
 
 typedef enum Dtype {
 #define DTYPE(Name, text, bytes, storage, compute) Dt##Name,
@@ -175,6 +176,8 @@ double node_gflop(const Graph *g, uint32_t id); // Dot, Conv*: 2 per multiply-ad
 
 // --- type.c --------------------------------------------------------------------------------------
 
+float half_load(Dtype t, uint16_t x);                            // of a half type, exactly
+uint16_t half_store(Dtype t, float x);                           // to the nearest, ties to even
 Type type_make(bool batched, uint32_t rank, const int64_t *dim); // F32
 bool type_same_shape(const Type *a, const Type *b);              // all but dtype
 int64_t type_sample(const Type *t); // elements of one sample (or of the shared value)

@@ -5,7 +5,7 @@
 
 #include "ir.h"
 
-enum { MAX_IN = 64, TYPE_UNSTATED = 255 }; // operands of a node; Infer.out.rank when not stated
+enum { TYPE_UNSTATED = 255 }; // Infer.out.rank when not stated
 
 // The parts of an OP row: op_state.c, op_reduce.c, op_move.c, op_dot.c, op_conv.c.
 #define OP(Name, ...)                                                                              \

@@ -1,6 +1,7 @@
 // type.c - types of values: extents, sizes, broadcasting, physical layout, text.
 //
 // Sizes saturate at INT64_MAX instead of overflowing, so that a rule can compare them first.
+#include "half.h"
 #include "op.h"
 
 #include <string.h>
@@ -16,6 +17,14 @@ const size_t dtype_size[DtCount] = {
 #include "dtypes.def"
 #undef DTYPE
 };
+
+float half_load(Dtype t, uint16_t x) {
+    return t == DtF16 ? gan_f16_to_f32(x) : gan_bf16_to_f32(x);
+}
+
+uint16_t half_store(Dtype t, float x) {
+    return t == DtF16 ? gan_f32_to_f16(x) : gan_f32_to_bf16(x);
+}
 
 Type type_make(bool batched, uint32_t rank, const int64_t *dim) {
     if (rank > MAX_RANK)

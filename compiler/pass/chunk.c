@@ -219,7 +219,7 @@ static void add_spans(Chunker *c, uint32_t made, uint32_t id) {
 // A copy of node `id` for a chunk.
 static uint32_t copy_node(Chunker *c, uint32_t id, uint32_t chunk) {
     const Node *n = graph_node(c->from, id);
-    uint32_t in[UINT8_MAX];
+    uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
         in[k] = seen(c, node_in(c->from, id, k), id, chunk);
     return graph_add(&c->to, (Op)n->op, in, n->nin, node_attr(c->from, id), node_type(c->from, id));

@@ -96,7 +96,7 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
         return map[node_in(from, id, 0)];
     if (p->half && is_narrow(from, id))
         return narrow_product(p, to, from, id, map);
-    uint32_t in[UINT8_MAX];
+    uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
         in[k] = map[node_in(from, id, k)];
     Type want = *node_type(from, id);

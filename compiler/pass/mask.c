@@ -69,7 +69,7 @@ static uint32_t ask_output(void *user, Graph *to, const Graph *from, uint32_t id
                            const uint32_t *map) {
     const uint32_t *output = user; // [old node] of an x > 0: its y; else 0
     const Node *n = graph_node(from, id);
-    uint32_t in[UINT8_MAX];
+    uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t old = node_in(from, id, k), y = output[old];
         bool known = y && y < id && (!to->block_open || to->block_open[graph_node(from, y)->block]);

@@ -24,7 +24,7 @@ static void renumber(Func *f, const uint32_t *map) {
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
     (void)user;
     const Node *n = graph_node(from, id);
-    uint32_t in[UINT8_MAX];
+    uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
         in[k] = map[node_in(from, id, k)];
     return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));

@@ -44,11 +44,11 @@ GanStatus cuda_roofline(Device *d, Roofline *out) {
     Cuda *c = (Cuda *)d;
     *out = (Roofline){0};
     TRY(cuda_enter(c));
-    if (c->dnn) {
-        TRY(cudnn_rate(c->dnn, DtF32, SIDE, &out->gflops_f32));
-        TRY(cudnn_rate(c->dnn, DtBF16, SIDE, &out->gflops_bf16));
-        if (c->dnn)
-            TRY(cudnn_rate(c->dnn, DtF16, SIDE, &out->gflops_f16));
-    }
+    const struct {
+        Dtype type;
+        double *gflops;
+    } of[] = {{DtF32, &out->gflops_f32}, {DtBF16, &out->gflops_bf16}, {DtF16, &out->gflops_f16}};
+    for (size_t i = 0; c->dnn && i < sizeof of / sizeof *of; i++)
+        TRY(cudnn_rate(c->dnn, of[i].type, SIDE, of[i].gflops));
     return copy_rate(c, &out->gbs);
 }

@@ -53,15 +53,13 @@ static void walk_next(Walk *w) {
 }
 
 static float load_one(Dtype type, const void *from, int64_t at) {
-    uint16_t half = dtype_is_half(type) ? ((const uint16_t *)from)[at] : 0;
-    return type == DtBF16  ? gan_bf16_to_f32(half)
-           : type == DtF16 ? gan_f16_to_f32(half)
-                           : ((const float *)from)[at];
+    return dtype_is_half(type) ? half_load(type, ((const uint16_t *)from)[at])
+                               : ((const float *)from)[at];
 }
 
 static void store_one(Dtype type, void *to, int64_t at, float x) {
     if (dtype_is_half(type))
-        ((uint16_t *)to)[at] = type == DtBF16 ? gan_f32_to_bf16(x) : gan_f32_to_f16(x);
+        ((uint16_t *)to)[at] = half_store(type, x);
     else
         ((float *)to)[at] = x;
 }

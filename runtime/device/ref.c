@@ -5,7 +5,6 @@
 // fused and nothing is generated; a launch evaluates its node, a Write copies its operand into the
 // slot.
 #include "device.h"
-#include "half.h"
 
 #include <string.h>
 
@@ -64,7 +63,7 @@ static void eval_stored(const Graph *g, uint32_t id, const void *const *in, void
     const Type *t = node_type(g, id);
     bool half = dtype_is_half((Dtype)t->dtype);
     int64_t n = type_elements(g, t);
-    const void *wide[64];
+    const void *wide[MAX_IN];
     for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
         const Type *of = node_type(g, node_in(g, id, k));
         wide[k] = in[k];
@@ -72,15 +71,13 @@ static void eval_stored(const Graph *g, uint32_t id, const void *const *in, void
             continue;
         float *x = arena_array(&scratch, float, type_elements(g, of));
         for (int64_t i = 0; i < type_elements(g, of); i++)
-            x[i] = of->dtype == DtF16 ? gan_f16_to_f32(((const uint16_t *)in[k])[i])
-                                      : gan_bf16_to_f32(((const uint16_t *)in[k])[i]);
+            x[i] = half_load((Dtype)of->dtype, ((const uint16_t *)in[k])[i]);
         wide[k] = x;
     }
     float *made = half ? arena_array(&scratch, float, n) : out;
     eval_node(g, id, wide, made, t->dtype == DtF64, c, scratch);
-    for (int64_t i = 0; half && i < n; i++)
-        ((uint16_t *)out)[i] =
-            t->dtype == DtF16 ? gan_f32_to_f16(made[i]) : gan_f32_to_bf16(made[i]);
+    for (int64_t i = 0; half && i < n; i++) // exact: eval_node has rounded
+        ((uint16_t *)out)[i] = half_store((Dtype)t->dtype, made[i]);
 }
 
 // Constants have no storage in a plan: they are evaluated once, here.
@@ -136,7 +133,7 @@ static void convert(const Graph *g, uint32_t id, const void *from, void *to) {
 static void run_node(Loaded *l, uint32_t id, const Counters *c) {
     const Graph *g = &l->plan->func->g;
     const Node *node = graph_node(g, id);
-    const void *in[64];
+    const void *in[MAX_IN];
     for (uint32_t k = 0; k < node->nin; k++) {
         in[k] = l->value[node_in(g, id, k)];
         if (!in[k])
