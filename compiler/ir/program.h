@@ -2,15 +2,13 @@
 // functions (Plan).
 //
 //   Module  slots (weights, state, data, draws fed) and functions over them: `init` once, `step`
-//   for training, one per
-//           `sample` entry point. Slots are the only memory that outlives a function's run.
+//           for training, one per `sample` entry point. Slots are the only memory that outlives a
+//           function's run.
 //   Func    one graph, cut into blocks. A tape of control marks says in which order blocks run:
-//   straight-line code is
-//           one block; only `repeat`, `every` and run-time `if` cut it. Values may be used by later
-//           blocks of an enclosing scope.
+//           straight-line code is one block; only `repeat`, `every` and run-time `if` cut it.
+//           Values may be used by later blocks of an enclosing scope.
 //   Plan    the function scheduled: regions (one kernel or library call each) in launch order per
-//   block, a place in
-//           memory for every value that is stored, sizes known before allocation.
+//           block, a place in memory for every value that is stored, sizes known before allocation.
 #ifndef GAN_PROGRAM_H
 #define GAN_PROGRAM_H
 

@@ -3,8 +3,8 @@
 // In: a function for Share.total samples, in its final precision. Out: the same function for one
 // chunk's samples, with its per-sample nodes once for each chunk that this rank holds.
 //   --deterministic=C   C chunks of the global batch. Their partial sums are added as a tree over
-//   all
-//                       C of them, of which each rank has a branch: so the bits depend on C alone.
+//                       all C of them, of which each rank has a branch: so the bits depend on C
+//                       alone.
 //   accumulation        this rank's samples in so many parts, added in order of the same tree.
 //
 // Each block of the function becomes a row of blocks, phase by phase: what is shared (0), what a

@@ -4,19 +4,17 @@
 //
 //   f64, f32   every value has it.
 //   bf16, f16  every value is computed in f32 as before, and three rules move the bulk to half the
-//   bytes:
+//              bytes:
 //              1. Large products (Conv, ConvDx, ConvDw, Dot with a per-sample operand) read halves.
-//              What they make per
-//                 sample is stored in halves; what they sum over the batch, weight gradients, is
-//                 f32. (With half_grads those are rounded to halves as they are made.)
+//                 What they make per sample is stored in halves; what they sum over the batch,
+//                 weight gradients, is f32. (With half_grads those are rounded to halves as they
+//                 are made.)
 //              2. A per-sample value with two axes or more that such a product reads is kept in
-//              halves for all its
-//                 readers, so that it is stored once. (They widen it as they load it: those casts
-//                 fuse.)
+//                 halves for all its readers, so that it is stored once. (They widen it as they
+//                 load it: those casts fuse.)
 //              3. Everything else stays f32: weights, data, draws, shared values, reductions,
-//              losses, optimizers, and
-//                 products with few numbers per sample, where rounding would show and no time is
-//                 lost.
+//                 losses, optimizers, and products with few numbers per sample, where rounding
+//                 would show and no time is lost.
 //              Where no library multiplies f16 (wide_f16) its products read and make rounded f32.
 #include "pass.h"
 
