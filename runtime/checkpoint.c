@@ -243,12 +243,15 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
     return GAN_OK;
 }
 
-static bool fits(const SafeTensor *t, const Slot *s) {
-    SafeTensor want = slot_tensor(s);
-    bool same = t && t->dtype == want.dtype && t->rank == want.rank;
-    for (uint32_t k = 0; same && k < want.rank; k++)
-        same = t->dim[k] == want.dim[k];
+static bool same_shape(const SafeTensor *t, const Slot *s) {
+    bool same = t && t->rank == s->type.rank;
+    for (uint32_t k = 0; same && k < t->rank; k++)
+        same = t->dim[k] == s->type.dim[k];
     return same;
+}
+
+static bool fits(const SafeTensor *t, const Slot *s) {
+    return same_shape(t, s) && t->dtype == slot_tensor(s).dtype;
 }
 
 static GanStatus check_tensors(const SafeFile *f, const Module *m) {
@@ -361,30 +364,66 @@ static GanStatus newest_whole(Arena *perm, Str dir, Str *out) {
     return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it", SARG(dir));
 }
 
+// Gives a slot the numbers of a tensor of its shape; those of another precision are rounded.
+static GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t) {
+    if (fits(t, &exec_module(e)->slot.at[slot]))
+        return exec_slot_load(e, slot, t->data);
+    double *room = mem_alloc(t->count * sizeof *room);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to convert %.*s", SARG(t->name));
+    for (size_t i = 0; i < t->count; i++)
+        room[i] = safe_at(t, i);
+    GanStatus st = exec_slot_put(e, slot, room, t->count);
+    mem_free(room);
+    return st;
+}
+
+// What a slot begins with: the tensor of its name; in a copy of a net else its model's, whose
+// weights a copy begins with; NULL: neither is there in its shape.
+static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Module *m,
+                                     const Slot *s) {
+    Str name = s->name;
+    for (uint32_t net = s->net;;) {
+        const SafeTensor *t = safe_find(f, name);
+        uint32_t model = net == NONE ? NONE : m->net.at[net].copy_of;
+        if (same_shape(t, s))
+            return t;
+        if (model == NONE)
+            return NULL;
+        Str mine = m->net.at[net].name, its = m->net.at[model].name;
+        name = str_format(&scratch, "%.*s%.*s", SARG(its), SARG(str_sub(name, mine.len, name.len)));
+        net = model;
+    }
+}
+
 static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
                               const Console *console) {
     enum { Named = 4 };
     const Module *m = exec_module(e);
-    Text absent = {.arena = perm};
-    uint32_t all = 0, taken = 0;
+    Text absent = {.arena = perm}, copied = {.arena = perm};
+    uint32_t all = 0, taken = 0, copying = NONE; // a net of which that was said
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
         if (s->kind != SlotParam && s->kind != SlotState)
             continue;
-        const SafeTensor *t = safe_find(f, s->name);
+        const SafeTensor *named = safe_find(f, s->name), *t = begins_with(*perm, f, m, s);
         all++;
-        if (fits(t, s)) {
-            TRY(exec_slot_load(e, i, t->data));
+        if (t) {
+            TRY(slot_take(e, i, t));
             taken++;
+            if (t != named && s->net != copying)
+                text_fmt(&copied, "%s%.*s", copied.n ? ", " : "", SARG(m->net.at[s->net].name));
+            copying = t != named ? s->net : copying;
         } else if (all - taken <= Named) {
             text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
-                     t ? " (of another shape)" : "");
+                     named ? " (of another shape)" : "");
         }
     }
     if (!taken)
         return fail(GAN_ERR_INPUT, "--from %.*s: it has no weight of this model's names and shapes",
                     SARG(from));
-    say(console, "from %.*s: %u of %u weights and states%s%.*s%s", SARG(from), taken, all,
+    say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
+        copied.n ? "; copies begin with their model's: " : "", SARG(text_str(&copied)),
         absent.n ? "; begun anew: " : "", SARG(text_str(&absent)),
         all - taken > Named ? ", ..." : "");
     return GAN_OK;

@@ -238,9 +238,10 @@ bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load 
 // With want->step above 0 no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
-// Gives weights and states the values that those of the same name, shape and precision have in
-// another run's newest whole checkpoint, or in a checkpoint's file; optimizers begin anew. Says how
-// many, and which were not there. GAN_ERR_INPUT: none was.
+// Gives weights and states the values that those of the same name and shape have in another run's
+// newest whole checkpoint, or in a checkpoint's file, rounded where the precision is another;
+// copies of nets that it has not begin with their model's, and optimizers anew. Says how many, and
+// which were not there. GAN_ERR_INPUT: none was.
 GanStatus checkpoint_begin(Arena *perm, Str from, Exec *e, const Console *console);
 
 // --- page.c: index.html --------------------------------------------------------------------------

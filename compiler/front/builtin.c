@@ -337,8 +337,8 @@ static Value net_slots(Elab *e, Value v, const char *who, SlotKind kind) {
         return POISON;
     net_sync(e, net);
     uint32_t maker = net; // of its weights: a copy's are its model's
-    while (!e->net_info.at[maker].called && e->net_info.at[maker].copy_of != NONE)
-        maker = e->net_info.at[maker].copy_of;
+    while (!e->net_info.at[maker].called && e->m->net.at[maker].copy_of != NONE)
+        maker = e->m->net.at[maker].copy_of;
     if (!e->net_info.at[maker].called) {
         diag(e->f, DiagE0533, here(e), SARG(e->m->net.at[maker].name));
         in_library(e);

@@ -14,7 +14,6 @@
 
 typedef struct NetInfo { // beside Module.net[]
     Value fn;            // Fn, Object or Builtin it applies
-    uint32_t copy_of;    // NONE
     bool changes;        // some update or := reaches it
     bool called;         // in the step or a sample
     Str optimizer;       // name of the one that updated it, for the warning about two

@@ -122,7 +122,7 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
 // In a copy of a net, a slot begins as its model's does. The model's is made first where it is not
 // there yet.
 static uint32_t model_init(Elab *e, Env *env, const Ast *a, Slot s) {
-    uint32_t model = e->net_info.at[s.net].copy_of;
+    uint32_t model = e->m->net.at[s.net].copy_of;
     if (model == NONE)
         return 0;
     Str mine = e->m->net.at[s.net].name, name = e->m->net.at[model].name;
@@ -192,13 +192,13 @@ void layer_end(Elab *e, LayerMark before, Owner *own, Value result) {
 // --- nets ----------------------------------------------------------------------------------------
 
 uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span) {
-    vec_push(e->perm, &e->m->net, ((Net){.name = name, .span = span}));
-    vec_push(e->perm, &e->net_info, ((NetInfo){.fn = fn, .copy_of = copy_of}));
+    vec_push(e->perm, &e->m->net, ((Net){.name = name, .span = span, .copy_of = copy_of}));
+    vec_push(e->perm, &e->net_info, ((NetInfo){.fn = fn}));
     return e->m->net.n - 1;
 }
 
 void net_sync(Elab *e, uint32_t net) {
-    uint32_t model = e->net_info.at[net].copy_of;
+    uint32_t model = e->m->net.at[net].copy_of;
     if (model == NONE)
         return;
     net_sync(e, model);

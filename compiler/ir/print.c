@@ -88,6 +88,8 @@ static void print_tables(Text *t, const Module *m) {
     for (uint32_t i = 0; i < m->net.n; i++) {
         text_put(t, STR("net "));
         put_quoted(t, m->net.at[i].name);
+        if (m->net.at[i].copy_of != NONE)
+            text_fmt(t, " = copy %u", m->net.at[i].copy_of);
         text_fmt(t, " params %u states %u", m->net.at[i].params, m->net.at[i].states);
         put_span(t, m->net.at[i].span);
         text_char(t, '\n');

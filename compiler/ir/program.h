@@ -46,8 +46,9 @@ typedef struct Slot {
 typedef struct Net {
     Str name;
     Span span;
-    uint32_t params, states;
-} Net; // numbers of slots, in order of creation
+    uint32_t params, states; // numbers of slots, in order of creation
+    uint32_t copy_of;        // the net before it whose weights it begins with: net[], NONE
+} Net;
 
 typedef enum FieldKind { FieldImage, FieldFloat, FieldLabel } FieldKind;
 typedef enum StepKind { XformResize, XformCrop, XformFlip, XformScale, XformMap } XformKind;

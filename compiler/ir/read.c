@@ -50,8 +50,11 @@ static bool read_source(Reader *r) {
 
 static bool read_net(Reader *r) {
     Net *n = vec_add(r->w.perm, &r->m->net);
-    return words_quoted(&r->w, &n->name) && words_field(&r->w, "params", &n->params) &&
-           words_field(&r->w, "states", &n->states) && words_span(&r->w, &n->span);
+    n->copy_of = NONE;
+    return words_quoted(&r->w, &n->name) &&
+           (!words_try(&r->w, '=') || words_field(&r->w, "copy", &n->copy_of)) &&
+           words_field(&r->w, "params", &n->params) && words_field(&r->w, "states", &n->states) &&
+           words_span(&r->w, &n->span);
 }
 
 static bool read_stream(Reader *r) {

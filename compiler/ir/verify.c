@@ -269,6 +269,15 @@ static bool verify_func(Verify *v, const Func *f) {
     return verify_effects(v) && verify_versions(v) && verify_updates(v);
 }
 
+static bool verify_nets(Verify *v) {
+    const Module *m = v->m;
+    for (uint32_t i = 0; i < m->net.n; i++)
+        if (m->net.at[i].copy_of != NONE && m->net.at[i].copy_of >= i)
+            return wrong(v, "net %u (%.*s): a copy of net %u, which is not before it", i,
+                         SARG(m->net.at[i].name), m->net.at[i].copy_of);
+    return true;
+}
+
 static bool verify_slots(Verify *v) {
     const Module *m = v->m;
     for (uint32_t i = 0; i < m->slot.n; i++) {
@@ -296,7 +305,8 @@ bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error) {
 
 bool module_verify(const Module *m, Arena scratch, Str *error) {
     Verify v = {.m = m, .scratch = &scratch};
-    bool ok = verify_slots(&v) && verify_func(&v, &m->init) && verify_func(&v, &m->step);
+    bool ok = verify_nets(&v) && verify_slots(&v) && verify_func(&v, &m->init) &&
+              verify_func(&v, &m->step);
     for (uint32_t i = 0; ok && i < m->entry.n; i++)
         ok = verify_func(&v, &m->entry.at[i]);
     if (!ok)

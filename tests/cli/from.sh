@@ -19,6 +19,18 @@ mv kept a
 # Another shape begins anew and is named; a checkpoint's file will do.
 go tiny.gan -s nz=6 --data x=s.pack --batch 4 --steps 1 --out d --from a/ckpt/00000003.safetensors
 says '13 of 14 weights and states; begun anew: G.dense.0.w (of another shape)$'
+# A copy of a net that the other run had not begins with the net's weights, not with those it was drawn with.
+sed -e 's/^  report.*/  ema(G_avg, G, keep=0.999)\n  report apart = gap/' -e 's/^  z = .*/&\n  gap = mean((G(z) - G_avg(z))^2)/' \
+    -e 's/^opt/net G_avg = copy(G)\n&/' tiny.gan >average.gan
+go average.gan --data x=s.pack --batch 4 --steps 1 --out f --from a
+says '20 of 20 weights and states; copies begin with their model.s: G_avg$'
+grep -q '"reports": {"apart": 0}' f/log.jsonl || fail 'G_avg is not G'
+# From another precision, and back to the same bits.
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out g --from a
+says ': 14 of 14 weights and states$'
+go tiny.gan --data x=s.pack --batch 4 --steps 1 --out h --from g/ckpt/00000000.safetensors
+says ': 14 of 14 weights and states$'
+same c/ckpt/00000000.safetensors h/ckpt/00000000.safetensors
 # A damaged checkpoint is passed over.
 printf x | dd of=a/ckpt/00000006.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out e --from a

@@ -299,7 +299,7 @@ static void make_slots(Maker *k) {
                   .type = t};
         vec_push(k->a, &k->m->slot, s);
     }
-    vec_push(k->a, &k->m->net, ((Net){.name = STR("N")}));
+    vec_push(k->a, &k->m->net, ((Net){.name = STR("N"), .copy_of = NONE}));
 }
 
 // Something of the slot's shape out of `v`: summed over everything it has, scaled, added to the
