@@ -9,8 +9,9 @@
 //
 // Squares about a mean, sum((x - m)^2): each rank adds up the squares about its own mean c of n
 // values and n c^2; all that is left is N m^2, which is taken off behind the sum (Chan, Golub and
-// LeVeque 1983, "Algorithms for computing the sample variance", in the form for many parts). The
-// squares of means are in f64, where what they lose is less than f32 sees.
+// LeVeque 1983, "Algorithms for computing the sample variance", in the form for many parts). That
+// loses (m / deviation)^2 of the last digit of f64, in which squares of means are: less than f32
+// sees. Sums in f64, which would see it, wait for the mean.
 #include "shard.h"
 
 #include <math.h>
@@ -172,7 +173,7 @@ double sum_terms(const Graph *g, uint32_t sum) {
 }
 
 uint32_t centre_of(const Graph *g, uint32_t id) {
-    if (!is_batch_sum(g, id))
+    if (!is_batch_sum(g, id) || node_type(g, id)->dtype == DtF64)
         return 0;
     uint32_t square = node_in(g, id, 0), x, s;
     if (graph_node(g, square)->op != OpMul || node_in(g, square, 0) != node_in(g, square, 1))
