@@ -174,10 +174,9 @@ void model_summary(Text *t, const Compiled *c) {
                  (long long)s.other);
     }
     layer_rows(t, m);
-    text_fmt(
-        t,
-        "\n  weights, optimizer state and data: %.1f MiB; with the most of work memory: %.1f MiB\n",
-        (double)c->step.slot_bytes / 1048576, (double)peak_bytes(c) / 1048576);
+    text_fmt(t,
+             "\n  weights, optimizer state and data: %.1f MiB; peak, with work memory: %.1f MiB\n",
+             (double)c->step.slot_bytes / 1048576, (double)peak_bytes(c) / 1048576);
     text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
     text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
