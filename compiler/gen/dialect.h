@@ -16,7 +16,7 @@ typedef struct Words {                               // names of types and funct
     const char *storage[DtCount], *compute[DtCount]; // types; NULL: this dtype is not supported
     const char *load[DtCount],
         *store[DtCount],               // functions around an element read and written, or ""
-        *round[DtCount];               // around a number on its way, for its range; NULL: none
+        *round[DtCount];               // around a number on its way; NULL: nothing is lost
     const MathName *math;              // ends in {0}
     const char *draw32[4], *draw64[4]; // by Dist
 } Words;

@@ -3,10 +3,10 @@
 #include "dialect.h"
 
 static const MathName math[] = {
-    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"}, {"log", "gan_logf", "log"},
-    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "gan_sqrtf", "sqrt"},  {"tanh", "gan_tanhf", "tanh"},
-    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"}, {"cos", "gan_cosf", "cos"},
-    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},  {0},
+    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"},    {"log", "gan_logf", "log"},
+    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "gan_sqrtf", "sqrt"}, {"tanh", "gan_tanhf", "tanh"},
+    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"},    {"cos", "gan_cosf", "cos"},
+    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},     {0},
 };
 
 const Words words_c = {
@@ -14,7 +14,7 @@ const Words words_c = {
     .compute = {[DtF64] = "double", [DtF32] = "float", [DtBF16] = "float", [DtF16] = "float"},
     .load = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_bf16_to_f32", [DtF16] = "gan_f16_to_f32"},
     .store = {[DtF64] = "", [DtF32] = "", [DtBF16] = "gan_f32_to_bf16", [DtF16] = "gan_f32_to_f16"},
-    .round = {[DtF16] = "gan_round_f16"},
+    .round = {[DtBF16] = "gan_round_bf16", [DtF16] = "gan_round_f16"},
     .math = math,
     .draw32 = {[DistUniform] = "gan_uniformf",
                [DistNormal] = "gan_normalf",

@@ -50,6 +50,9 @@ GAN_FN uint16_t gan_f32_to_bf16(float x) {
 GAN_FN float gan_bf16_to_f32(uint16_t x) {
     return gan_f32_bits((uint32_t)x << 16);
 }
+GAN_FN float gan_round_bf16(float x) {
+    return gan_bf16_to_f32(gan_f32_to_bf16(x));
+}
 
 // binary16: 5 bits of exponent, 10 of fraction. To the nearest, ties to even; beyond 65504
 // infinite, and below 2^-14 numbers without a leading one, which an addition rounds at their last

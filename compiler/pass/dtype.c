@@ -100,7 +100,7 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     Type want = *node_type(from, id);
     want.dtype = p->real;
     uint32_t made = graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), &want);
-    return p->kept[id] ? cast(to, cast(to, made, p->half), DtF32) : made;
+    return p->kept[id] ? rounded(to, made, p->half) : made;
 }
 
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

@@ -27,6 +27,14 @@ void interp_run(Interp *t) {
     }
 }
 
+void interp_put(Interp *t, uint32_t id, int64_t i, double x) {
+    double *to = interp_set(t, id);
+    if (t->f64)
+        to[i] = x;
+    else
+        ((float *)to)[i] = (float)x;
+}
+
 double interp_at(const Interp *t, uint32_t id, int64_t i) {
     return t->f64 ? ((double *)t->value[id])[i] : (double)((float *)t->value[id])[i];
 }

@@ -102,6 +102,28 @@ static void elementwise_cases(Cases *all) {
     }
 }
 
+// What a cast to a half takes away, where the half is stored, where it is not, and in a sum.
+static void rounding_cases(Cases *all) {
+    static const Dtype halves[] = {DtBF16, DtF16};
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        for (int stored = 0; stored < 2; stored++) {
+            Case *c = begin(all, 3, 2e-5, "rounded to %s %s", dtype_name[halves[i]],
+                            stored ? "and stored" : "on its way");
+            c->rounds = true;
+            Val x = input(c, shape(true, 3, 5, 7, 3)), kept = x;
+            Type half = val_type(x);
+            half.dtype = (uint8_t)halves[i];
+            kept.id = graph_add(x.g, OpCast, &x.id, 1, NULL, &half);
+            Val lost = Sub(CastTo(kept, x), x);
+            if (stored)
+                result(c, kept);
+            result(c, lost);
+            result(c, Sum(Abs(lost), 4 | 8));
+            finish(c);
+        }
+    }
+}
+
 // Sums, maxima and indices of maxima over every set of axes of shapes that make each kind of loop.
 static void reduction_cases(Cases *all) {
     static const struct {
@@ -281,6 +303,7 @@ static void other_cases(Cases *all) {
 
 void kernel_cases(Cases *out) {
     elementwise_cases(out);
+    rounding_cases(out);
     reduction_cases(out);
     move_cases(out);
     other_cases(out);

@@ -11,6 +11,7 @@ typedef struct Case {
     Cases *all; // borrowed
     char name[64];
     double tolerance; // relative to the largest element
+    bool rounds;      // the reference rounds to halves too; else it is in f64 throughout
     Module m;         // slots, and `step`: results and written slots
     Plan plan;        // regions in order, with kernels; nothing is placed or scheduled
 } Case;

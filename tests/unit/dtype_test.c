@@ -48,16 +48,9 @@ static Interp run(Arena *a, const Graph *g, bool f64) {
     Interp t = interp_make(a, g);
     t.f64 = f64;
     for (uint32_t id = 1; id < g->node.n; id++) {
-        if (graph_node(g, id)->op == OpRead) {
-            double *to = interp_set(&t, id);
-            for (int64_t i = 0; i < interp_count(&t, id); i++) {
-                double x = test_number((uint64_t)(node_attr(g, id)->i[0] * 4099 + i));
-                if (f64)
-                    to[i] = x;
-                else
-                    ((float *)to)[i] = (float)x;
-            }
-        }
+        if (graph_node(g, id)->op == OpRead)
+            for (int64_t i = 0; i < interp_count(&t, id); i++)
+                interp_put(&t, id, i, test_number((uint64_t)(node_attr(g, id)->i[0] * 4099 + i)));
     }
     interp_run(&t);
     return t;
@@ -87,6 +80,12 @@ static void check_policy(const Module *m, Dtype half) {
     expect(narrow == 5, "convolutions", narrow, 5); // two forward, one back, two to weights
     for (uint32_t i = 0; i < m->slot.n; i++)
         expect(m->slot.at[i].type.dtype == DtF32, "slot", m->slot.at[i].type.dtype, DtF32);
+    // A value that a product reads is stored once, in halves, for whoever reads it.
+    for (uint32_t id = 1; id < g->node.n; id++)
+        for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
+            if (graph_node(g, node_in(g, id, k))->op == OpTanh)
+                expect(graph_node(g, id)->op == OpCast && dtype_of(g, id) == half, "kept value",
+                       dtype_of(g, id), half);
 }
 
 static void check_precision(Arena *a, Dtype real, double tolerance) {
