@@ -186,6 +186,17 @@ static void a_slot_written_from_itself_in_another_order_is_not_one_loop(void **s
     assert_int_not_equal(c->plan.region_of[y.id], c->plan.region_of[w]);
 }
 
+// A write that computes nothing is no exception: h := flip(h, ...) reads what it writes.
+static void a_slot_that_is_only_turned_round_needs_a_copy(void **state) {
+    (void)state;
+    Case *c = begin(4);
+    Val x = input(c, shape(false, 2, DIM(50, 60)));
+    uint32_t w = write_slot(c, 0, Flip(x, 2));
+    fuse_case(c);
+    assert_int_equal(c->plan.copied.n, 1);
+    assert_int_not_equal(c->plan.region_of[x.id], c->plan.region_of[w]);
+}
+
 static void two_slots_that_change_places_need_a_copy(void **state) {
     (void)state;
     Case *c = begin(4);
@@ -367,6 +378,7 @@ int main(int argc, char **argv) {
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
         TEST(adam_is_one_loop_per_weight),
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),
+        TEST(a_slot_that_is_only_turned_round_needs_a_copy),
         TEST(two_slots_that_change_places_need_a_copy),
         TEST(element_by_element_two_slots_change_places_in_one_loop),
         TEST(what_a_call_reads_is_stored_once),

@@ -67,16 +67,26 @@ bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat) {
     return reader != home && writer >= home && (writer <= reader || repeat);
 }
 
+static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
+    for (uint32_t i = 0; i < z->reads[user].n; i++)
+        if (z->reads[user].at[i].node == id)
+            return z->reads[user].at[i].aligned;
+    return false;
+}
+
 // Reads see a slot as their block finds it. Orders the readers of one before the block's write of
-// the slot; false when a reader comes after a write all the same.
+// the slot; false when a reader comes after a write all the same, or is the write itself and needs
+// other elements than the one it puts in their place (h := flip(h, ...)).
 static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool repeat) {
     uint32_t home = z->g->node.at[read].block;
     for (uint32_t i = 0; i < z->write.n; i++) {
         uint32_t w = z->write.at[i], wb = z->g->node.at[w].block;
         for (uint32_t k = 0; slot_of(z, w) == slot_of(z, read) && k < readers->n; k++) {
             uint32_t unit = readers->at[k], block = z->g->node.at[unit].block;
+            bool here = block == home && wb == home;
+            bool in_place = unit == w && aligned_read(z, w, read);
             if (slot_late(home, block, wb, repeat) ||
-                (block == home && wb == home && unit != w && !cluster_order(z, unit, w)))
+                (here && !in_place && (unit == w || !cluster_order(z, unit, w))))
                 return false;
         }
     }
@@ -237,13 +247,6 @@ static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool align
         }
     }
     return true;
-}
-
-static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
-    for (uint32_t i = 0; i < z->reads[user].n; i++)
-        if (z->reads[user].at[i].node == id)
-            return z->reads[user].at[i].aligned;
-    return false;
 }
 
 static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {

@@ -321,7 +321,7 @@ static Val next_value(Maker *k, uint32_t slot, uint32_t version, Val v) {
     }
     default: { // each element from another one: no update in place
         Val turned = type_of(old)->rank ? Flip(old, 2) : old;
-        return Sub(turned, v);
+        return slot % 2 ? turned : Sub(turned, v);
     }
     }
 }
