@@ -1,6 +1,7 @@
 // collective_test.c - a plan's collectives: the same list on every rank, in order, started when all
 // parts are there, undisturbed while under way; which sums share a call, and which need none.
 #include "driver.h"
+#include "shard.h"
 
 #include <setjmp.h>
 #include <stdlib.h>
@@ -224,6 +225,43 @@ static void batch_norm_meets_once_each_way(void **state) {
     assert_int_equal(wide, 3);
 }
 
+// Sums that somebody waits for while a weight gradient is made.
+static uint32_t sums_beside_weights(const Plan *p) {
+    const Graph *g = &p->func->g;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < p->collective.n; k++) {
+        const Collective *call = &p->collective.at[k];
+        uint32_t from = launch_of(p, call->start), to = launch_of(p, call->wait);
+        bool beside = false;
+        for (uint32_t l = from; l < to; l++) {
+            const Region *r = &p->region.at[p->launch.at[l].region];
+            for (uint32_t i = 0; i < r->node.n; i++)
+                beside |= node_gflop(g, r->node.at[i]) > 0 && partial_begins(g, r->node.at[i]);
+        }
+        n += call->update == NONE && beside;
+    }
+    return n;
+}
+
+// What the layer below waits for is made first; a wire that is always busy is kept busy instead.
+static void weight_gradients_are_made_while_sums_travel(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled fast = {0}, slow = {0};
+    const char *text = "model m\ndata x : image(8, 16, 16) scale(-1, 1)\n"
+                       "net D(x: [8, 16, 16]) -> [] {\n  h = x\n  for c in [32, 32, 32] { h = h "
+                       "|> conv(c, k=3, pad=1) |> batch_norm |> leaky_relu(0.2) }\n"
+                       "  h |> flatten |> dense(1) |> squeeze\n}\nopt = sgd(lr=0.1)\n"
+                       "step { update D minimize bce(D(x), 1) using opt }\n";
+    compile_text(&a, text, 32, (Parallel){.ranks = 2, .bandwidth = 1e11, .bucket = 1024}, false,
+                 &fast);
+    compile_text(&a, text, 32, (Parallel){.ranks = 2, .bandwidth = 1e7, .bucket = 1024}, false,
+                 &slow);
+    check_plan(&fast.step);
+    assert_int_equal(sums_beside_weights(&fast.step), 3); // one a layer, backward
+    assert_int_equal(sums_beside_weights(&slow.step), 0);
+}
+
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -245,6 +283,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_rank_has_none),
         cmocka_unit_test(buckets_are_cut_from_the_end),
         cmocka_unit_test(batch_norm_meets_once_each_way),
+        cmocka_unit_test(weight_gradients_are_made_while_sums_travel),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)

@@ -5,10 +5,11 @@
 // gradient is when the last of them has come back through the layer. The gradients of one update,
 // in that order, are cut into buckets; the last ones are the smallest, for nothing is left to hide
 // them behind, and where they are not small, others that are final earlier are made after them.
-// Other sums are small: those that wait for the same earlier calls share one, but not what waits
-// for the step before with what does not. A call starts when its last part is there, so calls are
-// ordered by that; none may come before one it depends on, and where sharing makes a circle of such
-// needs nobody shares.
+// Sums that somebody waits for come before the gradients that can be made meanwhile. Other sums are
+// small: those that wait for the same earlier calls share one, but not what waits for the step
+// before with what does not. A call starts when its last part is there, so calls are ordered by
+// that; none may come before one it depends on, and where sharing makes a circle of such needs
+// nobody shares.
 #include "shard.h"
 
 #include <stdlib.h>
@@ -149,13 +150,43 @@ static void keep_for_last(Buckets *b, const Parallel *o, uint32_t first, uint32_
     }
 }
 
-static void keep_for_all(Buckets *b, const Parallel *o) {
+// Is a sum that somebody waits for there within `ticks` behind an item?
+static bool sum_follows(const Buckets *b, const Item *item, uint32_t ticks) {
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        const Item *sum = &b->items.at[i];
+        if (sum->update == NONE && sum->place == item->place && sum->time - item->time < ticks)
+            return true;
+    }
+    return false;
+}
+
+// A core makes what the next layer's sums wait for before a weight gradient, which fills the time
+// until they have come: unless the wire has more to do than the core, and every moment counts that
+// it is idle.
+static void put_behind_sums(Buckets *b, const Parallel *o, uint32_t first, uint32_t last) {
+    double made = 0, sent = 0;
+    for (uint32_t i = first; i <= last; i++) {
+        made += own_seconds(b, o, b->items.at[i].node, OwnDepth);
+        sent += call_seconds(o, b->items.at[i].sum->bytes) - call_seconds(o, 0);
+    }
+    for (uint32_t i = first; i <= last && made > sent; i++) {
+        Item *item = &b->items.at[i];
+        uint32_t ticks = (uint32_t)(own_seconds(b, o, item->node, OwnDepth) / TIMES_TICK);
+        item->time += sum_follows(b, item, ticks) ? ticks : 0;
+    }
+    qsort(b->items.at + first, last - first + 1, sizeof *b->items.at, by_finality);
+}
+
+static void order_gradients(Buckets *b, const Parallel *o) {
     for (uint32_t first = 0, last; first < b->items.n; first = last + 1) {
         const Item *of = &b->items.at[first];
         for (last = first; last + 1 < b->items.n && same_kind(&b->items.at[last + 1], of);)
             last++;
-        if (of->update != NONE)
-            keep_for_last(b, o, first, last);
+        if (of->update == NONE)
+            continue;
+        if (!b->phase)
+            put_behind_sums(b, o, first, last);
+        keep_for_last(b, o, first, last);
     }
 }
 
@@ -191,7 +222,7 @@ static void find_items(Buckets *b, const Parallel *o, SumVec *sums) {
         item->late = times.late[item->node];
     }
     qsort(b->items.at, b->items.n, sizeof *b->items.at, by_update);
-    keep_for_all(b, o);
+    order_gradients(b, o);
     qsort(b->items.at, b->items.n, sizeof *b->items.at, by_finality);
     for (uint32_t i = 0; i < b->items.n; i++) {
         b->item[b->items.at[i].node] = i + 1;
