@@ -470,6 +470,26 @@ static void walk_conv(Arena *a, Op op) {
     }
 }
 
+// Every kind of transform, over lengths that are even, odd, prime and 1, one line or many.
+static void walk_fft(Arena *a, Op op) {
+    (void)op;
+    for (int64_t n = 1; n <= 7; n++) {
+        for (uint32_t kind = 0; kind < 8; kind++) {
+            bool real = kind & 1, inverse = kind & 2, batched = kind & 4;
+            Case c = case_new(a, "fft of %lld, %s, inverse %d, batched %d", (long long)n,
+                              real ? "real" : "complex", inverse, batched);
+            Type whole = shape(batched, 3, real ? 1 : 2, 1 + n % 2, n, 0), given = whole;
+            if (real && inverse) {
+                given.dim[0] = 2;
+                given.dim[2] = n / 2 + 1;
+            }
+            Val x = case_input(&c, given);
+            c.y = Fft(Mul(x, x), inverse, real && inverse ? &whole : NULL);
+            check(&c, true);
+        }
+    }
+}
+
 static void walk_leaf(Arena *a, Op op) { // covered elsewhere: no operands, or no value of their own
     (void)a, (void)op;
 }
@@ -496,15 +516,16 @@ static Walk *const walk[OpCount] = {
 #define EW(Name, ...) [Op##Name] = walk_ew,
 #define OP(...)
 #include "ops.def"
-    [OpConst] = walk_leaf,      [OpIota] = walk_leaf,        [OpRead] = walk_leaf,
-    [OpWrite] = walk_leaf,      [OpRand] = walk_leaf,        [OpGrad] = walk_leaf,
-    [OpCommit] = walk_leaf,     [OpPin] = walk_pin,          [OpSum] = walk_axes,
-    [OpMaxOf] = walk_axes,      [OpArgMax] = walk_axes,      [OpGroupSum] = walk_group_sum,
-    [OpReshape] = walk_reshape, [OpExpand] = walk_expand,    [OpPermute] = walk_permute,
-    [OpSlice] = walk_window,    [OpPad] = walk_window,       [OpFlip] = walk_axes,
-    [OpConcat] = walk_concat,   [OpGather] = walk_rows,      [OpScatter] = walk_rows,
-    [OpDot] = walk_dot,         [OpConv] = walk_conv,        [OpConvDx] = walk_conv,
-    [OpConvDw] = walk_conv,     [OpReduceStart] = walk_comm, [OpReduceWait] = walk_comm,
+    [OpConst] = walk_leaf,      [OpIota] = walk_leaf,     [OpRead] = walk_leaf,
+    [OpWrite] = walk_leaf,      [OpRand] = walk_leaf,     [OpGrad] = walk_leaf,
+    [OpCommit] = walk_leaf,     [OpPin] = walk_pin,       [OpSum] = walk_axes,
+    [OpMaxOf] = walk_axes,      [OpArgMax] = walk_axes,   [OpGroupSum] = walk_group_sum,
+    [OpReshape] = walk_reshape, [OpExpand] = walk_expand, [OpPermute] = walk_permute,
+    [OpSlice] = walk_window,    [OpPad] = walk_window,    [OpFlip] = walk_axes,
+    [OpConcat] = walk_concat,   [OpGather] = walk_rows,   [OpScatter] = walk_rows,
+    [OpDot] = walk_dot,         [OpConv] = walk_conv,     [OpConvDx] = walk_conv,
+    [OpFft] = walk_fft,         [OpConvDw] = walk_conv,   [OpReduceStart] = walk_comm,
+    [OpReduceWait] = walk_comm,
 };
 
 // A row is a case: by name it runs alone, --list prints them all.

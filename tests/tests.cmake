@@ -47,6 +47,7 @@ gan_test(device_test unit/device_test.c support/programs.c LIBS gan_gen gan_devi
 if(dnnl_FOUND)
     gan_test(dnn_conv_test unit/dnn_conv_test.c LIBS gan_device DNNL::dnnl)
 endif()
+gan_test(fft_test unit/fft_test.c LIBS gan_device)
 gan_test(comm_test unit/comm_test.c LIBS gan_comm)
 gan_test(data_test unit/data_test.c LIBS gan_data)
 gan_test(stream_test unit/stream_test.c LIBS gan_data)

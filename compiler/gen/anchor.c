@@ -486,29 +486,53 @@ static void set_region(Region *r, const Product *p, const Cut *c) {
     r->scratch = split ? (size_t)(c->jobs * c->tile_m * TILE) * size : 0;
 }
 
+// What a region's kernel is: of a transform, or of a product.
+typedef struct Anchor {
+    const Graph *g;
+    const Region *r;
+    bool transform;
+    Product p;
+    Cut c;
+} Anchor;
+
+// Reads the region and gives it its words; false where it is too large for a kernel of ours.
+static bool read_region(Arena *perm, const Graph *g, Region *r, Anchor *out, Arena scratch) {
+    uint32_t id = r->node.at[0];
+    *out = (Anchor){g, r, .transform = graph_node(g, id)->op == OpFft};
+    if (out->transform)
+        return fft_region(perm, g, r);
+    if (graph_node(g, id)->op == OpDot)
+        dot_product(g, id, &out->p);
+    else
+        conv_product(g, id, &out->p);
+    out->c = cut_of(&out->p);
+    if (!fits(&out->p, &out->c))
+        return false;
+    set_region(r, &out->p, &out->c);
+    r->number.n = 0;
+    put_words(&(Words){perm, r}, g, &out->p, &out->c, scratch);
+    return true;
+}
+
+static Str anchor_text(Arena *a, const Anchor *k, uint32_t words, Str name) {
+    return k->transform ? fft_text(a, k->g, k->r, words, name)
+                        : kernel_text(a, &k->p, &k->c, words, name);
+}
+
 static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena scratch) {
     const Graph *g = &plan->func->g;
-    uint32_t id = r->node.at[0];
-    Product p;
-    if (graph_node(g, id)->op == OpDot)
-        dot_product(g, id, &p);
-    else
-        conv_product(g, id, &p);
-    Cut c = cut_of(&p);
-    if (!fits(&p, &c))
+    Anchor a;
+    if (!read_region(perm, g, r, &a, scratch))
         return;
-    set_region(r, &p, &c);
-    r->number.n = 0;
-    put_words(&(Words){perm, r}, g, &p, &c, scratch);
     uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
-    Str anonymous = kernel_text(&scratch, &p, &c, words, STR("kernel"));
+    Str anonymous = anchor_text(&scratch, &a, words, STR("kernel"));
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
     Kernel k = {.threads = THREADS, .words = words};
     k.name = kernel_name(perm, g, r, anonymous);
-    k.source = str_copy(perm, kernel_text(&scratch, &p, &c, words, k.name));
+    k.source = anchor_text(perm, &a, words, k.name);
     vec_push(perm, &plan->kernel, k);
     map_put(perm, known, h.lo, plan->kernel.n);
     r->kernel = plan->kernel.n - 1;

@@ -7,7 +7,7 @@
 #include "embed.h"
 
 extern const EmbeddedFile
-    prelude_cuda[]; // kernel_cuda.h, half.h, prelude.h, anchor.cuh (CMakeLists.txt)
+    prelude_cuda[]; // kernel_cuda.h, half.h, prelude.h, anchor.cuh, fft.cuh (CMakeLists.txt)
 
 static Str prelude(void) {
     return (Str){prelude_cuda[0].text, prelude_cuda[0].len};

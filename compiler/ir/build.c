@@ -247,6 +247,12 @@ Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, u
     return add2(OpDot, x, y, &at, &want);
 }
 
+Val Fft(Val x, bool inverse, const Type *like) {
+    Attr at = {.n = 1, .i = {inverse}};
+    Type want = {.rank = TYPE_UNSTATED};
+    return (Val){x.g, graph_add(x.g, OpFft, &x.id, 1, &at, like ? like : &want)};
+}
+
 Val Conv(Val x, Val w, const ConvGeom *c) {
     Attr at = conv_attr(c);
     return add2(OpConv, x, w, &at, NULL);

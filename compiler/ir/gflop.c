@@ -1,8 +1,10 @@
 // gflop.c - arithmetic of convolutions and matrix products: two operations per multiply-add,
-// counted on shapes alone.
+// counted on shapes alone; and of Fourier transforms, as every paper counts them.
 //
 // Nominal: multiplications by padding count, as every paper counts them. Other operations do not.
 #include "ir.h"
+
+#include <math.h>
 
 static double conv_gflop(const Graph *g, uint32_t id) {
     uint32_t a = node_in(g, id, 0), b = node_in(g, id, 1);
@@ -38,9 +40,17 @@ static double dot_gflop(const Graph *g, uint32_t id) {
     return 2e-9 * n * (batched ? (double)g->batch : 1);
 }
 
+static double fft_gflop(const Graph *g, uint32_t id) {
+    FftLines f = fft_lines(g, id);
+    double line = 5e-9 * (double)f.n * log2((double)f.n);
+    return line * (double)f.lines * (f.in.real || f.out.real ? 0.5 : 1);
+}
+
 double node_gflop(const Graph *g, uint32_t id) {
     Op op = (Op)graph_node(g, id)->op;
     if (op_info[op].cls != ClassANCHOR)
         return 0;
+    if (op == OpFft)
+        return fft_gflop(g, id);
     return op == OpDot ? dot_gflop(g, id) : conv_gflop(g, id);
 }

@@ -15,6 +15,7 @@
 #define GAN_IR_H
 
 #include "base.h"
+#include "fft.h"
 
 // Sample axes of a type; integers in an attribute; operands of a node.
 enum { MAX_RANK = 6, MAX_INTS = 32, MAX_IN = 64 };
@@ -172,7 +173,9 @@ uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n)
 
 // --- gflop.c -------------------------------------------------------------------------------------
 
-double node_gflop(const Graph *g, uint32_t id); // Dot, Conv*: 2 per multiply-add, nominal; others 0
+// Dot, Conv*: 2 per multiply-add, nominal; Fft: 5 n log2 n a line, half of it where one side is
+// real; others 0.
+double node_gflop(const Graph *g, uint32_t id);
 
 // --- type.c --------------------------------------------------------------------------------------
 
@@ -246,6 +249,16 @@ Val ConvDx(Val gy, Val w, const ConvGeom *c, Type x);
 Val ConvDw(Val x, Val gy, const ConvGeom *c, Type w);
 ConvGeom conv_geom(const Attr *a);
 Attr conv_attr(const ConvGeom *c);
+
+// Without a factor 1/n either way. Real to complex: the first n/2 + 1 frequencies, which say the
+// others; complex to real, the inverse of it: `like` says how many numbers.
+Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where it is real
+
+// --- op_fft.c ------------------------------------------------------------------------------------
+
+// Where a transform's lines lie: of a value of a batch numbers are complex, one behind the other,
+// as libraries like them; of a shared one the real parts come first.
+FftLines fft_lines(const Graph *g, uint32_t id);
 
 // --- eval.c: the reference evaluator, the oracle of every test -----------------------------------
 

@@ -7,7 +7,7 @@
 
 enum { TYPE_UNSTATED = 255 }; // Infer.out.rank when not stated
 
-// The parts of an OP row: op_state.c, op_reduce.c, op_move.c, op_dot.c, op_conv.c.
+// The parts of an OP row: op_state.c, op_reduce.c, op_move.c, op_dot.c, op_conv.c, op_fft.c.
 #define OP(Name, ...)                                                                              \
     bool infer_##Name(Infer *q);                                                                   \
     Val grad_##Name(Val y, Val g, uint32_t k);

@@ -67,6 +67,7 @@ static bool linear(const Finder *s, uint32_t id) {
     case OpSlice:
     case OpPad:
     case OpFlip:
+    case OpFft:
     case OpAdd:
     case OpSub:
     case OpConcat:

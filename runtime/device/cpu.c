@@ -32,7 +32,15 @@ typedef struct Part { // one region inside a task
     int64_t units, grain; // a chunk is `grain` units, the last one less
 } Part;
 
-typedef enum TaskKind { TaskKernel, TaskDnn, TaskCopy, TaskPlain, TaskStart, TaskWait } TaskKind;
+typedef enum TaskKind {
+    TaskKernel,
+    TaskDnn,
+    TaskFft,
+    TaskCopy,
+    TaskPlain,
+    TaskStart,
+    TaskWait
+} TaskKind;
 
 typedef struct Task {
     TaskKind kind;
@@ -41,6 +49,7 @@ typedef struct Task {
     Part *part;           // TaskKernel: [parts]
     int64_t chunks;       // of all parts
     const DnnCall *call;  // TaskDnn
+    const FftCall *fft;   // TaskFft
     const Region *region; // TaskPlain, TaskStart, TaskWait
     void *to;             // TaskCopy
     const void *from;
@@ -60,6 +69,7 @@ struct Loaded {
     Block *block;      // [func->blocks]
     JitCode *code;     // owned
     Dnn *dnn;          // owned; NULL without the library
+    FftCalls fft;      // owned
     void *scratch;     // owned; partial results of the launch that runs
     KernelFn **kernel; // [plan->kernel.n]
     FinishFn **finish;
@@ -198,6 +208,11 @@ static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
         *out = (Task){.kind = r->kind == RegionStart ? TaskStart : TaskWait, .region = r};
         return GAN_OK;
     }
+    if (graph_node(&l->plan->func->g, anchor)->op == OpFft) {
+        TRY(fft_prepare(&l->fft, l->plan, anchor, l->memory, l->cpu->base.threads));
+        *out = (Task){.kind = TaskFft, .fft = l->fft.last};
+        return GAN_OK;
+    }
     DnnCall *call = NULL;
     if (l->dnn)
         TRY(dnn_prepare(l->dnn, l->plan, anchor, l->memory, &call));
@@ -269,6 +284,7 @@ static void cpu_unload(Loaded *l) {
     if (!l)
         return;
     dnn_close(l->dnn);
+    fft_release(&l->fft);
     jit_free(l->code);
     mem_free_aligned(l->scratch);
     arena_release(&l->arena);
@@ -370,7 +386,10 @@ static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
 static GanStatus run_call(const Loaded *l, const Task *t) {
     Cpu *cpu = l->cpu;
     double began = cpu->counting ? time_now() : 0;
-    TRY(dnn_run(l->dnn, t->call));
+    if (t->kind == TaskFft)
+        fft_run(t->fft, device_team(&cpu->base));
+    else
+        TRY(dnn_run(l->dnn, t->call));
     cpu->inside += cpu->counting ? time_now() - began : 0;
     return GAN_OK;
 }
@@ -381,6 +400,7 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
         run_kernels(l->cpu, t, c);
         return GAN_OK;
     case TaskDnn:
+    case TaskFft:
         return run_call(l, t);
     case TaskCopy:
         memcpy(t->to, t->from, t->bytes);

@@ -361,7 +361,8 @@ static GanStatus load_anchors(Loaded *l) {
     l->absorbed = arena_array(&l->arena, bool, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena};
     for (uint32_t i = 0; i < p->region.n && l->dnn.dnn; i++)
-        if (p->region.at[i].kind == RegionCall)
+        if (p->region.at[i].kind == RegionCall &&
+            graph_node(&p->func->g, p->region.at[i].node.at[0])->op != OpFft)
             TRY(load_anchor(l, i));
     return GAN_OK;
 }

@@ -74,6 +74,18 @@ void dnn_block(Dnn *d); // calls prepared from here on belong to another block
 GanStatus dnn_prepare(Dnn *d, const Plan *p, uint32_t id, Memory m, DnnCall **out);
 GanStatus dnn_ready(Dnn *d); // after the last dnn_prepare: shared scratch memory
 GanStatus dnn_run(Dnn *d, const DnnCall *call);
+int dnn_vector_level(void); // of x86-64 (psABI) that this machine's instructions reach: 1, 3 or 4
+
+// --- cpu_fft.c -----------------------------------------------------------------------------------
+
+typedef struct FftCall FftCall; // one prepared transform
+typedef struct FftCalls {       // those of one loaded plan
+    FftCall *last;              // owned; the others behind it
+} FftCalls;
+// Adds a call for node `id`, which up to `threads` threads may run.
+GanStatus fft_prepare(FftCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
+void fft_run(const FftCall *c, int team);
+void fft_release(FftCalls *calls);
 Str dnn_version(Arena *a); // empty when absent
 // Best of several large products, GFLOP/s; 0 when the library does not do this type.
 GanStatus dnn_peak(Dtype type, double *gflops);

@@ -32,6 +32,10 @@ GanStatus dnn_run(Dnn *d, const DnnCall *call) {
     bug("a call was prepared without the library");
 }
 
+int dnn_vector_level(void) {
+    return 1;
+}
+
 Str dnn_version(Arena *a) {
     (void)a;
     return (Str){0};

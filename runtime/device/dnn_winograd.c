@@ -38,11 +38,12 @@ static const struct {
 
 static const WinoRun *run_of(void) {
 #ifdef GAN_VECTOR_LEVELS
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
+    switch (dnn_vector_level()) {
+    case 4:
         return &wino_run_v4;
-    if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2)
+    case 3:
         return &wino_run_v3;
+    }
 #endif
     return &wino_run_v1;
 }

@@ -37,6 +37,13 @@ struct Dnn {
     VEC(Staged) scratched, staged[DNN_STAGING];
 };
 
+int dnn_vector_level(void) {
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
+        return 4;
+    return (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2 ? 3 : 1;
+}
+
 Str dnn_version(Arena *a) {
     const dnnl_version_t *v = dnnl_version();
     return str_format(a, "%d.%d.%d", v->major, v->minor, v->patch);

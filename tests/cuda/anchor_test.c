@@ -156,6 +156,26 @@ static void tall_case(void) {
     finish(c, Dot(a, ik, b, kj, ij, 2, false), DtF32);
 }
 
+// --- transforms ----------------------------------------------------------------------------------
+
+// Lines that are shorter and longer than a block, a tile and the finer table of roots.
+static void fft_cases(Dtype real) {
+    static const int64_t lengths[] = {1, 2, 9, 64, 129, 520};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (int kind = 0; kind < 4; kind++) {
+            int64_t n = lengths[i];
+            bool whole = kind < 2, inverse = kind & 1, batched = i & 1;
+            Type made = type_make(batched, 3, (int64_t[]){whole ? 2 : 1, 3, n}), given = made;
+            if (!whole && inverse)
+                given = type_make(batched, 3, (int64_t[]){2, 3, n / 2 + 1});
+            made.dtype = (uint8_t)real;
+            Case *c = begin(2, real, "fft %lld kind %d %s", (long long)n, kind, dtype_name[real]);
+            Val x = input(c, given, real);
+            finish(c, Fft(x, inverse, !whole && inverse ? &made : NULL), real);
+        }
+    }
+}
+
 // --- running -------------------------------------------------------------------------------------
 
 static int compile_all(void **state) {
@@ -167,6 +187,8 @@ static int compile_all(void **state) {
         dot_cases(reals[i]);
     }
     tall_case();
+    fft_cases(DtF32);
+    fft_cases(DtF64);
     shim_cases_begin(&shim, &arena, &cases);
     return 0;
 }

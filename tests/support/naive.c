@@ -1,6 +1,8 @@
 // naive.c - see naive.h. Coordinates are c[0] the sample, c[1 + i] axis i.
 #include "naive.h"
 
+#include <math.h>
+
 typedef struct Coord {
     int64_t c[1 + MAX_RANK];
 } Coord;
@@ -203,6 +205,41 @@ static void naive_conv(const Naive *n, Op op) {
     }
 }
 
+// --- transforms ----------------------------------------------------------------------------------
+
+// Every frequency that is given, for itself and for the conjugate it stands for.
+static double naive_frequency(const Naive *n, Coord c, int64_t k, int64_t line, double turns) {
+    const Type *x = in_type(n, 0), *y = n->type;
+    int64_t last = x->rank;
+    c.c[last] = k;
+    c.c[1] = 0;
+    double re = at(n, 0, c), im = 0, angle = turns * 6.28318530717958647692;
+    c.c[1] = 1;
+    if (x->dim[0] == 2)
+        im = at(n, 0, c);
+    if (y->dim[0] == 1 && (k == 0 || 2 * k == line))
+        return re * cos(angle);
+    if (y->dim[0] == 1)
+        return 2 * (re * cos(angle) - im * sin(angle));
+    return n->ints[1] ? re * sin(angle) + im * cos(angle) : re * cos(angle) - im * sin(angle);
+}
+
+static void naive_fft(Naive *n) {
+    const Type *x = in_type(n, 0), *y = n->type;
+    int64_t xs = x->dim[x->rank - 1], ys = y->dim[y->rank - 1], line = xs > ys ? xs : ys;
+    double sign = n->ints[0] ? 1 : -1;
+    for (int64_t i = 0; i < count(n, y); i++) {
+        Coord c = coord_of(y, i);
+        int64_t part[2] = {n->ints[0], c.c[1]}, to = c.c[y->rank];
+        Naive one = *n;
+        one.ints = part;
+        n->out[i] = 0;
+        for (int64_t k = 0; k < xs; k++)
+            n->out[i] +=
+                naive_frequency(&one, c, k, line, sign * (double)(k * to % line) / (double)line);
+    }
+}
+
 bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *out) {
     Naive n = {g, id, in, out, node_attr(g, id)->i, node_type(g, id)};
     Op op = (Op)graph_node(g, id)->op;
@@ -236,6 +273,9 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
         return true;
     case OpDot:
         naive_dot(&n);
+        return true;
+    case OpFft:
+        naive_fft(&n);
         return true;
     case OpConv:
     case OpConvDx:

@@ -239,6 +239,25 @@ static Val make_dot(Maker *k) {
     return below(k, 2) ? y : tame(Dot(y, &b, x, &a, ba, 2, below(k, 2)));
 }
 
+// Real numbers to frequencies; some of those to others, and back.
+static Val make_fft(Maker *k) {
+    Val x = some(k, has_axes);
+    Type t = x.id ? *type_of(x) : (Type){0};
+    if (!x.id || t.rank > 3 || type_sample(&t) > 512)
+        return (Val){0};
+    Type real = {.batched = t.batched, .rank = (uint8_t)(t.rank + 1), .dim = {1}};
+    memcpy(real.dim + 1, t.dim, t.rank * sizeof *t.dim);
+    Val y = tame(Fft(Reshape(x, real.rank, real.dim), false, NULL));
+    switch (below(k, 3)) {
+    case 0:
+        return tame(Fft(y, true, &real));
+    case 1:
+        return tame(Fft(y, below(k, 2), NULL));
+    default:
+        return y;
+    }
+}
+
 static Val make_draw(Maker *k) {
     static const Dist dist[] = {DistUniform, DistNormal, DistTruncated};
     Dist d = dist[below(k, 3)];
@@ -256,7 +275,7 @@ static Val make_table(Maker *k) {
 }
 
 static Val make_one(Maker *k) {
-    switch (below(k, 12)) {
+    switch (below(k, 13)) {
     case 0:
     case 1:
     case 2:
@@ -274,6 +293,8 @@ static Val make_one(Maker *k) {
         return make_draw(k);
     case 9:
         return below(k, 3) ? (Val){0} : make_table(k);
+    case 10:
+        return make_fft(k);
     default:
         return make_unary(k);
     }

@@ -234,6 +234,16 @@ static void operands_that_do_not_fit_are_named(void **state) {
     Type half = val_type(row);
     half.dtype = DtBF16;
     refuse(OpMul, VALS(row, leaf(5, half)), NULL, NULL, "precisions clash: f32 and bf16");
+    Attr inverse = {.n = 1, .i = {1}};
+    Type real = SHARED(1, 4);
+    half.rank = 2, half.dim[0] = 2, half.dim[1] = 3;
+    refuse(OpFft, VALS(picture), &inverse, NULL,
+           "a transform's first axis holds 2 parts, real and imaginary, or 1; [B, 3, 64, 64]");
+    refuse(OpFft, VALS(leaf(6, SHARED(2, 4))), &inverse, &real,
+           "4 frequencies are of 6 or 7 real numbers, not 4");
+    refuse(OpFft, VALS(leaf(7, SHARED(1, 4))), &inverse, NULL,
+           "a transform of real numbers is forward");
+    refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
 }
 
 static void ops_are_found_by_their_text(void **state) {
@@ -270,6 +280,9 @@ static uint32_t examples(Val *y) {
     y[n++] = Conv(x, w, &plain);
     y[n++] = ConvDx(gy, w, &plain, SAMPLE(4, 6, 6));
     y[n++] = ConvDw(x, gy, &plain, SHARED(8, 4, 4, 4));
+    y[n++] = Fft(leaf(8, SAMPLE(1, 3, 7)), false, NULL);
+    Type real = SAMPLE(1, 3, 7);
+    y[n++] = Fft(leaf(9, SAMPLE(2, 3, 4)), true, &real);
     return n;
 }
 

@@ -1,0 +1,104 @@
+// fft.cuh - text put before the kernels of Fourier transforms: the sum that defines one, for machines without a library
+// for it. A line of n costs n^2 multiply-adds; a frequency is added up in one order.
+#ifndef GAN_FFT_CUH
+#define GAN_FFT_CUH
+
+enum {
+    GAN_FFT_THREADS = 256, // of a block, a result each
+    GAN_FFT_TILE = 512,    // numbers of a line in shared memory at a time
+    GAN_FFT_FINE = 128,    // roots, by the last digits of their number and by the first
+    GAN_FFT_COARSE = 1024,
+};
+
+// The words: the operand, the result, then of a line and of both sides (FftLines of fft.h):
+enum {
+    GAN_FFT_N = 2,
+    GAN_FFT_LINES,
+    GAN_FFT_INVERSE,
+    GAN_FFT_IN, // n, line, step, part
+    GAN_FFT_OUT = GAN_FFT_IN + 4,
+};
+enum { GAN_FFT_EXTENT, GAN_FFT_LINE, GAN_FFT_STEP, GAN_FFT_PART };
+
+template <typename T> struct gan_complex { T re, im; };
+
+template <typename T> GAN_FN gan_complex<T> gan_times(gan_complex<T> a, gan_complex<T> b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+template <typename T> GAN_FN gan_complex<T> gan_root(uint32_t k, uint32_t n, bool inverse) {
+    const double angle = 6.28318530717958647692 * k / n;
+    return {(T)cos(angle), (T)(inverse ? sin(angle) : -sin(angle))};
+}
+
+// Where the result is real, what a frequency says for its conjugate too.
+template <typename T>
+GAN_FN gan_complex<T> gan_for_two(gan_complex<T> x, uint32_t k, uint32_t n) {
+    if (k == 0 || 2 * k == n) {
+        return {x.re, 0};
+    }
+    return {2 * x.re, 2 * x.im};
+}
+
+// Results `first` and behind of one line, a thread each.
+template <typename T, bool REAL_IN, bool REAL_OUT, int N>
+GAN_FN void gan_fft_line(const gan_args<N> &w, uint32_t line, uint32_t first,
+                         const gan_complex<T> *fine, const gan_complex<T> *coarse,
+                         gan_complex<T> *tile) {
+    const uint32_t n = (uint32_t)w.at[GAN_FFT_N], k = first + threadIdx.x;
+    const uint32_t given = (uint32_t)w.at[GAN_FFT_IN + GAN_FFT_EXTENT];
+    const T *in = (const T *)w.at[0] + line * (int64_t)w.at[GAN_FFT_IN + GAN_FFT_LINE];
+    const int64_t step = (int64_t)w.at[GAN_FFT_IN + GAN_FFT_STEP];
+    const int64_t part = (int64_t)w.at[GAN_FFT_IN + GAN_FFT_PART];
+    gan_complex<T> sum = {0, 0};
+    uint32_t root = 0; // j*k modulo n
+    for (uint32_t from = 0; from < given; from += GAN_FFT_TILE) {
+        const uint32_t size = given - from < GAN_FFT_TILE ? given - from : GAN_FFT_TILE;
+        __syncthreads(); // the last tile has been read
+        for (uint32_t j = threadIdx.x; j < size; j += GAN_FFT_THREADS) {
+            const T *x = in + (from + j) * step;
+            gan_complex<T> z = {x[0], REAL_IN ? (T)0 : x[part]};
+            tile[j] = REAL_OUT ? gan_for_two(z, from + j, n) : z;
+        }
+        __syncthreads();
+        gan_complex<T> some = {0, 0};
+        for (uint32_t j = 0; j < size && k < n; j++) {
+            const gan_complex<T> turn =
+                gan_times(fine[root % GAN_FFT_FINE], coarse[root / GAN_FFT_FINE]);
+            const gan_complex<T> z = gan_times(tile[j], turn);
+            some = {some.re + z.re, some.im + z.im};
+            root = root + k < n ? root + k : root + k - n;
+        }
+        sum = {sum.re + some.re, sum.im + some.im};
+    }
+    if (k < (uint32_t)w.at[GAN_FFT_OUT + GAN_FFT_EXTENT]) {
+        T *out = (T *)w.at[1] + line * (int64_t)w.at[GAN_FFT_OUT + GAN_FFT_LINE] +
+                 k * (int64_t)w.at[GAN_FFT_OUT + GAN_FFT_STEP];
+        out[0] = sum.re;
+        if (!REAL_OUT) {
+            out[(int64_t)w.at[GAN_FFT_OUT + GAN_FFT_PART]] = sum.im;
+        }
+    }
+}
+
+// All lines, GAN_FFT_THREADS results of one at a time.
+template <typename T, bool REAL_IN, bool REAL_OUT, int N> GAN_FN void gan_fft(const gan_args<N> &w) {
+    const uint32_t n = (uint32_t)w.at[GAN_FFT_N];
+    const bool inverse = w.at[GAN_FFT_INVERSE] != 0;
+    const uint32_t made = (uint32_t)w.at[GAN_FFT_OUT + GAN_FFT_EXTENT];
+    const uint32_t parts = (made + GAN_FFT_THREADS - 1) / GAN_FFT_THREADS;
+    const uint32_t jobs = (uint32_t)w.at[GAN_FFT_LINES] * parts;
+    __shared__ gan_complex<T> fine[GAN_FFT_FINE], coarse[GAN_FFT_COARSE], tile[GAN_FFT_TILE];
+    for (uint32_t i = threadIdx.x; i < GAN_FFT_FINE; i += GAN_FFT_THREADS) {
+        fine[i] = gan_root<T>(i, n, inverse);
+    }
+    for (uint32_t i = threadIdx.x; i * GAN_FFT_FINE < n; i += GAN_FFT_THREADS) {
+        coarse[i] = gan_root<T>(i * GAN_FFT_FINE, n, inverse);
+    }
+    for (uint32_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+        gan_fft_line<T, REAL_IN, REAL_OUT>(w, job / parts, job % parts * GAN_FFT_THREADS, fine,
+                                           coarse, tile);
+    }
+}
+
+#endif

@@ -1,0 +1,31 @@
+// fft_parts.h - inside the transforms: what fft.c makes of a length and fft_lines.h runs over.
+#ifndef GAN_FFT_PARTS_H
+#define GAN_FFT_PARTS_H
+
+#include "fft.h"
+
+enum { FFT_LANES = 16, FFT_FACTORS = 64 };
+
+typedef struct FftTable { // complex numbers in both types
+    double (*f64)[2];
+    float (*f32)[2];
+} FftTable;
+
+struct FftPlan {
+    int64_t
+        n; // complex numbers of a line: half as many as there are real ones, where those are even
+    uint32_t factors;
+    int64_t factor[FFT_FACTORS]; // fours first; their product is n
+    FftTable root;               // [n] exp(-2 pi i k/n)
+    FftTable fold;               // [n + 1] exp(-pi i k/n); lines of real numbers
+    // Where a factor is large: through another length. NULL: not.
+    FftPlan *round; // owned; a power of two, at least 2n - 1
+    FftTable chirp; // [n] exp(-pi i k^2/n)
+    FftTable bent;  // [round->n] the transform of its conjugate, wrapped around, over round->n
+};
+
+static inline int64_t fft_longest(const FftPlan *f) {
+    return f->round ? f->round->n : f->n + 1; // unfolded
+}
+
+#endif
