@@ -5,7 +5,7 @@
 #   GAN_CUDA=on     not finding them stops the configuration
 #   GAN_CUDA=off    without them
 #
-# Out: GAN_HAVE_CUDA, GAN_HAVE_CUDNN, GAN_HAVE_NCCL; CUDA_, CUDNN_, NCCL_INCLUDE_DIR; GAN_LIBRARY_DIRS, folders to look for the
+# Out: GAN_HAVE_CUDA, GAN_HAVE_CUDNN, GAN_HAVE_CUFFT, GAN_HAVE_NCCL; CUDA_, CUDNN_, CUFFT_, NCCL_INCLUDE_DIR; GAN_LIBRARY_DIRS, folders to look for the
 # libraries in where the loader itself finds none.
 set(GAN_CUDA auto CACHE STRING "The cuda device: auto, on or off")
 set_property(CACHE GAN_CUDA PROPERTY STRINGS auto on off)
@@ -17,10 +17,12 @@ file(GLOB cuda_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/py
 if(NOT GAN_CUDA STREQUAL off)
     find_path(CUDA_INCLUDE_DIR cuda.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
     find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
+    find_path(CUFFT_INCLUDE_DIR cufft.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
     find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${cuda_roots} ${cuda_wheels} PATH_SUFFIXES include)
 endif()
 set(GAN_HAVE_CUDA OFF)
 set(GAN_HAVE_CUDNN OFF)
+set(GAN_HAVE_CUFFT OFF)
 set(GAN_HAVE_NCCL OFF)
 if(CUDA_INCLUDE_DIR)
     set(GAN_HAVE_CUDA ON)
@@ -32,6 +34,11 @@ if(CUDA_INCLUDE_DIR)
         else()
             message(STATUS "optional cuDNN headers: older than 9.8. Convolutions on cards run on kernels of our own.")
         endif()
+    endif()
+    if(CUFFT_INCLUDE_DIR)
+        set(GAN_HAVE_CUFFT ON)
+    else()
+        message(STATUS "optional cuFFT header: not found. Fourier transforms on cards run on a kernel of our own.")
     endif()
     if(NCCL_INCLUDE_DIR)
         set(GAN_HAVE_NCCL ON)
@@ -45,7 +52,7 @@ elseif(NOT GAN_CUDA STREQUAL off)
 endif()
 
 set(GAN_LIBRARY_DIRS "")
-foreach(dir IN LISTS CUDA_INCLUDE_DIR CUDNN_INCLUDE_DIR NCCL_INCLUDE_DIR)
+foreach(dir IN LISTS CUDA_INCLUDE_DIR CUDNN_INCLUDE_DIR CUFFT_INCLUDE_DIR NCCL_INCLUDE_DIR)
     foreach(lib lib64 lib)
         get_filename_component(found ${dir}/../${lib} ABSOLUTE)
         if(EXISTS ${found})

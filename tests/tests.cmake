@@ -105,11 +105,14 @@ endif()
 
 # The host side of the cuda device, against a driver that records (tests/cuda/record.h).
 if(GAN_HAVE_CUDNN)
-    set(recorder cuda/host_run.c cuda/record_driver.c cuda/record_dnn.c cuda/record_nccl.c cuda/record_order.c cuda/record_plan.c
+    set(recorder cuda/host_run.c cuda/record_driver.c cuda/record_dnn.c cuda/record_fft.c cuda/record_nccl.c cuda/record_order.c cuda/record_plan.c
         support/trial.c support/interp.c LIBS gan_run)
     gan_test(host_test cuda/host_test.c ${recorder})
     if(GAN_HAVE_NCCL)
         gan_test(host_ranks_test cuda/host_ranks_test.c ${recorder})
+    endif()
+    if(GAN_HAVE_CUFFT)
+        gan_test(host_fft_test cuda/host_fft_test.c ${recorder})
     endif()
     gan_test(host_epilogue_test cuda/host_epilogue_test.c ${recorder})
     gan_test(host_dnn_test cuda/host_dnn_test.c support/programs.c support/trial.c support/interp.c LIBS gan_run)

@@ -9,12 +9,13 @@
 //   cuda_run.c     tasks onto the stream, the first time one by one, then as one recorded graph
 //   cuda_roofline.c what the card can do
 //   cuda_dnn.c     convolutions and products by cuDNN's graph interface
+//   cuda_fft.c     Fourier transforms by cuFFT
 //   cuda_comm.c    collectives of ranks on cards; cuda_nccl.c: by NCCL
 //
-// Nothing is linked: every function of the driver, of cuDNN and of NCCL is reached through a table,
-// which cuda_load.c fills from the machine's libraries and the tests from recordings of their own.
-// All work of a device is in order on one stream, `compute`; only uploads cross from a second one,
-// `upload`, and collectives are on a third. Events order them.
+// Nothing is linked: every function of the driver, of cuDNN, cuFFT and NCCL is reached through a
+// table, which cuda_load.c fills from the machine's libraries and the tests from recordings of
+// their own. All work of a device is in order on one stream, `compute`; only uploads cross from a
+// second one, `upload`, and collectives are on a third. Events order them.
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
 
@@ -24,6 +25,9 @@
 #include <cuda.h>
 #ifdef GAN_HAVE_CUDNN
 #include <cudnn_graph.h>
+#endif
+#ifdef GAN_HAVE_CUFFT
+#include <cufft.h>
 #endif
 #ifdef GAN_HAVE_NCCL
 #include <nccl.h>
@@ -45,6 +49,15 @@ typedef struct CudnnApi {
 typedef struct CudnnApi CudnnApi;
 #endif
 
+#ifdef GAN_HAVE_CUFFT
+typedef struct CufftApi {
+#define FFT(Name, function, args) cufftResult(*Name) args;
+#include "cuda_fft.def"
+} CufftApi;
+#else
+typedef struct CufftApi CufftApi;
+#endif
+
 #ifdef GAN_HAVE_NCCL
 typedef struct NcclApi {
 #define NCCL(Name, function, result, args) result(*Name) args;
@@ -62,6 +75,7 @@ typedef struct CudaApi {
     const CudnnApi *dnn;      // borrowed; NULL without the library
     CudaCompile *compile;
     void *user;          // of compile
+    const CufftApi *fft; // borrowed; NULL without the library
     const NcclApi *nccl; // borrowed; NULL without the library, and where nobody asked for it
 } CudaApi;
 
@@ -178,6 +192,23 @@ void cudnn_release(CudnnCalls *calls);
 // GFLOP/s of a product of two matrices of `n` rows and columns; 0 where the library does not do it.
 GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops);
 
+// --- cuda_fft.c ----------------------------------------------------------------------------------
+
+typedef struct CufftCall CufftCall; // one prepared transform
+
+typedef struct CufftCalls { // those of one loaded plan
+    const Cuda *cuda;       // borrowed
+    Arena *arena;           // borrowed; calls live here
+    CufftCall *last;        // the others behind it
+    size_t workspace;       // bytes the greediest needs
+} CufftCalls;
+
+// Prepares node `id`. *out is NULL without the library, and where it does not do it.
+GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out);
+GanStatus cufft_bind(CufftCalls *calls, CUdeviceptr workspace); // after the last prepare
+GanStatus cufft_run(const CufftCall *call);
+void cufft_release(CufftCalls *calls);
+
 // --- cuda_comm.c: collectives --------------------------------------------------------------------
 
 // Which of this machine's cards to take. That no two ranks have one is checked where they meet
@@ -210,7 +241,14 @@ GanStatus cuda_roofline(Device *d, Roofline *out);
 
 // --- cuda_plan.c, cuda_run.c ---------------------------------------------------------------------
 
-typedef enum CudaTaskKind { CudaKernel, CudaCopy, CudaAnchor, CudaStart, CudaWait } CudaTaskKind;
+typedef enum CudaTaskKind {
+    CudaKernel,
+    CudaCopy,
+    CudaAnchor,
+    CudaTransform,
+    CudaStart,
+    CudaWait
+} CudaTaskKind;
 
 typedef struct CudaTask {
     CudaTaskKind kind;
@@ -220,8 +258,9 @@ typedef struct CudaTask {
     void **params;
     CUdeviceptr to, from; // CudaCopy
     size_t bytes;
-    const CudnnCall *call; // CudaAnchor
-    uint32_t collective;   // CudaStart, CudaWait: Plan.collective[]
+    const CudnnCall *call;      // CudaAnchor
+    const CufftCall *transform; // CudaTransform
+    uint32_t collective;        // CudaStart, CudaWait: Plan.collective[]
 } CudaTask;
 
 // Tasks of a block that are recorded together: all of it, or what lies between collectives that the
@@ -249,7 +288,9 @@ struct Loaded {
     uint32_t lots;
     CUfunction *kernel; // [plan->kernel.n]
     CudnnCalls dnn;
-    CudnnCall **call;          // [plan->region.n] NULL where there is none
+    CudnnCall **call; // [plan->region.n] NULL where there is none
+    CufftCalls fft;
+    CufftCall **transform;     // [plan->region.n] NULL where there is none
     bool *absorbed;            // [plan->region.n] done along with a call
     CUdeviceptr fixed;         // owned: one piece of memory for what follows
     CUdeviceptr counters;      // gan_counters of the run in progress

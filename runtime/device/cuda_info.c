@@ -76,6 +76,19 @@ static const char *find_cudnn(Arena *a) {
     return text;
 }
 
+const char *const cufft_names[] = {"libcufft.so.12", "libcufft.so.11", NULL};
+
+// 12000 is 12.0.0.
+static const char *find_cufft(Arena *a) {
+    int (*version)(int *out), v = 0;
+    void *cufft = library_open(cufft_names);
+    const char *text = NULL;
+    if (cufft && library_symbol(cufft, "cufftGetVersion", &version, sizeof version) && !version(&v))
+        text = str_format(a, "%d.%d.%d", v / 1000, v % 1000 / 100, v % 100).ptr;
+    library_close(cufft);
+    return text;
+}
+
 // 22703 is 2.27.3.
 static const char *find_nccl(Arena *a) {
     static const char *const names[] = {"libnccl.so.2", NULL};
@@ -104,6 +117,9 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
          "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", false},
         {"cuDNN", find_cudnn(a), "convolutions and matrix products have no engine on --device cuda",
          "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
+        {"cuFFT", find_cufft(a),
+         "Fourier transforms on --device cuda are plain sums, n^2 for a line",
+         "pip install nvidia-cufft (nvidia-cufft-cu12), and its folder in LD_LIBRARY_PATH", false},
         {"NCCL", find_nccl(a), "ranks on cards add up by way of the host (--comm staged)",
          "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
     };

@@ -7,10 +7,13 @@
 #include "nvrtc.h"
 
 struct CudaMachine {
-    void *cuda, *cudnn, *nccl; // handles of the loader, for as long as the process
+    void *cuda, *cudnn, *cufft, *nccl; // handles of the loader, for as long as the process
     CudaDriver driver;
 #ifdef GAN_HAVE_CUDNN
     CudnnApi dnn;
+#endif
+#ifdef GAN_HAVE_CUFFT
+    CufftApi fft;
 #endif
 #ifdef GAN_HAVE_NCCL
     NcclApi sums;
@@ -29,6 +32,12 @@ struct CudaMachine {
     static_assert(_Generic(&function, result(CUDNNWINAPI *) args : 1, default : 0),                \
                   #function ": cuda_dnn.def and cudnn_graph.h differ");
 #include "cuda_dnn.def"
+#endif
+#ifdef GAN_HAVE_CUFFT
+#define FFT(Name, function, args)                                                                  \
+    static_assert(_Generic(&function, cufftResult(*) args : 1, default : 0),                       \
+                  #function ": cuda_fft.def and cufft.h differ");
+#include "cuda_fft.def"
 #endif
 #ifdef GAN_HAVE_NCCL
 #define NCCL(Name, function, result, args)                                                         \
@@ -95,6 +104,28 @@ static const CudnnApi *open_dnn(CudaMachine *m) {
 }
 #endif
 
+// --- cuFFT ---------------------------------------------------------------------------------------
+
+#ifdef GAN_HAVE_CUFFT
+static bool fill_fft(void *cufft, CufftApi *out) {
+#define FFT(Name, function, args)                                                                  \
+    if (!library_symbol(cufft, #function, &out->Name, sizeof out->Name))                           \
+        return false;
+#include "cuda_fft.def"
+    return true;
+}
+
+static const CufftApi *open_fft(CudaMachine *m) {
+    m->cufft = library_open(cufft_names);
+    return m->cufft && fill_fft(m->cufft, &m->fft) ? &m->fft : NULL;
+}
+#else
+static const CufftApi *open_fft(CudaMachine *m) {
+    (void)m;
+    return NULL;
+}
+#endif
+
 // --- NCCL ----------------------------------------------------------------------------------------
 
 #ifdef GAN_HAVE_NCCL
@@ -139,7 +170,12 @@ GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
         return st;
     }
     bool sums = comm_size(o->comm) > 1 && o->route == RouteNccl;
-    m->api = (CudaApi){&m->driver, open_dnn(m), compile, m, sums ? open_nccl(m) : NULL};
+    m->api = (CudaApi){.driver = &m->driver,
+                       .dnn = open_dnn(m),
+                       .compile = compile,
+                       .user = m,
+                       .fft = open_fft(m),
+                       .nccl = sums ? open_nccl(m) : NULL};
     *out = m;
     return GAN_OK;
 }

@@ -43,7 +43,7 @@ static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->region.n; i++) {
         uint32_t kernel = p->region.at[i].kernel;
-        if (kernel == NONE || l->call[i] || l->absorbed[i] || wanted[kernel])
+        if (kernel == NONE || l->call[i] || l->transform[i] || l->absorbed[i] || wanted[kernel])
             continue;
         wanted[kernel] = true;
         n++;
@@ -111,7 +111,8 @@ static uint32_t tasks_most(const Plan *p, Launch launch) {
 
 static Sizes measure(const Loaded *l) {
     const Plan *p = l->plan;
-    Sizes s = {.scratch = l->dnn.workspace};
+    Sizes s = {.scratch =
+                   l->dnn.workspace > l->fft.workspace ? l->dnn.workspace : l->fft.workspace};
     for (uint32_t i = 0; i < p->launch.n; i++) {
         Launch launch = p->launch.at[i];
         size_t scratch = 0;
@@ -291,6 +292,10 @@ static GanStatus add_launch(Making *m, Launch launch) {
         add_task(m, (CudaTask){.kind = CudaAnchor,
                                .region = launch.region,
                                .call = l->call[launch.region]});
+    else if (l->transform[launch.region])
+        add_task(m, (CudaTask){.kind = CudaTransform,
+                               .region = launch.region,
+                               .transform = l->transform[launch.region]});
     else if (r->kernel != NONE)
         add_kernels(m, launch);
     else if (r->kind == RegionStart)
@@ -298,10 +303,11 @@ static GanStatus add_launch(Making *m, Launch launch) {
     else if (r->kind == RegionWait)
         add_task(m, (CudaTask){.kind = CudaWait, .region = launch.region, .collective = r->call});
     else
-        return fail(GAN_ERR_DEVICE,
-                    "%s: neither cuDNN nor a kernel of ours does this on %s: install cuDNN 9 "
-                    "(ganrun doctor says how), or use --device cpu",
-                    region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name);
+        return fail(
+            GAN_ERR_DEVICE,
+            "%s: neither a library nor a kernel of ours does this on %s: install cuDNN 9 and cuFFT "
+            "(ganrun doctor says how), or use --device cpu",
+            region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name);
     return GAN_OK;
 }
 
@@ -348,6 +354,10 @@ static GanStatus load_anchor(Loaded *l, uint32_t region) {
     uint32_t id = p->region.at[region].node.at[0];
     CudnnCall **call = &l->call[region];
     Epilogue e;
+    if (graph_node(&p->func->g, id)->op == OpFft)
+        return cufft_prepare(&l->fft, p, id, l->memory, &l->transform[region]);
+    if (!l->dnn.dnn)
+        return GAN_OK;
     if (plan_epilogue(p, region, &e)) {
         TRY(cudnn_prepare(&l->dnn, p, id, &e, l->memory, call));
         l->absorbed[e.region] = *call != NULL;
@@ -359,10 +369,11 @@ static GanStatus load_anchors(Loaded *l) {
     const Plan *p = l->plan;
     l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
     l->absorbed = arena_array(&l->arena, bool, p->region.n);
+    l->transform = arena_array(&l->arena, CufftCall *, p->region.n);
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena};
-    for (uint32_t i = 0; i < p->region.n && l->dnn.dnn; i++)
-        if (p->region.at[i].kind == RegionCall &&
-            graph_node(&p->func->g, p->region.at[i].node.at[0])->op != OpFft)
+    l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena};
+    for (uint32_t i = 0; i < p->region.n; i++)
+        if (p->region.at[i].kind == RegionCall)
             TRY(load_anchor(l, i));
     return GAN_OK;
 }
@@ -373,6 +384,7 @@ static GanStatus load_all(Loaded *l) {
     TRY(load_kernels(l));
     TRY(load_memory(l));
     TRY(cudnn_bind(&l->dnn, l->scratch));
+    TRY(cufft_bind(&l->fft, l->scratch));
     return load_blocks(l);
 }
 
@@ -421,6 +433,7 @@ void cuda_unload(Loaded *l) {
                 c->cu->GraphExecDestroy(l->block[i].piece[k].graph);
     cuda_comm_unload(l);
     cudnn_release(&l->dnn);
+    cufft_release(&l->fft);
     for (uint32_t i = 0; i < l->lots; i++)
         if (l->module[i])
             c->cu->ModuleUnload(l->module[i]);

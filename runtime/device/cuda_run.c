@@ -30,6 +30,8 @@ static GanStatus run_task(Loaded *l, const CudaTask *t) {
         return GAN_OK;
     case CudaAnchor:
         return cudnn_run(t->call);
+    case CudaTransform:
+        return cufft_run(t->transform);
     case CudaStart:
         return cuda_comm_start(l, t->collective);
     case CudaWait:

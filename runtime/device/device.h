@@ -30,7 +30,8 @@ void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that
 
 // --- cuda_info.c ---------------------------------------------------------------------------------
 
-enum { CUDA_LIBRARIES = 5 };
+enum { CUDA_LIBRARIES = 6 };
+extern const char *const cufft_names[]; // of the library, newest first; ends in NULL
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
 
 // --- plain.c: values and operations without any library; slow and right --------------------------

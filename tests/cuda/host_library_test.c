@@ -62,9 +62,9 @@ static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
     Memory m = {nowhere, nowhere};
     Found found = {0};
     for (uint32_t i = 0; i < p->region.n; i++) {
-        if (p->region.at[i].kind != RegionCall)
-            continue;
         uint32_t id = p->region.at[i].node.at[0], node[3];
+        if (p->region.at[i].kind != RegionCall || graph_node(&p->func->g, id)->op == OpFft)
+            continue;
         CudnnOperation o;
         CudnnCall *call = NULL;
         bool dot = graph_node(&p->func->g, id)->op == OpDot;

@@ -1,4 +1,5 @@
-// record.h - for tests: a CUDA driver, a cuDNN and an NCCL that record instead of computing.
+// record.h - for tests: a CUDA driver, a cuDNN, a cuFFT and an NCCL that record instead of
+// computing.
 //
 // In: the tables of functions the cuda device calls (cuda_device.h), filled with these. Out: what
 // was done, in order, and complaints about it. Addresses of the card are no addresses of the host:
@@ -52,6 +53,7 @@ Recorder *recorder_new(size_t memory);
 void recorder_free(Recorder *r);
 const CudaApi *recorder_api(Recorder *r);
 void recorder_without_dnn(Recorder *r);
+void recorder_without_fft(Recorder *r);
 
 // Tells what launches will be of: a plan that is about to be loaded against these memories.
 void recorder_plan(Recorder *r, const Plan *p, void *slots, void *work);
@@ -108,6 +110,14 @@ extern const CudnnApi record_dnn_api; // record_dnn.c
 void record_dnn_begin(void);
 uint32_t record_dnn_live(void);
 Mishap record_mishap(void);
+#ifdef GAN_HAVE_CUFFT
+extern const CufftApi record_fft_api; // record_fft.c
+#define RECORD_FFT &record_fft_api
+#else
+#define RECORD_FFT NULL
+#endif
+void record_fft_begin(void);
+uint32_t record_fft_live(void);
 #ifdef GAN_HAVE_NCCL
 extern const NcclApi record_nccl_api; // record_nccl.c
 #define RECORD_NCCL &record_nccl_api

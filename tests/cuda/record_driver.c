@@ -366,6 +366,16 @@ static CUresult set_bytes(CUdeviceptr at, unsigned char x, size_t n, CUstream s)
     return CUDA_SUCCESS;
 }
 
+static CUresult set_columns(CUdeviceptr at, size_t pitch, unsigned x, size_t width, size_t rows,
+                            CUstream s) {
+    CALL();
+    Work w = {.kind = WorkSet, .name = "set columns"};
+    for (size_t i = 0; i < rows; i++)
+        add_access(&w, at + i * pitch, width * sizeof x, true);
+    record_work(s, w);
+    return CUDA_SUCCESS;
+}
+
 static CUresult copy_in(CUdeviceptr to, const void *from, size_t n, CUstream s) {
     CALL();
     Work w = {.kind = WorkCopy, .name = "copy to the card", .to = to, .host_from = from, .n = n};
@@ -816,6 +826,7 @@ static const CudaDriver driver = {
     .MemAllocHost = mem_pin,
     .MemFreeHost = mem_unpin,
     .MemsetD8Async = set_bytes,
+    .MemsetD2D32Async = set_columns,
     .MemcpyHtoDAsync = copy_in,
     .MemcpyDtoHAsync = copy_out,
     .MemcpyDtoDAsync = copy_across,
@@ -862,12 +873,13 @@ Recorder *recorder_new(size_t memory) {
     if (arena_init(&arena, 0) != GAN_OK)
         bug("%s", gan_error());
     Recorder *r = recording = arena_new(&arena, Recorder);
-    *r =
-        (Recorder){.memory = memory, .api = {&driver, &record_dnn_api, compile, NULL, RECORD_NCCL}};
+    *r = (Recorder){.memory = memory,
+                    .api = {&driver, &record_dnn_api, compile, NULL, RECORD_FFT, RECORD_NCCL}};
     r->arena = arena;
     r->order = order_new(&r->arena);
     r->nearest = UINT64_MAX;
     record_dnn_begin();
+    record_fft_begin();
     record_nccl_begin();
     record_plan_begin();
     return r;
@@ -899,12 +911,16 @@ void recorder_without_dnn(Recorder *r) {
     r->api.dnn = NULL;
 }
 
+void recorder_without_fft(Recorder *r) {
+    r->api.fft = NULL;
+}
+
 const WorkVec *recorder_work(const Recorder *r) {
     return &r->work;
 }
 
 uint32_t recorder_live(const Recorder *r) {
-    uint32_t n = record_dnn_live() + record_nccl_live() + (uint32_t)r->contexts;
+    uint32_t n = record_dnn_live() + record_fft_live() + record_nccl_live() + (uint32_t)r->contexts;
     for (uint32_t i = 0; i < r->piece.n; i++)
         n += r->piece.at[i].live;
     for (uint32_t i = 0; i < r->object.n; i++)

@@ -1,0 +1,133 @@
+// cuda_fft.c - Fourier transforms by cuFFT.
+//
+// In: transforms of a plan. Out: prepared calls: a plan of the library's made at load, whose room
+// is the launch's own, so that a run only hands over addresses and can be recorded. Lines of
+// complex numbers lie one behind the other; where the parts of a shared value lie apart, and where
+// the library refuses, our own kernel runs.
+#include "cuda_device.h"
+
+struct CufftCall {
+    const Cuda *cuda; // borrowed
+    FftLines lines;
+    cufftHandle plan; // owned once made
+    bool made;
+    size_t copy, room;  // bytes of the workspace: the operand's copy, then the library's
+    CUdeviceptr at[2];  // operand, result
+    CUdeviceptr staged; // where the copy lies
+    CufftCall *next;
+};
+
+static GanStatus cufft_check(cufftResult code, const char *what) {
+    return code == CUFFT_SUCCESS
+               ? GAN_OK
+               : fail(GAN_ERR_DEVICE, "cuFFT: %s failed with code %d (cufftResult in cufft.h)",
+                      what, (int)code);
+}
+
+// What the library says it does not do, and is done otherwise.
+static bool refused(cufftResult code) {
+    return code == CUFFT_INVALID_SIZE || code == CUFFT_NOT_SUPPORTED ||
+           code == CUFFT_NOT_IMPLEMENTED || code == CUFFT_INVALID_TYPE;
+}
+
+static size_t side_bytes(const FftLines *l, const FftSide *s) {
+    return (size_t)(l->lines * s->n * (s->real ? 1 : 2)) * sizeof(float);
+}
+
+static bool interleaved(const FftSide *s) {
+    return s->real || (s->part == 1 && s->step == 2);
+}
+
+static cufftType type_of(const FftLines *l) {
+    return l->in.real ? CUFFT_R2C : l->out.real ? CUFFT_C2R : CUFFT_C2C;
+}
+
+// *refuses: the library has no such plan.
+static GanStatus make_plan(CufftCall *c, bool *refuses) {
+    const CufftApi *api = c->cuda->api->fft;
+    long long n = c->lines.n, in = c->lines.in.n, out = c->lines.out.n;
+    TRY(cufft_check(api->Create(&c->plan), "making a plan"));
+    c->made = true;
+    TRY(cufft_check(api->SetAutoAllocation(c->plan, 0), "keeping its room"));
+    TRY(cufft_check(api->SetStream(c->plan, (cudaStream_t)c->cuda->compute), "setting the stream"));
+    cufftResult code = api->MakePlanMany(c->plan, 1, &n, &in, 1, in, &out, 1, out,
+                                         type_of(&c->lines), c->lines.lines, &c->room);
+    *refuses = refused(code);
+    return *refuses ? GAN_OK : cufft_check(code, "planning a transform");
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;
+}
+
+GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out) {
+    const Graph *g = &p->func->g;
+    FftLines l = fft_lines(g, id);
+    bool refuses = false;
+    *out = NULL;
+    if (!calls->cuda->api->fft || node_type(g, id)->dtype != DtF32 || !interleaved(&l.in) ||
+        !interleaved(&l.out))
+        return GAN_OK;
+    CufftCall *c = arena_new(calls->arena, CufftCall);
+    *c = (CufftCall){.cuda = calls->cuda, .lines = l, .next = calls->last};
+    c->at[0] = cuda_pointer(memory_at(m, p, node_in(g, id, 0)));
+    c->at[1] = cuda_pointer(memory_at(m, p, id));
+    if (!c->at[0] || !c->at[1]) // a constant inside kernels
+        return GAN_OK;
+    calls->last = c;
+    TRY(make_plan(c, &refuses));
+    if (refuses)
+        return GAN_OK;
+    c->copy = l.out.real ? aligned(side_bytes(&l, &l.in)) : 0;
+    if (c->copy + c->room > calls->workspace)
+        calls->workspace = c->copy + c->room;
+    *out = c;
+    return GAN_OK;
+}
+
+GanStatus cufft_bind(CufftCalls *calls, CUdeviceptr workspace) {
+    for (CufftCall *c = calls->last; c; c = c->next) {
+        void *room = (void *)(uintptr_t)(workspace + c->copy);
+        c->staged = workspace;
+        if (c->room)
+            TRY(cufft_check(c->cuda->api->fft->SetWorkArea(c->plan, room), "giving a plan room"));
+    }
+    return GAN_OK;
+}
+
+// The library may write over what it makes real numbers of, and says nothing of imaginary parts
+// where there are none: it gets a copy without them.
+static GanStatus stage(const CufftCall *c) {
+    const Cuda *card = c->cuda;
+    const FftLines *l = &c->lines;
+    size_t pitch = (size_t)l->in.n * 2 * sizeof(float), bytes = side_bytes(l, &l->in);
+    CUDA_TRY(card, MemcpyDtoDAsync(c->staged, c->at[0], bytes, card->compute),
+             "copying frequencies");
+    for (int end = 0; end < (l->n % 2 || l->n == 1 ? 1 : 2); end++) {
+        CUdeviceptr imaginary = c->staged + (end ? pitch : 2 * sizeof(float)) - sizeof(float);
+        CUDA_TRY(card, MemsetD2D32Async(imaginary, pitch, 0, 1, (size_t)l->lines, card->compute),
+                 "clearing imaginary parts");
+    }
+    return GAN_OK;
+}
+
+GanStatus cufft_run(const CufftCall *c) {
+    const CufftApi *api = c->cuda->api->fft;
+    void *in = (void *)(uintptr_t)c->at[0], *out = (void *)(uintptr_t)c->at[1];
+    if (c->lines.in.real)
+        return cufft_check(api->ExecR2C(c->plan, in, out), "a transform of real numbers");
+    if (!c->lines.out.real)
+        return cufft_check(
+            api->ExecC2C(c->plan, in, out, c->lines.inverse ? CUFFT_INVERSE : CUFFT_FORWARD),
+            "a transform");
+    TRY(stage(c));
+    return cufft_check(api->ExecC2R(c->plan, (void *)(uintptr_t)c->staged, out),
+                       "a transform to real numbers");
+}
+
+void cufft_release(CufftCalls *calls) {
+    for (CufftCall *c = calls->last; c; c = c->next)
+        if (c->made)
+            c->cuda->api->fft->Destroy(c->plan);
+    calls->last = NULL;
+}
