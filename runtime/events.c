@@ -139,6 +139,11 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     e->seconds += ms / 1000;
     put_members(a, &summary, "loss/", json_get(root, "losses"));
     put_members(a, &summary, "report/", json_get(root, "reports"));
+    put_members(a, &summary, "share/", json_get(root, "shares"));
+    put_members(a, &summary, "gradient/", json_get(root, "grad_norm"));
+    if (json_get(root, "health"))
+        put_scalar(a, &summary, "health/", STR("ok"),
+                   str_eq(json_string(json_get(root, "health"), (Str){0}), STR("ok")));
     if (ms > 0)
         put_scalar(a, &summary, "time/", STR("step_ms"), ms);
     if (!isnan(swd))

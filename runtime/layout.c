@@ -66,6 +66,14 @@ int64_t walk_next(LayoutWalk *w) {
     return at;
 }
 
+void values_add(double *to, double factor, const void *from, size_t n, Dtype dtype) {
+    const float *x4 = from;
+    for (size_t i = 0; dtype == DtF32 && i < n; i++)
+        to[i] += factor * (double)x4[i];
+    for (size_t i = 0; dtype != DtF32 && i < n; i++)
+        to[i] += factor * value_get(from, (int64_t)i, dtype);
+}
+
 bool values_finite(const void *bytes, size_t n, Dtype dtype) {
     const uint64_t *x8 = bytes;
     const uint32_t *x4 = bytes;

@@ -40,8 +40,9 @@ static void put_live(void *user, Str line) {
     Screen *s = user;
     if (s->silent)
         return;
-    fputs("\r\x1b[K", stderr);
+    fputs("\r\x1b[K\x1b[?7l", stderr); // what goes beyond the edge is not to begin another line
     fwrite(line.ptr, 1, line.len, stderr);
+    fputs("\x1b[?7h", stderr);
     fflush(stderr);
     s->live = true;
 }

@@ -34,7 +34,7 @@ uint32_t tape_rounds(const Func *f, uint32_t block) {
     return 1;
 }
 
-static Str update_name(Arena *a, const Module *m, const Update *u) {
+Str update_name(Arena *a, const Module *m, const Update *u) {
     Text t = {.arena = a};
     for (uint32_t i = 0; i < u->net.n; i++)
         text_fmt(&t, "%s%.*s", i ? "+" : "", SARG(m->net.at[u->net.at[i]].name));
@@ -218,6 +218,36 @@ double series_mean(const Series *s) {
         if (s->seen[i])
             sum += s->value[i], n++;
     return n ? sum / n : NAN;
+}
+
+static void mark_shown(const Module *m, const Func *f, uint8_t *shown) {
+    for (uint32_t id = 1; id < f->g.node.n; id++) {
+        if (graph_node(&f->g, id)->op != OpRead)
+            continue;
+        const Slot *s = &m->slot.at[node_attr(&f->g, id)->i[0]];
+        uint32_t net = s->net; // an average stands for its net
+        for (; net != NONE && m->net.at[net].copy_of != NONE; net = m->net.at[net].copy_of)
+            shown[net] = 1;
+        if (net != NONE)
+            shown[net] = 1;
+    }
+}
+
+bool meter_critic(const Meter *m, Arena scratch, uint32_t series) {
+    const Module *of = m->module;
+    uint8_t *shown = arena_array(&scratch, uint8_t, of->net.n + 1);
+    bool critic = of->entry.n && !m->series.at[series].report;
+    for (uint32_t i = 0; i < of->entry.n; i++)
+        mark_shown(of, &of->entry.at[i], shown);
+    for (uint32_t i = 0; i < m->source.n; i++) {
+        const SeriesSource *s = &m->source.at[i];
+        if (s->series != series || m->series.at[series].report)
+            continue;
+        const Update *u = &of->step.update.at[s->index];
+        for (uint32_t k = 0; k < u->net.n; k++)
+            critic = critic && !shown[u->net.at[k]];
+    }
+    return critic;
 }
 
 Str meter_key(Arena *a, const Series *s, uint32_t round) {

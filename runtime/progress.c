@@ -40,41 +40,80 @@ static void put_duration(Text *t, double seconds) {
         text_fmt(t, "%.0f s", seconds);
 }
 
-static void show(Progress *p, Arena scratch, uint32_t step, bool live) {
-    double now = time_now(), spent = now - p->shown;
+Spent progress_spent(const Progress *p) {
+    return (Spent){.all = time_now() - p->began,
+                   .data = p->data,
+                   .comm = comm_stats(p->comm).exposed - p->before,
+                   .eval = p->save};
+}
+
+// The columns of a tick as StyleGAN's users know them; a tick is what lies between two saves.
+static void put_speed(Text *t, const Progress *p, uint32_t step, const Spent *spent) {
     uint32_t steps = step - p->shown_step;
-    Text t = {.arena = &scratch};
-    text_fmt(&t, "step %u/%u  %lld samples ", step, p->last, (long long)step * (long long)p->batch);
-    for (uint32_t i = 0; i < p->meter->series.n; i++) {
-        double x = series_mean(&p->meter->series.at[i]);
+    double kimg = (double)step * (double)p->batch / 1000, gib = 1 << 30;
+    text_fmt(t, "tick %lld  step %u/%u  kimg %.4g  time ", (long long)(step / p->save_every), step,
+             p->last, kimg);
+    put_duration(t, progress_spent(p).all);
+    if (steps && spent->all > 0)
+        text_fmt(t, "  sec/tick %.3g  sec/kimg %.3g", spent->all / steps * (double)p->save_every,
+                 spent->all / steps / (double)p->batch * 1000);
+    text_fmt(t, "  cpumem %.2f", (double)mem_peak_rss() / gib);
+    if (p->device_bytes)
+        text_fmt(t, "  gpumem %.2f", (double)p->device_bytes / gib);
+}
+
+static void put_losses(Text *t, const Meter *m) {
+    for (uint32_t i = 0; i < m->series.n; i++) {
+        double x = series_mean(&m->series.at[i]);
         if (!isnan(x))
-            text_fmt(&t, " %.*s %.4g", SARG(p->meter->series.at[i].name), x);
+            text_fmt(t, "%s%.*s %.4g", i ? " " : "  ", SARG(m->series.at[i].name), x);
     }
-    if (steps && spent > 0) {
-        double data = (p->data - p->shown_data) / spent, save = (p->save - p->shown_save) / spent;
-        text_fmt(&t, "  %.1f ms/step (data %.0f%% compute %.0f%% save %.0f%%)",
-                 spent * 1000 / steps, 100 * data, 100 * fmax(0, 1 - data - save), 100 * save);
+}
+
+// Parts of less than half a hundredth are left out.
+static void put_parts(Text *t, const Progress *p, Spent spent) {
+    Parts parts = {0};
+    parts_find(t->arena, p->shares, spent, &parts);
+    for (uint32_t i = 0, said = 0; i < parts.part.n; i++) {
+        const Part *x = &parts.part.at[i];
+        if (x->fraction >= 0.005)
+            text_fmt(t, "%s%.*s %.0f%%", said++ ? " " : "  ", SARG(x->name), 100 * x->fraction);
     }
+}
+
+static void show(Progress *p, Arena scratch, uint32_t step, bool live) {
+    double now = time_now();
+    Spent spent = spent_since(progress_spent(p), p->shown);
+    Text t = {.arena = &scratch};
+    put_speed(&t, p, step, &spent);
+    put_losses(&t, p->meter);
+    if (step > p->shown_step && spent.all > 0)
+        put_parts(&t, p, spent);
     if (step > p->first && step < p->last) {
-        text_put(&t, STR("  "));
+        text_put(&t, STR("  eta "));
         put_duration(&t, (now - p->began) / (step - p->first) * (p->last - step));
-        text_put(&t, STR(" left"));
     }
+    uint32_t of;
+    HealthWord w = health_word(p->health, &of);
+    if (w != HealthYoung && p->health->n)
+        text_fmt(&t, "  health %.*s", SARG(health_text(&scratch, w, p->meter->series.at[of].name)));
     const Console *c = p->console;
     (live ? c->live : c->say)(c->user, text_str(&t));
     if (!c->tty || now - p->reset > 5) { // a terminal's figures are means over some seconds
         p->shown_step = step;
-        p->shown_data = p->data, p->shown_save = p->save;
-        p->shown = p->reset = now;
+        p->shown = progress_spent(p);
+        p->reset = now;
     }
     p->last_line = now;
 }
 
 void progress_begin(Progress *p) {
-    p->began = p->shown = p->reset = time_now();
+    p->began = p->reset = time_now();
+    p->before = comm_stats(p->comm).exposed;
     p->last_line = 0;
     p->data = p->save = 0;
     p->shown_step = p->first;
+    p->shown = (Spent){0};
 }
 
 void progress_step(Progress *p, Arena scratch, uint32_t step) {
@@ -88,7 +127,6 @@ void progress_step(Progress *p, Arena scratch, uint32_t step) {
 void progress_end(Progress *p, Arena scratch, uint32_t step) {
     if (step == p->first)
         return;
-    p->shown = p->began, p->shown_step = p->first; // the last line is about all of it
-    p->shown_data = p->shown_save = 0;
+    p->shown = (Spent){0}, p->shown_step = p->first; // the last line is about all of it
     show(p, scratch, step, false);
 }

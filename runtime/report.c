@@ -14,6 +14,11 @@ typedef struct Trail { // one logged number, step by step
     double *value; // [steps], NaN where it was not logged
 } Trail;
 
+typedef struct PastPart { // a part of the time, added up over the steps that were timed
+    Str name;
+    double sum;
+} PastPart;
+
 typedef struct Past {
     Str dir;
     Job job;
@@ -21,7 +26,10 @@ typedef struct Past {
     VEC(Trail) trail;
     double *ms, *data_ms;       // [steps]
     double swd_first, swd_last; // NaN: none
-    uint32_t saved;             // step of the newest checkpoint, 0 none
+    VEC(PastPart) part;
+    uint32_t timed; // steps that were
+    Str health;     // at the last save, empty: none
+    uint32_t saved; // step of the newest checkpoint, 0 none
 } Past;
 
 // --- reading -------------------------------------------------------------------------------------
@@ -37,12 +45,26 @@ static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t mos
     return t;
 }
 
+static void read_parts(Arena *perm, Past *p, const Json *parts) {
+    p->timed += json_count(parts) > 0;
+    for (uint32_t i = 0; i < json_count(parts); i++) {
+        Str name = json_key(json_at(parts, i));
+        uint32_t k = 0;
+        while (k < p->part.n && !str_eq(p->part.at[k].name, name))
+            k++;
+        if (k == p->part.n)
+            vec_push(perm, &p->part, ((PastPart){str_copy(perm, name), 0}));
+        p->part.at[k].sum += json_number(json_at(parts, i), 0);
+    }
+}
+
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     uint32_t step = (uint32_t)json_number(json_get(line, "step"), 0);
     if (json_get(line, "saved")) {
         double swd = json_number(json_get(line, "swd"), NAN);
         p->swd_first = isnan(p->swd_first) ? swd : p->swd_first;
         p->swd_last = isnan(swd) ? p->swd_last : swd;
+        p->health = str_copy(perm, json_string(json_get(line, "health"), (Str){0}));
         return;
     }
     if (step < 1 || step > most)
@@ -50,6 +72,7 @@ static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     p->steps = step > p->steps ? step : p->steps;
     p->ms[step - 1] = json_number(json_get(line, "step_ms"), NAN);
     p->data_ms[step - 1] = json_number(json_get(line, "data_ms"), NAN);
+    read_parts(perm, p, json_get(line, "shares"));
     for (int report = 0; report < 2; report++) {
         const Json *group = json_get(line, report ? "reports" : "losses");
         for (uint32_t i = 0; i < json_count(group); i++) {
@@ -156,7 +179,11 @@ static void put_job(Text *t, const Job *j) {
 }
 
 static void report_text(Text *t, Arena scratch, const Past *p) {
-    text_fmt(t, "%.*s: %u of %lld steps", SARG(p->dir), p->steps, (long long)p->job.steps);
+    text_fmt(t, "%.*s: %u", SARG(p->dir), p->steps);
+    if (p->steps <= p->job.steps)
+        text_fmt(t, " of %lld steps", (long long)p->job.steps);
+    else
+        text_fmt(t, " steps (the last command asked for %lld)", (long long)p->job.steps);
     if (p->saved)
         text_fmt(t, ", saved at %u", p->saved);
     text_char(t, '\n');
@@ -165,6 +192,13 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
            data = median_of(scratch, p->data_ms, p->steps);
     if (p->steps)
         text_fmt(t, "  a step     %.4g ms in the median, %.2g ms of it for data\n", ms, data);
+    for (uint32_t i = 0; i < p->part.n; i++)
+        text_fmt(t, "%s%.*s %.1f%%", i ? ", " : "  time       ", SARG(p->part.at[i].name),
+                 100 * p->part.at[i].sum / p->timed);
+    if (p->part.n)
+        text_char(t, '\n');
+    if (p->health.len && !str_eq(p->health, STR("-")))
+        text_fmt(t, "  health     %.*s\n", SARG(p->health));
     if (!isnan(p->swd_last))
         text_fmt(t, "  distance   of samples from data: %.4g at first, %.4g now\n", p->swd_first,
                  p->swd_last);
@@ -191,6 +225,13 @@ static void report_json(Text *t, Arena scratch, const Past *p) {
     json_name(&j, "step_ms"), json_put_double(&j, median_of(scratch, p->ms, p->steps));
     json_name(&j, "swd_first"), json_put_double(&j, p->swd_first);
     json_name(&j, "swd_last"), json_put_double(&j, p->swd_last);
+    json_name(&j, "health"), json_put_str(&j, p->health);
+    json_name(&j, "shares"), json_open(&j, '{');
+    for (uint32_t i = 0; i < p->part.n; i++) {
+        json_name(&j, str_z(&scratch, p->part.at[i].name));
+        json_put_double(&j, p->part.at[i].sum / p->timed);
+    }
+    json_close(&j, '}');
     for (int report = 0; report < 2; report++) {
         json_name(&j, report ? "reports" : "losses"), json_open(&j, '{');
         for (uint32_t i = 0; i < p->trail.n; i++) {

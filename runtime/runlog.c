@@ -2,7 +2,7 @@
 // it.
 //
 //   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
-//   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3}
+//   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3,"spread":0.8,"health":"ok"}
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a
 // checkpoint's log is complete; whatever is later than the checkpoint a run goes on from is dropped
@@ -42,9 +42,12 @@ void curve_add(Curve *c, uint32_t step, double y) {
 // --- reading -------------------------------------------------------------------------------------
 
 static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t step) {
-    if (json_get(line, "saved"))
+    const Json *norms = json_get(line, "grad_norm");
+    if (json_get(line, "saved")) {
         curve_add(&l->curve[l->curves - 1], step ? step : 1,
                   json_number(json_get(line, "swd"), NAN));
+        health_spread(&l->health, json_number(json_get(line, "spread"), NAN));
+    }
     for (uint32_t i = 0; i < l->meter->series.n; i++) {
         const Series *s = &l->meter->series.at[i];
         const Json *group = json_get(line, s->report ? "reports" : "losses");
@@ -55,6 +58,12 @@ static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t ste
                 json_number(json_get(group, str_z(&scratch, meter_key(&scratch, s, r))), NAN);
             if (isfinite(x))
                 sum += x, n++;
+        }
+        if (!s->report) {
+            Str name = s->name;
+            health_step(&l->health, i, n ? sum / n : NAN);
+            health_gradient(&l->health, i,
+                            json_number(json_get(norms, str_z(&scratch, name)), NAN));
         }
         if (n)
             curve_add(&l->curve[i], step, sum / n);
@@ -86,6 +95,11 @@ GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLo
     for (uint32_t i = 0; i < m->series.n; i++)
         out->curve[i].name = m->series.at[i].name;
     out->curve[m->series.n].name = STR("distance of the samples from the data");
+    for (uint32_t i = 0; i < m->series.n; i++)
+        out->health.n += !m->series.at[i].report; // they come first
+    out->health.loss = arena_array(perm, HealthLoss, out->health.n);
+    for (uint32_t i = 0; i < out->health.n; i++)
+        out->health.loss[i].critic = meter_critic(m, *perm, i);
     Str text = {0};
     Arena scratch = *perm;
     if (file_exists(out->path))
@@ -109,9 +123,38 @@ static void put_series(JsonOut *j, Arena *a, const Meter *m, bool reports) {
     json_close(j, '}');
 }
 
+static void put_parts(JsonOut *j, Arena *a, const Parts *p) {
+    json_name(j, "shares"), json_open(j, '{');
+    for (uint32_t i = 0; i < p->part.n; i++) {
+        json_name(j, str_z(a, p->part.at[i].name));
+        json_put_double(j, round(p->part.at[i].fraction * 1e4) / 1e4);
+    }
+    json_close(j, '}');
+}
+
+static void put_norms(JsonOut *j, Arena *a, const RunLog *l, const double *norm) {
+    json_name(j, "grad_norm"), json_open(j, '{');
+    for (uint32_t i = 0; i < l->health.n; i++) {
+        if (!isfinite(norm[i]))
+            continue;
+        json_name(j, str_z(a, l->meter->series.at[i].name));
+        json_put_double(j, norm[i]);
+    }
+    json_close(j, '}');
+}
+
+static void feed_health(RunLog *l, const StepLine *line) {
+    for (uint32_t i = 0; i < l->health.n; i++) {
+        health_step(&l->health, i, series_mean(&l->meter->series.at[i]));
+        if (line->norm)
+            health_gradient(&l->health, i, line->norm[i]);
+    }
+}
+
 GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
     for (uint32_t i = 0; i < l->meter->series.n; i++)
         curve_add(&l->curve[i], line->step, series_mean(&l->meter->series.at[i]));
+    feed_health(l, line);
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
@@ -121,8 +164,18 @@ GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
     json_name(&j, "reports"), put_series(&j, &scratch, l->meter, true);
     json_name(&j, "step_ms"), json_put_double(&j, round(line->step_ms * 1000) / 1000);
     json_name(&j, "data_ms"), json_put_double(&j, round(line->data_ms * 1000) / 1000);
+    if (line->parts)
+        put_parts(&j, &scratch, line->parts);
+    if (line->norm)
+        put_norms(&j, &scratch, l, line->norm);
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));
+}
+
+Str runlog_health(const RunLog *l, Arena *a) {
+    uint32_t of;
+    HealthWord w = health_word(&l->health, &of);
+    return health_text(a, w, l->health.n ? l->meter->series.at[of].name : (Str){0});
 }
 
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
@@ -136,6 +189,10 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
         json_name(&j, "swd"), json_put_double(&j, d.pictures);
     if (!isnan(d.patches))
         json_name(&j, "swd_patches"), json_put_double(&j, d.patches);
+    if (!isnan(d.spread))
+        json_name(&j, "spread"), json_put_double(&j, d.spread);
+    health_spread(&l->health, d.spread);
+    json_name(&j, "health"), json_put_str(&j, runlog_health(l, &scratch));
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));
 }

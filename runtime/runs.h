@@ -16,8 +16,10 @@
 
 #include "comm.h"
 #include "data.h"
+#include "health.h"
 #include "options.h"
 #include "run.h"
+#include "shares.h"
 
 typedef struct Console {                  // where a command's words go; main.c owns it
     void (*result)(void *user, Str text); // standard output, as it is
@@ -174,6 +176,8 @@ GanStatus meter_block(Meter *m, Exec *e, uint32_t block, uint32_t round);
 // when a loss is not a finite number, or its scale less than SCALE_LEAST.
 GanStatus meter_take(Meter *m, Exec *e, uint32_t step);
 double series_mean(const Series *s); // NaN when it did not run
+// Is this a loss of nets alone that no `sample` of the model needs, though there is one?
+bool meter_critic(const Meter *m, Arena scratch, uint32_t series);
 Str meter_key(Arena *a, const Series *s, uint32_t round);
 uint32_t tape_rounds(const Func *f, uint32_t block); // times a step runs the block
 int64_t net_weights(const Module *m, uint32_t net);  // trained numbers
@@ -194,6 +198,7 @@ typedef struct RunLog {
     const Meter *meter; // borrowed
     Curve *curve;       // [series], then the distance of the pictures from the data
     uint32_t curves;
+    Health health; // of the losses, by series; follows from the log
 } RunLog;
 // Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves.
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out);
@@ -201,12 +206,16 @@ typedef struct StepLine {
     uint32_t step;
     int64_t images;
     double step_ms, data_ms;
+    const Parts *parts; // of a step that was timed: where time went; else NULL, and
+    const double *norm; // [losses] of gradients, NaN where not known
 } StepLine;
 GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line); // and what the meter saw
 typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not measured
     double pictures;      // whole pictures: colour and composition
     double patches;       // 7x7 patches on a Laplacian pyramid: texture
+    double spread;        // how much samples differ from one another, of how much data do
 } Distance;
+Str runlog_health(const RunLog *l, Arena *a); // the word, and whose it is
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
 
 // --- checkpoint.c --------------------------------------------------------------------------------
@@ -278,15 +287,21 @@ void trained_close(Trained *t);                                 // accepts an em
 typedef struct Progress {
     const Console *console;
     const Meter *meter;
-    int64_t batch;
+    const Shares *shares;
+    const Health *health;
+    const Comm *comm; // NULL: one rank
+    int64_t batch, save_every;
+    size_t device_bytes;  // of a device with a memory of its own; 0: it has none
     uint32_t first, last; // steps: where this process began, where the run ends
-    double data, save;    // seconds spent so, since `began`; the rest is compute
+    double data, save;    // seconds spent so, since `began`
     // its own:
     double began, last_line; // clock
-    double shown, reset;     // clock: since when the figures shown are means
+    double before;           // seconds waited for sums before `began`
+    double reset;            // clock: since when the figures shown are means
     uint32_t shown_step;
-    double shown_data, shown_save;
+    Spent shown;
 } Progress;
+Spent progress_spent(const Progress *p); // since `began`
 // The first line: the model, its nets, its data, the device.
 void progress_title(Arena scratch, const Console *c, const Session *s, const Job *job);
 void progress_begin(Progress *p);                              // the first step begins

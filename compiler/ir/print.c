@@ -170,6 +170,8 @@ static void print_update(Text *t, const Update *u) {
     text_put(t, STR(" grads"));
     for (uint32_t i = 0; i < u->grad.n; i++)
         text_fmt(t, " %u:%%%u", u->grad.at[i].slot, u->grad.at[i].node);
+    for (uint32_t i = 0; i < u->inner.n; i++)
+        text_fmt(t, "%s %%%u", i ? "" : " inner", u->inner.at[i]);
     put_span(t, u->span);
     text_char(t, '\n');
 }

@@ -93,6 +93,9 @@ typedef struct Update {
     VEC(uint32_t) net;
     VEC(GradOf)
     grad; // in order of the nets' parameters; weights the loss does not reach are absent
+    VEC(uint32_t)
+    inner; // convolutions and products of gradients inside the loss (a penalty's): where its time
+           // goes is known by them. Set by pass/grad.c; one that a pass drops is absent
     double
         rate; // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
     Span span;

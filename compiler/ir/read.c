@@ -266,6 +266,14 @@ static bool read_update(Reader *r) {
             return false;
         vec_push(r->w.perm, &u->grad, d);
     }
+    if (words_peek(&r->w) == 'i' && !words_word(&r->w, "inner"))
+        return false;
+    while (words_peek(&r->w) == '%') {
+        uint32_t node;
+        if (!want_node(r, &node))
+            return false;
+        vec_push(r->w.perm, &u->inner, node);
+    }
     return words_span(&r->w, &u->span);
 }
 

@@ -230,6 +230,9 @@ static bool verify_updates(Verify *v) {
                              k);
             }
         }
+        for (uint32_t k = 0; k < u->inner.n; k++)
+            if (!is_node(v, u->inner.at[k]))
+                return wrong(v, "update %u: no node %u", i, u->inner.at[k]);
     }
     return true;
 }

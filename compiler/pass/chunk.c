@@ -304,6 +304,16 @@ static uint32_t whole_of(Chunker *c, uint32_t id) {
     return c->whole[id] ? c->whole[id] : c->map[0][id];
 }
 
+// Each chunk has its own.
+static void renumber_inner(Chunker *c, Update *u) {
+    Update was = *u;
+    u->inner.at = NULL, u->inner.n = u->inner.cap = 0;
+    for (uint32_t i = 0; i < was.inner.n; i++)
+        for (uint32_t k = 0; k < c->chunks; k++)
+            if (c->map[k][was.inner.at[i]])
+                vec_push(c->perm, &u->inner, c->map[k][was.inner.at[i]]);
+}
+
 static void renumber(Chunker *c, Func *f) {
     for (uint32_t i = 0; i < f->tape.n; i++)
         f->tape.at[i].cond = whole_of(c, f->tape.at[i].cond);
@@ -314,6 +324,7 @@ static void renumber(Chunker *c, Func *f) {
         u->loss = whole_of(c, u->loss);
         for (uint32_t k = 0; k < u->grad.n; k++)
             u->grad.at[k].node = whole_of(c, u->grad.at[k].node);
+        renumber_inner(c, u);
         u->block = last_block(c, u->block);
     }
     for (uint32_t i = 0; i < f->report.n; i++) {

@@ -11,7 +11,7 @@
 // - Contributions are summed where the sweep meets their node, in order of arrival: users from last
 //   to first.
 // - Rows ignore broadcasting: what comes back in the result's type is summed to the operand's here.
-#include "pass.h"
+#include "plan.h"
 
 #include <string.h>
 
@@ -28,6 +28,7 @@ typedef struct Sweep {
     uint8_t *on_path;       // [y + 1] 1: y needs it and it needs a wanted node
     uint32_t *first, *last; // [y + 1] its contributions in part[], 0 none
     uint32_t *result;       // [y + 1] gradients of wanted nodes, 0 none
+    uint32_t made, end;     // new nodes [made, end) came with it
     VEC(Part) part;         // [0] is none
 } Sweep;
 
@@ -118,6 +119,9 @@ static void sweep_run(Sweep *s) {
 
 typedef struct Sweeps {
     Arena *perm;
+    const Func *f;
+    uint8_t **inner; // [update][old node] 1: a Grad inside its loss
+    NodeList *found; // [update] Update.inner to be
     VEC(Sweep) done;
 } Sweeps;
 
@@ -132,8 +136,8 @@ static void want_all(Sweep *s, const Graph *from, uint32_t first, const uint32_t
     }
 }
 
-static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id,
-                             const uint32_t *map) {
+static Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t id,
+                       const uint32_t *map) {
     uint32_t y = node_in(from, id, 0), block = graph_node(from, id)->block;
     for (uint32_t i = 0; i < all->done.n; i++)
         if (all->done.at[i].old_y == y && all->done.at[i].block == block)
@@ -147,21 +151,78 @@ static const Sweep *sweep_of(Sweeps *all, Graph *to, const Graph *from, uint32_t
     s.on_path = graph_reach(to, a, &s.y, 1);
     (void)vec_add(a, &s.part);
     want_all(&s, from, id, map);
+    s.made = to->node.n;
     sweep_run(&s);
+    s.end = to->node.n;
     vec_push(a, &all->done, s);
     return &all->done.at[all->done.n - 1];
+}
+
+// --- gradients inside losses ---------------------------------------------------------------------
+
+enum { Seen = 1, Own = 2 };
+
+// Marks the Grads that make up a weight's gradient: an update's own.
+static void mark_own(const Graph *g, uint32_t id, uint8_t *mark) {
+    const Node *n = graph_node(g, id);
+    if (mark[id])
+        return;
+    mark[id] = n->op == OpGrad ? Own : Seen;
+    for (uint32_t k = 0; op_info[n->op].cls == ClassEW && k < n->nin; k++)
+        mark_own(g, node_in(g, id, k), mark);
+}
+
+// Grads that a loss needs, but for those of updates before it, whose new weights it may be made
+// with.
+static void find_inner(Sweeps *all) {
+    const Func *f = all->f;
+    const Graph *g = &f->g;
+    uint8_t *mark = arena_array(all->perm, uint8_t, g->node.n);
+    all->inner = arena_array(all->perm, uint8_t *, f->update.n);
+    all->found = arena_array(all->perm, NodeList, f->update.n);
+    for (uint32_t i = 0; i < f->update.n; i++)
+        for (uint32_t k = 0; k < f->update.at[i].grad.n; k++)
+            mark_own(g, f->update.at[i].grad.at[k].node, mark);
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        uint8_t *in = all->inner[i] = arena_array(all->perm, uint8_t, g->node.n);
+        in[f->update.at[i].loss] = 1;
+        for (uint32_t id = f->update.at[i].loss; id > 0; id--)
+            for (uint32_t k = 0; in[id] && mark[id] != Own && k < graph_node(g, id)->nin; k++)
+                in[node_in(g, id, k)] = 1;
+        for (uint32_t id = 1; id < g->node.n; id++)
+            in[id] = in[id] && graph_node(g, id)->op == OpGrad && mark[id] != Own;
+    }
+}
+
+// Of what a Grad inside a loss became, the dear nodes: no simplification takes their place.
+static void note_inner(Sweeps *all, const Graph *to, uint32_t id, const Sweep *s) {
+    for (uint32_t i = 0; i < all->f->update.n; i++) {
+        NodeList *found = &all->found[i];
+        bool wanted = all->inner[i][id];
+        for (uint32_t k = 0; k < found->n; k++) // another Grad of the same sweep may have come
+            wanted = wanted && !(found->at[k] >= s->made && found->at[k] < s->end);
+        for (uint32_t k = s->made; wanted && k < s->end; k++)
+            if (op_info[graph_node(to, k)->op].cls == ClassANCHOR)
+                vec_push(all->perm, found, k);
+    }
 }
 
 static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
     if (graph_node(from, id)->op != OpGrad)
         return node_copy(NULL, to, from, id, map);
-    const Sweep *s = sweep_of(user, to, from, id, map);
+    Sweep *s = sweep_of(user, to, from, id, map);
+    note_inner(user, to, id, s);
     uint32_t x = map[node_in(from, id, 1)], found = x <= s->y ? s->result[x] : 0;
     return found ? found : filled(to, *node_type(to, x), 0).id;
 }
 
 void pass_grad(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
-    Sweeps all = {.perm = perm};
+    Func was = *f;
+    Sweeps all = {.perm = perm, .f = &was};
+    find_inner(&all);
     func_rewrite(perm, f, f->g.batch, expand, &all);
+    for (uint32_t i = 0; i < f->update.n; i++)
+        for (uint32_t k = 0; k < all.found[i].n; k++)
+            vec_push(perm, &f->update.at[i].inner, all.found[i].at[k]);
 }

@@ -14,6 +14,11 @@ static void renumber(Func *f, const uint32_t *map) {
         u->loss = map[u->loss];
         for (uint32_t k = 0; k < u->grad.n; k++)
             u->grad.at[k].node = map[u->grad.at[k].node];
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < u->inner.n; k++)
+            if (map[u->inner.at[k]])
+                u->inner.at[kept++] = map[u->inner.at[k]];
+        u->inner.n = kept;
     }
     for (uint32_t i = 0; i < f->report.n; i++)
         f->report.at[i].node = map[f->report.at[i].node];

@@ -14,6 +14,24 @@ absent run/ckpt/00000004.json run/ckpt/00000004.safetensors           # the newe
 losses run | grep -q '^10 {"D0": .*"D1": .*"G": ' || fail "not every update's loss in the log"
 grep -q '"reports": {"level": ' run/log.jsonl || fail "no report in the log"
 grep -q '"saved": true, "swd": ' run/log.jsonl || fail "no distance in the log"
+says '^tick 5  step 10/10  kimg 0.08  time .*  sec/tick .*  sec/kimg .*  cpumem .*  D .* G .* level .*  .*D [0-9]*% G [0-9]*%'
+expect 0 report run
+prints '^  time       data [0-9.]*%, D [0-9.]*%, G [0-9.]*%, .*eval [0-9.]*%$'
+
+# A step timed launch by launch: the parts of its time, and gradients as large as the reference device finds them. (With
+# more than 8 samples: a shorter sum is part of the optimizer's kernel.)
+timed() { sed -n 's/.*"step": 8,.*"shares": {\([^}]*\)}, "grad_norm": {\([^}]*\)}.*/\1 \2/p' "$1/log.jsonl" | tr -d '",:{}'; }
+for device in cpu ref; do
+    expect 0 train tiny.gan --data x=s.pack --batch 16 --steps 8 --seed 5 --device $device --precision f32 --out timed.$device
+    timed timed.$device >$device
+done
+paste -d ' ' cpu ref | awk '{
+    n = NF / 2
+    for (i = 1; i <= n - 4; i += 2) all += $(i + 1)
+    for (i = n - 3; i < n; i += 2) { a = $(i + 1); b = $(i + n + 1); if (!(a > 0 && a < 1.01*b && b < 1.01*a)) exit 1 }
+    exit !(n >= 10 && all > 0.999 && all < 1.001)
+}' || fail "shares and gradients: $(cat cpu ref)"
+
 grep -q 'config nz   = 6 ' run/resolved.gan || fail "the setting is not in resolved.gan"
 grep -q 'data:image/png;base64,' run/index.html || fail "no picture in the page"
 grep -q '<polyline' run/index.html || fail "no curve in the page"

@@ -207,7 +207,8 @@ static void a_curve_keeps_its_sum_however_long(void **state) {
 }
 
 static Meter some_meter(Folder *p) {
-    Meter m = {0};
+    static const Module nothing = {0};
+    Meter m = {.module = &nothing};
     Series losses = {.name = STR("D"), .rounds = 2},
            report = {.name = STR("level"), .report = true, .rounds = 1};
     losses.value = arena_array(&p->arena, double, 2), losses.seen = arena_array(&p->arena, bool, 2);
@@ -222,9 +223,11 @@ static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to
         Series *d = &m->series.at[0], *level = &m->series.at[1];
         d->value[0] = step, d->value[1] = step + 0.25, level->value[0] = -1.0 / step;
         d->seen[0] = d->seen[1] = level->seen[0] = true;
-        assert_ok(runlog_step(l, p->arena, &(StepLine){.step = step, .images = step * 8}));
+        const double norm = step / 3.0;
+        StepLine line = {.step = step, .images = step * 8, .norm = step % 3 ? NULL : &norm};
+        assert_ok(runlog_step(l, p->arena, &line));
         if (step % 4 == 0)
-            assert_ok(runlog_save(l, p->arena, step, (Distance){step, NAN}));
+            assert_ok(runlog_save(l, p->arena, step, (Distance){step, NAN, 1.0 / step}));
     }
 }
 
@@ -244,6 +247,8 @@ static void a_log_goes_on_from_any_step(void **state) {
         assert_true(str_eq(whole, again));
         for (uint32_t i = 0; i < l.curves; i++)
             assert_memory_equal(l.curve[i].sum, l2.curve[i].sum, sizeof l.curve->sum);
+        assert_memory_equal(l.health.loss, l2.health.loss, sizeof *l.health.loss);
+        assert_true(l.health.spread == l2.health.spread && l.health.loss->norm.n == 3);
     }
 }
 

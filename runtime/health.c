@@ -1,0 +1,155 @@
+// health.c - see health.h.
+//
+// Every rule compares a run with itself, for no level of a loss means anything across models: a
+// Wasserstein critic's may be -40, a saturated cross entropy's 0.001. Medians of the last few
+// figures are compared, so that one bad batch says nothing.
+#include "health.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double Won = 0.05,    // of the critic's largest figure: what is left of its loss
+    Worst = 0.8,                   // of the opponent's largest figure
+    Doubles = 2,                   // from one figure to the next
+    Large = 100,                   // below which no loss diverges
+    Starved = 1e-3, Flooded = 1e3, // of the gradient's norm at first
+    Fallen = 0.25, Narrow = 0.2;   // of the spread at its largest; of the data's
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *x) {
+    double sorted[HEALTH_TICKS];
+    memcpy(sorted, x, sizeof sorted);
+    qsort(sorted, HEALTH_TICKS, sizeof *sorted, by_value);
+    return sorted[HEALTH_TICKS / 2];
+}
+
+static void push(double *last, double x) {
+    memmove(last, last + 1, (HEALTH_TICKS - 1) * sizeof *last);
+    last[HEALTH_TICKS - 1] = x;
+}
+
+// --- what comes in -------------------------------------------------------------------------------
+
+void health_step(Health *h, uint32_t loss, double x) {
+    HealthLoss *l = &h->loss[loss];
+    if (!isfinite(x))
+        return;
+    l->sum += x;
+    if (++l->steps < HEALTH_TICK)
+        return;
+    double mean = l->sum / l->steps;
+    l->most = l->ticks ? fmax(l->most, mean) : mean;
+    l->least = l->ticks ? fmin(l->least, mean) : mean;
+    push(l->last, mean);
+    l->sum = 0, l->steps = 0;
+    l->ticks++;
+}
+
+void health_gradient(Health *h, uint32_t loss, double norm) {
+    HealthNorms *n = &h->loss[loss].norm;
+    if (!isfinite(norm))
+        return;
+    if (n->n < HEALTH_TICKS)
+        n->first[n->n] = norm;
+    push(n->last, norm);
+    n->n++;
+}
+
+void health_spread(Health *h, double of_data) {
+    if (!isfinite(of_data))
+        return;
+    h->spread = of_data;
+    h->most_spread = fmax(h->most_spread, of_data);
+}
+
+// --- the rules -----------------------------------------------------------------------------------
+
+static bool diverges(const HealthLoss *l) {
+    bool grows = l->ticks >= HEALTH_TICKS && fabs(l->last[HEALTH_TICKS - 1]) > Large;
+    for (uint32_t i = 1; i < HEALTH_TICKS; i++)
+        grows = grows && fabs(l->last[i]) >= Doubles * fabs(l->last[i - 1]);
+    const HealthNorms *n = &l->norm;
+    bool known = n->n >= 2 * HEALTH_TICKS && median(n->first) > 0;
+    return grows || (known && median(n->last) > Flooded * median(n->first));
+}
+
+static bool starves(const HealthLoss *l) {
+    const HealthNorms *n = &l->norm;
+    return !l->critic && n->n >= 2 * HEALTH_TICKS && median(n->last) < Starved * median(n->first);
+}
+
+static bool collapses(const Health *h) {
+    return h->spread < Fallen * h->most_spread && h->spread < Narrow;
+}
+
+// A loss that was never negative has a floor to be near to.
+static bool has_won(const Health *h, const HealthLoss *l) {
+    bool won =
+        l->critic && l->ticks >= HEALTH_TICKS && l->least >= 0 && median(l->last) < Won * l->most;
+    bool worst = false;
+    for (uint32_t i = 0; won && i < h->n; i++) {
+        const HealthLoss *o = &h->loss[i];
+        bool known = !o->critic && o->ticks >= HEALTH_TICKS && o->most > 0;
+        worst |= known && median(o->last) >= Worst * o->most;
+    }
+    return won && worst;
+}
+
+HealthWord health_word(const Health *h, uint32_t *loss) {
+    bool old = h->n == 0;
+    for (*loss = 0; *loss < h->n; ++*loss)
+        if (diverges(&h->loss[*loss]))
+            return HealthDiverging;
+    *loss = 0;
+    if (collapses(h))
+        return HealthCollapsing;
+    for (; *loss < h->n; ++*loss)
+        if (has_won(h, &h->loss[*loss]))
+            return HealthStrong;
+    for (*loss = 0; *loss < h->n; ++*loss)
+        if (starves(&h->loss[*loss]))
+            return HealthStarved;
+    *loss = 0;
+    for (uint32_t i = 0; i < h->n; i++)
+        old |= h->loss[i].ticks >= HEALTH_TICKS;
+    return old ? HealthOk : HealthYoung;
+}
+
+// --- words ---------------------------------------------------------------------------------------
+
+static const struct {
+    const char *text; // the name of a loss goes before it where it begins with a blank
+    const char *why;
+} words[] = {
+    [HealthYoung] = {"-", "the run is too young to say"},
+    [HealthOk] = {"ok", "no rule has anything to say"},
+    [HealthStrong] =
+        {" too strong",
+         "its loss has fallen below a twentieth of what it was while its opponent's is "
+         "at its worst. A penalty on it, a lower learning rate or less data to learn "
+         "by heart are the usual remedies"},
+    [HealthStarved] = {" gets no gradient",
+                       "its gradient is a thousandth of what it was at first. A loss that does not "
+                       "saturate, or a critic held back by a penalty, are the usual remedies"},
+    [HealthCollapsing] =
+        {"collapsing", "samples of the last save differ from one another by less than a fifth of "
+                       "what data do, and a quarter of what they did. Go back to a checkpoint; "
+                       "minibatch_std, a penalty or lower learning rates are the usual remedies"},
+    [HealthDiverging] = {" diverging",
+                         "its loss has doubled every hundred steps, or its gradient is a thousand "
+                         "times what it was. Lower learning rates, or clip_norm"},
+};
+
+Str health_text(Arena *a, HealthWord w, Str name) {
+    const char *text = words[w].text;
+    return *text == ' ' ? str_format(a, "%.*s%s", SARG(name), text) : str_c(text);
+}
+
+const char *health_why(HealthWord w) {
+    return words[w].why;
+}

@@ -1,0 +1,191 @@
+// health_test.c - the health word on losses, gradients and pictures as real runs have them: silent
+// on those that go well, however odd their numbers, and right about those that do not.
+#include "health.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+enum { D, G, Losses, Steps = 3000 };
+
+static double noise(uint32_t *state) { // uniform in (-1, 1)
+    *state = *state * 1664525u + 1013904223u;
+    return (double)(*state >> 8) / 8388608.0 - 1;
+}
+
+// A loss and its gradient's norm by step; the spread of the pictures of a save.
+typedef struct Course {
+    const char *name;
+    double (*loss[Losses])(double step);
+    double (*norm[Losses])(double step);
+    double (*spread)(double step);
+    double noise; // of losses, relative
+    HealthWord at_the_end;
+    uint32_t whose;
+} Course;
+
+static double one(double s) {
+    return 1 + 0 * s;
+}
+static double bce_d(double s) { // falls fast, then both learn
+    return 0.5 + 0.9 * exp(-s / 30);
+}
+static double bce_g(double s) {
+    return 2.2 - 1.5 * exp(-s / 100);
+}
+static double critic(double s) { // rises far, then falls as the distance does
+    return -60 * (s / 300) * exp(1 - s / 300) - 0.02;
+}
+static double critic_g(double s) { // wanders wherever
+    return 40 * sin(s / 400) - 0.01 * s;
+}
+static double began_d(double s) {
+    return 0.02 + 0.3 * exp(-s / 200);
+}
+static double began_g(double s) {
+    return 0.01 + 0.25 * exp(-s / 180);
+}
+static double pix2pix_g(double s) { // mostly the distance to the picture
+    return 5 + 40 * exp(-s / 300);
+}
+static double lsgan_d(double s) {
+    return 0.2 + 0.3 * exp(-s / 50);
+}
+static double lsgan_g(double s) {
+    return 0.35 + 0.15 * exp(-s / 50);
+}
+static double beaten_d(double s) {
+    return 1.4 * exp(-s / 150) + 1e-4;
+}
+static double beaten_g(double s) {
+    return 0.7 + 9 * (1 - exp(-s / 300));
+}
+static double lsgan_won_d(double s) {
+    return 0.5 * exp(-s / 200) + 1e-5;
+}
+static double lsgan_lost_g(double s) {
+    return 0.5 - 0.05 * exp(-s / 50);
+}
+static double saturated_g(double s) { // log(1 - D(G)): nothing left to follow
+    return -0.7 * exp(-s / 200);
+}
+static double fading(double s) {
+    return exp(-s / 150);
+}
+static double explodes(double s) {
+    return -exp(s / 120);
+}
+static double flooded(double s) {
+    return exp(s / 200);
+}
+static double settles(double s) { // gradients of a run that nears its end
+    return 0.02 + exp(-s / 500);
+}
+static double wide(double s) { // noise at first, then pictures
+    return 0.1 + 0.8 * (1 - exp(-s / 300));
+}
+static double narrows(double s) { // modes are lost from step 1500 on
+    return 0.9 / (1 + exp((s - 2000) / 100)) + 0.03;
+}
+static double never_wide(double s) { // a simple set, or hardly trained: narrow all along
+    return 0.12 + 0 * s;
+}
+
+static const Course courses[] = {
+    {"cross entropy, going well", {bce_d, bce_g}, {one, one}, wide, 0.5, HealthOk, 0},
+    {"least squares, going well", {lsgan_d, lsgan_g}, {one, settles}, wide, 0.5, HealthOk, 0},
+    {"a Wasserstein critic", {critic, critic_g}, {one, one}, wide, 0.5, HealthOk, 0},
+    {"an autoencoder as critic", {began_d, began_g}, {settles, settles}, wide, 0.2, HealthOk, 0},
+    {"pixels and a critic", {beaten_d, pix2pix_g}, {one, settles}, wide, 0.3, HealthOk, 0},
+    {"narrow samples from the first", {bce_d, bce_g}, {one, one}, never_wide, 0.5, HealthOk, 0},
+    {"D has won, cross entropy", {beaten_d, beaten_g}, {one, one}, wide, 0.5, HealthStrong, D},
+    {"D has won, least squares",
+     {lsgan_won_d, lsgan_lost_g},
+     {one, one},
+     wide,
+     0.2,
+     HealthStrong,
+     D},
+    {"D has won, the minimax game",
+     {beaten_d, saturated_g},
+     {one, fading},
+     wide,
+     0.2,
+     HealthStarved,
+     G},
+    {"G loses modes", {bce_d, bce_g}, {one, one}, narrows, 0.5, HealthCollapsing, 0},
+    {"a critic without bounds", {explodes, critic_g}, {one, one}, wide, 0.1, HealthDiverging, D},
+    {"gradients without bounds", {bce_d, bce_g}, {one, flooded}, wide, 0.5, HealthDiverging, G},
+};
+
+// At no time does a run that goes well hear anything but "-" and "ok"; the others hear nothing else
+// but their word.
+static void check(const Course *c, uint32_t seed) {
+    HealthLoss loss[Losses] = {{.critic = true}, {.critic = false}};
+    Health h = {.n = Losses, .loss = loss};
+    HealthWord w = HealthYoung;
+    uint32_t whose = 0, state = seed;
+    for (uint32_t s = 1; s <= Steps; s++) {
+        for (uint32_t i = 0; i < Losses; i++)
+            health_step(&h, i, c->loss[i](s) * (1 + c->noise * noise(&state)));
+        for (uint32_t i = 0; s % 101 == 0 && i < Losses; i++)
+            health_gradient(&h, i, c->norm[i](s) * (1 + 0.8 * noise(&state)));
+        if (s % 250 == 0)
+            health_spread(&h, c->spread(s));
+        w = health_word(&h, &whose);
+        if (w != HealthYoung && w != HealthOk && w != c->at_the_end)
+            fail_msg("%s: word %d in step %u", c->name, (int)w, s);
+    }
+    if (w != c->at_the_end)
+        fail_msg("%s: ends with word %d, not %d", c->name, (int)w, (int)c->at_the_end);
+    if (w != HealthOk)
+        assert_int_equal(whose, c->whose);
+}
+
+static void words_fit_their_courses(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < sizeof courses / sizeof *courses; i++)
+        for (uint32_t seed = 1; seed <= 50; seed++)
+            check(&courses[i], seed);
+}
+
+static void a_young_run_is_not_judged(void **state) {
+    (void)state;
+    HealthLoss loss[Losses] = {{.critic = true}, {0}};
+    Health h = {.n = Losses, .loss = loss};
+    uint32_t whose;
+    for (uint32_t s = 1; s < HEALTH_TICK * HEALTH_TICKS; s++) {
+        health_step(&h, D, exp(-(double)s));
+        health_step(&h, G, (double)s);
+        assert_int_equal(health_word(&h, &whose), HealthYoung);
+    }
+}
+
+static void what_was_not_measured_says_nothing(void **state) {
+    (void)state;
+    HealthLoss loss[Losses] = {{.critic = true}, {0}};
+    Health h = {.n = Losses, .loss = loss};
+    uint32_t whose;
+    for (uint32_t s = 1; s <= Steps; s++) { // G runs in every second step
+        health_step(&h, D, 0.6);
+        health_step(&h, G, s % 2 ? 1.0 : (double)NAN);
+        health_gradient(&h, G, (double)NAN);
+        health_spread(&h, (double)NAN);
+    }
+    assert_int_equal(loss[G].ticks, Steps / 2 / HEALTH_TICK);
+    assert_int_equal(loss[G].norm.n, 0);
+    assert_int_equal(health_word(&h, &whose), HealthOk);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_fit_their_courses),
+        cmocka_unit_test(a_young_run_is_not_judged),
+        cmocka_unit_test(what_was_not_measured_says_nothing),
+    };
+    return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+}
