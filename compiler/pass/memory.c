@@ -12,17 +12,8 @@
 // it. A value it reads that was not made in it lives to the end of the step and on from the
 // beginning, and so does what the executor may look at between two steps, for the tail may run
 // there as well.
+#include "buffer.h"
 #include "plan.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct Buffer {
-    uint32_t owner;       // first node it holds
-    uint32_t first, last; // launches, inclusive
-    uint32_t again;       // lives in the next step before this launch as well; 0: no
-    size_t bytes, offset;
-} Buffer;
 
 typedef struct Memory {
     Arena *a; // scratch
@@ -316,101 +307,6 @@ static void reuse_all(Memory *m) {
         }
 }
 
-// --- placing -------------------------------------------------------------------------------------
-
-typedef int ByFn(const void *, const void *);
-
-static int by_first(const Buffer *x, const Buffer *y) {
-    if (x->first != y->first)
-        return x->first < y->first ? -1 : 1;
-    return x->owner < y->owner ? -1 : x->owner > y->owner;
-}
-
-static int by_size(const void *a, const void *b) {
-    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return by_first(x, y);
-}
-
-static int by_area(const void *a, const void *b) {
-    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-    double p = (double)x->bytes * (x->last - x->first + 1 + x->again),
-           q = (double)y->bytes * (y->last - y->first + 1 + y->again);
-    if (p != q)
-        return p > q ? -1 : 1;
-    return by_first(x, y);
-}
-
-static bool together(const Buffer *x, const Buffer *y) {
-    bool meet = x->first <= y->last && y->first <= x->last;
-    return meet || y->first < x->again || x->first < y->again;
-}
-
-// The smallest gap for `b` among `placed`, which are sorted by offset.
-static size_t best_gap(const Buffer *placed, uint32_t n, const Buffer *b) {
-    size_t end = 0, best = SIZE_MAX, at = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const Buffer *o = &placed[i];
-        if (!together(o, b))
-            continue;
-        if (o->offset > end && o->offset - end >= b->bytes && o->offset - end < best) {
-            best = o->offset - end;
-            at = end;
-        }
-        end = o->offset + o->bytes > end ? o->offset + o->bytes : end;
-    }
-    return best == SIZE_MAX ? end : at;
-}
-
-// Places all buffers in the order of `by`; the memory they need. Those placed are kept side by
-// side, for every further one looks at all of them.
-static size_t pack(Memory *m, ByFn *by) {
-    uint32_t n = 0;
-    Buffer **order = arena_array(m->a, Buffer *, m->buffer.n),
-           *placed = arena_array(m->a, Buffer, m->buffer.n);
-    for (uint32_t i = 1; i < m->buffer.n; i++)
-        if (m->buffer.at[i].bytes)
-            order[n++] = &m->buffer.at[i];
-    qsort(order, n, sizeof *order, by);
-    size_t top = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        Buffer *b = order[i];
-        b->offset = best_gap(placed, i, b);
-        top = b->offset + b->bytes > top ? b->offset + b->bytes : top;
-        uint32_t k = i;
-        for (; k > 0 && placed[k - 1].offset > b->offset; k--)
-            placed[k] = placed[k - 1];
-        placed[k] = *b;
-    }
-    return top;
-}
-
-// Of the two orders the better, the second where they are equal; nothing is better than the bound.
-static size_t pack_best(Memory *m, size_t bound) {
-    size_t area = pack(m, by_area);
-    if (area <= bound)
-        return area;
-    size_t size = pack(m, by_size);
-    return area <= size ? pack(m, by_area) : size;
-}
-
-static size_t live_bound(const Memory *m) {
-    size_t *change = arena_array(m->a, size_t, m->launches + 2), live = 0, most = 0;
-    for (uint32_t i = 1; i < m->buffer.n; i++) {
-        const Buffer *b = &m->buffer.at[i];
-        change[b->first] += b->bytes;
-        change[b->last + 1] -= b->bytes; // wraps round and back
-        change[0] += b->bytes;
-        change[b->again < b->first ? b->again : b->first] -= b->bytes;
-    }
-    for (uint32_t t = 0; t < m->launches; t++) {
-        live += change[t];
-        most = live > most ? live : most;
-    }
-    return most;
-}
-
 // --- results -------------------------------------------------------------------------------------
 
 // A block that holds some of the samples reads them where they lie in the slot.
@@ -477,8 +373,8 @@ void memory_plan(const PassOptions *o, Plan *p) {
         bundle(&m, &p->collective.at[i]);
     if (!o->no_fuse)
         reuse_all(&m);
-    p->work_bound = live_bound(&m);
-    p->work_bytes = pack_best(&m, p->work_bound);
+    p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
+    p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, p->work_bound);
     fill_places(&m);
     arena_release(&scratch);
 }
@@ -497,7 +393,7 @@ static const char *buffers_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
             const Buffer *y = &m->buffer.at[k];
             *b = y->owner;
             bool over = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
-            if (y->bytes && over && together(x, y))
+            if (y->bytes && over && buffers_meet(x, y))
                 return "lies over a value that is still needed";
         }
     }
@@ -521,7 +417,7 @@ bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) 
     if (why) {
         *wrong = (Refusal){str_format(perm, "%%%u %s (%%%u)", a, why, b), p->region_of[a]};
     } else {
-        p->work_bound = live_bound(&m);
+        p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
         p->work_bytes = 0;
         for (uint32_t i = 1; i < m.buffer.n; i++) {
             const Buffer *x = &m.buffer.at[i];

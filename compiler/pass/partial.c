@@ -144,13 +144,13 @@ static bool mark_stuck(Finder *s) {
     return news;
 }
 
-void partials_find(Arena *a, const Func *f, const uint32_t *centre, Partials *out) {
+void partials_find(Arena *a, const Func *f, const About *about, Partials *out) {
     uint32_t n = f->g.node.n;
     *out = (Partials){f, func_live(a, f), arena_array(a, uint8_t, n), arena_array(a, uint8_t, n)};
     Finder s = {out, &f->g, arena_array(a, uint8_t, n)};
-    for (uint32_t id = 1; centre && id < n; id++)
-        if (out->live[id] && centre[id])
-            out->whole[id] = out->whole[centre[id]] = 1;
+    for (uint32_t id = 1; about && id < n; id++)
+        if (out->live[id] && about[id].centre)
+            out->whole[id] = out->whole[about[id].centre] = 1;
     bool news;
     do {
         mark_sums(&s);

@@ -16,10 +16,7 @@ typedef struct Shard {
     Partials partial;
     uint32_t *sum; // [old node] its collective in sums + 1, 0 none
     SumVec sums;
-    uint32_t *centre; // [old node] of squares about a mean: the sum that this is made of
-    bool *is_centre;  // [old node] some squares' centre
-    uint32_t *own;    // [old node] of a centre: this rank's own mean
-    uint32_t *whole;  // [old node] of a centre: the sum over all ranks, in f64
+    About *about; // [old node]
 } Shard;
 
 Share share_of(int64_t total, uint32_t rank, uint32_t ranks) {
@@ -104,9 +101,9 @@ static void find_sums(Arena *perm, Shard *s, const Graph *g) {
         Type t = *node_type(g, id);
         if (straddles)
             t = groups_table(s->share, node_attr(g, id)->i[0], &t);
-        bool about = s->centre[id] || s->is_centre[id];
+        bool about = s->about[id].centre || s->about[id].is_centre;
         SumOf sum = sum_make(id, &t, about ? DtF64 : DtF32);
-        sum.like = s->centre[id];
+        sum.like = s->about[id].centre;
         vec_push(perm, &s->sums, sum);
         s->sum[id] = s->sums.n;
     }
@@ -120,13 +117,11 @@ static Val add_up(const Shard *s, uint32_t id, Val partial) {
 // --- squares about a mean (early.c) --------------------------------------------------------------
 
 static void find_centres(Arena *perm, Shard *s, const Graph *g) {
-    s->centre = arena_array(perm, uint32_t, g->node.n);
-    s->is_centre = arena_array(perm, bool, g->node.n);
-    s->own = arena_array(perm, uint32_t, g->node.n);
-    s->whole = arena_array(perm, uint32_t, g->node.n);
+    s->about = arena_array(perm, About, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++) {
-        s->centre[id] = centre_of(g, id);
-        s->is_centre[s->centre[id]] = s->centre[id] != 0;
+        uint32_t centre = centre_of(g, id);
+        s->about[id].centre = centre;
+        s->about[centre].is_centre = centre != 0;
     }
 }
 
@@ -140,16 +135,16 @@ static Val centre_sum(const Shard *s, const Graph *from, uint32_t id, Val partia
     double n = own_terms(s, from, id);
     Val own = Mul(partial, Num(partial, 1 / n)), wide = in_dtype(own, DtF64);
     Val whole = add_up(s, id, Mul(wide, Num(wide, n)));
-    s->own[id] = own.id;
-    s->whole[id] = whole.id;
+    s->about[id].own = own.id;
+    s->about[id].whole = whole.id;
     return whole;
 }
 
 // sum_r [sum (x - c_r)^2 + n_r c_r^2] - (sum_r n_r c_r)^2 / N; rounding must not make it negative.
 static Val squares_sum(const Shard *s, const Graph *from, uint32_t id, Val x) {
-    uint32_t centre = s->centre[id], apart = node_in(from, node_in(from, id, 0), 0);
+    uint32_t centre = s->about[id].centre, apart = node_in(from, node_in(from, id, 0), 0);
     Type shape = *node_type(from, node_in(from, apart, 1));
-    Val own = {x.g, s->own[centre]}, whole = {x.g, s->whole[centre]};
+    Val own = {x.g, s->about[centre].own}, whole = {x.g, s->about[centre].whole};
     Val off = Sub(x, Reshape(own, shape.rank, shape.dim)), wide = in_dtype(own, DtF64);
     Val squares = in_dtype(Sum(Mul(off, off), (uint32_t)node_attr(from, id)->i[0]), DtF64);
     Val about = Mul(Mul(wide, wide), Num(wide, own_terms(s, from, id)));
@@ -170,12 +165,12 @@ static uint32_t localize(void *user, Graph *to, const Graph *from, uint32_t id,
         return groups_read(group, sums, *node_type(from, id)).id;
     }
     uint8_t dtype = node_type(from, id)->dtype;
-    if (s->centre[id]) {
+    if (s->about[id].centre) {
         Val x = {to, map[node_in(from, node_in(from, node_in(from, id, 0), 0), 0)]};
         return sum_narrow(squares_sum(s, from, id, x), dtype).id;
     }
     Val partial = {to, node_copy(NULL, to, from, id, map)};
-    if (s->is_centre[id])
+    if (s->about[id].is_centre)
         return sum_narrow(centre_sum(s, from, id, partial), dtype).id;
     return sum_narrow(add_up(s, id, partial), dtype).id;
 }
@@ -192,7 +187,7 @@ void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
         return;
     Shard s = {.share = &m->share};
     find_centres(perm, &s, &f->g);
-    partials_find(perm, f, s.centre, &s.partial);
+    partials_find(perm, f, s.about, &s.partial);
     find_sums(perm, &s, &f->g);
     calls_plan(perm, f, s.partial.live, NULL, &o->parallel, &s.sums);
     func_rewrite(perm, f, m->share.samples, localize, &s);

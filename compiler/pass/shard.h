@@ -10,6 +10,14 @@
 
 #include "pass.h"
 
+// Squares about a mean (early.c), and the sum that the mean is made of, their centre: both are
+// added up where they are made, the squares about each rank's own mean.
+typedef struct About {   // by node of the graph before the pass
+    uint32_t centre;     // of such squares; 0: the node is none
+    bool is_centre;      // some squares'
+    uint32_t own, whole; // of a centre, new nodes: this rank's own mean; the sum over all, in f64
+} About;
+
 // --- partial.c -----------------------------------------------------------------------------------
 
 typedef struct Partials {
@@ -20,8 +28,7 @@ typedef struct Partials {
 } Partials;
 // Does the value add up samples, itself shared?
 bool partial_begins(const Graph *g, uint32_t id);
-// `centre`: [node] as centre_of gives it: both sums are added up where they are made; or NULL.
-void partials_find(Arena *a, const Func *f, const uint32_t *centre, Partials *out);
+void partials_find(Arena *a, const Func *f, const About *about, Partials *out); // [node] or NULL
 
 // --- early.c -------------------------------------------------------------------------------------
 

@@ -1,0 +1,97 @@
+// buffer.c - where buffers lie: offline, largest first, each in the smallest gap that fits among
+// those alive at the same time.
+#include "buffer.h"
+
+#include <stdlib.h>
+
+typedef int ByFn(const void *, const void *);
+
+static int by_first(const Buffer *x, const Buffer *y) {
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+static int by_size(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return by_first(x, y);
+}
+
+static int by_area(const void *a, const void *b) {
+    const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+    double p = (double)x->bytes * (x->last - x->first + 1 + x->again),
+           q = (double)y->bytes * (y->last - y->first + 1 + y->again);
+    if (p != q)
+        return p > q ? -1 : 1;
+    return by_first(x, y);
+}
+
+bool buffers_meet(const Buffer *x, const Buffer *y) {
+    bool meet = x->first <= y->last && y->first <= x->last;
+    return meet || y->first < x->again || x->first < y->again;
+}
+
+// The smallest gap for `b` among `placed`, which are sorted by offset.
+static size_t best_gap(const Buffer *placed, uint32_t n, const Buffer *b) {
+    size_t end = 0, best = SIZE_MAX, at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Buffer *o = &placed[i];
+        if (!buffers_meet(o, b))
+            continue;
+        if (o->offset > end && o->offset - end >= b->bytes && o->offset - end < best) {
+            best = o->offset - end;
+            at = end;
+        }
+        end = o->offset + o->bytes > end ? o->offset + o->bytes : end;
+    }
+    return best == SIZE_MAX ? end : at;
+}
+
+// Places all buffers in the order of `by`; the memory they need. Those placed are kept side by
+// side, for every further one looks at all of them.
+static size_t pack(Arena scratch, Buffer *buffer, uint32_t buffers, ByFn *by) {
+    uint32_t n = 0;
+    Buffer **order = arena_array(&scratch, Buffer *, buffers),
+           *placed = arena_array(&scratch, Buffer, buffers);
+    for (uint32_t i = 1; i < buffers; i++)
+        if (buffer[i].bytes)
+            order[n++] = &buffer[i];
+    qsort(order, n, sizeof *order, by);
+    size_t top = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Buffer *b = order[i];
+        b->offset = best_gap(placed, i, b);
+        top = b->offset + b->bytes > top ? b->offset + b->bytes : top;
+        uint32_t k = i;
+        for (; k > 0 && placed[k - 1].offset > b->offset; k--)
+            placed[k] = placed[k - 1];
+        placed[k] = *b;
+    }
+    return top;
+}
+
+size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound) {
+    size_t area = pack(scratch, buffer, n, by_area);
+    if (area <= bound) // nothing is better
+        return area;
+    size_t size = pack(scratch, buffer, n, by_size);
+    return area <= size ? pack(scratch, buffer, n, by_area) : size;
+}
+
+size_t buffers_bound(Arena scratch, const Buffer *buffer, uint32_t n, uint32_t launches) {
+    size_t *change = arena_array(&scratch, size_t, launches + 2), live = 0, most = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        const Buffer *b = &buffer[i];
+        change[b->first] += b->bytes;
+        change[b->last + 1] -= b->bytes; // wraps round and back
+        change[0] += b->bytes;
+        change[b->again < b->first ? b->again : b->first] -= b->bytes;
+    }
+    for (uint32_t t = 0; t < launches; t++) {
+        live += change[t];
+        most = live > most ? live : most;
+    }
+    return most;
+}

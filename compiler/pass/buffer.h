@@ -1,0 +1,25 @@
+// buffer.h - pieces of work memory, each with the launches between which it lives (memory.c,
+// buffer.c).
+#ifndef GAN_BUFFER_H
+#define GAN_BUFFER_H
+
+#include "base.h"
+
+typedef struct Buffer {
+    uint32_t owner;       // first node it holds
+    uint32_t first, last; // launches, inclusive
+    uint32_t again;       // lives in the next step before this launch as well; 0: no
+    size_t bytes, offset; // 0 bytes take no place
+} Buffer;
+
+// Do both live at some moment of one step?
+bool buffers_meet(const Buffer *x, const Buffer *y);
+
+// Of [n] buffers, of which [0] is none:
+// Gives each its offset; the bytes that all need. Two orders are tried, by size and by size times
+// life, unless the first reaches `bound`.
+size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound);
+// The most bytes that live at once in a step of so many launches: no places need fewer.
+size_t buffers_bound(Arena scratch, const Buffer *buffer, uint32_t n, uint32_t launches);
+
+#endif
