@@ -1,0 +1,132 @@
+// memory_test.c - buffers in a step and the next: who meets whom, the most that lives at once, and
+// places that are nobody else's, against two steps walked launch by launch.
+#include "buffer.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include "cases.h"
+
+enum { Launches = 12, MostBuffers = 24, Cases = 500 };
+
+static Arena empty;
+
+// --- walked through ------------------------------------------------------------------------------
+
+static bool lives_at(const Buffer *b, uint32_t launch) {
+    return (b->first <= launch && launch <= b->last) || launch < b->again;
+}
+
+// What the executor may look at behind the last launch lives there too.
+static bool live_together(const Buffer *x, const Buffer *y) {
+    for (uint32_t t = 0; t <= Launches; t++)
+        if (lives_at(x, t) && lives_at(y, t))
+            return true;
+    return false;
+}
+
+static size_t most_alive(const Buffer *b, uint32_t n) {
+    size_t most = 0;
+    for (uint32_t t = 0; t < Launches; t++) {
+        size_t sum = 0;
+        for (uint32_t i = 1; i < n; i++)
+            sum += lives_at(&b[i], t) ? b[i].bytes : 0;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+// --- drawn ---------------------------------------------------------------------------------------
+
+static uint32_t draw(uint64_t *seed, uint32_t below) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33) % below;
+}
+
+static Buffer draw_buffer(uint64_t *seed, uint32_t owner) {
+    Buffer b = {.owner = owner, .first = draw(seed, Launches), .bytes = 64 * draw(seed, 9)};
+    b.last = b.first + draw(seed, Launches - b.first);
+    if (draw(seed, 3) == 0) { // until the tail of the next step has run
+        b.last = Launches;
+        b.again = 1 + draw(seed, b.first + 1);
+    }
+    return b;
+}
+
+static uint32_t draw_buffers(uint64_t *seed, Buffer *b) {
+    uint32_t n = 2 + draw(seed, MostBuffers - 2);
+    b[0] = (Buffer){0};
+    for (uint32_t i = 1; i < n; i++)
+        b[i] = draw_buffer(seed, i);
+    return n;
+}
+
+// --- cases ---------------------------------------------------------------------------------------
+
+static void buffers_meet_where_both_live(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    for (uint32_t i = 0; i < Cases * MostBuffers; i++) {
+        Buffer x = draw_buffer(&seed, 1), y = draw_buffer(&seed, 2);
+        assert_int_equal(buffers_meet(&x, &y), live_together(&x, &y));
+    }
+}
+
+static void the_bound_is_what_lives_at_once(void **state) {
+    (void)state;
+    uint64_t seed = 2;
+    Buffer b[MostBuffers];
+    for (uint32_t i = 0; i < Cases; i++) {
+        uint32_t n = draw_buffers(&seed, b);
+        assert_int_equal(buffers_bound(empty, b, n, Launches), most_alive(b, n));
+    }
+}
+
+static void no_two_lie_over_one_another_while_both_live(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    Buffer b[MostBuffers];
+    for (uint32_t i = 0; i < Cases; i++) {
+        uint32_t n = draw_buffers(&seed, b);
+        size_t bound = most_alive(b, n), all = buffers_pack(empty, b, n, bound), end = 0;
+        for (uint32_t x = 1; x < n; x++) {
+            for (uint32_t y = 1; y < x && b[x].bytes; y++) {
+                bool over = b[x].offset < b[y].offset + b[y].bytes &&
+                            b[y].offset < b[x].offset + b[x].bytes;
+                assert_false(over && b[y].bytes && live_together(&b[x], &b[y]));
+            }
+            end = b[x].bytes && b[x].offset + b[x].bytes > end ? b[x].offset + b[x].bytes : end;
+        }
+        assert_int_equal(all, end);
+        assert_true(all >= bound);
+    }
+}
+
+// A value of the step before is gone once the tail has run: what is made then may take its place.
+static void a_place_is_free_again_behind_the_tail(void **state) {
+    (void)state;
+    Buffer b[] = {{0},
+                  {.owner = 1, .first = 8, .last = Launches, .again = 4, .bytes = 64},
+                  {.owner = 2, .first = 4, .last = 7, .bytes = 64},
+                  {.owner = 3, .first = 3, .last = 3, .bytes = 64}};
+    assert_int_equal(buffers_pack(empty, b, 3, 64), 64);
+    assert_int_equal(buffers_pack(empty, b, 4, 64), 128);
+    assert_true(b[3].offset != b[1].offset);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_meet_where_both_live),
+        cmocka_unit_test(the_bound_is_what_lives_at_once),
+        cmocka_unit_test(no_two_lie_over_one_another_while_both_live),
+        cmocka_unit_test(a_place_is_free_again_behind_the_tail),
+    };
+    if (arena_init(&empty, 0) != GAN_OK)
+        return 1;
+    if (CASES_LISTED(tests))
+        return 0;
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_release(&empty);
+    return failures;
+}
