@@ -51,26 +51,64 @@ static void line_json(JsonOut *j, const char *name, bool known, SourceLine l) {
 
 // --- layers --------------------------------------------------------------------------------------
 
-static void layer_rows(Text *t, const Module *m) {
-    size_t wide = 5;
-    for (uint32_t i = 0; i < m->layer.n; i++)
-        wide = m->layer.at[i].name.len > wide ? m->layer.at[i].name.len : wide;
-    text_fmt(t, "\n  %-*s  at                 output               weights     state    GFLOP\n",
-             (int)wide, "layer");
+typedef VEC(Layer) LayerVec;
+
+// What a net's own body and plain functions in it make is no layer's: a last row of the net, so
+// that rows add up. False: there is nothing of the kind.
+static bool own_row(const Module *m, uint32_t net, Layer *out) {
+    NetSize size = net_size(m, net);
+    *out = (Layer){.net = net,
+                   .name = m->net.at[net].name,
+                   .trainable = size.trainable,
+                   .other = size.other,
+                   .span = m->net.at[net].span};
     for (uint32_t i = 0; i < m->layer.n; i++) {
         const Layer *l = &m->layer.at[i];
+        out->trainable -= l->net == net ? l->trainable : 0;
+        out->other -= l->net == net ? l->other : 0;
+    }
+    return out->trainable || out->other;
+}
+
+static bool is_net(const Module *m, const Layer *l) {
+    return str_eq(l->name, m->net.at[l->net].name);
+}
+
+// Module.layer, and behind it the rows of nets.
+static LayerVec all_rows(Arena *a, const Module *m) {
+    LayerVec rows = {0};
+    for (uint32_t i = 0; i < m->layer.n; i++)
+        vec_push(a, &rows, m->layer.at[i]);
+    for (uint32_t net = 0; net < m->net.n; net++) {
+        Layer own;
+        if (own_row(m, net, &own))
+            vec_push(a, &rows, own);
+    }
+    return rows;
+}
+
+static void layer_rows(Text *t, const Module *m) {
+    LayerVec rows = all_rows(t->arena, m);
+    size_t wide = 5;
+    for (uint32_t i = 0; i < rows.n; i++)
+        wide = rows.at[i].name.len > wide ? rows.at[i].name.len : wide;
+    text_fmt(t, "\n  %-*s  at                 output               weights     state    GFLOP\n",
+             (int)wide, "layer");
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const Layer *l = &rows.at[i];
         SourceLine at = model_line(m, l->span);
         Str place = str_format(t->arena, "%.*s:%u", SARG(at.file), at.number);
         text_fmt(t, "  %-*.*s  %-18.*s %-18.*s %9lld %9lld %8.3f\n", (int)wide, SARG(l->name),
-                 SARG(place), SARG(type_text(t->arena, &l->out)), (long long)l->trainable,
-                 (long long)l->other, l->gflop);
+                 SARG(place), SARG(is_net(m, l) ? STR("-") : type_text(t->arena, &l->out)),
+                 (long long)l->trainable, (long long)l->other, l->gflop);
     }
 }
 
 static void layers_json(JsonOut *j, const Module *m) {
+    LayerVec rows = all_rows(j->text->arena, m);
     json_name(j, "layers"), json_open(j, '[');
-    for (uint32_t i = 0; i < m->layer.n; i++) {
-        const Layer *l = &m->layer.at[i];
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const Layer *l = &rows.at[i];
         SourceLine at = model_line(m, l->span);
         json_open(j, '{');
         json_name(j, "name"), json_put_str(j, l->name);

@@ -311,12 +311,14 @@ bool stored_alike(Dtype a, Dtype b) {
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found) {
     CheckpointSteps steps;
+    bool there = false;
     *found = false;
     TRY(checkpoint_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
         uint32_t step = steps.at[i];
         if (want->step && step != want->step)
             continue;
+        there = true;
         Str content;
         GanStatus st =
             read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
@@ -335,10 +337,13 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
             return GAN_OK;
         }
         say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
-            i ? "; going back to the one before" : "");
+            i && !want->step ? "; going back to the one before" : "");
     }
-    if (!steps.n)
+    if (!there)
         return GAN_OK;
+    if (want->step)
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u in %.*s/ckpt is damaged", want->step,
+                    SARG(dir));
     return fail(GAN_ERR_INPUT,
                 "no checkpoint in %.*s/ckpt is whole; remove that folder to begin at step 0 again",
                 SARG(dir));

@@ -7,10 +7,9 @@
 //   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
 //   spectrum   the same of their mean power spectra over rings
 //              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
-//   chamfer    minimum matching distance and coverage (Achlioptas et al. 2018): for data, how far
-//   the
-//              nearest other cloud is; of copies also the mean Chamfer distance to the original
-//              (Fan, Su, Guibas 2017), for data to some other cloud
+//   chamfer    minimum matching distance and coverage (Achlioptas et al. 2018): for data, how
+//              far the nearest other cloud is; of copies also the mean Chamfer distance to the
+//              original (Fan, Su, Guibas 2017), for data to some other cloud
 //   modes      groups of the data that are reached, and the share of samples within three
 //              deviations of one (Srivastava et al. 2017)
 //   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with

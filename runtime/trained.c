@@ -27,7 +27,21 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
     TRY(session_start(&out->session, &so, &h->console));
-    return trained_load(perm, h, out, 0);
+    return trained_load(perm, h, out, (uint32_t)option_number(o, OptStep, 0));
+}
+
+static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {
+    CheckpointSteps there = {0};
+    Text t = {.arena = &scratch};
+    TRY(checkpoint_steps(&scratch, dir, &there));
+    if (!there.n)
+        return fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(dir));
+    for (uint32_t i = 0; i < there.n; i++)
+        text_fmt(&t, "%s%u", i ? ", " : "", there.at[i]);
+    return fail(GAN_ERR_INPUT,
+                "%.*s has no checkpoint of step %u; there are %.*s (--keep N of training keeps "
+                "more)",
+                SARG(dir), step, SARG(text_str(&t)));
 }
 
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
@@ -36,7 +50,7 @@ GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
     bool found;
     TRY(checkpoint_load(perm, t->dir, t->session.exec, &want, &h->console, &at, &found));
     t->step = at.step;
-    return found ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(t->dir));
+    return found ? GAN_OK : not_there(*perm, t->dir, step);
 }
 
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {

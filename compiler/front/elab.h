@@ -167,7 +167,7 @@ void help_name(Elab *e, Str name, Str near);
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop);
 Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
 bool is_expression(const Ast *a);
-bool is_require(const Ast *a); // a statement whose work is done when it holds
+bool is_condition(const Ast *a); // require, prefer: statements whose work is done when they hold
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);

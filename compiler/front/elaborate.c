@@ -147,7 +147,7 @@ static void eval_item(Elab *e, const Ast *a, Parts *parts) {
     case AstFn:
         return; // declared already: functions may be used before their text
     default:
-        if (is_expression(a) && a->kind != AstIf && !is_require(a))
+        if (is_expression(a) && a->kind != AstIf && !is_condition(a))
             refuse_idle(e, a);
         eval_statement(e, &env, a);
         bind_locals(e, env.local, a->word);

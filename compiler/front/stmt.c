@@ -206,7 +206,7 @@ void eval_statement(Elab *e, Env *env, const Ast *a) {
     spot_leave(e, outer);
 }
 
-bool is_require(const Ast *a) {
+bool is_condition(const Ast *a) {
     return a->kind == AstCall && a->a->kind == AstName &&
            (str_eq(a->a->text, STR("require")) || str_eq(a->a->text, STR("prefer")));
 }
@@ -228,9 +228,9 @@ Value eval_block(Elab *e, Env *env, const Ast *block, bool drop) {
         const Ast *a = block->list.at[i];
         if (i + 1 == block->list.n && !drop)
             v = eval_last(e, env, a);
-        else if (is_require(a) && eval(e, env, a).kind == KindPoison)
+        else if (is_condition(a) && eval(e, env, a).kind == KindPoison)
             return POISON; // nothing behind it was meant for what is there
-        else if (!is_require(a))
+        else if (!is_condition(a))
             eval_statement(e, env, a);
     }
     return v;

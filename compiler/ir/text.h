@@ -7,13 +7,17 @@
 //     field "x" image [3, 64, 64] classes 0 span=1:40-60
 //       xform scale -1 1
 //   site normal f32 [B, 100] func 1 block 0 span=1:300-310
-//   slot param "G.conv.w" f32 [64, 3, 4, 4] net 0 site 0 stream 0 round 0 span=1:130-150    ("net
-//   -": of no net) func "step"                                              the first two are init
-//   and step, the rest entry points
+//   slot param "G.conv.w" f32 [64, 3, 4, 4] net 0 site 0 stream 0 round 0 span=1:130-150
+//                                                            "net -": of no net
+//   func "step"                                              the first two are init and step, the
+//                                                            rest entry points
 //     block 0 | repeat 5 | every 16 | if %12 | else | end    the tape
-//     %12 = conv %3, %5 {n=2 stride=2 2 ... groups=1} : f32 [B, 64, 32, 32] @0
-//     span=1:200-240,1:300-340 effect %40 update block 0 loss %30 rate 0.0002 nets 0 grads 3:%31
-//     4:%32 span=1:400-460 report "loss" %30 block 0 result "fakes" %20 block 0 data 3 4
+//     %12 = conv %3, %5 {n=2 stride=2 2 ... groups=1} : f32 [B, 64, 32, 32] @0 span=1:200-240
+//     effect %40
+//     update block 0 loss %30 rate 0.0002 nets 0 grads 3:%31 4:%32 inner %18 span=1:400-460
+//     report "loss" %30 block 0
+//     result "fakes" %20 block 0
+//     data 3 4
 //
 // Indentation and blank lines mean nothing. Text in quotes escapes ", \ and control bytes as \xHH.
 #ifndef GAN_TEXT_H

@@ -5,8 +5,8 @@
 //   plans plan f32                    the level: fused, schedule or plan; the precision
 //     slot 3 at 4096                  plan: where slots lie
 //   func 1 model 0.25                 init, step, entries; GFLOP of the published step
-//     region 0                        fused: what fusion decides is which values are stored
-//     together
+//     region 0                        fused: which values are stored together is all that fusion
+//                                     decides
 //       store %12 at 64               plan: with its place, unless it lies in a slot
 //     block 0                         schedule: a line for every block, its launches behind it
 //       launch 0 3                    regions side by side

@@ -148,6 +148,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
     double lo = 0, hi = 0;
+    uint32_t classes = 0;
     if (feed->count != s->feed[0].count) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: %llu samples, and %.*s has %llu; fields read together need as many",
@@ -157,13 +158,17 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
         if (!have) {
-            return fail(GAN_ERR_INPUT, "%.*s: the data from %.*s has no %s", SARG(sf->want.name),
-                        SARG(feed->pack[k].source),
-                        sf->want.kind == DataLabel ? "labels; pack it with --labels" : "samples");
+            return fail(
+                GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name), SARG(feed->path[k]),
+                sf->want.kind == DataLabel ? "labels; pack it again with --labels" : "samples");
         }
         lo = k == 0 || have->lo < lo ? have->lo : lo;
         hi = k == 0 || have->hi > hi ? have->hi : hi;
+        classes = have->classes > classes ? have->classes : classes;
     }
+    if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
+        tell_bad(s, sf->want.name,
+                 "every sample is of one class; pictures of a class belong in a folder of its own");
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);

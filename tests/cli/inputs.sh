@@ -112,3 +112,24 @@ expect 0 train shown.gan --batch 2 --steps 1 --out shown --threads 1
 for entry in volume flat curve line; do expect 0 sample shown --entry $entry -o $entry.png --count 4 --threads 1; done
 same volume.png flat.png
 same curve.png line.png
+
+# Labels: folders are classes; a pack without them is named, and one class alone is said.
+cat >l.gan <<'END'
+model labelled
+data x : image(3, 8, 8) scale(-1, 1), y : label(4)
+net D(x: [3, 8, 8], y: label(4)) -> [] = concat(flatten(x), one_hot(y)) |> dense(1) |> squeeze
+step { update D minimize mean(D(x, y)) using adam(lr=1e-3) }
+END
+"$ganrun" data synth shapes --out p.pack --count 8 --size 8 >/dev/null
+mkdir -p mixed sorted/a sorted/b
+for i in 1 2 3 4; do "$ganrun" data preview p.pack -o mixed/$i.png --count "$i" --columns 1 >/dev/null 2>&1; done
+cp mixed/1.png mixed/2.png sorted/a
+cp mixed/3.png mixed/4.png sorted/b
+"$ganrun" data pack mixed -o plain.pack --size 8 >/dev/null 2>&1
+expect 1 train l.gan --data x=plain.pack --batch 2 --steps 1 --out none
+says 'y: .*plain.pack has no labels; pack it again with --labels'
+expect 0 train l.gan --data x=mixed --batch 2 --steps 1 --out mixed.run
+says 'y: every sample is of one class'
+expect 0 train l.gan --data x=sorted --batch 2 --steps 1 --out sorted.run
+grep -q 'one class' err && fail 'two folders are two classes'
+true

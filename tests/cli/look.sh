@@ -27,6 +27,15 @@ says 'NAME.png or NAME.npy'
 expect 1 interp tiny.gan
 says 'not the folder of a run'
 
+# Any checkpoint there is, by its step; the newest is the one without.
+expect 0 sample one --step 6 -o six.npy --count 5 --threads 1
+same s.npy six.npy
+expect 0 sample one --step 4 -o four.npy --count 5 --threads 1
+cmp -s s.npy four.npy && fail 'another checkpoint gives the same samples'
+expect 0 export one --step 2 -o two.safetensors
+expect 1 sample one --step 3
+says 'one has no checkpoint of step 3; there are 2, 4, 6 (--keep N of training keeps more)'
+
 # Film: as many frames as grids, each one's own data.
 expect 0 film one --fps 5
 exists one/film.png
@@ -55,6 +64,10 @@ absent no.safetensors no.pt
 # Report and diff read the folder alone.
 expect 0 report one
 prints 'one: 6 of 6 steps, saved at 6'
+cp -r one long
+sed 's/"steps": *6/"steps": 4/' one/options.json >long/options.json
+expect 0 report long
+prints 'long: 6 steps (the last command asked for 4), saved at 6'
 prints 'loss   G '
 expect 0 report one --json
 prints '"steps": 6, "steps_asked": 6, "saved": 6'

@@ -16,6 +16,20 @@ grep -q '"name": "D.conv.0", "net": "D", "at": "tiny.gan:11", "output": \[4, 8, 
 number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" json; }
 work=$(grep -o '"work_bytes": [0-9]*' json | sort -t: -k2 -n | tail -n 1 | cut -d' ' -f2)
 [ "$(number peak_bytes)" = $(($(number slot_bytes) + work)) ] || fail 'the peak is not slots and work'
+# What a net's own body makes, and a plain function in it, is the net's own row.
+cat >own.gan <<'M'
+model own
+data x : image(3, 4, 4) scale(-1, 1)
+fn shift(x) { param b : [3, 4, 4] = 0; state n = 0; n := n + 1; x + b }
+net D(x: [3, 4, 4]) -> [] {
+  param scale = 1
+  scale * x |> shift |> flatten |> dense(1) |> squeeze
+}
+step { update D minimize mean(D(x)) using adam() }
+M
+"$ganc" plan own.gan >text || fail 'ganc plan own.gan'
+grep -Eq '^  D +98 +1$' text || fail 'D has not 49 + 1 + 48 weights and a state'
+grep -Eq '^  D +own.gan:4 +- +49 +1 +0.000$' text || fail 'no row of what D makes itself'
 # An inner layer counts for itself: attention's four convolutions are not in its own row.
 cat >deep.gan <<'M'
 model deep
