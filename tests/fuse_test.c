@@ -277,6 +277,18 @@ static void a_value_of_another_block_is_stored(void **state) {
     assert_true(stored(c, y));
 }
 
+static void a_number_that_is_reported_is_read_by_nobody(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 1, DIM(64))), zero = Num(x, 0), y = Gt(x, zero);
+    result(c, zero);
+    result(c, y);
+    fuse_case(c);
+    const Region *r = &c->plan.region.at[c->plan.region_of[y.id]];
+    assert_true(stored(c, zero));
+    assert_false(has(r->in.at, r->in.n, zero.id));
+}
+
 // --- invariants ----------------------------------------------------------------------------------
 
 static void check_region(const Plan *p, uint32_t index, bool no_fuse) {
@@ -385,6 +397,7 @@ int main(int argc, char **argv) {
         TEST(dear_values_are_stored_and_cheap_ones_are_not),
         TEST(a_short_sum_is_arithmetic),
         TEST(a_value_of_another_block_is_stored),
+        TEST(a_number_that_is_reported_is_read_by_nobody),
         TEST(regions_are_whole_and_in_order),
         TEST(golden_cases),
     };

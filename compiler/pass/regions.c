@@ -26,7 +26,8 @@ static void collect(Build *b, uint32_t id) {
     vec_push(b->perm, &b->region->node, id);
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t from = fuse_operand(z->g, id, k);
-        if (z->kept[from] || z->g->node.at[from].op == OpRead) {
+        Op op = (Op)z->g->node.at[from].op; // a number that is kept is known to its readers too
+        if ((z->kept[from] && op != OpConst) || op == OpRead) {
             if (b->seen[from] != b->number) {
                 b->seen[from] = b->number;
                 vec_push(b->perm, &b->region->in, from);

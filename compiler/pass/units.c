@@ -202,7 +202,7 @@ static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
         }
         return;
     }
-    if (!z->unit[id] && node_class(g, id) == ClassLEAF)
+    if (g->node.at[id].op == OpConst || (!z->unit[id] && node_class(g, id) == ClassLEAF))
         return;
     const Type *t = node_type(g, id);
     Reads now = {id, plain && r->times == 1, r->times};
