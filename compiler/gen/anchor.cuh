@@ -143,31 +143,33 @@ template <int N> GAN_FN int32_t gan_phase(const gan_args<N> &w, int x, int d, in
     return x == 0 ? first : x == 1 ? t : mine;
 }
 
-// Operand x of product g.
+// Operand x of product g, to shared memory: axes are numbered there as they come, not each with
+// code of its own.
 template <class P, int N>
-GAN_FN gan_operand<P> gan_operand_at(const gan_args<N> &w, int x, uint32_t g) {
+GAN_FN void gan_operand_at(const gan_args<N> &w, int x, uint32_t g, gan_operand<P> *out) {
     const gan_list apart = gan_list_at(w, GAN_OF_G);
-    gan_operand<P> o = {};
+    int64_t first = 0;
 #pragma unroll 1
     for (int k = apart.n - 1; k >= 0; k--) {
         const int at = apart.at + k * GAN_AXIS_WORDS;
         const uint32_t extent = (uint32_t)w.at[at], digit = g % extent;
-        o.first.at += digit * (int64_t)w.at[at + 1 + x];
+        first += digit * (int64_t)w.at[at + 1 + x];
         g /= extent;
     }
-#pragma unroll
+#pragma unroll 1
     for (int d = P::space - 1; d >= 0; d--) {
         const int at = gan_space_at(d);
-        o.extent[d] = (int32_t)w.at[at + x + GAN_EXTENT];
-        o.first.x[d] = (int32_t)w.at[at + x + GAN_ORIGIN];
+        int32_t origin = (int32_t)w.at[at + x + GAN_ORIGIN];
         if (w.at[GAN_PHASES]) {
             const uint32_t stride = (uint32_t)w.at[at + GAN_STRIDE];
-            o.first.x[d] += gan_phase(w, x, d, (int32_t)(g % stride));
+            origin += gan_phase(w, x, d, (int32_t)(g % stride));
             g /= stride;
         }
-        o.first.at += o.first.x[d] * (int64_t)w.at[at + x + GAN_STEP];
+        first += origin * (int64_t)w.at[at + x + GAN_STEP];
+        out->first.x[d] = origin;
+        out->extent[d] = (int32_t)w.at[at + x + GAN_EXTENT];
     }
-    return o;
+    out->first.at = first;
 }
 
 // The element of a line and a term, or of a row and a column.
@@ -225,33 +227,43 @@ GAN_FN void gan_put(gan_f16 *to, float x) {
 }
 
 // What a block knows of where its elements are, in shared memory: what is divided out of a number is
-// divided once a block, a thread a number, not once a thread. Rows and columns are those of A and B
-// while terms are added up, then both those of C.
+// divided once a block, a thread a number, not once a thread.
 template <class P> struct gan_where {
+    enum { ROWS = P::tile_m, COLUMNS = P::tile_n, LINES = 2 * (ROWS + COLUMNS) };
     gan_operand<P> operand[3]; // A, B and C
-    gan_spot<P::space> row[P::tile_m], column[P::tile_n];
-    gan_spot<P::space> term[2][GAN_TERMS]; // of A and of B
+    gan_spot<P::space> spot[LINES + 2 * GAN_TERMS];
+
+    // Rows in A (side 0) and in C (1), columns in B and in C, terms in A and in B.
+    GAN_MEMBER const gan_spot<P::space> *rows(int side) const {
+        return spot + side * ROWS;
+    }
+    GAN_MEMBER const gan_spot<P::space> *columns(int side) const {
+        return spot + 2 * ROWS + side * COLUMNS;
+    }
+    GAN_MEMBER const gan_spot<P::space> *terms(int side) const {
+        return spot + LINES + side * GAN_TERMS;
+    }
+
+    // Finds the terms from k on, and, where these are the `first`, the lines of the tile at row m
+    // and column n. One text for all: it is long, and compiling six of it takes a third longer.
+    template <int N>
+    GAN_MEMBER void find(const gan_args<N> &w, bool first, uint32_t m, uint32_t n, uint32_t k) {
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x + (first ? 0 : LINES); i < LINES + 2 * GAN_TERMS;
+             i += GAN_THREADS) {
+            const bool term = i >= LINES, row = i < 2 * ROWS;
+            const uint32_t j = term ? i - LINES : row ? i : i - 2 * ROWS;
+            const uint32_t count = term ? GAN_TERMS : row ? ROWS : COLUMNS;
+            const uint32_t side = j >= count, from = term ? k : row ? m : n;
+            const gan_list list = gan_list_at(w, term ? GAN_OF_K : row ? GAN_OF_M : GAN_OF_N);
+            gan_spot<P::space> s = gan_spot_at<P>(w, list, side, from + j - side * count);
+            if (row || !(term || side)) { // columns of C are counted from its rows
+                s = gan_join(s, operand[row ? 2 * side : 1].first);
+            }
+            spot[i] = s;
+        }
+    }
 };
-
-// Terms from `from` on, A's by the first warp and B's by the second.
-template <class P, int N>
-GAN_FN void gan_terms(const gan_args<N> &w, uint32_t from, gan_where<P> *at) {
-    const uint32_t i = threadIdx.x % 32, side = threadIdx.x / 32;
-    if (i < GAN_TERMS && side < 2) {
-        at->term[side][i] = gan_spot_at<P>(w, gan_list_at(w, GAN_OF_K), (int)side, from + i);
-    }
-}
-
-// The lines of a tile from number `from` on, in side `side` of the list's operands, counted from
-// `first`.
-template <class P, int N>
-GAN_FN void gan_lines(const gan_args<N> &w, int list, int side, int count, uint32_t from,
-                      const gan_spot<P::space> &first, gan_spot<P::space> *out) {
-    const uint32_t i = threadIdx.x;
-    if (i < count) {
-        out[i] = gan_join(first, gan_spot_at<P>(w, gan_list_at(w, list), side, from + i));
-    }
-}
 
 // One thread's part in bringing a tile of SIZE lines (rows of A, columns of B) to shared memory:
 // several lines, one term each, or one line and several terms, so that neighbouring threads read
@@ -369,31 +381,26 @@ GAN_FN void gan_add_up(const gan_args<N> &w, uint32_t m, uint32_t n, uint32_t fr
     const typename P::in *at_b = (const typename P::in *)w.at[w.at[GAN_B]];
     gan_loader<P, P::tile_m> load_a;
     gan_loader<P, P::tile_n> load_b;
-    gan_lines<P>(w, GAN_OF_M, 0, P::tile_m, m, at->operand[0].first, at->row);
-    gan_lines<P>(w, GAN_OF_N, 0, P::tile_n, n, at->operand[1].first, at->column);
-    gan_terms<P>(w, from, at);
-    __syncthreads();
     load_a.begin(w.at[GAN_A_BY_TERMS], (uint32_t)w.at[GAN_ROWS] - m);
     load_b.begin(w.at[GAN_B_BY_TERMS], (uint32_t)w.at[GAN_COLUMNS] - n);
     for (uint32_t k = from;; k += GAN_TERMS) {
+        at->find(w, k == from, m, n, k);
+        __syncthreads();
         if (k < end) {
-            load_a.fetch(at->operand[0], at_a, at->row, at->term[0], end - k);
-            load_b.fetch(at->operand[1], at_b, at->column, at->term[1], end - k);
+            load_a.fetch(at->operand[0], at_a, at->rows(0), at->terms(0), end - k);
+            load_b.fetch(at->operand[1], at_b, at->columns(0), at->terms(1), end - k);
         }
 #pragma unroll 4 // all of them compile four times as long
         for (int t = 0; t < GAN_TERMS && k > from; t++) {
             c.multiply(shared->terms.a[t], shared->terms.b[t]);
         }
+        __syncthreads(); // the last terms have been multiplied, the next ones fetched
         if (k >= end) {
             break;
         }
-        __syncthreads(); // the last terms have been multiplied, the next ones fetched
         load_a.store(shared->terms.a);
         load_b.store(shared->terms.b);
-        gan_terms<P>(w, k + GAN_TERMS, at);
-        __syncthreads();
     }
-    __syncthreads(); // the last terms have been multiplied
     c.lay(shared->tile);
     __syncthreads();
 }
@@ -424,18 +431,14 @@ GAN_FN bool gan_gather(typename P::sum *parts, uint32_t *ticket, uint32_t split,
 }
 
 template <class P, int N>
-GAN_FN void gan_put_tile(const gan_args<N> &w, uint32_t m, uint32_t n, gan_where<P> *at,
+GAN_FN void gan_put_tile(const gan_args<N> &w, uint32_t m, uint32_t n, const gan_where<P> *at,
                          const typename P::sum *tile) {
     const uint32_t rows = (uint32_t)w.at[GAN_ROWS] - m, columns = (uint32_t)w.at[GAN_COLUMNS] - n;
     typename P::out *to = (typename P::out *)w.at[w.at[GAN_C]];
-    const gan_spot<P::space> none = {};
-    gan_lines<P>(w, GAN_OF_M, 1, P::tile_m, m, at->operand[2].first, at->row);
-    gan_lines<P>(w, GAN_OF_N, 1, P::tile_n, n, none, at->column);
-    __syncthreads();
 #pragma unroll 1
     for (uint32_t i = 0; i < P::tile_m * P::tile_n / GAN_THREADS; i++) {
         const uint32_t e = threadIdx.x + i * GAN_THREADS, row = e / P::tile_n, column = e % P::tile_n;
-        const gan_spot<P::space> s = gan_join(at->row[row], at->column[column]);
+        const gan_spot<P::space> s = gan_join(at->rows(1)[row], at->columns(1)[column]);
         if (row < rows && column < columns && gan_inside(at->operand[2], s)) {
             gan_put(to + s.at, tile[e]);
         }
@@ -457,8 +460,8 @@ template <class P, int N> GAN_FN void gan_product(const gan_args<N> &w) {
         const uint32_t m = tile / tiles_n % tiles_m * P::tile_m;
         const uint32_t from = split * chunk, end = from + chunk < terms ? from + chunk : terms;
         if (threadIdx.x < 3) {
-            at.operand[threadIdx.x] =
-                gan_operand_at<P>(w, (int)threadIdx.x, tile / tiles_n / tiles_m);
+            gan_operand_at(w, (int)threadIdx.x, tile / tiles_n / tiles_m,
+                           &at.operand[threadIdx.x]);
         }
         __syncthreads();
         gan_add_up<P>(w, m, n, from, end, &at, &shared);
