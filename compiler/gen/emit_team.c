@@ -299,15 +299,13 @@ static void put_steps(Emit *e) {
     emit_close(e);
 }
 
-// Leaves the piece's results; the block that comes last joins those of all pieces.
-static void put_pieces(Emit *e) {
-    const Nest *n = e->n;
-    Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
+// Where a team leaves what a piece has come to.
+static void put_partial(Emit *e, Str units) {
     emit_line(e);
     text_put(e->t, STR("if (on && team::part() == 0)"));
     emit_open(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        const Reduce *r = &n->reduce.at[i];
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
         emit_line(e);
         text_fmt(e->t, "q%u[piece * %.*s + u] = ", i, SARG(units));
         if (r->kind == ReduceArgMax)
@@ -316,21 +314,50 @@ static void put_pieces(Emit *e) {
             text_fmt(e->t, "s%u;\n", i);
     }
     emit_close(e);
-    emit_line(e);
-    text_fmt(e->t, "if (gan_is_last(tickets + group, %.*s))", SARG(pieces));
-    emit_open(e);
+}
+
+// The thread's share of all pieces.
+static void put_partials(Emit *e, Str units, Str pieces) {
     put_start(e, true);
+    emit_line(e);
+    text_fmt(e->t, "#pragma unroll %u\n", team(e)->unroll_pieces);
     emit_line(e);
     text_fmt(e->t, "for (uint32_t p = on ? team::part() : %.*s; p < %.*s; p += %u)", SARG(pieces),
              SARG(pieces), team(e)->size);
     emit_open(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        put_through(e, i, str_format(e->t->arena, "%s::of", join_op(&n->reduce.at[i])),
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        put_through(e, i, str_format(e->t->arena, "%s::of", join_op(&e->n->reduce.at[i])),
                     str_format(e->t->arena, ", gan_fetch(q%u + p * %.*s + u)", i, SARG(units)));
     }
     emit_close(e);
+}
+
+// Joins the team's parts, leaves the piece's results, and in the block that comes last joins those
+// of all pieces: by the same text, for a tree is what takes longest to compile.
+static void put_pieces(Emit *e) {
+    const Nest *n = e->n;
+    Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
+    emit_line(e);
+    text_put(e->t, STR("#pragma unroll 1\n"));
+    emit_line(e);
+    text_put(e->t, STR("for (bool whole = false;;)"));
+    emit_open(e);
     put_join(e);
+    emit_line(e);
+    text_put(e->t, STR("if (whole)"));
+    emit_open(e);
     put_results(e);
+    emit_line(e);
+    text_put(e->t, STR("break;\n"));
+    emit_close(e);
+    put_partial(e, units);
+    emit_line(e);
+    text_fmt(e->t, "whole = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
+    emit_line(e);
+    text_put(e->t, STR("if (!whole)\n"));
+    emit_line(e);
+    text_put(e->t, STR("    break;\n"));
+    put_partials(e, units, pieces);
     emit_close(e);
 }
 
@@ -344,11 +371,12 @@ static void put_reductions(Emit *e) {
     put_unit(e);
     put_start(e, false);
     put_steps(e);
-    put_join(e);
-    if (cut(e))
+    if (cut(e)) {
         put_pieces(e);
-    else
+    } else {
+        put_join(e);
         put_results(e);
+    }
     if (e->many)
         emit_close(e);
 }

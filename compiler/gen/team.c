@@ -196,6 +196,25 @@ static uint32_t unroll_of(const Nest *n) {
     return steps;
 }
 
+// What a unit's piece leaves of one result.
+static size_t partial_bytes(const Nest *n, const Reduce *r) {
+    bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
+    size_t one = wide ? 8 : 4;
+    one *= r->kind == ReduceArgMax ? 2 : 1; // gan_best: with its index, both as wide as the wider
+    return n->team.across ? one * n->team.pack : one;
+}
+
+// Pieces that the last block fetches at once.
+static uint32_t unroll_pieces_of(const Nest *n) {
+    size_t bytes = 0;
+    uint32_t pieces = 1;
+    for (uint32_t i = 0; i < n->reduce.n; i++)
+        bytes += partial_bytes(n, &n->reduce.at[i]);
+    while (bytes && bytes * pieces * 2 <= BytesInFlight && pieces < MostUnrolled)
+        pieces *= 2;
+    return pieces;
+}
+
 // --- teams ---------------------------------------------------------------------------------------
 
 static int64_t extent(const Nest *n, bool reduced) {
@@ -247,11 +266,7 @@ static void cut_in_pieces(Nest *n) {
 }
 
 size_t nest_partial_bytes(const Nest *n, const Reduce *r) {
-    int64_t lanes = n->team.across ? n->team.pack : 1;
-    bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
-    size_t one = wide ? 8 : 4;
-    one *= r->kind == ReduceArgMax ? 2 : 1; // gan_best: with its index, both as wide as the wider
-    size_t bytes = (size_t)(n->units * lanes * n->team.pieces) * one;
+    size_t bytes = (size_t)(n->units * n->team.pieces) * partial_bytes(n, r);
     return (bytes + PackBytes - 1) / PackBytes * PackBytes;
 }
 
@@ -333,4 +348,5 @@ void nest_shape_team(Nest *n) {
     set_levels(n);
     mark_packs(n);
     n->team.unroll = unroll_of(n);
+    n->team.unroll_pieces = unroll_pieces_of(n);
 }
