@@ -1,9 +1,10 @@
-// main.c - the program ganc: arguments, files, exit codes. The only file of the compiler that
-// prints or exits.
+// main.c - the program ganc: arguments, files, exit codes. No other file of the compiler exits, and
+// none but emit.c, a command of its own, prints.
 //
 // Results go to standard output, diagnostics to standard error. Exit codes: 0 done, 1 the model is
 // wrong, 2 usage, 3 the machine refused something, 70 a bug of ours.
 #include "ahead.h"
+#include "cli.h"
 #include "embed.h"
 #include "lsp.h"
 
@@ -11,22 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct Cli {
-    Arena *perm;
-    const char *command;
-    VEC(Str) file; // positional arguments
-    VEC(Setting) setting;
-    Str stage, from_stage, out, from, target;
-    int64_t batch;
-    int64_t ranks, chunks; // --deterministic
-    int64_t micro;
-    double bucket_mb;
-    Dtype real;
-    bool json, check, error_json;
-} Cli;
-
 // A mistake on the command line is one line; the list is for who asks.
-static int usage(const char *why, Str what) {
+int cli_usage(const char *why, Str what) {
     fprintf(stderr, "ganc: %s%s%.*s; `ganc --help` lists commands and options\n", why,
             what.len ? ": " : "", (int)what.len, what.len ? what.ptr : "");
     return 2;
@@ -58,7 +45,7 @@ static int help(FILE *to) {
     return 2;
 }
 
-static int die(GanStatus status) {
+int cli_die(GanStatus status) {
     fprintf(stderr, "ganc: %s\n", gan_error());
     return gan_exit_code(status);
 }
@@ -75,21 +62,21 @@ static void show_diagnostics(Front *f, bool json) {
 }
 
 // Reports a failed compilation: its diagnostics when there are any, else the error of the world.
-static int compile_failed(Front *f, const Cli *c, GanStatus status) {
+int cli_failed(Front *f, const Cli *c, GanStatus status) {
     if (!diag_errors(f))
-        return die(status);
+        return cli_die(status);
     show_diagnostics(f, c->error_json);
     return gan_exit_code(status);
 }
 
-static int write_text(const Cli *c, Str text) {
+int cli_write(const Cli *c, Str text) {
     if (!c->out.len)
         return fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0 ? 0 : 3;
     GanStatus status = file_write_atomic(c->out, text.ptr, text.len);
-    return status == GAN_OK ? 0 : die(status);
+    return status == GAN_OK ? 0 : cli_die(status);
 }
 
-static CompileOptions options_of(const Cli *c, Str path) {
+CompileOptions cli_options(const Cli *c, Str path) {
     return (CompileOptions){.path = path,
                             .batch = c->batch,
                             .setting = c->setting.at,
@@ -107,13 +94,13 @@ static int cmd_check(Cli *c) {
     for (uint32_t i = 0; i < c->file.n; i++) {
         Front f;
         front_init(&f, c->perm);
-        CompileOptions o = options_of(c, c->file.at[i]);
+        CompileOptions o = cli_options(c, c->file.at[i]);
         Module m = {0};
         GanStatus status = compile_module(&f, &o, &m);
         if (status == GAN_OK)
             show_diagnostics(&f, c->error_json); // warnings
         else
-            worst = compile_failed(&f, c, status);
+            worst = cli_failed(&f, c, status);
     }
     return worst;
 }
@@ -126,7 +113,7 @@ static int cmd_fmt(Cli *c) {
         Str path = c->file.at[i], text;
         GanStatus status = file_read(c->perm, path, &text);
         if (status != GAN_OK)
-            return die(status);
+            return cli_die(status);
         uint32_t source = front_add_source(&f, path, text, false);
         Text t = {.arena = c->perm};
         if (!source || !fmt_source(&t, &f, source)) {
@@ -142,7 +129,7 @@ static int cmd_fmt(Cli *c) {
                     SARG(path), SARG(path));
             worst = 1;
         } else if ((status = file_write_atomic(path, done.ptr, done.len)) != GAN_OK) {
-            return die(status);
+            return cli_die(status);
         }
     }
     return worst;
@@ -152,10 +139,10 @@ static int cmd_convert(Cli *c) {
     Front f;
     front_init(&f, c->perm);
     Ast *ast = NULL;
-    CompileOptions o = options_of(c, c->file.at[0]);
+    CompileOptions o = cli_options(c, c->file.at[0]);
     GanStatus status = compile_parse(&f, &o, &ast);
     if (status != GAN_OK)
-        return compile_failed(&f, c, status);
+        return cli_failed(&f, c, status);
     Str ext = path_ext(c->out);
     Text t = {.arena = c->perm};
     if (str_eq(ext, STR("gan")))
@@ -163,161 +150,54 @@ static int cmd_convert(Cli *c) {
     else if (str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml")))
         ast_to_yaml(&t, ast);
     else
-        return usage("convert needs -o FILE.gan or -o FILE.yaml", (Str){0});
-    return write_text(c, text_str(&t));
+        return cli_usage("convert needs -o FILE.gan or -o FILE.yaml", (Str){0});
+    return cli_write(c, text_str(&t));
 }
 
 static int cmd_explain(Cli *c) {
     Text t = {.arena = c->perm};
     if (!diag_explain(&t, c->file.at[0]))
-        return usage("no such diagnostic", c->file.at[0]);
-    return write_text(c, text_str(&t));
+        return cli_usage("no such diagnostic", c->file.at[0]);
+    return cli_write(c, text_str(&t));
 }
 
 static int cmd_hash(Cli *c) {
     Front f;
     front_init(&f, c->perm);
-    CompileOptions o = options_of(c, c->file.at[0]);
+    CompileOptions o = cli_options(c, c->file.at[0]);
     Module m = {0};
     GanStatus status = compile_module(&f, &o, &m);
     if (status != GAN_OK)
-        return compile_failed(&f, c, status);
+        return cli_failed(&f, c, status);
     Str hex = hash_hex(c->perm, module_hash(&m, *c->perm));
-    return write_text(c, str_format(c->perm, "%.*s\n", SARG(hex)));
+    return cli_write(c, str_format(c->perm, "%.*s\n", SARG(hex)));
 }
 
 static int cmd_plan(Cli *c) {
     Front f;
     front_init(&f, c->perm);
-    CompileOptions o = options_of(c, c->file.at[0]);
+    CompileOptions o = cli_options(c, c->file.at[0]);
     Compiled done = {0};
     GanStatus status = compile_file(&f, &o, &done);
     if (status != GAN_OK)
-        return compile_failed(&f, c, status);
+        return cli_failed(&f, c, status);
     Text t = {.arena = c->perm};
     (c->json ? model_summary_json : model_summary)(&t, &done);
-    return write_text(c, text_str(&t));
+    return cli_write(c, text_str(&t));
 }
 
 static int cmd_explain_fusion(Cli *c) {
     Front f;
     front_init(&f, c->perm);
-    CompileOptions o = options_of(c, c->file.at[0]);
+    CompileOptions o = cli_options(c, c->file.at[0]);
     o.dialect = &dialect_c;
     Compiled done = {0};
     GanStatus status = compile_file(&f, &o, &done);
     if (status != GAN_OK)
-        return compile_failed(&f, c, status);
+        return cli_failed(&f, c, status);
     Text t = {.arena = c->perm};
     explain_fusion(&t, &done.step);
-    return write_text(c, text_str(&t));
-}
-
-// --- emit ----------------------------------------------------------------------------------------
-
-static bool plan_level(Str stage, PlanLevel *out) {
-    static const char *const names[] = {"fused", "schedule", "plan"};
-    for (*out = PlanFused; *out <= PlanPlaced; ++*out)
-        if (str_eq(stage, str_c(names[*out])))
-            return true;
-    return false;
-}
-
-// The dialect a stage is the kernels of; the machine's own for all others.
-static const Dialect *dialect_of(const Cli *c) {
-    const Dialect *named = dialect_find(c->stage);
-    return named ? named : &dialect_c;
-}
-
-// Stages of a compiled model.
-static int emit_compiled(Cli *c, const Compiled *done) {
-    Text t = {.arena = c->perm};
-    PlanLevel level;
-    if (plan_level(c->stage, &level))
-        compiled_print(&t, done, level);
-    else if (dialect_find(c->stage))
-        gen_print(&t, &done->step, dialect_find(c->stage));
-    else if (str_eq(c->stage, STR("dot")))
-        plan_dot(&t, &done->step);
-    else
-        return usage(str_eq(c->stage, STR("graph")) || str_eq(c->stage, STR("grad"))
-                         ? "the text is of a later stage than"
-                         : "unknown stage",
-                     c->stage);
-    return write_text(c, text_str(&t));
-}
-
-// Stages behind elaboration, from a module that came from a model or from its own text form.
-static int emit_module(Cli *c, Module *m) {
-    Text t = {.arena = c->perm};
-    if (str_eq(c->stage, STR("graph"))) {
-        module_print(&t, m);
-        return write_text(c, text_str(&t));
-    }
-    if (str_eq(c->stage, STR("grad")) && str_eq(c->from_stage, STR("grad"))) {
-        module_print(&t, m); // it has been through these passes
-        return write_text(c, text_str(&t));
-    }
-    if (str_eq(c->stage, STR("grad"))) {
-        PassOptions p = {.real = c->real};
-        CompileOptions o = options_of(c, (Str){0});
-        compile_scales(c->perm, m, &o);
-        passes_run(c->perm, m, &m->step, &p, "grad");
-        module_print(&t, m);
-        return write_text(c, text_str(&t));
-    }
-    CompileOptions o = options_of(c, (Str){0});
-    o.dialect = dialect_of(c);
-    Compiled done = {.module = *m};
-    GanStatus status = compile_plans(c->perm, &done.module, &o, &done);
-    if (status != GAN_OK)
-        return die(status);
-    return emit_compiled(c, &done);
-}
-
-// Goes on from the text form of an earlier stage.
-static int emit_from_text(Cli *c) {
-    Str text, error;
-    PlanLevel level;
-    bool planned = plan_level(c->from_stage, &level);
-    if (!planned && !str_eq(c->from_stage, STR("graph")) && !str_eq(c->from_stage, STR("grad")))
-        return usage("graph, grad, fused, schedule and plan can be read back", c->from_stage);
-    GanStatus status = file_read(c->perm, c->file.at[0], &text);
-    if (status != GAN_OK)
-        return die(status);
-    Module m = {0};
-    Compiled done;
-    bool fine = planned ? compiled_read(c->perm, text, dialect_of(c), &done, &error)
-                        : module_read(c->perm, text, &m, &error);
-    if (!fine) {
-        fprintf(stderr, "ganc: %.*s: %.*s\n", SARG(c->file.at[0]), SARG(error));
-        return 1;
-    }
-    return planned ? emit_compiled(c, &done) : emit_module(c, &m);
-}
-
-static int cmd_emit(Cli *c) {
-    if (c->from_stage.len)
-        return emit_from_text(c);
-    Front f;
-    front_init(&f, c->perm);
-    Module m = {0};
-    Text t = {.arena = c->perm};
-    CompileOptions o = options_of(c, c->file.at[0]);
-    bool tokens = str_eq(c->stage, STR("tokens"));
-    if (tokens || str_eq(c->stage, STR("ast"))) {
-        Ast *ast = NULL;
-        GanStatus status = compile_parse(&f, &o, &ast);
-        if (status != GAN_OK)
-            return compile_failed(&f, c, status);
-        if (tokens)
-            tokens_print(&t, &f, 1);
-        else
-            ast_print(&t, ast);
-        return write_text(c, text_str(&t));
-    }
-    GanStatus status = compile_module(&f, &o, &m);
-    return status == GAN_OK ? emit_module(c, &m) : compile_failed(&f, c, status);
+    return cli_write(c, text_str(&t));
 }
 
 // --- new ---------------------------------------------------------------------------------------
@@ -337,11 +217,11 @@ static int no_such_model(const Cli *c) {
     }
     Str near = diag_nearest(c->from, known.at, known.n);
     if (near.len)
-        return usage(str_format(c->perm, "did you mean `%.*s`? no such model", SARG(near)).ptr,
-                     c->from);
+        return cli_usage(str_format(c->perm, "did you mean `%.*s`? no such model", SARG(near)).ptr,
+                         c->from);
     const char *why =
         c->from.len ? "no such model; there are" : "new needs --from MODEL; there are";
-    return usage(str_format(c->perm, "%s%.*s", why, SARG(text_str(&list))).ptr, c->from);
+    return cli_usage(str_format(c->perm, "%s%.*s", why, SARG(text_str(&list))).ptr, c->from);
 }
 
 static bool is_name(Str s) {
@@ -363,7 +243,7 @@ static int cmd_new(Cli *c) {
     if (!m->name)
         return no_such_model(c);
     if (!is_name(name))
-        return usage("a model's name is a letter, then letters, digits and _", name);
+        return cli_usage("a model's name is a letter, then letters, digits and _", name);
     if (file_exists(path)) {
         fprintf(stderr, "ganc: %.*s is there already and stays as it is\n", SARG(path));
         return 1;
@@ -371,7 +251,7 @@ static int cmd_new(Cli *c) {
     size_t skip = strlen("model ") + model_name(m).len;
     Str rest = str_sub((Str){m->text, m->len}, skip, m->len);
     c->out = path;
-    return write_text(c, str_format(c->perm, "model %.*s%.*s", SARG(name), SARG(rest)));
+    return cli_write(c, str_format(c->perm, "model %.*s%.*s", SARG(name), SARG(rest)));
 }
 
 // --- compile -------------------------------------------------------------------------------------
@@ -387,17 +267,17 @@ static Str kernel_cache(Arena *a) {
 
 static int cmd_compile(Cli *c) {
     if (!ganx_is(c->out))
-        return usage("compile needs -o FILE.ganx", c->out);
+        return cli_usage("compile needs -o FILE.ganx", c->out);
     Front f;
     Ahead ahead;
     front_init(&f, c->perm);
-    CompileOptions o = options_of(c, c->file.at[0]);
+    CompileOptions o = cli_options(c, c->file.at[0]);
     GanStatus status = ahead_open(c->perm, c->target, kernel_cache(c->perm), &ahead);
     if (status == GAN_OK)
         status = ganx_write(&f, &o, &ahead.target, c->out);
     ahead_close(&ahead);
     if (status != GAN_OK)
-        return compile_failed(&f, c, status);
+        return cli_failed(&f, c, status);
     show_diagnostics(&f, c->error_json); // warnings
     return 0;
 }
@@ -449,7 +329,7 @@ static int cmd_lsp(Cli *c) {
     }
     lsp_close(l);
     mem_free(buffer);
-    return status != GAN_OK ? die(status) : code ? code : ended;
+    return status != GAN_OK ? cli_die(status) : code ? code : ended;
 }
 
 static const struct Command {
@@ -512,8 +392,8 @@ static int parse_option(Cli *c, Str name, Str value) {
     else if (str_eq(name, STR("--error-format")))
         fine = (c->error_json = str_eq(value, STR("json"))) || str_eq(value, STR("text"));
     else
-        return usage("unknown option", name);
-    return fine ? 0 : usage(str_format(c->perm, "bad value for %.*s", SARG(name)).ptr, value);
+        return cli_usage("unknown option", name);
+    return fine ? 0 : cli_usage(str_format(c->perm, "bad value for %.*s", SARG(name)).ptr, value);
 }
 
 static int parse_args(Cli *c, int argc, char **argv) {
@@ -525,7 +405,7 @@ static int parse_args(Cli *c, int argc, char **argv) {
             c->check = true;
         } else if (a.len > 1 && a.ptr[0] == '-') {
             if (i + 1 == argc)
-                return usage("an option needs a value", a);
+                return cli_usage("an option needs a value", a);
             int code = parse_option(c, a, str_c(argv[++i]));
             if (code)
                 return code;
@@ -553,7 +433,7 @@ int main(int argc, char **argv) {
     Arena perm;
     GanStatus status = arena_init(&perm, 0);
     if (status != GAN_OK)
-        return die(status);
+        return cli_die(status);
     Cli c = {.perm = &perm, .command = argv[1], .real = DtF32, .ranks = 1};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(commands[i].name, argv[1]))
@@ -562,15 +442,15 @@ int main(int argc, char **argv) {
         if (code)
             return code;
         if ((int)c.file.n < commands[i].least || (int)c.file.n > commands[i].most)
-            return usage(c.file.n ? "too many files for" : "name a FILE for", str_c(argv[1]));
+            return cli_usage(c.file.n ? "too many files for" : "name a FILE for", str_c(argv[1]));
         return commands[i].run(&c);
     }
     Str known[sizeof commands / sizeof *commands], word = str_c(argv[1]);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         known[i] = str_c(commands[i].name);
     Str near = diag_nearest(word, known, sizeof commands / sizeof *commands);
-    return usage(near.len
-                     ? str_format(&perm, "did you mean `%.*s`? unknown command", SARG(near)).ptr
-                     : "unknown command",
-                 word);
+    return cli_usage(near.len
+                         ? str_format(&perm, "did you mean `%.*s`? unknown command", SARG(near)).ptr
+                         : "unknown command",
+                     word);
 }

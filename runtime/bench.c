@@ -5,38 +5,17 @@
 // step takes to begin, and the memory of a process that only trains, are asked of processes of
 // their own: one with an empty kernel cache, then some with the filled one. On many ranks all run
 // the step together and rank 0 answers; starts are then not timed.
-#include "costs.h"
+#include "bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WARM_STARTS = 3, PROFILED = 5 };
-
-typedef struct Bench {
-    Arena *perm;
-    const Host *host;
-    const Options *o;
-    Str model;
-    const DeviceApi *api;
-    Dtype real;
-    int64_t batch, steps, warmup;
-    Comm *comm;        // the host's; NULL: one rank
-    Session session;   // owned
-    Roofline roof;     // the larger of before and after
-    double *ms;        // [steps], sorted once all are there
-    double outside_ms; // of a step, outside kernels; NaN: not known
-    double cold_ms, warm_ms;
-    double peak_bytes;          // of a process after one step
-    double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for
-    double late_ms;             // of that, for ranks that came later than this one; NaN: not known
-    double foretold_ms;         // what the simulator says of it; NaN: it was not asked
-    double bound_ms;            // the least that any order of the step would wait
-} Bench;
+enum { PROFILED = 5 };
 
 // --- the session ---------------------------------------------------------------------------------
 
-static GanStatus open_session(Bench *b) {
+GanStatus bench_open(Bench *b) {
     Split split;
     LinkModel link;
     Parallel parallel;
@@ -65,7 +44,7 @@ static GanStatus open_session(Bench *b) {
 }
 
 // Pictures between -1 and 1, labels in turn.
-static GanStatus fill_data(Bench *b) {
+GanStatus bench_fill(Bench *b) {
     const Module *m = &b->session.compiled.module;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
@@ -84,129 +63,10 @@ static GanStatus fill_data(Bench *b) {
     return GAN_OK;
 }
 
-static GanStatus one_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
+GanStatus bench_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
     Counters c = {.step = step, .kimg = (double)step * (double)b->batch / 1000};
     TRY(exec_step(b->session.exec, &c, hooks));
     return exec_wait(b->session.exec);
-}
-
-// --- how long until the first kernel -------------------------------------------------------------
-
-typedef VEC(const char *) CommandLine;
-typedef struct Start {
-    double ms;
-    bool whole;
-} Start; // whole: the step is then done
-
-static GanStatus launched(void *user, Exec *e, uint32_t block, uint32_t round) {
-    (void)e, (void)block, (void)round;
-    Start *s = user;
-    if (!(s->ms > 0))
-        s->ms = (time_now() - time_process_start()) * 1000;
-    return s->whole ? GAN_OK : GAN_STOPPED;
-}
-
-// What the other process does. With --steps it goes on to the end of the first step, for its
-// memory.
-static GanStatus first_launch(Bench *b) {
-    Start s = {.whole = b->o->at[OptSteps].given};
-    ExecHooks hooks = {.before = launched, .user = &s};
-    TRY(open_session(b));
-    TRY(fill_data(b));
-    GanStatus st = one_step(b, 0, &hooks);
-    if (st != GAN_OK && st != GAN_STOPPED)
-        return st;
-    const Console *c = &b->host->console;
-    c->result(c->user, str_format(b->perm, "\nfirst-launch %.3f %zu\n", s.ms, mem_peak_rss()));
-    return GAN_OK;
-}
-
-static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {
-    const OptionValue *threads = &b->o->at[OptThreads], *set = &b->o->at[OptSet];
-    const char *fixed[] = {
-        str_z(a, b->host->self),   "bench",
-        str_z(a, b->model),        option_word(OptLaunch),
-        option_word(OptCache),     str_z(a, cache),
-        option_word(OptBatch),     str_format(a, "%lld", (long long)b->batch).ptr,
-        option_word(OptDevice),    b->api->name,
-        option_word(OptPrecision), dtype_name[b->real],
-    };
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        vec_push(a, argv, fixed[i]);
-    if (whole) {
-        vec_push(a, argv, option_word(OptSteps));
-        vec_push(a, argv, "1");
-    }
-    if (threads->given) {
-        vec_push(a, argv, option_word(OptThreads));
-        vec_push(a, argv, str_format(a, "%lld", (long long)threads->number).ptr);
-    }
-    if (b->o->at[OptNoGraph].given)
-        vec_push(a, argv, option_word(OptNoGraph));
-    if (!option_tf32(b->o)) {
-        vec_push(a, argv, option_word(OptTf32));
-        vec_push(a, argv, "off");
-    }
-    for (uint32_t i = 0; i < set->pair.n; i++) {
-        vec_push(a, argv, option_word(OptSet));
-        vec_push(
-            a, argv,
-            str_format(a, "%.*s=%.*s", SARG(set->pair.at[i].key), SARG(set->pair.at[i].value)).ptr);
-    }
-    vec_push(a, argv, NULL);
-}
-
-static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
-    Arena scratch = *b->perm, *a = &scratch;
-    CommandLine argv = {0};
-    Str said, mark = STR("first-launch ");
-    int code;
-    double bytes;
-    start_argv(b, a, cache, whole, &argv);
-    TRY(process_run(a, argv.at, &said, &code));
-    for (size_t at = 0; at < said.len; at += str_find(str_sub(said, at, said.len), '\n') + 1) {
-        Str line = str_sub(said, at, at + str_find(str_sub(said, at, said.len), '\n'));
-        if (!str_starts(line, mark))
-            continue;
-        Str numbers = str_sub(line, mark.len, line.len);
-        size_t blank = str_find(numbers, ' ');
-        if (str_to_double(str_sub(numbers, 0, blank), ms) &&
-            str_to_double(str_sub(numbers, blank + 1, numbers.len), &bytes)) {
-            b->peak_bytes = whole ? bytes : b->peak_bytes;
-            return GAN_OK;
-        }
-    }
-    return fail(GAN_ERR_BUG, "the process that times a start ended with %d: %.*s", code,
-                SARG(said));
-}
-
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void remove_cache(Arena scratch, Str dir) {
-    StrVec names;
-    if (dir_walk(&scratch, dir, &names) != GAN_OK)
-        return;
-    for (uint32_t i = 0; i < names.n; i++)
-        if (file_remove(path_join(&scratch, dir, names.at[i])) != GAN_OK)
-            return;
-    rmdir(str_z(&scratch, dir));
-}
-
-static GanStatus time_starts(Bench *b) {
-    Str base = b->host->device.cache_dir.len ? b->host->device.cache_dir : STR("/tmp");
-    Str dir = path_join(b->perm, base, str_format(b->perm, "bench-%ld", (long)getpid()));
-    double warm[WARM_STARTS];
-    GanStatus st = start_once(b, dir, true, &b->cold_ms);
-    for (int i = 0; st == GAN_OK && i < WARM_STARTS; i++)
-        st = start_once(b, dir, false, &warm[i]);
-    remove_cache(*b->perm, dir);
-    TRY(st);
-    qsort(warm, WARM_STARTS, sizeof *warm, compare);
-    b->warm_ms = warm[WARM_STARTS / 2];
-    return GAN_OK;
 }
 
 // --- this machine --------------------------------------------------------------------------------
@@ -324,11 +184,12 @@ static GanStatus time_steps(Bench *b, const Moments *replayed) {
             comm_stats_clear(b->comm), comm_events_clear(b->comm);
         double began = time_now();
         Counters c = {.step = (uint32_t)i};
-        TRY(replayed ? sim_replay(b->session.exec, replayed, &c) : one_step(b, (uint32_t)i, NULL));
+        TRY(replayed ? sim_replay(b->session.exec, replayed, &c)
+                     : bench_step(b, (uint32_t)i, NULL));
         if (i >= b->warmup)
             b->ms[i - b->warmup] = (time_now() - began) * 1000;
     }
-    qsort(b->ms, (size_t)b->steps, sizeof *b->ms, compare);
+    qsort(b->ms, (size_t)b->steps, sizeof *b->ms, by_double);
     TRY(mean_comm(b));
     return replayed ? sim_settle(b->session.exec) : exec_finish(b->session.exec);
 }
@@ -343,12 +204,12 @@ static GanStatus time_outside(Bench *b) {
     (void)b->api->inside(d, true);
     for (int64_t i = 0; i < b->steps; i++) {
         double began = time_now();
-        TRY(one_step(b, (uint32_t)(b->warmup + b->steps + i), NULL));
+        TRY(bench_step(b, (uint32_t)(b->warmup + b->steps + i), NULL));
         double all = time_now() - began;
         ms[i] = (all - b->api->inside(d, true)) * 1000;
     }
     (void)b->api->inside(d, false);
-    qsort(ms, (size_t)b->steps, sizeof *ms, compare);
+    qsort(ms, (size_t)b->steps, sizeof *ms, by_double);
     b->outside_ms = ms[b->steps / 2];
     return GAN_OK;
 }
@@ -477,12 +338,12 @@ static void answer(Bench *b, const Moments *m) {
 static GanStatus bench_model(Bench *b) {
     bool alone = comm_size(b->comm) == 1, brief = b->o->at[OptBrief].given,
          first = ranks_first(b->comm) && !brief;
-    TRY(open_session(b));
+    TRY(bench_open(b));
     if (alone && !brief)
-        TRY(time_starts(b));
+        TRY(bench_starts(b));
     if (first)
         TRY(measure_roof(b, &b->roof, NULL));
-    TRY(fill_data(b));
+    TRY(bench_fill(b));
     Moments m = {0};
     bool replay = b->o->at[OptReplay].given, foretold = !alone || brief;
     if (replay)
@@ -532,7 +393,7 @@ GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
     b.model = o->file.at[0];
     if (!file_exists(b.model))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(b.model));
-    GanStatus st = o->at[OptLaunch].given ? first_launch(&b) : bench_model(&b);
+    GanStatus st = o->at[OptLaunch].given ? bench_first_launch(&b) : bench_model(&b);
     if (st == GAN_OK || !b.comm) // else sums may still arrive in its memory
         session_release(&b.session);
     return st;

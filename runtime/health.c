@@ -16,15 +16,10 @@ static const double Won = 0.05,    // of the critic's largest figure: what is le
     Starved = 1e-3, Flooded = 1e3, // of the gradient's norm at first
     Fallen = 0.25, Narrow = 0.2;   // of the spread at its largest; of the data's
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double *x) {
     double sorted[HEALTH_TICKS];
     memcpy(sorted, x, sizeof sorted);
-    qsort(sorted, HEALTH_TICKS, sizeof *sorted, by_value);
+    qsort(sorted, HEALTH_TICKS, sizeof *sorted, by_double);
     return sorted[HEALTH_TICKS / 2];
 }
 

@@ -15,11 +15,6 @@ typedef struct Cost {  // of a sum, s
     double wall, core; // core: of this process's, but for the caller's
 } Cost;
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double spent(clockid_t whose) {
     struct timespec t;
     clock_gettime(whose, &t);
@@ -31,7 +26,7 @@ static double spent_beside(void) {
 }
 
 static double middle(double *x) {
-    qsort(x, ROUNDS, sizeof *x, compare);
+    qsort(x, ROUNDS, sizeof *x, by_double);
     return x[ROUNDS / 2];
 }
 

@@ -143,11 +143,6 @@ static double late_mean(const double *x, uint32_t n) {
     return count ? sum / count : NAN;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_of(Arena scratch, const double *x, uint32_t n) {
     double *sorted = arena_array(&scratch, double, n);
     uint32_t count = 0;
@@ -155,7 +150,7 @@ static double median_of(Arena scratch, const double *x, uint32_t n) {
         if (!isnan(x[i]))
             sorted[count++] = x[i];
     if (count)
-        qsort(sorted, count, sizeof *sorted, by_value);
+        qsort(sorted, count, sizeof *sorted, by_double);
     return count ? sorted[count / 2] : NAN;
 }
 

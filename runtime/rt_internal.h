@@ -16,4 +16,28 @@ int64_t walk_next(LayoutWalk *w); // offset of the current element, in elements;
 void value_put(void *storage, int64_t at, Dtype dtype, double x);
 double value_get(const void *storage, int64_t at, Dtype dtype);
 
+// --- exec.c, exec_values.c -----------------------------------------------------------------------
+
+struct Exec {
+    const DeviceApi *api; // borrowed
+    Device *device;       // borrowed
+    Arena *perm;          // borrowed
+    const Module *module; // borrowed
+    uint32_t n;           // functions: init, step, entries
+    const Plan **plan;    // [n], borrowed; NULL but for init until exec_plans
+    Loaded **loaded;      // [n], owned; NULL until first run
+    void *slots, *work;   // owned device memory; work: NULL until exec_load_step or exec_plans
+    void *first;          // owned; the work memory of `init` while it runs
+    size_t slot_bytes, work_bytes;
+    bool fresh;      // what `init` gives values is zero, as the device gave it
+    double *staging; // owned; grows
+    size_t staged;   // bytes of it
+    bool pending;    // the tail of the last step has not run
+    Counters last;   // of that step
+};
+
+enum { FuncInit, FuncStep, FuncEntry };
+GanStatus exec_tail(Exec *e); // what the last step left is run: it has ended with all that follows
+GanStatus exec_staging(Exec *e, size_t bytes); // Exec.staging has room for so many
+
 #endif

@@ -36,11 +36,6 @@ static GanStatus on_launch(void *user, Exec *e, uint32_t launch, bool done, cons
     return GAN_OK;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void medians(Arena *perm, const Moments *all, uint32_t steps, Moments *out) {
     uint32_t one = all->n / steps;
     bool alike = all->n % steps == 0;
@@ -52,7 +47,7 @@ static void medians(Arena *perm, const Moments *all, uint32_t steps, Moments *ou
             seconds[k] = all->at[k * one + i].seconds;
         }
         if (alike) {
-            qsort(seconds, steps, sizeof *seconds, compare);
+            qsort(seconds, steps, sizeof *seconds, by_double);
             m.seconds = seconds[steps / 2];
         }
         vec_push(perm, out, m);

@@ -64,6 +64,7 @@ void *mem_alloc_aligned(size_t size, size_t align); // zeroed; free with mem_fre
 void *mem_alloc_pages(size_t size); // the same at 64 bytes; large blocks at, and of, large pages
 void mem_free_aligned(void *ptr);
 bool mem_mul(size_t a, size_t b, size_t *out); // checked product
+int by_double(const void *a, const void *b);   // of two doubles, for qsort
 void mem_fail_at(
     int64_t nth);          // tests: the nth allocation from now (1 = next) is refused; 0 = never
 int64_t mem_count(void);   // allocations asked for so far (this process)

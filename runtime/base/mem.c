@@ -101,6 +101,11 @@ bool mem_mul(size_t a, size_t b, size_t *out) {
     return true;
 }
 
+int by_double(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 // getrusage's ru_maxrss survives exec, so it may be the launching program's; VmHWM is this
 // program's own.
 size_t mem_peak_rss(void) {

@@ -1,0 +1,121 @@
+// bench_start.c - how long until the first kernel of the first step is launched, with an empty
+// kernel cache and with a filled one, and the memory of a process that only trains: asked of
+// processes of their own, which are this program again.
+#include "bench.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { WARM_STARTS = 3 };
+
+typedef VEC(const char *) CommandLine;
+typedef struct Start {
+    double ms;
+    bool whole;
+} Start; // whole: the step is then done
+
+static GanStatus launched(void *user, Exec *e, uint32_t block, uint32_t round) {
+    (void)e, (void)block, (void)round;
+    Start *s = user;
+    if (!(s->ms > 0))
+        s->ms = (time_now() - time_process_start()) * 1000;
+    return s->whole ? GAN_OK : GAN_STOPPED;
+}
+
+// What the other process does. With --steps it goes on to the end of the first step, for its
+// memory.
+GanStatus bench_first_launch(Bench *b) {
+    Start s = {.whole = b->o->at[OptSteps].given};
+    ExecHooks hooks = {.before = launched, .user = &s};
+    TRY(bench_open(b));
+    TRY(bench_fill(b));
+    GanStatus st = bench_step(b, 0, &hooks);
+    if (st != GAN_OK && st != GAN_STOPPED)
+        return st;
+    const Console *c = &b->host->console;
+    c->result(c->user, str_format(b->perm, "\nfirst-launch %.3f %zu\n", s.ms, mem_peak_rss()));
+    return GAN_OK;
+}
+
+static void start_argv(Bench *b, Arena *a, Str cache, bool whole, CommandLine *argv) {
+    const OptionValue *threads = &b->o->at[OptThreads], *set = &b->o->at[OptSet];
+    const char *fixed[] = {
+        str_z(a, b->host->self),   "bench",
+        str_z(a, b->model),        option_word(OptLaunch),
+        option_word(OptCache),     str_z(a, cache),
+        option_word(OptBatch),     str_format(a, "%lld", (long long)b->batch).ptr,
+        option_word(OptDevice),    b->api->name,
+        option_word(OptPrecision), dtype_name[b->real],
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        vec_push(a, argv, fixed[i]);
+    if (whole) {
+        vec_push(a, argv, option_word(OptSteps));
+        vec_push(a, argv, "1");
+    }
+    if (threads->given) {
+        vec_push(a, argv, option_word(OptThreads));
+        vec_push(a, argv, str_format(a, "%lld", (long long)threads->number).ptr);
+    }
+    if (b->o->at[OptNoGraph].given)
+        vec_push(a, argv, option_word(OptNoGraph));
+    if (!option_tf32(b->o)) {
+        vec_push(a, argv, option_word(OptTf32));
+        vec_push(a, argv, "off");
+    }
+    for (uint32_t i = 0; i < set->pair.n; i++) {
+        vec_push(a, argv, option_word(OptSet));
+        vec_push(
+            a, argv,
+            str_format(a, "%.*s=%.*s", SARG(set->pair.at[i].key), SARG(set->pair.at[i].value)).ptr);
+    }
+    vec_push(a, argv, NULL);
+}
+
+static GanStatus start_once(Bench *b, Str cache, bool whole, double *ms) {
+    Arena scratch = *b->perm, *a = &scratch;
+    CommandLine argv = {0};
+    Str said, mark = STR("first-launch ");
+    int code;
+    double bytes;
+    start_argv(b, a, cache, whole, &argv);
+    TRY(process_run(a, argv.at, &said, &code));
+    for (size_t at = 0; at < said.len; at += str_find(str_sub(said, at, said.len), '\n') + 1) {
+        Str line = str_sub(said, at, at + str_find(str_sub(said, at, said.len), '\n'));
+        if (!str_starts(line, mark))
+            continue;
+        Str numbers = str_sub(line, mark.len, line.len);
+        size_t blank = str_find(numbers, ' ');
+        if (str_to_double(str_sub(numbers, 0, blank), ms) &&
+            str_to_double(str_sub(numbers, blank + 1, numbers.len), &bytes)) {
+            b->peak_bytes = whole ? bytes : b->peak_bytes;
+            return GAN_OK;
+        }
+    }
+    return fail(GAN_ERR_BUG, "the process that times a start ended with %d: %.*s", code,
+                SARG(said));
+}
+
+static void remove_cache(Arena scratch, Str dir) {
+    StrVec names;
+    if (dir_walk(&scratch, dir, &names) != GAN_OK)
+        return;
+    for (uint32_t i = 0; i < names.n; i++)
+        if (file_remove(path_join(&scratch, dir, names.at[i])) != GAN_OK)
+            return;
+    rmdir(str_z(&scratch, dir));
+}
+
+GanStatus bench_starts(Bench *b) {
+    Str base = b->host->device.cache_dir.len ? b->host->device.cache_dir : STR("/tmp");
+    Str dir = path_join(b->perm, base, str_format(b->perm, "bench-%ld", (long)getpid()));
+    double warm[WARM_STARTS];
+    GanStatus st = start_once(b, dir, true, &b->cold_ms);
+    for (int i = 0; st == GAN_OK && i < WARM_STARTS; i++)
+        st = start_once(b, dir, false, &warm[i]);
+    remove_cache(*b->perm, dir);
+    TRY(st);
+    qsort(warm, WARM_STARTS, sizeof *warm, by_double);
+    b->warm_ms = warm[WARM_STARTS / 2];
+    return GAN_OK;
+}
