@@ -1,7 +1,9 @@
 // lsp.h - `ganc lsp`: a model in an editor, by the Language Server Protocol 3.17.
 //
-//   lsp.c       messages in, messages out; documents; what is published about them
-//   lsp_look.c  what stands at a place of a document: names, hover, definition, completion, symbols
+//   lsp.c          messages in, messages out; documents
+//   lsp_methods.c  what an editor may ask; what is published about a document
+//   lsp_look.c     what stands at a place of a document: names, hover, definition, completion,
+//   symbols
 //
 // Nothing here reads or writes but memory: main.c moves the bytes. Texts are half-written most of
 // the time, and anyone may be at the other end: no input ends the server but `exit`.
