@@ -4,38 +4,15 @@
 // In: a folder, archive, npy or IDX file. Out: a pack, the same bytes for every number of threads.
 // A sample that cannot be used is reported with its reason and left out; unless that was asked for,
 // no pack is written at all then.
+#include "pack_build.h"
 #include "guard.h"
-#include "sources.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Labels {
-    bool on;
-    const Str *class_name; // folders: [classes], sorted
-    uint32_t classes;
-    Blob blob;   // file: owned
-    Array array; // file: [n] whole numbers
-} Labels;
-
-typedef struct Build {
-    const PackOptions *o; // borrowed
-    Str path;             // borrowed
-    Arena *perm;
-    FitRule rule;
-    Labels labels;
-    PackField field[2]; // what is asked of the writer
-    uint32_t fields;
-    PackWriter *writer; // owned
-    SourceKind kind;
-    Str out_path; // "": into *pack
-    Pack *pack;   // borrowed
-    PackSummary sum;
-} Build;
-
-static GanStatus refuse_sample(Build *b, Str name, const char *reason) {
+GanStatus build_refuse(Build *b, Str name, const char *reason) {
     b->sum.bad++;
     if (b->o->bad)
         b->o->bad(b->o->user, name, reason);
@@ -88,7 +65,7 @@ static GanStatus labels_of_file(Labels *l, Str path) {
 }
 
 // CIFAR's classes are in front of its pictures.
-static void labels_of_records(Build *b, const ArrayFile *f) {
+void build_labels_of_records(Build *b, const ArrayFile *f) {
     size_t n = (size_t)f->all.dim[0];
     uint8_t *class = arena_array(b->perm, uint8_t, n);
     for (size_t i = 0; i < n; i++)
@@ -99,7 +76,7 @@ static void labels_of_records(Build *b, const ArrayFile *f) {
     b->labels.array.dim[0] = f->all.dim[0];
 }
 
-static GanStatus labels_open(Build *b, size_t samples) {
+GanStatus build_labels(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
     bool pictures = b->kind == SourceFolder || b->kind == SourceArchive,
@@ -131,12 +108,12 @@ static PackField label_field(const Labels *l) {
                        .class_name = l->class_name};
 }
 
-static void add_label_field(Build *b) {
+void build_label_field(Build *b) {
     if (b->labels.on)
         b->field[b->fields++] = label_field(&b->labels);
 }
 
-static void put_label(const Build *b, uint32_t label, uint8_t *record) {
+void build_put_label(const Build *b, uint32_t label, uint8_t *record) {
     memcpy(record + pack_writer_field(b->writer, 1)->offset, &label, sizeof label);
 }
 
@@ -155,7 +132,7 @@ static GanStatus work_picture(void *user, const Item *item, void *result) {
     GanStatus st = image_fit(&m, &b->rule, result);
     image_release(&m);
     if (st == GAN_OK && b->labels.on)
-        put_label(b, label_of_name(&b->labels, item->name), result);
+        build_put_label(b, label_of_name(&b->labels, item->name), result);
     return st;
 }
 
@@ -165,7 +142,7 @@ static GanStatus done_picture(void *user, const Item *item, GanStatus st, const 
     if (st == GAN_ERR_MEMORY)
         return fail(st, "%.*s: %s", SARG(item->name), reason);
     if (st != GAN_OK)
-        return refuse_sample(b, item->name, reason);
+        return build_refuse(b, item->name, reason);
     b->sum.good++;
     return pack_writer_add(b->writer, result, item->name);
 }
@@ -194,7 +171,7 @@ static GanStatus probe_pictures(Build *b, Image *first) {
     return st;
 }
 
-static void set_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bits) {
+void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bits) {
     const PackOptions *o = b->o;
     b->rule = (FitRule){.w = o->w ? o->w : w,
                         .h = o->h ? o->h : h,
@@ -221,9 +198,9 @@ static GanStatus build_pictures(Build *b) {
             SARG(b->path), first.w, first.h);
     }
     // Nothing readable: the same walk with any size lists every file with its reason.
-    set_rule(b, 1, 1, 3, first.bits == 16 ? 16 : 8);
-    TRY(labels_open(b, 0));
-    add_label_field(b);
+    build_rule(b, 1, 1, 3, first.bits == 16 ? 16 : 8);
+    TRY(build_labels(b, 0));
+    build_label_field(b);
     TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
     Source *s = NULL;
     TRY(source_open(b->path, b->kind, &s));
@@ -236,205 +213,6 @@ static GanStatus build_pictures(Build *b) {
                    .user = b};
     GanStatus st = items_run(&job);
     source_close(s);
-    return st;
-}
-
-// --- arrays --------------------------------------------------------------------------------------
-
-typedef struct ArrayPlan {
-    ArrayFile file;       // owned
-    Array a;              // all of it, its data not used
-    size_t samples, each; // elements of a sample
-    uint32_t c, h, w;     // of a sample of three axes, or of a grey picture's two
-    bool picture;         // unsigned bytes or 16-bit numbers in two or three axes
-    bool fit;             // it changes size, channels or bits
-    bool last;            // stored [h, w, c]
-} ArrayPlan;
-
-static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
-    if (a->rank == 0 || a->count == 0)
-        return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
-    *picture = a->kind == 'u' && a->size <= 2;
-    if (!*picture && a->kind != 'f') {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: samples of type %c%u are not read; save them as u1, u2, f4 or f8",
-                    SARG(b->path), a->kind, a->size);
-    }
-    if (a->rank == 1 && *picture) {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: one axis of whole numbers; are these labels? Give them with --labels",
-                    SARG(b->path));
-    }
-    for (uint32_t i = 1; i < a->rank; i++) {
-        if (a->dim[i] <= 1 << 24)
-            continue;
-        return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
-                    a->dim[i]);
-    }
-    if (b->o->channels_last && a->rank < 3) {
-        return fail(GAN_ERR_USAGE, "%.*s: --channels-last needs samples of two axes or more",
-                    SARG(b->path));
-    }
-    return GAN_OK;
-}
-
-static GanStatus plan_array(const Build *b, ArrayPlan *p) {
-    const Array *a = &p->a;
-    const PackOptions *o = b->o;
-    bool unsigned_numbers = false;
-    TRY(check_array(b, a, &unsigned_numbers));
-    p->samples = (size_t)a->dim[0];
-    p->each = a->count / p->samples;
-    p->picture = unsigned_numbers && (a->rank == 3 || a->rank == 4);
-    p->last = o->channels_last && !(p->picture && a->rank == 3);
-    const int64_t *d = a->dim + 1;
-    if (p->picture && a->rank == 3)
-        p->c = 1, p->h = (uint32_t)d[0], p->w = (uint32_t)d[1];
-    if (a->rank == 4) {
-        p->c = (uint32_t)d[p->last ? 2 : 0];
-        p->h = (uint32_t)d[p->last ? 0 : 1];
-        p->w = (uint32_t)d[p->last ? 1 : 2];
-    }
-    p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
-             (o->bits && o->bits != 8 * a->size);
-    if (p->fit && !p->picture) {
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: its samples are no pictures (unsigned numbers [h, w] or [c, h, w]) and "
-                    "cannot be fitted to a size, channels or bits",
-                    SARG(b->path));
-    }
-    if (p->fit && (p->c < 1 || p->c > 4)) {
-        return fail(GAN_ERR_INPUT, "%.*s: samples of %u channels cannot be resized%s",
-                    SARG(b->path), p->c, p->last ? "" : "; are they --channels-last?");
-    }
-    return GAN_OK;
-}
-
-// Element of a sample at place k of its channels-first order.
-static double element(const ArrayPlan *p, const Array *row, size_t k) {
-    if (!p->last)
-        return array_at(row, k);
-    size_t c = (size_t)p->a.dim[p->a.rank - 1], plane = p->each / c;
-    return array_at(row, k % plane * c + k / plane);
-}
-
-static void set_array_field(Build *b, const ArrayPlan *p) {
-    if (p->picture && p->fit) {
-        set_rule(b, p->w, p->h, p->c >= 3 ? 3 : 1, 8 * p->a.size);
-        return;
-    }
-    PackField f = {
-        .name = STR("x"), .kind = p->picture ? DataImage : DataFloat, .rank = p->a.rank - 1};
-    f.dtype = p->a.kind == 'f' ? PackF32 : p->a.size == 1 ? PackU8 : PackU16;
-    for (uint32_t i = 0; i < f.rank; i++)
-        f.dim[i] = p->a.dim[i + 1];
-    if (p->last && f.rank) {
-        for (uint32_t i = f.rank - 1; i > 0; i--)
-            f.dim[i] = p->a.dim[i];
-        f.dim[0] = p->a.dim[p->a.rank - 1];
-    }
-    if (p->picture)
-        f.rank = 3, f.dim[0] = p->c, f.dim[1] = p->h, f.dim[2] = p->w;
-    f.hi = f.dtype == PackU8 ? 255 : f.dtype == PackU16 ? 65535 : 0;
-    b->field[b->fields++] = f;
-}
-
-static GanStatus fit_sample(const Build *b, const ArrayPlan *p, const Array *row, uint8_t *record) {
-    Image m = {0};
-    TRY(image_new(p->w, p->h, p->c, 8 * p->a.size, &m));
-    size_t plane = (size_t)p->w * p->h;
-    for (size_t k = 0; k < p->each; k++) {
-        size_t to = k % plane * p->c + k / plane;
-        double v = element(p, row, k);
-        if (m.bits == 8)
-            ((uint8_t *)m.pixels)[to] = (uint8_t)v;
-        else
-            ((uint16_t *)m.pixels)[to] = (uint16_t)v;
-    }
-    GanStatus st = image_fit(&m, &b->rule, record);
-    image_release(&m);
-    return st;
-}
-
-// Copies a sample in the pack's type. Answers the first element that is not a number, or `each`.
-static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uint8_t *record,
-                          double *lo, double *hi) {
-    double from = INFINITY, to = -INFINITY;
-    for (size_t k = 0; k < p->each; k++) {
-        double v = element(p, row, k);
-        float f = (float)v;
-        uint16_t u = t == PackU16 ? (uint16_t)v : 0;
-        if (t == PackF32 && !isfinite(f))
-            return k;
-        if (t == PackU8)
-            record[k] = (uint8_t)v;
-        else if (t == PackU16)
-            memcpy(record + 2 * k, &u, 2);
-        else
-            memcpy(record + 4 * k, &f, 4);
-        from = v < from ? v : from;
-        to = v > to ? v : to;
-    }
-    *lo = from < *lo ? from : *lo;
-    *hi = to > *hi ? to : *hi;
-    return p->each;
-}
-
-static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, double *lo,
-                            double *hi) {
-    char name[300], reason[80];
-    Array row;
-    TRY(array_row(&p->file, i, &row));
-    int n = snprintf(name, sizeof name, "%.*s:%zu", SARG(path_base(b->path)), i);
-    Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
-    if (p->fit)
-        TRY(fit_sample(b, p, &row, record));
-    size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, &row, record, lo, hi);
-    if (bad < p->each) {
-        double v = element(p, &row, bad);
-        snprintf(reason, sizeof reason, "%s at element %zu",
-                 isnan(v)   ? "NaN"
-                 : isinf(v) ? "infinity"
-                            : "a number beyond f32",
-                 bad);
-        return refuse_sample(b, label, reason);
-    }
-    if (b->labels.on)
-        put_label(b, (uint32_t)array_at(&b->labels.array, i), record);
-    b->sum.good++;
-    return pack_writer_add(b->writer, record, label);
-}
-
-static GanStatus add_samples(Build *b, ArrayPlan *p) {
-    size_t n = b->o->limit && b->o->limit < p->samples ? (size_t)b->o->limit : p->samples;
-    double lo = INFINITY, hi = -INFINITY;
-    uint8_t *record = mem_alloc(pack_writer_stride(b->writer));
-    GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one sample");
-    for (size_t i = 0; st == GAN_OK && i < n; i++)
-        st = add_sample(b, p, i, record, &lo, &hi);
-    mem_free(record);
-    if (b->field[0].dtype == PackF32 && lo <= hi)
-        pack_writer_range(b->writer, 0, (float)lo, (float)hi);
-    return st;
-}
-
-static GanStatus build_array(Build *b) {
-    ArrayPlan p = {0};
-    TRY(array_open(b->path, b->kind, b->o->dataset, &p.file));
-    p.a = p.file.all;
-    GanStatus st = plan_array(b, &p);
-    if (st == GAN_OK)
-        st = labels_open(b, p.samples);
-    if (st == GAN_OK && p.file.head && !b->labels.on)
-        labels_of_records(b, &p.file);
-    if (st == GAN_OK) {
-        set_array_field(b, &p);
-        add_label_field(b);
-        st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
-    }
-    if (st == GAN_OK)
-        st = add_samples(b, &p);
-    array_close(&p.file);
     return st;
 }
 

@@ -1,0 +1,203 @@
+// pack_arrays.c - from arrays to a pack: npy, IDX, HDF5 and the binary records of CIFAR.
+#include "pack_build.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct ArrayPlan {
+    ArrayFile file;       // owned
+    Array a;              // all of it, its data not used
+    size_t samples, each; // elements of a sample
+    uint32_t c, h, w;     // of a sample of three axes, or of a grey picture's two
+    bool picture;         // unsigned bytes or 16-bit numbers in two or three axes
+    bool fit;             // it changes size, channels or bits
+    bool last;            // stored [h, w, c]
+} ArrayPlan;
+
+static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
+    if (a->rank == 0 || a->count == 0)
+        return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
+    *picture = a->kind == 'u' && a->size <= 2;
+    if (!*picture && a->kind != 'f') {
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: samples of type %c%u are not read; save them as u1, u2, f4 or f8",
+                    SARG(b->path), a->kind, a->size);
+    }
+    if (a->rank == 1 && *picture) {
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: one axis of whole numbers; are these labels? Give them with --labels",
+                    SARG(b->path));
+    }
+    for (uint32_t i = 1; i < a->rank; i++) {
+        if (a->dim[i] <= 1 << 24)
+            continue;
+        return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
+                    a->dim[i]);
+    }
+    if (b->o->channels_last && a->rank < 3) {
+        return fail(GAN_ERR_USAGE, "%.*s: --channels-last needs samples of two axes or more",
+                    SARG(b->path));
+    }
+    return GAN_OK;
+}
+
+static GanStatus plan_array(const Build *b, ArrayPlan *p) {
+    const Array *a = &p->a;
+    const PackOptions *o = b->o;
+    bool unsigned_numbers = false;
+    TRY(check_array(b, a, &unsigned_numbers));
+    p->samples = (size_t)a->dim[0];
+    p->each = a->count / p->samples;
+    p->picture = unsigned_numbers && (a->rank == 3 || a->rank == 4);
+    p->last = o->channels_last && !(p->picture && a->rank == 3);
+    const int64_t *d = a->dim + 1;
+    if (p->picture && a->rank == 3)
+        p->c = 1, p->h = (uint32_t)d[0], p->w = (uint32_t)d[1];
+    if (a->rank == 4) {
+        p->c = (uint32_t)d[p->last ? 2 : 0];
+        p->h = (uint32_t)d[p->last ? 0 : 1];
+        p->w = (uint32_t)d[p->last ? 1 : 2];
+    }
+    p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
+             (o->bits && o->bits != 8 * a->size);
+    if (p->fit && !p->picture) {
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: its samples are no pictures (unsigned numbers [h, w] or [c, h, w]) and "
+                    "cannot be fitted to a size, channels or bits",
+                    SARG(b->path));
+    }
+    if (p->fit && (p->c < 1 || p->c > 4)) {
+        return fail(GAN_ERR_INPUT, "%.*s: samples of %u channels cannot be resized%s",
+                    SARG(b->path), p->c, p->last ? "" : "; are they --channels-last?");
+    }
+    return GAN_OK;
+}
+
+// Element of a sample at place k of its channels-first order.
+static double element(const ArrayPlan *p, const Array *row, size_t k) {
+    if (!p->last)
+        return array_at(row, k);
+    size_t c = (size_t)p->a.dim[p->a.rank - 1], plane = p->each / c;
+    return array_at(row, k % plane * c + k / plane);
+}
+
+static void set_array_field(Build *b, const ArrayPlan *p) {
+    if (p->picture && p->fit) {
+        build_rule(b, p->w, p->h, p->c >= 3 ? 3 : 1, 8 * p->a.size);
+        return;
+    }
+    PackField f = {
+        .name = STR("x"), .kind = p->picture ? DataImage : DataFloat, .rank = p->a.rank - 1};
+    f.dtype = p->a.kind == 'f' ? PackF32 : p->a.size == 1 ? PackU8 : PackU16;
+    for (uint32_t i = 0; i < f.rank; i++)
+        f.dim[i] = p->a.dim[i + 1];
+    if (p->last && f.rank) {
+        for (uint32_t i = f.rank - 1; i > 0; i--)
+            f.dim[i] = p->a.dim[i];
+        f.dim[0] = p->a.dim[p->a.rank - 1];
+    }
+    if (p->picture)
+        f.rank = 3, f.dim[0] = p->c, f.dim[1] = p->h, f.dim[2] = p->w;
+    f.hi = f.dtype == PackU8 ? 255 : f.dtype == PackU16 ? 65535 : 0;
+    b->field[b->fields++] = f;
+}
+
+static GanStatus fit_sample(const Build *b, const ArrayPlan *p, const Array *row, uint8_t *record) {
+    Image m = {0};
+    TRY(image_new(p->w, p->h, p->c, 8 * p->a.size, &m));
+    size_t plane = (size_t)p->w * p->h;
+    for (size_t k = 0; k < p->each; k++) {
+        size_t to = k % plane * p->c + k / plane;
+        double v = element(p, row, k);
+        if (m.bits == 8)
+            ((uint8_t *)m.pixels)[to] = (uint8_t)v;
+        else
+            ((uint16_t *)m.pixels)[to] = (uint16_t)v;
+    }
+    GanStatus st = image_fit(&m, &b->rule, record);
+    image_release(&m);
+    return st;
+}
+
+// Copies a sample in the pack's type. Answers the first element that is not a number, or `each`.
+static size_t copy_sample(const ArrayPlan *p, PackDtype t, const Array *row, uint8_t *record,
+                          double *lo, double *hi) {
+    double from = INFINITY, to = -INFINITY;
+    for (size_t k = 0; k < p->each; k++) {
+        double v = element(p, row, k);
+        float f = (float)v;
+        uint16_t u = t == PackU16 ? (uint16_t)v : 0;
+        if (t == PackF32 && !isfinite(f))
+            return k;
+        if (t == PackU8)
+            record[k] = (uint8_t)v;
+        else if (t == PackU16)
+            memcpy(record + 2 * k, &u, 2);
+        else
+            memcpy(record + 4 * k, &f, 4);
+        from = v < from ? v : from;
+        to = v > to ? v : to;
+    }
+    *lo = from < *lo ? from : *lo;
+    *hi = to > *hi ? to : *hi;
+    return p->each;
+}
+
+static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, double *lo,
+                            double *hi) {
+    char name[300], reason[80];
+    Array row;
+    TRY(array_row(&p->file, i, &row));
+    int n = snprintf(name, sizeof name, "%.*s:%zu", SARG(path_base(b->path)), i);
+    Str label = {name, n < 0 ? 0 : (size_t)n < sizeof name ? (size_t)n : sizeof name - 1};
+    if (p->fit)
+        TRY(fit_sample(b, p, &row, record));
+    size_t bad = p->fit ? p->each : copy_sample(p, b->field[0].dtype, &row, record, lo, hi);
+    if (bad < p->each) {
+        double v = element(p, &row, bad);
+        snprintf(reason, sizeof reason, "%s at element %zu",
+                 isnan(v)   ? "NaN"
+                 : isinf(v) ? "infinity"
+                            : "a number beyond f32",
+                 bad);
+        return build_refuse(b, label, reason);
+    }
+    if (b->labels.on)
+        build_put_label(b, (uint32_t)array_at(&b->labels.array, i), record);
+    b->sum.good++;
+    return pack_writer_add(b->writer, record, label);
+}
+
+static GanStatus add_samples(Build *b, ArrayPlan *p) {
+    size_t n = b->o->limit && b->o->limit < p->samples ? (size_t)b->o->limit : p->samples;
+    double lo = INFINITY, hi = -INFINITY;
+    uint8_t *record = mem_alloc(pack_writer_stride(b->writer));
+    GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one sample");
+    for (size_t i = 0; st == GAN_OK && i < n; i++)
+        st = add_sample(b, p, i, record, &lo, &hi);
+    mem_free(record);
+    if (b->field[0].dtype == PackF32 && lo <= hi)
+        pack_writer_range(b->writer, 0, (float)lo, (float)hi);
+    return st;
+}
+
+GanStatus build_array(Build *b) {
+    ArrayPlan p = {0};
+    TRY(array_open(b->path, b->kind, b->o->dataset, &p.file));
+    p.a = p.file.all;
+    GanStatus st = plan_array(b, &p);
+    if (st == GAN_OK)
+        st = build_labels(b, p.samples);
+    if (st == GAN_OK && p.file.head && !b->labels.on)
+        build_labels_of_records(b, &p.file);
+    if (st == GAN_OK) {
+        set_array_field(b, &p);
+        build_label_field(b);
+        st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
+    }
+    if (st == GAN_OK)
+        st = add_samples(b, &p);
+    array_close(&p.file);
+    return st;
+}
