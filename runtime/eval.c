@@ -271,6 +271,14 @@ static GanStatus find_metric(const Options *o, const Metric **out) {
         if (str_eq(name, known[i]))
             return *out = &eval_metrics[i], GAN_OK;
     }
+    static const char *const learned[] = {"fid", "kid", "is", "lpips", "prdc", "inception"};
+    for (size_t i = 0; i < sizeof learned / sizeof *learned; i++)
+        if (str_eq(name, str_c(learned[i])))
+            return fail(GAN_ERR_USAGE,
+                        "%s asks a network that was trained elsewhere, and none comes along: "
+                        "`ganrun sample RUN -o FOLDER --count 5000` writes the pictures that "
+                        "torch-fidelity and clean-fid read",
+                        learned[i]);
     Str near = diag_nearest(name, known, eval_metric_count);
     return fail(GAN_ERR_USAGE, "there is no metric `%.*s`%s%.*s%s", SARG(name),
                 near.len ? ": did you mean `" : "; `ganrun eval --help` lists them", SARG(near),

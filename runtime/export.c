@@ -112,7 +112,10 @@ GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
     GanStatus st =
         str_eq(path_ext(path), STR("safetensors"))
             ? trained_open(perm, h, o, &t)
-            : fail(GAN_ERR_USAGE, "export writes -o NAME.safetensors, not %.*s", SARG(path));
+            : fail(GAN_ERR_USAGE,
+                   "export writes weights alone, -o NAME.safetensors, not %.*s: PyTorch reads them "
+                   "with safetensors.torch.load_file, and makes ONNX of a module that has them",
+                   SARG(path));
     if (st == GAN_OK)
         st = write_tensors(perm, &t, net, path);
     if (st == GAN_OK)

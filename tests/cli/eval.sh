@@ -32,6 +32,7 @@ best=$(sed -n 's/^step \([0-9]*\): at most \([0-9.]*\) .*/\2 \1/p' err | sort -n
 prints "^tiny after ${best#* } steps"
 
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
+refused 2 'torch-fidelity and clean-fid read'       ganrun eval run --metric fid
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake
 refused 1 'nothing to measure'                  ganrun eval run --metric chamfer
 refused 1 'not the folder of a run'             ganrun eval tiny.gan
