@@ -1,6 +1,7 @@
 // stdlib_test.c - the library: each function's value, which an independent program computed from
 // the same numbers, and its gradient against differences. A row is a line of the language; adding a
 // row adds its test.
+#include "measure.h"
 #include "trial.h"
 
 #include <math.h>
@@ -187,6 +188,37 @@ static void spectra_have_their_values_and_gradients(void **state) {
         check_row(SPECTRUM, focused[i], false);
 }
 
+// The rings of the language and those of `ganrun eval` are the same numbers.
+static void rings_are_those_of_evaluations(void **state) {
+    static const char text[] =
+        "model m\ndata x : float(1, %u, %u)\n"
+        "net N(x) { param at : [1] = 0; x + at }\n"
+        "step { update N minimize mean(power_spectrum(N(x))[:, %u:%u]) using "
+        "sgd() }\n";
+    (void)state;
+    for (uint32_t side = 7; side <= 12; side += 5) {
+        for (uint32_t ring = 0; ring < spectrum_rings(side); ring++) {
+            enum { BATCH = 4, MOST = BATCH * 144 };
+            Arena a = empty;
+            Trial t;
+            double x[MOST], mean[8];
+            float maps[MOST];
+            uint32_t n = BATCH * side * side;
+            Str model = str_format(&a, text, side, side, ring, ring + 1);
+            trial_open(&t, &a, &(TrialOptions){.name = "rings", .text = model, .batch = BATCH});
+            trial_step(&t);
+            assert_int_equal(exec_slot_get(t.exec, trial_slot(&t, "x"), x, n), GAN_OK);
+            double got = t.loss[0];
+            trial_close(&t);
+            for (uint32_t i = 0; i < n; i++)
+                maps[i] = (float)x[i];
+            assert_int_equal(spectrum_mean(maps, BATCH, side, mean), GAN_OK);
+            if (!(fabs(got / mean[ring] - 1) < 1e-6)) // maps are of f32
+                fail_msg("side %u, ring %u: %.12g, not %.12g", side, ring, got, mean[ring]);
+        }
+    }
+}
+
 // --- optimizers and schedules: three steps on a bowl ---------------------------------------------
 
 #define BOWL                                                                                       \
@@ -331,6 +363,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(layers_have_their_values_and_gradients),
         cmocka_unit_test(losses_have_their_values_and_gradients),
         cmocka_unit_test(spectra_have_their_values_and_gradients),
+        cmocka_unit_test(rings_are_those_of_evaluations),
         cmocka_unit_test(optimizers_go_where_they_should),
         cmocka_unit_test(an_averaged_net_follows),
         cmocka_unit_test(initial_values_have_their_deviation),
