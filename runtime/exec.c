@@ -294,7 +294,8 @@ static GanStatus clear_slots(Exec *e) {
         size_t bytes = exec_slot_bytes(e, i);
         TRY(exec_staging(e, bytes));
         memset(e->staging, 0, bytes);
-        TRY(exec_slot_load(e, i, e->staging));
+        TRY(e->api->put(e->device, (char *)e->slots + e->module->slot.at[i].offset, e->staging,
+                        bytes));
     }
     return GAN_OK;
 }

@@ -92,16 +92,31 @@ size_t exec_slot_bytes(const Exec *e, uint32_t slot) {
 }
 
 GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes) {
+    Stored v = slot_stored(e, slot);
+    size_t n = exec_slot_bytes(e, slot);
+    LayoutWalk w;
     TRY(finish_for(e, slot));
-    return e->api->get(e->device, bytes, (char *)e->slots + e->module->slot.at[slot].offset,
-                       exec_slot_bytes(e, slot));
+    walk_init(&w, &v.type, v.batch, e->api->logical);
+    if (walk_in_order(&w))
+        return e->api->get(e->device, bytes, v.at, n);
+    TRY(exec_staging(e, n));
+    TRY(e->api->get(e->device, e->staging, v.at, n));
+    layout_load(&w, (Dtype)v.type.dtype, e->staging, bytes);
+    return GAN_OK;
 }
 
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes) {
+    Stored v = slot_stored(e, slot);
+    size_t n = exec_slot_bytes(e, slot);
+    LayoutWalk w;
     TRY(finish_for(e, slot));
     slot_touched(e, slot);
-    return e->api->put(e->device, (char *)e->slots + e->module->slot.at[slot].offset, bytes,
-                       exec_slot_bytes(e, slot));
+    walk_init(&w, &v.type, v.batch, e->api->logical);
+    if (walk_in_order(&w))
+        return e->api->put(e->device, v.at, bytes, n);
+    TRY(exec_staging(e, n));
+    layout_store(&w, (Dtype)v.type.dtype, bytes, e->staging);
+    return e->api->put(e->device, v.at, e->staging, n);
 }
 
 static char *value_at(const Exec *e, const Plan *p, uint32_t node) {

@@ -5,6 +5,8 @@
 // serves every layout.
 #include "rt_internal.h"
 
+#include <string.h>
+
 void value_put(void *storage, int64_t at, Dtype dtype, double x) {
     switch (dtype) {
     case DtF64:
@@ -72,6 +74,50 @@ void values_add(double *to, double factor, const void *from, size_t n, Dtype dty
         to[i] += factor * (double)x4[i];
     for (size_t i = 0; dtype != DtF32 && i < n; i++)
         to[i] += factor * value_get(from, (int64_t)i, dtype);
+}
+
+bool walk_in_order(const LayoutWalk *w) {
+    int64_t step = 1;
+    bool same = true;
+    for (uint32_t i = w->rank; i-- > 0; step *= w->extent[i])
+        same = same && (w->extent[i] == 1 || w->stride[i] == step);
+    return same;
+}
+
+// The last axis is the inner loop; with `size` known it is a load and a store.
+static inline void move_all(LayoutWalk w, size_t size, char *stored, char *logical, bool store) {
+    int64_t n = w.extent[--w.rank], step = w.stride[w.rank] * (int64_t)size, rows = 1;
+    for (uint32_t i = 0; i < w.rank; i++)
+        rows *= w.extent[i];
+    for (int64_t row = 0; row < rows; row++) {
+        char *at = stored + walk_next(&w) * (int64_t)size;
+        for (int64_t i = 0; i < n; i++, at += step, logical += size)
+            memcpy(store ? at : logical, store ? logical : at, size);
+    }
+}
+
+static void move_elements(const LayoutWalk *w, Dtype dtype, char *stored, char *logical,
+                          bool store) {
+    switch (dtype_size[dtype]) {
+    case 2:
+        move_all(*w, 2, stored, logical, store);
+        return;
+    case 4:
+        move_all(*w, 4, stored, logical, store);
+        return;
+    case 8:
+        move_all(*w, 8, stored, logical, store);
+        return;
+    }
+    bug("layout: no storage for precision %d", (int)dtype);
+}
+
+void layout_store(const LayoutWalk *w, Dtype dtype, const void *logical, void *stored) {
+    move_elements(w, dtype, stored, (char *)logical, true);
+}
+
+void layout_load(const LayoutWalk *w, Dtype dtype, const void *stored, void *logical) {
+    move_elements(w, dtype, (char *)stored, logical, false);
 }
 
 bool values_finite(const void *bytes, size_t n, Dtype dtype) {

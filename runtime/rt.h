@@ -135,8 +135,8 @@ GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);
 GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n);
 GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n);
-// Shared values (weights, state) as they are stored, which is row-major: for checkpoints, exact to
-// the bit.
+// Shared values (weights, state) in their own precision and logical order: for checkpoints, exact
+// to the bit.
 size_t exec_slot_bytes(const Exec *e, uint32_t slot);
 GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes);
 GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes);

@@ -12,7 +12,12 @@ typedef struct LayoutWalk { // storage offsets of a value's elements, visited in
     int64_t at;
 } LayoutWalk;
 void walk_init(LayoutWalk *w, const Type *t, int64_t batch, bool logical);
-int64_t walk_next(LayoutWalk *w); // offset of the current element, in elements; moves on
+int64_t walk_next(LayoutWalk *w);        // offset of the current element, in elements; moves on
+bool walk_in_order(const LayoutWalk *w); // storage is in logical order
+// All elements of a value, as they are, from logical order to storage and back. `w`: not yet moved
+// on.
+void layout_store(const LayoutWalk *w, Dtype dtype, const void *logical, void *stored);
+void layout_load(const LayoutWalk *w, Dtype dtype, const void *stored, void *logical);
 void value_put(void *storage, int64_t at, Dtype dtype, double x);
 double value_get(const void *storage, int64_t at, Dtype dtype);
 

@@ -8,12 +8,13 @@
 static Value transform(Elab *e, Val x, bool inverse, const Type *like) {
     Attr at = {.n = 1, .i = {inverse}};
     uint32_t nodes = x.g->node.n;
-    if (!op_fits(e, OpFft, &x, 1, &at, like)) {
+    Type t = val_type(x), flat = fft_flat(t), made = fft_flat(like ? *like : t);
+    Val lines = Reshape(x, flat.rank, flat.dim);
+    if (!op_fits(e, OpFft, &lines, 1, &at, like ? &made : NULL)) {
         diag_help(e->f, "rfft(x) takes real numbers of any shape to [2, ..., n/2 + 1], which fft, "
                         "ifft and irfft take");
         return POISON;
     }
-    Type t = val_type(x);
     if (!like)
         t.dim[0] = 2;
     if (!size_fits(e, like ? like : &t))

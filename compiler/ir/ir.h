@@ -189,9 +189,12 @@ size_t type_bytes(const Graph *g, const Type *t);
 bool type_broadcast(const Type *a, const Type *b,
                     Type *out); // left-aligned; false when extents clash
 // Element strides of the physical layout: stride[0] the batch (0 when shared), stride[1 + i] axis
-// i. Per-sample values of rank >= 2 are channels-last (axis 0 fastest); all others row-major.
-// Extents of 1 have stride 0.
+// i. Of three axes or more, the batch counted, the second lies innermost: samples [n, c, h, w] and
+// weights [o, i, h, w] are both channels-last. All else is row-major. Extents of 1 have stride 0.
 void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]);
+// The same as libraries recognise a layout: also an extent of 1 has the stride of a longer one, and
+// stride[0] is the size of a sample, or of the shared value.
+void type_layout(const Type *t, int64_t stride[MAX_RANK + 1]);
 Str type_text(Arena *a, const Type *t); // "[B, 3, 64, 64]", "[64, 3, 4, 4]", "[]", "[B]"
 
 // --- build.c: builders. One per EW row (Val Mul(Val a, Val b), ...), and these -------------------
@@ -253,6 +256,9 @@ Attr conv_attr(const ConvGeom *c);
 // Without a factor 1/n either way. Real to complex: the first n/2 + 1 frequencies, which say the
 // others; complex to real, the inverse of it: `like` says how many numbers.
 Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where it is real
+// The operand as the node takes it: of a shared value [parts, lines, n], for its lines need not lie
+// at equal distances; else as it is.
+Type fft_flat(Type t);
 
 // --- op_fft.c ------------------------------------------------------------------------------------
 

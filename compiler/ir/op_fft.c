@@ -15,13 +15,15 @@
 // two: it counts double where frequencies are read, and half where they are made.
 #include "op.h"
 
-// In front of axis 0 of batched values lies nothing, behind it nothing of shared ones.
+enum { SHARED_RANK = 3 }; // of a shared value, whose lines are along axis 1 alone
+
 static FftSide side_of(const Type *t) {
-    int64_t n = t->dim[t->rank - 1], parts = t->dim[0];
-    FftSide s = {.real = parts == 1, .n = n};
-    s.part = t->batched ? 1 : type_sample(t) / parts;
-    s.step = t->batched ? parts : 1;
-    s.line = n * s.step;
+    int64_t stride[MAX_RANK + 1];
+    type_layout(t, stride);
+    FftSide s = {.real = t->dim[0] == 1, .n = t->dim[t->rank - 1]};
+    s.part = stride[1];
+    s.step = stride[t->rank];
+    s.line = !t->batched && t->rank == SHARED_RANK ? stride[2] : s.n * s.step;
     return s;
 }
 
@@ -57,6 +59,9 @@ bool infer_Fft(Infer *q) {
         return infer_fail(q, "a transform is forward (0) or inverse (1)");
     if (x->rank < 2 || x->dim[0] < 1 || x->dim[0] > 2)
         return infer_fail(q, "a transform's first axis holds 2 parts, real and imaginary, or 1; %s",
+                          type_name(x).s);
+    if (!x->batched && x->rank > SHARED_RANK)
+        return infer_fail(q, "a shared value is transformed as [parts, lines, n], not %s",
                           type_name(x).s);
     if (dtype_is_half((Dtype)x->dtype))
         return infer_fail(q, "a transform is of f32 or f64, not %s", dtype_name[x->dtype]);

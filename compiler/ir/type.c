@@ -79,18 +79,27 @@ bool type_broadcast(const Type *a, const Type *b, Type *out) {
     return true;
 }
 
-void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]) {
-    bool channels_last = t->batched && t->rank >= 2;
+void type_layout(const Type *t, int64_t stride[MAX_RANK + 1]) {
+    const uint32_t first = !t->batched, second = first + 1, last = t->rank; // axes; 0 is the batch
+    const bool inside = last > second; // does the second lie innermost?
     int64_t n = 1;
     memset(stride, 0, sizeof(int64_t) * (MAX_RANK + 1));
-    for (uint32_t k = 0; k < t->rank; k++) { // from the fastest axis to the slowest
-        uint32_t axis = t->rank - 1 - k;
-        if (channels_last)
-            axis = k == 0 ? 0 : t->rank - k;
-        stride[1 + axis] = t->dim[axis] == 1 ? 0 : n;
-        n = times(n, t->dim[axis]);
+    for (uint32_t k = 0; k + first <= last; k++) { // from the fastest axis to the slowest
+        uint32_t axis = last - k;
+        if (inside && axis > first)
+            axis = k == 0 ? second : axis + 1;
+        stride[axis] = n;
+        n = axis ? times(n, t->dim[axis - 1]) : n;
     }
-    stride[0] = t->batched ? n : 0;
+    stride[0] = n;
+}
+
+void type_strides(const Type *t, int64_t stride[MAX_RANK + 1]) {
+    type_layout(t, stride);
+    stride[0] = t->batched ? stride[0] : 0;
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (t->dim[i] == 1)
+            stride[1 + i] = 0;
 }
 
 TypeName type_name(const Type *t) {

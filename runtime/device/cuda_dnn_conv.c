@@ -1,40 +1,23 @@
 // cuda_dnn_conv.c - the three convolutions as cuDNN operations, and what may become of a result.
 //
-// Activations keep the plan's layout, channels-last where per-sample; weights the plan's row-major
-// [o, i, k...], which the engines rearrange in their workspace. One axis of space becomes two, the
-// first of extent 1.
+// All keep the plan's layout, channels-last. One axis of space becomes two, the first of extent 1.
 #include "cuda_dnn.h"
 
 #include <string.h>
 
-// [n, c, ...] of an activation, with the strides type_strides gives it but none of its zeros.
-static CudnnTensor activation(const Graph *g, const Type *t, int pad) {
-    CudnnTensor s = {.n = t->rank + 1 + pad, .type = (Dtype)t->dtype};
-    s.dim[0] = t->batched ? g->batch : 1;
-    s.dim[1] = t->dim[0];
-    for (int i = 0; i < pad; i++)
-        s.dim[2 + i] = 1;
-    for (int i = 1; i < t->rank; i++)
-        s.dim[1 + pad + i] = t->dim[i];
-    int64_t step = t->batched ? s.dim[1] : 1;
-    for (int i = s.n; i-- > 2; step *= s.dim[i])
-        s.stride[i] = step;
-    s.stride[1] = t->batched ? 1 : step;
-    s.stride[0] = t->batched ? step : step * s.dim[1];
-    return s;
-}
-
-static CudnnTensor weights(const Type *t, int pad) {
-    CudnnTensor s = {.n = t->rank + pad, .type = (Dtype)t->dtype};
-    s.dim[0] = t->dim[0];
-    s.dim[1] = t->dim[1];
-    for (int i = 0; i < pad; i++)
-        s.dim[2 + i] = 1;
-    for (int i = 2; i < t->rank; i++)
-        s.dim[pad + i] = t->dim[i];
-    int64_t step = 1;
-    for (int i = s.n; i-- > 0; step *= s.dim[i])
-        s.stride[i] = step;
+// [n, c, ...] of an activation, [o, i, ...] of weights.
+static CudnnTensor tensor_of(const Graph *g, const Type *t, bool weights, int pad) {
+    CudnnTensor s = {.type = (Dtype)t->dtype};
+    int64_t stride[MAX_RANK + 1];
+    type_layout(t, stride);
+    for (int i = weights; i <= t->rank; i++) {
+        for (int k = 0; i == weights + 2 && k < pad; k++, s.n++) {
+            s.dim[s.n] = 1;
+            s.stride[s.n] = stride[i] * t->dim[i - 1];
+        }
+        s.dim[s.n] = i ? t->dim[i - 1] : t->batched ? g->batch : 1;
+        s.stride[s.n++] = stride[i];
+    }
     return s;
 }
 
@@ -68,9 +51,8 @@ bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t 
     default:
         return false;
     }
-    out->tensor[0] = activation(g, node_type(g, node[0]), pad);
-    out->tensor[1] = weights(node_type(g, node[1]), pad);
-    out->tensor[2] = activation(g, node_type(g, node[2]), pad);
+    for (int i = 0; i < 3; i++)
+        out->tensor[i] = tensor_of(g, node_type(g, node[i]), i == 1, pad);
     set_geometry(out, &geom, pad);
     return true;
 }

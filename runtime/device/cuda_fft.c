@@ -35,7 +35,7 @@ static size_t side_bytes(const FftLines *l, const FftSide *s) {
 }
 
 static bool interleaved(const FftSide *s) {
-    return s->real || (s->part == 1 && s->step == 2);
+    return (s->real || s->part == 1) && s->step == (s->real ? 1 : 2) && s->line == s->n * s->step;
 }
 
 static cufftType type_of(const FftLines *l) {

@@ -106,6 +106,7 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
 // to be added.
 dnnl_status_t dnn_own_packed(Dnn *d, DnnLayoutRef wanted, DnnTensor plain, DnnTensor *out);
 void dnn_dense(DnnShape *s);                                    // row-major strides
+void dnn_channels_last(DnnShape *s);                            // [n, .., c] of dim [n, c, ..]
 DnnShape dnn_matrix(int64_t rows, int64_t columns, Dtype type); // row-major
 DnnShape dnn_turned(DnnShape s); // the same memory with the last two axes exchanged
 
@@ -121,9 +122,9 @@ void dnn_axes(const DnnConv *c, DnnAxis out[DNN_AXES]);
 // A convolution of x and w to y, one of which is `id`, whose kernel covers all of x.
 dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w, uint32_t y,
                                    uint32_t id, Memory m, DnnCall *call, bool *done);
-// A convolution over few pixels in bf16. weights: the node, for packing. t: x, w, y.
+// A convolution over few pixels in bf16. t: x, w, y.
 dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  uint32_t weights, const DnnTensor t[3], bool *done);
+                                  const DnnTensor t[3], bool *done);
 // A convolution over so few pixels that much of its kernel is beyond the picture. weights: the
 // node, for packing. t: x, w, y.
 dnnl_status_t dnn_prepare_taps(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,

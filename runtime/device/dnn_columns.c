@@ -4,8 +4,8 @@
 // by side as they lie in memory. The library's own convolutions lose their rate where y is small:
 // its weights' gradient in bf16 rearranges what it reads for every few pixels, and its matrix unit
 // stands idle. Its products do not.
-//   y  [rows, o]  = columns(x) . w'        w' [o, k.., c]: packed once a block
-//   gw [o, k.., c] = y^T . columns(x)      then to the plan's [o, c, k..]
+//   y  [rows, o]  = columns(x) . w'        w' [o, k.., c]: as the plan has it
+//   gw [o, k.., c] = y^T . columns(x)
 //   gx            = sum over the columns of y . w' that meet a pixel, in float
 // Measured on one core with AMX, packing included: 256 to 512 channels, k 4, stride 2, to 4x4,
 // batch 32, in bf16 forward 8.1 to 3.5 ms, input gradient 10.6 to 4.4, weights' gradient 27.3
@@ -145,17 +145,6 @@ static bool pays(DnnConvKind kind, const DnnConv *c, const Columns *j) {
     return dnn_has_matrix_unit() && j->axis[2].y <= 4 && (bf16 || kind != DnnConvData);
 }
 
-// The weights' shape with the input's channels innermost.
-static DnnShape channels_inside(const DnnShape *w) {
-    DnnShape s = *w;
-    int64_t step = s.dim[1];
-    s.stride[1] = 1;
-    for (int i = s.n; i-- > 2; step *= s.dim[i])
-        s.stride[i] = step;
-    s.stride[0] = step;
-    return s;
-}
-
 // The three matrices of the product, in the library's order.
 static void matrices(DnnConvKind kind, const DnnConv *c, const Columns *j, DnnShape s[3]) {
     Dtype x = c->src.type, w = c->weights.type, y = c->dst.type;
@@ -194,46 +183,40 @@ static dnnl_status_t multiply(Dnn *d, DnnCall *call, const Product *p, DnnTensor
 }
 
 static dnnl_status_t add_product(Dnn *d, DnnCall *call, DnnConvKind kind, Columns *j,
-                                 const Product *p, const DnnTensor t[3], DnnTensor inside) {
-    const DnnTensor made = {NULL, NULL, 0, 0}, columns = {NULL, NULL, 1, 0};
+                                 const Product *p, const DnnTensor t[3]) {
+    const DnnTensor columns = {NULL, NULL, 1, 0};
     dnnl_status_t s = dnnl_success;
     if (kind != DnnConvData)
         dnn_add_host(call, gather, j);
     switch (kind) {
     case DnnConvForward:
-        return multiply(d, call, p, columns, inside, t[2]);
+        return multiply(d, call, p, columns, t[1], t[2]);
     case DnnConvData:
-        s = multiply(d, call, p, t[2], inside, columns);
+        s = multiply(d, call, p, t[2], t[1], columns);
         dnn_add_host(call, scatter, j);
         return s;
     case DnnConvWeights:
-        s = multiply(d, call, p, t[2], columns, made);
-        return s == dnnl_success ? dnn_add_reorder(d, call, inside, t[1]) : s;
+        return multiply(d, call, p, t[2], columns, t[1]);
     }
     return s;
 }
 
 dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
-                                  uint32_t weights, const DnnTensor t[3], bool *done) {
+                                  const DnnTensor t[3], bool *done) {
     Columns *j = dnn_job(d, sizeof *j);
     *j = columns_of(c);
     j->x = t[0].at;
     if (!pays(kind, c, j))
         return dnnl_success;
-    DnnShape s[3], inside_shape = channels_inside(&c->weights);
+    DnnShape s[3];
     Product p = {.desc = dnn_new_desc(d)};
     matrices(kind, c, j, s);
     for (int i = 0; i < 3; i++)
         p.layout[i] = dnn_keep_layout(d, &s[i]);
-    DnnTensor inside = {dnn_keep_layout(d, &inside_shape), NULL, 0, 0};
-    if (!p.layout[0] || !p.layout[1] || !p.layout[2] || !inside.layout ||
+    if (!p.layout[0] || !p.layout[1] || !p.layout[2] ||
         dnn_matmul_desc(dnn_engine(d), &s[0], &s[1], &s[2], false, p.desc) != dnnl_success)
         return dnnl_success;
-    dnnl_status_t status = dnnl_success;
-    if (kind != DnnConvWeights)
-        status = dnn_pack(d, call, weights, t[1], inside.layout, &inside);
-    if (status == dnnl_success)
-        status = add_product(d, call, kind, j, &p, t, inside);
+    dnnl_status_t status = add_product(d, call, kind, j, &p, t);
     *done = status == dnnl_success;
     return status;
 }

@@ -1,37 +1,35 @@
 // dnn_conv.c - the three convolutions as oneDNN primitives.
 //
-// Activations keep the plan's layout (channels-last where per-sample). The library chooses the
-// weights' layout; a reorder stands between it and the plan's row-major [o, i, k...].
+// Activations keep the plan's layout. The library chooses the weights'; a reorder stands between it
+// and the plan's [o, k..., i].
 #include "dnn.h"
 
-// [n, c, ...] of an activation, with the strides type_strides gives it but none of its zeros: the
-// library recognises its layouts by them.
+// [n, c, ...] of an activation.
 static DnnShape activation(const Graph *g, const Type *t) {
     DnnShape s = {.n = t->rank + 1, .type = (Dtype)t->dtype};
+    int64_t stride[MAX_RANK + 1];
+    type_layout(t, stride);
     s.dim[0] = t->batched ? g->batch : 1;
     for (int i = 0; i < t->rank; i++)
         s.dim[i + 1] = t->dim[i];
-    if (!t->batched) {
-        dnn_dense(&s);
-        return s;
-    }
-    int64_t step = s.dim[1];
-    s.stride[1] = 1;
-    for (int i = s.n; i-- > 2; step *= s.dim[i])
-        s.stride[i] = step;
-    s.stride[0] = step;
+    for (int i = 0; i < s.n; i++)
+        s.stride[i] = stride[i];
     return s;
 }
 
 // [g, o/g, i/g, k...], without g when there is one group.
 static DnnShape weights(const Type *t, int64_t groups) {
     DnnShape s = {.type = (Dtype)t->dtype};
-    if (groups > 1)
-        s.dim[s.n++] = groups;
-    s.dim[s.n++] = t->dim[0] / groups;
-    for (int i = 1; i < t->rank; i++)
-        s.dim[s.n++] = t->dim[i];
-    dnn_dense(&s);
+    int64_t stride[MAX_RANK + 1];
+    type_layout(t, stride);
+    if (groups > 1) {
+        s.dim[s.n] = groups;
+        s.stride[s.n++] = t->dim[0] / groups * stride[1];
+    }
+    for (int i = 0; i < t->rank; i++, s.n++) {
+        s.dim[s.n] = i ? t->dim[i] : t->dim[0] / groups;
+        s.stride[s.n] = stride[1 + i];
+    }
     return s;
 }
 
@@ -132,7 +130,7 @@ dnnl_status_t dnn_prepare_conv(Dnn *d, const Plan *p, uint32_t id, Memory m, Dnn
     if (s == dnnl_success && !*done)
         s = dnn_prepare_winograd(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done)
-        s = dnn_prepare_columns(d, call, r.kind, &c, r.w, (const DnnTensor[]){x, w, y}, done);
+        s = dnn_prepare_columns(d, call, r.kind, &c, (const DnnTensor[]){x, w, y}, done);
     if (s == dnnl_success && !*done && r.kind == DnnConvData)
         s = dnn_prepare_phases(d, call, &c, r.w, (const DnnTensor[]){x, w, y}, done);
     if (s != dnnl_success || *done)

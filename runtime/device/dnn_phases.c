@@ -34,31 +34,27 @@ typedef struct Phases {
     Axis axis[AXES];
     int64_t n, o, c, phases;
     size_t size;         // of an element
-    const void *weights; // [o, c, k..]
+    const void *weights; // [o, k.., c]
     void *x;
     Phase phase[MAX_PHASES];
 } Phases;
 
 // --- what runs -----------------------------------------------------------------------------------
 
-// The elements of one (o, phase): columns of c numbers, each `k` elements apart in the weights.
-#define SPREAD(name, Number)                                                                       \
-    static void name(const Phases *j, const Phase *f, int64_t o) {                                 \
-        const Axis *a = j->axis;                                                                   \
-        const int64_t *taps = f->taps, k = a[0].k * a[1].k * a[2].k;                               \
-        const Number *from = (const Number *)j->weights + o * j->c * k;                            \
-        for (int64_t u = 0; u < taps[0] * taps[1] * taps[2]; u++) {                                \
-            int64_t t0 = f->first[0] + a[0].s * (taps[0] - 1 - u / taps[2] / taps[1]);             \
-            int64_t t1 = f->first[1] + a[1].s * (taps[1] - 1 - u / taps[2] % taps[1]);             \
-            int64_t t2 = f->first[2] + a[2].s * (taps[2] - 1 - u % taps[2]);                       \
-            const Number *tap = from + (t0 * a[1].k + t1) * a[2].k + t2;                           \
-            Number *to = (Number *)f->weights + (u * j->o + o) * j->c;                             \
-            for (int64_t c = 0; c < j->c; c++)                                                     \
-                to[c] = tap[c * k];                                                                \
-        }                                                                                          \
+// The elements of one (o, phase), the channels of each side by side.
+static void spread_phase(const Phases *j, const Phase *f, int64_t o) {
+    const Axis *a = j->axis;
+    const int64_t *taps = f->taps, k = a[0].k * a[1].k * a[2].k;
+    const size_t line = (size_t)j->c * j->size;
+    for (int64_t u = 0; u < taps[0] * taps[1] * taps[2]; u++) {
+        int64_t t0 = f->first[0] + a[0].s * (taps[0] - 1 - u / taps[2] / taps[1]);
+        int64_t t1 = f->first[1] + a[1].s * (taps[1] - 1 - u / taps[2] % taps[1]);
+        int64_t t2 = f->first[2] + a[2].s * (taps[2] - 1 - u % taps[2]);
+        int64_t tap = (t0 * a[1].k + t1) * a[2].k + t2;
+        memcpy((char *)f->weights + (size_t)(u * j->o + o) * line,
+               (const char *)j->weights + (size_t)(o * k + tap) * line, line);
     }
-SPREAD(spread_float, float)
-SPREAD(spread_bf16, uint16_t)
+}
 
 static void spread(void *job, void *const staging[DNN_STAGING], int64_t round) {
     (void)round;
@@ -67,7 +63,7 @@ static void spread(void *job, void *const staging[DNN_STAGING], int64_t round) {
 #pragma omp parallel for schedule(static)
     for (int64_t o = 0; o < j->o; o++)
         for (int64_t i = 0; i < j->phases; i++)
-            (j->size == sizeof(float) ? spread_float : spread_bf16)(j, &j->phase[i], o);
+            spread_phase(j, &j->phase[i], o);
 }
 
 // Row `row` (sample and all axes but the last) of x, from the phases that hold its pixels.

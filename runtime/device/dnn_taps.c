@@ -5,7 +5,7 @@
 // element stand together, those of all elements one after another.
 //   y  = sum over the rows of a pixel of   x [rows, c] . w_t'     w_t [o, c]: packed once a block
 //   gx = sum over the rows of a pixel of   y [rows, o] . w_t      in float
-//   gw_t [o, c] = y [rows, o]' . x [rows, c]                      then to the plan's [o, c, k..]
+//   gw_t [o, c] = y [rows, o]' . x [rows, c]                      then to the plan's [o, k.., c]
 // The library's own convolutions walk the kernel for each line of a sample, and find but a pixel or
 // two to use an element on; here all samples' use it together, and nothing is multiplied by the
 // padding. Measured on two cores with AVX-512, f32, packing of w apart: 256 to 512 channels, k 4,
@@ -290,7 +290,7 @@ static dnnl_status_t add_products(Dnn *d, DnnCall *call, DnnConvKind kind, const
     return dnnl_success;
 }
 
-// The weights' shape with the kernel's elements outermost.
+// The weights' shape with the kernel's elements outermost, the channels innermost as they are.
 static DnnShape elements_outside(const DnnShape *w) {
     DnnShape s = *w;
     int64_t step = s.dim[0] * s.dim[1];

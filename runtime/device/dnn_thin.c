@@ -56,14 +56,6 @@ static double cost(int64_t channels, int64_t elements, int64_t pixels) {
     return (double)((channels + LANES - 1) / LANES * LANES) * (double)elements / (double)pixels;
 }
 
-static void channels_last(DnnShape *s) {
-    int64_t step = s->dim[1];
-    s->stride[1] = 1;
-    for (int i = s->n; i-- > 2; step *= s->dim[i])
-        s->stride[i] = step;
-    s->stride[0] = step;
-}
-
 static bool plain(const DnnConv *c, const DnnShape *thin) {
     bool fine = c->weights.n == c->src.n && thin->stride[1] == 1 && thin->dim[1] <= THIN;
     for (int i = 0; i < c->src.n - 2; i++)
@@ -73,10 +65,11 @@ static bool plain(const DnnConv *c, const DnnShape *thin) {
 
 // --- few channels out ----------------------------------------------------------------------------
 
-typedef struct Widen { // [o, rest, k] to [(d, o), rest, k + (b-1)*s] and back
+typedef struct Widen { // [rows, k, c] to [b, rows, k + (b-1)*s, c] and back; rows: o and all axes
+                       // but the last
     const void *from;
     void *to;
-    int64_t o, rest, k, b, s;
+    int64_t rows, k, c, b, s;
     size_t size; // of an element
 } Widen;
 
@@ -84,27 +77,26 @@ static void widen(void *job, void *const staging[DNN_STAGING], int64_t round) {
     (void)round;
     (void)staging;
     const Widen *w = job;
-    int64_t wide = w->k + (w->b - 1) * w->s, rows = w->o * w->rest;
-    memset(w->to, 0, (size_t)(w->b * rows * wide) * w->size);
+    int64_t wide = w->k + (w->b - 1) * w->s;
+    size_t step = (size_t)w->c * w->size, line = (size_t)w->k * step;
+    memset(w->to, 0, (size_t)(w->b * w->rows * wide) * step);
     for (int64_t d = 0; d < w->b; d++)
-        for (int64_t i = 0; i < rows; i++)
-            memcpy((char *)w->to + (size_t)((d * rows + i) * wide + d * w->s) * w->size,
-                   (const char *)w->from + (size_t)(i * w->k) * w->size, (size_t)w->k * w->size);
+        for (int64_t i = 0; i < w->rows; i++)
+            memcpy((char *)w->to + (size_t)((d * w->rows + i) * wide + d * w->s) * step,
+                   (const char *)w->from + (size_t)i * line, line);
 }
 
 static void narrow(void *job, void *const staging[DNN_STAGING], int64_t round) {
     (void)round;
     (void)staging;
     const Widen *w = job;
-    const float *from = w->from;
-    float *to = w->to;
-    int64_t wide = w->k + (w->b - 1) * w->s, rows = w->o * w->rest;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t t = 0; t < w->k; t++) {
+    int64_t wide = (w->k + (w->b - 1) * w->s) * w->c, line = w->k * w->c;
+    for (int64_t i = 0; i < w->rows; i++)
+        for (int64_t t = 0; t < line; t++) {
             float sum = 0;
             for (int64_t d = 0; d < w->b; d++)
-                sum += from[(d * rows + i) * wide + d * w->s + t];
-            to[i * w->k + t] = sum;
+                sum += ((const float *)w->from)[(d * w->rows + i) * wide + d * w->s * w->c + t];
+            ((float *)w->to)[i * line + t] = sum;
         }
 }
 
@@ -127,10 +119,10 @@ static DnnConv widened(const DnnConv *c, int64_t b) {
     int last = c->src.n - 3;
     w.weights.dim[0] *= b;
     w.weights.dim[2 + last] += (b - 1) * c->stride[last];
-    dnn_dense(&w.weights);
+    dnn_channels_last(&w.weights);
     w.dst.dim[1] *= b;
     w.dst.dim[2 + last] /= b;
-    channels_last(&w.dst);
+    dnn_channels_last(&w.dst);
     w.stride[last] *= b;
     int64_t after = (w.dst.dim[2 + last] - 1) * w.stride[last] + w.weights.dim[2 + last] -
                     w.src.dim[2 + last] - w.before[last];
@@ -149,11 +141,17 @@ static dnnl_status_t own_weights(Dnn *d, const DnnConv *wide, DnnTensor *out) {
 
 static Widen *widen_job(Dnn *d, const DnnConv *c, int64_t b, const void *from, void *to) {
     Widen *w = dnn_job(d, sizeof *w);
-    int64_t k = c->weights.dim[c->weights.n - 1], all = 1;
-    for (int i = 1; i < c->weights.n - 1; i++)
-        all *= c->weights.dim[i];
-    *w = (Widen){from, to, c->weights.dim[0],       all,
-                 k,    b,  c->stride[c->src.n - 3], dtype_size[c->weights.type]};
+    const int last = c->weights.n - 1;
+    *w = (Widen){from,
+                 to,
+                 c->weights.dim[0],
+                 c->weights.dim[last],
+                 c->weights.dim[1],
+                 b,
+                 c->stride[last - 2],
+                 dtype_size[c->weights.type]};
+    for (int i = 2; i < last; i++)
+        w->rows *= c->weights.dim[i];
     return w;
 }
 
@@ -214,8 +212,8 @@ typedef struct Subpixel {
     Axis axis[AXES];     // leading ones are of extent 1 where there are fewer
     int64_t n, o, c;     // samples, channels of y, channels of x
     size_t size;         // of an element
-    const void *weights; // [o, c, k..]
-    void *wide;          // [(r.., c), o, wide..]
+    const void *weights; // [o, k.., c]
+    void *wide;          // [(r.., c), wide.., o]
     void *x;
 } Subpixel;
 
@@ -224,21 +222,22 @@ static void spread_weights(void *job, void *const staging[DNN_STAGING], int64_t 
     (void)staging;
     const Subpixel *j = job;
     const Axis *a = j->axis;
+    const int64_t rs = a[0].r * a[1].r * a[2].r, us = a[0].wide * a[1].wide * a[2].wide;
+    const int64_t k = a[0].k * a[1].k * a[2].k;
     char *to = j->wide;
-    int64_t rs = a[0].r * a[1].r * a[2].r, us = a[0].wide * a[1].wide * a[2].wide;
     for (int64_t r = 0; r < rs; r++)
         for (int64_t c = 0; c < j->c; c++)
-            for (int64_t o = 0; o < j->o; o++)
-                for (int64_t u = 0; u < us; u++, to += j->size) {
-                    int64_t t0 = tap(&a[0], r / a[2].r / a[1].r, u / a[2].wide / a[1].wide);
-                    int64_t t1 = tap(&a[1], r / a[2].r % a[1].r, u / a[2].wide % a[1].wide);
-                    int64_t t2 = tap(&a[2], r % a[2].r, u % a[2].wide);
-                    int64_t at = (((o * j->c + c) * a[0].k + t0) * a[1].k + t1) * a[2].k + t2;
+            for (int64_t u = 0; u < us; u++) {
+                int64_t t0 = tap(&a[0], r / a[2].r / a[1].r, u / a[2].wide / a[1].wide);
+                int64_t t1 = tap(&a[1], r / a[2].r % a[1].r, u / a[2].wide % a[1].wide);
+                int64_t t2 = tap(&a[2], r % a[2].r, u % a[2].wide);
+                int64_t at = ((t0 * a[1].k + t1) * a[2].k + t2) * j->c + c;
+                for (int64_t o = 0; o < j->o; o++, to += j->size, at += k * j->c)
                     if (t0 < 0 || t1 < 0 || t2 < 0)
                         memset(to, 0, j->size);
                     else
                         memcpy(to, (const char *)j->weights + (size_t)at * j->size, j->size);
-                }
+            }
 }
 
 // One row of x along the last axis: runs of pixels of a group with equal shift lie side by side on
@@ -335,8 +334,8 @@ static bool subpixel_conv(const DnnConv *c, const Subpixel *j, DnnConv *out) {
         if (out->before[i] < 0)
             return false;
     }
-    dnn_dense(&out->weights);
-    channels_last(&out->dst);
+    dnn_channels_last(&out->weights);
+    dnn_channels_last(&out->dst);
     return true;
 }
 

@@ -1,9 +1,9 @@
 // onednn.c - anchors by oneDNN: prepared once, run many times.
 //
 // In: an anchor of a plan and the addresses of its operands. Out: a DnnCall, a short list of
-// primitives with their memories bound. Weights are kept by the plan in logical row-major order;
-// the layout a primitive prefers is made by a reorder at the value's first use in a block and
-// shared by the block's other uses. All calls share one scratchpad and one staging buffer, because
+// primitives with their memories bound. Where a primitive prefers another layout of the weights
+// than the plan's, that is made by a reorder at the value's first use in a block and shared by the
+// block's other uses. All calls share one scratchpad and one staging buffer, because
 // they run one after another.
 #include "dnn.h"
 
@@ -132,6 +132,14 @@ void dnn_dense(DnnShape *s) {
         s->stride[i] = step;
         step *= s->dim[i];
     }
+}
+
+void dnn_channels_last(DnnShape *s) {
+    int64_t step = s->dim[1];
+    s->stride[1] = 1;
+    for (int i = s->n; i-- > 2; step *= s->dim[i])
+        s->stride[i] = step;
+    s->stride[0] = step;
 }
 
 DnnShape dnn_matrix(int64_t rows, int64_t columns, Dtype type) {

@@ -291,7 +291,7 @@ static float *tap_of(const Winograd *j, const Taps *t, int64_t a, int64_t b) {
     int64_t v = j->first[1][t->phase[1]] + j->x.phases[1] * b;
     if (u >= j->k[0] || v >= j->k[1])
         return NULL;
-    return j->weights + ((t->o * j->x.c + t->c) * j->k[0] + u) * j->k[1] + v;
+    return j->weights + ((t->o * j->k[0] + u) * j->k[1] + v) * j->x.c + t->c;
 }
 
 static int64_t kernels_of(const Winograd *j) {
@@ -301,14 +301,13 @@ static int64_t kernels_of(const Winograd *j) {
 static void taps_in(const Winograd *j, const Taps *t, float *to) {
     Block w, half; // [taps, taps, chunk], [points, taps, chunk]
     const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
-    int64_t size = j->k[0] * j->k[1], step = j->y.c * kernels_of(j), n = t->chunk;
-    int64_t line = j->taps[1] * n;
+    int64_t step = j->y.c * kernels_of(j), n = t->chunk, line = j->taps[1] * n;
     float *at = w;
     for (int64_t a = 0; a < j->taps[0]; a++)
         for (int64_t b = 0; b < j->taps[1]; b++, at += n) {
             const float *from = tap_of(j, t, a, b);
             for (int64_t c = 0; c < n; c++)
-                at[c] = from ? from[c * size] : 0;
+                at[c] = from ? from[c] : 0;
         }
     f[0]->w_in(w, line, half, line, line);
     for (int64_t i = 0; i < j->points[0]; i++)
@@ -318,8 +317,7 @@ static void taps_in(const Winograd *j, const Taps *t, float *to) {
 static void taps_out(const Winograd *j, const Taps *t, float *from) {
     Block half, w; // [taps, points, chunk], [taps, chunk]
     const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
-    int64_t size = j->k[0] * j->k[1], step = j->y.c * kernels_of(j), n = t->chunk;
-    int64_t line = j->points[1] * n;
+    int64_t step = j->y.c * kernels_of(j), n = t->chunk, line = j->points[1] * n;
     for (int64_t i = 0; i < j->points[1]; i++)
         f[0]->w_out(from + i * step, j->points[1] * step, half + i * n, line, n);
     for (int64_t a = 0; a < j->taps[0]; a++) {
@@ -327,9 +325,18 @@ static void taps_out(const Winograd *j, const Taps *t, float *from) {
         for (int64_t b = 0; b < j->taps[1]; b++) {
             float *to = tap_of(j, t, a, b);
             for (int64_t c = 0; to && c < n; c++)
-                to[c * size] = w[b * n + c];
+                to[c] = w[b * n + c];
         }
     }
+}
+
+// Reads output channel `o` from end to end: pieces of a chunk out of every row are too short for
+// the processor to fetch ahead. With it the weights' part is 0.7 of what it is in dcgan.
+static void bring_near(const Winograd *j, int64_t o) {
+    int64_t n = j->k[0] * j->k[1] * j->x.c;
+    const volatile float *w = j->weights + o * n;
+    for (int64_t i = 0; i < n; i += WINO_LANES)
+        (void)w[i];
 }
 
 // Every phase and chunk of output channel `o`; a phase's channels one after another, so that few
@@ -339,12 +346,14 @@ typedef void EachTaps(const Winograd *j, const Taps *t, float *points);
 static void each_taps(const Winograd *j, float *points, EachTaps *each) {
     int64_t phases = j->x.phases[0] * j->x.phases[1], chunk = chunk_of(&j->x);
 #pragma omp parallel for schedule(static)
-    for (int64_t o = 0; o < j->y.c; o++)
+    for (int64_t o = 0; o < j->y.c; o++) {
+        bring_near(j, o);
         for (int64_t f = 0; f < phases; f++)
             for (int64_t c = 0; c < j->x.c; c += chunk) {
                 Taps t = {o, c, {f / j->x.phases[1], f % j->x.phases[1]}, chunk};
                 each(j, &t, points + o * kernels_of(j) + f * j->x.c + c);
             }
+    }
 }
 
 static void weights_in(void *job, void *const staging[DNN_STAGING], int64_t round) {

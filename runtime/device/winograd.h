@@ -41,7 +41,7 @@ typedef struct Winograd {
     int64_t k[WINO_AXES];                  // kernel
     int64_t rows;                          // rows of tiles (of all samples) done in one round
     WinoPicture x, y;
-    float *weights; // [o, c, k, k]
+    float *weights; // [o, k, k, c]
     size_t offset;  // of [points, o, phases * c] in the first staging buffer, in bytes
 } Winograd;
 

@@ -65,7 +65,7 @@ static DnnConv conv_of(const Shape *s) {
     DnnConv c = {.src = picture(s->n, s->c, s->x[0], s->x[1]),
                  .weights = {.n = 4, .dim = {s->o, s->c, s->k[0], s->k[1]}, .type = DtF32},
                  .dst = picture(s->n, s->o, made(s, 0), made(s, 1))};
-    dnn_dense(&c.weights);
+    dnn_channels_last(&c.weights);
     for (int i = 0; i < 2; i++) {
         c.stride[i] = s->s[i];
         c.before[i] = s->before[i];
@@ -79,7 +79,7 @@ static void add_products(const Shape *s, DnnConvKind kind, int64_t at_x, int64_t
     int64_t kernel = s->k[0] * s->k[1];
     for (int64_t o = 0; o < s->o; o++)
         for (int64_t c = 0; c < s->c; c++) {
-            int64_t i = at_x * s->c + c, j = (o * s->c + c) * kernel + t, k = at_y * s->o + o;
+            int64_t i = at_x * s->c + c, j = (o * kernel + t) * s->c + c, k = at_y * s->o + o;
             double a = kind == DnnConvData ? y[k] : x[i], b = kind == DnnConvWeights ? y[k] : w[j];
             int64_t to = kind == DnnConvForward ? k : kind == DnnConvData ? i : j;
             want[to] += a * b;

@@ -77,13 +77,16 @@ static void assert_strides(Type t, const int64_t *expected) {
         assert_int_equal(stride[i], expected[i]);
 }
 
-static void pictures_are_channels_last_and_weights_row_major(void **state) {
+static void pictures_and_weights_are_channels_last(void **state) {
     (void)state;
     assert_strides(SAMPLE(3, 4, 5), (int64_t[]){60, 1, 15, 3});
     assert_strides(SAMPLE(3, 1, 5), (int64_t[]){15, 1, 0, 3});
     assert_strides(SAMPLE(7, 5), (int64_t[]){35, 1, 7});
     assert_strides(SAMPLE(7), (int64_t[]){7, 1});
-    assert_strides(SHARED(2, 3, 4), (int64_t[]){0, 12, 4, 1});
+    assert_strides(SHARED(2, 3, 4), (int64_t[]){0, 12, 1, 3});
+    assert_strides(SHARED(2, 3, 4, 5), (int64_t[]){0, 60, 1, 15, 3});
+    assert_strides(SHARED(2, 3, 1, 5), (int64_t[]){0, 15, 1, 0, 3});
+    assert_strides(SHARED(7, 5), (int64_t[]){0, 5, 1});
     assert_strides(type_make(true, 0, NULL), (int64_t[]){1});
 }
 
@@ -336,7 +339,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(types_are_equal_when_their_ids_are, graph_open),
         cmocka_unit_test_setup(broadcasting_aligns_from_the_left, graph_open),
-        cmocka_unit_test_setup(pictures_are_channels_last_and_weights_row_major, graph_open),
+        cmocka_unit_test_setup(pictures_and_weights_are_channels_last, graph_open),
         cmocka_unit_test_setup(sizes_saturate_and_are_refused, graph_open),
         cmocka_unit_test_setup(equal_nodes_are_one_node, graph_open),
         cmocka_unit_test_setup(pins_and_writes_are_never_shared, graph_open),

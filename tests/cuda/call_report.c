@@ -1,0 +1,161 @@
+// call_report.c - what a step asks of a card, and of cuDNN: launches of our own, calls of the
+// library, what it does along with them, and the workspace its first engines ask for. A table for
+// docs/performance.md. No card needed: the library's heuristics answer for a card described to them
+// (cards.h), and engines are compiled for it with a driver that loads nothing (no_card.c).
+//
+//   build/tests/call_report f32|bf16|f16 MODEL.gan[:BATCH]...
+#include "cards.h"
+#include "cuda_dnn.h"
+#include "driver.h"
+#include "library.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Count {
+    uint32_t launches, calls, own;   // kernels of ours but anchors'; by cuDNN; anchors it leaves
+    uint32_t ready, compiled, alone; // epilogues by engines of either kind; by their own kernel
+    uint32_t rooms;                  // calls whose first engine asks for the size of the weights
+    size_t room;                     // what those ask for in all
+    double spared;                   // bytes that epilogues neither write nor read again
+} Count;
+
+typedef struct Report {
+    CudnnApi api;
+    Cudnn *dnn;
+    Arena a;
+} Report;
+
+static const Memory nowhere = {(char *)(uintptr_t)4096, (char *)(uintptr_t)4096}; // never followed
+
+static double bytes_of(const Graph *g, uint32_t id) {
+    return (double)type_bytes(g, node_type(g, id));
+}
+
+// Does the call move weights about before it uses them, or behind it? They are the operand that is
+// shared.
+static bool rearranges(const Graph *g, uint32_t id, size_t workspace) {
+    const uint32_t part[] = {node_in(g, id, 0), node_in(g, id, 1), id};
+    for (int i = 0; i < 3; i++)
+        if (graph_node(g, id)->op != OpDot && !node_type(g, part[i])->batched &&
+            (double)workspace >= bytes_of(g, part[i]))
+            return true;
+    return false;
+}
+
+static GanStatus count_call(Report *r, const Plan *p, uint32_t region, bool *absorbed, Count *c) {
+    const Graph *g = &p->func->g;
+    uint32_t id = p->region.at[region].node.at[0];
+    CudnnCalls calls = {.dnn = r->dnn, .arena = &r->a};
+    CudnnCall *call = NULL;
+    Epilogue e;
+    if (plan_epilogue(p, region, &e)) {
+        TRY(cudnn_prepare(&calls, p, id, &e, nowhere, &call));
+        bool ready = e.act == ActRelu || e.act == ActNone;
+        bool plain = graph_node(g, id)->op != OpConvDx && ready && e.bias;
+        if (call) {
+            absorbed[e.region] = true;
+            c->ready += plain;
+            c->compiled += !plain;
+            c->spared += 2 * bytes_of(g, e.result);
+        } else {
+            c->alone++;
+        }
+    }
+    if (!call)
+        TRY(cudnn_prepare(&calls, p, id, NULL, nowhere, &call));
+    c->calls += call != NULL;
+    c->own += call == NULL;
+    if (call && rearranges(g, id, calls.workspace)) {
+        c->rooms++;
+        c->room += calls.workspace;
+    }
+    cudnn_release(&calls);
+    return GAN_OK;
+}
+
+// Launches of a step, each block once: one for each kernel among the regions that go together.
+static uint32_t launches_of(Arena *a, const Plan *p, const bool *absorbed) {
+    uint32_t n = 0, *seen = arena_array(a, uint32_t, p->kernel.n + 1);
+    for (uint32_t i = 0; i < p->launch.n; i++)
+        for (uint32_t k = 0; k < p->launch.at[i].instances; k++) {
+            uint32_t region = p->merge.at[p->launch.at[i].first + k];
+            const Region *r = &p->region.at[region];
+            if (r->kind != RegionLoop || absorbed[region])
+                continue;
+            bool many = p->kernel.at[r->kernel].many;
+            n += !many || seen[r->kernel] != i + 1;
+            seen[r->kernel] = i + 1;
+        }
+    return n;
+}
+
+static GanStatus count_step(Report *r, const Plan *p, Count *c) {
+    bool *absorbed = arena_array(&r->a, bool, p->region.n);
+    for (uint32_t i = 0; i < p->region.n; i++)
+        if (p->region.at[i].kind == RegionCall)
+            TRY(count_call(r, p, i, absorbed, c));
+    c->launches = launches_of(&r->a, p, absorbed);
+    return GAN_OK;
+}
+
+static GanStatus report(Report *r, Str model, Dtype real) {
+    size_t colon = str_find(model, ':');
+    int64_t batch = 0;
+    if (colon < model.len && !str_to_int(str_sub(model, colon + 1, model.len), &batch))
+        return fail(GAN_ERR_USAGE, "%.*s: behind the colon belongs a batch", SARG(model));
+    CompileOptions o = {.path = str_sub(model, 0, colon),
+                        .batch = (uint32_t)batch,
+                        .real = real,
+                        .dialect = &dialect_cuda};
+    Arena checkpoint = r->a;
+    Front f;
+    Compiled made = {0};
+    Count c = {0};
+    front_init(&f, &r->a);
+    TRY(compile_file(&f, &o, &made));
+    TRY(count_step(r, &made.step, &c));
+    printf("| %.*s, %lld, %s | %u | %u | %u | %u, %u, %u | %.0f of %.0f | %u | %.1f |\n",
+           SARG(made.module.name), (long long)made.module.batch, dtype_name[real], c.launches,
+           c.calls, c.own, c.ready, c.compiled, c.alone, c.spared / 1e6,
+           made.step.bytes_moved / 1e6, c.rooms, (double)c.room / 1e6);
+    fflush(stdout);
+    r->a = checkpoint;
+    return GAN_OK;
+}
+
+static GanStatus report_all(Report *r, Dtype real, char **model, int n) {
+    static const char *const no_card[] = {BUILD_DIR "/tests/libno_card.so", NULL};
+    GanStatus st = GAN_OK;
+    void *driver = library_open(no_card), *library = cudnn_load(&r->api);
+    if (!driver || !library)
+        return fail(GAN_ERR_DEVICE, "this machine has no cuDNN 9");
+    TRY(arena_init(&r->a, 0));
+    TRY_OUT(cudnn_open_for(&r->api, str_c(cards[0].properties), false, &r->dnn));
+    printf("| %s | launches | calls | left to us | epilogues ready, compiled, left | MB spared | "
+           "calls with room for weights | MB |\n"
+           "| --- | --: | --: | --: | --: | --: | --: | --: |\n",
+           cards[0].name);
+    for (int i = 0; i < n; i++)
+        TRY_OUT(report(r, str_c(model[i]), real));
+out:
+    cudnn_close(r->dnn);
+    arena_release(&r->a);
+    return st;
+}
+
+int main(int argc, char **argv) {
+    Report r = {0};
+    Dtype real = DtCount;
+    for (int i = 0; argc > 2 && i < DtCount; i++)
+        if (!strcmp(argv[1], dtype_name[i]))
+            real = (Dtype)i;
+    if (real == DtCount) {
+        fprintf(stderr, "usage: call_report f32|bf16|f16 MODEL.gan[:BATCH]...\n");
+        return 2;
+    }
+    GanStatus st = report_all(&r, real, argv + 2, argc - 2);
+    if (st != GAN_OK)
+        fprintf(stderr, "call_report: %s\n", gan_error());
+    return st == GAN_OK ? 0 : 1;
+}
