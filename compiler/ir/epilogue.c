@@ -2,7 +2,7 @@
 // number of bias a channel, of the result x of a convolution or product.
 //
 // In: a placed plan. Out: facts about it; nothing is decided here. Gradients to inputs (ConvDx) are
-// left out: libraries have no epilogues for weights in rows.
+// left out: no engine of cuDNN's is ready for their epilogues, and compiled ones are not tried yet.
 #include "program.h"
 
 const char *const act_name[] = {
