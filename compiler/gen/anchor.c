@@ -5,23 +5,12 @@
 // with. Types, the size of a tile and how many axes are spatial are written into the text; all that
 // is left are words. So a model has a few such kernels, however many kinds of layers it has.
 //
-//   operation     A    B    C    rows       columns    terms
-//   Conv          x    w    y    n, y...    o          taps..., c
-//   ConvDx        gy   w    gx   n, q...    c          taps..., o   apart: residues of strides
-//
-//   ConvDw        gy   x    gw   o          taps..., c n, y...
-//
-//   Dot           a    b    out  only a's   only b's   contracted   apart: in all three
-//
-// Groups are apart too. ConvDx gives each residue of the stride a product of its own, because only
-// those taps reach it that step over whole strides; q numbers its positions.
 #include "anchor.h"
+#include "product.h"
 
 #include <string.h>
 
 enum {
-    MAX_AXES = 8,
-    SPACES = 3,
     TERMS = 8,     // GAN_TERMS
     THREADS = 256, // GAN_THREADS
     RESIDENT = 2,  // blocks of a processor: asked for no more, the compiler spills no register
@@ -34,262 +23,9 @@ enum {
     MOST_SPLITS = 64, // of a tile
 };
 
-typedef enum Side { SideA, SideB, SideC, Sides } Side;
-
-typedef struct Axis { // gan_axis; [0] and [1]: the two operands the list is about
-    int64_t extent, step[2], stride[2];
-} Axis;
-
-typedef struct List {
-    uint32_t n;
-    int space; // the first spatial axis, -1 none
-    Axis axis[MAX_AXES];
-} List;
-
-typedef struct Apart { // an axis of products that have nothing in common
-    int64_t extent, stride[Sides];
-} Apart;
-
-typedef struct Along { // a spatial axis of the three operands
-    int64_t extent[Sides], origin[Sides], step[Sides];
-    int64_t stride, dilation, before, kernel;
-} Along;
-
-typedef struct Product {
-    Dtype in, out;
-    uint32_t spaces, aparts;
-    List rows, columns, terms;
-    Apart apart[MAX_AXES];
-    Along space[SPACES];
-    bool bounded[Sides]; // an element is there only where its coordinates are inside
-    bool phases;
-    bool swapped; // A is the second operand
-} Product;
-
 typedef struct Cut { // into jobs
     int64_t rows, columns, terms, tile_m, tiles_m, tiles_n, splits, chunk, jobs;
 } Cut;
-
-// --- convolutions --------------------------------------------------------------------------------
-
-typedef struct ConvView { // the operands of all three, and their strides: batch or outputs,
-                          // channels, ...
-    ConvGeom geom;
-    const Type *x, *w, *y;
-    int64_t batch, c, o; // samples; channels of one group
-    int64_t sx[MAX_RANK + 1], sw[MAX_RANK + 1], sy[MAX_RANK + 1];
-} ConvView;
-
-static ConvView conv_of(const Graph *g, const Type *x, const Type *w, const Type *y, uint32_t id) {
-    ConvView v = {.geom = conv_geom(node_attr(g, id)), .x = x, .w = w, .y = y};
-    v.batch = x->batched ? g->batch : 1;
-    v.c = x->dim[0] / v.geom.groups;
-    v.o = y->dim[0] / v.geom.groups;
-    type_strides(x, v.sx);
-    type_strides(w, v.sw);
-    type_strides(y, v.sy);
-    return v;
-}
-
-static void list_add(List *l, Axis a) {
-    if (l->n == MAX_AXES)
-        bug("a product over more than %d axes", MAX_AXES);
-    l->axis[l->n++] = a;
-}
-
-// From here on spatial axes follow.
-static void list_space(List *l) {
-    l->space = (int)l->n;
-}
-
-static void begin(Product *p, const Graph *g, uint32_t id, uint32_t spaces) {
-    *p = (Product){.spaces = spaces};
-    p->in = node_type(g, node_in(g, id, 0))->dtype;
-    p->out = node_type(g, id)->dtype;
-    p->rows.space = p->columns.space = p->terms.space = -1;
-}
-
-static void add_groups(Product *p, const ConvView *v, Side x, Side w, Side y) {
-    if (v->geom.groups == 1)
-        return;
-    Apart *a = &p->apart[p->aparts++];
-    a->extent = v->geom.groups;
-    a->stride[x] = v->c * v->sx[1];
-    a->stride[w] = v->o * v->sw[1];
-    a->stride[y] = v->o * v->sy[1];
-}
-
-static void conv_forward(const ConvView *v, Product *p) {
-    list_add(&p->rows, (Axis){v->batch, {0}, {v->sx[0], v->sy[0]}});
-    list_space(&p->rows);
-    list_space(&p->terms);
-    for (uint32_t d = 0; d < p->spaces; d++) {
-        int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d], sx = v->sx[2 + d];
-        list_add(&p->rows, (Axis){v->y->dim[1 + d], {stride, 0}, {stride * sx, v->sy[2 + d]}});
-        list_add(&p->terms, (Axis){v->w->dim[2 + d], {dilation, 0}, {dilation * sx, v->sw[3 + d]}});
-        p->space[d].extent[SideA] = v->x->dim[1 + d];
-        p->space[d].origin[SideA] = -v->geom.before[d];
-        p->space[d].step[SideA] = sx;
-    }
-    list_add(&p->columns, (Axis){v->o, {0}, {v->sw[1], v->sy[1]}});
-    list_add(&p->terms, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
-    p->bounded[SideA] = true;
-    add_groups(p, v, SideA, SideB, SideC);
-}
-
-static int64_t greatest_common(int64_t a, int64_t b) {
-    return b ? greatest_common(b, a % b) : a;
-}
-
-static void conv_data_axis(const ConvView *v, uint32_t d, Product *p) {
-    int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d];
-    int64_t x = v->x->dim[1 + d], kernel = v->w->dim[2 + d];
-    int64_t sx = v->sx[2 + d], sw = v->sw[3 + d], sy = v->sy[2 + d];
-    int64_t taps = stride / greatest_common(stride, dilation); // from one that reaches to the next
-    int64_t back = taps * dilation / stride;
-    list_add(&p->rows, (Axis){(x + stride - 1) / stride, {1, stride}, {sy, stride * sx}});
-    list_add(&p->terms, (Axis){(kernel + taps - 1) / taps, {-back, taps}, {-back * sy, taps * sw}});
-    p->space[d] = (Along){
-        .extent = {v->y->dim[1 + d], kernel, x},
-        .origin = {p->phases ? 0 : v->geom.before[d]},
-        .step = {sy, sw, sx},
-        .stride = stride,
-        .dilation = dilation,
-        .before = v->geom.before[d],
-        .kernel = kernel,
-    };
-}
-
-static void conv_data(const ConvView *v, Product *p) {
-    for (uint32_t d = 0; d < p->spaces; d++)
-        p->phases |= v->geom.stride[d] > 1;
-    list_add(&p->rows, (Axis){v->batch, {0}, {v->sy[0], v->sx[0]}});
-    list_space(&p->rows);
-    list_space(&p->terms);
-    for (uint32_t d = 0; d < p->spaces; d++)
-        conv_data_axis(v, d, p);
-    list_add(&p->columns, (Axis){v->c, {0}, {v->sw[2], v->sx[1]}});
-    list_add(&p->terms, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
-    p->bounded[SideA] = true;
-    p->bounded[SideB] = p->bounded[SideC] = p->phases;
-    add_groups(p, v, SideC, SideB, SideA);
-}
-
-static void conv_weights(const ConvView *v, Product *p) {
-    list_add(&p->rows, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
-    list_space(&p->columns);
-    list_add(&p->terms, (Axis){v->batch, {0}, {v->sy[0], v->sx[0]}});
-    list_space(&p->terms);
-    for (uint32_t d = 0; d < p->spaces; d++) {
-        int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d], sx = v->sx[2 + d];
-        list_add(&p->columns,
-                 (Axis){v->w->dim[2 + d], {dilation, 0}, {dilation * sx, v->sw[3 + d]}});
-        list_add(&p->terms, (Axis){v->y->dim[1 + d], {0, stride}, {v->sy[2 + d], stride * sx}});
-        p->space[d].extent[SideB] = v->x->dim[1 + d];
-        p->space[d].origin[SideB] = -v->geom.before[d];
-        p->space[d].step[SideB] = sx;
-    }
-    list_add(&p->columns, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
-    p->bounded[SideB] = true;
-    p->swapped = true;
-    add_groups(p, v, SideB, SideC, SideA);
-}
-
-static void conv_product(const Graph *g, uint32_t id, Product *p) {
-    const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1)),
-               *out = node_type(g, id);
-    Op op = (Op)graph_node(g, id)->op;
-    ConvView v = op == OpConv     ? conv_of(g, a, b, out, id)
-                 : op == OpConvDx ? conv_of(g, out, b, a, id)
-                                  : conv_of(g, a, out, b, id);
-    begin(p, g, id, v.geom.n);
-    if (op == OpConv)
-        conv_forward(&v, p);
-    else if (op == OpConvDx)
-        conv_data(&v, p);
-    else
-        conv_weights(&v, p);
-}
-
-// --- products ------------------------------------------------------------------------------------
-
-typedef struct Label { // an axis of a product's operands, or the batch (label 0)
-    int64_t extent, stride[Sides];
-    bool in[Sides];
-} Label;
-
-// Labels of a Dot in the order they are met; returns how many there are.
-static uint32_t dot_labels(const Graph *g, uint32_t id, Label *out) {
-    const Type *t[Sides] = {node_type(g, node_in(g, id, 0)), node_type(g, node_in(g, id, 1)),
-                            node_type(g, id)};
-    const int64_t *at = node_attr(g, id)->i;
-    uint32_t index[UINT8_MAX + 1] = {0}, n = 0; // 1 + place in out[]
-    for (Side s = SideA; s < Sides; s++) {
-        int64_t stride[MAX_RANK + 1];
-        uint32_t axes = (uint32_t)*at++;
-        type_strides(t[s], stride);
-        for (uint32_t i = t[s]->batched ? 0 : 1; i <= axes; i++) {
-            uint32_t name = i ? (uint32_t)at[i - 1] : 0;
-            if (!index[name]) {
-                index[name] = ++n;
-                out[n - 1] = (Label){.extent = i ? t[s]->dim[i - 1] : g->batch};
-            }
-            out[index[name] - 1].in[s] = true;
-            out[index[name] - 1].stride[s] = stride[i];
-        }
-        at += axes;
-    }
-    return n;
-}
-
-// Adds an axis so that the fastest comes last, by the first operand.
-static void list_insert(List *l, Axis a) {
-    list_add(l, a);
-    for (uint32_t i = l->n - 1; i > 0 && l->axis[i - 1].stride[0] < l->axis[i].stride[0]; i--) {
-        Axis swap = l->axis[i];
-        l->axis[i] = l->axis[i - 1];
-        l->axis[i - 1] = swap;
-    }
-}
-
-// Axes that both operands walk as one become one.
-static void list_fold(List *l) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < l->n; i++) {
-        Axis *last = n ? &l->axis[n - 1] : NULL, a = l->axis[i];
-        if (last && last->stride[0] == a.stride[0] * a.extent &&
-            last->stride[1] == a.stride[1] * a.extent) {
-            a.extent *= last->extent;
-            *last = a;
-        } else {
-            l->axis[n++] = a;
-        }
-    }
-    l->n = n;
-}
-
-static void dot_product(const Graph *g, uint32_t id, Product *p) {
-    Label label[3 * (MAX_RANK + 1)];
-    uint32_t n = dot_labels(g, id, label);
-    begin(p, g, id, 0);
-    for (uint32_t i = 0; i < n; i++) {
-        const Label *l = &label[i];
-        const int64_t *s = l->stride;
-        if (l->extent == 1)
-            continue;
-        if (l->in[SideA] && l->in[SideB] && l->in[SideC])
-            p->apart[p->aparts++] = (Apart){l->extent, {s[SideA], s[SideB], s[SideC]}};
-        else if (!l->in[SideC])
-            list_insert(&p->terms, (Axis){l->extent, {0}, {s[SideA], s[SideB]}});
-        else if (l->in[SideA])
-            list_insert(&p->rows, (Axis){l->extent, {0}, {s[SideA], s[SideC]}});
-        else
-            list_insert(&p->columns, (Axis){l->extent, {0}, {s[SideB], s[SideC]}});
-    }
-    list_fold(&p->rows);
-    list_fold(&p->columns);
-    list_fold(&p->terms);
-}
 
 // --- jobs ----------------------------------------------------------------------------------------
 
@@ -496,15 +232,13 @@ typedef struct Anchor {
 } Anchor;
 
 // Reads the region and gives it its words; false where it is too large for a kernel of ours.
-static bool read_region(Arena *perm, const Graph *g, Region *r, Anchor *out, Arena scratch) {
+static bool read_region(Arena *perm, const Graph *g, Region *r, uint32_t spaces, Anchor *out,
+                        Arena scratch) {
     uint32_t id = r->node.at[0];
     *out = (Anchor){g, r, .transform = graph_node(g, id)->op == OpFft};
     if (out->transform)
         return fft_region(perm, g, r);
-    if (graph_node(g, id)->op == OpDot)
-        dot_product(g, id, &out->p);
-    else
-        conv_product(g, id, &out->p);
+    product_read(g, id, spaces, &out->p);
     out->c = cut_of(&out->p);
     if (!fits(&out->p, &out->c))
         return false;
@@ -519,10 +253,11 @@ static Str anchor_text(Arena *a, const Anchor *k, uint32_t words, Str name) {
                         : kernel_text(a, &k->p, &k->c, words, name);
 }
 
-static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena scratch) {
+static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, Map *known,
+                          Arena scratch) {
     const Graph *g = &plan->func->g;
     Anchor a;
-    if (!read_region(perm, g, r, &a, scratch))
+    if (!read_region(perm, g, r, spaces, &a, scratch))
         return;
     uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
     Str anonymous = anchor_text(&scratch, &a, words, STR("kernel"));
@@ -538,12 +273,27 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, Map *known, Arena 
     r->kernel = plan->kernel.n - 1;
 }
 
+// The most spatial axes of a convolution of the plan. Products have as many: to the convolutions'
+// kernels they are pictures of one pixel, and kernels of their own would be a twelfth of what dcgan
+// has to compile.
+static uint32_t spaces_of(const Plan *plan) {
+    const Graph *g = &plan->func->g;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < plan->region.n; i++) {
+        const Region *r = &plan->region.at[i];
+        uint32_t n = r->kind == RegionCall ? product_spaces(g, r->node.at[0]) : 0;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 void anchor_kernels(Arena *perm, Plan *plan) {
     Arena scratch;
     Map known = {0};
+    uint32_t spaces = spaces_of(plan);
     arena_need(&scratch);
     for (uint32_t i = 0; i < plan->region.n; i++)
         if (plan->region.at[i].kind == RegionCall)
-            region_kernel(perm, plan, &plan->region.at[i], &known, scratch);
+            region_kernel(perm, plan, &plan->region.at[i], spaces, &known, scratch);
     arena_release(&scratch);
 }

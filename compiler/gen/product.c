@@ -1,0 +1,249 @@
+// product.c - convolutions and products as rows, columns and terms (product.h).
+//
+//   operation     A    B    C    rows       columns    terms
+//   Conv          x    w    y    n, y...    o          taps..., c
+//   ConvDx        gy   w    gx   n, q...    c          taps..., o   apart: residues of strides
+//
+//   ConvDw        gy   x    gw   o          taps..., c n, y...
+//
+//   Dot           a    b    out  only a's   only b's   contracted   apart: in all three
+//
+// Groups are apart too. ConvDx gives each residue of the stride a product of its own, because only
+// those taps reach it that step over whole strides; q numbers its positions.
+#include "product.h"
+
+// --- convolutions --------------------------------------------------------------------------------
+
+typedef struct ConvView { // the operands of all three, and their strides: batch or outputs,
+                          // channels, ...
+    ConvGeom geom;
+    const Type *x, *w, *y;
+    int64_t batch, c, o; // samples; channels of one group
+    int64_t sx[MAX_RANK + 1], sw[MAX_RANK + 1], sy[MAX_RANK + 1];
+} ConvView;
+
+static ConvView conv_of(const Graph *g, const Type *x, const Type *w, const Type *y, uint32_t id) {
+    ConvView v = {.geom = conv_geom(node_attr(g, id)), .x = x, .w = w, .y = y};
+    v.batch = x->batched ? g->batch : 1;
+    v.c = x->dim[0] / v.geom.groups;
+    v.o = y->dim[0] / v.geom.groups;
+    type_strides(x, v.sx);
+    type_strides(w, v.sw);
+    type_strides(y, v.sy);
+    return v;
+}
+
+static void list_add(List *l, Axis a) {
+    if (l->n == MAX_AXES)
+        bug("a product over more than %d axes", MAX_AXES);
+    l->axis[l->n++] = a;
+}
+
+// From here on spatial axes follow.
+static void list_space(List *l) {
+    l->space = (int)l->n;
+}
+
+static void begin(Product *p, const Graph *g, uint32_t id, uint32_t spaces) {
+    *p = (Product){.spaces = spaces};
+    p->in = node_type(g, node_in(g, id, 0))->dtype;
+    p->out = node_type(g, id)->dtype;
+    p->rows.space = p->columns.space = p->terms.space = -1;
+}
+
+static void add_groups(Product *p, const ConvView *v, Side x, Side w, Side y) {
+    if (v->geom.groups == 1)
+        return;
+    Apart *a = &p->apart[p->aparts++];
+    a->extent = v->geom.groups;
+    a->stride[x] = v->c * v->sx[1];
+    a->stride[w] = v->o * v->sw[1];
+    a->stride[y] = v->o * v->sy[1];
+}
+
+static void conv_forward(const ConvView *v, Product *p) {
+    list_add(&p->rows, (Axis){v->batch, {0}, {v->sx[0], v->sy[0]}});
+    list_space(&p->rows);
+    list_space(&p->terms);
+    for (uint32_t d = 0; d < p->spaces; d++) {
+        int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d], sx = v->sx[2 + d];
+        list_add(&p->rows, (Axis){v->y->dim[1 + d], {stride, 0}, {stride * sx, v->sy[2 + d]}});
+        list_add(&p->terms, (Axis){v->w->dim[2 + d], {dilation, 0}, {dilation * sx, v->sw[3 + d]}});
+        p->space[d].extent[SideA] = v->x->dim[1 + d];
+        p->space[d].origin[SideA] = -v->geom.before[d];
+        p->space[d].step[SideA] = sx;
+    }
+    list_add(&p->columns, (Axis){v->o, {0}, {v->sw[1], v->sy[1]}});
+    list_add(&p->terms, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
+    p->bounded[SideA] = true;
+    add_groups(p, v, SideA, SideB, SideC);
+}
+
+static int64_t greatest_common(int64_t a, int64_t b) {
+    return b ? greatest_common(b, a % b) : a;
+}
+
+static void conv_data_axis(const ConvView *v, uint32_t d, Product *p) {
+    int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d];
+    int64_t x = v->x->dim[1 + d], kernel = v->w->dim[2 + d];
+    int64_t sx = v->sx[2 + d], sw = v->sw[3 + d], sy = v->sy[2 + d];
+    int64_t taps = stride / greatest_common(stride, dilation); // from one that reaches to the next
+    int64_t back = taps * dilation / stride;
+    list_add(&p->rows, (Axis){(x + stride - 1) / stride, {1, stride}, {sy, stride * sx}});
+    list_add(&p->terms, (Axis){(kernel + taps - 1) / taps, {-back, taps}, {-back * sy, taps * sw}});
+    p->space[d] = (Along){
+        .extent = {v->y->dim[1 + d], kernel, x},
+        .origin = {p->phases ? 0 : v->geom.before[d]},
+        .step = {sy, sw, sx},
+        .stride = stride,
+        .dilation = dilation,
+        .before = v->geom.before[d],
+        .kernel = kernel,
+    };
+}
+
+static void conv_data(const ConvView *v, Product *p) {
+    for (uint32_t d = 0; d < p->spaces; d++)
+        p->phases |= v->geom.stride[d] > 1;
+    list_add(&p->rows, (Axis){v->batch, {0}, {v->sy[0], v->sx[0]}});
+    list_space(&p->rows);
+    list_space(&p->terms);
+    for (uint32_t d = 0; d < p->spaces; d++)
+        conv_data_axis(v, d, p);
+    list_add(&p->columns, (Axis){v->c, {0}, {v->sw[2], v->sx[1]}});
+    list_add(&p->terms, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
+    p->bounded[SideA] = true;
+    p->bounded[SideB] = p->bounded[SideC] = p->phases;
+    add_groups(p, v, SideC, SideB, SideA);
+}
+
+static void conv_weights(const ConvView *v, Product *p) {
+    list_add(&p->rows, (Axis){v->o, {0}, {v->sy[1], v->sw[1]}});
+    list_space(&p->columns);
+    list_add(&p->terms, (Axis){v->batch, {0}, {v->sy[0], v->sx[0]}});
+    list_space(&p->terms);
+    for (uint32_t d = 0; d < p->spaces; d++) {
+        int64_t stride = v->geom.stride[d], dilation = v->geom.dilation[d], sx = v->sx[2 + d];
+        list_add(&p->columns,
+                 (Axis){v->w->dim[2 + d], {dilation, 0}, {dilation * sx, v->sw[3 + d]}});
+        list_add(&p->terms, (Axis){v->y->dim[1 + d], {0, stride}, {v->sy[2 + d], stride * sx}});
+        p->space[d].extent[SideB] = v->x->dim[1 + d];
+        p->space[d].origin[SideB] = -v->geom.before[d];
+        p->space[d].step[SideB] = sx;
+    }
+    list_add(&p->columns, (Axis){v->c, {0}, {v->sx[1], v->sw[2]}});
+    p->bounded[SideB] = true;
+    p->swapped = true;
+    add_groups(p, v, SideB, SideC, SideA);
+}
+
+static void conv_product(const Graph *g, uint32_t id, Product *p) {
+    const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1)),
+               *out = node_type(g, id);
+    Op op = (Op)graph_node(g, id)->op;
+    ConvView v = op == OpConv     ? conv_of(g, a, b, out, id)
+                 : op == OpConvDx ? conv_of(g, out, b, a, id)
+                                  : conv_of(g, a, out, b, id);
+    begin(p, g, id, v.geom.n);
+    if (op == OpConv)
+        conv_forward(&v, p);
+    else if (op == OpConvDx)
+        conv_data(&v, p);
+    else
+        conv_weights(&v, p);
+}
+
+// --- products ------------------------------------------------------------------------------------
+
+typedef struct Label { // an axis of a product's operands, or the batch (label 0)
+    int64_t extent, stride[Sides];
+    bool in[Sides];
+} Label;
+
+// Labels of a Dot in the order they are met; returns how many there are.
+static uint32_t dot_labels(const Graph *g, uint32_t id, Label *out) {
+    const Type *t[Sides] = {node_type(g, node_in(g, id, 0)), node_type(g, node_in(g, id, 1)),
+                            node_type(g, id)};
+    const int64_t *at = node_attr(g, id)->i;
+    uint32_t index[UINT8_MAX + 1] = {0}, n = 0; // 1 + place in out[]
+    for (Side s = SideA; s < Sides; s++) {
+        int64_t stride[MAX_RANK + 1];
+        uint32_t axes = (uint32_t)*at++;
+        type_strides(t[s], stride);
+        for (uint32_t i = t[s]->batched ? 0 : 1; i <= axes; i++) {
+            uint32_t name = i ? (uint32_t)at[i - 1] : 0;
+            if (!index[name]) {
+                index[name] = ++n;
+                out[n - 1] = (Label){.extent = i ? t[s]->dim[i - 1] : g->batch};
+            }
+            out[index[name] - 1].in[s] = true;
+            out[index[name] - 1].stride[s] = stride[i];
+        }
+        at += axes;
+    }
+    return n;
+}
+
+// Adds an axis so that the fastest comes last, by the first operand.
+static void list_insert(List *l, Axis a) {
+    list_add(l, a);
+    for (uint32_t i = l->n - 1; i > 0 && l->axis[i - 1].stride[0] < l->axis[i].stride[0]; i--) {
+        Axis swap = l->axis[i];
+        l->axis[i] = l->axis[i - 1];
+        l->axis[i - 1] = swap;
+    }
+}
+
+// Axes that both operands walk as one become one.
+static void list_fold(List *l) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        Axis *last = n ? &l->axis[n - 1] : NULL, a = l->axis[i];
+        if (last && last->stride[0] == a.stride[0] * a.extent &&
+            last->stride[1] == a.stride[1] * a.extent) {
+            a.extent *= last->extent;
+            *last = a;
+        } else {
+            l->axis[n++] = a;
+        }
+    }
+    l->n = n;
+}
+
+static void dot_product(const Graph *g, uint32_t id, uint32_t spaces, Product *p) {
+    Label label[3 * (MAX_RANK + 1)];
+    uint32_t n = dot_labels(g, id, label);
+    begin(p, g, id, spaces);
+    for (uint32_t i = 0; i < n; i++) {
+        const Label *l = &label[i];
+        const int64_t *s = l->stride;
+        if (l->extent == 1)
+            continue;
+        if (l->in[SideA] && l->in[SideB] && l->in[SideC])
+            p->apart[p->aparts++] = (Apart){l->extent, {s[SideA], s[SideB], s[SideC]}};
+        else if (!l->in[SideC])
+            list_insert(&p->terms, (Axis){l->extent, {0}, {s[SideA], s[SideB]}});
+        else if (l->in[SideA])
+            list_insert(&p->rows, (Axis){l->extent, {0}, {s[SideA], s[SideC]}});
+        else
+            list_insert(&p->columns, (Axis){l->extent, {0}, {s[SideB], s[SideC]}});
+    }
+    list_fold(&p->rows);
+    list_fold(&p->columns);
+    list_fold(&p->terms);
+}
+
+// --- the answer ----------------------------------------------------------------------------------
+
+void product_read(const Graph *g, uint32_t id, uint32_t spaces, Product *out) {
+    if (graph_node(g, id)->op == OpDot)
+        dot_product(g, id, spaces, out);
+    else
+        conv_product(g, id, out);
+}
+
+uint32_t product_spaces(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    bool conv = op == OpConv || op == OpConvDx || op == OpConvDw;
+    return conv ? conv_geom(node_attr(g, id)).n : 0;
+}

@@ -1,0 +1,48 @@
+// product.h - a convolution or product as anchor.cuh sees it: which axes its rows, columns and
+// terms run over, and how far apart elements are along them.
+#ifndef GAN_PRODUCT_H
+#define GAN_PRODUCT_H
+
+#include "program.h"
+
+enum { MAX_AXES = 8, SPACES = 3 };
+
+typedef enum Side { SideA, SideB, SideC, Sides } Side;
+
+typedef struct Axis { // gan_axis; [0] and [1]: the two operands the list is about
+    int64_t extent, step[2], stride[2];
+} Axis;
+
+typedef struct List {
+    uint32_t n;
+    int space; // the first spatial axis, -1 none
+    Axis axis[MAX_AXES];
+} List;
+
+typedef struct Apart { // an axis of products that have nothing in common
+    int64_t extent, stride[Sides];
+} Apart;
+
+typedef struct Along { // a spatial axis of the three operands
+    int64_t extent[Sides], origin[Sides], step[Sides];
+    int64_t stride, dilation, before, kernel;
+} Along;
+
+typedef struct Product {
+    Dtype in, out;
+    uint32_t spaces, aparts;
+    List rows, columns, terms;
+    Apart apart[MAX_AXES];
+    Along space[SPACES];
+    bool bounded[Sides]; // an element is there only where its coordinates are inside
+    bool phases;
+    bool swapped; // A is the second operand
+} Product;
+
+// Node `id`, a Conv, ConvDx, ConvDw or Dot. A Dot has no spatial axes: the `spaces` that it is
+// given are of extent 1, and every element is within them.
+void product_read(const Graph *g, uint32_t id, uint32_t spaces, Product *out);
+// Spatial axes of a convolution, 0 for any other node.
+uint32_t product_spaces(const Graph *g, uint32_t id);
+
+#endif
