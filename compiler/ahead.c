@@ -6,15 +6,43 @@
 #include "ahead.h"
 #include "cache.h"
 #include "cuda_compile.h"
+#include "pass.h"
 
 // What `--target cuda` alone means: the data-centre cards of three generations, where NVRTC has
 // them.
 static const int usual[] = {80, 90, 100};
 
+// Does the compiler's message name this kernel?
+static bool names(Str message, Str kernel) {
+    for (size_t i = 0; i + kernel.len <= message.len; i++)
+        if (str_starts(str_sub(message, i, message.len), kernel))
+            return true;
+    return false;
+}
+
+// The message, and which line of the model the refused kernel was made of.
+static GanStatus refused(Arena *perm, const Plan *const *plan, uint32_t plans) {
+    Str message = str_copy(perm, str_c(gan_error()));
+    for (uint32_t i = 0; i < plans; i++) {
+        for (uint32_t k = 0; k < plan[i]->region.n; k++) {
+            const Region *r = &plan[i]->region.at[k];
+            SourceLineVec line = {0};
+            if (r->kernel == NONE || !names(message, plan[i]->kernel.at[r->kernel].name))
+                continue;
+            region_lines(perm, plan[i], r, &line);
+            if (line.n)
+                return fail(GAN_ERR_BUG, "%.*s; it is made of %.*s:%u: %.*s", SARG(message),
+                            SARG(line.at[0].file), line.at[0].number, SARG(line.at[0].text));
+        }
+    }
+    return fail(GAN_ERR_BUG, "%.*s", SARG(message));
+}
+
 static GanStatus compile(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
                          uint32_t archs, Arena *perm, CubinVec *out) {
     const Ahead *a = user;
-    return cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, out);
+    GanStatus st = cuda_compile_ahead(a->nvrtc, plan, plans, arch, archs, a->cache, perm, out);
+    return st == GAN_ERR_BUG ? refused(perm, plan, plans) : st;
 }
 
 // --- whole models --------------------------------------------------------------------------------

@@ -141,6 +141,11 @@ foreach(name options run eval resume f16 damage gradients bad_model bad_data bad
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()
 
+add_library(refusing_nvrtc SHARED cuda/refusing_nvrtc.c) # found in a folder of its own by what the command looks for
+set_target_properties(refusing_nvrtc PROPERTIES OUTPUT_NAME nvrtc SUFFIX .so.13 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/refusing)
+target_include_directories(refusing_nvrtc PRIVATE ${CMAKE_SOURCE_DIR}/runtime/device)
+add_test(NAME cli_refused COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/refused.sh $<TARGET_FILE:ganrun> ${CMAKE_BINARY_DIR}/tests/refusing)
+
 # The examples' scripts, the small ones always.
 add_test(NAME cli_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/examples.sh $<TARGET_FILE:ganrun> d2gan_ring)
 add_test(NAME cli_all_examples COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/examples.sh $<TARGET_FILE:ganrun>
