@@ -1,7 +1,7 @@
 // shim_models_test.c - every fused region of the shipped models, in training and in sampling, by
 // its CUDA kernel on the shim against the reference evaluator. Sizes are small and odd where a
 // model lets them be. The quick list is a few models in f32; the build's other program (ALL) is the
-// rest, and bf16.
+// rest, and halves.
 #include "shim.h"
 #include "shim_device.h"
 #include "trial.h"
@@ -149,6 +149,10 @@ static void sized_models_in_f32(void **state) {
     (void)state;
     RUN(sized, DtF32);
 }
+static void sized_models_in_bf16(void **state) {
+    (void)state;
+    RUN(sized, DtBF16);
+}
 static void wide_models_in_f32(void **state) {
     (void)state;
     RUN(wide, DtF32);
@@ -162,13 +166,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(small_models_in_bf16),
         cmocka_unit_test(small_models_in_f16),
         cmocka_unit_test(sized_models_in_f32),
+        cmocka_unit_test(sized_models_in_bf16),
         cmocka_unit_test(wide_models_in_f32),
 #else
         cmocka_unit_test(small_models_in_f32),
 #endif
     };
     (void)small_models_in_f32, (void)small_models_in_bf16, (void)small_models_in_f16;
-    (void)sized_models_in_f32, (void)wide_models_in_f32;
+    (void)sized_models_in_f32, (void)sized_models_in_bf16, (void)wide_models_in_f32;
     if (CASES_LISTED(tests))
         return 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
