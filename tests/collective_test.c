@@ -262,6 +262,25 @@ static void weight_gradients_are_made_while_sums_travel(void **state) {
     assert_int_equal(sums_beside_weights(&slow.step), 0);
 }
 
+// Held back until the layer below has been seen to, weight gradients keep activations alive.
+static void what_is_held_back_is_bounded(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled held = {0}, early = {0};
+    const char *text =
+        "model m\ndata x : image(4, 64, 64) scale(-1, 1)\n"
+        "net D(x: [4, 64, 64]) -> [] {\n  h = x |> conv(64, k=5, stride=2, pad=2) "
+        "|> leaky_relu(0.2)\n  for c in [128, 256] { h = h |> conv(c, k=5, "
+        "stride=2, pad=2) |> batch_norm |> leaky_relu(0.2) }\n"
+        "  h |> flatten |> dense(1) |> squeeze\n}\nopt = sgd(lr=0.1)\n"
+        "step { update D minimize bce(D(x), 1) + bce(D(x + normal(4, 64, 64)), 0) using opt }\n";
+    compile_text(&a, text, 32, (Parallel){.ranks = 2, .bandwidth = 1e11, .bucket = 1024}, false,
+                 &held);
+    compile_text(&a, text, 32, (Parallel){.ranks = 2, .bandwidth = 1e6, .bucket = 1024}, false,
+                 &early);
+    assert_true(held.step.work_bytes * 20 <= early.step.work_bytes * 21);
+}
+
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -284,6 +303,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(buckets_are_cut_from_the_end),
         cmocka_unit_test(batch_norm_meets_once_each_way),
         cmocka_unit_test(weight_gradients_are_made_while_sums_travel),
+        cmocka_unit_test(what_is_held_back_is_bounded),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)

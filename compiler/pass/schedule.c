@@ -14,7 +14,9 @@
 // starts as soon as its last part is there; one in flight is waited for when its sum would have
 // come, the rank that comes late included, or when there is nothing else to do. Of the rest what
 // the next call needs comes first, so that several chains into a net go back through it layer by
-// layer. The estimate moves work; the order of the calls is every rank's.
+// layer. The estimate moves work; the order of the calls is every rank's. What only gradients'
+// calls need may so wait for its turn while the activations it reads take memory. A second order
+// makes it as soon as it can be made, and stays where it spares memory and costs next to no time.
 //
 // Where the last block ends with waits that nothing is left to hide, that end becomes the tail
 // (program.h, Tail), if the first block has work that may come before it: the tail is one more
@@ -23,7 +25,12 @@
 
 #include <string.h>
 
-enum { SmallBytes = 1 << 16 }; // what a waiting region may hold back; what a merged one may move
+enum {
+    SmallBytes = 1 << 16, // what a waiting region may hold back; what a merged one may move
+    Spare = 20,           // memory is spared by such a part of it, for less than that part of what
+    Longer = 1000,        // calls take and this part of the block's time
+};
+static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
 
 typedef struct Value { // a stored value made in the block at hand
     uint32_t readers;  // regions of the block still to read it
@@ -33,8 +40,10 @@ typedef struct Value { // a stored value made in the block at hand
 // Estimated times, in seconds, of a block with collectives.
 typedef struct Clock {
     const Parallel *link;
-    uint32_t *leads; // [region] the first call that cannot start before it, NONE
-    double *arrives; // [call] when its sum is there
+    uint32_t *leads;  // [region] the first call that cannot start before it, NONE
+    uint8_t *weights; // [region] nothing needs it but calls of gradients
+    double *arrives;  // [call] when its sum is there
+    double late;      // of the rank that is waited for
     double now;
     double free[2]; // when the link has carried what was started: large calls, small ones
 } Clock;
@@ -72,8 +81,9 @@ typedef struct Sched {
     Late left;
 } Sched;
 
-// What decides among regions that may run. The last: blocks with collectives.
-typedef enum Way { WayText, WayGreedy, WayCalls } Way;
+// What decides among regions that may run. Blocks with collectives: what the next call needs;
+// weight gradients before that.
+typedef enum Way { WayText, WayGreedy, WayCalls, WayWeights } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -149,14 +159,23 @@ static bool is_tail(const Sched *s, uint32_t region) {
     return region == s->p->region.n;
 }
 
+static bool starts_gradients(const Sched *s, uint32_t region) {
+    const Plan *p = s->p;
+    return !is_tail(s, region) && p->region.at[region].kind == RegionStart &&
+           p->collective.at[p->region.at[region].call].update != NONE;
+}
+
 static void clock_reset(Sched *s, const RegionVec *regions) {
     Clock *c = &s->clock;
+    c->late = LateRank;
     c->now = c->free[0] = c->free[1] = 0;
     for (uint32_t i = regions->n; i-- > 0;) { // in a valid order, the tail first
         uint32_t region = regions->at[i], first = NONE;
+        c->weights[region] = s->next[region].n > 0;
         for (uint32_t k = 0; k < s->next[region].n; k++) {
-            uint32_t leads = c->leads[s->next[region].at[k]];
-            first = leads < first ? leads : first;
+            uint32_t after = s->next[region].at[k];
+            first = c->leads[after] < first ? c->leads[after] : first;
+            c->weights[region] &= c->weights[after] || starts_gradients(s, after);
         }
         if (is_tail(s, region)) {
             memcpy(c->free, s->left.free, sizeof c->free);
@@ -169,7 +188,6 @@ static void clock_reset(Sched *s, const RegionVec *regions) {
 }
 
 static void clock_pass(Sched *s, uint32_t region) {
-    const double late = 1e-3; // another rank comes so much later than this one, now and then
     Clock *c = &s->clock;
     if (is_tail(s, region)) {
         for (uint32_t i = 0; i < s->left.region.n; i++)
@@ -181,7 +199,7 @@ static void clock_pass(Sched *s, uint32_t region) {
         size_t bytes = s->p->collective.at[r->call].bytes;
         double *free = &c->free[bytes <= COMM_SMALL];
         *free = (c->now > *free ? c->now : *free) + call_seconds(c->link, bytes);
-        c->arrives[r->call] = *free + late;
+        c->arrives[r->call] = *free + c->late;
     } else if (r->kind == RegionWait) {
         c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
     } else {
@@ -248,20 +266,26 @@ static int urgency(const Sched *s, uint32_t region) {
     return due(s, region) <= s->clock.now ? 1 : is_tail(s, region) || !s->left.may[region] ? 2 : 3;
 }
 
-static bool sooner(const Sched *s, uint32_t a, uint32_t b) {
+static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
     int ua = urgency(s, a), ub = urgency(s, b);
     if (ua != ub)
         return ua < ub;
     if (ua >= 2 && due(s, a) != due(s, b))
         return due(s, a) < due(s, b);
+    if (way == WayWeights && s->clock.weights[a] != s->clock.weights[b])
+        return s->clock.weights[a];
     if (s->clock.leads[a] != s->clock.leads[b])
         return s->clock.leads[a] < s->clock.leads[b];
     return s->late[a] != s->late[b] ? !s->late[a] : frees_more(s, a, b);
 }
 
+static bool has_clock(Way way) {
+    return way == WayCalls || way == WayWeights;
+}
+
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
-    if (way == WayCalls)
-        return sooner(s, a, b);
+    if (has_clock(way))
+        return sooner(s, way, a, b);
     if (s->late[a] != s->late[b])
         return s->late[s->few_launches && s->late_now ? a : b];
     return way == WayText ? a < b : frees_more(s, a, b);
@@ -271,6 +295,8 @@ static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
 static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec *out) {
     RegionVec ready = {0};
     block_reset(s, regions);
+    if (has_clock(way))
+        clock_reset(s, regions);
     size_t live = s->here[s->p->region.n] ? s->left.bytes : 0, peak = live;
     s->late_now = false;
     for (uint32_t i = 0; i < regions->n; i++)
@@ -284,7 +310,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         uint32_t region = ready.at[best];
         ready.at[best] = ready.at[--ready.n];
         vec_push(s->a, out, region);
-        if (way == WayCalls)
+        if (has_clock(way))
             clock_pass(s, region);
         s->late_now = s->late[region];
         live += s->made[region];
@@ -382,12 +408,35 @@ static bool has_collective(const Sched *s, const RegionVec *regions) {
     return false;
 }
 
+// What an order takes when no rank is late; *calls: what its calls take.
+static double order_seconds(Sched *s, const RegionVec *order, double *calls) {
+    clock_reset(s, order);
+    s->clock.late = *calls = 0;
+    for (uint32_t i = 0; i < order->n; i++) {
+        uint32_t region = order->at[i];
+        clock_pass(s, region);
+        if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart) {
+            uint32_t call = s->p->region.at[region].call;
+            *calls += call_seconds(s->clock.link, s->p->collective.at[call].bytes);
+        }
+    }
+    return s->clock.now;
+}
+
+static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
+    RegionVec calls = {0}, weights = {0};
+    double sent;
+    size_t most = block_order(s, regions, WayCalls, &calls),
+           least = block_order(s, regions, WayWeights, &weights);
+    double soon = order_seconds(s, &calls, &sent), later = order_seconds(s, &weights, &sent);
+    bool spares = most > least + least / Spare && later - soon < sent / Spare + soon / Longer;
+    *out = spares ? weights : calls;
+}
+
 static void order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
     RegionVec text = {0}, greedy = {0};
     if (has_collective(s, regions)) {
-        clock_reset(s, regions);
-        *out = (RegionVec){0};
-        block_order(s, regions, WayCalls, out);
+        order_calls(s, regions, out);
         return;
     }
     size_t peak = block_order(s, regions, WayText, &text);
@@ -479,6 +528,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.value = arena_array(&scratch, Value, nodes);
     s.clock.link = &o->parallel;
     s.clock.leads = arena_array(&scratch, uint32_t, regions + 1);
+    s.clock.weights = arena_array(&scratch, uint8_t, regions + 1);
     s.clock.arrives = arena_array(&scratch, double, calls);
     s.left.arrives = arena_array(&scratch, double, calls);
     find_outliving(&s, o);
