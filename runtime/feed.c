@@ -303,7 +303,8 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position) {
 }
 
 uint64_t feed_count(const Feed *f, uint32_t slot) {
-    return stream_count(f->stream[f->module->slot.at[slot].stream]);
+    const DataStream *s = f->stream[f->module->slot.at[slot].stream];
+    return s ? stream_count(s) : 0;
 }
 
 GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got) {
