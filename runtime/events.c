@@ -135,15 +135,15 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     uint32_t step = (uint32_t)json_number(json_get(root, "step"), 0);
     double ms = json_number(json_get(root, "step_ms"), 0),
            swd = json_number(json_get(root, "swd"), NAN);
+    Str health = json_string(json_get(root, "health"), (Str){0});
     Text summary = {.arena = a};
     e->seconds += ms / 1000;
     put_members(a, &summary, "loss/", json_get(root, "losses"));
     put_members(a, &summary, "report/", json_get(root, "reports"));
     put_members(a, &summary, "share/", json_get(root, "shares"));
-    put_members(a, &summary, "gradient/", json_get(root, "grad_norm"));
-    if (json_get(root, "health"))
+    if (health.len && !str_eq(health, health_text(a, HealthYoung, (Str){0})))
         put_scalar(a, &summary, "health/", STR("ok"),
-                   str_eq(json_string(json_get(root, "health"), (Str){0}), STR("ok")));
+                   str_eq(health, health_text(a, HealthOk, (Str){0})));
     if (ms > 0)
         put_scalar(a, &summary, "time/", STR("step_ms"), ms);
     if (!isnan(swd))

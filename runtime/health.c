@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double Won = 0.05,    // of the critic's largest figure: what is left of its loss
-    Worst = 0.8,                   // of the opponent's largest figure
-    Doubles = 2,                   // from one figure to the next
-    Large = 100,                   // below which no loss diverges
-    Starved = 1e-3, Flooded = 1e3, // of the gradient's norm at first
-    Fallen = 0.25, Narrow = 0.2;   // of the spread at its largest; of the data's
+static const double Won = 0.05,  // of the critic's largest figure: what is left of its loss
+    Worst = 0.8,                 // of the opponent's largest figure
+    Doubles = 2,                 // from one figure to the next
+    Large = 100,                 // below which no loss diverges
+    Fallen = 0.25, Narrow = 0.2; // of the spread at its largest; of the data's
 
 static double median(const double *x) {
     double sorted[HEALTH_TICKS];
@@ -45,16 +44,6 @@ void health_step(Health *h, uint32_t loss, double x) {
     l->ticks++;
 }
 
-void health_gradient(Health *h, uint32_t loss, double norm) {
-    HealthNorms *n = &h->loss[loss].norm;
-    if (!isfinite(norm))
-        return;
-    if (n->n < HEALTH_TICKS)
-        n->first[n->n] = norm;
-    push(n->last, norm);
-    n->n++;
-}
-
 void health_spread(Health *h, double of_data) {
     if (!isfinite(of_data))
         return;
@@ -68,18 +57,18 @@ static bool diverges(const HealthLoss *l) {
     bool grows = l->ticks >= HEALTH_TICKS && fabs(l->last[HEALTH_TICKS - 1]) > Large;
     for (uint32_t i = 1; i < HEALTH_TICKS; i++)
         grows = grows && fabs(l->last[i]) >= Doubles * fabs(l->last[i - 1]);
-    const HealthNorms *n = &l->norm;
-    bool known = n->n >= 2 * HEALTH_TICKS && median(n->first) > 0;
-    return grows || (known && median(n->last) > Flooded * median(n->first));
-}
-
-static bool starves(const HealthLoss *l) {
-    const HealthNorms *n = &l->norm;
-    return !l->critic && n->n >= 2 * HEALTH_TICKS && median(n->last) < Starved * median(n->first);
+    return grows;
 }
 
 static bool collapses(const Health *h) {
     return h->spread < Fallen * h->most_spread && h->spread < Narrow;
+}
+
+// A loss that was never positive, as the minimax game's, is at its worst near to zero.
+static bool is_worst(const HealthLoss *l) {
+    if (l->critic || l->ticks < HEALTH_TICKS)
+        return false;
+    return median(l->last) >= (l->most > 0 ? Worst * l->most : (1 - Worst) * l->least);
 }
 
 // A loss that was never negative has a floor to be near to.
@@ -87,11 +76,8 @@ static bool has_won(const Health *h, const HealthLoss *l) {
     bool won =
         l->critic && l->ticks >= HEALTH_TICKS && l->least >= 0 && median(l->last) < Won * l->most;
     bool worst = false;
-    for (uint32_t i = 0; won && i < h->n; i++) {
-        const HealthLoss *o = &h->loss[i];
-        bool known = !o->critic && o->ticks >= HEALTH_TICKS && o->most > 0;
-        worst |= known && median(o->last) >= Worst * o->most;
-    }
+    for (uint32_t i = 0; won && i < h->n; i++)
+        worst |= is_worst(&h->loss[i]);
     return won && worst;
 }
 
@@ -106,9 +92,6 @@ HealthWord health_word(const Health *h, uint32_t *loss) {
     for (; *loss < h->n; ++*loss)
         if (has_won(h, &h->loss[*loss]))
             return HealthStrong;
-    for (*loss = 0; *loss < h->n; ++*loss)
-        if (starves(&h->loss[*loss]))
-            return HealthStarved;
     *loss = 0;
     for (uint32_t i = 0; i < h->n; i++)
         old |= h->loss[i].ticks >= HEALTH_TICKS;
@@ -128,16 +111,13 @@ static const struct {
          "its loss has fallen below a twentieth of what it was while its opponent's is "
          "at its worst. A penalty on it, a lower learning rate or less data to learn "
          "by heart are the usual remedies"},
-    [HealthStarved] = {" gets no gradient",
-                       "its gradient is a thousandth of what it was at first. A loss that does not "
-                       "saturate, or a critic held back by a penalty, are the usual remedies"},
     [HealthCollapsing] =
         {"collapsing", "samples of the last save differ from one another by less than a fifth of "
                        "what data do, and a quarter of what they did. Go back to a checkpoint; "
                        "minibatch_std, a penalty or lower learning rates are the usual remedies"},
     [HealthDiverging] = {" diverging",
-                         "its loss has doubled every hundred steps, or its gradient is a thousand "
-                         "times what it was. Lower learning rates, or clip_norm"},
+                         "its loss has doubled every hundred steps. Lower learning rates, or "
+                         "clip_norm, are the usual remedies"},
 };
 
 Str health_text(Arena *a, HealthWord w, Str name) {

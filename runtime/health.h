@@ -1,8 +1,8 @@
 // health.h - one word on how a run goes, by rules that fit on a page (docs/runs.md says them).
 //
-// In: what the log has: losses of every step, norms of gradients now and then, the spread of the
-// pictures of a save. Out: a word, and whose it is. The word is a function of the log: a run that
-// goes on reads its log again and says the same. Rules are made to be silent when in doubt.
+// In: what the log has: losses of every step, the spread of the pictures of a save. Out: a word,
+// and whose it is. The word is a function of the log: a run that goes on reads its log again and
+// says the same. Rules are made to be silent when in doubt.
 #ifndef GAN_HEALTH_H
 #define GAN_HEALTH_H
 
@@ -12,27 +12,21 @@ typedef enum HealthWord {
     HealthYoung,      // too few steps to say
     HealthOk,         // no rule speaks
     HealthStrong,     // a critic has won: its loss is next to nothing, its opponent's at its worst
-    HealthStarved,    // a net whose samples are looked at gets next to no gradient any more
     HealthCollapsing, // samples differ from one another much less than they did
-    HealthDiverging,  // a loss doubles and doubles again, or a gradient has grown a thousandfold
+    HealthDiverging,  // a loss doubles and doubles again
 } HealthWord;
 
 enum {
     HEALTH_TICK = 100, // steps whose mean loss is one figure
-    HEALTH_TICKS = 5,  // figures that a rule looks at: the newest, and gradients as many
+    HEALTH_TICKS = 5,  // figures that a rule looks at: the newest
 };
 
-typedef struct HealthNorms { // of gradients, as they were sampled
-    uint32_t n;
-    double first[HEALTH_TICKS], last[HEALTH_TICKS];
-} HealthNorms;
 typedef struct HealthLoss { // of an update
     bool critic;            // it updates no net that a `sample` shows, and works against one
     double sum;             // of the tick that has begun
     uint32_t steps;
     uint32_t ticks;                         // whole ones
     double last[HEALTH_TICKS], most, least; // means: the newest, the largest and smallest so far
-    HealthNorms norm;
 } HealthLoss;
 typedef struct Health {
     uint32_t n;
@@ -40,10 +34,9 @@ typedef struct Health {
     double spread, most_spread; // of samples over that of data: now and at its largest; 0: unknown
 } Health;
 
-void health_step(Health *h, uint32_t loss, double x);        // NaN: it did not run in this step
-void health_gradient(Health *h, uint32_t loss, double norm); // of the update's weights together
-void health_spread(Health *h, double of_data);               // NaN: not measured
-HealthWord health_word(const Health *h, uint32_t *loss);     // *loss: whose it is, where it has one
+void health_step(Health *h, uint32_t loss, double x);    // NaN: it did not run in this step
+void health_spread(Health *h, double of_data);           // NaN: not measured
+HealthWord health_word(const Health *h, uint32_t *loss); // *loss: whose it is, where it has one
 // "ok", "D too strong"; `name`: what the loss is called.
 Str health_text(Arena *a, HealthWord w, Str name);
 // What was seen, and what others do about it: a sentence.

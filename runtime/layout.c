@@ -68,14 +68,6 @@ int64_t walk_next(LayoutWalk *w) {
     return at;
 }
 
-void values_add(double *to, double factor, const void *from, size_t n, Dtype dtype) {
-    const float *x4 = from;
-    for (size_t i = 0; dtype == DtF32 && i < n; i++)
-        to[i] += factor * (double)x4[i];
-    for (size_t i = 0; dtype != DtF32 && i < n; i++)
-        to[i] += factor * value_get(from, (int64_t)i, dtype);
-}
-
 bool walk_in_order(const LayoutWalk *w) {
     int64_t step = 1;
     bool same = true;

@@ -47,26 +47,33 @@ Spent progress_spent(const Progress *p) {
                    .eval = p->save};
 }
 
-// The columns of a tick as StyleGAN's users know them; a tick is what lies between two saves.
-static void put_speed(Text *t, const Progress *p, uint32_t step, const Spent *spent) {
+// Runs are long: 25000 kimg are written out, not with an exponent.
+static void put_figure(Text *t, const char *name, double x) {
+    text_fmt(t, x < 100 ? "  %s %.3g" : "  %s %.1f", name, x);
+}
+
+void progress_speed(Text *t, const Progress *p, uint32_t step, const Spent *spent, double time) {
     uint32_t steps = step - p->shown_step;
-    double kimg = (double)step * (double)p->batch / 1000, gib = 1 << 30;
-    text_fmt(t, "tick %lld  step %u/%u  kimg %.4g  time ", (long long)(step / p->save_every), step,
-             p->last, kimg);
-    put_duration(t, progress_spent(p).all);
-    if (steps && spent->all > 0)
-        text_fmt(t, "  sec/tick %.3g  sec/kimg %.3g", spent->all / steps * (double)p->save_every,
-                 spent->all / steps / (double)p->batch * 1000);
+    double batch = (double)p->batch / 1000, every = (double)p->save_every, gib = 1 << 30;
+    text_fmt(t, "tick %lld  step %u/%u", (long long)(step / p->save_every), step, p->last);
+    put_figure(t, "kimg", step * batch);
+    text_put(t, STR("  time "));
+    put_duration(t, time);
+    if (steps && spent->all > 0) {
+        double tick = (spent->all - spent->eval) / steps * every + p->last_save;
+        put_figure(t, "sec/tick", tick);
+        put_figure(t, "sec/kimg", tick / (every * batch));
+    }
     text_fmt(t, "  cpumem %.2f", (double)mem_peak_rss() / gib);
     if (p->device_bytes)
         text_fmt(t, "  gpumem %.2f", (double)p->device_bytes / gib);
 }
 
 static void put_losses(Text *t, const Meter *m) {
-    for (uint32_t i = 0; i < m->series.n; i++) {
+    for (uint32_t i = 0, said = 0; i < m->series.n; i++) {
         double x = series_mean(&m->series.at[i]);
         if (!isnan(x))
-            text_fmt(t, "%s%.*s %.4g", i ? " " : "  ", SARG(m->series.at[i].name), x);
+            text_fmt(t, "%s%.*s %.4g", said++ ? " " : "  ", SARG(m->series.at[i].name), x);
     }
 }
 
@@ -83,9 +90,9 @@ static void put_parts(Text *t, const Progress *p, Spent spent) {
 
 static void show(Progress *p, Arena scratch, uint32_t step, bool live) {
     double now = time_now();
-    Spent spent = spent_since(progress_spent(p), p->shown);
+    Spent all = progress_spent(p), spent = spent_since(all, p->shown);
     Text t = {.arena = &scratch};
-    put_speed(&t, p, step, &spent);
+    progress_speed(&t, p, step, &spent, all.all);
     put_losses(&t, p->meter);
     if (step > p->shown_step && spent.all > 0)
         put_parts(&t, p, spent);
@@ -101,7 +108,7 @@ static void show(Progress *p, Arena scratch, uint32_t step, bool live) {
     (live ? c->live : c->say)(c->user, text_str(&t));
     if (!c->tty || now - p->reset > 5) { // a terminal's figures are means over some seconds
         p->shown_step = step;
-        p->shown = progress_spent(p);
+        p->shown = all;
         p->reset = now;
     }
     p->last_line = now;

@@ -88,8 +88,6 @@ void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n); // what d
 
 // No number of `bytes` is infinite or NaN. n: bytes.
 bool values_finite(const void *bytes, size_t n, Dtype dtype); // layout.c
-// Adds n numbers as they lie, each times `factor`.
-void values_add(double *to, double factor, const void *from, size_t n, Dtype dtype);
 
 // --- exec.c, layout.c: one model on one device ---------------------------------------------------
 

@@ -42,7 +42,6 @@ void curve_add(Curve *c, uint32_t step, double y) {
 // --- reading -------------------------------------------------------------------------------------
 
 static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t step) {
-    const Json *norms = json_get(line, "grad_norm");
     if (json_get(line, "saved")) {
         curve_add(&l->curve[l->curves - 1], step ? step : 1,
                   json_number(json_get(line, "swd"), NAN));
@@ -59,12 +58,8 @@ static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t ste
             if (isfinite(x))
                 sum += x, n++;
         }
-        if (!s->report) {
-            Str name = s->name;
+        if (!s->report)
             health_step(&l->health, i, n ? sum / n : NAN);
-            health_gradient(&l->health, i,
-                            json_number(json_get(norms, str_z(&scratch, name)), NAN));
-        }
         if (n)
             curve_add(&l->curve[i], step, sum / n);
     }
@@ -132,29 +127,13 @@ static void put_parts(JsonOut *j, Arena *a, const Parts *p) {
     json_close(j, '}');
 }
 
-static void put_norms(JsonOut *j, Arena *a, const RunLog *l, const double *norm) {
-    json_name(j, "grad_norm"), json_open(j, '{');
-    for (uint32_t i = 0; i < l->health.n; i++) {
-        if (!isfinite(norm[i]))
-            continue;
-        json_name(j, str_z(a, l->meter->series.at[i].name));
-        json_put_double(j, norm[i]);
-    }
-    json_close(j, '}');
-}
-
-static void feed_health(RunLog *l, const StepLine *line) {
-    for (uint32_t i = 0; i < l->health.n; i++) {
-        health_step(&l->health, i, series_mean(&l->meter->series.at[i]));
-        if (line->norm)
-            health_gradient(&l->health, i, line->norm[i]);
-    }
-}
-
 GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
-    for (uint32_t i = 0; i < l->meter->series.n; i++)
-        curve_add(&l->curve[i], line->step, series_mean(&l->meter->series.at[i]));
-    feed_health(l, line);
+    for (uint32_t i = 0; i < l->meter->series.n; i++) {
+        double mean = series_mean(&l->meter->series.at[i]);
+        curve_add(&l->curve[i], line->step, mean);
+        if (i < l->health.n)
+            health_step(&l->health, i, mean);
+    }
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
@@ -166,8 +145,6 @@ GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
     json_name(&j, "data_ms"), json_put_double(&j, round(line->data_ms * 1000) / 1000);
     if (line->parts)
         put_parts(&j, &scratch, line->parts);
-    if (line->norm)
-        put_norms(&j, &scratch, l, line->norm);
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));
 }

@@ -122,7 +122,8 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
 // have them after all transforms but `map`: f32 [n, ...]; *got: there are. `first` is a multiple of
 // the batch.
 GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got);
-uint64_t feed_count(const Feed *f, uint32_t slot); // samples the slot's stream has
+// Samples the slot's stream has; 0: nothing reads it, so it was not opened.
+uint64_t feed_count(const Feed *f, uint32_t slot);
 // The labels stored with the first n samples, whether or not the model reads them; false: none.
 GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);
 double feed_epoch(const Feed *f);                             // whole passes, first stream
@@ -206,8 +207,7 @@ typedef struct StepLine {
     uint32_t step;
     int64_t images;
     double step_ms, data_ms;
-    const Parts *parts; // of a step that was timed: where time went; else NULL, and
-    const double *norm; // [losses] of gradients, NaN where not known
+    const Parts *parts; // of a step that was timed: where time went; else NULL
 } StepLine;
 GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line); // and what the meter saw
 typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not measured
@@ -294,6 +294,7 @@ typedef struct Progress {
     size_t device_bytes;  // of a device with a memory of its own; 0: it has none
     uint32_t first, last; // steps: where this process began, where the run ends
     double data, save;    // seconds spent so, since `began`
+    double last_save;     // seconds of the newest save; 0: this process has made none
     // its own:
     double began, last_line; // clock
     double before;           // seconds waited for sums before `began`
@@ -302,6 +303,10 @@ typedef struct Progress {
     Spent shown;
 } Progress;
 Spent progress_spent(const Progress *p); // since `began`
+// The columns of a tick as StyleGAN's users know them, after `step` steps and `time` seconds of
+// this process; a tick is what lies between two saves, with one of them. `spent`: since
+// p->shown_step.
+void progress_speed(Text *t, const Progress *p, uint32_t step, const Spent *spent, double time);
 // The first line: the model, its nets, its data, the device.
 void progress_title(Arena scratch, const Console *c, const Session *s, const Job *job);
 void progress_begin(Progress *p);                              // the first step begins

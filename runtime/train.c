@@ -25,7 +25,8 @@ static GanStatus after_block(void *user, Exec *e, uint32_t block, uint32_t round
 static GanStatus at_launch(void *user, Exec *e, uint32_t launch, bool done, const Counters *c) {
     (void)e;
     Train *t = user;
-    return t->watch ? watch_launch(t->watch, launch, done, c) : train_time_launch(t, launch, done);
+    return t->watch ? watch_launch(t->watch, launch, done, c)
+                    : train_time_launch(t, launch, done, c);
 }
 
 // --- steps ---------------------------------------------------------------------------------------
@@ -67,8 +68,8 @@ static GanStatus ask_to_stop(Train *t, uint32_t id) {
 
 GanStatus train_run_step(Train *t, const Counters *c) {
     ExecHooks hooks = {.before = before_block, .after = after_block, .user = t};
-    hooks.launch = t->watch || train_timed(t) ? at_launch : NULL;
-    hooks.whole = t->watch; // what it finds is the step's
+    hooks.whole = t->watch || train_timed(t); // what is found, or measured, is the step's
+    hooks.launch = hooks.whole ? at_launch : NULL;
     uint32_t question = exec_step_plan(t->session.exec)->collective.n; // behind the plan's numbers
     TRY(ask_to_stop(t, question));
     TRY(feed_begin(t->feed, t->session.exec));
@@ -131,17 +132,23 @@ static GanStatus step(Train *t) {
     if (st != GAN_OK)
         return step_failed(t, line, st);
     if (timed)
-        train_time_end(t, line);
+        line->parts = train_time_end(t);
     t->step++;
     while (t->step - t->taken > t->meter.ahead)
         TRY(take_step(t));
     return GAN_OK;
 }
 
-static GanStatus stop_here(Train *t, bool saved) {
+static GanStatus save_here(Train *t) {
     TRY(take_all(t));
+    TRY(train_save(t));
+    tell_health(t, t->step);
+    return GAN_OK;
+}
+
+static GanStatus stop_here(Train *t, bool saved) {
     if (!saved)
-        TRY(train_save(t));
+        TRY(save_here(t));
     TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on",
                 t->step, SARG(t->dir));
@@ -160,17 +167,15 @@ GanStatus train_steps(Train *t) {
     uint32_t last = (uint32_t)t->job->steps;
     bool saved = true; // at the present step
     if (t->step == 0)
-        TRY(train_save(t));
+        TRY(save_here(t));
     progress_begin(&t->progress);
     while (t->step < last) {
         if (t->comm ? t->stop > 0 : t->host->stop_asked())
             return stop_here(t, saved);
         TRY(step(t));
         saved = t->step % (uint32_t)t->job->save_every == 0 || t->step == last;
-        if (saved) {
-            TRY(take_all(t));
-            TRY(train_save(t));
-        }
+        if (saved)
+            TRY(save_here(t));
         progress_step(&t->progress, *t->perm, t->taken);
     }
     progress_end(&t->progress, *t->perm, t->step);

@@ -13,27 +13,14 @@
 #include "sampler.h"
 #include "watch.h"
 
-// Steps timed launch by launch, one in TIMED_EVERY: a number that no `every` of a model divides, so
-// that in time steps of every kind are among them.
+// Steps timed launch by launch, by their numbers, wherever a run was cut: one in TIMED_EVERY, which
+// no `every` of a model divides, so that in time steps of every kind are among them.
 enum { TIMED_EVERY = 101, TIMED_FIRST = 7 };
-enum { GRAD_PARTS = 8 };
-typedef struct TimedGrad {        // one weight's gradient in an update, as a sum of stored values
-    uint32_t update;              // Func.update[]
-    uint32_t launch;              // behind which all of them are there, and still there
-    uint32_t n, part[GRAD_PARTS]; // nodes
-    double factor[GRAD_PARTS];
-    size_t elements; // of each
-} TimedGrad;
 typedef struct Timing {
     Shares shares;
-    TimedGrad *grad; // [grads]
-    uint32_t grads;
-    double *square; // [update] of its gradients' elements, summed over the step being timed
-    bool *seen;     // [update] some of them were
-    double began;   // clock: of the launch at work
-    Parts parts;    // what the time since the step timed before went for
-    Spent spent;    // until then
-    double *norm;   // [loss] of its gradients in the step timed last; NaN: not known
+    double began; // clock: of the launch at work
+    Parts parts;  // what the time since the step timed before went for
+    Spent spent;  // until then
 } Timing;
 
 typedef struct Train {
@@ -76,12 +63,11 @@ GanStatus train_run_step(Train *t, const Counters *c);
 // gives.
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at);
 
-// Is step t->step + 1 timed?
+// Is step t->step + 1 timed? On all ranks or none: a timed step ends with its own tail.
 bool train_timed(const Train *t);
-void train_time_init(Train *t);
-GanStatus train_time_launch(Train *t, uint32_t launch, bool done);
-// Behind a step that was timed: what goes in its line of the log.
-void train_time_end(Train *t, StepLine *line);
+GanStatus train_time_launch(Train *t, uint32_t launch, bool done, const Counters *c);
+// Behind a step that was timed: what goes in its line of the log, valid until the next one.
+const Parts *train_time_end(Train *t);
 
 GanStatus train_pictures(Train *t); // room for the grids of saves, where the model shows any
 GanStatus train_save(Train *t);     // after step t->step

@@ -66,6 +66,7 @@ static GanStatus prepare_folder(Train *t, bool resume) {
 
 static GanStatus open_log(Train *t) {
     meter_init(t->perm, &t->session.compiled.module, &t->meter);
+    shares_init(t->perm, exec_step_plan(t->session.exec), &t->timing.shares);
     if (!t->trace) // a time line is of steps one by one
         meter_ahead(&t->meter, t->session.exec);
     t->taken = t->step;
@@ -87,7 +88,6 @@ static GanStatus open_log(Train *t) {
     TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
     uint32_t of;
     t->said = health_word(&t->log.health, &of);
-    train_time_init(t);
     TRY(events_open(t->perm, t->dir, t->step, &t->events));
     return train_pictures(t);
 }

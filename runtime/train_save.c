@@ -119,7 +119,8 @@ static GanStatus save(Train *t) {
         TRY(st);
     }
     TRY(train_page(t));
-    t->progress.save += time_now() - began;
+    t->progress.last_save = time_now() - began;
+    t->progress.save += t->progress.last_save;
     return GAN_OK;
 }
 

@@ -63,17 +63,19 @@ for n in 1 2 4; do
     same tree1/ckpt/00000020.safetensors tree$n/ckpt/00000020.safetensors
 done
 
-# What a step leaves to the next is done before anything is saved: the same bits without it, and when a run goes on.
+# What a step leaves to the next is done before anything is saved: the same bits without it, and when a run goes on. A step
+# that is timed, the eighth, leaves nothing.
 sed '/report/d' tiny.gan >left.gan
 "$(dirname -- "$ganrun")/ganc" emit --stage plan --ranks 2 --batch 8 left.gan >plan
 grep -q ': the tail' plan || fail "left.gan leaves nothing to the next step"
 cpu="train left.gan --data x=s.pack --batch 8 --seed 3 --threads 1"
-ranks 0 2 $cpu --steps 6 --save-every 3 --out left
-ranks 0 2 $cpu --steps 6 --save-every 2 --overlap off --out whole
-same left/ckpt/00000006.safetensors whole/ckpt/00000006.safetensors
-ranks 0 2 $cpu --steps 5 --save-every 5 --out halves
-ranks 0 2 train halves --steps 6
-same left/ckpt/00000006.safetensors halves/ckpt/00000006.safetensors
+ranks 0 2 $cpu --steps 10 --save-every 5 --out left
+grep -q '"step": 8, .*"shares": {"data": [0-9.]*, "D": 0.[0-9]*, "G": 0.[0-9]*, ' left/log.jsonl || fail "step 8 is not timed"
+ranks 0 2 $cpu --steps 10 --save-every 2 --overlap off --out whole
+same left/ckpt/00000010.safetensors whole/ckpt/00000010.safetensors
+ranks 0 2 $cpu --steps 7 --save-every 7 --out halves
+ranks 0 2 train halves --steps 10
+same left/ckpt/00000010.safetensors halves/ckpt/00000010.safetensors
 
 # Fewer samples than ranks; a command for one rank; a model that is wrong: one voice each.
 ranks 2 3 train tiny.gan --data x=s.pack --batch 2 --out few

@@ -30,6 +30,8 @@ for f in ckpt/00000060.safetensors ckpt/00000060.json samples/00000000.png sampl
 done
 losses whole >a; losses victim >b
 same a b
+timed() { sed -n 's/.*"step": \([0-9]*\),.*"shares".*/\1/p' "$1/log.jsonl"; }    # whatever it was cut into
+[ "$(timed whole)" = 8 ] && [ "$(timed victim)" = 8 ] || fail "steps timed: $(timed whole); $(timed victim)"
 
 # Asked to stop, it saves where it is.
 begin train tiny.gan $options --steps $steps --save-every 1000 --out polite

@@ -73,6 +73,27 @@ static void a_save_writes_what_the_log_has_gained(void **state) {
     assert_int_equal(next_record(file, &at).len, 0);
 }
 
+// A word that says nothing yet is neither well nor ill.
+static void only_a_word_on_health_is_a_scalar(void **state) {
+    Place *p = *state;
+    Events e;
+    Str file;
+    size_t at = 0;
+    assert_ok(events_open(&p->arena, str_c(p->root), 0, &e));
+    write_text(p, "log.jsonl",
+               "{\"step\": 1, \"saved\": true, \"health\": \"-\"}\n"
+               "{\"step\": 2, \"saved\": true, \"health\": \"ok\"}\n"
+               "{\"step\": 3, \"saved\": true, \"health\": \"D too strong\"}\n");
+    assert_ok(events_save(&e, p->arena));
+    assert_ok(file_read(&p->arena, under(p, "events.out.tfevents.00000000.gan"), &file));
+    next_record(file, &at);
+    next_record(file, &at);
+    Str ok = next_record(file, &at), strong = next_record(file, &at);
+    assert_true(holds(ok, "health/ok\x15\0\0\x80\x3f", 14));
+    assert_true(holds(strong, "health/ok\x15\0\0\0\0", 14));
+    assert_int_equal(next_record(file, &at).len, 0);
+}
+
 // A run that goes on: its time, too, and a file of its own.
 static void going_on_begins_another_file(void **state) {
     Place *p = *state;
@@ -113,9 +134,8 @@ static void a_picture_comes_with_its_size(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        T(the_checksum_is_castagnolis),
-        T(a_save_writes_what_the_log_has_gained),
-        T(going_on_begins_another_file),
+        T(the_checksum_is_castagnolis),       T(a_save_writes_what_the_log_has_gained),
+        T(only_a_word_on_health_is_a_scalar), T(going_on_begins_another_file),
         T(a_picture_comes_with_its_size),
     };
     if (CASES_LISTED(tests))

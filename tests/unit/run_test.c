@@ -223,8 +223,7 @@ static void write_log(Folder *p, RunLog *l, Meter *m, uint32_t from, uint32_t to
         Series *d = &m->series.at[0], *level = &m->series.at[1];
         d->value[0] = step, d->value[1] = step + 0.25, level->value[0] = -1.0 / step;
         d->seen[0] = d->seen[1] = level->seen[0] = true;
-        const double norm = step / 3.0;
-        StepLine line = {.step = step, .images = step * 8, .norm = step % 3 ? NULL : &norm};
+        StepLine line = {.step = step, .images = step * 8};
         assert_ok(runlog_step(l, p->arena, &line));
         if (step % 4 == 0)
             assert_ok(runlog_save(l, p->arena, step, (Distance){step, NAN, 1.0 / step}));
@@ -248,7 +247,45 @@ static void a_log_goes_on_from_any_step(void **state) {
         for (uint32_t i = 0; i < l.curves; i++)
             assert_memory_equal(l.curve[i].sum, l2.curve[i].sum, sizeof l.curve->sum);
         assert_memory_equal(l.health.loss, l2.health.loss, sizeof *l.health.loss);
-        assert_true(l.health.spread == l2.health.spread && l.health.loss->norm.n == 3);
+        assert_true(l.health.spread == l2.health.spread);
+    }
+}
+
+// --- the progress line ---------------------------------------------------------------------------
+
+static void a_tick_counts_its_steps_and_one_save(void **state) {
+    static const struct {
+        Progress p;
+        uint32_t step;
+        Spent spent;
+        const char *begins;
+    } cases[] = {
+        {{.batch = 32, .save_every = 200, .last = 600}, // no save in these 25 steps
+         425,
+         {.all = 3},
+         "tick 2  step 425/600  kimg 13.6  time 7 s  sec/tick 24  sec/kimg 3.75  cpumem "},
+        {{.batch = 32, .save_every = 200, .last = 600, .last_save = 8}, // one
+         425,
+         {.all = 11, .eval = 8},
+         "tick 2  step 425/600  kimg 13.6  time 7 s  sec/tick 32  sec/kimg 5  cpumem "},
+        {{.batch = 64, .save_every = 62500, .last = 390625}, // StyleGAN's length, ticks of hours
+         390625,
+         {.all = 12.5},
+         "tick 6  step 390625/390625  kimg 25000.0  time 7 s  sec/tick 31250.0  sec/kimg 7.81  "},
+        {{.batch = 8, .save_every = 10, .last = 20},
+         1,
+         {.all = 0},
+         "tick 0  step 1/20  kimg 0.008  time"},
+    };
+    Folder *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Text t = {.arena = &f->arena};
+        Progress p = cases[i].p;
+        p.shown_step = cases[i].step - 25 * (cases[i].step > 25);
+        progress_speed(&t, &p, cases[i].step, &cases[i].spent, 7);
+        if (!str_starts(text_str(&t), str_c(cases[i].begins)))
+            print_error("%.*s\nis not %s\n", SARG(text_str(&t)), cases[i].begins);
+        assert_true(str_starts(text_str(&t), str_c(cases[i].begins)));
     }
 }
 
@@ -679,6 +716,7 @@ int main(int argc, char **argv) {
         CASE(the_resolved_text_is_the_same_model),
         CASE(a_curve_keeps_its_sum_however_long),
         CASE(a_log_goes_on_from_any_step),
+        CASE(a_tick_counts_its_steps_and_one_save),
         CASE(a_checkpoint_comes_back_to_the_bit),
         CASE(a_failing_disk_leaves_the_old_checkpoint_or_the_new),
         CASE(every_damaged_byte_is_noticed),
