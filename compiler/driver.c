@@ -254,7 +254,6 @@ bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *
     *out = (Compiled){0};
     if (!plans_read(perm, text, &out->module, &read, error))
         return false;
-    out->module.share = share_of(out->module.batch, 0, 1);
     for (uint32_t i = 0; d && i < 2 + out->module.entry.n; i++)
         gen_kernels(perm, &read.plan[i], d);
     out->init = read.plan[0];

@@ -1,6 +1,7 @@
 // collective_test.c - a plan's collectives: the same list on every rank, in order, started when all
 // parts are there, undisturbed while under way; which sums share a call, and which need none.
 #include "driver.h"
+#include "edited.h"
 #include "shard.h"
 
 #include <setjmp.h>
@@ -125,6 +126,97 @@ static void gradients_are_not_copied(void **state) {
         }
     }
     assert_int_equal(parts, 8 + 2); // weights and biases of D, of G
+}
+
+// --- the text form -------------------------------------------------------------------------------
+
+static Str text_of(Arena *a, const Compiled *c, PlanLevel level) {
+    Text t = {.arena = a};
+    compiled_print(&t, c, level);
+    return text_str(&t);
+}
+
+static void compile_rank(Arena *a, uint32_t rank, Compiled *out) {
+    compile_text(a, model_with(a, "|> batch_norm"), 7,
+                 (Parallel){.rank = rank, .ranks = 2, .bucket = 256, .tail = true}, false, out);
+}
+
+static void every_ranks_plans_read_back(void **state) {
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        for (PlanLevel level = PlanScheduled; level <= PlanPlaced; level++) {
+            Arena a = empty;
+            Compiled c = {0}, back;
+            Str error;
+            compile_rank(&a, rank, &c);
+            assert_true(c.step.tail.section > 0);
+            Str text = text_of(&a, &c, level);
+            if (!compiled_read(&a, text, NULL, &back, &error))
+                fail_msg("rank %u: %.*s", rank, SARG(error));
+            assert_true(str_eq(text_of(&a, &back, level), text));
+            assert_true(str_eq(text_of(&a, &back, PlanPlaced), text_of(&a, &c, PlanPlaced)));
+            assert_memory_equal(&back.module.share, &c.module.share, sizeof(Share));
+            assert_int_equal(back.step.collective.n, c.step.collective.n);
+            check_plan(&back.step);
+        }
+    }
+}
+
+// The text with `from` as `to`, once.
+static Str with(Arena *a, Str text, const char *from, const char *to) {
+    size_t at = 0;
+    while (!str_starts(str_sub(text, at, text.len), str_c(from)))
+        assert_true(++at < text.len);
+    return str_format(a, "%.*s%s%.*s", (int)at, text.ptr, to,
+                      SARG(str_sub(text, at + strlen(from), text.len)));
+}
+
+static void refuses(Arena *a, Str text, const char *from, const char *to, const char *why) {
+    Compiled back;
+    Str error;
+    assert_false(compiled_read(a, with(a, text, from, to), NULL, &back, &error));
+    if (!strstr(str_z(a, error), why))
+        fail_msg("%s: %.*s", to, SARG(error));
+}
+
+static void what_a_rank_cannot_run_is_refused(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled c = {0};
+    compile_rank(&a, 0, &c);
+    Str text = text_of(&a, &c, PlanPlaced);
+    refuses(&a, text, "  rank 0 of 2 batch 7", "  rank 1 of 2 batch 7", "not this rank's part");
+    refuses(&a, text, "  rank 0 of 2 batch 7", "  rank 2 of 2 batch 7", "not this rank's part");
+    refuses(&a, text, "  rank 0 of 2 batch 7", "", "the text is of one alone");
+    refuses(&a, text, "\n  tail", "\n#", "and no tail");
+    refuses(&a, text, "\n  rest", "\n#", "a tail that no block runs");
+    refuses(&a, text, "\n  tail", "\n  tail\n  tail", "or a second one");
+    refuses(&a, text, "part=0 order=0}", "part=0 order=2}", "in any order or in a tree");
+}
+
+// Each edit is refused with its line, or leaves calls in order and undisturbed.
+static void an_edited_text_is_refused_or_right(void **state) {
+    (void)state;
+    uint32_t refused = 0, accepted = 0;
+    Arena first = empty;
+    Compiled c = {0};
+    compile_rank(&first, 0, &c);
+    Str text = text_of(&first, &c, PlanPlaced);
+    for (uint64_t edit = 0; edit < 600; edit++) {
+        Arena a = first;
+        Compiled back;
+        Str error = {0};
+        Str wrong = plan_edited(&a, text, hash64(&edit, sizeof edit, 1));
+        if (compiled_read(&a, wrong, NULL, &back, &error)) {
+            check_plan(&back.step);
+            accepted++;
+        } else {
+            assert_true(str_starts(error, STR("line ")));
+            refused++;
+        }
+    }
+    print_message("%u texts refused, %u accepted\n", refused, accepted);
+    assert_true(refused > 200 && accepted > 50);
 }
 
 // --- the list ------------------------------------------------------------------------------------
@@ -304,6 +396,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(batch_norm_meets_once_each_way),
         cmocka_unit_test(weight_gradients_are_made_while_sums_travel),
         cmocka_unit_test(what_is_held_back_is_bounded),
+        cmocka_unit_test(every_ranks_plans_read_back),
+        cmocka_unit_test(what_a_rank_cannot_run_is_refused),
+        cmocka_unit_test(an_edited_text_is_refused_or_right),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)

@@ -75,6 +75,21 @@ void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
     }
 }
 
+uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p) {
+    uint8_t *outlives = arena_array(a, uint8_t, p->func->g.node.n);
+    KeptVec kept = {0};
+    plan_kept(a, o, p->func, &kept);
+    for (uint32_t i = 0; i < kept.n; i++)
+        outlives[plan_owner(p, kept.at[i].node)] = 1;
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
+            uint32_t id = p->region.at[r].in.at[i], from = p->region_of[id];
+            if (from != NONE && p->region.at[from].block != p->region.at[r].block)
+                outlives[id] = 1;
+        }
+    return outlives;
+}
+
 // --- time ----------------------------------------------------------------------------------------
 
 static uint32_t number_section(Memory *m, BlockPlan b, uint32_t now) {
@@ -400,6 +415,18 @@ static const char *buffers_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
     return NULL;
 }
 
+// A part of a call that lies elsewhere than behind the part before it; NULL: none.
+static const char *parts_wrong(const Memory *m, uint32_t *a, uint32_t *b) {
+    for (uint32_t id = 1; id < m->p->func->g.node.n; id++) {
+        const Buffer *all = &m->buffer.at[m->of[id]];
+        *a = id;
+        *b = all->owner;
+        if (m->part[id] && m->p->place[id].offset != all->offset + m->within[id])
+            return "is part of a call and lies apart from it";
+    }
+    return NULL;
+}
+
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
     Arena scratch;
     arena_need(&scratch);
@@ -409,11 +436,14 @@ bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) 
     uint32_t a = 0, b = 0;
     number_launches(&m);
     find_lifetimes(&m);
+    for (uint32_t i = 0; i < p->collective.n; i++)
+        bundle(&m, &p->collective.at[i]);
     for (uint32_t i = 1; i < m.buffer.n; i++)
         m.buffer.at[i].offset = p->place[m.buffer.at[i].owner].offset;
     if (!o->no_fuse)
         reuse_all(&m);
-    const char *why = buffers_wrong(&m, &a, &b);
+    const char *why = parts_wrong(&m, &a, &b);
+    why = why ? why : buffers_wrong(&m, &a, &b);
     if (why) {
         *wrong = (Refusal){str_format(perm, "%%%u %s (%%%u)", a, why, b), p->region_of[a]};
     } else {

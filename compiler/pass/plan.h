@@ -11,7 +11,7 @@
 void fuse(Arena *perm, const PassOptions *o, Plan *p);
 
 // collective.c. Fills collective[] from the regions, but for its offset and launches, and
-// Region.call.
+// Region.call. Of regions that a text states, fuse_restore does.
 void collectives_find(Arena *perm, Plan *p);
 // The rest, once everything has its place and time.
 void collectives_place(Arena *perm, Plan *p);
@@ -41,12 +41,12 @@ typedef struct Refusal {
 } Refusal;
 typedef VEC(uint32_t) NodeList;
 // The nodes each region stores say everything that fusion decides. Fills what fuse() fills but
-// why[]. False when these regions are none that could run.
+// why[], and collective[] as collectives_find() does. False when these regions are none that could run.
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
                   Plan *p, Refusal *wrong);
-// launch[], merge[] and block[] are given: every region once, behind what it needs. Fills
-// Region.merged.
-bool schedule_restore(Arena *perm, Plan *p, Refusal *wrong);
+// launch[], merge[], block[] and tail are given: every region once, behind what it needs; in the
+// tail none that a step may not leave. Fills Region.merged.
+bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
 // place[].offset of stored values in work memory is given: no two that live at once may overlap
 // (memory.c). Fills what memory_plan() fills.
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
@@ -58,6 +58,8 @@ typedef struct Kept {
 } Kept;
 typedef VEC(Kept) KeptVec;
 void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out);
+// [node] Is it read by another block or by the executor? In `a`.
+uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p);
 
 // The node in whose memory a value lies, 0 when it is not stored.
 uint32_t plan_owner(const Plan *p, uint32_t node);

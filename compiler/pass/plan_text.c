@@ -3,13 +3,17 @@
 //   module ...                        the module's own form (ir/text.h), its graphs as the passes
 //                                     left them
 //   plans plan f32                    the level: fused, schedule or plan; the precision
+//     rank 0 of 2 batch 16            of several ranks: whose plans these are, the whole batch
 //     slot 3 at 4096                  plan: where slots lie
 //   func 1 model 0.25                 init, step, entries; GFLOP of the published step
+//     parts                           of chunks of its batch; such a text does not read back
 //     region 0                        fused: which values are stored together is all that fusion
 //                                     decides
 //       store %12 at 64               plan: with its place, unless it lies in a slot
 //     block 0                         schedule: a line for every block, its launches behind it
 //       launch 0 3                    regions side by side
+//     rest                            behind the block within which a tail runs: what else it does
+//     tail                            last: what a step leaves to the next
 //
 // Everything else a plan holds follows from these lines and is derived when they are read; what a
 // reader of the text wants to see of it stands in remarks (#). A field is written and read by one
@@ -26,6 +30,7 @@ static const char *const kind_text[] = {[RegionLoop] = "loop",
                                         [RegionCopy] = "copy",
                                         [RegionStart] = "start",
                                         [RegionWait] = "wait"};
+enum { MostBatch = 1 << 30, MostRanks = 1 << 20 };
 static const double MostBytes = 1e14; // of one value; keeps every sum of sizes far from wrapping
 
 // --- fields: one function writes and reads each kind of line -------------------------------------
@@ -70,7 +75,9 @@ static bool form_double(Form *f, const char *name, double *x) {
 }
 
 typedef struct Line { // what any kind of line can say
-    uint32_t index;   // of a slot, function, region, block
+    uint32_t index;   // of a slot, rank, function, region, block
+    uint32_t ranks;   // rank
+    int64_t batch;    // rank: of all
     uint32_t node;    // store
     size_t at;        // slot, store: NoPlace when it has none of its own
     double model;     // func
@@ -80,6 +87,19 @@ static const size_t NoPlace = SIZE_MAX;
 
 static bool form_slot(Form *f, Line *l) {
     return form_index(f, &l->index) && form_place(f, &l->at);
+}
+
+static bool form_rank(Form *f, Line *l) {
+    if (f->t)
+        text_fmt(f->t, " %u of %u batch %lld", l->index, l->ranks, (long long)l->batch);
+    return f->t || (words_index(f->w, &l->index) && words_word(f->w, "of") &&
+                    words_index(f->w, &l->ranks) && words_word(f->w, "batch") &&
+                    words_int(f->w, 1, MostBatch, &l->batch));
+}
+
+static bool form_nothing(Form *f, Line *l) {
+    (void)f, (void)l;
+    return true;
 }
 
 static bool form_func(Form *f, Line *l) {
@@ -124,6 +144,10 @@ typedef struct FuncText { // one function, as far as it was read
     VEC(NodeList) stored; // by region
     VEC(uint32_t) lines;  // [region] where it stands
     VEC(Placed) place;
+    bool has_rest, has_tail;
+    uint32_t within; // the block that `rest` is of
+    BlockPlan rest, tail;
+    BlockPlan *open; // the section that the next launch is of, NULL before the first
 } FuncText;
 
 typedef struct Reader {
@@ -145,6 +169,17 @@ static bool take_slot(Reader *r, const Line *l) {
     return true;
 }
 
+static bool take_rank(Reader *r, const Line *l) {
+    Module *m = r->m;
+    bool fits = !r->funcs && m->share.ranks == 1 && l->ranks > 1 && l->ranks <= MostRanks &&
+                l->index < l->ranks;
+    Share share = fits ? share_of(l->batch, l->index, l->ranks) : m->share;
+    if (!fits || l->batch < l->ranks || share.samples != m->batch)
+        return words_refuse(&r->w, "a batch of %lld is not this rank's part", (long long)m->batch);
+    m->share = share;
+    return true;
+}
+
 static bool take_func(Reader *r, const Line *l) {
     if (l->index != r->funcs || r->funcs >= 2 + r->m->entry.n)
         return words_refuse(&r->w, "expected function %u of %u", r->funcs, 2 + r->m->entry.n);
@@ -157,6 +192,11 @@ static bool take_func(Reader *r, const Line *l) {
     *r->p = (Plan){.module = m, .func = f, .real = r->out->real, .gflop_model = l->model};
     r->f->line = r->w.number;
     return true;
+}
+
+static bool take_parts(Reader *r, const Line *l) {
+    (void)l;
+    return words_refuse(&r->w, "a step in parts does not read back: compile the model");
 }
 
 static bool take_region(Reader *r, const Line *l) {
@@ -176,18 +216,40 @@ static bool take_store(Reader *r, const Line *l) {
 }
 
 static bool take_block(Reader *r, const Line *l) {
-    if (!r->p || l->index != r->p->block.n)
-        return words_refuse(&r->w, "blocks are numbered from 0 in every function");
+    if (!r->p || l->index != r->p->block.n || r->f->has_tail)
+        return words_refuse(&r->w, "blocks are numbered from 0 in every function, the tail last");
     vec_push(r->w.perm, &r->p->block, ((BlockPlan){r->p->launch.n, 0}));
+    r->f->open = &r->p->block.at[l->index];
+    return true;
+}
+
+static bool take_rest(Reader *r, const Line *l) {
+    (void)l;
+    if (!r->p || !r->p->block.n || r->f->has_rest)
+        return words_refuse(&r->w, "the rest of no block, or of a second one");
+    r->f->has_rest = true;
+    r->f->within = r->p->block.n - 1;
+    r->f->rest = (BlockPlan){r->p->launch.n, 0};
+    r->f->open = &r->f->rest;
+    return true;
+}
+
+static bool take_tail(Reader *r, const Line *l) {
+    (void)l;
+    if (!r->p || !r->f->has_rest || r->f->has_tail)
+        return words_refuse(&r->w, "a tail that no block runs, or a second one");
+    r->f->has_tail = true;
+    r->f->tail = (BlockPlan){r->p->launch.n, 0};
+    r->f->open = &r->f->tail;
     return true;
 }
 
 static bool take_launch(Reader *r, const Line *l) {
-    if (!r->p || !r->p->block.n)
+    if (!r->p || !r->f->open)
         return words_refuse(&r->w, "a launch outside a block");
     Launch launch = {l->regions.at[0], l->regions.n, r->p->merge.n};
     vec_push(r->w.perm, &r->p->launch, launch);
-    r->p->block.at[r->p->block.n - 1].n++;
+    r->f->open->n++;
     for (uint32_t i = 0; i < l->regions.n; i++)
         vec_push(r->w.perm, &r->p->merge, l->regions.at[i]);
     return true;
@@ -196,12 +258,16 @@ static bool take_launch(Reader *r, const Line *l) {
 // --- the rows ------------------------------------------------------------------------------------
 
 typedef enum LineId {
+    LineRank,
     LineSlot,
     LineFunc,
+    LineParts,
     LineRegion,
     LineStore,
     LineBlock,
     LineLaunch,
+    LineRest,
+    LineTail,
     LineCount
 } LineId;
 static const struct LineRow {
@@ -211,12 +277,16 @@ static const struct LineRow {
     bool (*fields)(Form *f, Line *l);
     bool (*take)(Reader *r, const Line *l);
 } rows[LineCount] = {
+    [LineRank] = {"rank", 2, PlanFused, form_rank, take_rank},
     [LineSlot] = {"slot", 2, PlanPlaced, form_slot, take_slot},
     [LineFunc] = {"func", 0, PlanFused, form_func, take_func},
+    [LineParts] = {"parts", 2, PlanFused, form_nothing, take_parts},
     [LineRegion] = {"region", 2, PlanFused, form_number, take_region},
     [LineStore] = {"store", 4, PlanFused, form_store, take_store},
     [LineBlock] = {"block", 2, PlanScheduled, form_number, take_block},
     [LineLaunch] = {"launch", 4, PlanScheduled, form_launch, take_launch},
+    [LineRest] = {"rest", 2, PlanScheduled, form_nothing, take_rest},
+    [LineTail] = {"tail", 2, PlanScheduled, form_nothing, take_tail},
 };
 
 // --- writing -------------------------------------------------------------------------------------
@@ -269,24 +339,32 @@ static void put_region(Form *f, const Plan *p, uint32_t index) {
     }
 }
 
-static void put_launches(Form *f, const Plan *p) {
-    for (uint32_t b = 0; f->level >= PlanScheduled && b < p->block.n; b++) {
-        BlockPlan block = p->block.at[b];
-        put_line(f, LineBlock, (Line){.index = b});
-        text_fmt(f->t, "  # %u launches%s", block.n,
-                 b < p->func->blocks    ? ""
-                 : b == p->tail.section ? ": the tail, which the next step runs"
-                                        : ", behind those of the tail");
-        if (p->tail.section && b == p->tail.within)
-            text_fmt(f->t, ", then of block %u and %u", p->tail.section, p->tail.rest);
+static void put_section(Form *f, const Plan *p, LineId id, uint32_t index) {
+    BlockPlan section = p->block.at[index];
+    put_line(f, id, (Line){.index = index});
+    text_fmt(f->t, "  # %u launches%s\n", section.n,
+             id == LineTail   ? ", which the next step runs"
+             : id == LineRest ? ", behind those of the tail"
+                              : "");
+    for (uint32_t i = section.first; i < section.first + section.n; i++) {
+        Launch l = p->launch.at[i];
+        NodeList regions = {&p->merge.at[l.first], l.instances, l.instances};
+        put_line(f, LineLaunch, (Line){.regions = regions});
         text_char(f->t, '\n');
-        for (uint32_t i = block.first; i < block.first + block.n; i++) {
-            Launch l = p->launch.at[i];
-            NodeList regions = {&p->merge.at[l.first], l.instances, l.instances};
-            put_line(f, LineLaunch, (Line){.regions = regions});
-            text_char(f->t, '\n');
-        }
     }
+}
+
+// In the order of the launches.
+static void put_launches(Form *f, const Plan *p) {
+    if (f->level < PlanScheduled)
+        return;
+    for (uint32_t b = 0; b < p->func->blocks; b++) {
+        put_section(f, p, LineBlock, b);
+        if (p->tail.section && b == p->tail.within)
+            put_section(f, p, LineRest, p->tail.rest);
+    }
+    if (p->tail.section)
+        put_section(f, p, LineTail, p->tail.section);
 }
 
 static void put_func(Form *f, const Plan *p, uint32_t index) {
@@ -300,6 +378,10 @@ static void put_func(Form *f, const Plan *p, uint32_t index) {
                      SARG(p->module->slot.at[p->copied.at[i]].name));
     }
     text_char(f->t, '\n');
+    if (p->func->block_first) {
+        put_line(f, LineParts, (Line){0});
+        text_char(f->t, '\n');
+    }
     for (uint32_t i = 0; i < p->region.n; i++)
         put_region(f, p, i);
     put_launches(f, p);
@@ -322,6 +404,12 @@ void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level) 
     const Module *m = plan[0]->module;
     module_print(t, m);
     text_fmt(t, "plans %s %s\n", level_text[level], dtype_name[plan[0]->real]);
+    if (m->share.ranks > 1) {
+        const Share *s = &m->share;
+        put_line(&f, LineRank, (Line){.index = s->rank, .ranks = s->ranks, .batch = s->total});
+        text_fmt(t, "  # samples %lld to %lld\n", (long long)s->first,
+                 (long long)(s->first + s->samples - 1));
+    }
     for (uint32_t i = 0; level == PlanPlaced && i < m->slot.n; i++) {
         put_line(&f, LineSlot, (Line){.index = i, .at = m->slot.at[i].offset});
         text_fmt(t, "  # %.*s\n", SARG(m->slot.at[i].name));
@@ -402,8 +490,25 @@ static bool check_slots(Reader *r) {
     return true;
 }
 
+// The sections of a tail come behind those of the blocks.
+static bool close_sections(Reader *r, const FuncText *f, Plan *p, Refusal *wrong) {
+    uint32_t blocks = p->block.n;
+    if (f->has_rest != f->has_tail) {
+        *wrong = (Refusal){STR("the rest of a block behind a tail, and no tail"), NONE};
+        return false;
+    }
+    if (f->has_tail) {
+        p->tail = (Tail){.section = blocks + 1, .within = f->within, .rest = blocks};
+        vec_push(r->w.perm, &p->block, f->rest);
+        vec_push(r->w.perm, &p->block, f->tail);
+    }
+    return true;
+}
+
 static bool restore(Reader *r, uint32_t index, Refusal *wrong) {
-    PassOptions o = {.real = r->out->real};
+    const Share *s = &r->m->share;
+    PassOptions o = {.real = r->out->real,
+                     .parallel = {.rank = s->rank, .ranks = s->ranks, .tail = true}};
     FuncText *f = &r->func[index];
     Plan *p = &r->out->plan[index];
     Arena *perm = r->w.perm;
@@ -412,18 +517,21 @@ static bool restore(Reader *r, uint32_t index, Refusal *wrong) {
         return false;
     if (r->out->level < PlanScheduled)
         schedule(perm, &o, p);
-    else if (!schedule_restore(perm, p, wrong))
+    else if (!close_sections(r, f, p, wrong) || !schedule_restore(perm, &o, p, wrong))
         return false;
     p->gflop = func_gflop(p->func);
     p->gflop_model = model;
     p->slot_bytes = r->slots_end;
     if (r->out->level < PlanPlaced) {
         memory_plan(&o, p);
-        return true;
+    } else {
+        for (uint32_t i = 0; i < f->place.n; i++)
+            p->place[f->place.at[i].node].offset = f->place.at[i].at;
+        if (!memory_restore(perm, &o, p, wrong))
+            return false;
     }
-    for (uint32_t i = 0; i < f->place.n; i++)
-        p->place[f->place.at[i].node].offset = f->place.at[i].at;
-    return memory_restore(perm, &o, p, wrong);
+    collectives_place(perm, p);
+    return true;
 }
 
 static bool restore_all(Reader *r) {
@@ -466,6 +574,7 @@ bool plans_read(Arena *perm, Str text, Module *module, PlansRead *out, Str *erro
     *out = (PlansRead){0};
     if (!module_read(perm, head, module, error))
         return false;
+    module->share = share_of(module->batch, 0, 1);
     Reader r = {.w = {.perm = perm, .error = error}, .m = module, .out = out};
     r.form.w = &r.w;
     for (size_t i = 0; i < head.len; i++)

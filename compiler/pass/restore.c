@@ -14,6 +14,7 @@ typedef struct Restore {
     Fuse z;
     Plan *p;
     Refusal *wrong;
+    uint32_t *half; // [2 * call] parts that are waited for, [2 * call + 1] that are started
 } Restore;
 
 static bool refuse(Restore *r, uint32_t region, const char *format, ...) {
@@ -32,8 +33,8 @@ static bool check_graph(Restore *r) {
     for (uint32_t id = 1; id < g->node.n; id++) {
         Op op = (Op)g->node.at[id].op;
         OpClass c = node_class(g, id);
-        if (r->z.live[id] && c == ClassCOMM)
-            return refuse(r, NONE, "plans of several ranks do not read back: compile the model");
+        if (r->z.live[id] && c == ClassCOMM && r->p->module->share.ranks <= 1)
+            return refuse(r, NONE, "%%%u is a sum over ranks, and the text is of one alone", id);
         if (r->z.live[id] && c == ClassMETA) {
             return refuse(r, NONE, "node %%%u (%s) is not of a graph that can be planned", id,
                           op_info[op].text);
@@ -49,7 +50,8 @@ static bool add_stored(Restore *r, uint32_t region, uint32_t id) {
     if (!known || (!z->unit[id] && !copy) || z->kept[id])
         return refuse(r, region, "%%%u is no value that a region stores, or stored twice", id);
     NodeVec *member = &z->member[z->order[region + 1]];
-    if (member->n && member->at[member->n - 1] > id)
+    bool part = node_class(z->g, id) == ClassCOMM; // in the order of the parts
+    if (!part && member->n && member->at[member->n - 1] > id)
         return refuse(r, region, "its values are not in the order of their numbers");
     z->kept[id] = z->unit[id] = 1;
     z->cluster[id] = z->order[region + 1];
@@ -77,6 +79,49 @@ static bool make_clusters(Restore *r, const NodeList *stored, uint32_t regions) 
     return true;
 }
 
+// Half a call: its parts, each once, and of one kind; NULL, or why not.
+static const char *call_wrong(Restore *r, uint32_t cluster, uint32_t regions) {
+    const Graph *g = r->z.g;
+    const NodeVec *part = &r->z.member[cluster];
+    const Attr *first = node_attr(g, cluster);
+    bool starts = graph_node(g, cluster)->op == OpReduceStart;
+    Dtype dtype = (Dtype)node_type(g, cluster)->dtype;
+    uint8_t *seen = arena_array(r->z.arena, uint8_t, part->n);
+    if (first->i[0] < 0 || first->i[0] >= regions)
+        return "its call has no number that could be";
+    if ((dtype != DtF32 && dtype != DtF64) || (starts && (uint64_t)first->i[2] > OrderTree))
+        return "sums over the ranks are of f32 or f64, in any order or in a tree";
+    for (uint32_t i = 0; i < part->n; i++) {
+        uint32_t id = part->at[i];
+        const Attr *at = node_attr(g, id);
+        bool alike = graph_node(g, id)->op == graph_node(g, cluster)->op &&
+                     graph_node(g, id)->block == graph_node(g, cluster)->block &&
+                     node_type(g, id)->dtype == dtype && at->i[0] == first->i[0] &&
+                     (!starts || at->i[2] == first->i[2]);
+        if (!alike)
+            return "it mixes calls, or their types";
+        if ((uint64_t)at->i[1] >= part->n || seen[at->i[1]]++)
+            return "a part of its call is missing, or comes twice";
+    }
+    uint32_t *half = &r->half[2 * first->i[0] + starts];
+    if (*half)
+        return "another region has parts of its call";
+    *half = part->n;
+    return NULL;
+}
+
+// Are calls numbered from 0, started once and waited for once, whole?
+static bool check_calls(Restore *r, uint32_t regions) {
+    bool over = false;
+    for (uint32_t k = 0; k < regions; k++) {
+        uint32_t waits = r->half[2 * k], starts = r->half[2 * k + 1];
+        if (waits != starts || (starts && over))
+            return refuse(r, NONE, "call %u is not started, not waited for, or only in part", k);
+        over |= !starts;
+    }
+    return true;
+}
+
 static bool check_clusters(Restore *r, uint32_t regions) {
     Fuse *z = &r->z;
     for (uint32_t id = 1; id < z->g->node.n; id++) {
@@ -88,7 +133,9 @@ static bool check_clusters(Restore *r, uint32_t regions) {
             vec_push(z->arena, &z->write, id);
     }
     for (uint32_t i = 0; i < regions; i++) {
-        const char *why = cluster_wrong(z, z->order[i + 1]);
+        uint32_t cluster = z->order[i + 1];
+        bool call = node_class(z->g, cluster) == ClassCOMM;
+        const char *why = call ? call_wrong(r, cluster, regions) : cluster_wrong(z, cluster);
         if (why)
             return refuse(r, i, "it cannot be one region: %s", why);
     }
@@ -129,9 +176,12 @@ static bool check_order(Restore *r) {
 
 static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions) {
     units_find(&r->z);
-    if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions))
+    r->half = arena_array(r->z.arena, uint32_t, 2 * (size_t)regions);
+    if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions) ||
+        !check_calls(r, regions))
         return false;
     regions_build(&r->z, r->perm, r->p);
+    collectives_find(r->perm, r->p);
     return check_order(r);
 }
 
@@ -153,8 +203,13 @@ bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uin
 
 // --- launches ------------------------------------------------------------------------------------
 
+// The block whose regions a section launches. `last`: that a tail is the end of.
+static uint32_t block_of(const Plan *p, uint32_t section, uint32_t last) {
+    return section < p->func->blocks ? section : section == p->tail.rest ? p->tail.within : last;
+}
+
 // Numbers of the launches that regions are in; false when one is missing, twice or elsewhere.
-static bool find_launches(Restore *r, uint32_t *of) {
+static bool find_launches(Restore *r, uint32_t *of, uint32_t last) {
     Plan *p = r->p;
     memset(of, 0xff, p->region.n * sizeof *of);
     for (uint32_t b = 0; b < p->block.n; b++) {
@@ -163,7 +218,7 @@ static bool find_launches(Restore *r, uint32_t *of) {
             for (uint32_t k = 0; k < l.instances; k++) {
                 uint32_t region = p->merge.at[l.first + k];
                 bool known = region < p->region.n && of[region] == NONE;
-                if (!known || p->region.at[region].block != b) {
+                if (!known || p->region.at[region].block != block_of(p, b, last)) {
                     return refuse(r, region < p->region.n ? region : NONE,
                                   "launch %u: region %u is launched already, or not of block %u", i,
                                   region, b);
@@ -181,17 +236,54 @@ static bool find_launches(Restore *r, uint32_t *of) {
     return true;
 }
 
-bool schedule_restore(Arena *perm, Plan *p, Refusal *wrong) {
+// The tail holds what a step may leave, and nothing that must not come before it does.
+static bool check_tail(Restore *r, const uint8_t *may, uint32_t *region, uint32_t n) {
+    const Plan *p = r->p;
+    uint8_t *meets = arena_array(r->perm, uint8_t, p->region.n);
+    BlockPlan before = p->block.at[p->tail.within];
+    for (uint32_t i = 0; i < n; i++)
+        if (!may[region[i]])
+            return refuse(r, region[i], "it cannot be left to the next step");
+    if (!n || tail_place(*r->perm, p, region, n, meets) != p->tail.within)
+        return refuse(r, NONE, "the tail is of nothing, or must run in another block");
+    for (uint32_t l = before.first; l < before.first + before.n; l++)
+        for (uint32_t k = 0; k < p->launch.at[l].instances; k++) {
+            uint32_t at = p->merge.at[p->launch.at[l].first + k];
+            if (meets[at])
+                return refuse(r, at, "it must not come before the tail");
+        }
+    return true;
+}
+
+// The regions launched in a section; their number.
+static uint32_t section_regions(const Plan *p, uint32_t section, uint32_t **out) {
+    BlockPlan b = p->block.at[section];
+    if (!b.n)
+        return 0;
+    Launch first = p->launch.at[b.first], last = p->launch.at[b.first + b.n - 1];
+    *out = &p->merge.at[first.first];
+    return last.first + last.instances - first.first;
+}
+
+bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
     Restore r = {.perm = perm, .p = p, .wrong = wrong};
     OrderVec order;
-    uint32_t *of = arena_array(perm, uint32_t, p->region.n + 1);
-    if (p->block.n != p->func->blocks) {
-        return refuse(&r, NONE, "launches of %u blocks; the function has %u", p->block.n,
-                      p->func->blocks);
+    uint32_t *of = arena_array(perm, uint32_t, p->region.n + 1), *left = NULL;
+    uint8_t *may = arena_array(perm, uint8_t, p->region.n + 1);
+    bool tail = p->tail.section != 0;
+    if (p->block.n != p->func->blocks + (tail ? 2 : 0)) {
+        return refuse(&r, NONE, "launches of %u blocks; the function has %u",
+                      p->block.n - (tail ? 2 : 0), p->func->blocks);
     }
-    if (!find_launches(&r, of))
-        return false;
     region_orders(perm, p, &order);
+    uint32_t last = tail ? tail_find(o, p, &order, plan_outliving(perm, o, p), may) : NONE;
+    if (tail && last == NONE)
+        return refuse(&r, NONE, "it has no tail");
+    if (!find_launches(&r, of, last))
+        return false;
+    uint32_t n = tail ? section_regions(p, p->tail.section, &left) : 0;
+    if (tail && !check_tail(&r, may, left, n))
+        return false;
     for (uint32_t i = 0; i < order.n; i++) {
         if (of[order.at[i].before] >= of[order.at[i].after]) {
             return refuse(&r, order.at[i].after, "it is launched before region %u, which it needs",

@@ -115,20 +115,6 @@ static size_t bytes_of(const Plan *p, const Region *r) {
     return sum;
 }
 
-static void find_outliving(Sched *s, const PassOptions *o) {
-    const Plan *p = s->p;
-    KeptVec kept = {0};
-    plan_kept(s->a, o, p->func, &kept);
-    for (uint32_t i = 0; i < kept.n; i++)
-        s->outlives[plan_owner(p, kept.at[i].node)] = 1;
-    for (uint32_t r = 0; r < p->region.n; r++)
-        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
-            uint32_t id = p->region.at[r].in.at[i], from = p->region_of[id];
-            if (from != NONE && p->region.at[from].block != p->region.at[r].block)
-                s->outlives[id] = 1;
-        }
-}
-
 static void find_orders(Sched *s) {
     const Plan *p = s->p;
     region_orders(s->a, p, &s->order);
@@ -524,14 +510,13 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     s.made = arena_array(&scratch, size_t, regions + 1);
     s.late = arena_array(&scratch, uint8_t, regions + 1);
     s.here = arena_array(&scratch, uint8_t, regions + 1);
-    s.outlives = arena_array(&scratch, uint8_t, nodes);
+    s.outlives = plan_outliving(&scratch, o, p);
     s.value = arena_array(&scratch, Value, nodes);
     s.clock.link = &o->parallel;
     s.clock.leads = arena_array(&scratch, uint32_t, regions + 1);
     s.clock.weights = arena_array(&scratch, uint8_t, regions + 1);
     s.clock.arrives = arena_array(&scratch, double, calls);
     s.left.arrives = arena_array(&scratch, double, calls);
-    find_outliving(&s, o);
     find_orders(&s);
     s.left.may = arena_array(&scratch, uint8_t, regions);
     s.left.meets = arena_array(&scratch, uint8_t, regions);

@@ -67,7 +67,7 @@ done
 # that is timed, the eighth, leaves nothing.
 sed '/report/d' tiny.gan >left.gan
 "$(dirname -- "$ganrun")/ganc" emit --stage plan --ranks 2 --batch 8 left.gan >plan
-grep -q ': the tail' plan || fail "left.gan leaves nothing to the next step"
+grep -q '^  tail ' plan || fail "left.gan leaves nothing to the next step"
 cpu="train left.gan --data x=s.pack --batch 8 --seed 3 --threads 1"
 ranks 0 2 $cpu --steps 10 --save-every 5 --out left
 grep -q '"step": 8, .*"shares": {"data": [0-9.]*, "D": 0.[0-9]*, "G": 0.[0-9]*, ' left/log.jsonl || fail "step 8 is not timed"

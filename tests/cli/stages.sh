@@ -14,6 +14,18 @@ for stage in fused schedule plan; do
     emit --from-stage $stage a.text --stage c | grep -v '^//' >b.c
     same whole.c b.c
 done
+# Plans of several ranks are those of the first.
+emit tiny.gan --batch 7 --ranks 2 --stage plan -o ranks.plan
+grep -q '^  rank 0 of 2 batch 7  # samples 0 to 2$' ranks.plan || fail 'a plan does not say whose it is'
+for stage in fused schedule plan; do
+    emit tiny.gan --batch 7 --ranks 2 --stage $stage -o a.text
+    emit --from-stage $stage a.text --stage $stage -o b.text
+    same a.text b.text
+    emit --from-stage $stage a.text --stage plan -o b.plan
+    same ranks.plan b.plan
+done
+emit tiny.gan --batch 8 --ranks 2 --micro 2 --stage plan -o parts.plan
+refused 1 'a step in parts does not read back' ganc emit --from-stage plan parts.plan --stage plan
 for stage in graph grad; do
     emit tiny.gan --batch 4 --stage $stage -o a.text
     emit --from-stage $stage a.text --stage $stage -o b.text
