@@ -99,10 +99,10 @@ GanStatus train_page(Train *t) {
 }
 
 static GanStatus save(Train *t) {
-    double began = time_now();
     Distance distance;
     TRY(exec_finish(t->session.exec));
     comm_forget(t->comm);
+    double began = time_now(); // what the steps had left to do is theirs
     TRY(checkpoint_compare(t->session.exec, t->comm));
     if (!ranks_first(t->comm))
         return GAN_OK;
