@@ -373,6 +373,29 @@ static void what_is_held_back_is_bounded(void **state) {
     assert_true(held.step.work_bytes * 20 <= early.step.work_bytes * 21);
 }
 
+// Two nets that one trunk is in: calls that share parts of both would wait for each other. One of
+// them is shared no more, the others are.
+static void a_circle_costs_one_call_its_parts(void **state) {
+    (void)state;
+    Arena a = empty;
+    Front f;
+    Compiled c = {0};
+    front_init(&f, &a);
+    CompileOptions o = {.path = STR(ROOT_DIR "/models/infogan.gan"),
+                        .batch = 16,
+                        .real = DtF32,
+                        .parallel = {.ranks = 2, .tail = true}};
+    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+    uint32_t small = 0, shared = 0;
+    for (uint32_t k = 0; k < c.step.collective.n; k++) {
+        small += c.step.collective.at[k].update == NONE;
+        shared += c.step.collective.at[k].part.n > 1;
+    }
+    check_plan(&c.step);
+    assert_true(small < 30); // 41 sums
+    assert_true(shared > 10);
+}
+
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -399,6 +422,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_ranks_plans_read_back),
         cmocka_unit_test(what_a_rank_cannot_run_is_refused),
         cmocka_unit_test(an_edited_text_is_refused_or_right),
+        cmocka_unit_test(a_circle_costs_one_call_its_parts),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)

@@ -9,7 +9,7 @@
 // small: those that wait for the same earlier calls share one, but not what waits for the step
 // before with what does not. A call starts when its last part is there, so calls are ordered by
 // that; none may come before one it depends on, and where sharing makes a circle of such needs
-// nobody shares.
+// the smallest of those calls is shared no more.
 #include "shard.h"
 
 #include <stdlib.h>
@@ -349,6 +349,32 @@ static bool order_groups(Buckets *b) {
     return !left;
 }
 
+// A call not yet placed that this one needs.
+static uint32_t needed_by(const Buckets *b, uint32_t group) {
+    for (uint32_t i = 0; i < b->items.n; i++)
+        for (uint32_t k = 0; k < b->items.n && b->items.at[i].group == group; k++)
+            if (has(needs_of(b, b->items.at[i].node), k) && !b->group[b->items.at[k].group].placed)
+                return b->items.at[k].group;
+    return group;
+}
+
+// Of the calls in a circle that one with the fewest items, but more than one, is shared no more;
+// false: there is none.
+static bool split_circle(Buckets *b) {
+    uint32_t at = 0, best = NONE;
+    while (!b->group[at].items || b->group[at].placed)
+        at++;
+    for (uint32_t i = 0; i < b->items.n; i++) // by now within the circle, not on the way to it
+        at = needed_by(b, at);
+    for (uint32_t i = 0; i < b->items.n; i++, at = needed_by(b, at))
+        if (b->group[at].items > 1 && (best == NONE || b->group[at].items < b->group[best].items))
+            best = at;
+    for (uint32_t i = 0; i < b->items.n; i++)
+        if (b->items.at[i].group == best)
+            b->items.at[i].group = i;
+    return best != NONE;
+}
+
 void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *phase,
                 const Parallel *o, SumVec *sums) {
     Buckets b = {.a = a, .f = f, .live = live, .phase = phase};
@@ -358,10 +384,7 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
     find_needs(&b);
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
-    if (order_groups(&b))
-        return;
-    for (uint32_t i = 0; i < b.items.n; i++)
-        b.items.at[i].group = i;
-    if (!order_groups(&b))
-        bug("the collectives of %.*s wait for each other", SARG(f->name));
+    while (!order_groups(&b))
+        if (!split_circle(&b))
+            bug("the collectives of %.*s wait for each other", SARG(f->name));
 }
