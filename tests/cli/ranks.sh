@@ -77,6 +77,11 @@ ranks 0 2 $cpu --steps 7 --save-every 7 --out halves
 ranks 0 2 train halves --steps 10
 same left/ckpt/00000010.safetensors halves/ckpt/00000010.safetensors
 
+# The norm of a gradient is that of the sum over the ranks.
+cp "$here/norm.gan" .
+ranks 0 2 train norm.gan --batch 8 --steps 2 --threads 1 --out norm
+[ "$(grep -c '"g_norm": 10[,}]' norm/log.jsonl)" = 2 ] || fail "norms: $(cat norm/log.jsonl)"
+
 # Fewer samples than ranks; a command for one rank; a model that is wrong: one voice each.
 ranks 2 3 train tiny.gan --data x=s.pack --batch 2 --out few
 says 'a batch of 2 has no sample for each of 3 ranks'
