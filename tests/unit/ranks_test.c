@@ -1,7 +1,8 @@
-// ranks_test.c - what ranks find out about each other before anything begins.
+// ranks_test.c - what ranks find out about each other: before anything begins, and who came late.
 #include "ranks.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <string.h>
 
@@ -81,10 +82,87 @@ static void cards_of_their_own_and_none_are_fine(void **state) {
     }
 }
 
+// --- who came late -------------------------------------------------------------------------------
+
+static const double Held = 0.03; // seconds that rank 0 comes later than the others
+
+typedef struct Late {
+    LocalSeat seat;
+    sem_t *come; // posted by each other rank that is about to wait
+    GanStatus status;
+    double seconds, took;
+} Late;
+
+static void hold_back(sem_t *come) {
+    for (int r = 1; r < RANKS; r++)
+        sem_wait(come);
+    for (double until = time_now() + Held; time_now() < until;)
+        continue;
+}
+
+static GanStatus sum_late(Late *l, Comm *c, Arena scratch) {
+    float x = 1;
+    CommJob job = {.kind = CommSum, .dtype = DtF32, .wire = DtF32, .data = &x, .n = 1, .what = ""};
+    double began = time_now();
+    comm_trace(c, true);
+    if (l->seat.rank == 0)
+        hold_back(l->come);
+    TRY(comm_start(c, &job));
+    if (l->seat.rank != 0)
+        sem_post(l->come);
+    TRY(comm_wait(c, 0));
+    l->took = time_now() - began;
+    return trace_late(scratch, c, &l->seconds);
+}
+
+static void *late_main(void *user) {
+    static const CommOptions limits = {.deadline = 20};
+    Late *l = user;
+    Comm *c = NULL;
+    Arena a;
+    l->status = arena_init(&a, 0);
+    if (l->status == GAN_OK)
+        l->status = comm_open(&link_local, &l->seat, &limits, &c);
+    if (l->status == GAN_OK)
+        l->status = sum_late(l, c, a);
+    comm_close(c);
+    arena_release(&a);
+    return NULL;
+}
+
+// Of R ranks R - 1 wait for the last: the mean is (R - 1) / R of what it was late by.
+static void what_is_waited_for_a_late_rank_is_told(void **state) {
+    (void)state;
+    LocalHub *hub;
+    pthread_t thread[RANKS];
+    Late late[RANKS];
+    sem_t come;
+    sem_init(&come, 0, 0);
+    assert_int_equal(local_hub_new(RANKS, &hub), GAN_OK);
+    for (int r = 0; r < RANKS; r++) {
+        late[r] = (Late){.seat = {hub, r}, .come = &come};
+        assert_int_equal(pthread_create(&thread[r], NULL, late_main, &late[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(thread[r], NULL);
+    local_hub_free(hub);
+    sem_destroy(&come);
+    double longest = 0;
+    for (int r = 0; r < RANKS; r++)
+        longest = late[r].took > longest ? late[r].took : longest;
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(late[r].status, GAN_OK);
+        assert_true(late[r].seconds == late[0].seconds); // a mean over all
+        assert_true(late[r].seconds > Held / 10); // those who wait may have been held up as well
+        assert_true(late[r].seconds < longest);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ranks_on_one_card_are_refused),
         cmocka_unit_test(cards_of_their_own_and_none_are_fine),
+        cmocka_unit_test(what_is_waited_for_a_late_rank_is_told),
     };
     if (CASES_LISTED(tests))
         return 0;
