@@ -478,9 +478,12 @@ static void walk_fft(Arena *a, Op op) {
             bool real = kind & 1, inverse = kind & 2, batched = kind & 4;
             Case c = case_new(a, "fft of %lld, %s, inverse %d, batched %d", (long long)n,
                               real ? "real" : "complex", inverse, batched);
-            Type whole = shape(batched, 3, real ? 1 : 2, 1 + n % 2, n, 0), given = whole;
+            int64_t parts = real ? 1 : 2, lines = 1 + n % 2;
+            Type whole =
+                batched ? shape(true, 3, parts, lines, n, 0) : shape(false, 3, lines, parts, n, 0);
+            Type given = whole;
             if (real && inverse) {
-                given.dim[0] = 2;
+                given.dim[batched ? 0 : 1] = 2;
                 given.dim[2] = n / 2 + 1;
             }
             Val x = case_input(&c, given);

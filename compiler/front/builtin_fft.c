@@ -5,21 +5,41 @@
 // or a diagnostic in the user's words.
 #include "elab.h"
 
-static Value transform(Elab *e, Val x, bool inverse, const Type *like) {
+// Of a shared value [p, ..., n] its lines [lines, p, n], as the operation takes them; of samples
+// what they are.
+static Type lines_of(Type t) {
+    Type lines = {.rank = 3, .dtype = t.dtype, .dim = {1, t.dim[0], t.dim[t.rank - 1]}};
+    for (uint32_t i = 1; i + 1 < t.rank; i++)
+        lines.dim[0] *= t.dim[i];
+    return t.batched ? t : lines;
+}
+
+static const uint32_t swapped[] = {1, 0, 2}; // lines and parts
+
+static Val to_lines(Val x) {
+    Type t = val_type(x), l = lines_of(t);
+    return t.batched ? x
+                     : Permute(Reshape(x, 3, (int64_t[]){l.dim[1], l.dim[0], l.dim[2]}), swapped);
+}
+
+static Val from_lines(Val y, Type t) {
+    return t.batched ? y : Reshape(Permute(y, swapped), t.rank, t.dim);
+}
+
+// `made`: the result's type as the text sees it.
+static Value transform(Elab *e, Val x, bool inverse, Type made) {
     Attr at = {.n = 1, .i = {inverse}};
     uint32_t nodes = x.g->node.n;
-    Type t = val_type(x), flat = fft_flat(t), made = fft_flat(like ? *like : t);
-    Val lines = Reshape(x, flat.rank, flat.dim);
-    if (!op_fits(e, OpFft, &lines, 1, &at, like ? &made : NULL)) {
+    Type want = lines_of(made);
+    const Type *like = made.dim[0] == 1 ? &want : NULL;
+    Val lines = to_lines(x);
+    if (!op_fits(e, OpFft, &lines, 1, &at, like)) {
         diag_help(e->f, "rfft(x) takes real numbers of any shape to [2, ..., n/2 + 1], which fft, "
-                        "ifft and irfft take");
+                        "ifft and irfft take; irfft(z, n) says how many numbers it makes");
         return POISON;
     }
-    if (!like)
-        t.dim[0] = 2;
-    if (!size_fits(e, like ? like : &t))
-        return POISON;
-    return anchored(e, nodes, Fft(x, inverse, like));
+    return size_fits(e, &made) ? anchored(e, nodes, from_lines(Fft(lines, inverse, like), made))
+                               : POISON;
 }
 
 // A tensor [2, ...], for what is not rfft.
@@ -55,13 +75,16 @@ Value builtin_rfft(Elab *e, const Value *in, uint32_t n) {
     }
     for (uint32_t i = 0; i < t.rank; i++)
         one.dim[1 + i] = t.dim[i];
-    return transform(e, Reshape(x, one.rank, one.dim), false, NULL);
+    x = Reshape(x, one.rank, one.dim);
+    one.dim[0] = 2;
+    one.dim[t.rank] = t.dim[t.rank - 1] / 2 + 1;
+    return transform(e, x, false, one);
 }
 
 Value builtin_fft(Elab *e, const Value *in, uint32_t n) {
     Val z;
     (void)n;
-    return want_complex(e, in[0], &z) ? transform(e, z, false, NULL) : POISON;
+    return want_complex(e, in[0], &z) ? transform(e, z, false, val_type(z)) : POISON;
 }
 
 Value builtin_ifft(Elab *e, const Value *in, uint32_t n) {
@@ -70,7 +93,7 @@ Value builtin_ifft(Elab *e, const Value *in, uint32_t n) {
     if (!want_complex(e, in[0], &z))
         return POISON;
     Type t = val_type(z);
-    return over_n(transform(e, z, true, NULL), t.dim[t.rank - 1]);
+    return over_n(transform(e, z, true, t), t.dim[t.rank - 1]);
 }
 
 Value builtin_irfft(Elab *e, const Value *in, uint32_t n) {
@@ -84,7 +107,7 @@ Value builtin_irfft(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     t.dim[0] = 1;
     *last = count;
-    Value made = transform(e, z, true, &t);
+    Value made = transform(e, z, true, t);
     if (made.kind == KindTensor)
         made.tensor.val = Reshape(made.tensor.val, t.rank - 1u, t.dim + 1);
     return over_n(made, count);

@@ -222,52 +222,47 @@ static void set_region(Region *r, const Product *p, const Cut *c) {
     r->scratch = split ? (size_t)(c->jobs * c->tile_m * TILE) * size : 0;
 }
 
-// What a region's kernel is: of a transform, or of a product.
-typedef struct Anchor {
-    const Graph *g;
-    const Region *r;
-    bool transform;
-    Product p;
-    Cut c;
-} Anchor;
+static Cut read_product(const CallRegion *c, Product *out) {
+    product_read(c->g, c->r->node.at[0], c->spaces, out);
+    return cut_of(out);
+}
 
-// Reads the region and gives it its words; false where it is too large for a kernel of ours.
-static bool read_region(Arena *perm, const Graph *g, Region *r, uint32_t spaces, Anchor *out,
-                        Arena scratch) {
-    uint32_t id = r->node.at[0];
-    *out = (Anchor){g, r, .transform = graph_node(g, id)->op == OpFft};
-    if (out->transform)
-        return fft_region(perm, g, r);
-    product_read(g, id, spaces, &out->p);
-    out->c = cut_of(&out->p);
-    if (!fits(&out->p, &out->c))
+static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
+    Product p;
+    Cut c = read_product(call, &p);
+    if (!fits(&p, &c))
         return false;
-    set_region(r, &out->p, &out->c);
-    r->number.n = 0;
-    put_words(&(Words){perm, r}, g, &out->p, &out->c, scratch);
+    set_region(call->r, &p, &c);
+    call->r->number.n = 0;
+    put_words(&(Words){perm, call->r}, call->g, &p, &c, scratch);
     return true;
 }
 
-static Str anchor_text(Arena *a, const Anchor *k, uint32_t words, Str name) {
-    return k->transform ? fft_text(a, k->g, k->r, words, name)
-                        : kernel_text(a, &k->p, &k->c, words, name);
+static Str product_text(Arena *a, const CallRegion *call, uint32_t words, Str name) {
+    Product p;
+    Cut c = read_product(call, &p);
+    return kernel_text(a, &p, &c, words, name);
 }
+
+static const CallKernel product_kernel = {product_words, product_text, THREADS};
+static const CallKernel *const kernel_of[FamilyCount] = {
+    [FamilyProduct] = &product_kernel, [FamilyTransform] = &fft_kernel};
 
 static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, Map *known,
                           Arena scratch) {
-    const Graph *g = &plan->func->g;
-    Anchor a;
-    if (!read_region(perm, g, r, spaces, &a, scratch))
+    const CallRegion call = {&plan->func->g, r, spaces};
+    const CallKernel *make = kernel_of[node_family(call.g, r->node.at[0])];
+    if (!make->words(perm, &call, scratch))
         return;
     uint32_t words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
-    Str anonymous = anchor_text(&scratch, &a, words, STR("kernel"));
+    Str anonymous = make->text(&scratch, &call, words, STR("kernel"));
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
-    Kernel k = {.threads = THREADS, .words = words};
-    k.name = kernel_name(perm, g, r, anonymous);
-    k.source = anchor_text(perm, &a, words, k.name);
+    Kernel k = {.threads = make->threads, .words = words};
+    k.name = kernel_name(perm, call.g, r, anonymous);
+    k.source = make->text(perm, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);
     map_put(perm, known, h.lo, plan->kernel.n);
     r->kernel = plan->kernel.n - 1;

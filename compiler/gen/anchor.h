@@ -13,12 +13,24 @@
 // kernel.
 void anchor_kernels(Arena *perm, Plan *plan);
 
-// --- fft.c: a transform is a sum of its own, fft.cuh
-// ----------------------------------------------
+// A call region on its way to a kernel.
+typedef struct CallRegion {
+    const Graph *g;
+    Region *r;
+    uint32_t spaces; // the most spatial axes of the plan's convolutions
+} CallRegion;
 
-// Gives the call region of an Fft its words and blocks; false where its lines are too long or too
-// many for a kernel.
-bool fft_region(Arena *perm, const Graph *g, Region *r);
-Str fft_text(Arena *a, const Graph *g, const Region *r, uint32_t words, Str name);
+// How a family's kernels are made (AnchorFamily).
+typedef struct CallKernel {
+    // Fills the region's number, blocks, scratch and tickets; false where it is too large.
+    bool (*words)(Arena *perm, const CallRegion *c, Arena scratch);
+    // The kernel: a function of types and shapes alone. `words`: all it is called with.
+    Str (*text)(Arena *a, const CallRegion *c, uint32_t words, Str name);
+    uint32_t threads; // of a block
+} CallKernel;
+
+// --- fft.c: a transform is a sum of its own, fft.cuh ---
+
+extern const CallKernel fft_kernel;
 
 #endif

@@ -4,34 +4,34 @@
 // In: the call region of an Fft. Out: its words, and the text of its kernel. Where cuFFT is, it
 // need not be compiled.
 #include "anchor.h"
+#include "fft_words.h"
 
-enum {
-    THREADS = 256,            // GAN_FFT_THREADS
-    BLOCKS = 1056,            // keep a large card busy: each makes a table of roots first
-    LONGEST = 128 * 1024 - 1, // GAN_FFT_FINE * GAN_FFT_COARSE
-};
+enum { BLOCKS = 1056 }; // keep a large card busy: each makes a table of roots first
 
-bool fft_region(Arena *perm, const Graph *g, Region *r) {
-    FftLines f = fft_lines(g, r->node.at[0]);
-    int64_t parts = (f.out.n + THREADS - 1) / THREADS;
-    if (f.n > LONGEST || f.lines > INT32_MAX / parts)
+static bool words_of(Arena *perm, const CallRegion *c, Arena scratch) {
+    (void)scratch;
+    FftLines f = fft_lines(c->g, c->r->node.at[0]);
+    int64_t parts = (f.out.n + GAN_FFT_THREADS - 1) / GAN_FFT_THREADS;
+    if (f.n > GAN_FFT_LONGEST || f.lines > INT32_MAX / parts)
         return false;
-    const int64_t words[] = {f.n,       f.lines, f.inverse,  f.in.n,     f.in.line, f.in.step,
-                             f.in.part, f.out.n, f.out.line, f.out.step, f.out.part};
-    r->number.n = 0;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        vec_push(perm, &r->number, words[i]);
-    r->blocks = (uint32_t)(f.lines * parts < BLOCKS ? f.lines * parts : BLOCKS);
+    const int64_t word[GAN_FFT_WORDS] = {
+        [GAN_FFT_N] = f.n, [GAN_FFT_LINES] = f.lines, [GAN_FFT_INVERSE] = f.inverse};
+    c->r->number.n = 0;
+    for (int i = GAN_FFT_TO + 1; i < GAN_FFT_WORDS; i++)
+        vec_push(perm, &c->r->number, word[i]);
+    c->r->blocks = (uint32_t)(f.lines * parts < BLOCKS ? f.lines * parts : BLOCKS);
     return true;
 }
 
-Str fft_text(Arena *a, const Graph *g, const Region *r, uint32_t words, Str name) {
-    FftLines f = fft_lines(g, r->node.at[0]);
-    bool wide = node_type(g, r->node.at[0])->dtype == DtF64;
+static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
+    FftLines f = fft_lines(c->g, c->r->node.at[0]);
+    bool wide = node_type(c->g, c->r->node.at[0])->dtype == DtF64;
     return str_format(a,
                       "\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
                       "    %.*s(const __grid_constant__ gan_args<%u> w, const gan_counters *c) {\n"
                       "    gan_fft<%s, %s, %s>(w);\n}\n",
-                      THREADS, SARG(name), words, wide ? "double" : "float",
+                      GAN_FFT_THREADS, SARG(name), words, wide ? "double" : "float",
                       f.in.real ? "true" : "false", f.out.real ? "true" : "false");
 }
+
+const CallKernel fft_kernel = {words_of, text_of, GAN_FFT_THREADS};

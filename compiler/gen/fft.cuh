@@ -1,24 +1,7 @@
 // fft.cuh - text put before the kernels of Fourier transforms: the sum that defines one, for machines without a library
-// for it. A line of n costs n^2 multiply-adds; a frequency is added up in one order.
+// for it. A line of n costs n^2 multiply-adds; a frequency is added up in one order. Sizes and words: fft_words.h.
 #ifndef GAN_FFT_CUH
 #define GAN_FFT_CUH
-
-enum {
-    GAN_FFT_THREADS = 256, // of a block, a result each
-    GAN_FFT_TILE = 512,    // numbers of a line in shared memory at a time
-    GAN_FFT_FINE = 128,    // roots, by the last digits of their number and by the first
-    GAN_FFT_COARSE = 1024,
-};
-
-// The words: the operand, the result, then of a line and of both sides (FftLines of fft.h):
-enum {
-    GAN_FFT_N = 2,
-    GAN_FFT_LINES,
-    GAN_FFT_INVERSE,
-    GAN_FFT_IN, // n, line, step, part
-    GAN_FFT_OUT = GAN_FFT_IN + 4,
-};
-enum { GAN_FFT_EXTENT, GAN_FFT_LINE, GAN_FFT_STEP, GAN_FFT_PART };
 
 template <typename T> struct gan_complex { T re, im; };
 
@@ -40,24 +23,24 @@ GAN_FN gan_complex<T> gan_for_two(gan_complex<T> x, uint32_t k, uint32_t n) {
     return {2 * x.re, 2 * x.im};
 }
 
-// Results `first` and behind of one line, a thread each.
+// Results `first` and behind of one line, a thread each. Lines lie one behind the other, the parts of
+// a number side by side.
 template <typename T, bool REAL_IN, bool REAL_OUT, int N>
 GAN_FN void gan_fft_line(const gan_args<N> &w, uint32_t line, uint32_t first,
                          const gan_complex<T> *fine, const gan_complex<T> *coarse,
                          gan_complex<T> *tile) {
-    const uint32_t n = (uint32_t)w.at[GAN_FFT_N], k = first + threadIdx.x;
-    const uint32_t given = (uint32_t)w.at[GAN_FFT_IN + GAN_FFT_EXTENT];
-    const T *in = (const T *)w.at[0] + line * (int64_t)w.at[GAN_FFT_IN + GAN_FFT_LINE];
-    const int64_t step = (int64_t)w.at[GAN_FFT_IN + GAN_FFT_STEP];
-    const int64_t part = (int64_t)w.at[GAN_FFT_IN + GAN_FFT_PART];
+    const uint32_t n = (uint32_t)w.at[GAN_FFT_N], half = n / 2 + 1, k = first + threadIdx.x;
+    const uint32_t given = REAL_OUT ? half : n, made = REAL_IN ? half : n;
+    const uint32_t in_parts = REAL_IN ? 1 : 2, out_parts = REAL_OUT ? 1 : 2;
+    const T *in = (const T *)w.at[GAN_FFT_FROM] + line * (int64_t)given * in_parts;
     gan_complex<T> sum = {0, 0};
     uint32_t root = 0; // j*k modulo n
     for (uint32_t from = 0; from < given; from += GAN_FFT_TILE) {
         const uint32_t size = given - from < GAN_FFT_TILE ? given - from : GAN_FFT_TILE;
         __syncthreads(); // the last tile has been read
         for (uint32_t j = threadIdx.x; j < size; j += GAN_FFT_THREADS) {
-            const T *x = in + (from + j) * step;
-            gan_complex<T> z = {x[0], REAL_IN ? (T)0 : x[part]};
+            const T *x = in + (from + j) * in_parts;
+            gan_complex<T> z = {x[0], REAL_IN ? (T)0 : x[in_parts - 1]};
             tile[j] = REAL_OUT ? gan_for_two(z, from + j, n) : z;
         }
         __syncthreads();
@@ -71,12 +54,11 @@ GAN_FN void gan_fft_line(const gan_args<N> &w, uint32_t line, uint32_t first,
         }
         sum = {sum.re + some.re, sum.im + some.im};
     }
-    if (k < (uint32_t)w.at[GAN_FFT_OUT + GAN_FFT_EXTENT]) {
-        T *out = (T *)w.at[1] + line * (int64_t)w.at[GAN_FFT_OUT + GAN_FFT_LINE] +
-                 k * (int64_t)w.at[GAN_FFT_OUT + GAN_FFT_STEP];
+    if (k < made) {
+        T *out = (T *)w.at[GAN_FFT_TO] + (line * (int64_t)made + k) * out_parts;
         out[0] = sum.re;
         if (!REAL_OUT) {
-            out[(int64_t)w.at[GAN_FFT_OUT + GAN_FFT_PART]] = sum.im;
+            out[out_parts - 1] = sum.im;
         }
     }
 }
@@ -85,7 +67,7 @@ GAN_FN void gan_fft_line(const gan_args<N> &w, uint32_t line, uint32_t first,
 template <typename T, bool REAL_IN, bool REAL_OUT, int N> GAN_FN void gan_fft(const gan_args<N> &w) {
     const uint32_t n = (uint32_t)w.at[GAN_FFT_N];
     const bool inverse = w.at[GAN_FFT_INVERSE] != 0;
-    const uint32_t made = (uint32_t)w.at[GAN_FFT_OUT + GAN_FFT_EXTENT];
+    const uint32_t made = REAL_IN ? n / 2 + 1 : n;
     const uint32_t parts = (made + GAN_FFT_THREADS - 1) / GAN_FFT_THREADS;
     const uint32_t jobs = (uint32_t)w.at[GAN_FFT_LINES] * parts;
     __shared__ gan_complex<T> fine[GAN_FFT_FINE], coarse[GAN_FFT_COARSE], tile[GAN_FFT_TILE];

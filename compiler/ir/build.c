@@ -247,25 +247,9 @@ Val Dot(Val a, const uint8_t *la, Val b, const uint8_t *lb, const uint8_t *lo, u
     return add2(OpDot, x, y, &at, &want);
 }
 
-Type fft_flat(Type t) {
-    for (; !t.batched && t.rank > 3; t.rank--) {
-        t.dim[1] *= t.dim[2];
-        for (uint32_t i = 3; i < t.rank; i++)
-            t.dim[i - 1] = t.dim[i];
-    }
-    return t;
-}
-
 Val Fft(Val x, bool inverse, const Type *like) {
     Attr at = {.n = 1, .i = {inverse}};
-    Type shape = like ? *like : val_type(x), flat = fft_flat(val_type(x));
-    Type want = like ? fft_flat(*like) : (Type){.rank = TYPE_UNSTATED};
-    x = Reshape(x, flat.rank, flat.dim);
-    Val y = {x.g, graph_add(x.g, OpFft, &x.id, 1, &at, &want)};
-    Type made = val_type(y);
-    shape.dim[0] = made.dim[0];
-    shape.dim[shape.rank - 1] = made.dim[made.rank - 1];
-    return Reshape(y, shape.rank, shape.dim);
+    return (Val){x.g, graph_add(x.g, OpFft, &x.id, 1, &at, like)};
 }
 
 Val Conv(Val x, Val w, const ConvGeom *c) {

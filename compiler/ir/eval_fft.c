@@ -10,14 +10,15 @@ typedef struct Dft {
     const double *cosine, *sine; // [n] of 2 pi k/n
 } Dft;
 
-// In logical order a value's parts lie apart within its sample.
+// In logical order a value's parts lie apart, within a sample or within a line of a shared value.
 typedef struct Place {
     int64_t at, part; // of a line's first number; to its imaginary part
 } Place;
 
 static Place place_of(const Type *t, int64_t n, int64_t line) {
-    int64_t sample = type_sample(t), part = sample / t->dim[0], lines = part / n;
-    return (Place){line / lines * sample + line % lines * n, part};
+    int64_t parts = t->dim[fft_parts(t)], all = t->batched ? type_sample(t) : parts * n;
+    int64_t part = all / parts, lines = part / n;
+    return (Place){line / lines * all + line % lines * n, part};
 }
 
 // Frequency k of a line that has been given whole or by its first half.

@@ -40,17 +40,21 @@ static double dot_gflop(const Graph *g, uint32_t id) {
     return 2e-9 * n * (batched ? (double)g->batch : 1);
 }
 
+static double product_gflop(const Graph *g, uint32_t id) {
+    return graph_node(g, id)->op == OpDot ? dot_gflop(g, id) : conv_gflop(g, id);
+}
+
 static double fft_gflop(const Graph *g, uint32_t id) {
     FftLines f = fft_lines(g, id);
     double line = 5e-9 * (double)f.n * log2((double)f.n);
     return line * (double)f.lines * (f.in.real || f.out.real ? 0.5 : 1);
 }
 
+typedef double NodeGflop(const Graph *g, uint32_t id);
+static NodeGflop *const gflop[FamilyCount] = {
+    [FamilyProduct] = product_gflop, [FamilyTransform] = fft_gflop};
+
 double node_gflop(const Graph *g, uint32_t id) {
-    Op op = (Op)graph_node(g, id)->op;
-    if (op_info[op].cls != ClassANCHOR)
-        return 0;
-    if (op == OpFft)
-        return fft_gflop(g, id);
-    return op == OpDot ? dot_gflop(g, id) : conv_gflop(g, id);
+    NodeGflop *count = gflop[node_family(g, id)];
+    return count ? count(g, id) : 0;
 }

@@ -54,6 +54,10 @@ typedef enum OpClass {
     ClassCount
 } OpClass;
 
+// Operations of class ANCHOR by what they are to whoever counts, narrows or carries them out: each
+// has a table of these.
+typedef enum AnchorFamily { FamilyNone, FamilyProduct, FamilyTransform, FamilyCount } AnchorFamily;
+
 typedef struct Type {      // interned in a Graph; compare ids
     uint8_t dtype;         // Dtype; F32 until pass/dtype.c decides
     uint8_t rank;          // sample axes
@@ -128,6 +132,7 @@ typedef struct OpInfo {
     const char *value;   // EW: the value column's text, for kernels; else NULL
     uint8_t least, most; // operands
     uint8_t cls;         // OpClass
+    uint8_t family;      // AnchorFamily; of other classes FamilyNone
     uint8_t domain;      // Domain
     bool commutes;
     bool (*infer)(Infer *q);
@@ -136,6 +141,7 @@ typedef struct OpInfo {
     Val (*grad)(Val y, Val g, uint32_t k);
 } OpInfo;
 extern const OpInfo op_info[OpCount];
+AnchorFamily node_family(const Graph *g, uint32_t id);
 Op op_find(Str text); // OpNone when unknown
 
 // --- graph.c -------------------------------------------------------------------------------------
@@ -173,8 +179,8 @@ uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n)
 
 // --- gflop.c -------------------------------------------------------------------------------------
 
-// Dot, Conv*: 2 per multiply-add, nominal; Fft: 5 n log2 n a line, half of it where one side is
-// real; others 0.
+// Products: 2 per multiply-add, nominal; transforms: 5 n log2 n a line, half of it where one side
+// is real; others 0.
 double node_gflop(const Graph *g, uint32_t id);
 
 // --- type.c --------------------------------------------------------------------------------------
@@ -253,17 +259,16 @@ Val ConvDw(Val x, Val gy, const ConvGeom *c, Type w);
 ConvGeom conv_geom(const Attr *a);
 Attr conv_attr(const ConvGeom *c);
 
-// Without a factor 1/n either way. Real to complex: the first n/2 + 1 frequencies, which say the
-// others; complex to real, the inverse of it: `like` says how many numbers.
+// Of samples [parts, ..., n] or a shared value [lines, parts, n], without a factor 1/n either way.
+// Real to complex: the first n/2 + 1 frequencies, which say the others; complex to real, the
+// inverse of it: `like` says how many numbers.
 Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where it is real
-// The operand as the node takes it: of a shared value [parts, lines, n], for its lines need not lie
-// at equal distances; else as it is.
-Type fft_flat(Type t);
 
 // --- op_fft.c ------------------------------------------------------------------------------------
 
-// Where a transform's lines lie: of a value of a batch numbers are complex, one behind the other,
-// as libraries like them; of a shared one the real parts come first.
+uint32_t fft_parts(const Type *t); // the axis of a transform's parts
+// Where a transform's lines lie on devices: one behind the other, the parts of a number side by
+// side.
 FftLines fft_lines(const Graph *g, uint32_t id);
 
 // --- eval.c: the reference evaluator, the oracle of every test -----------------------------------

@@ -134,17 +134,25 @@ const OpInfo op_info[OpCount] = {
                   .commutes = (flags) == COMM,                                                     \
                   .infer = infer_##Name,                                                           \
                   .grad = grad_##Name},
-#define OP(Name, txt, lo, hi, kind, names)                                                         \
+#define OP(Name, txt, lo, hi, kind, names) STRUCTURAL(Name, txt, lo, hi, kind, None, names)
+#define ANCHOR(Name, txt, lo, hi, kind, names) STRUCTURAL(Name, txt, lo, hi, ANCHOR, kind, names)
+#define STRUCTURAL(Name, txt, lo, hi, kind, fam, names)                                            \
     [Op##Name] = {.name = #Name,                                                                   \
                   .text = #txt,                                                                    \
                   .attrs = names,                                                                  \
                   .least = (lo),                                                                   \
                   .most = (hi),                                                                    \
                   .cls = Class##kind,                                                              \
+                  .family = Family##fam,                                                           \
                   .infer = infer_##Name,                                                           \
                   .grad = grad_##Name},
 #include "ops.def"
+#undef STRUCTURAL
 };
+
+AnchorFamily node_family(const Graph *g, uint32_t id) {
+    return (AnchorFamily)op_info[graph_node(g, id)->op].family;
+}
 
 Op op_find(Str text) {
     for (uint32_t op = OpNone + 1; op < OpCount; op++)

@@ -1,9 +1,10 @@
 // op_fft.c - Fft: the discrete Fourier transform of the last axis.
 //
-// Axis 0 holds the parts of a number: 2 (real, imaginary) or 1 (real). Channels-last puts it
-// innermost, so the lines of a batch are what libraries take, one behind the other. Of several axes
-// each is transformed in its turn, with a Permute between. There are three kinds, told by the
-// types:
+// The parts of a number, 2 (real, imaginary) or 1 (real), lie along the second axis, the batch
+// counted: samples are [parts, ..., n], a shared value [lines, parts, n]. The second axis is the
+// innermost in memory (type_layout), so all lines are complex numbers one behind the other, what
+// libraries take. Of several axes each is transformed in its turn, with a Permute between. There
+// are three kinds, told by the types:
 //
 //   complex to complex  y[k] = sum over j of x[j] e^(-+2 pi i jk/n)
 //   real to complex     the same for k = 0 .. n/2; the others are conjugates of these
@@ -15,33 +16,32 @@
 // two: it counts double where frequencies are read, and half where they are made.
 #include "op.h"
 
-enum { SHARED_RANK = 3 }; // of a shared value, whose lines are along axis 1 alone
+uint32_t fft_parts(const Type *t) {
+    return t->batched ? 0 : 1;
+}
 
 static FftSide side_of(const Type *t) {
-    int64_t stride[MAX_RANK + 1];
-    type_layout(t, stride);
-    FftSide s = {.real = t->dim[0] == 1, .n = t->dim[t->rank - 1]};
-    s.part = stride[1];
-    s.step = stride[t->rank];
-    s.line = !t->batched && t->rank == SHARED_RANK ? stride[2] : s.n * s.step;
-    return s;
+    int64_t parts = t->dim[fft_parts(t)], n = t->dim[t->rank - 1];
+    return (FftSide){.real = parts == 1, .n = n, .line = n * parts, .step = parts, .part = 1};
 }
 
 FftLines fft_lines(const Graph *g, uint32_t id) {
     const Type *x = node_type(g, node_in(g, id, 0)), *y = node_type(g, id);
     FftLines f = {.inverse = node_attr(g, id)->i[0] != 0, .in = side_of(x), .out = side_of(y)};
     f.n = f.in.n > f.out.n ? f.in.n : f.out.n;
-    f.lines = type_elements(g, x) / (x->dim[0] * f.in.n);
+    f.lines = type_elements(g, x) / f.in.line;
     return f;
 }
 
 static bool infer_real(Infer *q, const Type *x) {
     int64_t n = q->out.dim[x->rank - 1], half = x->dim[x->rank - 1];
     Type out = *x;
-    out.dim[0] = 1;
+    out.dim[fft_parts(x)] = 1;
     out.dim[x->rank - 1] = n;
-    if (x->dim[0] != 2 || !q->attr->i[0])
+    if (x->dim[fft_parts(x)] != 2 || !q->attr->i[0])
         return infer_fail(q, "a transform that makes real numbers is the inverse of a complex one");
+    if (half == 1 && n != 1)
+        return infer_fail(q, "one frequency is of one real number, not %lld", (long long)n);
     if (n / 2 + 1 != half)
         return infer_fail(q, "%lld frequencies are of %lld or %lld real numbers, not %lld",
                           (long long)half, (long long)(2 * half - 2), (long long)(2 * half - 1),
@@ -55,23 +55,28 @@ static bool infer_real(Infer *q, const Type *x) {
 
 bool infer_Fft(Infer *q) {
     const Type *x = infer_in(q, 0);
+    uint32_t parts = fft_parts(x);
     if (q->attr->n != 1 || q->attr->i[0] < 0 || q->attr->i[0] > 1)
         return infer_fail(q, "a transform is forward (0) or inverse (1)");
-    if (x->rank < 2 || x->dim[0] < 1 || x->dim[0] > 2)
-        return infer_fail(q, "a transform's first axis holds 2 parts, real and imaginary, or 1; %s",
+    if (x->batched ? x->rank < 2 : x->rank != 3)
+        return infer_fail(q,
+                          "a transform is of samples [parts, ..., n] or of a shared value "
+                          "[lines, parts, n], not %s",
                           type_name(x).s);
-    if (!x->batched && x->rank > SHARED_RANK)
-        return infer_fail(q, "a shared value is transformed as [parts, lines, n], not %s",
-                          type_name(x).s);
+    if (x->dim[parts] < 1 || x->dim[parts] > 2)
+        return infer_fail(q,
+                          "axis %u of a transform's operand holds 2 parts, real and imaginary, "
+                          "or 1; %s",
+                          parts, type_name(x).s);
     if (dtype_is_half((Dtype)x->dtype))
         return infer_fail(q, "a transform is of f32 or f64, not %s", dtype_name[x->dtype]);
     if (x->dim[x->rank - 1] < 1)
         return infer_fail(q, "a transform of nothing: %s", type_name(x).s);
-    if (q->out.rank == x->rank && q->out.dim[0] == 1)
+    if (q->out.rank == x->rank && q->out.dim[parts] == 1)
         return infer_real(q, x);
     q->out = *x;
-    q->out.dim[0] = 2;
-    if (x->dim[0] == 1) {
+    q->out.dim[parts] = 2;
+    if (x->dim[parts] == 1) {
         if (q->attr->i[0])
             return infer_fail(q, "a transform of real numbers is forward");
         q->out.dim[x->rank - 1] = x->dim[x->rank - 1] / 2 + 1;
@@ -79,15 +84,15 @@ bool infer_Fft(Infer *q) {
     return true;
 }
 
-// Of frequencies [2, ..., n/2 + 1]: `inner` within, and at both ends 1 for the real part, 0 for the
+// Of frequencies as `t` says: `inner` within, and at both ends 1 for the real part, 0 for the
 // imaginary one.
 static Val weights(Val like, Type t, int64_t n, double inner) {
-    uint32_t last = 1u << t.rank;
+    const uint32_t parts = fft_parts(&t), last = t.rank - 1u;
     t.batched = false;
-    for (uint32_t i = 1; i + 1 < t.rank; i++)
-        t.dim[i] = 1;
-    Val k = Iota(like.g, last, t), zero = Num(like, 0);
-    Val ends = Eq(k, zero), real = Eq(Iota(like.g, 2, t), zero);
+    for (uint32_t i = 0; i < last; i++)
+        t.dim[i] = i == parts ? 2 : 1;
+    Val k = Iota(like.g, 2u << last, t), zero = Num(like, 0);
+    Val ends = Eq(k, zero), real = Eq(Iota(like.g, 2u << parts, t), zero);
     if (n % 2 == 0)
         ends = Max(ends, Eq(k, Num(like, (double)(n / 2))));
     return Where(ends, real, Num(like, inner));
@@ -97,8 +102,8 @@ Val grad_Fft(Val y, Val g, uint32_t k) {
     Type x = val_type(val_in(y, k)), made = val_type(y);
     bool inverse = val_attr(y).i[0] != 0;
     int64_t n = made.dim[made.rank - 1];
-    if (x.dim[0] == 1)
+    if (x.dim[fft_parts(&x)] == 1)
         return Fft(Mul(g, weights(g, made, x.dim[x.rank - 1], 0.5)), true, &x);
     Val back = Fft(g, !inverse, NULL);
-    return made.dim[0] == 1 ? Mul(back, weights(g, x, n, 2)) : back;
+    return made.dim[fft_parts(&made)] == 1 ? Mul(back, weights(g, x, n, 2)) : back;
 }

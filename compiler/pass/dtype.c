@@ -33,8 +33,7 @@ static bool is_large(const Type *t) {
 
 // Rule 1. Is node `id` one of the products whose operands are narrowed?
 static bool is_narrow(const Graph *g, uint32_t id) {
-    const Node *n = graph_node(g, id);
-    if (op_info[n->op].cls != ClassANCHOR || n->nin != 2) // a transform stays as it is
+    if (node_family(g, id) != FamilyProduct)
         return false;
     const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1));
     return (a->batched || b->batched) && is_large(a) && is_large(b) && is_large(node_type(g, id));

@@ -107,7 +107,7 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn map, void *user
 // The RewriteFn with nothing to say; others call it for the nodes they leave alone.
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
 
-double graph_gflop(const Graph *g);     // Dot, Conv*: 2 per multiply-add, nominal
+double graph_gflop(const Graph *g);     // of all nodes (node_gflop)
 double func_gflop_again(const Func *f); // what the text asks for again and sharing spares
 double func_gflop(const Func *f);       // the same, each node as often as its block runs
 

@@ -197,9 +197,27 @@ static Task copy_task(const Loaded *l, const Region *r) {
                   .bytes = type_bytes(g, node_type(g, read))};
 }
 
+typedef GanStatus AnchorTask(Loaded *l, const Region *r, Task *out);
+
+static GanStatus product_task(Loaded *l, const Region *r, Task *out) {
+    DnnCall *call = NULL;
+    if (l->dnn)
+        TRY(dnn_prepare(l->dnn, l->plan, r->node.at[0], l->memory, &call));
+    *out = call ? (Task){.kind = TaskDnn, .call = call} : (Task){.kind = TaskPlain, .region = r};
+    return GAN_OK;
+}
+
+static GanStatus transform_task(Loaded *l, const Region *r, Task *out) {
+    TRY(fft_prepare(&l->fft, l->plan, r->node.at[0], l->memory, l->cpu->base.threads));
+    *out = (Task){.kind = TaskFft, .fft = l->fft.last};
+    return GAN_OK;
+}
+
+static AnchorTask *const anchor_task[FamilyCount] = {
+    [FamilyProduct] = product_task, [FamilyTransform] = transform_task};
+
 // A library call, a copy or half a collective: never merged with others.
 static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
-    uint32_t anchor = r->node.at[0];
     if (r->kind == RegionCopy) {
         *out = copy_task(l, r);
         return GAN_OK;
@@ -208,16 +226,7 @@ static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
         *out = (Task){.kind = r->kind == RegionStart ? TaskStart : TaskWait, .region = r};
         return GAN_OK;
     }
-    if (graph_node(&l->plan->func->g, anchor)->op == OpFft) {
-        TRY(fft_prepare(&l->fft, l->plan, anchor, l->memory, l->cpu->base.threads));
-        *out = (Task){.kind = TaskFft, .fft = l->fft.last};
-        return GAN_OK;
-    }
-    DnnCall *call = NULL;
-    if (l->dnn)
-        TRY(dnn_prepare(l->dnn, l->plan, anchor, l->memory, &call));
-    *out = call ? (Task){.kind = TaskDnn, .call = call} : (Task){.kind = TaskPlain, .region = r};
-    return GAN_OK;
+    return anchor_task[node_family(&l->plan->func->g, r->node.at[0])](l, r, out);
 }
 
 static GanStatus load_task(Loaded *l, Launch launch, Task *out) {

@@ -2,8 +2,7 @@
 //
 // In: transforms of a plan. Out: prepared calls: a plan of the library's made at load, whose room
 // is the launch's own, so that a run only hands over addresses and can be recorded. Lines of
-// complex numbers lie one behind the other; where the parts of a shared value lie apart, and where
-// the library refuses, our own kernel runs.
+// complex numbers lie one behind the other. Where the library refuses, our own kernel runs.
 #include "cuda_device.h"
 
 struct CufftCall {
@@ -31,11 +30,7 @@ static bool refused(cufftResult code) {
 }
 
 static size_t side_bytes(const FftLines *l, const FftSide *s) {
-    return (size_t)(l->lines * s->n * (s->real ? 1 : 2)) * sizeof(float);
-}
-
-static bool interleaved(const FftSide *s) {
-    return (s->real || s->part == 1) && s->step == (s->real ? 1 : 2) && s->line == s->n * s->step;
+    return (size_t)(l->lines * s->line) * sizeof(float);
 }
 
 static cufftType type_of(const FftLines *l) {
@@ -53,6 +48,8 @@ static GanStatus make_plan(CufftCall *c, bool *refuses) {
     cufftResult code = api->MakePlanMany(c->plan, 1, &n, &in, 1, in, &out, 1, out,
                                          type_of(&c->lines), c->lines.lines, &c->room);
     *refuses = refused(code);
+    if (*refuses)
+        c->room = 0;
     return *refuses ? GAN_OK : cufft_check(code, "planning a transform");
 }
 
@@ -65,8 +62,7 @@ GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m,
     FftLines l = fft_lines(g, id);
     bool refuses = false;
     *out = NULL;
-    if (!calls->cuda->api->fft || node_type(g, id)->dtype != DtF32 || !interleaved(&l.in) ||
-        !interleaved(&l.out))
+    if (!calls->cuda->api->fft || node_type(g, id)->dtype != DtF32)
         return GAN_OK;
     CufftCall *c = arena_new(calls->arena, CufftCall);
     *c = (CufftCall){.cuda = calls->cuda, .lines = l, .next = calls->last};

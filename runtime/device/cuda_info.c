@@ -101,6 +101,25 @@ static const char *find_nccl(Arena *a) {
     return text;
 }
 
+// Which of the libraries' headers this program was built with: without, a library is of no use.
+enum {
+#ifdef GAN_HAVE_CUDNN
+    HAVE_CUDNN = 1,
+#else
+    HAVE_CUDNN = 0,
+#endif
+#ifdef GAN_HAVE_CUFFT
+    HAVE_CUFFT = 1,
+#else
+    HAVE_CUFFT = 0,
+#endif
+#ifdef GAN_HAVE_NCCL
+    HAVE_NCCL = 1
+#else
+    HAVE_NCCL = 0
+#endif
+};
+
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
 #ifdef GAN_HAVE_CUDA
     const char *built = "found when this was built";
@@ -108,24 +127,28 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
     const char *built = NULL;
 #endif
     const LibraryInfo all[CUDA_LIBRARIES] = {
+        // found: this program was built with what it takes
         {"CUDA headers", built, "--device cuda is left out of this program",
          "install the CUDA toolkit, or its headers alone, and build again", built != NULL},
         {"NVIDIA driver", find_driver(a), "--device cuda has no card to run on",
-         "a machine with an NVIDIA card, and NVIDIA's driver", false},
+         "a machine with an NVIDIA card, and NVIDIA's driver", true},
         {"NVRTC", find_nvrtc(a),
          "--device cuda runs only what `ganc compile --target cuda:sm_NN` made elsewhere",
-         "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", false},
+         "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", true},
         {"cuDNN", find_cudnn(a), "convolutions and matrix products have no engine on --device cuda",
-         "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
+         "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_CUDNN},
         {"cuFFT", find_cufft(a),
          "Fourier transforms on --device cuda are plain sums, n^2 for a line",
-         "pip install nvidia-cufft (nvidia-cufft-cu12), and its folder in LD_LIBRARY_PATH", false},
+         "pip install nvidia-cufft (nvidia-cufft-cu12), and its folder in LD_LIBRARY_PATH",
+         HAVE_CUFFT},
         {"NCCL", find_nccl(a), "ranks on cards add up by way of the host (--comm staged)",
-         "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", false},
+         "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_NCCL},
     };
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         out[i] = all[i];
-        out[i].found = all[i].version != NULL;
+        if (built && !all[i].found)
+            out[i].mend = "install it with its header, and build again";
+        out[i].found = all[i].found && all[i].version;
         if (!out[i].found)
             out[i].version = "";
     }

@@ -283,6 +283,40 @@ static void add_start(Making *m, uint32_t region) {
     add_task(m, (CudaTask){.kind = CudaStart, .region = region, .collective = call});
 }
 
+// --- libraries -----------------------------------------------------------------------------------
+
+// Who does a family of operations where a kernel of ours need not (AnchorFamily).
+typedef struct Library {
+    const char *name;                              // in messages
+    GanStatus (*load)(Loaded *l, uint32_t region); // leaves alone what it does not do
+} Library;
+
+// With the region that may be done along with it, or alone.
+static GanStatus load_product(Loaded *l, uint32_t region) {
+    const Plan *p = l->plan;
+    uint32_t id = p->region.at[region].node.at[0];
+    CudnnCall **call = &l->call[region];
+    Epilogue e;
+    if (!l->dnn.dnn)
+        return GAN_OK;
+    if (plan_epilogue(p, region, &e)) {
+        TRY(cudnn_prepare(&l->dnn, p, id, &e, l->memory, call));
+        l->absorbed[e.region] = *call != NULL;
+    }
+    return *call ? GAN_OK : cudnn_prepare(&l->dnn, p, id, NULL, l->memory, call);
+}
+
+static GanStatus load_transform(Loaded *l, uint32_t region) {
+    uint32_t id = l->plan->region.at[region].node.at[0];
+    return cufft_prepare(&l->fft, l->plan, id, l->memory, &l->transform[region]);
+}
+
+static const Library *library_of(const Plan *p, uint32_t region) {
+    static const Library library[FamilyCount] = {
+        [FamilyProduct] = {"cuDNN 9", load_product}, [FamilyTransform] = {"cuFFT", load_transform}};
+    return &library[node_family(&p->func->g, p->region.at[region].node.at[0])];
+}
+
 static GanStatus add_launch(Making *m, Launch launch) {
     const Loaded *l = m->l;
     const Region *r = &l->plan->region.at[launch.region];
@@ -303,11 +337,11 @@ static GanStatus add_launch(Making *m, Launch launch) {
     else if (r->kind == RegionWait)
         add_task(m, (CudaTask){.kind = CudaWait, .region = launch.region, .collective = r->call});
     else
-        return fail(
-            GAN_ERR_DEVICE,
-            "%s: neither a library nor a kernel of ours does this on %s: install cuDNN 9 and cuFFT "
-            "(ganrun doctor says how), or use --device cpu",
-            region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name);
+        return fail(GAN_ERR_DEVICE,
+                    "%s: too large for a kernel of ours on %s, and %s is missing or refuses it: "
+                    "ganrun doctor says which and how to install it; or use --device cpu",
+                    region_where(&m->l->arena, l->plan, r).ptr, l->cuda->name,
+                    library_of(l->plan, launch.region)->name);
     return GAN_OK;
 }
 
@@ -348,23 +382,6 @@ static GanStatus load_blocks(Loaded *l) {
 
 // --- loading -------------------------------------------------------------------------------------
 
-// With the region that may be done along with it, or alone.
-static GanStatus load_anchor(Loaded *l, uint32_t region) {
-    const Plan *p = l->plan;
-    uint32_t id = p->region.at[region].node.at[0];
-    CudnnCall **call = &l->call[region];
-    Epilogue e;
-    if (graph_node(&p->func->g, id)->op == OpFft)
-        return cufft_prepare(&l->fft, p, id, l->memory, &l->transform[region]);
-    if (!l->dnn.dnn)
-        return GAN_OK;
-    if (plan_epilogue(p, region, &e)) {
-        TRY(cudnn_prepare(&l->dnn, p, id, &e, l->memory, call));
-        l->absorbed[e.region] = *call != NULL;
-    }
-    return *call ? GAN_OK : cudnn_prepare(&l->dnn, p, id, NULL, l->memory, call);
-}
-
 static GanStatus load_anchors(Loaded *l) {
     const Plan *p = l->plan;
     l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
@@ -374,7 +391,7 @@ static GanStatus load_anchors(Loaded *l) {
     l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena};
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionCall)
-            TRY(load_anchor(l, i));
+            TRY(library_of(p, i)->load(l, i));
     return GAN_OK;
 }
 

@@ -165,9 +165,14 @@ static void fft_cases(Dtype real) {
         for (int kind = 0; kind < 4; kind++) {
             int64_t n = lengths[i];
             bool whole = kind < 2, inverse = kind & 1, batched = i & 1;
-            Type made = type_make(batched, 3, (int64_t[]){whole ? 2 : 1, 3, n}), given = made;
-            if (!whole && inverse)
-                given = type_make(batched, 3, (int64_t[]){2, 3, n / 2 + 1});
+            int64_t parts = whole ? 2 : 1;
+            Type made = batched ? type_make(true, 3, (int64_t[]){parts, 3, n})
+                                : type_make(false, 3, (int64_t[]){3, parts, n});
+            Type given = made;
+            if (!whole && inverse) {
+                given.dim[batched ? 0 : 1] = 2;
+                given.dim[2] = n / 2 + 1;
+            }
             made.dtype = (uint8_t)real;
             Case *c = begin(2, real, "fft %lld kind %d %s", (long long)n, kind, dtype_name[real]);
             Val x = input(c, given, real);

@@ -194,7 +194,7 @@ static void operations_are_what_the_nodes_are(void **state) {
         program_random(&scratch, seed, &m);
         const Graph *g = &m.step.g;
         for (uint32_t id = 1; id < g->node.n; id++)
-            if (op_info[graph_node(g, id)->op].cls == ClassANCHOR && graph_node(g, id)->op != OpFft)
+            if (node_family(g, id) == FamilyProduct)
                 check_node(scratch, g, id, &seen);
     }
     for (int i = 0; i < 3; i++)

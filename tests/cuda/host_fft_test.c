@@ -1,5 +1,6 @@
-// host_fft_test.c - transforms of a step on a recorded card: by cuFFT where lines lie as it takes
-// them, by a kernel of ours where they do not and where there is none; and errors at any call.
+// host_fft_test.c - transforms of a step on a recorded card: by cuFFT, by a kernel of ours where it
+// refuses or is not there; and errors at any call. Built twice: as a program is where cufft.h was
+// not found, too.
 #include "host_run.h"
 #include "op.h"
 
@@ -11,7 +12,7 @@
 #include "cases.h"
 #include <string.h>
 
-// Of samples, and of their mean, whose parts lie apart.
+// Of samples, and of their mean, which is shared.
 static const char model[] =
     "model spectra\ndata x : float(1, 8, 8)\n"
     "net G(z: [4]) -> [1, 8, 8] = z |> dense(64) |> reshape(1, 8, 8)\n"
@@ -42,9 +43,15 @@ static Seen transforms(const Run *run) {
 static uint32_t planned(const Plan *p) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->region.n; i++)
-        n += graph_node(&p->func->g, p->region.at[i].node.at[0])->op == OpFft;
+        n += node_family(&p->func->g, p->region.at[i].node.at[0]) == FamilyTransform;
     return n;
 }
+
+#ifdef WITHOUT_HEADER // linked with cuda_fft_none.c: a program built where cufft.h was not found
+enum { HAVE = 0 };
+#else
+enum { HAVE = 1 };
+#endif
 
 static void transforms_go_to_the_library(void **state) {
     (void)state;
@@ -53,30 +60,77 @@ static void transforms_go_to_the_library(void **state) {
         Run *run = new_spectra();
         assert_fine(do_all(run, &o, 3));
         Seen seen = transforms(run);
+        uint32_t all = 3 * planned(&run->compiled.step);
         close_run(run);
         assert_clean(run->r, "with cuFFT");
-        assert_int_equal(seen.library + seen.ours, 3 * planned(&run->compiled.step));
-        assert_true(seen.library >= 3 * 5); // of x and f, there and back along two axes
-        assert_int_equal(seen.ours, 3 * 2); // of the mean, there and back
+        // Of x and f along two axes, there and back, and of the mean, whose lines lie alike.
+        assert_true(all >= 3 * (5 + 2));
+        assert_int_equal(seen.library, HAVE ? all : 0);
+        assert_int_equal(seen.ours, HAVE ? 0 : all);
         assert_true(no_graph || recorder_made_graphs(run->r) > 0);
         free_run(run);
     }
 }
 
-static void without_cufft_kernels_of_ours_run(void **state) {
+static void kernels_of_ours_run_where_cufft_does_not(void **state) {
     const DeviceOptions o = {.threads = 1};
-    Run *run = new_spectra();
     (void)state;
-    recorder_without_fft(run->r);
-    assert_fine(do_all(run, &o, 3));
-    Seen seen = transforms(run);
-    close_run(run);
-    assert_clean(run->r, "without cuFFT");
-    assert_int_equal(seen.library, 0);
-    assert_int_equal(seen.ours, 3 * planned(&run->compiled.step));
-    free_run(run);
+    for (int refuses = 0; refuses < 2; refuses++) {
+        Run *run = new_spectra();
+        (refuses ? recorder_refusing_fft : recorder_without_fft)(run->r);
+        assert_fine(do_all(run, &o, 3));
+        Seen seen = transforms(run);
+        close_run(run);
+        assert_clean(run->r, refuses ? "cuFFT refuses" : "without cuFFT");
+        assert_int_equal(seen.library, 0);
+        assert_int_equal(seen.ours, 3 * planned(&run->compiled.step));
+        free_run(run);
+    }
 }
 
+// A line that is too long for a kernel of ours: by cuFFT, else a message with what to do.
+static void a_line_too_long_for_a_kernel_is_told(void **state) {
+    static const char text[] = "model long\ndata x : float(4)\nstate z : [2, 140000] = 0\n"
+                               "net G(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                               "step { z := fft(z)\n  update G minimize mean(G(x)) using adam() }\n"
+                               "sample y = G(normal(4))\n";
+    const DeviceOptions o = {.threads = 1};
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        Run *run = new_bare();
+        compile_model(run, "long.gan", str_c(text), DtF32, NULL);
+        if (!with)
+            recorder_without_fft(run->r);
+        GanStatus st = do_all(run, &o, 1);
+        if ((st == GAN_OK) != (with && HAVE))
+            fail_msg("with cuFFT %d: %s", with, gan_error());
+        if (st != GAN_OK) {
+            assert_non_null(strstr(gan_error(), "long.gan:5"));
+            assert_non_null(strstr(gan_error(), "too large for a kernel of ours"));
+            assert_non_null(strstr(gan_error(), "cuFFT is missing or refuses it"));
+        }
+        close_run(run);
+        assert_clean(run->r, "a long line");
+        free_run(run);
+    }
+}
+
+// What `ganrun doctor` says of the library.
+static void a_program_built_without_the_header_says_so(void **state) {
+    Arena a;
+    LibraryInfo all[CUDA_LIBRARIES];
+    (void)state;
+    assert_fine(arena_init(&a, 0));
+    cuda_libraries(&a, all);
+    int i = 0;
+    while (strcmp(all[i].name, "cuFFT"))
+        i++;
+    assert_true(HAVE || !all[i].found);
+    assert_int_equal(!HAVE, strstr(all[i].mend, "build again") != NULL);
+    arena_release(&a);
+}
+
+#ifndef WITHOUT_HEADER
 static void an_error_at_any_call_ends_cleanly(void **state) {
     const DeviceOptions o = {.threads = 1};
     (void)state;
@@ -101,12 +155,17 @@ static void an_error_at_any_call_ends_cleanly(void **state) {
         free_run(run);
     }
 }
+#endif
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transforms_go_to_the_library),
-        cmocka_unit_test(without_cufft_kernels_of_ours_run),
+        cmocka_unit_test(kernels_of_ours_run_where_cufft_does_not),
+        cmocka_unit_test(a_line_too_long_for_a_kernel_is_told),
+        cmocka_unit_test(a_program_built_without_the_header_says_so),
+#ifndef WITHOUT_HEADER
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
+#endif
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -63,7 +63,7 @@ static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
     Found found = {0};
     for (uint32_t i = 0; i < p->region.n; i++) {
         uint32_t id = p->region.at[i].node.at[0], node[3];
-        if (p->region.at[i].kind != RegionCall || graph_node(&p->func->g, id)->op == OpFft)
+        if (p->region.at[i].kind != RegionCall || node_family(&p->func->g, id) != FamilyProduct)
             continue;
         CudnnOperation o;
         CudnnCall *call = NULL;

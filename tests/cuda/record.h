@@ -54,6 +54,7 @@ void recorder_free(Recorder *r);
 const CudaApi *recorder_api(Recorder *r);
 void recorder_without_dnn(Recorder *r);
 void recorder_without_fft(Recorder *r);
+void recorder_refusing_fft(Recorder *r); // its cuFFT plans nothing
 
 // Tells what launches will be of: a plan that is about to be loaded against these memories.
 void recorder_plan(Recorder *r, const Plan *p, void *slots, void *work);
@@ -117,6 +118,7 @@ extern const CufftApi record_fft_api; // record_fft.c
 #define RECORD_FFT NULL
 #endif
 void record_fft_begin(void);
+void record_fft_refuses(void);
 uint32_t record_fft_live(void);
 #ifdef GAN_HAVE_NCCL
 extern const NcclApi record_nccl_api; // record_nccl.c

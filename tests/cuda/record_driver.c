@@ -915,6 +915,11 @@ void recorder_without_fft(Recorder *r) {
     r->api.fft = NULL;
 }
 
+void recorder_refusing_fft(Recorder *r) {
+    (void)r; // there is one at a time
+    record_fft_refuses();
+}
+
 const WorkVec *recorder_work(const Recorder *r) {
     return &r->work;
 }

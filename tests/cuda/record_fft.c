@@ -6,9 +6,15 @@
 #include <stdlib.h>
 
 static uint32_t live;
+static bool refuses;
 
 void record_fft_begin(void) {
     live = 0;
+    refuses = false;
+}
+
+void record_fft_refuses(void) {
+    refuses = true;
 }
 
 uint32_t record_fft_live(void) {
@@ -71,6 +77,8 @@ static cufftResult set_auto_allocation(cufftHandle h, int on) {
 
 static cufftResult set_work_area(cufftHandle h, void *room) {
     CALL();
+    if (!plans[h].planned)
+        return CUFFT_INVALID_PLAN;
     plans[h].room = room;
     return CUFFT_SUCCESS;
 }
@@ -91,9 +99,9 @@ static cufftResult make_plan(cufftHandle h, int rank, long long *n, long long *i
     t->in = line_in;
     t->out = line_out;
     t->batch = batch;
-    t->planned = true;
+    t->planned = !refuses;
     *work = WORKSPACE;
-    return CUFFT_SUCCESS;
+    return refuses ? CUFFT_INVALID_SIZE : CUFFT_SUCCESS;
 }
 
 static cufftResult execute(cufftHandle h, cufftType type, const void *in, void *out) {

@@ -210,16 +210,16 @@ static void naive_conv(const Naive *n, Op op) {
 // Every frequency that is given, for itself and for the conjugate it stands for.
 static double naive_frequency(const Naive *n, Coord c, int64_t k, int64_t line, double turns) {
     const Type *x = in_type(n, 0), *y = n->type;
-    int64_t last = x->rank;
+    int64_t last = x->rank, parts = x->batched ? 0 : 1;
     c.c[last] = k;
-    c.c[1] = 0;
+    c.c[1 + parts] = 0;
     double re = at(n, 0, c), im = 0, angle = turns * 6.28318530717958647692;
-    c.c[1] = 1;
-    if (x->dim[0] == 2)
+    c.c[1 + parts] = 1;
+    if (x->dim[parts] == 2)
         im = at(n, 0, c);
-    if (y->dim[0] == 1 && (k == 0 || 2 * k == line))
+    if (y->dim[parts] == 1 && (k == 0 || 2 * k == line))
         return re * cos(angle);
-    if (y->dim[0] == 1)
+    if (y->dim[parts] == 1)
         return 2 * (re * cos(angle) - im * sin(angle));
     return n->ints[1] ? re * sin(angle) + im * cos(angle) : re * cos(angle) - im * sin(angle);
 }
@@ -230,7 +230,7 @@ static void naive_fft(Naive *n) {
     double sign = n->ints[0] ? 1 : -1;
     for (int64_t i = 0; i < count(n, y); i++) {
         Coord c = coord_of(y, i);
-        int64_t part[2] = {n->ints[0], c.c[1]}, to = c.c[y->rank];
+        int64_t part[2] = {n->ints[0], c.c[y->batched ? 1 : 2]}, to = c.c[y->rank];
         Naive one = *n;
         one.ints = part;
         n->out[i] = 0;

@@ -245,8 +245,12 @@ static Val make_fft(Maker *k) {
     Type t = x.id ? *type_of(x) : (Type){0};
     if (!x.id || t.rank > 3 || type_sample(&t) > 512)
         return (Val){0};
-    Type real = {.batched = t.batched, .rank = (uint8_t)(t.rank + 1), .dim = {1}};
-    memcpy(real.dim + 1, t.dim, t.rank * sizeof *t.dim);
+    int64_t n = t.dim[t.rank - 1];
+    Type real = {.rank = 3, .dim = {type_sample(&t) / n, 1, n}}; // shared: lines, parts, n
+    if (t.batched) {
+        real = (Type){.batched = true, .rank = (uint8_t)(t.rank + 1), .dim = {1}};
+        memcpy(real.dim + 1, t.dim, t.rank * sizeof *t.dim);
+    }
     Val y = tame(Fft(Reshape(x, real.rank, real.dim), false, NULL));
     switch (below(k, 3)) {
     case 0:

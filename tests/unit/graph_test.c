@@ -238,14 +238,22 @@ static void operands_that_do_not_fit_are_named(void **state) {
     half.dtype = DtBF16;
     refuse(OpMul, VALS(row, leaf(5, half)), NULL, NULL, "precisions clash: f32 and bf16");
     Attr inverse = {.n = 1, .i = {1}};
-    Type real = SHARED(1, 4);
-    half.rank = 2, half.dim[0] = 2, half.dim[1] = 3;
-    refuse(OpFft, VALS(picture), &inverse, NULL,
-           "a transform's first axis holds 2 parts, real and imaginary, or 1; [B, 3, 64, 64]");
-    refuse(OpFft, VALS(leaf(6, SHARED(2, 4))), &inverse, &real,
+    Type real = SHARED(1, 1, 4);
+    half = SHARED(1, 2, 3);
+    half.dtype = DtBF16;
+    refuse(
+        OpFft, VALS(picture), &inverse, NULL,
+        "axis 0 of a transform's operand holds 2 parts, real and imaginary, or 1; [B, 3, 64, 64]");
+    refuse(OpFft, VALS(leaf(6, SHARED(1, 2, 4))), &inverse, &real,
            "4 frequencies are of 6 or 7 real numbers, not 4");
-    refuse(OpFft, VALS(leaf(7, SHARED(1, 4))), &inverse, NULL,
+    real.dim[2] = 0;
+    refuse(OpFft, VALS(leaf(9, SHARED(1, 2, 1))), &inverse, &real,
+           "one frequency is of one real number, not 0");
+    refuse(OpFft, VALS(leaf(7, SHARED(1, 1, 4))), &inverse, NULL,
            "a transform of real numbers is forward");
+    refuse(OpFft, VALS(leaf(10, SHARED(2, 4))), &inverse, NULL,
+           "a transform is of samples [parts, ..., n] or of a shared value [lines, parts, n], not "
+           "[2, 4]");
     refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
 }
 
