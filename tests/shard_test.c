@@ -232,6 +232,36 @@ static void variances_are_as_exact_on_ranks(void **state) {
     ranks_free(&exact);
 }
 
+// --- spectra -------------------------------------------------------------------------------------
+
+// Losses whose means over the batch go through transforms, bins and roots, by their names.
+static void losses_of_spectra_do_not_depend_on_ranks(void **state) {
+    static const char *const loss[] = {"spectrum_loss(x, f)", "focal_frequency_loss(x, f)",
+                                       "histogram_loss(x, f, bins=5, eps=1e-6)",
+                                       "mean(rfft(mean(f, batch))^2)"};
+    (void)state;
+    for (size_t i = 0; i < sizeof loss / sizeof *loss; i++) {
+        Arena a = empty;
+        RanksOptions o = {
+            .name = "spectra.gan", .batch = 7, .api = &device_ref, .real = DtF64, .steps = 3};
+        RanksRun one, more;
+        o.text = str_format(&a,
+                            "model spectra\ndata x : image(1, 6, 6) scale(-1, 1)\n"
+                            "net G(z: [3]) -> [1, 6, 6] = z |> dense(36) |> tanh |> "
+                            "reshape(1, 6, 6)\nstep { f = G(normal(3))\n"
+                            "  update G minimize %s using sgd(lr=0.1) }\n",
+                            loss[i]);
+        ranks_run(&a, &o, &one);
+        for (uint32_t ranks = 2; ranks <= 3; ranks++) {
+            o.parallel.ranks = ranks;
+            ranks_run(&a, &o, &more);
+            ranks_compare(&one, &more, 1e-9, str_format(&a, "%s, %u ranks", loss[i], ranks).ptr);
+            ranks_free(&more);
+        }
+        ranks_free(&one);
+    }
+}
+
 #endif
 
 int main(int argc, char **argv) {
@@ -244,6 +274,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_step_may_leave_its_end),
         cmocka_unit_test(one_rank_leaves_nothing),
         cmocka_unit_test(variances_are_as_exact_on_ranks),
+        cmocka_unit_test(losses_of_spectra_do_not_depend_on_ranks),
 #endif
     };
     if (arena_init(&empty, (size_t)1 << 33) != GAN_OK)
