@@ -1,7 +1,8 @@
 // early.c - sums over the ranks that wait for other sums without need.
 //
 // In: a function for the global batch, without Grad nodes, before it is divided among ranks. Every
-// sum that waits for another is one more meeting of all ranks. Two kinds need not:
+// sum that waits for another is one more meeting of all ranks, and on a card one more launch that
+// reads the activations again. Two kinds need not (the second only between ranks):
 //
 // What the other sum has made is a factor or a term that is the same for all samples: then it can
 // be put in behind both, for sum(a + x w) is sum(a) + sum(x) w. The backward pass of batch norm so

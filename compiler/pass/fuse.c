@@ -17,13 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double OpBytes =
-    0.15; // what an addition costs in bytes moved meanwhile (AVX-512, 15 GB/s a core)
-enum {
-    LaunchBytes = 8192, // what a launch costs
-    FreeWeight = 3,     // additions per element that hide behind a kernel's memory traffic
-    ScalarRuns = 64,    // how often a kernel computes a value that is the same for all elements
-};
+enum { ScalarRuns = 64 }; // how often a kernel computes a value that is the same for all elements
+
+// What computing again is weighed by, in bytes moved meanwhile.
+typedef struct Costs {
+    double launch;   // a launch
+    double addition; // an addition
+    double free;     // additions per element that hide behind a kernel's memory traffic
+} Costs;
+
+// Cores: AVX-512, 15 GB/s a core. Cards do ten additions a byte (an H100: 33e12 a second, 3.3e12
+// bytes), so a norm's division and root hide behind the eight bytes of an element; a launch takes
+// a few microseconds of theirs, of which a byte in a hundred is counted: longer kernels compile
+// longer.
+static const Costs of_cores = {8192, 0.15, 3}, of_cards = {65536, 0.1, 14};
+
+static const Costs *costs(const Fuse *z) {
+    return z->o->few_launches ? &of_cards : &of_cores;
+}
 
 // --- collectives ---------------------------------------------------------------------------------
 
@@ -220,7 +231,7 @@ static double again_cost(Fuse *z, uint32_t id, uint32_t c, const ReadsVec *leaf)
     double own = (double)type_elements(g, node_type(g, id)),
            space = (double)type_elements(g, fuse_space(g, c));
     double runs = own == 1 ? ScalarRuns : own > space ? own : space, cost = 0;
-    double weight = again_weight(z, id) - (own == 1 ? 0 : FreeWeight);
+    double weight = again_weight(z, id) - (own == 1 ? 0 : costs(z)->free);
     ReadsVec now = {0};
     cluster_reads(z, c, &now);
     for (uint32_t i = 0; i < leaf->n; i++) {
@@ -228,7 +239,7 @@ static double again_cost(Fuse *z, uint32_t id, uint32_t c, const ReadsVec *leaf)
         double all = (double)type_bytes(g, t), part = runs * (double)dtype_size[t->dtype];
         cost += reads_it(&now, leaf->at[i].node) ? 0 : all < part ? all : part;
     }
-    return cost + (weight > 0 ? OpBytes * weight * runs : 0);
+    return cost + (weight > 0 ? costs(z)->addition * weight * runs : 0);
 }
 
 // Would cluster of `user` read a slot too late, now that it reads `leaf` itself? Orders it where it
@@ -249,9 +260,17 @@ static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool align
     return true;
 }
 
+// Then some region stores it whatever happens, and no launch is spared.
+static bool is_written(const Fuse *z, uint32_t id) {
+    for (uint32_t i = 0; i < z->users[id].n; i++)
+        if (z->g->node.at[z->users[id].at[i]].op == OpWrite)
+            return true;
+    return false;
+}
+
 static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
-    double bytes = (double)type_bytes(z->g, node_type(z->g, id)), keep = bytes + LaunchBytes,
-           again = 0;
+    double bytes = (double)type_bytes(z->g, node_type(z->g, id)),
+           keep = bytes + (is_written(z, id) ? 0 : costs(z)->launch), again = 0;
     NodeVec seen = {0};
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t c = z->cluster[z->users[id].at[i]];
