@@ -1,6 +1,7 @@
 // emit_value.c - the words of a kernel: numbers, indices, values (emit.h).
 #include "emit.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -237,9 +238,11 @@ static bool divides_exactly(const Emit *e, const Value *v, Str below, double *in
     if (below.len != 1 || !islower((unsigned char)*below.ptr))
         return false;
     const Value *by = &e->n->value.at[meant(e, operand(v, *below.ptr))];
+    if (by->kind != ValueNumber || !written_out(by->number) ||
+        fabs(frexp(by->number, &exponent)) != 0.5)
+        return false;
     *inverse = 1 / by->number;
-    return by->kind == ValueNumber && written_out(by->number) &&
-           fabs(frexp(by->number, &exponent)) == 0.5;
+    return true;
 }
 
 // A division, where the dialect has a function for it. Returns the length of what was written, 0:
@@ -256,6 +259,7 @@ static size_t put_division(Emit *e, const Value *v, Str c) {
     text_fmt(e->t, "%s(", exact ? "" : e->d->divide);
     put_column(e, v, above);
     if (exact) {
+        static_assert(SmallNumber <= 16, "an eighth has three decimals, a sixteenth has four");
         text_fmt(e->t, " * %.3ff)", inverse);
     } else {
         text_put(e->t, STR(", "));

@@ -94,10 +94,12 @@ DnnLayoutRef dnn_desc_layout(DnnDesc desc, dnnl_query_t what);
 DnnLayoutRef dnn_keep_layout(Dnn *d, const DnnShape *s); // lives as long as d; NULL when refused
 dnnl_engine_t dnn_engine(const Dnn *d);
 bool dnn_has_matrix_unit(void); // bf16 products much faster than vectors make them
-// Memory for a copy of node `id` in `layout`, the same for all calls of a block; `form` tells
-// copies apart that are more than a change of layout. `fresh`: the caller's steps must fill it.
-// NULL when memory is refused.
-void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef layout, bool *fresh);
+// Memory for a copy of node `id` in `layout`, the same for all calls of a block that number its
+// axes alike: `from` is the value as the caller sees it, and two calls may see equal axes
+// exchanged. `form` tells copies apart that are more than a change of layout. `fresh`: the
+// caller's steps must fill it. NULL when memory is refused.
+void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayoutRef layout,
+                  bool *fresh);
 // The copy of node `id` (lying at `from`) in layout `to`, made at most once per block; adds the
 // reorder when this is the first use. NULL in out->at when memory is refused.
 dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLayoutRef to,

@@ -203,8 +203,8 @@ static Operand operand_of(const Product *d, Side side, void *at) {
     return o;
 }
 
-// Inputs out of order are copied for this call only, so each has its own memory; the result goes
-// through staging.
+// Inputs out of order are copied; calls that number the value's axes alike share the copy. The
+// result goes through staging.
 static dnnl_status_t bring_in(Dnn *d, DnnCall *call, uint32_t id, Operand *o) {
     if (!o->copied)
         return dnnl_success;

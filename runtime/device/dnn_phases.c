@@ -186,7 +186,7 @@ static bool make_desc(Dnn *d, const DnnConv *c, const Phases *j, const Phase *f,
 
 static dnnl_status_t make_weights(Dnn *d, uint32_t weights, const Phases *j, Phase *f, Made *out) {
     DnnLayoutRef wanted = dnn_desc_layout(*out->desc, dnnl_query_weights_md);
-    void *at = dnn_copy_of(d, weights, form_of(j, f), wanted, &out->fresh);
+    void *at = dnn_copy_of(d, weights, form_of(j, f), wanted, wanted, &out->fresh);
     out->packed = (DnnTensor){wanted, at, 0, 0};
     out->spread = (DnnTensor){out->plain, at, 0, 0};
     if (out->fresh && !dnnl_memory_desc_equal(out->plain, wanted))

@@ -12,7 +12,8 @@
 typedef struct Packed { // a value in a layout some primitive wants
     uint32_t node, block;
     uint64_t form;       // what else was done to it: see dnn_copy_of
-    DnnLayoutRef layout; // valid until dnn_ready
+    DnnLayoutRef from;   // the value's axes as the caller numbers them
+    DnnLayoutRef layout; // valid until dnn_ready, both
     void *at;            // in Dnn.own
 } Packed;
 
@@ -253,16 +254,19 @@ void *dnn_own(Dnn *d, size_t bytes) {
     return *own = mem_alloc_pages(bytes);
 }
 
-void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef layout, bool *fresh) {
+void *dnn_copy_of(Dnn *d, uint32_t id, uint64_t form, DnnLayoutRef from, DnnLayoutRef layout,
+                  bool *fresh) {
     Packed *p = NULL;
     for (uint32_t i = 0; i < d->packed.n && !p; i++) {
         Packed *q = &d->packed.at[i];
-        if (q->node == id && q->form == form && dnnl_memory_desc_equal(q->layout, layout))
+        if (q->node == id && q->form == form && dnnl_memory_desc_equal(q->from, from) &&
+            dnnl_memory_desc_equal(q->layout, layout))
             p = q;
     }
     *fresh = !p || p->block != d->block;
     if (!p) {
-        Packed made = {id, d->block, form, layout, dnn_own(d, dnnl_memory_desc_get_size(layout))};
+        Packed made = {id,   d->block, form,
+                       from, layout,   dnn_own(d, dnnl_memory_desc_get_size(layout))};
         if (!made.at)
             return NULL;
         p = vec_add(&d->arena, &d->packed);
@@ -278,7 +282,7 @@ dnnl_status_t dnn_pack(Dnn *d, DnnCall *call, uint32_t id, DnnTensor from, DnnLa
     if (dnnl_memory_desc_equal(from.layout, to))
         return dnnl_success;
     bool fresh;
-    *out = (DnnTensor){to, dnn_copy_of(d, id, 0, to, &fresh), 0, 0};
+    *out = (DnnTensor){to, dnn_copy_of(d, id, 0, from.layout, to, &fresh), 0, 0};
     if (!out->at)
         return dnnl_out_of_memory;
     return fresh ? dnn_add_reorder(d, call, from, *out) : dnnl_success;
