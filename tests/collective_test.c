@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 static Arena empty;
 
@@ -425,11 +425,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_circle_costs_one_call_its_parts),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
-    if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&empty);
-    return failures;
+    return ARENA_CASES(tests, &empty, (size_t)1 << 32);
 }

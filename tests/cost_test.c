@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 #define MODELS ROOT_DIR "/models"
 
@@ -104,13 +104,9 @@ static void a_gradient_penalty_costs_what_targets_allow(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_the_convolutions_counted_by_hand),
         cmocka_unit_test(a_gradient_penalty_costs_what_targets_allow),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return ARENA_CASES(tests, &empty, 0);
 }

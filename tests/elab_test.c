@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 static Arena arena; // emptied before each test
 static Arena empty;
@@ -612,8 +612,6 @@ static void golden_cases(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(models_have_their_weights, set_up),
         cmocka_unit_test_setup(a_yaml_twin_gives_the_same_graph, set_up),
@@ -637,7 +635,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(settings_are_typed_and_spelled, set_up),
         cmocka_unit_test_setup(golden_cases, set_up),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return ARENA_CASES(tests, &empty, 0);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 static Arena arena; // emptied before each test
 static Arena empty;
@@ -654,8 +654,6 @@ static void yaml_mistakes_have_their_place(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(golden_cases, set_up),
         cmocka_unit_test_setup(models_read, set_up),
@@ -681,9 +679,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(yaml_scalars_are_raw, set_up),
         cmocka_unit_test_setup(yaml_mistakes_have_their_place, set_up),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&empty);
-    return failed;
+    return ARENA_CASES(tests, &empty, 0);
 }

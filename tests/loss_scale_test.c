@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 #define MODELS ROOT_DIR "/models"
 
@@ -436,9 +436,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_has_been_scaled_is_left_alone),
         cmocka_unit_test(blocks_of_one_statement_share_only_where_one_runs),
     };
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return ARENA_CASES(tests, &empty, 0);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 enum { Launches = 12, MostBuffers = 24, Cases = 500 };
 
@@ -122,11 +122,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(no_two_lie_over_one_another_while_both_live),
         cmocka_unit_test(a_place_is_free_again_behind_the_tail),
     };
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&empty);
-    return failures;
+    return ARENA_CASES(tests, &empty, 0);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 #define MODELS ROOT_DIR "/models"
 
@@ -176,15 +176,11 @@ static void the_readme_shows_a_model_as_it_is(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_has_a_twin_with_the_same_graph),
         cmocka_unit_test(models_train_to_recorded_losses),
         cmocka_unit_test(the_cookbook_compiles),
         cmocka_unit_test(the_readme_shows_a_model_as_it_is),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return ARENA_CASES(tests, &empty, 0);
 }

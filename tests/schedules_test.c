@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 #ifndef CASES
 #define CASES 20
@@ -242,11 +242,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(random_steps_do_not_depend_on_ranks),
         cmocka_unit_test(random_steps_may_leave_their_end),
     };
-    if (arena_init(&empty, (size_t)1 << 28) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&empty);
-    return failures;
+    return ARENA_CASES(tests, &empty, (size_t)1 << 28);
 }

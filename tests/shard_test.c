@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 #define MODELS ROOT_DIR "/models"
 
@@ -277,11 +277,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(losses_of_spectra_do_not_depend_on_ranks),
 #endif
     };
-    if (arena_init(&empty, (size_t)1 << 33) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&empty);
-    return failures;
+    return ARENA_CASES(tests, &empty, (size_t)1 << 33);
 }

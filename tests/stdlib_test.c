@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 static Arena empty;
 
@@ -357,8 +357,6 @@ static void orthogonal_weights_are_orthogonal(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (arena_init(&empty, 0) != GAN_OK)
-        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_have_their_values_and_gradients),
         cmocka_unit_test(losses_have_their_values_and_gradients),
@@ -369,7 +367,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(initial_values_have_their_deviation),
         cmocka_unit_test(orthogonal_weights_are_orthogonal),
     };
-    if (CASES_LISTED(tests))
-        return 0;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return ARENA_CASES(tests, &empty, 0);
 }

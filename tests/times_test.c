@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-#include "cases.h"
+#include "arena_cases.h"
 
 static Arena empty;
 
@@ -137,11 +137,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_sum_like_another_is_there_with_it),
         cmocka_unit_test(a_call_takes_its_latency_and_its_bytes),
     };
-    if (arena_init(&empty, (size_t)1 << 32) != GAN_OK)
-        return 1;
-    if (CASES_LISTED(tests))
-        return 0;
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    arena_release(&empty);
-    return failures;
+    return ARENA_CASES(tests, &empty, (size_t)1 << 32);
 }

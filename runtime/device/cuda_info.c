@@ -5,6 +5,11 @@
 #include "library.h"
 #include "nvrtc.h"
 
+const char *const driver_names[] = {"libcuda.so.1", NULL};
+const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
+const char *const cufft_names[] = {"libcufft.so.12", "libcufft.so.11", NULL};
+const char *const nccl_names[] = {"libnccl.so.2", NULL};
+
 // "13.0" of 13000.
 static const char *version_text(Arena *a, int version) {
     return str_format(a, "%d.%d", version / 1000, version % 1000 / 10).ptr;
@@ -48,8 +53,7 @@ static const char *driver_text(Arena *a, void *cuda) {
 }
 
 static const char *find_driver(Arena *a) {
-    static const char *const names[] = {"libcuda.so.1", NULL};
-    void *cuda = library_open(names);
+    void *cuda = library_open(driver_names);
     return cuda ? driver_text(a, cuda) : NULL; // it stays loaded: once begun it has threads
 }
 
@@ -62,42 +66,30 @@ static const char *find_nvrtc(Arena *a) {
     return text;
 }
 
-// 91900 is 9.19.0.
+// A library's number for its version: 91900 is 9.19.0 where `major` is 10000.
+static const char *number_text(Arena *a, int version, int major) {
+    return str_format(a, "%d.%d.%d", version / major, version % major / 100, version % 100).ptr;
+}
+
 static const char *find_cudnn(Arena *a) {
-    static const char *const names[] = {"libcudnn.so.9", NULL};
     size_t (*version)(void);
-    void *cudnn = library_open(names);
+    void *cudnn = library_open(cudnn_names);
     const char *text = NULL;
-    if (cudnn && library_symbol(cudnn, "cudnnGetVersion", &version, sizeof version)) {
-        size_t v = version();
-        text = str_format(a, "%zu.%zu.%zu", v / 10000, v % 10000 / 100, v % 100).ptr;
-    }
+    if (cudnn && library_symbol(cudnn, "cudnnGetVersion", &version, sizeof version))
+        text = number_text(a, (int)version(), 10000);
     library_close(cudnn);
     return text;
 }
 
-const char *const cufft_names[] = {"libcufft.so.12", "libcufft.so.11", NULL};
-
-// 12000 is 12.0.0.
-static const char *find_cufft(Arena *a) {
+// A library that says its version by a function of this name.
+static const char *find_library(Arena *a, const char *const *names, const char *function,
+                                int major) {
     int (*version)(int *out), v = 0;
-    void *cufft = library_open(cufft_names);
+    void *library = library_open(names);
     const char *text = NULL;
-    if (cufft && library_symbol(cufft, "cufftGetVersion", &version, sizeof version) && !version(&v))
-        text = str_format(a, "%d.%d.%d", v / 1000, v % 1000 / 100, v % 100).ptr;
-    library_close(cufft);
-    return text;
-}
-
-// 22703 is 2.27.3.
-static const char *find_nccl(Arena *a) {
-    static const char *const names[] = {"libnccl.so.2", NULL};
-    int (*version)(int *out), v = 0;
-    void *nccl = library_open(names);
-    const char *text = NULL;
-    if (nccl && library_symbol(nccl, "ncclGetVersion", &version, sizeof version) && !version(&v))
-        text = str_format(a, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100).ptr;
-    library_close(nccl);
+    if (library && library_symbol(library, function, &version, sizeof version) && !version(&v))
+        text = number_text(a, v, major);
+    library_close(library);
     return text;
 }
 
@@ -137,11 +129,12 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
          "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH", true},
         {"cuDNN", find_cudnn(a), "convolutions and matrix products have no engine on --device cuda",
          "pip install nvidia-cudnn-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_CUDNN},
-        {"cuFFT", find_cufft(a),
+        {"cuFFT", find_library(a, cufft_names, "cufftGetVersion", 1000),
          "Fourier transforms on --device cuda are plain sums, n^2 for a line",
          "pip install nvidia-cufft (nvidia-cufft-cu12), and its folder in LD_LIBRARY_PATH",
          HAVE_CUFFT},
-        {"NCCL", find_nccl(a), "ranks on cards add up by way of the host (--comm staged)",
+        {"NCCL", find_library(a, nccl_names, "ncclGetVersion", 10000),
+         "ranks on cards add up by way of the host (--comm staged)",
          "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_NCCL},
     };
     for (int i = 0; i < CUDA_LIBRARIES; i++) {

@@ -58,8 +58,7 @@ static const char *fill_driver(void *cuda, CudaDriver *out) {
 }
 
 static GanStatus open_driver(CudaMachine *m) {
-    static const char *const names[] = {"libcuda.so.1", NULL};
-    m->cuda = library_open(names);
+    m->cuda = library_open(driver_names);
     if (!m->cuda)
         return fail(GAN_ERR_DEVICE,
                     "--device cuda needs an NVIDIA card and its driver, and this machine has no "
@@ -84,8 +83,7 @@ static bool fill_dnn(void *cudnn, CudnnApi *out) {
 }
 
 void *cudnn_load(CudnnApi *out) {
-    static const char *const names[] = {"libcudnn.so.9", NULL};
-    void *library = library_open(names);
+    void *library = library_open(cudnn_names);
     if (library && !fill_dnn(library, out)) {
         library_close(library);
         library = NULL;
@@ -138,8 +136,7 @@ static bool fill_nccl(void *nccl, NcclApi *out) {
 }
 
 static const NcclApi *open_nccl(CudaMachine *m) {
-    static const char *const names[] = {"libnccl.so.2", NULL};
-    m->nccl = library_open(names);
+    m->nccl = library_open(nccl_names);
     return m->nccl && fill_nccl(m->nccl, &m->sums) ? &m->sums : NULL;
 }
 #else

@@ -31,7 +31,9 @@ void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that
 // --- cuda_info.c ---------------------------------------------------------------------------------
 
 enum { CUDA_LIBRARIES = 6 };
-extern const char *const cufft_names[]; // of the library, newest first; ends in NULL
+// Files of the driver and of the libraries, newest first; each list ends in NULL.
+extern const char *const driver_names[], *const cudnn_names[], *const cufft_names[],
+                                                                   *const nccl_names[];
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
 
 // --- plain.c: values and operations without any library; slow and right --------------------------
