@@ -116,9 +116,7 @@ void check_settings(Elab *e, const Ast *file) {
         Str key = e->o->setting[i].key;
         if (names_has((Names){known.at, known.n}, key))
             continue;
-        Str near = diag_nearest(key, known.at, known.n);
         diag(e->f, DiagE0613, file->word, SARG(key), SARG(file->text));
-        if (near.len)
-            diag_help(e->f, "did you mean `%.*s`?", SARG(near));
+        diag_help_known(e->f, key, known.at, known.n, "its configs");
     }
 }

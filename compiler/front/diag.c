@@ -150,6 +150,17 @@ Str diag_nearest(Str word, const Str *known, uint32_t n) {
     return best;
 }
 
+void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what) {
+    Str near = diag_nearest(word, known, n);
+    Text all = {.arena = f->perm};
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(known[i]));
+    if (near.len)
+        diag_help(f, "did you mean `%.*s`?", SARG(near));
+    else if (n)
+        diag_help(f, "%s are: %.*s", what, SARG(text_str(&all)));
+}
+
 // --- as text -------------------------------------------------------------------------------------
 
 static int by_place(const void *a, const void *b) {

@@ -55,6 +55,8 @@ void diag_note(Front *f, Span span, const char *format,
 void diag_help(Front *f, const char *format, ...); // replaces the row's help line
 // Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
 Str diag_nearest(Str word, const Str *known, uint32_t n);
+// The newest diagnostic's help: the nearest of `known`, or "WHAT are: " and all of them.
+void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what);
 Str word_habit(Str word); // what a name of other languages is here, as help; empty: it is none
 uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);

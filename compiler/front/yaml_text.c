@@ -25,14 +25,7 @@ bool yaml_expect(YamlReader *r, const Yaml *y, YamlKind kind, const char *expect
 
 void yaml_unknown(YamlReader *r, const Yaml *key, const char *where, const Str *known, uint32_t n) {
     diag(r->f, DiagE0201, key->span, SARG(key->text), where);
-    Str near = diag_nearest(key->text, known, n);
-    Text all = {.arena = r->f->perm};
-    for (uint32_t i = 0; i < n; i++)
-        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(known[i]));
-    if (near.len)
-        diag_help(r->f, "did you mean `%.*s`?", SARG(near));
-    else
-        diag_help(r->f, "its keys are: %.*s", SARG(text_str(&all)));
+    diag_help_known(r->f, key->text, known, n, "its keys");
 }
 
 Yaml *yaml_find(const Yaml *map, const char *key) {

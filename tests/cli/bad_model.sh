@@ -50,7 +50,7 @@ edit 's/beta1=/beta=/';                                 bad 'wrong.gan:14:.*no p
 edit 's/update G/update H/';                            bad 'wrong.gan:19:.*no `H`' wrong.gan
 edit 's/mean(G(z))/mean(G(z), batsh)/';                 bad 'wrong.gan:20:.*no `batsh`' wrong.gan
 edit 's/lr=1e-3/lr=ramp(1e-3, 0, from=1, to=2, at=kimgs)/'; bad 'wrong.gan:14:.*no `kimgs`' wrong.gan
-edit 's/scale(/scael(/';                                bad 'wrong.gan:6:.*`scael` is no data word' wrong.gan
+edit 's/scale(/scael(/';                                bad 'wrong.gan:6:.*`scael` is not a data word' wrong.gan
 edit 's/G minimize/G minimise/';                        bad 'wrong.gan:19:.*found `minimise`' wrong.gan
 edit 's/sample fakes = G/sample fakes = g/';            bad 'wrong.gan:23:.*no `g`' wrong.gan
                                                         bad 'no config `nzz`' tiny.gan -s nzz=3
