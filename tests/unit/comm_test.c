@@ -1,85 +1,17 @@
-// comm_test.c - communicators over the loop-back link: ranks are threads of this program. With
-// `--mpi PLUGIN`, under mpirun: this process is one rank, and the same bodies run over MPI.
+// comm_test.c - what collectives give, over the loop-back link: ranks are threads of this program.
+// With `--mpi PLUGIN`, under mpirun: this process is one rank, and the same bodies run over MPI.
 //
 // What is held: sums, greatest and gathered are what one rank would compute from everyone's parts,
-// the same bits on all ranks and, for trees, on every number of ranks; data started early and
-// waited for late, in any order; a rank that does not come, one that leaves and one that asks for
-// something else end the others with a sentence; the wire model takes its time; nothing is lost by
-// a narrow wire in the long run.
-#define _GNU_SOURCE
+// the same bits on all ranks and, for trees, on every number of ranks; nothing is lost by a narrow
+// wire in the long run.
 #include "link_mpi.h"
 
-#include <setjmp.h>
-#include <cmocka.h>
+#include "comm_ranks.h"
 #include "cases.h"
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST = 7 };
-
-typedef struct Rank {
-    int rank;
-    LocalHub *hub; // borrowed
-    CommOptions options;
-    void (*body)(struct Rank *r, Comm *c);
-    bool leave;         // ends with comm_leave
-    atomic_int *spoken; // ranks that have said why they end; NULL: not counted
-    void *user;
-    GanStatus st; // what the body ended with
-    char why[512];
-    bool all;   // comm_leave's answer
-    int before; // of `spoken`, once this rank was let go
-} Rank;
-
-static void leave(Rank *r, Comm *c) {
-    r->all = comm_leave(c, r->st);
-    if (r->spoken)
-        atomic_fetch_add(r->spoken, 1);
-    comm_part(c);
-    r->before = r->spoken ? atomic_load(r->spoken) : 0;
-}
-
-static void *rank_main(void *arg) {
-    Rank *r = arg;
-    Comm *c;
-    LocalSeat seat = {r->hub, r->rank};
-    r->st = comm_open(&link_local, &seat, &r->options, &c);
-    if (r->st == GAN_OK) {
-        r->body(r, c);
-        if (r->st != GAN_OK)
-            snprintf(r->why, sizeof r->why, "%s", gan_error());
-        if (r->leave || r->st != GAN_OK)
-            leave(r, c);
-        else
-            comm_close(c);
-    }
-    return NULL;
-}
-
-// Runs `body` on n ranks and waits for all.
-static void on_ranks(Rank *rank, int n, void (*body)(Rank *, Comm *), CommOptions o, void *user) {
-    LocalHub *hub;
-    pthread_t thread[MOST];
-    assert_int_equal(local_hub_new(n, &hub), GAN_OK);
-    for (int i = 0; i < n; i++) {
-        rank[i] = (Rank){.rank = i, .hub = hub, .options = o, .body = body, .user = user};
-        assert_int_equal(pthread_create(&thread[i], NULL, rank_main, &rank[i]), 0);
-    }
-    for (int i = 0; i < n; i++)
-        pthread_join(thread[i], NULL);
-    local_hub_free(hub);
-}
-
-static void all_well(const Rank *rank, int n) {
-    for (int i = 0; i < n; i++)
-        if (rank[i].st != GAN_OK)
-            fail_msg("rank %d: %s", i, rank[i].why);
-}
 
 static double part(int rank, size_t i) { // what rank brings as element i: no two sums are equal
     return sin(1 + (double)i * 0.7 + rank * 1.3) * (i % 3 == 0 ? 1e6 : 1);
@@ -91,7 +23,7 @@ typedef struct Reduction {
     CommKind kind;
     Dtype dtype, wire;
     size_t n;
-    double result[MOST][300]; // by rank
+    double result[MOST_RANKS][300]; // by rank
 } Reduction;
 
 static void reduce_body(Rank *r, Comm *c) {
@@ -142,11 +74,11 @@ static void check_reduction(const Reduction *x, int rank, int ranks, double tole
 
 static void reductions_are_right_and_equal_on_all_ranks(void **state) {
     (void)state;
-    for (int ranks = 1; ranks <= MOST; ranks++)
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
         for (int k = CommSum; k <= CommMax; k++)
             for (size_t t = 0; t < REDUCED_TYPES; t++) {
                 static Reduction x;
-                Rank rank[MOST];
+                Rank rank[MOST_RANKS];
                 x = (Reduction){.kind = (CommKind)k,
                                 .dtype = reduced_types[t].dtype,
                                 .wire = reduced_types[t].wire,
@@ -185,7 +117,7 @@ static void tree_body(Rank *r, Comm *c) {
 static void a_tree_gives_the_same_bits_on_any_number_of_ranks(void **state) {
     (void)state;
     double one[64], some[64];
-    Rank rank[MOST];
+    Rank rank[MOST_RANKS];
     on_ranks(rank, 1, tree_body, (CommOptions){.deadline = 20}, one);
     for (int ranks = 2; ranks <= 4; ranks *= 2) {
         on_ranks(rank, ranks, tree_body, (CommOptions){.deadline = 20}, some);
@@ -232,7 +164,7 @@ static void narrowed_body(Rank *r, Comm *c) {
 
 static void large_sums_can_be_narrowed(void **state) {
     (void)state;
-    Rank rank[MOST];
+    Rank rank[MOST_RANKS];
     bool wrong = false;
     on_ranks(rank, 2, narrowed_body, (CommOptions){.deadline = 20}, &wrong);
     all_well(rank, 2);
@@ -242,7 +174,7 @@ static void large_sums_can_be_narrowed(void **state) {
 static void a_narrow_wire_loses_nothing_in_the_long_run(void **state) {
     (void)state;
     double sum = 0;
-    Rank rank[MOST];
+    Rank rank[MOST_RANKS];
     for (int n = 2; n <= 3; n++) {
         on_ranks(rank, n, narrow_body, (CommOptions){.deadline = 20}, &sum);
         all_well(rank, n);
@@ -270,7 +202,7 @@ static void infinite_body(Rank *r, Comm *c) {
 
 static void a_narrow_wire_owes_nothing_of_what_is_not_finite(void **state) {
     (void)state;
-    Rank rank[MOST];
+    Rank rank[MOST_RANKS];
     bool wrong = false;
     for (int n = 2; n <= 3; n++) {
         on_ranks(rank, n, infinite_body, (CommOptions){.deadline = 20}, &wrong);
@@ -303,7 +235,7 @@ static void gather_body(Rank *r, Comm *c) {
 }
 
 static void control_body(Rank *r, Comm *c) {
-    int root = comm_size(c) - 1, mine = 100 + r->rank, all[MOST], given = r->rank;
+    int root = comm_size(c) - 1, mine = 100 + r->rank, all[MOST_RANKS], given = r->rank;
     bool any = false, none = true;
     r->st = comm_barrier(c);
     if (r->st == GAN_OK)
@@ -323,8 +255,8 @@ static void control_body(Rank *r, Comm *c) {
 
 static void parts_and_control_messages_arrive(void **state) {
     (void)state;
-    for (int ranks = 1; ranks <= MOST; ranks++) {
-        Rank rank[MOST];
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
+        Rank rank[MOST_RANKS];
         bool wrong = false;
         on_ranks(rank, ranks, gather_body, (CommOptions){.deadline = 20}, &wrong);
         all_well(rank, ranks);
@@ -353,273 +285,6 @@ static void no_communicator_is_one_rank(void **state) {
         sum += n;
     }
     assert_int_equal(sum, 11);
-}
-
-// --- many at once, what they cost ----------------------------------------------------------------
-
-enum { JOBS = 40, ROUNDS = 5 };
-
-static void many_body(Rank *r, Comm *c) {
-    comm_trace(c, true);
-    for (uint32_t step = 0; r->st == GAN_OK && step < ROUNDS; step++) {
-        float x[JOBS];
-        for (uint32_t i = 0; r->st == GAN_OK && i < JOBS; i++) {
-            x[i] = (float)(i + step + (uint32_t)r->rank);
-            CommJob job = {.id = i * 3,
-                           .kind = CommSum,
-                           .dtype = DtF32,
-                           .wire = DtF32,
-                           .data = &x[i],
-                           .n = 1,
-                           .step = step,
-                           .what = "one of many"};
-            r->st = comm_start(c, &job);
-        }
-        for (uint32_t i = JOBS; r->st == GAN_OK && i-- > 0;)
-            r->st = comm_wait(c, i * 3);
-        for (uint32_t i = 0; i < JOBS; i++)
-            if (x[i] != (float)(3 * (i + step) + 3))
-                *(bool *)r->user = true;
-    }
-    const CommEvent *e;
-    uint32_t n = comm_events(c, &e);
-    bool in_order = n == JOBS * ROUNDS && comm_stats(c).jobs == n && comm_stats(c).bytes == 4 * n;
-    for (uint32_t i = 0; in_order && i < n; i++)
-        in_order = e[i].ready <= e[i].start && e[i].start <= e[i].end && e[i].end <= e[i].go &&
-                   e[i].ready <= e[i].met && e[i].met <= e[i].go;
-    if (!in_order)
-        *(bool *)r->user = true;
-}
-
-static void many_jobs_are_under_way_at_once(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    bool wrong = false;
-    on_ranks(rank, 3, many_body, (CommOptions){.deadline = 20}, &wrong);
-    all_well(rank, 3);
-    assert_false(wrong);
-}
-
-static void wire_body(Rank *r, Comm *c) {
-    static float x[MOST][25000]; // 100 kB at 0.1 Gbit/s: 8 ms, and 60 more
-    double began = time_now();
-    CommJob job = {.kind = CommSum,
-                   .dtype = DtF32,
-                   .wire = DtF32,
-                   .data = x[r->rank],
-                   .n = 25000,
-                   .what = "a slow one"};
-    r->st = comm_start(c, &job);
-    double started = time_now();
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, 0);
-    double took = time_now() - began;
-    if (took < 0.068 || started - began > 0.05)
-        *(bool *)r->user = true;
-}
-
-static void a_wire_takes_its_time_and_not_the_callers(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    bool wrong = false;
-    on_ranks(rank, 2, wire_body, (CommOptions){.deadline = 20, .wire_us = 60000, .wire_gbit = 0.1},
-             &wrong);
-    all_well(rank, 2);
-    assert_false(wrong);
-}
-
-static void overtaking_body(Rank *r, Comm *c) {
-    enum { LARGE = COMM_SMALL / 4 + 1 };
-    static float large[MOST][LARGE];
-    float small[2] = {1, 2};
-    CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = large[r->rank], .n = LARGE},
-                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = small, .n = 2}};
-    double began = time_now(), came = 0;
-    for (int i = 0; r->st == GAN_OK && i < 2; i++)
-        r->st = comm_start(c, &jobs[i]);
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, 1);
-    came = time_now() - began;
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, 0);
-    if (came > 0.3 || time_now() - began < 0.5 || small[1] != 4)
-        *(bool *)r->user = true;
-}
-
-static void what_is_small_overtakes_what_is_large(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    bool wrong = false; // 64 kB at 1 Mbit/s: half a second
-    on_ranks(rank, 2, overtaking_body, (CommOptions){.deadline = 20, .wire_gbit = 0.001}, &wrong);
-    all_well(rank, 2);
-    assert_false(wrong);
-}
-
-// --- faults --------------------------------------------------------------------------------------
-
-static CommJob faulty_job(float *x) {
-    return (CommJob){.id = 4,
-                     .kind = CommSum,
-                     .dtype = DtF32,
-                     .wire = DtF32,
-                     .data = x,
-                     .n = 1,
-                     .step = 12,
-                     .what = "bucket 4 (model.gan:9)"};
-}
-
-// Rank 1 holds still until rank 0 has given up.
-static void late_body(Rank *r, Comm *c) {
-    float x = 1;
-    CommJob job = faulty_job(&x);
-    if (r->rank == 1) {
-        sem_wait(r->user);
-        return;
-    }
-    r->st = comm_start(c, &job);
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, job.id);
-    GanStatus again = comm_barrier(c); // broken for good, with the first reason
-    if (again != r->st || !strstr(gan_error(), "bucket 4"))
-        r->st = GAN_OK;
-    sem_post(r->user);
-}
-
-static void a_rank_that_does_not_come_is_named(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    sem_t given_up;
-    sem_init(&given_up, 0, 0);
-    double began = time_now();
-    on_ranks(rank, 2, late_body, (CommOptions){.deadline = 0.2}, &given_up);
-    sem_destroy(&given_up);
-    assert_int_equal(rank[0].st, GAN_ERR_DEVICE);
-    assert_non_null(strstr(rank[0].why, "step 12, bucket 4 (model.gan:9)"));
-    assert_non_null(strstr(rank[0].why, "rank 1 did not come"));
-    assert_true(time_now() - began < 5);
-}
-
-static void leaving_body(Rank *r, Comm *c) {
-    float x = 1;
-    r->spoken = r->user;
-    CommJob job = faulty_job(&x);
-    if (r->rank == 1) {
-        r->st = (fail)(GAN_ERR_IO, "the disk is full");
-        return;
-    }
-    r->st = comm_start(c, &job);
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, job.id);
-}
-
-static void others_learn_that_a_rank_ended(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, NULL);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rank[i].st, i == 1 ? GAN_ERR_IO : GAN_ERR_DEVICE);
-        assert_false(rank[i].all); // each has its own words to say
-        if (i != 1)
-            assert_non_null(strstr(rank[i].why, "another rank ended"));
-    }
-}
-
-static void stopping_body(Rank *r, Comm *c) {
-    float x = 1;
-    CommJob job = faulty_job(&x);
-    if (r->rank == 1) {
-        r->st = (fail)(GAN_STOPPED, "asked to stop");
-        return;
-    }
-    r->st = comm_start(c, &job);
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, job.id);
-}
-
-// The reason with the greatest number of all: the others say LAST_TAG in the lane they do not wait
-// in, and nobody's patience is needed.
-static void a_rank_that_stops_alone_holds_nobody(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    double began = time_now();
-    on_ranks(rank, 3, stopping_body, (CommOptions){.deadline = 20}, NULL);
-    for (int i = 0; i < 3; i++)
-        assert_false(rank[i].all);
-    assert_non_null(strstr(rank[0].why, "another rank ended"));
-    assert_true(time_now() - began < 4);
-}
-
-// Launchers end all ranks as soon as one has ended.
-static void nobody_goes_before_all_have_spoken(void **state) {
-    (void)state;
-    for (int round = 0; round < 20; round++) {
-        Rank rank[MOST];
-        atomic_int spoken = 0;
-        on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, &spoken);
-        for (int i = 0; i < 3; i++)
-            assert_int_equal(rank[i].before, 3);
-    }
-}
-
-static void agreeing_body(Rank *r, Comm *c) {
-    (void)c;
-    r->st = (fail)(GAN_ERR_USAGE, "no such option");
-}
-
-static void ranks_that_leave_for_one_reason_know_it(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    on_ranks(rank, 3, agreeing_body, (CommOptions){.deadline = 20}, NULL);
-    for (int i = 0; i < 3; i++)
-        assert_true(rank[i].all);
-}
-
-static void differing_body(Rank *r, Comm *c) {
-    float x[2] = {1, 2};
-    CommJob job = faulty_job(x);
-    job.n = r->rank == 2 ? 2 : 1;
-    r->st = comm_start(c, &job);
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, job.id);
-}
-
-static void ranks_that_disagree_never_mix_their_bytes(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    on_ranks(rank, 3, differing_body, (CommOptions){.deadline = 20}, NULL);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(rank[i].st, GAN_ERR_BUG);
-        assert_non_null(strstr(rank[i].why, "not at the same place"));
-    }
-}
-
-static void null_body(Rank *r, Comm *c) {
-    float x = (float)r->rank;
-    CommJob job = faulty_job(&x);
-    r->st = comm_start(c, &job);
-    if (r->st == GAN_OK)
-        r->st = comm_wait(c, job.id);
-    bool any = false;
-    if (r->st == GAN_OK)
-        r->st = comm_any(c, r->rank == 1, &any); // control works all the same
-    if (x != (float)r->rank || !any)
-        *(bool *)r->user = true;
-}
-
-static void a_null_communicator_leaves_data_alone(void **state) {
-    (void)state;
-    Rank rank[MOST];
-    bool wrong = false;
-    on_ranks(rank, 2, null_body, (CommOptions){.deadline = 20, .null = true}, &wrong);
-    all_well(rank, 2);
-    assert_false(wrong);
-    Comm *c;
-    NullSeat seat = {3, 8};
-    assert_int_equal(comm_open(&link_null, &seat, &(CommOptions){0}, &c), GAN_OK);
-    assert_int_equal(comm_rank(c), 3);
-    assert_int_equal(comm_size(c), 8);
-    assert_int_equal(comm_barrier(c), GAN_OK);
-    comm_close(c);
 }
 
 // --- over MPI ------------------------------------------------------------------------------------
@@ -691,7 +356,7 @@ static void sizes_body(Rank *r, Comm *c) {
 static void orders_body(Rank *r, Comm *c) {
     enum { LARGE_OF = COMM_SMALL / sizeof(float) + 1 };
     static float large[LARGE_OF];
-    for (uint32_t step = 0; r->st == GAN_OK && step < ROUNDS; step++) {
+    for (uint32_t step = 0; r->st == GAN_OK && step < 5; step++) {
         float small = (float)(r->rank + 1);
         bool at_once = (r->rank + step) % 2;
         for (size_t i = 0; i < LARGE_OF; i++)
@@ -724,7 +389,7 @@ static void on_this_rank(void **state) {
     bool wrong = false;
     double sum = 0, tree[64];
     Rank r = {.rank = comm_rank(c)};
-    assert_true(comm_size(c) <= MOST);
+    assert_true(comm_size(c) <= MOST_RANKS);
     mpi_reductions(&r, c);
     static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
                                                      orders_body};
@@ -765,16 +430,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_narrow_wire_owes_nothing_of_what_is_not_finite),
         cmocka_unit_test(parts_and_control_messages_arrive),
         cmocka_unit_test(no_communicator_is_one_rank),
-        cmocka_unit_test(many_jobs_are_under_way_at_once),
-        cmocka_unit_test(a_wire_takes_its_time_and_not_the_callers),
-        cmocka_unit_test(what_is_small_overtakes_what_is_large),
-        cmocka_unit_test(a_rank_that_does_not_come_is_named),
-        cmocka_unit_test(others_learn_that_a_rank_ended),
-        cmocka_unit_test(a_rank_that_stops_alone_holds_nobody),
-        cmocka_unit_test(nobody_goes_before_all_have_spoken),
-        cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
-        cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
-        cmocka_unit_test(a_null_communicator_leaves_data_alone),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -1,0 +1,189 @@
+// comm_faults_test.c - ranks that do not come, end, or ask for something else, over the loop-back
+// link.
+//
+// What is held: the others end with a sentence that says who and where, all of them and soon; what
+// is broken stays so.
+#include "comm_ranks.h"
+#include "cases.h"
+#include <semaphore.h>
+#include <string.h>
+
+static CommJob faulty_job(float *x) {
+    return (CommJob){.id = 4,
+                     .kind = CommSum,
+                     .dtype = DtF32,
+                     .wire = DtF32,
+                     .data = x,
+                     .n = 1,
+                     .step = 12,
+                     .what = "bucket 4 (model.gan:9)"};
+}
+
+// Rank 1 holds still until rank 0 has given up.
+static void late_body(Rank *r, Comm *c) {
+    float x = 1;
+    CommJob job = faulty_job(&x);
+    if (r->rank == 1) {
+        sem_wait(r->user);
+        return;
+    }
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+    GanStatus again = comm_barrier(c); // broken for good, with the first reason
+    if (again != r->st || !strstr(gan_error(), "bucket 4"))
+        r->st = GAN_OK;
+    sem_post(r->user);
+}
+
+static void a_rank_that_does_not_come_is_named(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    sem_t given_up;
+    sem_init(&given_up, 0, 0);
+    double began = time_now();
+    on_ranks(rank, 2, late_body, (CommOptions){.deadline = 0.2}, &given_up);
+    sem_destroy(&given_up);
+    assert_int_equal(rank[0].st, GAN_ERR_DEVICE);
+    assert_non_null(strstr(rank[0].why, "step 12, bucket 4 (model.gan:9)"));
+    assert_non_null(strstr(rank[0].why, "rank 1 did not come"));
+    assert_true(time_now() - began < 5);
+}
+
+static void leaving_body(Rank *r, Comm *c) {
+    float x = 1;
+    r->spoken = r->user;
+    CommJob job = faulty_job(&x);
+    if (r->rank == 1) {
+        r->st = (fail)(GAN_ERR_IO, "the disk is full");
+        return;
+    }
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+}
+
+static void others_learn_that_a_rank_ended(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rank[i].st, i == 1 ? GAN_ERR_IO : GAN_ERR_DEVICE);
+        assert_false(rank[i].all); // each has its own words to say
+        if (i != 1)
+            assert_non_null(strstr(rank[i].why, "another rank ended"));
+    }
+}
+
+static void stopping_body(Rank *r, Comm *c) {
+    float x = 1;
+    CommJob job = faulty_job(&x);
+    if (r->rank == 1) {
+        r->st = (fail)(GAN_STOPPED, "asked to stop");
+        return;
+    }
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+}
+
+// The reason with the greatest number of all: the others say LAST_TAG in the lane they do not wait
+// in, and nobody's patience is needed.
+static void a_rank_that_stops_alone_holds_nobody(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    double began = time_now();
+    on_ranks(rank, 3, stopping_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_false(rank[i].all);
+    assert_non_null(strstr(rank[0].why, "another rank ended"));
+    assert_true(time_now() - began < 4);
+}
+
+// Launchers end all ranks as soon as one has ended.
+static void nobody_goes_before_all_have_spoken(void **state) {
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        Rank rank[MOST_RANKS];
+        atomic_int spoken = 0;
+        on_ranks(rank, 3, leaving_body, (CommOptions){.deadline = 20}, &spoken);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(rank[i].before, 3);
+    }
+}
+
+static void agreeing_body(Rank *r, Comm *c) {
+    (void)c;
+    r->st = (fail)(GAN_ERR_USAGE, "no such option");
+}
+
+static void ranks_that_leave_for_one_reason_know_it(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    on_ranks(rank, 3, agreeing_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_true(rank[i].all);
+}
+
+static void differing_body(Rank *r, Comm *c) {
+    float x[2] = {1, 2};
+    CommJob job = faulty_job(x);
+    job.n = r->rank == 2 ? 2 : 1;
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+}
+
+static void ranks_that_disagree_never_mix_their_bytes(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    on_ranks(rank, 3, differing_body, (CommOptions){.deadline = 20}, NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rank[i].st, GAN_ERR_BUG);
+        assert_non_null(strstr(rank[i].why, "not at the same place"));
+    }
+}
+
+static void null_body(Rank *r, Comm *c) {
+    float x = (float)r->rank;
+    CommJob job = faulty_job(&x);
+    r->st = comm_start(c, &job);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, job.id);
+    bool any = false;
+    if (r->st == GAN_OK)
+        r->st = comm_any(c, r->rank == 1, &any); // control works all the same
+    if (x != (float)r->rank || !any)
+        *(bool *)r->user = true;
+}
+
+static void a_null_communicator_leaves_data_alone(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    bool wrong = false;
+    on_ranks(rank, 2, null_body, (CommOptions){.deadline = 20, .null = true}, &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+    Comm *c;
+    NullSeat seat = {3, 8};
+    assert_int_equal(comm_open(&link_null, &seat, &(CommOptions){0}, &c), GAN_OK);
+    assert_int_equal(comm_rank(c), 3);
+    assert_int_equal(comm_size(c), 8);
+    assert_int_equal(comm_barrier(c), GAN_OK);
+    comm_close(c);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(others_learn_that_a_rank_ended),
+        cmocka_unit_test(a_rank_that_stops_alone_holds_nobody),
+        cmocka_unit_test(nobody_goes_before_all_have_spoken),
+        cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
+        cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
+        cmocka_unit_test(a_null_communicator_leaves_data_alone),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+// comm_overlap_test.c - collectives under way while the caller goes on, over the loop-back link.
+//
+// What is held: data started early and waited for late, in any order; the wire model takes its time
+// and not the caller's; what is small overtakes what is large.
+#include "comm_ranks.h"
+#include "cases.h"
+
+enum { JOBS = 40, ROUNDS = 5 };
+
+static void many_body(Rank *r, Comm *c) {
+    comm_trace(c, true);
+    for (uint32_t step = 0; r->st == GAN_OK && step < ROUNDS; step++) {
+        float x[JOBS];
+        for (uint32_t i = 0; r->st == GAN_OK && i < JOBS; i++) {
+            x[i] = (float)(i + step + (uint32_t)r->rank);
+            CommJob job = {.id = i * 3,
+                           .kind = CommSum,
+                           .dtype = DtF32,
+                           .wire = DtF32,
+                           .data = &x[i],
+                           .n = 1,
+                           .step = step,
+                           .what = "one of many"};
+            r->st = comm_start(c, &job);
+        }
+        for (uint32_t i = JOBS; r->st == GAN_OK && i-- > 0;)
+            r->st = comm_wait(c, i * 3);
+        for (uint32_t i = 0; i < JOBS; i++)
+            if (x[i] != (float)(3 * (i + step) + 3))
+                *(bool *)r->user = true;
+    }
+    const CommEvent *e;
+    uint32_t n = comm_events(c, &e);
+    bool in_order = n == JOBS * ROUNDS && comm_stats(c).jobs == n && comm_stats(c).bytes == 4 * n;
+    for (uint32_t i = 0; in_order && i < n; i++)
+        in_order = e[i].ready <= e[i].start && e[i].start <= e[i].end && e[i].end <= e[i].go &&
+                   e[i].ready <= e[i].met && e[i].met <= e[i].go;
+    if (!in_order)
+        *(bool *)r->user = true;
+}
+
+static void many_jobs_are_under_way_at_once(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    bool wrong = false;
+    on_ranks(rank, 3, many_body, (CommOptions){.deadline = 20}, &wrong);
+    all_well(rank, 3);
+    assert_false(wrong);
+}
+
+static void wire_body(Rank *r, Comm *c) {
+    static float x[MOST_RANKS][25000]; // 100 kB at 0.1 Gbit/s: 8 ms, and 60 more
+    double began = time_now();
+    CommJob job = {.kind = CommSum,
+                   .dtype = DtF32,
+                   .wire = DtF32,
+                   .data = x[r->rank],
+                   .n = 25000,
+                   .what = "a slow one"};
+    r->st = comm_start(c, &job);
+    double started = time_now();
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    double took = time_now() - began;
+    if (took < 0.068 || started - began > 0.05)
+        *(bool *)r->user = true;
+}
+
+static void a_wire_takes_its_time_and_not_the_callers(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    bool wrong = false;
+    on_ranks(rank, 2, wire_body, (CommOptions){.deadline = 20, .wire_us = 60000, .wire_gbit = 0.1},
+             &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+}
+
+static void overtaking_body(Rank *r, Comm *c) {
+    enum { LARGE = COMM_SMALL / 4 + 1 };
+    static float large[MOST_RANKS][LARGE];
+    float small[2] = {1, 2};
+    CommJob jobs[] = {{.dtype = DtF32, .wire = DtF32, .data = large[r->rank], .n = LARGE},
+                      {.id = 1, .dtype = DtF32, .wire = DtF32, .data = small, .n = 2}};
+    double began = time_now(), came = 0;
+    for (int i = 0; r->st == GAN_OK && i < 2; i++)
+        r->st = comm_start(c, &jobs[i]);
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 1);
+    came = time_now() - began;
+    if (r->st == GAN_OK)
+        r->st = comm_wait(c, 0);
+    if (came > 0.3 || time_now() - began < 0.5 || small[1] != 4)
+        *(bool *)r->user = true;
+}
+
+static void what_is_small_overtakes_what_is_large(void **state) {
+    (void)state;
+    Rank rank[MOST_RANKS];
+    bool wrong = false; // 64 kB at 1 Mbit/s: half a second
+    on_ranks(rank, 2, overtaking_body, (CommOptions){.deadline = 20, .wire_gbit = 0.001}, &wrong);
+    all_well(rank, 2);
+    assert_false(wrong);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_jobs_are_under_way_at_once),
+        cmocka_unit_test(a_wire_takes_its_time_and_not_the_callers),
+        cmocka_unit_test(what_is_small_overtakes_what_is_large),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
