@@ -24,7 +24,7 @@ static GanStatus read_model(Arena *perm, Str path, Str *text) {
     TRY(file_read(perm, path, text));
     return text->len <= MAX_MODEL_BYTES
                ? GAN_OK
-               : fail(GAN_ERR_INPUT, "%.*s: %zu bytes is no model: the limit is %d", SARG(path),
+               : fail(GAN_ERR_INPUT, "%.*s: %zu bytes is not a model: the limit is %d", SARG(path),
                       text->len, MAX_MODEL_BYTES);
 }
 

@@ -224,7 +224,7 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
 // --- reading -------------------------------------------------------------------------------------
 
 static GanStatus not_whole(Str path, const char *why) {
-    return fail(GAN_ERR_INPUT, "%.*s is no compiled model, or a damaged one: %s", SARG(path),
+    return fail(GAN_ERR_INPUT, "%.*s is not a compiled model, or is damaged: %s", SARG(path),
                 why ? why : "it cannot be unpacked");
 }
 

@@ -46,7 +46,7 @@ static GanStatus frame_read(Arena *a, Str path, Frame *out) {
     bool header = false;
     size_t at = sizeof Signature - 1;
     if (!str_starts(s, (Str){Signature, at}))
-        return fail(GAN_ERR_INPUT, "%.*s is no PNG", SARG(path));
+        return fail(GAN_ERR_INPUT, "%.*s is not a PNG file", SARG(path));
     while (s.len - at >= 12) {
         uint32_t n = get32(s.ptr + at);
         Str type = str_sub(s, at + 4, at + 8);

@@ -64,7 +64,7 @@ static GanStatus check_values(const Module *m, const Given *g) {
     for (size_t i = 0; site->dist == DistCategorical && i < g->n; i++)
         if (!(g->value[i] >= 0 && g->value[i] < (float)site->classes &&
               g->value[i] == (float)(int64_t)g->value[i]))
-            return fail(GAN_ERR_USAGE, "--input %.*s: %g is no class from 0 to %lld",
+            return fail(GAN_ERR_USAGE, "--input %.*s: %g is not a class from 0 to %lld",
                         SARG(input_name(m, g->slot)), (double)g->value[i],
                         (long long)site->classes - 1);
     return GAN_OK;

@@ -147,7 +147,7 @@ static GanStatus check_shape(const Interp *p, Str path) {
     if (!grid && (!str_eq(ext, STR("npy")) || p->sampler.type.rank + 2 > DATA_MAX_RANK))
         return fail(GAN_ERR_USAGE, "interp writes -o NAME.png or NAME.npy, not %.*s", SARG(path));
     if (grid && p->sampler.show != ShowPicture)
-        return fail(GAN_ERR_USAGE, "this sample is no picture: write it with -o NAME.npy");
+        return fail(GAN_ERR_USAGE, "this sample is not a picture: write it with -o NAME.npy");
     if (!mem_mul(p->rows * p->columns, sampler_elements(&p->sampler), &numbers) ||
         numbers > (size_t)1 << 29)
         return fail(GAN_ERR_USAGE, "%zu rows of %zu are too much for one file", p->rows,

@@ -241,7 +241,8 @@ void options_help(Text *t) {
 }
 
 void options_command_help(Text *t, Command c) {
-    text_fmt(t, "usage: ganrun %s %s\n%s\n", commands[c].word, commands[c].files, commands[c].help);
+    text_fmt(t, "usage: ganrun %s%s%s\n%s\n", commands[c].word, *commands[c].files ? " " : "",
+             commands[c].files, commands[c].help);
     for (int i = 0; i < OptCount; i++) {
         if (!shown(&options[i], c))
             continue;

@@ -172,7 +172,7 @@ static bool verify_effects(Verify *v) {
     for (uint32_t i = 0; i < v->f->effect.n; i++) {
         uint32_t id = v->f->effect.at[i];
         if (!is_node(v, id) || graph_node(g, id)->op != OpWrite || listed[id]++)
-            return wrong(v, "effect %u: node %u is no write, or listed twice", i, id);
+            return wrong(v, "effect %u: node %u is not a write, or is listed twice", i, id);
         for (uint32_t k = 0; k < i; k++) {
             const Node *a = graph_node(g, id), *b = graph_node(g, v->f->effect.at[k]);
             if (a->attr == b->attr && a->block == b->block) {

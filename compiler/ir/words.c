@@ -85,13 +85,13 @@ static Str number_text(Words *w) {
 
 bool words_double(Words *w, double *out) {
     Str s = number_text(w);
-    return str_to_double(s, out) || words_refuse(w, "'%.*s' is no number", SARG(s));
+    return str_to_double(s, out) || words_refuse(w, "'%.*s' is not a number", SARG(s));
 }
 
 bool words_int(Words *w, int64_t least, int64_t most, int64_t *out) {
     Str s = number_text(w);
     if (!str_to_int(s, out))
-        return words_refuse(w, "'%.*s' is no whole number", SARG(s));
+        return words_refuse(w, "'%.*s' is not a whole number", SARG(s));
     return (*out >= least && *out <= most) ||
            words_refuse(w, "%lld is out of range", (long long)*out);
 }

@@ -48,7 +48,8 @@ static bool add_stored(Restore *r, uint32_t region, uint32_t id) {
     bool known = id > 0 && id < z->g->node.n;
     bool copy = known && z->g->node.at[id].op == OpRead && z->live[id] && !z->unit[id];
     if (!known || (!z->unit[id] && !copy) || z->kept[id])
-        return refuse(r, region, "%%%u is no value that a region stores, or stored twice", id);
+        return refuse(r, region, "%%%u is not a value that a region stores, or is stored twice",
+                      id);
     NodeVec *member = &z->member[z->order[region + 1]];
     bool part = node_class(z->g, id) == ClassCOMM; // in the order of the parts
     if (!part && member->n && member->at[member->n - 1] > id)
@@ -224,7 +225,7 @@ static bool find_launches(Restore *r, uint32_t *of, uint32_t last) {
                                   region, b);
                 }
                 if (l.instances > 1 && p->region.at[region].kind != RegionLoop)
-                    return refuse(r, region, "it is no loop and is launched alone");
+                    return refuse(r, region, "it is not a loop and is launched alone");
                 of[region] = i;
                 p->region.at[region].merged = k ? l.region : NONE;
             }

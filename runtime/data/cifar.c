@@ -26,7 +26,8 @@ GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head) {
     else if (is_hundred && classes_fit(data, n, 2, hundred))
         *head = 2;
     else
-        return fail(GAN_ERR_INPUT, "a file of CIFAR's size with a class there is none of");
+        return fail(GAN_ERR_INPUT,
+                    "a file of CIFAR's size, but with a class that CIFAR does not have");
     *out = (Array){.kind = 'u', .size = 1, .rank = 4, .dim = {0, 3, 32, 32}, .data = data};
     out->dim[0] = (int64_t)(n / (*head + Pixels));
     out->count = (size_t)out->dim[0] * Pixels;

@@ -9,12 +9,12 @@
 #include <string.h>
 
 static const char help[] =
-    "ganrun data pack SRC -o x.pack --size N|WxH   samples to one file that opens at once\n"
-    "    SRC: a folder (searched through), zip, tar or tar.gz of PNG and JPEG pictures; npy; npz;\n"
-    "         IDX; HDF5; CIFAR's .bin, whose classes come along\n"
-    "    --dataset NAME      of an HDF5 or npz file with several\n"
+    "ganrun data pack SRC -o x.pack --size N|WxH   samples into one file that opens at once\n"
+    "    SRC: a folder and all below it, zip, tar or tar.gz of PNG and JPEG pictures; npy; npz;\n"
+    "         IDX; HDF5; CIFAR's .bin, with its classes\n"
+    "    --dataset NAME      which array of an HDF5 or npz file with several\n"
     "    --channels 1|3      of the result; 3 for pictures, 1 for IDX\n"
-    "    --bits 8|16         of the result; as the first picture\n"
+    "    --bits 8|16         of the result; by default as the first picture\n"
     "    --fit MODE          auto, cover, contain or stretch\n"
     "    --ground COLOUR     under alpha and beside pictures: white, black, grey, #rrggbb\n"
     "    --labels folders    the folder of a picture is its class\n"
@@ -22,7 +22,7 @@ static const char help[] =
     "    --channels-last     npy samples are [h, w, c]\n"
     "    --skip-bad          leave out what cannot be read\n"
     "    --limit N           the first N files only\n"
-    "    --threads N         one per core\n"
+    "    --threads N         (one per core)\n"
     "ganrun data inspect X [--dataset NAME --json] what it is: counts, shapes, values, damage\n"
     "ganrun data verify X.pack                     every byte against its hash\n"
     "ganrun data preview X -o grid.png             [--count 64 --columns 8, and as for pack]\n"
@@ -86,7 +86,7 @@ static GanStatus read_bits(Str value, DataArgs *a) {
 static GanStatus read_fit(Str value, DataArgs *a) {
     if (fit_find(value, &a->pack.fit))
         return GAN_OK;
-    return fail(GAN_ERR_USAGE, "'%.*s' is no fit: auto, cover, contain or stretch", SARG(value));
+    return fail(GAN_ERR_USAGE, "'%.*s' is not a fit: auto, cover, contain or stretch", SARG(value));
 }
 
 static int hex_digit(char c) {
@@ -116,7 +116,7 @@ static GanStatus read_ground(Str value, DataArgs *a) {
             a->pack.ground[i] = (uint8_t)(16 * hi + lo);
     }
     return ok ? GAN_OK
-              : fail(GAN_ERR_USAGE, "'%.*s' is no colour: white, black, grey or #rrggbb",
+              : fail(GAN_ERR_USAGE, "'%.*s' is not a colour: white, black, grey or #rrggbb",
                      SARG(value));
 }
 
@@ -306,7 +306,7 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
     const PackField *f = &p->field[0];
     bool picture = f->kind != DataLabel && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
     if (!picture) {
-        return fail(GAN_ERR_INPUT, "%.*s: its samples are no pictures of 1 or 3 channels",
+        return fail(GAN_ERR_INPUT, "%.*s: its samples are not pictures of 1 or 3 channels",
                     SARG(a->path));
     }
     uint64_t n = a->count < p->count ? a->count : p->count,

@@ -63,7 +63,7 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
              (o->bits && o->bits != 8 * a->size);
     if (p->fit && !p->picture) {
         return fail(GAN_ERR_INPUT,
-                    "%.*s: its samples are no pictures (unsigned numbers [h, w] or [c, h, w]) and "
+                    "%.*s: its samples are not pictures (unsigned numbers [h, w] or [c, h, w]) and "
                     "cannot be fitted to a size, channels or bits",
                     SARG(b->path));
     }

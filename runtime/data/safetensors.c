@@ -181,7 +181,7 @@ static GanStatus open_header(void *user) {
                     length);
     }
     if (length == 0 || data[8] != '{')
-        return fail(GAN_ERR_INPUT, "not a safetensors file: its header is no JSON object");
+        return fail(GAN_ERR_INPUT, "not a safetensors file: its header is not a JSON object");
     TRY(json_parse(o->perm, (Str){(const char *)data + 8, (size_t)length},
                    STR("safetensors header"), &root));
     const uint8_t *body = data + 8 + length;

@@ -243,7 +243,7 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     if (begins(data, n, "\x89HDF\r\n\x1a\n", 8))
         return *out = SourceHdf5, GAN_OK;
     if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3)) {
-        return fail(GAN_ERR_INPUT, "%.*s: a single picture is no data set; name its folder",
+        return fail(GAN_ERR_INPUT, "%.*s: a single picture is not a data set; name its folder",
                     SARG(path));
     }
     *known = false;

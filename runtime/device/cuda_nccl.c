@@ -33,7 +33,7 @@ static GanStatus join(Nccl *n, Comm *ranks) {
 GanStatus nccl_open(Cuda *c, Comm *ranks, Nccl **out) {
     *out = NULL;
     if (!c->api->nccl)
-        return fail(GAN_ERR_DEVICE, "NCCL is not found (ganrun doctor says how to mend it); "
+        return fail(GAN_ERR_DEVICE, "NCCL is not found (ganrun doctor says how to fix it); "
                                     "--comm staged does without, by way of the host");
     Nccl *n = mem_alloc(sizeof *n);
     if (!n)

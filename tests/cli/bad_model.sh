@@ -25,7 +25,7 @@ printf 'model m\n\000\n' >zero.gan;                     bad 'zero.gan:2:1: .*E01
 : >empty.yaml;                                          bad 'empty.yaml:1:1: .*an empty file' empty.yaml
 mkdir folder.gan;                                       refused 1 'folder.gan is a folder' ganc check folder.gan
                                                         bad 'no file nothing.gan' nothing.gan
-head -c 20000000 /dev/zero | tr '\0' '#' >long.gan;     bad 'long.gan: 20000000 bytes is no model' long.gan
+head -c 20000000 /dev/zero | tr '\0' '#' >long.gan;     bad 'long.gan: 20000000 bytes is not a model' long.gan
 
 # Without end: 10 MB of open brackets, recursion, loops.
 open_brackets() { head -c 10485760 /dev/zero | tr '\0' "$1"; }

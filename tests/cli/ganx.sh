@@ -59,13 +59,13 @@ fi
 # Damage: cut short, one byte changed anywhere, no archive at all.
 size=$(wc -c <a.ganx)
 head -c $((size / 2)) a.ganx >cut.ganx
-refused 1 'cut.ganx is no compiled model, or a damaged one' ganc hash cut.ganx
+refused 1 'cut.ganx is not a compiled model, or is damaged' ganc hash cut.ganx
 for at in 200 $((size / 4)) $((size / 2)) $((size - 3000)); do
     cp a.ganx bad.ganx
     printf '\125\252' | dd of=bad.ganx bs=1 seek="$at" conv=notrunc 2>/dev/null
     refused 1 'bad.ganx' ganc hash bad.ganx
 done
 echo 'model text' >text.ganx
-refused 1 'no compiled model' ganc hash text.ganx
+refused 1 'not a compiled model' ganc hash text.ganx
 : >empty.ganx
-refused 1 'no compiled model' ganc hash empty.ganx
+refused 1 'not a compiled model' ganc hash empty.ganx

@@ -47,7 +47,7 @@ says 'an .npy file'
 expect 1 sample run --entry told -o s.npy --input z=rows.npy
 says 'wants an array .n, 3.: .3. for each sample'
 expect 2 sample run --entry told -o s.npy --input y=4
-says 'no class from 0 to 3'
+says 'not a class from 0 to 3'
 expect 2 sample run --entry told -o s.npy --input y=two
 says 'wants numbers'
 expect 2 sample run --entry told -o s.npy --input Y=1

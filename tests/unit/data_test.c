@@ -350,7 +350,7 @@ static void cifar_packs_with_its_classes(void **state) {
     Array a;
     size_t head;
     uint8_t none[3073] = {10}; // CIFAR-10 has classes 0 to 9
-    assert_refused(cifar_parse(none, sizeof none, &a, &head), "a class there is none of");
+    assert_refused(cifar_parse(none, sizeof none, &a, &head), "a class that CIFAR does not have");
     write_cifar(p, "b.bin", 1, 2, 5);
     SourceKind kind;
     ArrayFile f;

@@ -360,7 +360,7 @@ static void hostile_safetensors_are_refused(void **state) {
          "'C64' is not read"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", 4, "twice"},
         {"{\"a\":7}", 0, "is not read"},
-        {"[1,2]", 0, "no JSON object"},
+        {"[1,2]", 0, "not a JSON object"},
         {"{\"a\":", 0, "too early"},
         {"{\"__metadata__\":{\"k\":5}}", 0, "not text"},
     };

@@ -125,7 +125,7 @@ static const struct { const char *text, *error; } refused[] = {
     {HEAD "block 0\nelse\n", "else without if"},
     {HEAD "block 0\nif %5\nend\n", "no condition"},
     {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\n", "not among the effects"},
-    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\neffect %1\n", "is no write"},
+    {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\neffect %1\n", "is not a write"},
     {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\neffect %2\neffect %2\n", "listed twice"},
     {HEAD READ "%2 = write %1 {slot=0} : f32 [2] @0\n%3 = exp %1 : f32 [2] @0\n%4 = write %3 {slot=0} : f32 [2] @0\n"
      "effect %2\neffect %4\n", "write one slot in one block"},
