@@ -1,4 +1,4 @@
-// ahead.h - machine code for `ganc compile --target`.
+// ahead.h - compiles kernels to machine code for `ganc compile --target`.
 #ifndef GAN_AHEAD_H
 #define GAN_AHEAD_H
 

@@ -1,6 +1,6 @@
 // bench.c - `ganrun bench`: a model's step against the clock and against this machine's limits.
 //
-// In: a model and how often. Out: the object of the contract, or the same in words. Data is
+// In: a model and how often. Out: one JSON object, or the same in words. Data is
 // resident: slots are filled once with numbers made here, so no files are needed. How long a first
 // step takes to begin, and the memory of a process that only trains, are asked of processes of
 // their own: one with an empty kernel cache, then some with the filled one. On many ranks all run

@@ -1,4 +1,4 @@
-// console.c - words for the user, through whoever shows them.
+// console.c - messages for the user, formatted and handed to the Console that shows them.
 #include "runs.h"
 
 void say(const Console *c, const char *format, ...) {

@@ -1,5 +1,5 @@
-// formula.c - FNV-1a names the stream, the splitmix64 finaliser makes its bits, Box-Muller its
-// normals.
+// formula.c - numbers from text keys: FNV-1a names the stream, the splitmix64 finaliser makes its
+// bits, Box-Muller its normals.
 #include "formula.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-// meter.c - losses and reports of a step, asked for where their block has just computed them.
+// meter.c - reads the losses and reports of a step where their block has just computed them.
 //
-// A device that works by itself is not waited for: the numbers of a step are looked at when the
-// steps behind it have been given out, and are that step's all the same.
+// A device that works by itself is not waited for: the numbers of a step are read when later steps
+// have been launched, and are logged as that step's.
 #include "runs.h"
 
 #include <math.h>

@@ -31,7 +31,7 @@ typedef struct Session {
 GanStatus session_open(Session *s, const SessionOptions *o);
 void session_release(Session *s); // accepts an empty session
 
-// --- verify.c: reference cases (contract.md) -----------------------------------------------------
+// --- verify.c: reference cases (docs/verify.md) --------------------------------------------------
 
 typedef struct Split { // how a step is divided, as asked for
     int64_t chunks;    // --deterministic, 0: off

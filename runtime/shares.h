@@ -1,4 +1,5 @@
-// shares.h - whose a launch's time is: of which nets' update, of a penalty, of communication.
+// shares.h - which part of a step a launch's time belongs to: a net's update, a penalty, or
+// communication.
 #ifndef GAN_SHARES_H
 #define GAN_SHARES_H
 

@@ -1,5 +1,5 @@
-// trained.c - a run opened to be looked at: its model on a device with the weights of the newest
-// checkpoint, and its data or other data in their place.
+// trained.c - opens a run for reading: its model on a device with the weights of a checkpoint, and
+// its data or other data in their place.
 #include "runs.h"
 
 static void notice(void *user, const char *text) {

@@ -1,10 +1,10 @@
 // verify.c - recomputes a reference case: the same start, the same feed, and every loss, gradient
 // and final weight.
 //
-// In: a model file and a case (JSON, format gan-reference-1: see contract of `ganrun verify` in
-// docs/verify.md). Out: one line per update and a verdict. Numbers in a case are made by formulas
-// from text keys (formula.c); results are digests.
-// On many ranks each feeds its own samples and checks all results, which are the whole batch's.
+// In: a model file and a case (JSON, format gan-reference-1: docs/verify.md). Out: one line per
+// update and a verdict. Numbers in a case are made by formulas from text keys (formula.c); results
+// are digests. On many ranks each feeds its own samples and checks all results, which are the whole
+// batch's.
 #include "verify.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// watch.h - looking for the operation whose result was the first that is no finite number.
+// watch.h - finds the first operation whose result is not finite.
 //
 // A run that meets such a loss or weight is repeated from its last checkpoint with a Watch behind
 // the executor's launches; draws are counters and data have positions, so it comes to the same

@@ -81,8 +81,7 @@ static Str hash_of(const Module *m) {
 
 // --- shipped models ------------------------------------------------------------------------------
 
-// Numbers of the studies: trained and other numbers of each net (facts and yardstick models assert
-// the same).
+// Sizes of the studies' nets: trained numbers, and numbers of state.
 static const struct {
     const char *file, *set, *net;
     int64_t weights, state;

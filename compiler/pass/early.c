@@ -1,4 +1,4 @@
-// early.c - sums over the ranks that wait for other sums without need.
+// early.c - rewrites sums over the batch that wait for other sums without need.
 //
 // In: a function for the global batch, without Grad nodes, before it is divided among ranks. Every
 // sum that waits for another is one more meeting of all ranks, and on a card one more launch that

@@ -1,5 +1,5 @@
-// fresh.c - what `init` need not write. In: the function that gives slots their first values. Out:
-// the same without its writes of zero: slot memory is zero before `init` runs (exec.c sees to it),
+// fresh.c - drops writes of zero from `init`. In: the function that gives slots their first values.
+// Out: the same without those writes: slot memory is zero before `init` runs (exec.c sees to it),
 // and pages that nobody writes cost nothing until a step does.
 #include "pass.h"
 

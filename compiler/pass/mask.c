@@ -1,4 +1,5 @@
-// mask.c - what a gradient asks of an activation's input is asked of its output.
+// mask.c - lets gradients ask the sign of an activation's output instead of its input, so that the
+// input need not be kept.
 //
 // In: a function without Grad, Pin or Stop. Out: the same values; where
 //     y = where(x > 0, x, slope*x or 0), slope >= 0

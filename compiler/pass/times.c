@@ -1,4 +1,4 @@
-// times.c - when the values of a step are there: what is known before anything is measured.
+// times.c - estimates when each value of a step will be there, before anything is measured.
 //
 // In: the global graph, its sums over the ranks. Out: seconds of a call and of a node, and for each
 // node the earliest moment it can be done, were there a core for each chain. A step that may leave

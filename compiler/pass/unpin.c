@@ -1,5 +1,5 @@
-// unpin.c - identities that only passes before cared about go away: Pin (what a grad named), Stop
-// and Commit.
+// unpin.c - removes the identities that only earlier passes need: Pin (what a grad named), Stop and
+// Commit.
 // In: a function without Grad nodes. Out: the same values; equal work that pins kept apart is now
 // shared.
 #include "pass.h"

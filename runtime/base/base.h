@@ -35,7 +35,7 @@ GanStatus fail(GanStatus code, const char *format, ...);
 // unchanged.
 GanStatus fail_in(GanStatus code, const char *format, ...);
 const char *gan_error(void);       // this thread's last message, "" when none
-int gan_exit_code(GanStatus code); // the contract's exit code for a status
+int gan_exit_code(GanStatus code); // of a program that ends with this status (docs/runs.md)
 _Noreturn void bug(const char *format,
                    ...); // ours, and release builds must stop too: prints and aborts with 70
 _Noreturn void no_memory(const char *format,

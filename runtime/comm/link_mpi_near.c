@@ -1,4 +1,4 @@
-// link_mpi_near.c - sums between ranks of one machine, who reach each other's memory.
+// link_mpi_near.c - large sums between ranks of one machine, by reading each other's memory.
 //
 // Rank r adds up slice r of everyone's, in pieces that stay in a cache, and puts it where all have
 // it. So a byte is fetched once and put once, and between the meeting and the end no rank waits for

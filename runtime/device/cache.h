@@ -1,4 +1,5 @@
-// cache.h - made things kept on disk: one file each, named by the hash of what it was made from.
+// cache.h - compiled things kept on disk, one file each, named by the hash of what it was made
+// from.
 //
 // There is no index and nothing to invalidate: a key holds everything that decides the bytes. Files
 // are sealed: they end in the hash of what precedes it, so a damaged one is found out and made

@@ -1,4 +1,4 @@
-// nvrtc_all.c - many texts to machine code, side by side.
+// nvrtc_all.c - compiles many kernel texts to machine code in parallel.
 //
 // In: jobs. Out: an image each. The compiler is single-threaded and takes a few tens of
 // milliseconds a kernel, so every core takes tasks until none is left: first the translations, one

@@ -1,4 +1,4 @@
-// ptx.h - PTX as NVRTC writes it: kernels before it is known for which card.
+// ptx.h - edits PTX as NVRTC writes it: the form of kernels before the card is chosen.
 #ifndef GAN_PTX_H
 #define GAN_PTX_H
 

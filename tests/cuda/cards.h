@@ -1,4 +1,4 @@
-// cards.h - for tests: cards that are not here.
+// cards.h - for tests: descriptions of cards that this machine does not have.
 #ifndef GAN_CARDS_H
 #define GAN_CARDS_H
 

@@ -1,4 +1,4 @@
-// record_order.c - who comes before whom: vector clocks.
+// record_order.c - which recorded work is ordered before which, by vector clocks.
 //
 // Every line (the host, each stream) counts its work. A clock says how far into every line its
 // holder is known to come after. Work A comes before work B when B's clock has reached A's number

@@ -1,4 +1,4 @@
-// shim_cases.c - kernel cases run on the shim.
+// shim_cases.c - see shim_cases.h.
 #include "shim_cases.h"
 
 #include <setjmp.h>

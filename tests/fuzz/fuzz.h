@@ -1,5 +1,5 @@
 // fuzz.h - a fuzz target is one function over bytes. libFuzzer calls it with inputs of its own;
-// replay.c calls it with the files of the tree and with what a fixed sequence of random numbers
+// driver.c calls it with the files of the tree and with what a fixed sequence of random numbers
 // makes of them.
 #ifndef GAN_FUZZ_H
 #define GAN_FUZZ_H
