@@ -162,6 +162,31 @@ static void every_ranks_plans_read_back(void **state) {
     }
 }
 
+// Steps that accumulate, and steps cut for the same bits: their blocks' samples are in the text.
+static void plans_of_steps_in_parts_read_back(void **state) {
+    (void)state;
+    static const Parallel how[] = {{.ranks = 1, .micro = 2},
+                                   {.ranks = 1, .chunks = 4},
+                                   {.rank = 1, .ranks = 2, .micro = 2},
+                                   {.rank = 1, .ranks = 2, .chunks = 4}};
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+        for (PlanLevel level = PlanFused; level <= PlanPlaced; level++) {
+            Arena a = empty;
+            Compiled c = {0}, back;
+            Str error;
+            compile_text(&a, model_with(&a, "|> batch_norm"), 8, how[i], false, &c);
+            assert_non_null(c.step.func->block_first);
+            Str text = text_of(&a, &c, level);
+            if (!compiled_read(&a, text, NULL, &back, &error))
+                fail_msg("%zu: %.*s", i, SARG(error));
+            assert_true(str_eq(text_of(&a, &back, level), text));
+            assert_true(str_eq(text_of(&a, &back, PlanPlaced), text_of(&a, &c, PlanPlaced)));
+            assert_int_equal(back.step.slot_bytes, c.step.slot_bytes);
+            assert_memory_equal(back.step.func->block_first, c.step.func->block_first,
+                                c.step.func->blocks * sizeof(int64_t));
+        }
+}
+
 // The text with `from` as `to`, once.
 static Str with(Arena *a, Str text, const char *from, const char *to) {
     size_t at = 0;
@@ -192,6 +217,13 @@ static void what_a_rank_cannot_run_is_refused(void **state) {
     refuses(&a, text, "\n  rest", "\n#", "a tail that no block runs");
     refuses(&a, text, "\n  tail", "\n  tail\n  tail", "or a second one");
     refuses(&a, text, "part=0 order=0}", "part=0 order=2}", "in any order or in a tree");
+    compile_text(&a, model_with(&a, "|> batch_norm"), 8, (Parallel){.ranks = 1, .micro = 2}, false,
+                 &c);
+    text = text_of(&a, &c, PlanPlaced);
+    refuses(&a, text, " from 4\n", " from 3\n", "are no part of 8");
+    refuses(&a, text, " from 4\n", " from 8\n", "are no part of 8");
+    refuses(&a, text, "func \"step\" batch 4\n", "func \"step\" batch 9\n", "line");
+    refuses(&a, text, "  block 1\n", "  block 2\n", "numbered in order");
 }
 
 // Each edit is refused with its line, or leaves calls in order and undisturbed.
@@ -420,6 +452,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(weight_gradients_are_made_while_sums_travel),
         cmocka_unit_test(what_is_held_back_is_bounded),
         cmocka_unit_test(every_ranks_plans_read_back),
+        cmocka_unit_test(plans_of_steps_in_parts_read_back),
         cmocka_unit_test(what_a_rank_cannot_run_is_refused),
         cmocka_unit_test(an_edited_text_is_refused_or_right),
         cmocka_unit_test(a_circle_costs_one_call_its_parts),

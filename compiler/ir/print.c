@@ -112,6 +112,12 @@ static void print_tables(Text *t, const Module *m) {
 
 // --- functions -----------------------------------------------------------------------------------
 
+// Which samples a block of a step in parts works on.
+static void print_first(Text *t, const Func *f, uint32_t block) {
+    if (f->block_first && f->block_first[block])
+        text_fmt(t, " from %lld", (long long)f->block_first[block]);
+}
+
 static void print_tape(Text *t, const Func *f) {
     for (uint32_t i = 0, depth = 1; i < f->tape.n; i++) {
         const Ctl *c = &f->tape.at[i];
@@ -121,6 +127,8 @@ static void print_tape(Text *t, const Func *f) {
             text_fmt(t, " %%%u", c->cond);
         else if (c->kind != CtlElse && c->kind != CtlEnd)
             text_fmt(t, " %u", c->arg);
+        if (c->kind == CtlBlock)
+            print_first(t, f, c->arg);
         text_char(t, '\n');
         depth += c->kind != CtlBlock && c->kind != CtlEnd;
     }
@@ -185,6 +193,8 @@ static void print_named(Text *t, const char *word, const Named *n) {
 static void print_func(Text *t, const Func *f) {
     text_put(t, STR("func "));
     put_quoted(t, f->name);
+    if (f->block_first)
+        text_fmt(t, " batch %lld", (long long)f->g.batch);
     text_char(t, '\n');
     print_tape(t, f);
     for (uint32_t id = 1; id < f->g.node.n; id++)

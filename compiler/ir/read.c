@@ -16,6 +16,7 @@ typedef struct Reader {
     Module *m;
     Func *f;        // being read, NULL before the first
     uint32_t funcs; // begun so far: init, step, entries
+    bool in_parts;  // its blocks are of some of the samples (Func.block_first)
     bool begun;     // the module line was read
 } Reader;
 
@@ -124,7 +125,25 @@ static bool read_func(Reader *r) {
     r->f = n == 0 ? &r->m->init : n == 1 ? &r->m->step : vec_add(r->w.perm, &r->m->entry);
     graph_init(&r->f->g, r->w.perm, r->m->batch);
     r->f->g.raw = true;
-    return words_quoted(&r->w, &r->f->name);
+    r->in_parts = false;
+    if (!words_quoted(&r->w, &r->f->name) || words_end(&r->w))
+        return r->f->name.ptr;
+    r->in_parts = true;
+    return words_word(&r->w, "batch") && words_int(&r->w, 1, r->m->batch, &r->f->g.batch);
+}
+
+// The samples of a block of a step in parts, whose blocks are numbered along the tape.
+static bool read_first(Reader *r, uint32_t block) {
+    int64_t first = 0;
+    if (!words_end(&r->w) &&
+        !(words_word(&r->w, "from") && words_int(&r->w, 0, r->m->batch, &first)))
+        return false;
+    if (block != r->f->blocks - 1)
+        return words_refuse(&r->w, "blocks of a step in parts are numbered in order");
+    if (!block)
+        r->f->block_first = arena_array(r->w.perm, int64_t, MAX_BLOCKS);
+    r->f->block_first[block] = first;
+    return true;
 }
 
 static bool read_ctl(Reader *r, CtlKind kind) {
@@ -140,7 +159,7 @@ static bool read_ctl(Reader *r, CtlKind kind) {
     if (kind == CtlBlock && ++r->f->blocks > MAX_BLOCKS)
         return words_refuse(&r->w, "more than %d blocks", MAX_BLOCKS);
     vec_push(r->w.perm, &r->f->tape, c);
-    return true;
+    return kind != CtlBlock || !r->in_parts || read_first(r, c.arg);
 }
 
 static bool read_attr_value(Reader *r, Str name, int64_t *out) {

@@ -10,8 +10,10 @@
 //   slot param "G.conv.w" f32 [64, 3, 4, 4] net 0 site 0 stream 0 round 0 span=1:130-150
 //                                                            "net -": of no net
 //   func "step"                                              the first two are init and step, the
-//                                                            rest entry points
-//     block 0 | repeat 5 | every 16 | if %12 | else | end    the tape
+//                                                            rest entry points; "batch 16" where
+//                                                            its blocks work on fewer samples
+//     block 0 | repeat 5 | every 16 | if %12 | else | end    the tape; then "block 3 from 32" is of
+//                                                            the samples from there on
 //     %12 = conv %3, %5 {n=2 stride=2 2 ... groups=1} : f32 [B, 64, 32, 32] @0 span=1:200-240
 //     effect %40
 //     update block 0 loss %30 rate 0.0002 nets 0 grads 3:%31 4:%32 inner %18 span=1:400-460

@@ -242,19 +242,30 @@ static bool verify_named(Verify *v, const Named *n, const char *what) {
            wrong(v, "%s %.*s: node %u, block %u", what, SARG(n->name), n->node, n->block);
 }
 
+// Each block of a step in parts has a whole number of them before its own.
+static bool verify_parts(Verify *v) {
+    int64_t part = v->f->g.batch;
+    for (uint32_t b = 0; v->f->block_first && b < v->f->blocks; b++) {
+        int64_t first = v->f->block_first[b];
+        if (first < 0 || first % part || first > v->m->batch - part)
+            return wrong(v, "block %u: samples from %lld on are no part of %lld", b,
+                         (long long)first, (long long)v->m->batch);
+    }
+    return true;
+}
+
 static bool verify_func(Verify *v, const Func *f) {
     v->f = f;
     const Share *s = &v->m->share;
-    bool chunk = f->block_first && s->samples % f->g.batch == 0;
     bool whole = f->g.batch == v->m->batch || f->g.batch == s->samples || f->g.batch == s->total;
-    if (!whole && !chunk) {
+    if (!whole && !f->block_first) {
         return wrong(v, "a batch of %lld in a module of %lld", (long long)f->g.batch,
                      (long long)v->m->batch);
     }
     for (uint32_t id = 1; id < f->g.node.n; id++)
         if (!verify_links(v, id) || !verify_type(v, id) || !verify_slot(v, id))
             return false;
-    if (!verify_tape(v))
+    if (!verify_tape(v) || !verify_parts(v))
         return false;
     v->open = blocks_open(v->scratch, f, true);
     for (uint32_t id = 1; id < f->g.node.n; id++)

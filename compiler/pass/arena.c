@@ -12,12 +12,16 @@ typedef struct Placer {
     size_t end;
 } Placer;
 
+size_t slot_place_bytes(const Module *m, uint32_t slot) {
+    const Type *t = &m->slot.at[slot].type;
+    size_t samples = t->batched ? (size_t)m->batch : 1;
+    size_t bytes = samples * (size_t)type_sample(t) * dtype_size[t->dtype];
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
 static void place(Placer *p, uint32_t slot) {
-    Slot *s = &p->m->slot.at[slot];
-    size_t samples = s->type.batched ? (size_t)p->m->batch : 1;
-    size_t bytes = samples * (size_t)type_sample(&s->type) * dtype_size[s->type.dtype];
-    s->offset = p->end;
-    p->end += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    p->m->slot.at[slot].offset = p->end;
+    p->end += slot_place_bytes(p->m, slot);
 }
 
 // "opt.m" of "opt.m/G.conv.3.w", and the weight behind it.

@@ -111,7 +111,7 @@ double graph_gflop(const Graph *g);     // of all nodes (node_gflop)
 double func_gflop_again(const Func *f); // what the text asks for again and sharing spares
 double func_gflop(const Func *f);       // the same, each node as often as its block runs
 
-// plan_text.c: the text form of plans, which follows that of their module.
+// plan_text.c, plan_read.c: the text form of plans, which follows that of their module.
 
 typedef enum PlanLevel { PlanFused, PlanScheduled, PlanPlaced } PlanLevel; // a stage's result
 void plan_print(Text *t, const Plan *p, PlanLevel level); // one function of a module

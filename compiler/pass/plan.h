@@ -29,6 +29,9 @@ uint32_t tail_find(const PassOptions *o, const Plan *p, const OrderVec *order,
 // that it reads, or make what it reads anew.
 uint32_t tail_place(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n, uint8_t *meets);
 
+// arena.c. Bytes that a slot takes of the slot memory: Module.batch samples where it has samples.
+size_t slot_place_bytes(const Module *m, uint32_t slot);
+
 // memory.c. Fills the rest of place[], work_bytes, work_bound and bytes_moved. Needs the schedule
 // and the slots' offsets.
 void memory_plan(const PassOptions *o, Plan *p);

@@ -42,9 +42,8 @@ static bool missed_by_none(const Plan *p, const Region *r, const uint8_t *outliv
 
 uint32_t tail_find(const PassOptions *o, const Plan *p, const OrderVec *order,
                    const uint8_t *outlives, uint8_t *may) {
-    const Parallel *how = &o->parallel;
-    bool parts = how->chunks > 1 || how->micro > 1, step = p->func == &p->module->step;
-    bool none = !how->tail || !p->collective.n || parts || !step || o->keep_grads;
+    bool step = p->func == &p->module->step, parts = p->func->block_first;
+    bool none = !o->parallel.tail || !p->collective.n || parts || !step || o->keep_grads;
     uint32_t last = none ? NONE : last_block(p);
     for (uint32_t r = 0; r < p->region.n; r++)
         may[r] = p->region.at[r].block == last && missed_by_none(p, &p->region.at[r], outlives);
