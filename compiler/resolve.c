@@ -8,30 +8,31 @@ static Str span_text(Str text, const Ast *a) {
     return str_sub(text, a->span.lo, a->span.hi);
 }
 
-// What stands in the place of a config's first alternative once `value` is its default.
-static void put_default(Text *t, const Ast *first, Str value) {
-    if (first->kind == AstStr)
-        text_fmt(t, "\"%.*s\"", SARG(value));
-    else
-        text_put(t, value);
-}
-
 static bool is_value(Str text, const Ast *alternative, Str value) {
-    return str_eq(alternative->kind == AstStr ? alternative->text : span_text(text, alternative),
-                  value);
+    if (alternative->kind == AstStr)
+        return str_eq(alternative->text, value);
+    Str written = span_text(text, alternative);
+    double a, b;
+    return str_eq(written, value) ||
+           (gan_number(written, &a) && gan_number(value, &b) && a == b); // `32.0` is 32
 }
 
-// Copies the config's text with `value` first; the alternative that was `value` gets the old
-// default's place.
+// Copies the config's text with `value` first: it and the default change places, or, where the
+// alternatives are not listed, it is the default.
 static void put_config(Text *t, Str text, const Ast *config, Str value, size_t *from) {
+    uint32_t chosen = 0;
+    for (uint32_t i = 1; i < config->list.n; i++) // the last one counts, as in elaboration
+        if (is_value(text, config->list.at[i], value))
+            chosen = i;
     for (uint32_t i = 0; i < config->list.n; i++) {
+        uint32_t put = i == 0 ? chosen : i == chosen ? 0 : i;
         const Ast *a = config->list.at[i];
         text_put(t, str_sub(text, *from, a->span.lo));
         *from = a->span.hi;
-        if (i == 0)
-            put_default(t, a, value);
+        if (put == 0 && i == 0 && !is_value(text, a, value))
+            setting_to_gan(t, a, value);
         else
-            text_put(t, span_text(text, is_value(text, a, value) ? config->list.at[0] : a));
+            text_put(t, span_text(text, config->list.at[put]));
     }
 }
 

@@ -564,6 +564,7 @@ static void settings_are_typed_and_spelled(void **state) {
         {"mod=published", "E0613", "did you mean `mode`?"},
         {"mode=publisht", "E0612", "did you mean `mode=published`?"},
         {"nz=many", "E0611", "a number"},
+        {"nz=inf", "E0611", "a number"},
     };
     Str text;
     assert_int_equal(file_read(&arena, STR(ROOT_DIR "/models/dcgan.gan"), &text), GAN_OK);

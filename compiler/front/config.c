@@ -9,10 +9,28 @@ static const Setting *setting_find(const Elab *e, Str key) {
     return last;
 }
 
-// A setting's text as a value of the default's kind; POISON when it is none.
+// A setting is typed without the signs of the language: a string has no quotes and no escapes, a
+// number may be `.5` or `+3`. Only these are written as they are in a text:
+static bool as_in_a_text(Str setting) {
+    return str_eq(setting, STR("true")) || str_eq(setting, STR("false")) ||
+           str_eq(setting, STR("none")) || str_starts(setting, STR("["));
+}
+
+void setting_to_gan(Text *t, const Ast *first, Str value) {
+    double x;
+    if (first->kind != AstStr && gan_number(value, &x))
+        text_put(t, str_double(t->arena, x));
+    else if (first->kind == AstList || (first->kind != AstStr && as_in_a_text(value)))
+        text_put(t, value);
+    else
+        gan_string(t, value);
+}
+
+// A setting's text as a value of the default's kind; POISON when it is none. setting_to_gan writes
+// the same value.
 static Value setting_value(Elab *e, Str text, Value like) {
     double x;
-    bool numeric = str_to_double(text, &x);
+    bool numeric = gan_number(text, &x);
     if (like.kind == KindNum)
         return numeric ? value_num(x) : POISON;
     if (like.kind == KindStr)
@@ -23,9 +41,9 @@ static Value setting_value(Elab *e, Str text, Value like) {
                                             : POISON;
     if (str_eq(text, STR("none")))
         return (Value){.kind = KindNone};
-    if (like.kind == KindNone)
+    if (like.kind == KindNone && !as_in_a_text(text))
         return numeric ? value_num(x) : value_str(text);
-    uint32_t source = front_add_source(e->f, STR("-s"), text, false); // lists
+    uint32_t source = front_add_source(e->f, STR("-s"), text, false);
     Env env = {.globals = &e->top};
     const Ast *a = source ? parse_expr(e->f, source, 0, (uint32_t)text.len) : NULL;
     return a ? eval(e, &env, a) : POISON;
@@ -48,7 +66,7 @@ static Value overridden(Elab *e, const Ast *a, const Value *known, uint32_t n, c
         if (n == 1 ? tried.kind != KindPoison : value_equal(tried, known[i]))
             v = n == 1 ? tried : known[i];
     }
-    if (v.kind != KindPoison)
+    if (v.kind != KindPoison || known[0].kind == KindPoison)
         return v;
     if (n == 1) {
         diag(e->f, DiagE0611, a->word, SARG(s->key), SARG(s->value), value_what(known[0]),

@@ -131,12 +131,19 @@ void tokens_print(Text *t, Front *f, uint32_t source); // `ganc emit --stage tok
 bool fmt_source(Text *t, Front *f, uint32_t source);
 void ast_to_gan(Text *t, const Ast *file); // `ganc convert`
 void ast_to_yaml(Text *t, const Ast *file);
+void gan_string(Text *t, Str s); // in quotes, with escapes
 
 // --- elaborate.c and what elab.h lists, library.c ------------------------------------------------
 
 typedef struct Setting {
     Str key, value;
 } Setting; // -s key=value
+
+// A number of the language, or of a setting: finite, and not above the largest literal there is.
+bool gan_number(Str text, double *out);
+// Writes a setting as an expression of the language with the value it has for a config whose
+// default is `first` (config.c).
+void setting_to_gan(Text *t, const Ast *first, Str value);
 
 typedef struct ElabOptions {
     int64_t batch;          // samples of the global batch

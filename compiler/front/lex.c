@@ -144,6 +144,10 @@ static TokKind lex_name(Lexer *l) {
     return word_kind(str_sub(l->text, lo, l->at));
 }
 
+bool gan_number(Str text, double *out) {
+    return str_to_double(text, out) && *out >= -1e300 && *out <= 1e300;
+}
+
 static TokKind lex_number(Lexer *l) {
     uint32_t lo = l->at;
     while (is_digit(char_at(l, l->at)))
@@ -166,7 +170,7 @@ static TokKind lex_number(Lexer *l) {
         l->at++;
     double value;
     Str text = str_sub(l->text, lo, l->at);
-    if (!good || !str_to_double(text, &value) || value > 1e300)
+    if (!good || !gan_number(text, &value))
         report(l, DiagE0104, lo);
     return TokNum;
 }

@@ -128,6 +128,5 @@ void gan_result(Text *t, const Ast *fn); // " -> [3]", or nothing
 void gan_statement(Text *t, const Ast *a,
                    uint32_t indent); // its lines, the first without its indentation
 void gan_statements(Text *t, const Ast *block, uint32_t indent); // each on its own line, indented
-void gan_string(Text *t, Str s);                                 // in quotes, with escapes
 
 #endif

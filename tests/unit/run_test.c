@@ -189,6 +189,54 @@ static void the_resolved_text_is_the_same_model(void **state) {
     assert_true(str_eq(with, plain));
 }
 
+// A setting is typed more freely than a text, which must come to the same value.
+static void what_a_setting_may_be_is_written_in_the_language(void **state) {
+    static const char model[] =
+        "model odd\n"
+        "config a = 1 \"a number\"\n"
+        "config b = \"text\" \"a string\"\n"
+        "config c = none \"anything\"\n"
+        "config l = [1] \"a list\"\n"
+        "config k = 16 | 32 | \"all\"\n"
+        "net D(x: [2]) -> [] { x |> dense(if b == \"q\\\"\\\\n\" { 7 } else { l[0] }) |> dense(1)"
+        " |> squeeze }\n"
+        "step { update D minimize a*mean(D(normal(2))) using sgd(lr=if c == none { 1 } else {\n"
+        "  if c == \"x\" { 2 } else { if c == true { 3 } else { if c == 0.5 { 4 } else { 5 } } } "
+        "})\n"
+        "}\n";
+    static const struct {
+        const char *key, *value, *line;
+    } row[] = {
+        {"a", ".5", "config a = 0.5 \"a number\"\n"},
+        {"a", "5.", "config a = 5 \"a number\"\n"},
+        {"a", "+3", "config a = 3 \"a number\"\n"},
+        {"a", "1e20", "config a = 1e+20 \"a number\"\n"},
+        {"b", "q\"\\n", "config b = \"q\\\"\\\\n\" \"a string\"\n"},
+        {"c", "x", "config c = \"x\" \"anything\"\n"},
+        {"c", ".5", "config c = 0.5 \"anything\"\n"},
+        {"c", "true", "config c = true \"anything\"\n"},
+        {"c", "[1]", "config c = [1] \"anything\"\n"},
+        {"l", "[2, 1]", "config l = [2, 1] \"a list\"\n"},
+        {"k", "32.0", "config k = 32 | 16 | \"all\"\n"},
+        {"k", "all", "config k = \"all\" | 32 | 16\n"},
+    };
+    Folder *p = *state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Job job = {.model = write_text(p, "odd.gan", str_c(model)), .batch = 4, .real = DtF32};
+        Str with, plain, text;
+        vec_push(&p->arena, &job.setting, ((Setting){str_c(row[i].key), str_c(row[i].value)}));
+        assert_ok(job_hash(&job, &p->arena, &with));
+        assert_ok(job_resolved(&job, &p->arena, &text));
+        if (!strstr(text.ptr, row[i].line))
+            print_error("%s=%s gives\n%s", row[i].key, row[i].value, text.ptr);
+        assert_non_null(strstr(text.ptr, row[i].line));
+        job.model = write_text(p, "resolved.gan", text);
+        job.setting.n = 0;
+        assert_ok(job_hash(&job, &p->arena, &plain));
+        assert_true(str_eq(with, plain));
+    }
+}
+
 // --- log and curves ------------------------------------------------------------------------------
 
 static void a_curve_keeps_its_sum_however_long(void **state) {
@@ -714,6 +762,7 @@ int main(int argc, char **argv) {
         CASE(a_job_reads_back_what_was_written),
         CASE(a_job_that_lacks_a_member_names_it),
         CASE(the_resolved_text_is_the_same_model),
+        CASE(what_a_setting_may_be_is_written_in_the_language),
         CASE(a_curve_keeps_its_sum_however_long),
         CASE(a_log_goes_on_from_any_step),
         CASE(a_tick_counts_its_steps_and_one_save),
