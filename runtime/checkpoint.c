@@ -316,7 +316,7 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
     TRY(checkpoint_steps(perm, dir, &steps));
     for (uint32_t i = steps.n; i-- > 0;) {
         uint32_t step = steps.at[i];
-        if (want->step && step != want->step)
+        if (want->step != NONE && step != want->step)
             continue;
         there = true;
         Str content;
@@ -337,11 +337,11 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
             return GAN_OK;
         }
         say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
-            i && !want->step ? "; going back to the one before" : "");
+            i && want->step == NONE ? "; going back to the one before" : "");
     }
     if (!there)
         return GAN_OK;
-    if (want->step)
+    if (want->step != NONE)
         return fail(GAN_ERR_INPUT, "the checkpoint of step %u in %.*s/ckpt is damaged", want->step,
                     SARG(dir));
     return fail(GAN_ERR_INPUT,

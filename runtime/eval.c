@@ -330,7 +330,7 @@ static GanStatus eval_entries(Eval *v, uint32_t named, const Metric *only) {
 // choosing the luckiest of many does not flatter it.
 static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
     CheckpointSteps steps;
-    uint32_t best = 0;
+    uint32_t best = NONE;
     double least = INFINITY;
     TRY(checkpoint_steps(v->perm, v->run.dir, &steps));
     v->choosing = true;
@@ -345,7 +345,7 @@ static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
     }
     v->choosing = false;
     v->rows = 0;
-    if (!best)
+    if (best == NONE)
         return fail(GAN_ERR_INPUT, "--best: nothing that is measured is a distance from data");
     return trained_load(v->perm, v->host, &v->run, best);
 }

@@ -368,6 +368,17 @@ GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
     return GAN_OK;
 }
 
+GanStatus job_unchanged(const Job *job, Arena *perm) {
+    Str hash;
+    TRY(job_hash(job, perm, &hash));
+    if (str_eq(hash, job->hash))
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
+                "says %.*s",
+                SARG(job->model), SARG(hash), SARG(job->hash));
+}
+
 GanStatus job_resolved(const Job *job, Arena *perm, Str *out) {
     CompileOptions o = compile_options(job);
     return compile_resolved(perm, &o, out);

@@ -86,6 +86,8 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);
 SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p);
 // The identity of the model a job names, as `ganc hash` prints it.
 GanStatus job_hash(const Job *job, Arena *perm, Str *out);
+// GAN_ERR_INPUT where somebody has edited the text since job->hash was taken of it.
+GanStatus job_unchanged(const Job *job, Arena *perm);
 // The model's text with the job's settings as its defaults.
 GanStatus job_resolved(const Job *job, Arena *perm, Str *out);
 
@@ -244,7 +246,7 @@ GanStatus checkpoint_compare(Exec *e, Comm *c);
 bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load in `b`?
 // Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
 // *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
-// With want->step above 0 no other is looked at.
+// With a want->step other than NONE no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
 // Gives weights and states the values that those of the same name and shape have in another run's
@@ -277,7 +279,7 @@ typedef struct Trained {
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
 // The same; its entry points' uniform and normal draws are slots to be fed.
 GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
-// The weights of the checkpoint of step `step`, 0: the newest whole one.
+// The weights of the checkpoint of step `step`, NONE: the newest whole one.
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
 void trained_close(Trained *t);                                 // accepts an empty one

@@ -5,14 +5,17 @@
 #include <string.h>
 
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
-    Checkpoint want = {.seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    Checkpoint want = {
+        .step = NONE, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
     bool found = false;
     if (resume && ranks_first(t->comm))
         TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
                             &found));
     TRY(comm_any(t->comm, found, &found));
-    if (!found)
+    if (!found) {
         *at = want;
+        at->step = 0;
+    }
     if (!found && resume && t->job->from.len)
         return fail(GAN_ERR_INPUT,
                     "%.*s was stopped before it had kept the weights it begins with, those of "
@@ -107,20 +110,6 @@ static GanStatus agree_on_job(Train *t) {
     return ranks_agree(*t->perm, t->comm, "job", ',', text_str(&text));
 }
 
-// A run that goes on must be the same model, whoever has edited resolved.gan since.
-static GanStatus check_hash(Train *t, Job *job, bool resume) {
-    Str hash;
-    TRY(job_hash(job, t->perm, &hash));
-    if (resume && !str_eq(hash, job->hash))
-        return fail(
-            GAN_ERR_INPUT,
-            "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
-            "says %.*s",
-            SARG(job->model), SARG(hash), SARG(job->hash));
-    job->hash = hash;
-    return GAN_OK;
-}
-
 static GanStatus open_session(Train *t, const TrainOptions *o) {
     Parallel p;
     TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
@@ -142,7 +131,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
     TRY(open_session(t, o));
-    TRY(check_hash(t, job, resume));
+    TRY(resume ? job_unchanged(job, t->perm) : job_hash(job, t->perm, &job->hash));
     if (!resume) { // mistakes in --data and --from come before a folder is made
         TRY(open_feed(t, &at));
         TRY(train_restore(t, false, &at));

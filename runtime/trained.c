@@ -17,6 +17,12 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
+// The newest where none is named; of a number no step has, the largest that one may have.
+static uint32_t step_asked(const Options *o) {
+    int64_t step = option_number(o, OptStep, NONE);
+    return !o->at[OptStep].given || step < NONE ? (uint32_t)step : NONE - 1;
+}
+
 static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
     *out = (Trained){.dir = o->file.at[0]};
     if (!run_is(*perm, out->dir))
@@ -27,7 +33,8 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
     TRY(session_start(&out->session, &so, &h->console));
-    return trained_load(perm, h, out, (uint32_t)option_number(o, OptStep, 0));
+    TRY(job_unchanged(&out->job, perm)); // weights mean nothing to another text
+    return trained_load(perm, h, out, step_asked(o));
 }
 
 static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {

@@ -7,6 +7,14 @@ go tiny.gan --data x=s.pack --batch 4 --steps 6 --save-every 3 --out a
 go tiny.gan --data x=s.pack --batch 4 --steps 4 --save-every 2 --seed 0 --out b --from a
 says 'ckpt/00000006.safetensors: 14 of 14 weights and states$'
 same a/samples/00000006.png b/samples/00000000.png
+# What it begins with is the checkpoint of step 0, like any other.
+expect 0 sample a -o a.png
+expect 0 sample b --step 0 -o b.png
+same a.png b.png
+cp -r b only
+rm only/ckpt/00000002.json only/ckpt/00000004.json
+expect 0 eval only --best --count 16
+prints '^tiny after 0 steps'
 # Stopped and gone on with, it needs the other run no more.
 go tiny.gan --data x=s.pack --batch 4 --steps 2 --save-every 2 --out c --from a
 mv a kept

@@ -86,6 +86,8 @@ cp -r run edited
 sed 's/0\.9/0.8/' run/resolved.gan >edited/resolved.gan
 expect 1 train edited --steps 20
 says 'no longer the model'
+expect 1 sample edited
+says 'no longer the model'
 
 # Samples: the training's noise unless told otherwise; the same again from the same seed.
 expect 0 sample run

@@ -447,7 +447,7 @@ static void a_checkpoint_comes_back_to_the_bit(void **state) {
     Folder *p = *state;
     Fake *f = fake_exec(p);
     unsigned char before[6 * 256] = {0}, after[6 * 256] = {0};
-    Checkpoint want = checkpoint_at(0), got;
+    Checkpoint want = checkpoint_at(NONE), got;
     bool found;
     assert_ok(dir_make(under(p, "ckpt")));
     assert_ok(checkpoint_load(&p->arena, str_c(p->root), f->exec, &want, &silent, &got, &found));
@@ -472,7 +472,7 @@ static void a_checkpoint_comes_back_to_the_bit(void **state) {
 static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
     Folder *p = *state;
     Fake *f = fake_exec(p);
-    Checkpoint want = checkpoint_at(0), got, next = checkpoint_at(8);
+    Checkpoint want = checkpoint_at(NONE), got, next = checkpoint_at(8);
     bool found, failed = true;
     int64_t n = 0;
     assert_ok(dir_make(under(p, "ckpt")));
@@ -496,7 +496,7 @@ static void a_failing_disk_leaves_the_old_checkpoint_or_the_new(void **state) {
 static void every_damaged_byte_is_noticed(void **state) {
     Folder *p = *state;
     Fake *f = fake_exec(p);
-    Checkpoint want = checkpoint_at(0), got;
+    Checkpoint want = checkpoint_at(NONE), got;
     bool found;
     Str path = under(p, "ckpt/00000002.safetensors"), text;
     assert_ok(dir_make(under(p, "ckpt")));
