@@ -33,12 +33,23 @@ static void function_row(Text *t, const Compiled *c, const Plan *p) {
              p->work_bound ? (double)p->work_bytes / (double)p->work_bound : 1.0);
 }
 
+static size_t plain_work(const Plan *p) {
+    return p->work_bytes;
+}
+
+static size_t card_work(const Plan *p) {
+    return room_up(p->work_bytes) + plan_room(p);
+}
+
 // What is there at once: what outlives a step, and the work of the function that needs most of it.
-static size_t peak_bytes(const Compiled *c) {
-    size_t work = c->init.work_bytes > c->step.work_bytes ? c->init.work_bytes : c->step.work_bytes;
-    for (uint32_t i = 0; i < c->module.entry.n; i++)
-        work = c->entry[i].work_bytes > work ? c->entry[i].work_bytes : work;
-    return c->step.slot_bytes + work;
+static size_t peak_bytes(const Compiled *c, size_t (*work)(const Plan *p)) {
+    size_t init = work(&c->init), most = work(&c->step);
+    most = init > most ? init : most;
+    for (uint32_t i = 0; i < c->module.entry.n; i++) {
+        size_t bytes = work(&c->entry[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return c->step.slot_bytes + most;
 }
 
 static void line_json(JsonOut *j, const char *name, bool known, SourceLine l) {
@@ -212,9 +223,12 @@ void model_summary(Text *t, const Compiled *c) {
                  (long long)s.other);
     }
     layer_rows(t, m);
-    text_fmt(t,
-             "\n  weights, optimizer state and data: %.1f MiB; peak, with work memory: %.1f MiB\n",
-             (double)c->step.slot_bytes / 1048576, (double)peak_bytes(c) / 1048576);
+    text_fmt(
+        t,
+        "\n  weights, optimizer state and data: %.1f MiB; peak, with work memory: %.1f MiB; on a "
+        "card, with room for its libraries: %.1f MiB\n",
+        (double)c->step.slot_bytes / 1048576, (double)peak_bytes(c, plain_work) / 1048576,
+        (double)peak_bytes(c, card_work) / 1048576);
     text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
     text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
@@ -263,7 +277,8 @@ void model_summary_json(Text *t, const Compiled *c) {
     json_name(&j, "gflop_model"), json_put_double(&j, c->step.gflop_model);
     json_name(&j, "gflop_per_step"), json_put_double(&j, c->step.gflop);
     json_name(&j, "slot_bytes"), json_put_int(&j, (int64_t)c->step.slot_bytes);
-    json_name(&j, "peak_bytes"), json_put_int(&j, (int64_t)peak_bytes(c));
+    json_name(&j, "peak_bytes"), json_put_int(&j, (int64_t)peak_bytes(c, plain_work));
+    json_name(&j, "card_bytes"), json_put_int(&j, (int64_t)peak_bytes(c, card_work));
     json_name(&j, "functions"), json_open(&j, '[');
     function_json(&j, c, &c->init);
     function_json(&j, c, &c->step);

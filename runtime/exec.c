@@ -58,16 +58,17 @@ static GanStatus load(Exec *e, uint32_t func) {
 
 GanStatus exec_load_step(Exec *e, const Plan *step) {
     e->plan[FuncStep] = step;
-    TRY(work_alloc(e, step->work_bytes));
+    TRY(work_alloc(e, device_bytes(e->api, step).work));
     return load(e, FuncStep);
 }
 
 GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
-    size_t most = step->work_bytes;
+    size_t most = device_bytes(e->api, step).work;
     e->plan[FuncStep] = step;
     for (uint32_t i = 0; i < e->module->entry.n; i++) {
+        size_t bytes = device_bytes(e->api, &entries[i]).work;
         e->plan[FuncEntry + i] = &entries[i];
-        most = entries[i].work_bytes > most ? entries[i].work_bytes : most;
+        most = bytes > most ? bytes : most;
     }
     if (e->work && most <= e->work_bytes)
         return GAN_OK;
@@ -307,7 +308,7 @@ GanStatus exec_init(Exec *e, uint64_t seed) {
     TRY(exec_tail(e));
     if (!e->fresh)
         TRY(clear_slots(e));
-    TRY(e->api->alloc(e->device, e->plan[FuncInit]->work_bytes, &e->first));
+    TRY(e->api->alloc(e->device, device_bytes(e->api, e->plan[FuncInit]).work, &e->first));
     TRY_OUT(run_func(e, FuncInit, &c, NULL));
     TRY_OUT(exec_wait(e));
 out:

@@ -34,6 +34,13 @@ typedef struct Roofline {                       // 0: not measured
     double gbs;                                 // bytes read and written by a copy, 1e9 a second
 } Roofline;
 
+// What a plan takes of a device's memory beside the slots.
+typedef struct PlanBytes {
+    size_t work; // its work memory, which functions share: Plan.work_bytes, and behind it the room
+                 // launches use one after another
+    size_t own;  // the device's, for as long as the plan is loaded
+} PlanBytes;
+
 typedef struct DeviceApi {
     const char *name;    // "ref", "cpu", "cuda"
     const char *dialect; // kernels it wants generated (gen.h), NULL: none
@@ -47,6 +54,9 @@ typedef struct DeviceApi {
     void (*release)(Device *d, void *ptr);                   // accepts NULL
     GanStatus (*put)(Device *d, void *to, const void *from_host, size_t n);
     GanStatus (*get)(Device *d, void *to_host, const void *from, size_t n);
+    // What `load` takes for a plan whose kernels are made; NULL: Plan.work_bytes, and nothing of
+    // its own that counts. Known from the plan alone, and kept.
+    PlanBytes (*bytes)(const Plan *p);
     // Prepares every launch of `plan` against these two memories (compiles kernels, makes library
     // primitives).
     GanStatus (*load)(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
@@ -74,6 +84,7 @@ typedef struct DeviceApi {
 extern const DeviceApi device_ref, device_cpu, device_cuda;
 const DeviceApi *device_find(Str name); // NULL when there is none
 int device_threads(Device *d);
+PlanBytes device_bytes(const DeviceApi *api, const Plan *p);
 // So many of its threads are the caller's, who does something else with them, until 0 are. One
 // stays.
 void device_lend(Device *d, int threads);

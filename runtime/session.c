@@ -9,47 +9,53 @@
 
 // --- room ----------------------------------------------------------------------------------------
 
-static size_t bytes_needed(const Compiled *c) {
-    size_t work = c->step.work_bytes > c->init.work_bytes ? c->step.work_bytes : c->init.work_bytes;
-    for (uint32_t i = 0; i < c->module.entry.n; i++)
-        if (c->entry[i].work_bytes > work)
-            work = c->entry[i].work_bytes;
-    return c->step.slot_bytes + work;
+// At most: `init` alone, which is let go of, or all other functions, which share their work memory.
+static size_t bytes_needed(const DeviceApi *api, const Compiled *c) {
+    PlanBytes first = device_bytes(api, &c->init), all = device_bytes(api, &c->step);
+    for (uint32_t i = 0; i < c->module.entry.n; i++) {
+        PlanBytes entry = device_bytes(api, &c->entry[i]);
+        all.work = entry.work > all.work ? entry.work : all.work;
+        all.own += entry.own;
+    }
+    size_t once = first.work + first.own, later = all.work + all.own;
+    return c->step.slot_bytes + (once > later ? once : later);
 }
 
-static bool batch_fits(const CompileOptions *o, int64_t batch, size_t room) {
+static bool batch_fits(const DeviceApi *api, const CompileOptions *o, int64_t batch, size_t room) {
     Arena perm;
     Front f;
     Compiled c;
     CompileOptions smaller = *o;
     if (arena_init(&perm, 0) != GAN_OK)
         return false;
-    smaller.batch = batch;
-    smaller.dialect = NULL; // what is placed does not depend on kernels
+    smaller.batch = batch; // with kernels, for their partial results
     front_init(&f, &perm);
-    bool fits = compile_file(&f, &smaller, &c) == GAN_OK && bytes_needed(&c) <= room;
+    bool fits = compile_file(&f, &smaller, &c) == GAN_OK && bytes_needed(api, &c) <= room;
     arena_release(&perm);
     return fits;
 }
 
 // A batch that fits, compiled to be sure; 0: none does. Memory is about linear in the batch, and
 // what is not is on top of that: the first guess is a little too large.
-static int64_t batch_that_fits(const CompileOptions *o, int64_t batch, size_t need, size_t room) {
+static int64_t batch_that_fits(const DeviceApi *api, const CompileOptions *o, int64_t batch,
+                               size_t need, size_t room) {
     int64_t n = (int64_t)((double)batch * ((double)room / (double)need));
-    while (n > 0 && !batch_fits(o, n, room))
+    while (n > 0 && !batch_fits(api, o, n, room))
         n = n * 7 / 8;
     return n;
 }
 
 // The plan knows what it takes: a card that has not so much is told before anything is allocated.
 static GanStatus check_room(const Session *s, const CompileOptions *o) {
-    size_t room = 0, need = bytes_needed(&s->compiled);
+    size_t room = 0, need = bytes_needed(s->api, &s->compiled);
     TRY(s->api->room(s->device, &room));
     if (need <= room)
         return GAN_OK;
     const double mib = 1048576;
     int64_t batch = s->compiled.module.batch;
-    int64_t less = ganx_is(o->path) ? 0 : batch_that_fits(o, batch, need, room); // a file fixes it
+    int64_t less = 0;
+    if (!ganx_is(o->path)) // a file fixes it
+        less = batch_that_fits(s->api, o, batch, need, room);
     char advice[64] = "";
     if (less)
         snprintf(advice, sizeof advice, "; --batch %lld fits", (long long)less);

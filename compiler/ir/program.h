@@ -340,4 +340,11 @@ typedef struct Epilogue {
 // once, or by its own kernel when its time has come.
 bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out);
 
+// room.c: what launches of a card use beside the plan's values, one after another.
+
+enum { ROOM_ALIGN = 256 };       // bytes, of every piece of a card's memory
+size_t room_up(size_t bytes);    // to a multiple of it
+size_t plan_room(const Plan *p); // bytes, the most of any launch; partial results where there are
+                                 // kernels. No engine of a library is taken that wants more
+
 #endif

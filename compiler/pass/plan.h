@@ -16,8 +16,7 @@ void collectives_find(Arena *perm, Plan *p);
 // The rest, once everything has its place and time.
 void collectives_place(Arena *perm, Plan *p);
 
-// schedule.c, launches.c. Fills launch[], merge[], block[], tail and Region.merged. Needs the
-// regions.
+// schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
 
 // tail.c. Marks in `may`, [region], what a step may leave to the next one, as long as all that must
@@ -45,8 +44,7 @@ typedef struct Refusal {
 } Refusal;
 typedef VEC(uint32_t) NodeList;
 // The nodes each region stores say everything that fusion decides. Fills what fuse() fills but
-// why[], and collective[] as collectives_find() does. False when these regions are none that could
-// run.
+// why[], and collective[] as collectives_find() does. False when these regions are none that could run.
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
                   Plan *p, Refusal *wrong);
 // launch[], merge[], block[] and tail are given: every region once, behind what it needs; in the

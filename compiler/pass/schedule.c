@@ -1,7 +1,6 @@
-// schedule.c - the order in which a function's regions run.
+// schedule.c - the order in which a function's regions run, and which of them share a launch.
 //
-// In: regions in an order that is valid in every block. Out: their order, of which launches.c makes
-// Plan.launch, merge, block and tail.
+// In: regions in an order that is valid in every block. Out: Plan.launch, merge, block.
 // Each block is ordered on its own, under region_orders. Two orders are tried: the program's, and
 // greedy: of the regions that may run, the one that frees the most bytes beyond those it needs (the
 // program's order on a tie). The one with the lower peak stays. Greedy runs an optimizer as soon as
@@ -22,13 +21,14 @@
 // Where the last block ends with waits that nothing is left to hide, that end becomes the tail
 // (program.h, Tail), if the first block has work that may come before it: the tail is one more
 // region there, which is wanted when its sums have come.
-#include "schedule.h"
+#include "plan.h"
 
 #include <string.h>
 
 enum {
-    Spare = 20,    // memory is spared by such a part of it, for less than that part of what
-    Longer = 1000, // calls take and this part of the block's time
+    SmallBytes = 1 << 16, // what a waiting region may hold back; what a merged one may move
+    Spare = 20,           // memory is spared by such a part of it, for less than that part of what
+    Longer = 1000,        // calls take and this part of the block's time
 };
 static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
 
@@ -48,6 +48,8 @@ typedef struct Clock {
     double free[2]; // when the link has carried what was started: large calls, small ones
 } Clock;
 
+typedef VEC(uint32_t) RegionVec;
+
 // The tail. Among the regions of the first block it is one, whose number is Plan.region.n.
 typedef struct Late {
     RegionVec region;      // in order; none: nothing is left to the next step
@@ -65,17 +67,17 @@ typedef struct Sched {
     Arena *perm;
     Arena *a; // scratch
     Plan *p;
-    OrderVec order;    // sorted by after
-    RegionVec *next;   // [region] regions that must follow
-    uint32_t *waits;   // [region] regions it still waits for
-    size_t *made;      // [region] bytes it stores in work memory
-    uint8_t *late;     // [region] waits until there is nothing else to do
-    uint8_t *here;     // [region] is of the block at hand
-    bool few_launches; // PassOptions
-    bool late_now;     // the last region was late: with few_launches, others follow
-    uint8_t *outlives; // [node] read by another block or by the executor
-    Value *value;      // [node]
-    Clock clock;       // blocks with collectives
+    OrderVec order;       // sorted by after
+    VEC(uint32_t) * next; // [region] regions that must follow
+    uint32_t *waits;      // [region] regions it still waits for
+    size_t *made;         // [region] bytes it stores in work memory
+    uint8_t *late;        // [region] waits until there is nothing else to do
+    uint8_t *here;        // [region] is of the block at hand
+    bool few_launches;    // PassOptions
+    bool late_now;        // the last region was late: with few_launches, others follow
+    uint8_t *outlives;    // [node] read by another block or by the executor
+    Value *value;         // [node]
+    Clock clock;          // blocks with collectives
     Late left;
 } Sched;
 
@@ -84,6 +86,13 @@ typedef struct Sched {
 typedef enum Way { WayText, WayGreedy, WayCalls, WayWeights } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
+
+static bool writes_slots_only(const Plan *p, const Region *r) {
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (graph_node(&p->func->g, r->out.at[i])->op != OpWrite)
+            return false;
+    return r->kind == RegionLoop;
+}
 
 // Is it an optimizer's work: does it write slots only, or read an optimizer's state?
 static bool is_update(const Plan *p, const Region *r) {
@@ -94,20 +103,29 @@ static bool is_update(const Plan *p, const Region *r) {
         reads |= graph_node(g, id)->op == OpRead &&
                  p->module->slot.at[node_attr(g, id)->i[0]].kind == SlotOpt;
     }
-    return region_writes_slots_only(p, r) || (reads && r->kind == RegionLoop);
+    return writes_slots_only(p, r) || (reads && r->kind == RegionLoop);
+}
+
+static size_t bytes_of(const Plan *p, const Region *r) {
+    size_t sum = 0;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        sum += plan_bytes(p, r->in.at[i]);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        sum += plan_bytes(p, r->out.at[i]);
+    return sum;
 }
 
 static void find_orders(Sched *s) {
     const Plan *p = s->p;
     region_orders(s->a, p, &s->order);
-    s->next = arena_array(s->a, RegionVec, p->region.n + 1);
+    s->next = arena_array_(s->a, sizeof *s->next, _Alignof(uint32_t *), p->region.n + 1);
     for (uint32_t i = 0; i < s->order.n; i++)
         vec_push(s->a, &s->next[s->order.at[i].before], s->order.at[i].after);
     for (uint32_t r = 0; r < p->region.n; r++) {
         const Region *region = &p->region.at[r];
         for (uint32_t i = 0; i < region->out.n; i++)
             s->made[r] += plan_in_slot(p, region->out.at[i]) ? 0 : plan_bytes(p, region->out.at[i]);
-        bool small = region_writes_slots_only(p, region) && region_bytes(p, region) <= SmallBytes;
+        bool small = writes_slots_only(p, region) && bytes_of(p, region) <= SmallBytes;
         s->late[r] = s->few_launches ? is_update(p, region) : small;
     }
 }
@@ -117,7 +135,7 @@ static void find_orders(Sched *s) {
 // A region's time: its arithmetic or its bytes, whichever takes longer, on a core or two.
 static double seconds_of(const Plan *p, const Region *r) {
     const double bandwidth = 2e10;
-    double products = 0, moves = (double)region_bytes(p, r) / bandwidth;
+    double products = 0, moves = (double)bytes_of(p, r) / bandwidth;
     for (uint32_t i = 0; i < r->node.n; i++)
         products += product_seconds(&p->func->g, r->node.at[i]);
     return products > moves ? products : moves;
@@ -298,6 +316,75 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     return peak;
 }
 
+// --- launches ------------------------------------------------------------------------------------
+
+static bool ordered(const Sched *s, uint32_t before, uint32_t after) {
+    for (uint32_t i = 0; i < s->next[before].n; i++)
+        if (s->next[before].at[i] == after)
+            return true;
+    return false;
+}
+
+// May `region` run at the same time as all of the last launch? Sharing one keeps every input alive
+// for all of it, so only regions that hold little, or nothing but slots, do; and those that waited
+// for one another.
+static bool joins(const Sched *s, uint32_t region) {
+    const Plan *p = s->p;
+    Launch l = p->launch.at[p->launch.n - 1];
+    for (uint32_t i = 0; i <= l.instances; i++) {
+        uint32_t other = i < l.instances ? p->merge.at[l.first + i] : region;
+        const Region *r = &p->region.at[other];
+        if (r->kind != RegionLoop || ordered(s, other, region) ||
+            (bytes_of(p, r) > SmallBytes && !writes_slots_only(p, r) &&
+             !(s->few_launches && s->late[other])))
+            return false;
+    }
+    return true;
+}
+
+static BlockPlan emit_launches(Sched *s, const uint32_t *regions, uint32_t n, bool merge) {
+    Plan *p = s->p;
+    BlockPlan block = {p->launch.n, 0};
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t region = regions[i];
+        if (merge && p->launch.n > block.first && joins(s, region)) {
+            Launch *l = &p->launch.at[p->launch.n - 1];
+            p->region.at[region].merged = l->region;
+            l->instances++;
+        } else {
+            vec_push(s->perm, &p->launch, ((Launch){region, 1, p->merge.n}));
+        }
+        vec_push(s->perm, &p->merge, region);
+    }
+    block.n = p->launch.n - block.first;
+    return block;
+}
+
+// The place of the tail among regions, or their number.
+static uint32_t tail_at(const Sched *s, const RegionVec *order) {
+    uint32_t at = 0;
+    while (at < order->n && !is_tail(s, order->at[at]))
+        at++;
+    return at;
+}
+
+static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {
+    Plan *p = s->p;
+    uint32_t blocks = p->func->blocks;
+    for (uint32_t b = 0; b < blocks + (s->left.region.n ? 2 : 0); b++)
+        vec_push(s->perm, &p->block, (BlockPlan){0});
+    for (uint32_t b = 0; b < blocks; b++) {
+        uint32_t n = tail_at(s, &order[b]);
+        p->block.at[b] = emit_launches(s, order[b].at, n, merge);
+        if (n == order[b].n)
+            continue;
+        p->tail = (Tail){.section = blocks + 1, .within = b, .rest = blocks};
+        p->block.at[blocks] = emit_launches(s, order[b].at + n + 1, order[b].n - n - 1, merge);
+    }
+    if (s->left.region.n)
+        p->block.at[blocks + 1] = emit_launches(s, s->left.region.at, s->left.region.n, merge);
+}
+
 // --- blocks --------------------------------------------------------------------------------------
 
 static bool has_collective(const Sched *s, const RegionVec *regions) {
@@ -443,11 +530,6 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     }
     if (s.left.last != NONE)
         order_tail(&s, o, order);
-    launches_make(perm, p,
-                  &(Ordered){.block = order,
-                             .tail = s.left.region,
-                             .next = s.next,
-                             .late = o->few_launches ? s.late : NULL,
-                             .apart = o->no_fuse});
+    emit_blocks(&s, order, !o->no_fuse);
     arena_release(&scratch);
 }

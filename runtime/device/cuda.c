@@ -317,6 +317,7 @@ const DeviceApi device_cuda = {
     .release = device_release,
     .put = device_put,
     .get = device_get,
+    .bytes = cuda_bytes,
     .load = cuda_load,
     .unload = cuda_unload,
     .run = cuda_run,

@@ -6,7 +6,8 @@
 // pieces, through two staging buffers, while `compute` works: only the last hop, card to card, is
 // in its line. The host waits when both buffers are still on their way: more than 16 MB put while a
 // step runs wait for that step, whose work may still read what they replace. A larger buffer would
-// hide that too, in pinned memory, which machines have little of.
+// hide that too, in pinned memory, which machines have little of. The buffers are taken when the
+// card is opened: what it then has free is what plans may take.
 //
 // From the card: whole values wait for all work before them. Numbers, which are read every step,
 // are asked for and taken in two calls, so that the card need not be waited for between steps.
@@ -43,6 +44,13 @@ struct CudaCopies {
 
 // --- opening -------------------------------------------------------------------------------------
 
+static GanStatus staging_open(Cuda *c, Staging *s) {
+    CUDA_TRY(c, MemAllocHost(&s->host, PIECE), "pinning %d bytes", PIECE);
+    CUDA_TRY(c, EventCreate(&s->here, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, EventCreate(&s->free, CU_EVENT_DISABLE_TIMING), "making an event");
+    return cuda_reserve(c, PIECE, &s->card);
+}
+
 GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
     // Events are ordered, not timed.
     CudaCopies *k = *out = mem_alloc(sizeof *k);
@@ -54,6 +62,8 @@ GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
              "pinning memory");
     for (int i = 0; i < SMALL_PLACES; i++)
         CUDA_TRY(c, EventCreate(&k->taken[i], CU_EVENT_DISABLE_TIMING), "making an event");
+    for (int i = 0; i < BUFFERS; i++)
+        TRY(staging_open(c, &k->staging[i]));
     return GAN_OK;
 }
 
@@ -102,20 +112,9 @@ static GanStatus put_small(Cuda *c, CUdeviceptr to, const void *from, size_t n) 
     return GAN_OK;
 }
 
-static GanStatus staging_need(Cuda *c, Staging *s) {
-    if (!s->host)
-        CUDA_TRY(c, MemAllocHost(&s->host, PIECE), "pinning %d bytes", PIECE);
-    if (!s->here)
-        CUDA_TRY(c, EventCreate(&s->here, CU_EVENT_DISABLE_TIMING), "making an event");
-    if (!s->free)
-        CUDA_TRY(c, EventCreate(&s->free, CU_EVENT_DISABLE_TIMING), "making an event");
-    return s->card ? GAN_OK : cuda_reserve(c, PIECE, &s->card);
-}
-
 static GanStatus put_piece(Cuda *c, CUdeviceptr to, const void *from, size_t n) {
     CudaCopies *k = c->copies;
     Staging *s = &k->staging[k->pieces % BUFFERS];
-    TRY(staging_need(c, s));
     if (s->used)
         TRY(cuda_await(c, s->free, "waiting for a copy to the card"));
     memcpy(s->host, from, n);

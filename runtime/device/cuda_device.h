@@ -102,7 +102,7 @@ void *cudnn_load(CudnnApi *out);
 
 enum {
     CUDA_OLDEST_DRIVER = 12000, // CUDA 12.0
-    CUDA_ALIGN = 256,           // of every piece of memory on the card
+    CUDA_ALIGN = ROOM_ALIGN,    // of every piece of memory on the card
 };
 
 typedef struct CudaCrumb { // how far the card has come
@@ -173,11 +173,16 @@ GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n);
 
 typedef struct CudnnCall CudnnCall; // one prepared anchor
 
+typedef struct CudaRoom { // what the launches of a loaded plan use one after another (plan_room)
+    CUdeviceptr at;
+    size_t bytes;
+} CudaRoom;
+
 typedef struct CudnnCalls { // those of one loaded plan
     Cudnn *dnn;             // borrowed; NULL without the library
     Arena *arena;           // borrowed; calls live here
+    CudaRoom room;          // their workspace: engines that want more are passed over
     CudnnCall *last;        // the others behind it
-    size_t workspace;       // bytes the greediest needs
 } CudnnCalls;
 
 GanStatus cudnn_open(Cuda *c, Cudnn **out); // *out is NULL without the library
@@ -186,7 +191,6 @@ void cudnn_close(Cudnn *d);                 // accepts NULL
 // not do it, or not along with the epilogue.
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out);
-GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace); // after the last prepare
 GanStatus cudnn_run(const CudnnCall *call);
 void cudnn_release(CudnnCalls *calls);
 // GFLOP/s of a product of two matrices of `n` rows and columns; 0 where the library does not do it.
@@ -199,13 +203,13 @@ typedef struct CufftCall CufftCall; // one prepared transform
 typedef struct CufftCalls { // those of one loaded plan
     const Cuda *cuda;       // borrowed
     Arena *arena;           // borrowed; calls live here
+    CudaRoom room;          // their work area
     CufftCall *last;        // the others behind it
-    size_t workspace;       // bytes the greediest needs
 } CufftCalls;
 
-// Prepares node `id`. *out is NULL without the library, and where it does not do it.
+// Prepares node `id`. *out is NULL without the library, and where it does not do it in the room
+// there is.
 GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out);
-GanStatus cufft_bind(CufftCalls *calls, CUdeviceptr workspace); // after the last prepare
 GanStatus cufft_run(const CufftCall *call);
 void cufft_release(CufftCalls *calls);
 
@@ -297,7 +301,7 @@ struct Loaded {
     CUdeviceptr crumbs;        // CudaCrumb of every task, in order
     CUdeviceptr tables;        // arguments of launches of several regions
     CUdeviceptr tickets;       // zero between launches
-    CUdeviceptr scratch;       // partial results of a launch, or a library call's workspace
+    CudaRoom room;             // in the work memory, behind the plan's values
     CudaBlock *block;          // [func->blocks]
     uint32_t step;             // of the run in progress
     CudaCall *collective;      // [plan->collective.n]; NULL: none is carried out
@@ -305,6 +309,7 @@ struct Loaded {
     uint32_t *task_of;         // [plan->launch.n] a launch's first task among its block's
 };
 
+PlanBytes cuda_bytes(const Plan *plan);
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out);
 void cuda_unload(Loaded *l);
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);

@@ -25,15 +25,15 @@ struct CudnnChoice { // what is known of one operation
     CudnnOperation operation;
     CudnnDesc plan; // owned by Cudnn; NULL: the library does not do it
     size_t workspace;
+    size_t room; // bytes it was chosen for: what asks for more may have been passed over
     struct CudnnChoice *next;
 };
 typedef struct CudnnChoice Choice;
 
 struct CudnnCall {
     const Choice *choice;
-    CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
-    CudnnDesc pack;              // owned
-    Cudnn *dnn;                  // borrowed
+    CudnnDesc pack; // owned
+    Cudnn *dnn;     // borrowed
     CudnnCall *next;
 };
 
@@ -83,24 +83,25 @@ static float time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent f
     return least;
 }
 
+// What a call works on.
+typedef struct Operands {
+    CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
+    CudaRoom room;
+} Operands;
+
 // The quickest of n candidates, -1 when none runs; what they compute meanwhile is written over by
 // the first run.
 static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
-                          const CUdeviceptr *at, int *out) {
+                          const Operands *on, int *out) {
     Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
-    CUdeviceptr workspace = 0;
-    size_t bytes = 0;
     float least = -1;
     GanStatus st = GAN_OK;
     *out = -1;
-    for (int i = 0; i < n; i++)
-        bytes = of[i].workspace > bytes ? of[i].workspace : bytes;
-    TRY_OUT(cuda_reserve(c, bytes, &workspace));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
     for (int i = 0; i < n; i++) {
-        CudnnDesc pack = make_pack(d, o, at, workspace);
+        CudnnDesc pack = make_pack(d, o, on->at, on->room.at);
         float ms = pack ? time_once(d, of[i].plan, pack, from, to) : -1;
         if (pack)
             d->api->DestroyDescriptor(pack);
@@ -115,7 +116,6 @@ out:
         c->cu->EventDestroy(from);
     if (to)
         c->cu->EventDestroy(to);
-    cuda_free(c, workspace);
     return st;
 }
 
@@ -138,26 +138,27 @@ static const struct {
               {CUDNN_HEUR_MODE_FALLBACK, CudnnReady},
               {CUDNN_HEUR_MODE_FALLBACK, CudnnCompiled}};
 
-static int candidates(Cudnn *d, const CudnnOperation *o, CudnnCandidate of[TIMED]) {
+static int candidates(Cudnn *d, const CudnnOperation *o, size_t room, CudnnCandidate of[TIMED]) {
     bool plain = !cudnn_has_epilogue(o);
     CudnnDesc graph = cudnn_graph(d, o);
     int n = 0;
     for (size_t i = 0; graph && !n && i < sizeof places / sizeof *places; i++) {
         bool compiled = places[i].engines == CudnnCompiled;
         int most = !d->handle ? 1 : compiled ? COMPILED : TIMED;
+        const CudnnWish wish = {o, places[i].engines, room};
         if (plain ||
             (places[i].mode == CUDNN_HEUR_MODE_A && (!compiled || spared(o) >= WORTH_COMPILING)))
-            n = cudnn_ask(d, o, graph, places[i].mode, places[i].engines, of, most);
+            n = cudnn_ask(d, &wish, graph, places[i].mode, of, most);
     }
     return n;
 }
 
 // Finds the operation's plan: choice->plan stays NULL where the library has none.
-static GanStatus choose(Cudnn *d, Choice *choice, const CUdeviceptr *at) {
+static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
-    int best = 0, n = candidates(d, o, of);
-    GanStatus st = n > 1 ? quickest(d, o, of, n, at, &best) : GAN_OK;
+    int best = 0, n = candidates(d, o, choice->room, of);
+    GanStatus st = n > 1 ? quickest(d, o, of, n, on, &best) : GAN_OK;
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
             cudnn_candidate_free(d, of[i]);
@@ -198,25 +199,32 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)text.len,
               text.ptr);
     CudnnDesc plan = cudnn_keep(d, cudnn_made(&m));
-    if (!plan || !cudnn_workspace(d, plan, &c->workspace))
+    if (!plan || !cudnn_workspace(d, plan, &c->workspace) || c->workspace > c->room)
         return false;
     c->plan = plan;
     return true;
 }
 
+// What was found once does wherever it asks for no more than there is; that nothing was found,
+// where no more is offered.
+static bool choice_fits(const Choice *c, size_t room) {
+    return c->plan ? c->workspace <= room : c->room >= room;
+}
+
 // The choice for an operation: known, kept on disk, or made now.
-static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
+static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on,
                            const Choice **out) {
     for (Choice *c = d->choices; c; c = c->next)
-        if (!memcmp(&c->operation, o, sizeof *o)) {
+        if (!memcmp(&c->operation, o, sizeof *o) && choice_fits(c, on->room.bytes)) {
             *out = c;
             return GAN_OK;
         }
     Choice *c = arena_new(&d->arena, Choice);
     memcpy(&c->operation, o, sizeof *o);
+    c->room = on->room.bytes;
     bool keeps = d->cuda && d->cuda->cache_dir.len;
     if (!keeps || !plan_find(d, c, d->arena)) {
-        TRY(choose(d, c, at));
+        TRY(choose(d, c, on));
         if (keeps && c->plan)
             plan_save(d, c, d->arena);
     }
@@ -242,7 +250,7 @@ typedef struct Asked { // for a call
     const Plan *p;
     Memory m;
     const Epilogue *e; // NULL: none
-    CUdeviceptr at[CUDNN_PARTS];
+    Operands on;
     const Choice *choice; // out; NULL, or without a plan: the library does not do it
 } Asked;
 
@@ -250,9 +258,9 @@ static GanStatus ask_for(Asked *q, CudnnOperation *o, uint32_t node[CUDNN_PARTS]
     q->choice = NULL;
     if (q->e && !cudnn_add_epilogue(&q->p->func->g, q->e, o, node))
         return GAN_OK;
-    if (!addresses(q->p, q->m, node, cudnn_parts(o), q->at))
+    if (!addresses(q->p, q->m, node, cudnn_parts(o), q->on.at))
         return GAN_OK;
-    return choice_of(q->calls->dnn, o, q->at, &q->choice);
+    return choice_of(q->calls->dnn, o, &q->on, &q->choice);
 }
 
 // The operation's choice, a product first in the form of a convolution.
@@ -279,30 +287,25 @@ static GanStatus prepare(Asked *q, uint32_t id, CudnnCall **out) {
         return GAN_OK;
     CudnnCall *call = arena_new(calls->arena, CudnnCall);
     *call = (CudnnCall){.choice = q->choice, .dnn = calls->dnn, .next = calls->last};
-    memcpy(call->at, q->at, sizeof q->at);
+    call->pack = make_pack(call->dnn, &q->choice->operation, q->on.at, q->on.room.at);
+    if (!call->pack)
+        return fail(GAN_ERR_DEVICE, "cuDNN refuses the addresses of a convolution or product");
     calls->last = *out = call;
-    if (q->choice->workspace > calls->workspace)
-        calls->workspace = q->choice->workspace;
     return GAN_OK;
+}
+
+size_t cudnn_call_workspace(const CudnnCall *call) {
+    return call->choice->workspace;
 }
 
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out) {
-    Asked q = {.calls = calls, .p = p, .m = m, .e = e};
+    Asked q = {.calls = calls, .p = p, .m = m, .e = e, .on.room = calls->room};
     *out = NULL;
     calls->dnn->arena.oom = calls->arena->oom; // for as long as this call
     GanStatus st = prepare(&q, id, out);
     calls->dnn->arena.oom = NULL;
     return st;
-}
-
-GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace) {
-    for (CudnnCall *c = calls->last; c; c = c->next) {
-        c->pack = make_pack(c->dnn, &c->choice->operation, c->at, workspace);
-        if (!c->pack)
-            return fail(GAN_ERR_DEVICE, "cuDNN refuses the addresses of a convolution or product");
-    }
-    return GAN_OK;
 }
 
 GanStatus cudnn_run(const CudnnCall *call) {
@@ -322,12 +325,11 @@ void cudnn_release(CudnnCalls *calls) {
 
 // --- the library's best --------------------------------------------------------------------------
 
-// The events around one run of a choice; its workspace is `workspace`.
-static GanStatus time_choice(const Cudnn *d, const Choice *choice, const CUdeviceptr *at,
-                             CUdeviceptr workspace, float *ms) {
+// The events around one run of a choice.
+static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operands *on, float *ms) {
     const Cuda *c = d->cuda;
     CUevent from = NULL, to = NULL;
-    CudnnDesc pack = make_pack(d, &choice->operation, at, workspace);
+    CudnnDesc pack = make_pack(d, &choice->operation, on->at, on->room.at);
     GanStatus st = GAN_OK;
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
@@ -346,25 +348,26 @@ GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops) {
     const CudnnTensor square = {.n = 3, .dim = {1, n, n}, .stride = {n * n, n, 1}, .type = type};
     CudnnOperation product = {.kind = CudnnMatmul, .tensor = {square, square, square}}, o;
     uint32_t node[3] = {0, 1, 2};
-    CUdeviceptr at[3] = {0}, workspace = 0;
+    const size_t bytes = (size_t)(n * n) * dtype_size[type];
+    Operands on = {.room.bytes = 3 * bytes};
     const Choice *choice = NULL;
     float ms = -1;
     GanStatus st = GAN_OK;
     *gflops = 0;
     cudnn_dot_as_conv(&product, &o, node);
     for (int i = 0; i < 3; i++)
-        TRY_OUT(cuda_alloc(d->cuda, (size_t)(n * n) * dtype_size[type], &at[i]));
-    TRY_OUT(choice_of(d, &o, at, &choice));
+        TRY_OUT(cuda_alloc(d->cuda, bytes, &on.at[i]));
+    TRY_OUT(cuda_reserve(d->cuda, on.room.bytes, &on.room.at));
+    TRY_OUT(choice_of(d, &o, &on, &choice));
     if (!choice->plan)
         goto out;
-    TRY_OUT(cuda_reserve(d->cuda, choice->workspace, &workspace));
-    TRY_OUT(time_choice(d, choice, at, workspace, &ms));
+    TRY_OUT(time_choice(d, choice, &on, &ms));
     if (ms > 0)
         *gflops = 2e-6 * (double)n * (double)n * (double)n / ms;
 out:
     for (int i = 0; i < 3; i++)
-        cuda_free(d->cuda, at[i]);
-    cuda_free(d->cuda, workspace);
+        cuda_free(d->cuda, on.at[i]);
+    cuda_free(d->cuda, on.room.at);
     return st;
 }
 

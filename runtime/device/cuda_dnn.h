@@ -84,7 +84,7 @@ void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttr
 void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value);
 CudnnDesc cudnn_made(CudnnMaker *m);                               // NULL when any step failed
 CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc);                    // d owns it from here on
-bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: too much, or not told
+bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: it does not tell
 
 typedef struct CudnnCandidate {
     CudnnDesc plan, config; // owned
@@ -96,9 +96,15 @@ typedef enum CudnnEngines {
     CudnnReady,    // their code is in the library
     CudnnCompiled, // it is written for the graph and compiled, half a second each
 } CudnnEngines;
+// What is asked of an engine.
+typedef struct CudnnWish {
+    const CudnnOperation *operation;
+    CudnnEngines engines;
+    size_t room; // bytes of workspace, at most
+} CudnnWish;
 // Asks one kind of heuristics for at most `most` candidates, the best first; how many there are.
-int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBackendHeurMode_t mode,
-              CudnnEngines engines, CudnnCandidate *out, int most);
+int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendHeurMode_t mode,
+              CudnnCandidate *out, int most);
 void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 
 // --- cuda_dnn.c, cuda_dnn_conv.c, cuda_dnn_dot.c -------------------------------------------------
@@ -106,6 +112,8 @@ void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 // The library for a card that is not here: `properties` is the JSON its own interface describes a
 // card with. Plans are made and cannot run.
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out);
+
+size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine asks for
 
 // Node `id` as an operation. node[]: whose memory each tensor is. False: not a case of theirs.
 bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);

@@ -2,13 +2,10 @@
 // it.
 //
 // In: a CudnnOperation and a card's properties. Out: execution plans, the best first. Engines that
-// are not reproducible, or round more than asked for, are passed over.
+// are not reproducible, round more than asked for, or want more room than there is are passed over.
 #include "cuda_dnn.h"
 
-enum {
-    CANDIDATES_MOST = 64,       // that the heuristics are asked for
-    WORKSPACE_MOST = 512 << 20, // bytes an engine may ask for
-};
+enum { CANDIDATES_MOST = 64 }; // that the heuristics are asked for
 
 // --- descriptors ---------------------------------------------------------------------------------
 
@@ -256,8 +253,7 @@ static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
     return false;
 }
 
-static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, CudnnEngines engines,
-                           CudnnDesc config) {
+static bool engine_allowed(const Cudnn *d, const CudnnWish *w, CudnnDesc config) {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t n = 0, one = 0;
     CudnnDesc engine = NULL;
@@ -268,9 +264,9 @@ static bool engine_allowed(const Cudnn *d, const CudnnOperation *o, CudnnEngines
                              &one, &engine) == CUDNN_STATUS_SUCCESS &&
         d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                              CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS &&
-        is_compiled(d, engine) == (engines == CudnnCompiled);
+        is_compiled(d, engine) == (w->engines == CudnnCompiled);
     for (int64_t i = 0; fine && i < n; i++)
-        fine = note_allowed(d, o, note[i]);
+        fine = note_allowed(d, w->operation, note[i]);
     if (engine)
         d->api->DestroyDescriptor(engine);
     return fine;
@@ -287,31 +283,30 @@ bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
     int64_t bytes = 0, one = 0;
     if (d->api->GetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
                              &one, &bytes) != CUDNN_STATUS_SUCCESS ||
-        bytes < 0 || bytes > WORKSPACE_MOST)
+        bytes < 0)
         return false;
     *out = (size_t)bytes;
     return true;
 }
 
 // Takes the config. False: its engine is not for this card, or not for us.
-static bool candidate_make(const Cudnn *d, const CudnnOperation *o, CudnnEngines engines,
-                           CudnnDesc config, CudnnCandidate *out) {
+static bool candidate_make(const Cudnn *d, const CudnnWish *w, CudnnDesc config,
+                           CudnnCandidate *out) {
     *out = (CudnnCandidate){.config = config};
-    if (engine_allowed(d, o, engines, config)) {
+    if (engine_allowed(d, w, config)) {
         CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
         cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
         out->plan = cudnn_made(&m);
     }
-    if (out->plan && cudnn_workspace(d, out->plan, &out->workspace))
+    if (out->plan && cudnn_workspace(d, out->plan, &out->workspace) && out->workspace <= w->room)
         return true;
     cudnn_candidate_free(d, *out);
     return false;
 }
 
-// Asks one kind of heuristics: at most `most` candidates, the best first.
-int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBackendHeurMode_t mode,
-              CudnnEngines engines, CudnnCandidate *out, int most) {
+int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendHeurMode_t mode,
+              CudnnCandidate *out, int most) {
     CudnnDesc config[CANDIDATES_MOST] = {NULL};
     int64_t n = 0;
     int found = 0;
@@ -329,7 +324,7 @@ int cudnn_ask(const Cudnn *d, const CudnnOperation *o, CudnnDesc graph, cudnnBac
                                         config) == CUDNN_STATUS_SUCCESS;
     for (int i = 0; i < CANDIDATES_MOST; i++)
         if (fine && i < n && found < most)
-            found += candidate_make(d, o, engines, config[i], &out[found]);
+            found += candidate_make(d, w, config[i], &out[found]);
         else if (config[i])
             d->api->DestroyDescriptor(config[i]);
     if (heuristics)

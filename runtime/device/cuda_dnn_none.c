@@ -19,11 +19,6 @@ GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epi
     return GAN_OK;
 }
 
-GanStatus cudnn_bind(CudnnCalls *calls, CUdeviceptr workspace) {
-    (void)calls, (void)workspace;
-    return GAN_OK;
-}
-
 GanStatus cudnn_run(const CudnnCall *call) {
     (void)call;
     bug("a call was prepared without the library");

@@ -2,7 +2,8 @@
 //
 // In: transforms of a plan. Out: prepared calls: a plan of the library's made at load, whose room
 // is the launch's own, so that a run only hands over addresses and can be recorded. Lines of
-// complex numbers lie one behind the other. Where the library refuses, our own kernel runs.
+// complex numbers lie one behind the other. Where the library refuses, or wants more room than it
+// says it does in the worst case, our own kernel runs.
 #include "cuda_device.h"
 
 struct CufftCall {
@@ -10,7 +11,7 @@ struct CufftCall {
     FftLines lines;
     cufftHandle plan; // owned once made
     bool made;
-    size_t copy, room;  // bytes of the workspace: the operand's copy, then the library's
+    size_t copy, room;  // bytes of CufftCalls.room: the operand's copy, then the library's
     CUdeviceptr at[2];  // operand, result
     CUdeviceptr staged; // where the copy lies
     CufftCall *next;
@@ -53,8 +54,12 @@ static GanStatus make_plan(CufftCall *c, bool *refuses) {
     return *refuses ? GAN_OK : cufft_check(code, "planning a transform");
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;
+static GanStatus give_room(CufftCall *c, CUdeviceptr at) {
+    void *room = (void *)(uintptr_t)(at + c->copy);
+    c->staged = at;
+    return c->room
+               ? cufft_check(c->cuda->api->fft->SetWorkArea(c->plan, room), "giving a plan room")
+               : GAN_OK;
 }
 
 GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out) {
@@ -72,22 +77,11 @@ GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m,
         return GAN_OK;
     calls->last = c;
     TRY(make_plan(c, &refuses));
-    if (refuses)
+    c->copy = l.out.real ? room_up(side_bytes(&l, &l.in)) : 0;
+    if (refuses || c->copy + c->room > calls->room.bytes)
         return GAN_OK;
-    c->copy = l.out.real ? aligned(side_bytes(&l, &l.in)) : 0;
-    if (c->copy + c->room > calls->workspace)
-        calls->workspace = c->copy + c->room;
+    TRY(give_room(c, calls->room.at));
     *out = c;
-    return GAN_OK;
-}
-
-GanStatus cufft_bind(CufftCalls *calls, CUdeviceptr workspace) {
-    for (CufftCall *c = calls->last; c; c = c->next) {
-        void *room = (void *)(uintptr_t)(workspace + c->copy);
-        c->staged = workspace;
-        if (c->room)
-            TRY(cufft_check(c->cuda->api->fft->SetWorkArea(c->plan, room), "giving a plan room"));
-    }
     return GAN_OK;
 }
 

@@ -8,11 +8,6 @@ GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m,
     return GAN_OK;
 }
 
-GanStatus cufft_bind(CufftCalls *calls, CUdeviceptr workspace) {
-    (void)calls, (void)workspace;
-    return GAN_OK;
-}
-
 GanStatus cufft_run(const CufftCall *call) {
     (void)call;
     bug("a call was prepared without the library");

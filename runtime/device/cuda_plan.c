@@ -2,16 +2,13 @@
 //
 // In: a plan and two memories. Out: for every launch its tasks with all arguments made, so that a
 // run only hands them over, and a recorded graph stays true for as long as the plan is loaded.
-// Besides the two memories a loaded plan owns one piece of the card's, laid out here: counters,
-// arguments of merged launches, tickets, and room that launches use one after another.
+// Behind the plan's values in the work memory lies room that launches use one after another; one
+// piece of the card's memory is the loaded plan's own, laid out here: counters, arguments of merged
+// launches, tickets. How large all of it is follows from the plan alone (cuda_bytes).
 #include "cuda_device.h"
 
 #include <setjmp.h>
 #include <string.h>
-
-static size_t up(size_t bytes) {
-    return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;
-}
 
 static CUdeviceptr address(const Loaded *l, uint32_t node) {
     void *at = memory_at(l->memory, l->plan, node);
@@ -99,8 +96,8 @@ static GanStatus load_kernels(Loaded *l) {
 
 // --- memory --------------------------------------------------------------------------------------
 
-typedef struct Sizes {
-    size_t crumbs, tables, tickets, scratch;
+typedef struct Sizes { // of the plan's own piece: bytes, on multiples of ROOM_ALIGN
+    size_t counters, crumbs, tables, tickets;
 } Sizes;
 
 // How many tasks a launch may become.
@@ -109,35 +106,36 @@ static uint32_t tasks_most(const Plan *p, Launch launch) {
     return r->kind == RegionStart ? p->collective.at[r->call].part.n + 1 : launch.instances;
 }
 
-static Sizes measure(const Loaded *l) {
-    const Plan *p = l->plan;
-    Sizes s = {.scratch =
-                   l->dnn.workspace > l->fft.workspace ? l->dnn.workspace : l->fft.workspace};
+static Sizes measure(const Plan *p) {
+    Sizes s = {.counters = room_up(sizeof(Counters))};
     for (uint32_t i = 0; i < p->launch.n; i++) {
         Launch launch = p->launch.at[i];
-        size_t scratch = 0;
         for (uint32_t k = 0; k < launch.instances; k++) {
             const Region *r = &p->region.at[p->merge.at[launch.first + k]];
-            scratch += up(r->scratch);
-            s.tickets += up(r->tickets * sizeof(uint32_t));
+            s.tickets += room_up(r->tickets * sizeof(uint32_t));
             if (r->kernel != NONE && p->kernel.at[r->kernel].many)
                 s.tables += p->kernel.at[r->kernel].words * sizeof(uint64_t);
         }
         s.crumbs += tasks_most(p, launch) * sizeof(CudaCrumb);
-        s.scratch = scratch > s.scratch ? scratch : s.scratch;
     }
+    s.crumbs = room_up(s.crumbs);
+    s.tables = room_up(s.tables);
     return s;
 }
 
+PlanBytes cuda_bytes(const Plan *p) {
+    Sizes s = measure(p);
+    return (PlanBytes){.work = room_up(p->work_bytes) + plan_room(p),
+                       .own = s.counters + s.crumbs + s.tables + s.tickets};
+}
+
 static GanStatus load_memory(Loaded *l) {
-    Sizes s = measure(l);
-    size_t bytes = up(sizeof(Counters)) + up(s.crumbs) + up(s.tables) + s.tickets + up(s.scratch);
-    TRY(cuda_alloc(l->cuda, bytes, &l->fixed));
+    Sizes s = measure(l->plan);
+    TRY(cuda_alloc(l->cuda, cuda_bytes(l->plan).own, &l->fixed));
     l->counters = l->fixed;
-    l->crumbs = l->counters + up(sizeof(Counters));
-    l->tables = l->crumbs + up(s.crumbs);
-    l->tickets = l->tables + up(s.tables);
-    l->scratch = l->tickets + s.tickets;
+    l->crumbs = l->counters + s.counters;
+    l->tables = l->crumbs + s.crumbs;
+    l->tickets = l->tables + s.tables;
     return GAN_OK;
 }
 
@@ -149,7 +147,7 @@ typedef struct Making { // tasks, in order of their launches
     Text crumbs;        // what becomes Loaded.crumbs
     Text tables;        // what becomes Loaded.tables
     size_t tickets;     // bytes given out
-    size_t scratch;     // bytes of this launch given out
+    size_t room;        // bytes of Loaded.room given out to this launch
     uint32_t block;     // the one in the making
 } Making;
 
@@ -170,10 +168,10 @@ static uint64_t *words_of(Making *m, const Region *r) {
     for (uint32_t i = 0; i < r->out.n; i++)
         w[n++] = address(l, r->out.at[i]);
     if (r->scratch) {
-        w[n++] = l->scratch + m->scratch;
+        w[n++] = l->room.at + m->room;
         w[n++] = l->tickets + m->tickets;
-        m->scratch += up(r->scratch);
-        m->tickets += up(r->tickets * sizeof(uint32_t));
+        m->room += room_up(r->scratch);
+        m->tickets += room_up(r->tickets * sizeof(uint32_t));
     }
     for (uint32_t i = 0; i < r->number.n; i++)
         w[n++] = (uint64_t)r->number.at[i];
@@ -231,7 +229,7 @@ static void add_kernels(Making *m, Launch launch) {
     const uint32_t *of = &p->merge.at[launch.first];
     uint32_t *same = arena_array(&m->l->arena, uint32_t, launch.instances);
     bool *done = arena_array(&m->l->arena, bool, launch.instances);
-    m->scratch = 0;
+    m->room = 0;
     for (uint32_t i = 0; i < launch.instances; i++) {
         uint32_t n = 0, kernel = p->region.at[of[i]].kernel;
         if (m->l->absorbed[of[i]])
@@ -387,8 +385,8 @@ static GanStatus load_anchors(Loaded *l) {
     l->call = arena_array(&l->arena, CudnnCall *, p->region.n);
     l->absorbed = arena_array(&l->arena, bool, p->region.n);
     l->transform = arena_array(&l->arena, CufftCall *, p->region.n);
-    l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena};
-    l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena};
+    l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena, .room = l->room};
+    l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena, .room = l->room};
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionCall)
             TRY(library_of(p, i)->load(l, i));
@@ -396,12 +394,12 @@ static GanStatus load_anchors(Loaded *l) {
 }
 
 static GanStatus load_all(Loaded *l) {
+    const Plan *p = l->plan;
+    l->room = (CudaRoom){cuda_pointer(l->memory.work) + room_up(p->work_bytes), plan_room(p)};
     TRY(cuda_comm_load(l));
     TRY(load_anchors(l));
     TRY(load_kernels(l));
     TRY(load_memory(l));
-    TRY(cudnn_bind(&l->dnn, l->scratch));
-    TRY(cufft_bind(&l->fft, l->scratch));
     return load_blocks(l);
 }
 

@@ -48,6 +48,10 @@ Str region_where(Arena *a, const Plan *p, const Region *r) {
     return text_str(&t);
 }
 
+PlanBytes device_bytes(const DeviceApi *api, const Plan *p) {
+    return api->bytes ? api->bytes(p) : (PlanBytes){.work = p->work_bytes};
+}
+
 int device_threads(Device *d) {
     return d->threads;
 }

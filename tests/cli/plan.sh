@@ -16,6 +16,8 @@ grep -q '"name": "D.conv.0", "net": "D", "at": "tiny.gan:11", "output": \[4, 8, 
 number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" json; }
 work=$(grep -o '"work_bytes": [0-9]*' json | sort -t: -k2 -n | tail -n 1 | cut -d' ' -f2)
 [ "$(number peak_bytes)" = $(($(number slot_bytes) + work)) ] || fail 'the peak is not slots and work'
+# On a card, room for copies of what the largest convolution reads and writes, and 16 MiB.
+[ "$(number card_bytes)" -gt $(($(number peak_bytes) + 16777216)) ] || fail 'no room for libraries on a card'
 # What a net's own body makes, and a plain function in it, is the net's own row.
 cat >own.gan <<'M'
 model own

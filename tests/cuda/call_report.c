@@ -1,7 +1,8 @@
 // call_report.c - what a step asks of a card, and of cuDNN: launches of our own, calls of the
-// library, what it does along with them, and the workspace its first engines ask for. A table for
-// docs/performance.md. No card needed: the library's heuristics answer for a card described to them
-// (cards.h), and engines are compiled for it with a driver that loads nothing (no_card.c).
+// library, what it does along with them, and the workspace its first engines ask for, beside the
+// room the plan has for it. A table for docs/performance.md. No card needed: the library's
+// heuristics answer for a card described to them (cards.h), and engines are compiled for it with a
+// driver that loads nothing (no_card.c).
 //
 //   build/tests/call_report f32|bf16|f16 MODEL.gan[:BATCH]...
 #include "cards.h"
@@ -17,6 +18,8 @@ typedef struct Count {
     uint32_t ready, compiled, alone; // epilogues by engines of either kind; by their own kernel
     uint32_t rooms;                  // calls whose first engine asks for the size of the weights
     size_t room;                     // what those ask for in all
+    size_t most;                     // and the greediest of all
+    uint32_t over;                   // calls whose first engine asks for more than the plan's room
     double spared;                   // bytes that epilogues neither write nor read again
 } Count;
 
@@ -46,7 +49,7 @@ static bool rearranges(const Graph *g, uint32_t id, size_t workspace) {
 static GanStatus count_call(Report *r, const Plan *p, uint32_t region, bool *absorbed, Count *c) {
     const Graph *g = &p->func->g;
     uint32_t id = p->region.at[region].node.at[0];
-    CudnnCalls calls = {.dnn = r->dnn, .arena = &r->a};
+    CudnnCalls calls = {.dnn = r->dnn, .arena = &r->a, .room.bytes = SIZE_MAX};
     CudnnCall *call = NULL;
     Epilogue e;
     if (plan_epilogue(p, region, &e)) {
@@ -66,10 +69,13 @@ static GanStatus count_call(Report *r, const Plan *p, uint32_t region, bool *abs
         TRY(cudnn_prepare(&calls, p, id, NULL, nowhere, &call));
     c->calls += call != NULL;
     c->own += call == NULL;
-    if (call && rearranges(g, id, calls.workspace)) {
+    size_t room = call ? cudnn_call_workspace(call) : 0;
+    if (call && rearranges(g, id, room)) {
         c->rooms++;
-        c->room += calls.workspace;
+        c->room += room;
     }
+    c->most = room > c->most ? room : c->most;
+    c->over += room > plan_room(p);
     cudnn_release(&calls);
     return GAN_OK;
 }
@@ -115,10 +121,12 @@ static GanStatus report(Report *r, Str model, Dtype real) {
     front_init(&f, &r->a);
     TRY(compile_file(&f, &o, &made));
     TRY(count_step(r, &made.step, &c));
-    printf("| %.*s, %lld, %s | %u | %u | %u | %u, %u, %u | %.0f of %.0f | %u | %.1f |\n",
-           SARG(made.module.name), (long long)made.module.batch, dtype_name[real], c.launches,
-           c.calls, c.own, c.ready, c.compiled, c.alone, c.spared / 1e6,
-           made.step.bytes_moved / 1e6, c.rooms, (double)c.room / 1e6);
+    printf(
+        "| %.*s, %lld, %s | %u | %u | %u | %u, %u, %u | %.0f of %.0f | %u | %.1f | %.1f of %.1f | "
+        "%u |\n",
+        SARG(made.module.name), (long long)made.module.batch, dtype_name[real], c.launches, c.calls,
+        c.own, c.ready, c.compiled, c.alone, c.spared / 1e6, made.step.bytes_moved / 1e6, c.rooms,
+        (double)c.room / 1e6, (double)c.most / 1e6, (double)plan_room(&made.step) / 1e6, c.over);
     fflush(stdout);
     r->a = checkpoint;
     return GAN_OK;
@@ -132,10 +140,11 @@ static GanStatus report_all(Report *r, Dtype real, char **model, int n) {
         return fail(GAN_ERR_DEVICE, "this machine has no cuDNN 9");
     TRY(arena_init(&r->a, 0));
     TRY_OUT(cudnn_open_for(&r->api, str_c(cards[0].properties), false, &r->dnn));
-    printf("| %s | launches | calls | left to us | epilogues ready, compiled, left | MB spared | "
-           "calls with room for weights | MB |\n"
-           "| --- | --: | --: | --: | --: | --: | --: | --: |\n",
-           cards[0].name);
+    printf(
+        "| %s | launches | calls | left to us | epilogues ready, compiled, left | MB spared | "
+        "calls with room for weights | MB | the greediest call, MB, of the plan's room | over |\n"
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n",
+        cards[0].name);
     for (int i = 0; i < n; i++)
         TRY_OUT(report(r, str_c(model[i]), real));
 out:

@@ -55,6 +55,11 @@ const CudaApi *recorder_api(Recorder *r);
 void recorder_without_dnn(Recorder *r);
 void recorder_without_fft(Recorder *r);
 void recorder_refusing_fft(Recorder *r); // its cuFFT plans nothing
+// Bytes of workspace that the quickest of its cuDNN's engines wants, which is else more than there
+// is, and every plan of its cuFFT.
+void recorder_greedy_dnn(Recorder *r, size_t bytes);
+void recorder_greedy_fft(Recorder *r, size_t bytes);
+size_t recorder_most_memory(const Recorder *r); // bytes of the card taken at once, so far
 
 // Tells what launches will be of: a plan that is about to be loaded against these memories.
 void recorder_plan(Recorder *r, const Plan *p, void *slots, void *work);
@@ -109,6 +114,7 @@ void record_work(CUstream stream, Work w);
 Arena *record_arena(void);
 extern const CudnnApi record_dnn_api; // record_dnn.c
 void record_dnn_begin(void);
+void record_dnn_greed(size_t bytes);
 uint32_t record_dnn_live(void);
 Mishap record_mishap(void);
 #ifdef GAN_HAVE_CUFFT
@@ -119,6 +125,7 @@ extern const CufftApi record_fft_api; // record_fft.c
 #endif
 void record_fft_begin(void);
 void record_fft_refuses(void);
+void record_fft_greed(size_t bytes);
 uint32_t record_fft_live(void);
 #ifdef GAN_HAVE_NCCL
 extern const NcclApi record_nccl_api; // record_nccl.c

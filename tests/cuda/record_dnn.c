@@ -1,14 +1,15 @@
 // record_dnn.c - the recording cuDNN: descriptors that remember what they were told, heuristics
 // that always find engines, plans that say what they would read and write.
 //
-// The first engine offered is one that must not be taken: it gives other bits from run to run. Of
-// epilogues a leaky relu must be compiled, and a tanh is refused.
+// The first engine offered is one that must not be taken: it gives other bits from run to run. The
+// last, which would be the quickest, wants more workspace than any card has, or what a test says.
+// Of epilogues a leaky relu must be compiled, and a tanh is refused.
 #include "record.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 8, WORKSPACE = 1000, ENGINES = 3 };
+enum { AXES = 8, WORKSPACE = 1000, ENGINES = 4, GREEDY = ENGINES - 1 };
 
 typedef struct Tensor {
     cudnnDataType_t type;
@@ -35,6 +36,7 @@ typedef struct Descriptor {
 
 static uint32_t live;
 static CUstream stream;
+static size_t greed; // bytes that the greedy engine wants
 
 uint32_t record_dnn_live(void) {
     return live;
@@ -43,6 +45,15 @@ uint32_t record_dnn_live(void) {
 void record_dnn_begin(void) {
     live = 0;
     stream = NULL;
+    greed = (size_t)1 << 60;
+}
+
+void record_dnn_greed(size_t bytes) {
+    greed = bytes;
+}
+
+static size_t workspace_of(const Operation *o) {
+    return o->engine == GREEDY ? greed : (size_t)(WORKSPACE * o->engine);
 }
 
 #define CALL()                                                                                     \
@@ -241,7 +252,7 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttr
         *n = d->operation.sloped;
         *(cudnnBackendBehaviorNote_t *)out = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
-        *(int64_t *)out = WORKSPACE * d->operation.engine;
+        *(int64_t *)out = (int64_t)workspace_of(&d->operation);
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
         memcpy(out, &d->operation, sizeof d->operation);
         *n = sizeof d->operation;
@@ -279,8 +290,7 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
         complain("cuDNN: a plan is run without all of its tensors");
     if (p->operation.engine)
         vec_push(record_arena(), &w.access,
-                 ((Access){cuda_pointer(v->workspace), (size_t)(WORKSPACE * p->operation.engine),
-                           true}));
+                 ((Access){cuda_pointer(v->workspace), workspace_of(&p->operation), true}));
     record_work(stream, w);
     return CUDNN_STATUS_SUCCESS;
 }

@@ -64,7 +64,7 @@ struct Recorder {
     WorkVec work;
     Object *capture; // the graph being recorded
     uint32_t lines;
-    size_t memory, used, graphs;
+    size_t memory, used, most, graphs;
     uint64_t calls, fail_at;
     Mishap mishap;
     bool broken, dead;                 // a kernel has failed; it has been told
@@ -224,6 +224,7 @@ static CUresult mem_take(CUdeviceptr *out, size_t n) {
     Piece p = {mem_alloc_aligned(n, 256), n, true, true};
     vec_push(&r->arena, &r->piece, p);
     r->used += n;
+    r->most = r->used > r->most ? r->used : r->most;
     *out = card_of(p.host);
     return CUDA_SUCCESS;
 }
@@ -918,6 +919,20 @@ void recorder_without_fft(Recorder *r) {
 void recorder_refusing_fft(Recorder *r) {
     (void)r; // there is one at a time
     record_fft_refuses();
+}
+
+void recorder_greedy_dnn(Recorder *r, size_t bytes) {
+    (void)r;
+    record_dnn_greed(bytes);
+}
+
+void recorder_greedy_fft(Recorder *r, size_t bytes) {
+    (void)r;
+    record_fft_greed(bytes);
+}
+
+size_t recorder_most_memory(const Recorder *r) {
+    return r->most;
 }
 
 const WorkVec *recorder_work(const Recorder *r) {

@@ -7,10 +7,16 @@
 
 static uint32_t live;
 static bool refuses;
+static size_t workspace; // bytes a plan wants
 
 void record_fft_begin(void) {
     live = 0;
     refuses = false;
+    workspace = 3000;
+}
+
+void record_fft_greed(size_t bytes) {
+    workspace = bytes;
 }
 
 void record_fft_refuses(void) {
@@ -23,7 +29,7 @@ uint32_t record_fft_live(void) {
 
 #ifdef GAN_HAVE_CUFFT
 
-enum { PLANS = 64, WORKSPACE = 3000 };
+enum { PLANS = 64 };
 
 typedef struct Transform {
     bool made, planned, own_room;
@@ -100,7 +106,7 @@ static cufftResult make_plan(cufftHandle h, int rank, long long *n, long long *i
     t->out = line_out;
     t->batch = batch;
     t->planned = !refuses;
-    *work = WORKSPACE;
+    *work = workspace;
     return refuses ? CUFFT_INVALID_SIZE : CUFFT_SUCCESS;
 }
 
@@ -114,7 +120,7 @@ static cufftResult execute(cufftHandle h, cufftType type, const void *in, void *
         complain("cuFFT: a transform is run that its plan is not for");
     vec_push(record_arena(), &w.access, ((Access){cuda_pointer(in), from, type == CUFFT_C2R}));
     vec_push(record_arena(), &w.access, ((Access){cuda_pointer(out), to, true}));
-    vec_push(record_arena(), &w.access, ((Access){cuda_pointer(t->room), WORKSPACE, true}));
+    vec_push(record_arena(), &w.access, ((Access){cuda_pointer(t->room), workspace, true}));
     record_work(t->stream, w);
     return CUFFT_SUCCESS;
 }

@@ -124,7 +124,7 @@ static void plan_program(Bench *b, Dtype real) {
 static void load(Bench *b) {
     void *slots = NULL, *work = NULL;
     assert_int_equal(b->api->alloc(b->d, b->plan.slot_bytes, &slots), GAN_OK);
-    assert_int_equal(b->api->alloc(b->d, b->plan.work_bytes, &work), GAN_OK);
+    assert_int_equal(b->api->alloc(b->d, device_bytes(b->api, &b->plan).work, &work), GAN_OK);
     b->slots = slots;
     b->work = work;
     b->host_slots = arena_alloc(b->a, b->plan.slot_bytes, 64);

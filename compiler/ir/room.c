@@ -1,0 +1,64 @@
+// room.c - what launches of a card use beside a plan's values, known before anything is allocated:
+// partial results of a region, or what a library may ask for a call of its own.
+//
+// In: a placed plan. Out: a bound, which who chooses engines keeps (runtime/device/cuda_dnn.c).
+// cuDNN's engines ask for copies of what they read and write in an order of their own, rarely for
+// more: docs/performance.md has what 17 models' calls ask for. (D-0012)
+#include "program.h"
+
+enum {
+    SMALL = 16 << 20, // bytes a product's engine may ask for beside copies: sums in pieces
+    // Of a line's complex numbers, the most copies cuFFT says it takes in the worst case: its
+    // documentation of work areas, 8 * batch * n.
+    FFT_COPIES = 8,
+};
+
+size_t room_up(size_t bytes) {
+    return (bytes + ROOM_ALIGN - 1) / ROOM_ALIGN * ROOM_ALIGN;
+}
+
+static size_t product_room(const Graph *g, uint32_t id) {
+    size_t bytes = type_bytes(g, node_type(g, id)) + SMALL;
+    for (uint32_t k = 0; k < graph_node(g, id)->nin; k++)
+        bytes += type_bytes(g, node_type(g, node_in(g, id, k)));
+    return bytes;
+}
+
+// With a copy of the frequencies that become real numbers (cuda_fft.c).
+static size_t transform_room(const Graph *g, uint32_t id) {
+    FftLines l = fft_lines(g, id);
+    size_t copy = (size_t)(l.lines * l.in.line) * sizeof(float);
+    size_t numbers = (size_t)(l.lines * l.n) * 2 * sizeof(float);
+    return (l.out.real ? room_up(copy) : 0) + FFT_COPIES * numbers;
+}
+
+static size_t call_room(const Graph *g, uint32_t id) {
+    switch (node_family(g, id)) {
+    case FamilyProduct:
+        return product_room(g, id);
+    case FamilyTransform:
+        return transform_room(g, id);
+    case FamilyNone:
+    case FamilyCount:
+        break;
+    }
+    return 0;
+}
+
+static size_t launch_room(const Plan *p, Launch launch) {
+    const Region *r = &p->region.at[launch.region];
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < launch.instances; i++)
+        bytes += room_up(p->region.at[p->merge.at[launch.first + i]].scratch);
+    size_t library = r->kind == RegionCall ? call_room(&p->func->g, r->node.at[0]) : 0;
+    return library > bytes ? library : bytes;
+}
+
+size_t plan_room(const Plan *p) {
+    size_t most = 0;
+    for (uint32_t i = 0; i < p->launch.n; i++) {
+        size_t bytes = launch_room(p, p->launch.at[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return room_up(most);
+}

@@ -1,0 +1,227 @@
+// host_failure_test.c - what may go wrong on a card, against a recording driver (record.h): an
+// error at every call, kernels that break, machines without a fit card, a run that ends and goes
+// on.
+#define _GNU_SOURCE
+#include "host_run.h"
+#include "run.h"
+#include "runs.h"
+#include "trial.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <stdlib.h>
+#include <string.h>
+
+// --- what may go wrong ---------------------------------------------------------------------------
+
+static void a_machine_without_a_fit_card_is_told_so(void **state) {
+    (void)state;
+    static const struct {
+        Mishap mishap;
+        const char *says;
+    } cases[] = {
+        {MishapNoCard, "finds no card"},
+        {MishapOldDriver, "the NVIDIA driver is for CUDA 11.4"},
+        {MishapOldCard, "compute capability 6.0"},
+    };
+    const DeviceOptions o = {.threads = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Run *run = new_bare();
+        Device *d = NULL;
+        recorder_mishap(run->r, cases[i].mishap, 0);
+        assert_int_equal(cuda_open_with(recorder_api(run->r), &o, &d), GAN_ERR_DEVICE);
+        assert_null(d);
+        if (!strstr(gan_error(), cases[i].says) || !strstr(gan_error(), "--device cpu works here"))
+            fail_msg("not `%s`: %s", cases[i].says, gan_error());
+        assert_clean(run->r, cases[i].says);
+        free_run(run);
+    }
+}
+
+// Code for other cards came with the plan: it is said which, and how to have it made.
+static void code_of_another_card_is_refused(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_mishap(run->r, MishapOtherCode, 0);
+    assert_int_equal(do_all(run, &o, 1), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "the compiled kernels are not for"));
+    assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
+    close_run(run);
+    assert_clean(run->r, "other code");
+    free_run(run);
+}
+
+// An error at every call in turn: it ends cleanly, with nothing kept and nothing used that is gone.
+// Single ones may be got over: an engine that does not run is not chosen.
+static void sweep(Mishap mishap) {
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    assert_fine(do_all(run, &o, 3));
+    uint64_t calls = recorder_calls(run->r), tried = 0, failed = 0;
+    close_run(run);
+    recorder_free(run->r);
+    Arena checkpoint = run->arena;
+    for (uint64_t n = 1; n <= calls; n++, tried++) {
+        run->r = recorder_new(CARD);
+        recorder_mishap(run->r, mishap, n);
+        GanStatus st = do_all(run, &o, 3);
+        if (st != GAN_OK && st != GAN_ERR_DEVICE)
+            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
+        failed += st != GAN_OK;
+        close_run(run);
+        assert_clean(run->r, gan_error());
+        recorder_free(run->r);
+        run->arena = checkpoint;
+    }
+    assert_true(failed > 500 && (mishap == MishapOnce || failed == tried));
+    run->r = recorder_new(CARD);
+    free_run(run);
+}
+
+static void an_error_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    sweep(MishapOnce);
+}
+
+static void a_broken_context_at_any_call_ends_cleanly(void **state) {
+    (void)state;
+    sweep(MishapSticky);
+}
+
+static void a_broken_kernel_is_named(void **state) {
+    (void)state;
+    for (int no_graph = 0; no_graph < 2; no_graph++) {
+        const DeviceOptions o = {.threads = 1, .no_graph = no_graph};
+        Run *run = new_tiny();
+        assert_fine(open_run(run, &o));
+        assert_fine(exec_init(run->exec, 7));
+        assert_fine(do_steps(run, 0, 3));
+        recorder_mishap(run->r, MishapKernel, 5);
+        assert_int_equal(do_steps(run, 3, 4), GAN_ERR_DEVICE);
+        const char *said = gan_error();
+        if (!strstr(said, "step 3, ") || !strstr(said, "tiny.gan:") ||
+            !strstr(said, "illegal memory access") ||
+            (strstr(said, "--no-graph") == NULL) != no_graph)
+            fail_msg("no_graph %d: %s", no_graph, said);
+        close_run(run);
+        assert_clean(run->r, "a broken kernel");
+        free_run(run);
+    }
+}
+
+// --- a card that breaks under a run --------------------------------------------------------------
+
+static const char points[] = "model points\n"
+                             "data x : float(2) scale(-1, 1)\n"
+                             "net D(x: [2]) -> [] { x |> dense(1) |> squeeze }\n"
+                             "opt = adam(lr=1e-3)\n"
+                             "step { update D minimize mean((D(x) - normal())^2) using opt }\n";
+
+static bool never(void) {
+    return false;
+}
+
+static void silent(void *user, Str text) {
+    (void)user, (void)text;
+}
+
+// Seven steps with a save after the fourth and the last.
+static GanStatus train_points(Arena *a, const char *root, const char *dir, bool resume) {
+    float x[40] = {0};
+    DeviceApi api = recorded_device();
+    Str data = path_join(a, str_c(root), STR("points.npy"));
+    assert_fine(npy_write_f32(data, x, 2, (int64_t[]){20, 2}));
+    Host host = {.console = {.result = silent, .say = silent, .live = silent},
+                 .device = {.threads = 1},
+                 .stop_asked = never};
+    Job job = {.model = path_join(a, str_c(root), STR("points.gan")),
+               .batch = 4,
+               .steps = 7,
+               .save_every = 4,
+               .real = DtF32,
+               .device = STR("cuda")};
+    job.origin = job.model;
+    assert_fine(file_write_atomic(job.model, points, strlen(points)));
+    vec_push(a, &job.data, ((Setting){STR("x"), data}));
+    assert_fine(job_hash(&job, a, &job.hash));
+    const TrainOptions o = {path_join(a, str_c(root), str_c(dir)), .resume = resume, .api = &api};
+    return train_run(a, &host, &job, &o);
+}
+
+static uint64_t launches(const Recorder *r) {
+    const WorkVec *w = recorder_work(r);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        n += w->at[i].kind == WorkLaunch;
+    return n;
+}
+
+// The step and the line are told, what was saved before is whole, and the run goes on from there.
+static void a_card_that_breaks_under_a_run_costs_the_steps_since_its_save(void **state) {
+    (void)state;
+    char root[] = "/tmp/gan-host-test-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    Run *run = new_bare();
+    assert_fine(train_points(&run->arena, root, "whole", false));
+    uint64_t all = launches(run->r);
+    assert_clean(run->r, "a run");
+    free_run(run);
+
+    CheckpointSteps steps = {0};
+    run = new_bare();
+    Str dir = path_join(&run->arena, str_c(root), STR("broken"));
+    recorder_mishap(run->r, MishapKernel, all - 1); // of the last step
+    assert_int_equal(train_points(&run->arena, root, "broken", false), GAN_ERR_DEVICE);
+    if (!strstr(gan_error(), "step 6, ") || !strstr(gan_error(), "points.gan:5") ||
+        !strstr(gan_error(), "illegal memory access"))
+        fail_msg("%s", gan_error());
+    assert_clean(run->r, "a broken run");
+    assert_fine(checkpoint_steps(&run->arena, dir, &steps));
+    assert_int_equal(steps.n, 1);
+    assert_int_equal(steps.at[0], 4);
+    free_run(run);
+
+    run = new_bare(); // the card again, as after a restart
+    steps = (CheckpointSteps){0};
+    assert_fine(train_points(&run->arena, root, "broken", true));
+    assert_fine(
+        checkpoint_steps(&run->arena, path_join(&run->arena, str_c(root), STR("broken")), &steps));
+    assert_int_equal(steps.at[steps.n - 1], 7);
+    const char *const argv[] = {"rm", "-rf", root, NULL};
+    Str said;
+    int code;
+    assert_fine(process_run(&run->arena, argv, &said, &code));
+    free_run(run);
+}
+
+// Kernels of our own do what the library would: nothing is left to it, and nothing races.
+static void without_cudnn_kernels_of_ours_run(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_without_dnn(run->r);
+    assert_fine(do_all(run, &o, 3));
+    const WorkVec *w = recorder_work(run->r);
+    for (uint32_t i = 0; i < w->n; i++)
+        assert_true(w->at[i].kind != WorkLibrary);
+    close_run(run);
+    assert_clean(run->r, "without cuDNN");
+    free_run(run);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
+        cmocka_unit_test(code_of_another_card_is_refused),
+        cmocka_unit_test(an_error_at_any_call_ends_cleanly),
+        cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
+        cmocka_unit_test(a_broken_kernel_is_named),
+        cmocka_unit_test(a_card_that_breaks_under_a_run_costs_the_steps_since_its_save),
+        cmocka_unit_test(without_cudnn_kernels_of_ours_run),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+// host_memory_test.c - memory of a card, against a recording driver (record.h): bytes that cross,
+// what is asked for and refused, and a plan's room for libraries, which is known before anything is
+// allocated and kept.
+#include "host_run.h"
+#include "rt_internal.h"
+#include "run.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MODELS ROOT_DIR "/models"
+
+// Bytes that a card has taken as soon as it is open.
+static size_t open_card_takes(void) {
+    Device *d = NULL;
+    Recorder *r = recorder_new(CARD);
+    assert_fine(cuda_open_with(recorder_api(r), &(DeviceOptions){.threads = 1}, &d));
+    size_t bytes = recorder_most_memory(r);
+    device_cuda.close(d);
+    recorder_free(r);
+    return bytes;
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+static void a_card_has_a_name_of_its_own(void **state) {
+    (void)state;
+    char name[128] = "";
+    Run *run = new_bare();
+    assert_fine(cuda_card_with(recorder_api(run->r), &(DeviceOptions){0}, name, sizeof name));
+    assert_string_equal(name, "a recorded card (GPU-00112233-4455-6677-8899-aabbccddeeff)");
+    free_run(run);
+}
+
+static void bytes_cross_and_come_back(void **state) {
+    (void)state;
+    const size_t sizes[] = {1, 256, 257, 100000, (8 << 20) + 3, 33 << 20};
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *at = NULL;
+        unsigned char *x = mem_alloc(sizes[i]), *y = mem_alloc(sizes[i]);
+        for (size_t k = 0; k < sizes[i]; k++)
+            x[k] = (unsigned char)(k * 31 + i);
+        assert_fine(device_cuda.alloc(d, sizes[i], &at));
+        for (int again = 0; again < 3; again++) {
+            assert_fine(device_cuda.put(d, at, x, sizes[i]));
+            memset(y, 0, sizes[i]);
+            assert_fine(device_cuda.get(d, y, at, sizes[i]));
+            assert_memory_equal(x, y, sizes[i]);
+            x[0]++;
+        }
+        device_cuda.release(d, at);
+        mem_free(x);
+        mem_free(y);
+    }
+    for (uint32_t i = 0; i < 300; i++) // more small ones than there are places
+        if (i % 2) {
+            void *at = NULL;
+            assert_fine(device_cuda.alloc(d, 8, &at));
+            assert_fine(device_cuda.put(d, at, &i, sizeof i));
+            device_cuda.release(d, at);
+        }
+    device_cuda.close(d);
+    assert_clean(run->r, "copies");
+    free_run(run);
+}
+
+static void too_much_memory_is_refused_with_what_is_missing(void **state) {
+    (void)state;
+    const size_t room = CARD - open_card_takes();
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    void *at = NULL;
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    assert_int_equal(device_cuda.alloc(d, room + (3 << 20), &at), GAN_ERR_MEMORY);
+    assert_null(at);
+    assert_non_null(strstr(gan_error(), "3.0 MiB are missing"));
+    device_cuda.close(d);
+    assert_clean(run->r, "too much");
+    free_run(run);
+}
+
+static GanStatus open_session(Session *s, int64_t batch) {
+    static const uint64_t seed = 7;
+    static DeviceApi api; // outlives the session
+    api = recorded_device();
+    const SessionOptions o = {
+        .compile = {.path = STR(MODELS "/dcgan.gan"), .batch = batch, .real = DtF32},
+        .api = &api,
+        .seed = &seed};
+    return session_open(s, &o);
+}
+
+// The batch that the message names does fit, and it is not a needlessly small one.
+static void a_plan_that_is_too_large_says_which_batch_fits(void **state) {
+    (void)state;
+    Session s;
+    recorder_new((size_t)200 << 20);
+    assert_int_equal(open_session(&s, 128), GAN_ERR_MEMORY);
+    const char *fits = strstr(gan_error(), "; --batch ");
+    assert_non_null(strstr(gan_error(), "MiB are missing"));
+    assert_non_null(fits);
+    int64_t batch = strtoll(fits + strlen("; --batch "), NULL, 10);
+    assert_true(batch > 16 && batch < 128);
+    session_release(&s);
+    if (open_session(&s, batch) != GAN_OK)
+        fail_msg("%s", gan_error());
+    session_release(&s);
+    if (open_session(&s, batch * 3 / 2) == GAN_OK)
+        fail_msg("batch %lld fits as well", (long long)(batch * 3 / 2));
+    session_release(&s);
+    assert_clean(recording, "sessions");
+    recorder_free(recording);
+}
+
+// --- room ----------------------------------------------------------------------------------------
+
+// The least memory of a card on which the session opens, in bytes.
+static size_t least_card(int64_t batch) {
+    const size_t open = open_card_takes();
+    size_t from = open, to = (size_t)1 << 32; // refused, and enough
+    while (to - from > 1) {
+        size_t middle = from + (to - from) / 2;
+        Session s;
+        recorder_new(middle);
+        GanStatus st = open_session(&s, batch);
+        if (st != GAN_OK)
+            assert_int_equal(recorder_most_memory(recording), open); // before anything is taken
+        session_release(&s);
+        recorder_free(recording);
+        *(st == GAN_OK ? &to : &from) = middle;
+    }
+    return to;
+}
+
+// What is asked of a card before anything is allocated is, to the byte, what a run takes: engines'
+// workspace, and the device's own pieces for every function.
+static void a_run_takes_what_was_asked_for(void **state) {
+    (void)state;
+    size_t card = least_card(2);
+    Session s;
+    recorder_new(card);
+    assert_fine(open_session(&s, 2));
+    assert_true(plan_room(&s.compiled.step) > (size_t)16 << 20);
+    Run run = {.arena = s.perm, .compiled = s.compiled, .exec = s.exec};
+    assert_fine(do_steps(&run, 0, 3));
+    assert_true(s.compiled.module.entry.n > 0);
+    for (uint32_t i = 0; i < s.compiled.module.entry.n; i++)
+        assert_fine(exec_entry(s.exec, i, &(Counters){.seed = 7}, NULL));
+    assert_int_equal(recorder_most_memory(recording), card);
+    session_release(&s);
+    assert_clean(recording, "a run");
+    recorder_free(recording);
+}
+
+static void a_card_that_holds_all_but_the_room_is_refused(void **state) {
+    (void)state;
+    size_t card = least_card(64);
+    Session s;
+    recorder_new(card);
+    assert_fine(open_session(&s, 64));
+    size_t room = plan_room(&s.compiled.step);
+    session_release(&s);
+    recorder_free(recording);
+    size_t open = open_card_takes();
+    recorder_new(card - room);
+    assert_int_equal(open_session(&s, 64), GAN_ERR_MEMORY);
+    assert_int_equal(recorder_most_memory(recording), open);
+    const char *fits = strstr(gan_error(), "; --batch ");
+    assert_non_null(fits);
+    int64_t batch = strtoll(fits + strlen("; --batch "), NULL, 10);
+    session_release(&s);
+    assert_fine(open_session(&s, batch));
+    session_release(&s);
+    recorder_free(recording);
+}
+
+// Bytes of workspace of the step's calls, the most of any; they lie behind the plan's values.
+static size_t most_workspace(Run *run) {
+    const Plan *p = &run->compiled.step;
+    const WorkVec *w = recorder_work(run->r);
+    size_t most = 0;
+    assert_fine(open_run(run, &(DeviceOptions){.threads = 1}));
+    assert_fine(exec_init(run->exec, 7));
+    uint32_t from = w->n;
+    assert_fine(do_steps(run, 0, 2));
+    CUdeviceptr room = cuda_pointer(run->exec->work) + room_up(p->work_bytes);
+    for (uint32_t i = from; i < w->n; i++) {
+        if (w->at[i].kind != WorkLibrary)
+            continue;
+        Access a = w->at[i].access.at[w->at[i].access.n - 1];
+        assert_true(a.write && a.at == room && a.n <= plan_room(p));
+        most = a.n > most ? a.n : most;
+    }
+    close_run(run);
+    return most;
+}
+
+static void an_engine_that_wants_more_than_the_room_is_passed_over(void **state) {
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        Run *run = new_tiny();
+        size_t room = plan_room(&run->compiled.step);
+        recorder_greedy_dnn(run->r, room + more);
+        size_t most = most_workspace(run);
+        assert_clean(run->r, "a greedy engine");
+        assert_true(more ? most > 0 && most < room : most == room);
+        free_run(run);
+    }
+}
+
+// --- the card ------------------------------------------------------------------------------------
+
+static void the_card_is_measured_and_left_as_it_was(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    Roofline r = {0};
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    uint32_t live = recorder_live(run->r);
+    assert_fine(device_cuda.roofline(d, &r));
+    assert_true(r.gflops_f32 > 0 && r.gflops_bf16 > 0 && r.gbs > 0);
+    assert_true(recorder_live(run->r) < live + 40); // what was chosen for products is kept
+    device_cuda.close(d);
+    assert_clean(run->r, "the roofline");
+    free_run(run);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_card_has_a_name_of_its_own),
+        cmocka_unit_test(bytes_cross_and_come_back),
+        cmocka_unit_test(too_much_memory_is_refused_with_what_is_missing),
+        cmocka_unit_test(a_plan_that_is_too_large_says_which_batch_fits),
+        cmocka_unit_test(a_run_takes_what_was_asked_for),
+        cmocka_unit_test(a_card_that_holds_all_but_the_room_is_refused),
+        cmocka_unit_test(an_engine_that_wants_more_than_the_room_is_passed_over),
+        cmocka_unit_test(the_card_is_measured_and_left_as_it_was),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

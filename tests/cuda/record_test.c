@@ -1,0 +1,81 @@
+// record_test.c - the recorder (record.h) finds what it is for: a device that does not wait where
+// it must, and streams that race.
+#include "host_run.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <string.h>
+
+// --- plants --------------------------------------------------------------------------------------
+
+// Streams that do not wait for uploads: the recorder must see the race.
+static void a_stream_that_does_not_wait_is_found(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_tiny();
+    recorder_mishap(run->r, MishapDropWaits, 0);
+    assert_fine(do_all(run, &o, 3));
+    close_run(run);
+    assert_non_null(recorder_complaint(run->r));
+    assert_non_null(strstr(recorder_complaint(run->r), "a race: "));
+    free_run(run);
+}
+
+// A host that does not wait for its staging buffers.
+static void a_host_that_does_not_wait_is_found(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_bare();
+    Device *d = NULL;
+    void *at = NULL;
+    char bytes[1000] = {0};
+    assert_fine(cuda_open_with(recorder_api(run->r), &o, &d));
+    recorder_mishap(run->r, MishapDropEvents, 0);
+    assert_fine(device_cuda.alloc(d, sizeof bytes, &at));
+    for (char i = 0; i < 5; i++) {
+        bytes[0] = i;
+        assert_fine(device_cuda.put(d, at, bytes, sizeof bytes));
+    }
+    assert_fine(device_cuda.sync(d));
+    device_cuda.release(d, at);
+    device_cuda.close(d);
+    assert_non_null(recorder_complaint(run->r));
+    free_run(run);
+}
+
+// Two streams at one place by hand: a race without an event, none with it.
+static void two_streams_race_unless_an_event_orders_them(void **state) {
+    (void)state;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        Run *run = new_bare();
+        const CudaDriver *cu = recorder_api(run->r)->driver;
+        CUstream a, b;
+        CUevent e;
+        CUdeviceptr at;
+        cu->StreamCreate(&a, 0);
+        cu->StreamCreate(&b, 0);
+        cu->EventCreate(&e, CU_EVENT_DISABLE_TIMING);
+        cu->MemAlloc(&at, 512);
+        cu->MemsetD8Async(at, 1, 256, a);
+        cu->EventRecord(e, a);
+        if (ordered)
+            cu->StreamWaitEvent(b, e, 0);
+        cu->MemsetD8Async(at + 256, 1, 256, b); // beside it: no race
+        assert_null(recorder_complaint(run->r));
+        cu->MemcpyDtoDAsync(at + 256, at + 255, 1, b);
+        assert_true((recorder_complaint(run->r) == NULL) == ordered);
+        free_run(run);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_that_does_not_wait_is_found),
+        cmocka_unit_test(a_host_that_does_not_wait_is_found),
+        cmocka_unit_test(two_streams_race_unless_an_event_orders_them),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
