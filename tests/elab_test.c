@@ -241,6 +241,16 @@ static const struct {
      HEAD "data k : label(3)\nfn told(y: label(3)) = y\nnet D(x: [4], y) -> [] = x |> dense(5) |> "
           "conditional_batch_norm(told(1*y)) |> mean(sample)\n"
           "step { update D minimize mean(D(x, k)) using opt }"},
+    {"a gradient to an element of a list is one to a name",
+     NETS "step { r = [1*x, 2*x]; s = D(r[0])*D(...r[1:]); p = [norm2(grad(s, a)) for a in r]\n"
+          "update D minimize mean(p[0] + p[1]) + mean(grad(s, r[1])) using opt; " G_STEP "}",
+     NETS "step { a, b = [1*x, 2*x]; s = D(a)*D(b); p = norm2(grad(s, a)); q = norm2(grad(s, b))\n"
+          "update D minimize mean(p + q) + mean(grad(s, b)) using opt; " G_STEP "}"},
+    {"a name of a weight is the weight",
+     NETS "step { s = mean(D(x)); w = params(D)[0]; t = s + mean(D(2*x))\n"
+          "update D minimize norm2(grad(t, w)) using opt; " G_STEP "}",
+     NETS "step { s = mean(D(x)); t = s + mean(D(2*x))\n"
+          "update D minimize norm2(grad(t, params(D)[0])) using opt; " G_STEP "}"},
     {"a shape is bound by the call",
      HEAD "fn f(x: [n, ...size]) = n*x + len(size)\nnet D(x: [4]) -> [] = x |> f |> dense(1) |> "
           "squeeze\n"

@@ -91,10 +91,16 @@ static const Row layers[] = {
     {"x |> pixel_norm", -0.15389922128132827},
     {"x |> minibatch_std(group=2)", 0.37752936448892516},
     {"x |> attention", 0.3531328072129043},
+    {"gru(3)(flatten(x)[:5], flatten(x)[5:8])", -0.09968969947356354},
+    {"recurrent(gru(2), reshape(x, 8, 4), expand(0, 2))", 0.5003506027857663},
     {"upsample(x, 2)", 0.15097231323482152},
     {"upsample_linear(x)", 0.79000495816130323},
     {"fir(x, 2)", 0.0931471967071543},
     {"fir(reshape(x, 2, 2, 8), 1)", 0.024231514832486922},
+    {"x |> fir_up", 0.7994988674704915},
+    {"x |> reshape(2, 16) |> fir_up", 1.1461437147393068},
+    {"x |> fir_down", 0.2635106488858975},
+    {"x |> reshape(2, 2, 2, 4) |> fir_down", -0.05244075205842871},
     {"avg_pool(x, 2)", 0.3361835976507494},
     {"max_pool(x, 2)", -0.0060008803159614932},
     {"x |> max_pool([2, 1]) |> avg_pool([1, 4]) |> upsample([1, 3]) |> reflect_pad([0, 2])",
@@ -143,6 +149,10 @@ static const Row losses[] = {
     {"dragan(D, x)", 0.056996599269730858},
     {"zero_penalty(D(x), x)", 1.009930044146937},
     {"zero_penalty(D(f), f)", 0.87696252363311855},
+    // gradients to a weight, differentiated again
+    {"bce(D(x), 1) + norm(grad(bce(D(x), 1), params(D)[0])) / (norm(grad(non_saturating(D(f)), "
+     "params(D)[0])) + 1e-4) * non_saturating(D(f))",
+     0.5759142002703332},
 };
 
 static void losses_have_their_values_and_gradients(void **state) {
@@ -237,6 +247,9 @@ static const Row optimizers[] = {
     {"clip_weights(0.3, sgd(lr=0.1))", 0.22042890055115513},
     {"weight_decay(0.1, sgd(lr=0.1))", -0.58749797725068797},
     {"groups(\"N.w\", freeze(), sgd())", -0.63796179619742288},
+    {"optimistic(sgd(lr=0.1, momentum=0.9))", -0.6323641116306524},
+    {"extragradient(sgd(lr=0.1))", -0.573075011639698},
+    {"lookahead(sgd(lr=0.1), k=2)", -0.5705173392844922},
     {"sgd(lr=ramp(0.1, 0, from=0, to=4))", -0.64658097110813095},
     {"sgd(lr=cosine(0.1, 0, to=4))", -0.65046618885980145},
     {"sgd(lr=halve(0.1, 2))", -0.65596071649698684},

@@ -403,11 +403,20 @@ Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
     (void)n;
     if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x))
         return POISON;
-    if (x.id > y.id || !grad_reach(y.g, e->perm, y.id)[x.id]) {
-        diag(e->f, DiagE0519, here(e));
-        in_library(e);
-        note_origin(e, x);
-        return POISON;
-    }
-    return value_tensor(Grad(y, x));
+    const uint8_t *reached = grad_reach(y.g, e->perm, y.id);
+    Val g = {0};
+    uint32_t slot = weight_of(e, &in[1]);
+    if (slot != NONE)
+        g = slot_gradient(e, slot, y, reached);
+    else if (x.id <= y.id && reached[x.id])
+        g = Grad(y, x);
+    if (g.id)
+        return value_tensor(g);
+    diag(e->f, DiagE0519, here(e));
+    in_library(e);
+    note_origin(e, x);
+    if (slot != NONE)
+        diag_help(e->f, "take a weight of a net it was computed by; `%.*s` has no part in it",
+                  SARG(e->m->slot.at[slot].name));
+    return POISON;
 }

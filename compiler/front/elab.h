@@ -280,6 +280,11 @@ void updates_reach(Elab *e); // behind the step: a net no outcome's loss reached
 uint32_t optimizer_slot(Elab *e, Env *env, const Ast *decl, Slot s);
 Value eval_total(Elab *e, Value x);
 uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from); // nodes a gradient of `from` flows to
+// The gradient of y to each value a slot has had of those y was computed from, added up; node 0
+// where there is none. `reached` is grad_reach of y.
+Val slot_gradient(Elab *e, uint32_t slot, Val y, const uint8_t *reached);
+uint32_t weight_of(const Elab *e,
+                   const Value *v); // the slot of a weight, or of one as it was read; NONE
 // Names a grad in `body` differentiates to.
 Names grad_names(Elab *e, const Env *env, const Ast *body);
 bool names_has(Names names, Str name);

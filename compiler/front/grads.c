@@ -33,11 +33,30 @@ uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from) {
     return reached;
 }
 
+Val slot_gradient(Elab *e, uint32_t slot, Val y, const uint8_t *reached) {
+    Val sum = {0};
+    (void)slot_cell(e, slot);
+    Nodes versions = e->to->version.at[slot];
+    for (uint32_t i = 0; i < versions.n; i++) {
+        if (versions.at[i] > y.id || !reached[versions.at[i]])
+            continue;
+        Val g = Grad(y, (Val){y.g, versions.at[i]});
+        sum = sum.id ? Add(sum, g) : g;
+    }
+    return sum;
+}
+
+uint32_t weight_of(const Elab *e, const Value *v) {
+    uint32_t slot = v->kind == KindSlot ? v->id : v->kind == KindTensor ? v->slot : NONE;
+    return slot != NONE && e->m->slot.at[slot].kind == SlotParam ? slot : NONE;
+}
+
 // --- names a grad differentiates to --------------------------------------------------------------
 //
 // Such a name's value is pinned where it is bound, before it is used. A name passed on to a
 // function that takes the gradient to its parameter counts too: in `zero_penalty(D(x), x)` it is
-// this x that D was computed from.
+// this x that D was computed from. So does a list gradients are taken to the elements of, as r in
+// `for a in r { grad(y, a) }` and `grad(y, r[0])`.
 
 typedef VEC(Str) NameVec;
 
@@ -49,8 +68,22 @@ bool names_has(Names names, Str name) {
 }
 
 static void add_name(Elab *e, NameVec *out, const Ast *a) {
+    while (a && a->kind == AstIndex)
+        a = a->a;
     if (a && a->kind == AstName && !names_has((Names){out->at, out->n}, a->text))
         vec_push(e->perm, out, a->text);
+}
+
+// A loop's list, or lists in `zip`, where gradients are taken to a name it binds.
+static void add_sequence(Elab *e, NameVec *out, const Ast *loop, const Ast *sequence) {
+    bool wanted = false;
+    for (uint32_t i = 0; i < loop->list.n; i++)
+        wanted = wanted || names_has((Names){out->at, out->n}, loop->list.at[i]->text);
+    if (!wanted)
+        return;
+    add_name(e, out, sequence);
+    for (uint32_t i = 0; sequence->kind == AstCall && i < sequence->list.n; i++)
+        add_name(e, out, sequence->list.at[i]);
 }
 
 // The argument a call gives to parameter `at` called `name`; `piped` stands in front.
@@ -101,6 +134,8 @@ static void scan(Elab *e, const Env *env, const Ast *a, NameVec *out) {
     scan(e, env, a->c, out);
     for (uint32_t i = 0; i < a->list.n; i++)
         scan(e, env, a->list.at[i], out);
+    if (a->kind == AstFor || a->kind == AstComp)
+        add_sequence(e, out, a, a->kind == AstFor ? a->a : a->b);
 }
 
 Names grad_names(Elab *e, const Env *env, const Ast *body) {

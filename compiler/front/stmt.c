@@ -14,15 +14,22 @@ static void name_object(Value v, Str name) {
     v.object->named = true;
 }
 
-static Value pinned(Elab *e, const Env *env, Str name, Value v) {
-    if (v.kind != KindTensor || !names_has(env->pinned, name))
-        return v;
-    v.tensor.val = elab_pin(e, v.tensor.val);
+// A name given to a weight means the weight, wherever it was read: a gradient to it is to all
+// reads.
+static Value pinned(Elab *e, Value v) {
+    if (v.kind == KindList) {
+        Value *at = arena_array(e->perm, Value, v.list.n);
+        for (uint32_t i = 0; i < v.list.n; i++)
+            at[i] = pinned(e, v.list.at[i]);
+        v.list.at = at;
+    } else if (v.kind == KindTensor && weight_of(e, &v) == NONE)
+        v.tensor.val = elab_pin(e, v.tensor.val);
     return v;
 }
 
 void bind_name(Elab *e, Env *env, Str name, Value v) {
-    env->local = scope_bind(e, env->local, name, pinned(e, env, name, v));
+    bool pin = names_has(env->pinned, name);
+    env->local = scope_bind(e, env->local, name, pin ? pinned(e, v) : v);
 }
 
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v) {

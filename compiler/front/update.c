@@ -34,20 +34,6 @@ static bool update_nets(Elab *e, Env *env, const Ast *a, Nodes *out) {
     return diag_errors(e->f) == errors && out->n;
 }
 
-// The gradient to a slot: of every value it had that the loss was computed from.
-static Val slot_gradient(Elab *e, uint32_t slot, Val loss, const uint8_t *reached) {
-    Val sum = {0};
-    (void)slot_cell(e, slot);
-    Nodes versions = e->to->version.at[slot];
-    for (uint32_t i = 0; i < versions.n; i++) {
-        if (versions.at[i] > loss.id || !reached[versions.at[i]])
-            continue;
-        Val g = Grad(loss, (Val){loss.g, versions.at[i]});
-        sum = sum.id ? Add(sum, g) : g;
-    }
-    return sum;
-}
-
 static void refuse_unreached(Elab *e, const Ast *update, uint32_t net) {
     const Net *n = &e->m->net.at[net];
     diag(e->f, DiagE0521, update->a->span, SARG(n->name));

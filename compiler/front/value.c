@@ -178,8 +178,16 @@ Str value_text(Elab *e, Value v) {
 
 // --- conversions ---------------------------------------------------------------------------------
 
+// Whether a value, or a part of it, is wrong already.
+static bool poisoned(Value v) {
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
+        if (poisoned(v.list.at[i]))
+            return true;
+    return v.kind == KindPoison;
+}
+
 static bool expected(Elab *e, const char *what, const char *who, Value v) {
-    if (v.kind == KindPoison)
+    if (poisoned(v))
         return false;
     diag(e->f, DiagE0306, here(e), who, what, SARG(value_text(e, v)));
     in_library(e);
@@ -247,7 +255,8 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
 static void help_operand(Elab *e, Value v) {
     double number;
     if (v.kind == KindList)
-        diag_help(e->f, "take one of them, v[0], or name each: a, b = ...");
+        diag_help(e->f, "take one of them, v[0], name each: a, b = ..., or add them up: "
+                        "sum(stack(...v), axis(0))");
     else if (v.kind == KindNone)
         diag_help(e->f, "a body's value is its last line: end it with a value, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
@@ -291,7 +300,9 @@ bool want_tensor(Elab *e, Value v, Val *out) {
     case KindNet:
         break;
     }
-    expected(e, "a tensor or a number", "an operand", v);
-    help_operand(e, v);
+    if (!poisoned(v)) {
+        expected(e, "a tensor or a number", "an operand", v);
+        help_operand(e, v);
+    }
     return false;
 }
