@@ -1,8 +1,8 @@
 // epilogue.c - what of a plan's elementwise work is a library's epilogue: act(x + bias), with one
 // number of bias a channel, of the result x of a convolution or product.
 //
-// In: a placed plan. Out: facts about it; nothing is decided here. Gradients to inputs (ConvDx) are
-// left out: no engine of cuDNN's is ready for their epilogues, and compiled ones are not tried yet.
+// In: a placed plan. Out: facts about it; nothing is decided here. The layers of generators are
+// gradients to inputs (ConvDx), so those count as convolutions do.
 #include "program.h"
 
 const char *const act_name[] = {
@@ -116,7 +116,7 @@ bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out) {
     uint32_t made = call->node.at[0];
     Op op = (Op)graph_node(g, made)->op;
     if (call->kind != RegionCall ||
-        !(op == OpConv || (op == OpDot && node_type(g, made)->rank == 1)))
+        !(op == OpConv || op == OpConvDx || (op == OpDot && node_type(g, made)->rank == 1)))
         return false;
     *out = (Epilogue){.region = only_reader(p, region)};
     if (out->region == NONE || !is_plain(p, call, &p->region.at[out->region]))

@@ -121,7 +121,7 @@ out:
 
 // What an epilogue of its own kernel would read and write again.
 static int64_t spared(const CudnnOperation *o) {
-    const CudnnTensor *y = &o->tensor[2];
+    const CudnnTensor *y = cudnn_made_by(o);
     int64_t n = 2 * (int64_t)dtype_size[y->type];
     for (int i = 0; i < y->n; i++)
         n *= y->dim[i];

@@ -16,8 +16,7 @@ typedef struct CudnnTensor {
     int64_t dim[CUDNN_AXES], stride[CUDNN_AXES]; // elements
 } CudnnTensor;
 
-// What becomes of a forward convolution's result before it is stored: act(y + bias). Zeros:
-// nothing.
+// What becomes of a convolution's result before it is stored: act(result + bias). Zeros: nothing.
 typedef struct CudnnEpilogue {
     int act;     // Act
     int biased;  // has a bias, the fourth tensor: one number a channel
@@ -46,6 +45,10 @@ static_assert(sizeof(CudnnTensor) ==
 // Which of the three is computed.
 static inline int cudnn_result(CudnnKind k) {
     return k == CudnnData ? 0 : k == CudnnWeights ? 1 : 2;
+}
+
+static inline const CudnnTensor *cudnn_made_by(const CudnnOperation *o) {
+    return &o->tensor[cudnn_result(o->kind)];
 }
 
 enum { CUDNN_PARTS = 4 }; // tensors of an operation that have addresses: the three, the bias
@@ -121,7 +124,8 @@ bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t n
 // The same product as a convolution of single pixels, whose engines are ready-made where those of
 // products are compiled when they are first asked for. node[] changes places accordingly.
 bool cudnn_dot_as_conv(const CudnnOperation *product, CudnnOperation *out, uint32_t node[3]);
-// Adds an epilogue; node[2] becomes its result, node[3] its bias. False: not of this operation.
+// Adds an epilogue; its result takes the place of the operation's in node[], node[3] is its bias.
+// False: not of this operation.
 bool cudnn_add_epilogue(const Graph *g, const Epilogue *e, CudnnOperation *o,
                         uint32_t node[CUDNN_PARTS]);
 

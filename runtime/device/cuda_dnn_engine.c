@@ -153,7 +153,7 @@ static CudnnDesc make_operation(Cudnn *d, const CudnnOperation *o, CudnnDesc y) 
     cudnn_set_desc(&m, names[o->kind].about, about);
     for (int i = 0; i < 3; i++)
         cudnn_set_desc(&m, names[o->kind].tensor[i],
-                       i == 2 ? y : make_tensor(d, &o->tensor[i], i + 1));
+                       i == cudnn_result(o->kind) ? y : make_tensor(d, &o->tensor[i], i + 1));
     if (o->kind != CudnnMatmul) {
         cudnn_set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
         cudnn_set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
@@ -186,26 +186,27 @@ static CudnnDesc make_pointwise(Cudnn *d, const CudnnEpilogue *e, CudnnDesc x, C
     return cudnn_keep(d, cudnn_made(&m));
 }
 
-// One number a channel of `y`.
+// One number a channel of what is made.
 static CudnnTensor bias_of(const CudnnOperation *o) {
-    CudnnTensor b = {.n = o->tensor[2].n, .type = o->epilogue.bias};
+    const CudnnTensor *y = cudnn_made_by(o);
+    CudnnTensor b = {.n = y->n, .type = o->epilogue.bias};
     for (int i = 0; i < b.n; i++) {
-        b.dim[i] = i == 1 ? o->tensor[2].dim[1] : 1;
-        b.stride[i] = i == 1 ? 1 : o->tensor[2].dim[1];
+        b.dim[i] = i == 1 ? y->dim[1] : 1;
+        b.stride[i] = i == 1 ? 1 : y->dim[1];
     }
     return b;
 }
 
 // What lies between two nodes is computed in f32.
 static CudnnDesc make_between(Cudnn *d, const CudnnOperation *o, int64_t uid) {
-    CudnnTensor t = o->tensor[2];
+    CudnnTensor t = *cudnn_made_by(o);
     t.type = DtF32;
     return make_tensor(d, &t, uid);
 }
 
 CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
     const CudnnEpilogue *e = &o->epilogue;
-    CudnnDesc node[3], y = make_tensor(d, &o->tensor[2], 3);
+    CudnnDesc node[3], y = make_tensor(d, cudnn_made_by(o), cudnn_result(o->kind) + 1);
     int64_t n = 0, uid = UidBetween;
     CudnnDesc x = cudnn_has_epilogue(o) ? make_between(d, o, uid++) : y;
     node[n++] = make_operation(d, o, x);

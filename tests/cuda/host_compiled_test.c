@@ -61,14 +61,14 @@ static Compiled *compiled(Bench *b, const char *name, Str text) {
 }
 
 // The epilogue of the step's only convolution that may have one: is there an engine for both?
-static bool has_engine(Bench *b, const char *act, int extent) {
+static bool has_engine(Bench *b, const char *layer, const char *act, int extent) {
     Str text = str_format(&b->a,
                           "model m\n"
                           "data x : float(4, %d, %d)\n"
-                          "net D(x: [4, %d, %d]) -> [] { x |> conv(16, k=3, pad=1) |> %s\n"
+                          "net D(x: [4, %d, %d]) -> [] { x |> %s(16, k=3, pad=1) |> %s\n"
                           "  |> conv(1, k=3, pad=1) |> mean(space) |> squeeze }\n"
                           "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
-                          extent, extent, extent, extent, act);
+                          extent, extent, extent, extent, layer, act);
     const Plan *p = &compiled(b, "m.gan", text)->step;
     Epilogue e;
     b->calls.room.bytes = plan_room(p);
@@ -88,9 +88,12 @@ static void epilogues_are_compiled_where_it_pays(void **state) {
     (void)state;
     Bench b;
     bench_open(&b);
-    assert_true(has_engine(&b, "relu", 8)); // which is ready
-    assert_false(has_engine(&b, "leaky_relu(0.2)", 8));
-    assert_true(has_engine(&b, "leaky_relu(0.2)", 512));
+    assert_true(has_engine(&b, "conv", "relu", 8)); // which is ready
+    assert_false(has_engine(&b, "conv", "leaky_relu(0.2)", 8));
+    assert_true(has_engine(&b, "conv", "leaky_relu(0.2)", 512));
+    assert_false(has_engine(&b, "conv_transpose", "relu", 8));
+    assert_true(has_engine(&b, "conv_transpose", "relu", 512));
+    assert_true(has_engine(&b, "conv_transpose", "tanh", 512));
     bench_close(&b);
 }
 

@@ -86,7 +86,7 @@ static float act(const CudnnEpilogue *e, float x) {
 }
 
 static void run_epilogue(const CudnnOperation *o, float *y, const float *bias) {
-    const CudnnTensor *t = &o->tensor[2];
+    const CudnnTensor *t = cudnn_made_by(o);
     int64_t i[CUDNN_AXES] = {0};
     do {
         int64_t at = 0;
@@ -270,25 +270,31 @@ static void check_epilogue(Arena a, const Plan *p, uint32_t region, const Epilog
     for (int i = 0; i < 3; i++)
         at[i] = memory_of(&v, id, node[i]);
     assert_true(cudnn_add_epilogue(g, e, &o, node));
-    assert_int_equal(node[2], e->result);
+    int made = cudnn_result(o.kind);
+    int64_t channels = o.tensor[made].dim[1];
+    assert_int_equal(node[made], e->result);
     const Type *t = node_type(g, e->result);
     int64_t n = type_elements(g, t);
     const double *want = region_value(&v, p, &p->region.at[e->region], id);
-    float *got = arena_array(&a, float, n), *bias = arena_array(&a, float, o.tensor[2].dim[1]);
+    float *got = arena_array(&a, float, n), *bias = arena_array(&a, float, channels);
     const double *numbered = e->bias ? numbers(&a, g, e->bias) : NULL;
-    for (int64_t i = 0; numbered && i < o.tensor[2].dim[1]; i++)
+    for (int64_t i = 0; numbered && i < channels; i++)
         bias[i] = (float)numbered[i];
     run_convolution(&o, at);
-    run_epilogue(&o, at[2], bias);
-    value_load(g, t, at[2], got);
+    run_epilogue(&o, at[made], bias);
+    value_load(g, t, at[made], got);
     for (int64_t i = 0; i < n; i++)
         if (!(fabs(got[i] - want[i]) < 1e-4))
             fail_msg("region %u, element %lld: %g instead of %g", e->region, (long long)i, got[i],
                      want[i]);
 }
 
-// Calls of a model's functions that have an epilogue, by what it does and whether it has a bias.
-static void check_model(Arena *a, const char *text, uint32_t seen[4][2]) {
+typedef struct SeenEpilogues { // calls of a model's step that have one
+    uint32_t of[4][2];         // by what it does and whether it has a bias
+    uint32_t gradients;        // those of input gradients
+} SeenEpilogues;
+
+static void check_model(Arena *a, const char *text, SeenEpilogues *seen) {
     const TrialOptions o = {.name = "model.gan", .text = str_c(text), .batch = 3};
     const CompileOptions c = {.real = DtF32, .dialect = dialect_find(STR("cuda"))};
     Compiled made = {.module = *trial_module(a, &o)};
@@ -296,8 +302,10 @@ static void check_model(Arena *a, const char *text, uint32_t seen[4][2]) {
     Epilogue e;
     for (uint32_t r = 0; r < made.step.region.n; r++)
         if (plan_epilogue(&made.step, r, &e)) {
+            uint32_t id = made.step.region.at[r].node.at[0];
             check_epilogue(*a, &made.step, r, &e);
-            seen[e.act][e.bias != 0]++;
+            seen->of[e.act][e.bias != 0]++;
+            seen->gradients += graph_node(&made.step.func->g, id)->op == OpConvDx;
         }
 }
 
@@ -318,9 +326,14 @@ static void epilogues_are_what_the_regions_are(void **state) {
         "data x : float(2, 4, 4, 4)\n"
         "net D(x: [2, 4, 4, 4]) -> [] { x |> conv(3, k=3, pad=1) |> tanh |> conv(5, k=2, "
         "stride=2)\n"
-        "  |> relu |> flatten |> dense(1) |> squeeze }\n"};
+        "  |> relu |> flatten |> dense(1) |> squeeze }\n",
+        "data x : image(3, 4, 4)\n"
+        "net D(x: [3, 4, 4]) -> [] { x |> conv_transpose(5, k=4, stride=2, pad=1) |> relu\n"
+        "  |> conv_transpose(4, k=3) |> leaky_relu(0.2) |> conv_transpose(2, k=2, stride=3, "
+        "bias=none)\n"
+        "  |> tanh |> conv(1, k=3) |> flatten |> dense(1) |> squeeze }\n"};
     Arena a;
-    uint32_t seen[4][2] = {{0}};
+    SeenEpilogues seen = {0};
     assert_int_equal(arena_init(&a, 0), GAN_OK);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         check_model(
@@ -328,9 +341,10 @@ static void epilogues_are_what_the_regions_are(void **state) {
             str_format(&a, "model m\n%sstep { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
                        of[i])
                 .ptr,
-            seen);
-    assert_true(seen[ActRelu][1] >= 3 && seen[ActLeaky][1] >= 1 && seen[ActTanh][1] >= 1);
-    assert_true(seen[ActTanh][0] >= 1 && seen[ActLeaky][0] >= 1 && seen[ActNone][1] >= 1);
+            &seen);
+    assert_true(seen.of[ActRelu][1] >= 3 && seen.of[ActLeaky][1] >= 1 && seen.of[ActTanh][1] >= 1);
+    assert_true(seen.of[ActTanh][0] >= 1 && seen.of[ActLeaky][0] >= 1 && seen.of[ActNone][1] >= 1);
+    assert_true(seen.gradients >= 3);
     arena_release(&a);
 }
 

@@ -9,16 +9,16 @@
 #include "cases.h"
 #include <string.h>
 
-// `extent`: of the pictures.
-static Run *run_of(const char *act, int extent) {
+// `layer`: before the act. `extent`: of the pictures.
+static Run *run_of(const char *layer, const char *act, int extent) {
     Run *run = new_bare();
     Str text = str_format(&run->arena,
                           "model m\n"
                           "data x : image(3, %d, %d)\n"
-                          "net D(x: [3, %d, %d]) -> [] { x |> conv(16, k=3, pad=1) |> %s\n"
+                          "net D(x: [3, %d, %d]) -> [] { x |> %s(16, k=3, pad=1) |> %s\n"
                           "  |> conv(1, k=3, pad=1) |> mean(space) |> squeeze }\n"
                           "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n",
-                          extent, extent, extent, extent, act);
+                          extent, extent, extent, extent, layer, act);
     compile_model(run, "m.gan", text, DtF32, NULL);
     return run;
 }
@@ -38,9 +38,9 @@ static Count count(const Recorder *r) {
     return c;
 }
 
-static Count count_steps(const char *act, int extent) {
+static Count count_steps(const char *layer, const char *act, int extent) {
     const DeviceOptions o = {.threads = 1};
-    Run *run = run_of(act, extent);
+    Run *run = run_of(layer, act, extent);
     assert_fine(open_run(run, &o));
     assert_fine(exec_init(run->exec, 7));
     assert_fine(do_steps(run, 0, 1));
@@ -56,7 +56,7 @@ static Count count_steps(const char *act, int extent) {
 
 static void what_the_library_offers_is_absorbed(void **state) {
     (void)state;
-    Count relu = count_steps("relu", 8), tanh = count_steps("tanh", 8);
+    Count relu = count_steps("conv", "relu", 8), tanh = count_steps("conv", "tanh", 8);
     assert_int_equal(relu.calls, tanh.calls);
     assert_int_equal(relu.epilogues, 2);
     assert_int_equal(tanh.epilogues, 0);
@@ -65,14 +65,26 @@ static void what_the_library_offers_is_absorbed(void **state) {
 
 static void what_must_be_compiled_is_absorbed_where_it_pays(void **state) {
     (void)state;
-    assert_int_equal(count_steps("leaky_relu(0.2)", 8).epilogues, 0);
-    assert_int_equal(count_steps("leaky_relu(0.2)", 512).epilogues, 2);
+    assert_int_equal(count_steps("conv", "leaky_relu(0.2)", 8).epilogues, 0);
+    assert_int_equal(count_steps("conv", "leaky_relu(0.2)", 512).epilogues, 2);
+}
+
+// A transposed convolution is an input gradient, of which none is ready.
+static void so_is_what_follows_a_transposed_convolution(void **state) {
+    (void)state;
+    Count small = count_steps("conv_transpose", "relu", 8);
+    Count large = count_steps("conv_transpose", "relu", 512);
+    assert_int_equal(small.epilogues, 0);
+    assert_int_equal(large.epilogues, 2);
+    assert_int_equal(large.calls, small.calls);
+    assert_int_equal(large.launches + 2, small.launches);
+    assert_int_equal(count_steps("conv_transpose", "tanh", 512).epilogues, 0);
 }
 
 static void without_the_library_kernels_do_it(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
-    Run *run = run_of("relu", 8);
+    Run *run = run_of("conv", "relu", 8);
     recorder_without_dnn(run->r);
     assert_fine(do_all(run, &o, 2));
     assert_int_equal(count(run->r).calls, 0);
@@ -85,7 +97,7 @@ static void without_the_library_kernels_do_it(void **state) {
 static void an_error_at_any_call_ends_cleanly(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};
-    Run *run = run_of("relu", 8);
+    Run *run = run_of("conv", "relu", 8);
     assert_fine(do_all(run, &o, 2));
     uint64_t calls = recorder_calls(run->r), got_over = 0;
     close_run(run);
@@ -112,6 +124,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_library_offers_is_absorbed),
         cmocka_unit_test(what_must_be_compiled_is_absorbed_where_it_pays),
+        cmocka_unit_test(so_is_what_follows_a_transposed_convolution),
         cmocka_unit_test(without_the_library_kernels_do_it),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
     };

@@ -3,7 +3,7 @@
 //
 // The first engine offered is one that must not be taken: it gives other bits from run to run. The
 // last, which would be the quickest, wants more workspace than any card has, or what a test says.
-// Of epilogues a leaky relu must be compiled, and a tanh is refused.
+// Of epilogues a leaky relu must be compiled, and any of an input gradient; a tanh is refused.
 #include "record.h"
 
 #include <stdlib.h>
@@ -163,13 +163,14 @@ static void link_node(Operation *graph, const Operation *node, bool first) {
         graph->tensors = 3;
         return;
     }
-    if (!graph->tensor[2].nowhere || node->tensor[0].uid != graph->tensor[2].uid)
+    Tensor *made = &graph->tensor[graph->result];
+    if (!made->nowhere || node->tensor[0].uid != made->uid)
         complain("cuDNN: a node does not go on from the one before");
     if (node->tensor[1].n) {
         graph->tensor[3] = node->tensor[1];
         graph->tensors = 4;
     }
-    graph->tensor[2] = node->tensor[2];
+    *made = node->tensor[2];
     graph->is = node->is;
     graph->sloped = node->sloped;
 }
@@ -191,6 +192,10 @@ static void link_to(Descriptor *d, cudnnBackendAttributeName_t name, const Descr
                name == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) {
         d->operation = other->operation;
     }
+}
+
+static bool has_epilogue(const Operation *o) {
+    return o->is || o->tensors > 3;
 }
 
 static cudnnStatus_t set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name,
@@ -249,7 +254,8 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttr
                                                   ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE
                                                   : CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
     } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
-        *n = d->operation.sloped;
+        bool of_gradient = d->operation.result == 0 && has_epilogue(&d->operation);
+        *n = d->operation.sloped || of_gradient;
         *(cudnnBackendBehaviorNote_t *)out = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         *(int64_t *)out = (int64_t)workspace_of(&d->operation);
@@ -273,7 +279,7 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
                              cudnnBackendDescriptor_t pack) {
     const Descriptor *p = plan, *v = pack;
     Work w = {.kind = WorkLibrary,
-              .name = p->operation.is || p->operation.tensors > 3 ? "cuDNN and epilogue" : "cuDNN"};
+              .name = has_epilogue(&p->operation) ? "cuDNN and epilogue" : "cuDNN"};
     (void)h;
     CALL();
     if (!p->operation.engine)
@@ -284,7 +290,7 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
                 vec_push(record_arena(), &w.access,
                          ((Access){cuda_pointer(v->pointer[k]), bytes_of(&p->operation.tensor[i]),
                                    i == p->operation.result}));
-    if (p->operation.tensor[2].nowhere)
+    if (p->operation.tensor[p->operation.result].nowhere)
         complain("cuDNN: a graph's result is nowhere");
     if (w.access.n != (uint32_t)p->operation.tensors)
         complain("cuDNN: a plan is run without all of its tensors");
