@@ -16,6 +16,7 @@ typedef struct Bench {
     Session session;   // owned
     Roofline roof;     // the larger of before and after
     double *ms;        // [steps], sorted once all are there
+    double step_ms;    // of a step: their median, a mean where steps differ (`every`)
     double outside_ms; // of a step, outside kernels; NaN: not known
     double cold_ms, warm_ms;
     double peak_bytes;          // of a process after one step

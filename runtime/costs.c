@@ -56,21 +56,26 @@ static Str place(Arena *a, const Cost *c) {
     return line.n ? str_format(a, "%.*s:%u", SARG(line.at[0].file), line.at[0].number) : STR("-");
 }
 
-static Cost *costs_of(Arena *a, const Plan *p, const Moments *m, double *all) {
+// Of the step in which all is done that comes every so many.
+static Cost *costs_of(Arena *a, const Plan *p, const Moments *m, uint32_t *n, double *all) {
     Cost *c = arena_array(a, Cost, m->n);
+    *n = 0;
     for (uint32_t i = 0; i < m->n; i++) {
-        c[i] = cost_of(p, &m->at[i]);
-        *all += c[i].seconds;
+        if (m->at[i].step != 0)
+            continue;
+        c[*n] = cost_of(p, &m->at[i]);
+        *all += c[(*n)++].seconds;
     }
-    qsort(c, m->n, sizeof *c, dearest_first);
+    qsort(c, *n, sizeof *c, dearest_first);
     return c;
 }
 
 void costs_put(Text *t, const Plan *p, const Moments *m, uint32_t most) {
     double all = 0;
-    Cost *c = costs_of(t->arena, p, m, &all);
+    uint32_t n;
+    Cost *c = costs_of(t->arena, p, m, &n, &all);
     text_fmt(t, "\n       ms  share  GFLOP/s   GB/s  at                 what\n");
-    for (uint32_t i = 0; i < m->n && i < most; i++)
+    for (uint32_t i = 0; i < n && i < most; i++)
         text_fmt(t, "  %7.3f %5.1f%% %8.1f %6.1f  %-18.*s %.*s\n", c[i].seconds * 1000,
                  all > 0 ? 100 * c[i].seconds / all : 0, c[i].gflop / c[i].seconds,
                  c[i].bytes / c[i].seconds * 1e-9, SARG(place(t->arena, &c[i])),
@@ -79,9 +84,10 @@ void costs_put(Text *t, const Plan *p, const Moments *m, uint32_t most) {
 
 void costs_json(JsonOut *j, const Plan *p, const Moments *m, uint32_t most) {
     double all = 0;
-    Cost *c = costs_of(j->text->arena, p, m, &all);
+    uint32_t n;
+    Cost *c = costs_of(j->text->arena, p, m, &n, &all);
     json_name(j, "launches"), json_open(j, '[');
-    for (uint32_t i = 0; i < m->n && i < most; i++) {
+    for (uint32_t i = 0; i < n && i < most; i++) {
         json_open(j, '{');
         json_name(j, "ms"), json_put_double(j, c[i].seconds * 1000);
         json_name(j, "gflop"), json_put_double(j, c[i].gflop);

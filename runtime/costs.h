@@ -6,7 +6,8 @@
 
 // The `most` launches that took longest: milliseconds, share of all launches' time, GFLOP/s of
 // convolutions and products, GB/s of operands and results, the model's line and what is computed
-// there. `m` as sim_profile gives it for `p`. Temporary memory is the text's arena's.
+// there. `m` as sim_profile gives it for `p`, of which the first step is shown, where all comes.
+// Temporary memory is the text's arena's.
 void costs_put(Text *t, const Plan *p, const Moments *m, uint32_t most);
 void costs_json(JsonOut *j, const Plan *p, const Moments *m, uint32_t most); // member "launches"
 

@@ -1,7 +1,7 @@
-// sim.c - a step on a time line: measured, played against a link, replayed, and its bound.
+// sim.c - steps on a time line: measured, played against a link, replayed.
 //
 // In: a model that runs, or the moments of one. Out: the order of launches, starts and waits with
-// the time each launch takes; what that order takes on a link; how little any order could.
+// the time each launch takes; what that order takes on a link.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -17,7 +17,7 @@ typedef struct Profile {
     Arena *perm;
     const Plan *plan;
     double began;
-    Moments moment; // of all profiled steps, one after the other
+    Moments moment; // of all profiled steps of one kind, one after the other
 } Profile;
 
 static GanStatus on_launch(void *user, Exec *e, uint32_t launch, bool done, const Counters *c) {
@@ -36,41 +36,91 @@ static GanStatus on_launch(void *user, Exec *e, uint32_t launch, bool done, cons
     return GAN_OK;
 }
 
-static void medians(Arena *perm, const Moments *all, uint32_t steps, Moments *out) {
-    uint32_t one = all->n / steps;
-    bool alike = all->n % steps == 0;
-    double *seconds = arena_array(perm, double, steps);
+// Of `times` steps of one kind, one after the other, those of step `step` of the round.
+static void medians(Arena *perm, const Moments *all, uint32_t times, uint32_t step, Moments *out) {
+    uint32_t one = all->n / times;
+    bool alike = all->n % times == 0;
+    double *seconds = arena_array(perm, double, times);
     for (uint32_t i = 0; i < one; i++) {
         Moment m = all->at[all->n - one + i];
-        for (uint32_t k = 0; alike && k < steps; k++) {
+        for (uint32_t k = 0; alike && k < times; k++) {
             alike = all->at[k * one + i].launch == m.launch;
             seconds[k] = all->at[k * one + i].seconds;
         }
         if (alike) {
-            qsort(seconds, steps, sizeof *seconds, by_double);
-            m.seconds = seconds[steps / 2];
+            qsort(seconds, times, sizeof *seconds, by_double);
+            m.seconds = seconds[times / 2];
         }
+        m.step = step;
         vec_push(perm, out, m);
     }
 }
 
-GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t steps, Moments *out) {
+uint32_t sim_round(const Func *f) {
+    uint32_t round = 1;
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        uint32_t every = f->tape.at[i].kind == CtlEvery ? f->tape.at[i].arg : 1, least = round;
+        while (least % every && least <= ROUND_MOST)
+            least += round;
+        round = least <= ROUND_MOST ? least : round;
+    }
+    return round;
+}
+
+bool sim_alike(const Func *f, uint32_t step, uint32_t other) {
+    uint32_t round = sim_round(f);
+    for (uint32_t i = 0; i < f->tape.n; i++) {
+        Ctl c = f->tape.at[i];
+        if (c.kind == CtlEvery && round % c.arg == 0 && !(step % c.arg) != !(other % c.arg))
+            return false;
+    }
+    return true;
+}
+
+// The moments of an earlier step of the round that is of the same kind; false: it is the first.
+static bool take_earlier(Arena *perm, const Func *f, uint32_t step, Moments *out) {
+    uint32_t first = 0, n = out->n;
+    while (first < step && !sim_alike(f, first, step))
+        first++;
+    for (uint32_t i = 0; first < step && i < n; i++) {
+        Moment m = out->at[i];
+        if (m.step != first)
+            continue;
+        m.step = step;
+        vec_push(perm, out, m);
+    }
+    return first < step;
+}
+
+// The numbers begin behind a round: nothing that comes less often than once a round is at one.
+static GanStatus profile_step(Profile *p, Exec *e, uint32_t number, uint32_t times) {
+    ExecHooks hooks = {.launch = on_launch, .user = p};
+    Counters at = {.step = number};
+    for (uint32_t i = 0; i <= times; i++) { // the first warms up
+        p->moment.n = i == 1 ? 0 : p->moment.n;
+        TRY(exec_step(e, &at, &hooks));
+    }
+    return GAN_OK;
+}
+
+GanStatus sim_profile(Arena *perm, Exec *e, Comm *c, uint32_t times, Moments *out) {
     Profile p = {.perm = perm, .plan = exec_step_plan(e)};
-    ExecHooks hooks = {.launch = on_launch, .user = &p};
-    *out = (Moments){0};
+    const Func *f = p.plan->func;
+    *out = (Moments){.steps = sim_round(f)};
     if (!exec_launches(e))
         return fail(GAN_ERR_USAGE, "this device does not run launches one by one: use cpu");
     comm_mute(c, true);
     GanStatus st = GAN_OK;
-    for (uint32_t i = 0; st == GAN_OK && i <= steps; i++) { // the first warms up
-        Counters at = {.step = i};
-        p.moment.n = i == 1 ? 0 : p.moment.n;
-        st = exec_step(e, &at, &hooks);
+    for (uint32_t s = 0; st == GAN_OK && s < out->steps; s++) {
+        if (take_earlier(perm, f, s, out))
+            continue;
+        st = profile_step(&p, e, out->steps + s, times);
+        if (st == GAN_OK)
+            medians(perm, &p.moment, times, s, out);
     }
     if (st == GAN_OK)
         st = exec_finish(e);
     comm_mute(c, false);
-    medians(perm, &p.moment, steps, out);
     return st;
 }
 
@@ -87,7 +137,7 @@ GanStatus sim_gather(Arena *perm, Comm *c, const Moments *mine, const Moments **
         own[i] = mine->at[i];
     TRY(comm_gather(c, own, most * sizeof *own, at));
     for (int r = 0; r < ranks; r++)
-        all[r] = (Moments){.at = at + (size_t)r * most, .n = n[r]};
+        all[r] = (Moments){.at = at + (size_t)r * most, .n = n[r], .steps = mine->steps};
     *out = all;
     return GAN_OK;
 }
@@ -124,6 +174,8 @@ GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c) {
     prctl(PR_SET_TIMERSLACK, 1UL);
     for (uint32_t i = 0; i < m->n; i++) {
         const Moment *x = &m->at[i];
+        if (x->step != c->step % m->steps)
+            continue;
         if (x->kind != RegionStart && x->kind != RegionWait) {
             due += x->seconds;
             continue;
@@ -153,7 +205,7 @@ static double model_seconds(LinkModel m, double latencies, size_t bytes) {
     return m.bandwidth > 0 ? latencies * latency + (double)bytes / m.bandwidth : 0;
 }
 
-static double sum_seconds(const SimLink *link, size_t bytes) {
+double sim_sum_seconds(const SimLink *link, size_t bytes) {
     double r = (double)link->ranks, often = 2 * (r - 1) / r; // a byte travels
     if (link->ranks == 1)
         return 0;
@@ -168,12 +220,12 @@ static double core_seconds(const SimLink *link, size_t bytes) {
     return bytes <= COMM_SMALL ? 0 : link->each.core + (double)bytes * link->each.byte;
 }
 
-enum { SETTLED = 4 }; // steps until one is like the next: a tail waits for the step before
+enum { SETTLED = 4 }; // rounds until one is like the next: a tail waits for the step before
 
 typedef struct Player { // one rank
     const Moments *m;
-    uint32_t next;              // moment, counted through all steps
-    double now, began, exposed; // the last two: of the last step
+    uint32_t next;              // moment, counted through all rounds
+    double now, began, exposed; // the last two: of the last round
     double owed; // to the communicator's thread: taken from what is computed, or waited, next
 } Player;
 
@@ -184,7 +236,7 @@ static void play_wait(Player *p, double until) {
     p->owed = fmax(p->owed - waits, 0);
 }
 
-// Goes on to the next start, which it has then come to; false at the end of the last step. `done`:
+// Goes on to the next start, which it has then come to; false at the end of the last round. `done`:
 // [call] when the last call of this number was there.
 static bool play_to_start(Player *p, const double *done, const Moment **start) {
     for (; p->next < SETTLED * p->m->n; p->next++) {
@@ -221,6 +273,7 @@ static uint32_t calls_of(const Moments *m) {
 
 SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
     SimTimes out = {0};
+    double steps = m->steps;
     Player *p = mem_alloc(n * sizeof *p);
     double *done = mem_alloc((calls_of(&m[0]) + 1) * sizeof *done), free[2] = {0}; // lanes
     if (!p || !done)
@@ -235,7 +288,7 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
             ready = fmax(ready, p[r].now);
         }
         if (more) {
-            double takes = sum_seconds(link, start->bytes);
+            double takes = sim_sum_seconds(link, start->bytes);
             int lane = start->bytes <= COMM_SMALL;
             free[lane] = fmax(free[lane], ready) + takes;
             for (uint32_t r = 0; r < n; r++)
@@ -243,182 +296,14 @@ SimTimes sim_play(const Moments *m, uint32_t n, const SimLink *link) {
             done[start->call] = free[lane];
             for (uint32_t r = 0; r < n && link->waits; r++)
                 play_wait(&p[r], free[lane]);
-            out.comm += takes / SETTLED;
+            out.comm += takes / (SETTLED * steps);
         }
     }
     for (uint32_t r = 0; r < n; r++) {
-        out.step += (p[r].now - p[r].began) / n;
-        out.exposed += p[r].exposed / n;
+        out.step += (p[r].now - p[r].began) / (n * steps);
+        out.exposed += p[r].exposed / (n * steps);
     }
     mem_free(p);
     mem_free(done);
     return out;
-}
-
-// --- the bound -----------------------------------------------------------------------------------
-
-// A launch that computes, or a value that travels.
-typedef struct Work {
-    double from, to; // it begins and is done no earlier than this
-    double takes;    // of its core or wire
-    bool travels;
-} Work;
-
-typedef struct Bound {
-    Arena *a;
-    const Plan *p;
-    const SimLink *link;
-    VEC(Work) work;    // in an order in which they could be done; [0] is none
-    uint32_t *by_from; // [work] sorted, the latest first
-    uint32_t words;    // of a set of work
-    uint64_t *needs;   // [work][words] what it depends on
-    uint32_t *made;    // [node] the work that made its value last, 0: it was there before
-    uint32_t *written; // [slot] the same
-    uint64_t *readers; // [slot][words] that have read it since
-} Bound;
-
-static uint64_t *set_of(const Bound *b, uint64_t *sets, uint32_t i) {
-    return sets + (size_t)i * b->words;
-}
-
-static void set_add(uint64_t *set, uint32_t i) {
-    set[i / 64] |= (uint64_t)1 << i % 64;
-}
-
-static void depend(Bound *b, uint32_t w, uint32_t on) {
-    if (!on || on == w)
-        return;
-    uint64_t *mine = set_of(b, b->needs, w), *theirs = set_of(b, b->needs, on);
-    for (uint32_t i = 0; i < b->words; i++)
-        mine[i] |= theirs[i];
-    set_add(mine, on);
-    b->work.at[w].from = fmax(b->work.at[w].from, b->work.at[on].to);
-}
-
-// When all that is in `set` is done, if each begins no earlier than it can.
-static double set_done(const Bound *b, const uint64_t *set) {
-    double sum[2] = {0}, most = 0;
-    for (uint32_t i = 0; i + 1 < b->work.n; i++) {
-        uint32_t w = b->by_from[i];
-        if (!(set[w / 64] >> w % 64 & 1))
-            continue;
-        const Work *x = &b->work.at[w];
-        sum[x->travels] += x->takes;
-        most = fmax(most, x->from + sum[x->travels] + (x->travels ? sum_seconds(b->link, 0) : 0));
-    }
-    return most;
-}
-
-// What the newest work depends on is known: so is when it can begin.
-static void settle(Bound *b) {
-    uint32_t w = b->work.n - 1, at = w - 1;
-    Work *x = &b->work.at[w];
-    x->from = fmax(x->from, set_done(b, set_of(b, b->needs, w)));
-    x->to = x->from + x->takes + (x->travels ? sum_seconds(b->link, 0) : 0);
-    for (; at > 0 && b->work.at[b->by_from[at - 1]].from < x->from; at--)
-        b->by_from[at] = b->by_from[at - 1];
-    b->by_from[at] = w;
-}
-
-static uint32_t slot_of(const Bound *b, uint32_t node) {
-    return (uint32_t)node_attr(&b->p->func->g, node)->i[0];
-}
-
-static bool is_slot(const Bound *b, uint32_t node, Op op) {
-    return graph_node(&b->p->func->g, node)->op == op;
-}
-
-static void read_value(Bound *b, uint32_t w, uint32_t node) {
-    if (is_slot(b, node, OpRead) && b->p->region_of[node] == NONE) {
-        depend(b, w, b->written[slot_of(b, node)]);
-        set_add(set_of(b, b->readers, slot_of(b, node)), w);
-    } else {
-        depend(b, w, b->made[node]);
-    }
-}
-
-static void write_slot(Bound *b, uint32_t w, uint32_t slot) {
-    uint64_t *readers = set_of(b, b->readers, slot);
-    depend(b, w, b->written[slot]);
-    for (uint32_t i = 1; i < w; i++)
-        if (readers[i / 64] >> i % 64 & 1)
-            depend(b, w, i);
-}
-
-static void add_compute(Bound *b, const Moment *m) {
-    const Launch *l = &b->p->launch.at[m->launch];
-    uint32_t w = b->work.n;
-    vec_push(b->a, &b->work, ((Work){.takes = m->seconds}));
-    for (uint32_t k = 0; k < l->instances; k++) {
-        const Region *r = &b->p->region.at[b->p->merge.at[l->first + k]];
-        for (uint32_t i = 0; i < r->in.n; i++)
-            read_value(b, w, r->in.at[i]);
-        for (uint32_t i = 0; i < r->out.n; i++)
-            if (is_slot(b, r->out.at[i], OpWrite))
-                write_slot(b, w, slot_of(b, r->out.at[i]));
-        if (r->kind == RegionCopy)
-            depend(b, w, b->written[slot_of(b, r->node.at[0])]);
-    }
-    settle(b);
-    for (uint32_t k = 0; k < l->instances; k++) {
-        const Region *r = &b->p->region.at[b->p->merge.at[l->first + k]];
-        for (uint32_t i = 0; i < r->out.n; i++) {
-            b->made[r->out.at[i]] = w;
-            if (!is_slot(b, r->out.at[i], OpWrite))
-                continue;
-            b->written[slot_of(b, r->out.at[i])] = w;
-            memset(set_of(b, b->readers, slot_of(b, r->out.at[i])), 0, b->words * sizeof *b->needs);
-        }
-        if (r->kind == RegionCopy)
-            set_add(set_of(b, b->readers, slot_of(b, r->node.at[0])), w);
-    }
-}
-
-static void add_parts(Bound *b, const Collective *c) {
-    for (uint32_t i = 0; i < c->part.n; i++) {
-        const CallPart *part = &c->part.at[i];
-        uint32_t w = b->work.n, source = node_in(&b->p->func->g, part->start, 0);
-        double takes = sum_seconds(b->link, part->bytes) - sum_seconds(b->link, 0);
-        vec_push(b->a, &b->work, ((Work){.takes = takes, .travels = true}));
-        depend(b, w, b->made[b->p->place[source].owner]);
-        settle(b);
-        b->made[part->wait] = w;
-    }
-}
-
-static bool in_tail(const Plan *p, uint32_t launch) {
-    return p->tail.section && launch >= p->block.at[p->tail.section].first;
-}
-
-double sim_bound(const Plan *p, const Moments *m, const SimLink *link) {
-    Arena scratch;
-    uint32_t works = 1;
-    double sum = 0;
-    if (arena_init(&scratch, 0) != GAN_OK)
-        bug("%s", gan_error());
-    for (uint32_t i = 0; i < m->n; i++)
-        works += m->at[i].kind == RegionStart ? p->collective.at[m->at[i].call].part.n : 1;
-    Bound b = {.a = &scratch, .p = p, .link = link, .words = works / 64 + 1};
-    b.by_from = arena_array(&scratch, uint32_t, works);
-    b.needs = arena_array(&scratch, uint64_t, (size_t)works * b.words);
-    b.made = arena_array(&scratch, uint32_t, p->func->g.node.n);
-    b.written = arena_array(&scratch, uint32_t, p->module->slot.n);
-    b.readers = arena_array(&scratch, uint64_t, (size_t)p->module->slot.n * b.words);
-    vec_push(&scratch, &b.work, (Work){0});
-    for (int tail = 0; tail < 2; tail++) { // at the end of its own step
-        for (uint32_t i = 0; i < m->n; i++) {
-            const Moment *x = &m->at[i];
-            if (in_tail(p, x->launch) != tail)
-                continue;
-            if (x->kind == RegionStart)
-                add_parts(&b, &p->collective.at[x->call]);
-            else if (x->kind != RegionWait)
-                add_compute(&b, x), sum += x->seconds;
-        }
-    }
-    uint64_t *all = arena_array(&scratch, uint64_t, b.words);
-    memset(all, 0xff, b.words * sizeof *all);
-    double least = set_done(&b, all) - sum;
-    arena_release(&scratch);
-    return fmax(least, 0);
 }

@@ -33,6 +33,11 @@ for n in 2 3; do
     [ "$(cd r$n && ls samples ckpt)" = "$(cd one && ls samples ckpt)" ] || fail "$n ranks: other files than one"
 done
 
+# A compiled model is planned for the ranks it meets.
+"$(dirname -- "$ganrun")/ganc" compile tiny.gan --batch 8 --precision f64 --ranks 2 -o tiny.ganx || fail 'ganc compile'
+ranks 0 2 train tiny.ganx ${train#train tiny.gan} --steps 6 --save-every 3 --out compiled
+near one compiled
+
 # A checkpoint of four ranks goes on on one and on three, exactly as on four but for the order of sums.
 ranks 0 4 $train --steps 4 --save-every 2 --out four
 cp -r four four-3

@@ -25,3 +25,20 @@ holds "told > bound"
 # Nobody talks, nobody waits.
 ranks 0 2 $bench --comm null
 holds "comm == 0 && waited == 0"
+
+# Every fourth step has an update more. Two calls a step, four then: so many are timed that each kind has its share.
+cat >seldom.gan <<'EOF'
+model seldom "every fourth step does more"
+data x : float(16)
+net D(x: [16]) -> [1] = x |> dense(64) |> dense(1)
+opt = sgd(lr=0.1)
+step {
+  update D minimize mean(D(x)^2) using opt
+  every 4 { update D minimize mean(D(x)^4) using opt }
+}
+EOF
+for how in "" --replay; do
+    ranks 0 2 bench seldom.gan --batch 4 --threads 1 --steps 5 --warmup 1 --brief --json --wire 3000,1 $how
+    grep -q '"steps": 8,' out || fail "not two whole rounds of four steps"
+    holds "step > 7 && told > 7"
+done

@@ -23,7 +23,7 @@ static LinkModel model_of(double latency, double bandwidth) { // whatever the si
 }
 
 static SimTimes play(const Moment *m, uint32_t n, int64_t ranks, bool wire) {
-    Moments all = {.at = (Moment *)(uintptr_t)m, .n = n};
+    Moments all = {.at = (Moment *)(uintptr_t)m, .n = n, .steps = 1};
     LinkModel model = model_of(0.001, 1e6); // 1 ms, 1 MB/s
     SimLink link = {.each = wire ? model : (LinkModel){0},
                     .scaled = wire ? (LinkModel){0} : model,
@@ -79,8 +79,8 @@ static void ranks_wait_for_the_slowest(void **state) {
     (void)state;
     const Moment fast[] = {compute(0.010), start(0, 1000), compute(0.001), wait_for(0)};
     const Moment slow[] = {compute(0.016), start(0, 1000), compute(0.001), wait_for(0)};
-    const Moments m[] = {{.at = (Moment *)(uintptr_t)fast, .n = 4},
-                         {.at = (Moment *)(uintptr_t)slow, .n = 4}};
+    const Moments m[] = {{.at = (Moment *)(uintptr_t)fast, .n = 4, .steps = 1},
+                         {.at = (Moment *)(uintptr_t)slow, .n = 4, .steps = 1}};
     SimTimes t = sim_play(m, 2, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
     near(t.step, 0.018);                  // 16, and 2 for the sum
     near(t.exposed, (0.007 + 0.001) / 2); // each has 1 ms to do meanwhile
@@ -100,9 +100,11 @@ static void what_is_large_takes_its_time_from_what_computes(void **state) {
         double step;
     } lines[] = {{beside, 0.013}, {waited, 0.015}, {small, 0.010}};
     for (int i = 0; i < 3; i++)
-        near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)lines[i].m, .n = 3}, 1, &link).step,
+        near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)lines[i].m, .n = 3, .steps = 1}, 1,
+                      &link)
+                 .step,
              lines[i].step);
-    near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)small, .n = 1}, 1, &link).comm,
+    near(sim_play(&(Moments){.at = (Moment *)(uintptr_t)small, .n = 1, .steps = 1}, 1, &link).comm,
          0.001 + SMALL / 1e8);
 }
 
@@ -115,10 +117,42 @@ static void a_sum_may_be_waited_for_in_the_next_step(void **state) {
     near(p.comm, 9);
 }
 
+static void steps_that_differ_are_played_in_turn(void **state) {
+    (void)state;
+    Moment m[] = {compute(0.010), compute(0.030), start(0, 8000), wait_for(0)};
+    for (int i = 1; i < 4; i++)
+        m[i].step = 1;
+    Moments two = {.at = m, .n = 4, .steps = 2};
+    SimTimes t = sim_play(&two, 1, &(SimLink){.each = model_of(0.001, 1e6), .ranks = 2});
+    near(t.step, (0.010 + 0.030 + 0.009) / 2);
+    near(t.exposed, 0.009 / 2);
+    near(t.comm, 0.009 / 2);
+}
+
+static void a_round_has_all_that_comes_every_so_many_steps(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t every[2], round;
+    } row[] = {{{4, 16}, 16}, {{4, 6}, 12}, {{1, 1}, 1}, {{1000, 8}, 8}, {{48, 64}, 48}};
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Func f = {0};
+        for (int k = 0; k < 2; k++) {
+            vec_push(&a, &f.tape, ((Ctl){.kind = CtlEvery, .arg = row[i].every[k]}));
+            vec_push(&a, &f.tape, ((Ctl){.kind = CtlEnd}));
+        }
+        assert_int_equal(sim_round(&f), row[i].round);
+        assert_true(sim_alike(&f, 3, 3 + row[i].round));
+        assert_int_equal(sim_alike(&f, 0, 1), row[i].round == 1);
+    }
+    arena_release(&a);
+}
+
 static void without_overlap_all_is_waited_for(void **state) {
     (void)state;
     const Moment m[] = {compute(0.010), start(0, 2000), compute(0.005), wait_for(0)};
-    Moments all = {.at = (Moment *)(uintptr_t)m, .n = 4};
+    Moments all = {.at = (Moment *)(uintptr_t)m, .n = 4, .steps = 1};
     SimLink link = {.each = {0.001, 1e6, .small = 0.001}, .ranks = 2, .waits = true};
     SimTimes t = sim_play(&all, 1, &link);
     near(t.step, 0.018);
@@ -141,7 +175,7 @@ static void compile_text(Arena *a, const char *text, Parallel parallel, Compiled
 
 // The plan's launches, of up to a thousand `unit`s.
 static Moments moments_of(Arena *a, const Plan *p, uint32_t seed, double unit) {
-    Moments m = {0};
+    Moments m = {.steps = 1};
     for (uint32_t i = 0; i < p->launch.n; i++) {
         const Region *r = &p->region.at[p->merge.at[p->launch.at[i].first]];
         Moment x = {.kind = r->kind, .launch = i, .call = r->call};
@@ -208,6 +242,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_wait_for_the_slowest),
         cmocka_unit_test(what_is_large_takes_its_time_from_what_computes),
         cmocka_unit_test(a_sum_may_be_waited_for_in_the_next_step),
+        cmocka_unit_test(steps_that_differ_are_played_in_turn),
+        cmocka_unit_test(a_round_has_all_that_comes_every_so_many_steps),
         cmocka_unit_test(without_overlap_all_is_waited_for),
         cmocka_unit_test(what_nothing_can_hide_is_the_bound),
         cmocka_unit_test(the_bound_is_below_every_order_of_the_calls),
