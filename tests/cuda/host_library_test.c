@@ -39,15 +39,18 @@ typedef struct Found {
     uint32_t convolutions, products, batches, epilogues;
 } Found;
 
-// A bias and relu are ready where the bias has the operation's type, and so is a bias alone.
+// A bias and relu are ready where the bias has the operation's type, and so is a bias alone; those
+// of an input gradient must be compiled (host_compiled_test.c).
 static uint32_t check_epilogue(Arena *a, CudnnCalls *calls, const Plan *p, uint32_t region,
                                Memory m, const char *what) {
     Epilogue e;
     CudnnCall *call = NULL;
+    uint32_t id = p->region.at[region].node.at[0];
     if (!plan_epilogue(p, region, &e) || !e.bias || e.act > ActRelu ||
+        graph_node(&p->func->g, id)->op == OpConvDx ||
         node_type(&p->func->g, e.bias)->dtype != node_type(&p->func->g, e.result)->dtype)
         return 0;
-    assert_fine(cudnn_prepare(calls, p, p->region.at[region].node.at[0], &e, m, &call));
+    assert_fine(cudnn_prepare(calls, p, id, &e, m, &call));
     if (!call)
         fail_msg("%s: no engine for an epilogue of %s", what,
                  region_where(a, p, &p->region.at[region]).ptr);
