@@ -195,12 +195,6 @@ static Ast *expression(Parser *p) {
     return ast_done(p, assign);
 }
 
-static Ast *refuse(Parser *p, DiagCode code) {
-    diag(p->f, code, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
-    parser_panic(p);
-    return NULL;
-}
-
 static Ast *statement(Parser *p) {
     switch (p->tok.kind) {
     case TokFn:
@@ -220,7 +214,7 @@ static Ast *statement(Parser *p) {
     case TokReport:
         return report(p);
     case TokElse:
-        return refuse(p, DiagE0123);
+        return parser_refuse(p, DiagE0123);
     default:
         break;
     }
@@ -343,7 +337,7 @@ static Ast *item(Parser *p) {
     case ItemNone:
         return statement(p);
     case ItemModel:
-        return refuse(p, DiagE0124);
+        return parser_refuse(p, DiagE0124);
     case ItemUse:
         return use(p);
     case ItemConfig:
@@ -357,83 +351,16 @@ static Ast *item(Parser *p) {
     case ItemSample:
         return sample(p);
     case ItemStages:
-        return refuse(p, DiagE0117);
+        return parser_refuse(p, DiagE0117);
     }
     return NULL;
 }
 
 static Ast *inner(Parser *p) {
-    return item_at(p) ? refuse(p, DiagE0116) : statement(p);
+    return item_at(p) ? parser_refuse(p, DiagE0116) : statement(p);
 }
 
 // --- sequences of statements ---------------------------------------------------------------------
-
-// After a mistake in the statement at `start`: to the next one.
-static void recover(Parser *p, Token start) {
-    uint32_t depth = 0; // of braces opened in what is skipped
-    p->panic = false;
-    p->lex.quiet = !p->held.first && !p->ahead.first; // still on the line of the mistake
-    p->tok = p->held;
-    for (; p->tok.kind != TokEnd; parser_shift(p)) {
-        if (p->tok.kind == TokLBrace)
-            depth++;
-        if (depth) {
-            depth -= p->tok.kind == TokRBrace;
-            continue;
-        }
-        bool closes =
-            p->tok.kind == TokRParen || p->tok.kind == TokRSquare || p->tok.kind == TokElse;
-        bool begins =
-            p->tok.first && p->tok.lo > start.lo && p->tok.indent <= start.indent && !closes;
-        if (begins || p->tok.kind == TokSemi || p->tok.kind == TokRBrace)
-            break;
-    }
-    if (p->tok.kind == TokBad)
-        parser_panic(p);
-}
-
-static void not_ended(Parser *p, const Ast *a) {
-    if (p->tok.kind == TokElse) {
-        refuse(p, DiagE0123);
-        return;
-    }
-    Str found = token_text(&p->lex, p->tok);
-    Str what =
-        p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));
-    static const Str words[] = {
-#define WORD(Kind, text, breaks) {text, sizeof(text) - 1},
-#define ITEM(Kind, text) {text, sizeof(text) - 1},
-#include "tokens.def"
-    };
-    Str near = {0}, habit = {0};
-    habit = found_habit(found);
-    if (habit.len) {
-        diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
-        diag_help(p->f, "%.*s", SARG(habit));
-        parser_panic(p);
-        return;
-    }
-    if (a->kind == AstName) {
-        habit = word_habit(a->text);
-        near = diag_nearest(a->text, words, sizeof words / sizeof *words);
-    } else if (p->tok.kind == TokName) // `} elif`
-        habit = word_habit(found);
-    Span there = parser_span(p, p->tok);
-    if (habit.len)
-        diag(p->f, DiagE0301, a->kind == AstName ? a->span : there,
-             SARG(a->kind == AstName ? a->text : found));
-    else
-        diag(p->f, DiagE0119, near.len ? a->span : there, SARG(what));
-    if (habit.len)
-        diag_help(p->f, "%.*s", SARG(habit));
-    else if (near.len)
-        diag_help(p->f, "did you mean `%.*s`?", SARG(near));
-    else if (a->kind == AstCall && str_eq(a->a->text, STR("step")))
-        diag_help(p->f, "write: %s", ast_form(AstStep));
-    else if (ast_form(a->kind))
-        diag_help(p->f, "write: %s", ast_form(a->kind));
-    parser_panic(p);
-}
 
 // Statements up to a `}` or the end, to into->list; `read` reads one.
 static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
@@ -451,11 +378,11 @@ static void statements(Parser *p, Ast *into, Ast *(*read)(Parser *)) {
         p->form = NULL;
         Ast *a = p->panic ? NULL : read(p);
         if (!p->panic && !at_end(p))
-            not_ended(p, a);
+            parser_not_ended(p, a);
         if (!p->panic)
             ast_add(p, into, a);
         else
-            recover(p, start);
+            parser_recover(p, start);
     }
     p->indent = indent;
 }
@@ -484,7 +411,7 @@ static void model(Parser *p, Ast *file) {
     file->text = read_name(p)->text;
     file->a = doc(p);
     if (!p->panic && !at_end(p))
-        not_ended(p, file);
+        parser_not_ended(p, file);
 }
 
 Ast *parse_gan(Front *f, uint32_t source) {
@@ -514,7 +441,7 @@ Ast *parse_expr(Front *f, uint32_t source, uint32_t lo, uint32_t hi) {
     p->flat = true;
     Ast *a = read_expr(p);
     if (!p->panic && p->tok.kind != TokEnd)
-        not_ended(p, a);
+        parser_not_ended(p, a);
     return a;
 }
 

@@ -1,6 +1,6 @@
-// parser.c - the parser's machinery: the next two tokens, brackets, nodes, and what is said where
-// something else was expected. In: tokens. Out: one diagnostic a mistake, and panic until the
-// statement has unwound (syntax.h).
+// parser.c - the parser's machinery: the next two tokens, brackets, nodes, what is said where
+// something else was expected, and where reading goes on. In: tokens. Out: one diagnostic a
+// mistake, and panic until the statement has unwound (syntax.h).
 #include "syntax.h"
 
 #include <string.h>
@@ -119,6 +119,78 @@ void parser_fail(Parser *p, const char *expected) {
         diag_help(p->f, "take the bracket out, or write what belongs before it");
     p->stopped |= opens;
     parser_panic(p);
+}
+
+Ast *parser_refuse(Parser *p, DiagCode code) {
+    diag(p->f, code, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+    parser_panic(p);
+    return NULL;
+}
+
+void parser_not_ended(Parser *p, const Ast *a) {
+    if (p->tok.kind == TokElse) {
+        parser_refuse(p, DiagE0123);
+        return;
+    }
+    Str found = token_text(&p->lex, p->tok);
+    Str what =
+        p->tok.kind == TokStr ? STR("a string") : str_format(p->f->perm, "`%.*s`", SARG(found));
+    static const Str words[] = {
+#define WORD(Kind, text, breaks) {text, sizeof(text) - 1},
+#define ITEM(Kind, text) {text, sizeof(text) - 1},
+#include "tokens.def"
+    };
+    Str near = {0}, habit = {0};
+    habit = found_habit(found);
+    if (habit.len) {
+        diag(p->f, DiagE0119, parser_span(p, p->tok), SARG(what));
+        diag_help(p->f, "%.*s", SARG(habit));
+        parser_panic(p);
+        return;
+    }
+    if (a->kind == AstName) {
+        habit = word_habit(a->text);
+        near = diag_nearest(a->text, words, sizeof words / sizeof *words);
+    } else if (p->tok.kind == TokName) // `} elif`
+        habit = word_habit(found);
+    Span there = parser_span(p, p->tok);
+    if (habit.len)
+        diag(p->f, DiagE0301, a->kind == AstName ? a->span : there,
+             SARG(a->kind == AstName ? a->text : found));
+    else
+        diag(p->f, DiagE0119, near.len ? a->span : there, SARG(what));
+    if (habit.len)
+        diag_help(p->f, "%.*s", SARG(habit));
+    else if (near.len)
+        diag_help(p->f, "did you mean `%.*s`?", SARG(near));
+    else if (a->kind == AstCall && str_eq(a->a->text, STR("step")))
+        diag_help(p->f, "write: %s", ast_form(AstStep));
+    else if (ast_form(a->kind))
+        diag_help(p->f, "write: %s", ast_form(a->kind));
+    parser_panic(p);
+}
+
+void parser_recover(Parser *p, Token start) {
+    uint32_t depth = 0; // of braces opened in what is skipped
+    p->panic = false;
+    p->lex.quiet = !p->held.first && !p->ahead.first; // still on the line of the mistake
+    p->tok = p->held;
+    for (; p->tok.kind != TokEnd; parser_shift(p)) {
+        if (p->tok.kind == TokLBrace)
+            depth++;
+        if (depth) {
+            depth -= p->tok.kind == TokRBrace;
+            continue;
+        }
+        bool closes =
+            p->tok.kind == TokRParen || p->tok.kind == TokRSquare || p->tok.kind == TokElse;
+        bool begins =
+            p->tok.first && p->tok.lo > start.lo && p->tok.indent <= start.indent && !closes;
+        if (begins || p->tok.kind == TokSemi || p->tok.kind == TokRBrace)
+            break;
+    }
+    if (p->tok.kind == TokBad)
+        parser_panic(p);
 }
 
 void parser_need(Parser *p, TokKind kind) {

@@ -70,8 +70,12 @@ void parser_init(Parser *p, Front *f, uint32_t file, uint32_t lo, uint32_t hi);
 void parser_next(Parser *p);                       // takes the next token
 void parser_fail(Parser *p, const char *expected); // "expected ..., found ..." and panic
 void parser_panic(Parser *p);                      // after a diagnostic
-void parser_stop(Parser *p);  // ... behind which nothing is read: for texts that are no models
-void parser_shift(Parser *p); // takes the next token, whatever it is
+Ast *parser_refuse(Parser *p, DiagCode code);   // a diagnostic of the next token, and panic; NULL
+void parser_not_ended(Parser *p, const Ast *a); // ... of what follows the statement a on its line
+void parser_recover(Parser *p,
+                    Token start); // after a panic in the statement at `start`: to the next
+void parser_stop(Parser *p);      // ... behind which nothing is read: for texts that are no models
+void parser_shift(Parser *p);     // takes the next token, whatever it is
 void parser_need(Parser *p, TokKind kind); // takes a `kind`, or fails
 bool parser_enter(Parser *p);              // one level deeper, or false after a diagnostic
 Span parser_span(const Parser *p, Token t);
