@@ -94,6 +94,11 @@ static GanStatus take_field(Eval *v, uint32_t slot, Sets *s) {
     s->n = s->n < most ? s->n : most;
     s->against = data->name;
     s->kind = m->stream.at[data->stream].field.at[data->site].kind;
+    if (!there)
+        return fail(GAN_ERR_INPUT,
+                    "no number of the model depends on %.*s, so its data are not read and there is "
+                    "nothing to compare with",
+                    SARG(data->name));
     if (!s->n)
         return fail(GAN_ERR_INPUT,
                     "%.*s has %zu samples; two batches of %zu are needed to compare data with data",

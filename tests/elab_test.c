@@ -386,8 +386,9 @@ static uint32_t sites_of(const Module *m, uint32_t func) {
 // The draw before a choice is one draw, whatever the outcome; one behind it is made in either.
 static void a_replay_draws_nothing_twice(void **state) {
     (void)state;
-    const Module *m = small(NETS "step { update D minimize mean(D(normal(4))) + (every 2 { "
-                                 "mean(D(normal(4))) }) using opt\n" G_STEP "}");
+    const Module *m = small(
+        NETS "step { report mean_x = mean(x)\nupdate D minimize mean(D(normal(4))) + (every 2 { "
+             "mean(D(normal(4))) }) using opt\n" G_STEP "}");
     assert_int_equal(sites_of(m, 1), 1 + 1 + 2);
     assert_int_equal(m->step.update.n, 4);
     assert_int_equal(m->step.update.at[0].block, 1);
@@ -494,9 +495,9 @@ static void a_schedule_has_its_rate_at_the_start(void **state) {
 // The turns of `each sample`: one write of the table, whatever the batch.
 static void a_pool_is_written_once(void **state) {
     (void)state;
-    const Module *m =
-        small(NETS "old = replay(3)\n"
-                   "step { update D minimize mean(D(old(G(normal(2))))) using opt\n" G_STEP "}");
+    const Module *m = small(NETS "old = replay(3)\n"
+                                 "step { report mean_x = mean(x)\nupdate D minimize "
+                                 "mean(D(old(G(normal(2))))) using opt\n" G_STEP "}");
     uint32_t writes = 0;
     for (uint32_t i = 0; i < m->step.effect.n; i++) {
         const Attr *at = node_attr(&m->step.g, m->step.effect.at[i]);

@@ -357,6 +357,35 @@ static void warn_idle_nets(Elab *e, const Ast *file) {
     }
 }
 
+static bool has_parameter(const Ast *params, Str name) {
+    for (uint32_t i = 0; params && i < params->list.n; i++)
+        if (str_eq(params->list.at[i]->text, name))
+            return true;
+    return false;
+}
+
+// Whether a body names a field, in a branch that is not taken too; a parameter hides it.
+static bool field_is_named(const Ast *file, Str name) {
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        bool hidden = has_parameter(a->a, name) || has_parameter(a->b, name);
+        if (a->kind != AstData && !hidden && mentions(a->c, name))
+            return true;
+    }
+    return false;
+}
+
+static void warn_idle_streams(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < e->m->stream.n; i++) {
+        const Stream *s = &e->m->stream.at[i];
+        bool named = false;
+        for (uint32_t k = 0; k < s->field.n; k++)
+            named = named || field_is_named(file, s->field.at[k].name);
+        if (!named)
+            diag(e->f, DiagW0905, s->field.at[0].span, SARG(s->field.at[0].name));
+    }
+}
+
 static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Module *m) {
     *e = (Elab){.f = f, .perm = f->perm, .o = o, .m = m, .root = {.has_path = true, .net = NONE}};
     *m = (Module){.batch = o->batch};
@@ -390,8 +419,10 @@ static void elab_file(Elab *e, const Ast *file) {
     bool sound = !diag_errors(e->f);
     for (uint32_t i = 0; i < parts.sample.n && sound; i++)
         build_sample(e, parts.sample.at[i]);
-    if (sound)
+    if (sound) {
         warn_idle_nets(e, file);
+        warn_idle_streams(e, file);
+    }
 }
 
 bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {

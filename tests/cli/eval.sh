@@ -23,6 +23,11 @@ awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 
 expect 0 eval run --count 999                                     # no more than half of the data
 prints '^fakes  *x  *16  '
 
+# Data that are read for nothing are not opened: nothing can be compared with them.
+sed 's/^step {/step {\n  seen = mean(x)/; s/D(x)/D(normal(3, 8, 8))/' tiny.gan >blind.gan
+expect 0 train blind.gan --data x=s.pack --batch 8 --steps 1 --out blind
+refused 1 'no number of the model depends on x' ganrun eval blind
+
 # More checkpoints can be kept; the best is that of the least ratio on standard error.
 expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 10 --save-every 2 --keep 4 --out kept
 [ "$(ls kept/ckpt/*.json | wc -l)" = 4 ] || fail "not four checkpoints"
