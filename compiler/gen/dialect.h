@@ -6,8 +6,8 @@
 #include "gen.h"
 
 typedef struct MathName {
-    const char *row, *f32, *f64;
-} MathName; // a function of the value columns in each type
+    const char *row, *f32;
+} MathName; // a function of the value columns, and what it is called for float
 
 typedef struct Nest Nest;
 typedef struct Emit Emit;
@@ -17,7 +17,7 @@ typedef struct Words {                               // names of types and funct
     const char *load[DtCount],
         *store[DtCount],               // functions around an element read and written, or ""
         *round[DtCount];               // around a number on its way; NULL: nothing is lost
-    const MathName *math;              // ends in {0}
+    const MathName *math;              // those that are not the C library's; ends in {0}
     const char *draw32[4], *draw64[4]; // by Dist
 } Words;
 extern const Words words_c; // of C and CUDA C++

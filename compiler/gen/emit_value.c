@@ -175,11 +175,15 @@ void emit_ref(Emit *e, uint32_t id) {
         text_fmt(e->t, "v%u", id);
 }
 
-static const char *math_name(const Emit *e, Str word, bool f64) {
-    for (const MathName *m = e->d->words->math; m->row; m++)
-        if (str_eq(word, str_c(m->row)))
-            return f64 ? m->f64 : m->f32;
-    bug("dialect %s has no function %.*s", e->d->name, SARG(word));
+// A function of a value column: the prelude's where it has one for float, else the C library's,
+// whose names C and CUDA C++ share.
+static void put_math(Emit *e, Str word, bool f64) {
+    for (const MathName *m = e->d->words->math; !f64 && m->row; m++)
+        if (str_eq(word, str_c(m->row))) {
+            text_put(e->t, str_c(m->f32));
+            return;
+        }
+    text_fmt(e->t, "%.*s%s", SARG(word), f64 ? "" : "f");
 }
 
 // --- value columns -------------------------------------------------------------------------------
@@ -317,7 +321,7 @@ static void put_column(Emit *e, const Value *v, Str c) {
         else if (letter && n == 1)
             n = put_operand(e, v, c);
         else if (letter)
-            text_fmt(e->t, "%s", math_name(e, word, v->dtype == DtF64));
+            put_math(e, word, v->dtype == DtF64);
         else
             text_put(e->t, word);
         before = c.ptr[n - 1] == ' ' ? before : c.ptr[n - 1];

@@ -3,10 +3,11 @@
 #include "dialect.h"
 
 static const MathName math[] = {
-    {"pow", "gan_powf", "pow"},       {"exp", "gan_expf", "exp"},    {"log", "gan_logf", "log"},
-    {"log1p", "gan_log1pf", "log1p"}, {"sqrt", "gan_sqrtf", "sqrt"}, {"tanh", "gan_tanhf", "tanh"},
-    {"erf", "gan_erff", "erf"},       {"sin", "gan_sinf", "sin"},    {"cos", "gan_cosf", "cos"},
-    {"floor", "floorf", "floor"},     {"fabs", "fabsf", "fabs"},     {0},
+    {"pow", "gan_powf"},   {"exp", "gan_expf"},
+    {"log", "gan_logf"},   {"log1p", "gan_log1pf"},
+    {"sqrt", "gan_sqrtf"}, {"tanh", "gan_tanhf"},
+    {"erf", "gan_erff"},   {"sin", "gan_sinf"},
+    {"cos", "gan_cosf"},   {0},
 };
 
 const Words words_c = {
