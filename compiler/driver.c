@@ -184,7 +184,8 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
     if (!front_add_source(f, STR("model.gan"), g->model, false) || !front_load_library(f))
         return diagnosed();
     if (!compiled_read(f->perm, g->plan, o->dialect, out, &error))
-        return fail(GAN_ERR_INPUT, "%.*s: plan.txt: %.*s", SARG(path), SARG(error));
+        return fail(GAN_ERR_INPUT, "%.*s: plan.txt: %.*s: compile the model again", SARG(path),
+                    SARG(error));
     ganx_cubins(f->perm, g, &out->init);
     ganx_cubins(f->perm, g, &out->step);
     for (uint32_t i = 0; i < out->module.entry.n; i++)

@@ -1,16 +1,12 @@
 // feed.c - streams of data into the slots of a model.
 //
-// The first read of a step takes a stream's batch (slots of round 0); each `next` takes another, in
-// the block that reads it first (slots of round 1, 2, ...). Which batch comes when is a function of
-// the seed and of how many were taken, so a run goes on exactly when the counts are put back.
+// The first read of a step takes a stream's batch (slots of round 0); each `next` takes another, as
+// its block begins (slots of round 1, 2, ...), whoever reads it first: that may be a branch, or a
+// loop of its own. Which batch comes when is a function of the seed and of how many were taken, so
+// a run goes on exactly when the counts are put back.
 #include "runs.h"
 
 #include <string.h>
-
-typedef struct Cue { // one `next` (or round 0: the step's own batch), and where it is taken
-    uint32_t stream, round;
-    uint32_t block; // of step; round 0: not used
-} Cue;
 
 struct Feed {
     Arena *perm;            // borrowed
@@ -18,7 +14,7 @@ struct Feed {
     DataStream **stream;    // [streams], owned; NULL: never read
     uint64_t *position;     // [streams]
     const DataBatch **last; // [streams] taken last, borrowed of the stream; NULL: none
-    VEC(Cue) cue;
+    VEC(Next) cue;          // of batches that are read; round 0: the step's own, taken as it begins
     float *
         *room; // [fields of the widest stream] a batch each, for what is read apart from training
     uint64_t *sample; // [batch]
@@ -29,37 +25,24 @@ struct Feed {
 
 // --- what is read where --------------------------------------------------------------------------
 
-// First block, in order of the text, that reads `slot`; NONE when the function does not.
-static uint32_t first_reader(const Func *f, uint32_t slot) {
-    uint32_t first = NONE;
-    for (uint32_t i = 1; i < f->g.node.n; i++) {
-        const Node *n = graph_node(&f->g, i);
-        for (uint32_t k = 0; k < n->nin; k++) {
-            uint32_t in = node_in(&f->g, i, k);
-            if (graph_node(&f->g, in)->op == OpRead && node_attr(&f->g, in)->i[0] == slot &&
-                n->block < first)
-                first = n->block;
-        }
+static bool batch_read(const Module *m, uint32_t stream, uint32_t round) {
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind == SlotData && s->stream == stream && s->round == round &&
+            func_reads(&m->step, i))
+            return true;
     }
-    return first;
+    return false;
 }
 
 static void find_cues(Feed *f) {
     const Module *m = f->module;
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        uint32_t block = s->kind == SlotData ? first_reader(&m->step, i) : NONE;
-        if (block == NONE)
-            continue;
-        Cue *same = NULL;
-        for (uint32_t k = 0; k < f->cue.n; k++)
-            if (f->cue.at[k].stream == s->stream && f->cue.at[k].round == s->round)
-                same = &f->cue.at[k];
-        if (!same)
-            vec_push(f->perm, &f->cue, ((Cue){s->stream, s->round, block}));
-        else if (block < same->block)
-            same->block = block;
-    }
+    for (uint32_t s = 0; s < m->stream.n; s++)
+        if (batch_read(m, s, 0))
+            vec_push(f->perm, &f->cue, ((Next){.stream = s}));
+    for (uint32_t i = 0; i < m->step.next.n; i++)
+        if (batch_read(m, m->step.next.at[i].stream, m->step.next.at[i].round))
+            vec_push(f->perm, &f->cue, m->step.next.at[i]);
 }
 
 static bool stream_read(const Feed *f, uint32_t stream) {
@@ -217,7 +200,7 @@ static size_t slot_elements(const Feed *f, const Slot *s) {
     return (size_t)(f->batch * type_sample(&s->type));
 }
 
-static GanStatus take(Feed *f, Exec *e, const Cue *c) {
+static GanStatus take(Feed *f, Exec *e, const Next *c) {
     double began = time_now();
     const DataBatch *b;
     TRY(stream_next(f->stream[c->stream], &b));

@@ -116,7 +116,7 @@ typedef struct FeedOptions {
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out);
 void feed_close(Feed *f);                               // accepts NULL
 GanStatus feed_begin(Feed *f, Exec *e);                 // a step's own batches
-GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // `next` read in this block
+GanStatus feed_block(Feed *f, Exec *e, uint32_t block); // those of `next`s in this block
 // An entry point's data: batch `position`, of as many samples as are held here, of every stream it
 // reads. Training's own position stays.
 GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);

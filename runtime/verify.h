@@ -49,6 +49,7 @@ typedef struct Verify {
     VEC(const Json *)
     queue[KindCount]; // fed entries of this step by kind: normal uniform labels data
     uint32_t at[KindCount];
+    uint32_t *taken; // [streams] batches this step has been fed
     VEC(Check) check;
     uint32_t failures; // checks outside tolerance, and what could not be compared
 } Verify;

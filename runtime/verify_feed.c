@@ -136,14 +136,32 @@ static const Json *queue_next(Verify *v, uint32_t kind) {
 }
 
 // The next entry of `data` or `labels` that belongs to a field; others keep their places.
-static const Json *data_next(Verify *v, Str field, uint32_t kind, uint32_t round) {
+static const Json *data_next(Verify *v, Str field, uint32_t kind, uint32_t taken) {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < v->queue[kind].n; i++) {
         const Json *entry = v->queue[kind].at[i];
-        if (str_eq(json_string(json_get(entry, "stream"), (Str){0}), field) && seen++ == round)
+        if (str_eq(json_string(json_get(entry, "stream"), (Str){0}), field) && seen++ == taken)
             return entry;
     }
     return NULL;
+}
+
+// The next batch of a stream to its slots of a round, as far as the step reads them.
+static GanStatus feed_batch(Verify *v, uint32_t stream, uint32_t round) {
+    const Module *m = &v->session.compiled.module;
+    bool read = false;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotData || s->stream != stream || s->round != round ||
+            !func_reads(&m->step, i))
+            continue;
+        const Field *f = &m->stream.at[stream].field.at[s->site];
+        uint32_t kind = f->kind == FieldLabel ? KindLabels : KindData;
+        TRY(feed(v, kind, data_next(v, f->name, kind, v->taken[stream]), i));
+        read = true;
+    }
+    v->taken[stream] += read;
+    return GAN_OK;
 }
 
 GanStatus verify_begin_step(Verify *v) {
@@ -161,14 +179,9 @@ GanStatus verify_begin_step(Verify *v) {
             return fail(GAN_ERR_INPUT, "the case feeds an unknown kind: %.*s", SARG(kind));
         vec_push(&v->session.perm, &v->queue[k], entry);
     }
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        if (s->kind != SlotData)
-            continue;
-        const Field *f = &m->stream.at[s->stream].field.at[s->site];
-        uint32_t kind = f->kind == FieldLabel ? KindLabels : KindData;
-        TRY(feed(v, kind, data_next(v, f->name, kind, s->round), i));
-    }
+    v->taken = arena_array(&v->session.perm, uint32_t, m->stream.n);
+    for (uint32_t s = 0; s < m->stream.n; s++)
+        TRY(feed_batch(v, s, 0));
     return GAN_OK;
 }
 
@@ -176,6 +189,9 @@ GanStatus verify_feed_block(void *user, Exec *e, uint32_t block, uint32_t round)
     (void)e, (void)round;
     Verify *v = user;
     const Module *m = &v->session.compiled.module;
+    for (uint32_t i = 0; i < m->step.next.n; i++)
+        if (m->step.next.at[i].block == block)
+            TRY(feed_batch(v, m->step.next.at[i].stream, m->step.next.at[i].round));
     static const uint32_t kind_of[] = {[DistUniform] = KindUniform,
                                        [DistNormal] = KindNormal,
                                        [DistTruncated] = KindNormal,

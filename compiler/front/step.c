@@ -367,6 +367,8 @@ void next_batch(Elab *e, Env *env, const Ast *a) {
         return;
     }
     ++*next;
+    if (!e->to->muted)
+        vec_push(e->perm, &e->to->fn->next, ((Next){stream, *next, e->to->g->block}));
 }
 
 // --- counters and top-level tensors --------------------------------------------------------------

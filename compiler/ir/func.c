@@ -83,3 +83,13 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
     }
     return open;
 }
+
+bool func_reads(const Func *f, uint32_t slot) {
+    for (uint32_t i = 1; i < f->g.node.n; i++)
+        for (uint32_t k = 0; k < graph_node(&f->g, i)->nin; k++) {
+            uint32_t in = node_in(&f->g, i, k);
+            if (graph_node(&f->g, in)->op == OpRead && node_attr(&f->g, in)->i[0] == slot)
+                return true;
+        }
+    return false;
+}

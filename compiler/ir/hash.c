@@ -62,6 +62,11 @@ static void put_roots(Canon *c, const Func *f) {
     }
     for (uint32_t i = 0; i < f->effect.n; i++)
         put(c, c->number[f->effect.at[i]]);
+    for (uint32_t i = 0; i < f->next.n; i++) {
+        put(c, f->next.at[i].stream);
+        put(c, f->next.at[i].round);
+        put(c, f->next.at[i].block);
+    }
     for (uint32_t i = 0; i < f->update.n; i++) {
         const Update *u = &f->update.at[i];
         put(c, u->block);

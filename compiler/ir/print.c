@@ -201,6 +201,9 @@ static void print_func(Text *t, const Func *f) {
         print_node(t, &f->g, id);
     for (uint32_t i = 0; i < f->effect.n; i++)
         text_fmt(t, "  effect %%%u\n", f->effect.at[i]);
+    for (uint32_t i = 0; i < f->next.n; i++)
+        text_fmt(t, "  next stream %u round %u block %u\n", f->next.at[i].stream,
+                 f->next.at[i].round, f->next.at[i].block);
     for (uint32_t i = 0; i < f->update.n; i++)
         print_update(t, &f->update.at[i]);
     for (uint32_t i = 0; i < f->report.n; i++)

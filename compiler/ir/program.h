@@ -100,6 +100,10 @@ typedef struct Update {
         rate; // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
     Span span;
 } Update;
+typedef struct Next { // a `next` of the text: before the block runs, every time it does, the next
+                      // batch of the stream goes to the stream's slots of this round
+    uint32_t stream, round, block;
+} Next;
 typedef struct Named {
     Str name;
     uint32_t node, block;
@@ -123,6 +127,7 @@ struct Func {
                           // g.batch is less (pass/chunk.c); NULL: 0
     VEC(Ctl) tape;
     VEC(uint32_t) effect; // Write nodes, in program order
+    VEC(Next) next;       // in program order; one a block where the text was elaborated again
     VEC(Update) update;
     VEC(Named) report; // logged numbers
     VEC(Again) again; // convolutions and products found already computed; not part of the text form
@@ -140,6 +145,7 @@ static inline bool slot_outlives(const Slot *s) {
 // [node.n], 1 where so.
 uint8_t *func_roots(Arena *a, const Func *f);
 uint8_t *func_live(Arena *a, const Func *f);
+bool func_reads(const Func *f, uint32_t slot); // has a node an operand that is this slot?
 // Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
 // of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of
 // repeats that have ended, whose last round's values may be used.

@@ -261,6 +261,12 @@ static bool read_effect(Reader *r) {
     return true;
 }
 
+static bool read_next(Reader *r) {
+    Next *n = vec_add(r->w.perm, &r->f->next);
+    return words_field(&r->w, "stream", &n->stream) && words_field(&r->w, "round", &n->round) &&
+           words_field(&r->w, "block", &n->block);
+}
+
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -332,7 +338,7 @@ static const LineKind line_kinds[] = {
     {"stream", false, read_stream}, {"field", false, read_field},   {"xform", false, read_xform},
     {"site", false, read_site},     {"slot", false, read_slot},     {"func", false, read_func},
     {"effect", true, read_effect},  {"update", true, read_update},  {"report", true, read_report},
-    {"result", true, read_result},  {"data", true, read_data},
+    {"result", true, read_result},  {"data", true, read_data},      {"next", true, read_next},
 };
 // clang-format on
 

@@ -254,6 +254,28 @@ static bool verify_parts(Verify *v) {
     return true;
 }
 
+static bool takes(const Func *f, uint32_t stream, uint32_t round) {
+    bool found = false;
+    for (uint32_t i = 0; i < f->next.n; i++)
+        found |= f->next.at[i].stream == stream && f->next.at[i].round == round;
+    return found;
+}
+
+// Nobody would fill the slot of a round that no `next` takes.
+static bool verify_nexts(Verify *v) {
+    const Func *f = v->f;
+    for (uint32_t i = 0; i < f->next.n; i++)
+        if (f->next.at[i].stream >= v->m->stream.n || f->next.at[i].block >= f->blocks)
+            return wrong(v, "next: no stream %u or block %u", f->next.at[i].stream,
+                         f->next.at[i].block);
+    for (uint32_t i = 0; i < v->m->slot.n; i++) {
+        const Slot *s = &v->m->slot.at[i];
+        if (s->kind == SlotData && s->round && !takes(f, s->stream, s->round) && func_reads(f, i))
+            return wrong(v, "slot %u (%.*s): no `next` takes its batch", i, SARG(s->name));
+    }
+    return true;
+}
+
 static bool verify_func(Verify *v, const Func *f) {
     v->f = f;
     const Share *s = &v->m->share;
@@ -280,7 +302,7 @@ static bool verify_func(Verify *v, const Func *f) {
     for (uint32_t i = 0; i < f->data.n; i++)
         if (f->data.at[i] >= v->m->slot.n)
             return wrong(v, "no data slot %u", f->data.at[i]);
-    return verify_effects(v) && verify_versions(v) && verify_updates(v);
+    return verify_effects(v) && verify_versions(v) && verify_updates(v) && verify_nexts(v);
 }
 
 static bool verify_nets(Verify *v) {

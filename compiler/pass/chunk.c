@@ -384,6 +384,8 @@ void chunk_step(Arena *perm, const Module *m, Func *f, const Parallel *o) {
     for (uint32_t i = 0; i < m->site.n; i++) // what is fed is there before the row begins
         if (f == &m->step && m->site.at[i].func == 1)
             m->site.at[i].block = c.row[m->site.at[i].block].first;
+    for (uint32_t i = 0; i < f->next.n; i++)
+        f->next.at[i].block = c.row[f->next.at[i].block].first;
     c.to.block = 0;
     c.to.block_open = NULL;
     c.to.here = (Span){0};
