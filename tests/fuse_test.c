@@ -91,6 +91,14 @@ static void expect_together(const Case *c, Val a, Val b) {
     assert_int_equal(c->plan.region_of[a.id], c->plan.region_of[b.id]);
 }
 
+static void expect_in_order(const Case *c) {
+    OrderVec order;
+    region_orders(&arena, &c->plan, &order);
+    assert_true(order.n > 0);
+    for (uint32_t i = 0; i < order.n; i++)
+        assert_true(order.at[i].before < order.at[i].after);
+}
+
 // --- shapes of training --------------------------------------------------------------------------
 
 typedef struct Norm {
@@ -263,6 +271,40 @@ static void a_short_sum_is_arithmetic(void **state) {
     assert_false(stored(c, s));
 }
 
+// It reads all parts of a concat, not only that which its first term lies in: z needs the product
+// made from q, so they are not one loop.
+static void a_short_sum_of_parts_reads_all_of_them(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 1, DIM(6))), w = input(c, shape(false, 2, DIM(6, 6))),
+        q = Exp(Sin(Exp(x)));
+    Val made =
+        Dot(q, (const uint8_t[]){1}, w, (const uint8_t[]){2, 1}, (const uint8_t[]){2}, 1, true);
+    Val part[2] = {Reshape(x, 2, DIM(1, 6)), Reshape(made, 2, DIM(1, 6))};
+    Val both = Sum(Concat(part, 2, 0), 2), z = Exp(Mul(q, Reshape(both, 1, DIM(6))));
+    result(c, z);
+    fuse_case(c);
+    expect_in_order(c);
+    assert_int_not_equal(c->plan.region_of[q.id], c->plan.region_of[z.id]);
+}
+
+// Nor does a move wait only for the operand that its readers' elements come from.
+static void what_a_move_leaves_out_comes_before_it_too(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    Val x = input(c, shape(true, 1, DIM(6))), w = input(c, shape(false, 2, DIM(6, 6))),
+        q = Exp(Sin(Exp(x)));
+    Val made =
+        Dot(q, (const uint8_t[]){1}, w, (const uint8_t[]){2, 1}, (const uint8_t[]){2}, 1, true);
+    Val both = Concat((Val[]){x, made}, 2, 0), turned = Flip(both, 2);
+    Val part = Slice(turned, DIM(6), DIM(6), DIM(1)), z = Exp(Mul(q, part));
+    result(c, z);
+    fuse_case(c);
+    assert_true(has(c->plan.region.at[c->plan.region_of[z.id]].in.at,
+                    c->plan.region.at[c->plan.region_of[z.id]].in.n, made.id));
+    expect_in_order(c);
+}
+
 static void a_value_of_another_block_is_stored(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -396,6 +438,8 @@ int main(int argc, char **argv) {
         TEST(what_a_call_reads_is_stored_once),
         TEST(dear_values_are_stored_and_cheap_ones_are_not),
         TEST(a_short_sum_is_arithmetic),
+        TEST(a_short_sum_of_parts_reads_all_of_them),
+        TEST(what_a_move_leaves_out_comes_before_it_too),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_number_that_is_reported_is_read_by_nobody),
         TEST(regions_are_whole_and_in_order),

@@ -190,16 +190,25 @@ typedef struct Reader {
     uint32_t times;
 } Reader;
 
+static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain);
+
+// Operands of a move, also those that no element is taken from: a region that makes a move lists
+// all of them, so all of them come before it.
+static void read_move(Reader *r, uint32_t id, const Coords *at, bool plain) {
+    const Graph *g = r->z->g;
+    for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
+        Coords from = {0};
+        Bounds bounds = {0};
+        bool some = coords_move(&r->ix, g, id, k, at, &from, &bounds);
+        read_value(r, node_in(g, id, k), &from, plain && some && bounds.n == 0);
+    }
+}
+
 static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
     Fuse *z = r->z;
     const Graph *g = z->g;
     if (!z->unit[id] && fuse_is_view(g, id)) {
-        for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
-            Coords from;
-            Bounds bounds = {0};
-            if (coords_move(&r->ix, g, id, k, at, &from, &bounds))
-                read_value(r, node_in(g, id, k), &from, plain && bounds.n == 0);
-        }
+        read_move(r, id, at, plain);
         return;
     }
     if (g->node.at[id].op == OpConst || (!z->unit[id] && node_class(g, id) == ClassLEAF))
@@ -248,11 +257,7 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
     coords_identity(&r.ix, g, fuse_space(g, unit), &at);
     r.own = coords_address(&r.ix, fuse_space(g, unit), &at);
     if (z->unit[unit] && fuse_is_view(g, unit)) { // a stored move copies element by element
-        for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
-            Bounds bounds = {0};
-            if (coords_move(&r.ix, g, unit, k, &at, &from, &bounds))
-                read_value(&r, node_in(g, unit, k), &from, bounds.n == 0);
-        }
+        read_move(&r, unit, &at, true);
         return;
     }
     bool loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;

@@ -187,6 +187,38 @@ static Val make_move(Maker *k) {
     }
 }
 
+// Another value of v's shape where there is one.
+static Val like(Maker *k, Val v) {
+    for (int i = 0; i < 20; i++) {
+        Val w = any(k);
+        if (w.id != v.id && type_same_shape(type_of(w), type_of(v)))
+            return w;
+    }
+    return tame(Neg(v));
+}
+
+// A sum or maximum of few terms, which fusion writes out, over parts laid side by side: of two
+// values, or of one and the zeros about it.
+static Val make_short(Maker *k) {
+    Val v = some(k, has_axes), parts;
+    if (!v.id || type_of(v)->rank == MAX_RANK || type_of(v)->dim[0] > 6)
+        return (Val){0};
+    Type t = *type_of(v);
+    int64_t before[MAX_RANK] = {1}, step[MAX_RANK], extent[MAX_RANK], one[MAX_RANK] = {1};
+    for (uint32_t i = 0; i < t.rank; i++) {
+        step[i] = 1;
+        extent[i] = t.dim[i] + (i ? 0 : 1 + below(k, 2));
+        one[1 + i] = t.dim[i];
+    }
+    if (below(k, 2)) {
+        Val w = like(k, v), part[] = {Reshape(v, t.rank + 1u, one), Reshape(w, t.rank + 1u, one)};
+        parts = Concat(part, 2, 0);
+    } else {
+        parts = Pad(v, before, step, extent);
+    }
+    return below(k, 2) ? tame(Sum(parts, 2)) : MaxOf(parts, 2);
+}
+
 // A weight of the wanted shape out of what there is: an odd number of it, repeated.
 static Val weight(Maker *k, uint32_t rank, const int64_t *dim) {
     Val v = any(k);
@@ -279,7 +311,7 @@ static Val make_table(Maker *k) {
 }
 
 static Val make_one(Maker *k) {
-    switch (below(k, 13)) {
+    switch (below(k, 14)) {
     case 0:
     case 1:
     case 2:
@@ -299,6 +331,8 @@ static Val make_one(Maker *k) {
         return below(k, 3) ? (Val){0} : make_table(k);
     case 10:
         return make_fft(k);
+    case 11:
+        return make_short(k);
     default:
         return make_unary(k);
     }
