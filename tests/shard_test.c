@@ -233,6 +233,31 @@ static void variances_are_as_exact_on_ranks(void **state) {
     ranks_free(&exact);
 }
 
+// Squares about another channel's mean are not about their own.
+static void squares_about_other_means_do_not_depend_on_ranks(void **state) {
+    (void)state;
+    static const char turned[] =
+        "model turned\ndata x : float(1, 3)\n"
+        "net D(x: [1, 3]) -> [] = x |> flatten |> dense(1) |> squeeze\n"
+        "step { h = tanh(x + unsqueeze(places(3), 0)); m = reshape(mean(h, batch), 3, 1)\n"
+        "  v = mean((h - m)^2, batch)\n"
+        "  update D minimize mean(D(x)*v[0, 2]) using sgd(lr=0.1) }\n";
+    Arena a = empty;
+    RanksOptions o = {.name = "turned.gan",
+                      .text = str_c(turned),
+                      .batch = 6,
+                      .api = &device_ref,
+                      .real = DtF32,
+                      .steps = 2};
+    RanksRun one, two;
+    ranks_run(&a, &o, &one);
+    o.parallel.ranks = 2;
+    ranks_run(&a, &o, &two);
+    ranks_compare(&one, &two, 1e-5, "means of other channels");
+    ranks_free(&two);
+    ranks_free(&one);
+}
+
 // --- spectra -------------------------------------------------------------------------------------
 
 // Losses whose means over the batch go through transforms, bins and roots, by their names.
@@ -275,6 +300,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_step_may_leave_its_end),
         cmocka_unit_test(one_rank_leaves_nothing),
         cmocka_unit_test(variances_are_as_exact_on_ranks),
+        cmocka_unit_test(squares_about_other_means_do_not_depend_on_ranks),
         cmocka_unit_test(losses_of_spectra_do_not_depend_on_ranks),
 #endif
     };

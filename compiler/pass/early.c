@@ -184,6 +184,8 @@ uint32_t centre_of(const Graph *g, uint32_t id) {
         !same_along(node_type(g, node_in(g, apart, 1)), mask_of(g, id)))
         return 0;
     x = node_in(g, apart, 0);
+    if (!type_same_shape(node_type(g, x), node_type(g, apart)))
+        return 0; // every element has more means than its own: x - reshape(mean(x), ...)
     s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
     bool same = s && node_in(g, s, 0) == x && mask_of(g, s) == mask_of(g, id) &&
                 graph_node(g, s)->block == graph_node(g, id)->block;
