@@ -366,13 +366,13 @@ static GanStatus run_eval(Eval *v) {
     v->count = (size_t)option_number(o, OptSamples, 256);
     v->lot = (size_t)option_number(o, OptLot, 0);
     const Module *m = module_of(v);
-    Sampler named = {.entry = NONE};
+    uint32_t named = NONE;
     if (o->at[OptEntry].given)
-        TRY(sampler_find(m, o->at[OptEntry].text, &named));
+        TRY(sampler_named(m, o->at[OptEntry].text, &named));
     if (o->at[OptBest].given)
-        TRY(load_best(v, named.entry, only));
+        TRY(load_best(v, named, only));
     begin(v);
-    TRY(eval_entries(v, named.entry, only));
+    TRY(eval_entries(v, named, only));
     if (!v->rows)
         return fail(GAN_ERR_INPUT,
                     "nothing to measure: no `sample` of model %.*s is a number, or "

@@ -119,8 +119,9 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
     int64_t fps = option_number(o, OptFps, 10);
     StrVec names = {0};
     VEC(Frame) frame = {0};
-    if (!str_eq(path_ext(path), STR("png")) || fps > 1000)
-        return fail(GAN_ERR_USAGE, "film writes -o NAME.png, with at most --fps 1000");
+    TRY(path_writes(path, ".png", false));
+    if (fps > 1000)
+        return fail(GAN_ERR_USAGE, "--fps is at most 1000");
     if (!file_is_dir(samples))
         return fail(GAN_ERR_INPUT,
                     "%.*s is not the folder of a run with pictures: it has no "

@@ -141,11 +141,11 @@ static GanStatus write_out(const Interp *p, Str path) {
 }
 
 static GanStatus check_shape(const Interp *p, Str path) {
-    Str ext = path_ext(path);
     size_t numbers;
-    bool grid = str_eq(ext, STR("png"));
-    if (!grid && (!str_eq(ext, STR("npy")) || p->sampler.type.rank + 2 > DATA_MAX_RANK))
-        return fail(GAN_ERR_USAGE, "interp writes -o NAME.png or NAME.npy, not %.*s", SARG(path));
+    bool grid = str_ends(path, STR(".png"));
+    if (!grid && p->sampler.type.rank + 2 > DATA_MAX_RANK)
+        return fail(GAN_ERR_USAGE, "rows of samples of %u axes are too many axes for an npy file",
+                    p->sampler.type.rank);
     if (grid && p->sampler.show != ShowPicture)
         return fail(GAN_ERR_USAGE, "this sample is not a picture: write it with -o NAME.npy");
     if (!mem_mul(p->rows * p->columns, sampler_elements(&p->sampler), &numbers) ||
@@ -156,10 +156,11 @@ static GanStatus check_shape(const Interp *p, Str path) {
 }
 
 static GanStatus run_interp(Interp *p, const Options *o) {
+    Str path = option_text(o, OptFile, path_join(p->perm, o->file.at[0], STR("interp.png")));
+    TRY(path_writes(path, ".png .npy", false));
     TRY(trained_open_fed(p->perm, p->host, o, &p->run));
     const Session *s = &p->run.session;
     TRY(sampler_find(&s->compiled.module, option_text(o, OptEntry, (Str){0}), &p->sampler));
-    Str path = option_text(o, OptFile, path_join(p->perm, p->run.dir, STR("interp.png")));
     TRY(check_shape(p, path));
     TRY(find_draws(p));
     if (s->compiled.module.entry.at[p->sampler.entry].data.n)

@@ -13,6 +13,8 @@ typedef struct Sampling {
 } Sampling;
 
 static GanStatus open_sampling(Sampling *s, const Options *o) {
+    s->to = option_text(o, OptFile, path_join(s->perm, o->file.at[0], STR("sample.png")));
+    TRY(path_writes(s->to, ".png .npy", true));
     TRY(trained_open(s->perm, s->host, o, &s->run));
     const Module *m = &s->run.session.compiled.module;
     TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
@@ -20,7 +22,6 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
     s->sampler.inputs = &s->inputs;
     if (s->inputs.given.n)
         s->sampler.columns = 0;
-    s->to = option_text(o, OptFile, path_join(s->perm, s->run.dir, STR("sample.png")));
     s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
     s->count = (size_t)option_number(o, OptSamples, 64);
     return m->entry.at[s->sampler.entry].data.n ? trained_feed(s->perm, s->host, &s->run) : GAN_OK;
@@ -81,13 +82,12 @@ static GanStatus write_file(Sampling *s, bool grid) {
 
 static GanStatus run_sampling(Sampling *s, const Options *o) {
     TRY(open_sampling(s, o));
-    Str ext = path_ext(s->to);
-    bool numbers = str_eq(ext, STR("npy"));
+    bool numbers = str_ends(s->to, STR(".npy")), grid = str_ends(s->to, STR(".png"));
     if (numbers)
         s->sampler.node = s->sampler.raw; // in the units of the data
     else
-        TRY(need_picture(s, !str_eq(ext, STR("png"))));
-    TRY(numbers || str_eq(ext, STR("png")) ? write_file(s, !numbers) : write_folder(s));
+        TRY(need_picture(s, !grid));
+    TRY(numbers || grid ? write_file(s, grid) : write_folder(s));
     s->host->console.result(s->host->console.user, str_format(s->perm, "%.*s\n", SARG(s->to)));
     return GAN_OK;
 }

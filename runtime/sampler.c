@@ -42,6 +42,8 @@ static uint32_t raw_node(const Func *f) {
 
 bool sampler_is_drawn(const Module *m, uint32_t entry) {
     const Func *f = &m->entry.at[entry];
+    if (!f->result.n || !node_type(&f->g, f->result.at[0].node)->batched)
+        return false; // a number is measured, whatever it is computed from
     for (uint32_t i = 1; i < f->g.node.n; i++) {
         const Node *n = graph_node(&f->g, i);
         if (n->op == OpRead && m->slot.at[node_attr(&f->g, i)->i[0]].kind == SlotParam)
@@ -90,36 +92,48 @@ Sampler sampler_of(const Module *m, uint32_t entry) {
     return s;
 }
 
-GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
-    uint32_t first = NONE;
-    for (uint32_t i = 0; i < m->entry.n; i++) {
-        if (!m->entry.at[i].result.n || (name.len && !str_eq(m->entry.at[i].name, name)))
-            continue;
-        Sampler s = sampler_of(m, i);
-        bool better =
-            s.show && !sampler_is_drawn(m, i) &&
-            (first == NONE || !out->show || sampler_is_drawn(m, first) || s.show < out->show);
-        if (first == NONE || better) {
-            *out = s;
-            first = i;
-        }
-    }
-    if (first != NONE)
-        return out->type.batched
-                   ? GAN_OK
-                   : fail(GAN_ERR_INPUT, "sample %.*s is one value, not one for each sample",
-                          SARG(m->entry.at[out->entry].name));
-    if (!name.len)
-        return fail(GAN_ERR_INPUT, "model %.*s has no `sample`", SARG(m->name));
+GanStatus sampler_named(const Module *m, Str name, uint32_t *out) {
     Str known[64];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < m->entry.n && n < 64; i++)
-        known[n++] = m->entry.at[i].name;
+    for (uint32_t i = 0; i < m->entry.n; i++) {
+        if (m->entry.at[i].result.n && str_eq(m->entry.at[i].name, name))
+            return *out = i, GAN_OK;
+        if (n < 64)
+            known[n++] = m->entry.at[i].name;
+    }
     Str near = diag_nearest(name, known, n);
     return near.len
                ? fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: did you mean `%.*s`?",
                       SARG(m->name), SARG(name), SARG(near))
                : fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`", SARG(m->name), SARG(name));
+}
+
+// The first that shows most; of those that show alike, one that has weights.
+static GanStatus find_shown(const Module *m, uint32_t *out) {
+    Show show = ShowNothing;
+    *out = NONE;
+    for (uint32_t i = 0; i < m->entry.n; i++) {
+        if (!m->entry.at[i].result.n)
+            continue;
+        Show own = sampler_of(m, i).show;
+        bool better = own && !sampler_is_drawn(m, i) &&
+                      (*out == NONE || !show || sampler_is_drawn(m, *out) || own < show);
+        if (*out == NONE || better) {
+            *out = i;
+            show = own;
+        }
+    }
+    return *out != NONE ? GAN_OK : fail(GAN_ERR_INPUT, "model %.*s has no `sample`", SARG(m->name));
+}
+
+GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
+    uint32_t entry;
+    TRY(name.len ? sampler_named(m, name, &entry) : find_shown(m, &entry));
+    *out = sampler_of(m, entry);
+    return out->type.batched
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "sample %.*s is one value, not one for each sample",
+                      SARG(m->entry.at[entry].name));
 }
 
 size_t sampler_elements(const Sampler *s) {

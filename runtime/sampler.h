@@ -53,6 +53,7 @@ typedef struct Sampler {
     const Inputs *inputs; // borrowed; NULL: nothing is given
 } Sampler;
 Sampler sampler_of(const Module *m, uint32_t entry);
+GanStatus sampler_named(const Module *m, Str name, uint32_t *out); // GAN_ERR_USAGE: there is none
 // `name` empty: the first entry whose value is a picture, else the first. GAN_ERR_INPUT or _USAGE
 // when there is none.
 GanStatus sampler_find(const Module *m, Str name, Sampler *out);

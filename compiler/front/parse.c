@@ -317,6 +317,12 @@ static Ast *net(Parser *p) {
     return ast_done(p, a);
 }
 
+// `step` alone on its line: as a value it would be nothing, so its `{` is missing.
+static bool is_bare_step(const Parser *p) {
+    return at(p, TokName) && (p->ahead.first || p->ahead.kind == TokEnd) &&
+           str_eq(token_text(&p->lex, p->tok), item_text[ItemStep]);
+}
+
 static Ast *step(Parser *p) {
     Ast *a = ast_start(p, AstStep);
     parser_next(p);
@@ -335,7 +341,7 @@ static Ast *sample(Parser *p) {
 static Ast *item(Parser *p) {
     switch (item_at(p)) {
     case ItemNone:
-        return statement(p);
+        return is_bare_step(p) ? step(p) : statement(p);
     case ItemModel:
         return parser_refuse(p, DiagE0124);
     case ItemUse:
@@ -428,8 +434,9 @@ Ast *parse_gan(Front *f, uint32_t source) {
         statements(p, file, item);
         if (p->tok.kind == TokEnd)
             break;
-        if (!p->stopped)
+        if (!p->stopped && !p->unopened)
             diag(f, DiagE0112, parser_span(p, p->tok), SARG(token_text(&p->lex, p->tok)));
+        p->unopened = false;
         parser_next(p);
     }
     return ast_done(p, file);

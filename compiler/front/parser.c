@@ -100,6 +100,7 @@ void parser_fail(Parser *p, const char *expected) {
         where = (Span){p->lex.file, p->before.hi, p->before.hi};
     } else if (p->tok.kind == TokName || p->tok.kind == TokNum)
         found = str_format(p->f->perm, "`%.*s`", SARG(found_text));
+    p->unopened = p->unopened || (p->broken && strchr(expected, '{'));
     bool after_value = strchr("{,)", expected[1]) && !p->broken;
     if (p->tok.kind == TokBind && after_value)
         diag(p->f, DiagE0118, where);

@@ -60,6 +60,7 @@ typedef struct Parser {
     bool broken;      // tok begins a line that ends the statement
     bool flat;        // inside ( or [: the ends of lines mean nothing
     bool stopped;     // nothing more is worth saying about what is open
+    bool unopened;    // a line ended without its `{`: a `}` that closes nothing follows from that
     Token bracket;    // the innermost open bracket
     const char *form; // how the statement being read looks; NULL: it has no form of its own
     uint32_t indent;  // of the statement being read

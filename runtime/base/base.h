@@ -189,6 +189,9 @@ Str path_join(Arena *a, Str dir, Str name);
 Str path_base(Str path); // last component
 Str path_dir(Str path);  // "." when none
 Str path_ext(Str path);  // without the dot, "" when none
+// For what -o names: GAN_ERR_USAGE when its extension is not among `written` (".png .npy"). With
+// `folders` a name without one, or with a `/` at its end, is a folder.
+GanStatus path_writes(Str path, const char *written, bool folders);
 typedef struct FileLock FileLock;
 // Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
 // is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken.

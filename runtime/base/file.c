@@ -433,6 +433,22 @@ Str path_ext(Str path) {
     return dot > 1 ? str_sub(base, dot, base.len) : (Str){0}; // ".hidden" has none
 }
 
+static bool is_among(Str ext, const char *written) {
+    for (const char *at = written; ext.len && (at = strchr(at, '.')) != NULL; at++)
+        if (str_eq(ext, (Str){at + 1, strcspn(at + 1, " ")}))
+            return true;
+    return false;
+}
+
+GanStatus path_writes(Str path, const char *written, bool folders) {
+    Str ext = path_ext(path);
+    bool slash = path.len && path.ptr[path.len - 1] == '/';
+    if (slash || !ext.len ? folders : is_among(ext, written))
+        return GAN_OK;
+    return fail(GAN_ERR_USAGE, "-o %.*s: what can be written is %s%s", SARG(path), written,
+                folders ? ", or a folder: a name that ends in /" : "");
+}
+
 // --- locks ---------------------------------------------------------------------------------------
 
 struct FileLock {

@@ -18,7 +18,7 @@ static const char help[] =
     "    --fit MODE          auto, cover, contain or stretch\n"
     "    --ground COLOUR     under alpha and beside pictures: white, black, grey, #rrggbb\n"
     "    --labels folders    the folder of a picture is its class\n"
-    "    --labels FILE       IDX or npy, for array sources\n"
+    "    --labels FILE       IDX or npy, for array sources; NAME: an array of the same npz\n"
     "    --channels-last     npy samples are [h, w, c]\n"
     "    --skip-bad          leave out what cannot be read\n"
     "    --limit N           the first N files only\n"
@@ -334,6 +334,7 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
 static GanStatus run_preview(Arena *arena, DataArgs *a) {
     TRY(need(a->path, "preview what? ganrun data preview X -o grid.png"));
     TRY(need(a->out, "where to? ganrun data preview X -o grid.png"));
+    TRY(path_writes(a->out, ".png", false));
     Pack pack = {0};
     SourceKind kind;
     if (!a->count)

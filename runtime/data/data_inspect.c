@@ -185,15 +185,25 @@ static void tell_pack(const Survey *s, FILE *out) {
     fprintf(out, "content    %.*s\n", SARG(p->content));
 }
 
+static bool is_channels(int64_t extent) {
+    return extent == 1 || extent == 3 || extent == 4;
+}
+
+static void tell_array(const Survey *s, FILE *out) {
+    const Array *a = s->array;
+    Str shape = shape_list(s->arena, a->rank, a->dim);
+    fprintf(out, "array      %c%u [%.*s]\n", a->kind, a->size, SARG(shape));
+    if (a->rank == 4 && is_channels(a->dim[3]) && !is_channels(a->dim[1]))
+        fprintf(out, "           channels are its last axis? pack it with --channels-last\n");
+}
+
 static void tell(const Survey *s, Str path, FILE *out) {
     fprintf(out, "%.*s: %s, %" PRIu64 " samples\n", SARG(path), source_kind_name(s->kind),
             s->count);
     if (s->pack)
         tell_pack(s, out);
-    if (s->array) {
-        Str shape = shape_list(s->arena, s->array->rank, s->array->dim);
-        fprintf(out, "array      %c%u [%.*s]\n", s->array->kind, s->array->size, SARG(shape));
-    }
+    if (s->array)
+        tell_array(s, out);
     for (uint32_t i = 0; i < s->sizes; i++) {
         const SizeCount *z = &s->size[i];
         fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
@@ -347,7 +357,9 @@ GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out) {
         tell(&s, path, out);
     if (st == GAN_OK && s.count == 0) {
         st = fail(GAN_ERR_INPUT, "%.*s: %s", SARG(path),
-                  s.bad ? "nothing in it can be read" : "no files in it");
+                  s.array ? "an array without samples"
+                  : s.bad ? "nothing in it can be read"
+                          : "no files in it");
     } else if (st == GAN_OK && s.bad) {
         st = fail(GAN_ERR_INPUT, "%.*s: %" PRIu64 " %s", SARG(path), s.bad,
                   s.array ? "values are not finite" : "files cannot be read");

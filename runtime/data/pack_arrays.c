@@ -69,7 +69,8 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     }
     if (p->fit && (p->c < 1 || p->c > 4)) {
         return fail(GAN_ERR_INPUT, "%.*s: samples of %u channels cannot be resized%s",
-                    SARG(b->path), p->c, p->last ? "" : "; are they --channels-last?");
+                    SARG(b->path), p->c,
+                    p->last ? "" : "; `ganrun data pack --channels-last` turns [h, w, c]");
     }
     return GAN_OK;
 }

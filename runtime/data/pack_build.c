@@ -41,10 +41,22 @@ static GanStatus labels_of_folders(Build *b) {
     return GAN_OK;
 }
 
-static GanStatus labels_of_file(Labels *l, Str path) {
-    if (!file_exists(path))
-        return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(path));
-    TRY(blob_open(path, &l->blob));
+// `asked` is a file, or an array of the file `npz` (empty: there is none).
+static GanStatus open_labels(Str asked, Str npz, Blob *out) {
+    if (file_exists(asked))
+        return blob_open(asked, out);
+    if (npz.len)
+        return blob_open_npz(npz, asked, out);
+    return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(asked));
+}
+
+static GanStatus labels_of_file(Labels *l, Str path, Str npz) {
+    TRY(open_labels(path, npz, &l->blob));
+    if (l->blob.n > 1 && !memcmp(l->blob.ptr, "PK", 2))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: an npz file; --labels NAME takes that array of the samples' own, for "
+                    "another's save the labels as npy",
+                    SARG(path));
     bool npy = l->blob.n > 0 && l->blob.ptr[0] == 0x93;
     GanStatus st = npy ? npy_parse(l->blob.ptr, l->blob.n, &l->array)
                        : idx_parse(l->blob.ptr, l->blob.n, &l->array);
@@ -93,7 +105,7 @@ GanStatus build_labels(Build *b, size_t samples) {
     }
     if (folders)
         return labels_of_folders(b);
-    TRY(labels_of_file(&b->labels, asked));
+    TRY(labels_of_file(&b->labels, asked, b->kind == SourceNpz ? b->path : (Str){0}));
     if (b->labels.array.count == samples)
         return GAN_OK;
     return fail(GAN_ERR_INPUT, "%.*s: %zu labels for %zu samples", SARG(asked),
@@ -300,7 +312,7 @@ static GanStatus add_labels(const Labels *l, PackWriter *w) {
 GanStatus pack_labels(Arena *perm, Str path, Pack *pack) {
     Labels l = {0};
     PackWriter *w = NULL;
-    GanStatus st = labels_of_file(&l, path);
+    GanStatus st = labels_of_file(&l, path, (Str){0});
     PackField field = label_field(&l);
     if (st == GAN_OK && l.array.count == 0)
         st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));

@@ -304,6 +304,15 @@ struct Source {
     bool names_only;         // archive: members are not unpacked
 };
 
+// Texts that lie beside pictures: captions, tables, licences.
+static bool is_notes(Str name) {
+    static const char *const ext[] = {"txt", "md", "csv", "tsv", "json", "xml", "html", "cls"};
+    for (size_t i = 0; i < sizeof ext / sizeof *ext; i++)
+        if (str_eq(path_ext(name), str_c(ext[i])))
+            return true;
+    return false;
+}
+
 // What systems leave beside pictures: hidden files, Apple's resource forks, Windows' thumbnails.
 static bool is_hidden(Str name) {
     for (size_t from = 0; from < name.len;) {
@@ -317,6 +326,10 @@ static bool is_hidden(Str name) {
         from += n + 1;
     }
     return false;
+}
+
+static bool is_left_out(Str name) {
+    return is_hidden(name) || is_notes(name);
 }
 
 static GanStatus open_members(void *user) {
@@ -365,7 +378,7 @@ typedef struct Next {
 } Next;
 
 static void next_of_folder(Source *s, Item *out, bool *end) {
-    while (s->at < s->list.n && is_hidden(s->list.at[s->at]))
+    while (s->at < s->list.n && is_left_out(s->list.at[s->at]))
         s->at++;
     *end = s->at == s->list.n;
     if (*end)
@@ -388,7 +401,7 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
             return;
         }
         out->name = str_copy(&s->arena, member_name(entry));
-        if (archive_entry_filetype(entry) == AE_IFREG && !is_hidden(out->name))
+        if (archive_entry_filetype(entry) == AE_IFREG && !is_left_out(out->name))
             break;
     }
     if (s->names_only)

@@ -58,7 +58,8 @@ typedef struct Item {
     char reason[200];
 } Item;
 
-// Members in order: folders sorted bytewise, archives as stored; hidden files left out.
+// Members in order: folders sorted bytewise, archives as stored; hidden files and texts (by their
+// names) left out.
 typedef struct Source Source;
 GanStatus source_open(Str path, SourceKind kind, Source **out);
 // A damaged member is an item with a reason.

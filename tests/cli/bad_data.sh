@@ -31,8 +31,10 @@ damaged() {
 mkdir empty;                                            bad 'empty: no files in it' empty
 mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 4, and the data has 1 sample$' one
 mkdir three; cp few/[123].png three;                    bad 'three: x: a batch of 4, and the data has 3 samples' three
-mkdir words; echo hello >words/a.txt;                   bad 'words: none of 1 samples' words
-                                                        says '^a.txt: not a PNG or JPEG picture but text'
+mkdir words; echo hello >words/a;                       bad 'words: none of 1 samples' words
+                                                        says '^a: not a PNG or JPEG picture but text'
+mkdir notes; echo hello >notes/a.txt;                   bad 'notes: no files in it' notes
+cp few/* notes; expect 0 train tiny.gan --data x=notes --batch 4 --steps 1 --out run; rm -r run
 mkdir sounds; printf 'RIFF\044\0\0\0WAVEfmt ' >sounds/a.wav; bad 'sounds: none of 1 samples' sounds
                                                         says '^a.wav: .* a WAV sound: pack an .npy'
 printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 samples' sounds
@@ -81,6 +83,17 @@ npy() {
     printf '\223NUMPY\001\000\166\000%-117s\n' "$header" >"$file"
     for word; do printf "$word" >>"$file"; done
 }
+npy none.npy '0, 3, 8, 8';                              bad 'none.npy: an array without samples' none.npy
+expect 1 data inspect none.npy
+says 'none.npy: an array without samples'
+# Channels last, and nobody said so.
+{ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 9, 9, 3), }"
+  head -c 972 s.pack; } >last.npy
+                                                        bad 'last.npy: samples of 9 channels .*data pack --channels-last' last.npy
+expect 0 data inspect last.npy
+prints 'pack it with --channels-last'
+expect 0 data pack last.npy --channels-last --size 8 -o last.pack
+expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r run
 o='\000\000\200\077' nan='\000\000\300\177' inf='\000\000\200\377'
 npy ok.npy  '5, 4' $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o
 npy nan.npy '5, 4' $o $o $o $o  $o $o $o $o  $o $o $nan $o  $o $o $o $o  $o $o $o $o

@@ -36,6 +36,12 @@ expect 0 eval kept --count 16 --best
 best=$(sed -n 's/^step \([0-9]*\): at most \([0-9.]*\) .*/\2 \1/p' err | sort -n | head -n 1)
 prints "^tiny after ${best#* } steps"
 
+# A number is a measure, whatever it comes from.
+{ cat tiny.gan; echo 'sample three = 3'; } >three.gan
+expect 0 train three.gan --data x=s.pack --batch 8 --steps 1 --out three
+expect 0 eval three --count 16 --entry three
+prints '^three .* value  *3 '
+
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
 refused 2 'torch-fidelity and clean-fid read'       ganrun eval run --metric fid
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake

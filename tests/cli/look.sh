@@ -23,7 +23,14 @@ done
 expect 0 interp one
 exists one/interp.png
 expect 2 interp one -o i.gif
-says 'NAME.png or NAME.npy'
+says '^ganrun: -o i.gif: what can be written is .png .npy$'
+expect 2 sample one -o s.jpg
+says '^ganrun: -o s.jpg: what can be written is .png .npy, or a folder: a name that ends in /$'
+expect 2 data preview s.pack -o s.jpg
+says '^ganrun data preview: -o s.jpg: what can be written is .png$'
+absent s.jpg i.gif
+expect 0 sample one -o v1.2/ --count 2
+exists v1.2/00000001.png
 expect 1 interp tiny.gan
 says 'not the folder of a run'
 
@@ -37,6 +44,10 @@ expect 1 sample one --step 3
 says 'one has no checkpoint of step 3; there are 2, 4, 6 (--keep N of training keeps more)'
 
 # Film: as many frames as grids, each one's own data.
+expect 2 film one -o f.gif
+says '^ganrun: -o f.gif: what can be written is .png$'
+expect 2 film one --fps 1001
+says '^ganrun: --fps is at most 1000$'
 expect 0 film one --fps 5
 exists one/film.png
 frames() { grep -a -o "$1" one/film.png | wc -l; }
