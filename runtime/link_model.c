@@ -2,6 +2,7 @@
 //
 // Bucket sizes follow from them, so they must not change between two runs of one job: they are
 // rounded to powers of two, decided by rank 0 and kept in the run's folder (link.json).
+#define _GNU_SOURCE // the clocks of processes and threads
 #include "ranks.h"
 
 #include <math.h>
