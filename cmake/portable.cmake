@@ -12,6 +12,29 @@ if(TARGET device_test)
 endif()
 get_target_property(archive PkgConfig::ARCHIVE INTERFACE_LINK_LIBRARIES)
 list(GET archive 0 archive)
+
+# libarchive reads and writes xar by libxml2, which asks for ICU and its 30 MB of tables. Where its objects are there as an
+# archive, a library is made of those that we call, which do without.
+string(REGEX REPLACE "\\.so$" ".a" objects "${archive}")
+if(EXISTS "${objects}")
+    file(STRINGS ${CMAKE_SOURCE_DIR}/runtime/base/archive_late.def rows REGEX "^(GIVES|DOES)\\(")
+    string(REGEX MATCHALL " archive_[a-z0-9_]+" calls "${rows}")
+    list(TRANSFORM calls REPLACE "^ " "-Wl,-u,")
+    execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${archive} OUTPUT_VARIABLE needs)
+    string(REGEX MATCHALL "lib(z|bz2|lzma|zstd|lz4|nettle|acl)\\.so[.0-9]*" needs "${needs}")
+    list(TRANSFORM needs PREPEND "-l:")
+    get_filename_component(whole "${archive}" REALPATH)
+    string(REGEX MATCH "\\.so\\.([0-9]+)" found "${whole}")
+    file(WRITE ${CMAKE_BINARY_DIR}/archive.c "")
+    add_library(portable_archive SHARED ${CMAKE_BINARY_DIR}/archive.c)
+    set_target_properties(portable_archive PROPERTIES OUTPUT_NAME archive SOVERSION ${CMAKE_MATCH_1})
+    # The table of all writers names xar's, which nobody asks for.
+    target_link_options(portable_archive PRIVATE ${calls} -Wl,-Bsymbolic,-z,defs,--defsym,archive_write_set_format_xar=0)
+    target_link_libraries(portable_archive PRIVATE ${objects} -Wl,--as-needed ${needs})
+    install(TARGETS portable_archive RUNTIME_DEPENDENCY_SET portable_libraries LIBRARY DESTINATION lib NAMELINK_SKIP)
+    set(archive $<TARGET_FILE:portable_archive>)
+    set(ours "^libarchive\\.so")
+endif()
 # An RPATH, unlike a RUNPATH, also holds for what the libraries themselves load.
 foreach(program IN LISTS portable_programs)
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
@@ -19,9 +42,12 @@ foreach(program IN LISTS portable_programs)
     # What is loaded when first called (deps.cmake, gan_late) is to be found among the libraries. One word, for of several
     # CMake would move the library out.
     target_link_libraries(${program} PRIVATE "-Wl,--push-state,--no-as-needed,${archive},--pop-state")
+    if(TARGET portable_archive)
+        add_dependencies(${program} portable_archive)
+    endif()
 endforeach()
 install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries RUNTIME DESTINATION .)
-install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so"
+install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so" ${ours}
         LIBRARY DESTINATION lib)
 install(DIRECTORY models tests/reference DESTINATION .)
 
