@@ -230,20 +230,24 @@ GanStatus feed_block(Feed *f, Exec *e, uint32_t block) {
 }
 
 double feed_epoch(const Feed *f) {
-    for (uint32_t i = 0; i < f->module->stream.n; i++)
-        if (f->stream[i])
-            return (double)(f->position[i] * (uint64_t)f->total / stream_count(f->stream[i]));
-    return 0;
+    uint32_t first = NONE;
+    for (uint32_t i = 0; i < f->cue.n; i++)
+        first = f->cue.at[i].stream < first ? f->cue.at[i].stream : first;
+    if (first == NONE)
+        return 0;
+    return (double)(f->position[first] * (uint64_t)f->total / stream_count(f->stream[first]));
 }
 
 Str feed_identity(const Feed *f, Arena *a) {
     Text t = {.arena = a};
     for (uint32_t i = 0; i < f->module->stream.n; i++)
-        for (uint32_t k = 0; f->stream[i] && k < f->module->stream.at[i].field.n; k++)
-            text_fmt(&t, "%.*s: %llu samples, content %.*s\n",
+        for (uint32_t k = 0; f->stream[i] && k < f->module->stream.at[i].field.n; k++) {
+            text_fmt(&t, "%.*s: %llu samples, content ",
                      SARG(f->module->stream.at[i].field.at[k].name),
-                     (unsigned long long)stream_count(f->stream[i]),
-                     SARG(stream_content(f->stream[i], k)));
+                     (unsigned long long)stream_count(f->stream[i]));
+            stream_content(f->stream[i], k, &t);
+            text_char(&t, '\n');
+        }
     return text_str(&t);
 }
 

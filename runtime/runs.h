@@ -128,7 +128,8 @@ GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *ou
 uint64_t feed_count(const Feed *f, uint32_t slot);
 // The labels stored with the first n samples, whether or not the model reads them; false: none.
 GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);
-double feed_epoch(const Feed *f);                             // whole passes, first stream
+// Whole passes over the first stream that steps take batches of; what only a sample reads stays.
+double feed_epoch(const Feed *f);
 Str feed_identity(const Feed *f, Arena *a);                   // what the streams read, a line each
 uint32_t feed_positions(const Feed *f, const uint64_t **out); // by stream of the module
 double feed_seconds(const Feed *f);                           // spent here so far

@@ -234,9 +234,10 @@ GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch i
 GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample);
 // The same from any place of the endless sequence of epochs on: as many samples as are this rank's.
 GanStatus stream_fill_from(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
-uint64_t stream_count(const DataStream *s);              // samples
-Str stream_name(const DataStream *s, uint64_t sample);   // where it came from
-Str stream_content(const DataStream *s, uint32_t field); // content hash of the field's first pack
+uint64_t stream_count(const DataStream *s);            // samples
+Str stream_name(const DataStream *s, uint64_t sample); // where it came from
+// Content hashes of the field's packs in the order they are read, with a + between them.
+void stream_content(const DataStream *s, uint32_t field, Text *out);
 // The label stored beside a sample of the first field, read or not; false: there is none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 

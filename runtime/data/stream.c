@@ -443,9 +443,11 @@ Str stream_name(const DataStream *s, uint64_t sample) {
     return pack_name(&feed->pack[k], sample);
 }
 
-Str stream_content(const DataStream *s, uint32_t field) {
+void stream_content(const DataStream *s, uint32_t field, Text *out) {
     assert(field < s->fields);
-    return s->feed[s->field[field].feed].pack[0].content;
+    const Feed *f = &s->feed[s->field[field].feed];
+    for (uint32_t k = 0; k < f->packs; k++)
+        text_fmt(out, "%s%.*s", k ? "+" : "", SARG(f->pack[k].content));
 }
 
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out) {

@@ -24,6 +24,11 @@ sed 's/0.9) + bce/0.8) + bce/' tiny.gan >other/tiny.gan
 differ 'model: line [0-9]* is `.*0.8) + bce.*rank 0.s is `.*0.9) + bce' "$ganrun" "train other/tiny.gan $base --batch 8 --seed 3 --steps 2 --out d"
 "$ganrun" data synth shapes --out other/s.pack --count 30 --size 8 >/dev/null
 differ 'data: ' "$ganrun" "train tiny.gan --data x=other/s.pack --device ref --precision f64 --batch 8 --seed 3 --steps 2 --out d"
+one=$train
+"$ganrun" data synth shapes --out second.pack --count 40 --size 8 --seed 5 >/dev/null
+train="$one --data x=second.pack"
+differ 'data: ' "$ganrun" "$one --data x=s.pack"             # as many samples, and the first pack is the same
+train=$one
 
 # Another version of this program: the same with another number in it.
 version=$("$ganrun" --version)
