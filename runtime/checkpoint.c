@@ -194,12 +194,18 @@ GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
     return GAN_OK;
 }
 
-// The json goes first: what is half removed does not count.
-static GanStatus drop_old(Arena *a, Str dir, uint32_t keep) {
+// All but the newest up to step `last`, the one just saved. Those of later steps were damaged, or
+// the run would have gone on from them. The json goes first: what is half removed does not count.
+static GanStatus drop_old(Arena *a, Str dir, uint32_t last, uint32_t keep) {
     CheckpointSteps steps;
+    uint32_t good = 0;
     keep = keep ? keep : CHECKPOINTS_KEPT;
     TRY(checkpoint_steps(a, dir, &steps));
-    for (uint32_t i = 0; i + keep < steps.n; i++) {
+    while (good < steps.n && steps.at[good] <= last)
+        good++;
+    for (uint32_t i = 0; i < steps.n; i++) {
+        if (i < good && i + keep >= good)
+            continue;
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
     }
@@ -213,7 +219,7 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &bytes, &hash));
     TRY(save_json(a, dir, c, bytes, hash));
-    return drop_old(a, dir, c->keep);
+    return drop_old(a, dir, c->step, c->keep);
 }
 
 // --- loading -------------------------------------------------------------------------------------
@@ -345,8 +351,9 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         return fail(GAN_ERR_INPUT, "the checkpoint of step %u in %.*s/ckpt is damaged", want->step,
                     SARG(dir));
     return fail(GAN_ERR_INPUT,
-                "no checkpoint in %.*s/ckpt is whole; remove that folder to begin at step 0 again",
-                SARG(dir));
+                "no checkpoint in %.*s/ckpt is whole: put a copy of one back, or move that folder "
+                "away, and `ganrun train %.*s` begins at step 0 again",
+                SARG(dir), SARG(dir));
 }
 
 // --- another run's weights -----------------------------------------------------------------------

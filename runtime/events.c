@@ -129,6 +129,7 @@ static GanStatus put_picture(Arena *a, const Events *e, uint32_t step, Text *sum
     return GAN_OK;
 }
 
+// A line of the log as an event; with `out` NULL only its time.
 static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     const Json *root;
     TRY(json_parse(a, line, STR("log.jsonl"), &root));
@@ -138,6 +139,8 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     Str health = json_string(json_get(root, "health"), (Str){0});
     Text summary = {.arena = a};
     e->seconds += ms / 1000;
+    if (!out)
+        return GAN_OK;
     put_members(a, &summary, "loss/", json_get(root, "losses"));
     put_members(a, &summary, "report/", json_get(root, "reports"));
     put_members(a, &summary, "share/", json_get(root, "shares"));
@@ -169,11 +172,10 @@ static GanStatus walk_log(Arena *a, Events *e, Text *out) {
     while (st == GAN_OK && e->log < text.len) {
         Str rest = str_sub(text, e->log, text.len);
         size_t n = str_find(rest, '\n');
-        Text none = {.arena = a};
         if (n == rest.len)
             break; // torn
         Arena before = *a;
-        st = put_line(a, e, str_sub(rest, 0, n), out ? out : &none);
+        st = put_line(a, e, str_sub(rest, 0, n), out);
         if (!out)
             *a = before;
         e->log += n + 1;

@@ -132,8 +132,6 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
                     BATCH_MOST);
-    if (out->threads > 1024)
-        return fail(GAN_ERR_USAGE, "--threads %d: the most is 1024", out->threads);
     for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
         vec_push(perm, &out->setting, o->at[OptSet].pair.at[i]);
     TRY(job_set_data(perm, out, o));
@@ -212,6 +210,7 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
     job->keep = option_number(o, OptKeep, job->keep);
     job->threads = (int)option_number(o, OptThreads, job->threads);
     job->no_graph = asked->no_graph;
+    job->skip_bad |= asked->skip_bad;
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
@@ -300,7 +299,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .keep = get_later(&r, "keep", STEPS_MOST),
         .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
         .device = get_str(&r, "device"),
-        .threads = (int)get_int(&r, "threads", 0, 1024),
+        .threads = (int)get_int(&r, "threads", 0, THREADS_MOST),
         .tf32 = json_bool(json_get(r.root, "tf32"), true),
         .split = {.chunks = get_later(&r, "deterministic", BATCH_MOST),
                   .micro = get_later(&r, "micro", BATCH_MOST),

@@ -9,6 +9,7 @@
 typedef enum Kind {
     KindFlag,
     KindCount,
+    KindThreads,
     KindNumber,
     KindText,
     KindChoice,
@@ -115,6 +116,8 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
     switch (row->kind) {
     case KindCount:
         return set_number(row, text, 1, MOST, v);
+    case KindThreads:
+        return set_number(row, text, 1, THREADS_MOST, v);
     case KindNumber:
         return set_number(row, text, 0, (int64_t)1 << 53, v); // what a JSON number holds
     case KindText:
@@ -145,7 +148,8 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
 }
 
 static bool takes_value(Kind k) {
-    return k == KindCount || k == KindNumber || k == KindText || k == KindChoice || k == KindPair;
+    return k == KindCount || k == KindThreads || k == KindNumber || k == KindText ||
+           k == KindChoice || k == KindPair;
 }
 
 // --- parsing -------------------------------------------------------------------------------------

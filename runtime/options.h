@@ -17,9 +17,11 @@ typedef enum OptionId {
     OptCount
 } OptionId;
 
+enum { THREADS_MOST = 1024 }; // that a rank may be asked to compute with
+
 typedef struct OptionValue {
     bool given;
-    int64_t number;    // Count, Number
+    int64_t number;    // Count, Threads, Number
     Str text;          // Text, Choice
     VEC(Setting) pair; // Pair, in the order given
 } OptionValue;

@@ -112,16 +112,9 @@ static GanStatus past_open(Arena *perm, Str dir, Past *out) {
         return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
                     SARG(dir));
     TRY(run_read(perm, dir, &out->job));
-    StrVec names = {0};
-    Str ckpt = path_join(perm, dir, STR("ckpt"));
-    if (file_is_dir(ckpt))
-        TRY(dir_list(perm, ckpt, &names));
-    for (uint32_t i = 0; i < names.n; i++) {
-        int64_t step;
-        if (str_ends(names.at[i], STR(".json")) &&
-            str_to_int(str_sub(names.at[i], 0, names.at[i].len - 5), &step) && step > out->saved)
-            out->saved = (uint32_t)step;
-    }
+    CheckpointSteps steps;
+    TRY(checkpoint_steps(perm, dir, &steps));
+    out->saved = steps.n ? steps.at[steps.n - 1] : 0;
     return read_log(perm, out);
 }
 

@@ -150,6 +150,7 @@ static GanStatus stop_here(Train *t, bool saved) {
     if (!saved)
         TRY(save_here(t));
     TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
+    TRY(trace_close(t->trace));
     return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on",
                 t->step, SARG(t->dir));
 }

@@ -62,6 +62,11 @@ static GanStatus prepare_folder(Train *t, bool resume) {
         Str resolved;
         TRY(job_resolved(t->job, t->perm, &resolved));
         TRY(run_lock(t->perm, t->dir, &t->lock));
+        if (run_is(*t->perm, t->dir)) // begun, and ended, since the command looked
+            return fail(GAN_ERR_INPUT,
+                        "%.*s has become a run in the meantime: `ganrun train %.*s` goes on with "
+                        "it; another --out begins anew",
+                        SARG(t->dir), SARG(t->dir));
         TRY(run_create(t->perm, t->dir, t->job, resolved));
     }
     return t->comm ? link_keep(*t->perm, t->dir, t->link) : GAN_OK;

@@ -34,7 +34,7 @@ for f in run/ckpt/*.safetensors; do echo nothing >$f; done
 expect 1 train run --steps 14
 says 'no checkpoint in run/ckpt is whole'
 expect 1 sample run
-says 'no checkpoint in run/ckpt is whole'
+says 'no checkpoint in run/ckpt is whole: put a copy'
 
 # No room: the save fails, what was there stays, and with room again it goes on.
 trap '' XFSZ

@@ -34,7 +34,7 @@ timed() { sed -n 's/.*"step": \([0-9]*\),.*"shares".*/\1/p' "$1/log.jsonl"; }   
 [ "$(timed whole)" = 8 ] && [ "$(timed victim)" = 8 ] || fail "steps timed: $(timed whole); $(timed victim)"
 
 # Asked to stop, it saves where it is.
-begin train tiny.gan $options --steps $steps --save-every 1000 --out polite
+begin train tiny.gan $options --steps $steps --save-every 1000 --out polite --trace 1:3
 victim=polite
 while [ "$(losses polite 2>/dev/null | wc -l)" -lt 5 ]; do :; done
 kill -STOP $pid                     # held where it is: the second one waits a moment for the lock
@@ -45,6 +45,7 @@ kill -CONT $pid
 code=0
 wait $pid || code=$?
 [ $code = 75 ] || fail "stopped with $code, not 75"
+exists polite/trace.json
 expect 0 train polite
 says 'resumed from step [1-9]'
 same whole/ckpt/00000060.safetensors polite/ckpt/00000060.safetensors

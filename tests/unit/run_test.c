@@ -753,6 +753,18 @@ static void numbers_read_late_are_those_of_their_step(void **state) {
     same_logs(p, "broken_now", "broken_later");
 }
 
+// Whoever comes second finds a whole run where its command saw an empty place.
+static void what_became_a_run_meanwhile_is_left_alone(void **state) {
+    Folder *p = *state;
+    Str was, is;
+    assert_ok(train_breaking(p, "99", "run", NULL));
+    assert_ok(file_read(&p->arena, under(p, "run/options.json"), &was));
+    assert_status(train_breaking(p, "98", "run", NULL), GAN_ERR_INPUT, "the second");
+    assert_non_null(strstr(gan_error(), "has become a run in the meantime"));
+    assert_ok(file_read(&p->arena, under(p, "run/options.json"), &is));
+    assert_true(str_eq(was, is));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, place_open, place_close)
 
 int main(int argc, char **argv) {
@@ -773,6 +785,7 @@ int main(int argc, char **argv) {
         CASE(every_next_takes_a_batch),
         CASE(weights_follow_from_the_seed_alone),
         CASE(numbers_read_late_are_those_of_their_step),
+        CASE(what_became_a_run_meanwhile_is_left_alone),
     };
     if (CASES_LISTED(tests))
         return 0;
