@@ -102,6 +102,8 @@ static const Row layers[] = {
     {"x |> fir_down", 0.2635106488858975},
     {"x |> reshape(2, 2, 2, 4) |> fir_down", -0.05244075205842871},
     {"avg_pool(x, 2)", 0.3361835976507494},
+    {"pixel_shuffle(reshape(x, 8, 2, 2), 2)", 0.06931369194389958},
+    {"pixel_unshuffle(x, 2)", 0.618676206544387},
     {"together(mean(x, space))", 0.27967612610749204},
     {"exp(-sum((unsqueeze(flatten(x)[:2], 0) - together(flatten(x)[:2]))^2, axis(1)))",
      0.2290672633437107},
