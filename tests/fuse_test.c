@@ -112,7 +112,7 @@ static Norm norm_layer(Case *c, Val x, Val w, const ConvGeom *geom, int64_t n) {
     l.shifted = Add(l.y, input(c, shape(false, 1, &channels)));
     l.mean = Sum(l.shifted, 1 | 4 | 8);
     Val centred = Sub(l.shifted, Mul(l.mean, Num(x, 1.0 / (double)n)));
-    l.square = Sum(Mul(centred, centred), 1 | 4 | 8);
+    l.square = Squares(l.shifted, 1 | 4 | 8);
     l.dev = Sqrt(Add(Mul(l.square, Num(x, 1.0 / (double)n)), Num(x, 1e-5)));
     Val unit = Div(centred, l.dev),
         z = Add(Mul(unit, input(c, shape(false, 1, &channels))), Num(x, 0.1));
@@ -123,9 +123,9 @@ static Norm norm_layer(Case *c, Val x, Val w, const ConvGeom *geom, int64_t n) {
 static const ConvGeom geom = {
     .n = 2, .stride = {2, 2}, .before = {1, 1}, .after = {1, 1}, .dilation = {1, 1}, .groups = 1};
 
-// conv, then [bias and sum], [sum of squares], [deviation], [normalise, scale, leaky relu]; only
-// the convolution's result and the last one are large, and two layers of different sizes share
-// their kernels.
+// conv, then [bias, sum and squares], [deviation], [normalise, scale, leaky relu]; only the
+// convolution's result and the last one are large, and two layers of different sizes share their
+// kernels.
 static void a_batch_norm_stores_nothing_large_between(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -140,9 +140,53 @@ static void a_batch_norm_stores_nothing_large_between(void **state) {
         assert_false(stored(c, l->shifted));
         assert_true(stored(c, l->mean) && stored(c, l->square) && stored(c, l->dev) &&
                     stored(c, l->out));
+        expect_together(c, l->mean, l->square);
     }
-    assert_int_equal(c->plan.region.n, 10);
-    assert_int_equal(c->plan.kernel.n, 4);
+    assert_int_equal(c->plan.region.n, 8);
+    assert_int_equal(c->plan.kernel.n, 3);
+}
+
+// Squares about a mean do not wait for it where it is theirs: of the same values over the same
+// axes. Everything else stays as it is.
+static void squares_about_a_mean_are_one_walk(void **state) {
+    (void)state;
+    static const struct {
+        Dtype dtype;
+        uint32_t axes, mean; // of the squares; of the mean
+        int64_t n;           // that the mean's sum is divided by
+        bool other;          // the mean is another value's
+        bool found;
+    } cases[] = {
+        {DtF32, 1 | 4 | 8, 1 | 4 | 8, 8 * 256, false, true}, // over a batch,
+        {DtF32, 4 | 8, 4 | 8, 256, false, true},             // of an instance,
+        {DtF32, 2 | 4 | 8, 2 | 4 | 8, 6 * 256, false, true}, // of a sample
+        {DtF64, 4 | 8, 4 | 8, 256, false, false},            // would see what is lost
+        {DtF32, 4 | 8, 4 | 8, 255, false, false},            // not the mean
+        {DtF32, 4 | 8, 8, 16, false, false},                 // of a row
+        {DtF32, 4 | 8, 4 | 8, 256, true, false},
+        {DtF32, 2, 2, 6, false, false}, // arithmetic, in whatever loop reads it
+    };
+    PassOptions o = {.real = DtF32};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Case *c = begin(8);
+        Type t = shape(true, 3, DIM(6, 16, 16));
+        t.dtype = (uint8_t)cases[i].dtype;
+        Val x = input(c, t), y = input(c, t), of = cases[i].other ? y : x;
+        Val sum = Sum(of, cases[i].mean),
+            off = Sub(x, Mul(sum, Num(sum, 1.0 / (double)cases[i].n)));
+        result(c, sum);
+        result(c, Sum(Mul(off, off), cases[i].axes));
+        result(c, off);
+        pass_moments(&arena, &c->m, &c->m.step, &o);
+        const Func *f = &c->m.step;
+        Val mean = {&c->m.step.g, f->result.at[0].node},
+            squares = {&c->m.step.g, f->result.at[1].node};
+        bool found = graph_node(squares.g, squares.id)->op == OpSquares;
+        assert_int_equal(found, cases[i].found);
+        fuse_case(c);
+        if (found)
+            expect_together(c, mean, squares);
+    }
 }
 
 static void both_sums_of_a_norms_gradient_are_one_loop(void **state) {
@@ -429,6 +473,7 @@ static void golden_cases(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         TEST(a_batch_norm_stores_nothing_large_between),
+        TEST(squares_about_a_mean_are_one_walk),
         TEST(both_sums_of_a_norms_gradient_are_one_loop),
         TEST(adam_is_one_loop_per_weight),
         TEST(a_slot_written_from_itself_in_another_order_is_not_one_loop),

@@ -274,14 +274,15 @@ static void walk_ew(Arena *a, Op op) {
 static void walk_axes(Arena *a, Op op) {
     for (uint32_t batched = 0; batched < 2; batched++) {
         for (uint32_t axes = 0; axes < 16; axes++) {
-            if ((axes & 1 && (op != OpSum || !batched)))
+            if ((axes & 1 && ((op != OpSum && op != OpSquares) || !batched)))
                 continue;
             Case c = case_new(a, "%s, axes %u, batched %u", op_info[op].text, axes, batched);
             Val x = case_input(&c, shape(batched, 3, 2, 3, 2, 0));
-            c.y = op == OpSum      ? Sum(x, axes)
-                  : op == OpMaxOf  ? MaxOf(x, axes)
-                  : op == OpArgMax ? ArgMax(x, axes)
-                                   : Flip(x, axes);
+            c.y = op == OpSum       ? Sum(x, axes)
+                  : op == OpSquares ? Squares(x, axes)
+                  : op == OpMaxOf   ? MaxOf(x, axes)
+                  : op == OpArgMax  ? ArgMax(x, axes)
+                                    : Flip(x, axes);
             check(&c, true);
         }
     }
@@ -519,16 +520,16 @@ static Walk *const walk[OpCount] = {
 #define EW(Name, ...) [Op##Name] = walk_ew,
 #define OP(...)
 #include "ops.def"
-    [OpConst] = walk_leaf,      [OpIota] = walk_leaf,     [OpRead] = walk_leaf,
-    [OpWrite] = walk_leaf,      [OpRand] = walk_leaf,     [OpGrad] = walk_leaf,
-    [OpCommit] = walk_leaf,     [OpPin] = walk_pin,       [OpSum] = walk_axes,
-    [OpMaxOf] = walk_axes,      [OpArgMax] = walk_axes,   [OpGroupSum] = walk_group_sum,
-    [OpReshape] = walk_reshape, [OpExpand] = walk_expand, [OpPermute] = walk_permute,
-    [OpSlice] = walk_window,    [OpPad] = walk_window,    [OpFlip] = walk_axes,
-    [OpConcat] = walk_concat,   [OpGather] = walk_rows,   [OpScatter] = walk_rows,
-    [OpDot] = walk_dot,         [OpConv] = walk_conv,     [OpConvDx] = walk_conv,
-    [OpFft] = walk_fft,         [OpConvDw] = walk_conv,   [OpReduceStart] = walk_comm,
-    [OpReduceWait] = walk_comm,
+    [OpConst] = walk_leaf,         [OpIota] = walk_leaf,       [OpRead] = walk_leaf,
+    [OpWrite] = walk_leaf,         [OpRand] = walk_leaf,       [OpGrad] = walk_leaf,
+    [OpCommit] = walk_leaf,        [OpPin] = walk_pin,         [OpSum] = walk_axes,
+    [OpSquares] = walk_axes,       [OpMaxOf] = walk_axes,      [OpArgMax] = walk_axes,
+    [OpGroupSum] = walk_group_sum, [OpReshape] = walk_reshape, [OpExpand] = walk_expand,
+    [OpPermute] = walk_permute,    [OpSlice] = walk_window,    [OpPad] = walk_window,
+    [OpFlip] = walk_axes,          [OpConcat] = walk_concat,   [OpGather] = walk_rows,
+    [OpScatter] = walk_rows,       [OpDot] = walk_dot,         [OpConv] = walk_conv,
+    [OpConvDx] = walk_conv,        [OpFft] = walk_fft,         [OpConvDw] = walk_conv,
+    [OpReduceStart] = walk_comm,   [OpReduceWait] = walk_comm,
 };
 
 // A row is a case: by name it runs alone, --list prints them all.

@@ -10,7 +10,11 @@ const char *emit_acc_type(const Emit *e, const Reduce *r) {
 }
 
 const char *emit_identity(const Reduce *r) {
-    return r->kind == ReduceSum ? "0" : "-INFINITY";
+    return emit_adds(r) ? "0" : "-INFINITY";
+}
+
+bool emit_adds(const Reduce *r) {
+    return r->kind == ReduceSum || r->kind == ReduceSquares;
 }
 
 // The accumulator takes the present value where that is greater, or equal and of a lower index.
@@ -46,6 +50,14 @@ static void put_update(Emit *e, uint32_t i, char acc) {
     emit_line(e);
     if (r->kind == ReduceArgMax) {
         put_argmax(e, i);
+        return;
+    }
+    if (r->kind == ReduceSquares) {
+        text_put(e->t, STR("gan_square_in(&"));
+        e->acc(e, acc, i);
+        text_put(e->t, STR(", "));
+        emit_ref(e, r->value);
+        text_put(e->t, STR(");\n"));
         return;
     }
     e->acc(e, acc, i);
@@ -88,8 +100,28 @@ void emit_body(Emit *e, char acc) {
         put_update(e, i, acc);
 }
 
+// What an accumulator has come to. Of squares a team's knows all it needs; a core's needs their
+// sum.
+static void put_outcome(Emit *e, uint32_t i) {
+    const Reduce *r = &e->n->reduce.at[i];
+    bool squares = r->kind == ReduceSquares, alone = r->sum == NONE;
+    if (r->kind == ReduceArgMax)
+        text_fmt(e->t, "(%s)", emit_acc_type(e, r));
+    text_put(e->t, squares && !alone ? STR("gan_squares(") : STR(""));
+    e->acc(e, r->kind == ReduceArgMax ? 'x' : 's', i);
+    if (squares && alone) {
+        text_put(e->t, STR(".squares"));
+    } else if (squares) {
+        text_put(e->t, STR(", "));
+        e->acc(e, 's', r->sum);
+        text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleSums, r->terms)));
+    }
+}
+
 void emit_result(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
+    if (r->arg == NONE)
+        return;
     if (r->copies > 1) {
         emit_line(e);
         text_fmt(e->t, "for (%s k = 0; k < %.*s; k++)\n    ", e->index,
@@ -102,12 +134,7 @@ void emit_result(Emit *e, uint32_t i) {
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
     text_put(e->t, STR("] = "));
     const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, r->arg)]);
-    if (r->kind == ReduceArgMax) {
-        text_fmt(e->t, "(%s)", emit_acc_type(e, r));
-        e->acc(e, 'x', i);
-    } else {
-        e->acc(e, 's', i);
-    }
+    put_outcome(e, i);
     text_fmt(e->t, "%s;\n", end);
 }
 

@@ -62,5 +62,6 @@ void emit_body(Emit *e, char acc);
 void emit_result(Emit *e, uint32_t reduce); // stores what is in accumulator 's'
 const char *emit_acc_type(const Emit *e, const Reduce *r);
 const char *emit_identity(const Reduce *r);
+bool emit_adds(const Reduce *r); // are its partial results added, on a core?
 
 #endif

@@ -125,10 +125,9 @@ static void put_lanes_end(Emit *e) {
             continue;
         emit_line(e);
         text_fmt(e->t, "{ const %s m = gan_%s_lanes%s(l%u, %d); ", emit_acc_type(e, r),
-                 r->kind == ReduceSum ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i,
-                 lanes_of(e));
+                 emit_adds(r) ? "sum" : "max", r->dtype == DtF64 ? "" : "f", i, lanes_of(e));
         put_acc(e, 's', i);
-        if (r->kind == ReduceSum) {
+        if (emit_adds(r)) {
             text_put(e->t, STR(" += m; }\n"));
         } else {
             text_put(e->t, STR(" = m > "));
@@ -412,7 +411,7 @@ static void put_finish(Emit *e) {
         Str part = str_format(e->t->arena, "q%u[t*%.*s + k]", i, SARG(accs));
         emit_line(e);
         text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u%s ", SARG(accs), i, k);
-        if (n->reduce.at[i].kind == ReduceSum)
+        if (emit_adds(&n->reduce.at[i]))
             text_fmt(e->t, "+= %.*s;\n", SARG(part));
         else
             text_fmt(e->t, "= %.*s > s%u%s ? %.*s : s%u%s;\n", SARG(part), i, k, SARG(part), i, k);

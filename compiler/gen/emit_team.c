@@ -113,24 +113,32 @@ static void put_decode(Emit *e, const char *from, uint32_t first, uint32_t last)
 
 // --- accumulators --------------------------------------------------------------------------------
 
-static Str acc_type(Emit *e, const Reduce *r) {
+// Of one element.
+static Str one_type(Emit *e, const Reduce *r) {
     const char *type = emit_acc_type(e, r);
     if (r->kind == ReduceArgMax)
         return str_format(e->t->arena, "gan_best<%s, %s>", type, e->index);
-    return packed(e) ? str_format(e->t->arena, "gan_pack<%s, %u>", type, team(e)->pack)
-                     : str_c(type);
+    return r->kind == ReduceSquares ? str_format(e->t->arena, "gan_about<%s>", type) : str_c(type);
+}
+
+static Str acc_type(Emit *e, const Reduce *r) {
+    Str one = one_type(e, r);
+    return packed(e) ? str_format(e->t->arena, "gan_pack<%.*s, %u>", SARG(one), team(e)->pack)
+                     : one;
 }
 
 static const char *join_op(const Reduce *r) {
-    return r->kind == ReduceSum ? "gan_sum" : "gan_max";
+    return r->kind == ReduceSquares ? "gan_chan" : r->kind == ReduceSum ? "gan_sum" : "gan_max";
 }
 
 static void put_identity(Emit *e, const Reduce *r) {
-    const char *start = emit_identity(r);
+    Str one = one_type(e, r), start = str_c(emit_identity(r));
+    if (r->kind == ReduceSquares)
+        start = str_format(e->t->arena, "%.*s{}", SARG(one));
     if (packed(e))
-        text_fmt(e->t, "gan_all<%s, %u>(%s)", emit_acc_type(e, r), team(e)->pack, start);
+        text_fmt(e->t, "gan_all<%.*s, %u>(%.*s)", SARG(one), team(e)->pack, SARG(start));
     else
-        text_put(e->t, str_c(start));
+        text_put(e->t, start);
 }
 
 // Accumulators as they begin: declared, or set back.
@@ -165,6 +173,13 @@ static void put_through(Emit *e, uint32_t i, Str f, Str after) {
     }
 }
 
+// A thread's own steps are done: what it has is made what teams join.
+static void put_settled(Emit *e) {
+    for (uint32_t i = 0; i < e->n->reduce.n; i++)
+        if (e->n->reduce.at[i].kind == ReduceSquares)
+            put_through(e, i, STR("gan_settle"), (Str){0});
+}
+
 static void put_join(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const char *op = join_op(&e->n->reduce.at[i]);
@@ -194,7 +209,7 @@ static void put_results(Emit *e) {
             emit_line(e);
             text_fmt(e->t, "gan_store(a%u + ", r->arg);
             emit_ix(e, r->at);
-            text_fmt(e->t, ", s%u);\n", i);
+            text_fmt(e->t, r->kind == ReduceSquares ? ", gan_squares(s%u));\n" : ", s%u);\n", i);
         } else if (!packed(e)) {
             emit_result(e, i);
         }
@@ -371,6 +386,7 @@ static void put_reductions(Emit *e) {
     put_unit(e);
     put_start(e, false);
     put_steps(e);
+    put_settled(e);
     if (cut(e)) {
         put_pieces(e);
     } else {

@@ -15,8 +15,8 @@ typedef struct gan_counters {
 #define GAN_SIMD _Pragma("GCC ivdep")
 #endif
 
-// A loop of a few iterations over neighbours inside a longer one: written out, it leaves that one to be
-// made vectors of. GCC puts 2, 3, 4 and 8 neighbours in their places again, and no others.
+// A loop of a few iterations over neighbours inside a longer one: written out, it leaves that one
+// to be made vectors of. GCC puts 2, 3, 4 and 8 neighbours in their places again, and no others.
 #define GAN_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)
 #define GAN_FEW(n)
@@ -50,6 +50,16 @@ static inline double gan_max_lanes(double *x, int n) {
     for (int i = 1; i < n; i++)
         x[0] = x[i] > x[0] ? x[i] : x[0];
     return x[0];
+}
+
+// Squares are added up in double, in which those of floats are exact, beside the sum of the same n
+// terms; what is left about their mean.
+static inline void gan_square_in(double *squares, double x) {
+    *squares += x * x;
+}
+static inline double gan_squares(double squares, double sum, int64_t n) {
+    const double about = squares - sum * sum / (double)n;
+    return about < 0 ? 0 : about; // not of numbers, but of their rounding
 }
 
 // A label as a row of a table: clamped, so that a wrong one reads a wrong row and nothing else.

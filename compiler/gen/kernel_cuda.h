@@ -155,6 +155,68 @@ struct gan_max {
     }
 };
 
+// Terms whose squares about their mean are asked for: how many they are, one of them, and about
+// that one their sum and their squares; of settled ones their mean and their squares about it.
+// Numbers far from zero so lose nothing. The one may be an odd one: that is one thread's loss among
+// many.
+template <typename T> struct gan_count { typedef int type; };
+template <> struct gan_count<double> { typedef long long type; };
+
+template <typename T> struct gan_about {
+    typename gan_count<T>::type n; // whole, and as wide as the others
+    T one, off, squares;
+};
+
+GAN_FN float gan_quotient(float a, float b) {
+    return gan_divf(a, b);
+}
+GAN_FN double gan_quotient(double a, double b) {
+    return a / b;
+}
+
+template <typename T> GAN_FN void gan_square_in(gan_about<T> *a, T x) {
+    a->one = a->n ? a->one : x;
+    a->n++;
+    const T d = x - a->one;
+    a->off += d;
+    a->squares += d * d;
+}
+
+template <typename T> GAN_FN gan_about<T> gan_settle(const gan_about<T> &a) {
+    const T off = gan_quotient(a.off, (T)(a.n ? a.n : 1)), squares = a.squares - a.off * off;
+    return {a.n, a.one, off, squares < 0 ? 0 : squares};
+}
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_settle(gan_pack<T, N> a) {
+    for (int l = 0; l < N; l++)
+        a.at[l] = gan_settle(a.at[l]);
+    return a;
+}
+
+template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_pack<gan_about<T>, N> &a) {
+    gan_pack<T, N> all;
+    for (int l = 0; l < N; l++)
+        all.at[l] = a.at[l].squares;
+    return all;
+}
+
+// Of two that are settled: Chan, Golub and LeVeque 1983, for parts of any size.
+struct gan_chan {
+    template <typename T> static GAN_MEMBER gan_about<T> of(gan_about<T> a, gan_about<T> b) {
+        const T share = gan_quotient((T)b.n, (T)(a.n + b.n ? a.n + b.n : 1)),
+                d = b.one - a.one + (b.off - a.off);
+        if (!a.n)
+            return b;
+        return {a.n + b.n, a.one, a.off + d * share,
+                a.squares + b.squares + d * d * ((T)a.n * share)};
+    }
+    template <typename T, int N>
+    static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, const gan_pack<T, N> &b) {
+        for (int l = 0; l < N; l++)
+            a.at[l] = of(a.at[l], b.at[l]);
+        return a;
+    }
+};
+
 // The value of the thread whose number in the warp differs in the bits of `mask`.
 template <typename T> GAN_FN T gan_exchange(T x, int mask) {
     union {

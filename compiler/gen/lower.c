@@ -406,13 +406,16 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
         return;
     }
     uint32_t axes = (uint32_t)node_attr(l->g, id)->i[0];
-    Reduce r = {.kind = op == OpMaxOf    ? ReduceMax
-                        : op == OpArgMax ? ReduceArgMax
-                                         : ReduceSum,
+    Reduce r = {.kind = op == OpMaxOf     ? ReduceMax
+                        : op == OpArgMax  ? ReduceArgMax
+                        : op == OpSquares ? ReduceSquares
+                                          : ReduceSum,
                 .arg = arg,
+                .sum = NONE,
                 .dtype = (Dtype)t->dtype,
                 .copies = 1};
     r.value = value_at(l, node_in(l->g, id, 0), &l->at, 0);
+    r.terms = type_elements(l->g, &l->space) / type_elements(l->g, t);
     Coords to = l->at;
     if (op == OpGroupSum) {
         int64_t stride[MAX_RANK + 1];

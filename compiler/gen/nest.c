@@ -312,14 +312,41 @@ bool nest_usual(const Nest *n, uint32_t bounds) {
 // Sums of f32 terms are kept in f64: on a core that costs a few instructions beside the loads, and
 // means and variances are as good as their terms.
 static void widen_sums(Nest *n) {
-    for (uint32_t i = 0; i < n->reduce.n && n->plan->real == DtF32; i++) {
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
         Reduce *r = &n->reduce.at[i];
-        r->dtype = r->kind == ReduceSum ? DtF64 : r->dtype;
+        bool wide = r->kind == ReduceSquares || (r->kind == ReduceSum && n->plan->real == DtF32);
+        r->dtype = wide ? DtF64 : r->dtype;
+    }
+}
+
+// The sum in f64 of the value whose squares are asked for: one that is there, or one of its own.
+static uint32_t sum_beside(Nest *n, uint32_t squares) {
+    Reduce sum = n->reduce.at[squares];
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        const Reduce *r = &n->reduce.at[i];
+        if (r->kind == ReduceSum && r->value == sum.value && r->dtype == DtF64)
+            return i;
+    }
+    sum.kind = ReduceSum;
+    sum.arg = NONE;
+    vec_push(n->arena, &n->reduce, sum);
+    return n->reduce.n - 1;
+}
+
+// Squares about the mean of n terms are their squares less sum^2 / n. In f64 that costs terms of 24
+// bits nothing that they had: what they are rounded to is (mean / deviation)^2 as coarse.
+static void add_squares(Nest *n) {
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        if (n->reduce.at[i].kind == ReduceSquares) {
+            uint32_t sum = sum_beside(n, i);
+            n->reduce.at[i].sum = sum;
+        }
     }
 }
 
 void nest_shape(Nest *n) {
     widen_sums(n);
+    add_squares(n);
     n->prefix = 0;
     n->flat = false;
     n->tiled = NONE;

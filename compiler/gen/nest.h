@@ -57,12 +57,14 @@ typedef struct Store {
     bool pack; // teams: stored as whole packs
 } Store;
 
-typedef enum ReduceKind { ReduceSum, ReduceMax, ReduceArgMax } ReduceKind;
+typedef enum ReduceKind { ReduceSum, ReduceSquares, ReduceMax, ReduceArgMax } ReduceKind;
 typedef struct Reduce {
     ReduceKind kind;
-    uint32_t arg, value;
+    uint32_t arg, value;       // arg: NONE where only `sum` of another asks for it
     Ix at;                     // of kept variables
     Ix index;                  // ReduceArgMax: the number kept
+    uint32_t sum;              // ReduceSquares, cores: the reduction that adds up the same value
+    int64_t terms;             // ReduceSquares: how many there are
     Dtype dtype;               // it is added up in
     int64_t copies, copy_step; // the result goes to this many elements, so far apart (GroupSum)
     bool pack;                 // teams: a pack of results is stored whole

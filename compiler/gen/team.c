@@ -196,11 +196,16 @@ static uint32_t unroll_of(const Nest *n) {
     return steps;
 }
 
+// Of a gan_best and of a gan_about, all as wide as the widest.
+static uint32_t words_of(const Reduce *r) {
+    return r->kind == ReduceArgMax ? 2 : r->kind == ReduceSquares ? 4 : 1;
+}
+
 // What a unit's piece leaves of one result.
 static size_t partial_bytes(const Nest *n, const Reduce *r) {
     bool wide = r->dtype == DtF64 || (r->kind == ReduceArgMax && n->team.wide);
     size_t one = wide ? 8 : 4;
-    one *= r->kind == ReduceArgMax ? 2 : 1; // gan_best: with its index, both as wide as the wider
+    one *= words_of(r);
     return n->team.across ? one * n->team.pack : one;
 }
 

@@ -115,6 +115,10 @@ Val Sum(Val x, uint32_t axes) {
     return reduce(OpSum, x, axes);
 }
 
+Val Squares(Val x, uint32_t axes) {
+    return reduce(OpSquares, x, axes);
+}
+
 Val MaxOf(Val x, uint32_t axes) {
     return reduce(OpMaxOf, x, axes);
 }

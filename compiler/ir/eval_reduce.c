@@ -69,6 +69,25 @@ void eval_Sum(Eval *e) {
     reduce(e, sum_each);
 }
 
+// By its definition: the mean, then the squares about it.
+static void squares_each(Eval *e, const Loop *reduced, int64_t i, int64_t from) {
+    double part[2] = {0, 0}; // the sum, the squares
+    int64_t n = loop_size(reduced);
+    for (int squares = 0; squares < 2; squares++) {
+        for (int64_t r = 0; r < n; r++) {
+            int64_t off;
+            loop_offsets(reduced, reduced->n, r, &off);
+            double x = value_get(e->in[0], e->f64, from + off), d = x - part[0] / (double)n;
+            part[squares] += squares ? d * d : x;
+        }
+    }
+    value_put(e->out, e->f64, i, part[1]);
+}
+
+void eval_Squares(Eval *e) {
+    reduce(e, squares_each);
+}
+
 // The first greatest of the reduced elements; a NaN is greater than any number, so it is seen.
 static int64_t greatest(const Eval *e, const Loop *reduced, int64_t from, double *out) {
     int64_t n = loop_size(reduced), best = 0;

@@ -226,6 +226,7 @@ Val Commit(Val made, Val was, uint32_t update); // Func.update[update]
 Val Sum(Val x, uint32_t axes);                  // keeps extents of 1; bit 0 makes it shared
 Val SumTo(Val x, Type to);                      // adjoint of Expand: sums what `to` does not have
 Val GroupSum(Val x, int64_t group);             // group == batch: sums and expands
+Val Squares(Val x, uint32_t axes);
 Val MaxOf(Val x, uint32_t axes);
 Val ArgMax(Val x, uint32_t axes);
 Val Reshape(Val x, uint32_t rank, const int64_t *dim);

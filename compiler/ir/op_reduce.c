@@ -1,4 +1,5 @@
-// op_reduce.c - shape rules and gradients of the reductions: Sum, GroupSum, MaxOf, ArgMax.
+// op_reduce.c - shape rules and gradients of the reductions: Sum, GroupSum, Squares, MaxOf,
+// ArgMax.
 //
 // Axes are a mask: bit 0 the batch, bit 1 + i sample axis i. Reduced axes keep extent 1; a type
 // whose batch was summed is shared. Summing an axis that is not there (the batch of a shared value)
@@ -45,6 +46,19 @@ bool infer_GroupSum(Infer *q) {
 Val grad_GroupSum(Val y, Val g, uint32_t k) {
     (void)k;
     return GroupSum(g, val_attr(y).i[0]);
+}
+
+bool infer_Squares(Infer *q) {
+    return infer_axes(q, "a sum of squares", true);
+}
+
+// 2 (x - m): that the mean moves too changes nothing, for squares are least about it.
+Val grad_Squares(Val y, Val g, uint32_t k) {
+    Val x = val_in(y, k);
+    Type all = val_type(x), one = val_type(y);
+    double n = (double)type_elements(x.g, &all) / (double)type_elements(x.g, &one);
+    Val sum = Sum(x, (uint32_t)val_attr(y).i[0]), mean = Mul(sum, Num(sum, 1 / n));
+    return Mul(Mul(g, Num(g, 2)), Sub(x, mean));
 }
 
 bool infer_MaxOf(Infer *q) {

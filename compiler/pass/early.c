@@ -2,20 +2,11 @@
 //
 // In: a function for the global batch, without Grad nodes, before it is divided among ranks. Every
 // sum that waits for another is one more meeting of all ranks, and on a card one more launch that
-// reads the activations again. Two kinds need not (the second only between ranks):
-//
-// What the other sum has made is a factor or a term that is the same for all samples: then it can
-// be put in behind both, for sum(a + x w) is sum(a) + sum(x) w. The backward pass of batch norm so
-// asks once a layer, not twice.
-//
-// Squares about a mean, sum((x - m)^2): each rank adds up the squares about its own mean c of n
-// values and n c^2; all that is left is N m^2, which is taken off behind the sum (Chan, Golub and
-// LeVeque 1983, "Algorithms for computing the sample variance", in the form for many parts). That
-// loses (m / deviation)^2 of the last digit of f64, in which squares of means are: less than f32
-// sees. Sums in f64, which would see it, wait for the mean.
+// reads the activations again. It need not where what the other sum has made is a factor or a term
+// that is the same for all samples: then it can be put in behind both, for sum(a + x w) is
+// sum(a) + sum(x) w. The backward pass of batch norm so asks once a layer, not twice.
+// (Squares about a mean need not either: moments.c.)
 #include "shard.h"
-
-#include <math.h>
 
 enum { SpreadDepth = 6 }; // additions and factors that a sum is taken through, at most
 
@@ -25,8 +16,7 @@ typedef struct Early {
     uint8_t *parts;  // [node] a sum that is made of sums of its terms
 } Early;
 
-// Has a value of this type only one element along each masked axis?
-static bool same_along(const Type *t, uint32_t mask) {
+bool same_along(const Type *t, uint32_t mask) {
     bool same = !(t->batched && mask & 1);
     for (uint32_t i = 0; i < t->rank; i++)
         same &= t->dim[i] == 1 || !(mask >> (1 + i) & 1);
@@ -140,54 +130,4 @@ void sums_apart(Arena *perm, Func *f) {
     }
     keep_gradients(&e, f);
     func_rewrite(perm, f, g->batch, take_apart, &e);
-}
-
-// --- squares about a mean ------------------------------------------------------------------------
-
-// The sum that `mean` is, but for its shape and the factor 1 / n; 0: none.
-static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
-    double by = 1, c;
-    uint32_t id = mean;
-    for (;;) {
-        Op op = (Op)graph_node(g, id)->op;
-        if (op == OpReshape) {
-            id = node_in(g, id, 0);
-        } else if (op == OpMul && node_is_const(g, node_in(g, id, 1), &c)) {
-            by *= c;
-            id = node_in(g, id, 0);
-        } else if (op == OpMul && node_is_const(g, node_in(g, id, 0), &c)) {
-            by *= c;
-            id = node_in(g, id, 1);
-        } else if (op == OpDiv && node_is_const(g, node_in(g, id, 1), &c)) {
-            by /= c;
-            id = node_in(g, id, 0);
-        } else {
-            break;
-        }
-    }
-    return is_batch_sum(g, id) && fabs(by * n - 1) < 1e-6 ? id : 0;
-}
-
-double sum_terms(const Graph *g, uint32_t sum) {
-    const Type *x = node_type(g, node_in(g, sum, 0)), *y = node_type(g, sum);
-    return (double)type_elements(g, x) / (double)type_sample(y);
-}
-
-uint32_t centre_of(const Graph *g, uint32_t id) {
-    if (!is_batch_sum(g, id) || node_type(g, id)->dtype == DtF64)
-        return 0;
-    uint32_t square = node_in(g, id, 0), x, s;
-    if (graph_node(g, square)->op != OpMul || node_in(g, square, 0) != node_in(g, square, 1))
-        return 0;
-    uint32_t apart = node_in(g, square, 0);
-    if (graph_node(g, apart)->op != OpSub ||
-        !same_along(node_type(g, node_in(g, apart, 1)), mask_of(g, id)))
-        return 0;
-    x = node_in(g, apart, 0);
-    if (!type_same_shape(node_type(g, x), node_type(g, apart)))
-        return 0; // every element has more means than its own: x - reshape(mean(x), ...)
-    s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
-    bool same = s && node_in(g, s, 0) == x && mask_of(g, s) == mask_of(g, id) &&
-                graph_node(g, s)->block == graph_node(g, id)->block;
-    return same ? s : 0;
 }

@@ -64,6 +64,8 @@ void pass_mask(Arena *perm, const Module *m, Func *f,
                const PassOptions *o); // gradients read activations' outputs
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
+void pass_moments(Arena *perm, const Module *m, Func *f,
+                  const PassOptions *o); // squares about a mean do not wait for it
 
 // times.c: what is said, before anything is measured, of a collective of `bytes`, and of the
 // products in a node on one core.

@@ -26,6 +26,9 @@ static const Pass passes[] = {
     // needs the final precision and Module.share; leaves a graph for this rank's samples, with
     // collectives; breaks what is said of the global batch
     {"shard", pass_shard},
+    // needs the final precision and this rank's samples; keeps values but for rounding; breaks what
+    // looks for squares about a mean by their pattern (centre_of)
+    {"moments", pass_moments},
 };
 
 static void check(const Module *m, const Func *f, const char *after) {

@@ -114,12 +114,12 @@ static Val add_up(const Shard *s, uint32_t id, Val partial) {
     return ReduceWait(ReduceStart(sum_widen(of, partial), of->call, of->part, OrderAny));
 }
 
-// --- squares about a mean (early.c) --------------------------------------------------------------
+// --- squares about a mean (moments.c) ------------------------------------------------------------
 
 static void find_centres(Arena *perm, Shard *s, const Graph *g) {
     s->about = arena_array(perm, About, g->node.n);
     for (uint32_t id = 1; id < g->node.n; id++) {
-        uint32_t centre = centre_of(g, id);
+        uint32_t centre = partial_begins(g, id) ? centre_of(g, id) : 0;
         s->about[id].centre = centre;
         s->about[centre].is_centre = centre != 0;
     }

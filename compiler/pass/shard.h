@@ -10,7 +10,7 @@
 
 #include "pass.h"
 
-// Squares about a mean (early.c), and the sum that the mean is made of, their centre: both are
+// Squares about a mean (moments.c), and the sum that the mean is made of, their centre: both are
 // added up where they are made, the squares about each rank's own mean.
 typedef struct About {   // by node of the graph before the pass
     uint32_t centre;     // of such squares; 0: the node is none
@@ -34,7 +34,13 @@ void partials_find(Arena *a, const Func *f, const About *about, Partials *out); 
 
 // Takes apart sums that wait for another sum only by factors and terms that all samples share.
 void sums_apart(Arena *perm, Func *f);
-// Is `id` the sum of squares about a mean? The sum over the batch that the mean is made of, else 0.
+// Has a value of this type only one element along each masked axis?
+bool same_along(const Type *t, uint32_t mask);
+
+// --- moments.c -----------------------------------------------------------------------------------
+
+// Is `id` the sum of squares about a mean over the same axes? The sum that the mean is made of,
+// else 0.
 uint32_t centre_of(const Graph *g, uint32_t id);
 double sum_terms(const Graph *g, uint32_t sum); // how many terms each of its elements has
 

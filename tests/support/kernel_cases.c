@@ -124,7 +124,27 @@ static void rounding_cases(Cases *all) {
     }
 }
 
-// Sums, maxima and indices of maxima over every set of axes of shapes that make each kind of loop.
+// Squares about a mean that is a thousand deviations from zero, and of terms of which the first, as
+// a thread or a core may meet it, is a thousand from the others: as sums of x^2 in f32 they would
+// have no digit right, and half of them as sums about the first.
+static void far_cases(Cases *all) {
+    static const uint32_t axes[] = {1 | 4 | 8, 4 | 8, 2, 1 | 2 | 4 | 8};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        for (int odd = 0; odd < 2; odd++) {
+            Case *c = begin(all, 64, 2e-5, "%s squares over axes %u", odd ? "odd" : "far", axes[i]);
+            c->rounds = true; // the terms themselves: what is lost there is not the sum's
+            Val x = input(c, shape(true, 3, 16, 24, 24)), from = Num(x, 600);
+            Val first = Eq(Iota(x.g, axes[i], val_type(x)), Num(x, 0));
+            Val y = odd ? Add(x, Mul(first, from)) : Add(x, from);
+            result(c, Squares(y, axes[i]));
+            result(c, Sum(y, axes[i]));
+            finish(c);
+        }
+    }
+}
+
+// Sums, squares, maxima and indices of maxima over every set of axes of shapes that make each kind
+// of loop.
 static void reduction_cases(Cases *all) {
     static const struct {
         int batch, rank, dim[3];
@@ -144,6 +164,7 @@ static void reduction_cases(Cases *all) {
             Case *c = begin(all, shapes[s].batch, 2e-5, "reduce shape %zu axes %u", s, axes);
             Val x = input(c, t), y = Mul(x, Add(x, Num(x, 0.5)));
             result(c, Sum(y, axes));
+            result(c, Squares(y, axes));
             if (!(axes & 1)) {
                 result(c, MaxOf(y, axes));
                 result(c, ArgMax(x, axes));
@@ -151,6 +172,7 @@ static void reduction_cases(Cases *all) {
             finish(c);
         }
     }
+    far_cases(all);
     Case *c = begin(all, 12, 1e-5, "group_sum");
     Val x = input(c, shape(true, 3, 4, 5, 6));
     result(c, GroupSum(Mul(x, x), 4));

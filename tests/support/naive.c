@@ -80,6 +80,27 @@ static void naive_reduce(const Naive *n, Op op) {
     }
 }
 
+// The mean of each element's terms first, then their squares about it.
+static void naive_squares(const Naive *n) {
+    const Type *t = in_type(n, 0);
+    int64_t all = count(n, t);
+    double terms = (double)all / (double)count(n, n->type);
+    for (int64_t i = 0; i < count(n, n->type); i++) {
+        double sum = 0, squares = 0;
+        for (int squared = 0; squared < 2; squared++) {
+            for (int64_t j = 0; j < all; j++) {
+                Coord c = coord_of(t, j);
+                for (uint32_t d = 0; d <= t->rank; d++)
+                    c.c[d] = n->ints[0] >> d & 1 ? 0 : c.c[d];
+                double off = n->in[0][j] - sum / terms;
+                if (place(n->type, c) == i)
+                    *(squared ? &squares : &sum) += squared ? off * off : n->in[0][j];
+            }
+        }
+        n->out[i] = squares;
+    }
+}
+
 static void naive_group_sum(const Naive *n) {
     int64_t size = type_sample(n->type), all = count(n, n->type);
     for (int64_t i = 0; i < all; i++) {
@@ -248,6 +269,9 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
     case OpMaxOf:
     case OpArgMax:
         naive_reduce(&n, op);
+        return true;
+    case OpSquares:
+        naive_squares(&n);
         return true;
     case OpGroupSum:
         naive_group_sum(&n);

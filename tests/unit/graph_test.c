@@ -275,6 +275,7 @@ static uint32_t examples(Val *y) {
     y[n++] = Pin(x);
     y[n++] = Sum(x, 1 | 4);
     y[n++] = GroupSum(x, 2);
+    y[n++] = Squares(x, 1 | 4);
     y[n++] = MaxOf(x, 4 | 8);
     y[n++] = Reshape(x, DIMS(6, 24));
     y[n++] = Expand(one, SAMPLE(4, 6, 2));

@@ -1,0 +1,82 @@
+// moments.c - squares about a mean, sum((x - m)^2), without waiting for the mean.
+//
+// In: a function for this rank's samples, in its final precision. Out: the same with every such sum
+// one operation (Squares), which needs x alone: with the sum that the mean is made of it becomes
+// one walk over x, where there were two, one after the other. Any sum is meant whose mean is over
+// the same axes: of a norm, of a user's var().
+//
+// Between ranks (shard.c) each adds up the squares about its own mean c of n values and n c^2; all
+// that is left is N m^2, which is taken off behind the sum (Chan, Golub and LeVeque 1983,
+// "Algorithms for computing the sample variance", in the form for many parts). That loses
+// (m / deviation)^2 of the last digit of f64, in which squares of means are: less than f32 sees.
+// On one rank kernels do the same for their parts. Sums in f64, which would see it, wait for the
+// mean.
+#include "shard.h"
+
+#include <math.h>
+
+static uint32_t mask_of(const Graph *g, uint32_t id) {
+    return (uint32_t)node_attr(g, id)->i[0];
+}
+
+// The sum that `mean` is, but for its shape and the factor 1 / n; 0: none.
+static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
+    double by = 1, c;
+    uint32_t id = mean;
+    for (;;) {
+        Op op = (Op)graph_node(g, id)->op;
+        if (op == OpReshape) {
+            id = node_in(g, id, 0);
+        } else if (op == OpMul && node_is_const(g, node_in(g, id, 1), &c)) {
+            by *= c;
+            id = node_in(g, id, 0);
+        } else if (op == OpMul && node_is_const(g, node_in(g, id, 0), &c)) {
+            by *= c;
+            id = node_in(g, id, 1);
+        } else if (op == OpDiv && node_is_const(g, node_in(g, id, 1), &c)) {
+            by /= c;
+            id = node_in(g, id, 0);
+        } else {
+            break;
+        }
+    }
+    return graph_node(g, id)->op == OpSum && fabs(by * n - 1) < 1e-6 ? id : 0;
+}
+
+double sum_terms(const Graph *g, uint32_t sum) {
+    const Type *x = node_type(g, node_in(g, sum, 0)), *y = node_type(g, sum);
+    return (double)type_elements(g, x) / (double)type_elements(g, y);
+}
+
+uint32_t centre_of(const Graph *g, uint32_t id) {
+    if (graph_node(g, id)->op != OpSum || node_type(g, id)->dtype == DtF64)
+        return 0;
+    uint32_t square = node_in(g, id, 0), x, s;
+    if (graph_node(g, square)->op != OpMul || node_in(g, square, 0) != node_in(g, square, 1))
+        return 0;
+    uint32_t apart = node_in(g, square, 0);
+    if (graph_node(g, apart)->op != OpSub ||
+        !same_along(node_type(g, node_in(g, apart, 1)), mask_of(g, id)))
+        return 0;
+    x = node_in(g, apart, 0);
+    if (!type_same_shape(node_type(g, x), node_type(g, apart)))
+        return 0; // every element has more means than its own: x - reshape(mean(x), ...)
+    s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
+    bool same = s && node_in(g, s, 0) == x && mask_of(g, s) == mask_of(g, id) &&
+                graph_node(g, s)->block == graph_node(g, id)->block;
+    return same ? s : 0;
+}
+
+static uint32_t rewrite(void *user, Graph *to, const Graph *from, uint32_t id,
+                        const uint32_t *map) {
+    uint32_t sum = fuse_is_short(from, id) ? 0 : centre_of(from, id);
+    if (!sum)
+        return node_copy(user, to, from, id, map);
+    return Squares((Val){to, map[node_in(from, sum, 0)]}, mask_of(from, id)).id;
+}
+
+void pass_moments(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
+    (void)m, (void)o;
+    if (!f->block_first) // chunks: what is equal in two of them must not become one
+        func_rewrite(perm, f, f->g.batch, rewrite, NULL);
+}
