@@ -1,5 +1,4 @@
-// program.h - a whole model: what elaboration makes (Module) and what the passes make of one of its
-// functions (Plan).
+// program.h - a whole model (Module), and what the passes make of one of its functions (Plan).
 //
 //   Module  slots (weights, state, data, draws fed) and functions over them: `init` once, `step`
 //           for training, one per `sample` entry point. Slots are the only memory that outlives a
@@ -26,8 +25,7 @@ typedef enum SlotKind {
     SlotScalar, // counters as numbers: name is "step", "epoch" or "kimg"; the executor fills it
     SlotFed,    // a draw fed from outside instead of made (verify)
     SlotCarry,  // carries a value past control marks, within one run of a function; never saved
-    SlotScale,  // of a loss in f16, and what it follows (pass/loss_scale.c): checkpointed, but not
-                // missed
+    SlotScale,  // of a loss in f16 (pass/loss_scale.c): checkpointed, made anew where it is missing
 } SlotKind;
 
 typedef struct Slot {
@@ -100,8 +98,7 @@ typedef struct Update {
         rate; // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
     Span span;
 } Update;
-typedef struct Next { // a `next` of the text: before the block runs, every time it does, the next
-                      // batch of the stream goes to the stream's slots of this round
+typedef struct Next { // a `next`: the block's runs begin with a new batch in the round's slots
     uint32_t stream, round, block;
 } Next;
 typedef struct Named {
@@ -331,7 +328,6 @@ typedef struct Plan {
 } Plan;
 
 // epilogue.c: an elementwise region as a library would do it along with a call.
-
 typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;
 extern const char *const act_name[];
 typedef struct Epilogue {
@@ -347,10 +343,8 @@ typedef struct Epilogue {
 bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out);
 
 // room.c: what launches of a card use beside the plan's values, one after another.
-
 enum { ROOM_ALIGN = 256 };       // bytes, of every piece of a card's memory
 size_t room_up(size_t bytes);    // to a multiple of it
-size_t plan_room(const Plan *p); // bytes, the most of any launch; partial results where there are
-                                 // kernels. No engine of a library is taken that wants more
+size_t plan_room(const Plan *p); // bytes, the most of any launch: no engine gets more
 
 #endif
