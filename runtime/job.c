@@ -153,6 +153,17 @@ static GanStatus change_precision(Job *job, const Options *o) {
                       dtype_name[was], dtype_name[job->real], SARG(job->origin));
 }
 
+// What a run that goes on may be told anew, however it is told to go on.
+static GanStatus change(Arena *perm, Job *job, const Options *o) {
+    TRY(set_steps(job, o));
+    job->save_every = option_number(o, OptSaveEvery, job->save_every);
+    job->keep = option_number(o, OptKeep, job->keep);
+    job->threads = (int)option_number(o, OptThreads, job->threads);
+    job->no_graph = o->at[OptNoGraph].given;
+    job->skip_bad |= o->at[OptSkipBad].given;
+    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+}
+
 GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
     static const OptionId fixed[] = {OptSet,    OptBatch, OptDevice,   OptTf32,     OptSeed, OptOut,
                                      OptDeterm, OptMicro, OptBucketMb, OptCompress, OptFrom};
@@ -163,19 +174,19 @@ GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
                 "%s is fixed once a run has begun: a run of its own needs `ganrun train %.*s`",
                 option_word(fixed[i]), SARG(job->origin));
     TRY(change_precision(job, o));
-    TRY(set_steps(job, o));
-    job->save_every = option_number(o, OptSaveEvery, job->save_every);
-    job->keep = option_number(o, OptKeep, job->keep);
-    job->threads = (int)option_number(o, OptThreads, job->threads);
-    job->no_graph = o->at[OptNoGraph].given;
-    job->skip_bad |= o->at[OptSkipBad].given;
-    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+    return change(perm, job, o);
 }
 
+// `was`: how the option was given, empty: not at all.
 static GanStatus fail_disagrees(OptionId id, Str was) {
     return fail(GAN_ERR_USAGE,
-                "the run in that folder was begun with %s %.*s: give the same, or another --out",
-                option_word(id), SARG(was));
+                "the run in that folder was begun %s %s%s%.*s: give the same, or another --out",
+                was.len ? "with" : "without", option_word(id), was.len ? "=" : "", SARG(was));
+}
+
+// A number that is 0 where its option was not given.
+static Str as_given(Arena *a, double x) {
+    return x != 0 ? str_format(a, "%.17g", x) : (Str){0};
 }
 
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) {
@@ -196,22 +207,16 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
     if (job->tf32 != asked->tf32)
         return fail_disagrees(OptTf32, job->tf32 ? STR("on") : STR("off"));
     if (job->split.chunks != asked->split.chunks)
-        return fail_disagrees(OptDeterm, str_format(perm, "%lld", (long long)job->split.chunks));
+        return fail_disagrees(OptDeterm, as_given(perm, (double)job->split.chunks));
     if (job->split.micro != asked->split.micro)
-        return fail_disagrees(OptMicro, str_format(perm, "%lld", (long long)job->split.micro));
+        return fail_disagrees(OptMicro, as_given(perm, (double)job->split.micro));
     if (job->compress != asked->compress)
-        return fail_disagrees(OptCompress, job->compress ? STR("bf16") : STR("off"));
+        return fail_disagrees(OptCompress, job->compress ? STR("bf16") : (Str){0});
     if (job->split.bucket != asked->split.bucket)
-        return fail_disagrees(OptBucketMb, str_format(perm, "%g", (double)job->split.bucket / 1e6));
+        return fail_disagrees(OptBucketMb, as_given(perm, (double)job->split.bucket / 1e6));
     if (!str_eq(job->from, asked->from))
-        return fail_disagrees(OptFrom, job->from.len ? job->from : STR("(none)"));
-    TRY(set_steps(job, o));
-    job->save_every = option_number(o, OptSaveEvery, job->save_every);
-    job->keep = option_number(o, OptKeep, job->keep);
-    job->threads = (int)option_number(o, OptThreads, job->threads);
-    job->no_graph = asked->no_graph;
-    job->skip_bad |= asked->skip_bad;
-    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+        return fail_disagrees(OptFrom, job->from);
+    return change(perm, job, o);
 }
 
 // --- options.json --------------------------------------------------------------------------------

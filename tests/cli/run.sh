@@ -79,7 +79,13 @@ says 'resumed from step 12'
 expect 1 train tiny.gan --data x=s.pack --batch 8 --seed 5 --out run --resume auto
 says 'another model'
 expect 2 train tiny.gan --data x=s.pack --batch 8 --seed 6 -s nz=6 --out run --resume auto
-says 'begun with --seed 5'
+says 'begun with --seed=5:'
+expect 2 train tiny.gan --data x=s.pack --batch 8 --seed 5 -s nz=6 --out run --resume auto --micro 2
+says 'begun without --micro:'
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 1 --out tree --deterministic
+expect 2 train tiny.gan --data x=s.pack --batch 8 --out tree --resume auto
+says 'begun with --deterministic=4:'
+expect 0 train tiny.gan --data x=s.pack --batch 8 --steps 2 --out tree --resume auto --deterministic=4
 
 # A model edited under a run is another model.
 cp -r run edited
