@@ -1,0 +1,105 @@
+// record_state.h - inside the recording driver (record.h): what it keeps, between the file that has
+// the card and its functions (record_driver.c), the one of memory and work (record_memory.c) and
+// the one of streams, events and graphs (record_stream.c). Each puts its functions into the table.
+#ifndef GAN_RECORD_STATE_H
+#define GAN_RECORD_STATE_H
+
+#include "record.h"
+
+enum { RECORD_STREAMS = RECORD_LINES / 2 }; // at most
+
+typedef enum Kind { KindStream, KindEvent, KindModule, KindGraph, KindExec, KindPinned } Kind;
+
+typedef struct Object Object;
+
+typedef enum DoingKind { DoWork, DoRecord, DoWait } DoingKind;
+
+typedef struct Doing { // what a recorded graph does, in the order it was told
+    DoingKind kind;
+    Object *stream, *event;
+    Work work;
+} Doing;
+
+typedef VEC(Doing) DoingVec;
+
+struct Object {
+    Kind kind;
+    bool live;
+    Clock clock;       // stream: how far it is; event: what recording it saw
+    uint32_t line;     // stream
+    Object *within;    // stream: the graph that records it; event: the graph that recorded it last
+    Clock inner;       // of both, inside a graph
+    bool timed;        // event
+    uint64_t at;       // event: launches given out when it was recorded
+    DoingVec doing;    // graph, exec
+    Object *origin;    // graph, exec: the stream it was begun on
+    const char *names; // module: of its functions
+    char *host;        // pinned: its memory
+    size_t n;
+};
+
+typedef struct Piece { // of the card's memory
+    char *host;
+    size_t n;
+    bool live, fresh; // fresh: zero and never written
+} Piece;
+
+typedef struct Transfer { // from or to pinned memory, not known to be over
+    uint32_t line;
+    uint64_t number;
+    char *host;
+    size_t n;
+    bool in;     // to the host: `bytes` appear there when it is over
+    char *bytes; // else: what they were
+} Transfer;
+
+struct Recorder {
+    Arena arena;
+    CudaApi api;
+    Order *order;
+    Clock host;
+    VEC(Object *) object;
+    VEC(Piece) piece;
+    VEC(Transfer) transfer;
+    WorkVec work;
+    Object *capture; // the graph being recorded
+    uint32_t lines;
+    size_t memory, used, most, graphs;
+    uint64_t calls, fail_at;
+    Mishap mishap;
+    bool broken, dead;                 // a kernel has failed; it has been told
+    uint64_t launches, given, nearest; // since a mishap was asked for; in all; behind a wait
+    uint64_t made, queries;            // graphs; of events and streams
+    int contexts;
+    char complaint[400];
+};
+
+// What every function of the driver begins with.
+#define CALL()                                                                                     \
+    do {                                                                                           \
+        CUresult code_ = record_call();                                                            \
+        if (code_ != CUDA_SUCCESS)                                                                 \
+            return code_;                                                                          \
+    } while (0)
+
+// --- record_driver.c -----------------------------------------------------------------------------
+
+Object *object_new(Kind kind);
+Object *object_get(void *handle, Kind kind, const char *call); // NULL, with a complaint: it is none
+// Gives the object back, even where the call is to fail: it is not used again.
+CUresult object_end(void *handle, Kind kind, const char *call);
+
+// --- record_memory.c -----------------------------------------------------------------------------
+
+void record_memory_rows(CudaDriver *out);
+void host_waits(const Clock *for_); // what the host now knows to be over becomes true for it
+char *host_of(CUdeviceptr at);      // where the recorder keeps the card's bytes
+void add_access(Work *w, CUdeviceptr at, size_t n, bool write);
+bool all_there(const Work *w);   // else with a complaint
+void do_work(Object *s, Work w); // the card does it, in the order of the stream
+
+// --- record_stream.c -----------------------------------------------------------------------------
+
+void record_stream_rows(CudaDriver *out);
+
+#endif

@@ -1,0 +1,294 @@
+// record_stream.c - streams, events, and graphs recorded from them: what has happened before what,
+// for those who ask.
+#include "record_state.h"
+
+#include <string.h>
+
+// --- streams and events --------------------------------------------------------------------------
+
+// What came to the host before a kernel broke is there, though nobody can wait for it any more.
+static void die(void) {
+    Recorder *r = recording;
+    r->dead = true;
+    for (uint32_t i = 0; i < r->transfer.n; i++)
+        if (r->transfer.at[i].in)
+            memcpy(r->transfer.at[i].host, r->transfer.at[i].bytes, r->transfer.at[i].n);
+}
+
+// The host waits for work behind which `given` launches had been given out.
+static void note_wait(const Clock *for_, uint64_t given) {
+    Recorder *r = recording;
+    bool waits = false;
+    for (int i = 0; i < RECORD_LINES; i++)
+        waits |= for_->at[i] > r->host.at[i];
+    if (waits && r->given - given < r->nearest)
+        r->nearest = r->given - given;
+}
+
+// A call that waits: it learns of a broken kernel, and a recording stream forbids it.
+static CUresult may_wait(void) {
+    Recorder *r = recording;
+    CALL();
+    if (r->broken)
+        die();
+    if (r->dead)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    return r->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+static CUresult stream_create(CUstream *out, unsigned flags) {
+    CALL();
+    (void)flags;
+    Object *o = object_new(KindStream);
+    o->line = ++recording->lines;
+    if (o->line >= RECORD_STREAMS)
+        complain("more streams than the recorder has lines");
+    *out = (CUstream)o;
+    return CUDA_SUCCESS;
+}
+
+static CUresult stream_destroy(CUstream s) {
+    return object_end(s, KindStream, "cuStreamDestroy");
+}
+
+static CUresult stream_synchronize(CUstream handle) {
+    Object *s = object_get(handle, KindStream, "cuStreamSynchronize");
+    CUresult code = may_wait();
+    if (code == CUDA_SUCCESS && s) {
+        note_wait(&s->clock, recording->given);
+        host_waits(&s->clock);
+    }
+    return code;
+}
+
+static CUresult stream_wait_event(CUstream handle, CUevent event, unsigned flags) {
+    (void)flags;
+    CALL();
+    Object *s = object_get(handle, KindStream, "cuStreamWaitEvent");
+    Object *e = object_get(event, KindEvent, "cuStreamWaitEvent");
+    if (!s || !e)
+        return CUDA_SUCCESS;
+    if (e->within && e->within == recording->capture) { // brings the stream into the graph
+        s->within = e->within;
+        vec_push(&recording->arena, &s->within->doing, ((Doing){DoWait, s, e, {0}}));
+    } else if (e->within || s->within) {
+        complain("cuStreamWaitEvent: between what is recorded and what is not");
+    } else if (recording->mishap != MishapDropWaits) {
+        order_join(&s->clock, &e->clock);
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_create(CUevent *out, unsigned flags) {
+    CALL();
+    Object *o = object_new(KindEvent);
+    o->timed = !(flags & CU_EVENT_DISABLE_TIMING);
+    *out = (CUevent)o;
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_destroy(CUevent e) {
+    return object_end(e, KindEvent, "cuEventDestroy");
+}
+
+static CUresult event_record(CUevent event, CUstream handle) {
+    CALL();
+    Object *e = object_get(event, KindEvent, "cuEventRecord");
+    Object *s = object_get(handle, KindStream, "cuEventRecord");
+    if (!e || !s)
+        return CUDA_SUCCESS;
+    e->within = s->within;
+    if (s->within) {
+        vec_push(&recording->arena, &s->within->doing, ((Doing){DoRecord, s, e, {0}}));
+    } else {
+        order_join(&s->clock, &recording->host);
+        e->clock = s->clock;
+        e->at = recording->given;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_synchronize(CUevent event) {
+    Object *e = object_get(event, KindEvent, "cuEventSynchronize");
+    CUresult code = may_wait();
+    if (e && e->within)
+        complain("cuEventSynchronize: an event of a recorded graph");
+    if (code == CUDA_SUCCESS && e && recording->mishap != MishapDropEvents) {
+        note_wait(&e->clock, e->at);
+        host_waits(&e->clock);
+    }
+    return code;
+}
+
+// The first time it is asked the card is still at work; with MishapHang it stays so.
+static CUresult query(const Clock *for_, uint64_t given) {
+    Recorder *r = recording;
+    CUresult code = may_wait();
+    if (code != CUDA_SUCCESS)
+        return code;
+    if (r->mishap == MishapHang || ++r->queries % 2)
+        return CUDA_ERROR_NOT_READY;
+    note_wait(for_, given);
+    host_waits(for_);
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent event) {
+    const Object *e = object_get(event, KindEvent, "cuEventQuery");
+    if (e && e->within)
+        complain("cuEventQuery: an event of a recorded graph");
+    return e ? query(&e->clock, e->at) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult stream_query(CUstream handle) {
+    const Object *s = object_get(handle, KindStream, "cuStreamQuery");
+    return s ? query(&s->clock, recording->given) : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Later candidates are quicker: the choice is not the first one.
+static CUresult event_elapsed(float *ms, CUevent from, CUevent to) {
+    CALL();
+    const Object *a = object_get(from, KindEvent, "cuEventElapsedTime");
+    const Object *b = object_get(to, KindEvent, "cuEventElapsedTime");
+    if (a && b && (!a->timed || !b->timed))
+        complain("cuEventElapsedTime: an event that is not timed");
+    *ms = 1.0f / (float)(1 + recording->calls % 1000);
+    return CUDA_SUCCESS;
+}
+
+// --- graphs --------------------------------------------------------------------------------------
+
+static CUresult begin_capture(CUstream s, CUstreamCaptureMode mode) {
+    Recorder *r = recording;
+    (void)mode;
+    CALL();
+    Object *origin = object_get(s, KindStream, "cuStreamBeginCapture");
+    if (r->capture)
+        complain("cuStreamBeginCapture: one is recorded already");
+    r->capture = object_new(KindGraph);
+    r->capture->live = false; // until it is handed out
+    r->capture->origin = origin;
+    if (origin)
+        origin->within = r->capture;
+    return CUDA_SUCCESS;
+}
+
+// Does the graph's last work on every stream come before the end of the one it was begun on?
+static bool all_joined(const Object *g) {
+    Recorder *r = recording;
+    for (uint32_t i = 0; i < r->object.n; i++)
+        r->object.at[i]->inner = (Clock){{0}};
+    for (uint32_t i = 0; i < g->doing.n; i++) {
+        const Doing *d = &g->doing.at[i];
+        if (d->kind == DoWait)
+            order_join(&d->stream->inner, &d->event->inner);
+        else
+            d->stream->inner.at[d->stream->line]++;
+        if (d->kind == DoRecord)
+            d->event->inner = d->stream->inner;
+    }
+    bool all = true;
+    for (uint32_t i = 0; i < r->object.n; i++) {
+        const Object *s = r->object.at[i];
+        all &= s->kind != KindStream || g->origin->inner.at[s->line] == s->inner.at[s->line];
+    }
+    return all;
+}
+
+static CUresult end_capture(CUstream s, CUgraph *out) {
+    Recorder *r = recording;
+    CUresult code = record_call();
+    Object *g = r->capture;
+    r->capture = NULL;
+    for (uint32_t i = 0; i < r->object.n; i++)
+        if (r->object.at[i]->kind == KindStream)
+            r->object.at[i]->within = NULL;
+    if (!g || (Object *)s != g->origin)
+        complain("cuStreamEndCapture: nothing is recorded there");
+    if (code != CUDA_SUCCESS || !g)
+        return code;
+    if (!all_joined(g)) {
+        g->live = false;
+        return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    }
+    g->live = true;
+    *out = (CUgraph)g;
+    return CUDA_SUCCESS;
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+    CALL();
+    (void)flags;
+    const Object *g = object_get(graph, KindGraph, "cuGraphInstantiate");
+    Object *e = object_new(KindExec);
+    recording->made++;
+    if (g) {
+        e->doing = g->doing;
+        e->origin = g->origin;
+    }
+    *out = (CUgraphExec)e;
+    return CUDA_SUCCESS;
+}
+
+// Work of another stream in a graph is behind what the launch is behind, and on a line of its own:
+// it has nothing to do with what was given to that stream otherwise.
+static void replay(const Object *exec, Object *s) {
+    Recorder *r = recording;
+    Object branch[RECORD_STREAMS];
+    for (uint32_t i = 0; i < RECORD_STREAMS; i++)
+        branch[i] = (Object){.kind = KindStream, .clock = s->clock, .line = i + RECORD_STREAMS};
+    for (uint32_t i = 0; i < exec->doing.n; i++) {
+        const Doing *d = &exec->doing.at[i];
+        Object *on = d->stream == exec->origin ? s : &branch[d->stream->line];
+        Work w = d->work;
+        w.recorded = true;
+        if (d->kind == DoWork)
+            do_work(on, w);
+        else if (d->kind == DoRecord)
+            d->event->inner = on->clock;
+        else if (r->mishap != MishapDropWaits)
+            order_join(&on->clock, &d->event->inner);
+    }
+    for (uint32_t i = 0; i < RECORD_STREAMS; i++)
+        order_join(&s->clock, &branch[i].clock); // a graph is over when all of it is
+}
+
+static CUresult graph_launch(CUgraphExec exec, CUstream stream) {
+    CALL();
+    const Object *e = object_get(exec, KindExec, "cuGraphLaunch");
+    Object *s = object_get(stream, KindStream, "cuGraphLaunch");
+    recording->graphs++;
+    if (e && s)
+        replay(e, s);
+    return CUDA_SUCCESS;
+}
+
+static CUresult exec_destroy(CUgraphExec e) {
+    return object_end(e, KindExec, "cuGraphExecDestroy");
+}
+
+static CUresult graph_destroy(CUgraph g) {
+    return object_end(g, KindGraph, "cuGraphDestroy");
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+void record_stream_rows(CudaDriver *out) {
+    out->StreamCreate = stream_create;
+    out->StreamDestroy = stream_destroy;
+    out->StreamSynchronize = stream_synchronize;
+    out->StreamQuery = stream_query;
+    out->StreamWaitEvent = stream_wait_event;
+    out->StreamBeginCapture = begin_capture;
+    out->StreamEndCapture = end_capture;
+    out->EventCreate = event_create;
+    out->EventDestroy = event_destroy;
+    out->EventRecord = event_record;
+    out->EventSynchronize = event_synchronize;
+    out->EventQuery = event_query;
+    out->EventElapsedTime = event_elapsed;
+    out->GraphInstantiate = instantiate;
+    out->GraphLaunch = graph_launch;
+    out->GraphExecDestroy = exec_destroy;
+    out->GraphDestroy = graph_destroy;
+}
