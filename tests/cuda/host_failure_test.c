@@ -119,6 +119,14 @@ static const char points[] = "model points\n"
                              "opt = adam(lr=1e-3)\n"
                              "step { update D minimize mean((D(x) - normal())^2) using opt }\n";
 
+// Each round's batch goes where the last one's was, which an earlier launch may still read.
+static const char rounds[] = "model points\n"
+                             "data x : float(2) scale(-1, 1)\n"
+                             "net D(x: [2]) -> [] { x |> dense(1) |> squeeze }\n"
+                             "opt = adam(lr=1e-3)\n"
+                             "step { repeat 3 { next x; far = every 2 { mean(D(x)^2) }\n"
+                             "  update D minimize mean((D(x) - normal())^2) + far using opt } }\n";
+
 static bool never(void) {
     return false;
 }
@@ -128,7 +136,8 @@ static void silent(void *user, Str text) {
 }
 
 // Seven steps with a save after the fourth and the last.
-static GanStatus train_points(Arena *a, const char *root, const char *dir, bool resume) {
+static GanStatus train_text(Arena *a, const char *text, const char *root, const char *dir,
+                            bool resume) {
     float x[40] = {0};
     DeviceApi api = recorded_device();
     Str data = path_join(a, str_c(root), STR("points.npy"));
@@ -143,11 +152,15 @@ static GanStatus train_points(Arena *a, const char *root, const char *dir, bool 
                .real = DtF32,
                .device = STR("cuda")};
     job.origin = job.model;
-    assert_fine(file_write_atomic(job.model, points, strlen(points)));
+    assert_fine(file_write_atomic(job.model, text, strlen(text)));
     vec_push(a, &job.data, ((Setting){STR("x"), data}));
     assert_fine(job_hash(&job, a, &job.hash));
     const TrainOptions o = {path_join(a, str_c(root), str_c(dir)), .resume = resume, .api = &api};
     return train_run(a, &host, &job, &o);
+}
+
+static GanStatus train_points(Arena *a, const char *root, const char *dir, bool resume) {
+    return train_text(a, points, root, dir, resume);
 }
 
 static uint64_t launches(const Recorder *r) {
@@ -156,6 +169,28 @@ static uint64_t launches(const Recorder *r) {
     for (uint32_t i = 0; i < w->n; i++)
         n += w->at[i].kind == WorkLaunch;
     return n;
+}
+
+static void remove_folder(Arena *a, const char *root) {
+    const char *const argv[] = {"rm", "-rf", root, NULL};
+    Str said;
+    int code;
+    assert_fine(process_run(a, argv, &said, &code));
+}
+
+// A batch a round, read in a branch first: none is put in the place of one that is still read.
+static void batches_of_rounds_wait_for_their_readers(void **state) {
+    (void)state;
+    char root[] = "/tmp/gan-host-test-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    Run *run = new_bare();
+    Str said, path = path_join(&run->arena, str_c(root), STR("rounds/ckpt/00000007.json"));
+    assert_fine(train_text(&run->arena, rounds, root, "rounds", false));
+    assert_clean(run->r, "a run with a batch a round");
+    assert_fine(file_read(&run->arena, path, &said));
+    assert_non_null(strstr(str_z(&run->arena, said), "\"batches\": [21]"));
+    remove_folder(&run->arena, root);
+    free_run(run);
 }
 
 // The step and the line are told, what was saved before is whole, and the run goes on from there.
@@ -189,10 +224,7 @@ static void a_card_that_breaks_under_a_run_costs_the_steps_since_its_save(void *
     assert_fine(
         checkpoint_steps(&run->arena, path_join(&run->arena, str_c(root), STR("broken")), &steps));
     assert_int_equal(steps.at[steps.n - 1], 7);
-    const char *const argv[] = {"rm", "-rf", root, NULL};
-    Str said;
-    int code;
-    assert_fine(process_run(&run->arena, argv, &said, &code));
+    remove_folder(&run->arena, root);
     free_run(run);
 }
 
@@ -218,6 +250,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_kernel_is_named),
+        cmocka_unit_test(batches_of_rounds_wait_for_their_readers),
         cmocka_unit_test(a_card_that_breaks_under_a_run_costs_the_steps_since_its_save),
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),
     };
