@@ -114,6 +114,30 @@ static void check_chunks(const DeviceApi *api, Dtype real, double tolerance, uin
     }
 }
 
+// What a state held when the step began is read behind sums, when the state has been set anew.
+static void chunks_read_a_state_before_it_is_set(void **state) {
+    (void)state;
+    static const char counted[] =
+        "model counted\ndata x : float(3)\n"
+        "net D(x: [3]) -> [] = x |> dense(1) |> squeeze\n"
+        "step { state laps = 1; before = laps; laps := laps + 1; y = D(x)\n"
+        "  update D minimize before*mean((y - before*mean(y))^2) using sgd(lr=0.1) }\n";
+    Arena a = empty;
+    RanksOptions o = {.name = "counted.gan",
+                      .text = str_c(counted),
+                      .batch = 8,
+                      .api = &device_ref,
+                      .real = DtF64,
+                      .steps = 3};
+    RanksRun plain, parts;
+    ranks_run(&a, &o, &plain);
+    o.parallel.chunks = 4;
+    for (o.parallel.ranks = 1; o.parallel.ranks <= 2; o.parallel.ranks++) {
+        ranks_run(&a, &o, &parts);
+        ranks_compare(&plain, &parts, 1e-9, "a state in chunks");
+    }
+}
+
 static void chunks_have_the_same_bits_on_any_number_of_ranks(void **state) {
     (void)state;
     check_chunks(&device_ref, DtF64, 1e-9, 2);
@@ -294,6 +318,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_do_not_depend_on_ranks),
 #ifndef ALL_MODELS
+        cmocka_unit_test(chunks_read_a_state_before_it_is_set),
         cmocka_unit_test(chunks_have_the_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(chunks_have_the_same_bits_on_the_cpu),
         cmocka_unit_test(accumulation_is_the_same_step),

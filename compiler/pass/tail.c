@@ -18,6 +18,8 @@ static uint32_t last_block(const Plan *p) {
     return NONE;
 }
 
+// A guard: whatever is kept of samples is summed over the ranks first, by a call that no tail
+// starts, so this alone has kept no region of the models out.
 static bool filled_outside(const Module *m, uint32_t slot) {
     SlotKind kind = m->slot.at[slot].kind;
     return kind == SlotData || kind == SlotFed;

@@ -48,6 +48,26 @@ static void many_jobs_are_under_way_at_once(void **state) {
     assert_false(wrong);
 }
 
+// A clock has no upper bound on a busy machine: what is timed may be late in every try but one.
+// What waits where it must not is late in all.
+typedef struct Timed {
+    atomic_bool wrong; // whatever the machine does
+    atomic_bool late;  // in this try
+} Timed;
+
+static void on_time_once(void (*body)(Rank *r, Comm *c), CommOptions o) {
+    enum { Tries = 40 };
+    Timed t = {0};
+    Rank rank[MOST_RANKS];
+    for (int i = 0; i == 0 || (t.late && i < Tries); i++) {
+        t.late = false;
+        on_ranks(rank, 2, body, o, &t);
+        all_well(rank, 2);
+    }
+    assert_false(t.wrong);
+    assert_false(t.late);
+}
+
 static void wire_body(Rank *r, Comm *c) {
     static float x[MOST_RANKS][25000]; // 100 kB at 0.1 Gbit/s: 8 ms, and 60 more
     double began = time_now();
@@ -61,19 +81,14 @@ static void wire_body(Rank *r, Comm *c) {
     double started = time_now();
     if (r->st == GAN_OK)
         r->st = comm_wait(c, 0);
-    double took = time_now() - began;
-    if (took < 0.068 || started - began > 0.05)
-        *(bool *)r->user = true;
+    Timed *t = r->user;
+    t->wrong |= time_now() - began < 0.068;
+    t->late |= started - began > 0.05;
 }
 
 static void a_wire_takes_its_time_and_not_the_callers(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
-    bool wrong = false;
-    on_ranks(rank, 2, wire_body, (CommOptions){.deadline = 20, .wire_us = 60000, .wire_gbit = 0.1},
-             &wrong);
-    all_well(rank, 2);
-    assert_false(wrong);
+    on_time_once(wire_body, (CommOptions){.deadline = 20, .wire_us = 60000, .wire_gbit = 0.1});
 }
 
 static void overtaking_body(Rank *r, Comm *c) {
@@ -90,17 +105,15 @@ static void overtaking_body(Rank *r, Comm *c) {
     came = time_now() - began;
     if (r->st == GAN_OK)
         r->st = comm_wait(c, 0);
-    if (came > 0.3 || time_now() - began < 0.5 || small[1] != 4)
-        *(bool *)r->user = true;
+    Timed *t = r->user;
+    t->wrong |= time_now() - began < 0.5 || small[1] != 4;
+    t->late |= came > 0.3;
 }
 
 static void what_is_small_overtakes_what_is_large(void **state) {
     (void)state;
-    Rank rank[MOST_RANKS];
-    bool wrong = false; // 64 kB at 1 Mbit/s: half a second
-    on_ranks(rank, 2, overtaking_body, (CommOptions){.deadline = 20, .wire_gbit = 0.001}, &wrong);
-    all_well(rank, 2);
-    assert_false(wrong);
+    // 64 kB at 1 Mbit/s: half a second
+    on_time_once(overtaking_body, (CommOptions){.deadline = 20, .wire_gbit = 0.001});
 }
 
 int main(int argc, char **argv) {
