@@ -349,6 +349,27 @@ static void what_a_move_leaves_out_comes_before_it_too(void **state) {
     expect_in_order(c);
 }
 
+// What both sides of a comparison are picked from is stored, however cheap, and said to be for
+// that.
+static void a_value_compared_with_its_own_elements_is_stored(void **state) {
+    (void)state;
+    for (int32_t axes = 2; axes <= 4; axes += 2) { // of 3, a short maximum, and of 40
+        Case *c = begin(8);
+        Type t = shape(true, 2, DIM(3, 40));
+        Val x = input(c, t), v = Add(x, Num(x, 1)), alone = Add(x, Num(x, 2));
+        Val least = Neg(MaxOf(Neg(v), (uint32_t)axes)), any = Where(Gt(x, Num(x, 0)), v, x);
+        result(c, Mul(Ge(Flip(any, 2), Expand(least, t)), x));
+        result(c, Mul(Ge(MaxOf(alone, (uint32_t)axes), Num(x, 0)), alone));
+        fuse_case(c);
+        assert_true(stored(c, v));
+        assert_false(stored(c, alone) || stored(c, any));
+        bool said = false;
+        for (uint32_t i = 0; i < c->plan.why.n; i++)
+            said |= c->plan.why.at[i].from == v.id && strstr(c->plan.why.at[i].reason, "compared");
+        assert_true(said);
+    }
+}
+
 static void a_value_of_another_block_is_stored(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -485,6 +506,7 @@ int main(int argc, char **argv) {
         TEST(a_short_sum_is_arithmetic),
         TEST(a_short_sum_of_parts_reads_all_of_them),
         TEST(what_a_move_leaves_out_comes_before_it_too),
+        TEST(a_value_compared_with_its_own_elements_is_stored),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_number_that_is_reported_is_read_by_nobody),
         TEST(regions_are_whole_and_in_order),

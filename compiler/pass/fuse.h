@@ -27,6 +27,7 @@ typedef struct Fuse {
     uint8_t *live;     // [node] needed by an effect or a result
     uint8_t *unit;     // [node]
     uint8_t *fixed;    // [node] must be stored
+    uint8_t *compared; // [node] ... for it is compared with what was picked from it
     uint8_t *kept;     // [node] stored
     ReadsVec *reads;   // [node] of a unit
     NodeVec *users;    // [node] units that read it: the edges of the cluster graph

@@ -310,6 +310,13 @@ static void other_cases(Cases *all) {
     result(c, Sum(MaxOf(squares, 4), 2));
     finish(c);
 
+    // Where the products are needed for themselves, compilers add them up otherwise.
+    c = begin(all, 64, 2e-5, "a value and its own greatest element");
+    Type line = shape(true, 1, 40);
+    Val s = input(c, line), t = Mul(s, input(c, line)), u = Mul(s, input(c, line)), sum = Add(t, u);
+    result(c, Where(Gt(MaxOf(sum, 2), sum), Sub(Exp(t), Mul(u, Num(u, 0.7))), Num(u, 10)));
+    finish(c);
+
     c = begin(all, 8, 2e-5, "batch norm");
     x = input(c, shape(true, 3, 6, 8, 8));
     Val y = Add(x, input(c, shape(false, 1, 6))), z = Mul(y, y);
