@@ -72,11 +72,10 @@ void gan_expr(Text *t, const Ast *a) {
 void gan_string(Text *t, Str s) {
     text_char(t, '"');
     for (size_t i = 0; i < s.len; i++) {
-        static const char from[] = "\"\\\n\t", to[] = "\"\\nt";
-        const char *special = memchr(from, s.ptr[i], 4);
+        const char *special = memchr(escaped, s.ptr[i], sizeof escaped - 1);
         if (special)
             text_char(t, '\\');
-        text_char(t, special ? to[special - from] : s.ptr[i]);
+        text_char(t, special ? escapes[special - escaped] : s.ptr[i]);
     }
     text_char(t, '"');
 }

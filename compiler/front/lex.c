@@ -286,16 +286,15 @@ Str string_contents(Front *f, uint32_t file, uint32_t lo, uint32_t hi) {
     Str raw = str_sub(f->source.at[file - 1].text, lo, hi);
     if (str_find(raw, '\\') == raw.len)
         return raw;
-    static const char from[] = "\"\\nt", to[] = "\"\\\n\t";
     Text t = {.arena = f->perm};
     for (size_t i = 0; i < raw.len; i++) {
         if (raw.ptr[i] != '\\') {
             text_char(&t, raw.ptr[i]);
             continue;
         }
-        const char *escape = ++i < raw.len ? memchr(from, raw.ptr[i], 4) : NULL;
+        const char *escape = ++i < raw.len ? memchr(escapes, raw.ptr[i], sizeof escapes - 1) : NULL;
         if (escape)
-            text_char(&t, to[escape - from]);
+            text_char(&t, escaped[escape - escapes]);
         else
             diag(f, DiagE0106, (Span){file, lo + (uint32_t)i - 1, lo + (uint32_t)i + 1},
                  SARG(str_sub(raw, i, i + 1)));

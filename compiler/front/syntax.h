@@ -42,6 +42,9 @@ Str found_habit(Str sign);              // FOUND's help; empty: there is none
 const char *token_what(TokKind kind);   // "`|>`", "a name"
 bool token_breaks_after(TokKind kind);  // a line may end in it
 bool token_breaks_before(TokKind kind); // the next line may begin with it
+// What a string writes behind a backslash, and the letters it writes for them, in the same order.
+// A carriage return is among them because YAML reads a plain one as a blank.
+static const char escaped[] = "\"\\\n\t\r", escapes[] = "\"\\ntr";
 Str string_contents(Front *f, uint32_t file, uint32_t lo,
                     uint32_t hi); // between the quotes, escapes resolved
 
