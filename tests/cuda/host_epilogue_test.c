@@ -93,7 +93,7 @@ static void without_the_library_kernels_do_it(void **state) {
     free_run(run);
 }
 
-// As in host_test.c, of calls about epilogues.
+// As in host_failure_test.c, of calls about epilogues.
 static void an_error_at_any_call_ends_cleanly(void **state) {
     (void)state;
     const DeviceOptions o = {.threads = 1};

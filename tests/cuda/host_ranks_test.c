@@ -310,7 +310,7 @@ static void a_rank_that_is_gone_ends_the_wait(void **state) {
     }
 }
 
-// An error at every call in turn, as in host_test.c, on both routes.
+// An error at every call in turn, as in host_failure_test.c, on both routes.
 static void sweep(CardRoute route, Mishap mishap) {
     Ranks ranks;
     ranks_open(&ranks, route, &(CommOptions){0});
