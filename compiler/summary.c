@@ -14,9 +14,9 @@ static NetSize net_size(const Module *m, uint32_t net) {
         const Slot *slot = &m->slot.at[i];
         if (slot->net != net)
             continue;
-        if (slot->kind == SlotParam)
+        if (slot->kind == SlotParam && slot_saved(m, slot))
             s.trainable += type_sample(&slot->type);
-        else if (slot->kind == SlotState)
+        else if (slot->kind == SlotParam || slot->kind == SlotState)
             s.other += type_sample(&slot->type);
     }
     return s;
@@ -219,8 +219,9 @@ void model_summary(Text *t, const Compiled *c) {
     text_fmt(t, "  net      trainable  not trainable\n");
     for (uint32_t i = 0; i < m->net.n; i++) {
         NetSize s = net_size(m, i);
-        text_fmt(t, "  %-8.*s %9lld  %13lld\n", SARG(m->net.at[i].name), (long long)s.trainable,
-                 (long long)s.other);
+        const Net *net = &m->net.at[i];
+        text_fmt(t, "  %-8.*s %9lld  %13lld%s%.*s\n", SARG(net->name), (long long)s.trainable,
+                 (long long)s.other, net->file.len ? "  pretrained: " : "", SARG(net->file));
     }
     layer_rows(t, m);
     text_fmt(
@@ -270,6 +271,8 @@ void model_summary_json(Text *t, const Compiled *c) {
         json_name(&j, "name"), json_put_str(&j, m->net.at[i].name);
         json_name(&j, "trainable"), json_put_int(&j, s.trainable);
         json_name(&j, "not_trainable"), json_put_int(&j, s.other);
+        if (net_pretrained(m, i))
+            json_name(&j, "pretrained"), json_put_str(&j, m->net.at[i].file);
         json_close(&j, '}');
     }
     json_close(&j, ']');

@@ -4,7 +4,7 @@
 // it belongs to and the hash of its bytes. A checkpoint without its json, or whose bytes have
 // another hash, does not count. Draws and data are functions of (seed, step) and of the batches
 // taken, so these numbers are all there is to keep of them.
-#include "runs.h"
+#include "weights.h"
 
 #include <math.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static GanStatus save_slots(SafeOut *f, Exec *e) {
     GanStatus st = GAN_OK;
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (!slot_outlives(s))
+        if (!slot_saved(m, s))
             continue;
         size_t n = exec_slot_bytes(e, i);
         TRY_OUT(exec_slot_save(e, i, room));
@@ -134,7 +134,7 @@ static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) 
     const Module *m = exec_module(e);
     VEC(SafeTensor) tensor = {0};
     for (uint32_t i = 0; i < m->slot.n; i++)
-        if (slot_outlives(&m->slot.at[i]))
+        if (slot_saved(m, &m->slot.at[i]))
             vec_push(a, &tensor, slot_tensor(&m->slot.at[i]));
     SafeMeta meta[] = {{STR("format"), STR("gan-checkpoint-1")},
                        {STR("model"), m->name},
@@ -249,26 +249,15 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
     return GAN_OK;
 }
 
-static bool same_shape(const SafeTensor *t, const Slot *s) {
-    bool same = t && t->rank == s->type.rank;
-    for (uint32_t k = 0; same && k < t->rank; k++)
-        same = t->dim[k] == s->type.dim[k];
-    return same;
-}
-
-static bool fits(const SafeTensor *t, const Slot *s) {
-    return same_shape(t, s) && t->dtype == slot_tensor(s).dtype;
-}
-
 static GanStatus check_tensors(const SafeFile *f, const Module *m) {
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const Slot *s = &m->slot.at[i];
-        if (!slot_outlives(s))
+        if (!slot_saved(m, s))
             continue;
         const SafeTensor *t = safe_find(f, s->name);
         if (!t && s->kind == SlotScale)
             continue;
-        if (!fits(t, s))
+        if (!tensor_fits(t, s))
             return fail(GAN_ERR_INPUT, "%.*s is %s", SARG(s->name),
                         t ? "of another shape" : "missing");
     }
@@ -290,7 +279,7 @@ static GanStatus load_slots(const SafeFile *f, Exec *e, uint64_t seed) {
         TRY(exec_init(e, seed));
     for (uint32_t i = 0; i < m->slot.n; i++) {
         const SafeTensor *t = safe_find(f, m->slot.at[i].name);
-        if (t && slot_outlives(&m->slot.at[i]))
+        if (t && slot_saved(m, &m->slot.at[i]))
             TRY(exec_slot_load(e, i, t->data));
     }
     return GAN_OK;
@@ -356,10 +345,7 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                 SARG(dir), SARG(dir));
 }
 
-// --- another run's weights -----------------------------------------------------------------------
-
-// The newest whole checkpoint's file.
-static GanStatus newest_whole(Arena *perm, Str dir, Str *out) {
+GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out) {
     CheckpointSteps steps;
     Checkpoint c;
     TRY(checkpoint_steps(perm, dir, &steps));
@@ -374,80 +360,4 @@ static GanStatus newest_whole(Arena *perm, Str dir, Str *out) {
             return GAN_OK;
     }
     return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it", SARG(dir));
-}
-
-// Gives a slot the numbers of a tensor of its shape; those of another precision are rounded.
-static GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t) {
-    if (fits(t, &exec_module(e)->slot.at[slot]))
-        return exec_slot_load(e, slot, t->data);
-    double *room = mem_alloc(t->count * sizeof *room);
-    if (!room)
-        return fail(GAN_ERR_MEMORY, "no memory to convert %.*s", SARG(t->name));
-    for (size_t i = 0; i < t->count; i++)
-        room[i] = safe_at(t, i);
-    GanStatus st = exec_slot_put(e, slot, room, t->count);
-    mem_free(room);
-    return st;
-}
-
-// What a slot begins with: the tensor of its name; in a copy of a net else its model's, whose
-// weights a copy begins with; NULL: neither is there in its shape.
-static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Module *m,
-                                     const Slot *s) {
-    Str name = s->name;
-    for (uint32_t net = s->net;;) {
-        const SafeTensor *t = safe_find(f, name);
-        uint32_t model = net == NONE ? NONE : m->net.at[net].copy_of;
-        if (same_shape(t, s))
-            return t;
-        if (model == NONE)
-            return NULL;
-        Str mine = m->net.at[net].name, its = m->net.at[model].name;
-        name = str_format(&scratch, "%.*s%.*s", SARG(its), SARG(str_sub(name, mine.len, name.len)));
-        net = model;
-    }
-}
-
-static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
-                              const Console *console) {
-    enum { Named = 4 };
-    const Module *m = exec_module(e);
-    Text absent = {.arena = perm}, copied = {.arena = perm};
-    uint32_t all = 0, taken = 0, copying = NONE; // a net of which that was said
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        if (s->kind != SlotParam && s->kind != SlotState)
-            continue;
-        const SafeTensor *named = safe_find(f, s->name), *t = begins_with(*perm, f, m, s);
-        all++;
-        if (t) {
-            TRY(slot_take(e, i, t));
-            taken++;
-            if (t != named && s->net != copying)
-                text_fmt(&copied, "%s%.*s", copied.n ? ", " : "", SARG(m->net.at[s->net].name));
-            copying = t != named ? s->net : copying;
-        } else if (all - taken <= Named) {
-            text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
-                     named ? " (of another shape)" : "");
-        }
-    }
-    if (!taken)
-        return fail(GAN_ERR_INPUT, "--from %.*s: it has no weight of this model's names and shapes",
-                    SARG(from));
-    say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
-        copied.n ? "; copies begin with their model's: " : "", SARG(text_str(&copied)),
-        absent.n ? "; begun anew: " : "", SARG(text_str(&absent)),
-        all - taken > Named ? ", ..." : "");
-    return GAN_OK;
-}
-
-GanStatus checkpoint_begin(Arena *perm, Str from, Exec *e, const Console *console) {
-    Str path = from;
-    SafeFile f;
-    if (file_is_dir(from))
-        TRY(newest_whole(perm, from, &path));
-    TRY(safe_open(perm, path, &f));
-    GanStatus st = take_tensors(perm, &f, path, e, console);
-    safe_close(&f);
-    return st;
 }

@@ -3,38 +3,15 @@
 // In: the newest checkpoint. Out: one safetensors file with weights and running statistics, nets in
 // order of the text, weights in order of first use and behind them the rest, under the names that
 // PyTorch's layers give them. Shapes and layouts are PyTorch's already (type.c).
-#include "runs.h"
+#include "weights.h"
 
 #include <string.h>
-
-// The last word of a slot's name, and what PyTorch calls it.
-static const char *const words[][2] = {
-    {"w", "weight"},
-    {"b", "bias"},
-    {"gain", "weight"},
-    {"shift", "bias"},
-    {"u", "weight_u"},
-    {"run_mean", "running_mean"},
-    {"run_var", "running_var"},
-};
-
-static Str exported_name(Arena *a, Str name, bool of_one_net) {
-    size_t net = str_find(name, '.'), dot = name.len;
-    while (dot > 0 && name.ptr[dot - 1] != '.')
-        dot--;
-    Str last = str_sub(name, dot, name.len);
-    Str head = str_sub(name, of_one_net && net < name.len ? net + 1 : 0, dot);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (str_eq(last, str_c(words[i][0])))
-            last = str_c(words[i][1]);
-    return str_format(a, "%.*s%.*s", SARG(head), SARG(last));
-}
 
 typedef VEC(uint32_t) Slots;
 
 static void add_slots(Arena *a, const Module *m, uint32_t net, SlotKind kind, Slots *out) {
     for (uint32_t i = 0; i < m->slot.n; i++)
-        if (m->slot.at[i].net == net && m->slot.at[i].kind == kind)
+        if (m->slot.at[i].net == net && m->slot.at[i].kind == kind && slot_saved(m, &m->slot.at[i]))
             vec_push(a, out, i);
 }
 
@@ -64,7 +41,8 @@ static GanStatus choose(Arena *a, const Module *m, Str net, Slots *out) {
         add_slots(a, m, i, SlotState, out);
     }
     return out->n ? GAN_OK
-                  : fail(GAN_ERR_INPUT, "model %.*s has no weights to export", SARG(m->name));
+                  : fail(GAN_ERR_INPUT, "model %.*s has no weights to export%s", SARG(m->name),
+                         only != NONE && net_pretrained(m, only) ? " of a pretrained net" : "");
 }
 
 static GanStatus put_all(SafeOut *f, Exec *e, const Slots *slots) {
@@ -90,7 +68,7 @@ static GanStatus write_tensors(Arena *a, const Trained *t, Str net, Str path) {
     for (uint32_t i = 0; i < slots.n; i++) {
         const Slot *s = &m->slot.at[slots.at[i]];
         tensor[i] = slot_tensor(s);
-        tensor[i].name = exported_name(a, s->name, net.len > 0);
+        tensor[i].name = weight_name(a, m, s, net.len > 0);
     }
     SafeMeta meta[] = {{STR("format"), STR("pt")},
                        {STR("model"), m->name},

@@ -3,6 +3,7 @@
 //
 // A Job holds everything a run's bits follow from, and paths that stay right from another folder.
 #include "ranks.h"
+#include "weights.h"
 
 #include <errno.h>
 #include <string.h>
@@ -135,6 +136,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
         vec_push(perm, &out->setting, o->at[OptSet].pair.at[i]);
     TRY(job_set_data(perm, out, o));
+    TRY(job_set_weights(perm, out, o));
     return set_steps(out, o);
 }
 
@@ -161,6 +163,7 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     job->threads = (int)option_number(o, OptThreads, job->threads);
     job->no_graph = o->at[OptNoGraph].given;
     job->skip_bad |= o->at[OptSkipBad].given;
+    TRY(job_set_weights(perm, job, o));
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
@@ -231,6 +234,17 @@ static void put_pairs(JsonOut *j, const char *name, const Setting *at, uint32_t 
     json_close(j, ']');
 }
 
+static void put_weights(JsonOut *j, const Job *job) {
+    json_name(j, "weights"), json_open(j, '[');
+    for (uint32_t i = 0; i < job->weights.n; i++) {
+        const JobWeights *w = &job->weights.at[i];
+        json_open(j, '[');
+        json_put_str(j, w->net), json_put_str(j, w->path), json_put_str(j, w->hash);
+        json_close(j, ']');
+    }
+    json_close(j, ']');
+}
+
 void job_write(Text *t, const Job *job) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
@@ -255,6 +269,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
     put_pairs(&j, "data", job->data.at, job->data.n);
+    if (job->weights.n)
+        put_weights(&j, job);
     json_close(&j, '}');
     text_char(t, '\n');
 }
@@ -331,6 +347,15 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
             vec_push(perm, &out->data, s);
         else
             r.wrong = "data";
+    const Json *weights = json_get(r.root, "weights");
+    for (uint32_t i = 0; i < json_count(weights); i++) {
+        const Json *row = json_at(weights, i);
+        if (get_pair(row, &s))
+            vec_push(perm, &out->weights,
+                     ((JobWeights){s.key, s.value, json_string(json_at(row, 2), (Str){0})}));
+        else
+            r.wrong = "weights";
+    }
     if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR("gan-run-1")))
         r.wrong = "format";
     return r.wrong

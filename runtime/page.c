@@ -140,8 +140,9 @@ static void put_nets(Text *t, const Page *p) {
     const Module *m = p->module;
     for (uint32_t i = 0; i < m->net.n; i++)
         put_row(t, "net",
-                str_format(t->arena, "%.*s, %lld weights", SARG(m->net.at[i].name),
-                           (long long)net_weights(m, i)));
+                str_format(t->arena, "%.*s, %lld weights%s", SARG(m->net.at[i].name),
+                           (long long)net_weights(m, i),
+                           net_pretrained(m, i) ? ", pretrained" : ""));
 }
 
 static void put_job(Text *t, const Page *p) {

@@ -15,11 +15,11 @@ void progress_title(Arena scratch, const Console *c, const Session *s, const Job
     for (uint32_t i = 0; i < m->net.n; i++) {
         double n = (double)net_weights(m, i);
         const char *unit = n >= 1e6 ? "M" : n >= 1e3 ? "k" : "";
-        text_fmt(&t, " %.*s %.3g%s", SARG(m->net.at[i].name),
+        text_fmt(&t, " %.*s %.3g%s%s", SARG(m->net.at[i].name),
                  n >= 1e6   ? n / 1e6
                  : n >= 1e3 ? n / 1e3
                             : n,
-                 unit);
+                 unit, net_pretrained(m, i) ? " (pretrained)" : "");
     }
     text_fmt(&t, " weights; batch %lld;", (long long)job->batch);
     for (uint32_t i = 0; i < job->data.n; i++)

@@ -44,6 +44,10 @@ GanStatus session_start(Session *s, const SessionOptions *o, const Console *cons
 
 // --- job.c: what a run was asked to do -----------------------------------------------------------
 
+typedef struct JobWeights { // of a pretrained net
+    Str net, path;          // path: absolute; empty: not known yet
+    Str hash;               // of what the net was given, 32 digits; empty: not known yet
+} JobWeights;
 typedef struct Job {
     Str model;  // path of the model's text: as given, or a run's resolved.gan
     Str origin; // path that was given when the run began
@@ -62,6 +66,7 @@ typedef struct Job {
     bool skip_bad;
     VEC(Setting) setting; // configs of the model
     VEC(Setting) data;    // field to path, absolute
+    VEC(JobWeights) weights;
 } Job;
 
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
@@ -184,7 +189,7 @@ double series_mean(const Series *s); // NaN when it did not run
 bool meter_critic(const Meter *m, Arena scratch, uint32_t series);
 Str meter_key(Arena *a, const Series *s, uint32_t round);
 uint32_t tape_rounds(const Func *f, uint32_t block); // times a step runs the block
-int64_t net_weights(const Module *m, uint32_t net);  // trained numbers
+int64_t net_weights(const Module *m, uint32_t net);  // numbers, not counting state
 
 // --- runlog.c: log.jsonl, and the curves drawn from it -------------------------------------------
 
@@ -250,11 +255,7 @@ bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load 
 // With a want->step other than NONE no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
-// Gives weights and states the values that those of the same name and shape have in another run's
-// newest whole checkpoint, or in a checkpoint's file, rounded where the precision is another;
-// copies of nets that it has not begin with their model's, and optimizers anew. Says how many, and
-// which were not there. GAN_ERR_INPUT: none was.
-GanStatus checkpoint_begin(Arena *perm, Str from, Exec *e, const Console *console);
+GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out); // the file of the newest whole one
 
 // --- page.c: index.html --------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ typedef struct Train {
     Arena *perm;
     const Host *host;
     Comm *comm; // borrowed from the host; NULL: one rank
-    const Job *job;
+    Job *job;
     Str dir;
     FileLock *lock; // owned, with what follows
     Session session;

@@ -1,6 +1,7 @@
 // train_open.c - how a run begins or goes on: options, folder, data and weights agreed on; and the
 // command that asks for it.
 #include "train.h"
+#include "weights.h"
 
 #include <string.h>
 
@@ -23,8 +24,10 @@ GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
                     SARG(t->dir), SARG(t->job->from));
     if (!found && resume) // else they were drawn as the session was opened
         TRY(exec_init(t->session.exec, t->job->seed));
+    if (ranks_first(t->comm))
+        TRY(weights_pretrained(t->perm, t->job, t->session.exec, !found));
     if (!resume && t->job->from.len && ranks_first(t->comm))
-        TRY(checkpoint_begin(t->perm, t->job->from, t->session.exec, &t->host->console));
+        TRY(weights_from(t->perm, t->job->from, t->session.exec, &t->host->console));
     TRY(comm_bcast(t->comm, at, sizeof *at, 0));
     at->model = want.model; // rank 0's address is of no use here
     TRY(checkpoint_share(t->session.exec, t->comm));
@@ -109,6 +112,7 @@ static GanStatus agree_on_job(Train *t) {
     Job job = *t->job;
     job.origin = (Str){0}; // wherever a rank has it: what it says is compared
     job.data.n = 0;        // by open_feed
+    job.weights.n = 0;     // rank 0's alone are read
     TRY(job_resolved(t->job, t->perm, &model));
     TRY(ranks_agree(*t->perm, t->comm, "model", '\n', model));
     job_write(&text, &job);

@@ -1,6 +1,6 @@
 // trained.c - opens a run for reading: its model on a device with the weights of a checkpoint, and
 // its data or other data in their place.
-#include "runs.h"
+#include "weights.h"
 
 static void notice(void *user, const char *text) {
     const Host *h = user;
@@ -14,6 +14,7 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
     if (o->at[OptDevice].given)
         job->device = str_c(api->name);
     job->threads = (int)option_number(o, OptThreads, job->threads);
+    TRY(job_set_weights(perm, job, o));
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
@@ -21,6 +22,15 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
 static uint32_t step_asked(const Options *o) {
     int64_t step = option_number(o, OptStep, NONE);
     return !o->at[OptStep].given || step < NONE ? (uint32_t)step : NONE - 1;
+}
+
+// Whether an entry reads a pretrained net: else its file may be far away.
+static bool samples_ask(const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        for (uint32_t k = 0; k < m->entry.n && net_pretrained(m, m->slot.at[i].net); k++)
+            if (func_reads(&m->entry.at[k], i))
+                return true;
+    return false;
 }
 
 static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
@@ -34,7 +44,10 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     so.compile.feed_entries = fed;
     TRY(session_start(&out->session, &so, &h->console));
     TRY(job_unchanged(&out->job, perm)); // weights mean nothing to another text
-    return trained_load(perm, h, out, step_asked(o));
+    TRY(trained_load(perm, h, out, step_asked(o)));
+    return samples_ask(&out->session.compiled.module)
+               ? weights_pretrained(perm, &out->job, out->session.exec, false)
+               : GAN_OK;
 }
 
 static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {

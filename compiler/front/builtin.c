@@ -370,6 +370,64 @@ Value builtin_eval(Elab *e, const Value *in, uint32_t n) {
     return v;
 }
 
+static bool want_text(Elab *e, Value v, const char *who, Str *out) {
+    *out = v.str;
+    if (v.kind == KindStr && v.str.len)
+        return true;
+    if (v.kind != KindPoison)
+        diag(e->f, DiagE0305, here(e), who, v.kind == KindStr ? "an empty text" : value_what(v));
+    return false;
+}
+
+// `net F = pretrained(vgg16, "vgg16.safetensors")` names what this makes.
+Value builtin_pretrained(Elab *e, const Value *in, uint32_t n) {
+    (void)n;
+    Value v = in[0];
+    Outside *o = arena_new(e->perm, Outside);
+    if (!want_text(e, in[1], "pretrained (its file)", &o->file) ||
+        (in[2].kind != KindAbsent && !want_text(e, in[2], "pretrained (its prefix)", &o->prefix)))
+        return POISON;
+    if (v.kind == KindNet)
+        v = e->net_info.at[v.id].fn;
+    v.copy_of = 0;
+    v.outside = o;
+    return v; // what makes nets refuses what is no function
+}
+
+// A layer under a name of the text's choice: numbers and words, joined by dots.
+Value builtin_named(Elab *e, const Value *in, uint32_t n) {
+    Value v = value_takes_two_lists(in[0]) ? call_with(e, in[0], NULL, 0) : in[0];
+    Text name = {.arena = e->perm};
+    (void)n;
+    if (v.kind != KindObject) {
+        if (v.kind != KindPoison)
+            diag(e->f, DiagE0305, here(e), "named (a layer)", value_what(v));
+        return POISON;
+    }
+    for (uint32_t i = 0; i < in[1].list.n; i++) {
+        Value part = in[1].list.at[i];
+        int64_t number;
+        Str word;
+        if (i)
+            text_char(&name, '.');
+        if (part.kind == KindNum) {
+            if (!want_int(e, part, "named", &number))
+                return POISON;
+            text_fmt(&name, "%lld", (long long)number);
+        } else if (want_text(e, part, "named", &word)) {
+            text_put(&name, word);
+        } else {
+            return POISON;
+        }
+    }
+    Object *o = arena_new(e->perm, Object);
+    *o = *v.object;
+    o->label = text_str(&name);
+    o->named = true;
+    v.object = o;
+    return v;
+}
+
 // `net G_avg = copy(G)` names what this makes.
 Value builtin_copy(Elab *e, const Value *in, uint32_t n) {
     uint32_t net;

@@ -263,7 +263,9 @@ typedef struct LayerMark {
 } LayerMark;
 LayerMark layer_begin(const Elab *e);
 void layer_end(Elab *e, LayerMark before, Owner *own, Value result);
-uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span);
+uint32_t net_add(Elab *e, Net net, Value fn);
+// Whether a net's weights are a file's, which nothing changes; reported where they are.
+bool refuse_pretrained(Elab *e, uint32_t net, Span at);
 Value net_call(Elab *e, Value net, Args args);
 void net_sync(Elab *e, uint32_t net); // a copy has every slot its model has
 Str owner_path(Elab *e, Owner *o);

@@ -48,7 +48,12 @@ static void library_names(Elab *e) {
 // --- nets ----------------------------------------------------------------------------------------
 
 static Value make_net(Elab *e, Str name, Value fn, Span span) {
-    uint32_t copy_of = fn.copy_of ? fn.copy_of - 1 : NONE;
+    Net net = {.name = name, .span = span, .copy_of = fn.copy_of ? fn.copy_of - 1 : NONE};
+    if (fn.outside) {
+        net.file = fn.outside->file;
+        net.prefix = fn.outside->prefix;
+        fn.outside = NULL; // a copy of it is a net of its own
+    }
     if (fn.kind == KindNet)
         fn = e->net_info.at[fn.id].fn;
     if (value_takes_two_lists(fn))
@@ -60,7 +65,7 @@ static Value make_net(Elab *e, Str name, Value fn, Span span) {
         diag_help(e->f, "a net is made of a function: net D = Judge, net D(x: [3]) -> [] = ...");
         return POISON;
     }
-    return (Value){.kind = KindNet, .id = net_add(e, name, fn, copy_of, span)};
+    return (Value){.kind = KindNet, .id = net_add(e, net, fn)};
 }
 
 static void eval_net(Elab *e, const Ast *a) {
@@ -352,7 +357,7 @@ static void warn_idle_nets(Elab *e, const Ast *file) {
             continue;
         if (!info->called && !is_used(file, n->name))
             diag(e->f, DiagW0903, n->span, SARG(n->name));
-        else if (info->called && n->params)
+        else if (info->called && n->params && !n->file.len)
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }

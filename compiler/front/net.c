@@ -172,7 +172,8 @@ void layer_end(Elab *e, LayerMark before, Owner *own, Value result) {
     for (uint32_t i = before.slots; i < e->m->slot.n; i++) {
         const Slot *s = &e->m->slot.at[i];
         if (s->net == l.net)
-            *(s->kind == SlotParam ? &l.trainable : &l.other) += type_sample(&s->type);
+            *(s->kind == SlotParam && slot_saved(e->m, s) ? &l.trainable : &l.other) +=
+                type_sample(&s->type);
     }
     for (uint32_t i = before.nodes; i < e->to->fn->g.node.n; i++)
         l.gflop += node_gflop(&e->to->fn->g, i);
@@ -191,10 +192,19 @@ void layer_end(Elab *e, LayerMark before, Owner *own, Value result) {
 
 // --- nets ----------------------------------------------------------------------------------------
 
-uint32_t net_add(Elab *e, Str name, Value fn, uint32_t copy_of, Span span) {
-    vec_push(e->perm, &e->m->net, ((Net){.name = name, .span = span, .copy_of = copy_of}));
+uint32_t net_add(Elab *e, Net net, Value fn) {
+    vec_push(e->perm, &e->m->net, net);
     vec_push(e->perm, &e->net_info, ((NetInfo){.fn = fn}));
     return e->m->net.n - 1;
+}
+
+bool refuse_pretrained(Elab *e, uint32_t net, Span at) {
+    if (!net_pretrained(e->m, net))
+        return false;
+    const Net *n = &e->m->net.at[net];
+    diag(e->f, DiagE0534, at, SARG(n->name), SARG(n->file));
+    diag_note(e->f, n->span, "`%.*s` is declared here", SARG(n->name));
+    return true;
 }
 
 void net_sync(Elab *e, uint32_t net) {
@@ -229,7 +239,7 @@ Value net_call(Elab *e, Value net, Args args) {
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
-    if (net.eval)
+    if (net.eval || net_pretrained(e->m, net.id))
         e->training = false;
     Value v = call_value(e, e->net_info.at[net.id].fn, args);
     e->owner = outer;

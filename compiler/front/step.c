@@ -139,6 +139,8 @@ void slot_assign(Elab *e, uint32_t slot, Value v) {
     Val val;
     if (!want_tensor(e, v, &val))
         return;
+    if (refuse_pretrained(e, e->m->slot.at[slot].net, here(e)))
+        return;
     bool carry = e->m->slot.at[slot].kind == SlotCarry;
     if (!e->to->fn || (e->to->index != 1 && !carry)) {
         diag(e->f, DiagE0507, here(e), SARG(e->m->slot.at[slot].name));

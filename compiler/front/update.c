@@ -29,7 +29,10 @@ static bool update_nets(Elab *e, Env *env, const Ast *a, Nodes *out) {
     uint32_t errors = diag_errors(e->f);
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *name = a->list.at[i];
+        uint32_t before = out->n;
         add_nets(e, out, eval(e, env, name), name);
+        for (uint32_t k = before; k < out->n; k++)
+            refuse_pretrained(e, out->at[k], name->span);
     }
     return diag_errors(e->f) == errors && out->n;
 }

@@ -47,13 +47,17 @@ typedef struct List {
 } List;
 typedef struct Closure Closure;
 typedef struct Object Object;
+typedef struct Outside {
+    Str file, prefix;
+} Outside;
 
 struct Value {
     ValueKind kind;
-    bool eval;        // Net: inside eval(net)
-    uint32_t copy_of; // of copy(net): the net + 1
-    uint32_t id;      // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field
-    uint32_t slot;    // Tensor: the slot it was read from, for name(w); NONE
+    bool eval;              // Net: inside eval(net)
+    uint32_t copy_of;       // of copy(net): the net + 1
+    const Outside *outside; // of pretrained(f, file): where the weights are; NULL
+    uint32_t id;            // Builtin, Net, Slot, Scalar: index; Field: index in Elab.field
+    uint32_t slot;          // Tensor: the slot it was read from, for name(w); NONE
     union {
         double num; // Num; Bool: 0 or 1
         Str str;

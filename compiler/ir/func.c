@@ -84,6 +84,19 @@ uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats) {
     return open;
 }
 
+bool slot_outlives(const Slot *s) {
+    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt ||
+           s->kind == SlotScale;
+}
+
+bool net_pretrained(const Module *m, uint32_t net) {
+    return net < m->net.n && m->net.at[net].file.len > 0;
+}
+
+bool slot_saved(const Module *m, const Slot *s) {
+    return slot_outlives(s) && !net_pretrained(m, s->net);
+}
+
 bool func_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
         for (uint32_t k = 0; k < graph_node(&f->g, i)->nin; k++) {

@@ -151,6 +151,9 @@ Hash128 module_hash(const Module *m, Arena scratch) {
     Canon c = {.t = {.arena = &scratch}};
     put(&c, m->batch);
     put(&c, m->net.n);
+    for (uint32_t i = 0; i < m->net.n; i++)
+        if (net_pretrained(m, i))
+            put(&c, -1 - (int64_t)i);
     for (uint32_t i = 0; i < m->stream.n; i++) {
         put(&c, m->stream.at[i].field.n);
         for (uint32_t k = 0; k < m->stream.at[i].field.n; k++)

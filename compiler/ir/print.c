@@ -90,6 +90,12 @@ static void print_tables(Text *t, const Module *m) {
         put_quoted(t, m->net.at[i].name);
         if (m->net.at[i].copy_of != NONE)
             text_fmt(t, " = copy %u", m->net.at[i].copy_of);
+        if (net_pretrained(m, i)) {
+            text_put(t, STR(" < "));
+            put_quoted(t, m->net.at[i].file);
+            text_char(t, ' ');
+            put_quoted(t, m->net.at[i].prefix);
+        }
         text_fmt(t, " params %u states %u", m->net.at[i].params, m->net.at[i].states);
         put_span(t, m->net.at[i].span);
         text_char(t, '\n');

@@ -46,6 +46,8 @@ typedef struct Net {
     Span span;
     uint32_t params, states; // numbers of slots, in order of creation
     uint32_t copy_of;        // the net before it whose weights it begins with: net[], NONE
+    Str file, prefix;        // of a pretrained net: path of its weights, and what their names begin
+                             // with, as in the text; else empty
 } Net;
 
 typedef enum FieldKind { FieldImage, FieldFloat, FieldLabel } FieldKind;
@@ -132,13 +134,11 @@ struct Func {
     VEC(uint32_t) data; // entry points: data slots it reads
 };
 
-// What outlives a run of a function and is saved.
-static inline bool slot_outlives(const Slot *s) {
-    return s->kind == SlotParam || s->kind == SlotState || s->kind == SlotOpt ||
-           s->kind == SlotScale;
-}
-
-// func.c. Nodes that something outside the graph needs, directly; and directly or through others:
+// func.c. What outlives a run; what of it is saved: what no pretrained net owns.
+bool slot_outlives(const Slot *s);
+bool slot_saved(const Module *m, const Slot *s);
+bool net_pretrained(const Module *m, uint32_t net);
+// Nodes that something outside the graph needs, directly; and directly or through others:
 // [node.n], 1 where so.
 uint8_t *func_roots(Arena *a, const Func *f);
 uint8_t *func_live(Arena *a, const Func *f);

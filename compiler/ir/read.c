@@ -54,6 +54,8 @@ static bool read_net(Reader *r) {
     n->copy_of = NONE;
     return words_quoted(&r->w, &n->name) &&
            (!words_try(&r->w, '=') || words_field(&r->w, "copy", &n->copy_of)) &&
+           (!words_try(&r->w, '<') ||
+            (words_quoted(&r->w, &n->file) && words_quoted(&r->w, &n->prefix))) &&
            words_field(&r->w, "params", &n->params) && words_field(&r->w, "states", &n->states) &&
            words_span(&r->w, &n->span);
 }

@@ -1,0 +1,112 @@
+#!/bin/sh
+# outside.sh - pretrained nets: a file's weights, found by name, never trained, in no checkpoint; and what is said where
+# the file is another, has other names or shapes, or is not there.
+. "$(dirname -- "$0")/lib.sh"
+pack
+go() { expect 0 train "$@"; }
+# A net whose layers are called as another program calls them, trained here for the sake of its file.
+cat >layers.txt <<'M'
+fn body(x: [3, 8, 8]) -> [4, 8, 8], [4, 4, 4] {
+  a = named(conv(4, k=3, pad=1), "features", 0)(x) |> relu
+  b = named(batch_norm(), "features", 1)(a) |> max_pool(2)
+  [a, b]
+}
+M
+{ echo 'model teacher'; cat layers.txt; cat <<'M'
+data x : image(3, 8, 8) scale(-1, 1)
+net T = body
+step { a, b = T(x); update T minimize mean((b - 1)^2) using adam(lr=1e-2) }
+M
+} >teacher.gan
+go teacher.gan --data x=s.pack --batch 4 --steps 3 --out teacher
+expect 0 export teacher --net T -o f.safetensors
+for name in features.0.weight features.0.bias features.1.weight features.1.bias features.1.running_mean features.1.running_var; do
+    grep -aq "\"$name\"" f.safetensors || fail "f.safetensors has no $name"
+done
+
+{ echo 'model student'; cat layers.txt; cat <<'M'
+data x : image(3, 8, 8) scale(-1, 1)
+net F = pretrained(body, "f.safetensors")
+net D = copy(F)
+net G(z: [4]) -> [3, 8, 8] { z |> dense(3*8*8) |> reshape(3, 8, 8) |> tanh }
+opt = adam(lr=1e-3)
+step {
+  a, b = F(G(normal(4)))
+  c, d = F(x)
+  e, f = eval(D)(x)
+  report same = mean((f - d)^2)
+  update G minimize l1(a, c) + l1(b, d) using opt
+  update D minimize mean(f^2) using opt
+}
+sample fakes = G(normal(4))
+sample features { a, b = F(G(normal(4))); b }
+M
+} >student.gan
+go student.gan --data x=s.pack --batch 4 --steps 4 --save-every 2 --out a
+# A copy begins as the net it is of, which has the file's numbers and keeps them.
+grep -q '"step": 1,.*"reports": {"same": 0}' a/log.jsonl || fail 'the copy does not begin with the file'
+grep -q '"step": 4,.*"reports": {"same": 0}' a/log.jsonl && fail 'the copy was not trained'
+grep -aq '"F\.' a/ckpt/00000004.safetensors && fail 'a checkpoint has the weights of a pretrained net'
+grep -aq '"D.features.0.w"' a/ckpt/00000004.safetensors || fail 'a checkpoint lacks the copy'
+expect 0 export a -o a.safetensors
+grep -aq '"F\.' a.safetensors && fail 'exported what is a file already'
+expect 1 export a --net F -o b.safetensors
+says 'no weights to export of a pretrained net'
+# Stopped and gone on with, from wherever the file is by then.
+go student.gan --data x=s.pack --batch 4 --steps 2 --save-every 2 --out b
+mkdir away
+mv f.safetensors away/g.safetensors
+expect 1 train b --steps 4
+says 'the pretrained net F has its weights from .*f.safetensors, and there is no such file: --weights F=FILE'
+go b --steps 4 --weights F=away/g.safetensors
+losses a >a.losses
+losses b >b.losses
+same a.losses b.losses
+same a/ckpt/00000004.safetensors b/ckpt/00000004.safetensors
+# Samples that need no features need no file.
+expect 0 sample a --entry fakes -o fakes.png --count 4 --weights F=away/g.safetensors
+expect 1 sample a --entry features -o a.npy --count 4
+says 'there is no such file'
+expect 0 sample a --entry features -o a.npy --count 4 --weights F=away/g.safetensors
+expect 0 sample b --entry features -o b.npy --count 4
+same a.npy b.npy
+# Other weights are not gone on with.
+expect 0 train teacher --steps 4
+expect 0 export teacher --net T -o f.safetensors
+expect 1 train a --steps 6
+says 'f.safetensors holds other weights for F than this run began with'
+go a --steps 6 --weights F=away/g.safetensors
+# The plain device agrees, and so does a compiled model.
+"$(dirname -- "$ganrun")/ganc" compile student.gan -o student.ganx --batch 4
+go student.ganx --data x=s.pack --steps 2 --out x --weights F=away/g.safetensors
+losses x | sed -n 1p >x.losses
+sed -n 1p a.losses | cmp -s - x.losses || fail 'a compiled model has other losses'
+go student.gan --data x=s.pack --batch 4 --steps 1 --device ref --out r --weights F=away/g.safetensors
+# Numbers of another precision are converted, names with a prefix are found, and --from takes PyTorch's names.
+expect 0 export teacher -o prefixed.safetensors
+go teacher.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out wide --from prefixed.safetensors
+says '6 of 6 weights'
+expect 0 export wide --net T -o wide.safetensors
+sed 's/f.safetensors"/wide.safetensors"/' student.gan >wide.gan
+go wide.gan --data x=s.pack --batch 4 --steps 1 --out w
+sed 's/"f.safetensors"/"prefixed.safetensors", prefix="T"/' student.gan >prefixed.gan
+go prefixed.gan --data x=s.pack --batch 4 --steps 1 --out p
+
+refused_run() {
+    expect "$@"
+    absent none
+}
+refused_run 1 train student.gan --data x=s.pack --out none --weights F=prefixed.safetensors
+says '6 of 6 weights and states of net F are not in it: features.0.weight of \[4, 3, 3, 3\] is not there; it has T.features'
+sed 's/conv(4, k=3/conv(4, k=5/; s/pad=1/pad=2/' student.gan >large.gan
+refused_run 1 train large.gan --data x=s.pack --out none
+says '1 of 6 weights .* features.0.weight of \[4, 3, 5, 5\] is \[4, 3, 3, 3\]'
+refused_run 1 train student.gan --data x=s.pack --out none --weights F=student.gan
+says 'not a safetensors file'
+refused_run 1 train student.gan --data x=s.pack --out none --weights F=nowhere
+says 'there is no such file'
+refused_run 2 train student.gan --data x=s.pack --out none --weights G=f.safetensors
+says 'has no pretrained net of that name'
+printf 'x' | dd of=f.safetensors bs=1 seek=3 conv=notrunc 2>/dev/null
+refused_run 1 train student.gan --data x=s.pack --out none
+says 'safetensors file'
