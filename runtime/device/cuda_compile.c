@@ -10,7 +10,10 @@
 #include "cuda_compile.h"
 #include "cache.h"
 
-enum { LOT = 32 }; // kernels of a lot, at most on the average: the prelude costs as much as one
+// Kernels of a lot, at most on the average: each lot costs the compiler's start, once to PTX and
+// once an architecture, which is two kernels' work. From FEW kernels on there are two, for two
+// cores to begin with.
+enum { LOT = 64, FEW = 16 };
 
 uint32_t cuda_lot(Str kernel, uint32_t lots) {
     return (uint32_t)(hash64(kernel.ptr, kernel.len, 0) % lots);
@@ -18,7 +21,7 @@ uint32_t cuda_lot(Str kernel, uint32_t lots) {
 
 // A power of two: then a few kernels more or less seldom deal all of them anew.
 static uint32_t lots_for(uint32_t kernels) {
-    uint32_t lots = 1;
+    uint32_t lots = kernels < FEW ? 1 : 2;
     while (lots * LOT < kernels)
         lots *= 2;
     return lots;

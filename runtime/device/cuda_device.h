@@ -289,6 +289,7 @@ struct Loaded {
     Memory memory;    // borrowed; addresses on the card
     Arena arena;      // tasks live here
     CUmodule *module; // [lots] owned; NULL where nothing of the lot is used
+    CUmodule *again;  // [lots] owned; those of its kernels found here come from here; NULL: none
     uint32_t lots;
     CUfunction *kernel; // [plan->kernel.n]
     CudnnCalls dnn;

@@ -6,6 +6,7 @@
 // piece of the card's memory is the loaded plan's own, laid out here: counters, arguments of merged
 // launches, tickets. How large all of it is follows from the plan alone (cuda_bytes).
 #include "cuda_device.h"
+#include "image.h"
 
 #include <setjmp.h>
 #include <string.h>
@@ -66,17 +67,27 @@ static GanStatus load_modules(Loaded *l, const bool *wanted) {
     CudaKernels k = {l->plan, wanted, c->arch, c->cache_dir};
     TRY(c->api->compile(c->api->user, &k, &l->arena, &images));
     l->module = arena_array(&l->arena, CUmodule, images.lots);
+    l->again = arena_array(&l->arena, CUmodule, images.lots);
     l->lots = images.lots;
-    for (uint32_t i = 0; i < images.lots; i++)
+    for (uint32_t i = 0; i < images.lots; i++) {
+        Str again = image_again(images.code[i]);
         if (images.code[i].len)
             TRY(load_module(l, images.code[i], &l->module[i]));
+        if (again.len)
+            TRY(load_module(l, again, &l->again[i]));
+    }
     return GAN_OK;
 }
 
 static GanStatus find_entry(Loaded *l, const Kernel *k, CUfunction *out) {
     const char *name = str_z(&l->arena, k->name);
-    CUmodule module = l->module[cuda_lot(k->name, l->lots)];
-    CUDA_TRY(l->cuda, ModuleGetFunction(out, module, name), "finding kernel %s", name);
+    uint32_t lot = cuda_lot(k->name, l->lots);
+    CUresult code = CUDA_ERROR_NOT_FOUND;
+    if (l->again[lot])
+        code = l->cuda->cu->ModuleGetFunction(out, l->again[lot], name);
+    if (code == CUDA_ERROR_NOT_FOUND)
+        code = l->cuda->cu->ModuleGetFunction(out, l->module[lot], name);
+    TRY(cuda_check(l->cuda, code, "finding kernel %s", name));
     return allow_shared(l, *out, k->shared, name);
 }
 
@@ -449,9 +460,12 @@ void cuda_unload(Loaded *l) {
     cuda_comm_unload(l);
     cudnn_release(&l->dnn);
     cufft_release(&l->fft);
-    for (uint32_t i = 0; i < l->lots; i++)
+    for (uint32_t i = 0; i < l->lots; i++) {
         if (l->module[i])
             c->cu->ModuleUnload(l->module[i]);
+        if (l->again[i])
+            c->cu->ModuleUnload(l->again[i]);
+    }
     cuda_free(c, l->fixed);
     if (c->running == l)
         c->running = NULL;

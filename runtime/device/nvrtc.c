@@ -7,6 +7,7 @@
 // the time is the translation's, and the same PTX rounds alike on every card.
 #include "nvrtc.h"
 
+#include "image.h"
 #include "library.h"
 #include "ptx.h"
 #include "resources.h"
@@ -191,8 +192,12 @@ GanStatus nvrtc_assemble(const Nvrtc *n, Arena *a, const NvrtcJob *job, Str ptx,
     uint32_t spills = spilled(a, out->log, &entry);
     if (!spills)
         return GAN_OK;
-    Str roomy = ptx_with_room(a, ptx, entry, spills);
-    return compile_text(n, a, ptx_as_cuda(a, roomy), job->arch, false, out);
+    NvrtcImage roomy;
+    Str again = ptx_as_cuda(a, ptx_with_room(a, ptx, entry, spills));
+    TRY(compile_text(n, a, again, job->arch, false, &roomy));
+    out->code = image_join(a, out->code, roomy.code);
+    out->log = str_format(a, "%.*s\n%.*s", SARG(out->log), SARG(roomy.log));
+    return GAN_OK;
 }
 
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out) {

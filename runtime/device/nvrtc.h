@@ -11,7 +11,7 @@ typedef struct Nvrtc Nvrtc; // the loaded compiler; any number of threads may co
 GanStatus nvrtc_open(Nvrtc **out);
 void nvrtc_close(Nvrtc *n);        // accepts NULL
 int nvrtc_version(const Nvrtc *n); // 13000 is 13.0; what caches must know of it
-enum { NVRTC_WAY = 2 };            // and of us: one more when the same text comes to other code
+enum { NVRTC_WAY = 3 };            // and of us: one more when the same text comes to other code
 // Can it make machine code for cards of compute capability `arch` (90: 9.0)?
 bool nvrtc_makes(const Nvrtc *n, int arch);
 
@@ -25,15 +25,15 @@ typedef struct NvrtcJob {
 } NvrtcJob;
 
 typedef struct NvrtcImage {
-    Str code; // cubin, or PTX as text
+    Str code; // cubin, or two (image.h); or PTX as text
     Str log;  // what the compiler said; of machine code also what each kernel uses (resources.h)
 } NvrtcImage;
 
 // Compiles the sources as one module; `a` receives the image, and the text on the way. GAN_ERR_BUG
 // when it refuses a kernel, for kernels are ours: with its name, the line of its text and the
 // compiler's words. Two steps: to PTX, of architecture nvrtc_ptx_arch, and from there to what the
-// job asks for. A kernel that ptxas would have spill, to keep room for more blocks beside it, is
-// assembled once more without that wish.
+// job asks for. Kernels that ptxas would have spill, to keep room for more blocks beside them, are
+// assembled once more by themselves, without that wish.
 GanStatus nvrtc_compile(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);
 int nvrtc_ptx_arch(const Nvrtc *n, const NvrtcJob *job);
 GanStatus nvrtc_translate(const Nvrtc *n, Arena *a, const NvrtcJob *job, NvrtcImage *out);

@@ -41,20 +41,29 @@ static Str entry_of(Str line) {
     return str_sub(name, 0, str_find(name, '('));
 }
 
+static bool is_one_of(Str name, const Str *entry, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (str_eq(name, entry[i]))
+            return true;
+    return false;
+}
+
 Str ptx_with_room(Arena *a, Str ptx, const Str *entry, uint32_t n) {
     Text t = {.arena = a};
-    bool roomy = false; // among the directives of a kernel that is given room
+    bool left = false, head = false; // inside a kernel that is left out; in the directives of one
     for (size_t at = 0; at < ptx.len;) {
         Str line = line_next(ptx, &at), name = entry_of(line);
-        for (uint32_t i = 0; i < n && name.len; i++)
-            roomy |= str_eq(name, entry[i]);
-        if (roomy && str_starts(line, STR(".minnctapersm")))
-            continue;
-        if (roomy && str_starts(line, STR("{"))) {
-            text_put(&t, STR(".minnctapersm 1\n"));
-            roomy = false;
+        if (name.len) {
+            head = is_one_of(name, entry, n);
+            left = !head;
         }
-        text_put(&t, line);
+        if (head && str_starts(line, STR("{"))) {
+            text_put(&t, STR(".minnctapersm 1\n"));
+            head = false;
+        }
+        if (!left && !(head && str_starts(line, STR(".minnctapersm"))))
+            text_put(&t, line);
+        left = left && !str_starts(line, STR("}"));
     }
     return text_str(&t);
 }

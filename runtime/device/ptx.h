@@ -10,7 +10,8 @@
 // function and the last of which leaves open the last kernel. Empty where there is no kernel.
 Str ptx_as_cuda(Arena *a, Str ptx);
 
-// `ptx` with one block of a processor, and no more, asked for by each kernel of entry[n].
+// Of `ptx` the kernels entry[n] alone, each of which asks for one block of a processor, and no
+// more.
 Str ptx_with_room(Arena *a, Str ptx, const Str *entry, uint32_t n);
 
 #endif

@@ -18,23 +18,32 @@ static int before(Str line, const char *word) {
     return -1;
 }
 
+static Resources *entry_get(Arena *a, ResourcesVec *all, Str name) {
+    for (uint32_t i = 0; i < all->n; i++)
+        if (str_eq(all->at[i].name, name))
+            return &all->at[i];
+    vec_push(a, all, ((Resources){.name = name}));
+    return &all->at[all->n - 1];
+}
+
 void resources_read(Arena *a, Str log, ResourcesVec *out) {
     const Str entry = STR("ptxas info    : Compiling entry function '");
     const Str properties = STR("ptxas info    : Function properties for ");
-    bool own = false; // lines are about the entry, not about a function of doubles that it calls
+    Resources *r = NULL; // the entry that lines are about
+    bool own = false;    // lines are about the entry, not about a function of doubles that it calls
     for (size_t at = 0; at < log.len;) {
         Str rest = str_sub(log, at, log.len), line = str_sub(rest, 0, str_find(rest, '\n'));
         at += line.len + 1;
         if (str_starts(line, entry)) {
             Str name = str_sub(line, entry.len, line.len);
-            vec_push(a, out, ((Resources){.name = str_sub(name, 0, str_find(name, '\''))}));
+            r = entry_get(a, out, str_sub(name, 0, str_find(name, '\'')));
+            own = false;
             continue;
         }
-        if (out->n && str_starts(line, properties))
-            own = str_eq(str_sub(line, properties.len, line.len), out->at[out->n - 1].name);
-        if (!out->n || !own)
+        if (r && str_starts(line, properties))
+            own = str_eq(str_sub(line, properties.len, line.len), r->name);
+        if (!own)
             continue;
-        Resources *r = &out->at[out->n - 1];
         int stack = before(line, " bytes stack frame"), registers = before(line, " registers");
         if (stack >= 0) {
             r->stack = stack;

@@ -12,8 +12,8 @@ typedef struct Resources {
 } Resources;
 typedef VEC(Resources) ResourcesVec;
 
-// Appends to `out`, in `a`, one entry for each kernel that `log` (NvrtcImage.log) tells of. Names
-// are in the log.
+// Appends to `out`, in `a`, one entry for each kernel that `log` (NvrtcImage.log) tells of: where
+// it does so twice, the last holds. Names are in the log.
 void resources_read(Arena *a, Str log, ResourcesVec *out);
 
 #endif

@@ -2,7 +2,9 @@
 // op table and of every shipped model compiles, and none spills a register.
 // Skipped where the machine has no NVRTC. The build says for which cards (ARCHITECTURES) and which
 // precisions of the models (PRECISIONS): compiling all of them takes a minute.
+#define _GNU_SOURCE
 #include "driver.h"
+#include "image.h"
 #include "kernel_cases.h"
 #include "nvrtc.h"
 #include "plan.h"
@@ -262,7 +264,11 @@ static void a_stack_is_seen(void **state) {
     "    _Pragma(\"unroll\") for (int k = 0; k < 40; k++) x[k + threadIdx.x] = at[k];\n"           \
     "}\n"
 
-// A kernel that spills is assembled again with room.
+static bool holds(Str image, Str name) {
+    return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
+}
+
+// A kernel that spills is assembled again, by itself and with room.
 static void what_spills_is_given_room(void **state) {
     (void)state;
     Arena a = arena;
@@ -281,21 +287,49 @@ static void what_spills_is_given_room(void **state) {
     for (uint32_t i = 0; i < used.n; i++)
         assert_int_equal(used.at[i].stored, 0);
     assert_true(find(&used, name[0])->registers > 32);
+    Str again = image_again(image.code);
+    assert_memory_equal(again.ptr, "\177ELF", 4);
+    assert_true(holds(again, name[0]) && !holds(again, name[1]));
+    assert_true(holds(str_sub(image.code, 0, (size_t)(again.ptr - image.code.ptr)), name[1]));
 }
 
-static void room_is_asked_for_by_the_named_kernel_alone(void **state) {
+// Two images as one come apart again; other bytes are one image, whatever they end in.
+static void images_come_apart(void **state) {
+    (void)state;
+    Arena a = arena;
+    const Str second = STR("second");
+    for (size_t n = 0; n < 40; n++) {
+        Str first = str_sub(STR("a first image of up to forty bytes, or so"), 0, n);
+        Str both = image_join(&a, first, second);
+        assert_true(str_starts(both, first) && str_eq(image_again(both), second));
+        assert_int_equal(image_again(str_sub(both, 0, both.len - 1)).len, 0);
+        assert_int_equal(image_again(first).len, 0);
+    }
+    Str both = image_join(&a, STR("first"), second);
+    char *from = (char *)(uintptr_t)both.ptr + both.len - 16; // where the second begins
+    for (int i = 0; i < 256; i++) {
+        for (int k = 0; k < 8; k++) {
+            char was = from[k];
+            from[k] = (char)i;
+            Str again = image_again(both);
+            assert_true(!again.len || (again.ptr >= both.ptr && again.ptr + again.len <= from));
+            from[k] = was;
+        }
+    }
+}
+
+static void named_kernels_alone_and_with_room(void **state) {
     (void)state;
     Arena a = arena;
 #define ENTRY(name, room)                                                                          \
     ".visible .entry " name "(\n\t.param .u64 p\n)\n.maxntid 256, 1, 1\n" room "{\n\tret;\n\n}\n"
     const Str name = STR("k_b"), without = STR("k_c");
-    Str ptx = STR(ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 2\n")
+#define HEAD ".version 8.0\n.shared .b8 all[4];\n"
+    Str ptx = STR(HEAD ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 2\n")
                       ENTRY("k_bb", "") ENTRY("k_c", ""));
-    Str one = STR(ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 1\n")
-                      ENTRY("k_bb", "") ENTRY("k_c", ""));
-    Str both = STR(ENTRY("k_a", ".minnctapersm 2\n") ENTRY("k_b", ".minnctapersm 1\n")
-                       ENTRY("k_bb", "") ENTRY("k_c", ".minnctapersm 1\n"));
-    assert_true(str_eq(ptx_with_room(&a, ptx, &name, 0), ptx));
+    Str one = STR(HEAD ENTRY("k_b", ".minnctapersm 1\n"));
+    Str both = STR(HEAD ENTRY("k_b", ".minnctapersm 1\n") ENTRY("k_c", ".minnctapersm 1\n"));
+    assert_true(str_eq(ptx_with_room(&a, ptx, &name, 0), STR(HEAD)));
     assert_true(str_eq(ptx_with_room(&a, ptx, &name, 1), one));
     assert_true(str_eq(ptx_with_room(&a, ptx, (Str[]){name, without}, 2), both));
 }
@@ -361,7 +395,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_refused_kernel_is_named_with_its_line),
         cmocka_unit_test(a_stack_is_seen),
         cmocka_unit_test(what_spills_is_given_room),
-        cmocka_unit_test(room_is_asked_for_by_the_named_kernel_alone),
+        cmocka_unit_test(images_come_apart),
+        cmocka_unit_test(named_kernels_alone_and_with_room),
         cmocka_unit_test(an_image_does_not_depend_on_the_others),
         cmocka_unit_test(refused_memory_is_a_status),
     };

@@ -1,5 +1,6 @@
 // record_driver.c - the recording driver: the card, its objects and modules, and the table of its
 // functions, one per row of cuda_driver.def; the recorder itself.
+#include "image.h"
 #include "record_state.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 Recorder *recording;
 
-enum { LOTS = 2 }; // of kernels
+enum { LOTS = 2, OUTDATED = '!' }; // of kernels; behind the name of one made again
 
 void complain(const char *format, ...) {
     if (*recording->complaint)
@@ -80,8 +81,11 @@ static CUresult module_unload(CUmodule m) {
 static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
     CALL();
     const Object *o = object_get(m, KindModule, "cuModuleGetFunction");
-    if (!o || !strstr(o->names, name))
+    const char *at = o ? strstr(o->names, name) : NULL;
+    if (!at)
         return CUDA_ERROR_NOT_FOUND;
+    if (at[strlen(name)] == OUTDATED)
+        complain("%s: from where it spills, and is there without", name);
     *out = (CUfunction)(uintptr_t)str_z(&recording->arena, str_c(name));
     return CUDA_SUCCESS;
 }
@@ -219,14 +223,22 @@ static CudaDriver driver = {
 
 // --- the recorder --------------------------------------------------------------------------------
 
+// Images are the names of their kernels. The last of each lot was made again.
 static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
     (void)user;
+    Str last[LOTS] = {{0}};
     *out = (CudaImages){LOTS, arena_array(a, Str, LOTS)};
     for (uint32_t i = 0; i < k->plan->kernel.n; i++) {
         Str name = k->plan->kernel.at[i].name, *code = &out->code[cuda_lot(name, LOTS)];
-        if (k->wanted[i])
+        if (k->wanted[i]) {
             *code = str_format(a, "%.*s %.*s", SARG(*code), SARG(name));
+            last[cuda_lot(name, LOTS)] = name;
+        }
     }
+    for (uint32_t i = 0; i < LOTS; i++)
+        if (last[i].len)
+            out->code[i] = image_join(a, str_format(a, "%.*s%c%c", SARG(out->code[i]), OUTDATED, 0),
+                                      str_format(a, "%.*s%c", SARG(last[i]), 0));
     return GAN_OK;
 }
 
