@@ -40,20 +40,37 @@ double value_get(const void *storage, int64_t at, Dtype dtype) {
     bug("layout: no storage for precision %d", (int)dtype);
 }
 
+// Axes that one stride walks become one, so that inner loops are long: the rows and columns of a
+// filter are next to each other in no layout, but as far apart in both directions.
+static void join_axes(LayoutWalk *w) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        int64_t extent = w->extent[i], stride = w->stride[i];
+        bool joins = n && w->stride[n - 1] == stride * extent;
+        if (extent == 1)
+            continue;
+        w->extent[joins ? n - 1 : n] = joins ? w->extent[n - 1] * extent : extent;
+        w->stride[joins ? n - 1 : n] = stride;
+        n += !joins;
+    }
+    if (!n)
+        w->extent[n] = w->stride[n] = 1, n++;
+    w->rank = n;
+}
+
 void walk_init(LayoutWalk *w, const Type *t, int64_t batch, bool logical) {
     *w = (LayoutWalk){.rank = t->rank + 1u};
     w->extent[0] = t->batched ? batch : 1;
     for (uint32_t i = 0; i < t->rank; i++)
         w->extent[i + 1] = t->dim[i];
-    if (!logical) {
-        type_strides(t, w->stride);
-        return;
-    }
     int64_t stride = 1;
     for (uint32_t i = w->rank; i-- > 0;) {
         w->stride[i] = stride;
         stride *= w->extent[i];
     }
+    if (!logical)
+        type_strides(t, w->stride);
+    join_axes(w);
 }
 
 int64_t walk_next(LayoutWalk *w) {

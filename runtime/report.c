@@ -14,9 +14,9 @@ typedef struct Trail { // one logged number, step by step
     double *value; // [steps], NaN where it was not logged
 } Trail;
 
-typedef struct PastPart { // a part of the time, added up over the steps that were timed
+typedef struct PastPart { // a part of the time
     Str name;
-    double sum;
+    double fraction; // while the log is read: added up over the steps that were timed
 } PastPart;
 
 typedef struct Past {
@@ -26,10 +26,10 @@ typedef struct Past {
     VEC(Trail) trail;
     double *ms, *data_ms;       // [steps]
     double swd_first, swd_last; // NaN: none
-    VEC(PastPart) part;
-    uint32_t timed; // steps that were
-    Str health;     // at the last save, empty: none
-    uint32_t saved; // step of the newest checkpoint, 0 none
+    double save_ms;             // of all saves but the one before the first step
+    VEC(PastPart) part;         // data first, eval last; they add up to 1
+    Str health;                 // at the last save, empty: none
+    uint32_t saved;             // step of the newest checkpoint, 0 none
 } Past;
 
 // --- reading -------------------------------------------------------------------------------------
@@ -45,17 +45,46 @@ static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t mos
     return t;
 }
 
+static PastPart *part_of(Arena *perm, Past *p, Str name) {
+    for (uint32_t i = 0; i < p->part.n; i++)
+        if (str_eq(p->part.at[i].name, name))
+            return &p->part.at[i];
+    vec_push(perm, &p->part, ((PastPart){str_copy(perm, name), 0}));
+    return &p->part.at[p->part.n - 1];
+}
+
+// What a timed step says of data and saves is of some steps; both are logged for all of them.
 static void read_parts(Arena *perm, Past *p, const Json *parts) {
-    p->timed += json_count(parts) > 0;
     for (uint32_t i = 0; i < json_count(parts); i++) {
         Str name = json_key(json_at(parts, i));
-        uint32_t k = 0;
-        while (k < p->part.n && !str_eq(p->part.at[k].name, name))
-            k++;
-        if (k == p->part.n)
-            vec_push(perm, &p->part, ((PastPart){str_copy(perm, name), 0}));
-        p->part.at[k].sum += json_number(json_at(parts, i), 0);
+        if (!str_eq(name, STR("data")) && !str_eq(name, STR("eval")))
+            part_of(perm, p, name)->fraction += json_number(json_at(parts, i), 0);
     }
+}
+
+static double sum_of(const double *x, uint32_t n) {
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += isnan(x[i]) ? 0 : x[i];
+    return sum;
+}
+
+// What is neither data nor saves is divided as it was in the timed steps.
+static void settle_parts(Arena *perm, Past *p) {
+    double all = sum_of(p->ms, p->steps) + p->save_ms, timed = 0;
+    if (!(all > 0))
+        return;
+    double data = sum_of(p->data_ms, p->steps) / all, eval = p->save_ms / all;
+    for (uint32_t i = 0; i < p->part.n; i++)
+        timed += p->part.at[i].fraction;
+    if (!timed)
+        part_of(perm, p, STR("compute"))->fraction = timed = 1;
+    for (uint32_t i = 0; i < p->part.n; i++)
+        p->part.at[i].fraction *= (1 - data - eval) / timed;
+    vec_push(perm, &p->part, p->part.at[0]);
+    memmove(p->part.at + 1, p->part.at, (p->part.n - 1) * sizeof *p->part.at);
+    p->part.at[0] = (PastPart){STR("data"), data};
+    vec_push(perm, &p->part, ((PastPart){STR("eval"), eval}));
 }
 
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
@@ -69,6 +98,10 @@ static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     }
     if (step < 1 || step > most)
         return;
+    if (json_get(line, "save_ms")) {
+        p->save_ms += json_number(json_get(line, "save_ms"), 0);
+        return;
+    }
     p->steps = step > p->steps ? step : p->steps;
     p->ms[step - 1] = json_number(json_get(line, "step_ms"), NAN);
     p->data_ms[step - 1] = json_number(json_get(line, "data_ms"), NAN);
@@ -103,6 +136,7 @@ static GanStatus read_log(Arena *perm, Past *p) {
             read_step(perm, p, root, lines);
         arena_release(&scratch);
     }
+    settle_parts(perm, p);
     return GAN_OK;
 }
 
@@ -182,7 +216,7 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
         text_fmt(t, "  a step     %.4g ms in the median, %.2g ms of it for data\n", ms, data);
     for (uint32_t i = 0; i < p->part.n; i++)
         text_fmt(t, "%s%.*s %.1f%%", i ? ", " : "  time       ", SARG(p->part.at[i].name),
-                 100 * p->part.at[i].sum / p->timed);
+                 100 * p->part.at[i].fraction);
     if (p->part.n)
         text_char(t, '\n');
     if (p->health.len && !str_eq(p->health, STR("-")))
@@ -217,7 +251,7 @@ static void report_json(Text *t, Arena scratch, const Past *p) {
     json_name(&j, "shares"), json_open(&j, '{');
     for (uint32_t i = 0; i < p->part.n; i++) {
         json_name(&j, str_z(&scratch, p->part.at[i].name));
-        json_put_double(&j, p->part.at[i].sum / p->timed);
+        json_put_double(&j, p->part.at[i].fraction);
     }
     json_close(&j, '}');
     for (int report = 0; report < 2; report++) {

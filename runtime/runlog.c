@@ -3,10 +3,11 @@
 //
 //   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
 //   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3,"spread":0.8,"health":"ok"}
+//   {"step":50,"save_ms":431.7}
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a
-// checkpoint's log is complete; whatever is later than the checkpoint a run goes on from is dropped
-// and will be written again.
+// checkpoint's log is complete; how long it took follows when that is known. Whatever is later than
+// the checkpoint a run goes on from is dropped and will be written again.
 #include "runs.h"
 
 #include <math.h>
@@ -172,4 +173,9 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
     json_name(&j, "health"), json_put_str(&j, runlog_health(l, &scratch));
     json_close(&j, '}');
     return file_append_line(l->path, text_str(&t));
+}
+
+GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds) {
+    return file_append_line(
+        l->path, str_format(&scratch, "{\"step\": %u, \"save_ms\": %.3f}", step, seconds * 1000));
 }

@@ -225,6 +225,8 @@ typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not m
 } Distance;
 Str runlog_health(const RunLog *l, Arena *a); // the word, and whose it is
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
+// How long that took, from the pictures to the page.
+GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds);
 
 // --- checkpoint.c --------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ static GanStatus save(Train *t) {
     TRY(train_page(t));
     t->progress.last_save = time_now() - began;
     t->progress.save += t->progress.last_save;
-    return GAN_OK;
+    return runlog_saved(&t->log, scratch, t->step, t->progress.last_save);
 }
 
 // A save that failed says what is left.

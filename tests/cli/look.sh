@@ -82,6 +82,12 @@ prints 'long: 6 steps (the last command asked for 4), saved at 6'
 prints 'loss   G '
 expect 0 report one --json
 prints '"steps": 6, "steps_asked": 6, "saved": 6'
+# Where the time went is what the log's steps and saves took, saves among them.
+sed -n 's/.*"step": 0, "save_ms".*//; s/.*"\(step_ms\|save_ms\)": \([0-9.]*\).*/\1 \2/p' one/log.jsonl >took
+said=$(sed -n 's/.*"eval": \([0-9.]*\)}.*/\1/p' out)
+awk -v said="$said" '{ all += $2; saves += $1 == "save_ms" ? $2 : 0 }
+    END { exit !(saves > 0 && said > saves / all - 1e-6 && said < saves / all + 1e-6) }' took ||
+    fail "eval $said, but the log has $(cat took)"
 expect 0 diff one two
 prints 'seed       0 | 7'
 prints 'the same graph'

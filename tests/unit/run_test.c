@@ -714,7 +714,8 @@ static Str log_of(Folder *p, const char *dir) {
     for (size_t at = 0, end; at < text.len; at = end + 1) {
         end = at + str_find(str_sub(text, at, text.len), '\n');
         const char *line = str_z(&p->arena, str_sub(text, at, end));
-        const char *times = strstr(line, "\"step_ms\"");
+        const char *of_step = strstr(line, "\"step_ms\""),
+                   *times = of_step ? of_step : strstr(line, "\"save_ms\"");
         text_fmt(&out, "%.*s\n", times ? (int)(times - line) : (int)strlen(line), line);
     }
     return text_str(&out);
