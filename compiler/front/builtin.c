@@ -379,16 +379,26 @@ static bool want_text(Elab *e, Value v, const char *who, Str *out) {
     return false;
 }
 
+static Object *object_copy(Elab *e, const Object *o) {
+    Object *copy = arena_new(e->perm, Object);
+    *copy = *o;
+    return copy;
+}
+
 // `net F = pretrained(vgg16, "vgg16.safetensors")` names what this makes.
 Value builtin_pretrained(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    Value v = in[0];
+    Value v = value_takes_two_lists(in[0]) ? call_with(e, in[0], NULL, 0) : in[0];
     Outside *o = arena_new(e->perm, Outside);
     if (!want_text(e, in[1], "pretrained (its file)", &o->file) ||
         (in[2].kind != KindAbsent && !want_text(e, in[2], "pretrained (its prefix)", &o->prefix)))
         return POISON;
     if (v.kind == KindNet)
         v = e->net_info.at[v.id].fn;
+    if (v.kind == KindObject) {
+        v.object = object_copy(e, v.object);
+        v.object->whole = v.object->named = true;
+    }
     v.copy_of = 0;
     v.outside = o;
     return v; // what makes nets refuses what is no function
@@ -420,11 +430,9 @@ Value builtin_named(Elab *e, const Value *in, uint32_t n) {
             return POISON;
         }
     }
-    Object *o = arena_new(e->perm, Object);
-    *o = *v.object;
-    o->label = text_str(&name);
-    o->named = true;
-    v.object = o;
+    v.object = object_copy(e, v.object);
+    v.object->label = text_str(&name);
+    v.object->named = true;
     return v;
 }
 

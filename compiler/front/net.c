@@ -38,7 +38,9 @@ static Str joined(Elab *e, Str path, Str name) {
 
 Str owner_path(Elab *e, Owner *o) {
     if (!o->has_path) {
-        o->path = joined(e, owner_path(e, o->outer), object_component(e, o->object));
+        o->path = owner_path(e, o->outer);
+        if (!o->object->whole)
+            o->path = joined(e, o->path, object_component(e, o->object));
         o->has_path = true;
     }
     return o->path;

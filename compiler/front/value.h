@@ -135,6 +135,7 @@ struct Object {
     Owner *maker;        // the application it was made in
     Str label;           // its word in names: the function's, or the name it was bound to
     bool named;          // bound to a name
+    bool whole;          // all of a pretrained net: no level of its own in names
     Str component;       // "conv.3", "head"; made when first asked for
 };
 
