@@ -16,7 +16,8 @@ typedef struct Eval {
     Arena sets; // owned: samples of the entry at hand
     const Host *host;
     const Options *options;
-    Trained run; // owned
+    Trained run;         // owned
+    FeatureNet features; // owned; empty without --features
     uint64_t seed;
     size_t count;  // samples asked for
     size_t lot;    // compared at a time, 0: all
@@ -175,6 +176,62 @@ static GanStatus take_sets(Eval *v, uint32_t entry, const Metric *only, Sets *s)
     return draw(v, entry, v->choosing ? second_half(v, s->n) : 0, s->n, s->made);
 }
 
+// --- sets of features ----------------------------------------------------------------------------
+
+typedef struct Pictures { // of pictures: an entry, or a data field
+    uint32_t entry, slot; // the other one is NONE
+    size_t first;
+} Pictures;
+
+// Pictures first .. first + n - 1 of a source as features; no more are held at once than a lot.
+static GanStatus take_features(Eval *v, const Sampler *look, Pictures from, size_t n, float **out) {
+    enum { Lot = 256 };
+    size_t batch = (size_t)module_of(v)->batch, lot = (Lot + batch - 1) / batch * batch, got;
+    size_t one = sampler_elements(look);
+    *out = arena_array(&v->sets, float, n * v->features.d);
+    Arena scratch = v->sets;
+    float *x = arena_array(&scratch, float, lot *one);
+    for (size_t at = 0; at < n; at += lot) {
+        size_t part = n - at < lot ? n - at : lot;
+        if (from.entry != NONE) {
+            Eval drawn = *v;
+            drawn.sets = scratch;
+            TRY(draw(&drawn, from.entry, from.first + at, part, x));
+        } else {
+            TRY(feed_samples(v->run.feed, from.slot, from.first + at, part, x, &got));
+        }
+        TRY(features_make(&v->features, x, part, look->chw, look->lo, look->hi, scratch,
+                          *out + at * v->features.d));
+    }
+    return GAN_OK;
+}
+
+// Samples against the field of their shape: all of it up to their number, and where there are as
+// many again, those beside it. s->made stays NULL where there is nothing to compare.
+static GanStatus take_feature_sets(Eval *v, uint32_t entry, Sets *s) {
+    const Module *m = module_of(v);
+    const Func *f = &m->entry.at[entry];
+    Sampler look = sampler_of(m, entry);
+    *s = (Sets){.entry = f->name, .n = v->count, .features = true, .kind = FieldFloat};
+    uint32_t slot = look.show == ShowPicture ? find_field(m, f, &look.type, false) : NONE;
+    slot = look.show == ShowPicture && slot == NONE ? look.real_slot : slot;
+    if (slot == NONE || look.mapped)
+        return GAN_OK;
+    size_t there = (size_t)feed_count(v->run.feed, slot), second = second_half(v, s->n);
+    int64_t d = v->features.d;
+    TRY(features_take(&v->features, look.chw));
+    s->against = m->slot.at[slot].name;
+    s->type = type_make(true, 1, &d);
+    s->n_real = there < s->n ? there : s->n;
+    if (!there)
+        return fail(GAN_ERR_INPUT, "%.*s has no samples to compare with", SARG(s->against));
+    TRY(take_features(v, &look, (Pictures){NONE, slot, 0}, s->n_real, &s->real));
+    if (second + s->n <= there)
+        TRY(take_features(v, &look, (Pictures){NONE, slot, second}, s->n, &s->other));
+    return take_features(v, &look, (Pictures){entry, NONE, v->choosing ? second : 0}, s->n,
+                         &s->made);
+}
+
 // --- what is said --------------------------------------------------------------------------------
 
 static void put_json(JsonOut *j, const Sets *s, const char *name, double made, double real) {
@@ -256,7 +313,7 @@ static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
 static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
     Arena before = v->sets;
     Sets s;
-    TRY(take_sets(v, entry, only, &s));
+    TRY(v->features.d ? take_feature_sets(v, entry, &s) : take_sets(v, entry, only, &s));
     for (uint32_t i = 0; s.made && i < eval_metric_count; i++)
         if ((!only || only == &eval_metrics[i]) && eval_metrics[i].applies(&s))
             TRY(measure(v, &eval_metrics[i], &s));
@@ -269,21 +326,26 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
 static GanStatus find_metric(const Options *o, const Metric **out) {
     Str name = option_text(o, OptMetric, (Str){0}), known[16];
     *out = NULL;
+    if (o->at[OptLot].given && o->at[OptFeatures].given)
+        return fail(GAN_ERR_USAGE, "--lot is not for --features: FID and KID are of all samples");
     if (!name.len)
         return GAN_OK;
     for (uint32_t i = 0; i < eval_metric_count; i++) {
         known[i] = str_c(eval_metrics[i].name);
         if (str_eq(name, known[i]))
-            return *out = &eval_metrics[i], GAN_OK;
+            *out = &eval_metrics[i];
     }
-    static const char *const learned[] = {"fid", "kid", "is", "lpips", "prdc", "inception"};
-    for (size_t i = 0; i < sizeof learned / sizeof *learned; i++)
-        if (str_eq(name, str_c(learned[i])))
-            return fail(GAN_ERR_USAGE,
-                        "%s asks a network that was trained elsewhere, and none comes along: "
-                        "`ganrun sample RUN -o FOLDER --count 5000` writes the pictures that "
-                        "torch-fidelity and clean-fid read",
-                        learned[i]);
+    bool learned = *out && (*out)->features;
+    if (learned && !o->at[OptFeatures].given)
+        return fail(GAN_ERR_USAGE,
+                    "%.*s is of the features of a trained net: --features FILE.gan says which "
+                    "(docs/cookbook.md, FID)",
+                    SARG(name));
+    if (*out && !learned && o->at[OptFeatures].given)
+        return fail(GAN_ERR_USAGE, "with --features the metrics are fid, kid and prdc, not %.*s",
+                    SARG(name));
+    if (*out)
+        return GAN_OK;
     Str near = diag_nearest(name, known, eval_metric_count);
     return fail(GAN_ERR_USAGE, "there is no metric `%.*s`%s%.*s%s", SARG(name),
                 near.len ? ": did you mean `" : "; `ganrun eval --help` lists them", SARG(near),
@@ -361,6 +423,8 @@ static GanStatus run_eval(Eval *v) {
     TRY(find_metric(o, &only));
     TRY(trained_open(v->perm, v->host, o, &v->run));
     TRY(trained_feed(v->perm, v->host, &v->run));
+    if (o->at[OptFeatures].given)
+        TRY(features_open(v->perm, v->host, o, &v->run.job, &v->features));
     TRY(arena_init(&v->sets, 0));
     v->seed = (uint64_t)option_number(o, OptSeed, (int64_t)v->run.job.seed);
     v->count = (size_t)option_number(o, OptSamples, 256);
@@ -385,6 +449,7 @@ static GanStatus run_eval(Eval *v) {
 GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o) {
     Eval v = {.perm = perm, .host = h, .options = o};
     GanStatus st = run_eval(&v);
+    features_close(&v.features);
     trained_close(&v.run);
     arena_release(&v.sets);
     return st;

@@ -18,6 +18,8 @@ typedef struct Sets {
     float *made;     // [n, ...]
     float *real;     // [n, ...] or NULL
     float *other;    // [n, ...] more of the same: what perfect samples would be
+    bool features;   // of a trained net (--features); real and other may be of another number
+    size_t n_real;   // where features: samples of real
     uint32_t *label; // [n] stored with what sample i was made from, NULL unknown
 } Sets;
 
@@ -34,8 +36,28 @@ typedef struct Metric {
     bool (*applies)(const Sets *s);
     // The numbers of x [n, ...], which is s->made or s->other, against s->real.
     GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, Readings *out);
+    bool features; // of --features
 } Metric;
 extern const Metric eval_metrics[];
 extern const uint32_t eval_metric_count;
+
+// --- eval_features.c -----------------------------------------------------------------------------
+
+typedef struct FeatureNet { // --features
+    Job job;
+    Session session;     // owned
+    uint32_t slot, node; // what its `sample` reads, and gives
+    uint32_t chw[3];     // of the pictures it reads,
+    double lo, hi;       // in this range
+    uint32_t d;          // numbers it makes of one
+} FeatureNet;
+GanStatus features_open(Arena *perm, const Host *h, const Options *o, const Job *run,
+                        FeatureNet *out);
+void features_close(FeatureNet *net); // accepts an empty one
+// Whether the net takes such pictures; GAN_ERR_INPUT with both sizes.
+GanStatus features_take(const FeatureNet *net, const uint32_t chw[3]);
+// x [n, chw] in lo..hi to out [n, d].
+GanStatus features_make(FeatureNet *net, const float *x, size_t n, const uint32_t chw[3], double lo,
+                        double hi, Arena scratch, float *out);
 
 #endif

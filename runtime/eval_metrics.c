@@ -12,6 +12,8 @@
 //              original (Fan, Su, Guibas 2017), for data to some other cloud
 //   modes      groups of the data that are reached, and the share of samples within three
 //              deviations of one (Srivastava et al. 2017)
+//   fid, kid   distances of the features of a trained net (measure.h)
+//   prdc       precision, recall, density and coverage of those
 //   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with
 //              labels stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
 #include "eval.h"
@@ -43,7 +45,8 @@ static bool is_number(const Sets *s) {
 }
 
 static bool is_point(const Sets *s) {
-    return s->n > 1 && s->real && !s->copy && s->type.rank == 1 && s->type.dim[0] <= SpaceAxes;
+    return !s->features && s->n > 1 && s->real && !s->copy && s->type.rank == 1 &&
+           s->type.dim[0] <= SpaceAxes;
 }
 
 static bool is_code(const Sets *s) {
@@ -66,6 +69,10 @@ static bool is_map(const Sets *s) {
 
 static bool is_copy(const Sets *s) {
     return s->copy && !is_cloud(s); // clouds have no order to compare by
+}
+
+static bool is_features(const Sets *s) {
+    return s->features;
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -172,10 +179,39 @@ static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings
     return GAN_OK;
 }
 
+static GanStatus measure_fid(Arena a, const Sets *s, const float *x, Readings *out) {
+    double fid;
+    (void)a;
+    TRY(feature_frechet(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], &fid));
+    put_distance(out, "fid", fid);
+    return GAN_OK;
+}
+
+static GanStatus measure_kid(Arena a, const Sets *s, const float *x, Readings *out) {
+    double kid;
+    (void)a;
+    TRY(feature_kernel(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], &kid));
+    put(out, "kid", kid); // unbiased: of data with data it is about zero, and no unit
+    return GAN_OK;
+}
+
+static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *out) {
+    FeatureMatch m;
+    (void)a;
+    TRY(feature_match(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], &m));
+    put(out, "precision", m.precision);
+    put(out, "recall", m.recall);
+    put(out, "density", m.density);
+    put(out, "coverage", m.coverage);
+    return GAN_OK;
+}
+
 const Metric eval_metrics[] = {
-    {"value", is_number, measure_value},    {"error", is_copy, measure_error},
-    {"swd", is_picture, measure_swd},       {"histogram", is_map, measure_histogram},
-    {"spectrum", is_map, measure_spectrum}, {"chamfer", is_cloud, measure_chamfer},
-    {"modes", is_point, measure_modes},     {"groups", is_code, measure_groups},
+    {"value", is_number, measure_value, false},    {"error", is_copy, measure_error, false},
+    {"swd", is_picture, measure_swd, false},       {"histogram", is_map, measure_histogram, false},
+    {"spectrum", is_map, measure_spectrum, false}, {"chamfer", is_cloud, measure_chamfer, false},
+    {"modes", is_point, measure_modes, false},     {"groups", is_code, measure_groups, false},
+    {"fid", is_features, measure_fid, true},       {"kid", is_features, measure_kid, true},
+    {"prdc", is_features, measure_prdc, true},
 };
 const uint32_t eval_metric_count = sizeof eval_metrics / sizeof *eval_metrics;

@@ -3,6 +3,7 @@
 //
 //   pictures  swd.c (data.h)                maps    spectrum and histogram, chi-square
 //   clouds    Chamfer distance, coverage    points  groups found, modes covered
+//   features  FID, KID, precision and recall
 //
 // All take arrays of f32 in logical order and answer numbers; none knows a model or prints. Each is
 // a function of its arguments alone: where places are drawn, they follow from fixed keys.
@@ -86,5 +87,23 @@ typedef struct ModeCount { // Srivastava et al. 2017 (VEEGAN), section 4.1
     double quality;        // share of the points within three deviations of their nearest mode
 } ModeCount;
 ModeCount modes_count(const Groups *modes, const float *x, size_t n, uint32_t d);
+
+// --- measure_features.c: features of a trained net -----------------------------------------------
+
+// All of a [na, d] made and b [nb, d] real; GAN_ERR_INPUT where they are too few.
+// FID (Heusel et al. 2017): the Frechet distance of normal distributions with their means and
+// covariances (over n - 1).
+GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
+                          double *out);
+// KID (Binkowski et al. 2018): the unbiased squared MMD with (x . y / d + 1)^3, over all samples.
+GanStatus feature_kernel(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
+                         double *out);
+enum { FEATURE_NEIGHBOURS = 5 };
+typedef struct FeatureMatch { // balls reach to the fifth nearest of a point's own set
+    double precision, recall; // Kynkaanniemi et al. 2019
+    double density, coverage; // Naeem et al. 2020
+} FeatureMatch;
+GanStatus feature_match(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
+                        FeatureMatch *out);
 
 #endif

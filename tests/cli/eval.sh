@@ -43,12 +43,39 @@ expect 0 eval three --count 16 --entry three
 prints '^three .* value  *3 '
 
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
-refused 2 'torch-fidelity and clean-fid read'       ganrun eval run --metric fid
+refused 2 'fid is of the features of a trained net: --features' ganrun eval run --metric fid
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake
 refused 1 'nothing to measure'                  ganrun eval run --metric chamfer
 refused 1 'not the folder of a run'             ganrun eval tiny.gan
 "$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null
 refused 1 'two batches of 8'                    ganrun eval run --data x=few.pack
+
+# By the features of a model of its own: half of the data beside the other half where there are enough, else all of it.
+cat >seen.gan <<'MODEL'
+model seen
+config size = 8
+data x : image(3, size, size) scale(0, 1)
+net F(x: [3, size, size]) -> [6] = x |> conv(6, k=3) |> relu |> mean(space)
+step { }
+sample features = F(x)
+MODEL
+expect 0 eval run --features seen.gan --count 16
+prints '^fakes  *x  *16  *fid  *[0-9.e-]*  *[0-9.e-]*  *[0-9.]*$'
+prints '^fakes  *x  *16  *coverage '
+mv out first
+expect 0 eval run --features seen.gan --count 16 --threads 1 --metric fid
+grep ' fid ' first | cmp -s - out && fail "the title is missing"
+grep -q "$(grep ' fid ' first)" out || fail "another FID on one thread"
+expect 0 eval run --features seen.gan --count 32 --metric kid
+prints '^fakes  *x  *32  *kid  *[0-9.e-]*  *-  *-$'
+refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]' ganrun eval run --features seen.gan -s size=9
+refused 2 'the metrics are fid, kid and prdc' ganrun eval run --features seen.gan --metric swd
+refused 2 'lot is not for --features'      ganrun eval run --features seen.gan --lot 8
+refused 1 'there is no such file'          ganrun eval run --features nowhere.gan
+sed 's/ |> mean(space)//; s/\[6\]/[6, 6, 6]/' seen.gan >maps.gan
+refused 1 'one axis of numbers'            ganrun eval run --features maps.gan
+sed 's/F(x)$/F(normal(3, 8, 8))/' seen.gan >blind.gan
+refused 1 'should read one `data` field'   ganrun eval run --features blind.gan
 
 # Each way of being held against something, in one model: points drawn in the text, copies and codes of clouds, maps
 # that a `map` takes to the net's range and back, a number that is its own measure, a translation into another field.

@@ -327,6 +327,60 @@ static void sizes_that_no_kind_has_are_refused(void **state) {
     assert_refused(synth_write(STR("rings"), under(p, "x"), 1, 0, 0), "there are: shapes");
 }
 
+// --- features ------------------------------------------------------------------------------------
+
+// shift + scale sin(key + 0.37 i^2 + 1.7 i): numbers that any program can make.
+static float *features(Place *p, size_t n, uint32_t d, double key, double scale, double shift) {
+    float *x = arena_array(&p->arena, float, n *d);
+    for (size_t i = 0; i < n * d; i++) {
+        double k = (double)i;
+        x[i] = (float)(shift + scale * sin(key + k * k * 0.37 + k * 1.7));
+    }
+    return x;
+}
+
+// Answers by numpy: FID by the eigenvalues of the product of both covariances.
+static void features_are_as_far_apart_as_numpy_says(void **state) {
+    static const struct {
+        size_t na, nb;
+        uint32_t d;
+        double fid, kid, precision, recall, density, coverage;
+    } cases[] = {
+        {40, 60, 12, 1.018225423, 0.02084207291, 0.95, 1, 0.45, 0.85},
+        {8, 9, 20, 8.792103397, -0.1496156773, 1, 1, 0.6, 1}, // fewer samples than numbers
+    };
+    Place *p = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float *a = features(p, cases[i].na, cases[i].d, 1, 1, 0.1),
+              *b = features(p, cases[i].nb, cases[i].d, 2, 0.8, -0.05);
+        double fid, kid;
+        FeatureMatch m;
+        assert_ok(feature_frechet(a, cases[i].na, b, cases[i].nb, cases[i].d, &fid));
+        assert_ok(feature_kernel(a, cases[i].na, b, cases[i].nb, cases[i].d, &kid));
+        assert_ok(feature_match(a, cases[i].na, b, cases[i].nb, cases[i].d, &m));
+        assert_near(fid, cases[i].fid, 2e-7 * cases[i].fid, "FID");
+        assert_near(kid, cases[i].kid, 1e-7, "KID");
+        assert_near(m.precision, cases[i].precision, 1e-12, "precision");
+        assert_near(m.recall, cases[i].recall, 1e-12, "recall");
+        assert_near(m.density, cases[i].density, 1e-12, "density");
+        assert_near(m.coverage, cases[i].coverage, 1e-12, "coverage");
+        assert_ok(feature_frechet(a, cases[i].na, a, cases[i].na, cases[i].d, &fid));
+        assert_near(fid, 0, 1e-6, "FID of a set with itself");
+    }
+}
+
+static void too_few_features_are_refused(void **state) {
+    Place *p = *state;
+    float *a = features(p, 8, 3, 1, 1, 0);
+    double out;
+    FeatureMatch m;
+    assert_refused(feature_frechet(a, 1, a, 8, 3, &out), "two samples");
+    assert_refused(feature_kernel(a, 8, a, 1, 3, &out), "two samples");
+    assert_refused(feature_match(a, 5, a, 8, 3, &m), "more than 5");
+    a[4] = NAN;
+    assert_refused(feature_frechet(a, 8, a, 8, 3, &out), "not finite");
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_transform_is_its_sum_for_any_side),
@@ -344,6 +398,8 @@ int main(int argc, char **argv) {
         T(outlines_are_the_edges_of_the_same_shapes),
         T(a_longer_set_begins_with_the_shorter_and_seeds_differ),
         T(sizes_that_no_kind_has_are_refused),
+        T(features_are_as_far_apart_as_numpy_says),
+        T(too_few_features_are_refused),
     };
     if (CASES_LISTED(tests))
         return 0;
