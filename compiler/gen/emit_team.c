@@ -75,9 +75,9 @@ static void put_pack(Emit *e) {
         const Store *s = &n->store.at[i];
         if (s->pack) {
             emit_line(e);
-            text_fmt(e->t, "gan_store(a%u + ", s->arg);
+            text_fmt(e->t, "gan_store(&a%u[", s->arg);
             emit_ix(e, s->at);
-            text_fmt(e->t, ", y%u);\n", i);
+            text_fmt(e->t, "], y%u);\n", i);
         }
     }
 }
@@ -207,9 +207,9 @@ static void put_results(Emit *e) {
         left += !r->pack;
         if (r->pack) {
             emit_line(e);
-            text_fmt(e->t, "gan_store(a%u + ", r->arg);
+            text_fmt(e->t, "gan_store(&a%u[", r->arg);
             emit_ix(e, r->at);
-            text_fmt(e->t, r->kind == ReduceSquares ? ", gan_squares(s%u));\n" : ", s%u);\n", i);
+            text_fmt(e->t, r->kind == ReduceSquares ? "], gan_squares(s%u));\n" : "], s%u);\n", i);
         } else if (!packed(e)) {
             emit_result(e, i);
         }
@@ -342,7 +342,7 @@ static void put_partials(Emit *e, Str units, Str pieces) {
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         put_through(e, i, str_format(e->t->arena, "%s::of", join_op(&e->n->reduce.at[i])),
-                    str_format(e->t->arena, ", gan_fetch(q%u + p * %.*s + u)", i, SARG(units)));
+                    str_format(e->t->arena, ", gan_fetch(&q%u[p * %.*s + u])", i, SARG(units)));
     }
     emit_close(e);
 }
