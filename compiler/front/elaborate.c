@@ -178,9 +178,14 @@ static void pin_fields(Elab *e, const Ast *file) {
 
 // --- functions -----------------------------------------------------------------------------------
 
+static void begin_graph(const Elab *e, Graph *g) {
+    graph_init(g, e->perm, e->o->batch);
+    g->literal = e->o->literal;
+}
+
 static void build_step(Elab *e, const Ast *a) {
     Building b;
-    graph_init(&e->m->step.g, e->perm, e->o->batch);
+    begin_graph(e, &e->m->step.g);
     building_init(e, &b, &e->m->step, &e->m->step.g, 1);
     Building *outer = building_enter(e, &b);
     Env env = {scope_mark(e, NULL, BindFn), &e->top, {0}};
@@ -302,7 +307,7 @@ static void build_sample(Elab *e, const Ast *a) {
     Func *fn = arena_new(e->perm, Func);
     Building b;
     fn->name = a->text;
-    graph_init(&fn->g, e->perm, e->o->batch);
+    begin_graph(e, &fn->g);
     building_init(e, &b, fn, &fn->g, 2 + e->m->entry.n);
     Building *outer = building_enter(e, &b);
     Env env = {scope_mark(e, NULL, BindFn), &e->top, {0}};
@@ -400,10 +405,10 @@ static void elab_init(Elab *e, Front *f, const ElabOptions *o, Building *top, Mo
     e->owner = &e->root;
     for (uint32_t i = 0; i < 3; i++)
         e->scalar[i] = NONE;
-    graph_init(&e->loose, f->perm, o->batch);
+    begin_graph(e, &e->loose);
     graph_init(&e->fold, f->perm, 1);
     e->fold.raw = true;
-    graph_init(&m->init.g, f->perm, o->batch);
+    begin_graph(e, &m->init.g);
     building_init(e, top, NULL, &e->loose, 0);
     e->to = top;
     building_init(e, &e->init, &m->init, &m->init.g, 0);

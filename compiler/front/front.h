@@ -151,6 +151,7 @@ typedef struct ElabOptions {
     uint32_t settings;
     bool feed_entries; // uniform and normal draws of entry points become SlotFed reads
     bool feed;         // draws become SlotFed reads, in the order of Module.site (verify)
+    bool literal;      // nothing is simplified (Graph.literal)
 } ElabOptions;
 
 // Elaborates a parsed model: evaluates everything but tensors, inlines every call in the order of

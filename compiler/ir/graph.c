@@ -2,8 +2,9 @@
 //
 // In: an op, operands, attributes. Out: the index of a node that has that value, new or not.
 // Invariants: operands have smaller indices than their users; equal types and attributes have equal
-// indices; unless g->raw, every node is in simplest form (rules.c) and two nodes with equal op,
-// operands, attributes and type exist only where the block of one is closed to the other.
+// indices; unless g->raw, every node is in simplest form (rules.c; not if g->literal) and two nodes
+// with equal op, operands, attributes and type exist only where the block of one is closed to the
+// other.
 #include "op.h"
 
 #include <math.h>
@@ -175,7 +176,7 @@ uint32_t graph_add(Graph *g, Op op, const uint32_t *in, uint32_t nin, const Attr
         d.attr = *attr;
     infer_draft(g, &d, want);
     bool own = op == OpPin || op == OpWrite; // never merged with an equal node
-    if (!g->raw && !own) {
+    if (!g->raw && !g->literal && !own) {
         order_operands(g, &d);
         uint32_t simpler = simplify(g, &d);
         if (simpler)

@@ -95,6 +95,7 @@ typedef struct Graph {
     uint32_t block; // block given to new nodes
     Span here;      // span given to new nodes
     bool raw;       // true: no simplification, no sharing (the text reader, tests)
+    bool literal;   // true: no simplification: what was written, to compare with (tests)
     VEC(Node) node; // [0] is none
     VEC(uint32_t) edge;
     VEC(Type) type;            // [0] is none

@@ -253,6 +253,8 @@ static void bundle(Memory *m, const Collective *c) {
     Buffer all = {.owner = c->part.at[0].start, .first = start, .last = wait, .bytes = c->bytes};
     if (in_tail(m, wait))
         live_on(m, &all);
+    for (uint32_t i = 0; i < c->part.n; i++)
+        cover(m, &all, &m->buffer.at[m->of[c->part.at[i].wait]]);
     for (uint32_t i = 0; i < c->part.n; i++) {
         const CallPart *part = &c->part.at[i];
         uint32_t source = plan_owner(p, node_in(&p->func->g, part->start, 0));

@@ -43,6 +43,7 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
     Graph to;
     graph_init(&to, perm, batch);
     to.next_unique = from->next_unique;
+    to.literal = from->literal;
     for (uint32_t id = 1; id < from->node.n; id++) {
         if (!live[id])
             continue;

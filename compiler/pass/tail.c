@@ -65,6 +65,17 @@ static void touch(const Plan *p, const Region *r, uint8_t *reads, uint8_t *write
             writes[slot_of(p, r->out.at[i])] = 1;
 }
 
+// Making the value anew is what must not come before the tail has read it. The sums of a call are
+// made where its parts are handed over: that is when it starts.
+static void meet_maker(const Plan *p, uint32_t value, uint8_t *meets) {
+    uint32_t maker = p->region_of[value];
+    if (maker == NONE)
+        return;
+    meets[maker] = 1;
+    if (p->region.at[maker].kind == RegionWait)
+        meets[p->collective.at[p->region.at[maker].call].start] = 1;
+}
+
 static void find_meets(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n,
                        uint8_t *meets) {
     uint32_t slots = p->module->slot.n;
@@ -74,8 +85,7 @@ static void find_meets(Arena scratch, const Plan *p, const uint32_t *tail, uint3
         const Region *r = &p->region.at[tail[i]];
         touch(p, r, reads, writes);
         for (uint32_t k = 0; k < r->in.n; k++)
-            if (p->region_of[r->in.at[k]] != NONE)
-                meets[p->region_of[r->in.at[k]]] = 1; // made anew
+            meet_maker(p, r->in.at[k], meets);
     }
     for (uint32_t r = 0; r < p->region.n; r++) {
         Arena again = scratch;

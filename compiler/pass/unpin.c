@@ -1,7 +1,8 @@
 // unpin.c - removes the identities that only earlier passes need: Pin (what a grad named), Stop and
 // Commit.
 // In: a function without Grad nodes. Out: the same values; equal work that pins kept apart is now
-// shared.
+// shared. Gradients that no new weight is made of (a frozen weight's) are dropped, unless somebody
+// looks at them.
 #include "pass.h"
 
 static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
@@ -10,7 +11,25 @@ static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, con
                                                          : node_copy(user, to, from, id, map);
 }
 
+static void drop_unread(Arena *perm, Func *f) {
+    Func without = *f;
+    without.update.at = arena_array(perm, Update, f->update.n);
+    for (uint32_t i = 0; i < f->update.n; i++)
+        without.update.at[i] = (Update){.loss = f->update.at[i].loss};
+    const uint8_t *read = func_live(perm, &without);
+    for (uint32_t i = 0; i < f->update.n; i++) {
+        Update *u = &f->update.at[i];
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < u->grad.n; k++)
+            if (read[u->grad.at[k].node])
+                u->grad.at[kept++] = u->grad.at[k];
+        u->grad.n = kept;
+    }
+}
+
 void pass_unpin(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
-    (void)m, (void)o;
+    (void)m;
+    if (!o->keep_grads)
+        drop_unread(perm, f);
     func_rewrite(perm, f, f->g.batch, unpin, NULL);
 }

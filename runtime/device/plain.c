@@ -1,7 +1,7 @@
 // plain.c - values and regions without any library or compiler: what the cpu device falls back to.
 //
-// In: values in a device's layout. Out: the same, computed by the reference evaluator in float, one
-// member at a time.
+// In: values in a device's layout. Out: the same, computed by the reference evaluator, one member
+// at a time: in float, or in double what is of f64.
 #include "device.h"
 #include "half.h"
 
@@ -86,29 +86,73 @@ typedef struct Eval {
     Memory m;
     const Counters *c;
     Arena *arena;
-    const float **value; // [node.n] logical values known so far
+    const void **value; // [node.n] logical values known so far: doubles of f64, else floats
 } Eval;
+
+static bool is_wide(const Type *t) {
+    return t->dtype == DtF64;
+}
+
+// Of f64 are sums on their way to other ranks, in a plan of any precision.
+static void wide_copy(const Graph *g, const Type *t, const double *from, double *to, bool load) {
+    Walk w = walk_begin(t, g->batch);
+    int64_t n = type_elements(g, t);
+    for (int64_t i = 0; i < n; i++, walk_next(&w))
+        to[load ? i : w.at] = from[load ? w.at : i];
+}
+
+static void load(const Graph *g, const Type *t, const void *from, void *to) {
+    if (is_wide(t))
+        wide_copy(g, t, from, to, true);
+    else
+        value_load(g, t, from, to);
+}
+
+static void store(const Graph *g, const Type *t, const void *from, void *to) {
+    if (is_wide(t))
+        wide_copy(g, t, from, to, false);
+    else
+        value_store(g, t, from, to);
+}
+
+// Between f64 and the rest: the one operation whose operand is not of the width it makes.
+static void convert(const void *from, void *to, int64_t n, bool wide) {
+    for (int64_t i = 0; i < n; i++)
+        if (wide)
+            ((double *)to)[i] = ((const float *)from)[i];
+        else
+            ((float *)to)[i] = (float)((const double *)from)[i];
+}
+
+static void eval_member(Eval *e, uint32_t id, const void *const *in, void *out) {
+    const Node *node = graph_node(e->g, id);
+    const Type *t = node_type(e->g, id);
+    bool wide = is_wide(t);
+    int64_t n = type_elements(e->g, t);
+    if (node->op == OpWrite)
+        memcpy(out, in[0], (size_t)n * (wide ? sizeof(double) : sizeof(float)));
+    else if (node->op == OpCast && wide != is_wide(node_type(e->g, node_in(e->g, id, 0))))
+        convert(in[0], out, n, wide);
+    else
+        eval_node(e->g, id, in, out, wide, e->c, *e->arena);
+}
 
 // The value of a node the region uses: computed before, read from memory, or a leaf or view
 // evaluated here.
-static const float *eval_value(Eval *e, uint32_t id, bool member) {
+static const void *eval_value(Eval *e, uint32_t id, bool member) {
     if (e->value[id])
         return e->value[id];
     const Type *t = node_type(e->g, id);
-    float *out = arena_array(e->arena, float, type_elements(e->g, t));
+    void *out = arena_array(e->arena, double, type_elements(e->g, t)); // or as many floats
     const Node *node = graph_node(e->g, id);
     void *at = memory_at(e->m, e->p, id);
-    bool stored_here = at && e->p->place[id].owner == id && !member;
-    if (stored_here) {
-        value_load(e->g, t, at, out);
+    if (at && e->p->place[id].owner == id && !member) {
+        load(e->g, t, at, out);
     } else {
         const void *in[64] = {0};
         for (uint32_t k = 0; k < node->nin; k++)
             in[k] = eval_value(e, node_in(e->g, id, k), false);
-        if (node->op == OpWrite)
-            memcpy(out, in[0], sizeof *out * (size_t)type_elements(e->g, t));
-        else
-            eval_node(e->g, id, in, out, false, e->c, *e->arena);
+        eval_member(e, id, in, out);
     }
     e->value[id] = out;
     return out;
@@ -118,12 +162,12 @@ GanStatus plain_region(const Plan *p, const Region *r, Memory m, const Counters 
     Arena arena;
     TRY(arena_init(&arena, 0));
     const Graph *g = &p->func->g;
-    Eval e = {p, g, m, c, &arena, arena_array(&arena, const float *, g->node.n)};
+    Eval e = {p, g, m, c, &arena, arena_array(&arena, const void *, g->node.n)};
     for (uint32_t i = 0; i < r->node.n; i++)
         eval_value(&e, r->node.at[i], true);
     for (uint32_t i = 0; i < r->out.n; i++) {
         uint32_t id = r->out.at[i];
-        value_store(g, node_type(g, id), e.value[id], memory_at(m, p, id));
+        store(g, node_type(g, id), e.value[id], memory_at(m, p, id));
     }
     arena_release(&arena);
     return GAN_OK;

@@ -31,29 +31,48 @@ typedef struct Seat { // one rank
 
 // --- compiling -----------------------------------------------------------------------------------
 
-static ElabOptions elab_options(Arena *a, const RanksOptions *o) {
-    ElabOptions e = {.batch = o->batch};
+bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, Str *said) {
+    Front f;
+    ElabOptions e = {.batch = o->batch, .literal = literal};
     settings_read(a, o->set, &e);
-    return e;
+    front_init(&f, a);
+    uint32_t source = front_add_source(&f, str_c(o->name), o->text, false);
+    bool yaml = str_ends(str_c(o->name), STR(".yaml"));
+    Ast *file = !source ? NULL : yaml ? parse_yaml(&f, source) : parse_gan(&f, source);
+    if (file && !diag_errors(&f) && front_load_library(&f) && elaborate(&f, file, &e, out))
+        return true;
+    Text t = {.arena = a};
+    diag_render(&t, &f, false);
+    *said = text_str(&t);
+    return false;
+}
+
+// What is read back and printed again must be the same text.
+static void reread(Seat *s) {
+    Arena *a = &s->arena;
+    Text text = {.arena = a}, again = {.arena = a};
+    Compiled read;
+    Str error;
+    Share share = s->compiled.module.share;
+    compiled_print(&text, &s->compiled, PlanPlaced);
+    if (!compiled_read(a, text_str(&text), s->options.dialect, &read, &error))
+        fail_msg("%s: its own plan is refused: %.*s", s->o->name, SARG(error));
+    compiled_print(&again, &read, PlanPlaced);
+    if (!str_eq(text_str(&text), text_str(&again)))
+        fail_msg("%s: a plan read back prints another text", s->o->name);
+    s->compiled = read;
+    s->compiled.module.share = share;
 }
 
 static void compile(Seat *s) {
-    Front f;
+    Str said;
     Arena *a = &s->arena;
-    ElabOptions e = elab_options(a, s->o);
-    front_init(&f, a);
-    uint32_t source = front_add_source(&f, str_c(s->o->name), s->o->text, false);
-    bool yaml = str_ends(str_c(s->o->name), STR(".yaml"));
-    Ast *file = !source ? NULL : yaml ? parse_yaml(&f, source) : parse_gan(&f, source);
-    bool fine = file && !diag_errors(&f) && front_load_library(&f) &&
-                elaborate(&f, file, &e, &s->compiled.module);
-    if (!fine) {
-        Text t = {.arena = a};
-        diag_render(&t, &f, false);
-        fail_msg("%s:\n%s", s->o->name, str_z(a, text_str(&t)));
-    }
+    if (!ranks_module(a, s->o, false, &s->compiled.module, &said))
+        fail_msg("%s:\n%s", s->o->name, str_z(a, said));
     if (compile_plans(a, &s->compiled.module, &s->options, &s->compiled) != GAN_OK)
         fail_msg("%s: %s", s->o->name, gan_error());
+    if (s->o->reread)
+        reread(s);
 }
 
 // --- data ----------------------------------------------------------------------------------------
@@ -63,31 +82,35 @@ static size_t slot_count(const Module *m, uint32_t slot) {
     return (size_t)(type_sample(t) * (t->batched ? m->batch : 1));
 }
 
-// Numbers of the global batch, of which this rank takes its samples.
-static GanStatus fill(Seat *s, uint32_t slot, uint64_t key, double low, double high, double whole) {
+double ranks_datum(const Module *m, uint32_t slot, uint32_t step, uint64_t i) {
+    const Slot *s = &m->slot.at[slot];
+    const Field *f = &m->stream.at[s->stream].field.at[s->site];
+    double x = test_number((uint64_t)PerSlot * (slot + 1) + (uint64_t)PerStep * step + i);
+    return f->kind == FieldLabel ? floor((x + 1) / 2 * (double)f->classes) : (double)(float)x;
+}
+
+Counters ranks_counters(uint32_t step) {
+    return (Counters){.seed = 7, .step = step, .kimg = step * 0.125};
+}
+
+// Of the global batch this rank takes its samples.
+static GanStatus fill(Seat *s, uint32_t slot) {
     const Module *m = &s->compiled.module;
-    const Slot *of = &m->slot.at[slot];
+    const Type *t = &m->slot.at[slot].type;
     Arena scratch = s->arena;
     size_t n = slot_count(m, slot);
-    uint64_t first = of->type.batched ? (uint64_t)(m->share.first * type_sample(&of->type)) : 0;
+    uint64_t first = t->batched ? (uint64_t)(m->share.first * type_sample(t)) : 0;
     double *x = arena_array(&scratch, double, n);
-    for (size_t i = 0; i < n; i++) {
-        double u = (test_number(key + first + i) + 1) / 2;
-        x[i] = whole > 0 ? floor(u * whole) : low + (high - low) * u;
-    }
+    for (size_t i = 0; i < n; i++)
+        x[i] = ranks_datum(m, slot, s->step, first + i);
     return exec_slot_put(s->exec, slot, x, n);
 }
 
 static GanStatus fill_data(Seat *s) {
     const Module *m = &s->compiled.module;
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *slot = &m->slot.at[i];
-        if (slot->kind != SlotData)
-            continue;
-        const Field *f = &m->stream.at[slot->stream].field.at[slot->site];
-        double classes = f->kind == FieldLabel ? (double)f->classes : 0;
-        TRY(fill(s, i, (uint64_t)PerSlot * (i + 1) + (uint64_t)PerStep * s->step, -1, 1, classes));
-    }
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].kind == SlotData)
+            TRY(fill(s, i));
     return GAN_OK;
 }
 
@@ -143,17 +166,62 @@ static GanStatus record_slots(Seat *s) {
 
 // --- running -------------------------------------------------------------------------------------
 
+static GanStatus open_exec(Seat *s) {
+    const Compiled *c = &s->compiled;
+    return exec_open(s->o->api, s->device, &s->arena, &c->module, &c->init, &c->step, c->entry,
+                     &s->exec);
+}
+
 static GanStatus open_rank(Seat *s) {
     static const CommOptions limits = {.deadline = 60};
     if (s->o->parallel.ranks > 1)
         TRY(comm_open(&link_local, &s->seat, &limits, &s->comm));
     if (s->comm)
         comm_narrow(s->comm, s->o->narrow);
-    DeviceOptions d = {.threads = 1, .comm = s->comm};
+    DeviceOptions d = {.threads = s->o->threads ? s->o->threads : 1,
+                       .comm = s->comm,
+                       .compiler = s->o->compiler,
+                       .cache_dir = s->o->cache};
     TRY(s->o->api->open(&d, &s->device));
+    return open_exec(s);
+}
+
+// Another executor, which knows of this one what a checkpoint would.
+static GanStatus resume(Seat *s) {
+    const Module *m = &s->compiled.module;
+    Exec *before = s->exec;
+    GanStatus st = GAN_OK;
+    s->exec = NULL;
+    TRY_OUT(open_exec(s));
+    TRY_OUT(exec_init(s->exec, 8));
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!slot_outlives(&m->slot.at[i]))
+            continue;
+        void *bytes = arena_alloc(&s->arena, exec_slot_bytes(before, i), 64);
+        TRY_OUT(exec_slot_save(before, i, bytes));
+        TRY_OUT(exec_slot_load(s->exec, i, bytes));
+    }
+out:
+    exec_close(before);
+    return st;
+}
+
+static GanStatus run_entries(Seat *s) {
     const Compiled *c = &s->compiled;
-    return exec_open(s->o->api, s->device, &s->arena, &c->module, &c->init, &c->step, c->entry,
-                     &s->exec);
+    const Counters count = ranks_counters(s->step);
+    TRY(fill_data(s));
+    for (uint32_t i = 0; i < c->module.entry.n; i++) {
+        const Func *f = &c->module.entry.at[i];
+        TRY(exec_entry(s->exec, i, &count, NULL));
+        for (uint32_t k = 0; k < f->result.n; k++) {
+            const Type *t = node_type(&f->g, f->result.at[k].node);
+            size_t n = (size_t)type_elements(&f->g, t);
+            RanksValue v = {f->result.at[k].name, NONE, NONE, n, arena_array(&s->arena, double, n)};
+            TRY(exec_value_get(s->exec, &c->entry[i], f->result.at[k].node, v.x, n));
+            vec_push(&s->arena, &s->run.value, v);
+        }
+    }
+    return GAN_OK;
 }
 
 static GanStatus train(Seat *s) {
@@ -161,13 +229,16 @@ static GanStatus train(Seat *s) {
     TRY(open_rank(s));
     TRY(exec_init(s->exec, 7));
     for (s->step = 0; s->step < s->o->steps; s->step++) {
-        Counters c = {.seed = 7, .step = s->step, .kimg = s->step * 0.1};
+        Counters c = ranks_counters(s->step);
+        if (s->o->resume && s->step == s->o->resume)
+            TRY(resume(s));
         TRY(fill_data(s));
         TRY(exec_step(s->exec, &c, &hooks));
         if (s->o->as_trained && s->step % 2)
             TRY(record_slots(s));
     }
-    return record_slots(s);
+    TRY(record_slots(s));
+    return s->o->entries ? run_entries(s) : GAN_OK;
 }
 
 static void *rank_main(void *user) {

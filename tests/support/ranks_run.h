@@ -22,6 +22,12 @@ typedef struct RanksOptions {
     uint32_t steps;
     bool as_trained; // gradients are not looked at, so that steps may have a tail; every second
                      // step is followed by a look at the slots, which must find it done
+    int threads;     // of the device, 0: one
+    Str compiler;    // of its kernels; empty: the machine's
+    Str cache;       // folder for them; empty: none are kept
+    bool reread;     // the plans are those that their text gives
+    uint32_t resume; // after so many steps another executor goes on from what this one saves; 0
+    bool entries;    // entry points run at the end: on one rank
 } RanksOptions;
 
 typedef struct RanksValue { // what is compared
@@ -37,6 +43,12 @@ typedef struct RanksRun {
     Compiled compiled;     // rank 0's
     Arena arena[8];        // owned: a rank's each
 } RanksRun;
+
+// Text to a module. False: it was refused, with diagnostics in *said.
+bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, Str *said);
+// Number `i` of a data slot of the whole batch in a step: exact in f32.
+double ranks_datum(const Module *m, uint32_t slot, uint32_t step, uint64_t i);
+Counters ranks_counters(uint32_t step);
 
 // All ranks must end with the same bits in every value; then these are rank 0's.
 void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out);

@@ -1,0 +1,281 @@
+// check.c - see check.h.
+//
+// A model is computed by plain.h as written, and again with noise of the size of f64's and of
+// f32's rounding: a value may be off by some times what that noise does to it, and no more. So a
+// model whose numbers hang on rounding says little, and one whose numbers do not says much.
+#include "check.h"
+#include "plain.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { STEPS = 3, TURNS = 3, LIMIT = 60, ExitRefused = 10, ExitWild = 11 };
+
+typedef struct Way {
+    const char *name;
+    const DeviceApi *api;
+    Dtype real;
+    Parallel parallel; // bucket 1: a random one
+    int threads;
+    bool compiled; // kernels are; else the reference evaluator does regions
+    bool reread;
+    uint32_t resume;
+    bool entries;
+    const char *same_as; // the way before it whose bits these are
+} Way;
+
+static const Way ways[] = {
+    {.name = "ref", .api = &device_ref, .real = DtF64, .entries = true},
+    {.name = "resumed", .api = &device_ref, .real = DtF64, .resume = 1, .same_as = "ref"},
+    {.name = "micro", .api = &device_ref, .real = DtF64, .parallel = {.micro = 2}},
+    {.name = "chunks", .api = &device_ref, .real = DtF64, .parallel = {.chunks = 2}},
+    {.name = "chunks on ranks",
+     .api = &device_ref,
+     .real = DtF64,
+     .parallel = {.chunks = 2, .ranks = 2},
+     .same_as = "chunks"},
+    {.name = "ranks", .api = &device_ref, .real = DtF64, .parallel = {.ranks = 2, .bucket = 1}},
+    {.name = "tail",
+     .api = &device_ref,
+     .real = DtF64,
+     .parallel = {.ranks = 2, .bucket = 1, .tail = true},
+     .same_as = "ranks"},
+    {.name = "uneven ranks", .api = &device_ref, .real = DtF64, .parallel = {.ranks = 3}},
+    {.name = "micro on ranks",
+     .api = &device_ref,
+     .real = DtF64,
+     .parallel = {.ranks = 2, .micro = 2}},
+    {.name = "f32", .api = &device_ref, .real = DtF32, .entries = true},
+    {.name = "fused", .api = &device_cpu, .real = DtF32, .entries = true},
+    {.name = "reread",
+     .api = &device_cpu,
+     .real = DtF32,
+     .reread = true,
+     .entries = true,
+     .same_as = "fused"},
+    {.name = "fused chunks", .api = &device_cpu, .real = DtF32, .parallel = {.chunks = 2}},
+    {.name = "fused on ranks",
+     .api = &device_cpu,
+     .real = DtF32,
+     .parallel = {.ranks = 2, .bucket = 1, .tail = true}},
+    {.name = "kernels", .api = &device_cpu, .real = DtF32, .compiled = true, .entries = true},
+    {.name = "threads",
+     .api = &device_cpu,
+     .real = DtF32,
+     .compiled = true,
+     .threads = 3,
+     .entries = true,
+     .same_as = "kernels"},
+    {.name = "kernels on ranks",
+     .api = &device_cpu,
+     .real = DtF32,
+     .parallel = {.ranks = 2, .bucket = 1, .tail = true},
+     .compiled = true},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+// --- comparing -----------------------------------------------------------------------------------
+
+typedef struct Bound { // what the values of a run may be off by
+    const RanksRun *want;
+    double *spread; // [value] what noise of the size of rounding does
+} Bound;
+
+static double largest(const RanksValue *v, const double *minus) {
+    double most = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        double d = fabs(v->x[i] - (minus ? minus[i] : 0));
+        most = d > most || d != d ? d : most;
+    }
+    return most;
+}
+
+static Bound bound_of(Arena *a, const RanksRun *want, Plain *p, double noise) {
+    Bound b = {want, arena_array(a, double, want->value.n)};
+    for (uint64_t turn = 1; turn <= TURNS; turn++) {
+        plain_run(p, noise, turn);
+        assert_int_equal(p->run.value.n, want->value.n);
+        for (uint32_t i = 0; i < want->value.n; i++)
+            b.spread[i] = fmax(b.spread[i], largest(&want->value.at[i], p->run.value.at[i].x));
+    }
+    return b;
+}
+
+// Numbers that run away say nothing.
+static bool is_wild(const RanksRun *run) {
+    for (uint32_t i = 0; i < run->value.n; i++)
+        if (!(largest(&run->value.at[i], NULL) < 1e5))
+            return true;
+    return false;
+}
+
+// Entries come last, and not every way runs them.
+static void compare(const Way *w, const Bound *b, const RanksRun *got, double eps) {
+    for (uint32_t i = 0; i < got->value.n; i++) {
+        const RanksValue *want = &b->want->value.at[i], *is = &got->value.at[i];
+        if (i >= b->want->value.n || !str_eq(want->name, is->name) || want->n != is->n)
+            fail_msg("%s: value %u is %.*s", w->name, i, SARG(is->name));
+        double off = largest(want, is->x), most = largest(want, NULL);
+        if (!(off <= 16 * b->spread[i] + 64 * eps * (most + 1e-3)))
+            fail_msg("%s: %.*s is off by %.3g of %.6g, where noise does %.3g", w->name,
+                     SARG(is->name), off, most, b->spread[i]);
+    }
+}
+
+static void same_bits(const Way *w, const RanksRun *a, const RanksRun *b) {
+    for (uint32_t i = 0; i < a->value.n && i < b->value.n; i++)
+        if (memcmp(a->value.at[i].x, b->value.at[i].x, a->value.at[i].n * sizeof(double)))
+            fail_msg("%s: %.*s has other bits than %s", w->name, SARG(a->value.at[i].name),
+                     w->same_as);
+}
+
+// --- ways ----------------------------------------------------------------------------------------
+
+static bool applies(const Way *w, const RandomModel *m, const CheckOptions *o) {
+    int64_t ranks = w->parallel.ranks > 1 ? w->parallel.ranks : 1;
+    int64_t parts = w->parallel.chunks  ? w->parallel.chunks
+                    : w->parallel.micro ? w->parallel.micro * ranks
+                                        : 1;
+    return m->batch >= ranks && m->batch % parts == 0 && (o->compiled || !w->compiled) &&
+           (!o->way || strcmp(o->way, w->name) == 0);
+}
+
+static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOptions *o) {
+    RanksOptions r = {.name = "random.gan",
+                      .text = m->text,
+                      .batch = m->batch,
+                      .parallel = w->parallel,
+                      .api = w->api,
+                      .real = w->real,
+                      .steps = STEPS,
+                      .as_trained = true,
+                      .threads = w->threads,
+                      .reread = w->reread,
+                      .resume = w->resume,
+                      .entries = w->entries,
+                      .cache = o->cache};
+    if (r.parallel.bucket)
+        r.parallel.bucket = 64u << o->seed % 8;
+    if (w->api == &device_cpu)
+        r.compiler = w->compiled ? STR(TEST_DIR "/random/quick_cc") : STR("no-compiler");
+    return r;
+}
+
+static void check_ways(Arena *a, const RandomModel *m, const CheckOptions *o, const Bound *f64,
+                       const Bound *f32) {
+    RanksRun *run = arena_array(a, RanksRun, WAYS);
+    bool *there = arena_array(a, bool, WAYS);
+    for (uint32_t i = 0; i < WAYS; i++) {
+        const Way *w = &ways[i];
+        if (!applies(w, m, o))
+            continue;
+        RanksOptions r = options_of(w, m, o);
+        fprintf(stderr, "way: %s\n", w->name); // the last one is where a process ended
+        ranks_run(a, &r, &run[i]);
+        there[i] = true;
+        compare(w, w->real == DtF64 ? f64 : f32, &run[i], w->real == DtF64 ? 0x1p-53 : 0x1p-24);
+        for (uint32_t k = 0; w->same_as && k < i; k++)
+            if (there[k] && strcmp(ways[k].name, w->same_as) == 0)
+                same_bits(w, &run[i], &run[k]);
+    }
+}
+
+static int check(const RandomModel *m, const CheckOptions *o) {
+    Arena a, b;
+    Plain p;
+    Str said, worst;
+    uint32_t counted;
+    if (arena_init(&a, 0) != GAN_OK || arena_init(&b, 0) != GAN_OK)
+        return ExitWild;
+    RanksOptions plain = {.name = "random.gan",
+                          .text = m->text,
+                          .batch = m->batch,
+                          .steps = STEPS,
+                          .as_trained = true,
+                          .entries = true};
+    if (!plain_open(&p, &a, &plain, &said)) {
+        fprintf(stderr, "refused: %.*s\n", SARG(said));
+        return ExitRefused;
+    }
+    plain_run(&p, 0, 0);
+    RanksRun want = p.run;
+    if (is_wild(&want))
+        return ExitWild;
+    fprintf(stderr, "way: slopes\n");
+    if ((!o->way || strcmp(o->way, "slopes") == 0) && plain_slopes(&p, &worst, &counted) > 1)
+        fail_msg("slopes: %.*s", SARG(worst));
+    Bound f64 = bound_of(&a, &want, &p, 0x1p-45), f32 = bound_of(&a, &want, &p, 0x1p-22);
+    check_ways(&b, m, o, &f64, &f32);
+    return 0;
+}
+
+// --- a process of its own ------------------------------------------------------------------------
+
+static Str read_all(Arena *a, int from) {
+    Text t = {.arena = a};
+    char bytes[4096];
+    ssize_t n;
+    while ((n = read(from, bytes, sizeof bytes)) > 0)
+        text_put(&t, (Str){bytes, (size_t)n});
+    return text_str(&t);
+}
+
+// The last line that begins with `start`, without that.
+static Str last_line(Str text, Str start) {
+    Str found = {0};
+    while (text.len) {
+        Str line = str_sub(text, 0, str_find(text, '\n'));
+        if (str_starts(line, start))
+            found = str_sub(line, start.len, line.len);
+        text = str_sub(text, line.len + (line.len < text.len), text.len);
+    }
+    return found;
+}
+
+static Finding judge(Arena *a, int status, Str text) {
+    Finding f = {.verdict = VerdictWrong, .text = text};
+    Str way = last_line(text, STR("way: "));
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == 0 || code == ExitRefused || code == ExitWild)
+        f.verdict = code == 0 ? VerdictFine : code == ExitRefused ? VerdictRefused : VerdictWild;
+    else if (code == -1)
+        f.label = str_format(a, "signal %d, %.*s", WTERMSIG(status), SARG(way));
+    else
+        f.label = str_format(a, "exit %d, %.*s", code, SARG(way));
+    return f;
+}
+
+Finding check_model(Arena *a, const RandomModel *m, const CheckOptions *o) {
+    int ends[2];
+    double begin = time_now();
+    fflush(NULL);
+    if (pipe(ends) != 0)
+        bug("no pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child < 0)
+        bug("no process: %s", strerror(errno));
+    if (child == 0) {
+        close(ends[0]);
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        alarm(LIMIT);
+        int code = check(m, o);
+        fflush(NULL);
+        _exit(code);
+    }
+    close(ends[1]);
+    Str text = read_all(a, ends[0]);
+    int status = 0;
+    close(ends[0]);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    Finding f = judge(a, status, text);
+    f.seconds = time_now() - begin;
+    return f;
+}
