@@ -381,6 +381,25 @@ static void too_few_features_are_refused(void **state) {
     assert_refused(feature_frechet(a, 8, a, 8, 3, &out), "not finite");
 }
 
+// Each of their pieces of memory may be the one there is no room for.
+static void features_without_memory_are_an_error(void **state) {
+    Place *p = *state;
+    float *a = features(p, 8, 3, 1, 1, 0);
+    for (size_t n = 1; n <= 2; n++) {
+        double out;
+        mem_fail_at(n);
+        assert_refused(feature_frechet(a, 8, a, 8, 3, &out), "no memory");
+        mem_fail_at(n);
+        assert_refused(feature_kernel(a, 8, a, 8, 3, &out), "no memory");
+    }
+    for (size_t n = 1; n <= 4; n++) {
+        FeatureMatch m;
+        mem_fail_at(n);
+        assert_refused(feature_match(a, 8, a, 8, 3, &m), "no memory");
+    }
+    mem_fail_at(0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_transform_is_its_sum_for_any_side),
@@ -400,6 +419,7 @@ int main(int argc, char **argv) {
         T(sizes_that_no_kind_has_are_refused),
         T(features_are_as_far_apart_as_numpy_says),
         T(too_few_features_are_refused),
+        T(features_without_memory_are_an_error),
     };
     if (CASES_LISTED(tests))
         return 0;
