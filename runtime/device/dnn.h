@@ -52,7 +52,7 @@ dnnl_status_t dnn_matmul_desc(dnnl_engine_t e, const DnnShape *a, const DnnShape
 enum {
     DNN_STEPS = 19, // weights packed, rows gathered, 16 products, rows added up (dnn_taps.c)
     DNN_ARGS = 4,
-    DNN_STAGING = 2,
+    DNN_STAGING = 3,
     DNN_COLUMN_CHANNELS = 4096, // of a pixel summed on the stack
     DNN_AXES = 3,
 };
