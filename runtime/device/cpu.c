@@ -24,6 +24,10 @@ typedef struct Cpu {
     double inside; // seconds, since counting began
 } Cpu;
 
+// What a thread more must have to do: it takes some 2 us to start and join one where cores are
+// free, and a turn of the scheduler where they are not.
+static const double WorthProduct = 1e5, WorthLoop = 8e3; // operations
+
 typedef struct Part { // one region inside a task
     KernelFn *kernel;
     FinishFn *finish; // may be NULL: adds the chunks' partial results
@@ -48,6 +52,7 @@ typedef struct Task {
     uint32_t parts;
     Part *part;           // TaskKernel: [parts]
     int64_t chunks;       // of all parts
+    int threads;          // at most so many are worth their start
     const DnnCall *call;  // TaskDnn
     const FftCall *fft;   // TaskFft
     const Region *region; // TaskPlain, TaskStart, TaskWait
@@ -197,13 +202,35 @@ static Task copy_task(const Loaded *l, const Region *r) {
                   .bytes = type_bytes(g, node_type(g, read))};
 }
 
+static int threads_worth(const Loaded *l, double operations, double each) {
+    double n = operations / each, most = l->cpu->base.threads;
+    return n >= most ? (int)most : n > 1 ? (int)n : 1;
+}
+
+// Of a loop: an element of a member, or of what a sum adds up, is one.
+static double loop_operations(const Graph *g, const Region *r) {
+    double sum = 0;
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        uint32_t id = r->node.at[i], operand = graph_node(g, id)->nin ? node_in(g, id, 0) : id;
+        int64_t out = type_elements(g, node_type(g, id)),
+                in = type_elements(g, node_type(g, operand));
+        sum += (double)(in > out ? in : out);
+    }
+    return sum;
+}
+
 typedef GanStatus AnchorTask(Loaded *l, const Region *r, Task *out);
 
 static GanStatus product_task(Loaded *l, const Region *r, Task *out) {
     DnnCall *call = NULL;
-    if (l->dnn)
-        TRY(dnn_prepare(l->dnn, l->plan, r->node.at[0], l->memory, &call));
-    *out = call ? (Task){.kind = TaskDnn, .call = call} : (Task){.kind = TaskPlain, .region = r};
+    double operations = node_gflop(&l->plan->func->g, r->node.at[0]) * 1e9;
+    int threads = threads_worth(l, operations, WorthProduct);
+    use_threads(threads); // the primitives are made for so many
+    GanStatus st = l->dnn ? dnn_prepare(l->dnn, l->plan, r->node.at[0], l->memory, &call) : GAN_OK;
+    use_threads(l->cpu->base.threads);
+    TRY(st);
+    *out = call ? (Task){.kind = TaskDnn, .call = call, .threads = threads}
+                : (Task){.kind = TaskPlain, .region = r};
     return GAN_OK;
 }
 
@@ -237,10 +264,14 @@ static GanStatus load_task(Loaded *l, Launch launch, Task *out) {
     *out = (Task){.kind = TaskKernel, .parts = launch.instances};
     out->part = arena_array(&l->arena, Part, launch.instances);
     size_t scratch = 0;
+    double operations = 0;
     for (uint32_t i = 0; i < launch.instances; i++) {
-        load_part(l, &p->region.at[p->merge.at[launch.first + i]], &scratch, &out->part[i]);
+        const Region *r = &p->region.at[p->merge.at[launch.first + i]];
+        load_part(l, r, &scratch, &out->part[i]);
         out->chunks += out->part[i].chunks;
+        operations += loop_operations(&p->func->g, r);
     }
+    out->threads = threads_worth(l, operations, WorthLoop);
     return GAN_OK;
 }
 
@@ -330,7 +361,7 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
                     "the cpu device computes in f32, bf16 or f16, not %s; use --device ref",
                     dtype_name[plan->real]);
     TRY(collective_check(plan, d->options.comm));
-    use_threads(d->threads); // primitives are made for so many, whoever has one of them meanwhile
+    use_threads(d->threads);
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
@@ -376,10 +407,15 @@ static double run_finish(const Task *t, bool counting) {
     return counting ? time_now() - began : 0;
 }
 
+static int team_of(const Cpu *cpu, const Task *t) {
+    int team = device_team(&cpu->base);
+    return t->threads < team ? t->threads : team;
+}
+
 // Starting and joining the team is no work of a kernel's; waiting for its slowest member is.
 static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
     int64_t n = t->chunks;
-    int threads = device_team(&cpu->base), team = n < threads ? (int)n : threads;
+    int threads = team_of(cpu, t), team = n < threads ? (int)n : threads;
     bool counting = cpu->counting;
     double longest = 0;
     if (team <= 1) {
@@ -395,10 +431,14 @@ static void run_kernels(Cpu *cpu, const Task *t, const Counters *c) {
 static GanStatus run_call(const Loaded *l, const Task *t) {
     Cpu *cpu = l->cpu;
     double began = cpu->counting ? time_now() : 0;
-    if (t->kind == TaskFft)
+    if (t->kind == TaskFft) {
         fft_run(t->fft, device_team(&cpu->base));
-    else
-        TRY(dnn_run(l->dnn, t->call));
+    } else {
+        use_threads(team_of(cpu, t));
+        GanStatus st = dnn_run(l->dnn, t->call);
+        use_threads(device_team(&cpu->base));
+        TRY(st);
+    }
     cpu->inside += cpu->counting ? time_now() - began : 0;
     return GAN_OK;
 }
