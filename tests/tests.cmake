@@ -72,7 +72,7 @@ set(random random_test.c random/make_expr.c random/make_layer.c random/make_mode
     random/shrink.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(random_test ${random})
 gan_test(random_long_test ${random} LABELS long)
-target_compile_definitions(random_long_test PRIVATE CASES=4000 COMPILED_CASES=200)
+target_compile_definitions(random_long_test PRIVATE CASES=600 COMPILED_CASES=60)
 gan_test(loss_scale_test loss_scale_test.c support/ranks_run.c support/trial.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(models_test models_test.c support/trial.c support/interp.c LIBS gan_run)
 gan_test(cost_test cost_test.c support/trial.c support/interp.c LIBS gan_run)
