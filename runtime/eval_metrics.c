@@ -17,6 +17,7 @@
 //   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with
 //              labels stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
 #include "eval.h"
+#include "device.h"
 
 #include <math.h>
 
@@ -101,7 +102,7 @@ static GanStatus measure_swd(Arena a, const Sets *s, const float *x, Readings *o
     uint32_t chw[3];
     for (uint32_t i = 0; i < 3; i++)
         chw[i] = (uint32_t)s->type.dim[i];
-    SwdOptions o = {0};
+    SwdOptions o = {.product = dnn_product};
     SwdResult r;
     TRY(swd_measure(x, s->n, s->real, s->n, chw, &o, &r));
     put_distance(out, "swd pixels", r.pixels);

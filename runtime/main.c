@@ -117,6 +117,8 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
         return cmd_film(perm, h, o);
     case CommandReport:
         return cmd_report(perm, h, o);
+    case CommandDistance:
+        return cmd_distance(perm, h, o);
     case CommandDiff:
         return cmd_diff(perm, h, o);
     case CommandData: // has its own options

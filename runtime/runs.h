@@ -340,6 +340,7 @@ GanStatus cmd_export(Arena *perm, const Host *h, const Options *o); // export.c
 GanStatus cmd_film(Arena *perm, const Host *h, const Options *o);   // film.c
 GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o); // interp.c
 GanStatus cmd_report(Arena *perm, const Host *h, const Options *o); // report.c
+GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o); // distance.c
 GanStatus cmd_diff(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);
 

@@ -3,6 +3,7 @@
 //
 // A save is ordered so that whenever its checkpoint exists, its pictures and log do too.
 #include "train.h"
+#include "device.h"
 
 #include <math.h>
 
@@ -64,7 +65,9 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
                      run_file(t->perm, t->dir, "samples", t->step, "png")));
     if (!t->reals)
         return GAN_OK;
-    SwdOptions o = {.seed = t->job->seed, .patches = 16}; // a save must not cost many steps
+    SwdOptions o = {.product = dnn_product,
+                    .seed = t->job->seed,
+                    .patches = 16}; // a save must not cost many steps
     SwdResult r;
     TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
     size_t one = sampler_elements(&t->sampler);

@@ -290,7 +290,11 @@ void safe_out_abandon(SafeOut *f);     // accepts NULL
 // --- swd.c: how far two sets of pictures are apart -----------------------------------------------
 
 #define SWD_MAX_LEVELS 8
+// c [m, n] = a [m, k] times the transpose of b [n, k], row by row.
+typedef GanStatus SwdProduct(const float *a, const float *b, size_t m, size_t n, size_t k,
+                             float *c);
 typedef struct SwdOptions {
+    SwdProduct *product;  // projects; NULL: plain loops
     uint32_t projections; // 0: 128
     uint32_t patches;     // 7x7 patches a picture and level; 0: 64
     uint64_t seed;

@@ -89,6 +89,13 @@ static void make_directions(const Order *o, uint64_t group, size_t d, float *dir
             dir[k * Lanes + l] = (float)(dir[k * Lanes + l] / sqrt(norm[l]));
 }
 
+// x [d, Lanes] to out [Lanes, d].
+static void turn(const float *x, size_t d, float *out) {
+    for (uint32_t l = 0; l < Lanes; l++)
+        for (size_t k = 0; k < d; k++)
+            out[l * d + k] = x[k * Lanes + l];
+}
+
 // out [Lanes, n]
 static void project(const Points *p, const float *dir, float *out) {
     for (size_t i = 0; i < p->n; i++) {
@@ -102,33 +109,74 @@ static void project(const Points *p, const float *dir, float *out) {
     }
 }
 
-static GanStatus distance(const Points *a, const Points *b, uint32_t projections, uint64_t seed,
+typedef struct Slices { // of two sets along `lanes` directions
+    float *dir;         // [d, Lanes], behind it turned [lanes, d]
+    float *on[2];       // [lanes, n] owned, with dir and keys
+    uint32_t *keys;     // [2, most]
+    uint32_t lanes;
+} Slices;
+
+// A product reads all points for every call: as many directions at once as small room holds.
+static bool slices_init(Slices *s, const Points p[2], const SwdOptions *o) {
+    enum { Room = 1 << 24 }; // numbers
+    size_t most = p[0].n > p[1].n ? p[0].n : p[1].n, fit = Room / most / Lanes;
+    uint32_t groups = (o->projections + Lanes - 1) / Lanes;
+    s->lanes = Lanes * (!o->product || fit < 1 ? 1 : fit < groups ? (uint32_t)fit : groups);
+    s->dir = mem_alloc(p[0].d * (Lanes + s->lanes) * sizeof *s->dir);
+    for (uint32_t i = 0; i < 2; i++)
+        s->on[i] = mem_alloc(p[i].n * s->lanes * sizeof *s->on[i]);
+    s->keys = mem_alloc(2 * most * sizeof *s->keys);
+    return s->dir && s->on[0] && s->on[1] && s->keys;
+}
+
+static void slices_release(Slices *s) {
+    mem_free(s->dir);
+    mem_free(s->on[0]);
+    mem_free(s->on[1]);
+    mem_free(s->keys);
+}
+
+// Directions from group `first` on.
+static GanStatus slice(Slices *s, const Points p[2], const Order *order, uint64_t first,
+                       SwdProduct *product) {
+    size_t d = p[0].d;
+    float *rows = s->dir + d * Lanes;
+    for (uint32_t at = 0; at < s->lanes; at += Lanes) {
+        make_directions(order, first + at / Lanes, d, s->dir);
+        if (product)
+            turn(s->dir, d, rows + at * d);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        if (product)
+            TRY(product(rows, p[i].x, s->lanes, p[i].n, d, s->on[i]));
+        else
+            project(&p[i], s->dir, s->on[i]);
+    return GAN_OK;
+}
+
+static GanStatus distance(const Points *a, const Points *b, const SwdOptions *o, uint64_t seed,
                           double *out) {
-    size_t most = a->n > b->n ? a->n : b->n;
+    const Points p[2] = {*a, *b};
     Order order = {.n = 1, .seed = seed};
-    float *dir = mem_alloc(a->d * Lanes * sizeof *dir), *pa = mem_alloc(a->n * Lanes * sizeof *pa),
-          *pb = mem_alloc(b->n * Lanes * sizeof *pb);
-    uint32_t *keys = mem_alloc(2 * most * sizeof *keys), groups = (projections + Lanes - 1) / Lanes;
-    bool ok = dir && pa && pb && keys;
+    Slices s = {0};
+    GanStatus st = GAN_OK;
     double sum = 0;
-    for (uint32_t g = 0; ok && g < groups; g++) {
-        make_directions(&order, g, a->d, dir);
-        project(a, dir, pa);
-        project(b, dir, pb);
-        for (uint32_t l = 0; l < Lanes; l++) {
-            sort_floats(pa + l * a->n, a->n, keys, keys + most);
-            sort_floats(pb + l * b->n, b->n, keys, keys + most);
-            sum += distance_1d(pa + l * a->n, a->n, pb + l * b->n, b->n);
+    uint32_t lanes = 0;
+    if (!slices_init(&s, p, o))
+        st = fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu points of %zu numbers", a->n,
+                  b->n, a->d);
+    for (; st == GAN_OK && lanes < o->projections; lanes += s.lanes) {
+        st = slice(&s, p, &order, lanes / Lanes, o->product);
+        for (uint32_t l = 0; st == GAN_OK && l < s.lanes; l++) {
+            float *x = s.on[0] + l * a->n, *y = s.on[1] + l * b->n;
+            sort_floats(x, a->n, s.keys, s.keys + (a->n > b->n ? a->n : b->n));
+            sort_floats(y, b->n, s.keys, s.keys + (a->n > b->n ? a->n : b->n));
+            sum += distance_1d(x, a->n, y, b->n);
         }
     }
-    mem_free(dir);
-    mem_free(pa);
-    mem_free(pb);
-    mem_free(keys);
-    *out = sum / ((double)groups * Lanes);
-    return ok ? GAN_OK
-              : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu points of %zu numbers",
-                     a->n, b->n, a->d);
+    slices_release(&s);
+    *out = sum / lanes;
+    return st;
 }
 
 // --- pyramid -------------------------------------------------------------------------------------
@@ -270,7 +318,7 @@ static GanStatus level_distance(Level s[2], const uint32_t chw[3], bool last, co
         ok = ok && cut_patches(s[i].now, s[i].n, chw, o->patches, o->seed + chw[1], &p[i]);
     }
     GanStatus st =
-        ok ? distance(&p[0], &p[1], o->projections, o->seed + chw[1], out)
+        ok ? distance(&p[0], &p[1], o, o->seed + chw[1], out)
            : fail(GAN_ERR_MEMORY, "no memory for the patches of %zu pictures", s[0].n + s[1].n);
     mem_free(p[0].x);
     mem_free(p[1].x);
@@ -307,7 +355,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
     if (na == 0 || nb == 0 || each == 0)
         return fail(GAN_ERR_INPUT, "a distance needs two sets of pictures");
     Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each}; // read only
-    TRY(distance(&pa, &pb, o.projections, o.seed, &out->pixels));
+    TRY(distance(&pa, &pb, &o, o.seed, &out->pixels));
     const float *from[2] = {a, b};
     Level s[2] = {{.n = na}, {.n = nb}};
     bool ok = true;

@@ -90,6 +90,9 @@ GanStatus fft_prepare(FftCalls *calls, const Plan *p, uint32_t id, Memory m, int
 void fft_run(const FftCall *c, int team);
 void fft_release(FftCalls *calls);
 Str dnn_version(Arena *a); // empty when absent
+// c [m, n] = a [m, k] times the transpose of b [n, k], row by row in f32, on the threads the cpu
+// device was given, or all cores; plain loops where the library is absent.
+GanStatus dnn_product(const float *a, const float *b, size_t m, size_t n, size_t k, float *c);
 // Best of several large products, GFLOP/s; 0 when the library does not do this type.
 GanStatus dnn_peak(Dtype type, double *gflops);
 

@@ -46,3 +46,14 @@ GanStatus dnn_peak(Dtype type, double *gflops) {
     *gflops = 0;
     return GAN_OK;
 }
+
+GanStatus dnn_product(const float *a, const float *b, size_t m, size_t n, size_t k, float *c) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (size_t t = 0; t < k; t++)
+                sum += a[i * k + t] * b[j * k + t];
+            c[i * n + j] = sum;
+        }
+    return GAN_OK;
+}

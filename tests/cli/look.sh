@@ -60,6 +60,20 @@ absent cut.png
 expect 1 film .
 says 'has no samples/\|no samples'
 
+# Features, or anything with as many numbers a sample.
+expect 0 sample one -o few.npy --count 4 --threads 1
+expect 0 sample two -o t.npy --count 12 --threads 1
+expect 0 sample one -o s.npy --count 12 --threads 1
+expect 0 distance s.npy s.npy
+prints '^swd  *0$'
+prints '^recall  *1$'
+expect 0 distance s.npy t.npy --json
+prints '{"swd": 0\.[0-9]*[1-9].*"coverage": '
+expect 1 distance few.npy t.npy
+says '4 samples and 12 of data'
+expect 1 distance s.npy nowhere.npy
+says 'nowhere.npy'
+
 # Export: names as PyTorch's layers have them; one net without its name in front.
 expect 0 export one -o all.safetensors
 grep -a -q '"G.dense.0.weight"' all.safetensors && grep -a -q '"D.batch_norm.0.running_var"' all.safetensors || fail 'names'

@@ -1,0 +1,136 @@
+// distance_test.c - distances of features against their definitions, pair by pair in f64.
+#define _GNU_SOURCE
+#include "data_place.h"
+#include "cases.h"
+#include "distance.h"
+
+#include <math.h>
+
+enum { Mades = 41, Reals = 300, D = 7, K = 5 };
+
+// Points around zero, `off` the side the second half lies to.
+static void fill(float *x, size_t n, uint64_t seed, float off) {
+    Order o = {.n = 1, .seed = seed};
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < D; k++)
+            x[i * D + k] =
+                (float)(order_draw(&o, 0, i, k) >> 40) / 0x1p24f - 0.5f + (i >= n / 2 ? off : 0);
+}
+
+static double apart(const float *x, const float *y) {
+    double sum = 0;
+    for (size_t k = 0; k < D; k++)
+        sum += ((double)x[k] - y[k]) * ((double)x[k] - y[k]);
+    return sum;
+}
+
+static double kernel(const float *x, const float *y) {
+    double sum = 0;
+    for (size_t k = 0; k < D; k++)
+        sum += (double)x[k] * y[k];
+    return pow(sum / D + 1, 3);
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double radius(const float *x, size_t n, size_t i) {
+    double all[Reals];
+    for (size_t j = 0; j < n; j++)
+        all[j] = apart(x + i * D, x + j * D);
+    qsort(all, n, sizeof *all, by_size);
+    return all[K]; // the point itself comes first
+}
+
+static double mean_kernel(const float *x, size_t n, const float *y, size_t m) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < m; j++)
+            sum += x == y && i == j ? 0 : kernel(x + i * D, y + j * D);
+    return sum / ((double)n * (double)(m - (x == y)));
+}
+
+static float made[Reals * D], real[Reals * D]; // on no thread's stack
+
+static void neighbours_are_counted_as_defined(void **state) {
+    (void)state;
+    double precise = 0, recalled = 0, dense = 0, covered = 0;
+    fill(made, Mades, 1, 0.7f);
+    fill(real, Reals, 2, 0.2f);
+    for (size_t i = 0; i < Mades; i++) {
+        size_t in = 0;
+        for (size_t j = 0; j < Reals; j++)
+            in += apart(made + i * D, real + j * D) < radius(real, Reals, j);
+        precise += in > 0, dense += (double)in;
+    }
+    for (size_t j = 0; j < Reals; j++) {
+        bool by_made = false, by_real = false;
+        for (size_t i = 0; i < Mades; i++) {
+            double x = apart(made + i * D, real + j * D);
+            by_made |= x < radius(made, Mades, i);
+            by_real |= x < radius(real, Reals, j);
+        }
+        recalled += by_made, covered += by_real;
+    }
+    FeatureSets f = {.made = made, .real = real, .mades = Mades, .reals = Reals, .d = D};
+    FeatureScores s;
+    assert_ok(features_compare(&f, &s));
+    assert_true(s.precision > 0.1 && s.precision < 0.9); // else nothing is tested
+    assert_float_equal(s.precision, precise / Mades, 1e-12);
+    assert_float_equal(s.recall, recalled / Reals, 1e-12);
+    assert_float_equal(s.density, dense / (K * Mades), 1e-12);
+    assert_float_equal(s.coverage, covered / Reals, 1e-12);
+}
+
+// Sets of at most a subset's size: every subset is the whole.
+static void the_kernel_distance_is_that_of_all_pairs(void **state) {
+    (void)state;
+    fill(made, Reals, 1, 0.7f);
+    fill(real, Reals, 2, 0.2f);
+    FeatureSets f = {.made = made, .real = real, .mades = Reals, .reals = Reals, .d = D};
+    FeatureScores s;
+    assert_ok(features_compare(&f, &s));
+    double across = 0;
+    for (size_t i = 0; i < Reals; i++)
+        for (size_t j = 0; j < Reals; j++)
+            across += kernel(made + i * D, real + j * D) / ((double)Reals * Reals);
+    double want =
+        mean_kernel(made, Reals, made, Reals) + mean_kernel(real, Reals, real, Reals) - 2 * across;
+    assert_true(want > 1e-3);
+    assert_float_equal(s.kid, want, 1e-6);
+    assert_float_equal(s.kid_deviation, 0, 1e-6);
+}
+
+static void a_set_is_no_distance_from_itself(void **state) {
+    (void)state;
+    fill(real, Reals, 2, 0.2f);
+    FeatureSets f = {.made = real, .real = real, .mades = Reals, .reals = Reals, .d = D};
+    FeatureScores s;
+    assert_ok(features_compare(&f, &s));
+    assert_true(s.swd == 0);
+    assert_true(s.precision == 1 && s.recall == 1 && s.coverage == 1);
+}
+
+static void sets_without_neighbours_are_refused(void **state) {
+    (void)state;
+    fill(real, Reals, 2, 0.2f);
+    FeatureSets f = {.made = real, .real = real, .mades = K, .reals = Reals, .d = D};
+    FeatureScores s;
+    assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "five points");
+    f.mades = K + 1;
+    assert_ok(features_compare(&f, &s));
+    real[3] = NAN;
+    assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "NaN");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_are_counted_as_defined),
+        cmocka_unit_test(the_kernel_distance_is_that_of_all_pairs),
+        cmocka_unit_test(a_set_is_no_distance_from_itself),
+        cmocka_unit_test(sets_without_neighbours_are_refused),
+    };
+    return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
+}
