@@ -363,18 +363,31 @@ static void walk_concat(Arena *a, Op op) {
     }
 }
 
-static void walk_rows(Arena *a, Op op) { // Gather and Scatter
-    for (uint32_t rank = 0; rank < 3; rank++) {
-        Case c = case_new(a, "%s of rank %u", op_info[op].text, rank);
-        Type table = shape(false, 1 + rank, 3, 2, 2, 0), row = shape(true, rank, 2, 2, 0, 0);
-        Val x = case_input(&c, op == OpGather ? table : row),
-            index = case_input(&c, shape(true, 0, 0, 0, 0, 0));
+// Rows of rank 0 to 2 at places of rank 0 to 2 of tables of few and many rows.
+static void walk_rows_of(Arena *a, Op op, bool table_batched, bool index_batched) {
+    for (uint32_t i = 0; i < 18; i++) {
+        uint32_t rank = i % 3, places = i / 3 % 3;
+        int64_t n = i < 9 ? 3 : 11;
+        Case c = case_new(a, "%s of rank %u at places of rank %u of %d rows%s%s", op_info[op].text,
+                          rank, places, (int)n, table_batched ? ", tables of samples" : "",
+                          index_batched ? ", places of samples" : "");
+        Type table = shape(table_batched, 1 + rank, n, 2, 2, 0),
+             index = shape(index_batched, places, 3, 2, 0, 0), row = index;
+        row.batched = table_batched || index_batched;
+        for (uint32_t k = 0; k < rank; k++)
+            row.dim[row.rank++] = 2;
+        Val x = case_input(&c, op == OpGather ? table : row), at = case_input(&c, index);
         c.low[1] = 0;
-        c.high[1] = 3;
+        c.high[1] = (double)n;
         c.whole[1] = true;
-        c.y = op == OpGather ? Gather(Mul(x, x), index) : Scatter(Mul(x, x), index, table);
+        c.y = op == OpGather ? Gather(Mul(x, x), at) : Scatter(Mul(x, x), at, table);
         check(&c, true);
     }
+}
+
+static void walk_rows(Arena *a, Op op) { // Gather and Scatter
+    for (uint32_t k = 0; k < 4; k++)
+        walk_rows_of(a, op, k & 1, k >> 1);
 }
 
 static void walk_dot(Arena *a, Op op) {

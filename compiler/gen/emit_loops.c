@@ -174,11 +174,30 @@ static void put_lane_loop(Emit *e, uint32_t k, uint32_t level) {
     }
 }
 
+// Instead of the innermost loop, k: the one row of a table that is meant, if it is of this tile.
+static void put_jump(Emit *e, uint32_t k) {
+    const Nest *n = e->n;
+    emit_line(e);
+    text_fmt(e->t, "const int64_t i%u = (int64_t)", k);
+    emit_ref(e, n->row);
+    text_put(e->t, STR(";\n"));
+    emit_line(e);
+    text_fmt(e->t, n->var[n->rows].tile ? "if (i%u >= from && i%u < to)" : "", k, k);
+    emit_open(e);
+    emit_level(e, 2 + k - n->prefix);
+    emit_body(e, 's');
+    emit_close(e);
+}
+
 // The innermost loop, k.
 static void put_innermost(Emit *e, uint32_t k) {
     const Nest *n = e->n;
     const Var *v = &n->var[n->order[k]];
     uint32_t level = 2 + k - n->prefix;
+    if (n->jumps) {
+        put_jump(e, k);
+        return;
+    }
     if (e->lanes) {
         put_lane_loop(e, k, level);
         return;

@@ -356,6 +356,8 @@ bool *emit_named(const Emit *e) {
         named[emit_stored(e, &n->store.at[i])] = true;
     for (uint32_t i = 0; i < n->reduce.n; i++)
         named[meant(e, n->reduce.at[i].value)] = true;
+    if (n->jumps)
+        named[meant(e, n->row)] = true;
     for (uint32_t i = n->value.n; i-- > 0;) // operands come first
         if (named[i])
             name_operands(e, &n->value.at[i], named);

@@ -228,13 +228,11 @@ static uint32_t value_of_gather(Lower *l, uint32_t id, const Coords *at, uint32_
              index = node_in(l->g, id, 1);
     const Type *t = node_type(l->g, node_in(l->g, id, 0));
     int64_t stride[MAX_RANK + 1];
-    Coords label = {{at->c[0]}}, row = {0};
+    Coords place, row;
     type_strides(t, stride);
-    coords_broadcast(node_type(l->g, index), &label, &label);
-    for (uint32_t i = 1; i < t->rank; i++)
-        row.c[1 + i] = at->c[i];
+    coords_rows(t, node_type(l->g, index), at, &place, &row);
     Value number = {.kind = ValueRow, .dtype = (Dtype)t->dtype, .rows = t->dim[0]};
-    number.a = value_at(l, index, &label, bounds);
+    number.a = value_at(l, index, &place, bounds);
     Value v = {.kind = ValueLoad,
                .dtype = (Dtype)t->dtype,
                .arg = map_find(&l->arg, table) - 1,
@@ -310,7 +308,7 @@ static uint32_t lead_of(const Graph *g, const Region *r) {
 
 static void axes_init(Lower *l, uint32_t lead) {
     bool ends = fuse_ends_loop(l->g, lead), scatter = l->g->node.at[lead].op == OpScatter;
-    uint32_t reduced = scatter ? 1 : ends ? fuse_reduced(l->g, lead) : 0;
+    uint32_t reduced = ends ? fuse_reduced(l->g, lead) : 0;
     memset(l->axis, 0, sizeof l->axis);
     for (uint32_t d = 0; d <= l->space.rank; d++) {
         int64_t extent = d ? l->space.dim[d - 1] : l->space.batched ? l->g->batch : 1;
@@ -349,7 +347,9 @@ static void space_init(Lower *l) {
     bool done[MAX_RANK + 1] = {false};
     type_strides(&l->space, stride);
     l->at = (Coords){0};
+    n->rows = n->vars;
     l->table = axis_vars(l, TABLE);
+    n->rows = n->vars > n->rows ? n->rows : NONE;
     for (uint32_t i = 0; i <= l->space.rank; i++) { // from the greatest stride to the least
         uint32_t best = NONE;
         for (uint32_t d = 0; d <= l->space.rank; d++)
@@ -373,21 +373,20 @@ static void lower_store(Lower *l, uint32_t id, uint32_t arg) {
     vec_push(l->n->arena, &l->n->store, s);
 }
 
-// Scatter: the sum over samples of rows, where their label is this row of the table.
+// Scatter: the sum over rows whose place is this row of the table.
 static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     const Type *t = node_type(l->g, id);
     Dtype dtype = (Dtype)t->dtype;
     uint32_t rows = value_at(l, node_in(l->g, id, 0), &l->at, 0), index = node_in(l->g, id, 1);
-    Coords label = {{l->at.c[0]}}, to = {0};
-    coords_broadcast(node_type(l->g, index), &label, &label);
+    Coords place, to;
+    coords_rows(t, node_type(l->g, index), &l->at, &place, &to);
+    to.c[1] = l->table;
     Value row = {
-        .kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .a = value_at(l, index, &label, 0)};
+        .kind = ValueRow, .dtype = dtype, .rows = t->dim[0], .a = value_at(l, index, &place, 0)};
     uint32_t is = push(l, row),
              here = push(l, (Value){.kind = ValueIndex, .dtype = dtype, .at = l->table});
+    l->n->row = is;
     uint32_t hit = ew(l, OpEq, dtype, is, here, NONE);
-    to.c[1] = l->table;
-    for (uint32_t i = 1; i < t->rank; i++)
-        to.c[1 + i] = l->at.c[i];
     Reduce r = {.kind = ReduceSum,
                 .arg = arg,
                 .dtype = dtype,

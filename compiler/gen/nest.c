@@ -10,6 +10,7 @@ enum {
     RowElements = 512,       // loops inside a unit should have this many iterations
     LeastTile = 64,
     MostTile = 1024, // of a kept variable
+    ManyRows = 8,    // of a table that is added into: more are not searched for the one meant
 };
 
 // --- variables that walk as one ------------------------------------------------------------------
@@ -218,7 +219,22 @@ static void cut_reduced(Nest *n) {
         tile(n, longest, pieces, 16, n->var[longest].n);
 }
 
+// The rows of a table that is added into go inside, where each term says which of them it is for:
+// an accumulator each, one addition a term. A loop over them would cost as many comparisons.
+static void jump_to_rows(Nest *n) {
+    uint32_t at = 0;
+    n->jumps = n->rows != NONE && n->var[n->rows].n >= ManyRows;
+    if (!n->jumps)
+        return;
+    while (n->order[at] != n->rows)
+        at++;
+    for (; at + 1 < n->orders; at++)
+        n->order[at] = n->order[at + 1];
+    n->order[at] = n->rows;
+}
+
 static void shape_reduction(Nest *n) {
+    jump_to_rows(n);
     while (n->prefix < n->orders && !n->var[n->order[n->prefix]].reduced)
         n->prefix++;
     bound_accumulators(n);

@@ -148,7 +148,7 @@ void eval_Concat(Eval *e) {
     }
 }
 
-// Row `i` of the index values, clamped into the table: a wrong label may give a wrong row but no
+// Place `i` of the index values, clamped into the table: a wrong label may give a wrong row but no
 // wild read.
 static int64_t row_index(const Eval *e, int64_t i, int64_t rows) {
     double x = value_get(e->in[1], e->f64, i);
@@ -157,26 +157,47 @@ static int64_t row_index(const Eval *e, int64_t i, int64_t rows) {
     return x >= (double)rows ? rows - 1 : (int64_t)x;
 }
 
+// Places by sample, and the elements of a table and of one of its rows.
+typedef struct Rows {
+    int64_t samples, places, rows, size;
+    int64_t table_step, index_step; // elements from sample to sample, 0 where shared
+} Rows;
+
+static Rows rows_in(const Eval *e, const Type *table, const Type *rows) {
+    const Type *index = eval_in_type(e, 1);
+    Rows r = {.samples = rows->batched ? e->g->batch : 1, .places = type_sample(index)};
+    r.rows = table->dim[0];
+    r.size = type_sample(table) / r.rows;
+    r.table_step = table->batched ? type_sample(table) : 0;
+    r.index_step = index->batched ? r.places : 0;
+    return r;
+}
+
 void eval_Gather(Eval *e) {
-    const Type *table = eval_in_type(e, 0);
-    int64_t rows = table->dim[0], size = type_sample(table) / rows;
-    int64_t n = type_elements(e->g, eval_in_type(e, 1));
-    size_t bytes = (size_t)size * (e->f64 ? sizeof(double) : sizeof(float));
-    for (int64_t i = 0; i < n; i++) {
-        size_t from = (size_t)row_index(e, i, rows) * bytes;
-        memcpy((char *)e->out + (size_t)i * bytes, (const char *)e->in[0] + from, bytes);
+    Rows r = rows_in(e, eval_in_type(e, 0), eval_type(e));
+    size_t one = e->f64 ? sizeof(double) : sizeof(float), bytes = (size_t)r.size * one;
+    char *to = e->out;
+    for (int64_t b = 0; b < r.samples; b++) {
+        for (int64_t i = 0; i < r.places; i++, to += bytes) {
+            int64_t row = row_index(e, b * r.index_step + i, r.rows);
+            int64_t from = b * r.table_step + row * r.size;
+            memcpy(to, (const char *)e->in[0] + (size_t)from * one, bytes);
+        }
     }
 }
 
 void eval_Scatter(Eval *e) {
     const Type *table = eval_type(e);
-    int64_t rows = table->dim[0], all = type_sample(table), size = all / rows;
-    int64_t n = type_elements(e->g, eval_in_type(e, 1));
+    Rows r = rows_in(e, table, eval_in_type(e, 0));
+    int64_t all = type_elements(e->g, table), at = 0;
     double *sum = arena_array(e->scratch, double, all);
-    for (int64_t i = 0; i < n; i++) { // samples in order: the order of a sum is part of the result
-        double *to = sum + row_index(e, i, rows) * size;
-        for (int64_t j = 0; j < size; j++)
-            to[j] += value_get(e->in[0], e->f64, i * size + j);
+    for (int64_t b = 0; b < r.samples; b++) { // in order: the order of a sum is part of the result
+        for (int64_t i = 0; i < r.places; i++) {
+            int64_t row = row_index(e, b * r.index_step + i, r.rows);
+            double *to = sum + b * r.table_step + row * r.size;
+            for (int64_t j = 0; j < r.size; j++)
+                to[j] += value_get(e->in[0], e->f64, at++);
+        }
     }
     for (int64_t j = 0; j < all; j++)
         value_put(e->out, e->f64, j, sum[j]);

@@ -161,24 +161,34 @@ Val grad_Concat(Val y, Val g, uint32_t k) {
 }
 
 // --- Gather, Scatter: each other's adjoints in the first operand ---------------------------------
+//
+// A table [n, r...], places [k...] and rows [k..., r...]. Rows are per sample where the table or the
+// places are, so each is the other's adjoint; of a shared table the samples' rows are added up. A
+// place is a whole number held as a real one, so there are as many rows as f32 can count.
 
-static bool rows_fit(Infer *q, const Type *table, const Type *index) {
-    if (table->batched || table->rank < 1)
-        return infer_fail(q, "the table %s should be shared and have rows", type_name(table).s);
-    if (index->rank != 0)
-        return infer_fail(q, "the index %s should be one number per sample", type_name(index).s);
+enum { MOST_ROWS = 1 << 24 };
+
+// The rows that places name in a table.
+static bool rows_of(Infer *q, const Type *table, const Type *index, Type *rows) {
+    uint32_t rank = index->rank + table->rank - 1u;
+    if (table->rank < 1)
+        return infer_fail(q, "the table %s should have rows", type_name(table).s);
+    if (table->dim[0] > MOST_ROWS)
+        return infer_fail(q, "the table %s has more rows than a number can name: %d",
+                          type_name(table).s, MOST_ROWS);
+    if (rank > MAX_RANK)
+        return infer_fail(q, "rows of %s at places %s would have %u axes, more than %d",
+                          type_name(table).s, type_name(index).s, rank, MAX_RANK);
+    *rows = *index;
+    rows->dtype = table->dtype;
+    rows->batched = table->batched || index->batched;
+    for (uint32_t i = 1; i < table->rank; i++)
+        rows->dim[rows->rank++] = table->dim[i];
     return true;
 }
 
 bool infer_Gather(Infer *q) {
-    const Type *table = infer_in(q, 0), *index = infer_in(q, 1);
-    if (!rows_fit(q, table, index))
-        return false;
-    q->out = (Type){
-        .dtype = table->dtype, .rank = (uint8_t)(table->rank - 1), .batched = index->batched};
-    for (uint32_t i = 0; i < q->out.rank; i++)
-        q->out.dim[i] = table->dim[1 + i];
-    return true;
+    return rows_of(q, infer_in(q, 0), infer_in(q, 1), &q->out);
 }
 
 Val grad_Gather(Val y, Val g, uint32_t k) {
@@ -187,17 +197,15 @@ Val grad_Gather(Val y, Val g, uint32_t k) {
 
 bool infer_Scatter(Infer *q) {
     const Type *rows = infer_in(q, 0), *index = infer_in(q, 1);
+    Type fit;
     if (!infer_wants(q, "scatter"))
         return false;
-    q->out.batched = false;
     q->out.dtype = rows->dtype;
-    if (!rows_fit(q, &q->out, index))
+    if (!rows_of(q, &q->out, index, &fit))
         return false;
-    bool fits = rows->rank + 1u == q->out.rank && rows->batched == index->batched;
-    for (uint32_t i = 0; fits && i < rows->rank; i++)
-        fits = rows->dim[i] == q->out.dim[1 + i];
-    return fits || infer_fail(q, "rows %s with index %s do not fit the table %s", type_name(rows).s,
-                              type_name(index).s, type_name(&q->out).s);
+    return type_same_shape(rows, &fit) ||
+           infer_fail(q, "rows %s with places %s do not fit the table %s", type_name(rows).s,
+                      type_name(index).s, type_name(&q->out).s);
 }
 
 Val grad_Scatter(Val y, Val g, uint32_t k) {

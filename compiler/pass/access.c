@@ -107,6 +107,15 @@ bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coor
     return true;
 }
 
+void coords_rows(const Type *table, const Type *places, const Coords *at, Coords *place,
+                 Coords *row) {
+    Coords in_table = {{at->c[0]}};
+    for (uint32_t i = 1; i < table->rank; i++)
+        in_table.c[1 + i] = at->c[places->rank + i];
+    coords_broadcast(places, at, place);
+    coords_broadcast(table, &in_table, row);
+}
+
 Ix coords_address(Indices *t, const Type *type, const Coords *at) {
     int64_t stride[MAX_RANK + 1];
     Ix sum = 0;

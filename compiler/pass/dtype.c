@@ -48,6 +48,9 @@ static void mark_kept(const Graph *g, uint8_t *kept) {
             kept[in] = t->batched && t->rank >= 2 && (cls == ClassEW || cls == ClassMOVE);
         }
     }
+    for (uint32_t id = 1; id < g->node.n; id++) // places are numbers that halves do not hold
+        if (graph_node(g, id)->op == OpGather || graph_node(g, id)->op == OpScatter)
+            kept[node_in(g, id, 1)] = 0;
 }
 
 // `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the

@@ -84,6 +84,10 @@ void coords_broadcast(const Type *operand, const Coords *at, Coords *out);
 // never taken from operand k.
 bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coords *at, Coords *out,
                  Bounds *bounds);
+// Of element `at` of rows [k..., r...] that Gather takes or Scatter adds: its place among [k...] and
+// its coordinates in a table [n, r...], the row left at 0.
+void coords_rows(const Type *table, const Type *places, const Coords *at, Coords *place,
+                 Coords *row);
 // Element number in the physical layout of `type`.
 Ix coords_address(Indices *t, const Type *type, const Coords *at);
 // The element at position `flat` of the physical layout; inverse of coords_address.

@@ -36,9 +36,20 @@ const Type *fuse_space(const Graph *g, uint32_t id) {
     return node_type(g, of_operand ? node_in(g, id, 0) : id);
 }
 
+// The axes of a loop over its operand that a reduction does not keep.
+static uint32_t summed_axes(const Graph *g, uint32_t id) {
+    Op op = (Op)g->node.at[id].op;
+    if (op == OpGroupSum)
+        return 1;
+    if (op != OpScatter)
+        return (uint32_t)node_attr(g, id)->i[0];
+    uint32_t places = node_type(g, node_in(g, id, 1))->rank;
+    return ((1u << places) - 1) << 1 | !node_type(g, id)->batched;
+}
+
 uint32_t fuse_reduced(const Graph *g, uint32_t id) {
     const Type *t = fuse_space(g, id);
-    uint32_t axes = g->node.at[id].op == OpGroupSum ? 1 : (uint32_t)node_attr(g, id)->i[0];
+    uint32_t axes = summed_axes(g, id);
     uint32_t present = t->batched && g->batch > 1;
     for (uint32_t i = 0; i < t->rank; i++)
         present |= (uint32_t)(t->dim[i] > 1) << (1 + i);
@@ -174,6 +185,9 @@ static void find_units(Fuse *z) {
         }
         if (g->node.at[id].op == OpGather)
             fix_storage(z, node_in(g, id, 0));
+        // A walk for each row of the table: what it adds up is made once, not as often.
+        for (uint32_t k = 0; k < 2 && g->node.at[id].op == OpScatter; k++)
+            fix_storage(z, node_in(g, id, k));
         if (fuse_ends_loop(g, id) || g->node.at[id].op == OpWrite)
             fix(z, id);
     }
@@ -328,7 +342,8 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
     loose = loose || g->node.at[unit].op == OpGather || g->node.at[unit].op == OpScatter;
     r.times = fuse_is_short(g, unit) ? (uint32_t)reduced_terms(g, unit) : 1;
     for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
-        coords_broadcast(node_type(g, node_in(g, unit, k)), &at, &from);
+        bool table = k == 0 && g->node.at[unit].op == OpGather; // read anywhere
+        coords_broadcast(node_type(g, node_in(g, unit, k)), table ? &(Coords){0} : &at, &from);
         read_value(&r, node_in(g, unit, k), &from, !loose);
     }
 }

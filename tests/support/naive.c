@@ -147,9 +147,9 @@ static double moved(const Naive *n, Op op, Coord c) {
         }
     }
     case OpGather:
-        s = (Coord){{0, (int64_t)n->in[1][in_type(n, 1)->batched ? c.c[0] : 0]}};
+        s = (Coord){{c.c[0], (int64_t)at(n, 1, c)}};
         for (uint32_t d = 0; d + 1u < x->rank; d++)
-            s.c[2 + d] = c.c[1 + d];
+            s.c[2 + d] = c.c[1 + in_type(n, 1)->rank + d];
         return at(n, 0, s);
     default:
         return at(n, 0, c); // Expand
@@ -161,10 +161,10 @@ static void naive_scatter(const Naive *n) {
     for (int64_t i = 0; i < count(n, n->type); i++)
         n->out[i] = 0;
     for (int64_t i = 0; i < count(n, rows); i++) {
-        Coord c = coord_of(rows, i), to = {{0}};
-        to.c[1] = (int64_t)n->in[1][c.c[0]];
-        for (uint32_t d = 0; d < rows->rank; d++)
-            to.c[2 + d] = c.c[1 + d];
+        Coord c = coord_of(rows, i), to = {{n->type->batched ? c.c[0] : 0}};
+        to.c[1] = (int64_t)at(n, 1, c);
+        for (uint32_t d = 0; d + 1u < n->type->rank; d++)
+            to.c[2 + d] = c.c[1 + in_type(n, 1)->rank + d];
         n->out[place(n->type, to)] += n->in[0][i];
     }
 }
