@@ -282,13 +282,16 @@ static void squares_about_other_means_do_not_depend_on_ranks(void **state) {
     ranks_free(&one);
 }
 
-// --- spectra -------------------------------------------------------------------------------------
+// --- losses -------------------------------------------------------------------------------------
 
-// Losses whose means over the batch go through transforms, bins and roots, by their names.
-static void losses_of_spectra_do_not_depend_on_ranks(void **state) {
-    static const char *const loss[] = {"spectrum_loss(x, f)", "focal_frequency_loss(x, f)",
+// Losses that go over the batch in other ways than by a mean at their end, by their names.
+static void losses_over_the_batch_do_not_depend_on_ranks(void **state) {
+    static const char *const loss[] = {"spectrum_loss(x, f)",
+                                       "focal_frequency_loss(x, f)",
                                        "histogram_loss(x, f, bins=5, eps=1e-6)",
-                                       "mean(rfft(mean(f, batch))^2)"};
+                                       "mean(rfft(mean(f, batch))^2)",
+                                       "sliced_wasserstein(flatten(x), flatten(f), 4)",
+                                       "mean(topk(together(mean(f*rotate(x, 0.3), sample)), 3))"};
     (void)state;
     for (size_t i = 0; i < sizeof loss / sizeof *loss; i++) {
         Arena a = empty;
@@ -326,7 +329,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_rank_leaves_nothing),
         cmocka_unit_test(variances_are_as_exact_on_ranks),
         cmocka_unit_test(squares_about_other_means_do_not_depend_on_ranks),
-        cmocka_unit_test(losses_of_spectra_do_not_depend_on_ranks),
+        cmocka_unit_test(losses_over_the_batch_do_not_depend_on_ranks),
 #endif
     };
     return ARENA_CASES(tests, &empty, (size_t)1 << 33);

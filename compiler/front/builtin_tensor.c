@@ -418,3 +418,30 @@ Value builtin_gather(Elab *e, const Value *in, uint32_t n) {
         return POISON;
     return op_fits(e, OpGather, x, 2, NULL, NULL) ? value_tensor(Gather(x[0], x[1])) : POISON;
 }
+
+Value builtin_scatter(Elab *e, const Value *in, uint32_t n) {
+    Val x[2];
+    int64_t rows;
+    bool batched;
+    (void)n;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]) ||
+        !want_int(e, in[2], "scatter", &rows) || !want_per(e, in[3], &batched))
+        return POISON;
+    Type row = val_type(x[0]), index = val_type(x[1]), table = {.rank = 1, .dim = {rows}};
+    table.batched = batched && (row.batched || index.batched);
+    for (uint32_t i = index.rank; i < row.rank && table.rank < MAX_RANK; i++)
+        table.dim[table.rank++] = row.dim[i];
+    if (index.batched && !row.batched) {
+        row.batched = true;
+        x[0] = Expand(x[0], row);
+    }
+    return size_fits(e, &table) && op_fits(e, OpScatter, x, 2, NULL, &table)
+               ? value_tensor(Scatter(x[0], x[1], table))
+               : POISON;
+}
+
+Value builtin_number(Elab *e, const Value *in, uint32_t n) {
+    (void)in;
+    (void)n;
+    return value_tensor(Iota(e->to->g, 1, type_make(true, 0, NULL)));
+}

@@ -106,8 +106,8 @@ struct Nest {
     uint32_t vars;
     Var var[MAX_VARS];
     uint32_t order[MAX_VARS], orders;
-    uint32_t prefix; // of order[]
-    uint32_t tiled;  // a variable or NONE
+    uint32_t prefix;    // of order[]
+    uint32_t tiled;     // a variable or NONE
     uint32_t rows, row; // Scatter: the variable of the table's rows, the value of the one to add to
     bool jumps;         // cores: that variable is no loop but set to that value
     VEC(Value) value;

@@ -162,9 +162,9 @@ Val grad_Concat(Val y, Val g, uint32_t k) {
 
 // --- Gather, Scatter: each other's adjoints in the first operand ---------------------------------
 //
-// A table [n, r...], places [k...] and rows [k..., r...]. Rows are per sample where the table or the
-// places are, so each is the other's adjoint; of a shared table the samples' rows are added up. A
-// place is a whole number held as a real one, so there are as many rows as f32 can count.
+// A table [n, r...], places [k...] and rows [k..., r...]. Rows are per sample where the table or
+// the places are, so each is the other's adjoint; of a shared table the samples' rows are added up.
+// A place is a whole number held as a real one, so there are as many rows as f32 can count.
 
 enum { MOST_ROWS = 1 << 24 };
 

@@ -84,8 +84,8 @@ void coords_broadcast(const Type *operand, const Coords *at, Coords *out);
 // never taken from operand k.
 bool coords_move(Indices *t, const Graph *g, uint32_t id, uint32_t k, const Coords *at, Coords *out,
                  Bounds *bounds);
-// Of element `at` of rows [k..., r...] that Gather takes or Scatter adds: its place among [k...] and
-// its coordinates in a table [n, r...], the row left at 0.
+// Of element `at` of rows [k..., r...] that Gather takes or Scatter adds: its place among [k...]
+// and its coordinates in a table [n, r...], the row left at 0.
 void coords_rows(const Type *table, const Type *places, const Coords *at, Coords *place,
                  Coords *row);
 // Element number in the physical layout of `type`.

@@ -257,6 +257,28 @@ static void move_cases(Cases *all) {
     }
 }
 
+// More rows than a tile of accumulators has, and rows of samples in tables of their own.
+static void row_cases(Cases *all) {
+    static const struct {
+        bool table, places;
+        uint32_t n;
+    } rows_of[] = {{true, true, 2500}, {true, false, 12}, {false, true, 2500}, {false, false, 9}};
+    for (size_t i = 0; i < sizeof rows_of / sizeof *rows_of; i++) {
+        uint32_t n = rows_of[i].n;
+        Case *c = begin(all, 3, 1e-6, "rows of %u at places [7, 5]%s%s", n,
+                        rows_of[i].table ? ", tables of samples" : "",
+                        rows_of[i].places ? ", places of samples" : "");
+        Val table = input(c, shape(rows_of[i].table, 2, n, 3));
+        Val at = input(c, shape(rows_of[i].places, 2, 7, 5));
+        at = Floor(Mul(Add(Mul(at, Num(at, 0.6)), Num(at, 0.5)), Num(at, n))); // some outside
+        Val rows = Gather(Add(table, Num(table, 1)), at);
+        result(c, Mul(rows, rows));
+        result(c, Scatter(Mul(rows, rows), at, shape(rows_of[i].table, 2, n, 3)));
+        result(c, Scatter(Mul(at, at), at, shape(rows_of[i].places, 1, n)));
+        finish(c);
+    }
+}
+
 static void other_cases(Cases *all) {
     Case *c = begin(all, 5, 1e-6, "gather and scatter");
     Val table = input(c, shape(false, 3, 6, 3, 2)),
@@ -335,6 +357,7 @@ void kernel_cases(Cases *out) {
     rounding_cases(out);
     reduction_cases(out);
     move_cases(out);
+    row_cases(out);
     other_cases(out);
 }
 
