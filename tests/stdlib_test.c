@@ -139,6 +139,12 @@ static const Row layers[] = {
     {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, corners=true), outside=\"reflection\", "
      "corners=true)",
      1.0777505344697373},
+    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, corners=true) + 0*k[0]\n"
+     "  r = grad(sum(grid_sample(x, r, outside=\"border\", corners=true)), r)",
+     0.966691364709188},
+    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, corners=true) + 0*k[0]\n"
+     "  r = grad(sum(grid_sample(x, r, outside=\"reflection\", corners=true)), r)",
+     0.966691364709188},
     {"rotate(reshape(x, 1, 4, 8), 0.4)", 0.67183735691753976},
     {"zoom(x, 1.3)", 0.58496710080104075},
     {"sliced_wasserstein(flatten(x), flatten(x)^2, 3)", -0.11117030146997088},
