@@ -32,9 +32,27 @@ static Str torch_words(Arena *a, Str name) {
     return str_format(a, "%.*s%.*s", SARG(str_sub(name, 0, dot)), SARG(last));
 }
 
+// What PyTorch calls the slot of a name; one whose name another has by then keeps its own, so that
+// each has one: a layer with both `w` and `gain` has `weight` and `gain`.
+static Str torch_name(Arena *a, const Module *m, Str name) {
+    Str says = torch_words(a, name);
+    Arena scratch = *a;
+    bool earlier = true;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        Str other = m->slot.at[i].name;
+        bool self = str_eq(other, name);
+        earlier = earlier && !self;
+        if (!self &&
+            (str_eq(other, says) || (earlier && str_eq(torch_words(&scratch, other), says))))
+            return name;
+    }
+    return says;
+}
+
 Str weight_name(Arena *a, const Module *m, const Slot *s, bool of_one_net) {
     size_t from = of_one_net && s->net != NONE ? m->net.at[s->net].name.len + 1 : 0;
-    return torch_words(a, str_sub(s->name, from, s->name.len));
+    Str name = torch_name(a, m, s->name);
+    return str_sub(name, from, name.len);
 }
 
 static bool same_shape(const SafeTensor *t, const Slot *s) {
@@ -75,7 +93,7 @@ static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Mod
         const SafeTensor *t = safe_find(f, name);
         uint32_t model = net == NONE ? NONE : m->net.at[net].copy_of;
         if (!t)
-            t = safe_find(f, torch_words(&scratch, name));
+            t = safe_find(f, torch_name(&scratch, m, name));
         if (same_shape(t, s))
             return t;
         if (model == NONE)

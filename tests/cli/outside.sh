@@ -92,6 +92,27 @@ go wide.gan --data x=s.pack --batch 4 --steps 1 --out w
 sed 's/"f.safetensors"/"prefixed.safetensors", prefix="T"/' student.gan >prefixed.gan
 go prefixed.gan --data x=s.pack --batch 4 --steps 1 --out p
 
+# Two weights of a layer that PyTorch would both call `weight` are two: exported, begun with, pretrained.
+cat >both.txt <<'M'
+fn both(x: [3, 8, 8]) -> [3, 8, 8] { param w : [3, 1, 1] = 1; param gain : [3, 1, 1] = 2; x*w + gain }
+data x : image(3, 8, 8) scale(-1, 1)
+M
+{ echo 'model both'; cat both.txt; echo 'net T = both'; echo 'step { update T minimize mean(T(x)^2) using sgd(lr=0) }'; } >both.gan
+{
+    echo 'model reads'; cat both.txt; cat <<'M'
+net F = pretrained(both, "both.safetensors")
+net G(x: [3, 8, 8]) { param w : [3, 1, 1] = 0; x*w }
+step { report f = mean(F(0*x)); update G minimize mean(G(x)^2) using sgd() }
+M
+} >reads.gan
+go both.gan --data x=s.pack --batch 4 --steps 1 --out both
+expect 0 export both --net T -o both.safetensors
+expect 0 export both -o whole.safetensors
+go both.gan --data x=s.pack --batch 4 --steps 1 --out begun --from whole.safetensors
+says '2 of 2 weights'
+go reads.gan --data x=s.pack --batch 4 --steps 1 --out reads
+grep -q '"reports": {"f": 2}' reads/log.jsonl || fail 'one tensor of a file was given to two weights'
+
 refused_run() {
     expect "$@"
     absent none
