@@ -130,7 +130,13 @@ static const Plan *plan_at(const Compiled *c, uint32_t i) {
     return i == 0 ? &c->init : i == 1 ? &c->step : &c->entry[i - 2];
 }
 
-// The machine code of all functions, which share kernels: a member for each architecture and lot.
+static Str cubin_name(Arena *perm, const Cubin *c) {
+    return c->spare ? str_format(perm, "kernels/compute_%d/spare.ptx", c->arch)
+                    : str_format(perm, "kernels/sm_%d/%u-of-%u.cubin", c->arch, c->lot, c->lots);
+}
+
+// The machine code of all functions, which share kernels: a member for each architecture and lot,
+// and one of the spare kernels.
 static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c, MemberVec *out) {
     uint32_t plans = 2 + c->module.entry.n;
     const Plan **plan = arena_array(perm, const Plan *, plans);
@@ -141,8 +147,7 @@ static GanStatus add_cubins(Arena *perm, const GanxTarget *t, const Compiled *c,
         TRY(t->compile(t->user, plan, plans, t->arch, t->archs, perm, &made));
     for (uint32_t i = 0; i < made.n; i++) {
         const Cubin *c = &made.at[i];
-        Str name = str_format(perm, "kernels/sm_%d/%u-of-%u.cubin", c->arch, c->lot, c->lots);
-        vec_push(perm, out, ((Member){name, c->code}));
+        vec_push(perm, out, ((Member){cubin_name(perm, c), c->code}));
     }
     return GAN_OK;
 }
@@ -345,19 +350,27 @@ static bool take_number(Str *s, Str end, int64_t most, int64_t *out) {
     return fits && *out >= 0 && *out <= most;
 }
 
-// Is it a member "kernels/sm_NN/LOT-of-LOTS.cubin"? Then *out has all but the code.
+static bool take_head(Str *s, Str head) {
+    bool starts = str_starts(*s, head);
+    if (starts)
+        *s = str_sub(*s, head.len, s->len);
+    return starts;
+}
+
+// Is it a name that cubin_name makes? Then *out has all but the code.
 static bool cubin_member(Str name, Cubin *out) {
-    Str head = STR("kernels/sm_");
-    int64_t arch, lot, lots;
-    if (!str_starts(name, head))
+    int64_t arch, lot = 0, lots = 0;
+    bool spare = take_head(&name, STR("kernels/compute_")), fits;
+    if (spare)
+        fits = take_number(&name, STR("/spare.ptx"), 1000, &arch);
+    else
+        fits = take_head(&name, STR("kernels/sm_")) && take_number(&name, STR("/"), 1000, &arch) &&
+               take_number(&name, STR("-of-"), MEMBERS_MOST, &lot) &&
+               take_number(&name, STR(".cubin"), MEMBERS_MOST, &lots) && lot < lots;
+    if (!fits || name.len)
         return false;
-    name = str_sub(name, head.len, name.len);
-    bool fits = take_number(&name, STR("/"), 1000, &arch) &&
-                take_number(&name, STR("-of-"), MEMBERS_MOST, &lot) &&
-                take_number(&name, STR(".cubin"), MEMBERS_MOST, &lots) && !name.len && lot < lots;
-    if (fits)
-        *out = (Cubin){.arch = (int)arch, .lot = (uint32_t)lot, .lots = (uint32_t)lots};
-    return fits;
+    *out = (Cubin){(int)arch, spare, (uint32_t)lot, (uint32_t)lots, {0}};
+    return true;
 }
 
 // Another version of the generator may have made what is in the file.

@@ -427,7 +427,11 @@ static GanStatus name_of_arch(void *user, const Plan *const *plan, uint32_t plan
     for (uint32_t i = 0; i < archs; i++)
         for (uint32_t lot = 0; lot < 2; lot++)
             vec_push(perm, out,
-                     ((Cubin){arch[i], lot, 2, str_format(perm, "%u for %d", lot, arch[i])}));
+                     ((Cubin){.arch = arch[i],
+                              .lot = lot,
+                              .lots = 2,
+                              .code = str_format(perm, "%u for %d", lot, arch[i])}));
+    vec_push(perm, out, ((Cubin){.arch = arch[0], .spare = true, .code = STR("for any")}));
     return GAN_OK;
 }
 
@@ -458,11 +462,15 @@ static void machine_code_comes_with_its_plan(void **state) {
     front_init(&f, &a);
     if (compile_file(&f, &o, &c) != GAN_OK)
         fail_msg("%s", gan_error());
-    assert_int_equal(c.step.cubin.n, 4);
+    assert_int_equal(c.step.cubin.n, 5);
     assert_int_equal(c.step.cubin.at[3].arch, 90);
     assert_int_equal(c.step.cubin.at[3].lot, 1);
     assert_int_equal(c.step.cubin.at[3].lots, 2);
     assert_true(str_eq(c.step.cubin.at[3].code, STR("1 for 90")));
+    assert_false(c.step.cubin.at[3].spare);
+    assert_true(c.step.cubin.at[4].spare);
+    assert_int_equal(c.step.cubin.at[4].arch, 80);
+    assert_true(str_eq(c.step.cubin.at[4].code, STR("for any")));
     assert_true(str_eq(c.entry[0].cubin.at[0].code, STR("0 for 80")));
     o.dialect = &dialect_c; // made anew from the text
     Compiled again = {0};
@@ -507,7 +515,7 @@ static void machine_code_for_ranks(void **state) {
         if (compile_file(&f, &o, &c) != GAN_OK)
             fail_msg("%s", gan_error());
         assert_int_equal(c.module.batch, alone ? 4 : 2);
-        assert_int_equal(c.step.cubin.n, alone ? 0 : 2);
+        assert_int_equal(c.step.cubin.n, alone ? 0 : 3);
         assert_int_equal(c.step.collective.n > 0, !alone);
     }
     assert_int_equal(file_remove(path), GAN_OK);

@@ -260,7 +260,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
-    Kernel k = {.threads = make->threads, .words = words};
+    Kernel k = {.threads = make->threads, .words = words, .spare = true};
     k.name = kernel_name(perm, call.g, r, anonymous);
     k.source = make->text(perm, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);

@@ -235,12 +235,12 @@ typedef struct Kernel {
                  //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
                  // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
                  // lo..hi are units, in any cut and order: results never depend on it
-                 // As CUDA, launched over a grid of Region.blocks blocks (gen/kernel_cuda.h says
-                 // how each word is made):
+                 // As CUDA, over a grid of Region.blocks blocks (words: gen/kernel_cuda.h):
                  //   NAME(const gan_args<words> w, const gan_counters *c), or, where `many`,
                  //   NAME(const gan_args<words> *each, const gan_counters *c)
     bool finish; // C: NAME_finish combines the partial results
     bool many;   // CUDA: its launches are of one region or several; NAME ends in _many
+    bool spare;  // CUDA: launched only where the device has no library for its regions
     uint32_t threads; // CUDA: of a block
     uint32_t shared;  // CUDA: bytes of dynamic shared memory a block needs
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number
@@ -248,16 +248,16 @@ typedef struct Kernel {
 
 typedef struct Cubin {  // CUDA: kernels as machine code
     int arch;           // 90: for cards of compute capability 9.0, and 9.x behind it
-    uint32_t lot, lots; // those kernels whose names fall into this lot (cuda_compile.h)
+    bool spare;         // or the spare ones, as PTX: for any card from `arch` on
+    uint32_t lot, lots; // unless spare: those whose names fall into this lot (cuda_compile.h)
     Str code;
 } Cubin;
 typedef VEC(Cubin) CubinVec;
 
 // One dispatch. CUDA: one launch for each kernel among its instances.
 typedef struct Launch {
-    uint32_t region; // Plan.region[]
-    uint32_t
-        instances; // regions merged into it, itself included; their indices in Plan.merge[first...]
+    uint32_t region;    // Plan.region[]
+    uint32_t instances; // regions merged into it, itself included: Plan.merge[first...]
     uint32_t first;
 } Launch;
 

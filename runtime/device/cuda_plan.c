@@ -81,7 +81,7 @@ static GanStatus load_modules(Loaded *l, const bool *wanted) {
 
 static GanStatus find_entry(Loaded *l, const Kernel *k, CUfunction *out) {
     const char *name = str_z(&l->arena, k->name);
-    uint32_t lot = cuda_lot(k->name, l->lots);
+    uint32_t lot = cuda_lot(k, l->lots);
     CUresult code = CUDA_ERROR_NOT_FOUND;
     if (l->again[lot])
         code = l->cuda->cu->ModuleGetFunction(out, l->again[lot], name);

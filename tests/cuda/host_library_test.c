@@ -162,7 +162,7 @@ typedef struct Kept {
     char dir[32];
 } Kept;
 
-// A plan of a model, all of whose kernels are wanted, and an empty folder.
+// A plan of a model, all of whose kernels but the spare ones are wanted, and an empty folder.
 static void kept_open(Kept *k, Str model) {
     *k = (Kept){.dir = "/tmp/gan-kept-XXXXXX"};
     assert_fine(arena_init(&k->a, 0));
@@ -176,7 +176,8 @@ static void kept_open(Kept *k, Str model) {
     compile_model(&k->a, model, DtF32, &k->compiled);
     const Plan *p = &k->compiled.entry[0];
     bool *wanted = arena_array(&k->a, bool, p->kernel.n);
-    memset(wanted, 1, p->kernel.n);
+    for (uint32_t i = 0; i < p->kernel.n; i++)
+        wanted[i] = !p->kernel.at[i].spare;
     assert_true(p->kernel.n > 0);
     k->kernels = (CudaKernels){p, wanted, 90, str_c(k->dir)};
 }
@@ -199,11 +200,12 @@ static Str kept_file(Kept *k) {
     return path_join(&k->a, str_c(k->dir), names.at[0]);
 }
 
-// Of kernels that are one lot.
+// Of kernels that are one lot beside the spare ones.
 static Str one_image(Kept *k, const Nvrtc *n) {
     CudaImages images;
     assert_fine(cuda_compile(n, &k->kernels, &k->a, &images));
-    assert_int_equal(images.lots, 1);
+    assert_int_equal(images.lots, 2);
+    assert_int_equal(images.code[1].len, 0);
     return images.code[0];
 }
 
@@ -280,36 +282,69 @@ static bool holds(Str image, Str name) {
     return memmem(image.ptr, image.len, name.ptr, name.len) != NULL;
 }
 
+// The lots of one kernel alone, without a compiler, of code that came with the plan: its own, and
+// of the spare kernels the PTX.
+static void check_came(Kept *k, uint32_t kernel, const CudaImages *made) {
+    CudaImages came;
+    const Kernel *x = &k->kernels.plan->kernel.at[kernel];
+    uint32_t own = cuda_lot(x, made->lots);
+    bool *one = arena_array(&k->a, bool, k->kernels.plan->kernel.n);
+    one[kernel] = true;
+    k->kernels.wanted = one;
+    assert_fine(cuda_compile(NULL, &k->kernels, &k->a, &came));
+    assert_int_equal(came.lots, made->lots);
+    for (uint32_t lot = 0; lot < made->lots; lot++)
+        if (lot != own)
+            assert_int_equal(came.code[lot].len, 0);
+        else if (x->spare)
+            assert_non_null(strstr(came.code[lot].ptr, str_z(&k->a, x->name)));
+        else
+            assert_true(str_eq(came.code[lot], made->code[lot]));
+    for (uint32_t i = 0; i < k->kernels.plan->cubin.n; i++) {
+        Cubin *c = &k->kernels.plan->cubin.at[i];
+        Str code = c->code;
+        if (x->spare ? !c->spare : c->spare || c->lot != own)
+            continue;
+        c->code = (Str){0}; // did not come
+        assert_int_equal(cuda_compile(NULL, &k->kernels, &k->a, &came), GAN_ERR_DEVICE);
+        c->code = code;
+    }
+}
+
+static uint32_t first_kernel(const Plan *p, bool spare) {
+    uint32_t i = 0;
+    while (i < p->kernel.n && p->kernel.at[i].spare != spare)
+        i++;
+    assert_true(i < p->kernel.n);
+    return i;
+}
+
 // Many kernels are dealt out; each is in its own lot and in no other, whoever compiled them. A lot
 // of which nothing is wanted is not made.
 static void kernels_are_in_their_lots(void **state) {
     (void)state;
     Kept k;
-    CudaImages made, came;
+    CudaImages made;
     kept_open(&k, STR("dcgan.gan"));
     Plan p = k.compiled.step;
     const Plan *plan[] = {&p};
     k.kernels.plan = &p;
     k.kernels.wanted = NULL;
     assert_fine(cuda_compile(k.nvrtc, &k.kernels, &k.a, &made));
-    assert_true(made.lots > 1);
+    assert_true(made.lots > 2);
     for (uint32_t i = 0; i < p.kernel.n; i++) {
         Str name = p.kernel.at[i].name;
         for (uint32_t lot = 0; lot < made.lots; lot++)
-            assert_int_equal(holds(made.code[lot], name), lot == cuda_lot(name, made.lots));
+            assert_int_equal(holds(made.code[lot], name),
+                             lot == cuda_lot(&p.kernel.at[i], made.lots));
     }
     assert_fine(cuda_compile_ahead(k.nvrtc, plan, 1, &(int){90}, 1, (Str){0}, &k.a, &p.cubin));
-    bool *one = arena_array(&k.a, bool, p.kernel.n);
-    one[0] = true;
-    k.kernels.wanted = one;
-    assert_fine(cuda_compile(NULL, &k.kernels, &k.a, &came));
-    assert_int_equal(came.lots, made.lots);
-    for (uint32_t lot = 0; lot < made.lots; lot++) {
-        bool mine = lot == cuda_lot(p.kernel.at[0].name, made.lots);
-        assert_true(str_eq(came.code[lot], mine ? made.code[lot] : (Str){0}));
-    }
-    p.cubin.at[cuda_lot(p.kernel.at[0].name, made.lots)].code = (Str){0}; // did not come
-    assert_int_equal(cuda_compile(NULL, &k.kernels, &k.a, &came), GAN_ERR_DEVICE);
+    const Cubin *spare = &p.cubin.at[p.cubin.n - 1];
+    assert_true(spare->spare);
+    assert_int_equal(spare->arch, 80); // for all cards, as what the others were made of
+    assert_non_null(strstr(spare->code.ptr, ".target sm_80"));
+    check_came(&k, first_kernel(&p, false), &made);
+    check_came(&k, first_kernel(&p, true), &made);
     kept_close(&k);
 }
 
@@ -325,9 +360,9 @@ static void code_that_came_with_the_plan_is_taken(void **state) {
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
     assert_non_null(strstr(gan_error(), "--target cuda:sm_90"));
     assert_non_null(strstr(gan_error(), "--device cpu works here"));
-    vec_push(&a, &p.cubin, ((Cubin){80, 0, 1, STR("eighty")}));
+    vec_push(&a, &p.cubin, ((Cubin){.arch = 80, .lots = 1, .code = STR("eighty")}));
     assert_int_equal(cuda_compile(NULL, &k, &a, &image), GAN_ERR_DEVICE);
-    vec_push(&a, &p.cubin, ((Cubin){90, 0, 1, STR("ninety")}));
+    vec_push(&a, &p.cubin, ((Cubin){.arch = 90, .lots = 1, .code = STR("ninety")}));
     assert_fine(cuda_compile(NULL, &k, &a, &image));
     assert_true(str_eq(image.code[0], STR("ninety")));
     k.arch = 86;

@@ -8,7 +8,7 @@
 
 Recorder *recording;
 
-enum { LOTS = 2, OUTDATED = '!' }; // of kernels; behind the name of one made again
+enum { LOTS = 3, OUTDATED = '!' }; // of kernels; behind the name of one made again
 
 void complain(const char *format, ...) {
     if (*recording->complaint)
@@ -229,10 +229,11 @@ static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages 
     Str last[LOTS] = {{0}};
     *out = (CudaImages){LOTS, arena_array(a, Str, LOTS)};
     for (uint32_t i = 0; i < k->plan->kernel.n; i++) {
-        Str name = k->plan->kernel.at[i].name, *code = &out->code[cuda_lot(name, LOTS)];
+        const Kernel *x = &k->plan->kernel.at[i];
+        uint32_t lot = cuda_lot(x, LOTS);
         if (k->wanted[i]) {
-            *code = str_format(a, "%.*s %.*s", SARG(*code), SARG(name));
-            last[cuda_lot(name, LOTS)] = name;
+            out->code[lot] = str_format(a, "%.*s %.*s", SARG(out->code[lot]), SARG(x->name));
+            last[lot] = x->name;
         }
     }
     for (uint32_t i = 0; i < LOTS; i++)
