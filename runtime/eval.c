@@ -7,6 +7,7 @@
 // written in the model). Two lots of that are taken: samples and the second lot are both measured
 // against the first. A `sample` that is one number is itself a measure.
 #include "eval.h"
+#include "device.h"
 #include "sampler.h"
 
 #include <math.h>
@@ -212,7 +213,11 @@ static GanStatus take_feature_sets(Eval *v, uint32_t entry, Sets *s) {
     const Module *m = module_of(v);
     const Func *f = &m->entry.at[entry];
     Sampler look = sampler_of(m, entry);
-    *s = (Sets){.entry = f->name, .n = v->count, .features = true, .kind = FieldFloat};
+    *s = (Sets){.entry = f->name,
+                .n = v->count,
+                .features = true,
+                .kind = FieldFloat,
+                .threads = device_threads_for(v->features.job.threads)};
     uint32_t slot = look.show == ShowPicture ? find_field(m, f, &look.type, false) : NONE;
     slot = look.show == ShowPicture && slot == NONE ? look.real_slot : slot;
     if (slot == NONE || look.mapped)
@@ -314,9 +319,15 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
     Arena before = v->sets;
     Sets s;
     TRY(v->features.d ? take_feature_sets(v, entry, &s) : take_sets(v, entry, only, &s));
-    for (uint32_t i = 0; s.made && i < eval_metric_count; i++)
-        if ((!only || only == &eval_metrics[i]) && eval_metrics[i].applies(&s))
-            TRY(measure(v, &eval_metrics[i], &s));
+    for (uint32_t i = 0; s.made && i < eval_metric_count; i++) {
+        const Metric *metric = &eval_metrics[i];
+        if ((only && only != metric) || !metric->applies(&s))
+            continue;
+        if (only || !metric->ready || metric->ready() == GAN_OK)
+            TRY(measure(v, metric, &s));
+        else // one of several: the others do without what it lacks
+            v->host->console.say(v->host->console.user, str_c(gan_error()));
+    }
     v->sets = before;
     return GAN_OK;
 }
@@ -327,7 +338,7 @@ static GanStatus find_metric(const Options *o, const Metric **out) {
     Str name = option_text(o, OptMetric, (Str){0}), known[16];
     *out = NULL;
     if (o->at[OptLot].given && o->at[OptFeatures].given)
-        return fail(GAN_ERR_USAGE, "--lot is not for --features: FID and KID are of all samples");
+        return fail(GAN_ERR_USAGE, "--lot is not for --features: FID is of all samples");
     if (!name.len)
         return GAN_OK;
     for (uint32_t i = 0; i < eval_metric_count; i++) {

@@ -20,6 +20,7 @@ typedef struct Sets {
     float *other;    // [n, ...] more of the same: what perfect samples would be
     bool features;   // of a trained net (--features); real and other may be of another number
     size_t n_real;   // where features: samples of real
+    int threads;     // where features: to compute with
     uint32_t *label; // [n] stored with what sample i was made from, NULL unknown
 } Sets;
 
@@ -37,6 +38,8 @@ typedef struct Metric {
     // The numbers of x [n, ...], which is s->made or s->other, against s->real.
     GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, Readings *out);
     bool features; // of --features
+    // NULL: always; else whether it can be measured here, and the way out.
+    GanStatus (*ready)(void);
 } Metric;
 extern const Metric eval_metrics[];
 extern const uint32_t eval_metric_count;

@@ -12,12 +12,13 @@
 //              original (Fan, Su, Guibas 2017), for data to some other cloud
 //   modes      groups of the data that are reached, and the share of samples within three
 //              deviations of one (Srivastava et al. 2017)
-//   fid, kid   distances of the features of a trained net (measure.h)
+//   fid, kid   distances of the features of a trained net (measure.h, distance.h)
 //   prdc       precision, recall, density and coverage of those
 //   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with
 //              labels stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
 #include "eval.h"
 #include "device.h"
+#include "distance.h"
 
 #include <math.h>
 
@@ -183,23 +184,29 @@ static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings
 static GanStatus measure_fid(Arena a, const Sets *s, const float *x, Readings *out) {
     double fid;
     (void)a;
-    TRY(feature_frechet(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], &fid));
+    TRY(feature_frechet(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], s->threads, &fid));
     put_distance(out, "fid", fid);
     return GAN_OK;
 }
 
+static GanStatus compare(const Sets *s, const float *x, FeatureScores *out) {
+    FeatureSets f = {
+        .made = x, .real = s->real, .mades = s->n, .reals = s->n_real, .d = (size_t)s->type.dim[0]};
+    return features_compare(&f, out);
+}
+
 static GanStatus measure_kid(Arena a, const Sets *s, const float *x, Readings *out) {
-    double kid;
+    FeatureScores m;
     (void)a;
-    TRY(feature_kernel(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], &kid));
-    put(out, "kid", kid); // unbiased: of data with data it is about zero, and no unit
+    TRY(compare(s, x, &m));
+    put(out, "kid", m.kid); // unbiased: of data with data it is about zero, and no unit
     return GAN_OK;
 }
 
 static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *out) {
-    FeatureMatch m;
+    FeatureScores m;
     (void)a;
-    TRY(feature_match(x, s->n, s->real, s->n_real, (uint32_t)s->type.dim[0], &m));
+    TRY(compare(s, x, &m));
     put(out, "precision", m.precision);
     put(out, "recall", m.recall);
     put(out, "density", m.density);
@@ -208,11 +215,16 @@ static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *
 }
 
 const Metric eval_metrics[] = {
-    {"value", is_number, measure_value, false},    {"error", is_copy, measure_error, false},
-    {"swd", is_picture, measure_swd, false},       {"histogram", is_map, measure_histogram, false},
-    {"spectrum", is_map, measure_spectrum, false}, {"chamfer", is_cloud, measure_chamfer, false},
-    {"modes", is_point, measure_modes, false},     {"groups", is_code, measure_groups, false},
-    {"fid", is_features, measure_fid, true},       {"kid", is_features, measure_kid, true},
-    {"prdc", is_features, measure_prdc, true},
+    {"value", is_number, measure_value, false, NULL},
+    {"error", is_copy, measure_error, false, NULL},
+    {"swd", is_picture, measure_swd, false, NULL},
+    {"histogram", is_map, measure_histogram, false, NULL},
+    {"spectrum", is_map, measure_spectrum, false, NULL},
+    {"chamfer", is_cloud, measure_chamfer, false, NULL},
+    {"modes", is_point, measure_modes, false, NULL},
+    {"groups", is_code, measure_groups, false, NULL},
+    {"fid", is_features, measure_fid, true, feature_frechet_ready},
+    {"kid", is_features, measure_kid, true, NULL},
+    {"prdc", is_features, measure_prdc, true, NULL},
 };
 const uint32_t eval_metric_count = sizeof eval_metrics / sizeof *eval_metrics;

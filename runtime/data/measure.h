@@ -3,7 +3,7 @@
 //
 //   pictures  swd.c (data.h)                maps    spectrum and histogram, chi-square
 //   clouds    Chamfer distance, coverage    points  groups found, modes covered
-//   features  FID, KID, precision and recall
+//   features  FID (and distance.h)
 //
 // All take arrays of f32 in logical order and answer numbers; none knows a model or prints. Each is
 // a function of its arguments alone: where places are drawn, they follow from fixed keys.
@@ -88,22 +88,15 @@ typedef struct ModeCount { // Srivastava et al. 2017 (VEEGAN), section 4.1
 } ModeCount;
 ModeCount modes_count(const Groups *modes, const float *x, size_t n, uint32_t d);
 
-// --- measure_features.c: features of a trained net -----------------------------------------------
+// --- measure_frechet.c: features of a trained net ------------------------------------------------
 
-// All of a [na, d] made and b [nb, d] real; GAN_ERR_INPUT where they are too few.
-// FID (Heusel et al. 2017): the Frechet distance of normal distributions with their means and
-// covariances (over n - 1).
+// Whether FID can be computed: GAN_ERR_INPUT and what to install where the program was built
+// without OpenBLAS, GAN_ERR_DEVICE where that cannot be loaded.
+GanStatus feature_frechet_ready(void);
+// FID (Heusel et al. 2017) of all of a [na, d] made and b [nb, d] real: the Frechet distance of
+// normal distributions with their means and covariances (over n - 1), on so many threads.
+// GAN_ERR_INPUT where they are too few or not finite; what _ready says.
 GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
-                          double *out);
-// KID (Binkowski et al. 2018): the unbiased squared MMD with (x . y / d + 1)^3, over all samples.
-GanStatus feature_kernel(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
-                         double *out);
-enum { FEATURE_NEIGHBOURS = 5 };
-typedef struct FeatureMatch { // balls reach to the fifth nearest of a point's own set
-    double precision, recall; // Kynkaanniemi et al. 2019
-    double density, coverage; // Naeem et al. 2020
-} FeatureMatch;
-GanStatus feature_match(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
-                        FeatureMatch *out);
+                          int threads, double *out);
 
 #endif

@@ -125,12 +125,35 @@ static void sets_without_neighbours_are_refused(void **state) {
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "NaN");
 }
 
+// Of numbers that any program can make, the last with fewer samples than numbers of each.
+static void neighbours_are_counted_as_numpy_does(void **state) {
+    static const struct {
+        size_t mades, reals, d;
+        double precision, recall, density, coverage;
+    } cases[] = {{40, 60, 12, 0.95, 1, 0.45, 0.85}, {8, 9, 20, 1, 1, 0.6, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FeatureSets f = {made, real, cases[i].mades, cases[i].reals, cases[i].d, 0};
+        FeatureScores s;
+        for (size_t k = 0; k < f.mades * f.d; k++)
+            made[k] = (float)(0.1 + sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
+        for (size_t k = 0; k < f.reals * f.d; k++)
+            real[k] = (float)(-0.05 + 0.8 * sin(2 + (double)(k * k) * 0.37 + (double)k * 1.7));
+        assert_ok(features_compare(&f, &s));
+        assert_float_equal(s.precision, cases[i].precision, 1e-12);
+        assert_float_equal(s.recall, cases[i].recall, 1e-12);
+        assert_float_equal(s.density, cases[i].density, 1e-12);
+        assert_float_equal(s.coverage, cases[i].coverage, 1e-12);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_are_counted_as_defined),
         cmocka_unit_test(the_kernel_distance_is_that_of_all_pairs),
         cmocka_unit_test(a_set_is_no_distance_from_itself),
         cmocka_unit_test(sets_without_neighbours_are_refused),
+        cmocka_unit_test(neighbours_are_counted_as_numpy_does),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }
