@@ -20,6 +20,8 @@ enum {
 
 GanStatus path_absolute(Arena *a, Str path, Str *out) {
     char here[4096];
+    while (str_starts(path, STR("./")) && path.len > 2 && path.ptr[2] != '/')
+        path = str_sub(path, 2, path.len);
     if (path.ptr[0] != '/' && !getcwd(here, sizeof here))
         return fail(GAN_ERR_IO, "cannot tell the current folder: %s", strerror(errno));
     *out = path.ptr[0] == '/' ? str_copy(a, path) : path_join(a, str_c(here), path);

@@ -58,6 +58,13 @@ Str option_text(const Options *o, OptionId id, Str otherwise) {
 
 static GanStatus fail_unknown(Arena *a, const char *what, Str word, const Str *known, uint32_t n,
                               const char *more) {
+    static const char *const habits[][2] = {
+#define HABIT(word, help) {word, help},
+#include "options.def"
+    };
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (str_eq(word, str_c(habits[i][0])))
+            return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: %s", what, SARG(word), habits[i][1]);
     Str near = diag_nearest(word, known, n);
     if (near.len)
         return fail(GAN_ERR_USAGE, "unknown %s `%.*s`: did you mean `%.*s`?", what, SARG(word),
@@ -81,13 +88,6 @@ static GanStatus fail_option(Arena *a, Command c, Str word) {
     for (int i = 0; i < OptCount; i++)
         if (shown(&options[i], c))
             known[n++] = str_c(options[i].word);
-    static const char *const habits[][2] = {
-#define HABIT(word, help) {word, help},
-#include "options.def"
-    };
-    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
-        if (str_eq(word, str_c(habits[i][0])))
-            return fail(GAN_ERR_USAGE, "unknown option `%.*s`: %s", SARG(word), habits[i][1]);
     return fail_unknown(a, "option", word, known, n, str_format(a, " %s", commands[c].word).ptr);
 }
 
@@ -237,7 +237,7 @@ void options_help(Text *t) {
     text_put(t, STR("usage: ganrun COMMAND ...\n"));
     for (int i = 0; i < CommandCount; i++)
         if (commands[i].least >= 0)
-            text_fmt(t, "  %-8s%-22s%s\n", commands[i].word, commands[i].files, commands[i].help);
+            text_fmt(t, "  %-9s%-22s%s\n", commands[i].word, commands[i].files, commands[i].help);
     text_put(t, STR("`ganrun COMMAND --help` lists its options. Exit codes: 0 done, 1 the model, "
                     "data or reference is\n"
                     "wrong, 2 usage, 3 the machine lacks or refused something, 70 our bug, 75 "

@@ -57,7 +57,7 @@ go student.gan --data x=s.pack --batch 4 --steps 2 --save-every 2 --out b
 mkdir away
 mv f.safetensors away/g.safetensors
 expect 1 train b --steps 4
-says 'the pretrained net F has its weights from .*f.safetensors, and there is no such file: --weights F=FILE'
+says "the pretrained net F has its weights from $(pwd)/f.safetensors, and there is no such file: --weights F=FILE"
 go b --steps 4 --weights F=away/g.safetensors
 losses a >a.losses
 losses b >b.losses

@@ -82,6 +82,8 @@ static void mistakes_are_usage_and_say_why(void **state) {
         const char *line, *says;
     } cases[] = {
         {"trian m.gan", "did you mean `train`?"},
+        {"plan m.gan", "unknown command `plan`: that is the compiler's: ganc plan FILE"},
+        {"train a --batchsize 4", "unknown option `--batchsize`: write --batch 32"},
         {"train", "wants FILE|RUN; 0 given"},
         {"train a b", "wants FILE|RUN; 2 given"},
         {"train a --stpes 4", "did you mean `--steps`?"},
