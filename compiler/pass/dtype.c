@@ -15,6 +15,8 @@
 //              3. Everything else stays f32: weights, data, draws, shared values, reductions,
 //                 losses, optimizers, and products with few numbers per sample, where rounding
 //                 would show and no time is lost.
+//              4. Places of Gather and Scatter, and what they are computed from, stay f32: halves
+//                 hold whole numbers up to 256 only.
 //              Where no library multiplies f16 (wide_f16) its products read and make rounded f32.
 #include "pass.h"
 
@@ -48,9 +50,22 @@ static void mark_kept(const Graph *g, uint8_t *kept) {
             kept[in] = t->batched && t->rank >= 2 && (cls == ClassEW || cls == ClassMOVE);
         }
     }
-    for (uint32_t id = 1; id < g->node.n; id++) // places are numbers that halves do not hold
-        if (graph_node(g, id)->op == OpGather || graph_node(g, id)->op == OpScatter)
-            kept[node_in(g, id, 1)] = 0;
+}
+
+// Rule 4: places, and what they are computed from, up to what is not elementwise.
+static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
+    uint8_t *place = arena_array(&scratch, uint8_t, g->node.n);
+    for (uint32_t id = g->node.n; id-- > 1;) { // users come first
+        const Node *n = graph_node(g, id);
+        OpClass cls = (OpClass)op_info[n->op].cls;
+        bool moves = cls == ClassEW || cls == ClassMOVE;
+        for (uint32_t k = 0; k < n->nin && place[id] && moves; k++)
+            place[node_in(g, id, k)] = 1;
+        if (n->op == OpGather || n->op == OpScatter)
+            place[node_in(g, id, 1)] = 1;
+        if (place[id])
+            kept[id] = 0;
+    }
 }
 
 // `id` in another precision. Widening and narrowing again changes nothing, so a cast that did the
@@ -112,7 +127,9 @@ void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
                 .wide = o->real == DtF16 && o->wide_f16,
                 .real = o->real == DtF64 ? DtF64 : DtF32};
     p.kept = arena_array(perm, uint8_t, f->g.node.n);
-    if (p.half)
+    if (p.half) {
         mark_kept(&f->g, p.kept);
+        mark_places(*perm, &f->g, p.kept);
+    }
     func_rewrite(perm, f, f->g.batch, in_precision, &p);
 }

@@ -147,9 +147,35 @@ static void f16_in_f32(Arena *a) {
     }
 }
 
+// A product reads what places are computed from; rows are those that are meant nevertheless.
+static void places(Arena *a) {
+    enum { Many = 192, Rows = 4096 };
+    Module m = {.batch = 4};
+    m.step.blocks = 1;
+    Graph *g = &m.step.g;
+    graph_init(g, a, m.batch);
+    ConvGeom c = {.n = 2, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    Type x = type_make(true, 3, (int64_t[]){3, 8, 8}),
+         w = type_make(false, 4, (int64_t[]){8, 3, 4, 4});
+    Val at = Read(g, 0, 0, x);
+    at = Floor(Mul(Add(at, Num(at, 1)), Num(at, Rows / 2 - 1)));
+    Val line = Reshape(at, 1, (int64_t[]){Many});
+    Val table = Iota(g, 2, type_make(false, 1, (int64_t[]){Rows}));
+    Val rows = Gather(table, Add(line, Num(line, 1)));
+    vec_push(a, &m.step.result, ((Named){STR("rows"), rows.id, 0}));
+    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(at, Read(g, 1, 0, w), &c).id, 0}));
+    Interp want = run(a, g, true);
+    uint32_t meant = rows.id;
+    pass_dtype(a, &m, &m.step, &(PassOptions){.real = DtBF16});
+    Interp got = run(a, &m.step.g, false);
+    for (int64_t i = 0; i < interp_count(&want, meant); i++)
+        expect(interp_at(&got, m.step.result.at[0].node, i) == interp_at(&want, meant, i), "row",
+               interp_at(&got, m.step.result.at[0].node, i), interp_at(&want, meant, i));
+}
+
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(f64), WALK(f32), WALK(bf16), WALK(f16), WALK(f16_in_f32),
+        WALK(f64), WALK(f32), WALK(bf16), WALK(f16), WALK(f16_in_f32), WALK(places),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;
