@@ -41,7 +41,7 @@ static int compile_all(void **state) {
                           "-std=c17",
                           "-O3",
                           "-march=native",
-                          "-ffp-contract=fast",
+                          "-ffp-contract=off",
                           "-fno-math-errno",
                           "-fno-trapping-math",
                           "-w",

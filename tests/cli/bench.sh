@@ -18,7 +18,7 @@ done
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 4
 sed '1,/ms  share/d' out >rows
 [ "$(wc -l <rows)" = 4 ] || fail 'not four launches'
-sort -r -n rows | cmp -s - rows || fail 'launches are not in the order of their times'
+sort -s -r -n rows | cmp -s - rows || fail 'launches are not in the order of their times'
 [ "$(grep -c 'tiny.gan:' rows)" = 4 ] || fail 'a launch without its line'
 expect 0 bench tiny.gan --batch 8 --steps 3 --warmup 1 --top 1000 --json
 launches=$(sed -n 's/.*"launches_per_step": \([0-9]*\).*/\1/p' out)
