@@ -14,6 +14,7 @@ typedef struct Cli {
     int64_t ranks, chunks; // --deterministic
     int64_t micro;
     double bucket_mb;
+    size_t memory; // bytes; 0: no limit
     Dtype real;
     bool json, check, error_json;
 } Cli;

@@ -82,6 +82,12 @@ GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
 static void plan_one(const Planning *p, Arena *perm, Func *f, const PassOptions *o, Plan *out) {
     passes_run(perm, p->module, f, o, NULL);
     plan_make(perm, p->module, f, o, out);
+    if (p->memory && f != &p->module->init) { // whose nodes slots know by number
+        PassOptions least = *o;
+        size_t beside = p->slot_bytes + (o->few_launches ? plan_room(out) + ROOM_ALIGN : 0);
+        least.work_most = p->memory > beside ? p->memory - beside : 1;
+        remat(perm, &least, f, out);
+    }
     if (p->dialect)
         gen_kernels(perm, out, p->dialect);
     out->slot_bytes = p->slot_bytes;
@@ -125,7 +131,7 @@ void compile_scales(Arena *perm, Module *m, const CompileOptions *o) {
 static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Compiled *out,
                              Planning *rest) {
     TRY(check_parallel(m, &o->parallel));
-    *rest = (Planning){.module = m, .out = out, .dialect = o->dialect};
+    *rest = (Planning){.module = m, .out = out, .dialect = o->dialect, .memory = o->memory};
     rest->pass = (PassOptions){
         .real = o->real,
         .keep_grads = o->keep_grads,
@@ -174,7 +180,7 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
     Planning rest;
     TRY(plans_begin(perm, m, o, out, &rest));
     compile_rest(&rest, perm);
-    return GAN_OK;
+    return compile_fits(out, o);
 }
 
 // The plans of a compiled model as they are, with the texts that diagnostics quote.
@@ -204,8 +210,9 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
 static bool plan_fits(const CompileOptions *o, const Ganx *g) {
     const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
     bool divided = o->parallel.ranks > 1 || o->parallel.chunks || o->parallel.micro > 1;
-    return !divided && g->ranks == 1 && !o->feed && !o->feed_entries && !o->keep_grads &&
-           !o->no_fuse && o->dialect && o->dialect == dialect_find(str_c(dialect));
+    return !divided && g->ranks == 1 && !o->memory && !o->feed && !o->feed_entries &&
+           !o->keep_grads && !o->no_fuse && o->dialect &&
+           o->dialect == dialect_find(str_c(dialect));
 }
 
 GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Planning *rest) {
@@ -233,11 +240,63 @@ GanStatus compile_begin(Front *f, const CompileOptions *asked, Compiled *out, Pl
     return GAN_OK;
 }
 
-GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
+static GanStatus compile_all(Front *f, const CompileOptions *o, Compiled *out) {
     Planning rest;
     TRY(compile_begin(f, o, out, &rest));
     compile_rest(&rest, f->perm);
     return GAN_OK;
+}
+
+GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out) {
+    TRY(compile_all(f, o, out));
+    return compile_fits(out, o);
+}
+
+// --- a limit on memory ---------------------------------------------------------------------------
+
+bool compile_try(const CompileOptions *o, CompiledFits *fits, void *user) {
+    Arena perm;
+    Front f;
+    Compiled c;
+    if (arena_init(&perm, 0) != GAN_OK)
+        return false;
+    front_init(&f, &perm);
+    bool fine = compile_all(&f, o, &c) == GAN_OK && fits(user, &c);
+    arena_release(&perm);
+    return fine;
+}
+
+int64_t compile_less(const CompileOptions *o, int64_t batch, double part, CompiledFits *fits,
+                     void *user) {
+    CompileOptions smaller = *o;
+    if (!o->text.ptr && (!o->path.len || ganx_is(o->path))) // a compiled file fixes it
+        return 0;
+    smaller.batch = (int64_t)((double)batch * part);
+    while (smaller.batch > 0 && !compile_try(&smaller, fits, user))
+        smaller.batch = smaller.batch * 7 / 8;
+    return smaller.batch;
+}
+
+static bool takes_less(void *user, const Compiled *c) {
+    const CompileOptions *o = user;
+    return compiled_bytes(c, o->dialect == &dialect_cuda) <= o->memory;
+}
+
+GanStatus compile_fits(const Compiled *c, const CompileOptions *asked) {
+    CompileOptions o = *asked;
+    size_t least = compiled_bytes(c, o.dialect == &dialect_cuda);
+    if (!o.memory || least <= o.memory)
+        return GAN_OK;
+    int64_t batch = c->module.share.total;
+    int64_t less = compile_less(&o, batch, (double)o.memory / (double)least, takes_less, &o);
+    const double mib = 1048576;
+    char advice[64] = "";
+    if (less)
+        snprintf(advice, sizeof advice, "; --batch %lld fits", (long long)less);
+    return fail(GAN_ERR_MEMORY,
+                "--memory %.1f MiB: batch %lld takes %.1f MiB, however often values are computed "
+                "again%s",
+                (double)o.memory / mib, (long long)batch, (double)least / mib, advice);
 }
 
 void compiled_print(Text *t, const Compiled *c, PlanLevel level) {

@@ -20,6 +20,8 @@ typedef struct CompileOptions {
     bool scale_losses;      // as f16 does, in any precision
     bool no_fuse;           // one region a node: what the reference device runs
     const Dialect *dialect; // kernels to generate; NULL: none
+    size_t memory; // bytes that slots and work memory may take together; on a card with room for
+                   // its libraries; 0: no limit
     Parallel parallel;
 } CompileOptions;
 
@@ -52,7 +54,7 @@ typedef struct Planning {
     Compiled *out;  // borrowed
     PassOptions pass;
     const Dialect *dialect;
-    size_t slot_bytes;
+    size_t slot_bytes, memory;
     const Ganx *code;      // machine code for kernels that are the same; NULL
     bool made;             // nothing is left to do but to be taken
     _Atomic uint32_t next; // to be taken: 0 the step, 1 + i entry i; behind the last: none is left
@@ -71,6 +73,20 @@ GanStatus compile_file(Front *f, const CompileOptions *o, Compiled *out);
 GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compiled *out);
 // Gives `m` the slots of scales where its losses are scaled so; compile_plans does.
 void compile_scales(Arena *perm, Module *m, const CompileOptions *o);
+// Bytes of what is there at once: slots, and the work of the function that needs most of it;
+// `card`: with room for its libraries (room.c).
+size_t compiled_bytes(const Compiled *c, bool card);
+// GAN_ERR_MEMORY where all plans are made and take more than o->memory after all; with a batch that
+// fits, compiled to be sure.
+GanStatus compile_fits(const Compiled *c, const CompileOptions *o);
+// A batch less than `batch` whose plans `fits` likes, compiled to be sure; 0: there is none. Memory
+// is about linear in the batch, and what is not is on top of that: the first guess, `part` of it,
+// is a little too large.
+typedef bool CompiledFits(void *user, const Compiled *c);
+int64_t compile_less(const CompileOptions *o, int64_t batch, double part, CompiledFits *fits,
+                     void *user);
+// Do the plans of `o` fit?
+bool compile_try(const CompileOptions *o, CompiledFits *fits, void *user);
 // compile_file in two halves, so that weights can be drawn while the rest is planned. The first
 // ends with the module, of which only functions without a plan change from there on, and the plan
 // of `init`.

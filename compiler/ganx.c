@@ -159,9 +159,9 @@ static Str key_of(Arena *perm, const CompileOptions *o, const GanxTarget *target
     text_fmt(&key, "ganx %.*s", SARG(target->name));
     for (uint32_t i = 0; i < target->archs; i++)
         text_fmt(&key, " %d", target->arch[i]);
-    text_fmt(&key, "\n%s %lld, %d %d %d %d, %u %u %u %zu %a %a %d\n", dtype_name[o->real],
+    text_fmt(&key, "\n%s %lld, %d %d %d %d, %u %u %u %zu %a %a %d, %zu\n", dtype_name[o->real],
              (long long)o->batch, o->feed, o->feed_entries, o->keep_grads, o->no_fuse, p->ranks,
-             p->chunks, p->micro, p->bucket, p->latency, p->bandwidth, p->tail);
+             p->chunks, p->micro, p->bucket, p->latency, p->bandwidth, p->tail, o->memory);
     text_put(&key, o->text);
     return text_str(&key);
 }

@@ -24,9 +24,10 @@ static int help(FILE *to) {
         "usage: ganc COMMAND ...\n"
         "  check FILE...                 diagnostics only [--error-format json]\n"
         "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target "
-        "cpu|cuda[:sm_90,...]] [--ranks R]\n"
+        "cpu|cuda[:sm_90,...]] [--ranks R] [--memory SIZE]\n"
         "  plan FILE                     layers, parameters, GFLOP, memory of every function "
         "[--json];\n"
+        "                                [--memory SIZE] values computed again instead of held;\n"
         "                                [--ranks R [--bucket-mb M] [--deterministic C | --micro "
         "N]] "
         "collectives\n"
@@ -82,6 +83,7 @@ CompileOptions cli_options(const Cli *c, Str path) {
                             .setting = c->setting.at,
                             .settings = c->setting.n,
                             .real = c->real,
+                            .memory = c->memory,
                             .parallel = {.ranks = (uint32_t)c->ranks,
                                          .chunks = (uint32_t)c->chunks,
                                          .micro = (uint32_t)c->micro,
@@ -387,6 +389,8 @@ static int parse_option(Cli *c, Str name, Str value) {
         fine = str_to_int(value, &c->micro) && c->micro >= 1 && c->micro <= 1 << 20;
     else if (str_eq(name, STR("--bucket-mb")))
         fine = str_to_double(value, &c->bucket_mb) && c->bucket_mb > 0 && c->bucket_mb <= 1e6;
+    else if (str_eq(name, STR("--memory")))
+        fine = str_to_bytes(value, &c->memory);
     else if (str_eq(name, STR("--precision")))
         fine = parse_dtype(value, &c->real);
     else if (str_eq(name, STR("--error-format")))

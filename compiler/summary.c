@@ -33,20 +33,15 @@ static void function_row(Text *t, const Compiled *c, const Plan *p) {
              p->work_bound ? (double)p->work_bytes / (double)p->work_bound : 1.0);
 }
 
-static size_t plain_work(const Plan *p) {
-    return p->work_bytes;
+static size_t work_of(const Plan *p, bool card) {
+    return card ? room_up(p->work_bytes) + plan_room(p) : p->work_bytes;
 }
 
-static size_t card_work(const Plan *p) {
-    return room_up(p->work_bytes) + plan_room(p);
-}
-
-// What is there at once: what outlives a step, and the work of the function that needs most of it.
-static size_t peak_bytes(const Compiled *c, size_t (*work)(const Plan *p)) {
-    size_t init = work(&c->init), most = work(&c->step);
+size_t compiled_bytes(const Compiled *c, bool card) {
+    size_t init = work_of(&c->init, card), most = work_of(&c->step, card);
     most = init > most ? init : most;
     for (uint32_t i = 0; i < c->module.entry.n; i++) {
-        size_t bytes = work(&c->entry[i]);
+        size_t bytes = work_of(&c->entry[i], card);
         most = bytes > most ? bytes : most;
     }
     return c->step.slot_bytes + most;
@@ -210,6 +205,28 @@ static void collectives_json(JsonOut *j, const Compiled *c) {
     json_name(j, "collectives_hash"), json_put_str(j, hash);
 }
 
+// --- what a limit on memory made of a function ---------------------------------------------------
+
+static void remade_row(Text *t, const Plan *p) {
+    const Remade *r = p->remade;
+    if (r && r->launches)
+        text_fmt(
+            t,
+            "  computed again in %.*s, instead of held: %u launches, %.2f GFLOP, %.1f MiB read "
+            "and written; work %.1f MiB instead of %.1f MiB\n",
+            SARG(p->func->name), r->launches, r->gflop, r->bytes / 1048576,
+            (double)p->work_bytes / 1048576, (double)r->held / 1048576);
+}
+
+static void remade_json(JsonOut *j, const Remade *r) {
+    json_name(j, "again"), json_open(j, '{');
+    json_name(j, "launches"), json_put_int(j, r->launches);
+    json_name(j, "gflop"), json_put_double(j, r->gflop);
+    json_name(j, "bytes_moved"), json_put_double(j, r->bytes);
+    json_name(j, "work_bytes_held"), json_put_int(j, (int64_t)r->held);
+    json_close(j, '}');
+}
+
 // --- the whole model -----------------------------------------------------------------------------
 
 void model_summary(Text *t, const Compiled *c) {
@@ -228,8 +245,8 @@ void model_summary(Text *t, const Compiled *c) {
         t,
         "\n  weights, optimizer state and data: %.1f MiB; peak, with work memory: %.1f MiB; on a "
         "card, with room for its libraries: %.1f MiB\n",
-        (double)c->step.slot_bytes / 1048576, (double)peak_bytes(c, plain_work) / 1048576,
-        (double)peak_bytes(c, card_work) / 1048576);
+        (double)c->step.slot_bytes / 1048576, (double)compiled_bytes(c, false) / 1048576,
+        (double)compiled_bytes(c, true) / 1048576);
     text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
     text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
@@ -237,6 +254,9 @@ void model_summary(Text *t, const Compiled *c) {
     function_row(t, c, &c->step);
     for (uint32_t i = 0; i < m->entry.n; i++)
         function_row(t, c, &c->entry[i]);
+    remade_row(t, &c->step);
+    for (uint32_t i = 0; i < m->entry.n; i++)
+        remade_row(t, &c->entry[i]);
     for (uint32_t i = 0; i < c->step.copied.n; i++)
         text_fmt(t, "  copied before its update: %.*s\n",
                  SARG(m->slot.at[c->step.copied.at[i]].name));
@@ -253,6 +273,8 @@ static void function_json(JsonOut *j, const Compiled *c, const Plan *p) {
     json_name(j, "bytes_moved"), json_put_double(j, p->bytes_moved);
     json_name(j, "work_bytes"), json_put_int(j, (int64_t)p->work_bytes);
     json_name(j, "work_bound"), json_put_int(j, (int64_t)p->work_bound);
+    if (p->remade)
+        remade_json(j, p->remade);
     json_close(j, '}');
 }
 
@@ -280,8 +302,8 @@ void model_summary_json(Text *t, const Compiled *c) {
     json_name(&j, "gflop_model"), json_put_double(&j, c->step.gflop_model);
     json_name(&j, "gflop_per_step"), json_put_double(&j, c->step.gflop);
     json_name(&j, "slot_bytes"), json_put_int(&j, (int64_t)c->step.slot_bytes);
-    json_name(&j, "peak_bytes"), json_put_int(&j, (int64_t)peak_bytes(c, plain_work));
-    json_name(&j, "card_bytes"), json_put_int(&j, (int64_t)peak_bytes(c, card_work));
+    json_name(&j, "peak_bytes"), json_put_int(&j, (int64_t)compiled_bytes(c, false));
+    json_name(&j, "card_bytes"), json_put_int(&j, (int64_t)compiled_bytes(c, true));
     json_name(&j, "functions"), json_open(&j, '[');
     function_json(&j, c, &c->init);
     function_json(&j, c, &c->step);

@@ -35,7 +35,8 @@ GanStatus bench_open(Bench *b) {
                     .batch = b->batch,
                     .setting = b->o->at[OptSet].pair.at,
                     .settings = b->o->at[OptSet].pair.n,
-                    .real = b->real},
+                    .real = b->real,
+                    .memory = (size_t)option_number(b->o, OptMemory, 0)},
         .api = b->api,
         .device = b->host->device,
     };

@@ -40,7 +40,8 @@ static GanStatus work_alloc(Exec *e, size_t bytes) {
     return st == GAN_OK ? GAN_OK
                         : fail_in(st,
                                   "the plan needs %.1f MiB for work, beside %.1f MiB for "
-                                  "weights and state",
+                                  "weights and state; --memory SIZE computes values again "
+                                  "instead of holding them, a smaller --batch has fewer",
                                   (double)bytes / 1048576, (double)e->slot_bytes / 1048576);
 }
 

@@ -114,6 +114,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .keep = option_number(o, OptKeep, 0),
         .seed = (uint64_t)option_number(o, OptSeed, 0),
         .threads = (int)option_number(o, OptThreads, 0),
+        .memory = (size_t)option_number(o, OptMemory, 0),
         .tf32 = option_tf32(o),
         .no_graph = o->at[OptNoGraph].given,
         .skip_bad = o->at[OptSkipBad].given,
@@ -163,6 +164,7 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     job->save_every = option_number(o, OptSaveEvery, job->save_every);
     job->keep = option_number(o, OptKeep, job->keep);
     job->threads = (int)option_number(o, OptThreads, job->threads);
+    job->memory = (size_t)option_number(o, OptMemory, (int64_t)job->memory);
     job->no_graph = o->at[OptNoGraph].given;
     job->skip_bad |= o->at[OptSkipBad].given;
     TRY(job_set_weights(perm, job, o));
@@ -264,6 +266,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "device"), json_put_str(&j, job->device);
     json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
     json_name(&j, "threads"), json_put_int(&j, job->threads);
+    if (job->memory)
+        json_name(&j, "memory_bytes"), json_put_int(&j, (int64_t)job->memory);
     json_name(&j, "deterministic"), json_put_int(&j, job->split.chunks);
     json_name(&j, "micro"), json_put_int(&j, job->split.micro);
     json_name(&j, "compress"), json_put_bool(&j, job->compress);
@@ -323,6 +327,7 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
         .device = get_str(&r, "device"),
         .threads = (int)get_int(&r, "threads", 0, THREADS_MOST),
+        .memory = (size_t)get_later(&r, "memory_bytes", (int64_t)1 << 53),
         .tf32 = json_bool(json_get(r.root, "tf32"), true),
         .split = {.chunks = get_later(&r, "deterministic", BATCH_MOST),
                   .micro = get_later(&r, "micro", BATCH_MOST),
@@ -372,7 +377,8 @@ static CompileOptions compile_options(const Job *job) {
                             .batch = job->batch,
                             .setting = job->setting.at,
                             .settings = job->setting.n,
-                            .real = job->real};
+                            .real = job->real,
+                            .memory = job->memory};
 }
 
 SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p) {

@@ -11,6 +11,7 @@ typedef enum Kind {
     KindCount,
     KindThreads,
     KindNumber,
+    KindBytes,
     KindText,
     KindChoice,
     KindPair,
@@ -112,7 +113,7 @@ static GanStatus set_number(const struct OptionRow *row, Str text, int64_t least
 }
 
 static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, OptionValue *v) {
-    size_t eq = str_find(text, '=');
+    size_t eq = str_find(text, '='), bytes;
     switch (row->kind) {
     case KindCount:
         return set_number(row, text, 1, MOST, v);
@@ -120,6 +121,12 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
         return set_number(row, text, 1, THREADS_MOST, v);
     case KindNumber:
         return set_number(row, text, 0, (int64_t)1 << 53, v); // what a JSON number holds
+    case KindBytes:
+        if (!str_to_bytes(text, &bytes) || bytes > (size_t)1 << 53) // what a JSON number holds
+            return fail(GAN_ERR_USAGE, "%s wants a size as 12G or 800M, not `%.*s`", row->word,
+                        SARG(text));
+        v->number = (int64_t)bytes;
+        return GAN_OK;
     case KindText:
         if (!text.len)
             return fail(GAN_ERR_USAGE, "%s wants a %s", row->word, row->value);
@@ -148,8 +155,8 @@ static GanStatus set_value(Arena *a, const struct OptionRow *row, Str text, Opti
 }
 
 static bool takes_value(Kind k) {
-    return k == KindCount || k == KindThreads || k == KindNumber || k == KindText ||
-           k == KindChoice || k == KindPair;
+    return k == KindCount || k == KindThreads || k == KindNumber || k == KindBytes ||
+           k == KindText || k == KindChoice || k == KindPair;
 }
 
 // --- parsing -------------------------------------------------------------------------------------

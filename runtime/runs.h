@@ -59,6 +59,7 @@ typedef struct Job {
     Dtype real;
     Str device;
     int threads;   // of a rank; 0: its share of the cores
+    size_t memory; // bytes its plans may take of a rank; 0: no limit. No bit depends on it
     bool tf32;     // cuda: part of what decides the bits
     bool no_graph; // cuda: of this process alone
     Split split;

@@ -21,49 +21,40 @@ static size_t bytes_needed(const DeviceApi *api, const Compiled *c) {
     return c->step.slot_bytes + (once > later ? once : later);
 }
 
-static bool batch_fits(const DeviceApi *api, const CompileOptions *o, int64_t batch, size_t room) {
-    Arena perm;
-    Front f;
-    Compiled c;
-    CompileOptions smaller = *o;
-    if (arena_init(&perm, 0) != GAN_OK)
-        return false;
-    smaller.batch = batch; // with kernels, for their partial results
-    front_init(&f, &perm);
-    bool fits = compile_file(&f, &smaller, &c) == GAN_OK && bytes_needed(api, &c) <= room;
-    arena_release(&perm);
-    return fits;
+typedef struct Card {
+    const DeviceApi *api;
+    size_t room; // bytes
+} Card;
+
+static bool fits_card(void *user, const Compiled *c) {
+    const Card *card = user;
+    return bytes_needed(card->api, c) <= card->room;
 }
 
-// A batch that fits, compiled to be sure; 0: none does. Memory is about linear in the batch, and
-// what is not is on top of that: the first guess is a little too large.
-static int64_t batch_that_fits(const DeviceApi *api, const CompileOptions *o, int64_t batch,
-                               size_t need, size_t room) {
-    int64_t n = (int64_t)((double)batch * ((double)room / (double)need));
-    while (n > 0 && !batch_fits(api, o, n, room))
-        n = n * 7 / 8;
-    return n;
-}
-
-// The plan knows what it takes: a card that has not so much is told before anything is allocated.
-static GanStatus check_room(const Session *s, const CompileOptions *o) {
-    size_t room = 0, need = bytes_needed(s->api, &s->compiled);
-    TRY(s->api->room(s->device, &room));
-    if (need <= room)
+// The plan knows what it takes: a card that has not so much is told before anything is allocated,
+// and its user what would fit, compiled to be sure.
+static GanStatus check_room(Session *s, const CompileOptions *o) {
+    Card card = {.api = s->api};
+    size_t need = bytes_needed(s->api, &s->compiled);
+    TRY(s->api->room(s->device, &card.room));
+    if (need <= card.room)
         return GAN_OK;
     const double mib = 1048576;
     int64_t batch = s->compiled.module.batch;
-    int64_t less = 0;
-    if (!ganx_is(o->path)) // a file fixes it
-        less = batch_that_fits(s->api, o, batch, need, room);
-    char advice[64] = "";
+    Text advice = {.arena = &s->perm};
+    int64_t less = compile_less(o, batch, (double)card.room / (double)need, fits_card, &card);
+    CompileOptions again = *o;
+    again.memory = card.room / (1 << 20) << 20;
     if (less)
-        snprintf(advice, sizeof advice, "; --batch %lld fits", (long long)less);
+        text_fmt(&advice, "; --batch %lld fits", (long long)less);
+    if (!ganx_is(o->path) && !o->memory && compile_try(&again, fits_card, &card))
+        text_fmt(&advice, "; so does --memory %zuM, which computes values again",
+                 again.memory >> 20);
     return fail(GAN_ERR_MEMORY,
                 "batch %lld takes %.1f MiB on the card, which has %.1f MiB free: %.1f MiB are "
-                "missing%s",
-                (long long)batch, (double)need / mib, (double)room / mib,
-                (double)(need - room) / mib, advice);
+                "missing%.*s",
+                (long long)batch, (double)need / mib, (double)card.room / mib,
+                (double)(need - card.room) / mib, SARG(text_str(&advice)));
 }
 
 // --- the session ---------------------------------------------------------------------------------
@@ -119,13 +110,15 @@ static GanStatus draw(Session *s, const SessionOptions *o) {
     return o->seed ? exec_init(s->exec, *o->seed) : GAN_OK;
 }
 
-static GanStatus draw_and_plan(Session *s, const SessionOptions *o, Helper *h) {
+static GanStatus draw_and_plan(Session *s, const SessionOptions *o, Helper *h,
+                               const CompileOptions *c) {
     TRY(begin(s));
     h->loads = o->steps;
     helper_start(h);
     GanStatus st = draw(s, o);
     helper_finish(h); // also where drawing failed: it works in the session's memory
     TRY(st);
+    TRY(compile_fits(&s->compiled, c));
     return h->status == GAN_OK ? GAN_OK : fail(h->status, "%s", h->error);
 }
 
@@ -134,6 +127,7 @@ static GanStatus plan_and_draw(Session *s, const SessionOptions *o, Helper *h,
                                const CompileOptions *c) {
     helper_start(h);
     helper_finish(h);
+    TRY(compile_fits(&s->compiled, c));
     TRY(check_room(s, c));
     TRY(begin(s));
     return draw(s, o);
@@ -153,7 +147,7 @@ GanStatus session_open(Session *s, const SessionOptions *o) {
                     dtype_name[c.real]);
     TRY(compile_begin(&s->front, &c, &s->compiled, &h.rest));
     TRY(o->api->open(&o->device, &s->device));
-    TRY(s->api->room ? plan_and_draw(s, o, &h, &c) : draw_and_plan(s, o, &h));
+    TRY(s->api->room ? plan_and_draw(s, o, &h, &c) : draw_and_plan(s, o, &h, &c));
     return exec_plans(s->exec, &s->compiled.step, s->compiled.entry);
 }
 

@@ -43,6 +43,7 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     TRY(set_job(perm, o, &out->job));
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
+    so.compile.memory = 0; // of a rank of the training
     TRY(session_start(&out->session, &so, &h->console));
     TRY(job_unchanged(&out->job, perm)); // weights mean nothing to another text
     TRY(trained_load(perm, h, out, step_asked(o)));

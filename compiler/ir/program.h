@@ -325,8 +325,8 @@ typedef struct Plan {
     VEC(uint32_t)
     copied; // slots whose old value had to be copied (an update before its last reader)
     VEC(Collective) collective;
+    const struct Remade *remade; // what a limit on memory made of it (pass.h); NULL: there is none
 } Plan;
-
 // epilogue.c: an elementwise region as a library would do it along with a call.
 typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;
 extern const char *const act_name[];

@@ -80,18 +80,24 @@ size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound) {
     return area <= size ? pack(scratch, buffer, n, by_area) : size;
 }
 
-size_t buffers_bound(Arena scratch, const Buffer *buffer, uint32_t n, uint32_t launches) {
-    size_t *change = arena_array(&scratch, size_t, launches + 2), live = 0, most = 0;
+size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches) {
+    size_t *live = arena_array(a, size_t, launches + 2);
     for (uint32_t i = 1; i < n; i++) {
         const Buffer *b = &buffer[i];
-        change[b->first] += b->bytes;
-        change[b->last + 1] -= b->bytes; // wraps round and back
-        change[0] += b->bytes;
-        change[b->again < b->first ? b->again : b->first] -= b->bytes;
+        live[b->first] += b->bytes;
+        live[b->last + 1] -= b->bytes; // wraps round and back
+        live[0] += b->bytes;
+        live[b->again < b->first ? b->again : b->first] -= b->bytes;
     }
-    for (uint32_t t = 0; t < launches; t++) {
-        live += change[t];
-        most = live > most ? live : most;
-    }
+    for (uint32_t t = 1; t <= launches; t++)
+        live[t] += live[t - 1];
+    return live;
+}
+
+size_t buffers_bound(Arena scratch, const Buffer *buffer, uint32_t n, uint32_t launches) {
+    const size_t *live = buffers_live(&scratch, buffer, n, launches);
+    size_t most = 0;
+    for (uint32_t t = 0; t < launches; t++)
+        most = live[t] > most ? live[t] : most;
     return most;
 }

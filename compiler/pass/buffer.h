@@ -19,7 +19,9 @@ bool buffers_meet(const Buffer *x, const Buffer *y);
 // Gives each its offset; the bytes that all need. Two orders are tried, by size and by size times
 // life, unless the first reaches `bound`.
 size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound);
-// The most bytes that live at once in a step of so many launches: no places need fewer.
+// The bytes that live at once, [launches + 2], in `a`.
+size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches);
+// The most of them in a step of so many launches: no places need fewer.
 size_t buffers_bound(Arena scratch, const Buffer *buffer, uint32_t n, uint32_t launches);
 
 #endif

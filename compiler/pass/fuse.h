@@ -24,23 +24,24 @@ typedef struct Fuse {
     const Func *f;
     const Graph *g;
     const PassOptions *o;
-    uint8_t *live;     // [node] needed by an effect or a result
-    uint8_t *unit;     // [node]
-    uint8_t *fixed;    // [node] must be stored
-    uint8_t *compared; // [node] ... for it is compared with what was picked from it
-    uint8_t *kept;     // [node] stored
-    ReadsVec *reads;   // [node] of a unit
-    NodeVec *users;    // [node] units that read it: the edges of the cluster graph
-    NodeVec *later;    // [node] units that must follow for a slot's sake
-    NodeVec write;     // live Write nodes
-    uint32_t *cluster; // [node] the cluster's name: one of its units
-    NodeVec *member;   // [cluster]
-    uint32_t *pos;     // [cluster] place in a topological order of clusters
-    uint32_t *order;   // [pos] cluster, 0 for a hole
-    uint32_t *mark;    // [cluster] the last walk through clusters that came by
-    uint32_t walks;    // made so far
-    uint32_t *seen;    // [2 * unit + aligned] the last visit that came by
-    uint32_t visit;    // number of the walk through units that are not kept
+    uint8_t *live;         // [node] needed by an effect or a result
+    uint8_t *unit;         // [node]
+    uint8_t *fixed;        // [node] must be stored
+    const uint8_t *stated; // [node] a text says that it is stored; NULL: there is none
+    uint8_t *compared;     // [node] ... for it is compared with what was picked from it
+    uint8_t *kept;         // [node] stored
+    ReadsVec *reads;       // [node] of a unit
+    NodeVec *users;        // [node] units that read it: the edges of the cluster graph
+    NodeVec *later;        // [node] units that must follow for a slot's sake
+    NodeVec write;         // live Write nodes
+    uint32_t *cluster;     // [node] the cluster's name: one of its units
+    NodeVec *member;       // [cluster]
+    uint32_t *pos;         // [cluster] place in a topological order of clusters
+    uint32_t *order;       // [pos] cluster, 0 for a hole
+    uint32_t *mark;        // [cluster] the last walk through clusters that came by
+    uint32_t walks;        // made so far
+    uint32_t *seen;        // [2 * unit + aligned] the last visit that came by
+    uint32_t visit;        // number of the walk through units that are not kept
     NodeVec stack;
     uint32_t merges; // made so far
 } Fuse;

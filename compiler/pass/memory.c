@@ -379,6 +379,14 @@ static void fill_places(Memory *m) {
         p->place[id] = place_of(m, id);
 }
 
+// Puts values into the buffers of others where they may share them.
+static void share_buffers(Memory *m) {
+    for (uint32_t i = 0; i < m->p->collective.n; i++)
+        bundle(m, &m->p->collective.at[i]);
+    if (!m->o->no_fuse)
+        reuse_all(m);
+}
+
 void memory_plan(const PassOptions *o, Plan *p) {
     Arena scratch;
     arena_need(&scratch);
@@ -386,14 +394,24 @@ void memory_plan(const PassOptions *o, Plan *p) {
     memory_init(&m);
     number_launches(&m);
     find_lifetimes(&m);
-    for (uint32_t i = 0; i < p->collective.n; i++)
-        bundle(&m, &p->collective.at[i]);
-    if (!o->no_fuse)
-        reuse_all(&m);
+    share_buffers(&m);
     p->work_bound = buffers_bound(scratch, m.buffer.at, m.buffer.n, m.launches);
     p->work_bytes = buffers_pack(scratch, m.buffer.at, m.buffer.n, p->work_bound);
     fill_places(&m);
     arena_release(&scratch);
+}
+
+void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out) {
+    Memory m = {.a = a, .p = p, .o = o};
+    memory_init(&m);
+    number_launches(&m);
+    find_lifetimes(&m);
+    *out = (Lives){.time = m.time, .tail = m.tail, .launches = m.launches};
+    out->value = arena_array(a, Buffer, p->func->g.node.n);
+    for (uint32_t i = 1; i < m.buffer.n; i++)
+        out->value[m.buffer.at[i].owner] = m.buffer.at[i];
+    share_buffers(&m);
+    out->live = buffers_live(a, m.buffer.at, m.buffer.n, m.launches);
 }
 
 // --- places that are given -----------------------------------------------------------------------

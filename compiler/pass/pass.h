@@ -28,6 +28,7 @@ typedef struct PassOptions {
     bool channels_pack; // the backend wants packed weights (cpu)
     bool few_launches;  // a launch costs more than memory does: all of an update's writes wait for
                         // one another
+    size_t work_most;   // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;
 
@@ -105,9 +106,26 @@ void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 // updates, reports, results and the tape are renumbered.
 typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id,
                               const uint32_t *map);
+// Puts new numbers, map[old], where effects, updates, reports, results and the tape say nodes.
+void func_renumber(Func *f, const uint32_t *map);
 void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn map, void *user);
 // The RewriteFn with nothing to say; others call it for the nodes they leave alone.
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
+
+// What a limit on memory made of a plan: launches that make again what could not be held until its
+// last reader (pass/remat.c).
+typedef struct Remade {
+    size_t most;       // bytes of work memory the plan was to take at most
+    size_t held;       // bytes it takes when everything is held
+    uint32_t launches; // made again
+    double gflop;      // of these; in Plan.gflop as well
+    double bytes;      // that these read and write
+} Remade;
+
+// remat.c. Where the plan of `f` takes more than o->work_most bytes of work memory: makes launches
+// again in front of late readers, instead of holding what they made, until it does not, the
+// cheapest first; or until nothing is left to gain. Replaces f's graph and *p; fills p->remade.
+void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p);
 
 double graph_gflop(const Graph *g);     // of all nodes (node_gflop)
 double func_gflop_again(const Func *f); // what the text asks for again and sharing spares

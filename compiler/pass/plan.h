@@ -36,6 +36,21 @@ size_t slot_place_bytes(const Module *m, uint32_t slot);
 // and the slots' offsets.
 void memory_plan(const PassOptions *o, Plan *p);
 
+// When everything stored in work memory lives, in a scheduled plan.
+typedef struct Lives {
+    uint32_t *time;       // [region] number of its launch, blocks in the order of the tape
+    struct Buffer *value; // [node] as if each had a buffer of its own (buffer.h); 0 bytes: none
+    size_t *live;         // [launches + 2] bytes of all buffers, as they are shared
+    BlockPlan tail;       // launches of the tail
+    uint32_t launches;
+} Lives;
+void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
+
+// times.c. Bytes a region reads and writes; its seconds: its arithmetic or its bytes, whichever
+// takes longer, on a core or two.
+size_t region_bytes(const Plan *p, const Region *r);
+double region_seconds(const Plan *p, const Region *r);
+
 // --- restore.c: the same stages from decisions that a text states, none of which is trusted ------
 
 typedef struct Refusal {
@@ -44,7 +59,8 @@ typedef struct Refusal {
 } Refusal;
 typedef VEC(uint32_t) NodeList;
 // The nodes each region stores say everything that fusion decides. Fills what fuse() fills but
-// why[], and collective[] as collectives_find() does. False when these regions are none that could run.
+// why[], and collective[] as collectives_find() does. False when these regions are none that could
+// run.
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
                   Plan *p, Refusal *wrong);
 // launch[], merge[], block[] and tail are given: every region once, behind what it needs; in the

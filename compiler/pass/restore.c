@@ -175,7 +175,19 @@ static bool check_order(Restore *r) {
     return true;
 }
 
+// What a region that runs twice (remat.c) stores is read of one run here and of the other there: a
+// value of it may have no reader, a move none that it must lie in memory for.
+static void note_stored(Restore *r, const NodeList *stored, uint32_t regions) {
+    uint8_t *stated = arena_array(r->z.arena, uint8_t, r->z.g->node.n);
+    for (uint32_t i = 0; i < regions; i++)
+        for (uint32_t k = 0; k < stored[i].n; k++)
+            if (stored[i].at[k] < r->z.g->node.n)
+                stated[stored[i].at[k]] = 1;
+    r->z.stated = stated;
+}
+
 static bool restore_regions(Restore *r, const NodeList *stored, uint32_t regions) {
+    note_stored(r, stored, regions);
     units_find(&r->z);
     r->half = arena_array(r->z.arena, uint32_t, 2 * (size_t)regions);
     if (!check_graph(r) || !make_clusters(r, stored, regions) || !check_clusters(r, regions) ||

@@ -4,7 +4,7 @@
 // node.
 #include "pass.h"
 
-static void renumber(Func *f, const uint32_t *map) {
+void func_renumber(Func *f, const uint32_t *map) {
     for (uint32_t i = 0; i < f->tape.n; i++)
         f->tape.at[i].cond = map[f->tape.at[i].cond];
     for (uint32_t i = 0; i < f->effect.n; i++)
@@ -55,7 +55,7 @@ void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn rewrite, void *
         for (uint32_t at = graph_node(from, id)->span; at; at = from->span.at[at].next)
             node_add_span(&to, map[id], from->span.at[at].span);
     }
-    renumber(f, map);
+    func_renumber(f, map);
     to.block = 0;
     to.block_open = NULL;
     to.here = (Span){0};

@@ -106,15 +106,6 @@ static bool is_update(const Plan *p, const Region *r) {
     return writes_slots_only(p, r) || (reads && r->kind == RegionLoop);
 }
 
-static size_t bytes_of(const Plan *p, const Region *r) {
-    size_t sum = 0;
-    for (uint32_t i = 0; i < r->in.n; i++)
-        sum += plan_bytes(p, r->in.at[i]);
-    for (uint32_t i = 0; i < r->out.n; i++)
-        sum += plan_bytes(p, r->out.at[i]);
-    return sum;
-}
-
 static void find_orders(Sched *s) {
     const Plan *p = s->p;
     region_orders(s->a, p, &s->order);
@@ -125,21 +116,12 @@ static void find_orders(Sched *s) {
         const Region *region = &p->region.at[r];
         for (uint32_t i = 0; i < region->out.n; i++)
             s->made[r] += plan_in_slot(p, region->out.at[i]) ? 0 : plan_bytes(p, region->out.at[i]);
-        bool small = writes_slots_only(p, region) && bytes_of(p, region) <= SmallBytes;
+        bool small = writes_slots_only(p, region) && region_bytes(p, region) <= SmallBytes;
         s->late[r] = s->few_launches ? is_update(p, region) : small;
     }
 }
 
 // --- the clock of a block with collectives -------------------------------------------------------
-
-// A region's time: its arithmetic or its bytes, whichever takes longer, on a core or two.
-static double seconds_of(const Plan *p, const Region *r) {
-    const double bandwidth = 2e10;
-    double products = 0, moves = (double)bytes_of(p, r) / bandwidth;
-    for (uint32_t i = 0; i < r->node.n; i++)
-        products += product_seconds(&p->func->g, r->node.at[i]);
-    return products > moves ? products : moves;
-}
 
 static bool is_tail(const Sched *s, uint32_t region) {
     return region == s->p->region.n;
@@ -189,7 +171,7 @@ static void clock_pass(Sched *s, uint32_t region) {
     } else if (r->kind == RegionWait) {
         c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
     } else {
-        c->now += seconds_of(s->p, r);
+        c->now += region_seconds(s->p, r);
     }
 }
 
@@ -335,7 +317,7 @@ static bool joins(const Sched *s, uint32_t region) {
         uint32_t other = i < l.instances ? p->merge.at[l.first + i] : region;
         const Region *r = &p->region.at[other];
         if (r->kind != RegionLoop || ordered(s, other, region) ||
-            (bytes_of(p, r) > SmallBytes && !writes_slots_only(p, r) &&
+            (region_bytes(p, r) > SmallBytes && !writes_slots_only(p, r) &&
              !(s->few_launches && s->late[other])))
             return false;
     }

@@ -4,12 +4,14 @@
 // node the earliest moment it can be done, were there a core for each chain. A step that may leave
 // its end to the next (program.h, Tail) has weights there late: what is left travels beside the
 // next step, and what reads it begins when it has come.
+#include "plan.h"
 #include "shard.h"
 
 #include <string.h>
 
 static const double DefaultLatency = 20e-6, DefaultBandwidth = 1.25e9; // 10 Gbit/s
 static const double CoreFlops = 2e11;                                  // products, of a fast core
+static const double CoreBandwidth = 2e10; // bytes of loops, of a core or two
 
 // --- the link, a core ----------------------------------------------------------------------------
 
@@ -31,6 +33,25 @@ double call_seconds(const Parallel *o, size_t bytes) {
 
 double product_seconds(const Graph *g, uint32_t node) {
     return node_gflop(g, node) * 1e9 / CoreFlops;
+}
+
+// --- a region
+// --------------------------------------------------------------------------------------
+
+size_t region_bytes(const Plan *p, const Region *r) {
+    size_t sum = 0;
+    for (uint32_t i = 0; i < r->in.n; i++)
+        sum += plan_bytes(p, r->in.at[i]);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        sum += plan_bytes(p, r->out.at[i]);
+    return sum;
+}
+
+double region_seconds(const Plan *p, const Region *r) {
+    double products = 0, moves = (double)region_bytes(p, r) / CoreBandwidth;
+    for (uint32_t i = 0; i < r->node.n; i++)
+        products += product_seconds(&p->func->g, r->node.at[i]);
+    return products > moves ? products : moves;
 }
 
 // --- a step --------------------------------------------------------------------------------------

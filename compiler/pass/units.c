@@ -139,8 +139,12 @@ static void find_live(Fuse *z) {
         for (uint32_t k = 0; z->o->keep_grads && k < u->grad.n; k++)
             vec_push(z->arena, &root, u->grad.at[k].node);
     }
+    uint32_t seen = root.n;
+    for (uint32_t id = 1; z->stated && id < z->g->node.n; id++)
+        if (z->stated[id])
+            vec_push(z->arena, &root, id);
     z->live = graph_reach(z->g, z->arena, root.at, root.n);
-    for (uint32_t i = effects; i < root.n; i++)
+    for (uint32_t i = effects; i < seen; i++)
         if (root.at[i])
             fix_storage(z, root.at[i]);
 }
@@ -177,7 +181,7 @@ static void find_units(Fuse *z) {
             z->unit[id] = g->node.at[id].op != OpConst && g->node.at[id].op != OpRead;
             continue;
         }
-        z->unit[id] |= !leaf && !fuse_is_view(g, id);
+        z->unit[id] |= !leaf && (!fuse_is_view(g, id) || (z->stated && z->stated[id]));
         if (c == ClassANCHOR || c == ClassCOMM) {
             fix(z, id);
             for (uint32_t k = 0; k < g->node.at[id].nin; k++)

@@ -124,7 +124,8 @@ Str str_vformat(Arena *a, const char *format, va_list args);
 const char *str_z(Arena *a, Str s);     // zero-terminated copy, for the edge of the system
 bool str_to_double(Str s, double *out); // whole text must be a number; locale-independent
 bool str_to_int(Str s, int64_t *out);
-uint32_t str_distance(Str a, Str b); // Damerau-Levenshtein, for did-you-mean
+bool str_to_bytes(Str s, size_t *out); // "12G", "1.5GiB", "800MiB", "4096": at least one byte
+uint32_t str_distance(Str a, Str b);   // Damerau-Levenshtein, for did-you-mean
 bool str_utf8_valid(Str s, size_t *bad_at);
 Str str_double(Arena *a, double x); // shortest text that reads back to the same double
 

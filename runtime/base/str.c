@@ -161,6 +161,24 @@ bool str_to_int(Str s, int64_t *out) {
     return true;
 }
 
+bool str_to_bytes(Str s, size_t *out) {
+    static const char units[] = "KMGT";
+    double n = 0, unit = 1;
+    bool named = str_ends(s, STR("iB"));
+    s.len -= named ? 2 : 0;
+    for (int i = 0; units[i] && s.len; i++) {
+        unit *= 1024;
+        if (s.ptr[s.len - 1] != units[i])
+            continue;
+        bool fine = str_to_double(str_sub(s, 0, s.len - 1), &n) && n * unit >= 1 && n * unit < 1e18;
+        *out = fine ? (size_t)(n * unit) : 0;
+        return fine;
+    }
+    bool fine = !named && str_to_double(s, &n) && n >= 1 && n < 1e18;
+    *out = fine ? (size_t)n : 0;
+    return fine;
+}
+
 Str str_double(Arena *a, double x) {
     char z[32];
     if (isnan(x))

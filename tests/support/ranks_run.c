@@ -69,7 +69,9 @@ static void compile(Seat *s) {
     Arena *a = &s->arena;
     if (!ranks_module(a, s->o, false, &s->compiled.module, &said))
         fail_msg("%s:\n%s", s->o->name, str_z(a, said));
-    if (compile_plans(a, &s->compiled.module, &s->options, &s->compiled) != GAN_OK)
+    GanStatus st = compile_plans(a, &s->compiled.module, &s->options, &s->compiled);
+    bool squeezed = st == GAN_ERR_MEMORY && s->options.memory; // there are plans
+    if (st != GAN_OK && !squeezed)
         fail_msg("%s: %s", s->o->name, gan_error());
     if (s->o->reread)
         reread(s);
@@ -275,6 +277,7 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         *s = (Seat){.o = o, .seat = {hub, (int)r}};
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
         s->options = (CompileOptions){.real = o->real,
+                                      .memory = o->squeezed, // a byte
                                       .scale_losses = o->scaled,
                                       .no_fuse = o->api->no_fuse,
                                       .keep_grads = !o->as_trained,

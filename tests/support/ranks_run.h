@@ -19,6 +19,7 @@ typedef struct RanksOptions {
     Dtype real;
     bool scaled;   // losses are, as in f16
     size_t narrow; // sums of f32 of so many bytes travel as bf16; 0: none
+    bool squeezed; // values are computed again wherever that takes less memory
     uint32_t steps;
     bool as_trained; // gradients are not looked at, so that steps may have a tail; every second
                      // step is followed by a look at the slots, which must find it done
