@@ -8,9 +8,7 @@ double graph_gflop(const Graph *g) {
     return sum;
 }
 
-// How often each block runs in an average run: a repeat's rounds, one in k of an `every` and all
-// the others of what follows where it did not, half of each branch.
-static double *block_runs(Arena *a, const Func *f) {
+double *func_block_runs(Arena *a, const Func *f) {
     enum { DEPTH = 64 };
     double *runs = arena_array(a, double, f->blocks), now[DEPTH] = {1};
     uint32_t depth = 0;
@@ -47,7 +45,7 @@ static double *block_runs(Arena *a, const Func *f) {
 double func_gflop(const Func *f) {
     Arena scratch;
     arena_need(&scratch);
-    double *runs = block_runs(&scratch, f), sum = 0;
+    double *runs = func_block_runs(&scratch, f), sum = 0;
     for (uint32_t id = 1; id < f->g.node.n; id++)
         sum += node_gflop(&f->g, id) * runs[graph_node(&f->g, id)->block];
     arena_release(&scratch);
@@ -57,7 +55,7 @@ double func_gflop(const Func *f) {
 double func_gflop_again(const Func *f) {
     Arena scratch;
     arena_need(&scratch);
-    double *runs = block_runs(&scratch, f), sum = 0;
+    double *runs = func_block_runs(&scratch, f), sum = 0;
     for (uint32_t i = 0; i < f->again.n; i++)
         sum += f->again.at[i].gflop * runs[f->again.at[i].block];
     arena_release(&scratch);

@@ -127,7 +127,10 @@ typedef struct Remade {
 // cheapest first; or until nothing is left to gain. Replaces f's graph and *p; fills p->remade.
 void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p);
 
-double graph_gflop(const Graph *g);     // of all nodes (node_gflop)
+double graph_gflop(const Graph *g); // of all nodes (node_gflop)
+// [block] How often it runs in an average run, in `a`: a repeat's rounds, one in k of an `every`
+// and all the others of what follows where it did not, half of each branch.
+double *func_block_runs(Arena *a, const Func *f);
 double func_gflop_again(const Func *f); // what the text asks for again and sharing spares
 double func_gflop(const Func *f);       // the same, each node as often as its block runs
 

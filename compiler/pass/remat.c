@@ -602,15 +602,17 @@ static bool fit(Remat *z, int64_t target) {
     return z->excess <= 0;
 }
 
+// In an average run, as Plan.gflop is.
 static void count(const Remat *z, Remade *out) {
+    const double *runs = func_block_runs(z->a, z->p->func);
     for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++) {
         const Region *r = region_of(z, run);
         if (left_out(z, run))
             continue;
         out->launches++;
-        out->bytes += (double)region_bytes(z->p, r);
+        out->bytes += (double)region_bytes(z->p, r) * runs[r->block];
         for (uint32_t k = 0; k < r->node.n; k++)
-            out->gflop += node_gflop(&z->p->func->g, r->node.at[k]);
+            out->gflop += node_gflop(&z->p->func->g, r->node.at[k]) * runs[r->block];
     }
 }
 
