@@ -60,7 +60,7 @@ race() { # MODEL BATCH PRECISION REQUIRED LAYOUTS OPTIONS...
     flag=; [ "$p" = f32 ] || flag=--bf16
     ratios=
     for round in $(seq "$rounds"); do
-        a=$(ours "$work/ours.$p" "$m" "$b" --precision "$p" "$@")
+        a=$(ours "$work/ours.$p.$round" "$m" "$b" --precision "$p" "$@")
         nchw="" nhwc=""
         if [ "$torch" ]; then
             nchw=$(theirs "$work/nchw" "$m" "$b" $flag)
@@ -78,13 +78,16 @@ race() { # MODEL BATCH PRECISION REQUIRED LAYOUTS OPTIONS...
         echo "$m batch $b $p compiled: pytorch $(theirs "$work/compiled" "$m" "$b" $flag --compile) ms"
 }
 
-figures() { # MODEL ROOFLINE COLD: of its last run in f32
-    j=$work/ours.f32
-    [ "$2" = 0 ] || level "$1, fraction of the roofline" "$(field fraction_of_roofline "$j")" least "$2"
-    level "$1, cold_ms" "$(field cold_ms "$j")" most "$3"
-    level "$1, warm_ms" "$(field warm_ms "$j")" most "$warm"
-    level "$1, planned / bound" "$(over "$(field peak_bytes_planned "$j")" "$(field peak_bytes_bound "$j")")" most "$plan"
-    own=$(mib "$(field peak_bytes_measured "$j")") peer=$(word peak_mib "$work/peak")
+middle() { # FIELD: the median over the rounds in f32
+    # shellcheck disable=SC2046 # words
+    median $(for round in $(seq "$rounds"); do field "$1" "$work/ours.f32.$round"; done)
+}
+figures() { # MODEL ROOFLINE COLD: of its runs in f32
+    [ "$2" = 0 ] || level "$1, fraction of the roofline" "$(middle fraction_of_roofline)" least "$2"
+    level "$1, cold_ms" "$(middle cold_ms)" most "$3"
+    level "$1, warm_ms" "$(middle warm_ms)" most "$warm"
+    level "$1, planned / bound" "$(over "$(middle peak_bytes_planned)" "$(middle peak_bytes_bound)")" most "$plan"
+    own=$(mib "$(middle peak_bytes_measured)") peer=$(word peak_mib "$work/peak")
     echo "  $1, process: ganrun ${own:--} MiB, pytorch ${peer:--} MiB"
     level "$1, process of PyTorch's" "$(over "$own" "$peer")" most "$process"
 }
@@ -102,10 +105,15 @@ extra() { # MODEL: what has a level for it alone
         echo "  wgan_gp, one critic update: ${with:--} ms, without the penalty ${without:--} ms"
         level "wgan_gp, critic update with / without its penalty" "$(over "$with" "$without")" most "$penalty" ;;
     dcgan)
-        one=$(ours "$work/one" dcgan 32 -s mode=intended --brief --threads 1)
-        two=$(ours "$work/two" dcgan 32 -s mode=intended --brief --threads 2)
-        echo "  dcgan, a step: ${one:--} ms on one thread, ${two:--} ms on two"
-        level "dcgan, one thread / two" "$(over "$one" "$two")" least "$scaling" ;;
+        ones='' twos=''
+        for round in $(seq "$rounds"); do
+            one=$(ours "$work/one" dcgan 32 -s mode=intended --brief --threads 1)
+            two=$(ours "$work/two" dcgan 32 -s mode=intended --brief --threads 2)
+            echo "  dcgan, round $round: a step of ${one:--} ms on one thread, ${two:--} ms on two"
+            ones="$ones $one" twos="$twos $two"
+        done
+        # shellcheck disable=SC2086 # words
+        level "dcgan, one thread / two, medians" "$(over "$(median $ones)" "$(median $twos)")" least "$scaling" ;;
     esac
 }
 
@@ -117,7 +125,7 @@ for model in "$@"; do
 done
 for model in "$@"; do
     row=$(echo "$table" | grep "^$model ")
-    : >"$work/ours.f32"
+    rm -f "$work"/ours.f32.*
     : >"$work/peak"
     # shellcheck disable=SC2086 # a row's words are arguments
     set -- $row
