@@ -2,25 +2,32 @@
 #ifndef GAN_CLI_H
 #define GAN_CLI_H
 
+#include "args.h"
 #include "driver.h"
+
+typedef enum Command {
+#define COMMAND(Id, ...) Command##Id,
+#include "commands.def"
+    CommandCount
+} Command;
+
+typedef enum OptionId {
+#define OPTION(Id, ...) Opt##Id,
+#include "commands.def"
+    OptCount
+} OptionId;
 
 typedef struct Cli {
     Arena *perm;
-    const char *command;
-    VEC(Str) file; // positional arguments
-    VEC(Setting) setting;
-    Str stage, from_stage, out, from, target;
-    int64_t batch;
-    int64_t ranks, chunks; // --deterministic
-    int64_t micro;
-    double bucket_mb;
-    size_t memory; // bytes; 0: no limit
+    StrVec file; // positional arguments
     Dtype real;
-    bool json, check, error_json;
+    ArgValue at[OptCount];
+    Str stage, from_stage, out; // of their options, "" when not given
+    bool error_json;
 } Cli;
 
 // Each returns the exit code.
-int cli_usage(const char *why, Str what);                 // one line: the command line is wrong
+int cli_usage(const char *format, ...);                   // one line: the command line is wrong
 int cli_die(GanStatus status);                            // one line: the last error's
 int cli_failed(Front *f, const Cli *c, GanStatus status); // diagnostics, or else the last error
 int cli_write(const Cli *c, Str text);                    // to -o, or standard output

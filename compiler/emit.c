@@ -30,9 +30,9 @@ static int emit_compiled(Cli *c, const Compiled *done) {
         plan_dot(&t, &done->step);
     else
         return cli_usage(str_eq(c->stage, STR("graph")) || str_eq(c->stage, STR("grad"))
-                             ? "the text is of a later stage than"
-                             : "unknown stage",
-                         c->stage);
+                             ? "the text is of a later stage than %.*s"
+                             : "unknown stage `%.*s`: `ganc emit --help` lists them",
+                         SARG(c->stage));
     return cli_write(c, text_str(&t));
 }
 
@@ -70,7 +70,8 @@ static int emit_from_text(Cli *c) {
     PlanLevel level;
     bool planned = plan_level(c->from_stage, &level);
     if (!planned && !str_eq(c->from_stage, STR("graph")) && !str_eq(c->from_stage, STR("grad")))
-        return cli_usage("graph, grad, fused, schedule and plan can be read back", c->from_stage);
+        return cli_usage("graph, grad, fused, schedule and plan can be read back, not `%.*s`",
+                         SARG(c->from_stage));
     GanStatus status = file_read(c->perm, c->file.at[0], &text);
     if (status != GAN_OK)
         return cli_die(status);

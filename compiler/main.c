@@ -12,37 +12,45 @@
 #include <string.h>
 #include <unistd.h>
 
-// A mistake on the command line is one line; the list is for who asks.
-int cli_usage(const char *why, Str what) {
-    fprintf(stderr, "ganc: %s%s%.*s; `ganc --help` lists commands and options\n", why,
-            what.len ? ": " : "", (int)what.len, what.len ? what.ptr : "");
-    return 2;
-}
+static const ArgCommand commands[] = {
+#define COMMAND(Id, word, least, most, files, help, example)                                       \
+    {word, least, most, files, help, example, NULL},
+#include "commands.def"
+};
 
-static int help(FILE *to) {
-    fputs(
-        "usage: ganc COMMAND ...\n"
-        "  check FILE...                 diagnostics only [--error-format json]\n"
-        "  compile FILE -o OUT.ganx      one file that ganrun runs as it is [--target "
-        "cpu|cuda[:sm_90,...]] [--ranks R] [--memory SIZE]\n"
-        "  plan FILE                     layers, parameters, GFLOP, memory of every function "
-        "[--json];\n"
-        "                                [--memory SIZE] values computed again instead of held;\n"
-        "                                [--ranks R [--bucket-mb M] [--deterministic C | --micro "
-        "N]] "
-        "collectives\n"
-        "  emit FILE --stage S           S: tokens ast graph grad fused schedule plan c cuda dot\n"
-        "  emit --from-stage graph|grad|fused|schedule|plan TEXTFILE --stage S\n"
-        "  explain CODE                  what a diagnostic means\n"
-        "  explain-fusion FILE           what was fused, what was not, and why\n"
-        "  fmt FILE... [--check]         canonical layout, comments kept\n"
-        "  convert A.yaml -o B.gan       and the other way\n"
-        "  hash FILE                     the graph's hash\n"
-        "  new NAME --from MODEL         NAME.gan, a copy of a published model to change\n"
-        "  lsp                           a language server for editors, on standard input and "
-        "output\n"
-        "common: -s key=value --batch N --precision f64|f32|bf16|f16\n",
-        to);
+static const ArgOption options[] = {
+#define OPTION(Id, word, kind, value, commands, help) {word, Arg##kind, value, commands, help},
+#include "commands.def"
+};
+
+static const ArgHabit habits[] = {
+#define HABIT(word, help) {word, help},
+#include "commands.def"
+#define COMMAND(Id, word, least, most, files, help, example)                                       \
+    {word, "that is the runtime's: ganrun " word " " files},
+#include "../runtime/options.def"
+};
+
+static const ArgTable table = {
+    .program = "ganc",
+    .about = "compiles models of generative adversarial networks",
+    .note = "Exit codes: 0 done, 1 the model is wrong, 2 usage, 3 the machine lacks or refused "
+            "something, 70 our bug.",
+    .command = commands,
+    .commands = CommandCount,
+    .option = options,
+    .options = OptCount,
+    .habit = habits,
+    .habits = sizeof habits / sizeof *habits,
+};
+
+int cli_usage(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("ganc: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
     return 2;
 }
 
@@ -77,17 +85,21 @@ int cli_write(const Cli *c, Str text) {
     return status == GAN_OK ? 0 : cli_die(status);
 }
 
+static int64_t number_or(const Cli *c, OptionId id, int64_t otherwise) {
+    return c->at[id].given ? c->at[id].number : otherwise;
+}
+
 CompileOptions cli_options(const Cli *c, Str path) {
     return (CompileOptions){.path = path,
-                            .batch = c->batch,
-                            .setting = c->setting.at,
-                            .settings = c->setting.n,
+                            .batch = c->at[OptBatch].number,
+                            .setting = c->at[OptSet].pair.at,
+                            .settings = c->at[OptSet].pair.n,
                             .real = c->real,
-                            .memory = c->memory,
-                            .parallel = {.ranks = (uint32_t)c->ranks,
-                                         .chunks = (uint32_t)c->chunks,
-                                         .micro = (uint32_t)c->micro,
-                                         .bucket = (size_t)(c->bucket_mb * 1e6),
+                            .memory = (size_t)c->at[OptMemory].number,
+                            .parallel = {.ranks = (uint32_t)number_or(c, OptRanks, 1),
+                                         .chunks = (uint32_t)c->at[OptDeterm].number,
+                                         .micro = (uint32_t)c->at[OptMicro].number,
+                                         .bucket = (size_t)(c->at[OptBucketMb].real * 1e6),
                                          .tail = true}};
 }
 
@@ -126,7 +138,7 @@ static int cmd_fmt(Cli *c) {
         Str done = text_str(&t);
         if (str_eq(done, text))
             continue;
-        if (c->check) {
+        if (c->at[OptCheck].given) {
             fprintf(stderr, "ganc: %.*s is not in canonical layout: run `ganc fmt %.*s`\n",
                     SARG(path), SARG(path));
             worst = 1;
@@ -152,14 +164,15 @@ static int cmd_convert(Cli *c) {
     else if (str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml")))
         ast_to_yaml(&t, ast);
     else
-        return cli_usage("convert needs -o FILE.gan or -o FILE.yaml", (Str){0});
+        return cli_usage("convert needs -o FILE.gan or -o FILE.yaml");
     return cli_write(c, text_str(&t));
 }
 
 static int cmd_explain(Cli *c) {
     Text t = {.arena = c->perm};
     if (!diag_explain(&t, c->file.at[0]))
-        return cli_usage("no such diagnostic", c->file.at[0]);
+        return cli_usage("no such diagnostic: %.*s; a diagnostic names its own, as error[E0301]",
+                         SARG(c->file.at[0]));
     return cli_write(c, text_str(&t));
 }
 
@@ -184,7 +197,7 @@ static int cmd_plan(Cli *c) {
     if (status != GAN_OK)
         return cli_failed(&f, c, status);
     Text t = {.arena = c->perm};
-    (c->json ? model_summary_json : model_summary)(&t, &done);
+    (c->at[OptJson].given ? model_summary_json : model_summary)(&t, &done);
     return cli_write(c, text_str(&t));
 }
 
@@ -217,13 +230,12 @@ static int no_such_model(const Cli *c) {
         vec_push(c->perm, &known, model_name(m));
         text_fmt(&list, " %.*s", SARG(model_name(m)));
     }
-    Str near = diag_nearest(c->from, known.at, known.n);
+    Str from = c->at[OptFrom].text, near = str_nearest(from, known.at, known.n);
     if (near.len)
-        return cli_usage(str_format(c->perm, "did you mean `%.*s`? no such model", SARG(near)).ptr,
-                         c->from);
-    const char *why =
-        c->from.len ? "no such model; there are" : "new needs --from MODEL; there are";
-    return cli_usage(str_format(c->perm, "%s%.*s", why, SARG(text_str(&list))).ptr, c->from);
+        return cli_usage("no such model: %.*s; did you mean `%.*s`?", SARG(from), SARG(near));
+    return cli_usage("%s%.*s; there are%.*s",
+                     from.len ? "no such model: " : "new needs --from MODEL", SARG(from),
+                     SARG(text_str(&list)));
 }
 
 static bool is_name(Str s) {
@@ -240,12 +252,13 @@ static bool is_name(Str s) {
 static int cmd_new(Cli *c) {
     const EmbeddedFile *m = gan_models;
     Str name = c->file.at[0], path = str_format(c->perm, "%.*s.gan", SARG(name));
-    while (m->name && !str_eq(model_name(m), c->from))
+    while (m->name && !str_eq(model_name(m), c->at[OptFrom].text))
         m++;
     if (!m->name)
         return no_such_model(c);
     if (!is_name(name))
-        return cli_usage("a model's name is a letter, then letters, digits and _", name);
+        return cli_usage("a model's name is a letter, then letters, digits and _, not `%.*s`",
+                         SARG(name));
     if (file_exists(path)) {
         fprintf(stderr, "ganc: %.*s is there already and stays as it is\n", SARG(path));
         return 1;
@@ -269,12 +282,13 @@ static Str kernel_cache(Arena *a) {
 
 static int cmd_compile(Cli *c) {
     if (!ganx_is(c->out))
-        return cli_usage("compile needs -o FILE.ganx", c->out);
+        return cli_usage("compile needs -o FILE.ganx%s%.*s", c->out.len ? ", not " : "",
+                         SARG(c->out));
     Front f;
     Ahead ahead;
     front_init(&f, c->perm);
     CompileOptions o = cli_options(c, c->file.at[0]);
-    GanStatus status = ahead_open(c->perm, c->target, kernel_cache(c->perm), &ahead);
+    GanStatus status = ahead_open(c->perm, c->at[OptTarget].text, kernel_cache(c->perm), &ahead);
     if (status == GAN_OK)
         status = ganx_write(&f, &o, &ahead.target, c->out);
     ahead_close(&ahead);
@@ -334,127 +348,73 @@ static int cmd_lsp(Cli *c) {
     return status != GAN_OK ? cli_die(status) : code ? code : ended;
 }
 
-static const struct Command {
-    const char *name;
-    int least, most; // files
-    int (*run)(Cli *c);
-} commands[] = {
-    {"check", 1, 1000, cmd_check},  {"plan", 1, 1, cmd_plan},
-    {"emit", 1, 1, cmd_emit},       {"explain", 1, 1, cmd_explain},
-    {"fmt", 1, 1000, cmd_fmt},      {"explain-fusion", 1, 1, cmd_explain_fusion},
-    {"convert", 1, 1, cmd_convert}, {"hash", 1, 1, cmd_hash},
-    {"compile", 1, 1, cmd_compile}, {"new", 1, 1, cmd_new},
-    {"lsp", 0, 0, cmd_lsp},
-};
+// --- main ----------------------------------------------------------------------------------------
 
-static bool add_setting(Cli *c, Str s) {
-    size_t eq = str_find(s, '=');
-    if (!eq || eq == s.len)
-        return false;
-    vec_push(c->perm, &c->setting, ((Setting){str_sub(s, 0, eq), str_sub(s, eq + 1, s.len)}));
-    return true;
-}
-
-static bool parse_dtype(Str s, Dtype *out) {
-    for (int i = 0; i < DtCount; i++)
-        if (str_eq(s, str_c(dtype_name[i]))) {
-            *out = (Dtype)i;
-            return true;
-        }
-    return false;
-}
-
-// Returns 0, or the exit code of a usage error.
-static int parse_option(Cli *c, Str name, Str value) {
-    bool fine = true;
-    if (str_eq(name, STR("-s")))
-        fine = add_setting(c, value);
-    else if (str_eq(name, STR("--stage")))
-        c->stage = value;
-    else if (str_eq(name, STR("--from-stage")))
-        c->from_stage = value;
-    else if (str_eq(name, STR("-o")))
-        c->out = value;
-    else if (str_eq(name, STR("--target")))
-        c->target = value;
-    else if (str_eq(name, STR("--from")))
-        c->from = value;
-    else if (str_eq(name, STR("--batch")))
-        fine = str_to_int(value, &c->batch) && c->batch >= 1 && c->batch <= 1 << 20;
-    else if (str_eq(name, STR("--ranks")))
-        fine = str_to_int(value, &c->ranks) && c->ranks >= 1 && c->ranks <= 1 << 20;
-    else if (str_eq(name, STR("--deterministic")))
-        fine = str_to_int(value, &c->chunks) && c->chunks >= 1 && c->chunks <= 1 << 20;
-    else if (str_eq(name, STR("--micro")))
-        fine = str_to_int(value, &c->micro) && c->micro >= 1 && c->micro <= 1 << 20;
-    else if (str_eq(name, STR("--bucket-mb")))
-        fine = str_to_double(value, &c->bucket_mb) && c->bucket_mb > 0 && c->bucket_mb <= 1e6;
-    else if (str_eq(name, STR("--memory")))
-        fine = str_to_bytes(value, &c->memory);
-    else if (str_eq(name, STR("--precision")))
-        fine = parse_dtype(value, &c->real);
-    else if (str_eq(name, STR("--error-format")))
-        fine = (c->error_json = str_eq(value, STR("json"))) || str_eq(value, STR("text"));
-    else
-        return cli_usage("unknown option", name);
-    return fine ? 0 : cli_usage(str_format(c->perm, "bad value for %.*s", SARG(name)).ptr, value);
-}
-
-static int parse_args(Cli *c, int argc, char **argv) {
-    for (int i = 2; i < argc; i++) {
-        Str a = str_c(argv[i]);
-        if (str_eq(a, STR("--json"))) {
-            c->json = true;
-        } else if (str_eq(a, STR("--check"))) {
-            c->check = true;
-        } else if (a.len > 1 && a.ptr[0] == '-') {
-            if (i + 1 == argc)
-                return cli_usage("an option needs a value", a);
-            int code = parse_option(c, a, str_c(argv[++i]));
-            if (code)
-                return code;
-        } else {
-            vec_push(c->perm, &c->file, a);
-        }
+static int run_command(Command command, Cli *c) {
+    switch (command) {
+    case CommandCheck:
+        return cmd_check(c);
+    case CommandCompile:
+        return cmd_compile(c);
+    case CommandPlan:
+        return cmd_plan(c);
+    case CommandEmit:
+        return cmd_emit(c);
+    case CommandExplain:
+        return cmd_explain(c);
+    case CommandFusion:
+        return cmd_explain_fusion(c);
+    case CommandFmt:
+        return cmd_fmt(c);
+    case CommandConvert:
+        return cmd_convert(c);
+    case CommandHash:
+        return cmd_hash(c);
+    case CommandNew:
+        return cmd_new(c);
+    case CommandLsp:
+        return cmd_lsp(c);
+    case CommandCompletion:
+    case CommandCount:
+        break;
     }
-    return 0;
+    bug("command %d is answered before", (int)command);
+}
+
+// The fields that several commands read.
+static void settle(Cli *c) {
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(c->at[OptPrecision].text, str_c(dtype_name[i])))
+            c->real = (Dtype)i;
+    c->stage = c->at[OptStage].text;
+    c->from_stage = c->at[OptFromStage].text;
+    c->out = c->at[OptOut].text;
+    c->error_json = str_eq(c->at[OptErrors].text, STR("json"));
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2)
-        return help(stderr);
-    if (!strcmp(argv[1], "--version")) {
-        puts("ganc " GAN_VERSION);
-        return 0;
-    }
-    bool asked = !strcmp(argv[1], "help");
-    for (int i = 1; i < argc; i++)
-        asked = asked || !strcmp(argv[i], "--help");
-    if (asked) {
-        (void)help(stdout);
-        return 0;
-    }
     Arena perm;
     GanStatus status = arena_init(&perm, 0);
     if (status != GAN_OK)
         return cli_die(status);
-    Cli c = {.perm = &perm, .command = argv[1], .real = DtF32, .ranks = 1};
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(commands[i].name, argv[1]))
-            continue;
-        int code = parse_args(&c, argc, argv);
-        if (code)
-            return code;
-        if ((int)c.file.n < commands[i].least || (int)c.file.n > commands[i].most)
-            return cli_usage(c.file.n ? "too many files for" : "name a FILE for", str_c(argv[1]));
-        return commands[i].run(&c);
+    Text text = {.arena = &perm};
+    if (argc < 2) {
+        args_help(&text, &table);
+        fwrite(text.at, 1, text.n, stderr);
+        return 2;
     }
-    Str known[sizeof commands / sizeof *commands], word = str_c(argv[1]);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        known[i] = str_c(commands[i].name);
-    Str near = diag_nearest(word, known, sizeof commands / sizeof *commands);
-    return cli_usage(near.len
-                         ? str_format(&perm, "did you mean `%.*s`? unknown command", SARG(near)).ptr
-                         : "unknown command",
-                     word);
+    if (!strcmp(argv[1], "--version"))
+        return puts("ganc " GAN_VERSION) < 0 ? 3 : 0;
+    Cli c = {.perm = &perm, .real = DtF32};
+    bool answered;
+    status = args_answer(&text, &table, argc - 1, argv + 1, &answered);
+    if (status == GAN_OK && answered)
+        return cli_write(&c, text_str(&text));
+    uint32_t command = 0;
+    if (status == GAN_OK)
+        status = args_parse(&perm, &table, argc - 1, argv + 1, &command, &c.file, c.at);
+    if (status != GAN_OK)
+        return cli_die(status);
+    settle(&c);
+    return run_command((Command)command, &c);
 }

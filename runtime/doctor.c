@@ -2,7 +2,7 @@
 // that mends it.
 #define _GNU_SOURCE
 #include "link.h"
-#include "runs.h"
+#include "ranks.h"
 
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ static void examine_ranks(Arena *a, Str self, Findings *f) {
                        .version = "",
                        .cost = "runs use one rank",
                        .mend = "apt-get install libopenmpi-dev, and build again"};
-    if (link_plugin_load(path_join(a, path_dir(self), STR("libgan_mpi.so")), &plugin) == GAN_OK) {
+    if (link_plugin_load(ranks_plugin(a, self), &plugin) == GAN_OK) {
         char *text = arena_array(a, char, 128);
         plugin->library(text, 128);
         mpi.version = text;

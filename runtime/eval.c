@@ -357,7 +357,7 @@ static GanStatus find_metric(const Options *o, const Metric **out) {
                     SARG(name));
     if (*out)
         return GAN_OK;
-    Str near = diag_nearest(name, known, eval_metric_count);
+    Str near = str_nearest(name, known, eval_metric_count);
     return fail(GAN_ERR_USAGE, "there is no metric `%.*s`%s%.*s%s", SARG(name),
                 near.len ? ": did you mean `" : "; `ganrun eval --help` lists them", SARG(near),
                 near.len ? "`?" : "");

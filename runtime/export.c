@@ -24,7 +24,7 @@ static GanStatus find_net(const Module *m, Str name, uint32_t *out) {
         if (n < 64)
             known[n++] = m->net.at[*out].name;
     }
-    Str near = diag_nearest(name, known, n);
+    Str near = str_nearest(name, known, n);
     return fail(GAN_ERR_USAGE, "--net %.*s: model %.*s has no such net%s%.*s%s", SARG(name),
                 SARG(m->name), near.len ? "; did you mean `" : "", SARG(near),
                 near.len ? "`?" : "");

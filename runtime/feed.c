@@ -73,7 +73,7 @@ static GanStatus check_names(Arena *a, const Module *m, const Job *job) {
             continue;
         if (!known.n)
             return fail(GAN_ERR_USAGE, "--data %.*s: the model reads no data", SARG(name));
-        Str near = diag_nearest(name, known.at, known.n);
+        Str near = str_nearest(name, known.at, known.n);
         Text all = {.arena = a};
         for (uint32_t k = 0; k < known.n; k++)
             text_fmt(&all, "%s%.*s", k ? ", " : "", SARG(known.at[k]));

@@ -117,7 +117,7 @@ static GanStatus read_array(Arena *perm, const Module *m, Str path, Given *out) 
 }
 
 static GanStatus no_input(Arena *perm, Str entry, Str name, const Str *known, uint32_t n) {
-    Str near = diag_nearest(name, known, n);
+    Str near = str_nearest(name, known, n);
     Text has = {.arena = perm};
     for (uint32_t i = 0; i < n; i++)
         text_fmt(&has, "%s`%.*s`", i ? ", " : "", SARG(known[i]));

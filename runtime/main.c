@@ -122,6 +122,7 @@ static GanStatus run_command(Arena *perm, const Host *h, const Options *o) {
     case CommandDiff:
         return cmd_diff(perm, h, o);
     case CommandData: // has its own options
+    case CommandCompletion:
     case CommandCount:
         break;
     }
@@ -144,7 +145,7 @@ static Str program_path(Arena *a) {
 static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
                             const CommOptions *how, Host *h, Comm **out) {
     RankSetup setup = {.launch = *l,
-                       .plugin = path_join(perm, path_dir(h->self), STR("libgan_mpi.so")),
+                       .plugin = ranks_plugin(perm, h->self),
                        .comm = *how,
                        .nodes = option_text(o, OptHier, STR("auto")),
                        .threads = option_number(o, OptThreads, 0)};
@@ -198,18 +199,20 @@ static int finish(GanStatus st) {
     return gan_exit_code(st);
 }
 
-static int help(Arena *perm, const Options *o, FILE *to) {
+// Help, a shell's script and the like: what is written needs no command to run.
+static GanStatus answer(Arena *perm, int argc, char **argv, bool *answered) {
     Text t = {.arena = perm};
-    if (o)
-        options_command_help(&t, o->command);
-    else
-        options_help(&t);
-    fwrite(t.at, 1, t.n, to);
-    return to == stdout ? 0 : 2;
+    GanStatus st = args_answer(&t, &ganrun_args, argc, argv, answered);
+    if (st == GAN_OK && *answered)
+        fwrite(t.at, 1, t.n, stdout);
+    return st;
 }
 
-static bool is_help(const char *word) {
-    return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+static int usage(Arena *perm) {
+    Text t = {.arena = perm};
+    args_help(&t, &ganrun_args);
+    fwrite(t.at, 1, t.n, stderr);
+    return 2;
 }
 
 // libgomp's idle threads spin for some 15 ms before they sleep, which starves the working ones
@@ -226,19 +229,21 @@ int main(int argc, char **argv) {
     Options options;
     if (arena_init(&perm, 0) != GAN_OK)
         return finish(GAN_ERR_MEMORY);
-    if (argc < 2 || is_help(argv[1]))
-        return help(&perm, NULL, argc < 2 ? stderr : stdout);
+    if (argc < 2)
+        return usage(&perm);
+    bool answered;
+    GanStatus st = answer(&perm, argc - 1, argv + 1, &answered);
+    if (st != GAN_OK || answered)
+        return finish(st);
     if (!strcmp(argv[1], "--version"))
         return puts("ganrun " GAN_VERSION) < 0 ? 3 : finish(GAN_OK);
     if (!strcmp(argv[1], "data"))
         return data_main(argc - 2, argv + 2, stdout, stderr);
     wait_calmly(argv);
     Launcher launch = launcher_detect(environment);
-    GanStatus st = options_parse(&perm, argc - 1, argv + 1, &options);
+    st = options_parse(&perm, argc - 1, argv + 1, &options);
     if (st != GAN_OK)
         return launch.rank ? gan_exit_code(st) : finish(st);
-    if (options.help)
-        return help(&perm, &options, stdout);
     if (launch.ranks > 1 && !runs_on_ranks(options.command))
         return launch.rank
                    ? 2

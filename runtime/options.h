@@ -2,7 +2,7 @@
 #ifndef GAN_OPTIONS_H
 #define GAN_OPTIONS_H
 
-#include "base.h"
+#include "args.h"
 #include "front.h"
 
 typedef enum Command {
@@ -17,29 +17,20 @@ typedef enum OptionId {
     OptCount
 } OptionId;
 
-enum { THREADS_MOST = 1024 }; // that a rank may be asked to compute with
-
-typedef struct OptionValue {
-    bool given;
-    int64_t number;    // Count, Threads, Number
-    Str text;          // Text, Choice
-    VEC(Setting) pair; // Pair, in the order given
-} OptionValue;
+typedef ArgValue OptionValue;
 
 typedef struct Options {
     Command command;
     StrVec file; // what is not an option
-    bool help;   // --help: nothing else was checked
     OptionValue at[OptCount];
 } Options;
+
+extern const ArgTable ganrun_args;
 
 // argv[0] is the word of the command. GAN_ERR_USAGE with one line that says what to write instead.
 GanStatus options_parse(Arena *perm, int argc, char **argv, Options *out);
 int64_t option_number(const Options *o, OptionId id, int64_t otherwise);
 Str option_text(const Options *o, OptionId id, Str otherwise);
 const char *option_word(OptionId id); // "--batch"
-
-void options_help(Text *t);                    // all commands
-void options_command_help(Text *t, Command c); // one command and its options
 
 #endif

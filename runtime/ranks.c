@@ -55,6 +55,12 @@ static GanStatus fail_alone(const Launcher *l, int seen) {
                 l->by, (long long)l->ranks, seen);
 }
 
+Str ranks_plugin(Arena *a, Str program) {
+    Str beside = path_join(a, path_dir(program), STR("libgan_mpi.so"));
+    Str installed = path_join(a, path_dir(program), STR("../lib/gan/libgan_mpi.so"));
+    return !file_exists(beside) && file_exists(installed) ? installed : beside;
+}
+
 GanStatus ranks_open(const RankSetup *s, Comm **out) {
     const LinkPlugin *plugin;
     const Launcher *l = &s->launch;

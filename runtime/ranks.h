@@ -35,6 +35,8 @@ typedef struct RankSetup {
     Str nodes;        // --hierarchical: "auto", "on", "off"
     int64_t threads;  // asked for, 0: choose
 } RankSetup;
+// The file ranks need: beside the program, or where `cmake --install` puts it.
+Str ranks_plugin(Arena *a, Str program);
 // Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
 // does not see the launcher's other ranks.
 GanStatus ranks_open(const RankSetup *s, Comm **out);

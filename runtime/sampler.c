@@ -101,7 +101,7 @@ GanStatus sampler_named(const Module *m, Str name, uint32_t *out) {
         if (n < 64)
             known[n++] = m->entry.at[i].name;
     }
-    Str near = diag_nearest(name, known, n);
+    Str near = str_nearest(name, known, n);
     return near.len
                ? fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: did you mean `%.*s`?",
                       SARG(m->name), SARG(name), SARG(near))

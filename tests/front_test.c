@@ -459,10 +459,10 @@ static void help_names_the_nearest_word(void **state) {
     assert_true(contains(only_error("updte D minimize x using o"), STR("did you mean `update`?")));
     assert_true(contains(only_error("x = a && b"), STR("write `and`")));
     Str known[] = {STR("batch_norm"), STR("layer_norm"), STR("mean")};
-    expect_same("near", diag_nearest(STR("bacth_norm"), known, 3), STR("batch_norm"));
-    expect_same("near", diag_nearest(STR("maen"), known, 3), STR("mean"));
-    expect_same("far", diag_nearest(STR("convolve"), known, 3), (Str){0});
-    expect_same("short", diag_nearest(STR("x"), known, 3), (Str){0});
+    expect_same("near", str_nearest(STR("bacth_norm"), known, 3), STR("batch_norm"));
+    expect_same("near", str_nearest(STR("maen"), known, 3), STR("mean"));
+    expect_same("far", str_nearest(STR("convolve"), known, 3), (Str){0});
+    expect_same("short", str_nearest(STR("x"), known, 3), (Str){0});
 }
 
 // --- diagnostics as such -------------------------------------------------------------------------

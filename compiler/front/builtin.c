@@ -102,7 +102,7 @@ static uint32_t param_of(Elab *e, const Builtin *b, const BuiltinParam *p, uint3
         if (str_eq(known[i], a->name))
             return i;
     }
-    Str near = diag_nearest(a->name, known, n);
+    Str near = str_nearest(a->name, known, n);
     diag(e->f, DiagE0312, a->span, (int)strlen(b->name), b->name, SARG(a->name));
     diag_help(e->f, "its parameters are: %s", b->params); // it has no text a note could show
     help_name(e, a->name, near);

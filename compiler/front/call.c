@@ -64,7 +64,7 @@ static void unknown_parameter(Elab *e, const Ast *params, const Arg *a, Str who)
     VEC(Str) known = {0};
     for (uint32_t i = 0; i < params->list.n; i++)
         vec_push(e->perm, &known, params->list.at[i]->text);
-    Str near = diag_nearest(a->name, known.at, known.n);
+    Str near = str_nearest(a->name, known.at, known.n);
     diag(e->f, DiagE0312, a->span, SARG(who), SARG(a->name));
     help_name(e, a->name, near);
     say_parameters(e, params, who);

@@ -76,7 +76,7 @@ static Value overridden(Elab *e, const Ast *a, const Value *known, uint32_t n, c
     Str *names = arena_array(e->perm, Str, n);
     for (uint32_t i = 0; i < n; i++)
         names[i] = known[i].kind == KindStr ? known[i].str : value_text(e, known[i]);
-    Str near = diag_nearest(s->value, names, n);
+    Str near = str_nearest(s->value, names, n);
     diag(e->f, DiagE0612, a->word, SARG(s->key), SARG(alternatives_text(e, known, n)),
          SARG(s->value));
     if (near.len)
@@ -117,7 +117,7 @@ void check_choice(Elab *e, Env *env, Str name, Value v, Span at) {
             if (c->of.at[k].kind == KindStr)
                 vec_push(e->perm, &known, c->of.at[k].str);
         }
-        Str near = diag_nearest(v.str, known.at, known.n);
+        Str near = str_nearest(v.str, known.at, known.n);
         diag(e->f, DiagE0612, at, SARG(name), SARG(alternatives_text(e, c->of.at, c->of.n)),
              SARG(v.str));
         if (near.len)

@@ -32,7 +32,7 @@ static const Word *word_find(Elab *e, const Ast *a, Str name) {
         if (str_eq(known[i], name))
             return &words[i];
     }
-    Str near = diag_nearest(name, known, WORDS);
+    Str near = str_nearest(name, known, WORDS);
     diag(e->f, DiagE0601, a->word.file ? a->word : a->span, SARG(name));
     if (near.len)
         diag_help(e->f, "did you mean `%.*s`?", SARG(near));

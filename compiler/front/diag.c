@@ -127,31 +127,8 @@ uint32_t diag_total(const Front *f) {
     return f->diags ? f->diags->count[severity_error] + f->diags->count[severity_warning] : 0;
 }
 
-static bool same_but_case(Str a, Str b) {
-    for (size_t i = 0; i < a.len && a.len == b.len; i++)
-        if ((a.ptr[i] | 32) != (b.ptr[i] | 32))
-            return false;
-    return a.len == b.len;
-}
-
-Str diag_nearest(Str word, const Str *known, uint32_t n) {
-    Str best = {0};
-    for (uint32_t i = 0; i < n; i++)
-        if (same_but_case(word, known[i]))
-            return known[i];
-    uint32_t least = (uint32_t)(word.len < 3 ? 1 : word.len / 3) + 1;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t d = str_distance(word, known[i]);
-        if (d >= least || d >= word.len)
-            continue; // changing every letter is no likeness
-        least = d;
-        best = known[i];
-    }
-    return best;
-}
-
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what) {
-    Str near = diag_nearest(word, known, n);
+    Str near = str_nearest(word, known, n);
     Text all = {.arena = f->perm};
     for (uint32_t i = 0; i < n; i++)
         text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(known[i]));

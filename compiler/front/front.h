@@ -53,8 +53,6 @@ void diag(Front *f, DiagCode code, Span span, ...);
 void diag_note(Front *f, Span span, const char *format,
                ...); // "where the other side came from", printed with its line
 void diag_help(Front *f, const char *format, ...); // replaces the row's help line
-// Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
-Str diag_nearest(Str word, const Str *known, uint32_t n);
 // The newest diagnostic's help: the nearest of `known`, or "WHAT are: " and all of them.
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what);
 Str word_habit(Str word); // what a name of other languages is here, as help; empty: it is none
@@ -134,10 +132,6 @@ void ast_to_yaml(Text *t, const Ast *file);
 void gan_string(Text *t, Str s); // in quotes, with escapes
 
 // --- elaborate.c and what elab.h lists, library.c ------------------------------------------------
-
-typedef struct Setting {
-    Str key, value;
-} Setting; // -s key=value
 
 // A number of the language, or of a setting: finite, and not above the largest literal there is.
 bool gan_number(Str text, double *out);

@@ -151,7 +151,7 @@ void parser_not_ended(Parser *p, const Ast *a) {
     }
     if (a->kind == AstName) {
         habit = word_habit(a->text);
-        near = diag_nearest(a->text, words, sizeof words / sizeof *words);
+        near = str_nearest(a->text, words, sizeof words / sizeof *words);
     } else if (p->tok.kind == TokName) // `} elif`
         habit = word_habit(found);
     Span there = parser_span(p, p->tok);

@@ -105,5 +105,5 @@ Str scope_nearest(Elab *e, const Env *env, Str name) {
         vec_push(e->perm, &known, str_c(builtin_get(i)->name));
     for (uint32_t i = 0; predefined_word(i); i++)
         vec_push(e->perm, &known, str_c(predefined_word(i)));
-    return diag_nearest(name, known.at, known.n);
+    return str_nearest(name, known.at, known.n);
 }

@@ -226,6 +226,29 @@ uint32_t str_distance(Str a, Str b) {
     return row[b.len];
 }
 
+static bool same_but_case(Str a, Str b) {
+    for (size_t i = 0; i < a.len && a.len == b.len; i++)
+        if ((a.ptr[i] | 32) != (b.ptr[i] | 32))
+            return false;
+    return a.len == b.len;
+}
+
+Str str_nearest(Str word, const Str *known, uint32_t n) {
+    Str best = {0};
+    for (uint32_t i = 0; i < n; i++)
+        if (same_but_case(word, known[i]))
+            return known[i];
+    uint32_t least = (uint32_t)(word.len < 3 ? 1 : word.len / 3) + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d = str_distance(word, known[i]);
+        if (d >= least || d >= word.len)
+            continue; // changing every letter is no likeness
+        least = d;
+        best = known[i];
+    }
+    return best;
+}
+
 // Length of the well-formed sequence at the start of s, 0 when there is none (RFC 3629, table in
 // section 4).
 static size_t utf8_length(Str s) {

@@ -52,6 +52,14 @@ void plot_points(const float *x, size_t p, uint32_t d, double lo, double hi, uin
 // Auto is contain for a picture with alpha and cover for one without.
 #define FIT_MODES(X)                                                                               \
     X(FitAuto, "auto") X(FitCover, "cover") X(FitContain, "contain") X(FitStretch, "stretch")
+#define FIT_WORDS "auto|cover|contain|stretch" // the same, for the command line
+// The rule in words.
+#define FIT_HELP                                                                                   \
+    "alpha over the ground colour; colour to grey by 0.299 R + 0.587 G + 0.114 B (BT.601), grey "  \
+    "to colour by copying; resized with a triangle filter as wide as the shrinking asks for "      \
+    "(antialiased), in float, rounded to nearest. cover: the centre is cut to the target's "       \
+    "proportions; contain: the whole picture, centred on the ground colour; stretch: proportions " \
+    "are given up; auto: contain for a picture with alpha, cover for one without"
 typedef enum FitMode {
 #define X(name, text) name,
     FIT_MODES(X)
@@ -67,7 +75,6 @@ typedef struct FitRule {
 
 const char *fit_name(FitMode mode);
 bool fit_find(Str name, FitMode *out);
-extern const char fit_help[]; // the rule in words, for --help and the header
 // out: planar [channels, h, w] of uint8_t or uint16_t. Fails only for want of memory.
 GanStatus image_fit(const Image *m, const FitRule *rule, void *out);
 // The same resampling for one plane of numbers: in [h, w] to out [oh, ow].
@@ -312,7 +319,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
 
 // --- synth.c: sets made here ---------------------------------------------------------------------
 
-extern const char synth_kinds[]; // "shapes, outlines, ..."
+#define SYNTH_KINDS "shapes, outlines, ring, lognormal, chains"
 // size 0: the kind's own.
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed);
 // shapes, in memory
@@ -320,6 +327,7 @@ GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, 
 
 // --- data_cli.c, data_inspect.c: `ganrun data` ---------------------------------------------------
 
+extern const struct ArgTable data_args; // args.h; help is answered by the program
 // argv[0] is the word after `data`. Answers the exit code.
 int data_main(int argc, char **argv, FILE *out, FILE *err);
 // What `path` holds; `dataset` of several in it, "" else.

@@ -1,51 +1,58 @@
 // data_cli.c - `ganrun data pack|inspect|verify|preview|synth`. Results go to `out`, progress and
-// complaints to `err`.
-//
-// Each command is a row: its options are checked against a table, then it runs with them. An option
-// that a command does not know is a usage error with the nearest name that it does.
+// complaints to `err`. The words are rows of data.def.
+#include "args.h"
 #include "sources.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static const char help[] =
-    "ganrun data pack SRC -o x.pack --size N|WxH   samples into one file that opens at once\n"
-    "    SRC: a folder and all below it, zip, tar or tar.gz of PNG and JPEG pictures; npy; npz;\n"
-    "         IDX; HDF5; CIFAR's .bin, with its classes\n"
-    "    --dataset NAME      which array of an HDF5 or npz file with several\n"
-    "    --channels 1|3      of the result; 3 for pictures, 1 for IDX\n"
-    "    --bits 8|16         of the result; by default as the first picture\n"
-    "    --fit MODE          auto, cover, contain or stretch\n"
-    "    --ground COLOUR     under alpha and beside pictures: white, black, grey, #rrggbb\n"
-    "    --labels folders    the folder of a picture is its class\n"
-    "    --labels FILE       IDX or npy, for array sources; NAME: an array of the same npz\n"
-    "    --channels-last     npy samples are [h, w, c]\n"
-    "    --skip-bad          leave out what cannot be read\n"
-    "    --limit N           the first N files only\n"
-    "    --threads N         (one per core)\n"
-    "ganrun data inspect X [--dataset NAME --json] what it is: counts, shapes, values, damage\n"
-    "ganrun data verify X.pack                     every byte against its hash\n"
-    "ganrun data preview X -o grid.png             [--count 64 --columns 8, and as for pack]\n"
-    "ganrun data synth KIND --out F --count N      [--size N --seed 0]; KIND: ";
-
 // --- options -------------------------------------------------------------------------------------
+
+enum {
+#define COMMAND(Id, ...) Data##Id,
+#include "data.def"
+    DataCommands
+};
+
+enum {
+#define OPTION(Id, ...) Opt##Id,
+#include "data.def"
+    Options
+};
+
+static const ArgCommand commands[] = {
+#define COMMAND(Id, word, least, most, files, help, example)                                       \
+    {word, least, most, files, help, example, NULL},
+#include "data.def"
+};
+
+static const ArgOption options[] = {
+#define OPTION(Id, word, kind, value, commands, help) {word, Arg##kind, value, commands, help},
+#include "data.def"
+};
+
+const ArgTable data_args = {
+    .program = "ganrun data",
+    .about = "packs of samples: makes them, looks at them",
+    .note = "How a picture is fitted: " FIT_HELP ".",
+    .command = commands,
+    .commands = DataCommands,
+    .option = options,
+    .options = Options,
+};
 
 typedef struct DataArgs {
     Str path; // the one argument that is no option
     Str out;
     PackOptions pack;
     uint64_t count, columns, seed;
-    bool json, help;
+    bool json;
     FILE *to, *err; // borrowed
 } DataArgs;
 
-typedef GanStatus OptionRead(Str value, DataArgs *a);
-typedef struct Option {
-    const char *name;
-    bool has_value;
-    OptionRead *read;
-    const char *commands; // initials of those that take it
-} Option;
+static GanStatus in(const char *option, GanStatus st) {
+    return st == GAN_OK ? st : fail_in(st, "%s", option);
+}
 
 static GanStatus whole(Str value, int64_t lo, int64_t hi, uint64_t *out) {
     int64_t v;
@@ -71,22 +78,6 @@ static GanStatus read_size(Str value, DataArgs *a) {
     if (x == value.len)
         return a->pack.h = a->pack.w, GAN_OK;
     return whole32(str_sub(value, x + 1, value.len), 1, SideMost, &a->pack.h);
-}
-
-static GanStatus read_channels(Str value, DataArgs *a) {
-    TRY(whole32(value, 1, 3, &a->pack.channels));
-    return a->pack.channels == 2 ? fail(GAN_ERR_USAGE, "pictures have 1 channel or 3") : GAN_OK;
-}
-
-static GanStatus read_bits(Str value, DataArgs *a) {
-    TRY(whole32(value, 8, 16, &a->pack.bits));
-    return a->pack.bits % 8 ? fail(GAN_ERR_USAGE, "samples have 8 bits or 16") : GAN_OK;
-}
-
-static GanStatus read_fit(Str value, DataArgs *a) {
-    if (fit_find(value, &a->pack.fit))
-        return GAN_OK;
-    return fail(GAN_ERR_USAGE, "'%.*s' is not a fit: auto, cover, contain or stretch", SARG(value));
 }
 
 static int hex_digit(char c) {
@@ -120,119 +111,31 @@ static GanStatus read_ground(Str value, DataArgs *a) {
                      SARG(value));
 }
 
-static GanStatus read_threads(Str value, DataArgs *a) {
-    uint32_t n = 0;
-    TRY(whole32(value, 1, 64, &n));
-    a->pack.threads = (int)n;
-    return GAN_OK;
-}
-
-static GanStatus read_out(Str value, DataArgs *a) {
-    return a->out = value, GAN_OK;
-}
-static GanStatus read_labels(Str value, DataArgs *a) {
-    return a->pack.labels = value, GAN_OK;
-}
-static GanStatus read_dataset(Str value, DataArgs *a) {
-    return a->pack.dataset = value, GAN_OK;
-}
-static GanStatus read_skip_bad(Str value, DataArgs *a) {
-    return (void)value, a->pack.skip_bad = true, GAN_OK;
-}
-static GanStatus read_channels_last(Str value, DataArgs *a) {
-    return (void)value, a->pack.channels_last = true, GAN_OK;
-}
-static GanStatus read_json(Str value, DataArgs *a) {
-    return (void)value, a->json = true, GAN_OK;
-}
-static GanStatus read_help(Str value, DataArgs *a) {
-    return (void)value, a->help = true, GAN_OK;
-}
-static GanStatus read_limit(Str value, DataArgs *a) {
-    return whole(value, 1, INT64_MAX, &a->pack.limit);
-}
-static GanStatus read_count(Str value, DataArgs *a) {
-    return whole(value, 1, INT32_MAX, &a->count);
-}
-static GanStatus read_columns(Str value, DataArgs *a) {
-    return whole(value, 1, 1024, &a->columns);
-}
-static GanStatus read_seed(Str value, DataArgs *a) {
-    return whole(value, 0, INT64_MAX, &a->seed);
-}
-
-// Commands: p pack, i inspect, v verify, g preview, s synth.
-static const Option options[] = {
-    {"-o", true, read_out, "pgs"},
-    {"--out", true, read_out, "pgs"},
-    {"--size", true, read_size, "pgs"},
-    {"--channels", true, read_channels, "pg"},
-    {"--bits", true, read_bits, "p"},
-    {"--fit", true, read_fit, "pg"},
-    {"--ground", true, read_ground, "pg"},
-    {"--labels", true, read_labels, "p"},
-    {"--dataset", true, read_dataset, "pi"},
-    {"--limit", true, read_limit, "p"},
-    {"--threads", true, read_threads, "pg"},
-    {"--count", true, read_count, "gs"},
-    {"--columns", true, read_columns, "g"},
-    {"--seed", true, read_seed, "s"},
-    {"--skip-bad", false, read_skip_bad, "pg"},
-    {"--channels-last", false, read_channels_last, "pg"},
-    {"--json", false, read_json, "i"},
-    {"--help", false, read_help, "pivgs"},
-};
-enum { Options = sizeof options / sizeof *options };
-
-static GanStatus unknown_option(Str word, char command) {
-    const char *near = NULL;
-    uint32_t least = 4;
-    for (size_t i = 0; i < Options; i++) {
-        uint32_t d = str_distance(word, str_c(options[i].name));
-        if (!strchr(options[i].commands, command) || d >= least)
-            continue;
-        least = d;
-        near = options[i].name;
-    }
-    if (near)
-        return fail(GAN_ERR_USAGE, "unknown option %.*s; did you mean %s?", SARG(word), near);
-    return fail(GAN_ERR_USAGE, "unknown option %.*s", SARG(word));
-}
-
-static GanStatus read_option(Str word, Str next, bool has_next, char command, DataArgs *a,
-                             bool *used_next) {
-    size_t equals = str_starts(word, STR("--")) ? str_find(word, '=') : word.len;
-    Str name = str_sub(word, 0, equals);
-    for (size_t i = 0; i < Options; i++) {
-        const Option *o = &options[i];
-        if (!str_eq(name, str_c(o->name)) || !strchr(o->commands, command))
-            continue;
-        bool joined = equals < word.len;
-        if (!o->has_value && joined)
-            return fail(GAN_ERR_USAGE, "%s takes no value", o->name);
-        if (o->has_value && !joined && !has_next)
-            return fail(GAN_ERR_USAGE, "%s needs a value", o->name);
-        *used_next = o->has_value && !joined;
-        GanStatus st = o->read(joined ? str_sub(word, equals + 1, word.len) : next, a);
-        return st == GAN_OK ? st : fail_in(st, "%s", o->name);
-    }
-    return unknown_option(name, command);
-}
-
-static GanStatus read_args(int argc, char **argv, char command, DataArgs *a) {
-    for (int i = 0; i < argc; i++) {
-        Str word = str_c(argv[i]);
-        bool used_next = false, option = word.len > 1 && word.ptr[0] == '-';
-        if (option) {
-            TRY(read_option(word, i + 1 < argc ? str_c(argv[i + 1]) : (Str){0}, i + 1 < argc,
-                            command, a, &used_next));
-        } else if (a->path.len) {
-            return fail(GAN_ERR_USAGE, "one source at a time: '%.*s' and '%.*s'", SARG(a->path),
-                        SARG(word));
-        } else
-            a->path = word;
-        i += used_next;
-    }
+// What the words' form does not say.
+static GanStatus read_values(const ArgValue *v, DataArgs *a) {
+    a->out = v[OptOut].given ? v[OptOut].text : v[OptFile].text;
+    if (v[OptSize].given)
+        TRY(in(options[OptSize].word, read_size(v[OptSize].text, a)));
+    if (v[OptGround].given)
+        TRY(in(options[OptGround].word, read_ground(v[OptGround].text, a)));
+    if (v[OptFit].given && !fit_find(v[OptFit].text, &a->pack.fit))
+        bug("data: a fit that is none");
+    a->pack.channels = str_eq(v[OptChannels].text, STR("3"))   ? 3
+                       : str_eq(v[OptChannels].text, STR("1")) ? 1
+                                                               : 0;
+    a->pack.bits = str_eq(v[OptBits].text, STR("16"))  ? 16
+                   : str_eq(v[OptBits].text, STR("8")) ? 8
+                                                       : 0;
+    a->pack.labels = v[OptLabels].text;
+    a->pack.dataset = v[OptDataset].text;
+    a->pack.channels_last = v[OptLast].given;
+    a->pack.skip_bad = v[OptSkipBad].given;
+    a->pack.limit = (uint64_t)v[OptLimit].number;
+    a->pack.threads = (int)v[OptThreads].number;
+    a->count = (uint64_t)v[OptCount].number;
+    a->columns = (uint64_t)v[OptColumns].number;
+    a->seed = (uint64_t)v[OptSeed].number;
+    a->json = v[OptJson].given;
     return GAN_OK;
 }
 
@@ -247,7 +150,6 @@ static GanStatus need(Str given, const char *what) {
 }
 
 static GanStatus run_pack(Arena *arena, DataArgs *a) {
-    TRY(need(a->path, "pack what? ganrun data pack SRC -o x.pack --size N"));
     TRY(need(a->out, "where to? ganrun data pack SRC -o x.pack --size N"));
     a->pack.bad = tell_bad;
     a->pack.user = a->err;
@@ -268,12 +170,10 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
 
 static GanStatus run_inspect(Arena *arena, DataArgs *a) {
     (void)arena;
-    TRY(need(a->path, "inspect what? ganrun data inspect X"));
     return data_inspect(a->path, a->pack.dataset, a->json, a->to);
 }
 
 static GanStatus run_verify(Arena *arena, DataArgs *a) {
-    TRY(need(a->path, "verify what? ganrun data verify X.pack"));
     Pack pack = {0};
     if (!file_exists(a->path))
         return fail(GAN_ERR_INPUT, "%.*s: no such file", SARG(a->path));
@@ -332,7 +232,6 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
 }
 
 static GanStatus run_preview(Arena *arena, DataArgs *a) {
-    TRY(need(a->path, "preview what? ganrun data preview X -o grid.png"));
     TRY(need(a->out, "where to? ganrun data preview X -o grid.png"));
     TRY(path_writes(a->out, ".png", false));
     Pack pack = {0};
@@ -355,8 +254,6 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
 
 static GanStatus run_synth(Arena *arena, DataArgs *a) {
     (void)arena;
-    if (!a->path.len)
-        return fail(GAN_ERR_USAGE, "which set? there are: %s", synth_kinds);
     TRY(need(a->out, "where to? ganrun data synth KIND --out F --count N"));
     if (!a->count)
         return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
@@ -367,40 +264,30 @@ static GanStatus run_synth(Arena *arena, DataArgs *a) {
     return GAN_OK;
 }
 
-static const struct {
-    const char *name;
-    char initial;
-    GanStatus (*run)(Arena *, DataArgs *);
-} commands[] = {
-    {"pack", 'p', run_pack},       {"inspect", 'i', run_inspect}, {"verify", 'v', run_verify},
-    {"preview", 'g', run_preview}, {"synth", 's', run_synth},
-};
-
-static void print_help(FILE *to) {
-    fprintf(to, "%s%s\n\nHow a picture is fitted: %s.\n", help, synth_kinds, fit_help);
-}
-
 int data_main(int argc, char **argv, FILE *out, FILE *err) {
-    Str word = argc > 0 ? str_c(argv[0]) : STR("");
-    if (str_eq(word, STR("--help")) || str_eq(word, STR("help")))
-        return print_help(out), 0;
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (!str_eq(word, str_c(commands[i].name)))
-            continue;
-        DataArgs a = {.to = out, .err = err};
-        Arena arena = {0};
-        GanStatus st = arena_init(&arena, 0);
-        if (st == GAN_OK)
-            st = read_args(argc - 1, argv + 1, commands[i].initial, &a);
-        if (st == GAN_OK && a.help)
-            print_help(out);
-        else if (st == GAN_OK)
-            st = commands[i].run(&arena, &a);
-        arena_release(&arena);
-        if (st != GAN_OK)
-            fprintf(err, "ganrun data %s: %s\n", commands[i].name, gan_error());
-        return gan_exit_code(st);
+    static GanStatus (*const run[])(Arena *, DataArgs *) = {
+        [DataPack] = run_pack,       [DataInspect] = run_inspect, [DataVerify] = run_verify,
+        [DataPreview] = run_preview, [DataSynth] = run_synth,
+    };
+    Arena arena = {0};
+    uint32_t command = DataCommands;
+    StrVec file = {0};
+    ArgValue value[Options] = {0};
+    DataArgs a = {.to = out, .err = err};
+    GanStatus st = arena_init(&arena, 0);
+    if (st == GAN_OK && argc < 1)
+        st = fail(GAN_ERR_USAGE, "which command? `ganrun data --help` lists them");
+    if (st == GAN_OK)
+        st = args_parse(&arena, &data_args, argc, argv, &command, &file, value);
+    if (st == GAN_OK)
+        st = read_values(value, &a);
+    if (st == GAN_OK) {
+        a.path = file.at[0];
+        st = run[command](&arena, &a);
     }
-    fprintf(err, "ganrun data: pack, inspect, verify, preview or synth? (--help says more)\n");
-    return gan_exit_code(GAN_ERR_USAGE);
+    arena_release(&arena);
+    if (st != GAN_OK)
+        fprintf(err, "ganrun data%s%s: %s\n", command < DataCommands ? " " : "",
+                command < DataCommands ? commands[command].word : "", gan_error());
+    return gan_exit_code(st);
 }

@@ -8,13 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-const char fit_help[] =
-    "alpha over the ground colour; colour to grey by 0.299 R + 0.587 G + 0.114 B (BT.601), grey to "
-    "colour by copying; resized with a triangle filter as wide as the shrinking asks for "
-    "(antialiased), in float, rounded to nearest. cover: the centre is cut to the target's "
-    "proportions; contain: the whole picture, centred on the ground colour; stretch: proportions "
-    "are given up; auto: contain for a picture with alpha, cover for one without";
-
 static const struct {
     const char *text;
     FitMode mode;

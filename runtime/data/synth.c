@@ -199,8 +199,6 @@ static const struct {
     {"lognormal", "pixels a side", 256, 16, 2048, synth_lognormal},
     {"chains", "points", 3375, 32, 16384, synth_chains},
 };
-const char synth_kinds[] = "shapes, outlines, ring, lognormal, chains";
-
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!str_eq(kind, str_c(kinds[i].name)))
@@ -214,5 +212,5 @@ GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_
         return kinds[i].write(&j);
     }
     return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),
-                synth_kinds);
+                SYNTH_KINDS);
 }

@@ -16,7 +16,7 @@ refuse() {
 train="train tiny.gan --data x=s.pack --batch 8 --out run"
 
 expect 0 --help;       prints 'train'; prints '  distance MADE.npy'
-expect 0 train --help; prints '--save-every'
+expect 0 train --help; prints '--save-every'; prints '^usage: ganrun train FILE|RUN'; prints '^example: ganrun train '
 expect 0 --version;    prints 'ganrun [0-9]'
 expect 2
 
@@ -59,6 +59,30 @@ refuse 2 'wants --out' train tiny.gan --data x=s.pack --resume auto
 if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
     refuse 3 '--device cpu works here' $train --device cuda
 fi
+
+# Help on a command: its own options, its own clause of an option's text, to standard output, whatever else is wrong.
+expect 0 help eval;          cp out help;  prints 'how many (256)$'
+expect 0 eval . --bad --help; same out help
+grep -q 'in a row\|--steps' help && fail "eval's help has other commands' options"
+expect 0 data pack --help;   prints '^usage: ganrun data pack SRC'; prints 'width and height'
+expect 0 help data;          prints 'BT.601'
+refuse 2 'did you mean `sample`' help sampel
+refuse 2 '`ganrun report` has no --batch, `ganrun train` has' report run --batch 4
+refuse 2 'that is the compiler.s: ganc compile FILE' compile tiny.gan
+refuse 2 'wants RUN; 3 given, as in: ganrun sample run1' sample a b c
+refuse 2 'a number and K, M, G or T' $train --memory 12g
+refused 2 'unknown command `train`: that is the runtime.s: ganrun train FILE' ganc train tiny.gan
+refused 2 '`ganc hash` wants FILE; 2 given, as in: ganc hash' ganc hash tiny.gan tiny.gan
+refused 2 'a number and K, M, G or T' ganc plan tiny.gan --memory 12g
+refused 2 '`ganc check` has no --json, `ganc plan` has' ganc check tiny.gan --json
+refused 2 'did you mean `pack`' ganrun data pak
+refused 2 'did you mean `--size`' ganrun data pack x --sise 3
+ganc=$(dirname -- "$ganrun")/ganc
+"$ganc" plan --help >out || fail 'ganc plan --help'
+prints '^usage: ganc plan FILE'; prints '^example: ganc plan '; prints '--memory SIZE'
+grep -q -e '--stage' out && fail "plan's help has emit's options"
+"$ganc" help fmt | grep -q 'canonical layout' || fail 'ganc help fmt'
+"$ganc" --help | grep -q '  completion bash' || fail 'ganc --help'
 
 # The compiler's own words, with a place.
 expect 1 $train -s nzz=3

@@ -87,7 +87,7 @@ static void mistakes_are_usage_and_say_why(void **state) {
         {"train", "wants FILE|RUN; 0 given"},
         {"train a b", "wants FILE|RUN; 2 given"},
         {"train a --stpes 4", "did you mean `--steps`?"},
-        {"train a --roofline", "unknown option"},
+        {"train a --roofline", "`ganrun train` has no --roofline, `ganrun bench` has"},
         {"train a --steps", "wants a value: N"},
         {"train a --steps 0", "whole number from 1"},
         {"train a --seed -1", "whole number from 0"},

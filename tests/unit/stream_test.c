@@ -471,13 +471,12 @@ static void the_command_line_answers_with_the_contract_s_codes(void **state) {
         {"preview %s/a.pack -o %s/a.png", 0, "5 samples of 8x8", ""},
         {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
         {"synth cats --out %s/c --count 9", 2, "", "shapes, outlines, ring"},
-        {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean --size?"},
+        {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean `--size`?"},
         {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
         {"pack %s/set -o %s/b.pack", 2, "", "--size"},
         {"pack %s/absent -o %s/b.pack --size 8", 1, "", "no such file"},
         {"verify %s/absent", 1, "", "no such file"},
-        {"frobnicate", 2, "", "pack, inspect, verify, preview or synth"},
-        {"--help", 0, "BT.601", ""},
+        {"frobnicate", 2, "", "unknown command `frobnicate`: `ganrun data --help` lists them"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Text line = {.arena = &p->arena};

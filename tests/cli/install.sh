@@ -1,0 +1,50 @@
+#!/bin/sh
+# install.sh - `cmake --install`: programs that run from there, manual pages, completion in shells.
+. "$(dirname -- "$0")/lib.sh"
+command -v cmake >/dev/null || { echo 'SKIPPED: no cmake'; exit 0; }
+cmake --install "$(dirname -- "$ganrun")" --prefix "$work/there" >out 2>err || fail 'cmake --install'
+share=there/share
+exists there/bin/ganc there/bin/ganrun
+for program in ganc ganrun; do
+    "there/bin/$program" --version | grep -q "^$program " || fail "$program does not run from there"
+    page=$share/man/man1/$program.1
+    "$(dirname -- "$ganrun")/$program" completion man | cmp - "$page" || fail "another page of $program"
+    grep -q "^\.SH SYNOPSIS" "$page" || fail "no synopsis of $program"
+    if command -v groff >/dev/null; then
+        groff -man -Tutf8 -ww "$page" 2>err >page || fail "$page"
+        [ ! -s err ] || fail "$page is not as roff wants it"
+    fi
+    for shell in bash:bash-completion/completions/$program zsh:zsh/site-functions/_$program fish:fish/vendor_completions.d/$program.fish; do
+        script=$share/${shell#*:}
+        [ -s "$script" ] || fail "no $script"
+        if command -v "${shell%%:*}" >/dev/null; then
+            "${shell%%:*}" -n "$script" || fail "$script"
+        fi
+    done
+done
+[ ! -e "$(dirname -- "$ganrun")/libgan_mpi.so" ] || exists there/lib/gan/libgan_mpi.so
+"$ganrun" doctor | grep '  MPI' >want || :
+there/bin/ganrun doctor | grep '  MPI' | cmp - want || fail 'MPI is not found from there'
+
+# What bash offers where the cursor stands.
+command -v bash >/dev/null || exit 0
+cat >try <<'END'
+source "$1"; name=$2; shift 2
+COMP_WORDS=("$name" "$@"); COMP_CWORD=$#
+"_$name"
+echo "${COMPREPLY[*]}"
+END
+offers() {
+    want=$1 name=$2
+    shift 2
+    got=$(bash try "there/share/bash-completion/completions/$name" "$name" "$@")
+    [ "$got" = "$want" ] || fail "$name $*: bash offers '$got', not '$want'"
+}
+offers train                            ganrun tr
+offers 'pack preview'                   ganrun data p
+offers '--size --skip-bad'              ganrun data pack faces --s
+offers '--fps'                          ganrun film run1 --f
+offers bf16                             ganrun train mine.gan --precision b
+offers 'text json'                      ganc check --error-format ''
+offers '--batch --bucket-mb'            ganc plan mine.gan --b
+offers ''                               ganrun train mine
