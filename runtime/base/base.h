@@ -174,7 +174,7 @@ typedef struct FileMap {
 } FileMap; // owned; read-only mapping
 GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
-// Writes aside (path + ".tmp-PID"), fsyncs file and folder, renames. Nothing is left behind on
+// Writes aside (path + ".tmp-PID-N"), fsyncs file and folder, renames. Nothing is left behind on
 // failure.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered

@@ -156,21 +156,29 @@ static bool write_all(int fd, const char *p, size_t n) {
     return true;
 }
 
+// A name nobody writes at: not another thread, nor a process of the same number that died here or
+// that lives in another container.
+static int open_aside(FileOut *f) {
+    static _Atomic unsigned nth;
+    int fd = -1;
+    do {
+        int n = snprintf(f->aside.z, sizeof f->aside.z, "%s.tmp-%ld-%u", f->path.z, (long)getpid(),
+                         atomic_fetch_add(&nth, 1));
+        if (n < 0 || (size_t)n >= sizeof f->aside.z) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        fd = open(f->aside.z, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
+}
+
 GanStatus file_out_open(Str path, FileOut **out) {
     *out = NULL;
     FileOut *f = mem_alloc(sizeof *f);
     if (!f)
         return fail_memory("write", path);
-    bool fits = path_z(path, &f->path);
-    if (fits) {
-        int n = snprintf(f->aside.z, sizeof f->aside.z, "%s.tmp-%ld", f->path.z, (long)getpid());
-        fits = n > 0 && (size_t)n < sizeof f->aside.z;
-        if (!fits)
-            errno = ENAMETOOLONG;
-    }
-    // Truncated, not refused, when it is there: then a process of our number died here.
-    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-    f->fd = !fits || refused() ? -1 : open(f->aside.z, flags, 0666);
+    f->fd = path_z(path, &f->path) && !refused() ? open_aside(f) : -1;
     if (f->fd < 0) {
         GanStatus st = fail_io("create", path);
         mem_free(f);

@@ -450,6 +450,26 @@ static void a_file_written_in_pieces_appears_whole_or_not_at_all(void **state) {
     assert_true(str_eq(out, (Str){data, Size}));
 }
 
+// As when threads, or processes that share a number in two containers, fill one cache.
+static void two_writers_of_one_file_both_succeed(void **state) {
+    Place *p = *state;
+    Str path = under(p, "shared"), out;
+    StrVec names;
+    FileOut *a, *b;
+    assert_ok(file_out_open(path, &a));
+    assert_ok(file_out_open(path, &b));
+    assert_ok(file_out_put(a, "first", 5));
+    assert_ok(file_out_put(b, "second", 6));
+    assert_ok(file_out_commit(a));
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_true(str_eq(out, STR("first")));
+    assert_ok(file_out_commit(b));
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_true(str_eq(out, STR("second")));
+    assert_ok(dir_list(&p->arena, str_c(p->root), &names));
+    assert_int_equal(names.n, 1);
+}
+
 // The disk fills at the n-th write-side call, for every n: the old file or the new one, never
 // between, and no temporary.
 static void a_failing_disk_leaves_the_old_file_or_the_new(void **state) {
@@ -675,6 +695,7 @@ int main(int argc, char **argv) {
         CASE(a_file_reads_back_what_was_written),
         CASE(a_file_error_names_path_and_reason),
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
+        CASE(two_writers_of_one_file_both_succeed),
         CASE(a_failing_disk_leaves_the_old_file_or_the_new),
         CASE(refused_memory_is_a_status_for_every_reader_and_writer),
         CASE(lines_are_appended),
