@@ -53,6 +53,18 @@ GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...) {
     return st;
 }
 
+GanStatus cuda_library_failed(const Cuda *c, const char *words, ...) {
+    char text[700];
+    va_list args;
+    va_start(args, words);
+    vsnprintf(text, sizeof text, words, args);
+    va_end(args);
+    CUresult code = c->cu->StreamQuery(c->compute);
+    if (is_broken(code))
+        return fail_in(cuda_check(c, code, "work given out before"), "%s", text);
+    return fail(GAN_ERR_DEVICE, "%s", text);
+}
+
 GanStatus cuda_enter(const Cuda *c) {
     return cuda_check(c, c->cu->CtxSetCurrent(c->context), "making the card current");
 }

@@ -238,6 +238,14 @@ static GanStatus ranks_are_there(const CudaComm *m, double since) {
     return GAN_OK;
 }
 
+// The ranks are given up: kernels that wait for them end. NCCL waits until no graph names the
+// communicator any more, so those go first.
+static void give_up(Cuda *c) {
+    for (Loaded *l = c->loaded; l; l = l->next)
+        cuda_drop_graphs(l);
+    nccl_abort(c->comm->nccl);
+}
+
 static GanStatus poll(Cuda *c, CUevent event, const char *what) {
     double since = time_now();
     for (long ns = 5000;; ns = ns < 500000 ? ns * 2 : ns) {
@@ -246,7 +254,7 @@ static GanStatus poll(Cuda *c, CUevent event, const char *what) {
             return cuda_check(c, code, "%s", what);
         GanStatus st = ranks_are_there(c->comm, since);
         if (st != GAN_OK) {
-            nccl_abort(c->comm->nccl);
+            give_up(c);
             return fail_in(st, "%s", what);
         }
         nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);

@@ -135,12 +135,16 @@ typedef struct Cuda {
     // What went onto `compute` last, for words about a failure:
     const Loaded *running; // borrowed; NULL: nothing
     CudaMark *mark;        // owned, pinned: see cuda_run.c
+    Loaded *loaded;        // borrowed: the plan loaded last, the others behind it
 } Cuda;
 
 // GAN_OK, or the driver's own words for `code` after "cuda: WHAT failed". A code by which the
 // driver tells of a kernel that broke, whatever was called, comes with the step and the launch it
 // can be.
 GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...);
+// What a library's call failed with, in its own words. Where a kernel broke the context before,
+// which the library cannot know, that is told as well.
+GanStatus cuda_library_failed(const Cuda *c, const char *words, ...);
 #define CUDA_TRY(c, call, ...) TRY(cuda_check((c), (c)->cu->call, __VA_ARGS__))
 GanStatus cuda_enter(const Cuda *c); // makes the card the calling thread's
 // The same before something is let go of, where the context may be broken: it changes no error.
@@ -285,6 +289,7 @@ typedef struct CudaBlock {
 
 struct Loaded {
     Cuda *cuda;       // borrowed
+    Loaded *next;     // borrowed: loaded before this one
     const Plan *plan; // borrowed
     Memory memory;    // borrowed; addresses on the card
     Arena arena;      // tasks live here
@@ -315,6 +320,7 @@ GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded
 void cuda_unload(Loaded *l);
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);
 GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters);
+void cuda_drop_graphs(Loaded *l); // what was recorded; one under way ends by itself
 // The step and the launches one of which broke, as far as the card has told; empty: nothing ran.
 Str cuda_suspects(Arena *a, const Cuda *c);
 

@@ -26,6 +26,7 @@ struct CudnnChoice { // what is known of one operation
     CudnnDesc plan; // owned by Cudnn; NULL: the library does not do it
     size_t workspace;
     size_t room; // bytes it was chosen for: what asks for more may have been passed over
+    bool alike;  // the same on every rank
     struct CudnnChoice *next;
 };
 typedef struct CudnnChoice Choice;
@@ -43,9 +44,12 @@ static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *wha
     if (code == CUDNN_STATUS_SUCCESS)
         return GAN_OK;
     char words[512] = "";
+    const char *name = d->api->GetErrorString(code), *colon;
     d->api->GetLastErrorString(words, sizeof words);
-    return fail(GAN_ERR_DEVICE, "cuDNN: %s failed: %s%s%.400s", what, d->api->GetErrorString(code),
-                *words ? ": " : "", words);
+    colon = *words ? ": " : "";
+    return d->cuda ? cuda_library_failed(d->cuda, "cuDNN: %s failed: %s%s%.400s", what, name, colon,
+                                         words)
+                   : fail(GAN_ERR_DEVICE, "cuDNN: %s failed: %s%s%.400s", what, name, colon, words);
 }
 
 // --- choosing ------------------------------------------------------------------------------------
@@ -65,29 +69,40 @@ static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdevi
     return cudnn_made(&m);
 }
 
-// The least of a few times, in ms; negative: it does not run.
-static float time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to) {
+// The least of a few times, in ms.
+static GanStatus time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to,
+                           float *least) {
     const Cuda *c = d->cuda;
-    float least = -1;
+    *least = -1;
     for (int i = 0; i < ROUNDS + 1; i++) { // the first loads kernels
         float ms = 0;
-        if (c->cu->EventRecord(from, c->compute) != CUDA_SUCCESS ||
-            d->api->Execute(d->handle, plan, pack) != CUDNN_STATUS_SUCCESS ||
-            c->cu->EventRecord(to, c->compute) != CUDA_SUCCESS ||
-            c->cu->EventSynchronize(to) != CUDA_SUCCESS ||
-            c->cu->EventElapsedTime(&ms, from, to) != CUDA_SUCCESS)
-            return -1;
-        if (i && (least < 0 || ms < least))
-            least = ms;
+        CUDA_TRY(c, EventRecord(from, c->compute), "marking a call");
+        TRY(cudnn_check(d, d->api->Execute(d->handle, plan, pack), "trying an engine"));
+        CUDA_TRY(c, EventRecord(to, c->compute), "marking a call");
+        CUDA_TRY(c, EventSynchronize(to), "trying an engine");
+        CUDA_TRY(c, EventElapsedTime(&ms, from, to), "timing a call");
+        if (i && (*least < 0 || ms < *least))
+            *least = ms;
     }
-    return least;
+    return GAN_OK;
 }
 
 // What a call works on.
 typedef struct Operands {
     CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
     CudaRoom room;
+    // Every rank computes the same of the same: with the same engine, whatever the shares. So it is
+    // the first that needs no room; neither clocks nor what was kept by another run decide.
+    bool alike;
 } Operands;
+
+// An engine that the heuristics name and that does not run is passed over, and told of.
+static void passed_over(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of) {
+    char words[CUDNN_WORDS], all[1500];
+    snprintf(all, sizeof all, "engine %lld of cuDNN is passed over: %.700s: %s",
+             (long long)cudnn_engine(d, of), gan_error(), cudnn_words(o, words));
+    device_notice(&d->cuda->base, all);
+}
 
 // The quickest of n candidates, -1 when none runs; what they compute meanwhile is written over by
 // the first run.
@@ -102,15 +117,25 @@ static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCa
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
     for (int i = 0; i < n; i++) {
         CudnnDesc pack = make_pack(d, o, on->at, on->room.at);
-        float ms = pack ? time_once(d, of[i].plan, pack, from, to) : -1;
+        float ms = -1;
+        GanStatus ran = pack ? time_once(d, of[i].plan, pack, from, to, &ms)
+                             : fail(GAN_ERR_DEVICE, "it refuses the addresses");
+        if (ran != GAN_OK)
+            passed_over(d, o, &of[i]);
         if (pack)
             d->api->DestroyDescriptor(pack);
         if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
             *out = i;
         }
+        char words[CUDNN_WORDS];
+        st = cuda_wait(c);
+        if (st != GAN_OK) { // it took the context with it
+            st = fail_in(st, "trying engine %lld of cuDNN for %s",
+                         (long long)cudnn_engine(d, &of[i]), cudnn_words(o, words));
+            goto out;
+        }
     }
-    TRY_OUT(cuda_wait(c));
 out:
     if (from)
         c->cu->EventDestroy(from);
@@ -138,14 +163,15 @@ static const struct {
               {CUDNN_HEUR_MODE_FALLBACK, CudnnReady},
               {CUDNN_HEUR_MODE_FALLBACK, CudnnCompiled}};
 
-static int candidates(Cudnn *d, const CudnnOperation *o, size_t room, CudnnCandidate of[TIMED]) {
+static int candidates(Cudnn *d, const Choice *c, CudnnCandidate of[TIMED]) {
+    const CudnnOperation *o = &c->operation;
     bool plain = !cudnn_has_epilogue(o);
     CudnnDesc graph = cudnn_graph(d, o);
     int n = 0;
     for (size_t i = 0; graph && !n && i < sizeof places / sizeof *places; i++) {
         bool compiled = places[i].engines == CudnnCompiled;
-        int most = !d->handle ? 1 : compiled ? COMPILED : TIMED;
-        const CudnnWish wish = {o, places[i].engines, room};
+        int most = !d->handle || c->alike ? 1 : compiled ? COMPILED : TIMED;
+        const CudnnWish wish = {o, places[i].engines, c->room};
         if (plain ||
             (places[i].mode == CUDNN_HEUR_MODE_A && (!compiled || spared(o) >= WORTH_COMPILING)))
             n = cudnn_ask(d, &wish, graph, places[i].mode, of, most);
@@ -157,7 +183,7 @@ static int candidates(Cudnn *d, const CudnnOperation *o, size_t room, CudnnCandi
 static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
-    int best = 0, n = candidates(d, o, choice->room, of);
+    int best = 0, n = candidates(d, choice, of);
     GanStatus st = n > 1 ? quickest(d, o, of, n, on, &best) : GAN_OK;
     for (int i = 0; i < n; i++)
         if (i != best || st != GAN_OK)
@@ -195,9 +221,9 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &text))
         return false;
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
     cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)text.len,
               text.ptr);
+    cudnn_set_plan_card(&m);
     CudnnDesc plan = cudnn_keep(d, cudnn_made(&m));
     if (!plan || !cudnn_workspace(d, plan, &c->workspace) || c->workspace > c->room)
         return false;
@@ -207,7 +233,10 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
 
 // What was found once does wherever it asks for no more than there is; that nothing was found,
 // where no more is offered.
-static bool choice_fits(const Choice *c, size_t room) {
+static bool choice_fits(const Choice *c, const Operands *on) {
+    const size_t room = on->room.bytes;
+    if (c->alike != on->alike)
+        return false;
     return c->plan ? c->workspace <= room : c->room >= room;
 }
 
@@ -215,14 +244,15 @@ static bool choice_fits(const Choice *c, size_t room) {
 static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on,
                            const Choice **out) {
     for (Choice *c = d->choices; c; c = c->next)
-        if (!memcmp(&c->operation, o, sizeof *o) && choice_fits(c, on->room.bytes)) {
+        if (!memcmp(&c->operation, o, sizeof *o) && choice_fits(c, on)) {
             *out = c;
             return GAN_OK;
         }
     Choice *c = arena_new(&d->arena, Choice);
     memcpy(&c->operation, o, sizeof *o);
     c->room = on->room.bytes;
-    bool keeps = d->cuda && d->cuda->cache_dir.len;
+    c->alike = on->alike;
+    bool keeps = d->cuda && d->cuda->cache_dir.len && !c->alike;
     if (!keeps || !plan_find(d, c, d->arena)) {
         TRY(choose(d, c, on));
         if (keeps && c->plan)
@@ -294,6 +324,12 @@ static GanStatus prepare(Asked *q, uint32_t id, CudnnCall **out) {
     return GAN_OK;
 }
 
+// Of weights and state alone, which all ranks have.
+static bool on_every_rank(const Cudnn *d, const Graph *g, uint32_t id) {
+    return d->cuda && comm_size(d->cuda->base.options.comm) > 1 && !node_type(g, id)->batched &&
+           !node_type(g, node_in(g, id, 0))->batched && !node_type(g, node_in(g, id, 1))->batched;
+}
+
 size_t cudnn_call_workspace(const CudnnCall *call) {
     return call->choice->workspace;
 }
@@ -301,6 +337,8 @@ size_t cudnn_call_workspace(const CudnnCall *call) {
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out) {
     Asked q = {.calls = calls, .p = p, .m = m, .e = e, .on.room = calls->room};
+    q.on.alike = on_every_rank(calls->dnn, &p->func->g, id);
+    q.on.room.bytes = q.on.alike ? 0 : q.on.room.bytes;
     *out = NULL;
     calls->dnn->arena.oom = calls->arena->oom; // for as long as this call
     GanStatus st = prepare(&q, id, out);
@@ -310,8 +348,11 @@ GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epi
 
 GanStatus cudnn_run(const CudnnCall *call) {
     const Cudnn *d = call->dnn;
-    return cudnn_check(d, d->api->Execute(d->handle, call->choice->plan, call->pack),
-                       "running a plan");
+    char words[CUDNN_WORDS];
+    cudnnStatus_t code = d->api->Execute(d->handle, call->choice->plan, call->pack);
+    return code == CUDNN_STATUS_SUCCESS
+               ? GAN_OK
+               : cudnn_check(d, code, cudnn_words(&call->choice->operation, words));
 }
 
 void cudnn_release(CudnnCalls *calls) {
@@ -333,7 +374,9 @@ static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operand
     GanStatus st = GAN_OK;
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
     TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
-    *ms = pack ? time_once(d, choice->plan, pack, from, to) : -1;
+    *ms = -1;
+    if (pack && time_once(d, choice->plan, pack, from, to, ms) != GAN_OK)
+        *ms = -1;
 out:
     if (from)
         c->cu->EventDestroy(from);
@@ -375,12 +418,8 @@ out:
 
 static GanStatus open_handle(Cudnn *d, const Cuda *c) {
     TRY(cudnn_check(d, d->api->Create(&d->handle), "opening the library"));
-    TRY(cudnn_check(d, d->api->SetStream(d->handle, (cudaStream_t)c->compute),
-                    "setting the stream"));
-    CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
-    d->card = cudnn_made(&m);
-    return d->card ? GAN_OK : cudnn_check(d, m.status, "reading the card's properties");
+    return cudnn_check(d, d->api->SetStream(d->handle, (cudaStream_t)c->compute),
+                       "setting the stream");
 }
 
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out) {

@@ -69,7 +69,7 @@ struct Cudnn {
     const CudnnApi *api; // borrowed
     bool no_tf32;
     cudnnHandle_t handle; // NULL without a card
-    CudnnDesc card;       // its properties: what engines are chosen for
+    CudnnDesc card;       // the properties of one that is not here; NULL where there is a handle
     Arena arena;          // choices
     CudnnChoice *choices;
     VEC(CudnnDesc) owned; // released last to first
@@ -85,8 +85,9 @@ CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type);
 void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                int64_t n, const void *value);
 void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value);
-CudnnDesc cudnn_made(CudnnMaker *m);                               // NULL when any step failed
-CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc);                    // d owns it from here on
+void cudnn_set_plan_card(CudnnMaker *m);        // tells a plan which card it is for
+CudnnDesc cudnn_made(CudnnMaker *m);            // NULL when any step failed
+CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc); // d owns it from here on
 bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: it does not tell
 
 typedef struct CudnnCandidate {
@@ -105,6 +106,11 @@ typedef struct CudnnWish {
     CudnnEngines engines;
     size_t room; // bytes of workspace, at most
 } CudnnWish;
+enum { CUDNN_WORDS = 480 };
+// "input gradient, f32 [32, 64, 16, 16] [128, 64, 4, 4] [32, 128, 8, 8], stride 2 2, ...": what it
+// takes to ask the library for the same again.
+const char *cudnn_words(const CudnnOperation *o, char out[CUDNN_WORDS]);
+int64_t cudnn_engine(const Cudnn *d, const CudnnCandidate *c); // the library's number of it; or -1
 // Asks one kind of heuristics for at most `most` candidates, the best first; how many there are.
 int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendHeurMode_t mode,
               CudnnCandidate *out, int most);

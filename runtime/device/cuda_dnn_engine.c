@@ -5,7 +5,10 @@
 // are not reproducible, round more than asked for, or want more room than there is are passed over.
 #include "cuda_dnn.h"
 
-enum { CANDIDATES_MOST = 64 }; // that the heuristics are asked for
+enum {
+    CANDIDATES_MOST = 64, // that the heuristics are asked for
+    NOTES_MOST = 32,      // of an engine: a library newer than its header may have more of them
+};
 
 // --- descriptors ---------------------------------------------------------------------------------
 
@@ -29,7 +32,23 @@ void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc v
         m->status = CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-// NULL when any step failed.
+// A card that is here is said by the handle, as everybody does. Only for one that is not it is
+// described, which cuDNN can be told from 9.8 on.
+static void set_handle(CudnnMaker *m, cudnnBackendAttributeName_t name) {
+    if (m->d->handle)
+        cudnn_set(m, name, CUDNN_TYPE_HANDLE, 1, &m->d->handle);
+}
+
+static void set_described(CudnnMaker *m, cudnnBackendAttributeName_t name) {
+    if (!m->d->handle)
+        cudnn_set_desc(m, name, m->d->card);
+}
+
+void cudnn_set_plan_card(CudnnMaker *m) {
+    set_handle(m, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+    set_described(m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+}
+
 CudnnDesc cudnn_made(CudnnMaker *m) {
     if (m->status == CUDNN_STATUS_SUCCESS)
         m->status = m->d->api->Finalize(m->desc);
@@ -223,7 +242,51 @@ CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
             return NULL;
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     cudnn_set(&m, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, node);
+    set_handle(&m, CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
     return cudnn_keep(d, cudnn_made(&m));
+}
+
+// --- words ---------------------------------------------------------------------------------------
+
+typedef struct Line {
+    char *at;
+    size_t n;
+} Line;
+
+static void say(Line *l, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(l->at + l->n, CUDNN_WORDS - l->n, format, args);
+    va_end(args);
+    l->n = n < 0 || l->n + (size_t)n >= CUDNN_WORDS ? CUDNN_WORDS - 1 : l->n + (size_t)n;
+}
+
+static void say_list(Line *l, const char *what, const int64_t *x, int n) {
+    say(l, "%s", what);
+    for (int i = 0; i < n; i++)
+        say(l, "%s%lld", i ? " " : "", (long long)x[i]);
+}
+
+const char *cudnn_words(const CudnnOperation *o, char out[CUDNN_WORDS]) {
+    static const char *const kind[CudnnKinds] = {"convolution", "input gradient", "weight gradient",
+                                                 "product"};
+    Line l = {out, 0};
+    say(&l, "%s", kind[o->kind]);
+    for (int i = 0; i < 3; i++) {
+        const CudnnTensor *t = &o->tensor[i];
+        say(&l, "%s%s [", i ? ", " : " of ", dtype_name[t->type]);
+        say_list(&l, "", t->dim, t->n);
+        say_list(&l, "] by ", t->stride, t->n);
+    }
+    if (o->space) {
+        say_list(&l, "; stride ", o->stride, o->space);
+        say_list(&l, ", dilation ", o->dilation, o->space);
+        say_list(&l, ", pads ", o->before, o->space);
+        say_list(&l, " and ", o->after, o->space);
+    }
+    if (cudnn_has_epilogue(o))
+        say(&l, "; %s%s", o->epilogue.biased ? "bias, " : "", act_name[o->epilogue.act]);
+    return out;
 }
 
 // --- engines -------------------------------------------------------------------------------------
@@ -232,6 +295,9 @@ CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o) {
 static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNumericalNote_t n) {
     switch (n) {
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: TF32
+    case CUDNN_NUMERICAL_NOTE_FFT:         // these round several times more than a sum does
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
         return o->tensor[0].type != DtF32 || !d->no_tf32;
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
@@ -243,10 +309,11 @@ static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNu
 }
 
 static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
-    cudnnBackendBehaviorNote_t note[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    cudnnBackendBehaviorNote_t note[NOTES_MOST];
     int64_t n = 0;
     if (d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                             CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, note) != CUDNN_STATUS_SUCCESS)
+                             NOTES_MOST, &n, note) != CUDNN_STATUS_SUCCESS ||
+        n > NOTES_MOST)
         return true;
     for (int64_t i = 0; i < n; i++)
         if (note[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)
@@ -255,7 +322,7 @@ static bool is_compiled(const Cudnn *d, CudnnDesc engine) {
 }
 
 static bool engine_allowed(const Cudnn *d, const CudnnWish *w, CudnnDesc config) {
-    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendNumericalNote_t note[NOTES_MOST];
     int64_t n = 0, one = 0;
     CudnnDesc engine = NULL;
     bool fine =
@@ -264,13 +331,28 @@ static bool engine_allowed(const Cudnn *d, const CudnnWish *w, CudnnDesc config)
         d->api->GetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                              &one, &engine) == CUDNN_STATUS_SUCCESS &&
         d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                             CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS &&
-        is_compiled(d, engine) == (w->engines == CudnnCompiled);
+                             NOTES_MOST, &n, note) == CUDNN_STATUS_SUCCESS &&
+        n <= NOTES_MOST && is_compiled(d, engine) == (w->engines == CudnnCompiled);
     for (int64_t i = 0; fine && i < n; i++)
         fine = note_allowed(d, w->operation, note[i]);
     if (engine)
         d->api->DestroyDescriptor(engine);
     return fine;
+}
+
+int64_t cudnn_engine(const Cudnn *d, const CudnnCandidate *c) {
+    int64_t one = 0, number = -1;
+    CudnnDesc engine = NULL;
+    if (d->api->CreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) !=
+            CUDNN_STATUS_SUCCESS ||
+        d->api->GetAttribute(c->config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                             1, &one, &engine) != CUDNN_STATUS_SUCCESS ||
+        d->api->GetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one,
+                             &number) != CUDNN_STATUS_SUCCESS)
+        number = -1;
+    if (engine)
+        d->api->DestroyDescriptor(engine);
+    return number;
 }
 
 void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c) {
@@ -297,7 +379,7 @@ static bool candidate_make(const Cudnn *d, const CudnnWish *w, CudnnDesc config,
     if (engine_allowed(d, w, config)) {
         CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-        cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, d->card);
+        cudnn_set_plan_card(&m);
         out->plan = cudnn_made(&m);
     }
     if (out->plan && cudnn_workspace(d, out->plan, &out->workspace) && out->workspace <= w->room)
@@ -314,7 +396,7 @@ int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendH
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     cudnn_set_desc(&m, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     cudnn_set(&m, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    cudnn_set_desc(&m, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, d->card);
+    set_described(&m, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
     CudnnDesc heuristics = cudnn_made(&m);
     bool fine = heuristics != NULL;
     for (int i = 0; fine && i < CANDIDATES_MOST; i++)

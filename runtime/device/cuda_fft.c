@@ -17,11 +17,11 @@ struct CufftCall {
     CufftCall *next;
 };
 
-static GanStatus cufft_check(cufftResult code, const char *what) {
+static GanStatus cufft_check(const Cuda *c, cufftResult code, const char *what) {
     return code == CUFFT_SUCCESS
                ? GAN_OK
-               : fail(GAN_ERR_DEVICE, "cuFFT: %s failed with code %d (cufftResult in cufft.h)",
-                      what, (int)code);
+               : cuda_library_failed(c, "cuFFT: %s failed with code %d (cufftResult in cufft.h)",
+                                     what, (int)code);
 }
 
 // What the library says it does not do, and is done otherwise.
@@ -42,24 +42,25 @@ static cufftType type_of(const FftLines *l) {
 static GanStatus make_plan(CufftCall *c, bool *refuses) {
     const CufftApi *api = c->cuda->api->fft;
     long long n = c->lines.n, in = c->lines.in.n, out = c->lines.out.n;
-    TRY(cufft_check(api->Create(&c->plan), "making a plan"));
+    TRY(cufft_check(c->cuda, api->Create(&c->plan), "making a plan"));
     c->made = true;
-    TRY(cufft_check(api->SetAutoAllocation(c->plan, 0), "keeping its room"));
-    TRY(cufft_check(api->SetStream(c->plan, (cudaStream_t)c->cuda->compute), "setting the stream"));
+    TRY(cufft_check(c->cuda, api->SetAutoAllocation(c->plan, 0), "keeping its room"));
+    TRY(cufft_check(c->cuda, api->SetStream(c->plan, (cudaStream_t)c->cuda->compute),
+                    "setting the stream"));
     cufftResult code = api->MakePlanMany(c->plan, 1, &n, &in, 1, in, &out, 1, out,
                                          type_of(&c->lines), c->lines.lines, &c->room);
     *refuses = refused(code);
     if (*refuses)
         c->room = 0;
-    return *refuses ? GAN_OK : cufft_check(code, "planning a transform");
+    return *refuses ? GAN_OK : cufft_check(c->cuda, code, "planning a transform");
 }
 
 static GanStatus give_room(CufftCall *c, CUdeviceptr at) {
     void *room = (void *)(uintptr_t)(at + c->copy);
     c->staged = at;
-    return c->room
-               ? cufft_check(c->cuda->api->fft->SetWorkArea(c->plan, room), "giving a plan room")
-               : GAN_OK;
+    return c->room ? cufft_check(c->cuda, c->cuda->api->fft->SetWorkArea(c->plan, room),
+                                 "giving a plan room")
+                   : GAN_OK;
 }
 
 GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out) {
@@ -105,13 +106,14 @@ GanStatus cufft_run(const CufftCall *c) {
     const CufftApi *api = c->cuda->api->fft;
     void *in = (void *)(uintptr_t)c->at[0], *out = (void *)(uintptr_t)c->at[1];
     if (c->lines.in.real)
-        return cufft_check(api->ExecR2C(c->plan, in, out), "a transform of real numbers");
+        return cufft_check(c->cuda, api->ExecR2C(c->plan, in, out), "a transform of real numbers");
     if (!c->lines.out.real)
         return cufft_check(
+            c->cuda,
             api->ExecC2C(c->plan, in, out, c->lines.inverse ? CUFFT_INVERSE : CUFFT_FORWARD),
             "a transform");
     TRY(stage(c));
-    return cufft_check(api->ExecC2R(c->plan, (void *)(uintptr_t)c->staged, out),
+    return cufft_check(c->cuda, api->ExecC2R(c->plan, (void *)(uintptr_t)c->staged, out),
                        "a transform to real numbers");
 }
 

@@ -16,8 +16,9 @@ static GanStatus nccl_check(const Nccl *n, ncclResult_t code, const char *what) 
     if (code == ncclSuccess || code == ncclInProgress)
         return GAN_OK;
     const char *words = n->api->GetLastError(n->comm);
-    return fail(GAN_ERR_DEVICE, "NCCL: %s failed: %s%s%.400s", what, n->api->GetErrorString(code),
-                words && *words ? ": " : "", words ? words : "");
+    return cuda_library_failed(n->cuda, "NCCL: %s failed: %s%s%.400s", what,
+                               n->api->GetErrorString(code), words && *words ? ": " : "",
+                               words ? words : "");
 }
 
 static GanStatus join(Nccl *n, Comm *ranks) {

@@ -22,6 +22,7 @@ static CUdeviceptr address(const Loaded *l, uint32_t node) {
 // --- kernels -------------------------------------------------------------------------------------
 
 enum {
+    IMAGE_ALIGN = 64,       // bytes, of what the driver reads as an ELF file
     SHARED_FREE = 48 << 10, // bytes of shared memory a block has without asking
     MANY_BLOCKS = 512, // of each region launched together: a small one beside a large one must not
                        // cost thousands of empty blocks, and kernels stride over the grid
@@ -49,16 +50,40 @@ static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
     return n;
 }
 
+static GanStatus not_for_card(const Cuda *c, const char *words) {
+    int driver = 0;
+    c->cu->DriverGetVersion(&driver);
+    return fail(GAN_ERR_DEVICE,
+                "the compiled kernels are not for %s (compute capability %d.%d), or its driver, "
+                "for CUDA %d.%d, is older than the NVRTC that made them: compile for it with "
+                "--target cuda:sm_%d, or install a newer driver%s%s",
+                c->name, c->arch / 10, c->arch % 10, driver / 1000, driver % 1000 / 10, c->arch,
+                *words ? "; it says: " : "", words);
+}
+
+// The driver is given a copy: an image lies where it was read to, at any address, and text ends in
+// a 0. PTX it compiles itself, and says why it does not.
 static GanStatus load_module(Loaded *l, Str image, CUmodule *out) {
+    enum { WORDS = 4096 };
     const Cuda *c = l->cuda;
-    CUresult code = c->cu->ModuleLoadData(out, image.ptr);
-    if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-        return fail(GAN_ERR_DEVICE,
-                    "the compiled kernels are not for %s (compute capability %d.%d), or its driver "
-                    "is older than the NVRTC that made them: compile for it with --target "
-                    "cuda:sm_%d, or install a newer driver",
-                    c->name, c->arch / 10, c->arch % 10, c->arch);
-    return cuda_check(c, code, "loading kernels of %.*s", SARG(l->plan->func->name));
+    Arena scratch = l->arena;
+    char *at = arena_alloc(&scratch, image.len + 1, IMAGE_ALIGN), words[WORDS] = "";
+    CUjit_option option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *value[] = {words, (void *)(uintptr_t)WORDS};
+    memcpy(at, image.ptr, image.len);
+    at[image.len] = 0;
+    CUresult code = c->cu->ModuleLoadDataEx(out, at, 2, option, value);
+    words[WORDS - 1] = 0;
+    switch (code) {
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+        return not_for_card(c, words);
+    default:
+        return cuda_check(c, code, "loading kernels of %.*s%s%.300s", SARG(l->plan->func->name),
+                          *words ? ": " : "", words);
+    }
 }
 
 static GanStatus load_modules(Loaded *l, const bool *wanted) {
@@ -434,7 +459,9 @@ GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
-    *l = (Loaded){.cuda = (Cuda *)d, .plan = plan, .memory = {slots, work}};
+    Cuda *c = (Cuda *)d;
+    *l = (Loaded){.cuda = c, .next = c->loaded, .plan = plan, .memory = {slots, work}};
+    c->loaded = l;
     GanStatus st = cuda_enter(l->cuda);
     if (st == GAN_OK)
         st = arena_init(&l->arena, 0);
@@ -453,10 +480,7 @@ void cuda_unload(Loaded *l) {
     Cuda *c = l->cuda;
     cuda_leave(c);
     c->cu->StreamSynchronize(c->compute); // nothing of it may be in use
-    for (uint32_t i = 0; l->block && i < l->plan->block.n; i++)
-        for (uint32_t k = 0; k < l->block[i].pieces; k++)
-            if (l->block[i].piece[k].graph)
-                c->cu->GraphExecDestroy(l->block[i].piece[k].graph);
+    cuda_drop_graphs(l);
     cuda_comm_unload(l);
     cudnn_release(&l->dnn);
     cufft_release(&l->fft);
@@ -469,6 +493,10 @@ void cuda_unload(Loaded *l) {
     cuda_free(c, l->fixed);
     if (c->running == l)
         c->running = NULL;
+    Loaded **at = &c->loaded;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
     arena_release(&l->arena);
     mem_free(l);
 }

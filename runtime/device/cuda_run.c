@@ -92,6 +92,16 @@ static GanStatus record(Loaded *l, uint32_t block, CudaPiece *p) {
     return st;
 }
 
+void cuda_drop_graphs(Loaded *l) {
+    for (uint32_t i = 0; l->block && i < l->plan->block.n; i++)
+        for (uint32_t k = 0; k < l->block[i].pieces; k++) {
+            CudaPiece *p = &l->block[i].piece[k];
+            if (p->graph)
+                l->cuda->cu->GraphExecDestroy(p->graph);
+            p->graph = NULL;
+        }
+}
+
 static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
     if (c->base.options.no_graph || p->by_host || !l->block[block].warm)

@@ -243,6 +243,35 @@ static void without_cudnn_kernels_of_ours_run(void **state) {
     free_run(run);
 }
 
+static char told[4096]; // what the device said of itself
+
+static void keep_notice(void *user, const char *text) {
+    (void)user;
+    size_t n = strlen(told);
+    snprintf(told + n, sizeof told - n, "%s\n", text);
+}
+
+// An engine that the heuristics name and that does not run is not the end: another is taken. What
+// is told of it is enough to ask the library for it again.
+static void an_engine_that_does_not_run_is_passed_over(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1, .notice = keep_notice};
+    Run *run = new_tiny();
+    *told = 0;
+    recorder_mishap(run->r, MishapEngine, 0);
+    assert_fine(do_all(run, &o, 3));
+    static const char *const says[] = {
+        "engine 2 of cuDNN is passed over: cuDNN: trying an engine failed: ",
+        "a recorded error: convolution of f32 [4 3 8 8] by 192 1 24 3, f32 [4 3 3 3] by ",
+        "; stride 1 1, dilation 1 1, pads 1 1 and 1 1"};
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (!strstr(told, says[i]))
+            fail_msg("not `%s`: %s", says[i], told);
+    close_run(run);
+    assert_clean(run->r, "an engine that does not run");
+    free_run(run);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_machine_without_a_fit_card_is_told_so),
@@ -253,6 +282,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(batches_of_rounds_wait_for_their_readers),
         cmocka_unit_test(a_card_that_breaks_under_a_run_costs_the_steps_since_its_save),
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),
+        cmocka_unit_test(an_engine_that_does_not_run_is_passed_over),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -310,6 +310,44 @@ static void a_rank_that_is_gone_ends_the_wait(void **state) {
     }
 }
 
+// What ranks compute of weights alone they all compute: no clock, and no room that depends on a
+// rank's share, decides which engine does it. The recorded library has none without room.
+static const char power[] = "model power\n"
+                            "data x : float(8) scale(-1, 1)\n"
+                            "net D(x: [8]) -> [] {\n"
+                            "  state m : [6, 6] = 1\n"
+                            "  m := einsum(\"ab,bc->ac\", m, m)\n"
+                            "  x |> dense(8) |> dense(1) |> squeeze }\n"
+                            "opt = adam(lr=1e-3)\n"
+                            "step { update D minimize mean(D(x)^2) using opt }\n";
+
+// Calls of the library that make so many bytes.
+static uint32_t library_makes(const Recorder *r, size_t bytes) {
+    const WorkVec *w = recorder_work(r);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        for (uint32_t k = 0; w->at[i].kind == WorkLibrary && k < w->at[i].access.n; k++)
+            n += w->at[i].access.at[k].write && w->at[i].access.at[k].n == bytes;
+    return n;
+}
+
+static void what_all_ranks_compute_is_not_left_to_the_clock(void **state) {
+    (void)state;
+    for (int many = 0; many < 2; many++) {
+        const DeviceOptions one = {.threads = 1};
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){0});
+        Run *run = new_bare();
+        compile_model(run, "power.gan", STR(power), DtF32, many ? &ranks.parallel : NULL);
+        assert_fine(init_and_steps(run, many ? &ranks.device : &one, 1));
+        assert_true((library_makes(run->r, 6 * 6 * sizeof(float)) == 0) == many);
+        close_run(run);
+        assert_clean(run->r, "power");
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
 // An error at every call in turn, as in host_failure_test.c, on both routes.
 static void sweep(CardRoute route, Mishap mishap) {
     Ranks ranks;
@@ -358,6 +396,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_sum_that_nothing_orders_is_found),
         cmocka_unit_test(what_nccl_cannot_do_is_said),
         cmocka_unit_test(a_rank_that_is_gone_ends_the_wait),
+        cmocka_unit_test(what_all_ranks_compute_is_not_left_to_the_clock),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
     };

@@ -9,6 +9,7 @@
 
 #include <setjmp.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include "cases.h"
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,66 @@ static void engines_that_won_are_kept(void **state) {
     free_run(run);
 }
 
+// --- threads -------------------------------------------------------------------------------------
+
+typedef struct Hand { // of a run, on a thread of its own
+    Run *run;
+    int part;
+    GanStatus status;
+    char error[400];
+} Hand;
+
+static GanStatus do_part(Run *run, int part) {
+    const DeviceOptions o = {.threads = 1};
+    const Module *m = &run->compiled.module;
+    uint32_t weight = 0;
+    while (weight + 1 < m->slot.n && m->slot.at[weight].kind != SlotParam)
+        weight++;
+    switch (part) {
+    case 0:
+        return open_run(run, &o);
+    case 1:
+        return exec_init(run->exec, 7);
+    case 2:
+    case 3: // what was recorded by another thread
+    case 4:
+        return do_steps(run, (uint32_t)part - 2, (uint32_t)part - 1);
+    case 5:
+        return exec_entry(run->exec, 0, &(Counters){.seed = 7}, NULL);
+    case 6:
+        return device_cuda.roofline(run->device, &(Roofline){0});
+    case 7:
+        return exec_slot_save(run->exec, weight,
+                              arena_alloc(&run->arena, exec_slot_bytes(run->exec, weight), 16));
+    default:
+        close_run(run);
+        return GAN_OK;
+    }
+}
+
+static void *on_thread(void *user) {
+    Hand *p = user;
+    p->status = do_part(p->run, p->part);
+    snprintf(p->error, sizeof p->error, "%s", gan_error());
+    return NULL;
+}
+
+// Loaders, savers and helpers come and go: whichever thread asks, the card is made its own.
+static void any_thread_may_ask(void **state) {
+    (void)state;
+    Run *run = new_tiny();
+    for (int part = 0; part < 9; part++) {
+        Hand p = {.run = run, .part = part};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, on_thread, &p), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (p.status != GAN_OK)
+            fail_msg("part %d: %s", part, p.error);
+    }
+    assert_clean(run->r, "threads");
+    free_run(run);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
@@ -254,6 +315,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(counters_are_true_at_every_launch),
         cmocka_unit_test(steps_follow_each_other_without_waiting),
         cmocka_unit_test(engines_that_won_are_kept),
+        cmocka_unit_test(any_thread_may_ask),
     };
     if (CASES_LISTED(tests))
         return 0;

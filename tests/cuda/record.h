@@ -14,10 +14,11 @@
 //   the host changing pinned memory while a copy from it is on its way
 //   memory that is not there: freed, never allocated, outside its piece; asynchronous copies of
 //   memory that is not pinned; kernels launched with arguments that belong to no region of a plan
+//   calls, of libraries too, by a thread that has not made the card's context its own
 //   calls that a recording stream forbids, streams a graph leaves unjoined; objects used after
 //   their end; leaks (recorder_live)
 //
-// One recorder at a time, one thread.
+// One recorder at a time, one thread at a time.
 #ifndef GAN_RECORD_H
 #define GAN_RECORD_H
 
@@ -85,6 +86,7 @@ typedef enum Mishap {
     MishapOldDriver,
     MishapOldCard,
     MishapOtherCode,  // images are not for this card
+    MishapEngine,     // cuDNN's second engine does not run
     MishapHang,       // asked whether it is done, the card never is
     MishapRemote,     // NCCL tells that another rank is gone
     MishapDropWaits,  // streams do not wait for events
@@ -136,6 +138,7 @@ extern const NcclApi record_nccl_api; // record_nccl.c
 void record_nccl_begin(void);
 uint32_t record_nccl_live(void);
 uint32_t record_nccl_aborted(void); // communicators given up
+bool record_graph_has(const char *name); // some graph that is there does work of this name
 // What a launch reads and writes (record_plan.c).
 void record_plan_begin(void);
 bool launch_accesses(const char *kernel, const uint64_t *words, Work *w);

@@ -4,6 +4,9 @@
 // The first engine offered is one that must not be taken: it gives other bits from run to run. The
 // last, which would be the quickest, wants more workspace than any card has, or what a test says.
 // Of epilogues a leaky relu must be compiled, and any of an input gradient; a tanh is refused.
+//
+// Complained of besides: attributes of another type or number than the library's (the table below
+// is its documentation's), and what is made for a card described to it where there is a handle.
 #include "record.h"
 
 #include <stdlib.h>
@@ -28,6 +31,7 @@ typedef struct Operation {   // plain bytes: what a plan's "JSON" holds
 typedef struct Descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
+    bool handled, described; // what tells it of its card
     Tensor tensor;
     Operation operation; // of an operation and of all that is made from it
     void *pointer[4], *workspace;
@@ -35,6 +39,7 @@ typedef struct Descriptor {
 } Descriptor;
 
 static uint32_t live;
+static cudnnHandle_t handle; // NULL: there is none
 static CUstream stream;
 static size_t greed; // bytes that the greedy engine wants
 
@@ -44,6 +49,7 @@ uint32_t record_dnn_live(void) {
 
 void record_dnn_begin(void) {
     live = 0;
+    handle = NULL;
     stream = NULL;
     greed = (size_t)1 << 60;
 }
@@ -77,13 +83,14 @@ static void last_error(char *out, size_t n) {
 
 static cudnnStatus_t create(cudnnHandle_t *out) {
     CALL();
-    *out = malloc(1);
+    *out = handle = malloc(1);
     live++;
     return CUDNN_STATUS_SUCCESS;
 }
 
 static cudnnStatus_t destroy(cudnnHandle_t h) {
     free(h);
+    handle = NULL;
     live--;
     CALL();
     return CUDNN_STATUS_SUCCESS;
@@ -115,11 +122,15 @@ static cudnnStatus_t descriptor_free(cudnnBackendDescriptor_t d) {
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t finalize(cudnnBackendDescriptor_t handle) {
-    Descriptor *d = handle;
+static cudnnStatus_t finalize(cudnnBackendDescriptor_t desc) {
+    Descriptor *d = desc;
     CALL();
     if (d->final)
         complain("cuDNN: a descriptor is finalized twice");
+    bool of_card = d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR ||
+                   d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
+    if (handle && (d->described || (of_card && !d->handled)))
+        complain("cuDNN: a graph or plan for the card that is here does not name its handle");
     d->final = true;
     return CUDNN_STATUS_SUCCESS;
 }
@@ -198,13 +209,67 @@ static bool has_epilogue(const Operation *o) {
     return o->is || o->tensors > 3;
 }
 
-static cudnnStatus_t set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name,
+// Attributes that are set: their type, and how many there are at most.
+static const struct {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t most;
+} attributes[] = {
+    {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+    {CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, AXES},
+    {CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, AXES},
+    {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1},
+    {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1},
+    {CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1},
+    {CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1},
+    {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+    {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1},
+    {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 3},
+    {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 3},
+    {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 3},
+    {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 3},
+    {CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_TYPE_FLOAT, 1},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_TYPE_FLOAT, 1},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_TYPE_FLOAT, 1},
+    {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_TYPE_FLOAT, 1},
+    {CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1},
+    {CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1},
+    {CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1},
+    {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1},
+    {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 3},
+    {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1},
+    {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1},
+    {CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, INT64_MAX},
+    {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 4},
+    {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 4},
+    {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1},
+};
+
+static void check_attribute(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                            int64_t n) {
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        if (attributes[i].name == name && attributes[i].type == type && n >= 1 &&
+            n <= attributes[i].most)
+            return;
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR || n != 1) // the others are one part each
+        complain("cuDNN: attribute %d is not %lld of type %d", (int)name, (long long)n, (int)type);
+}
+
+static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t n, const void *value) {
-    Descriptor *d = handle;
+    Descriptor *d = desc;
     CALL();
     if (d->final)
         complain("cuDNN: a finalized descriptor is changed");
-    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+    check_attribute(name, type, n);
+    d->described |=
+        name == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP || name == CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP;
+    if (type == CUDNN_TYPE_HANDLE)
+        d->handled = *(const cudnnHandle_t *)value == handle;
+    else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
         for (int64_t i = 0; i < n; i++)
             link_to(d, name, ((const cudnnBackendDescriptor_t *)value)[i], i == 0);
     else if (name == CUDNN_ATTR_POINTWISE_MODE)
@@ -232,9 +297,17 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeN
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t name,
+// A library that knows more notes than there is room for: it says how many, and writes what fits.
+static void give_notes(int64_t room, int64_t *n, cudnnBackendNumericalNote_t first, void *out) {
+    cudnnBackendNumericalNote_t *note = out;
+    *n = CUDNN_NUMERICAL_NOTE_TYPE_COUNT + 1;
+    for (int64_t i = 0; i < room && i < *n; i++)
+        note[i] = i ? CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP : first;
+}
+
+static cudnnStatus_t get(const cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t room, int64_t *n, void *out) {
-    const Descriptor *d = handle;
+    const Descriptor *d = desc;
     (void)type;
     CALL();
     *n = 1;
@@ -250,9 +323,12 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t handle, cudnnBackendAttr
     } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
         (*(Descriptor **)out)->operation = d->operation;
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
-        *(cudnnBackendNumericalNote_t *)out = d->operation.engine
-                                                  ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE
-                                                  : CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+        give_notes(room, n,
+                   d->operation.engine ? CUDNN_NUMERICAL_NOTE_TENSOR_CORE
+                                       : CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
+                   out);
+    } else if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) {
+        *(int64_t *)out = d->operation.engine;
     } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
         bool of_gradient = d->operation.result == 0 && has_epilogue(&d->operation);
         *n = d->operation.sloped || of_gradient;
@@ -282,6 +358,8 @@ static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
               .name = has_epilogue(&p->operation) ? "cuDNN and epilogue" : "cuDNN"};
     (void)h;
     CALL();
+    if (record_mishap() == MishapEngine && p->operation.engine == 2)
+        return CUDNN_STATUS_EXECUTION_FAILED;
     if (!p->operation.engine)
         complain("cuDNN: an engine is used that is not reproducible");
     for (int i = 0; i < p->operation.tensors; i++)

@@ -23,9 +23,13 @@ Arena *record_arena(void) {
     return &recording->arena;
 }
 
+static _Thread_local CUcontext current; // of this thread
+
 CUresult record_call(void) {
     Recorder *r = recording;
     r->calls++;
+    if (r->contexts && current != (CUcontext)r)
+        complain("a call by a thread that the card is not current on");
     if (r->dead)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     bool of_calls = r->mishap == MishapOnce || r->mishap == MishapSticky;
@@ -64,12 +68,18 @@ CUresult object_end(void *handle, Kind kind, const char *call) {
 
 // --- modules -------------------------------------------------------------------------------------
 
-static CUresult module_load(CUmodule *out, const void *image) {
+static CUresult module_load(CUmodule *out, const void *image, unsigned options,
+                            CUjit_option *option, void **value) {
     CALL();
+    if ((uintptr_t)image % 16)
+        complain("cuModuleLoadDataEx: an image is read as it lies, on a multiple of 16 bytes");
+    for (unsigned i = 0; i < options; i++)
+        if (option[i] == CU_JIT_ERROR_LOG_BUFFER)
+            snprintf(value[i], (uintptr_t)value[i + 1], "a word of the assembler's");
     if (recording->mishap == MishapOtherCode)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     Object *m = object_new(KindModule);
-    m->names = image;
+    m->names = str_z(&recording->arena, str_c(image)); // the image may go
     *out = (CUmodule)m;
     return CUDA_SUCCESS;
 }
@@ -184,6 +194,7 @@ static CUresult context_retain(CUcontext *out, CUdevice d) {
     (void)d;
     CALL();
     recording->contexts++;
+    current = NULL; // retaining it makes it nobody's
     *out = (CUcontext)recording;
     return CUDA_SUCCESS;
 }
@@ -196,7 +207,7 @@ static CUresult context_release(CUdevice d) {
 }
 
 static CUresult context_set(CUcontext c) {
-    (void)c;
+    current = c;
     return record_call();
 }
 
@@ -214,7 +225,7 @@ static CudaDriver driver = {
     .DevicePrimaryCtxRetain = context_retain,
     .DevicePrimaryCtxRelease = context_release,
     .CtxSetCurrent = context_set,
-    .ModuleLoadData = module_load,
+    .ModuleLoadDataEx = module_load,
     .ModuleUnload = module_unload,
     .ModuleGetFunction = module_function,
     .FuncSetAttribute = function_set,

@@ -70,6 +70,8 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataTyp
 }
 
 static ncclResult_t end(ncclComm_t c) {
+    if (record_graph_has("ncclAllReduce")) // the library waits for the graph's end
+        complain("NCCL: a communicator is ended that a recorded graph names, which takes for ever");
     free(c);
     live--;
     CALL();

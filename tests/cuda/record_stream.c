@@ -271,6 +271,18 @@ static CUresult graph_destroy(CUgraph g) {
     return object_end(g, KindGraph, "cuGraphDestroy");
 }
 
+bool record_graph_has(const char *name) {
+    const Recorder *r = recording;
+    for (uint32_t i = 0; i < r->object.n; i++) {
+        const Object *o = r->object.at[i];
+        if (o->live && (o->kind == KindGraph || o->kind == KindExec))
+            for (uint32_t k = 0; k < o->doing.n; k++)
+                if (o->doing.at[k].kind == DoWork && !strcmp(o->doing.at[k].work.name, name))
+                    return true;
+    }
+    return false;
+}
+
 // --- the table -----------------------------------------------------------------------------------
 
 void record_stream_rows(CudaDriver *out) {
