@@ -20,11 +20,11 @@ typedef struct Eval {
     Trained run;         // owned
     FeatureNet features; // owned; empty without --features
     uint64_t seed;
-    size_t count;  // samples asked for
-    size_t lot;    // compared at a time, 0: all
-    bool choosing; // between checkpoints: nothing is said
-    double worst;  // while choosing: the largest distance in units of data to data
-    Text text;
+    size_t count;      // samples asked for
+    size_t lot;        // compared at a time, 0: all
+    bool choosing;     // between checkpoints: nothing is said
+    double worst;      // while choosing: the largest distance in units of data to data
+    Text text, scores; // scores: lines of scores.jsonl
     JsonOut json;
     uint32_t rows;
 } Eval;
@@ -262,6 +262,29 @@ static void put_line(Text *t, const Sets *s, const char *name, double made, doub
         text_fmt(t, " %12s %10s\n", "-", "-");
 }
 
+// A line of scores.jsonl. Its name holds all that numbers must share to be compared.
+static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, double made,
+                       double real) {
+    const Options *o = v->options;
+    Arena *a = v->perm;
+    Text name = {.arena = a};
+    text_fmt(&name, "%.*s %s of %zu", SARG(s->entry), metric, n);
+    if (s->features)
+        text_fmt(&name, " by %.*s", SARG(path_base(o->at[OptFeatures].text)));
+    for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++)
+        text_fmt(&name, " %s %.*s", i ? "and" : "against",
+                 SARG(path_base(o->at[OptPaths].pair.at[i].value)));
+    JsonOut j = {.text = &v->scores};
+    json_open(&j, '{');
+    json_name(&j, "step"), json_put_int(&j, v->run.step);
+    json_name(&j, "seed"), json_put_int(&j, (int64_t)v->seed);
+    json_name(&j, "name"), json_put_str(&j, text_str(&name));
+    json_name(&j, "made"), json_put_double(&j, made);
+    json_name(&j, "real"), json_put_double(&j, real);
+    json_close(&j, '}');
+    text_char(&v->scores, '\n');
+}
+
 // Samples first, first + 1, ... of s, n of them.
 static Sets lot_of(const Sets *s, size_t first, size_t n) {
     size_t at = first * (size_t)type_sample(&s->type);
@@ -304,6 +327,8 @@ static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
     for (uint32_t i = 0; i < made.n; i++, v->rows++) {
         double one = made.value[i] / (double)lots;
         double reference = s->other ? real.value[i] / (double)lots : NAN;
+        if (!v->choosing)
+            keep_score(v, s, made.name[i], size, one, reference);
         if (v->choosing)
             v->worst =
                 made.distance[i] && reference > 0 ? fmax(v->worst, one / reference) : v->worst;
@@ -365,7 +390,7 @@ static GanStatus find_metric(const Options *o, const Metric **out) {
 
 static void begin(Eval *v) {
     const Module *m = module_of(v);
-    v->text = (Text){.arena = v->perm};
+    v->text = v->scores = (Text){.arena = v->perm};
     v->json = (JsonOut){.text = &v->text};
     JsonOut *j = &v->json;
     if (v->options->at[OptJson].given) {
@@ -390,6 +415,9 @@ static void end(Eval *v) {
         text_char(&v->text, '\n');
     }
     v->host->console.result(v->host->console.user, text_str(&v->text));
+    Str file = path_join(v->perm, v->run.dir, STR("scores.jsonl"));
+    if (file_append(file, text_str(&v->scores)) != GAN_OK) // the run is not ours to write into
+        say(&v->host->console, "not kept for `ganrun report`: %s", gan_error());
 }
 
 static GanStatus eval_entries(Eval *v, uint32_t named, const Metric *only) {

@@ -3,7 +3,7 @@
 // In: a run's log and its sample pictures. Out: grids (the newest first, then some from the way
 // there), a curve for each loss and report, and the job. No scripts and no other file is asked for:
 // pictures are carried inside.
-#include "runs.h"
+#include "page.h"
 
 #include <math.h>
 
@@ -18,9 +18,11 @@ static const char style[] =
     "background:#eee}"
     "img.small{width:16rem}svg{background:#f7f7f7;max-width:100%}table{border-collapse:collapse}"
     "td{padding:.1rem 1.5rem .1rem 0;vertical-align:top}td:first-child{color:#666}"
+    "table.runs td,table.runs th{text-align:right;font-variant-numeric:tabular-nums}"
+    "table.runs th{padding-right:1.5rem;font-weight:normal;color:#666}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}svg{background:#222}}";
 
-static void put_escaped(Text *t, Str s) {
+void page_text(Text *t, Str s) {
     for (size_t i = 0; i < s.len; i++)
         switch (s.ptr[i]) {
         case '<':
@@ -55,38 +57,41 @@ static void put_base64(Text *t, Str bytes) {
 
 // --- pictures ------------------------------------------------------------------------------------
 
-typedef VEC(uint32_t) Steps;
-
-static GanStatus sample_steps(Arena *a, const Page *p, Steps *out) {
+GanStatus page_pictures(Arena *a, Str run, uint32_t most, PageSteps *out) {
     StrVec names;
-    *out = (Steps){0};
-    Str dir = path_join(a, p->dir, STR("samples"));
-    TRY(dir_list(a, dir, &names));
+    *out = (PageSteps){0};
+    TRY(dir_list(a, path_join(a, run, STR("samples")), &names));
     for (uint32_t i = 0; i < names.n; i++) {
         int64_t step;
         Str name = names.at[i];
         if (name.len == 12 && str_ends(name, STR(".png")) &&
-            str_to_int(str_sub(name, 0, 8), &step) && step <= p->step)
+            str_to_int(str_sub(name, 0, 8), &step) && step <= most)
             vec_push(a, out, (uint32_t)step);
     }
     return GAN_OK;
 }
 
-static GanStatus put_picture(Text *t, const Page *p, uint32_t step, const char *kind) {
+GanStatus page_picture(Text *t, Str dir, uint32_t step, const char *kind, Str caption) {
     Str png;
-    TRY(file_read(t->arena, run_file(t->arena, p->dir, "samples", step, "png"), &png));
+    TRY(file_read(t->arena, run_file(t->arena, dir, "samples", step, "png"), &png));
     text_fmt(
         t, "<figure><img class=\"%s\" alt=\"samples after %u steps\" src=\"data:image/png;base64,",
         kind, step);
     put_base64(t, png);
-    text_fmt(t, "\"><figcaption>after %u steps</figcaption></figure>\n", step);
+    text_put(t, STR("\"><figcaption>"));
+    page_text(t, caption);
+    text_put(t, STR("</figcaption></figure>\n"));
     return GAN_OK;
+}
+
+static GanStatus put_picture(Text *t, const Page *p, uint32_t step, const char *kind) {
+    return page_picture(t, p->dir, step, kind, str_format(t->arena, "after %u steps", step));
 }
 
 // The newest large, then others evenly spread from the first on.
 static GanStatus put_pictures(Text *t, const Page *p) {
-    Steps steps;
-    TRY(sample_steps(t->arena, p, &steps));
+    PageSteps steps;
+    TRY(page_pictures(t->arena, p->dir, p->step, &steps));
     if (!steps.n)
         return GAN_OK;
     text_put(t, STR("<h2>Samples</h2>\n"));
@@ -112,7 +117,7 @@ static void put_plot(Text *t, const Curve *c, uint32_t last) {
         return;
     double span = hi > lo ? hi - lo : 1;
     text_put(t, STR("<figure><figcaption>"));
-    put_escaped(t, c->name);
+    page_text(t, c->name);
     text_fmt(t,
              "</figcaption><svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">"
              "<polyline fill=\"none\" stroke=\"#c40\" stroke-width=\"1.5\" points=\"",
@@ -132,7 +137,7 @@ static void put_plot(Text *t, const Curve *c, uint32_t last) {
 
 static void put_row(Text *t, const char *name, Str value) {
     text_fmt(t, "<tr><td>%s</td><td>", name);
-    put_escaped(t, value);
+    page_text(t, value);
     text_put(t, STR("</td></tr>\n"));
 }
 
@@ -165,14 +170,19 @@ static void put_job(Text *t, const Page *p) {
     text_put(t, STR("</table>\n"));
 }
 
+void page_begin(Text *t, Str title) {
+    text_put(t, STR("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>"));
+    page_text(t, title);
+    text_fmt(t, "</title><style>%s</style></head><body>\n<h1>", style);
+    page_text(t, title);
+    text_put(t, STR("</h1>\n"));
+}
+
 GanStatus page_write(Arena scratch, const Page *p) {
     Text t = {.arena = &scratch};
-    text_put(&t, STR("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>"));
-    put_escaped(&t, p->module->name);
-    text_fmt(&t, "</title><style>%s</style></head><body>\n<h1>", style);
-    put_escaped(&t, p->module->name);
-    text_put(&t, STR("</h1>\n<p>"));
-    put_escaped(&t, p->module->doc);
+    page_begin(&t, p->module->name);
+    text_put(&t, STR("<p>"));
+    page_text(&t, p->module->doc);
     text_fmt(&t, "<br>%u of %lld steps, %lld samples.</p>\n", p->step, (long long)p->job->steps,
              (long long)p->step * (long long)p->job->batch);
     TRY(put_pictures(&t, p));

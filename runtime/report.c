@@ -1,193 +1,10 @@
-// report.c - `ganrun report` and `ganrun diff`: what a run's folder says, without its model.
-//
-// In: options.json, log.jsonl, ckpt/, resolved.gan of one run or two. Out: one screen of text, or
-// JSON. Nothing is compiled or computed anew, so a run can be looked at anywhere, while it trains.
-#include "runs.h"
+// report.c - `ganrun report` and `ganrun diff`: what the folders of runs say (past.h), as one
+// screen of text or as JSON.
+#include "past.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct Trail { // one logged number, step by step
-    Str name;
-    bool report;
-    double *value; // [steps], NaN where it was not logged
-} Trail;
-
-typedef struct PastPart { // a part of the time
-    Str name;
-    double fraction; // while the log is read: added up over the steps that were timed
-} PastPart;
-
-typedef struct Past {
-    Str dir;
-    Job job;
-    uint32_t steps; // logged
-    VEC(Trail) trail;
-    double *ms, *data_ms;       // [steps]
-    double swd_first, swd_last; // NaN: none
-    double save_ms;             // of all saves but the one before the first step
-    VEC(PastPart) part;         // data first, eval last; they add up to 1
-    Str health;                 // at the last save, empty: none
-    uint32_t saved;             // step of the newest checkpoint, 0 none
-} Past;
-
-// --- reading -------------------------------------------------------------------------------------
-
-static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t most) {
-    for (uint32_t i = 0; i < p->trail.n; i++)
-        if (p->trail.at[i].report == report && str_eq(p->trail.at[i].name, name))
-            return &p->trail.at[i];
-    Trail *t = vec_add(perm, &p->trail);
-    *t = (Trail){str_copy(perm, name), report, arena_array(perm, double, most)};
-    for (uint32_t i = 0; i < most; i++)
-        t->value[i] = NAN;
-    return t;
-}
-
-static PastPart *part_of(Arena *perm, Past *p, Str name) {
-    for (uint32_t i = 0; i < p->part.n; i++)
-        if (str_eq(p->part.at[i].name, name))
-            return &p->part.at[i];
-    vec_push(perm, &p->part, ((PastPart){str_copy(perm, name), 0}));
-    return &p->part.at[p->part.n - 1];
-}
-
-// What a timed step says of data and saves is of some steps; both are logged for all of them.
-static void read_parts(Arena *perm, Past *p, const Json *parts) {
-    for (uint32_t i = 0; i < json_count(parts); i++) {
-        Str name = json_key(json_at(parts, i));
-        if (!str_eq(name, STR("data")) && !str_eq(name, STR("eval")))
-            part_of(perm, p, name)->fraction += json_number(json_at(parts, i), 0);
-    }
-}
-
-static double sum_of(const double *x, uint32_t n) {
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += isnan(x[i]) ? 0 : x[i];
-    return sum;
-}
-
-// What is neither data nor saves is divided as it was in the timed steps.
-static void settle_parts(Arena *perm, Past *p) {
-    double all = sum_of(p->ms, p->steps) + p->save_ms, timed = 0;
-    if (!(all > 0))
-        return;
-    double data = sum_of(p->data_ms, p->steps) / all, eval = p->save_ms / all;
-    for (uint32_t i = 0; i < p->part.n; i++)
-        timed += p->part.at[i].fraction;
-    if (!timed)
-        part_of(perm, p, STR("compute"))->fraction = timed = 1;
-    for (uint32_t i = 0; i < p->part.n; i++)
-        p->part.at[i].fraction *= (1 - data - eval) / timed;
-    vec_push(perm, &p->part, p->part.at[0]);
-    memmove(p->part.at + 1, p->part.at, (p->part.n - 1) * sizeof *p->part.at);
-    p->part.at[0] = (PastPart){STR("data"), data};
-    vec_push(perm, &p->part, ((PastPart){STR("eval"), eval}));
-}
-
-static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
-    uint32_t step = (uint32_t)json_number(json_get(line, "step"), 0);
-    if (json_get(line, "saved")) {
-        double swd = json_number(json_get(line, "swd"), NAN);
-        p->swd_first = isnan(p->swd_first) ? swd : p->swd_first;
-        p->swd_last = isnan(swd) ? p->swd_last : swd;
-        p->health = str_copy(perm, json_string(json_get(line, "health"), (Str){0}));
-        return;
-    }
-    if (step < 1 || step > most)
-        return;
-    if (json_get(line, "save_ms")) {
-        p->save_ms += json_number(json_get(line, "save_ms"), 0);
-        return;
-    }
-    p->steps = step > p->steps ? step : p->steps;
-    p->ms[step - 1] = json_number(json_get(line, "step_ms"), NAN);
-    p->data_ms[step - 1] = json_number(json_get(line, "data_ms"), NAN);
-    read_parts(perm, p, json_get(line, "shares"));
-    for (int report = 0; report < 2; report++) {
-        const Json *group = json_get(line, report ? "reports" : "losses");
-        for (uint32_t i = 0; i < json_count(group); i++) {
-            const Json *member = json_at(group, i);
-            trail_of(perm, p, json_key(member), report, most)->value[step - 1] =
-                json_number(member, NAN);
-        }
-    }
-}
-
-static GanStatus read_log(Arena *perm, Past *p) {
-    Str path = path_join(perm, p->dir, STR("log.jsonl")), text = {0};
-    if (!file_exists(path))
-        return GAN_OK;
-    TRY(file_read(perm, path, &text));
-    uint32_t lines = 0;
-    for (size_t i = 0; i < text.len; i++)
-        lines += text.ptr[i] == '\n';
-    p->ms = arena_array(perm, double, lines);
-    p->data_ms = arena_array(perm, double, lines);
-    for (size_t at = 0; at < text.len;) { // a torn last line is of a step that will be done again
-        Str line = str_sub(text, at, at + str_find(str_sub(text, at, text.len), '\n'));
-        const Json *root;
-        at += line.len + 1;
-        Arena scratch;
-        TRY(arena_init(&scratch, (size_t)1 << 30));
-        if (at <= text.len && json_parse(&scratch, line, path, &root) == GAN_OK)
-            read_step(perm, p, root, lines);
-        arena_release(&scratch);
-    }
-    settle_parts(perm, p);
-    return GAN_OK;
-}
-
-static GanStatus past_open(Arena *perm, Str dir, Past *out) {
-    *out = (Past){.dir = dir, .swd_first = NAN, .swd_last = NAN};
-    if (!run_is(*perm, dir))
-        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
-                    SARG(dir));
-    TRY(run_read(perm, dir, &out->job));
-    CheckpointSteps steps;
-    TRY(checkpoint_steps(perm, dir, &steps));
-    out->saved = steps.n ? steps.at[steps.n - 1] : 0;
-    return read_log(perm, out);
-}
-
-// --- figures -------------------------------------------------------------------------------------
-
-static double last_of(const double *x, uint32_t n) {
-    while (n > 0 && isnan(x[n - 1]))
-        n--;
-    return n ? x[n - 1] : NAN;
-}
-
-// Of the last tenth of the steps.
-static double late_mean(const double *x, uint32_t n) {
-    double sum = 0;
-    uint32_t count = 0;
-    for (uint32_t i = n - (n + 9) / 10; i < n; i++)
-        if (!isnan(x[i]))
-            sum += x[i], count++;
-    return count ? sum / count : NAN;
-}
-
-static double median_of(Arena scratch, const double *x, uint32_t n) {
-    double *sorted = arena_array(&scratch, double, n);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (!isnan(x[i]))
-            sorted[count++] = x[i];
-    if (count)
-        qsort(sorted, count, sizeof *sorted, by_double);
-    return count ? sorted[count / 2] : NAN;
-}
 
 // --- report --------------------------------------------------------------------------------------
-
-static void put_number(Text *t, double x, int width) {
-    char text[32];
-    snprintf(text, sizeof text, "%.5g", x);
-    text_fmt(t, "%*s", width, isnan(x) ? "-" : text);
-}
 
 static void put_job(Text *t, const Job *j) {
     text_fmt(t, "  model      %.*s\n  device     %.*s %s, batch %lld, seed %llu\n", SARG(j->origin),
@@ -206,12 +23,12 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
         text_fmt(t, " of %lld steps", (long long)p->job.steps);
     else
         text_fmt(t, " steps (the last command asked for %lld)", (long long)p->job.steps);
-    if (p->saved)
-        text_fmt(t, ", saved at %u", p->saved);
+    if (p->saved.n)
+        text_fmt(t, ", saved at %u", p->saved.at[p->saved.n - 1]);
     text_char(t, '\n');
     put_job(t, &p->job);
-    double ms = median_of(scratch, p->ms, p->steps),
-           data = median_of(scratch, p->data_ms, p->steps);
+    double ms = past_median(scratch, p->ms, p->steps),
+           data = past_median(scratch, p->data_ms, p->steps);
     if (p->steps)
         text_fmt(t, "  a step     %.4g ms in the median, %.2g ms of it for data\n", ms, data);
     for (uint32_t i = 0; i < p->part.n; i++)
@@ -229,94 +46,140 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
     for (uint32_t i = 0; i < p->trail.n; i++) {
         const Trail *x = &p->trail.at[i];
         text_fmt(t, "  %-6s %-17.*s", x->report ? "report" : "loss", SARG(x->name));
-        put_number(t, last_of(x->value, p->steps), 13);
-        put_number(t, late_mean(x->value, p->steps), 13);
+        past_put_number(t, past_last(x->value, p->steps), 13);
+        past_put_number(t, past_late(x->value, p->steps), 13);
         text_char(t, '\n');
     }
 }
 
-static void report_json(Text *t, Arena scratch, const Past *p) {
-    JsonOut j = {.text = t};
-    json_open(&j, '{');
-    json_name(&j, "run"), json_put_str(&j, p->dir);
-    json_name(&j, "model"), json_put_str(&j, p->job.origin);
-    json_name(&j, "hash"), json_put_str(&j, p->job.hash);
-    json_name(&j, "steps"), json_put_int(&j, p->steps);
-    json_name(&j, "steps_asked"), json_put_int(&j, p->job.steps);
-    json_name(&j, "saved"), json_put_int(&j, p->saved);
-    json_name(&j, "step_ms"), json_put_double(&j, median_of(scratch, p->ms, p->steps));
-    json_name(&j, "swd_first"), json_put_double(&j, p->swd_first);
-    json_name(&j, "swd_last"), json_put_double(&j, p->swd_last);
-    json_name(&j, "health"), json_put_str(&j, p->health);
-    json_name(&j, "shares"), json_open(&j, '{');
-    for (uint32_t i = 0; i < p->part.n; i++) {
-        json_name(&j, str_z(&scratch, p->part.at[i].name));
-        json_put_double(&j, p->part.at[i].fraction);
+static void put_scores(JsonOut *j, const Past *p) {
+    json_name(j, "scores"), json_open(j, '[');
+    for (uint32_t i = 0; i < p->score.n; i++) {
+        const Score *s = &p->score.at[i];
+        json_open(j, '{');
+        json_name(j, "name"), json_put_str(j, s->name);
+        json_name(j, "step"), json_put_int(j, s->step);
+        json_name(j, "seed"), json_put_int(j, (int64_t)s->seed);
+        json_name(j, "made"), json_put_double(j, s->made);
+        json_name(j, "real"), json_put_double(j, s->real);
+        json_close(j, '}');
     }
-    json_close(&j, '}');
+    json_close(j, ']');
+}
+
+static void put_words(JsonOut *j, Arena scratch, const Past *p) {
+    Words w = past_words(&scratch, &p->job);
+    json_name(j, "options"), json_open(j, '{');
+    for (uint32_t i = 0; i < w.n; i++) {
+        json_name(j, str_z(&scratch, w.at[i].key));
+        json_put_str(j, w.at[i].value);
+    }
+    json_close(j, '}');
+}
+
+static void report_json(JsonOut *j, Arena scratch, const Past *p) {
+    const PastSave *best = past_best(p);
+    json_open(j, '{');
+    json_name(j, "run"), json_put_str(j, p->dir);
+    json_name(j, "model"), json_put_str(j, p->job.origin);
+    json_name(j, "hash"), json_put_str(j, p->job.hash);
+    json_name(j, "steps"), json_put_int(j, p->steps);
+    json_name(j, "steps_asked"), json_put_int(j, p->job.steps);
+    json_name(j, "saved"), json_put_int(j, p->saved.n ? p->saved.at[p->saved.n - 1] : 0);
+    json_name(j, "step_ms"), json_put_double(j, past_median(scratch, p->ms, p->steps));
+    json_name(j, "swd_first"), json_put_double(j, p->swd_first);
+    json_name(j, "swd_last"), json_put_double(j, p->swd_last);
+    json_name(j, "health"), json_put_str(j, p->health);
+    json_name(j, "shares"), json_open(j, '{');
+    for (uint32_t i = 0; i < p->part.n; i++) {
+        json_name(j, str_z(&scratch, p->part.at[i].name));
+        json_put_double(j, p->part.at[i].fraction);
+    }
+    json_close(j, '}');
     for (int report = 0; report < 2; report++) {
-        json_name(&j, report ? "reports" : "losses"), json_open(&j, '{');
+        json_name(j, report ? "reports" : "losses"), json_open(j, '{');
         for (uint32_t i = 0; i < p->trail.n; i++) {
             const Trail *x = &p->trail.at[i];
             if (x->report != (bool)report)
                 continue;
-            json_name(&j, str_z(&scratch, x->name)), json_open(&j, '{');
-            json_name(&j, "last"), json_put_double(&j, last_of(x->value, p->steps));
-            json_name(&j, "late_mean"), json_put_double(&j, late_mean(x->value, p->steps));
-            json_close(&j, '}');
+            json_name(j, str_z(&scratch, x->name)), json_open(j, '{');
+            json_name(j, "last"), json_put_double(j, past_last(x->value, p->steps));
+            json_name(j, "late_mean"), json_put_double(j, past_late(x->value, p->steps));
+            json_close(j, '}');
         }
-        json_close(&j, '}');
+        json_close(j, '}');
     }
-    json_close(&j, '}');
+    json_name(j, "best_step"), json_put_int(j, best ? best->step : 0);
+    json_name(j, "best_swd"), json_put_double(j, best ? best->swd : NAN);
+    put_words(j, scratch, p);
+    put_scores(j, p);
+    json_close(j, '}');
+}
+
+static void reports_json(Text *t, Arena scratch, const Pasts *runs) {
+    JsonOut j = {.text = t};
+    if (runs->n > 1)
+        json_open(&j, '{'), json_name(&j, "runs"), json_open(&j, '[');
+    for (uint32_t i = 0; i < runs->n; i++)
+        report_json(&j, scratch, &runs->at[i]);
+    if (runs->n > 1)
+        json_close(&j, ']'), json_close(&j, '}');
     text_char(t, '\n');
 }
 
-GanStatus cmd_report(Arena *perm, const Host *h, const Options *o) {
-    Past p;
-    TRY(past_open(perm, o->file.at[0], &p));
+static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Options *o,
+                             const Pasts *runs) {
+    Str page = o->at[OptFile].text;
     Text t = {.arena = perm};
-    Arena scratch;
-    TRY(arena_init(&scratch, (size_t)1 << 30));
-    (o->at[OptJson].given ? report_json : report_text)(&t, scratch, &p);
-    arena_release(&scratch);
+    Cells c = compare_cells(perm, runs);
+    if (page.len)
+        TRY(compare_page(scratch, runs, &c, page));
+    if (o->at[OptJson].given)
+        reports_json(&t, scratch, runs);
+    else if (runs->n > 1)
+        compare_text(&t, &c);
+    else
+        report_text(&t, scratch, &runs->at[0]);
     h->console.result(h->console.user, text_str(&t));
     return GAN_OK;
 }
 
+GanStatus cmd_report(Arena *perm, const Host *h, const Options *o) {
+    Pasts runs = {0};
+    if (o->at[OptFile].given)
+        TRY(path_writes(o->at[OptFile].text, ".html", false));
+    for (uint32_t i = 0; i < o->file.n; i++)
+        TRY(past_open(perm, o->file.at[i], vec_add(perm, &runs)));
+    Arena scratch;
+    TRY(arena_init(&scratch, 0));
+    GanStatus st = report_runs(perm, scratch, h, o, &runs);
+    arena_release(&scratch);
+    return st;
+}
+
 // --- diff ----------------------------------------------------------------------------------------
 
-static void diff_word(Text *t, const char *name, Str a, Str b, uint32_t *found) {
-    if (str_eq(a, b))
-        return;
-    text_fmt(t, "  %-10s %.*s | %.*s\n", name, SARG(a), SARG(b));
-    ++*found;
+static Str word_of(const Words *w, Str key) {
+    for (uint32_t i = 0; i < w->n; i++)
+        if (str_eq(w->at[i].key, key))
+            return w->at[i].value;
+    return STR("-");
 }
 
-static Str number_word(Arena *a, int64_t x) {
-    return str_format(a, "%lld", (long long)x);
-}
-
-static Str pairs_word(Arena *a, const Setting *at, uint32_t n) {
-    Text t = {.arena = a};
-    for (uint32_t i = 0; i < n; i++)
-        text_fmt(&t, "%s%.*s=%.*s", i ? " " : "", SARG(at[i].key), SARG(at[i].value));
-    return text_str(&t);
-}
-
+// Every word of either, the first one's order first.
 static void diff_jobs(Text *t, Arena *a, const Job *x, const Job *y) {
     uint32_t found = 0;
-    diff_word(t, "model", x->origin, y->origin, &found);
-    diff_word(t, "settings", pairs_word(a, x->setting.at, x->setting.n),
-              pairs_word(a, y->setting.at, y->setting.n), &found);
-    diff_word(t, "data", pairs_word(a, x->data.at, x->data.n), pairs_word(a, y->data.at, y->data.n),
-              &found);
-    diff_word(t, "batch", number_word(a, x->batch), number_word(a, y->batch), &found);
-    diff_word(t, "seed", number_word(a, (int64_t)x->seed), number_word(a, (int64_t)y->seed),
-              &found);
-    diff_word(t, "device", x->device, y->device, &found);
-    diff_word(t, "precision", str_c(dtype_name[x->real]), str_c(dtype_name[y->real]), &found);
-    diff_word(t, "threads", number_word(a, x->threads), number_word(a, y->threads), &found);
-    diff_word(t, "steps", number_word(a, x->steps), number_word(a, y->steps), &found);
+    Words one = past_words(a, x), two = past_words(a, y), all = one;
+    for (uint32_t i = 0; i < two.n; i++)
+        if (str_eq(word_of(&one, two.at[i].key), STR("-")))
+            vec_push(a, &all, two.at[i]);
+    for (uint32_t i = 0; i < all.n; i++) {
+        Str key = all.at[i].key, left = word_of(&one, key), right = word_of(&two, key);
+        if (str_eq(left, right))
+            continue;
+        text_fmt(t, "  %-10.*s %.*s | %.*s\n", SARG(key), SARG(left), SARG(right));
+        found++;
+    }
     if (!found)
         text_put(t, STR("  the same options\n"));
 }
@@ -372,13 +235,6 @@ static GanStatus diff_models(Text *t, Arena *a, const Past *x, const Past *y) {
     return GAN_OK;
 }
 
-static const Trail *trail_like(const Past *p, const Trail *like) {
-    for (uint32_t i = 0; i < p->trail.n; i++)
-        if (p->trail.at[i].report == like->report && str_eq(p->trail.at[i].name, like->name))
-            return &p->trail.at[i];
-    return NULL;
-}
-
 static bool same_number(double a, double b) {
     return a == b || (isnan(a) && isnan(b));
 }
@@ -387,7 +243,7 @@ static bool same_number(double a, double b) {
 static void diff_trails(Text *t, const Past *x, const Past *y) {
     uint32_t n = x->steps < y->steps ? x->steps : y->steps, equal = n, shared = 0;
     for (uint32_t i = 0; i < x->trail.n; i++) {
-        const Trail *a = &x->trail.at[i], *b = trail_like(y, a);
+        const Trail *a = &x->trail.at[i], *b = past_trail(y, a->name, a->report);
         shared += b != NULL;
         for (uint32_t s = 0; b && s < equal; s++)
             if (!same_number(a->value[s], b->value[s]))
@@ -401,10 +257,10 @@ static void diff_trails(Text *t, const Past *x, const Past *y) {
                  equal);
     text_fmt(t, "\n");
     for (uint32_t i = 0; n && i < x->trail.n; i++) {
-        const Trail *a = &x->trail.at[i], *b = trail_like(y, a);
+        const Trail *a = &x->trail.at[i], *b = past_trail(y, a->name, a->report);
         text_fmt(t, "  %-6s %-17.*s", a->report ? "report" : "loss", SARG(a->name));
-        put_number(t, late_mean(a->value, n), 13);
-        put_number(t, b ? late_mean(b->value, n) : NAN, 13);
+        past_put_number(t, past_late(a->value, n), 13);
+        past_put_number(t, b ? past_late(b->value, n) : NAN, 13);
         text_char(t, '\n');
     }
 }

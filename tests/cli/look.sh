@@ -115,3 +115,34 @@ prints '^  - config nz   = 4'
 prints '^  + config nz   = 6'
 expect 1 diff one nowhere
 says 'nowhere is not the folder of a run'
+
+# Several runs: what differs, what came of it, runs that differ in their seed alone together.
+expect 0 report one two
+prints '^run  *steps  seed '
+prints '^one  *6  *0 '
+prints '^mean of 2 seeds .* ± '
+expect 0 report one two three
+prints '^run  *steps  *-s nz  *seed '
+expect 0 eval one --count 8 --threads 1
+expect 0 eval one --count 8 --threads 1 --seed 5
+expect 0 eval one --count 8 --threads 1 --seed 5             # the same number: counted once
+[ "$(grep -c 'swd pixels of 8' one/scores.jsonl)" = 3 ] || fail 'evaluations are not kept'
+expect 0 report one two -o both.html
+prints 'fakes swd pixels of 8, made/data'
+prints '^one .* ± .* at 6'
+for word in '<table class="runs">' '<polyline' 'Newest samples' 'two after 6 steps'; do
+    grep -q "$word" both.html || fail "the page has no $word"
+done
+grep -q 'src="[^d]\|href=' both.html && fail 'the page asks for other files'
+expect 0 report one two --json
+awk '{ exit gsub(/"run": /, "") != 2 || gsub(/"name": "fakes swd pixels of 8"/, "") != 3 }' out || fail 'two runs as JSON'
+echo '{"step": 6, "name": "cut' >>one/scores.jsonl
+printf '{"step": 6' >>one/scores.jsonl
+expect 0 report one two                                      # damaged lines are left out
+expect 2 report one two -o page.pdf
+says 'what can be written is .html'
+expect 1 report one nowhere
+says 'nowhere is not the folder of a run'
+rm one/ckpt/00000006.safetensors one/ckpt/00000006.json
+expect 0 report one two                                      # the best is of the checkpoints there are
+prints '^one .* at [24] '

@@ -1,0 +1,232 @@
+// past.c - what a run's folder says, read without its model.
+//
+// In: options.json, log.jsonl, scores.jsonl, ckpt/ of a run. Out: Past. Nothing is compiled or
+// computed anew, so a run can be looked at anywhere, while it trains.
+#include "past.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- reading -------------------------------------------------------------------------------------
+
+static Trail *trail_of(Arena *perm, Past *p, Str name, bool report, uint32_t most) {
+    for (uint32_t i = 0; i < p->trail.n; i++)
+        if (p->trail.at[i].report == report && str_eq(p->trail.at[i].name, name))
+            return &p->trail.at[i];
+    Trail *t = vec_add(perm, &p->trail);
+    *t = (Trail){str_copy(perm, name), report, arena_array(perm, double, most)};
+    for (uint32_t i = 0; i < most; i++)
+        t->value[i] = NAN;
+    return t;
+}
+
+static PastPart *part_of(Arena *perm, Past *p, Str name) {
+    for (uint32_t i = 0; i < p->part.n; i++)
+        if (str_eq(p->part.at[i].name, name))
+            return &p->part.at[i];
+    vec_push(perm, &p->part, ((PastPart){str_copy(perm, name), 0}));
+    return &p->part.at[p->part.n - 1];
+}
+
+// What a timed step says of data and saves is of some steps; both are logged for all of them.
+static void read_parts(Arena *perm, Past *p, const Json *parts) {
+    for (uint32_t i = 0; i < json_count(parts); i++) {
+        Str name = json_key(json_at(parts, i));
+        if (!str_eq(name, STR("data")) && !str_eq(name, STR("eval")))
+            part_of(perm, p, name)->fraction += json_number(json_at(parts, i), 0);
+    }
+}
+
+static double sum_of(const double *x, uint32_t n) {
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += isnan(x[i]) ? 0 : x[i];
+    return sum;
+}
+
+// What is neither data nor saves is divided as it was in the timed steps.
+static void settle_parts(Arena *perm, Past *p) {
+    double all = sum_of(p->ms, p->steps) + p->save_ms, timed = 0;
+    if (!(all > 0))
+        return;
+    double data = sum_of(p->data_ms, p->steps) / all, eval = p->save_ms / all;
+    for (uint32_t i = 0; i < p->part.n; i++)
+        timed += p->part.at[i].fraction;
+    if (!timed)
+        part_of(perm, p, STR("compute"))->fraction = timed = 1;
+    for (uint32_t i = 0; i < p->part.n; i++)
+        p->part.at[i].fraction *= (1 - data - eval) / timed;
+    vec_push(perm, &p->part, p->part.at[0]);
+    memmove(p->part.at + 1, p->part.at, (p->part.n - 1) * sizeof *p->part.at);
+    p->part.at[0] = (PastPart){STR("data"), data};
+    vec_push(perm, &p->part, ((PastPart){STR("eval"), eval}));
+}
+
+static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
+    uint32_t step = (uint32_t)json_number(json_get(line, "step"), 0);
+    p->ms = p->ms ? p->ms : arena_array(perm, double, most);
+    p->data_ms = p->data_ms ? p->data_ms : arena_array(perm, double, most);
+    if (json_get(line, "saved")) {
+        double swd = json_number(json_get(line, "swd"), NAN);
+        p->swd_first = isnan(p->swd_first) ? swd : p->swd_first;
+        p->swd_last = isnan(swd) ? p->swd_last : swd;
+        if (!isnan(swd))
+            vec_push(perm, &p->save, ((PastSave){step, swd}));
+        p->health = str_copy(perm, json_string(json_get(line, "health"), (Str){0}));
+        return;
+    }
+    if (step < 1 || step > most)
+        return;
+    if (json_get(line, "save_ms")) {
+        p->save_ms += json_number(json_get(line, "save_ms"), 0);
+        return;
+    }
+    p->steps = step > p->steps ? step : p->steps;
+    p->ms[step - 1] = json_number(json_get(line, "step_ms"), NAN);
+    p->data_ms[step - 1] = json_number(json_get(line, "data_ms"), NAN);
+    read_parts(perm, p, json_get(line, "shares"));
+    for (int report = 0; report < 2; report++) {
+        const Json *group = json_get(line, report ? "reports" : "losses");
+        for (uint32_t i = 0; i < json_count(group); i++) {
+            const Json *member = json_at(group, i);
+            trail_of(perm, p, json_key(member), report, most)->value[step - 1] =
+                json_number(member, NAN);
+        }
+    }
+}
+
+static void read_score(Arena *perm, Past *p, const Json *line, uint32_t most) {
+    (void)most;
+    vec_push(perm, &p->score,
+             ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})),
+                      (uint32_t)json_number(json_get(line, "step"), 0),
+                      (uint64_t)json_number(json_get(line, "seed"), 0),
+                      json_number(json_get(line, "made"), NAN),
+                      json_number(json_get(line, "real"), NAN)}));
+}
+
+typedef void ReadLine(Arena *perm, Past *p, const Json *line, uint32_t lines);
+
+// A torn last line is of a step that will be done again.
+static GanStatus each_line(Arena *perm, Past *p, const char *name, ReadLine *read) {
+    Str path = path_join(perm, p->dir, str_c(name)), text = {0};
+    if (!file_exists(path))
+        return GAN_OK;
+    TRY(file_read(perm, path, &text));
+    uint32_t lines = 0;
+    for (size_t i = 0; i < text.len; i++)
+        lines += text.ptr[i] == '\n';
+    for (size_t at = 0; at < text.len;) {
+        Str line = str_sub(text, at, at + str_find(str_sub(text, at, text.len), '\n'));
+        const Json *root;
+        at += line.len + 1;
+        Arena scratch;
+        TRY(arena_init(&scratch, (size_t)1 << 30));
+        if (at <= text.len && json_parse(&scratch, line, path, &root) == GAN_OK)
+            read(perm, p, root, lines);
+        arena_release(&scratch);
+    }
+    return GAN_OK;
+}
+
+GanStatus past_open(Arena *perm, Str dir, Past *out) {
+    *out = (Past){.dir = dir, .swd_first = NAN, .swd_last = NAN};
+    if (!run_is(*perm, dir))
+        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
+                    SARG(dir));
+    TRY(run_read(perm, dir, &out->job));
+    TRY(checkpoint_steps(perm, dir, &out->saved));
+    TRY(each_line(perm, out, "scores.jsonl", read_score));
+    TRY(each_line(perm, out, "log.jsonl", read_step));
+    settle_parts(perm, out);
+    return GAN_OK;
+}
+
+// --- figures -------------------------------------------------------------------------------------
+
+double past_last(const double *x, uint32_t n) {
+    while (n > 0 && isnan(x[n - 1]))
+        n--;
+    return n ? x[n - 1] : NAN;
+}
+
+double past_late(const double *x, uint32_t n) {
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t i = n - (n + 9) / 10; i < n; i++)
+        if (!isnan(x[i]))
+            sum += x[i], count++;
+    return count ? sum / count : NAN;
+}
+
+double past_median(Arena scratch, const double *x, uint32_t n) {
+    double *sorted = arena_array(&scratch, double, n);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!isnan(x[i]))
+            sorted[count++] = x[i];
+    if (count)
+        qsort(sorted, count, sizeof *sorted, by_double);
+    return count ? sorted[count / 2] : NAN;
+}
+
+const PastSave *past_best(const Past *p) {
+    const PastSave *best = NULL;
+    for (uint32_t i = 0; i < p->save.n; i++) {
+        const PastSave *s = &p->save.at[i];
+        bool there = false;
+        for (uint32_t k = 0; k < p->saved.n; k++)
+            there = there || p->saved.at[k] == s->step;
+        if (there && (!best || s->swd < best->swd))
+            best = s;
+    }
+    return best;
+}
+
+const Trail *past_trail(const Past *p, Str name, bool report) {
+    for (uint32_t i = 0; i < p->trail.n; i++)
+        if (p->trail.at[i].report == report && str_eq(p->trail.at[i].name, name))
+            return &p->trail.at[i];
+    return NULL;
+}
+
+// --- as words ------------------------------------------------------------------------------------
+
+void past_put_number(Text *t, double x, int width) {
+    char text[32];
+    snprintf(text, sizeof text, "%.5g", x);
+    text_fmt(t, "%*s", width, isnan(x) ? "-" : text);
+}
+
+static void add_word(Arena *a, Words *w, const char *key, Str value) {
+    vec_push(a, w, ((Setting){str_c(key), value}));
+}
+
+static Str number_word(Arena *a, int64_t x) {
+    return str_format(a, "%lld", (long long)x);
+}
+
+static Str pairs_word(Arena *a, const Setting *at, uint32_t n) {
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&t, "%s%.*s=%.*s", i ? " " : "", SARG(at[i].key), SARG(at[i].value));
+    return text_str(&t);
+}
+
+Words past_words(Arena *a, const Job *j) {
+    Words w = {0};
+    add_word(a, &w, "model", j->origin);
+    for (uint32_t i = 0; i < j->setting.n; i++)
+        add_word(a, &w, str_format(a, "-s %.*s", SARG(j->setting.at[i].key)).ptr,
+                 j->setting.at[i].value);
+    add_word(a, &w, "data", pairs_word(a, j->data.at, j->data.n));
+    add_word(a, &w, "from", j->from);
+    add_word(a, &w, "batch", number_word(a, j->batch));
+    add_word(a, &w, "seed", number_word(a, (int64_t)j->seed));
+    add_word(a, &w, "device", j->device);
+    add_word(a, &w, "precision", str_c(dtype_name[j->real]));
+    add_word(a, &w, "threads", number_word(a, j->threads));
+    add_word(a, &w, "steps", number_word(a, j->steps));
+    return w;
+}
