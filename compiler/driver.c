@@ -39,7 +39,6 @@ static GanStatus settle_ganx(Front *f, CompileOptions *o, Ganx *g) {
                     "%.*s is compiled for batches of %lld, not %lld: compile the model again",
                     SARG(o->path), (long long)g->batch, (long long)o->batch);
     o->batch = g->batch;
-    o->memory = o->memory ? o->memory : g->memory;
     o->text = g->model;
     o->path = STR("model.gan");
     return GAN_OK;
@@ -211,7 +210,7 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
 static bool plan_fits(const CompileOptions *o, const Ganx *g) {
     const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
     bool divided = o->parallel.ranks > 1 || o->parallel.chunks || o->parallel.micro > 1;
-    return !divided && g->ranks == 1 && o->memory == g->memory && !o->feed && !o->feed_entries &&
+    return !divided && g->ranks == 1 && !o->memory && !o->feed && !o->feed_entries &&
            !o->keep_grads && !o->no_fuse && o->dialect &&
            o->dialect == dialect_find(str_c(dialect));
 }
@@ -315,6 +314,11 @@ bool compiled_read(Arena *perm, Str text, const Dialect *d, Compiled *out, Str *
     *out = (Compiled){0};
     if (!plans_read(perm, text, &out->module, &read, error))
         return false;
+    if (d && read.unfused) {
+        *error =
+            STR("its plans are unfused, for the reference device: there are no kernels of them");
+        return false;
+    }
     for (uint32_t i = 0; d && i < 2 + out->module.entry.n; i++)
         gen_kernels(perm, &read.plan[i], d);
     out->init = read.plan[0];

@@ -70,7 +70,7 @@ gan_test(shard_test shard_test.c support/ranks_run.c support/interp.c LIBS gan_r
 gan_test(shard_long_test shard_test.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads LABELS long)
 target_compile_definitions(shard_long_test PRIVATE ALL_MODELS)
 set(random random_test.c random/make_expr.c random/make_layer.c random/make_model.c random/plain.c random/check.c
-    random/shrink.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
+    random/shrink.c random/texts.c support/ranks_run.c support/interp.c LIBS gan_run gan_comm Threads::Threads)
 gan_test(random_test ${random})
 gan_test(random_long_test ${random} LABELS long)
 target_compile_definitions(random_long_test PRIVATE CASES=600 COMPILED_CASES=60)
@@ -153,9 +153,6 @@ foreach(name options run eval resume f16 damage gradients bad_model bad_data bad
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()
-
-file(GLOB shipped CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/stdlib/*.gan ${CMAKE_SOURCE_DIR}/models/*.gan)
-add_test(NAME fmt_shipped COMMAND ganc fmt --check ${shipped})    # what we ship is in canonical layout
 
 add_library(refusing_nvrtc SHARED cuda/refusing_nvrtc.c) # found in a folder of its own by what the command looks for
 set_target_properties(refusing_nvrtc PROPERTIES OUTPUT_NAME nvrtc SUFFIX .so.13 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/refusing)

@@ -349,7 +349,7 @@ void gan_params(Text *t, const Ast *a) {
         if (one->a)
             put_expr(t, one->a, LevelPostfix);
         if (one->b)
-            put(t, one->a ? " = " : "=");
+            text_char(t, '=');
         if (one->b)
             gan_expr(t, one->b);
     }

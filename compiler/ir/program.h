@@ -305,6 +305,7 @@ typedef struct Plan {
     const Module *module; // borrowed
     const Func *func;     // borrowed
     Dtype real;           // precision asked for
+    bool unfused;         // a region a node: what the reference device runs
     Place *place;         // [func->g.node.n]
     uint32_t *region_of;  // [func->g.node.n], NONE
     VEC(Region) region;
@@ -322,8 +323,7 @@ typedef struct Plan {
         gflop_model;    // convolution and matmul: of the compiled graph, of the published step
     double bytes_moved; // bytes its launches read and write
     VEC(Why) why;
-    VEC(uint32_t)
-    copied; // slots whose old value had to be copied (an update before its last reader)
+    VEC(uint32_t) copied; // slots whose old value is copied: updated before its last reader
     VEC(Collective) collective;
     const struct Remade *remade; // what a limit on memory made of it (pass.h); NULL: there is none
 } Plan;

@@ -143,6 +143,7 @@ void plan_print(Text *t, const Plan *p, PlanLevel level); // one function of a m
 void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level);
 typedef struct PlansRead {
     Dtype real;      // precision they were made for
+    bool unfused;    // a region a node, for the reference device: there are no kernels of them
     PlanLevel level; // of the text
     Plan *plan;      // [2 + entry.n], of `module`, complete; without kernels
 } PlansRead;

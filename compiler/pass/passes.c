@@ -52,7 +52,7 @@ void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
 }
 
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out) {
-    *out = (Plan){.module = m, .func = f, .real = o->real};
+    *out = (Plan){.module = m, .func = f, .real = o->real, .unfused = o->no_fuse};
     fuse(perm, o, out);
     collectives_find(perm, out);
     schedule(perm, o, out);

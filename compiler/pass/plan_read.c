@@ -65,7 +65,11 @@ static bool take_func(Reader *r, const Line *l) {
     const Func *f = l->index == 0   ? &m->init
                     : l->index == 1 ? &m->step
                                     : &m->entry.at[l->index - 2];
-    *r->p = (Plan){.module = m, .func = f, .real = r->out->real, .gflop_model = l->model};
+    *r->p = (Plan){.module = m,
+                   .func = f,
+                   .real = r->out->real,
+                   .unfused = r->out->unfused,
+                   .gflop_model = l->model};
     r->f->line = r->w.number;
     return true;
 }
@@ -159,7 +163,8 @@ static bool read_header(Reader *r) {
         return false;
     r->out->level = (PlanLevel)level;
     r->out->real = (Dtype)real;
-    return true;
+    r->out->unfused = !words_end(&r->w);
+    return !r->out->unfused || words_word(&r->w, "unfused");
 }
 
 static double bytes_of(const Type *t, int64_t batch) {
@@ -217,6 +222,7 @@ static bool close_sections(Reader *r, const FuncText *f, Plan *p, Refusal *wrong
 static bool restore(Reader *r, uint32_t index, Refusal *wrong) {
     const Share *s = &r->m->share;
     PassOptions o = {.real = r->out->real,
+                     .no_fuse = r->out->unfused,
                      .parallel = {.rank = s->rank, .ranks = s->ranks, .tail = true}};
     FuncText *f = &r->func[index];
     Plan *p = &r->out->plan[index];

@@ -214,7 +214,8 @@ void plans_print(Text *t, const Plan *const *plan, uint32_t n, PlanLevel level) 
     Form f = {.level = level, .t = t};
     const Module *m = plan[0]->module;
     module_print(t, m);
-    text_fmt(t, "plans %s %s\n", plan_level_text[level], dtype_name[plan[0]->real]);
+    text_fmt(t, "plans %s %s%s\n", plan_level_text[level], dtype_name[plan[0]->real],
+             plan[0]->unfused ? " unfused" : "");
     if (m->share.ranks > 1) {
         const Share *s = &m->share;
         put_line(&f, LineRank, (Line){.index = s->rank, .ranks = s->ranks, .batch = s->total});

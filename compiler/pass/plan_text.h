@@ -3,7 +3,8 @@
 //
 //   module ...                        the module's own form (ir/text.h), its graphs as the passes
 //                                     left them
-//   plans plan f32                    the level: fused, schedule or plan; the precision
+//   plans plan f32                    the level: fused, schedule or plan; the precision; "unfused"
+//                                     where regions are of a node each
 //     rank 0 of 2 batch 16            of several ranks: whose plans these are, the whole batch
 //     slot 3 at 4096                  plan: where slots lie
 //   func 1 model 0.25                 init, step, entries; GFLOP of the published step

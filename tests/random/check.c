@@ -25,6 +25,7 @@ typedef struct Way {
     int threads;
     bool compiled; // kernels are; else the reference evaluator does regions
     bool reread;
+    bool squeezed; // computed again wherever that takes less memory
     uint32_t resume;
     bool entries;
     const char *same_as; // the way before it whose bits these are
@@ -33,6 +34,7 @@ typedef struct Way {
 static const Way ways[] = {
     {.name = "ref", .api = &device_ref, .real = DtF64, .entries = true},
     {.name = "resumed", .api = &device_ref, .real = DtF64, .resume = 1, .same_as = "ref"},
+    {.name = "ref reread", .api = &device_ref, .real = DtF64, .reread = true, .same_as = "ref"},
     {.name = "micro", .api = &device_ref, .real = DtF64, .parallel = {.micro = 2}},
     {.name = "chunks", .api = &device_ref, .real = DtF64, .parallel = {.chunks = 2}},
     {.name = "chunks on ranks",
@@ -59,11 +61,37 @@ static const Way ways[] = {
      .reread = true,
      .entries = true,
      .same_as = "fused"},
+    {.name = "squeezed",
+     .api = &device_cpu,
+     .real = DtF32,
+     .squeezed = true,
+     .reread = true,
+     .same_as = "fused"},
+    {.name = "fused micro", .api = &device_cpu, .real = DtF32, .parallel = {.micro = 2}},
+    {.name = "squeezed micro",
+     .api = &device_cpu,
+     .real = DtF32,
+     .parallel = {.micro = 2},
+     .squeezed = true,
+     .same_as = "fused micro"},
     {.name = "fused chunks", .api = &device_cpu, .real = DtF32, .parallel = {.chunks = 2}},
+    {.name = "squeezed chunks",
+     .api = &device_cpu,
+     .real = DtF32,
+     .parallel = {.chunks = 2},
+     .squeezed = true,
+     .same_as = "fused chunks"},
     {.name = "fused on ranks",
      .api = &device_cpu,
      .real = DtF32,
      .parallel = {.ranks = 2, .bucket = 1, .tail = true}},
+    {.name = "squeezed on ranks",
+     .api = &device_cpu,
+     .real = DtF32,
+     .parallel = {.ranks = 2, .bucket = 1, .tail = true},
+     .squeezed = true,
+     .reread = true,
+     .same_as = "fused on ranks"},
     {.name = "kernels", .api = &device_cpu, .real = DtF32, .compiled = true, .entries = true},
     {.name = "threads",
      .api = &device_cpu,
@@ -76,6 +104,11 @@ static const Way ways[] = {
      .api = &device_cpu,
      .real = DtF32,
      .parallel = {.ranks = 2, .bucket = 1, .tail = true},
+     .compiled = true},
+    {.name = "kernels on uneven ranks",
+     .api = &device_cpu,
+     .real = DtF32,
+     .parallel = {.ranks = 3},
      .compiled = true},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
@@ -157,6 +190,7 @@ static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOp
                       .as_trained = true,
                       .threads = w->threads,
                       .reread = w->reread,
+                      .squeezed = w->squeezed,
                       .resume = w->resume,
                       .entries = w->entries,
                       .cache = o->cache};
@@ -203,6 +237,8 @@ static int check(const RandomModel *m, const CheckOptions *o) {
         fprintf(stderr, "refused: %.*s\n", SARG(said));
         return ExitRefused;
     }
+    if (!o->way || strcmp(o->way, "texts") == 0)
+        check_texts(&b, &plain);
     plain_run(&p, 0, 0);
     RanksRun want = p.run;
     if (is_wild(&want))

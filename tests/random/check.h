@@ -3,6 +3,7 @@
 #define GAN_RANDOM_CHECK_H
 
 #include "make.h"
+#include "ranks_run.h"
 
 typedef enum Verdict {
     VerdictFine,
@@ -27,6 +28,8 @@ typedef struct CheckOptions {
 
 // In a process of its own, so that nothing a model does ends the caller.
 Finding check_model(Arena *a, const RandomModel *m, const CheckOptions *o);
+// Fails the test where another form of the text (laid out, YAML) is another model (texts.c).
+void check_texts(Arena *a, const RanksOptions *o);
 // A smaller model that fails alike (shrink.c): `m` with lines left out and names replaced.
 RandomModel shrink_model(Arena *a, const RandomModel *m, const CheckOptions *o, Str label);
 

@@ -70,10 +70,12 @@ static bool is_exact(const Graph *g, uint32_t id) {
     }
 }
 
+// Its terms are disturbed one by one: parts of a sum may be added up in any order, and where large
+// ones cancel, a small one may have been rounded beside them: a + b - b for a + (b - b).
 static bool adds_up(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
-    return op_info[n->op].cls == ClassANCHOR || n->op == OpScatter ||
-           (op_info[n->op].cls == ClassREDUCE && !is_exact(g, id));
+    return op_info[n->op].cls == ClassANCHOR || n->op == OpScatter || n->op == OpAdd ||
+           n->op == OpSub || (op_info[n->op].cls == ClassREDUCE && !is_exact(g, id));
 }
 
 // A draw is off by a share of 1, however near to 0 it is.

@@ -47,20 +47,19 @@ bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, St
     return false;
 }
 
-// What is read back and printed again must be the same text.
+// What is read back and printed again must be the same text. Plans point at the module they are
+// read into, so that is the one that runs.
 static void reread(Seat *s) {
     Arena *a = &s->arena;
     Text text = {.arena = a}, again = {.arena = a};
-    Compiled read;
     Str error;
     Share share = s->compiled.module.share;
     compiled_print(&text, &s->compiled, PlanPlaced);
-    if (!compiled_read(a, text_str(&text), s->options.dialect, &read, &error))
+    if (!compiled_read(a, text_str(&text), s->options.dialect, &s->compiled, &error))
         fail_msg("%s: its own plan is refused: %.*s", s->o->name, SARG(error));
-    compiled_print(&again, &read, PlanPlaced);
+    compiled_print(&again, &s->compiled, PlanPlaced);
     if (!str_eq(text_str(&text), text_str(&again)))
         fail_msg("%s: a plan read back prints another text", s->o->name);
-    s->compiled = read;
     s->compiled.module.share = share;
 }
 
