@@ -344,7 +344,8 @@ template <class P> struct gan_tile {
             for (int j = 0; j < BANDS_N; j++) {
 #pragma unroll
                 for (int l = 0; l < GAN_SQUARE; l++) {
-                    at[i][j].at[l] += x[i / GAN_SQUARE].at[i % GAN_SQUARE] * y[j].at[l];
+                    at[i][j].at[l] =
+                        gan_fma(x[i / GAN_SQUARE].at[i % GAN_SQUARE], y[j].at[l], at[i][j].at[l]);
                 }
             }
         }

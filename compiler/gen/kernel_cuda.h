@@ -2,7 +2,9 @@
 // called, and the functions the emitter writes by name. NVRTC compiles it without any header.
 //
 // Keeps: every result is a function of shapes and inputs alone. Sums go through fixed trees, so
-//        neither the number of blocks nor the order in which they run can be seen.
+//        neither the number of blocks nor the order in which they run can be seen. Multiplications
+//        and additions are contracted where the text says fmaf, and nowhere else: the same element
+//        has the same bits in every kernel, and on the cpu (--fmad=false; -ffp-contract=off).
 //
 // --- how a kernel is called ----------------------------------------------------------------------
 //
@@ -90,6 +92,14 @@ GAN_FN float gan_sqrtf(float a) {
     const float r = rsqrtf(a), q = a * r;
     const float mended = fmaf(fmaf(-q, q, a), 0.5f * r, q);
     return mended == mended || a < 0.0f ? mended : a; // zero, infinity, NaN
+}
+
+// a * b + c, rounded once: of the terms of products.
+GAN_FN float gan_fma(float a, float b, float c) {
+    return fmaf(a, b, c);
+}
+GAN_FN double gan_fma(double a, double b, double c) {
+    return fma(a, b, c);
 }
 
 // --- packs ---------------------------------------------------------------------------------------

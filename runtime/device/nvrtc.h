@@ -11,7 +11,7 @@ typedef struct Nvrtc Nvrtc; // the loaded compiler; any number of threads may co
 GanStatus nvrtc_open(Nvrtc **out);
 void nvrtc_close(Nvrtc *n);        // accepts NULL
 int nvrtc_version(const Nvrtc *n); // 13000 is 13.0; what caches must know of it
-enum { NVRTC_WAY = 3 };            // and of us: one more when the same text comes to other code
+enum { NVRTC_WAY = 4 };            // and of us: one more when the same text comes to other code
 // Can it make machine code for cards of compute capability `arch` (90: 9.0)?
 bool nvrtc_makes(const Nvrtc *n, int arch);
 

@@ -253,13 +253,35 @@ static void a_stack_is_seen(void **state) {
     assert_true(used.at[0].registers > 0);
 }
 
+// The same element has the same bits in every kernel: only what says fma is one.
+static void nothing_is_contracted_unasked(void **state) {
+    (void)state;
+    static const struct {
+        const char *sum;
+        bool one;
+    } cases[] = {{"x[1] * x[2] + x[3]", false}, {"fmaf(x[1], x[2], x[3])", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena a = arena;
+        NvrtcImage ptx;
+        if (!nvrtc)
+            skip();
+        const char *text = "extern \"C\" __global__ void k_planted(float *x) { x[0] = %s; }\n";
+        NvrtcJob job = planted(&a, str_format(&a, text, cases[i].sum).ptr);
+        assert_int_equal(nvrtc_translate(nvrtc, &a, &job, &ptx), GAN_OK);
+        const char *z = str_z(&a, ptx.code);
+        assert_int_equal(strstr(z, "fma.rn.f32") != NULL, cases[i].one);
+        assert_int_equal(strstr(z, "mul.rn.f32") && strstr(z, "add.rn.f32"), !cases[i].one);
+    }
+}
+
 // Forty sums under way do not fit into the 32 registers that two such blocks leave a thread.
 #define PRESSED(name)                                                                              \
     "extern \"C\" __global__ void __launch_bounds__(1024, 2)\n"                                    \
     "    " name "(float *x, int n) {\n"                                                            \
     "    float at[40] = {};\n"                                                                     \
     "    for (int i = 0; i < n; i++) {\n"                                                          \
-    "        _Pragma(\"unroll\") for (int k = 0; k < 40; k++) at[k] += at[(k + 7) % 40] * x[i];\n" \
+    "        _Pragma(\"unroll\") for (int k = 0; k < 40; k++)\n"                                   \
+    "            at[k] = fmaf(at[(k + 7) % 40], x[i], at[k]);\n"                                   \
     "    }\n"                                                                                      \
     "    _Pragma(\"unroll\") for (int k = 0; k < 40; k++) x[k + threadIdx.x] = at[k];\n"           \
     "}\n"
@@ -394,6 +416,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(kernels_of_large_values_compile),
         cmocka_unit_test(a_refused_kernel_is_named_with_its_line),
         cmocka_unit_test(a_stack_is_seen),
+        cmocka_unit_test(nothing_is_contracted_unasked),
         cmocka_unit_test(what_spills_is_given_room),
         cmocka_unit_test(images_come_apart),
         cmocka_unit_test(named_kernels_alone_and_with_room),
