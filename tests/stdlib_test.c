@@ -91,6 +91,8 @@ static const Row layers[] = {
     {"x |> pixel_norm", -0.15389922128132827},
     {"x |> minibatch_std(group=2)", 0.37752936448892516},
     {"x |> attention", 0.3531328072129043},
+    {"x |> multihead(2)", 0.15919283189535477},
+    {"multihead(2, bias=none)(x |> reshape(4, 8), to=reshape(x, 4, 8)[:, :5])", 0.8439564430056087},
     {"gru(3)(flatten(x)[:5], flatten(x)[5:8])", -0.09968969947356354},
     {"recurrent(gru(2), reshape(x, 8, 4), expand(0, 2))", 0.5003506027857663},
     {"upsample(x, 2)", 0.15097231323482152},

@@ -6,6 +6,35 @@
 
 // --- elementwise ---------------------------------------------------------------------------------
 
+// Of two shapes that clash from the left, whether the shorter is the longer's end: as other
+// libraries would align them.
+static bool meets_at_the_end(const Type *longer, const Type *shorter) {
+    uint32_t front = (uint32_t)(longer->rank - shorter->rank);
+    for (uint32_t i = 0; i < shorter->rank; i++)
+        if (longer->dim[front + i] != shorter->dim[i])
+            return false;
+    return shorter->rank > 0;
+}
+
+static void help_clash(Elab *e, const Val *in, uint32_t n) {
+    Type a = *node_type(in[0].g, in[0].id), b = *node_type(in[n - 1].g, in[n - 1].id);
+    Type longer = a.rank > b.rank ? a : b, shorter = a.rank > b.rank ? b : a;
+    if (n != 2 || a.rank == b.rank || !meets_at_the_end(&longer, &shorter)) {
+        diag_help(e->f, "extents that meet are equal or 1: conv(c, k=1) changes channels, upsample "
+                        "and avg_pool change space");
+        return;
+    }
+    Text t = {.arena = e->perm};
+    for (uint32_t i = 0; i < longer.rank; i++) {
+        bool added = i < (uint32_t)(longer.rank - shorter.rank);
+        text_fmt(&t, "%s%lld", i ? ", " : "", added ? 1LL : (long long)longer.dim[i]);
+    }
+    diag_help(e->f,
+              "shapes meet at their first axes, not at their last: reshape(%.*s) gives the "
+              "shorter one those it lacks",
+              SARG(text_str(&t)));
+}
+
 bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want) {
     uint32_t id[8];
     assert(n <= 8);
@@ -21,8 +50,7 @@ bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const 
     for (uint32_t k = 0; k < n; k++)
         note_origin(e, in[k]);
     if (op_info[op].cls == ClassEW)
-        diag_help(e->f, "extents that meet are equal or 1: conv(c, k=1) changes channels, upsample "
-                        "and avg_pool change space");
+        help_clash(e, in, n);
     return false;
 }
 
