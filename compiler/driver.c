@@ -39,6 +39,7 @@ static GanStatus settle_ganx(Front *f, CompileOptions *o, Ganx *g) {
                     "%.*s is compiled for batches of %lld, not %lld: compile the model again",
                     SARG(o->path), (long long)g->batch, (long long)o->batch);
     o->batch = g->batch;
+    o->memory = o->memory ? o->memory : g->memory;
     o->text = g->model;
     o->path = STR("model.gan");
     return GAN_OK;
@@ -210,7 +211,7 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
 static bool plan_fits(const CompileOptions *o, const Ganx *g) {
     const char *dialect = str_eq(g->target, STR("cpu")) ? "c" : "cuda";
     bool divided = o->parallel.ranks > 1 || o->parallel.chunks || o->parallel.micro > 1;
-    return !divided && g->ranks == 1 && !o->memory && !o->feed && !o->feed_entries &&
+    return !divided && g->ranks == 1 && o->memory == g->memory && !o->feed && !o->feed_entries &&
            !o->keep_grads && !o->no_fuse && o->dialect &&
            o->dialect == dialect_find(str_c(dialect));
 }

@@ -43,6 +43,7 @@ typedef struct Ganx {
     int64_t batch;  // of all ranks; fixed, as the precision is
     uint32_t ranks; // what plan.txt and the kernels are for, of the first of them; 1: one alone
     Dtype real;
+    size_t memory;          // bytes its plans were held to, 0: no limit
     Str model, plan;        // texts
     VEC(GanxMember) member; // all of them
 } Ganx;

@@ -103,6 +103,8 @@ static Str manifest(Arena *perm, const Ganx *g, const Ast *file, const MemberVec
     json_name(&j, "target"), json_put_str(&j, g->target);
     if (g->ranks > 1)
         json_name(&j, "ranks"), json_put_int(&j, g->ranks);
+    if (g->memory)
+        json_name(&j, "memory_bytes"), json_put_int(&j, (int64_t)g->memory);
     json_name(&j, "config"), put_config(&j, perm, g->model, file);
     json_name(&j, "members"), json_open(&j, '{');
     for (uint32_t i = 0; i < m->n; i++) {
@@ -177,6 +179,7 @@ static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *ta
               .batch = m->batch,
               .ranks = o->parallel.ranks > 1 ? o->parallel.ranks : 1,
               .real = o->real,
+              .memory = o->memory,
               .model = o->text};
     TRY(compile_plans(perm, &c.module, o, &c));
     Text plan = {.arena = perm};
@@ -205,6 +208,7 @@ GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *ta
                         SARG(o.path), dtype_name[g.real], dtype_name[o.real], dtype_name[g.real]);
         o.text = g.model;
         o.batch = o.batch ? o.batch : g.batch;
+        o.memory = o.memory ? o.memory : g.memory;
     }
     TRY(compile_resolved(perm, &o, &o.text));
     o.path = STR("model.gan");
@@ -289,6 +293,7 @@ static GanStatus read_manifest(Arena *perm, Str text, Str path, const Json **mem
     TRY(json_parse(perm, text, where, &root));
     double batch = json_number(json_get(root, "batch"), 0);
     double ranks = json_number(json_get(root, "ranks"), 1); // one: not said
+    double memory = json_number(json_get(root, "memory_bytes"), 0);
     Str precision = json_string(json_get(root, "precision"), (Str){0});
     *out = (Ganx){
         .name = json_string(json_get(root, "model"), (Str){0}),
@@ -303,11 +308,14 @@ static GanStatus read_manifest(Arena *perm, Str text, Str path, const Json **mem
     if (!str_eq(json_string(json_get(root, "format"), (Str){0}), STR("gan-compiled-1")))
         return not_whole(path, "its manifest is of another format");
     bool known = str_eq(out->target, STR("cpu")) || str_eq(out->target, STR("cuda"));
+    if (!(memory >= 0 && memory <= 9007199254740992.0)) // 2^53: exact in a double
+        return not_whole(path, "its manifest names no possible limit on memory");
     if (!(batch >= 1 && batch <= 1 << 30) || !(ranks >= 1 && ranks <= batch) ||
         out->real == DtCount || !known || !out->hash.len)
         return not_whole(path, "its manifest lacks the model, batch, precision or target");
     out->batch = (int64_t)batch;
     out->ranks = (uint32_t)ranks;
+    out->memory = (size_t)memory;
     return GAN_OK;
 }
 

@@ -247,7 +247,7 @@ void model_summary(Text *t, const Compiled *c) {
         "card, with room for its libraries: %.1f MiB\n",
         (double)c->step.slot_bytes / 1048576, (double)compiled_bytes(c, false) / 1048576,
         (double)compiled_bytes(c, true) / 1048576);
-    text_fmt(t, "  the published step: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
+    text_fmt(t, "  the step as written: %.2f GFLOP; compiled: %.2f GFLOP\n\n", c->step.gflop_model,
              c->step.gflop);
     text_fmt(t, "  function               launches     GFLOP   work MiB  bound MiB   ratio\n");
     function_row(t, c, &c->init);

@@ -348,6 +348,9 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
         const Metric *metric = &eval_metrics[i];
         if ((only && only != metric) || !metric->applies(&s))
             continue;
+        Str caution = metric->caution && !v->choosing ? metric->caution(v->perm, &s) : (Str){0};
+        if (caution.len)
+            say(&v->host->console, "%.*s", SARG(caution));
         if (only || !metric->ready || metric->ready() == GAN_OK)
             TRY(measure(v, metric, &s));
         else // one of several: the others do without what it lacks

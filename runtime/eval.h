@@ -40,6 +40,8 @@ typedef struct Metric {
     bool features; // of --features
     // NULL: always; else whether it can be measured here, and the way out.
     GanStatus (*ready)(void);
+    // NULL: nothing; else what its number suffers from with these sets, "" nothing.
+    Str (*caution)(Arena *a, const Sets *s);
 } Metric;
 extern const Metric eval_metrics[];
 extern const uint32_t eval_metric_count;

@@ -181,6 +181,19 @@ static GanStatus measure_groups(Arena a, const Sets *s, const float *x, Readings
     return GAN_OK;
 }
 
+// A covariance of n samples has rank n - 1: below d it lies in fewer directions than there are.
+static Str caution_fid(Arena *a, const Sets *s) {
+    size_t least = s->n < s->n_real ? s->n : s->n_real;
+    long long d = (long long)s->type.dim[0];
+    if (least > (size_t)d)
+        return (Str){0};
+    return str_format(a,
+                      "fid: %zu samples and %zu of the data for %lld features: a covariance needs "
+                      "more than %lld of each (--count), and FID of fewer is too large by an "
+                      "amount that depends on their number; kid does not need as many",
+                      s->n, s->n_real, d, d);
+}
+
 static GanStatus measure_fid(Arena a, const Sets *s, const float *x, Readings *out) {
     double fid;
     (void)a;
@@ -215,16 +228,16 @@ static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *
 }
 
 const Metric eval_metrics[] = {
-    {"value", is_number, measure_value, false, NULL},
-    {"error", is_copy, measure_error, false, NULL},
-    {"swd", is_picture, measure_swd, false, NULL},
-    {"histogram", is_map, measure_histogram, false, NULL},
-    {"spectrum", is_map, measure_spectrum, false, NULL},
-    {"chamfer", is_cloud, measure_chamfer, false, NULL},
-    {"modes", is_point, measure_modes, false, NULL},
-    {"groups", is_code, measure_groups, false, NULL},
-    {"fid", is_features, measure_fid, true, feature_frechet_ready},
-    {"kid", is_features, measure_kid, true, NULL},
-    {"prdc", is_features, measure_prdc, true, NULL},
+    {"value", is_number, measure_value, false, NULL, NULL},
+    {"error", is_copy, measure_error, false, NULL, NULL},
+    {"swd", is_picture, measure_swd, false, NULL, NULL},
+    {"histogram", is_map, measure_histogram, false, NULL, NULL},
+    {"spectrum", is_map, measure_spectrum, false, NULL, NULL},
+    {"chamfer", is_cloud, measure_chamfer, false, NULL, NULL},
+    {"modes", is_point, measure_modes, false, NULL, NULL},
+    {"groups", is_code, measure_groups, false, NULL, NULL},
+    {"fid", is_features, measure_fid, true, feature_frechet_ready, caution_fid},
+    {"kid", is_features, measure_kid, true, NULL, NULL},
+    {"prdc", is_features, measure_prdc, true, NULL, NULL},
 };
 const uint32_t eval_metric_count = sizeof eval_metrics / sizeof *eval_metrics;

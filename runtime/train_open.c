@@ -127,7 +127,6 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
     so.seed = o->resume ? NULL : &t->job->seed;
     so.steps = true;
     TRY(session_start(&t->session, &so, &t->host->console));
-    progress_title(*t->perm, &t->host->console, &t->session, t->job);
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
                                  plan_collectives(t->perm, &t->session.compiled.step))
                    : GAN_OK;
@@ -144,12 +143,14 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     if (!resume) { // mistakes in --data and --from come before a folder is made
         TRY(open_feed(t, &at));
         TRY(train_restore(t, false, &at));
+        progress_title(*t->perm, &t->host->console, &t->session, t->job);
         TRY(prepare_folder(t, resume));
     } else {
         TRY(prepare_folder(t, resume));
         TRY(train_restore(t, true, &at));
         say(&t->host->console, "resumed from step %u", t->step);
         TRY(open_feed(t, &at));
+        progress_title(*t->perm, &t->host->console, &t->session, t->job);
     }
     return open_log(t);
 }

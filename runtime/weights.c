@@ -94,7 +94,7 @@ static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Mod
         uint32_t model = net == NONE ? NONE : m->net.at[net].copy_of;
         if (!t)
             t = safe_find(f, torch_name(&scratch, m, name));
-        if (same_shape(t, s))
+        if (same_shape(t, s) && t->dtype != SafeUnread)
             return t;
         if (model == NONE)
             return NULL;
@@ -124,7 +124,9 @@ static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
             copying = t != named ? s->net : copying;
         } else if (all - taken <= Named) {
             text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
-                     named ? " (of another shape)" : "");
+                     !named                       ? ""
+                     : named->dtype == SafeUnread ? " (of numbers that are not read)"
+                                                  : " (of another shape)");
         }
     }
     if (!taken)
@@ -208,6 +210,13 @@ static Str shape_of(Arena *a, const SafeTensor *t) {
     return text_str(&text);
 }
 
+// What a file has under a name, for a message.
+static Str what_is(Arena *a, const SafeTensor *t) {
+    return t->dtype == SafeUnread
+               ? str_format(a, "holds %.*s, which is not read: convert it to F32", SARG(t->kind))
+               : STR("holds whole numbers");
+}
+
 static bool is_real(const SafeTensor *t) {
     return t->dtype == SafeF64 || t->dtype == SafeF32 || t->dtype == SafeBf16 ||
            t->dtype == SafeF16;
@@ -256,7 +265,7 @@ static GanStatus refuse_file(Arena scratch, const Module *m, const Net *net, Str
     SafeTensor want = slot_tensor(&m->slot.at[first->slot]);
     Str found = !first->is           ? STR("is not there")
                 : is_real(first->is) ? str_format(a, "is %.*s", SARG(shape_of(a, first->is)))
-                                     : STR("holds whole numbers");
+                                     : what_is(a, first->is);
     return fail(GAN_ERR_INPUT,
                 "%.*s: %u of %u weights and states of net %.*s are not in it: %.*s of %.*s %.*s; "
                 "it has %.*s%s, %u in all. What all its names begin with is said in the text: "

@@ -154,6 +154,9 @@ foreach(name options run eval resume f16 damage gradients bad_model bad_data bad
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300)
 endforeach()
 
+file(GLOB shipped CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/stdlib/*.gan ${CMAKE_SOURCE_DIR}/models/*.gan)
+add_test(NAME fmt_shipped COMMAND ganc fmt --check ${shipped})    # what we ship is in canonical layout
+
 add_library(refusing_nvrtc SHARED cuda/refusing_nvrtc.c) # found in a folder of its own by what the command looks for
 set_target_properties(refusing_nvrtc PROPERTIES OUTPUT_NAME nvrtc SUFFIX .so.13 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/refusing)
 target_include_directories(refusing_nvrtc PRIVATE ${CMAKE_SOURCE_DIR}/runtime/device)

@@ -349,7 +349,7 @@ void gan_params(Text *t, const Ast *a) {
         if (one->a)
             put_expr(t, one->a, LevelPostfix);
         if (one->b)
-            text_char(t, '=');
+            put(t, one->a ? " = " : "=");
         if (one->b)
             gan_expr(t, one->b);
     }

@@ -67,6 +67,19 @@ static bool in_config(const Layout *o) {
     return str_eq(token_text(&o->lex, first), STR("config"));
 }
 
+// Whether the `=` of cell i stands behind a parameter's type, `lr: [] = 1e-3`, where it has blanks.
+static bool behind_type(const Layout *o, uint32_t i) {
+    uint32_t depth = 0;
+    while (i-- > 0) {
+        TokKind k = o->cell.at[i].tok.kind;
+        if (depth == 0 && (k == TokColon || k == TokComma || opens(k)))
+            return k == TokColon;
+        depth += closes(k);
+        depth -= opens(k);
+    }
+    return false;
+}
+
 // Blanks between cells i - 1 and i of one line; `inside` is the innermost open bracket.
 static uint32_t blanks(const Layout *o, uint32_t i, TokKind inside) {
     TokKind a = o->cell.at[i - 1].tok.kind, b = o->cell.at[i].tok.kind;
@@ -84,7 +97,9 @@ static uint32_t blanks(const Layout *o, uint32_t i, TokKind inside) {
         return 0;
     if (is_tight(o, i) || is_tight(o, i - 1))
         return 0;
-    if (inside == TokLParen && (a == TokBind || b == TokBind || b == TokColon))
+    if (inside == TokLParen && (a == TokBind || b == TokBind))
+        return behind_type(o, a == TokBind ? i - 1 : i);
+    if (inside == TokLParen && b == TokColon)
         return 0;
     if (inside == TokLSquare && (a == TokColon || (b == TokColon && a != TokComma)))
         return 0;

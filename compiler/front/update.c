@@ -25,12 +25,27 @@ static void add_nets(Elab *e, Nodes *nets, Value v, const Ast *name) {
         diag(e->f, DiagE0520, name->span, SARG(name->text), value_what(v));
 }
 
+// What an `update` names is a net, or a list of nets: of other names none is meant.
+static Value net_named(Elab *e, Env *env, const Ast *a) {
+    Value v;
+    uint32_t builtin;
+    if (a->kind != AstName || scope_find(env, a->text, &v) || predefined_find(e, a->text, &v) ||
+        builtin_find(a->text, &builtin))
+        return eval(e, env, a);
+    VEC(Str) known = {0};
+    for (uint32_t i = 0; i < e->m->net.n; i++)
+        vec_push(e->perm, &known, e->m->net.at[i].name);
+    diag(e->f, DiagE0301, a->span, SARG(a->text));
+    diag_help_known(e->f, a->text, known.at, known.n, "the nets");
+    return (Value){.kind = KindPoison};
+}
+
 static bool update_nets(Elab *e, Env *env, const Ast *a, Nodes *out) {
     uint32_t errors = diag_errors(e->f);
     for (uint32_t i = 0; i < a->list.n; i++) {
         const Ast *name = a->list.at[i];
         uint32_t before = out->n;
-        add_nets(e, out, eval(e, env, name), name);
+        add_nets(e, out, net_named(e, env, name), name);
         for (uint32_t k = before; k < out->n; k++)
             refuse_pretrained(e, out->at[k], name->span);
     }

@@ -254,7 +254,9 @@ bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
     X(SafeF64, "F64", 8)                                                                           \
     X(SafeF32, "F32", 4)                                                                           \
     X(SafeBf16, "BF16", 2)                                                                         \
-    X(SafeF16, "F16", 2) X(SafeU8, "U8", 1) X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)
+    X(SafeF16, "F16", 2)                                                                           \
+    X(SafeU8, "U8", 1) X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)                                   \
+        X(SafeUnread, "", 0) // any other: its bytes are there, its numbers are not read
 typedef enum SafeDtype {
 #define X(name, text, size) name,
     SAFE_DTYPES(X)
@@ -264,6 +266,7 @@ typedef enum SafeDtype {
 typedef struct SafeTensor {
     Str name;
     SafeDtype dtype;
+    Str kind; // reading: the dtype as the file has it
     uint32_t rank;
     int64_t dim[DATA_MAX_RANK];
     const uint8_t *data; // reading: borrowed from the map, may be unaligned; not used in writing
@@ -283,7 +286,7 @@ GanStatus safe_open(Arena *perm, Str path, SafeFile *out);
 GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out);
 void safe_close(SafeFile *f);                             // accepts an empty file
 const SafeTensor *safe_find(const SafeFile *f, Str name); // NULL when absent
-double safe_at(const SafeTensor *t, size_t i);            // element as a number, any dtype
+double safe_at(const SafeTensor *t, size_t i);            // element as a number, any dtype read
 
 typedef struct SafeOut SafeOut;
 // The header first (names, shapes, offsets), then the bytes of the tensors in that order, in pieces

@@ -70,6 +70,9 @@ else
     expect 0 eval run --features seen.gan --count 16 --threads 1 --metric fid
     grep ' fid ' first | cmp -s - out && fail "the title is missing"
     grep -q "$(grep ' fid ' first)" out || fail "another FID on one thread"
+    grep -q 'fid:' err && fail 'enough samples are said to be too few'
+    expect 0 eval run --features seen.gan --count 5 --metric fid
+    says '^fid: 5 samples and .* for 6 features: a covariance needs more than 6 of each'
 fi
 expect 0 eval run --features seen.gan --count 32 --metric kid
 prints '^fakes  *x  *32  *kid  *[0-9.e-]*  *-  *-$'

@@ -21,6 +21,18 @@ same compiled/ckpt/00000005.safetensors text/ckpt/00000005.safetensors
 expect 0 bench a.ganx --steps 1 --warmup 0 --device ref --json
 prints '"batch": 4,'
 
+# A limit on memory is part of what was compiled.
+cp "$here/../../models/sngan.gan" .
+"$ganc" plan sngan.gan --batch 8 >whole || fail 'ganc plan'
+"$ganc" compile sngan.gan --batch 8 --memory 160M -o held.ganx || fail 'ganc compile --memory'
+"$ganc" plan sngan.gan --batch 8 --memory 160M >want || fail 'ganc plan --memory'
+"$ganc" plan held.ganx >got || fail 'ganc plan of a .ganx with a limit'
+sed 's/model\.gan:/sngan.gan:/' got | tr -s ' ' >got.text     # the text inside has its own name
+tr -s ' ' <want | cmp -s - got.text || fail 'the plan is of another limit'
+cmp -s whole want && fail 'the limit holds nothing'
+"$ganc" plan held.ganx --memory 1G >got || fail 'another limit'
+cmp -s want got && fail 'another limit is not used'
+
 # For ranks: the manifest says so, and one process alone runs its text.
 "$ganc" compile tiny.gan -s nz=5 --batch 4 --ranks 2 -o ranks.ganx || fail 'ganc compile --ranks 2'
 unzip -p ranks.ganx manifest.json 2>/dev/null | grep -q '"ranks": 2' || ! command -v unzip >/dev/null || fail 'no ranks in the manifest'

@@ -340,6 +340,25 @@ static GanStatus open_header(Place *p, const char *header, size_t body) {
     return safe_open_bytes(&p->arena, bytes, 8 + n + body, &f);
 }
 
+// Of a file with numbers that are not read, the others are.
+static void a_tensor_of_another_dtype_leaves_the_others(void **state) {
+    Place *p = *state;
+    const char header[] = "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}";
+    uint8_t bytes[8 + sizeof header - 1 + 5] = {sizeof header - 1};
+    memcpy(bytes + 8, header, sizeof header - 1);
+    bytes[sizeof bytes - 1] = 7;
+    SafeFile f = {0};
+    assert_ok(safe_open_bytes(&p->arena, bytes, sizeof bytes, &f));
+    const SafeTensor *a = safe_find(&f, STR("a")), *b = safe_find(&f, STR("b"));
+    assert_non_null(a);
+    assert_int_equal(a->dtype, SafeUnread);
+    assert_true(str_eq(a->kind, STR("F8_E4M3")));
+    assert_int_equal(a->bytes, 3);
+    assert_non_null(b);
+    assert_true(safe_at(b, 1) == 7);
+}
+
 static void hostile_safetensors_are_refused(void **state) {
     static const struct {
         const char *header;
@@ -356,10 +375,11 @@ static void hostile_safetensors_are_refused(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "bad shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1e15,1e15],\"data_offsets\":[0,4]}}", 4,
          "too large"},
-        {"{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8,
-         "'C64' is not read"},
+        {"{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 9,
+         "belong to no tensor"},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", 4, "twice"},
-        {"{\"a\":7}", 0, "is not read"},
+        {"{\"a\":7}", 0, "no dtype"},
         {"[1,2]", 0, "not a JSON object"},
         {"{\"a\":", 0, "too early"},
         {"{\"__metadata__\":{\"k\":5}}", 0, "not text"},
@@ -561,6 +581,7 @@ int main(int argc, char **argv) {
         T(a_nan_in_a_pack_names_its_sample),
         T(safetensors_read_back_what_was_written),
         T(safetensors_of_others_are_read_in_every_dtype),
+        T(a_tensor_of_another_dtype_leaves_the_others),
         T(hostile_safetensors_are_refused),
         T(the_distance_is_zero_for_equal_sets_and_grows),
         T(the_command_line_answers_with_the_contract_s_codes),
