@@ -14,6 +14,8 @@ static const LibraryInfo built_with[] = {
      GAN_HAVE_JPEG},
     {"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
      GAN_HAVE_HDF5},
+    {"libsndfile", "", "WAV sounds cannot be read",
+     "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE},
     {"openblas", "", "`ganrun eval --features` has no FID",
      "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS},
     {"freetype", "", "examples/emoji cannot make its pictures",

@@ -31,5 +31,6 @@ GanStatus library_need_symbol(void *library, const char *symbol, void *field, si
 // What must be said, and heard, before any function of the library is called.
 GanStatus archive_ready(void); // archive_late.c
 GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c
+GanStatus sound_ready(void);   // runtime/data/sound_late.c
 
 #endif

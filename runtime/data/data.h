@@ -150,7 +150,8 @@ const uint8_t *pack_record(const Pack *p, uint64_t sample);
 
 typedef struct PackOptions {
     uint32_t w, h;     // 0: the source's own, where all samples have one
-    uint32_t channels; // 1 or 3; 0: 3 for pictures, 1 for IDX
+    uint32_t channels; // 1 or 3; 0: 3 for pictures, 1 for IDX; of sounds as many as there must be
+    uint64_t length;   // of sounds, in numbers a channel; 0: not said
     uint32_t bits;     // 8 or 16; 0: as the first picture
     FitMode fit;
     uint8_t ground[3];
@@ -168,12 +169,21 @@ typedef struct PackOptions {
 
 typedef struct PackSummary {
     uint64_t good, bad;
+    uint64_t shorter, longer; // sounds that were filled with silence, and that were cut
 } PackSummary;
 // Writes to `out_path`, or with "" opens the result from memory into *pack (else pack may be NULL).
 GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,
                      PackSummary *sum);
 // Only labels: an IDX or npy file of whole numbers becomes a pack in memory with the one field y.
 GanStatus pack_labels(Arena *perm, Str path, Pack *pack);
+
+// --- sound_write.c: sounds as a file -------------------------------------------------------------
+
+enum { SOUND_CHANNELS = 2, SOUND_RATE_MOST = 1000000 };
+// n sounds of f32 [channels, frames], from -1 to 1, one after the other with a quarter of a second
+// between; `rate` numbers a second. Cuts what is louder.
+GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, size_t frames,
+                      uint32_t rate);
 
 // --- order.c: which sample comes when ------------------------------------------------------------
 
@@ -255,7 +265,8 @@ bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
     X(SafeF32, "F32", 4)                                                                           \
     X(SafeBf16, "BF16", 2)                                                                         \
     X(SafeF16, "F16", 2)                                                                           \
-    X(SafeU8, "U8", 1) X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)                                   \
+    X(SafeU8, "U8", 1)                                                                             \
+    X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)                                                      \
         X(SafeUnread, "", 0) // any other: its bytes are there, its numbers are not read
 typedef enum SafeDtype {
 #define X(name, text, size) name,
@@ -322,7 +333,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
 
 // --- synth.c: sets made here ---------------------------------------------------------------------
 
-#define SYNTH_KINDS "shapes, outlines, ring, lognormal, chains"
+#define SYNTH_KINDS "shapes, outlines, ring, lognormal, chains, tones"
 // size 0: the kind's own.
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed);
 // shapes, in memory

@@ -130,6 +130,7 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
     a->pack.dataset = v[OptDataset].text;
     a->pack.channels_last = v[OptLast].given;
     a->pack.skip_bad = v[OptSkipBad].given;
+    a->pack.length = (uint64_t)v[OptLength].number;
     a->pack.limit = (uint64_t)v[OptLimit].number;
     a->pack.threads = (int)v[OptThreads].number;
     a->count = (uint64_t)v[OptCount].number;
@@ -163,6 +164,10 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
             (double)pack.n / 1e6, SARG(pack.content));
     if (sum.bad)
         fprintf(a->err, "left out: %" PRIu64 " of %" PRIu64 "\n", sum.bad, sum.good + sum.bad);
+    if (sum.shorter)
+        fprintf(a->err, "filled with silence: %" PRIu64 " of %" PRIu64 "\n", sum.shorter, sum.good);
+    if (sum.longer)
+        fprintf(a->err, "cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
     fprintf(a->err, "packed in %.2f s\n", took);
     pack_close(&pack);
     return GAN_OK;

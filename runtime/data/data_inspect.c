@@ -12,8 +12,9 @@
 enum { FirstNames = 5, SizesMost = 16, BadMost = 20 };
 
 typedef struct SizeCount {
-    uint32_t w, h, channels, bits;
-    uint64_t n;
+    uint32_t w, h, channels, bits; // of pictures
+    uint32_t rate;                 // of sounds, which have channels too; 0: pictures
+    uint64_t n, shortest, longest; // of sounds, in numbers a channel
 } SizeCount;
 
 typedef struct Survey { // what was found, whatever the source
@@ -34,14 +35,23 @@ typedef struct Survey { // what was found, whatever the source
 typedef struct Seen {
     uint32_t w, h, channels, bits;
     uint32_t lo, hi;
+    uint32_t rate; // of a sound, 0: a picture
+    uint64_t frames;
 } Seen;
 
 static GanStatus work_look(void *user, const Item *item, void *result) {
     (void)user;
     Seen *seen = result;
     Image m = {0};
+    if (sound_is(item->bytes, item->n)) {
+        Sound is;
+        TRY(sound_look(item->bytes, item->n, &is));
+        *seen =
+            (Seen){.channels = is.channels, .lo = UINT32_MAX, .rate = is.rate, .frames = is.frames};
+        return GAN_OK;
+    }
     TRY(image_decode(item->bytes, item->n, &m));
-    *seen = (Seen){m.w, m.h, m.channels, m.bits, UINT32_MAX, 0};
+    *seen = (Seen){.w = m.w, .h = m.h, .channels = m.channels, .bits = m.bits, .lo = UINT32_MAX};
     size_t n = (size_t)m.w * m.h * m.channels;
     for (size_t i = 0; i < n; i++) {
         uint32_t v = m.bits == 8 ? ((const uint8_t *)m.pixels)[i] : ((const uint16_t *)m.pixels)[i];
@@ -54,16 +64,21 @@ static GanStatus work_look(void *user, const Item *item, void *result) {
 
 static void count_size(Survey *s, const Seen *v) {
     uint32_t i = 0;
-    while (i < s->sizes && (s->size[i].w != v->w || s->size[i].h != v->h ||
-                            s->size[i].channels != v->channels || s->size[i].bits != v->bits))
+    while (i < s->sizes &&
+           (s->size[i].w != v->w || s->size[i].h != v->h || s->size[i].channels != v->channels ||
+            s->size[i].bits != v->bits || s->size[i].rate != v->rate))
         i++;
     if (i == SizesMost) {
         s->other_sizes++;
         return;
     }
     if (i == s->sizes)
-        s->size[s->sizes++] = (SizeCount){v->w, v->h, v->channels, v->bits, 0};
-    s->size[i].n++;
+        s->size[s->sizes++] =
+            (SizeCount){v->w, v->h, v->channels, v->bits, v->rate, 0, v->frames, v->frames};
+    SizeCount *z = &s->size[i];
+    z->shortest = v->frames < z->shortest ? v->frames : z->shortest;
+    z->longest = v->frames > z->longest ? v->frames : z->longest;
+    z->n++;
 }
 
 static GanStatus done_look(void *user, const Item *item, GanStatus st, const char *reason,
@@ -206,11 +221,18 @@ static void tell(const Survey *s, Str path, FILE *out) {
         tell_array(s, out);
     for (uint32_t i = 0; i < s->sizes; i++) {
         const SizeCount *z = &s->size[i];
-        fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
-                mode_name(z->channels), z->bits);
+        if (z->rate)
+            fprintf(out,
+                    "sounds     %" PRIu64 " of %u a second, %u channel%s, %" PRIu64 " to %" PRIu64
+                    " numbers\n",
+                    z->n, z->rate, z->channels, z->channels == 1 ? "" : "s", z->shortest,
+                    z->longest);
+        else
+            fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
+                    mode_name(z->channels), z->bits);
     }
     if (s->other_sizes)
-        fprintf(out, "pictures   %u of other sizes\n", s->other_sizes);
+        fprintf(out, "           %u of other sizes\n", s->other_sizes);
     if (s->lo <= s->hi)
         fprintf(out, "values     %g to %g\n", s->lo, s->hi);
     for (uint32_t i = 0; i < s->first.n; i++)
@@ -267,27 +289,35 @@ static void put_pack(const Survey *s, JsonOut *j) {
     json_put_str(j, s->pack->content);
 }
 
+static void put_picture_size(JsonOut *j, const SizeCount *z) {
+    json_name(j, "width"), json_put_int(j, z->w);
+    json_name(j, "height"), json_put_int(j, z->h);
+    json_name(j, "mode"), json_put_str(j, str_c(mode_name(z->channels)));
+    json_name(j, "bits"), json_put_int(j, z->bits);
+}
+
+static void put_sound_size(JsonOut *j, const SizeCount *z) {
+    json_name(j, "rate"), json_put_int(j, z->rate);
+    json_name(j, "channels"), json_put_int(j, z->channels);
+    json_name(j, "shortest"), json_put_int(j, (int64_t)z->shortest);
+    json_name(j, "longest"), json_put_int(j, (int64_t)z->longest);
+}
+
 static void put_sizes(const Survey *s, JsonOut *j) {
-    json_name(j, "pictures");
-    json_open(j, '[');
-    for (uint32_t i = 0; i < s->sizes; i++) {
-        const SizeCount *z = &s->size[i];
-        json_open(j, '{');
-        json_name(j, "count");
-        json_put_int(j, (int64_t)z->n);
-        json_name(j, "width");
-        json_put_int(j, z->w);
-        json_name(j, "height");
-        json_put_int(j, z->h);
-        json_name(j, "mode");
-        json_put_str(j, str_c(mode_name(z->channels)));
-        json_name(j, "bits");
-        json_put_int(j, z->bits);
-        json_close(j, '}');
+    for (int sounds = 0; sounds < 2; sounds++) {
+        json_name(j, sounds ? "sounds" : "pictures"), json_open(j, '[');
+        for (uint32_t i = 0; i < s->sizes; i++) {
+            const SizeCount *z = &s->size[i];
+            if ((z->rate > 0) != sounds)
+                continue;
+            json_open(j, '{');
+            json_name(j, "count"), json_put_int(j, (int64_t)z->n);
+            (sounds ? put_sound_size : put_picture_size)(j, z);
+            json_close(j, '}');
+        }
+        json_close(j, ']');
     }
-    json_close(j, ']');
-    json_name(j, "other_sizes");
-    json_put_int(j, s->other_sizes);
+    json_name(j, "other_sizes"), json_put_int(j, s->other_sizes);
 }
 
 static void tell_json(const Survey *s, Str path, FILE *out) {

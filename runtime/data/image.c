@@ -59,6 +59,10 @@ static bool is_text(const uint8_t *data, size_t n) {
     return true;
 }
 
+bool sound_is(const uint8_t *data, size_t n) {
+    return n >= 12 && has_magic(data, n, "RIFF", 4) && has_magic(data + 8, n - 8, "WAVE", 4);
+}
+
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
     *out = (Image){0};
     if (n == 0)
@@ -67,9 +71,9 @@ GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
         return image_png_decode(data, n, out);
     if (has_magic(data, n, "\xff\xd8\xff", 3))
         return image_jpeg_decode(data, n, out);
-    if (has_magic(data, n, "RIFF", 4) && n >= 12 && has_magic(data + 8, n - 8, "WAVE", 4))
-        return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but a WAV sound: pack an .npy of all "
-                                   "sounds, float32 [n, 1, samples]");
+    if (sound_is(data, n))
+        return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but a WAV sound: sounds have folders "
+                                   "of their own");
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has_magic(data, n, foreign[i].text, foreign[i].n))
             return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but %s", foreign[i].what);

@@ -129,7 +129,8 @@ void build_put_label(const Build *b, uint32_t label, uint8_t *record) {
     memcpy(record + pack_writer_field(b->writer, 1)->offset, &label, sizeof label);
 }
 
-static uint32_t label_of_name(const Labels *l, Str name) {
+uint32_t build_label_of(const Build *b, Str name) {
+    const Labels *l = &b->labels;
     Str folder = path_dir(name);
     const Str *at = bsearch(&folder, l->class_name, l->classes, sizeof folder, by_text);
     return at ? (uint32_t)(at - l->class_name) : 0;
@@ -144,7 +145,7 @@ static GanStatus work_picture(void *user, const Item *item, void *result) {
     GanStatus st = image_fit(&m, &b->rule, result);
     image_release(&m);
     if (st == GAN_OK && b->labels.on)
-        build_put_label(b, label_of_name(&b->labels, item->name), result);
+        build_put_label(b, build_label_of(b, item->name), result);
     return st;
 }
 
@@ -159,24 +160,37 @@ static GanStatus done_picture(void *user, const Item *item, GanStatus st, const 
     return pack_writer_add(b->writer, result, item->name);
 }
 
-// Size and bits of the first picture that can be read; w stays 0 where there is none.
-static GanStatus probe_pictures(Build *b, Image *first) {
+typedef struct Probe { // the first member that can be read
+    bool sounds;       // by the first bytes of the first that is anything
+    Image first;       // of pictures: without pixels; w 0: none
+    Sound sound;       // of sounds; channels 0: none
+} Probe;
+
+static GanStatus probe_item(const Item *item, Probe *p) {
+    p->sounds = p->sounds || sound_is(item->bytes, item->n);
+    if (p->sounds)
+        return sound_look(item->bytes, item->n, &p->sound);
+    Image m = {0};
+    TRY(image_decode(item->bytes, item->n, &m));
+    p->first = (Image){.w = m.w, .h = m.h, .channels = m.channels, .bits = m.bits};
+    image_release(&m);
+    return GAN_OK;
+}
+
+static GanStatus probe_members(Build *b, Probe *p) {
     Source *s = NULL;
     TRY(source_open(b->path, b->kind, &s));
     GanStatus st = GAN_OK;
-    for (bool end = false; st == GAN_OK && !end && !first->w;) {
+    for (bool end = false; st == GAN_OK && !end && !p->first.w && !p->sound.channels;) {
         Item item;
-        Image m = {0};
         st = source_next(s, &item, &end);
         if (st != GAN_OK || end)
             break;
         GanStatus read = item_load(&item);
         if (read == GAN_OK)
-            read = image_decode(item.bytes, item.n, &m);
+            read = probe_item(&item, p);
         if (read == GAN_ERR_MEMORY)
             st = read;
-        *first = (Image){.w = m.w, .h = m.h, .channels = m.channels, .bits = m.bits};
-        image_release(&m);
         item_release(&item);
     }
     source_close(s);
@@ -200,17 +214,15 @@ void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bi
                                         .hi = b->rule.bits == 16 ? 65535 : 255};
 }
 
-static GanStatus build_pictures(Build *b) {
-    Image first = {0};
-    TRY(probe_pictures(b, &first));
-    if (!b->o->w && first.w) {
+static GanStatus build_pictures(Build *b, const Image *first) {
+    if (!b->o->w && first->w) {
         return fail(
             GAN_ERR_USAGE,
             "%.*s: the first picture is %ux%u; give all one size with --size N or --size WxH",
-            SARG(b->path), first.w, first.h);
+            SARG(b->path), first->w, first->h);
     }
     // Nothing readable: the same walk with any size lists every file with its reason.
-    build_rule(b, 1, 1, 3, first.bits == 16 ? 16 : 8);
+    build_rule(b, 1, 1, 3, first->bits == 16 ? 16 : 8);
     TRY(build_labels(b, 0));
     build_label_field(b);
     TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
@@ -264,6 +276,9 @@ static GanStatus finish(Build *b) {
                          fit_name(r->mode), r->w, r->h, r->channels, r->channels == 1 ? "" : "s",
                          r->bits, r->ground[0], r->ground[1], r->ground[2]);
     }
+    if (b->sound.channels)
+        fit = str_format(b->perm, "%u numbers a second, cut or filled to %lld", b->sound.rate,
+                         (long long)b->field[0].dim[1]);
     PackWriter *w = b->writer;
     b->writer = NULL;
     if (!b->out_path.len)
@@ -273,8 +288,14 @@ static GanStatus finish(Build *b) {
 
 static GanStatus run_build(void *user) {
     Build *b = user;
-    bool pictures = b->kind == SourceFolder || b->kind == SourceArchive;
-    TRY(pictures ? build_pictures(b) : build_array(b));
+    if (b->kind != SourceFolder && b->kind != SourceArchive) {
+        TRY(build_array(b));
+        return finish(b);
+    }
+    Probe p = {0};
+    TRY(probe_members(b, &p));
+    b->sound = p.sound;
+    TRY(p.sounds ? build_sounds(b) : build_pictures(b, &p.first));
     return finish(b);
 }
 

@@ -18,6 +18,7 @@ typedef struct Build {
     Str path;             // borrowed
     Arena *perm;
     FitRule rule;
+    Sound sound; // rate and channels of all; channels 0: these are no sounds, or none can be read
     Labels labels;
     PackField field[2]; // what is asked of the writer
     uint32_t fields;
@@ -37,6 +38,12 @@ GanStatus build_labels(Build *b, size_t samples);           // opens what --labe
 void build_labels_of_records(Build *b, const ArrayFile *f); // classes that lie beside the samples
 void build_label_field(Build *b);                           // behind the samples' own
 void build_put_label(const Build *b, uint32_t label, uint8_t *record);
+
+uint32_t build_label_of(const Build *b, Str name); // by its folder
+
+// --- pack_sounds.c -------------------------------------------------------------------------------
+
+GanStatus build_sounds(Build *b); // of b->sound
 
 // --- pack_arrays.c -------------------------------------------------------------------------------
 

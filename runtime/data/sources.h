@@ -104,6 +104,19 @@ GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out);
 GanStatus array_row(ArrayFile *f, size_t row, Array *out); // borrowed until the next call
 void array_close(ArrayFile *f);                            // accepts an empty one
 
+// --- sound.c or sound_none.c: WAV files ----------------------------------------------------------
+
+typedef struct Sound {
+    uint32_t channels, rate; // rate: numbers a second of one channel
+    uint64_t frames;         // as the header says
+} Sound;
+bool sound_is(const uint8_t *data, size_t n); // by its first bytes
+GanStatus sound_look(const uint8_t *data, size_t n, Sound *out);
+// The first `length` frames as f32 [channels, length]; what there is less stays as it is. Refused
+// unless rate and channels are those of `want`.
+GanStatus sound_read(const uint8_t *data, size_t n, const Sound *want, size_t length, float *out,
+                     Sound *is);
+
 // --- items.c: an ordered parallel map ------------------------------------------------------------
 
 typedef struct ItemJob {

@@ -9,6 +9,7 @@
 #include "xform.h"
 
 #include <pthread.h>
+#include <inttypes.h>
 #include <string.h>
 
 // The packs behind one or more fields, one after the other.
@@ -81,6 +82,10 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
             o.w = (uint32_t)((double)o.h * (double)f->dim[2] / (double)f->dim[1]);
         }
     }
+    if (f->kind == DataFloat && f->rank == 2 && f->dim[0] >= 1 && f->dim[0] <= SOUND_CHANNELS) {
+        o.channels = (uint32_t)f->dim[0]; // a folder of them would be of sounds
+        o.length = (uint64_t)f->dim[1];
+    }
     if (with_labels && (kind == SourceFolder || kind == SourceArchive))
         o.labels = STR("folders");
     return o;
@@ -95,7 +100,16 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
     if (f->kind == DataLabel)
         return pack_labels(&s->arena, path, out);
     PackOptions o = pack_options(s, f, with_labels, kind);
-    return pack_build(&s->arena, path, &o, (Str){0}, out, NULL);
+    PackSummary sum = {0};
+    TRY(pack_build(&s->arena, path, &o, (Str){0}, out, &sum));
+    if ((sum.shorter || sum.longer) && s->o.notice)
+        s->o.notice(s->o.user, str_format(&s->arena,
+                                          "%.*s: of %" PRIu64 " sounds %" PRIu64
+                                          " are shorter and end in silence, %" PRIu64
+                                          " are longer and are cut",
+                                          SARG(path), sum.good, sum.shorter, sum.longer)
+                                   .ptr);
+    return GAN_OK;
 }
 
 static GanStatus open_feed(DataStream *s, uint32_t i) {

@@ -198,6 +198,7 @@ static const struct {
     {"ring", "", 1, 1, UINT32_MAX, write_ring},
     {"lognormal", "pixels a side", 256, 16, 2048, synth_lognormal},
     {"chains", "points", 3375, 32, 16384, synth_chains},
+    {"tones", "numbers", 16384, 256, 1 << 20, synth_tones},
 };
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -34,4 +34,9 @@ double lognormal_power(double k, uint32_t side);
 // the four states it is in.
 GanStatus synth_chains(const SynthJob *j);
 
+// --- synth_tones.c -------------------------------------------------------------------------------
+
+// Plucked strings: a folder of WAV files, mono, of `size` numbers at 16,000 a second.
+GanStatus synth_tones(const SynthJob *j);
+
 #endif

@@ -25,7 +25,7 @@ exists one/interp.png
 expect 2 interp one -o i.gif
 says '^ganrun: -o i.gif: what can be written is .png .npy$'
 expect 2 sample one -o s.jpg
-says '^ganrun: -o s.jpg: what can be written is .png .npy, or a folder: a name that ends in /$'
+says '^ganrun: -o s.jpg: what can be written is .png .npy .wav, or a folder: a name that ends in /$'
 expect 2 data preview s.pack -o s.jpg
 says '^ganrun data preview: -o s.jpg: what can be written is .png$'
 absent s.jpg i.gif

@@ -340,6 +340,72 @@ static GanStatus open_header(Place *p, const char *header, size_t body) {
     return safe_open_bytes(&p->arena, bytes, 8 + n + body, &f);
 }
 
+// Place i of every channel of every file holds i mod 256, as -1/2 to 1/2.
+static void sounds_of_every_kind_hold_their_numbers(void **state) {
+    static const struct {
+        const char *file;
+        uint32_t channels, rate, frames;
+        float coarse; // steps of its numbers, where they are larger than 1/256
+    } files[] = {
+        {"pcm8", 1, 16000, 300, 1.0F / 128}, {"pcm16", 1, 16000, 200, 0},
+        {"pcm24", 1, 16000, 300, 0},         {"pcm32", 1, 16000, 300, 0},
+        {"float", 1, 16000, 200, 0},         {"rate", 1, 8000, 100, 0},
+        {"stereo", 2, 16000, 100, 0},
+    };
+    enum { Length = 250 };
+    Place *p = *state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        Str bytes;
+        Sound first, is;
+        float x[SOUND_CHANNELS * Length] = {0};
+        assert_ok(file_read(&p->arena, str_format(&p->arena, SEEDS "sound/%s.wav", files[i].file),
+                            &bytes));
+        const uint8_t *data = (const uint8_t *)bytes.ptr;
+        if (sound_look(data, bytes.len, &first) != GAN_OK && strstr(gan_error(), "without lib"))
+            skip();
+        assert_ok(sound_look(data, bytes.len, &first));
+        assert_int_equal(first.channels, files[i].channels);
+        assert_int_equal(first.rate, files[i].rate);
+        assert_int_equal(first.frames, files[i].frames);
+        assert_ok(sound_read(data, bytes.len, &first, Length, x, &is));
+        for (uint32_t c = 0; c < first.channels; c++)
+            for (uint32_t k = 0; k < Length; k++) {
+                float want = k < first.frames ? (float)(k % 256) / 256 - 0.5F : 0;
+                assert_true(fabsf(x[c * Length + k] - want) <= files[i].coarse);
+            }
+        first.rate = 44100;
+        assert_refused(sound_read(data, bytes.len, &first, Length, x, &is), "others have 44100");
+    }
+}
+
+// What is written is read back to within half a step of 16 bits, and what is too loud is cut.
+static void a_written_sound_reads_back(void **state) {
+    enum { Frames = 5000 };
+    static float x[2][2][Frames], back[2][2 * Frames + 1000];
+    Place *p = *state;
+    Str bytes;
+    Sound is = {2, 4000, 0};
+    for (uint32_t i = 0; i < 4 * Frames; i++)
+        (&x[0][0][0])[i] = (float)(i % 701) / 350 - 1;
+    x[1][1][7] = 3;
+    assert_ok(sound_write(under(p, "a.wav"), &x[0][0][0], 2, 2, Frames, 4000));
+    assert_ok(file_read(&p->arena, under(p, "a.wav"), &bytes));
+    assert_int_equal(bytes.len, 44 + 4 * (2 * Frames + 1000));
+    if (sound_read((const uint8_t *)bytes.ptr, bytes.len, &is, 2 * Frames + 1000, &back[0][0],
+                   &is) != GAN_OK)
+        skip();
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t k = 0; k < Frames; k++) {
+            assert_true(fabsf(back[c][k] - x[0][c][k] * 32767 / 32768) <= 0.51F / 32768);
+            assert_true(k != 7 || c != 1 || back[c][Frames + 1000 + k] == 32767.0F / 32768);
+        }
+    assert_true(back[0][Frames] == 0 && back[1][Frames + 999] == 0); // silence between
+    file_fail_at(3);
+    assert_true(sound_write(under(p, "b.wav"), &x[0][0][0], 2, 2, Frames, 4000) != GAN_OK);
+    file_fail_at(0);
+    assert_false(file_exists(under(p, "b.wav")));
+}
+
 // Of a file with numbers that are not read, the others are.
 static void a_tensor_of_another_dtype_leaves_the_others(void **state) {
     Place *p = *state;
@@ -581,6 +647,8 @@ int main(int argc, char **argv) {
         T(a_nan_in_a_pack_names_its_sample),
         T(safetensors_read_back_what_was_written),
         T(safetensors_of_others_are_read_in_every_dtype),
+        T(sounds_of_every_kind_hold_their_numbers),
+        T(a_written_sound_reads_back),
         T(a_tensor_of_another_dtype_leaves_the_others),
         T(hostile_safetensors_are_refused),
         T(the_distance_is_zero_for_equal_sets_and_grows),

@@ -1,0 +1,71 @@
+// pack_sounds.c - a pack of sounds, from a folder or archive of WAV files: f32 [channels, length].
+//
+// All have the rate and the channels of the first that can be read; another is refused with the way
+// out. Each gives one sample: its beginning, and silence behind it where it is too short.
+#include "pack_build.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static GanStatus work_sound(void *user, const Item *item, void *result) {
+    const Build *b = user;
+    Sound is;
+    if (!sound_is(item->bytes, item->n))
+        return fail(GAN_ERR_INPUT, "not a WAV sound, as others here are");
+    TRY(sound_read(item->bytes, item->n, &b->sound, (size_t)b->field[0].dim[1], result, &is));
+    memcpy((uint8_t *)result + pack_writer_stride(b->writer), &is.frames, sizeof is.frames);
+    if (b->labels.on)
+        build_put_label(b, build_label_of(b, item->name), result);
+    return GAN_OK;
+}
+
+static GanStatus done_sound(void *user, const Item *item, GanStatus st, const char *reason,
+                            void *result) {
+    Build *b = user;
+    uint64_t frames, length = (uint64_t)b->field[0].dim[1];
+    if (st == GAN_ERR_MEMORY)
+        return fail(st, "%.*s: %s", SARG(item->name), reason);
+    if (st != GAN_OK)
+        return build_refuse(b, item->name, reason);
+    memcpy(&frames, (uint8_t *)result + pack_writer_stride(b->writer), sizeof frames);
+    b->sum.shorter += frames < length;
+    b->sum.longer += frames > length;
+    b->sum.good++;
+    return pack_writer_add(b->writer, result, item->name);
+}
+
+GanStatus build_sounds(Build *b) {
+    uint64_t length = b->o->length ? b->o->length : 0;
+    if (!length && b->sound.frames)
+        return fail(GAN_ERR_USAGE,
+                    "%.*s: the first sound has %" PRIu64 " numbers, %u a second; give all one "
+                    "length with --length N",
+                    SARG(b->path), b->sound.frames, b->sound.rate);
+    if (b->o->channels && b->sound.channels && b->o->channels != b->sound.channels)
+        return fail(GAN_ERR_INPUT, "%.*s: sounds of %u channels, and the model asks for %u",
+                    SARG(b->path), b->sound.channels, b->o->channels);
+    // Nothing readable: the same walk with any size lists every file with its reason.
+    b->field[b->fields++] = (PackField){
+        .name = STR("x"),
+        .kind = DataFloat,
+        .dtype = PackF32,
+        .rank = 2,
+        .dim = {b->sound.channels ? b->sound.channels : 1, length ? (int64_t)length : 1},
+        .lo = -1,
+        .hi = 1};
+    TRY(build_labels(b, 0));
+    build_label_field(b);
+    TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
+    Source *s = NULL;
+    TRY(source_open(b->path, b->kind, &s));
+    ItemJob job = {.source = s,
+                   .limit = b->o->limit,
+                   .threads = b->o->threads,
+                   .result_size = pack_writer_stride(b->writer) + sizeof(uint64_t),
+                   .work = work_sound,
+                   .done = done_sound,
+                   .user = b};
+    GanStatus st = items_run(&job);
+    source_close(s);
+    return st;
+}

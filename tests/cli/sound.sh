@@ -1,0 +1,64 @@
+#!/bin/sh
+# sound.sh - WAV files as data, of every kind there is, and samples as WAV.
+. "$(dirname -- "$0")/lib.sh"
+corpus=$here/../fuzz/corpus/sound
+mkdir -p s/low s/high
+cp "$corpus"/pcm8.wav "$corpus"/pcm16.wav "$corpus"/float.wav s/low/
+cp "$corpus"/pcm24.wav "$corpus"/pcm32.wav s/high/
+if ! "$ganrun" doctor | grep -q '^  libsndfile  *[^m]'; then
+    refused 1 'none of 5 samples' ganrun data pack s -o s.pack --length 256
+    grep -q 'built without libsndfile: install libsndfile1-dev' err || fail 'the way out is not named'
+    exit 0
+fi
+
+expect 0 data inspect s
+prints '^sounds     5 of 16000 a second, 1 channel, 200 to 300 numbers$'
+expect 0 data inspect s --json
+prints '"sounds": \[{"count": 5, "rate": 16000, "channels": 1, "shortest": 200, "longest": 300}\]'
+refused 2 'the first sound has 300 numbers, 16000 a second; .* --length N' ganrun data pack s -o s.pack
+expect 0 data pack s -o s.pack --length 256 --labels folders
+says 'filled with silence: 2 of 5'
+says 'cut: 3 of 5'
+expect 0 data inspect s.pack
+prints 'data x : float(1, 256) scale(-1, 1), y : label(2)'
+prints '16000 numbers a second, cut or filled to 256'
+
+# Every file holds the same numbers, i/256 - 1/2 at place i mod 256, as exactly as its kind can.
+"$ganrun" data pack s/low -o low.pack --length 200 2>/dev/null >/dev/null || fail 'low'
+"$ganrun" data pack s/high -o high.pack --length 200 2>/dev/null >/dev/null || fail 'high'
+for set in low high; do
+    expect 0 data inspect $set.pack
+    prints 'values     -0.5 to 0.27[0-9]*'
+done
+
+# Others among them: named, with what mends it.
+cp "$corpus"/rate.wav "$corpus"/stereo.wav s/low/
+expect 1 data pack s -o no.pack --length 256
+says '^bad: low/rate.wav: 8000 numbers a second, and others have 16000: convert it first'
+says '^bad: low/stereo.wav: 2 channels, and others have 1'
+absent no.pack
+expect 0 data pack s -o skipped.pack --length 256 --skip-bad
+prints '5 samples'
+rm s/low/rate.wav s/low/stereo.wav
+mkdir two; cp "$corpus"/stereo.wav two
+expect 0 data pack two -o two.pack --length 64
+expect 0 data inspect two.pack
+prints 'float(2, 64)'
+head -c 40 "$corpus"/pcm16.wav >two/cut.wav
+expect 1 data pack two -o no.pack --length 64
+says '^bad: cut.wav: '
+
+# From a folder to sound.
+cp "$here/../../models/wavegan.gan" .
+expect 0 train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --batch 4 --steps 2 --threads 1 --out run
+says 'of 5 sounds 2 are shorter and end in silence, 3 are longer and are cut'
+expect 0 sample run -o made.wav --count 3 --rate 8000
+[ "$(wc -c <made.wav)" = $((44 + 2 * (3 * 256 + 2 * 2000))) ] || fail 'another length'
+cmp -s made.wav "$corpus"/pcm16.wav && fail 'made is not data'
+mkdir made; mv made.wav made
+expect 0 data inspect made
+prints '^sounds     1 of 8000 a second, 1 channel, 4768 to 4768 numbers$'
+refused 2 '1000000' ganrun sample run -o made.wav --rate 2000000
+pack
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out pictures
+refused 2 'no sound of 1 or 2 channels' ganrun sample pictures -o no.wav

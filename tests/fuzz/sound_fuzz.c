@@ -1,0 +1,13 @@
+// sound_fuzz.c - a WAV file from bytes: its header, then as many numbers as a model would ask for.
+#include "sources.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    enum { Length = 5000 };
+    static float room[SOUND_CHANNELS * Length];
+    Sound first, is;
+    if (sound_is(data, size) && sound_look(data, size, &first) == GAN_OK)
+        (void)sound_read(data, size, &first, Length, room, &is);
+    return 0;
+}
