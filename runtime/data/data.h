@@ -281,7 +281,7 @@ typedef struct SafeTensor {
     uint32_t rank;
     int64_t dim[DATA_MAX_RANK];
     const uint8_t *data; // reading: borrowed from the map, may be unaligned; not used in writing
-    size_t count, bytes; // elements, and their bytes; set by reader and writer
+    size_t count, bytes; // elements that can be read, and all bytes; set by reader and writer
 } SafeTensor;
 typedef struct SafeMeta {
     Str key, value;

@@ -119,8 +119,8 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
     }
     if (!measure(t))
         return fail(GAN_ERR_INPUT, "tensor %.*s: its shape is too large", SARG(t->name));
-    if (t->dtype == SafeUnread)
-        t->bytes = (size_t)(to - from); // how large an element is is not known
+    if (t->dtype == SafeUnread) // how large an element is is not known, and none can be read
+        t->bytes = (size_t)(to - from), t->count = 0;
     if (t->bytes != to - from) {
         return fail(GAN_ERR_INPUT,
                     "tensor %.*s: its shape asks for %zu bytes, its offsets give %" PRIu64,
