@@ -164,7 +164,7 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
     link.waits = how.wait;
     if (ranks > 1 && !how.null)
         TRY(link_measure(b->comm, &link.each));
-    if (b->o->at[OptReplay].given || !ranks_fill_cores(b->comm, b->host->device.threads))
+    if (b->o->at[OptReplay].given || comm_room_left(b->comm) > CommFull)
         link.each.core = link.each.byte = 0; // of cores that have nothing else to do
     TRY(sim_gather(b->perm, b->comm, mine, &all));
     b->foretold_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;

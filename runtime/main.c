@@ -147,8 +147,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     RankSetup setup = {.launch = *l,
                        .plugin = ranks_plugin(perm, h->self),
                        .comm = *how,
-                       .nodes = option_text(o, OptHier, STR("auto")),
-                       .threads = option_number(o, OptThreads, 0)};
+                       .nodes = option_text(o, OptHier, STR("auto"))};
     // A rank is at least two threads: one that waits for messages must give way to one that works.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     TRY(ranks_open(&setup, out));
@@ -158,7 +157,7 @@ static GanStatus join_ranks(Arena *perm, const Options *o, const Launcher *l,
     const DeviceApi *device = device_find(option_text(o, OptDevice, STR("cpu")));
     if (device && device->card)
         TRY(device->card(&h->device, gpu, sizeof gpu));
-    return ranks_preflight(*perm, *out, &h->console, setup.threads, gpu,
+    return ranks_preflight(*perm, *out, &h->console, option_number(o, OptThreads, 0), gpu,
                            h->device.route == RouteStaged, &h->device.threads);
 }
 

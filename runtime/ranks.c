@@ -22,13 +22,11 @@ static int64_t number_of(const char *(*variable)(const char *), const char *name
 Launcher launcher_detect(const char *(*variable)(const char *name)) {
     // The first row that is there counts: under Slurm mpirun leaves both.
     static const struct {
-        const char *by, *rank, *ranks, *local_ranks, *tells;
+        const char *by, *rank, *ranks, *tells;
     } launchers[] = {
-        {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-         "OMPI_COMM_WORLD_RANK"},
-        {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
-         "PMIX_NAMESPACE"},
-        {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_RANK"},
+        {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+        {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMIX_NAMESPACE"},
+        {"mpiexec", "PMI_RANK", "PMI_SIZE", "PMI_RANK"},
     };
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         int64_t rank = number_of(variable, launchers[i].rank, -1),
@@ -37,15 +35,14 @@ Launcher launcher_detect(const char *(*variable)(const char *name)) {
             return (Launcher){.by = launchers[i].by,
                               .rank = rank,
                               .ranks = ranks,
-                              .told = variable(launchers[i].tells) != NULL,
-                              .local_ranks = number_of(variable, launchers[i].local_ranks, 0)};
+                              .told = variable(launchers[i].tells) != NULL};
     }
     return (Launcher){.ranks = 1};
 }
 
-static int64_t cores_allowed(cpu_set_t *set) {
+static void cores_allowed(cpu_set_t *set) {
     CPU_ZERO(set);
-    return sched_getaffinity(0, sizeof *set, set) == 0 ? CPU_COUNT(set) : 1;
+    (void)sched_getaffinity(0, sizeof *set, set); // none where there are more than a set holds
 }
 
 static GanStatus fail_alone(const Launcher *l, int seen) {
@@ -74,12 +71,7 @@ GanStatus ranks_open(const RankSetup *s, Comm **out) {
     }
     if (!l->told)
         return fail_alone(l, 1); // Open MPI would end the process, with a page on its build
-    cpu_set_t set;
-    // A communicator's thread that spins wants a core of its own.
-    int64_t per_rank = cores_allowed(&set) / (l->local_ranks > 0 ? l->local_ranks : 1);
     MpiArg arg = {.host = &link_host,
-                  .polite = s->threads == 0 || s->threads >= per_rank,
-                  .crowded = per_rank < 1 || s->threads > per_rank,
                   .nodes = str_eq(s->nodes, STR("on"))    ? NodesOn
                            : str_eq(s->nodes, STR("off")) ? NodesOff
                                                           : NodesAuto};
@@ -109,16 +101,35 @@ static bool same_host(const Card *a, const Card *b) {
     return strncmp(a->host, b->host, HOST_NAME) == 0;
 }
 
-// The cores a rank may use, divided among the ranks of its host that may use them too.
+static bool shares_cores(const Card *a, const Card *b) {
+    cpu_set_t both;
+    CPU_AND(&both, &a->cores, &b->cores);
+    return same_host(a, b) && CPU_COUNT(&both) > 0;
+}
+
+// The cores a rank may use, divided among the ranks that may use them too.
 static int64_t fair_threads(const Card *all, int ranks, int me) {
     int64_t sharing = 0;
-    for (int r = 0; r < ranks; r++) {
-        cpu_set_t both;
-        CPU_AND(&both, &all[r].cores, &all[me].cores);
-        sharing += same_host(&all[r], &all[me]) && CPU_COUNT(&both) > 0;
-    }
+    for (int r = 0; r < ranks; r++)
+        sharing += shares_cores(&all[r], &all[me]);
     int64_t n = CPU_COUNT(&all[me].cores) / (sharing > 0 ? sharing : 1);
     return n > 0 ? n : 1;
+}
+
+static CommRoom room_left(const Card *all, int ranks, int me) {
+    cpu_set_t cores = all[me].cores;
+    int64_t threads = 0, sharing = 0;
+    for (int r = 0; r < ranks; r++) {
+        if (!shares_cores(&all[r], &all[me]))
+            continue;
+        CPU_OR(&cores, &cores, &all[r].cores);
+        threads += all[r].threads;
+        sharing++;
+    }
+    int64_t left = CPU_COUNT(&cores) - threads;
+    if (!sharing) // not even its own are known
+        return CommFew;
+    return left < 0 ? CommCrowded : left == 0 ? CommFull : left < sharing ? CommFew : CommSpare;
 }
 
 static Str cores_text(Arena *a, const cpu_set_t *set) {
@@ -172,12 +183,6 @@ static GanStatus check_cards(const Card *all, int ranks) {
     return GAN_OK;
 }
 
-bool ranks_fill_cores(const Comm *c, int threads) {
-    cpu_set_t set;
-    int nodes = comm_nodes(c) ? comm_nodes(c) : 1;
-    return (int64_t)threads * comm_size(c) / nodes >= cores_allowed(&set);
-}
-
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, int *threads) {
     int ranks = comm_size(c), me = comm_rank(c);
@@ -189,6 +194,7 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     mine.threads = asked ? asked : fair_threads(all, ranks, me);
     TRY(comm_gather(c, &mine, sizeof mine, all));
     *threads = (int)mine.threads;
+    comm_room(c, *gpu ? CommFew : room_left(all, ranks, me)); // a card leaves its host's cores idle
     if (me == 0)
         show_cards(&scratch, console, all, ranks);
     if (!share)

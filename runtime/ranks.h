@@ -23,7 +23,6 @@ typedef struct Launcher { // what the launcher has said in the environment
     const char *by;       // "mpirun", "srun"; NULL: started alone
     int64_t rank, ranks;  // as the launcher counts; ranks 1: alone
     bool told;            // MPI can learn from it who the ranks are
-    int64_t local_ranks;  // of this host; 0: not said
 } Launcher;
 // `variable` is getenv: only main.c may call it.
 Launcher launcher_detect(const char *(*variable)(const char *name));
@@ -33,19 +32,16 @@ typedef struct RankSetup {
     Str plugin;       // path of the MPI plugin
     CommOptions comm; // deadline, wire model, null
     Str nodes;        // --hierarchical: "auto", "on", "off"
-    int64_t threads;  // asked for, 0: choose
 } RankSetup;
 // The file ranks need: beside the program, or where `cmake --install` puts it.
 Str ranks_plugin(Arena *a, Str program);
 // Opens MPI and refuses what would train the same model several times over: no MPI, or an MPI that
 // does not see the launcher's other ranks.
 GanStatus ranks_open(const RankSetup *s, Comm **out);
-// Whether ranks of `threads` threads each, as many on every node, leave no core to spare.
-bool ranks_fill_cores(const Comm *c, int threads);
-// Chooses the threads of this rank from the cores it may use (`asked`: this many, 0: choose), and
-// tells rank 0's console who is where. `gpu`: the card this rank would compute on
-// (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two would share one and `share`
-// is false.
+// Chooses the threads of this rank from the cores it may use (`asked`: this many, 0: choose), tells
+// the communicator what they leave (comm_room) and rank 0's console who is where. `gpu`: the card
+// this rank would compute on (DeviceApi.card), "" for none; GAN_ERR_DEVICE on all ranks where two
+// would share one and `share` is false.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, int *threads);
 // What the words of a command line ask of a communicator: --deadline --wire --comm --overlap.

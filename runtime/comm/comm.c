@@ -181,6 +181,18 @@ void comm_narrow(Comm *c, size_t least) {
         c->narrow_least = least;
 }
 
+void comm_room(Comm *c, CommRoom room) {
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->link->room = room;
+    pthread_mutex_unlock(&c->lock);
+}
+
+CommRoom comm_room_left(const Comm *c) {
+    return c ? c->link->room : CommCrowded;
+}
+
 void comm_mute(Comm *c, bool muted) {
     if (c)
         c->muted = muted;

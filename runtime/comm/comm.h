@@ -65,6 +65,16 @@ GanStatus comm_wait(Comm *c, uint32_t id);
 void comm_narrow(Comm *c, size_t least);
 // While muted, sums and gathers do nothing: to see what a step takes without them.
 void comm_mute(Comm *c, bool muted);
+// What the threads that compute leave of the cores that this rank shares with others. No job is
+// under way. Until it is said, the first. Accepts NULL.
+typedef enum CommRoom {
+    CommCrowded, // less than nothing, they take turns: whoever waits for others sleeps
+    CommFull,    // nothing: the communicator's thread sleeps between looks, on its caller's core
+    CommFew,     // less than a core for each communicator's thread: it sleeps between looks
+    CommSpare    // a core for each: it looks all the time
+} CommRoom;
+void comm_room(Comm *c, CommRoom room);
+CommRoom comm_room_left(const Comm *c); // as told; the first of NULL
 // Drops what rounding to a narrower wire has kept: at every checkpoint, so that a run that resumes
 // there makes the same bits.
 void comm_forget(Comm *c);

@@ -61,6 +61,7 @@ struct Comm {
     Lane lane[LANES];
     Task *task; // [tasks], owned: control of each lane, then jobs by id
     uint32_t tasks;
+    int core;                   // where the caller last started a job of the first lane
     bool opened, closing, gone; // gone: the thread's last deed is done
     GanStatus code;             // GAN_OK until broken
     char why[512];
@@ -71,6 +72,7 @@ struct Comm {
     CommStats stats;
     VEC(CommEvent) event; // owned, through mem_realloc
     // The thread's own:
+    int stays;  // the core it is bound to, -1 none
     Kept *kept; // [kepts] by id, owned
     uint32_t kepts;
     uint16_t *narrow; // owned; grows

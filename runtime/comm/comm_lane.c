@@ -4,6 +4,7 @@
 #include "comm_in.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -303,6 +304,7 @@ void lane_enqueue(Comm *c, uint32_t at, uint32_t lane) {
         l->head = at;
     l->tail = at;
     if (lane == LARGE) {
+        c->core = sched_getcpu();
         pthread_cond_signal(&c->work);
         return;
     }

@@ -11,10 +11,23 @@
 
 // --- the thread, which has the first lane --------------------------------------------------------
 
+// Under the lock. Where threads that compute fill the cores, every rank pays for its own sums: were
+// the threads of two ranks on one core, that rank alone would come late to the sums that follow.
+static void stay_with_caller(Comm *c) {
+    cpu_set_t core;
+    if (c->link->room != CommFull || c->core == c->stays || c->core < 0 || c->core >= CPU_SETSIZE)
+        return;
+    CPU_ZERO(&core);
+    CPU_SET(c->core, &core);
+    c->stays = c->core; // asked once, granted or not
+    (void)sched_setaffinity(0, sizeof core, &core);
+}
+
 static void serve(Comm *c) {
     Lane *l = &c->lane[LARGE];
     while (c->code == GAN_OK && !(c->closing && !l->head)) {
         if (l->head) {
+            stay_with_caller(c);
             lane_run(c, LARGE);
             continue;
         }
@@ -127,7 +140,14 @@ GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm *
         mem_free(task);
         return fail(GAN_ERR_MEMORY, "no memory for a communicator");
     }
-    *c = (Comm){.api = link, .arg = arg, .o = *o, .task = task, .tasks = FIRST_JOB, .lanes = 1};
+    *c = (Comm){.api = link,
+                .arg = arg,
+                .o = *o,
+                .task = task,
+                .tasks = FIRST_JOB,
+                .lanes = 1,
+                .core = -1,
+                .stays = -1};
     init_sync(c);
     if (pthread_create(&c->thread, NULL, comm_main, c) != 0) {
         comm_free(c);

@@ -14,9 +14,10 @@
 
 typedef struct Link { // a link embeds this first
     int rank, size;
-    int nodes;   // within which it adds CommSum first; 0: all ranks at once
-    int lanes;   // 2: two threads may use it at once, each in its lane; else 1
-    bool relays; // a meeting ends only when every rank has entered `meet`, not at its post alone
+    int nodes;     // within which it adds CommSum first; 0: all ranks at once
+    int lanes;     // 2: two threads may use it at once, each in its lane; else 1
+    CommRoom room; // as comm_room says, between calls
+    bool relays;   // a meeting ends only when every rank has entered `meet`, not at its post alone
 } Link;
 
 enum { LANES = 2 };
@@ -67,7 +68,7 @@ struct LinkApi {
 };
 
 // A link in a shared object. It is linked with nothing of ours: what it needs it is given.
-enum { LINK_PLUGIN_VERSION = 5 };
+enum { LINK_PLUGIN_VERSION = 6 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
     double (*now)(void);

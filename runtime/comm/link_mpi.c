@@ -134,12 +134,8 @@ static GanStatus mpi_open(void *arg, Link **out) {
     MpiLink *l = a->host->alloc(sizeof *l);
     if (!l)
         return a->host->fail(GAN_ERR_MEMORY, "no memory for a communicator");
-    *l = (MpiLink){.host = a->host,
-                   .polite = a->polite,
-                   .crowded = a->crowded,
-                   .asked = a->nodes,
-                   .node = MPI_COMM_NULL,
-                   .across = MPI_COMM_NULL};
+    *l = (MpiLink){
+        .host = a->host, .asked = a->nodes, .node = MPI_COMM_NULL, .across = MPI_COMM_NULL};
     pthread_mutex_init(&l->lock, NULL);
     int provided = 0;
     GanStatus st = MPI(l, MPI_Init_thread, NULL, NULL, MPI_THREAD_MULTIPLE, &provided);

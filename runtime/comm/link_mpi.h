@@ -8,9 +8,6 @@ typedef enum NodeSums { NodesAuto, NodesOff, NodesOn } NodeSums;
 
 typedef struct MpiArg {
     const LinkHost *host; // borrowed
-    bool polite;          // no core is to spare for the communicator's thread: it sleeps between
-                          // looks instead of spinning
-    bool crowded;         // more threads than cores compute: so does the caller
     NodeSums nodes;       // CommSum adds within each node first, then across them; Auto: where
                           // there are several nodes, one of which holds several ranks
 } MpiArg;

@@ -20,12 +20,13 @@ typedef struct Envelope { // in front of what a rank, or a group of ranks, bring
 enum { EAGER = 4000 };
 
 // Whoever waits, since `began`: looks at once for a while, then sleeps an eighth of what it has
-// waited. The communicator's thread has its core from those that compute; the caller computes
-// nothing meanwhile, and to be woken takes longer than most of what it waits for.
+// waited. The communicator's thread has its core from those that compute, unless there is one to
+// spare; the caller computes nothing meanwhile, and to be woken takes longer than most of what it
+// waits for.
 void rest(const MpiLink *l, uint32_t lane, double began) {
     const double looks[LANES] = {10e-6, 200e-6}, shortest = 10e-6, longest = 250e-6; // seconds
     double waited = l->host->now() - began;
-    if (!l->polite || waited < looks[l->crowded ? 0 : lane])
+    if (l->link.room == CommSpare || waited < looks[l->link.room == CommCrowded ? 0 : lane])
         return;
     double nap = waited / 8 < shortest ? shortest : waited / 8 < longest ? waited / 8 : longest;
     nanosleep(&(struct timespec){.tv_nsec = (long)(nap * 1e9)}, NULL);

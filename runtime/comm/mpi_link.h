@@ -49,7 +49,6 @@ typedef struct Near { // ranks that are all on one machine and may reach each ot
 typedef struct MpiLink {
     Link link;
     const LinkHost *host; // borrowed
-    bool polite, crowded;
     NodeSums asked;
     int group;               // ranks of one; see meet_all
     MPI_Comm world, aside;   // tasks; roll calls

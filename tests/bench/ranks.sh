@@ -3,7 +3,7 @@
 # communication is left exposed on links of 1, 10 and 100 Gbit/s, against the bound of any order; what the simulator says; weak
 # scaling, beside two processes that know nothing of each other; how long two ranks take to begin. Rows that have a target end
 # with `held` or `missed`. Needs mpirun, and PyTorch in the python3 named by $PYTHON for the first. Run it on a quiet machine: the
-# published sizes take an hour and a half. See docs/performance.md.
+# published sizes take some hours. See docs/performance.md.
 # PARTS="ddp exposed replay weak start" ROUNDS=5 STEPS=6 WEAK="16 128" GBITS="1 10 100" RANKS="2 4 8"
 # MODELS="dcgan:32 wgan_gp:32 cosmogan:16", or small: MODELS="dcgan:8 wgan_gp:4 cosmogan:8" SET_cosmogan="-s size=64"
 set -eu
@@ -44,45 +44,66 @@ ddp() {
             1.2 <= b / a ? "held" : "missed" }';; esac
 }
 
-# A row: what is exposed, how much of it for a rank that came late, of what, and what it may be: the bound and a tenth of the
-# communication; what was foretold of the step, a tenth of which it may be off by.
-row() {
-    awk -v step="$(of step_ms)" -v e="$(of comm_exposed_ms)" -v c="$(of comm_ms)" -v b="$(of comm_bound_ms)" \
-        -v told="$(of foretold_ms)" -v late="$(of comm_late_ms)" -v what="$1" 'BEGIN {
-        if (!step) { printf "%-34s not measured\n", what; exit }
-        off = told / step - 1
-        printf "%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f %-6s %9.1f %6.1f %% %s\n", what, step, e, late, c, b, b + c / 10,
-            e <= b + c / 10 ? "held" : "missed", told, 100 * off, off * off <= 0.01 ? "held" : "missed" }'
-}
-head_of_rows() {
-    printf '%-34s %8s %8s %8s %8s %8s %8s %6s %9s %8s\n' "$1" "step ms" exposed late of bound allowed "" foretold "off by"
+# What was measured of one run, under its name: a line of the file of rows.
+note() {
+    printf '%s\t%s %s %s %s %s %s\n' "$1" "$(of step_ms)" "$(of comm_exposed_ms)" "$(of comm_late_ms)" "$(of comm_ms)" \
+        "$(of comm_bound_ms)" "$(of foretold_ms)" >>"$rows"
 }
 
-exposed() {
-    head_of_rows "two ranks (model, Gbit/s)"
-    for mb in $models; do
-        for gbit in $gbits; do
-            for words in "" "--bucket-mb 25" "--overlap off"; do
-                # shellcheck disable=SC2086
-                o=$(bench 2 "${mb%:*}" "${mb#*:}" --wire "20,$gbit" $words)
-                row "${mb%:*} $gbit $words"
-            done
+# The medians of a name's lines: what is exposed (and in which run least and most), how much of it for a rank that came late, of
+# what, and what it may be: the bound and a tenth of the communication; what was foretold of the step, a tenth of which it may be
+# off by.
+show_rows() {
+    printf '%-34s %8s %8s %15s %8s %8s %8s %8s %6s %9s %8s\n' "$1" "step ms" exposed "(least to most)" late of bound allowed "" \
+        foretold "off by"
+    awk -F'\t' '!($1 in n) { name[++names] = $1; n[$1] = 0 }
+        split($2, x, " ") == 6 { k = ++n[$1]; for (i in x) at[$1, i, k] = x[i] + 0 }
+        function nth(what, field, which,    i, j, t, v) {
+            for (i = 1; i <= n[what]; i++) v[i] = at[what, field, i]
+            for (i = 2; i <= n[what]; i++)
+                for (j = i; j > 1 && v[j] < v[j - 1]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+            return v[which]
+        }
+        function median(what, field) { return nth(what, field, int(n[what] / 2) + 1) }
+        END { for (r = 1; r <= names; r++) {
+            w = name[r]
+            if (!n[w]) { printf "%-34s not measured\n", w; continue }
+            step = median(w, 1); e = median(w, 2); c = median(w, 4); b = median(w, 5); told = median(w, 6)
+            off = told / step - 1
+            printf "%-34s %8.1f %8.1f %6.1f to %5.1f %8.1f %8.1f %8.1f %8.1f %-6s %9.1f %6.1f %% %s\n", w, step, e, nth(w, 2, 1),
+                nth(w, 2, n[w]), median(w, 3), c, b, b + c / 10, e <= b + c / 10 ? "held" : "missed", told, 100 * off,
+                off * off <= 0.01 ? "held" : "missed" } }' "$rows"
+}
+
+# Rows in turn, as often as there are rounds, so that a drift counts for none.
+in_turn() { # ROW HEAD
+    rows=$(mktemp)
+    for _ in $(seq "$rounds"); do
+        for mb in $models; do
+            for gbit in $gbits; do "$1"; done
         done
     done
+    show_rows "$2"
+    rm -f "$rows"
 }
+
+exposed_rows() {
+    for words in "" "--bucket-mb 25" "--overlap off"; do
+        # shellcheck disable=SC2086
+        o=$(bench 2 "${mb%:*}" "${mb#*:}" --wire "20,$gbit" $words)
+        note "${mb%:*} $gbit $words"
+    done
+}
+exposed() { in_turn exposed_rows "two ranks (model, Gbit/s)"; }
 
 # Weak: a rank's batch is that of two ranks above.
-replay() {
-    head_of_rows "in replay (model, ranks, Gbit/s)"
-    for mb in $models; do
-        for n in ${RANKS:-2 4 8}; do
-            for gbit in $gbits; do
-                o=$(bench "$n" "${mb%:*}" $((${mb#*:} * n / 2)) --wire "20,$gbit" --replay)
-                row "${mb%:*} $n $gbit"
-            done
-        done
+replay_rows() {
+    for n in ${RANKS:-2 4 8}; do
+        o=$(bench "$n" "${mb%:*}" $((${mb#*:} * n / 2)) --wire "20,$gbit" --replay)
+        note "${mb%:*} $n $gbit"
     done
 }
+replay() { in_turn replay_rows "in replay (model, ranks, Gbit/s)"; }
 
 # Each round: one rank, two that know nothing of each other, two; then the other way about, so that a drift counts for neither.
 weak() {

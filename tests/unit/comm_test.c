@@ -4,12 +4,15 @@
 // What is held: sums, greatest and gathered are what one rank would compute from everyone's parts,
 // the same bits on all ranks and, for trees, on every number of ranks; nothing is lost by a narrow
 // wire in the long run.
+#define _GNU_SOURCE
 #include "link_mpi.h"
 
 #include "comm_ranks.h"
 #include "cases.h"
+#include <dirent.h>
 #include <float.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -377,18 +380,64 @@ static void orders_body(Rank *r, Comm *c) {
     }
 }
 
+// --- cores ---------------------------------------------------------------------------------------
+
+static int bound_threads(void) { // of this process, to a single core
+    int n = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        cpu_set_t set;
+        pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+        n += tid > 0 && sched_getaffinity(tid, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1;
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+typedef struct Rooms {
+    CommRoom room;
+    int bound;
+} Rooms;
+
+static void rooms_body(Rank *r, Comm *c) {
+    Rooms *x = r->user;
+    comm_room(c, x->room);
+    r->st = comm_barrier(c); // all have done as they were told, and wait
+    if (r->st == GAN_OK && r->rank == 0)
+        x->bound = bound_threads();
+    if (r->st == GAN_OK)
+        r->st = comm_barrier(c);
+}
+
+static void threads_stay_on_their_callers_cores_where_none_is_left(void **state) {
+    (void)state;
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    if (CPU_COUNT(&set) < 2)
+        skip();
+    for (CommRoom room = CommCrowded; room <= CommSpare; room++) {
+        Rank rank[2];
+        Rooms x = {.room = room, .bound = -1};
+        on_ranks(rank, 2, rooms_body, (CommOptions){.deadline = 20}, &x);
+        all_well(rank, 2);
+        assert_int_equal(x.bound, room == CommFull ? 2 : 0);
+    }
+}
+
 static void on_this_rank(void **state) {
     const LinkPlugin *plugin;
     if (link_plugin_load(str_c(*state), &plugin) != GAN_OK)
         fail_msg("%s", gan_error());
     Comm *c;
-    MpiArg arg = {.host = &link_host, .polite = true};
+    MpiArg arg = {.host = &link_host};
     CommOptions o = {.deadline = 60};
     if (comm_open(plugin->api, &arg, &o, &c) != GAN_OK)
         fail_msg("%s", gan_error());
     bool wrong = false;
     double sum = 0, tree[64];
     Rank r = {.rank = comm_rank(c)};
+    comm_room(c, CommFull);
     assert_true(comm_size(c) <= MOST_RANKS);
     mpi_reductions(&r, c);
     static void (*const bodies[])(Rank *, Comm *) = {gather_body, control_body, sizes_body,
@@ -424,6 +473,7 @@ int main(int argc, char **argv) {
         return run_on_ranks(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_are_right_and_equal_on_all_ranks),
+        cmocka_unit_test(threads_stay_on_their_callers_cores_where_none_is_left),
         cmocka_unit_test(a_tree_gives_the_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(large_sums_can_be_narrowed),
         cmocka_unit_test(a_narrow_wire_loses_nothing_in_the_long_run),

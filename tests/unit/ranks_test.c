@@ -1,7 +1,9 @@
 // ranks_test.c - what ranks find out about each other: before anything begins, and who came late.
+#define _GNU_SOURCE
 #include "ranks.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <string.h>
@@ -15,13 +17,24 @@ typedef struct Seat {
     LocalSeat seat;
     const char *gpu;
     bool share;
+    int core; // it is bound to, where `bound`
+    bool bound;
+    int64_t asked;
     GanStatus status;
     int threads;
+    CommRoom room;
     char error[512];
 } Seat;
 
 static void say_nothing(void *user, Str line) {
     (void)user, (void)line;
+}
+
+static void bind_to(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof set, &set);
 }
 
 static void *preflight(void *user) {
@@ -30,28 +43,37 @@ static void *preflight(void *user) {
     Seat *s = user;
     Comm *c = NULL;
     Arena a;
+    if (s->bound)
+        bind_to(s->core);
     s->status = arena_init(&a, 0);
     if (s->status == GAN_OK)
         s->status = comm_open(&link_local, &s->seat, &limits, &c);
     if (s->status == GAN_OK)
-        s->status = ranks_preflight(a, c, &console, 0, s->gpu, s->share, &s->threads);
+        s->status = ranks_preflight(a, c, &console, s->asked, s->gpu, s->share, &s->threads);
+    s->room = comm_room_left(c);
     snprintf(s->error, sizeof s->error, "%s", s->status == GAN_OK ? "" : gan_error());
     comm_close(c);
     arena_release(&a);
     return NULL;
 }
 
-static void run(Seat *seat, const char *const gpu[RANKS], bool share) {
+static void run_seats(Seat *seat) {
     LocalHub *hub;
     pthread_t thread[RANKS];
     assert_int_equal(local_hub_new(RANKS, &hub), GAN_OK);
     for (int r = 0; r < RANKS; r++) {
-        seat[r] = (Seat){.seat = {hub, r}, .gpu = gpu[r], .share = share};
+        seat[r].seat = (LocalSeat){hub, r};
         assert_int_equal(pthread_create(&thread[r], NULL, preflight, &seat[r]), 0);
     }
     for (int r = 0; r < RANKS; r++)
         pthread_join(thread[r], NULL);
     local_hub_free(hub);
+}
+
+static void run(Seat *seat, const char *const gpu[RANKS], bool share) {
+    for (int r = 0; r < RANKS; r++)
+        seat[r] = (Seat){.gpu = gpu[r], .share = share};
+    run_seats(seat);
 }
 
 static void two_ranks_on_one_card_are_refused(void **state) {
@@ -80,6 +102,33 @@ static void cards_of_their_own_and_none_are_fine(void **state) {
         assert_int_equal(seat[r].status, GAN_OK);
         assert_true(seat[r].threads >= 1);
     }
+}
+
+// --- cores ---------------------------------------------------------------------------------------
+
+static void what_is_left_of_cores_counts_the_ranks_that_may_use_them(void **state) {
+    (void)state;
+    Seat seat[RANKS];
+    cpu_set_t set;
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    int64_t cores = CPU_COUNT(&set);
+    for (int r = 0; r < RANKS; r++)
+        seat[r] = (Seat){.gpu = "", .asked = cores};
+    run_seats(seat);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(seat[r].room, CommCrowded);
+    if (cores < 2)
+        skip();
+    int core[2], n = 0;
+    for (int i = 0; n < 2; i++)
+        if (CPU_ISSET(i, &set))
+            core[n++] = i;
+    for (int r = 0; r < RANKS; r++) // one has the first core to itself
+        seat[r] = (Seat){.gpu = "", .asked = 1, .bound = true, .core = core[r > 0]};
+    run_seats(seat);
+    assert_int_equal(seat[0].room, CommFull);
+    for (int r = 1; r < RANKS; r++)
+        assert_int_equal(seat[r].room, CommCrowded);
 }
 
 // --- who came late -------------------------------------------------------------------------------
@@ -162,6 +211,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_ranks_on_one_card_are_refused),
         cmocka_unit_test(cards_of_their_own_and_none_are_fine),
+        cmocka_unit_test(what_is_left_of_cores_counts_the_ranks_that_may_use_them),
         cmocka_unit_test(what_is_waited_for_a_late_rank_is_told),
     };
     if (CASES_LISTED(tests))
