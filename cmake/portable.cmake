@@ -50,6 +50,8 @@ install(TARGETS ${portable_programs} RUNTIME_DEPENDENCY_SET portable_libraries R
 install(RUNTIME_DEPENDENCY_SET portable_libraries PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv)\\.so" ${ours}
         LIBRARY DESTINATION lib)
 install(DIRECTORY models tests/reference DESTINATION .)
+install(PROGRAMS tests/bench/gpu.sh DESTINATION bench) # what there is to ask of a card
+install(DIRECTORY tests/bench/pytorch DESTINATION bench PATTERN __pycache__ EXCLUDE)
 
 set(portable ${CMAKE_BINARY_DIR}/gan)
 add_custom_target(portable ALL VERBATIM DEPENDS ${portable_programs}
