@@ -12,7 +12,7 @@ typedef struct Column {
     Str name;
     Str *word;              // [runs]; NULL: numbers
     double *value, *spread; // [runs], NaN: none; spread: standard deviation over evaluations
-    uint32_t *step;         // [runs] of the value, 0: not said
+    int64_t *step;          // [runs] of the value, -1: not said
 } Column;
 typedef VEC(Column) Columns;
 
@@ -82,9 +82,9 @@ static Column *add_numbers(Arena *a, Columns *out, Str name, uint32_t runs) {
     *c = (Column){.name = name,
                   .value = arena_array(a, double, runs),
                   .spread = arena_array(a, double, runs),
-                  .step = arena_array(a, uint32_t, runs)};
+                  .step = arena_array(a, int64_t, runs)};
     for (uint32_t r = 0; r < runs; r++)
-        c->value[r] = c->spread[r] = NAN;
+        c->value[r] = c->spread[r] = NAN, c->step[r] = -1;
     return c;
 }
 
@@ -156,7 +156,7 @@ static Columns columns_of_numbers(Arena *a, const Pasts *runs) {
         const PastSave *b = past_best(&runs->at[r]);
         last.value[r] = runs->at[r].swd_last;
         best.value[r] = b ? b->swd : NAN;
-        best.step[r] = b ? b->step : 0;
+        best.step[r] = b ? (int64_t)b->step : -1;
         any = any || b || !isnan(last.value[r]);
     }
     out.n -= any ? 0 : 2;
@@ -166,20 +166,31 @@ static Columns columns_of_numbers(Arena *a, const Pasts *runs) {
 
 // --- groups --------------------------------------------------------------------------------------
 
-static bool same_but_seed(const Columns *words, uint32_t a, uint32_t b) {
-    for (uint32_t i = 0; i < words->n; i++)
-        if (!str_eq(words->at[i].name, STR("seed")) &&
-            !str_eq(words->at[i].word[a], words->at[i].word[b]))
-            return false;
-    return true;
+// Runs of one group have done as many steps, and their seeds differ: a run and its copy are one.
+static bool same_but_seed(const Pasts *runs, const Columns *words, uint32_t a, uint32_t b) {
+    bool same = runs->at[a].steps == runs->at[b].steps;
+    for (uint32_t i = 0; same && i < words->n; i++)
+        same = str_eq(words->at[i].name, STR("seed")) ||
+               str_eq(words->at[i].word[a], words->at[i].word[b]);
+    return same;
 }
 
-// The first run of each run's group.
-static uint32_t *groups_of(Arena *a, const Columns *words, uint32_t runs) {
-    uint32_t *group = arena_array(a, uint32_t, runs);
-    for (uint32_t r = 0; r < runs; r++)
-        while (!same_but_seed(words, group[r], r))
+static bool seed_is_there(const Pasts *runs, const uint32_t *group, uint32_t of, uint32_t run) {
+    for (uint32_t r = 0; r < run; r++)
+        if (group[r] == of && runs->at[r].job.seed == runs->at[run].job.seed)
+            return true;
+    return false;
+}
+
+// The first run of each run's group; UINT32_MAX: it has none.
+static uint32_t *groups_of(Arena *a, const Pasts *runs, const Columns *words) {
+    uint32_t *group = arena_array(a, uint32_t, runs->n);
+    for (uint32_t r = 0; r < runs->n; r++) {
+        while (!same_but_seed(runs, words, group[r], r))
             group[r]++;
+        if (seed_is_there(runs, group, group[r], r))
+            group[r] = UINT32_MAX;
+    }
     return group;
 }
 
@@ -192,15 +203,15 @@ static uint32_t group_size(const uint32_t *group, uint32_t of, uint32_t runs) {
 
 // --- cells ---------------------------------------------------------------------------------------
 
-static Str put_figure(Arena *a, double value, double spread, uint32_t step) {
+static Str put_figure(Arena *a, double value, double spread, int64_t step) {
     Text t = {.arena = a};
     if (isnan(value))
         return STR("-");
     text_fmt(&t, "%.4g", value);
     if (!isnan(spread))
         text_fmt(&t, " \xc2\xb1 %.2g", spread);
-    if (step)
-        text_fmt(&t, " at %u", step);
+    if (step >= 0)
+        text_fmt(&t, " at %lld", (long long)step);
     return text_str(&t);
 }
 
@@ -229,13 +240,13 @@ static void fill_group(Arena *a, Str *row, const uint32_t *group, uint32_t of, u
         for (uint32_t r = 0; r < runs; r++)
             value[r] = group[r] == of ? numbers->at[i].value[r] : NAN;
         Figure f = figure_of(value, runs);
-        *row++ = put_figure(a, f.mean, f.spread, 0);
+        *row++ = put_figure(a, f.mean, f.spread, -1);
     }
 }
 
 Cells compare_cells(Arena *a, const Pasts *runs) {
     Columns words = columns_of_words(a, runs), numbers = columns_of_numbers(a, runs);
-    uint32_t *group = groups_of(a, &words, runs->n), groups = 0;
+    uint32_t *group = groups_of(a, runs, &words), groups = 0;
     for (uint32_t r = 0; r < runs->n; r++)
         groups += group[r] == r && group_size(group, r, runs->n) > 1;
     Cells c = {1 + runs->n + groups, 2 + words.n + numbers.n, runs->n, NULL};

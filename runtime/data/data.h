@@ -266,7 +266,8 @@ bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
     X(SafeBf16, "BF16", 2)                                                                         \
     X(SafeF16, "F16", 2)                                                                           \
     X(SafeU8, "U8", 1)                                                                             \
-    X(SafeI64, "I64", 8) X(SafeI32, "I32", 4)                                                      \
+    X(SafeI64, "I64", 8)                                                                           \
+    X(SafeI32, "I32", 4)                                                                           \
         X(SafeUnread, "", 0) // any other: its bytes are there, its numbers are not read
 typedef enum SafeDtype {
 #define X(name, text, size) name,

@@ -121,6 +121,7 @@ expect 0 report one two
 prints '^run  *steps  seed '
 prints '^one  *6  *0 '
 prints '^mean of 2 seeds .* ± '
+grep -q 'mean of' out && cp -r one copy && expect 0 report one copy && grep -q 'mean of' out && fail 'a copy is another seed'
 expect 0 report one two three
 prints '^run  *steps  *-s nz  *seed '
 expect 0 eval one --count 8 --threads 1

@@ -62,3 +62,7 @@ refused 2 '1000000' ganrun sample run -o made.wav --rate 2000000
 pack
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out pictures
 refused 2 'no sound of 1 or 2 channels' ganrun sample pictures -o no.wav
+
+# The example, from a folder to a sound.
+STEPS=2 THREADS=1 OUT=$work/example "$here/../../examples/wavegan/run.sh" "$(dirname -- "$ganrun")" >out 2>err || fail 'examples/wavegan'
+exists example/sounds.wav example/run/ckpt/00000002.safetensors
