@@ -16,6 +16,7 @@
 
 #include "comm.h"
 #include "data.h"
+#include "safetensors.h"
 #include "health.h"
 #include "options.h"
 #include "run.h"
@@ -337,10 +338,10 @@ GanStatus cmd_eval(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_scale(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_doctor(Arena *perm, const Host *h, const Options *o);
-GanStatus cmd_export(Arena *perm, const Host *h, const Options *o); // export.c
-GanStatus cmd_film(Arena *perm, const Host *h, const Options *o);   // film.c
-GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o); // interp.c
-GanStatus cmd_report(Arena *perm, const Host *h, const Options *o); // report.c
+GanStatus cmd_export(Arena *perm, const Host *h, const Options *o);   // export.c
+GanStatus cmd_film(Arena *perm, const Host *h, const Options *o);     // film.c
+GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o);   // interp.c
+GanStatus cmd_report(Arena *perm, const Host *h, const Options *o);   // report.c
 GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o); // distance.c
 GanStatus cmd_diff(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);

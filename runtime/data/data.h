@@ -247,9 +247,9 @@ GanStatus stream_open(const DataOptions *o, DataStream **out);
 void stream_close(DataStream *s);                            // accepts NULL
 GanStatus stream_next(DataStream *s, const DataBatch **out); // borrowed until the next call
 GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch is `position`
-// one batch, no thread
+// One batch, without a thread; and, from any place of the sequence of epochs on, as many samples as
+// are this rank's.
 GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample);
-// The same from any place of the endless sequence of epochs on: as many samples as are this rank's.
 GanStatus stream_fill_from(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
 uint64_t stream_count(const DataStream *s);            // samples
 Str stream_name(const DataStream *s, uint64_t sample); // where it came from
@@ -257,57 +257,6 @@ Str stream_name(const DataStream *s, uint64_t sample); // where it came from
 void stream_content(const DataStream *s, uint32_t field, Text *out);
 // The label stored beside a sample of the first field, read or not; false: there is none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
-
-// --- safetensors.c -------------------------------------------------------------------------------
-
-#define SAFE_DTYPES(X)                                                                             \
-    X(SafeF64, "F64", 8)                                                                           \
-    X(SafeF32, "F32", 4)                                                                           \
-    X(SafeBf16, "BF16", 2)                                                                         \
-    X(SafeF16, "F16", 2)                                                                           \
-    X(SafeU8, "U8", 1)                                                                             \
-    X(SafeI64, "I64", 8)                                                                           \
-    X(SafeI32, "I32", 4)                                                                           \
-        X(SafeUnread, "", 0) // any other: its bytes are there, its numbers are not read
-typedef enum SafeDtype {
-#define X(name, text, size) name,
-    SAFE_DTYPES(X)
-#undef X
-} SafeDtype;
-
-typedef struct SafeTensor {
-    Str name;
-    SafeDtype dtype;
-    Str kind; // reading: the dtype as the file has it
-    uint32_t rank;
-    int64_t dim[DATA_MAX_RANK];
-    const uint8_t *data; // reading: borrowed from the map, may be unaligned; not used in writing
-    size_t count, bytes; // elements that can be read, and all bytes; set by reader and writer
-} SafeTensor;
-typedef struct SafeMeta {
-    Str key, value;
-} SafeMeta;
-
-typedef struct SafeFile {
-    VEC(SafeTensor) tensor; // in the order of their bytes
-    VEC(SafeMeta) meta;     // in the file's order
-    FileMap map;            // owned, or empty
-} SafeFile;
-
-GanStatus safe_open(Arena *perm, Str path, SafeFile *out);
-GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out);
-void safe_close(SafeFile *f);                             // accepts an empty file
-const SafeTensor *safe_find(const SafeFile *f, Str name); // NULL when absent
-double safe_at(const SafeTensor *t, size_t i);            // element as a number, any dtype read
-
-typedef struct SafeOut SafeOut;
-// The header first (names, shapes, offsets), then the bytes of the tensors in that order, in pieces
-// of any size.
-GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *meta, size_t metas,
-                        SafeOut **out);
-GanStatus safe_out_put(SafeOut *f, const void *data, size_t n);
-GanStatus safe_out_commit(SafeOut *f); // frees f either way; too few bytes are a bug
-void safe_out_abandon(SafeOut *f);     // accepts NULL
 
 // --- swd.c: how far two sets of pictures are apart -----------------------------------------------
 

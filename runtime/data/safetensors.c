@@ -4,7 +4,7 @@
 // Reading maps the file and trusts nothing: every offset is checked against the file, against the
 // shape and against its neighbours, so that each byte belongs to exactly one tensor. Writing states
 // the header first and streams the rest.
-#include "data.h"
+#include "safetensors.h"
 #include "guard.h"
 
 #include <inttypes.h>

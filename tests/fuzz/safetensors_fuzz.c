@@ -1,5 +1,5 @@
 // safetensors_fuzz.c - a safetensors file from bytes, every element of every tensor read.
-#include "data.h"
+#include "safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

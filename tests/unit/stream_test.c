@@ -2,6 +2,7 @@
 // distance between sets, made sets, the command line, and refused memory.
 #define _GNU_SOURCE
 #include "data_place.h"
+#include "safetensors.h"
 #include "cases.h"
 
 // --- order and streams ---------------------------------------------------------------------------
