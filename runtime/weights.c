@@ -1,9 +1,10 @@
 // weights.c - weights from elsewhere: another run's, or a file's (--from), and those of pretrained
 // nets, which are a file's and stay so.
 //
-// Files are safetensors, of any program: tensors are found by name, as PyTorch's layers call them
+// Files are safetensors, of any program, or of torch.save: tensors are found by name, as PyTorch's layers call them
 // or as our own checkpoints do, never by order. Numbers of another precision are converted.
 #include "weights.h"
+#include "torch.h"
 
 #include <math.h>
 
@@ -144,7 +145,7 @@ GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console) {
     SafeFile f;
     if (file_is_dir(from))
         TRY(checkpoint_newest(perm, from, &path));
-    TRY(safe_open(perm, path, &f));
+    TRY(weights_open(perm, path, &f));
     GanStatus st = take_tensors(perm, &f, path, e, console);
     safe_close(&f);
     return st;
@@ -326,7 +327,7 @@ static GanStatus load_net(Arena *perm, Job *job, Exec *e, uint32_t given, bool b
     SafeFile f;
     Hash128 hash = {0}, again;
     TRY(find_file(perm, job, net, w));
-    TRY(safe_open(perm, w->path, &f));
+    TRY(weights_open(perm, w->path, &f));
     GanStatus st = take_file(perm, e, given, net, w->path, &f, &hash);
     for (uint32_t i = given + 1; st == GAN_OK && begin && i < m->net.n; i++)
         if (!net_pretrained(m, i) && model_of(m, i) == given)

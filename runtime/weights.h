@@ -1,4 +1,4 @@
-// weights.h - weights from elsewhere: another run's, and those of safetensors files of any program.
+// weights.h - weights from elsewhere: another run's, and those of files, safetensors or PyTorch's.
 #ifndef GAN_WEIGHTS_H
 #define GAN_WEIGHTS_H
 

@@ -214,11 +214,11 @@ GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *
     return GAN_OK;
 }
 
-GanStatus safe_open(Arena *perm, Str path, SafeFile *out) {
+GanStatus safe_open_by(SafeReader *reader, Arena *perm, Str path, SafeFile *out) {
     FileMap map = {0};
     *out = (SafeFile){0};
     TRY(file_map(path, &map));
-    GanStatus st = safe_open_bytes(perm, map.ptr, map.n, out);
+    GanStatus st = reader(perm, map.ptr, map.n, out);
     if (st != GAN_OK) {
         file_unmap(&map);
         *out = (SafeFile){0};
@@ -226,6 +226,10 @@ GanStatus safe_open(Arena *perm, Str path, SafeFile *out) {
     }
     out->map = map;
     return GAN_OK;
+}
+
+GanStatus safe_open(Arena *perm, Str path, SafeFile *out) {
+    return safe_open_by(safe_open_bytes, perm, path, out);
 }
 
 void safe_close(SafeFile *f) {

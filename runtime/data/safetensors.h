@@ -34,13 +34,16 @@ typedef struct SafeMeta {
 } SafeMeta;
 
 typedef struct SafeFile {
-    VEC(SafeTensor) tensor; // in the order of their bytes
+    VEC(SafeTensor) tensor; // in the file's order
     VEC(SafeMeta) meta;     // in the file's order
     FileMap map;            // owned, or empty
 } SafeFile;
 
 GanStatus safe_open(Arena *perm, Str path, SafeFile *out);
 GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out);
+// The file mapped, and read by a reader of bytes, which borrows them.
+typedef GanStatus SafeReader(Arena *perm, const uint8_t *data, size_t n, SafeFile *out);
+GanStatus safe_open_by(SafeReader *reader, Arena *perm, Str path, SafeFile *out);
 void safe_close(SafeFile *f);                             // accepts an empty file
 const SafeTensor *safe_find(const SafeFile *f, Str name); // NULL when absent
 double safe_at(const SafeTensor *t, size_t i);            // element as a number, any dtype read

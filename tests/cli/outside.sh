@@ -113,6 +113,18 @@ says '2 of 2 weights'
 go reads.gan --data x=s.pack --batch 4 --steps 1 --out reads
 grep -q '"reports": {"f": 2}' reads/log.jsonl || fail 'one tensor of a file was given to two weights'
 
+# What torch.save wrote of such a net, wrapped as checkpoints are; PyTorch's value of it at zero.
+cp "$here/features.pth" .
+{ echo 'model reads'; cat layers.txt; cat <<'M'
+data x : image(3, 8, 8)
+net F = pretrained(body, "features.pth")
+net G(x: [3, 8, 8]) { param w : [3, 1, 1] = 0; x*w }
+step { a, b = F(0*x); report f = mean(b); update G minimize mean(G(x)^2) using sgd() }
+M
+} >torch.gan
+go torch.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out torch
+grep -q '"reports": {"f": 0.69535076329' torch/log.jsonl || fail "another value than PyTorch's: $(cat torch/log.jsonl)"
+
 refused_run() {
     expect "$@"
     absent none

@@ -1,8 +1,7 @@
-// stream_test.c - from packs to batches, and the files of a run: order, streams, safetensors, the
-// distance between sets, made sets, the command line, and refused memory.
+// stream_test.c - from packs to batches: order, streams, sounds, the distance between sets, made
+// sets, the command line, and refused memory.
 #define _GNU_SOURCE
 #include "data_place.h"
-#include "safetensors.h"
 #include "cases.h"
 
 // --- order and streams ---------------------------------------------------------------------------
@@ -281,65 +280,7 @@ static void a_nan_in_a_pack_names_its_sample(void **state) {
     stream_close(s);
 }
 
-// --- safetensors ---------------------------------------------------------------------------------
-
-static void safetensors_read_back_what_was_written(void **state) {
-    Place *p = *state;
-    const float w[6] = {1, 2, 3, -4, 5.5f, 1e-20f};
-    const double d[2] = {0.1, -3};
-    SafeTensor t[3] = {
-        {.name = STR("G.conv.0.w"), .dtype = SafeF32, .rank = 2, .dim = {2, 3}},
-        {.name = STR("opt.m/\"odd\" name"), .dtype = SafeF64, .rank = 1, .dim = {2}},
-        {.name = STR("nothing"), .dtype = SafeU8, .rank = 1, .dim = {0}},
-    };
-    const SafeMeta meta[1] = {{STR("step"), STR("30")}};
-    SafeOut *out = NULL;
-    SafeFile f = {0};
-    assert_ok(safe_out_open(under(p, "a.safetensors"), t, 3, meta, 1, &out));
-    assert_ok(safe_out_put(out, w, 8));
-    assert_ok(safe_out_put(out, w + 2, 16));
-    assert_ok(safe_out_put(out, d, sizeof d));
-    assert_false(file_exists(under(p, "a.safetensors"))); // not before it is whole
-    assert_ok(safe_out_commit(out));
-    assert_ok(safe_open(&p->arena, under(p, "a.safetensors"), &f));
-    const SafeTensor *a = safe_find(&f, t[0].name), *b = safe_find(&f, t[1].name);
-    assert_true(f.tensor.n == 3 && a && b && !safe_find(&f, STR("G")));
-    assert_true(a->rank == 2 && a->dim[1] == 3 && (uintptr_t)a->data % 8 == 0);
-    assert_memory_equal(a->data, w, sizeof w);
-    assert_memory_equal(b->data, d, sizeof d);
-    assert_str(f.meta.at[0].value, "30");
-    safe_close(&f);
-    assert_ok(safe_out_open(under(p, "b.safetensors"), t, 1, NULL, 0, &out));
-    safe_out_abandon(out);
-    assert_false(file_exists(under(p, "b.safetensors")));
-}
-
-static void safetensors_of_others_are_read_in_every_dtype(void **state) {
-    Place *p = *state;
-    SafeFile f = {0};
-    assert_ok(safe_open(&p->arena, STR(SEEDS "safetensors/all.safetensors"), &f));
-    assert_int_equal(f.tensor.n, 7);
-    const SafeTensor *half = safe_find(&f, STR("d")), *whole = safe_find(&f, STR("g")),
-                     *brain = safe_find(&f, STR("c"));
-    assert_true(half && safe_at(half, 0) == (1 + 0x31a / 1024.0) * pow(2, 6 - 15)); // 0x1b1a
-    assert_true(whole && safe_at(whole, 0) == 0x2b2a2928);
-    uint32_t bits = 0x19180000;
-    float want;
-    memcpy(&want, &bits, sizeof want);
-    assert_true(brain && safe_at(brain, 0) == want);
-    safe_close(&f);
-}
-
-static GanStatus open_header(Place *p, const char *header, size_t body) {
-    static uint8_t bytes[4096];
-    size_t n = strlen(header);
-    SafeFile f = {0};
-    memset(bytes, 0, sizeof bytes);
-    for (uint32_t i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)((uint64_t)n >> 8 * i);
-    memcpy(bytes + 8, header, n);
-    return safe_open_bytes(&p->arena, bytes, 8 + n + body, &f);
-}
+// --- sounds --------------------------------------------------------------------------------------
 
 // Place i of every channel of every file holds i mod 256, as -1/2 to 1/2.
 static void sounds_of_every_kind_hold_their_numbers(void **state) {
@@ -408,64 +349,6 @@ static void a_written_sound_reads_back(void **state) {
 }
 
 // Of a file with numbers that are not read, the others are.
-static void a_tensor_of_another_dtype_leaves_the_others(void **state) {
-    Place *p = *state;
-    const char header[] = "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[0,3]},"
-                          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}";
-    uint8_t bytes[8 + sizeof header - 1 + 5] = {sizeof header - 1};
-    memcpy(bytes + 8, header, sizeof header - 1);
-    bytes[sizeof bytes - 1] = 7;
-    SafeFile f = {0};
-    assert_ok(safe_open_bytes(&p->arena, bytes, sizeof bytes, &f));
-    const SafeTensor *a = safe_find(&f, STR("a")), *b = safe_find(&f, STR("b"));
-    assert_non_null(a);
-    assert_int_equal(a->dtype, SafeUnread);
-    assert_true(str_eq(a->kind, STR("F8_E4M3")));
-    assert_int_equal(a->bytes, 3);
-    assert_non_null(b);
-    assert_true(safe_at(b, 1) == 7);
-}
-
-static void hostile_safetensors_are_refused(void **state) {
-    static const struct {
-        const char *header;
-        size_t body;
-        const char *reason;
-    } cases[] = {
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "ends at byte 4"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5,
-         "belong to no tensor"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "asks for 8 bytes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "bad data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.5,4.5]}}", 8,
-         "bad data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "bad shape"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1e15,1e15],\"data_offsets\":[0,4]}}", 4,
-         "too large"},
-        {"{\"a\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[0,8]}}", 9,
-         "belong to no tensor"},
-        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", 4, "twice"},
-        {"{\"a\":7}", 0, "no dtype"},
-        {"[1,2]", 0, "not a JSON object"},
-        {"{\"a\":", 0, "too early"},
-        {"{\"__metadata__\":{\"k\":5}}", 0, "not text"},
-    };
-    Place *p = *state;
-    SafeFile f = {0};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_message(open_header(p, cases[i].header, cases[i].body), cases[i].reason,
-                       cases[i].header);
-    }
-    assert_refused(safe_open(&p->arena, STR(SEEDS "safetensors/gap.safetensors"), &f),
-                   "leaves a gap");
-    assert_refused(safe_open(&p->arena, STR(SEEDS "safetensors/overlap.safetensors"), &f),
-                   "overlaps");
-    const uint8_t huge[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, '{', '}'};
-    assert_refused(safe_open_bytes(&p->arena, huge, sizeof huge, &f), "a header of");
-    assert_refused(safe_open_bytes(&p->arena, huge, 3, &f), "3 bytes");
-}
-
 // --- distance, synthesis, command line -----------------------------------------------------------
 
 static void the_distance_is_zero_for_equal_sets_and_grows(void **state) {
@@ -646,12 +529,8 @@ int main(int argc, char **argv) {
         T(arrays_serve_as_pictures),
         T(streams_refuse_what_does_not_fit),
         T(a_nan_in_a_pack_names_its_sample),
-        T(safetensors_read_back_what_was_written),
-        T(safetensors_of_others_are_read_in_every_dtype),
         T(sounds_of_every_kind_hold_their_numbers),
         T(a_written_sound_reads_back),
-        T(a_tensor_of_another_dtype_leaves_the_others),
-        T(hostile_safetensors_are_refused),
         T(the_distance_is_zero_for_equal_sets_and_grows),
         T(the_command_line_answers_with_the_contract_s_codes),
         T(synthesis_is_repeatable_and_the_ring_has_its_spread),
