@@ -54,6 +54,7 @@ typedef struct Torch {
     Pickle pickle;
     VEC(Storage) storage;
     uint32_t visits;
+    struct archive *archive; // owned; here, where running dry does not lose it
     SafeFile out;
 } Torch;
 
@@ -334,16 +335,14 @@ static GanStatus read_members(Torch *t, struct archive *a, Str *pickle) {
 
 static GanStatus read_archive(Torch *t) {
     TRY(archive_ready());
-    struct archive *a = archive_read_new();
+    struct archive *a = t->archive = archive_read_new();
     if (!a)
         return fail(GAN_ERR_MEMORY, "no memory to unpack");
     Str pickle = {0};
     archive_read_support_format_zip(a);
-    GanStatus st = archive_read_open_memory(a, t->file.ptr, t->file.len) == ARCHIVE_OK
-                       ? read_members(t, a, &pickle)
-                       : damaged(archive_error_string(a));
-    archive_read_free(a);
-    TRY(st);
+    if (archive_read_open_memory(a, t->file.ptr, t->file.len) != ARCHIVE_OK)
+        return damaged(archive_error_string(a));
+    TRY(read_members(t, a, &pickle));
     if (!pickle.len)
         return fail(GAN_ERR_INPUT, "an archive without a data.pkl: torch.save did not write it");
     return pickle_read(t->perm, pickle, &t->pickle);
@@ -435,9 +434,11 @@ static GanStatus read_all(void *user) {
 GanStatus torch_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
     Torch t = {.perm = perm, .file = {(const char *)data, n}, .left = n};
     *out = (SafeFile){0};
-    TRY(guarded(perm, read_all, &t));
-    *out = t.out;
-    return GAN_OK;
+    GanStatus st = guarded(perm, read_all, &t);
+    if (t.archive)
+        archive_read_free(t.archive);
+    *out = st == GAN_OK ? t.out : (SafeFile){0};
+    return st;
 }
 
 static GanStatus open_either(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
