@@ -1,24 +1,71 @@
 // ganx_fuzz.c - a compiled model from any bytes: it is refused with words, or has all its parts.
+// And its kernels, whose members' names say what code is whose: a card takes code that is there, or
+// none.
 #include "fuzz.h"
 
+#include "cuda_compile.h"
 #include "driver.h"
 
 #include <setjmp.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    Arena a;
+static void parse(Arena *a, Str bytes) {
     Ganx g;
-    if (arena_init(&a, (size_t)1 << 30) != GAN_OK)
-        bug("%s", gan_error());
-    jmp_buf full;
-    a.oom = &full;
-    if (setjmp(full) == 0) {
-        GanStatus status = ganx_parse(&a, (Str){(const char *)data, n}, STR("x.ganx"), &g);
-        if (status == GAN_OK && (!g.model.ptr || !g.plan.ptr || !g.hash.len || g.batch < 1))
-            bug("accepted without all its parts");
-        if (status != GAN_OK && !*gan_error())
-            bug("refused without a word");
+    GanStatus status = ganx_parse(a, bytes, STR("x.ganx"), &g);
+    if (status == GAN_OK && (!g.model.ptr || !g.plan.ptr || !g.hash.len || g.batch < 1))
+        bug("accepted without all its parts");
+    if (status != GAN_OK && !*gan_error())
+        bug("refused without a word");
+}
+
+// --- kernels -------------------------------------------------------------------------------------
+
+static void check_images(Arena *a, const Plan *p, int arch) {
+    const CudaKernels k = {.plan = p, .arch = arch};
+    CudaImages images;
+    if (cuda_compile(NULL, &k, a, &images) != GAN_OK)
+        return; // some kernel's code did not come
+    for (uint32_t i = 0; i < p->kernel.n; i++) {
+        uint32_t lot = cuda_lot(&p->kernel.at[i], images.lots);
+        if (lot >= images.lots || !images.code[lot].len)
+            bug("kernel %u has no code", i);
     }
-    arena_release(&a);
+}
+
+// Each line is a member's name, and its code.
+static void take_kernels(Arena *a, Str bytes) {
+    Kernel kernel[] = {{.name = STR("k_ours")}, {.name = STR("k_spare"), .spare = true}};
+    const Func f = {.name = STR("step")};
+    Plan p = {.func = &f, .kernel = {.at = kernel, .n = 2}};
+    Ganx g = {0};
+    vec_push(a, &g.member, ((GanxMember){STR("kernels/step.cu"), STR("\n\n")})); // of these two
+    for (size_t at = 0; at < bytes.len; at += str_find(str_sub(bytes, at, bytes.len), '\n') + 1) {
+        Str rest = str_sub(bytes, at, bytes.len), line = str_sub(rest, 0, str_find(rest, '\n'));
+        vec_push(a, &g.member, ((GanxMember){line, line}));
+    }
+    ganx_cubins(a, &g, &p);
+    for (uint32_t i = 0; i < p.cubin.n; i++) {
+        const Cubin *x = &p.cubin.at[i];
+        if (x->arch < 0 || (!x->spare && x->lot >= x->lots) || x->code.ptr < bytes.ptr ||
+            x->code.ptr + x->code.len > bytes.ptr + bytes.len)
+            bug("code %u is none", i);
+    }
+    for (int arch = 70; arch <= 130; arch += 10)
+        check_images(a, &p, arch);
+}
+
+// -------------------------------------------------------------------------------------------------
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    static void (*const reader[])(Arena * a, Str bytes) = {parse, take_kernels};
+    for (int i = 0; i < 2; i++) {
+        Arena a;
+        if (arena_init(&a, (size_t)1 << 30) != GAN_OK)
+            bug("%s", gan_error());
+        jmp_buf full;
+        a.oom = &full;
+        if (setjmp(full) == 0)
+            reader[i](&a, (Str){(const char *)data, n});
+        arena_release(&a);
+    }
     return 0;
 }
