@@ -1,8 +1,9 @@
 // weights.c - weights from elsewhere: another run's, or a file's (--from), and those of pretrained
 // nets, which are a file's and stay so.
 //
-// Files are safetensors, of any program, or of torch.save: tensors are found by name, as PyTorch's layers call them
-// or as our own checkpoints do, never by order. Numbers of another precision are converted.
+// Files are safetensors, of any program, or of torch.save: tensors are found by name, as PyTorch's
+// layers call them or as our own checkpoints do, never by order. Numbers of another precision are
+// converted.
 #include "weights.h"
 #include "torch.h"
 
@@ -202,15 +203,6 @@ static GanStatus find_file(Arena *perm, const Job *job, const Net *net, JobWeigh
                 SARG(net->name), SARG(w->path), SARG(net->name));
 }
 
-static Str shape_of(Arena *a, const SafeTensor *t) {
-    Text text = {.arena = a};
-    text_char(&text, '[');
-    for (uint32_t i = 0; i < t->rank; i++)
-        text_fmt(&text, "%s%lld", i ? ", " : "", (long long)t->dim[i]);
-    text_char(&text, ']');
-    return text_str(&text);
-}
-
 // What a file has under a name, for a message.
 static Str what_is(Arena *a, const SafeTensor *t) {
     return t->dtype == SafeUnread
@@ -262,17 +254,18 @@ static GanStatus refuse_file(Arena scratch, const Module *m, const Net *net, Str
             first = wrong++ ? first : &all->at[i];
     for (uint32_t i = 0; i < f->tensor.n && i < Shown; i++)
         text_fmt(&has, "%s%.*s %.*s", i ? ", " : "", SARG(f->tensor.at[i].name),
-                 SARG(shape_of(a, &f->tensor.at[i])));
+                 SARG(safe_shape(a, &f->tensor.at[i])));
     SafeTensor want = slot_tensor(&m->slot.at[first->slot]);
     Str found = !first->is           ? STR("is not there")
-                : is_real(first->is) ? str_format(a, "is %.*s", SARG(shape_of(a, first->is)))
+                : is_real(first->is) ? str_format(a, "is %.*s", SARG(safe_shape(a, first->is)))
                                      : what_is(a, first->is);
     return fail(GAN_ERR_INPUT,
                 "%.*s: %u of %u weights and states of net %.*s are not in it: %.*s of %.*s %.*s; "
-                "it has %.*s%s, %u in all. What all its names begin with is said in the text: "
+                "it has %.*s%s, %u in all (ganrun data inspect lists them). What all its names "
+                "begin with is said in the text: "
                 "pretrained(f, file, prefix=\"...\")",
                 SARG(path), wrong, all->n, SARG(net->name), SARG(first->name),
-                SARG(shape_of(a, &want)), SARG(found), SARG(text_str(&has)),
+                SARG(safe_shape(a, &want)), SARG(found), SARG(text_str(&has)),
                 f->tensor.n > Shown ? ", ..." : "", f->tensor.n);
 }
 

@@ -4,6 +4,7 @@
 // pictures in a folder or archive every one is decoded, so that damaged files are found before a
 // night of training.
 #include "sources.h"
+#include "torch.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -378,6 +379,8 @@ GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out) {
     Arena arena = {0};
     Pack pack = {0};
     ArrayFile array = {0};
+    if (weights_are(path))
+        return weights_inspect(path, json, out);
     TRY(arena_init(&arena, 0));
     Survey s = {.arena = &arena, .lo = INFINITY, .hi = -INFINITY};
     GanStatus st = look(&s, path, dataset, &pack, &array);

@@ -33,6 +33,19 @@ static double half_value(uint16_t u) {
     return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
 }
 
+Str safe_dtype_name(SafeDtype dtype) {
+    return str_c(dtypes[dtype].name);
+}
+
+Str safe_shape(Arena *a, const SafeTensor *t) {
+    Text text = {.arena = a};
+    text_char(&text, '[');
+    for (uint32_t i = 0; i < t->rank; i++)
+        text_fmt(&text, "%s%lld", i ? ", " : "", (long long)t->dim[i]);
+    text_char(&text, ']');
+    return text_str(&text);
+}
+
 double safe_at(const SafeTensor *t, size_t i) {
     assert(i < t->count);
     const uint8_t *p = t->data + i * dtypes[t->dtype].size; // may be unaligned, hence the copies
@@ -255,7 +268,7 @@ static void put_tensor(JsonOut *j, Arena scratch, const SafeTensor *t, uint64_t 
     json_name(j, str_z(&scratch, t->name));
     json_open(j, '{');
     json_name(j, "dtype");
-    json_put_str(j, str_c(dtypes[t->dtype].name));
+    json_put_str(j, safe_dtype_name(t->dtype));
     json_name(j, "shape");
     json_open(j, '[');
     for (uint32_t i = 0; i < t->rank; i++)

@@ -46,6 +46,8 @@ typedef GanStatus SafeReader(Arena *perm, const uint8_t *data, size_t n, SafeFil
 GanStatus safe_open_by(SafeReader *reader, Arena *perm, Str path, SafeFile *out);
 void safe_close(SafeFile *f);                             // accepts an empty file
 const SafeTensor *safe_find(const SafeFile *f, Str name); // NULL when absent
+Str safe_shape(Arena *a, const SafeTensor *t);            // "[2, 3]"
+Str safe_dtype_name(SafeDtype dtype);                     // "F32"; of SafeUnread ""
 double safe_at(const SafeTensor *t, size_t i);            // element as a number, any dtype read
 
 typedef struct SafeOut SafeOut;

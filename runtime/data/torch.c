@@ -6,6 +6,7 @@
 // five pickles (a magic number, a version, the writer's machine, the value, the storages' names)
 // and then each storage: 8 bytes with its count, and its numbers. (torch/serialization.py;
 // torch/_utils.py: _rebuild_tensor_v2.)
+#define _GNU_SOURCE // memmem
 #include "torch.h"
 
 #include "guard.h"
@@ -204,7 +205,7 @@ static GanStatus read_tensor(Torch *t, Str name, const Recipe *r) {
     SafeTensor x = {.name = name, .kind = from.class_name, .dtype = SafeUnread};
     x.data = (const uint8_t *)s->bytes.ptr;
     x.bytes = s->bytes.len;
-    if (from.class < Classes && classes[from.class].dtype != SafeUnread && !from.partial) {
+    if (from.class < Classes && !from.partial) {
         size_t size = classes[from.class].size;
         View v = {0};
         TRY(read_view(t, r, s->bytes.len / size, &x, &v));
@@ -213,6 +214,7 @@ static GanStatus read_tensor(Torch *t, Str name, const Recipe *r) {
         x.data =
             in_order(&x, &v) ? x.data + v.offset * size : copy_view(t->perm, &x, &v, x.data, size);
     }
+    x.count = x.dtype == SafeUnread ? 0 : x.count;
     vec_push(t->perm, &t->out.tensor, x);
     return GAN_OK;
 }
@@ -441,12 +443,28 @@ GanStatus torch_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile 
     return st;
 }
 
+// The member that says what is called what is the first one.
+static bool is_torch(Str file) {
+    return is_pickle(file) ||
+           (is_archive(file) && memmem(file.ptr, file.len < 256 ? file.len : 256, "/data.pkl", 9));
+}
+
 static GanStatus open_either(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
-    Str file = {(const char *)data, n};
-    return (is_archive(file) || is_pickle(file) ? torch_open_bytes : safe_open_bytes)(perm, data, n,
-                                                                                      out);
+    bool torch = is_torch((Str){(const char *)data, n});
+    return (torch ? torch_open_bytes : safe_open_bytes)(perm, data, n, out);
 }
 
 GanStatus weights_open(Arena *perm, Str path, SafeFile *out) {
     return safe_open_by(open_either, perm, path, out);
+}
+
+bool weights_are(Str path) {
+    FileMap map = {0};
+    if (file_is_dir(path) || file_map(path, &map) != GAN_OK)
+        return false;
+    Str file = {(const char *)map.ptr, map.n};
+    bool are = is_torch(file) ||
+               str_starts(str_sub(file, 6, 9), STR("\0\0{")); // a header below 2^48 bytes
+    file_unmap(&map);
+    return are;
 }

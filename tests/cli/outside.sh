@@ -124,6 +124,12 @@ M
 } >torch.gan
 go torch.gan --data x=s.pack --batch 4 --steps 1 --device ref --precision f64 --out torch
 grep -q '"reports": {"f": 0.69535076329' torch/log.jsonl || fail "another value than PyTorch's: $(cat torch/log.jsonl)"
+expect 0 data inspect features.pth
+prints '^features.pth: weights, 7 tensors, 129 numbers$'
+prints '^features.0.weight  *F32 \[4, 3, 3, 3\]$'
+prints '^features.1.num_batches_tracked  *I64 \[\]$'
+expect 0 data inspect prefixed.safetensors --json
+prints '"name": *"T.features.0.weight", *"dtype": *"F32", *"shape": *\[4, 3, 3, 3\]'
 
 refused_run() {
     expect "$@"

@@ -1,0 +1,65 @@
+// weights_inspect.c - `ganrun data inspect` of a file of weights: what its tensors are called,
+// which is what a model must know to take them.
+#include "torch.h"
+
+#include <inttypes.h>
+
+static Str dtype_of(const SafeTensor *t) {
+    return t->dtype == SafeUnread ? t->kind : safe_dtype_name(t->dtype);
+}
+
+static void tell(Arena *a, const SafeFile *f, Str path, FILE *out) {
+    uint64_t elements = 0;
+    size_t widest = 0;
+    for (uint32_t i = 0; i < f->tensor.n; i++) {
+        const SafeTensor *t = &f->tensor.at[i];
+        elements += t->count;
+        widest = t->name.len > widest ? t->name.len : widest;
+    }
+    fprintf(out, "%.*s: weights, %u tensors, %" PRIu64 " numbers\n", SARG(path), f->tensor.n,
+            elements);
+    for (uint32_t i = 0; i < f->tensor.n; i++) {
+        const SafeTensor *t = &f->tensor.at[i];
+        Str dtype = dtype_of(t);
+        Str shape = safe_shape(a, t);
+        fprintf(out, "%-*.*s  %.*s %.*s%s\n", (int)widest, SARG(t->name), SARG(dtype), SARG(shape),
+                t->dtype == SafeUnread ? ", which is not read" : "");
+    }
+}
+
+static void tell_json(Arena *a, const SafeFile *f, Str path, FILE *out) {
+    Text text = {.arena = a};
+    JsonOut j = {.text = &text};
+    json_open(&j, '{');
+    json_name(&j, "path"), json_put_str(&j, path);
+    json_name(&j, "kind"), json_put_str(&j, STR("weights"));
+    json_name(&j, "count"), json_put_int(&j, f->tensor.n);
+    json_name(&j, "tensors"), json_open(&j, '[');
+    for (uint32_t i = 0; i < f->tensor.n; i++) {
+        const SafeTensor *t = &f->tensor.at[i];
+        json_open(&j, '{');
+        json_name(&j, "name"), json_put_str(&j, t->name);
+        json_name(&j, "dtype"), json_put_str(&j, dtype_of(t));
+        json_name(&j, "shape"), json_open(&j, '[');
+        for (uint32_t k = 0; k < t->rank; k++)
+            json_put_int(&j, t->dim[k]);
+        json_close(&j, ']');
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    Str all = text_str(&text);
+    fprintf(out, "%.*s\n", SARG(all));
+}
+
+GanStatus weights_inspect(Str path, bool json, FILE *out) {
+    Arena a;
+    SafeFile f = {0};
+    TRY(arena_init(&a, 0));
+    GanStatus st = weights_open(&a, path, &f);
+    if (st == GAN_OK)
+        (json ? tell_json : tell)(&a, &f, path, out);
+    safe_close(&f);
+    arena_release(&a);
+    return st;
+}
