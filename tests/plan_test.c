@@ -276,50 +276,86 @@ static bool writes_optimizer(const Plan *p, const Region *r) {
     return false;
 }
 
-// Weights and gains of all sizes, on a card: one launch of one kernel.
-static void an_update_of_a_net_is_one_launch(void **state) {
-    (void)state;
-    Arena a;
+// The step of a small net as a card runs it.
+static void compile_small(Arena *a, Dtype real, Compiled *c) {
     Front f;
-    Compiled c = {0};
-    assert_int_equal(arena_init(&a, 0), GAN_OK);
-    front_init(&f, &a);
+    front_init(&f, a);
     const CompileOptions o = {
         .path = STR("model.gan"),
         .text = STR("model small\n"
                     "data x : float(64)\n"
                     "net D(x: [64]) -> [] {\n"
-                    "  x |> dense(512) |> layer_norm |> dense(48) |> layer_norm |> dense(512)\n"
+                    "  x |> dense(512) |> layer_norm |> dense(256) |> layer_norm |> dense(512)\n"
                     "    |> dense(1) |> squeeze\n"
                     "}\n"
                     "step { update D minimize mean(D(x)^2) using adam(lr=1e-3) }\n"),
-        .real = DtF32,
+        .real = real,
         .dialect = &dialect_cuda,
     };
-    if (compile_file(&f, &o, &c) != GAN_OK) {
-        Text t = {.arena = &a};
+    if (compile_file(&f, &o, c) != GAN_OK) {
+        Text t = {.arena = a};
         diag_render(&t, &f, false);
         fail_msg("%s%s", gan_error(), text_str(&t).ptr);
     }
-    const Plan *p = &c.step;
-    uint32_t launches = 0, instances = 0, kernel = NONE;
+}
+
+// All regions that `is` says yes to share one launch of one kernel.
+static void one_launch(const Plan *p, bool (*is)(const Plan *p, const Region *r),
+                       uint32_t *instances) {
+    uint32_t launches = 0, kernel = NONE;
+    *instances = 0;
     for (uint32_t l = 0; l < p->launch.n; l++) {
         Launch launch = p->launch.at[l];
-        uint32_t before = instances;
+        uint32_t before = *instances;
         for (uint32_t i = 0; i < launch.instances; i++) {
             const Region *r = &p->region.at[p->merge.at[launch.first + i]];
-            if (!writes_optimizer(p, r) || r->units == 1)
+            if (!is(p, r))
                 continue;
             assert_true(kernel == NONE || kernel == r->kernel);
             kernel = r->kernel;
-            instances++;
+            (*instances)++;
         }
-        launches += instances > before;
+        launches += *instances > before;
     }
     assert_int_equal(launches, 1);
+    assert_true(p->kernel.at[kernel].many);
+}
+
+static bool updates_many(const Plan *p, const Region *r) {
+    return writes_optimizer(p, r) && r->units > 1;
+}
+
+static bool narrows_weight(const Plan *p, const Region *r) {
+    const Graph *g = &p->func->g;
+    uint32_t last = r->node.n ? r->node.at[r->node.n - 1] : 0;
+    return r->in.n == 1 && graph_node(g, r->in.at[0])->op == OpRead &&
+           !node_type(g, r->in.at[0])->batched && graph_node(g, last)->op == OpCast;
+}
+
+// Weights and gains of all sizes, on a card: one launch of one kernel.
+static void an_update_of_a_net_is_one_launch(void **state) {
+    (void)state;
+    Arena a;
+    Compiled c = {0};
+    uint32_t instances;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    compile_small(&a, DtF32, &c);
+    one_launch(&c.step, updates_many, &instances);
     assert_int_equal(
         instances, 11); // four weights, three biases of more than one element, two gains and shifts
-    assert_true(p->kernel.at[kernel].many);
+    arena_release(&a);
+}
+
+// What a step makes of weights alone need not be made layer by layer.
+static void weights_are_narrowed_in_one_launch(void **state) {
+    (void)state;
+    Arena a;
+    Compiled c = {0};
+    uint32_t instances;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    compile_small(&a, DtBF16, &c);
+    one_launch(&c.step, narrows_weight, &instances);
+    assert_int_equal(instances, 3); // the last has one row, and is read as it is
     arena_release(&a);
 }
 
@@ -665,6 +701,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(packing_is_close_to_the_bound),
         cmocka_unit_test(models_are_planned_close_to_the_bound),
         cmocka_unit_test(an_update_of_a_net_is_one_launch),
+        cmocka_unit_test(weights_are_narrowed_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_right),

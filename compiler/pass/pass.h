@@ -26,8 +26,8 @@ typedef struct PassOptions {
                         // cuDNN's ready-made engines make them in
     bool wide_f16;      // f16: no library multiplies it; products read and make rounded f32
     bool channels_pack; // the backend wants packed weights (cpu)
-    bool few_launches;  // a launch costs more than memory does: all of an update's writes wait for
-                        // one another
+    bool few_launches;  // a launch costs more than memory does: what is made of weights and state
+                        // alone, and an update's writes, wait for one another
     size_t work_most;   // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;

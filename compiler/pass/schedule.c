@@ -94,16 +94,18 @@ static bool writes_slots_only(const Plan *p, const Region *r) {
     return r->kind == RegionLoop;
 }
 
-// Is it an optimizer's work: does it write slots only, or read an optimizer's state?
-static bool is_update(const Plan *p, const Region *r) {
+// Is it work on what samples share: does it write slots only, or read an optimizer's state, or
+// nothing but weights and state?
+static bool is_shared(const Plan *p, const Region *r) {
     const Graph *g = &p->func->g;
-    bool reads = false;
+    bool optimizer = false, slots = r->in.n > 0;
     for (uint32_t i = 0; i < r->in.n; i++) {
         uint32_t id = r->in.at[i];
-        reads |= graph_node(g, id)->op == OpRead &&
-                 p->module->slot.at[node_attr(g, id)->i[0]].kind == SlotOpt;
+        bool reads = graph_node(g, id)->op == OpRead;
+        optimizer |= reads && p->module->slot.at[node_attr(g, id)->i[0]].kind == SlotOpt;
+        slots &= reads && !node_type(g, id)->batched;
     }
-    return writes_slots_only(p, r) || (reads && r->kind == RegionLoop);
+    return r->kind == RegionLoop && (writes_slots_only(p, r) || optimizer || slots);
 }
 
 static void find_orders(Sched *s) {
@@ -117,7 +119,7 @@ static void find_orders(Sched *s) {
         for (uint32_t i = 0; i < region->out.n; i++)
             s->made[r] += plan_in_slot(p, region->out.at[i]) ? 0 : plan_bytes(p, region->out.at[i]);
         bool small = writes_slots_only(p, region) && region_bytes(p, region) <= SmallBytes;
-        s->late[r] = s->few_launches ? is_update(p, region) : small;
+        s->late[r] = s->few_launches ? is_shared(p, region) : small;
     }
 }
 
