@@ -111,8 +111,10 @@ uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch) {
 
 // --- units ----------------------------------------------------------------------------------
 
+// Slots have what is read, and the reference device what is constant.
 static void fix(Fuse *z, uint32_t id) {
-    if (z->g->node.at[id].op != OpRead)
+    Op op = (Op)z->g->node.at[id].op;
+    if (op != OpRead && (op != OpConst || !z->o->no_fuse))
         z->unit[id] = z->fixed[id] = 1;
 }
 
