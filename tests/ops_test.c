@@ -507,6 +507,24 @@ static void walk_fft(Arena *a, Op op) {
     }
 }
 
+// Lines of samples and shared, one or several, with ties where numbers are whole.
+static void walk_order(Arena *a, Op op) {
+    for (int64_t n = 1; n <= 7; n++) {
+        for (uint32_t kind = 0; kind < 16; kind++) {
+            bool several = kind & 1, batched = kind & 2, whole = kind & 4, back = kind & 8;
+            if (back && op == OpArgSort)
+                continue;
+            Case c = case_new(a, "%s of %lld, %s, batched %d, whole %d, back %d", op_info[op].text,
+                              (long long)n, several ? "lines" : "a line", batched, whole, back);
+            Type t = several ? shape(batched, 2, 3, n, 0, 0) : shape(batched, 1, n, 0, 0, 0);
+            Val x = case_input(&c, t);
+            c.whole[0] = whole;
+            c.y = op == OpArgSort ? Mul(ArgSort(x), x) : Arrange(Mul(x, x), ArgSort(x), back);
+            check(&c, !whole);
+        }
+    }
+}
+
 static void walk_leaf(Arena *a, Op op) { // covered elsewhere: no operands, or no value of their own
     (void)a, (void)op;
 }
@@ -542,7 +560,8 @@ static Walk *const walk[OpCount] = {
     [OpFlip] = walk_axes,          [OpConcat] = walk_concat,   [OpGather] = walk_rows,
     [OpScatter] = walk_rows,       [OpDot] = walk_dot,         [OpConv] = walk_conv,
     [OpConvDx] = walk_conv,        [OpFft] = walk_fft,         [OpConvDw] = walk_conv,
-    [OpReduceStart] = walk_comm,   [OpReduceWait] = walk_comm,
+    [OpArgSort] = walk_order,      [OpArrange] = walk_order,   [OpReduceStart] = walk_comm,
+    [OpReduceWait] = walk_comm,
 };
 
 // A row is a case: by name it runs alone, --list prints them all.

@@ -440,6 +440,33 @@ Value builtin_scatter(Elab *e, const Value *in, uint32_t n) {
                : POISON;
 }
 
+Value builtin_order_lines(Elab *e, const Value *in, uint32_t n) {
+    Val x;
+    (void)n;
+    if (!want_tensor(e, in[0], &x))
+        return POISON;
+    return op_fits(e, OpArgSort, &x, 1, NULL, NULL) ? value_tensor(ArgSort(x)) : POISON;
+}
+
+// A shared value is every sample's.
+Value builtin_arrange_lines(Elab *e, const Value *in, uint32_t n) {
+    Val x[2];
+    (void)n;
+    if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]) ||
+        !op_fits(e, OpArgSort, &x[1], 1, NULL, NULL))
+        return POISON;
+    x[1] = ArgSort(x[1]);
+    bool batched = val_type(x[0]).batched || val_type(x[1]).batched;
+    for (uint32_t k = 0; k < 2; k++) {
+        Type t = val_type(x[k]);
+        t.batched = batched;
+        x[k] = Expand(x[k], t);
+    }
+    Attr at = {.n = 1};
+    return op_fits(e, OpArrange, x, 2, &at, NULL) ? value_tensor(Arrange(x[0], x[1], false))
+                                                  : POISON;
+}
+
 Value builtin_number(Elab *e, const Value *in, uint32_t n) {
     (void)in;
     (void)n;

@@ -12,9 +12,9 @@ static const char *const column[OpCount][3] = {
 };
 
 static bool lets_through(Op op, uint32_t k) {
-    if (op == OpArgMax || op == OpIota || op == OpRand || op == OpCommit)
+    if (op == OpArgMax || op == OpArgSort || op == OpIota || op == OpRand || op == OpCommit)
         return false;
-    if (op == OpGather || op == OpScatter)
+    if (op == OpGather || op == OpScatter || op == OpArrange)
         return k == 0;
     return !column[op][0] || strcmp(column[op][k], "ZERO") != 0;
 }

@@ -139,8 +139,9 @@ static bool fast(const List *terms, int side, const List *lines) {
     return terms->axis[terms->n - 1].stride[side] <= lines->axis[lines->n - 1].stride[0];
 }
 
-static uint32_t operand_word(const Graph *g, const Region *r, uint32_t k, Arena scratch) {
-    uint32_t from = fuse_storage(g, node_in(g, r->node.at[0], k), scratch), i = 0;
+uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch) {
+    const Region *r = c->r;
+    uint32_t from = fuse_storage(c->g, node_in(c->g, r->node.at[0], k), scratch), i = 0;
     while (i < r->in.n && r->in.at[i] != from)
         i++;
     if (i == r->in.n)
@@ -149,7 +150,8 @@ static uint32_t operand_word(const Graph *g, const Region *r, uint32_t k, Arena 
 }
 
 // The numbers of anchor.cuh, from GAN_HEAD on.
-static void put_words(Words *w, const Graph *g, const Product *p, const Cut *c, Arena scratch) {
+static void put_words(Words *w, const CallRegion *call, const Product *p, const Cut *c,
+                      Arena scratch) {
     const Region *r = w->r;
     const struct {
         uint32_t n;
@@ -168,8 +170,8 @@ static void put_words(Words *w, const Graph *g, const Product *p, const Cut *c, 
                             c->tiles_n,
                             c->splits,
                             c->jobs,
-                            operand_word(g, r, p->swapped, scratch),
-                            operand_word(g, r, !p->swapped, scratch),
+                            anchor_operand(call, p->swapped, scratch),
+                            anchor_operand(call, !p->swapped, scratch),
                             r->in.n,
                             fast(&p->terms, 0, &p->rows),
                             fast(&p->terms, 1, &p->columns),
@@ -234,7 +236,7 @@ static bool product_words(Arena *perm, const CallRegion *call, Arena scratch) {
         return false;
     set_region(call->r, &p, &c);
     call->r->number.n = 0;
-    put_words(&(Words){perm, call->r}, call->g, &p, &c, scratch);
+    put_words(&(Words){perm, call->r}, call, &p, &c, scratch);
     return true;
 }
 
@@ -244,9 +246,10 @@ static Str product_text(Arena *a, const CallRegion *call, uint32_t words, Str na
     return kernel_text(a, &p, &c, words, name);
 }
 
-static const CallKernel product_kernel = {product_words, product_text, THREADS};
-static const CallKernel *const kernel_of[FamilyCount] = {
-    [FamilyProduct] = &product_kernel, [FamilyTransform] = &fft_kernel};
+static const CallKernel product_kernel = {product_words, product_text, THREADS, false};
+static const CallKernel *const kernel_of[FamilyCount] = {[FamilyProduct] = &product_kernel,
+                                                         [FamilyTransform] = &fft_kernel,
+                                                         [FamilyOrder] = &order_kernel};
 
 static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, Map *known,
                           Arena scratch) {
@@ -260,7 +263,7 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     r->kernel = map_find(known, h.lo) - 1;
     if (r->kernel != NONE)
         return;
-    Kernel k = {.threads = make->threads, .words = words, .spare = true};
+    Kernel k = {.threads = make->threads, .words = words, .spare = !make->only};
     k.name = kernel_name(perm, call.g, r, anonymous);
     k.source = make->text(perm, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);

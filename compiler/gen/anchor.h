@@ -1,6 +1,7 @@
 // anchor.h - convolutions, products and transforms as kernels of our own, for machines without a
-// library that has them. A convolution is a product C[m, n] = sum over k of A[m, k] * B[k, n];
-// anchor.c says which axes of the operands m, n and k run over, and where; anchor.cuh multiplies.
+// library that has them, and orders of lines, which no library has. A convolution is a product C[m,
+// n] = sum over k of A[m, k] * B[k, n]; anchor.c says which axes of the operands m, n and k run
+// over, and where; anchor.cuh multiplies.
 #ifndef GAN_ANCHOR_H
 #define GAN_ANCHOR_H
 
@@ -27,10 +28,18 @@ typedef struct CallKernel {
     // The kernel: a function of types and shapes alone. `words`: all it is called with.
     Str (*text)(Arena *a, const CallRegion *c, uint32_t words, Str name);
     uint32_t threads; // of a block
+    bool only;        // no library has such calls
 } CallKernel;
+
+// Which of the region's inputs operand k of its call is.
+uint32_t anchor_operand(const CallRegion *c, uint32_t k, Arena scratch);
 
 // --- fft.c: a transform is a sum of its own, fft.cuh ---
 
 extern const CallKernel fft_kernel;
+
+// --- order.c: orders of lines, order.cuh ---
+
+extern const CallKernel order_kernel;
 
 #endif

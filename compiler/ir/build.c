@@ -256,6 +256,15 @@ Val Fft(Val x, bool inverse, const Type *like) {
     return (Val){x.g, graph_add(x.g, OpFft, &x.id, 1, &at, like)};
 }
 
+Val ArgSort(Val x) {
+    return add(OpArgSort, &x, 1, NULL, NULL);
+}
+
+Val Arrange(Val x, Val places, bool back) {
+    Attr at = attr1(back);
+    return add2(OpArrange, x, places, &at, NULL);
+}
+
 Val Conv(Val x, Val w, const ConvGeom *c) {
     Attr at = conv_attr(c);
     return add2(OpConv, x, w, &at, NULL);

@@ -56,7 +56,13 @@ typedef enum OpClass {
 
 // Operations of class ANCHOR by what they are to whoever counts, narrows or carries them out: each
 // has a table of these.
-typedef enum AnchorFamily { FamilyNone, FamilyProduct, FamilyTransform, FamilyCount } AnchorFamily;
+typedef enum AnchorFamily {
+    FamilyNone,
+    FamilyProduct,
+    FamilyTransform,
+    FamilyOrder,
+    FamilyCount
+} AnchorFamily;
 
 typedef struct Type {      // interned in a Graph; compare ids
     uint8_t dtype;         // Dtype; F32 until pass/dtype.c decides
@@ -265,6 +271,21 @@ Attr conv_attr(const ConvGeom *c);
 // Real to complex: the first n/2 + 1 frequencies, which say the others; complex to real, the
 // inverse of it: `like` says how many numbers.
 Val Fft(Val x, bool inverse, const Type *like); // like: NULL, or the type where it is real
+
+// Along the last axis of [n] or [l, n]: where the elements of each line are in ascending order, the
+// least first, equal ones as they come, NaN last.
+Val ArgSort(Val x);
+// x in the order of such places, of x's type. `back`: element i goes to places[i] instead, which is
+// the inverse, and the adjoint.
+Val Arrange(Val x, Val places, bool back);
+
+// --- op_order.c ----------------------------------------------------------------------------------
+
+// Lines of n numbers on a device: number i of line l is at (l/step*n + i)*step + l%step.
+typedef struct OrderLines {
+    int64_t n, lines, step;
+} OrderLines;
+OrderLines order_lines(const Graph *g, const Type *t);
 
 // --- op_fft.c ------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ static size_t call_room(const Graph *g, uint32_t id) {
         return product_room(g, id);
     case FamilyTransform:
         return transform_room(g, id);
+    case FamilyOrder:
     case FamilyNone:
     case FamilyCount:
         break;

@@ -76,6 +76,7 @@ static bool linear(const Finder *s, uint32_t id) {
     case OpDot:
         return (partial(s, id, 0) && plain(s, id, 1)) || (plain(s, id, 0) && partial(s, id, 1));
     case OpDiv:
+    case OpArrange:
         return partial(s, id, 0) && plain(s, id, 1);
     default:
         return false;

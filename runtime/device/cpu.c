@@ -40,6 +40,7 @@ typedef enum TaskKind {
     TaskKernel,
     TaskDnn,
     TaskFft,
+    TaskOrder,
     TaskCopy,
     TaskPlain,
     TaskStart,
@@ -50,13 +51,14 @@ typedef struct Task {
     TaskKind kind;
     uint32_t launch; // Plan.launch[] it is of
     uint32_t parts;
-    Part *part;           // TaskKernel: [parts]
-    int64_t chunks;       // of all parts
-    int threads;          // at most so many are worth their start
-    const DnnCall *call;  // TaskDnn
-    const FftCall *fft;   // TaskFft
-    const Region *region; // TaskPlain, TaskStart, TaskWait
-    void *to;             // TaskCopy
+    Part *part;             // TaskKernel: [parts]
+    int64_t chunks;         // of all parts
+    int threads;            // at most so many are worth their start
+    const DnnCall *call;    // TaskDnn
+    const FftCall *fft;     // TaskFft
+    const OrderCall *order; // TaskOrder
+    const Region *region;   // TaskPlain, TaskStart, TaskWait
+    void *to;               // TaskCopy
     const void *from;
     size_t bytes;
 } Task;
@@ -75,6 +77,7 @@ struct Loaded {
     JitCode *code;     // owned
     Dnn *dnn;          // owned; NULL without the library
     FftCalls fft;      // owned
+    OrderCalls order;  // owned
     void *scratch;     // owned; partial results of the launch that runs
     KernelFn **kernel; // [plan->kernel.n]
     FinishFn **finish;
@@ -240,8 +243,16 @@ static GanStatus transform_task(Loaded *l, const Region *r, Task *out) {
     return GAN_OK;
 }
 
+static GanStatus order_task(Loaded *l, const Region *r, Task *out) {
+    uint32_t id = r->node.at[0];
+    int threads = threads_worth(l, order_operations(&l->plan->func->g, id), WorthLoop);
+    TRY(order_prepare(&l->order, l->plan, id, l->memory, threads));
+    *out = (Task){.kind = TaskOrder, .order = l->order.last};
+    return GAN_OK;
+}
+
 static AnchorTask *const anchor_task[FamilyCount] = {
-    [FamilyProduct] = product_task, [FamilyTransform] = transform_task};
+    [FamilyProduct] = product_task, [FamilyTransform] = transform_task, [FamilyOrder] = order_task};
 
 // A library call, a copy or half a collective: never merged with others.
 static GanStatus single_task(Loaded *l, const Region *r, Task *out) {
@@ -325,6 +336,7 @@ static void cpu_unload(Loaded *l) {
         return;
     dnn_close(l->dnn);
     fft_release(&l->fft);
+    order_release(&l->order);
     jit_free(l->code);
     mem_free_aligned(l->scratch);
     arena_release(&l->arena);
@@ -433,6 +445,8 @@ static GanStatus run_call(const Loaded *l, const Task *t) {
     double began = cpu->counting ? time_now() : 0;
     if (t->kind == TaskFft) {
         fft_run(t->fft, device_team(&cpu->base));
+    } else if (t->kind == TaskOrder) {
+        order_run_call(t->order, device_team(&cpu->base));
     } else {
         use_threads(team_of(cpu, t));
         GanStatus st = dnn_run(l->dnn, t->call);
@@ -450,6 +464,7 @@ static GanStatus run_task(const Loaded *l, const Task *t, const Counters *c) {
         return GAN_OK;
     case TaskDnn:
     case TaskFft:
+    case TaskOrder:
         return run_call(l, t);
     case TaskCopy:
         memcpy(t->to, t->from, t->bytes);

@@ -319,7 +319,7 @@ static void add_start(Making *m, uint32_t region) {
 
 // --- libraries -----------------------------------------------------------------------------------
 
-// Who does a family of operations where a kernel of ours need not (AnchorFamily).
+// Who does a family of operations where a kernel of ours need not (AnchorFamily); of orders nobody.
 typedef struct Library {
     const char *name;                              // in messages
     GanStatus (*load)(Loaded *l, uint32_t region); // leaves alone what it does not do
@@ -424,7 +424,7 @@ static GanStatus load_anchors(Loaded *l) {
     l->dnn = (CudnnCalls){.dnn = l->cuda->dnn, .arena = &l->arena, .room = l->room};
     l->fft = (CufftCalls){.cuda = l->cuda, .arena = &l->arena, .room = l->room};
     for (uint32_t i = 0; i < p->region.n; i++)
-        if (p->region.at[i].kind == RegionCall)
+        if (p->region.at[i].kind == RegionCall && library_of(p, i)->load)
             TRY(library_of(p, i)->load(l, i));
     return GAN_OK;
 }

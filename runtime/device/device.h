@@ -89,6 +89,18 @@ typedef struct FftCalls {       // those of one loaded plan
 GanStatus fft_prepare(FftCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
 void fft_run(const FftCall *c, int team);
 void fft_release(FftCalls *calls);
+
+// --- cpu_order.c ---------------------------------------------------------------------------------
+
+typedef struct OrderCall OrderCall; // one prepared order, or what is arranged by one
+typedef struct OrderCalls {         // those of one loaded plan
+    OrderCall *last;                // owned; the others behind it
+} OrderCalls;
+// Adds a call for node `id`, which up to `threads` threads may run.
+GanStatus order_prepare(OrderCalls *calls, const Plan *p, uint32_t id, Memory m, int threads);
+double order_operations(const Graph *g, uint32_t id); // an estimate of comparisons and moves
+void order_run_call(const OrderCall *c, int team);
+void order_release(OrderCalls *calls);
 Str dnn_version(Arena *a); // empty when absent
 // c [m, n] = a [m, k] times the transpose of b [n, k], row by row in f32, on the threads the cpu
 // device was given, or all cores; plain loops where the library is absent.

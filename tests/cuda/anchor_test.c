@@ -1,6 +1,7 @@
-// anchor_test.c - our own kernels of convolutions and products against the reference evaluator,
-// without a card: sizes that fill no tile, every rank, stride, padding, dilation and groups, terms
-// that are split, in each type. Run on the shim, so out-of-bounds accesses and races fail too.
+// anchor_test.c - our own kernels of convolutions, products and orders against the reference
+// evaluator, without a card: sizes that fill no tile, every rank, stride, padding, dilation and
+// groups, terms that are split, in each type. Run on the shim, so out-of-bounds accesses and races
+// fail too.
 #include "shim_cases.h"
 
 #include <setjmp.h>
@@ -181,6 +182,26 @@ static void fft_cases(Dtype real) {
     }
 }
 
+// --- orders --------------------------------------------------------------------------------------
+
+// Lines that fill no network, the longest one, and those beyond it; samples' and shared.
+static void order_cases(Dtype real) {
+    static const int64_t lengths[] = {1, 7, 513, 4096, 4099};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int64_t n = lengths[i], lines = n > 600 ? 1 : 3;
+        for (int kind = 0; kind < 4; kind++) {
+            bool batched = kind & 1, back = kind & 2;
+            Case *c = begin(n > 600 ? 1 : 2, real, "order %lld kind %d %s", (long long)n, kind,
+                            dtype_name[real]);
+            Val x = input(c, type_make(batched, 2, (int64_t[]){lines, n}), real);
+            finish(c, Arrange(x, ArgSort(x), back), real);
+        }
+    }
+    Case *c = begin(1, real, "an order in its own order %s", dtype_name[real]);
+    Val x = ArgSort(input(c, type_make(true, 1, (int64_t[]){9}), real));
+    finish(c, Arrange(x, x, false), real);
+}
+
 // --- running -------------------------------------------------------------------------------------
 
 static int compile_all(void **state) {
@@ -194,6 +215,8 @@ static int compile_all(void **state) {
     tall_case();
     fft_cases(DtF32);
     fft_cases(DtF64);
+    order_cases(DtF32);
+    order_cases(DtF64);
     shim_cases_begin(&shim, &arena, &cases);
     return 0;
 }

@@ -562,6 +562,14 @@ static void make_fft(Maker *k) {
     bind(k, z, "rfft(%s)/2", v->name);
 }
 
+static void make_sort(Maker *k) {
+    const Known *v = known_some(k, has_axes), *by = known_some(k, has_axes);
+    if (v && by && type_same_shape(&v->type, &by->type) && chance(k, 50))
+        bind(k, v->type, "arrange(%s, %s)", v->name, by->name);
+    else if (v)
+        bind(k, v->type, "sort(%s)", v->name);
+}
+
 static void make_gather(Maker *k) {
     const Known *table = known_some(k, is_table), *y = known_some(k, is_label);
     if (!table || !y || table->type.dim[0] < y->classes)
@@ -600,7 +608,7 @@ void make_value(Maker *k) {
         make_unary,   make_unary,      make_unary,   make_binary,   make_binary, make_binary,
         make_where,   make_mean,       make_mean,    make_greatest, make_norm,   make_move,
         make_move,    make_move,       make_einsum,  make_fft,      make_gather, make_draw,
-        make_softmax, make_group_mean, make_one_hot,
+        make_softmax, make_group_mean, make_one_hot, make_sort,
     };
     PICK(k, makers)(k);
 }

@@ -62,6 +62,8 @@ static bool is_exact(const Graph *g, uint32_t id) {
     case OpWrite:
     case OpMaxOf:
     case OpArgMax:
+    case OpArgSort:
+    case OpArrange:
         return true;
     case OpRand:
         return node_attr(g, id)->i[0] == DistCategorical;
@@ -74,8 +76,9 @@ static bool is_exact(const Graph *g, uint32_t id) {
 // ones cancel, a small one may have been rounded beside them: a + b - b for a + (b - b).
 static bool adds_up(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
-    return op_info[n->op].cls == ClassANCHOR || n->op == OpScatter || n->op == OpAdd ||
-           n->op == OpSub || (op_info[n->op].cls == ClassREDUCE && !is_exact(g, id));
+    OpClass cls = (OpClass)op_info[n->op].cls;
+    return n->op == OpScatter || n->op == OpAdd || n->op == OpSub ||
+           ((cls == ClassANCHOR || cls == ClassREDUCE) && !is_exact(g, id));
 }
 
 // A draw is off by a share of 1, however near to 0 it is.
@@ -295,7 +298,7 @@ typedef struct Slope { // y along a direction of x, other values as they are
 static bool is_given(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
     return n->op == OpStop || n->op == OpSign || n->op == OpFloor || n->op == OpGt ||
-           n->op == OpGe || n->op == OpEq || n->op == OpArgMax;
+           n->op == OpGe || n->op == OpEq || n->op == OpArgMax || n->op == OpArgSort;
 }
 
 static double sum_of(const double *x, int64_t n, bool absolute) {

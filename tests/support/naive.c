@@ -261,6 +261,26 @@ static void naive_fft(Naive *n) {
     }
 }
 
+// How many of its line come before it says where an element is in the order.
+static void naive_arg_sort(const Naive *n) {
+    const double *x = n->in[0];
+    int64_t line = n->type->dim[n->type->rank - 1];
+    for (int64_t i = 0; i < count(n, n->type); i++) {
+        int64_t first = i - i % line, before = 0;
+        for (int64_t j = first; j < first + line; j++)
+            before += x[j] < x[i] || (x[j] == x[i] && j < i);
+        n->out[first + before] = (double)(i - first);
+    }
+}
+
+static void naive_arrange(const Naive *n) {
+    int64_t line = n->type->dim[n->type->rank - 1];
+    for (int64_t i = 0; i < count(n, n->type); i++) {
+        int64_t there = i - i % line + (int64_t)n->in[1][i];
+        n->out[n->ints[0] ? there : i] = n->in[0][n->ints[0] ? i : there];
+    }
+}
+
 bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *out) {
     Naive n = {g, id, in, out, node_attr(g, id)->i, node_type(g, id)};
     Op op = (Op)graph_node(g, id)->op;
@@ -300,6 +320,12 @@ bool naive_node(const Graph *g, uint32_t id, const double *const *in, double *ou
         return true;
     case OpFft:
         naive_fft(&n);
+        return true;
+    case OpArgSort:
+        naive_arg_sort(&n);
+        return true;
+    case OpArrange:
+        naive_arrange(&n);
         return true;
     case OpConv:
     case OpConvDx:

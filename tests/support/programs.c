@@ -294,6 +294,18 @@ static Val make_fft(Maker *k) {
     }
 }
 
+// A short row, or a longer one as lines, in its order or back from it.
+static Val make_order(Maker *k) {
+    Val x = some(k, is_row);
+    if (!x.id || type_of(x)->dim[0] > 512)
+        return (Val){0};
+    int64_t n = type_of(x)->dim[0];
+    if (n % 2 == 0 && below(k, 2))
+        x = Reshape(x, 2, (int64_t[]){2, n / 2});
+    Val y = Arrange(x, ArgSort(x), below(k, 2));
+    return Reshape(y, 1, &n);
+}
+
 static Val make_draw(Maker *k) {
     static const Dist dist[] = {DistUniform, DistNormal, DistTruncated};
     Dist d = dist[below(k, 3)];
@@ -330,7 +342,7 @@ static Val make_one(Maker *k) {
     case 9:
         return below(k, 3) ? (Val){0} : make_table(k);
     case 10:
-        return make_fft(k);
+        return below(k, 2) ? make_fft(k) : make_order(k);
     case 11:
         return make_short(k);
     default:

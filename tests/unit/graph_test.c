@@ -254,6 +254,14 @@ static void operands_that_do_not_fit_are_named(void **state) {
     refuse(OpFft, VALS(leaf(10, SHARED(2, 4))), &inverse, NULL,
            "a transform is of samples [parts, ..., n] or of a shared value [lines, parts, n], not "
            "[2, 4]");
+    refuse(OpArgSort, VALS(picture), NULL, NULL,
+           "an order is along lines [n] or [l, n], not of [B, 3, 64, 64]");
+    refuse(OpArgSort, VALS(leaf(12, SHARED(1, 1 << 25))), NULL, NULL,
+           "an order is of up to 16777216 numbers a line, not of [1, 33554432]");
+    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(14, SHARED(2, 5))), &inverse, NULL,
+           "[2, 4] is not arranged by the places of [2, 5]");
+    refuse(OpArrange, VALS(leaf(13, SHARED(2, 4)), leaf(13, SHARED(2, 4))),
+           &(Attr){.n = 1, .i = {2}}, NULL, "an arrangement is by places (0) or back (1)");
     refuse(OpFft, VALS(leaf(8, half)), &inverse, NULL, "a transform is of f32 or f64, not bf16");
 }
 
@@ -295,6 +303,7 @@ static uint32_t examples(Val *y) {
     y[n++] = Fft(leaf(8, SAMPLE(1, 3, 7)), false, NULL);
     Type real = SAMPLE(1, 3, 7);
     y[n++] = Fft(leaf(9, SAMPLE(2, 3, 4)), true, &real);
+    y[n++] = Arrange(m, ArgSort(m), false);
     return n;
 }
 
@@ -319,8 +328,9 @@ static void gradients_of_structural_ops_have_their_operands_types(void **state) 
     (void)state;
     Val y[32];
     uint8_t covered[OpCount] = {
-        [OpConst] = 1, [OpIota] = 1,   [OpRead] = 1,        [OpWrite] = 1,      [OpRand] = 1,
-        [OpGrad] = 1,  [OpArgMax] = 1, [OpReduceStart] = 1, [OpReduceWait] = 1, [OpCommit] = 1};
+        [OpConst] = 1,       [OpIota] = 1,       [OpRead] = 1,   [OpWrite] = 1,
+        [OpRand] = 1,        [OpGrad] = 1,       [OpArgMax] = 1, [OpArgSort] = 1,
+        [OpReduceStart] = 1, [OpReduceWait] = 1, [OpCommit] = 1};
     for (int raw = 0; raw < 2; raw++) {
         graph.raw = raw;
         uint32_t n = examples(y);

@@ -1,0 +1,52 @@
+// eval_order.c - orders of lines for the reference evaluator: places are merged, two runs into one
+// of twice their length.
+#include "eval.h"
+
+// Does a number that comes first stand before, or beside, one that comes later? NaN is last.
+static bool stays(double a, double b) {
+    return a <= b || b != b;
+}
+
+// Runs [lo, mid) and [mid, hi) of places into one.
+static void merge(const double *x, const int64_t *from, int64_t *to, int64_t lo, int64_t mid,
+                  int64_t hi) {
+    for (int64_t i = lo, a = lo, b = mid; i < hi; i++)
+        to[i] = b == hi || (a < mid && stays(x[from[a]], x[from[b]])) ? from[a++] : from[b++];
+}
+
+void eval_ArgSort(Eval *e) {
+    const Type *t = eval_type(e);
+    int64_t n = t->dim[t->rank - 1], all = type_elements(e->g, t);
+    double *x = arena_array(e->scratch, double, n);
+    int64_t *from = arena_array(e->scratch, int64_t, n), *to = arena_array(e->scratch, int64_t, n);
+    for (int64_t line = 0; line < all; line += n) {
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = value_get(e->in[0], e->f64, line + i);
+            from[i] = i;
+        }
+        for (int64_t run = 1; run < n; run *= 2) {
+            for (int64_t lo = 0; lo < n; lo += 2 * run) {
+                int64_t mid = lo + run < n ? lo + run : n, hi = mid + run < n ? mid + run : n;
+                merge(x, from, to, lo, mid, hi);
+            }
+            int64_t *sorted = to;
+            to = from;
+            from = sorted;
+        }
+        for (int64_t i = 0; i < n; i++)
+            value_put(e->out, e->f64, line + i, (double)from[i]);
+    }
+}
+
+void eval_Arrange(Eval *e) {
+    const Type *t = eval_type(e);
+    int64_t n = t->dim[t->rank - 1], all = type_elements(e->g, t);
+    bool back = eval_ints(e)[0] != 0;
+    for (int64_t i = 0; i < all; i++) {
+        double place = value_get(e->in[1], e->f64, i);
+        if (!(place >= 0 && place < (double)n)) // of no order: NaN, say
+            continue;
+        int64_t there = i - i % n + (int64_t)place;
+        value_put(e->out, e->f64, back ? there : i, value_get(e->in[0], e->f64, back ? i : there));
+    }
+}

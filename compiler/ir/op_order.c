@@ -1,0 +1,50 @@
+// op_order.c - ArgSort and Arrange: the order along the last axis, and what lies in it.
+//
+// Operands are [n] or [l, n], of samples or shared: lines, each with an order of its own. The order
+// is a value, so that what is sorted by it and the gradients of that are sorted once. Places are
+// whole numbers, and locally constant.
+#include "op.h"
+
+OrderLines order_lines(const Graph *g, const Type *t) {
+    int64_t n = t->dim[t->rank - 1];
+    // Of three axes, the batch counted, the second is the innermost (type_strides).
+    int64_t step = t->batched && t->rank == 2 ? t->dim[0] : 1;
+    return (OrderLines){n, n ? type_elements(g, t) / n : 0, step};
+}
+
+static bool infer_lines(Infer *q, const char *what) {
+    const Type *x = infer_in(q, 0);
+    if (x->rank < 1 || x->rank > 2)
+        return infer_fail(q, "%s is along lines [n] or [l, n], not of %s", what, type_name(x).s);
+    if (dtype_is_half((Dtype)x->dtype))
+        return infer_fail(q, "%s is of f32 or f64, not %s", what, dtype_name[x->dtype]);
+    // f32 holds the places' whole numbers up to here.
+    if (x->dim[x->rank - 1] > 1 << 24)
+        return infer_fail(q, "%s is of up to 16777216 numbers a line, not of %s", what,
+                          type_name(x).s);
+    q->out = *x;
+    return true;
+}
+
+bool infer_ArgSort(Infer *q) {
+    return infer_lines(q, "an order");
+}
+
+Val grad_ArgSort(Val y, Val g, uint32_t k) {
+    (void)y, (void)g, (void)k;
+    return (Val){0};
+}
+
+bool infer_Arrange(Infer *q) {
+    const Type *x = infer_in(q, 0), *places = infer_in(q, 1);
+    if (q->attr->n != 1 || q->attr->i[0] < 0 || q->attr->i[0] > 1)
+        return infer_fail(q, "an arrangement is by places (0) or back (1)");
+    if (!type_same_shape(x, places))
+        return infer_fail(q, "%s is not arranged by the places of %s", type_name(x).s,
+                          type_name(places).s);
+    return infer_lines(q, "an arrangement");
+}
+
+Val grad_Arrange(Val y, Val g, uint32_t k) {
+    return k ? (Val){0} : Arrange(g, val_in(y, 1), !val_attr(y).i[0]);
+}

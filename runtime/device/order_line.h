@@ -1,0 +1,16 @@
+// order_line.h - the order of single lines in f32, what the cpu device runs for the operation
+// arg_sort.
+#ifndef GAN_ORDER_LINE_H
+#define GAN_ORDER_LINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// y[i*step] = where number i of the order is in x[0], x[step], ..: the least first, equal ones as
+// they come, NaN last. n is below 2^31; `room` holds order_room(n) bytes, aligned to 64.
+typedef void OrderRun(const float *x, float *y, int64_t n, int64_t step, void *room);
+extern OrderRun order_run;
+
+size_t order_room(int64_t n);
+
+#endif

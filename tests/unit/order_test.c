@@ -1,0 +1,94 @@
+// order_test.c - orders of lines against their definition: how many numbers come before one says
+// where it stands. Every length up to the longest of one form and some of the other, lines that lie
+// apart, ties, both zeros, infinities and NaN.
+#include "device.h"
+#include "order_line.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <math.h>
+
+enum { LONGEST = 700, STEP = 3 };
+
+static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1.0f, -1.0f};
+
+// Every third number is one of those above, the others fall on few values or on many.
+static void fill(float *x, int64_t n, uint64_t *seed) {
+    for (int64_t i = 0; i < n; i++) {
+        *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+        uint32_t draw = (uint32_t)(*seed >> 40);
+        x[i] = draw % 3 == 0 ? special[draw / 3 % 8]
+               : n % 2 == 0  ? (float)(draw % 7) - 3
+                             : (float)draw / (1 << 23) - 1;
+    }
+}
+
+static bool comes_before(const float *x, int64_t j, int64_t i, int64_t step) {
+    float a = x[j * step], b = x[i * step];
+    if (isnan(a) || isnan(b))
+        return isnan(a) && isnan(b) ? j < i : isnan(b);
+    return a == b ? j < i : a < b;
+}
+
+static void check_line(OrderRun *run, int64_t n, int64_t step, uint64_t *seed) {
+    static float x[LONGEST * STEP], y[LONGEST * STEP];
+    void *room = mem_alloc_aligned((order_room(n) + 63) & ~(size_t)63, 64);
+    fill(x, n * step, seed);
+    for (int64_t i = 0; i < n * step; i++)
+        y[i] = -1;
+    run(x, y, n, step, room);
+    mem_free_aligned(room);
+    for (int64_t i = 0; i < n * step; i++) {
+        int64_t before = 0;
+        if (i % step) { // of another line
+            assert_true(y[i] == -1);
+            continue;
+        }
+        for (int64_t j = 0; j < n; j++)
+            before += comes_before(x, j, i / step, step);
+        if (y[before * step] != (float)(i / step))
+            fail_msg("of %lld numbers %lld apart: number %lld in the order is %g, should be %lld",
+                     (long long)n, (long long)step, (long long)before, (double)y[before * step],
+                     (long long)(i / step));
+    }
+}
+
+static void check_all(OrderRun *run) {
+    uint64_t seed = 1;
+    for (int64_t n = 1; n <= LONGEST; n += n < 280 ? 1 : 60)
+        for (int64_t step = 1; step <= STEP; step += 2)
+            check_line(run, n, step, &seed);
+}
+
+static void places_are_those_of_the_definition(void **state) {
+    (void)state;
+    check_all(order_run);
+}
+
+#ifdef GAN_VECTOR_LEVELS
+extern OrderRun order_run_v3, order_run_v4;
+
+static void every_level_of_instructions_agrees(void **state) {
+    (void)state;
+    if (dnn_vector_level() >= 3)
+        check_all(order_run_v3);
+    if (dnn_vector_level() >= 4)
+        check_all(order_run_v4);
+}
+#endif
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_are_those_of_the_definition),
+#ifdef GAN_VECTOR_LEVELS
+        cmocka_unit_test(every_level_of_instructions_agrees),
+#endif
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
