@@ -207,16 +207,19 @@ void args_fish(Text *out, const ArgTable *t) {
     const char *p = t->program;
     text_fmt(out,
              "# fish completion of %s: made from its table of options.\n"
+             "function _%s_before\n"
+             "    set -l words (commandline -opc)\n"
+             "    set -e words[1]\n"
+             "    string join '' -- $words' ' ''\n"
+             "end\n"
              "function _%s_is\n"
-             "    set -l before (commandline -opc)\n"
-             "    set -e before[1]\n"
-             "    test (string join '' -- $before' ') = \"$argv[1]\"\n"
+             "    set -l at (_%s_before)\n"
+             "    test \"$at\" = \"$argv[1]\"\n"
              "end\n"
              "function _%s_at\n"
-             "    set -l before (commandline -opc)\n"
-             "    set -e before[1]\n"
-             "    string match -q -- \"$argv[1]*\" (string join '' -- $before' ')\n"
+             "    set -l at (_%s_before)\n"
+             "    string match -q -- \"$argv[1]*\" \"$at\"\n"
              "end\n",
-             p, p, p);
+             p, p, p, p, p, p);
     fish_table(out, t, p, "");
 }

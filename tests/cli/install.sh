@@ -26,6 +26,18 @@ done
 "$ganrun" doctor | grep '  MPI' >want || :
 there/bin/ganrun doctor | grep '  MPI' | cmp - want || fail 'MPI is not found from there'
 
+# What fish offers, and that zsh takes the functions.
+if command -v fish >/dev/null; then
+    fish_offers() { HOME=$work fish -c "source there/share/fish/vendor_completions.d/ganrun.fish; complete -C '$1'" 2>err | cut -f1 | tr '\n' ' '; }
+    [ "$(fish_offers 'ganrun tr')" = 'train ' ] && [ "$(fish_offers 'ganrun data p')" = 'pack preview ' ] &&
+        [ "$(fish_offers 'ganrun train --precision b')" = 'bf16 ' ] &&
+        [ "$(fish_offers 'ganrun data pack --s')" = '--size --skip-bad ' ] && [ ! -s err ] || fail 'fish'
+fi
+if command -v zsh >/dev/null; then
+    [ "$(HOME=$work zsh -f -c 'autoload -Uz compinit; compinit -u -D; . there/share/zsh/site-functions/_ganrun; print $_comps[ganrun]')" = _ganrun ] ||
+        fail 'zsh'
+fi
+
 # What bash offers where the cursor stands.
 command -v bash >/dev/null || exit 0
 cat >try <<'END'
