@@ -131,8 +131,23 @@ static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot
     return exec_slot_put(v->session.exec, slot, x, n);
 }
 
-static const Json *queue_next(Verify *v, uint32_t kind) {
-    return v->at[kind] < v->queue[kind].n ? v->queue[kind].at[v->at[kind]++] : NULL;
+static bool is_field(const Module *m, Str name) {
+    for (uint32_t s = 0; s < m->stream.n; s++)
+        for (uint32_t i = 0; i < m->stream.at[s].field.n; i++)
+            if (str_eq(m->stream.at[s].field.at[i].name, name))
+                return true;
+    return false;
+}
+
+// The next entry that is a draw, not a field's: classes are either.
+static const Json *draw_next(Verify *v, uint32_t kind) {
+    while (v->at[kind] < v->queue[kind].n) {
+        const Json *entry = v->queue[kind].at[v->at[kind]++];
+        if (!is_field(&v->session.compiled.module,
+                      json_string(json_get(entry, "stream"), (Str){0})))
+            return entry;
+    }
+    return NULL;
 }
 
 // The next entry of `data` or `labels` that belongs to a field; others keep their places.
@@ -202,7 +217,7 @@ GanStatus verify_feed_block(void *user, Exec *e, uint32_t block, uint32_t round)
             m->site.at[s->site].block != block)
             continue;
         uint32_t kind = kind_of[m->site.at[s->site].dist];
-        TRY(feed(v, kind, queue_next(v, kind), i));
+        TRY(feed(v, kind, draw_next(v, kind), i));
     }
     return GAN_OK;
 }

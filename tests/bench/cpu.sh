@@ -24,6 +24,7 @@ aae3d      16  2.5 0   0    1500 nchw
 cosmogan   16  1.2 1.2 0.80 1500 both -s mode=published
 cyclegan   1   1.1 0   0.80 3000 nchw
 r3gan      8   1.0 0   0    1500 both -s size=32 -s wide=128 -s groups=16
+sagan      16  1.0 0   0    1500 both -s size=32 -s nz=64 -s kinds=10 -s at=16
 '
 warm=150 plan=1.05 process=0.60 penalty=2.2 scaling=1.9    # required of every model, and of one
 
@@ -119,7 +120,7 @@ extra() { # MODEL: what has a level for it alone
 
 torch=yes
 "$python" -c 'import torch' 2>/dev/null || { torch=; echo "no PyTorch in $python: nothing is compared with it" >&2; }
-[ $# -gt 0 ] || set -- dcgan sngan wgan_gp d3gan d2gan_ring aae3d cosmogan cyclegan r3gan
+[ $# -gt 0 ] || set -- dcgan sngan wgan_gp d3gan d2gan_ring aae3d cosmogan cyclegan r3gan sagan
 for model in "$@"; do
     echo "$table" | grep -q "^$model " || { echo "no such race: $model" >&2; exit 2; }
 done
