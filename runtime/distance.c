@@ -11,22 +11,22 @@
 enum { Near = 5, Lot = 256, Subsets = 100, SubsetMost = 1000 };
 
 typedef struct Side {
-    const float *x; // [n, d]
+    const float *x; // [n, d], borrowed
     size_t n, d;
-    float *norm;     // [n] squared
-    float *radius;   // [n] squared distance to the Near-th neighbour
-    uint32_t *of;    // [Subsets, size] members of each subset
-    uint8_t *within; // [n, Subsets]
+    float *norm;     // owned; [n] squared
+    float *radius;   // owned; [n] squared distance to the Near-th neighbour
+    uint32_t *of;    // owned; [Subsets, size] members of each subset
+    uint8_t *within; // owned; [n, Subsets]
 } Side;
 
 typedef struct Compare {
     Side side[2];                               // made, real
     size_t size;                                // of a subset
-    float *dot;                                 // [Lot, most]
-    float *row;                                 // [most]
+    float *dot;                                 // owned; [Lot, most]
+    float *row;                                 // owned; [most]
     double within[2][Subsets], across[Subsets]; // sums of the kernel over pairs of a subset
     size_t precise, dense;
-    uint8_t *recalled, *covered; // [reals]
+    uint8_t *recalled, *covered; // owned; [reals]
 } Compare;
 
 // --- a row of products ---------------------------------------------------------------------------
@@ -116,25 +116,34 @@ static GanStatus all_pairs(Compare *c, uint32_t a, uint32_t b) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static void side_init(Arena *perm, Compare *c, uint32_t which, const float *x, size_t n,
-                      const FeatureSets *f) {
-    Side *s = &c->side[which];
-    Order order = {.n = n, .seed = f->seed + which};
-    *s = (Side){.x = x, .n = n, .d = f->d};
-    s->norm = arena_array(perm, float, n);
-    s->radius = arena_array(perm, float, n);
-    s->of = arena_array(perm, uint32_t, Subsets * c->size);
-    s->within = arena_array(perm, uint8_t, n * Subsets);
-    for (size_t i = 0; i < n; i++) {
+static bool side_init(Side *s, const float *x, size_t n, size_t d, size_t size) {
+    *s = (Side){.x = x, .n = n, .d = d};
+    s->norm = mem_alloc(n * sizeof *s->norm);
+    s->radius = mem_alloc(n * sizeof *s->radius);
+    s->of = mem_alloc(Subsets * size * sizeof *s->of);
+    s->within = mem_alloc(Subsets * n);
+    return s->norm && s->radius && s->of && s->within;
+}
+
+static void side_release(Side *s) {
+    mem_free(s->norm);
+    mem_free(s->radius);
+    mem_free(s->of);
+    mem_free(s->within);
+}
+
+static void side_fill(Side *s, size_t size, uint64_t seed) {
+    Order order = {.n = s->n, .seed = seed};
+    for (size_t i = 0; i < s->n; i++) {
         double sum = 0;
-        for (size_t k = 0; k < f->d; k++)
-            sum += (double)x[i * f->d + k] * x[i * f->d + k];
+        for (size_t k = 0; k < s->d; k++)
+            sum += (double)s->x[i * s->d + k] * s->x[i * s->d + k];
         s->norm[i] = (float)sum;
     }
     for (uint32_t k = 0; k < Subsets; k++)
-        for (size_t i = 0; i < c->size; i++) {
+        for (size_t i = 0; i < size; i++) {
             uint32_t member = (uint32_t)order_at(&order, k, i);
-            s->of[k * c->size + i] = member;
+            s->of[k * size + i] = member;
             s->within[member * Subsets + k] = 1;
         }
 }
@@ -160,17 +169,35 @@ static void put_near(const Compare *c, FeatureScores *out) {
     out->coverage = (double)covered / real;
 }
 
-static GanStatus compare(Arena *perm, const FeatureSets *f, FeatureScores *out) {
+static GanStatus compare_init(Compare *c, const FeatureSets *f) {
     size_t least = f->mades < f->reals ? f->mades : f->reals,
            most = f->mades > f->reals ? f->mades : f->reals;
-    Compare *c = arena_array(perm, Compare, 1);
     c->size = least < SubsetMost ? least : SubsetMost;
-    c->dot = arena_array(perm, float, Lot *most);
-    c->row = arena_array(perm, float, most);
-    c->recalled = arena_array(perm, uint8_t, f->reals);
-    c->covered = arena_array(perm, uint8_t, f->reals);
-    side_init(perm, c, 0, f->made, f->mades, f);
-    side_init(perm, c, 1, f->real, f->reals, f);
+    c->dot = mem_alloc(Lot * most * sizeof *c->dot);
+    c->row = mem_alloc(most * sizeof *c->row);
+    c->recalled = mem_alloc(f->reals);
+    c->covered = mem_alloc(f->reals);
+    if (!c->dot || !c->row || !c->recalled || !c->covered ||
+        !side_init(&c->side[0], f->made, f->mades, f->d, c->size) ||
+        !side_init(&c->side[1], f->real, f->reals, f->d, c->size))
+        return fail(GAN_ERR_MEMORY, "no memory to compare %zu samples with %zu", f->mades,
+                    f->reals);
+    side_fill(&c->side[0], c->size, f->seed);
+    side_fill(&c->side[1], c->size, f->seed + 1);
+    return GAN_OK;
+}
+
+static void compare_release(Compare *c) {
+    for (int i = 0; i < 2; i++)
+        side_release(&c->side[i]);
+    mem_free(c->dot);
+    mem_free(c->row);
+    mem_free(c->recalled);
+    mem_free(c->covered);
+}
+
+static GanStatus compare(Compare *c, const FeatureSets *f, FeatureScores *out) {
+    TRY(compare_init(c, f));
     TRY(all_pairs(c, 0, 0));
     TRY(all_pairs(c, 1, 1));
     TRY(all_pairs(c, 0, 1));
@@ -198,10 +225,9 @@ GanStatus features_compare(const FeatureSets *f, FeatureScores *out) {
     TRY(swd_measure(f->made, f->mades, f->real, f->reals, (uint32_t[3]){1, 1, (uint32_t)f->d}, &o,
                     &swd));
     out->swd = swd.pixels;
-    Arena perm;
-    TRY(arena_init(&perm, 0));
-    GanStatus st = compare(&perm, f, out);
-    arena_release(&perm);
+    Compare c = {0};
+    GanStatus st = compare(&c, f, out);
+    compare_release(&c);
     return st;
 }
 

@@ -125,6 +125,25 @@ static void sets_without_neighbours_are_refused(void **state) {
     assert_status(features_compare(&f, &s), GAN_ERR_INPUT, "NaN");
 }
 
+// Every allocation there is, one after the other.
+static void want_of_memory_is_a_status(void **state) {
+    (void)state;
+    fill(made, Mades, 1, 0.7f);
+    fill(real, Reals, 2, 0.2f);
+    FeatureSets f = {.made = made, .real = real, .mades = Mades, .reals = Reals, .d = D};
+    FeatureScores s;
+    int64_t before = mem_count();
+    assert_ok(features_compare(&f, &s));
+    int64_t asked = mem_count() - before;
+    assert_true(asked > 12); // those of both sets and of their pairs
+    for (int64_t n = 1; n <= asked; n++) {
+        mem_fail_at(n);
+        GanStatus st = features_compare(&f, &s);
+        mem_fail_at(0);
+        assert_status(st, GAN_ERR_MEMORY, "refused");
+    }
+}
+
 // Of numbers that any program can make, the last with fewer samples than numbers of each.
 static void neighbours_are_counted_as_numpy_does(void **state) {
     static const struct {
@@ -154,6 +173,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_set_is_no_distance_from_itself),
         cmocka_unit_test(sets_without_neighbours_are_refused),
         cmocka_unit_test(neighbours_are_counted_as_numpy_does),
+        cmocka_unit_test(want_of_memory_is_a_status),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
 }
