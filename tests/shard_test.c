@@ -98,7 +98,9 @@ static void check_chunks(const DeviceApi *api, Dtype real, double tolerance, uin
                           .batch = 8,
                           .api = api,
                           .real = real,
-                          .steps = steps};
+                          .steps = steps,
+                          .compiler = STR(TEST_DIR "/support/quick_cc"),
+                          .cache = STR(BUILD_DIR "/tests/cache")};
         RanksRun plain, one, more;
         o.text = read_model(&a, o.name);
         ranks_run(&a, &o, &plain);

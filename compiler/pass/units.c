@@ -176,14 +176,16 @@ static void find_units(Fuse *z) {
     const Graph *g = z->g;
     for (uint32_t id = 1; id < g->node.n; id++) {
         OpClass c = node_class(g, id);
-        bool leaf = c == ClassLEAF || g->node.at[id].op == OpRead;
+        bool stated = z->stated && z->stated[id];
+        bool leaf = g->node.at[id].op == OpRead || g->node.at[id].op == OpConst ||
+                    (c == ClassLEAF && !stated);
         if (!z->live[id])
             continue;
         if (z->o->no_fuse) {
             z->unit[id] = g->node.at[id].op != OpConst && g->node.at[id].op != OpRead;
             continue;
         }
-        z->unit[id] |= !leaf && (!fuse_is_view(g, id) || (z->stated && z->stated[id]));
+        z->unit[id] |= !leaf && (stated || !fuse_is_view(g, id));
         if (c == ClassANCHOR || c == ClassCOMM) {
             fix(z, id);
             for (uint32_t k = 0; k < g->node.at[id].nin; k++)

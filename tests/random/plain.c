@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include "interp.h"
+#include "shard.h"
 
 static Func *func_at(Plain *p, uint32_t i) {
     return i == 0 ? &p->m.init : i == 1 ? &p->m.step : &p->m.entry.at[i - 2];
@@ -26,14 +27,18 @@ static void name_grads(Plain *p, Func *f) {
     }
 }
 
-bool plain_open(Plain *p, Arena *a, const RanksOptions *o, Str *said) {
+bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said) {
     const PassOptions pass = {.real = DtF64};
     *p = (Plain){.a = a, .o = o};
-    if (!ranks_module(a, o, true, &p->m, said))
+    if (!ranks_module(a, o, !apart, &p->m, said))
         return false;
     name_grads(p, &p->m.step);
     for (uint32_t i = 0; i < 2 + p->m.entry.n; i++)
         pass_grad(a, &p->m, func_at(p, i), &pass);
+    if (apart) { // a Stop is no factor
+        pass_unpin(a, &p->m, &p->m.step, &pass);
+        sums_apart(a, &p->m.step);
+    }
     return true;
 }
 

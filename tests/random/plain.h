@@ -22,8 +22,11 @@ typedef struct Plain {
     RanksRun run; // the values of ranks_run, in its order
 } Plain;
 
-// Compiles o->text. False: it was refused, with diagnostics in *said.
-bool plain_open(Plain *p, Arena *a, const RanksOptions *o, Str *said);
+// Compiles o->text. False: it was refused, with diagnostics in *said. `apart`: simplified, and
+// sums over the batch taken apart, as they are in parts and on ranks. That changes no value; but
+// x - mean(x) then adds up to nothing, where as written what rounding leaves of it may be cancelled
+// in the end.
+bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said);
 // All steps, and the entries where asked for: on `o`'s options but devices and ranks.
 void plain_run(Plain *p, double noise, uint64_t turn);
 
