@@ -193,6 +193,11 @@ EXAMPLE(expand_same, expand_to(x_, wide_), x_)
 EXAMPLE(permute_permute, Permute(Permute(CUBE, AXES(1, 2, 0)), AXES(0, 2, 1)),
         Permute(CUBE, AXES(1, 0, 2)))
 EXAMPLE(permute_same, Permute(CUBE, AXES(0, 1, 2)), CUBE)
+EXAMPLE(permuted_operands,
+        Slice(Mul(Permute(CUBE, AXES(1, 2, 0)), Number(&graph, 2)), LIST(1, 0, 1), LIST(2, 4, 1),
+              NULL),
+        Permute(Slice(Mul(CUBE, Number(&graph, 2)), LIST(1, 1, 0), LIST(1, 2, 4), NULL),
+                AXES(1, 2, 0)))
 EXAMPLE(flip_flip, Flip(Flip(x_, 2 | 4), 4), Flip(x_, 2))
 EXAMPLE(flip_same, Flip(column_, 4), column_)
 EXAMPLE(slice_same, Slice(x_, NULL, LIST(3, 4), NULL), x_)

@@ -5,6 +5,8 @@
 // are looked into only through op_seen and const_seen.
 #include "op.h"
 
+#include <string.h>
+
 #define FOLD(Name, op, accuracy) uint32_t fold_##Name(Graph *g, const Draft *d);
 #include "rules.def"
 
@@ -231,4 +233,62 @@ uint32_t fold_pad_same(Graph *g, const Draft *d) {
 uint32_t fold_concat_one(Graph *g, const Draft *d) {
     (void)g;
     return d->nin == 1 ? d->in[0] : 0;
+}
+
+// --- permuted operands ---------------------------------------------------------------------------
+
+// A type as it is in front of permutation `p`.
+static Type type_before(const Attr *p, Type t) {
+    Type before = t;
+    for (uint32_t i = 0; i < t.rank; i++)
+        before.dim[p->i[1 + i]] = t.dim[i];
+    return before;
+}
+
+// An operand as it is in front of permutation `p`; 0: it is no such thing.
+static uint32_t operand_before(Graph *g, const Attr *p, uint32_t id) {
+    const Type *t = node_type(g, id);
+    double x;
+    if (op_seen(g, id) == OpPermute && memcmp(node_attr(g, id)->i, p->i, p->n * sizeof *p->i) == 0)
+        return node_in(g, id, 0);
+    if (type_sample(t) == 1)
+        return id;
+    return t->rank == p->i[0] && const_seen(g, id, &x) ? constant(g, x, type_before(p, *t)) : 0;
+}
+
+// The attribute of a move of the axes in front of permutation `p`.
+static Attr attr_before(const Attr *p, const Draft *d) {
+    Attr at = d->attr;
+    uint32_t n = d->type.rank;
+    if (d->op == OpConcat)
+        at.i[0] = p->i[1 + d->attr.i[0]];
+    if (d->op == OpFlip)
+        at.i[0] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (d->op == OpFlip)
+            at.i[0] |= (d->attr.i[0] >> (1 + i) & 1) << (1 + p->i[1 + i]);
+        for (uint32_t k = 0; k < 2 && (d->op == OpSlice || d->op == OpPad); k++)
+            at.i[1 + k * n + p->i[1 + i]] = d->attr.i[1 + k * n + i];
+    }
+    return at;
+}
+
+uint32_t fold_permuted_operands(Graph *g, const Draft *d) {
+    bool moves = d->op == OpSlice || d->op == OpPad || d->op == OpConcat || d->op == OpFlip;
+    uint32_t in[MAX_IN], axis[MAX_RANK], first = 0;
+    if (!moves && !op_fold[d->op])
+        return 0;
+    while (first < d->nin && op_seen(g, d->in[first]) != OpPermute)
+        first++;
+    if (first == d->nin)
+        return 0;
+    Attr p = *node_attr(g, d->in[first]);
+    for (uint32_t k = 0; k < d->nin; k++)
+        if (!(in[k] = operand_before(g, &p, d->in[k])))
+            return 0;
+    for (uint32_t i = 0; i < d->type.rank; i++)
+        axis[i] = (uint32_t)p.i[1 + i];
+    Attr at = attr_before(&p, d);
+    Type type = type_before(&p, d->type);
+    return Permute((Val){g, graph_add(g, d->op, in, d->nin, &at, &type)}, axis).id;
 }
