@@ -68,11 +68,15 @@ static uint32_t write_slot(Case *c, uint32_t slot, Val v) {
     return id;
 }
 
-static void fuse_case(Case *c) {
-    PassOptions o = {.real = DtF32};
+static void fuse_case_for(Case *c, bool card) {
+    PassOptions o = {.real = DtF32, .few_launches = card};
     c->plan = (Plan){.module = &c->m, .func = &c->m.step, .real = DtF32};
     fuse(&arena, &o, &c->plan);
     gen_kernels(&arena, &c->plan, &dialect_c);
+}
+
+static void fuse_case(Case *c) {
+    fuse_case_for(c, false);
 }
 
 static bool has(const uint32_t *at, uint32_t n, uint32_t id) {
@@ -305,6 +309,65 @@ static void dear_values_are_stored_and_cheap_ones_are_not(void **state) {
     assert_false(stored(c, cheap));
 }
 
+// Four neighbours along an axis.
+static Val filtered(Val x, uint32_t axis) {
+    int64_t from[3] = {0}, count[3];
+    for (uint32_t i = 0; i < 3; i++)
+        count[i] = val_type(x).dim[i] - (i == axis ? 3 : 0);
+    Val y[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        from[axis] = i;
+        y[i] = Slice(x, from, count, NULL);
+    }
+    return Add(Add(y[0], y[3]), Mul(Add(y[1], y[2]), Num(x, 3)));
+}
+
+// Both axes of a filter at once are sixteen reads an element, which on a card are other blocks'
+// memory; a border reads few elements more, whatever the loop says.
+static void a_card_filters_one_axis_after_the_other(void **state) {
+    (void)state;
+    for (int card = 0; card < 2; card++) {
+        Case *c = begin(8);
+        Val x = input(c, shape(true, 3, DIM(32, 64, 64))), once = filtered(x, 1);
+        result(c, filtered(once, 2));
+        fuse_case_for(c, card);
+        assert_int_equal(stored(c, once), card);
+        assert_int_equal(c->plan.region.n, 1 + card);
+    }
+}
+
+static void a_border_is_computed_again(void **state) {
+    (void)state;
+    Case *c = begin(8);
+    const int64_t edge[] = {0, 0, 0};
+    Val x = input(c, shape(true, 3, DIM(32, 64, 64))), g = Mul(Add(x, Num(x, 1)), Num(x, 2));
+    Val left = Slice(g, edge, DIM(32, 64, 2), NULL), sum = g;
+    for (uint32_t i = 0; i < 4; i++)
+        sum = Add(sum, Pad(left, DIM(0, 0, 5 * i), NULL, DIM(32, 64, 64)));
+    result(c, sum);
+    fuse_case_for(c, true);
+    assert_false(stored(c, g));
+    assert_int_equal(c->plan.region.n, 1);
+}
+
+// What is made for one reader's sake reads for nothing else: windows that lie side by side, of a
+// sum of three, are one kernel, for where it is left out its own reads are too.
+static void a_pool_is_computed_from_what_it_adds_up(void **state) {
+    (void)state;
+    for (int card = 0; card < 2; card++) {
+        Case *c = begin(8);
+        Val x[3], sum;
+        for (uint32_t i = 0; i < 3; i++)
+            x[i] = input(c, shape(true, 3, DIM(32, 64, 64)));
+        sum = Add(Add(x[0], x[1]), x[2]);
+        Val rows = Sum(Reshape(sum, 4, DIM(32, 64, 32, 2)), 16);
+        Val both = Sum(Reshape(rows, 4, DIM(32, 32, 2, 32)), 8);
+        result(c, Mul(Reshape(both, 3, DIM(32, 32, 32)), Num(x[0], 0.25)));
+        fuse_case_for(c, card);
+        assert_int_equal(c->plan.region.n, 1);
+    }
+}
+
 static void a_short_sum_is_arithmetic(void **state) {
     (void)state;
     Case *c = begin(8);
@@ -503,6 +566,9 @@ int main(int argc, char **argv) {
         TEST(element_by_element_two_slots_change_places_in_one_loop),
         TEST(what_a_call_reads_is_stored_once),
         TEST(dear_values_are_stored_and_cheap_ones_are_not),
+        TEST(a_card_filters_one_axis_after_the_other),
+        TEST(a_border_is_computed_again),
+        TEST(a_pool_is_computed_from_what_it_adds_up),
         TEST(a_short_sum_is_arithmetic),
         TEST(a_short_sum_of_parts_reads_all_of_them),
         TEST(what_a_move_leaves_out_comes_before_it_too),

@@ -8,7 +8,11 @@
 
 #include <string.h>
 
-enum { MaxMembers = 128 }; // units of a cluster: keeps kernels readable and compilers quick
+enum {
+    MaxMembers = 128, // units of a cluster: keeps kernels readable and compilers quick
+    MostPlaces = 64,  // of a value that are told apart
+    OwnPlace = 0      // where a walk begins, for each element
+};
 
 void clusters_init(Fuse *z) {
     uint32_t n = z->g->node.n;
@@ -18,6 +22,7 @@ void clusters_init(Fuse *z) {
     z->order = arena_array(z->arena, uint32_t, n);
     z->mark = arena_array(z->arena, uint32_t, n);
     z->seen = arena_array(z->arena, uint32_t, 2 * n);
+    z->asked = arena_array(z->arena, Asked, n);
     for (uint32_t id = 1; id < n; id++) { // index order is a topological order
         bool read = z->live[id] && z->g->node.at[id].op == OpRead; // may become a unit: a copy
         if (z->unit[id] || read) {
@@ -109,33 +114,109 @@ static bool first_visit(Fuse *z, uint32_t unit, bool aligned) {
     return first;
 }
 
-static void add_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
-    for (uint32_t i = 0; i < z->reads[unit].n; i++) {
-        Reads r = z->reads[unit].at[i];
-        r.aligned = r.aligned && aligned;
-        if (z->unit[r.node] && !z->kept[r.node]) {
-            if (first_visit(z, r.node, r.aligned))
-                add_reads(z, r.node, r.aligned, out);
-            continue;
-        }
-        uint32_t k = 0;
-        while (k < out->n && out->at[k].node != r.node)
-            k++;
-        if (k < out->n)
-            out->at[k].aligned = out->at[k].aligned && r.aligned;
-        else
-            vec_push(z->arena, out, r);
+// What a walk asks for of a node is known before it is passed on: it goes from the last node to the
+// first.
+static Asked *asked_of(Fuse *z, uint32_t id) {
+    Asked *a = &z->asked[id];
+    if (a->visit != z->visit) {
+        uint32_t k = z->stack.n;
+        vec_push(z->arena, &z->stack, id);
+        for (; k && z->stack.at[k - 1] > id; k--)
+            z->stack.at[k] = z->stack.at[k - 1];
+        z->stack.at[k] = id;
+        a->visit = z->visit;
+        a->start = a->read = false;
+        a->place.n = 0;
+    }
+    return a;
+}
+
+static void add_place(Fuse *z, Asked *a, uint64_t at, double times) {
+    uint32_t k = 0;
+    while (k < a->place.n && a->place.at[k].at != at)
+        k++;
+    if (k == a->place.n) {
+        if (k == MostPlaces)
+            return;
+        vec_add(z->arena, &a->place);
+        a->place.at[k].at = at;
+        a->place.at[k].times = 0;
+    }
+    double *t = &a->place.at[k].times;
+    *t = *t > times ? *t : times;
+}
+
+// From each place where it is made, its reader reads r.
+static void ask(Fuse *z, const Asked *by, Reads r) {
+    Asked *a = asked_of(z, r.node);
+    a->read = true;
+    for (uint32_t i = 0; i < by->place.n; i++) {
+        uint64_t from[] = {by->place.at[i].at, r.place};
+        add_place(z, a, r.aligned ? from[0] : hash64(from, sizeof from, 0),
+                  by->place.at[i].times * r.times);
     }
 }
 
-void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out) {
+static void begin_walk(Fuse *z) {
     z->visit++;
-    add_reads(z, unit, aligned, out);
+    z->stack.n = 0; // what another kind of walk may have left
+}
+
+static void begin_at(Fuse *z, uint32_t unit) {
+    Asked *a = asked_of(z, unit);
+    a->start = true;
+    add_place(z, a, OwnPlace, 1);
+}
+
+static double all_places(const Asked *a) {
+    double sum = 0;
+    for (uint32_t i = 0; i < a->place.n; i++)
+        sum += a->place.at[i].times;
+    return sum;
+}
+
+// Follows what is asked for to what lies in memory.
+static void follow_reads(Fuse *z, ReadsVec *out) {
+    while (z->stack.n) {
+        uint32_t id = z->stack.at[--z->stack.n];
+        const Asked *a = &z->asked[id];
+        bool stored = !z->unit[id] || z->kept[id];
+        bool aligned = a->place.n == 1 && a->place.at[0].at == OwnPlace;
+        if (a->read && stored)
+            vec_push(z->arena, out, ((Reads){id, aligned, all_places(a), 0}));
+        for (uint32_t i = 0; (a->start || !stored) && i < z->reads[id].n; i++)
+            ask(z, a, z->reads[id].at[i]);
+    }
+}
+
+double cluster_places(Fuse *z, uint32_t cluster, uint32_t id) {
+    begin_walk(z);
+    for (uint32_t i = 0; i < z->users[id].n; i++) {
+        uint32_t user = z->users[id].at[i];
+        if (z->cluster[user] == cluster)
+            begin_at(z, user);
+    }
+    Asked *a = asked_of(z, id);
+    for (uint32_t i = 0; i < z->users[id].n; i++) {
+        const ReadsVec *reads = &z->reads[z->users[id].at[i]];
+        for (uint32_t k = 0; z->cluster[z->users[id].at[i]] == cluster && k < reads->n; k++)
+            if (reads->at[k].node == id)
+                ask(z, &z->asked[z->users[id].at[i]], reads->at[k]);
+    }
+    return all_places(a);
+}
+
+void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out) {
+    begin_walk(z);
+    begin_at(z, unit);
+    follow_reads(z, out);
 }
 
 void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out) {
+    begin_walk(z);
     for (uint32_t i = 0; i < z->member[cluster].n; i++)
-        unit_reads(z, z->member[cluster].at[i], true, out);
+        begin_at(z, z->member[cluster].at[i]);
+    follow_reads(z, out);
 }
 
 // --- merging -------------------------------------------------------------------------------------

@@ -17,20 +17,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ScalarRuns = 64 }; // how often a kernel computes a value that is the same for all elements
+enum {
+    ScalarRuns = 64, // how often a kernel computes a value that is the same for all elements
+    Repeated = 8     // a value so much smaller than a loop is repeated along it, not picked from
+};
 
 // What computing again is weighed by, in bytes moved meanwhile.
 typedef struct Costs {
     double launch;   // a launch
     double addition; // an addition
     double free;     // additions per element that hide behind a kernel's memory traffic
+    double near;     // a byte that some element before this one has asked for, from a cache
 } Costs;
 
 // Cores: AVX-512, 15 GB/s a core. Cards do ten additions a byte (an H100: 33e12 a second, 3.3e12
 // bytes), so a norm's division and root hide behind the eight bytes of an element; a launch takes
 // a few microseconds of theirs, of which a byte in a hundred is counted: longer kernels compile
-// longer.
-static const Costs of_cores = {8192, 0.15, 3}, of_cards = {65536, 0.1, 14};
+// longer. Other places of a value are other blocks' work: they come from the card's second cache
+// (5.5e12 bytes a second), where a core's come from its own.
+static const Costs of_cores = {8192, 0.15, 3, 0}, of_cards = {65536, 0.1, 14, 0.6};
 
 static const Costs *costs(const Fuse *z) {
     return z->o->few_launches ? &of_cards : &of_cores;
@@ -79,10 +84,13 @@ bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat) {
 }
 
 static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
-    for (uint32_t i = 0; i < z->reads[user].n; i++)
-        if (z->reads[user].at[i].node == id)
-            return z->reads[user].at[i].aligned;
-    return false;
+    bool some = false, all = true;
+    for (uint32_t i = 0; i < z->reads[user].n; i++) {
+        Reads r = z->reads[user].at[i];
+        some |= r.node == id;
+        all &= r.node != id || r.aligned;
+    }
+    return some && all;
 }
 
 // Reads see a slot as their block finds it. Orders the readers of one before the block's write of
@@ -225,21 +233,35 @@ static bool reads_it(const ReadsVec *v, uint32_t id) {
     return false;
 }
 
-// Bytes that consumer cluster `c` moves or computes more when it makes `id` from `leaf` itself.
-static double again_cost(Fuse *z, uint32_t id, uint32_t c, const ReadsVec *leaf) {
+// Elements that a loop asks for `times` of for each of its own: those it fetches from memory, and
+// those that are near because another of its elements has fetched them.
+typedef struct Fetched {
+    double bytes, near;
+} Fetched;
+
+static Fetched fetched(const Graph *g, uint32_t id, double space, double times) {
+    const Type *t = node_type(g, id);
+    double all = (double)type_elements(g, t), asked = space * times, size = dtype_size[t->dtype],
+           first = asked < all ? asked : all, once = first > space ? first : space;
+    bool repeated = all * Repeated < space; // at hand wherever it is asked for
+    return (Fetched){size * first, asked > once && !repeated ? size * (asked - once) : 0};
+}
+
+// Bytes that consumer cluster `c` moves or computes more when it makes `id` from `leaf` itself, at
+// so many places for each of its elements.
+static double again_cost(Fuse *z, uint32_t id, uint32_t c, double at, const ReadsVec *leaf) {
     const Graph *g = z->g;
-    double own = (double)type_elements(g, node_type(g, id)),
-           space = (double)type_elements(g, fuse_space(g, c));
-    double runs = own == 1 ? ScalarRuns : own > space ? own : space, cost = 0;
-    double weight = again_weight(z, id) - (own == 1 ? 0 : costs(z)->free);
+    bool scalar = type_elements(g, node_type(g, id)) == 1;
+    double space = (double)type_elements(g, fuse_space(g, c)), runs = scalar ? ScalarRuns : space,
+           weight = at * again_weight(z, id) - (scalar ? 0 : costs(z)->free);
+    double cost = weight > 0 ? costs(z)->addition * weight * runs : 0;
     ReadsVec now = {0};
     cluster_reads(z, c, &now);
     for (uint32_t i = 0; i < leaf->n; i++) {
-        const Type *t = node_type(g, leaf->at[i].node);
-        double all = (double)type_bytes(g, t), part = runs * (double)dtype_size[t->dtype];
-        cost += reads_it(&now, leaf->at[i].node) ? 0 : all < part ? all : part;
+        Fetched f = fetched(g, leaf->at[i].node, space, at * leaf->at[i].times);
+        cost += (reads_it(&now, leaf->at[i].node) ? 0 : f.bytes) + costs(z)->near * f.near;
     }
-    return cost + (weight > 0 ? costs(z)->addition * weight * runs : 0);
+    return cost;
 }
 
 // Would cluster of `user` read a slot too late, now that it reads `leaf` itself? Orders it where it
@@ -268,9 +290,24 @@ static bool is_written(const Fuse *z, uint32_t id) {
     return false;
 }
 
+// What the region that stores `id` reads for nothing else: bytes that are spared where it does not.
+static double own_cost(Fuse *z, uint32_t id, const ReadsVec *leaf) {
+    const NodeVec *m = &z->member[z->cluster[id]];
+    double space = (double)type_elements(z->g, fuse_space(z->g, id)), cost = 0;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->at[i] != id && z->kept[m->at[i]])
+            return 0;
+    for (uint32_t i = 0; i < leaf->n; i++) {
+        Fetched f = fetched(z->g, leaf->at[i].node, space, leaf->at[i].times);
+        cost += f.bytes + costs(z)->near * f.near;
+    }
+    return cost;
+}
+
 static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     double bytes = (double)type_bytes(z->g, node_type(z->g, id)),
-           keep = bytes + (is_written(z, id) ? 0 : costs(z)->launch), again = 0;
+           keep = bytes + own_cost(z, id, leaf) + (is_written(z, id) ? 0 : costs(z)->launch),
+           again = 0;
     NodeVec seen = {0};
     for (uint32_t i = 0; i < z->users[id].n; i++) {
         uint32_t c = z->cluster[z->users[id].at[i]];
@@ -278,9 +315,11 @@ static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
         for (uint32_t k = 0; k < seen.n && !known; k++)
             known = seen.at[k] == c;
         if (!known) {
+            double at = cluster_places(z, c, id);
             vec_push(z->arena, &seen, c);
-            keep += bytes;
-            again += again_cost(z, id, c, leaf);
+            Fetched f = fetched(z->g, id, (double)type_elements(z->g, fuse_space(z->g, c)), at);
+            keep += f.bytes + costs(z)->near * f.near;
+            again += again_cost(z, id, c, at, leaf);
         }
     }
     return again < keep;
@@ -291,7 +330,7 @@ static void compute_again(Fuse *z, uint32_t id) {
     if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id)))
         return;
     ReadsVec leaf = {0};
-    unit_reads(z, id, true, &leaf);
+    unit_reads(z, id, &leaf);
     if (!worth_again(z, id, &leaf))
         return;
     NodeVec *users = &z->users[id], stay = {0};

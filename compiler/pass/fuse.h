@@ -11,13 +11,25 @@
 #include "index.h"
 #include "plan.h"
 
-typedef struct Reads { // one value read by a unit, through views
+typedef struct Reads { // one value read by a unit, through views, at one place
     uint32_t node;     // a unit or a Read
     bool aligned;   // element i of the unit's space needs element i of the value, in layout order
-    uint32_t times; // elements needed per element of the space (short sums need several)
+    double times;   // elements needed per element of the space: of a short sum several, of a border
+                    // a part of one
+    uint64_t place; // a hash of the index: readers of one shape that have it in common are at one
 } Reads;
 typedef VEC(Reads) ReadsVec;
 typedef VEC(uint32_t) NodeVec;
+
+typedef struct Asked { // what a walk has asked for of a node
+    uint32_t visit;    // the last walk that did
+    bool start, read;  // the walk begins here; something on its way reads it
+    VEC(struct {
+        uint64_t at;
+        double times; // for each element of where the walk begins
+    })
+    place; // each once
+} Asked;
 
 typedef struct Fuse {
     Arena *arena; // scratch
@@ -42,6 +54,7 @@ typedef struct Fuse {
     uint32_t walks;        // made so far
     uint32_t *seen;        // [2 * unit + aligned] the last visit that came by
     uint32_t visit;        // number of the walk through units that are not kept
+    Asked *asked;          // [node]
     NodeVec stack;
     uint32_t merges; // made so far
 } Fuse;
@@ -79,9 +92,11 @@ const char *cluster_wrong(Fuse *z, uint32_t cluster);
 bool cluster_join(Fuse *z, uint32_t a, uint32_t b);
 // Orders unit `before` ahead of `after`; false (and no change) when that closes a circle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
-// What the units of a cluster read from memory, each once.
+// Adds what the units of a cluster read from memory, looking through what is not kept: each value
+// once, `times` the places.
 void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out);
-// Adds what `unit` reads from memory, looking through what is not kept.
-void unit_reads(Fuse *z, uint32_t unit, bool aligned, ReadsVec *out);
+void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out); // the same of one unit
+// At how many places a cluster reads `id` itself, for each element of its space.
+double cluster_places(Fuse *z, uint32_t cluster, uint32_t id);
 
 #endif

@@ -119,6 +119,24 @@ int64_t ix_coef(const Indices *t, Ix a, uint32_t var) {
     return 0;
 }
 
+uint64_t ix_hash(const Indices *t, Ix a) {
+    const IxSum *s = &t->sum.at[a];
+    uint64_t sum = (uint64_t)s->off; // in any order of the terms
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Atom *at = &t->atom.at[s->term[i].atom];
+        bool var = at->kind == AtomVar, choice = at->kind == AtomChoice;
+        uint64_t key[] = {(uint64_t)s->term[i].coef,
+                          at->kind,
+                          at->var,
+                          (uint64_t)at->by,
+                          var ? 0 : ix_hash(t, at->of),
+                          choice ? ix_hash(t, at->yes) : 0,
+                          choice ? ix_hash(t, at->no) : 0};
+        sum += hash64(key, sizeof key, 0);
+    }
+    return sum;
+}
+
 bool ix_uses(const Indices *t, Ix a, uint32_t var) {
     const IxSum *s = &t->sum.at[a];
     for (uint32_t i = 0; i < s->n; i++) {

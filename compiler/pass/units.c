@@ -271,48 +271,65 @@ typedef struct Reader {
     Fuse *z;
     Indices ix;
     uint32_t unit;
-    Ix own;     // the unit's element number
-    bool plain; // no bound and no unrolling on the way so far
-    uint32_t times;
+    Ix own;         // the unit's element number
+    uint32_t times; // elements of an operand that are asked for
+    bool loose;     // not by where the unit's own lies
 } Reader;
 
-static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain);
+static void read_value(Reader *r, uint32_t id, const Coords *at, double share);
+
+// The part of a loop that is within bounds.
+static double share_within(const Indices *ix, const Bounds *b) {
+    double share = 1;
+    for (uint32_t i = 0; i < b->n; i++) {
+        int64_t lo, hi, from = b->b[i].lo, to = b->b[i].hi - 1;
+        ix_range(ix, b->b[i].at, &lo, &hi);
+        from = from > lo ? from : lo;
+        to = to < hi ? to : hi;
+        share *= (double)(to + 1 - from) / (double)(hi + 1 - lo);
+    }
+    return share;
+}
 
 // Operands of a move, also those that no element is taken from: a region that makes a move lists
 // all of them, so all of them come before it.
-static void read_move(Reader *r, uint32_t id, const Coords *at, bool plain) {
+static void read_move(Reader *r, uint32_t id, const Coords *at, double share) {
     const Graph *g = r->z->g;
     for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
         Coords from = {0};
         Bounds bounds = {0};
         bool some = coords_move(&r->ix, g, id, k, at, &from, &bounds);
-        read_value(r, node_in(g, id, k), &from, plain && some && bounds.n == 0);
+        read_value(r, node_in(g, id, k), &from, some ? share * share_within(&r->ix, &bounds) : 0);
     }
 }
 
-static void read_value(Reader *r, uint32_t id, const Coords *at, bool plain) {
+static void read_value(Reader *r, uint32_t id, const Coords *at, double share) {
     Fuse *z = r->z;
     const Graph *g = z->g;
     if (!z->unit[id] && fuse_is_view(g, id)) {
-        read_move(r, id, at, plain);
+        read_move(r, id, at, share);
         return;
     }
     if (g->node.at[id].op == OpConst || (!z->unit[id] && node_class(g, id) == ClassLEAF))
         return;
     const Type *t = node_type(g, id);
-    Reads now = {id, plain && r->times == 1, r->times};
-    now.aligned = now.aligned && type_elements(g, t) == type_elements(g, fuse_space(g, r->unit)) &&
-                  coords_address(&r->ix, t, at) == r->own;
+    Ix place = coords_address(&r->ix, t, at);
+    bool aligned = !r->loose && share == 1 && place == r->own &&
+                   type_elements(g, t) == type_elements(g, fuse_space(g, r->unit));
+    double part = share > 0.5 ? 1 : share; // layers of all sizes are cut alike
+    Reads now = {id, aligned, r->times * part, ix_hash(&r->ix, place)};
+    bool known = false; // as an operand, at some place
     for (uint32_t i = 0; i < z->reads[r->unit].n; i++) {
         Reads *seen = &z->reads[r->unit].at[i];
-        if (seen->node == id) {
-            seen->aligned = seen->aligned && now.aligned;
+        known |= seen->node == id;
+        if (seen->node == id && seen->place == now.place) {
+            seen->aligned &= now.aligned;
             seen->times = seen->times > now.times ? seen->times : now.times;
             return;
         }
     }
     vec_push(z->arena, &z->reads[r->unit], now);
-    if (z->unit[id]) {
+    if (z->unit[id] && !known) {
         vec_push(z->arena, &z->users[id], r->unit);
         if (g->node.at[id].block != g->node.at[r->unit].block)
             z->fixed[id] = 1;
@@ -324,7 +341,7 @@ static void read_whole(Fuse *z, uint32_t unit) {
     for (uint32_t k = 0; k < z->g->node.at[unit].nin; k++) {
         uint32_t id = node_in(z->g, unit, k),
                  from = z->o->no_fuse ? id : fuse_storage(z->g, id, *z->arena);
-        vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1}));
+        vec_push(z->arena, &z->reads[unit], ((Reads){from, false, 1, 0}));
         if (z->unit[from])
             vec_push(z->arena, &z->users[from], unit);
     }
@@ -343,16 +360,16 @@ static void find_reads(Fuse *z, uint32_t unit, Arena scratch) {
     coords_identity(&r.ix, g, fuse_space(g, unit), &at);
     r.own = coords_address(&r.ix, fuse_space(g, unit), &at);
     if (z->unit[unit] && fuse_is_view(g, unit)) { // a stored move copies element by element
-        read_move(&r, unit, &at, true);
+        read_move(&r, unit, &at, 1);
         return;
     }
-    bool loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;
-    loose = loose || g->node.at[unit].op == OpGather || g->node.at[unit].op == OpScatter;
+    r.loose = fuse_is_short(g, unit) && reduced_terms(g, unit) > 1;
+    r.loose |= g->node.at[unit].op == OpGather || g->node.at[unit].op == OpScatter;
     r.times = fuse_is_short(g, unit) ? (uint32_t)reduced_terms(g, unit) : 1;
     for (uint32_t k = 0; k < g->node.at[unit].nin; k++) {
         bool table = k == 0 && g->node.at[unit].op == OpGather; // read anywhere
         coords_broadcast(node_type(g, node_in(g, unit, k)), table ? &(Coords){0} : &at, &from);
-        read_value(&r, node_in(g, unit, k), &from, !loose);
+        read_value(&r, node_in(g, unit, k), &from, 1);
     }
 }
 
