@@ -19,6 +19,7 @@ const Dialect dialect_c = {
     .simd = "GAN_SIMD",
     .few = "GAN_FEW(%d)",
     .in_order = "GAN_IN_ORDER",
+    .written_out = 16, // loops so short are better with their number known
     .shape = nest_shape,
     .kernel = emit_loops,
     .prelude = prelude,

@@ -19,6 +19,7 @@ const Dialect dialect_cuda = {
     .words = &words_c,
     .index = "int",
     .divide = "gan_divf",
+    .written_out = 5, // layers of 8 and 16 pixels share their kernels with larger ones
     .merges = true,
     .shape = nest_shape_team,
     .kernel = emit_team,

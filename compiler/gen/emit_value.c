@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SmallNumber = 16 }; // below, loops are better written out: their text keeps the number
+enum { SmallNumber = 16 }; // below, real numbers are written out
 
 void emit_line(Emit *e) {
     for (int i = 0; i < e->depth; i++)
@@ -34,7 +34,7 @@ const char *emit_call(Emit *e, const char *function) {
 // argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
     bool always = role == RoleSite || role == RoleReal || role == RoleCount || role == RolePieces;
-    if (x < SmallNumber && !always)
+    if (x < e->d->written_out && !always)
         return str_format(e->t->arena, "%" PRId64, x);
     uint32_t k = 0;
     while (k < e->numbers->n && (e->numbers->at[k] != x || e->role.at[k] != role))
