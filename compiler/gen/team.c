@@ -17,7 +17,7 @@ enum {
     LeastSteps = 4,        // of a thread, before more threads are put on a unit
     MostSteps = 16,        // of a thread, while a block has more threads
     PackRegisters = 64,    // that packs may take of a thread
-    PackHeld = 128,        // bytes of them
+    PackHeld = 64,         // bytes of them
     BytesInFlight = 64,    // of a thread
     MostUnrolled = 4,      // steps
     LongBody = 256,        // values: beyond, packs only make the text longer
@@ -67,6 +67,11 @@ static size_t element(const Nest *n, uint32_t arg) {
     return dtype_size[node_type(&n->plan->func->g, id)->dtype];
 }
 
+// Of a gan_best and of a gan_about, all as wide as the widest.
+static uint32_t words_of(const Reduce *r) {
+    return r->kind == ReduceArgMax ? 2 : r->kind == ReduceSquares ? 4 : 1;
+}
+
 // What moves in packs of this size.
 typedef struct Packed {
     size_t least;   // bytes of the smallest element, 0 when nothing moves
@@ -82,7 +87,9 @@ static void add_packed(const Nest *n, uint32_t arg, Packed *p) {
 }
 
 static Packed packed(const Nest *n, uint32_t lane, uint32_t pack) {
-    uint32_t sums = n->var[lane].reduced ? 0 : n->reduce.n;
+    uint32_t sums = 0;
+    for (uint32_t i = 0; i < n->reduce.n && !n->var[lane].reduced; i++)
+        sums += words_of(&n->reduce.at[i]);
     Packed p = {0, sums, sums * sizeof(float)};
     for (uint32_t i = 0; i < n->value.n; i++)
         if (load_packs(n, &n->value.at[i], lane, pack))
@@ -204,11 +211,6 @@ static uint32_t unroll_of(const Nest *n) {
     while (plain && bytes && bytes * steps * 2 <= BytesInFlight && steps < MostUnrolled)
         steps *= 2;
     return steps;
-}
-
-// Of a gan_best and of a gan_about, all as wide as the widest.
-static uint32_t words_of(const Reduce *r) {
-    return r->kind == ReduceArgMax ? 2 : r->kind == ReduceSquares ? 4 : 1;
 }
 
 // What a unit's piece leaves of one result.
