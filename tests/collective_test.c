@@ -2,6 +2,7 @@
 // parts are there, undisturbed while under way; which sums share a call, and which need none.
 #include "driver.h"
 #include "edited.h"
+#include "plan.h"
 #include "shard.h"
 
 #include <setjmp.h>
@@ -428,6 +429,40 @@ static void a_circle_costs_one_call_its_parts(void **state) {
     assert_true(shared > 10);
 }
 
+// Seconds of a section's launches, as estimated; *sent: of the calls it waits for.
+static double section_seconds(const Plan *p, uint32_t block, const Parallel *o, double *sent) {
+    double work = 0;
+    *sent = 0;
+    for (uint32_t i = 0; i < p->block.at[block].n; i++) {
+        const Region *r = &p->region.at[p->launch.at[p->block.at[block].first + i].region];
+        if (r->kind == RegionWait)
+            *sent += call_seconds(o, p->collective.at[r->call].bytes);
+        else if (r->kind != RegionStart)
+            work += region_seconds(p, r);
+    }
+    return work;
+}
+
+// A core that is faster than estimated still has work until the tail's sums are there, were even
+// all of them sent behind the step's end.
+static void the_tail_is_expected_late(void **state) {
+    (void)state;
+    Arena a = empty;
+    Front f;
+    Compiled c = {0};
+    front_init(&f, &a);
+    CompileOptions o = {.path = STR(ROOT_DIR "/models/cosmogan.gan"),
+                        .batch = 16,
+                        .real = DtF32,
+                        .parallel = {.ranks = 2, .tail = true, .bandwidth = 1.3e8}};
+    assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+    double sent, none, work;
+    assert_true(c.step.tail.section);
+    work = section_seconds(&c.step, c.step.tail.within, &o.parallel, &none);
+    section_seconds(&c.step, c.step.tail.section, &o.parallel, &sent);
+    assert_true(work > 1.1 * sent);
+}
+
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -456,6 +491,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_a_rank_cannot_run_is_refused),
         cmocka_unit_test(an_edited_text_is_refused_or_right),
         cmocka_unit_test(a_circle_costs_one_call_its_parts),
+        cmocka_unit_test(the_tail_is_expected_late),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     return ARENA_CASES(tests, &empty, (size_t)1 << 32);

@@ -20,7 +20,9 @@
 //
 // Where the last block ends with waits that nothing is left to hide, that end becomes the tail
 // (program.h, Tail), if the first block has work that may come before it: the tail is one more
-// region there, which is wanted when its sums have come.
+// region there, which is wanted when its sums have come. All of them are waited for there at once,
+// and work that a core does sooner than estimated leaves it nothing to do meanwhile; other work is
+// there often enough. So they are expected later than estimated.
 #include "plan.h"
 
 #include <string.h>
@@ -31,6 +33,7 @@ enum {
     Longer = 1000,        // calls take and this part of the block's time
 };
 static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
+static const double LateTail = 1.5;  // times as long as estimated takes what is left, beside work
 
 typedef struct Value { // a stored value made in the block at hand
     uint32_t readers;  // regions of the block still to read it
@@ -439,7 +442,7 @@ static void leave(Sched *s, const RegionVec *order, uint32_t cut) {
         vec_push(s->a, &left->region, order->at[i]);
         if (r->kind != RegionWait)
             continue;
-        left->arrives[r->call] = c->arrives[r->call] - c->now;
+        left->arrives[r->call] = (c->arrives[r->call] - c->now) * LateTail;
         left->due = left->arrives[r->call] > left->due ? left->arrives[r->call] : left->due;
         left->bytes += s->p->collective.at[r->call].bytes;
     }
