@@ -42,11 +42,19 @@ GAN_FN double gan_f64_bits(uint64_t u) {
 }
 
 // bfloat16 is the upper half of a float. To the nearest, ties to even; a NaN stays one.
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800 // has an instruction for it
+GAN_FN uint16_t gan_f32_to_bf16(float x) {
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#else
 GAN_FN uint16_t gan_f32_to_bf16(float x) {
     uint32_t u = gan_bits_f32(x), nearest = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16,
              nan = u >> 16 | 0x40u;
     return (uint16_t)((u & 0x7FFFFFFFu) > 0x7F800000u ? nan : nearest);
 }
+#endif
 GAN_FN float gan_bf16_to_f32(uint16_t x) {
     return gan_f32_bits((uint32_t)x << 16);
 }
