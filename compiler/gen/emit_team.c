@@ -1,9 +1,10 @@
 // emit_team.c - the text of a nest shaped for blocks of threads (team.c, kernel_cuda.h).
 //
-// Without reductions a thread takes units in strides of the grid. With them a block takes its units
-// (and, where units are cut, one piece of each), every thread adds up its steps, the team joins
-// them, and part 0 stores the results; of a unit in pieces, part 0 leaves a partial result and the
-// last block to come by joins those in the same way.
+// Without reductions a thread takes units in strides of the grid. With them, or where columns are
+// walked, a block takes its units (and, where units are cut, one piece of each) and every thread
+// its steps. Then the team joins what reductions have come to, and part 0 stores the results; of a
+// unit in pieces, part 0 leaves a partial result and the last block to come by joins those in the
+// same way.
 //
 // All threads of a block walk every loop that contains a join; threads without a unit stand on unit
 // 0 and take no step.
@@ -17,6 +18,11 @@ static const Team *team(const Emit *e) {
 
 static bool cut(const Emit *e) {
     return team(e)->pieces > 1;
+}
+
+// Are there partial results to be joined?
+static bool leaves_parts(const Emit *e) {
+    return cut(e) && e->n->reduce.n;
 }
 
 // Accumulators hold a pack of units, or one.
@@ -376,7 +382,7 @@ static void put_pieces(Emit *e) {
     emit_close(e);
 }
 
-static void put_reductions(Emit *e) {
+static void put_columns(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "using team = gan_team<%u, %u, %s>; // %u units a block, %u threads each\n",
              team(e)->units, team(e)->size, team(e)->across ? "true" : "false", team(e)->units,
@@ -387,9 +393,9 @@ static void put_reductions(Emit *e) {
     put_start(e, false);
     put_steps(e);
     put_settled(e);
-    if (cut(e)) {
+    if (leaves_parts(e)) {
         put_pieces(e);
-    } else {
+    } else if (e->n->reduce.n) {
         put_join(e);
         put_results(e);
     }
@@ -421,7 +427,7 @@ static void put_args(Emit *e) {
         put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
                     str_format(a, "a%u", i).ptr, i, none);
     }
-    if (!cut(e))
+    if (!leaves_parts(e))
         return;
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *x = &e->n->reduce.at[i];
@@ -464,11 +470,12 @@ void emit_team(Emit *e) {
     e->acc = put_acc;
     e->depth = 1;
     e->t = &body;
-    (e->n->reduce.n ? put_reductions : put_elements)(e);
+    bool steps = e->n->reduce.n || e->n->prefix < e->n->orders;
+    (steps ? put_columns : put_elements)(e);
     Text args = {.arena = out->arena};
     e->t = &args; // before the numbers, which it may add to
     put_args(e);
-    uint32_t words = r->in.n + r->out.n + (cut(e) ? 2 : 0);
+    uint32_t words = r->in.n + r->out.n + (leaves_parts(e) ? 2 : 0);
     e->t = out;
     put_entry(e, words + e->numbers->n);
     put_numbers(e, words);

@@ -192,7 +192,7 @@ template <typename T> GAN_FN void gan_square_in(gan_about<T> *a, T x) {
     a->n++;
     const T d = x - a->one;
     a->off += d;
-    a->squares += d * d;
+    a->squares = gan_fma(d, d, a->squares);
 }
 
 template <typename T> GAN_FN gan_about<T> gan_settle(const gan_about<T> &a) {

@@ -260,6 +260,11 @@ uint32_t nest_level_of(const Nest *n, Ix x) {
     return level;
 }
 
+uint32_t nest_operands(const Value *v) {
+    bool reads = v->kind != ValueNumber && v->kind != ValueIndex && v->kind != ValueDraw;
+    return !reads ? 0 : v->kind == ValueEw ? 3 : v->kind == ValueSelect ? 2 : 1;
+}
+
 static void deepen(uint32_t *level, uint32_t to) {
     *level = *level > to ? *level : to;
 }
@@ -277,11 +282,7 @@ void nest_levels(Nest *n) {
         deepen(&v->level, nest_level_of(n, v->sample));
         deepen(&v->level, n->bounds_level.at[v->bounds]);
         const uint32_t in[3] = {v->a, v->b, v->c};
-        bool reads = v->kind != ValueNumber && v->kind != ValueIndex && v->kind != ValueDraw;
-        for (uint32_t k = 0; reads && k < (v->kind == ValueEw       ? 3
-                                           : v->kind == ValueSelect ? 2
-                                                                    : 1);
-             k++)
+        for (uint32_t k = 0; k < nest_operands(v); k++)
             deepen(&v->level, in[k] == NONE ? 0 : n->value.at[in[k]].level);
     }
 }

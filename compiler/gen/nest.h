@@ -72,7 +72,7 @@ typedef struct Reduce {
 
 typedef struct Var {
     int64_t n;
-    bool reduced;
+    bool reduced;   // or, on a team without reductions, walked: taken in steps
     int64_t tile;   // 0 none, else run piecewise, a piece a unit
     uint32_t level; // at which it is known
 } Var;
@@ -82,7 +82,8 @@ typedef struct Var {
 // reduced elements of one unit in steps, pack by pack. Thread t of a block is part t % size of unit
 // t / size, or where teams lie `across`, part t / units of unit t % units: neighbours always read
 // neighbouring memory. Where one block is not enough for a unit, `pieces` blocks take a share each,
-// and the last to be done adds up their results.
+// and the last to be done adds up their results. Without reductions a unit is an element or a pack,
+// or, where much is the same for a whole column of them, the column, walked in the same way.
 typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack } TeamLevel;
 typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
@@ -136,6 +137,7 @@ int64_t nest_accumulators(const Nest *n); // per reduction and unit
 void nest_walk(Nest *n);
 void nest_levels(Nest *n);
 uint32_t nest_level_of(const Nest *n, Ix x); // the deepest level of its variables
+uint32_t nest_operands(const Value *v);      // how many of a, b, c are values; some may be NONE
 // Bounds that are known before the innermost loop begins, and on which side of them most of the
 // elements lie.
 bool nest_settled(const Nest *n, uint32_t bounds);

@@ -279,6 +279,29 @@ static void row_cases(Cases *all) {
     }
 }
 
+// What is long is the same along some axes (1: samples, 2: channels, ...): a card's threads walk
+// those, of any length, in place as well.
+static void column_cases(Cases *all) {
+    static const struct {
+        uint32_t samples, channels, high, wide, same;
+    } of[] = {{3, 6, 5, 7, 1 | 4 | 8},    {4, 64, 5, 5, 1 | 4 | 8}, {1, 520, 9, 9, 1 | 4 | 8},
+              {3, 8, 6, 5, 4 | 8},        {5, 12, 3, 9, 1 | 8},     {40, 5, 1, 1, 1},
+              {2, 40, 65, 64, 1 | 4 | 8}, {3, 16, 2, 2, 1 | 4 | 8}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        uint32_t same = of[i].same;
+        Case *c = begin(all, of[i].samples, 2e-5, "columns of [%u, %u, %u, %u] along %u",
+                        of[i].samples, of[i].channels, of[i].high, of[i].wide, same);
+        Val x = input(c, shape(true, 3, of[i].channels, of[i].high, of[i].wide));
+        Type column = shape(!(same & 1), 3, of[i].channels, same & 4 ? 1 : of[i].high,
+                            same & 8 ? 1 : of[i].wide);
+        Val mean = input(c, column), squares = input(c, column);
+        Val dev = Sqrt(Add(Abs(squares), Num(x, 0.1))), y = Div(Sub(x, mean), dev);
+        result(c, Max(y, Num(y, 0)));
+        write_slot(c, 0, Div(Mul(y, x), dev));
+        finish(c);
+    }
+}
+
 static void other_cases(Cases *all) {
     Case *c = begin(all, 5, 1e-6, "gather and scatter");
     Val table = input(c, shape(false, 3, 6, 3, 2)),
@@ -358,6 +381,7 @@ void kernel_cases(Cases *out) {
     reduction_cases(out);
     move_cases(out);
     row_cases(out);
+    column_cases(out);
     other_cases(out);
 }
 
