@@ -119,6 +119,9 @@ static const struct {
     {"stargan.gan", NULL, "D", 44762048, 0},
     {"wavegan.gan", NULL, "G", 19065345, 0},
     {"wavegan.gan", NULL, "D", 17427969, 0},
+    {"hifigan.gan", NULL, "G", 13926017 + 10113, 0}, // the authors' figure, and a length a row
+    {"hifigan.gan", NULL, "P.4", 8221154, 0},
+    {"hifigan.gan", NULL, "S.1", 9874306, 0},
     {"stylegan2.gan", "size=256", "M", 2101248, 512},
     {"stylegan2.gan", "size=256", "G", 27933090, 0},
     {"stylegan2.gan", "size=1024", "G", 28268812, 0},

@@ -68,6 +68,8 @@ static const Row layers[] = {
     {"x |> reshape(2, 2, 4, 2) |> conv(3, k=[2, 3, 1], pad=[0, 1])", -1.115753357076082},
     {"x |> conv(3, k=2, reparam=spectral_norm(iterations=100))", -1.8190597669110022},
     {"x |> conv(3, k=3, reparam=equalized)", -0.91160201347590231},
+    {"x |> conv(3, k=3, reparam=weight_norm)", 0.253660378041929},
+    {"convolve_each(x, 3*x |> permute(1, 0, 2) |> reshape(4, 2, 2, 2), pad=1)", 0.433042807392057},
     {"x |> conv_transpose(3, k=4, stride=2, pad=1)", 1.9939795114513943},
     {"x |> reshape(2, 8, 2) |> conv_transpose(3, k=[3, 2], stride=2, pad=[1, 0])",
      -1.6283737241927305},
@@ -220,6 +222,9 @@ static const Row spectra[] = {
     {"told(irfft(rfft(f)^2, 7))", 99.676484450421313},
     {"told(ifft(fft(stack(f, x))^2))", 243.73843852726543},
     {"told(rfftn(f))", 515.5895738021253},
+    {"told(stft(f[0] |> flatten, 16, 4))", 136.917096053815},
+    {"told(sqrt(sum(stft(flatten(f), 16, 8)^2, axis(0))) |> mel_bands(3, 8000, low=100))",
+     8.61541553346282},
     {"told(power_spectrum(f))", 2.237928034060221},
     {"spectrum_loss(x, f)", -13.557536999393673},
     {"spectrum_loss(x, f, spread=0.5)", -9.1880067797086973},
@@ -413,6 +418,42 @@ static void orthogonal_weights_are_orthogonal(void **state) {
     }
 }
 
+// Lengths of a normed weight begin as those of its rows, in a copy as well.
+static void an_initial_value_may_be_of_weights_made_before(void **state) {
+    static const char text[] =
+        "model m\ndata x : float(5)\nnet N(x: [5]) -> [3] {\n"
+        "  param w : [3, 5] = fan_in\n  param g : [3] = norms(2*w)\n"
+        "  einsum(\"cn,n->c\", w, x)*g |> dense(3, reparam=weight_norm)\n}\n"
+        "fn norms(w) = sqrt(sum(w^2, axis(1)))\nnet M = copy(N)\n"
+        "step { update N minimize mean(N(x)) using sgd(); ema(M, N, 0.9) }\n";
+    static const struct {
+        const char *w, *g;
+        uint32_t n;
+        double times;
+    } rows[] = {{"N.w", "N.g", 5, 2},
+                {"M.w", "M.g", 5, 2},
+                {"N.dense.0.w", "N.dense.0.g", 3, 1},
+                {"M.dense.0.w", "M.dense.0.g", 3, 1}};
+    Arena a = empty;
+    Trial t;
+    (void)state;
+    trial_open(&t, &a, &(TrialOptions){.name = "begun", .text = str_c(text), .batch = 2});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double w[15], g[3];
+        uint32_t n = rows[i].n;
+        assert_int_equal(exec_slot_get(t.exec, trial_slot(&t, rows[i].w), w, 3 * n), GAN_OK);
+        assert_int_equal(exec_slot_get(t.exec, trial_slot(&t, rows[i].g), g, 3), GAN_OK);
+        for (uint32_t r = 0; r < 3; r++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < n; k++)
+                sum += w[r * n + k] * w[r * n + k];
+            if (!(fabs(g[r] - rows[i].times * sqrt(sum)) < 1e-12 && sum > 0))
+                fail_msg("%s[%u] is %g, not %g", rows[i].g, r, g[r], rows[i].times * sqrt(sum));
+        }
+    }
+    trial_close(&t);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_have_their_values_and_gradients),
@@ -423,6 +464,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_averaged_net_follows),
         cmocka_unit_test(initial_values_have_their_deviation),
         cmocka_unit_test(orthogonal_weights_are_orthogonal),
+        cmocka_unit_test(an_initial_value_may_be_of_weights_made_before),
     };
     return ARENA_CASES(tests, &empty, 0);
 }

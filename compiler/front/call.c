@@ -427,6 +427,12 @@ Value call_with(Elab *e, Value f, const Value *at, uint32_t n) {
     return call_value(e, f, args);
 }
 
+Value call_bare(Elab *e, Value f, Value x) {
+    if (value_takes_two_lists(f))
+        f = call_with(e, f, NULL, 0);
+    return call_with(e, f, &x, 1);
+}
+
 Value eval_call(Elab *e, Env *env, const Ast *a) {
     Value f = eval(e, env, a->a);
     Args args = eval_args(e, env, a, NULL);
@@ -440,15 +446,12 @@ Value eval_pipe(Elab *e, Env *env, const Ast *a) {
     Spot outer = spot_enter(e, a->b);
     const Ast *call = a->b->kind == AstCall ? a->b : NULL;
     Value f = eval(e, env, call ? call->a : a->b), v;
-    if (value_takes_two_lists(f)) {
-        Args none = {.span = here(e)};
-        f = call_value(e, f, call ? eval_args(e, env, call, NULL) : none);
-        v = call_with(e, f, &x, 1);
-    } else if (call) {
+    if (!call)
+        v = call_bare(e, f, x);
+    else if (value_takes_two_lists(f))
+        v = call_with(e, call_value(e, f, eval_args(e, env, call, NULL)), &x, 1);
+    else
         v = call_value(e, f, eval_args(e, env, call, &x));
-    } else {
-        v = call_with(e, f, &x, 1);
-    }
     spot_leave(e, outer);
     return v;
 }

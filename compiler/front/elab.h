@@ -193,6 +193,7 @@ Value eval_pipe(Elab *e, Env *env, const Ast *a);
 Args eval_args(Elab *e, Env *env, const Ast *call, const Value *first);
 Value call_value(Elab *e, Value f, Args args);
 Value call_with(Elab *e, Value f, const Value *at, uint32_t n); // positional
+Value call_bare(Elab *e, Value f, Value x); // f(x); an f of two lists is made with its defaults
 bool value_takes_two_lists(Value f);
 bool is_class(const Ast *kind);                                      // a parameter's `label(k)`
 bool want_classes(Elab *e, Env *env, const Ast *kind, int64_t *out); // its k
@@ -224,7 +225,9 @@ Value once_block(Elab *e, Env *env, const Ast *a);
 Value make_draw(Elab *e, Dist dist, int64_t classes, Type type);
 Value read_field(Elab *e, uint32_t field);
 Val read_scalar(Elab *e, uint32_t which);
-Val import(Elab *e, Val v); // a top-level tensor into the graph of e->to
+// A top-level tensor into the graph of e->to; into that of `init` what weights and state make of
+// the values they begin with.
+Val import(Elab *e, Val v);
 void next_batch(Elab *e, Env *env, const Ast *a);
 
 // --- branch.c: run-time control ------------------------------------------------------------------

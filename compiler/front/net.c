@@ -71,7 +71,8 @@ uint32_t slot_add(Elab *e, Slot s) {
     return e->m->slot.n - 1;
 }
 
-// The first value, in the graph of `init`: a number, or what a function makes of the shape.
+// The first value, in the graph of `init`: a number, what a function makes of the shape, or a value
+// of slots made before, as they begin.
 static uint32_t initial_value(Elab *e, Env *env, const Ast *a, SlotKind kind, Type type) {
     Building *outer = building_enter(e, &e->init);
     Tuning *tuning = e->tuning;
@@ -80,7 +81,7 @@ static uint32_t initial_value(Elab *e, Env *env, const Ast *a, SlotKind kind, Ty
     Value v = eval(e, env, a);
     Value shape = extents_value(e, type.dim, type.rank);
     if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin)
-        v = call_with(e, v, &shape, 1);
+        v = call_bare(e, v, shape);
     Val val;
     Type both;
     if (v.kind == KindBool && kind == SlotParam) {
@@ -225,7 +226,8 @@ void net_sync(Elab *e, uint32_t net) {
         if (slot_find(e, s.name) != NONE)
             continue;
         uint32_t slot = slot_add(e, s);
-        vec_push(e->perm, &e->m->init.effect, Write(slot, (Val){&e->m->init.g, s.init}).id);
+        if (s.init)
+            vec_push(e->perm, &e->m->init.effect, Write(slot, (Val){&e->m->init.g, s.init}).id);
     }
 }
 

@@ -54,6 +54,8 @@ static void set_current(Elab *e, uint32_t slot, uint32_t node, bool dirty) {
 
 Val slot_read(Elab *e, uint32_t slot) {
     Building *b = e->to;
+    if (b == &e->init && e->m->slot.at[slot].init)
+        return (Val){b->g, e->m->slot.at[slot].init};
     if (!b->fn || b->index == 0) {
         diag(e->f, DiagE0508, here(e), SARG(e->m->slot.at[slot].name));
         return (Val){0};
@@ -385,29 +387,53 @@ Val read_scalar(Elab *e, uint32_t which) {
     return Read(e->to->g, e->scalar[which], 0, type_make(false, 0, NULL));
 }
 
-static uint32_t import_node(Elab *e, uint32_t id) {
-    Building *b = e->to;
-    const Graph *from = &e->loose;
-    while (b->imported.n <= id)
-        vec_push(e->perm, &b->imported, 0);
-    uint32_t at = b->imported.at[id];
-    if (at && b->open[graph_node(b->g, at)->block])
-        return at;
+static uint32_t import_node(Elab *e, const Graph *from, uint32_t id, Nodes *done);
+
+// A node of a function in the graph of `init`: a slot is worth what it begins with. 0 where the
+// value is not known then.
+static uint32_t import_begun(Elab *e, const Graph *from, uint32_t id, Nodes *done) {
     const Node *n = graph_node(from, id);
-    uint32_t in[3];
-    assert(n->nin <= 3);
+    if (n->op == OpPin)
+        return import_node(e, from, node_in(from, id, 0), done);
+    const Slot *s = n->op == OpRead ? &e->m->slot.at[node_attr(from, id)->i[0]] : NULL;
+    return s && (s->kind == SlotParam || s->kind == SlotState) ? s->init : 0;
+}
+
+static uint32_t import_copy(Elab *e, const Graph *from, uint32_t id, Nodes *done) {
+    const Node *n = graph_node(from, id);
+    OpClass class = op_info[n->op].cls;
+    bool computed = class == ClassEW || class == ClassREDUCE || class == ClassMOVE ||
+                    class == ClassANCHOR || class == ClassLEAF;
+    if (from != &e->loose && (!computed || n->op == OpPin))
+        return import_begun(e, from, id, done);
+    uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
-        in[k] = import_node(e, node_in(from, id, k));
-    n = graph_node(from, id);
-    at = graph_add(b->g, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
-    return b->imported.at[id] = at;
+        if (!(in[k] = import_node(e, from, node_in(from, id, k), done)))
+            return 0;
+    return graph_add(e->to->g, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
+}
+
+// The copy of node `id` of `from` in the graph of e->to. `done`: that of each node of `from`.
+static uint32_t import_node(Elab *e, const Graph *from, uint32_t id, Nodes *done) {
+    while (done->n <= id)
+        vec_push(e->perm, done, 0);
+    uint32_t at = done->at[id];
+    if (at && e->to->open[graph_node(e->to->g, at)->block])
+        return at;
+    at = import_copy(e, from, id, done);
+    return done->at[id] = at;
 }
 
 Val import(Elab *e, Val v) {
     if (v.g == e->to->g || !v.id)
         return v;
-    if (v.g == &e->loose)
-        return (Val){e->to->g, import_node(e, v.id)};
+    Nodes begun = {0};
+    bool begins = e->to == &e->init;
+    if (v.g == &e->loose || begins)
+        v = (Val){e->to->g,
+                  import_node(e, v.g, v.id, v.g == &e->loose ? &e->to->imported : &begun)};
+    if (v.g == e->to->g && v.id)
+        return v;
     diag(e->f, DiagE0517, here(e));
     in_library(e);
     return (Val){0};

@@ -65,7 +65,10 @@ static bool picture_rank(Infer *q, const ConvGeom *c, const char *who, const Typ
 static bool weight_fits(Infer *q, const ConvGeom *c, const Type *w, bool adjoint) {
     TypeName name = type_name(w);
     if (w->batched)
-        return infer_fail(q, "the weight %s is per-sample, it must be shared", name.s);
+        return infer_fail(q,
+                          "the weight %s is per-sample, it must be shared: "
+                          "convolve_each takes one for each sample",
+                          name.s);
     if (w->rank != c->n + 2)
         return infer_fail(q, "the weight %s should be [%s, %u extents]", name.s,
                           adjoint ? "in, out" : "out, in", c->n);
