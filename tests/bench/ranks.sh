@@ -1,16 +1,17 @@
 #!/bin/sh
 # tests/bench/ranks.sh: ranks of one thread on this machine. Two against PyTorch's DistributedDataParallel; what of
 # communication is left exposed on links of 1, 10 and 100 Gbit/s, against the bound of any order; what the simulator says; weak
-# scaling, beside two processes that know nothing of each other; how long two ranks take to begin. Rows that have a target end
-# with `held` or `missed`. Needs mpirun, and PyTorch in the python3 named by $PYTHON for the first. Run it on a quiet machine: the
-# published sizes take some hours. See docs/performance.md.
-# PARTS="ddp exposed replay weak start" ROUNDS=5 STEPS=6 WEAK="16 128" GBITS="1 10 100" RANKS="2 4 8"
+# scaling, beside two processes that know nothing of each other; how long two ranks take to begin; whether the number of ranks
+# shows in losses and bits (in gradients: the tests `verify.ranks.*`). Rows that have a target end with `held` or `missed`. Needs
+# mpirun, and PyTorch in the python3 named by $PYTHON for the first. Run it on a quiet machine: the published sizes take some
+# hours. See docs/performance.md.
+# PARTS="ddp exposed replay weak start same" ROUNDS=5 STEPS=6 WEAK="16 128" GBITS="1 10 100" RANKS="2 4 8"
 # MODELS="dcgan:32 wgan_gp:32 cosmogan:16", or small: MODELS="dcgan:8 wgan_gp:4 cosmogan:8" SET_cosmogan="-s size=64"
 set -eu
 cd "$(dirname -- "$0")/../.."
 python=${PYTHON:-python3}
 rounds=${ROUNDS:-5} steps=${STEPS:-6} models=${MODELS:-dcgan:32 wgan_gp:32 cosmogan:16} gbits=${GBITS:-1 10 100}
-parts=${PARTS:-ddp exposed replay weak start}
+parts=${PARTS:-ddp exposed replay weak start same}
 if [ "$(id -u)" = 0 ]; then
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
@@ -150,6 +151,32 @@ start() {
     done
     [ $((now - one)) -le 500 ] && verdict=held || verdict=missed
     echo "two take $((now - one)) ms more (at most 500): $verdict"
+}
+
+# The losses that a run of one step has logged, one a line.
+losses() { sed -n 's/.*"losses": {\([^}]*\)}.*/\1/p' "$1/log.jsonl" 2>/dev/null | tr ',' '\n' | sed 's/.*: //'; }
+
+# A run on 1, 2 and 4 ranks: in f64 its first losses, in a fixed tree its bits.
+same() {
+    dir=$(mktemp -d)
+    build/ganrun data synth shapes --out "$dir/x.pack" --count 64 --size 64 >/dev/null
+    for n in 1 2 4; do
+        run="mpirun --oversubscribe --bind-to none -n $n build/ganrun train models/dcgan.gan --data x=$dir/x.pack --batch 4 --threads 1"
+        $run --device ref --precision f64 --steps 1 --out "$dir/f64.$n" >/dev/null 2>&1 || echo "$n ranks: failed"
+        losses "$dir/f64.$n" >"$dir/losses.$n"
+        [ $n = 1 ] || paste "$dir/losses.1" "$dir/losses.$n" | awk -v n="$n" '
+            { d = ($1 - $2) / $1; d = d < 0 ? -d : d; most = d > most ? d : most }
+            END { printf "losses of the first step on %d ranks, f64, ref: %.1e from those of one (1e-10): %s\n", n, most,
+                NR && most <= 1e-10 ? "held" : "missed" }'
+        for device in ref cpu; do
+            $run --device $device --deterministic=4 --steps "${SAME:-20}" --out "$dir/$device.$n" >/dev/null 2>&1 ||
+                echo "$n ranks: failed"
+            [ $n = 1 ] || { cmp -s "$dir/$device.1"/ckpt/*.safetensors "$dir/$device.$n"/ckpt/*.safetensors && verdict=held; } ||
+                verdict=missed
+            [ $n = 1 ] || echo "bits after ${SAME:-20} steps on $n ranks, $device, against one rank's: $verdict"
+        done
+    done
+    rm -rf "$dir"
 }
 
 for part in $parts; do
