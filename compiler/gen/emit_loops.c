@@ -43,6 +43,7 @@ static void put_acc(Emit *e, char name, uint32_t r) {
 
 static void put_acc_init(Emit *e) {
     int64_t count = nest_accumulators(e->n);
+    int most = nest_most_accumulators(e->n);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
         emit_line(e);
@@ -51,8 +52,8 @@ static void put_acc_init(Emit *e) {
             text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u = 0;\n" : "\n", i);
             continue;
         }
-        text_fmt(e->t, "%s s%u[%d];", emit_acc_type(e, r), i, MAX_ACC);
-        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, MAX_ACC);
+        text_fmt(e->t, "%s s%u[%d];", emit_acc_type(e, r), i, most);
+        text_fmt(e->t, r->kind == ReduceArgMax ? " int64_t x%u[%d];\n" : "\n", i, most);
         emit_line(e);
         Str n = emit_num(e, RoleSums, count);
         text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u[k] = %s;\n", SARG(n), i,

@@ -9,7 +9,7 @@ enum {
     FewUnits = 32,           // fewer units than this are too few to go around
     RowElements = 512,       // loops inside a unit should have this many iterations
     LeastTile = 64,
-    MostTile = 1024, // of a kept variable
+    MostTile = 1024, // of a kept variable that is a loop
     ManyRows = 8,    // of a table that is added into: more are not searched for the one meant
 };
 
@@ -194,7 +194,8 @@ static void bound_accumulators(Nest *n) {
         }
         uint32_t v = n->order[first];
         int64_t outside = product(n, 0, n->prefix);
-        tile(n, v, (FewUnits + outside - 1) / outside, LeastTile, MostTile);
+        tile(n, v, (FewUnits + outside - 1) / outside, LeastTile,
+             n->jumps ? MAX_JUMP_ACC : MostTile);
         return;
     }
 }
@@ -307,6 +308,10 @@ int64_t nest_accumulators(const Nest *n) {
         x *= v->reduced ? 1 : v->tile ? v->tile : v->n;
     }
     return x;
+}
+
+int nest_most_accumulators(const Nest *n) {
+    return n->jumps ? MAX_JUMP_ACC : MAX_ACC;
 }
 
 bool nest_settled(const Nest *n, uint32_t bounds) {

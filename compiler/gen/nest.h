@@ -21,7 +21,9 @@
 #include "dialect.h"
 #include "index.h"
 
-enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048 };
+// Accumulators of a unit: of rows that terms jump to, twice as many, since every tile of them walks
+// all terms again. 32 KB in f64, a near cache.
+enum { MAX_VARS = 24, MAX_FACTORS = 8, LANES = 32, MAX_ACC = 2048, MAX_JUMP_ACC = 2 * MAX_ACC };
 
 typedef enum ValueKind {
     ValueNumber, // number
@@ -129,9 +131,10 @@ void nest_shape(Nest *n);
 void nest_shape_team(Nest *n);
 // Of a team's reduction: what its pieces leave in the scratch memory.
 size_t nest_partial_bytes(const Nest *n, const Reduce *r);
-bool nest_partial(const Nest *n);         // units hold partial results
-int64_t nest_tiles(const Nest *n);        // tiles of the tiled variable, else 1
-int64_t nest_accumulators(const Nest *n); // per reduction and unit
+bool nest_partial(const Nest *n);          // units hold partial results
+int64_t nest_tiles(const Nest *n);         // tiles of the tiled variable, else 1
+int64_t nest_accumulators(const Nest *n);  // per reduction and unit
+int nest_most_accumulators(const Nest *n); // of any extents: the room for them
 // Parts of a shape. Adjacent variables that walk as one are joined, a pure reduction is put in the
 // order of its input's memory; then, once variables have levels, so have bounds and values.
 void nest_walk(Nest *n);

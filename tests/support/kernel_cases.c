@@ -257,12 +257,13 @@ static void move_cases(Cases *all) {
     }
 }
 
-// More rows than a tile of accumulators has, and rows of samples in tables of their own.
+// More rows than a tile of accumulators has, or than a unit of a sample has room for, and rows of
+// samples in tables of their own.
 static void row_cases(Cases *all) {
     static const struct {
         bool table, places;
         uint32_t n;
-    } rows_of[] = {{true, true, 2500}, {true, false, 12}, {false, true, 2500}, {false, false, 9}};
+    } rows_of[] = {{true, true, 17000}, {true, false, 12}, {false, true, 2500}, {false, false, 9}};
     for (size_t i = 0; i < sizeof rows_of / sizeof *rows_of; i++) {
         uint32_t n = rows_of[i].n;
         Case *c = begin(all, 3, 1e-6, "rows of %u at places [7, 5]%s%s", n,
