@@ -22,6 +22,7 @@
 enum {
     Small = 16,   // an input of such a part of a value's bytes is held for it
     Longest = 48, // regions that run again for one value, at most
+    Tries = 384,  // regions looked at for that, those left out again too: else many are, many times
     Step = 8,     // the target comes down by such a part of it
     Rounds = 12,  // plans made, at most: places need a little more than what lives
 };
@@ -174,6 +175,7 @@ static uint32_t over(const Remat *z, uint32_t from, uint32_t to) {
 // Regions to run in front of a run, in order, and what that costs.
 typedef struct Chain {
     uint32_t region[Longest], n;
+    uint32_t tries; // regions looked at
     double seconds;
     double lost; // bytes times moments at which too much lives
     uint32_t at; // moment of the run they come in front of
@@ -217,6 +219,7 @@ static bool add_input(const Remat *z, Chain *c, uint32_t node) {
     Chain was = *c;
     if (v->bytes * Small > c->bytes && z->pure[home] && add_region(z, c, home))
         return true;
+    was.tries = c->tries;
     *c = was;
     c->lost += (double)v->bytes * over(z, v->last + 1, c->at);
     return true;
@@ -224,8 +227,9 @@ static bool add_input(const Remat *z, Chain *c, uint32_t node) {
 
 static bool add_region(const Remat *z, Chain *c, uint32_t region) {
     const Region *r = &z->p->region.at[region];
-    if (c->n == Longest || c->launch > z->until[region])
+    if (c->n == Longest || c->tries == Tries || c->launch > z->until[region])
         return false;
+    c->tries++;
     for (uint32_t k = 0; k < r->in.n; k++)
         if (!add_input(z, c, r->in.at[k]))
             return false;

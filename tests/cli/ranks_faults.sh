@@ -80,7 +80,11 @@ whole still
 # Held for less than that: nothing happens.
 begin 2 paused --deadline 60
 kill -STOP $r1
-sleep 0.3
+now= was=-
+until [ "$now" = "$was" ]; do   # the other waits for it
+    sleep 0.05
+    was=$now now=$(losses paused | wc -l)
+done
 kill -CONT $r1
 before=$(losses paused | wc -l)
 while [ "$(losses paused | wc -l)" -le "$before" ]; do sleep 0.05; done
