@@ -253,10 +253,12 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     }
 
     // All threads of the block take part; part 0 of each unit has the result. The tree depends on
-    // SIZE alone.
+    // SIZE alone. A loop: its steps wait for one another anyway, and a tree written out is what
+    // takes longest to compile.
     template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
         if constexpr (SIZE > 1 && ACROSS)
             return through_memory<Op>(mine);
+#pragma unroll 1
         for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2)
             mine = Op::of(mine, gan_exchange(mine, mask));
         if constexpr (SIZE > 32)
@@ -268,7 +270,7 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     // Halves the parts until one is left.
     template <typename Op, typename T> static GAN_MEMBER T through_memory(T mine) {
         __shared__ T all[UNITS * SIZE];
-#pragma unroll 1 // four times the code would wait at the same barriers
+#pragma unroll 1
         for (uint32_t n = SIZE; n > 1; n = (n + 1) / 2) {
             const uint32_t half = (n + 1) / 2;
             __syncthreads(); // what was here has been read
@@ -287,6 +289,7 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
         if (threadIdx.x % 32 == 0)
             all[threadIdx.x / 32] = mine;
         __syncthreads();
+#pragma unroll 1
         for (int i = 1; i < SIZE / 32 && part() == 0; i++)
             mine = Op::of(mine, all[threadIdx.x / 32 + i]);
         return mine;
