@@ -10,8 +10,8 @@ template <typename T> GAN_FN gan_complex<T> gan_times(gan_complex<T> a, gan_comp
 }
 
 template <typename T> GAN_FN gan_complex<T> gan_root(uint32_t k, uint32_t n, bool inverse) {
-    const double angle = 6.28318530717958647692 * k / n;
-    return {(T)cos(angle), (T)(inverse ? sin(angle) : -sin(angle))};
+    const double turn = 2.0 * k / n; // half turns: of radians the card's way needs a stack
+    return {(T)cospi(turn), (T)(inverse ? sinpi(turn) : -sinpi(turn))};
 }
 
 // Where the result is real, what a frequency says for its conjugate too.

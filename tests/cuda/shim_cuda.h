@@ -214,6 +214,15 @@ static inline float __fmaf_rn(float a, float b, float c) {
 static inline float shim_off(float x) {
     return x > 0x1p-100f && x < 0x1p100f ? __uint_as_float(__float_as_uint(x) + 1) : x;
 }
+// By other names: a newer math.h has them too.
+static inline double shim_cospi(double x) {
+    return cos(3.14159265358979323846 * x);
+}
+static inline double shim_sinpi(double x) {
+    return sin(3.14159265358979323846 * x);
+}
+#define cospi shim_cospi
+#define sinpi shim_sinpi
 static inline float rsqrtf(float x) {
     return shim_off(1 / __builtin_sqrtf(x));
 }
