@@ -19,7 +19,7 @@ enum {
     WalkSteps = 16,        // of a column, to be walked
     MostSteps = 16,        // of a thread, while a block has more threads
     PackRegisters = 64,    // that packs may take of a thread
-    PackHeld = 64,         // bytes of them
+    PackHeld = 128,        // bytes of them
     BytesInFlight = 64,    // of a thread
     MostUnrolled = 4,      // steps
     LongBody = 256,        // values: beyond, packs only make the text longer
