@@ -2,8 +2,10 @@
 //
 // Every label is of one kind: `each` (both operands and the result), `row` (a and the result),
 // `column` (b and the result), `inner` (both operands). The labels of a kind must fold into one
-// axis with one stride on every side that has them; where they do not, or a label is of another
-// pattern, the product is not cuDNN's.
+// axis with one stride on every side that has them; where rows or columns do not (samples whose
+// channels lie outside their places, say), the outermost of them is one of `each`, along which the
+// other operand is repeated. What does not fold then, or has a label of another pattern, is not
+// cuDNN's.
 #include "cuda_dnn.h"
 
 #include <string.h>
@@ -14,6 +16,7 @@ enum { SideA, SideB, SideOut, Sides, LABELS = 3 * (MAX_RANK + 1) };
 typedef struct Label {
     int64_t name, extent, stride[Sides];
     bool has[Sides];
+    bool apart; // a row or column that counts as one of each
 } Label;
 
 typedef struct Product {
@@ -49,13 +52,17 @@ static bool read_side(Product *p, const Graph *g, int side, uint32_t node, const
 static bool kind_of(const Label *l, Kind *out) {
     if (l->has[SideA] + l->has[SideB] + l->has[SideOut] < 2)
         return false;
-    *out = !l->has[SideOut] ? Inner : !l->has[SideB] ? Row : !l->has[SideA] ? Column : Each;
+    *out = l->apart           ? Each
+           : !l->has[SideOut] ? Inner
+           : !l->has[SideB]   ? Row
+           : !l->has[SideA]   ? Column
+                              : Each;
     return true;
 }
 
 // --- folding -------------------------------------------------------------------------------------
 
-static int labels_of(const Product *p, Kind kind, const Label *out[LABELS]) {
+static int labels_of(Product *p, Kind kind, Label *out[LABELS]) {
     int n = 0;
     Kind k;
     for (int i = 0; i < p->n; i++)
@@ -65,18 +72,18 @@ static int labels_of(const Product *p, Kind kind, const Label *out[LABELS]) {
 }
 
 // Outermost first, as they lie on the first side that has them.
-static void sort_labels(const Label **l, int n, int side) {
+static void sort_labels(Label **l, int n, int side) {
     for (int i = 1; i < n; i++)
         for (int j = i; j > 0 && l[j]->stride[side] > l[j - 1]->stride[side]; j--) {
-            const Label *t = l[j];
+            Label *t = l[j];
             l[j] = l[j - 1];
             l[j - 1] = t;
         }
 }
 
 // All labels of a kind as one axis of each side. False where they do not fold.
-static bool fold(const Product *p, Kind kind, int64_t *extent, int64_t stride[Sides]) {
-    const Label *l[LABELS];
+static bool fold(Product *p, Kind kind, int64_t *extent, int64_t stride[Sides]) {
+    Label *l[LABELS];
     int n = labels_of(p, kind, l);
     sort_labels(l, n, kind == Column ? SideB : SideA);
     *extent = 1;
@@ -89,6 +96,27 @@ static bool fold(const Product *p, Kind kind, int64_t *extent, int64_t stride[Si
                 return false;
     }
     return true;
+}
+
+typedef struct Folded {
+    int64_t extent[Kinds], stride[Kinds][Sides]; // stride 0: the side has none of the kind
+} Folded;
+
+static bool fold_all(Product *p, Folded *out) {
+    bool folds = true;
+    for (int k = 0; k < Kinds; k++)
+        folds = folds && fold(p, (Kind)k, &out->extent[k], out->stride[k]);
+    return folds;
+}
+
+// The same, with the outermost label of a kind apart.
+static bool fold_apart(Product p, Kind kind, Folded *out) {
+    Label *l[LABELS];
+    int n = labels_of(&p, kind, l);
+    sort_labels(l, n, kind == Column ? SideB : SideA);
+    if (n)
+        l[0]->apart = true;
+    return n && fold_all(&p, out);
 }
 
 // Strides of extents of 1 are never taken: the ones that make the tensor dense.
@@ -119,17 +147,16 @@ bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t n
     for (int i = 0; i < p.n; i++)
         if (p.label[i].extent > 1 && !kind_of(&p.label[i], &kind))
             return false;
-    int64_t extent[Kinds], stride[Kinds][Sides];
-    for (int k = 0; k < Kinds; k++)
-        if (!fold(&p, (Kind)k, &extent[k], stride[k]))
-            return false;
+    Folded f;
+    if (!fold_all(&p, &f) && !fold_apart(p, Row, &f) && !fold_apart(p, Column, &f))
+        return false;
     for (int side = 0; side < Sides; side++) {
         CudnnTensor *t = &out->tensor[side];
         t->n = 3;
         t->type = (Dtype)node_type(g, node[side])->dtype;
         for (int i = 0; i < 3; i++) {
-            t->dim[i] = extent[axes[side][i]];
-            t->stride[i] = stride[axes[side][i]][side];
+            t->stride[i] = f.stride[axes[side][i]][side];
+            t->dim[i] = t->stride[i] ? f.extent[axes[side][i]] : 1;
         }
         settle(t);
     }

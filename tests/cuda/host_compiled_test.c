@@ -110,7 +110,7 @@ static void products_of_batches_are_compiled(void **state) {
         uint32_t id = p->region.at[r].node.at[0];
         CudnnCall *call = NULL;
         if (p->region.at[r].kind != RegionCall || !cudnn_read_dot(&p->func->g, id, &o, node) ||
-            o.tensor[0].dim[0] == 1)
+            o.tensor[2].dim[0] == 1)
             continue;
         assert_int_equal(cudnn_prepare(&b.calls, p, id, NULL, nowhere, &call), GAN_OK);
         assert_non_null(call);

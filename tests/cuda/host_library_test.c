@@ -71,7 +71,7 @@ static Found check_plan(Arena *a, Cudnn *dnn, const Plan *p, const char *what) {
         CudnnOperation o;
         CudnnCall *call = NULL;
         bool dot = graph_node(&p->func->g, id)->op == OpDot;
-        bool batch = dot && cudnn_read_dot(&p->func->g, id, &o, node) && o.tensor[0].dim[0] > 1;
+        bool batch = dot && cudnn_read_dot(&p->func->g, id, &o, node) && o.tensor[2].dim[0] > 1;
         if (!batch)
             assert_fine(cudnn_prepare(&calls, p, id, NULL, m, &call));
         if (!batch && !call)
