@@ -48,6 +48,26 @@ static GanStatus read_case(Arena *a, Str path, const Json **out) {
     return GAN_OK;
 }
 
+// An option as -s takes it: a text as it is, a number, a truth value, a list.
+static Str setting_text(Arena *a, const Json *v) {
+    if (json_is_string(v))
+        return json_string(v, (Str){0});
+    if (json_is_number(v))
+        return str_double(a, json_number(v, 0));
+    if (!json_is_array(v))
+        return json_bool(v, false) ? STR("true") : STR("false");
+    Text t = {.arena = a};
+    for (uint32_t i = 0; i < json_count(v); i++) {
+        text_put(&t, i ? STR(", ") : STR("["));
+        if (json_is_string(json_at(v, i)))
+            gan_string(&t, json_string(json_at(v, i), (Str){0}));
+        else
+            text_put(&t, setting_text(a, json_at(v, i)));
+    }
+    text_put(&t, json_count(v) ? STR("]") : STR("[]"));
+    return text_str(&t);
+}
+
 // `batch` sets the batch, the other options set configs of the same name.
 static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *options,
                               CompileOptions *out) {
@@ -62,9 +82,7 @@ static GanStatus case_options(Arena *a, const VerifyOptions *o, const Json *opti
             out->batch = (int64_t)batch;
             continue;
         }
-        Str value = json_is_number(member) ? str_double(a, json_number(member, 0))
-                                           : json_string(member, (Str){0});
-        vec_push(a, &s, ((Setting){key, value}));
+        vec_push(a, &s, ((Setting){key, setting_text(a, member)}));
     }
     for (uint32_t i = 0; i < o->settings; i++)
         vec_push(a, &s, o->setting[i]);

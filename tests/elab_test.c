@@ -573,17 +573,20 @@ static void weights_are_named_by_their_path(void **state) {
 static void settings_are_typed_and_spelled(void **state) {
     (void)state;
     static const struct {
-        const char *set, *code, *help;
+        const char *model, *set, *code, *help;
     } wrong[] = {
-        {"mod=published", "E0613", "did you mean `mode`?"},
-        {"mode=publisht", "E0612", "did you mean `mode=published`?"},
-        {"nz=many", "E0611", "a number"},
-        {"nz=inf", "E0611", "a number"},
+        {"dcgan.gan", "mod=published", "E0613", "did you mean `mode`?"},
+        {"dcgan.gan", "mode=publisht", "E0612", "did you mean `mode=published`?"},
+        {"dcgan.gan", "nz=many", "E0611", "a number"},
+        {"dcgan.gan", "nz=inf", "E0611", "a number"},
+        {"hifigan.gan", "ups=8,8", "E0611", "a list is needed, as [8, 8, 2, 2] is"},
+        {"hifigan.gan", "ups=#", "E0611", "a list"},
+        {"hifigan.gan", "ups= ", "E0611", "a list"},
     };
-    Str text;
-    assert_int_equal(file_read(&arena, STR(ROOT_DIR "/models/dcgan.gan"), &text), GAN_OK);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        Case *c = elaborate_text("dcgan.gan", text, 4, wrong[i].set, false);
+        Str path = path_join(&arena, STR(ROOT_DIR "/models"), str_c(wrong[i].model)), text;
+        assert_int_equal(file_read(&arena, path, &text), GAN_OK);
+        Case *c = elaborate_text(wrong[i].model, text, 4, wrong[i].set, false);
         const char *said = show(messages(c));
         assert_false(c->fine);
         if (!strstr(said, wrong[i].code) || !strstr(said, wrong[i].help))

@@ -41,8 +41,8 @@ static Value setting_value(Elab *e, Str text, Value like) {
                                             : POISON;
     if (str_eq(text, STR("none")))
         return (Value){.kind = KindNone};
-    if (like.kind == KindNone && !as_in_a_text(text))
-        return numeric ? value_num(x) : value_str(text);
+    if (!as_in_a_text(text)) // a list begins with its bracket
+        return like.kind != KindNone ? POISON : numeric ? value_num(x) : value_str(text);
     uint32_t source = front_add_source(e->f, STR("-s"), text, false);
     Env env = {.globals = &e->top};
     const Ast *a = source ? parse_expr(e->f, source, 0, (uint32_t)text.len) : NULL;

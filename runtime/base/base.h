@@ -231,6 +231,7 @@ uint32_t json_count(const Json *v);                        // elements or member
 Str json_key(const Json *member); // name of a member reached by json_at on an object
 bool json_is_number(const Json *v);
 bool json_is_string(const Json *v);
+bool json_is_array(const Json *v);
 double json_number(const Json *v, double otherwise); // accepts NULL
 Str json_string(const Json *v, Str otherwise);       // accepts NULL
 bool json_bool(const Json *v, bool otherwise);

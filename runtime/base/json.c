@@ -229,6 +229,10 @@ bool json_is_string(const Json *v) {
     return v && v->kind == JsonString;
 }
 
+bool json_is_array(const Json *v) {
+    return v && v->kind == JsonArray;
+}
+
 double json_number(const Json *v, double otherwise) {
     return json_is_number(v) ? v->number : otherwise;
 }
