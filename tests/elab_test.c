@@ -119,6 +119,8 @@ static const struct {
     {"stargan.gan", NULL, "D", 44762048, 0},
     {"wavegan.gan", NULL, "G", 19065345, 0},
     {"wavegan.gan", NULL, "D", 17427969, 0},
+    {"biggan.gan", NULL, "G", 70433988, 63603}, // the figures of the authors' code
+    {"biggan.gan", NULL, "D", 87982370, 13169},
     {"hifigan.gan", NULL, "G", 13926017 + 10113, 0}, // the authors' figure, and a length a row
     {"hifigan.gan", NULL, "P.4", 8221154, 0},
     {"hifigan.gan", NULL, "S.1", 9874306, 0},

@@ -27,6 +27,7 @@ static const struct {
 #ifdef ALL_MODELS // MODEL=dcgan.gan picks one
     {"aae3d.gan", "points=64 nz=8"},
     {"began.gan", "size=16 wide=3 nz=5"},
+    {"biggan.gan", "levels=[2,2,1] at=8 part=2 wide=2 kinds=3 shared=3 rounds=1"},
     {"cosmogan.gan", "size=32 flip=0.5"},
     {"cyclegan.gan", "size=32 blocks=1 pool=3"},
     {"d3gan.gan", "nz=5 ngf=4 ndf=4"},

@@ -29,6 +29,7 @@ static const struct {
 #ifdef ALL_MODELS // MODEL=dcgan.gan picks one
     {"aae3d.gan", "points=64 nz=8", 3},
     {"began.gan", "size=16 wide=3 nz=5", 5},
+    {"biggan.gan", "levels=[2,2,1] at=8 part=2 wide=2 kinds=3 shared=3 rounds=1", 3},
     {"cosmogan.gan", "size=32 flip=0.5", 4},
     {"cosmogan.gan", "size=32 mode=published", 3},
     {"cyclegan.gan", "size=32 blocks=1 pool=3", 3},
