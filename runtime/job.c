@@ -171,15 +171,16 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
-GanStatus job_resume(Arena *perm, Job *job, const Options *o) {
+GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
     static const OptionId fixed[] = {OptSet,    OptBatch, OptDevice,   OptTf32,     OptSeed, OptOut,
                                      OptDeterm, OptMicro, OptBucketMb, OptCompress, OptFrom};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (o->at[fixed[i]].given)
             return fail(
                 GAN_ERR_USAGE,
-                "%s is fixed once a run has begun: a run of its own needs `ganrun train %.*s`",
-                option_word(fixed[i]), SARG(job->origin));
+                "%s is fixed once a run has begun: a run of its own, from this one's weights, is "
+                "`ganrun train %.*s --from %.*s`",
+                option_word(fixed[i]), SARG(job->origin), SARG(dir));
     TRY(change_precision(job, o));
     return change(perm, job, o);
 }

@@ -85,7 +85,7 @@ void job_write(Text *t, const Job *job); // options.json
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out);
 // What a command line may change of a run that goes on: how long, how often saved, where the data
 // is, threads.
-GanStatus job_resume(Arena *perm, Job *job, const Options *o);
+GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o);
 // The same for a command line that would begin a run which is there already (--resume auto): what
 // is fixed must agree.
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);

@@ -191,7 +191,7 @@ static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, TrainO
         return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json",
                     SARG(t->dir));
     TRY(run_read(perm, t->dir, &job));
-    TRY(job_resume(perm, &job, o));
+    TRY(job_resume(perm, t->dir, &job, o));
     t->resume = true;
     return train_run(perm, h, &job, t);
 }

@@ -596,6 +596,45 @@ static void settings_are_typed_and_spelled(void **state) {
     }
 }
 
+// What a help line advises is there: a name alone behind `write`, and names that are called.
+static void check_named(const char *habit, const char *at, size_t len) {
+    static const char *const known[] = {"image", "label", "resize", "crop", "scale", "cell"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]) == len && !memcmp(known[i], at, len))
+            return;
+    Str text = str_format(&arena,
+                          "model m\ndata x : float(4)\nf = %.*s\n"
+                          "net D(x: [4]) -> [] = x |> dense(1) |> squeeze\n"
+                          "step { update D minimize mean(D(x)) using sgd() }\n",
+                          (int)len, at);
+    const char *said = show(messages(elaborate_text("habit", text, 4, NULL, false)));
+    if (strstr(said, "E0301"))
+        fail_msg("the help for `%s` names what is not there: %.*s", habit, (int)len, at);
+}
+
+static void habits_advise_what_there_is(void **state) {
+    (void)state;
+    static const char lower[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    static const char *const habits[][2] = {
+#define HABIT(word, help) {word, help},
+#include "tokens.def"
+    };
+    uint32_t names = 0;
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        const char *from = habits[i][1];
+        for (const char *at = from; *at;) {
+            size_t len = strspn(at, lower);
+            bool first = at >= from + 6 && !memcmp(at - 6, "write ", 6);
+            if (len > 1 && (at[len] == '(' || (first && strchr(",:", at[len])))) {
+                check_named(habits[i][0], at, len);
+                names++;
+            }
+            at += len ? len : 1;
+        }
+    }
+    assert_true(names > 50);
+}
+
 static void golden(Str name) {
     Str path = path_join(&arena, STR(TEST_DIR "/golden/err"), name), text, want;
     size_t stem = path.len - path_ext(path).len;
@@ -652,6 +691,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_copy_begins_as_its_model, set_up),
         cmocka_unit_test_setup(weights_are_named_by_their_path, set_up),
         cmocka_unit_test_setup(settings_are_typed_and_spelled, set_up),
+        cmocka_unit_test_setup(habits_advise_what_there_is, set_up),
         cmocka_unit_test_setup(golden_cases, set_up),
     };
     return ARENA_CASES(tests, &empty, 0);

@@ -71,7 +71,7 @@ says 'resumed from step 10'
 exists run/samples/00000012.png
 [ "$(losses run | wc -l)" = 12 ] || fail "the log did not go on"
 expect 2 train run --batch 4
-says 'fixed once a run has begun'
+says 'fixed once a run has begun: .*ganrun train .* --from run`'
 expect 1 train tiny.gan --data x=s.pack --batch 8 --out run
 says 'ganrun train run. goes on with it'
 expect 0 train tiny.gan --data x=s.pack --batch 8 --seed 5 -s nz=6 --steps 13 --out run --resume auto
