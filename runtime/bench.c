@@ -257,11 +257,12 @@ typedef struct Launches {
 // In one step, every branch taken.
 static Launches launches_of(const Plan *p) {
     Launches n = {0};
-    for (uint32_t k = 0; k < p->block.n; k++) {
-        uint32_t rounds = tape_rounds(p->func, k);
-        n.all += (uint64_t)p->block.at[k].n * rounds;
-        for (uint32_t i = 0; i < p->block.at[k].n; i++) {
-            const Launch *l = &p->launch.at[p->block.at[k].first + i];
+    for (uint32_t k = 0; k < p->section.n; k++) {
+        const Section *s = &p->section.at[k];
+        uint32_t rounds = tape_rounds(p->func, s->block);
+        n.all += (uint64_t)s->n * rounds;
+        for (uint32_t i = 0; i < s->n; i++) {
+            const Launch *l = &p->launch.at[s->first + i];
             n.calls += p->region.at[l->region].kind == RegionCall ? rounds : 0;
         }
     }

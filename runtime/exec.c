@@ -5,9 +5,9 @@
 // front: the slots, which outlive every run, and one work memory as large as the largest function
 // needs (functions run one at a time and overlay it).
 //
-// A step may end with a tail (program.h, Tail): it is then left pending, with the step's counters,
-// and run inside the next step, or before anything else looks at slots or runs. So nobody outside
-// sees a step that is not finished.
+// A block may end with a tail (program.h): it is then left pending, with the block's counters, and
+// run within a block that follows, in this step or the next, or before anything else looks at slots
+// or runs. So nobody outside sees a step that is not finished.
 #include "rt_internal.h"
 
 #include <math.h>
@@ -57,15 +57,20 @@ static GanStatus load(Exec *e, uint32_t func) {
     return e->api->load(e->device, e->plan[func], e->slots, work, &e->loaded[func]);
 }
 
-GanStatus exec_load_step(Exec *e, const Plan *step) {
+static void take_step(Exec *e, const Plan *step) {
     e->plan[FuncStep] = step;
+    e->left = arena_array(e->perm, Left, step->tail.n);
+}
+
+GanStatus exec_load_step(Exec *e, const Plan *step) {
+    take_step(e, step);
     TRY(work_alloc(e, device_bytes(e->api, step).work));
     return load(e, FuncStep);
 }
 
 GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
     size_t most = device_bytes(e->api, step).work;
-    e->plan[FuncStep] = step;
+    take_step(e, step);
     for (uint32_t i = 0; i < e->module->entry.n; i++) {
         size_t bytes = device_bytes(e->api, &entries[i]).work;
         e->plan[FuncEntry + i] = &entries[i];
@@ -145,13 +150,13 @@ static GanStatus put_scalars(Exec *e, const Counters *c) {
     return GAN_OK;
 }
 
-// Plan.block[section] with the counters `c`.
+// Plan.section[] with the counters `c`.
 static GanStatus run_section(Exec *e, uint32_t func, uint32_t section, const Counters *c,
                              const ExecHooks *h) {
     if (!h || !h->launch || !e->api->launch)
         return e->api->run(e->loaded[func], section, c);
-    BlockPlan b = e->plan[func]->block.at[section];
-    for (uint32_t i = b.first; i < b.first + b.n; i++) {
+    const Section *s = &e->plan[func]->section.at[section];
+    for (uint32_t i = s->first; i < s->first + s->n; i++) {
         TRY(h->launch(h->user, e, i, false, c));
         TRY(e->api->launch(e->loaded[func], section, i, c));
         TRY(h->launch(h->user, e, i, true, c));
@@ -160,37 +165,53 @@ static GanStatus run_section(Exec *e, uint32_t func, uint32_t section, const Cou
 }
 
 // Numbers that are made of the step's are those of the step that left the tail.
-static GanStatus run_tail(Exec *e, const ExecHooks *h) {
-    const Plan *p = e->plan[FuncStep];
-    if (!e->pending)
+static GanStatus run_tail(Exec *e, uint32_t tail, const ExecHooks *h) {
+    Left *left = &e->left[tail];
+    if (!left->pending)
         return GAN_OK;
-    e->pending = false;
-    TRY(put_scalars(e, &e->last));
-    return run_section(e, FuncStep, p->tail.section, &e->last, h);
+    left->pending = false;
+    TRY(put_scalars(e, &left->counters));
+    return run_section(e, FuncStep, e->plan[FuncStep]->tail.at[tail].section, &left->counters, h);
 }
 
-GanStatus exec_tail(Exec *e) {
-    return run_tail(e, NULL);
+static GanStatus run_tails(Exec *e, const ExecHooks *h) {
+    for (uint32_t t = 0; e->plan[FuncStep] && t < e->plan[FuncStep]->tail.n; t++)
+        TRY(run_tail(e, t, h));
+    return GAN_OK;
+}
+
+GanStatus exec_tails(Exec *e) {
+    return run_tails(e, NULL);
+}
+
+// What a block does behind its beginning, or leaves.
+static GanStatus run_behind(Run *r, const Section *s, const Counters *here) {
+    Exec *e = r->e;
+    Left *left = &e->left[s->tail];
+    if (s->kind == SectionTail) {
+        *left = (Left){true, *here};
+        return GAN_OK;
+    }
+    if (left->pending) {
+        TRY(run_tail(e, s->tail, r->hooks));
+        TRY(put_scalars(e, &r->counters));
+    }
+    return run_section(e, r->func, (uint32_t)(s - e->plan[r->func]->section.at), here, r->hooks);
 }
 
 static GanStatus run_block(Run *r, uint32_t block) {
-    Exec *e = r->e;
     const ExecHooks *h = r->hooks;
-    const Plan *p = e->plan[r->func];
+    const Plan *p = r->e->plan[r->func];
     if (h && h->before)
-        TRY(h->before(h->user, e, block, r->counters.round));
+        TRY(h->before(h->user, r->e, block, r->counters.round));
     Counters here = r->counters;
     here.sample0 += p->func->block_first ? p->func->block_first[block] : 0;
-    TRY(run_section(e, r->func, block, &here, h));
-    if (p->tail.section && block == p->tail.within) {
-        if (e->pending) {
-            TRY(run_tail(e, h));
-            TRY(put_scalars(e, &r->counters));
-        }
-        TRY(run_section(e, r->func, p->tail.rest, &here, h));
-    }
+    TRY(run_section(r->e, r->func, block, &here, h));
+    for (uint32_t s = p->func->blocks; s < p->section.n; s++)
+        if (p->section.at[s].block == block)
+            TRY(run_behind(r, &p->section.at[s], &here));
     if (h && h->after)
-        TRY(h->after(h->user, e, block, r->counters.round));
+        TRY(h->after(h->user, r->e, block, r->counters.round));
     return GAN_OK;
 }
 
@@ -284,7 +305,7 @@ GanStatus exec_wait(Exec *e) {
 }
 
 GanStatus exec_finish(Exec *e) {
-    TRY(exec_tail(e));
+    TRY(exec_tails(e));
     return exec_wait(e);
 }
 
@@ -306,7 +327,7 @@ static GanStatus clear_slots(Exec *e) {
 GanStatus exec_init(Exec *e, uint64_t seed) {
     Counters c = {.seed = seed};
     GanStatus st = GAN_OK;
-    TRY(exec_tail(e));
+    TRY(exec_tails(e));
     if (!e->fresh)
         TRY(clear_slots(e));
     TRY(e->api->alloc(e->device, device_bytes(e->api, e->plan[FuncInit]).work, &e->first));
@@ -322,22 +343,19 @@ out:
 
 GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks) {
     TRY(run_func(e, FuncStep, c, hooks));
-    e->pending = e->plan[FuncStep]->tail.section;
-    e->last = *c;
-    e->last.sample0 += e->module->share.first;
-    return hooks && hooks->whole ? run_tail(e, hooks) : GAN_OK;
+    return hooks && hooks->whole ? run_tails(e, hooks) : GAN_OK;
 }
 
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
     const Plan *p = e->plan[FuncStep];
     uint32_t section = 0;
-    while (launch - p->block.at[section].first >= p->block.at[section].n)
+    while (launch - p->section.at[section].first >= p->section.at[section].n)
         section++;
     return e->api->launch(e->loaded[FuncStep], section, launch, c);
 }
 
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {
-    TRY(exec_tail(e));
+    TRY(exec_tails(e));
     TRY(run_func(e, FuncEntry + entry, c, hooks));
     return exec_wait(e);
 }

@@ -65,7 +65,7 @@ static GanStatus stored_get(Exec *e, Stored v, double *x, size_t n, Str name) {
 static GanStatus finish_for(Exec *e, uint32_t slot) {
     SlotKind kind = e->module->slot.at[slot].kind;
     bool filled = kind == SlotData || kind == SlotScalar || kind == SlotFed;
-    return filled ? GAN_OK : exec_tail(e);
+    return filled ? GAN_OK : exec_tails(e);
 }
 
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n) {

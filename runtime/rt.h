@@ -113,7 +113,7 @@ typedef struct ExecHooks { // any may be NULL
     // Where given (and the device can), launches run one by one, with this called before (done
     // false) and after each.
     GanStatus (*launch)(void *user, Exec *e, uint32_t launch, bool done, const Counters *c);
-    bool whole; // the step runs its own tail (program.h, Tail), at its end
+    bool whole; // the step runs the tails it has left (program.h), at its end
 } ExecHooks;
 
 // Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n]. In

@@ -23,6 +23,11 @@ double value_get(const void *storage, int64_t at, Dtype dtype);
 
 // --- exec.c, exec_values.c -----------------------------------------------------------------------
 
+typedef struct Left {  // a tail (program.h)
+    bool pending;      // it was left and has not run
+    Counters counters; // of the block that left it
+} Left;
+
 struct Exec {
     const DeviceApi *api; // borrowed
     Device *device;       // borrowed
@@ -37,12 +42,11 @@ struct Exec {
     bool fresh;      // what `init` gives values is zero, as the device gave it
     double *staging; // owned; grows
     size_t staged;   // bytes of it
-    bool pending;    // the tail of the last step has not run
-    Counters last;   // of that step
+    Left *left;      // [tails of the step's plan]
 };
 
 enum { FuncInit, FuncStep, FuncEntry };
-GanStatus exec_tail(Exec *e); // what the last step left is run: it has ended with all that follows
+GanStatus exec_tails(Exec *e); // what was left is run: the last step has ended with all of it
 GanStatus exec_staging(Exec *e, size_t bytes); // Exec.staging has room for so many
 
 #endif

@@ -191,10 +191,12 @@ GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c) {
 
 GanStatus sim_settle(Exec *e) {
     const Plan *p = exec_step_plan(e);
-    BlockPlan tail = p->tail.section ? p->block.at[p->tail.section] : (BlockPlan){0};
-    for (uint32_t l = tail.first; l < tail.first + tail.n; l++)
-        if (p->region.at[p->launch.at[l].region].kind == RegionWait)
-            TRY(exec_launch(e, l, &(Counters){0}));
+    for (uint32_t t = 0; t < p->tail.n; t++) {
+        const Section *s = &p->section.at[p->tail.at[t].section];
+        for (uint32_t l = s->first; l < s->first + s->n; l++)
+            if (p->region.at[p->launch.at[l].region].kind == RegionWait)
+                TRY(exec_launch(e, l, &(Counters){0}));
+    }
     return GAN_OK;
 }
 

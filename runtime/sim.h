@@ -37,7 +37,7 @@ GanStatus sim_even(Arena *perm, Comm *c, Moments *m);
 // The same step (of the round: c->step says which) with every computing launch slept through
 // instead of run: what waits, starts and travels is real. So many ranks can be tried on few cores.
 GanStatus sim_replay(Exec *e, const Moments *m, const Counters *c);
-GanStatus sim_settle(Exec *e); // after the last: waits for the sums of its tail
+GanStatus sim_settle(Exec *e); // after the last: waits for the sums it has left
 
 // How long a sum of `bytes` takes: the longer of both. A zero bandwidth is no link.
 typedef struct SimLink {

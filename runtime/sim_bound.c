@@ -138,8 +138,25 @@ static void add_parts(Bound *b, const Collective *c) {
     }
 }
 
-static bool in_tail(const Plan *p, uint32_t launch) {
-    return p->tail.section && launch >= p->block.at[p->tail.section].first;
+static const Section *section_of(const Plan *p, uint32_t launch) {
+    const Section *s = p->section.at;
+    while (launch - s->first >= s->n)
+        s++;
+    return s;
+}
+
+// Marks the launches of a step that the step before has left: of tails whose blocks have not run.
+static uint8_t *find_carried(Arena *a, const Plan *p, const Moments *m, uint32_t step) {
+    uint8_t *carried = arena_array(a, uint8_t, m->n),
+            *ran = arena_array(a, uint8_t, p->func->blocks);
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->at[i].step != step)
+            continue;
+        const Section *s = section_of(p, m->at[i].launch);
+        carried[i] = s->kind == SectionTail && !ran[s->block];
+        ran[s->block] |= s->kind != SectionTail;
+    }
+    return carried;
 }
 
 static double bound_of(Arena scratch, const Plan *p, const Moments *m, uint32_t step,
@@ -155,10 +172,11 @@ static double bound_of(Arena scratch, const Plan *p, const Moments *m, uint32_t 
     b.written = arena_array(&scratch, uint32_t, p->module->slot.n);
     b.readers = arena_array(&scratch, uint64_t, (size_t)p->module->slot.n * b.words);
     vec_push(&scratch, &b.work, (Work){0});
-    for (int tail = 0; tail < 2; tail++) { // at the end of its own step
+    const uint8_t *carried = find_carried(&scratch, p, m, step);
+    for (int last = 0; last < 2; last++) { // what is left to the next step, at the end of its own
         for (uint32_t i = 0; i < m->n; i++) {
             const Moment *x = &m->at[i];
-            if (x->step != step || in_tail(p, x->launch) != tail)
+            if (x->step != step || carried[i] != last)
                 continue;
             if (x->kind == RegionStart)
                 add_parts(&b, &p->collective.at[x->call]);

@@ -150,7 +150,7 @@ static void every_ranks_plans_read_back(void **state) {
             Compiled c = {0}, back;
             Str error;
             compile_rank(&a, rank, &c);
-            assert_true(c.step.tail.section > 0);
+            assert_true(c.step.tail.n > 0);
             Str text = text_of(&a, &c, level);
             if (!compiled_read(&a, text, NULL, &back, &error))
                 fail_msg("rank %u: %.*s", rank, SARG(error));
@@ -214,9 +214,10 @@ static void what_a_rank_cannot_run_is_refused(void **state) {
     refuses(&a, text, "  rank 0 of 2 batch 7", "  rank 1 of 2 batch 7", "not this rank's part");
     refuses(&a, text, "  rank 0 of 2 batch 7", "  rank 2 of 2 batch 7", "not this rank's part");
     refuses(&a, text, "  rank 0 of 2 batch 7", "", "the text is of one alone");
-    refuses(&a, text, "\n  tail", "\n#", "and no tail");
-    refuses(&a, text, "\n  rest", "\n#", "a tail that no block runs");
-    refuses(&a, text, "\n  tail", "\n  tail\n  tail", "or a second one");
+    refuses(&a, text, "\n  tail", "\n#", "behind no tail");
+    refuses(&a, text, "\n  rest", "\n#", "it must not come before tail 0");
+    refuses(&a, text, "\n  tail 0", "\n  tail 1", "tails are numbered from 0");
+    refuses(&a, text, "\n  tail 0", "\n  tail 0\n  tail 1", "or behind its own");
     refuses(&a, text, "part=0 order=0}", "part=0 order=2}", "in any order or in a tree");
     compile_text(&a, model_with(&a, "|> batch_norm"), 8, (Parallel){.ranks = 1, .micro = 2}, false,
                  &c);
@@ -430,11 +431,11 @@ static void a_circle_costs_one_call_its_parts(void **state) {
 }
 
 // Seconds of a section's launches, as estimated; *sent: of the calls it waits for.
-static double section_seconds(const Plan *p, uint32_t block, const Parallel *o, double *sent) {
+static double section_seconds(const Plan *p, const Section *s, const Parallel *o, double *sent) {
     double work = 0;
     *sent = 0;
-    for (uint32_t i = 0; i < p->block.at[block].n; i++) {
-        const Region *r = &p->region.at[p->launch.at[p->block.at[block].first + i].region];
+    for (uint32_t i = 0; i < s->n; i++) {
+        const Region *r = &p->region.at[p->launch.at[s->first + i].region];
         if (r->kind == RegionWait)
             *sent += call_seconds(o, p->collective.at[r->call].bytes);
         else if (r->kind != RegionStart)
@@ -457,9 +458,10 @@ static void the_tail_is_expected_late(void **state) {
                         .parallel = {.ranks = 2, .tail = true, .bandwidth = 1.3e8}};
     assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
     double sent, none, work;
-    assert_true(c.step.tail.section);
-    work = section_seconds(&c.step, c.step.tail.within, &o.parallel, &none);
-    section_seconds(&c.step, c.step.tail.section, &o.parallel, &sent);
+    assert_int_equal(c.step.tail.n, 1);
+    assert_int_equal(c.step.func->blocks, 1); // runs its own tail, of the step before
+    work = section_seconds(&c.step, &c.step.section.at[0], &o.parallel, &none);
+    section_seconds(&c.step, &c.step.section.at[c.step.tail.at[0].section], &o.parallel, &sent);
     assert_true(work > 1.1 * sent);
 }
 

@@ -15,7 +15,7 @@ static Arena empty;
 // --- walked through ------------------------------------------------------------------------------
 
 static bool lives_at(const Buffer *b, uint32_t launch) {
-    return (b->first <= launch && launch <= b->last) || launch < b->again;
+    return (b->first <= launch && launch <= b->last) || (b->from <= launch && launch < b->again);
 }
 
 // What the executor may look at behind the last launch lives there too.
@@ -47,9 +47,10 @@ static uint32_t draw(uint64_t *seed, uint32_t below) {
 static Buffer draw_buffer(uint64_t *seed, uint32_t owner) {
     Buffer b = {.owner = owner, .first = draw(seed, Launches), .bytes = 64 * draw(seed, 9)};
     b.last = b.first + draw(seed, Launches - b.first);
-    if (draw(seed, 3) == 0) { // until the tail of the next step has run
-        b.last = Launches;
-        b.again = 1 + draw(seed, b.first + 1);
+    if (draw(seed, 3) == 0) { // until a tail has run, in the next step or round
+        b.from = draw(seed, 2) ? 0 : draw(seed, b.first + 1);
+        b.last = b.from ? b.last : Launches;
+        b.again = b.from + 1 + draw(seed, b.first + 1 - b.from);
     }
     return b;
 }

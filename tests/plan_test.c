@@ -6,6 +6,7 @@
 // neighbour in the same launch reads.
 #include "driver.h"
 #include "edited.h"
+#include "laps.h"
 #include "plan.h"
 #include "programs.h"
 
@@ -16,6 +17,11 @@
 
 enum { PROGRAMS = 300 };
 
+typedef struct Left { // a tail
+    bool pending;
+    uint32_t *means; // [node] of Play when its block left it
+} Left;
+
 typedef struct Play {
     const Plan *p;
     uint64_t seed;
@@ -23,7 +29,10 @@ typedef struct Play {
         *slots; // [bytes / PLAN_ALIGN] stamp of the value whose bytes these are, 0 the first one
     uint32_t *means; // [node] stamp of its value
     uint32_t stamps;
+    Left *left;   // [tail]
+    uint8_t *ran; // [block] in this step
 } Play;
+enum { UNSETTLED = UINT32_MAX }; // no value: what a pending tail writes
 
 static size_t cells(const Play *y, uint32_t id) {
     return plan_bytes(y->p, id) / PLAN_ALIGN;
@@ -42,6 +51,15 @@ static Place slot_place(const Play *y, uint32_t read) {
     return (Place){SpaceSlot, s->offset, read};
 }
 
+static bool is_of_tail(const Plan *p, uint32_t tail, uint32_t region) {
+    const Section *s = &p->section.at[p->tail.at[tail].section];
+    for (uint32_t l = s->first; l < s->first + s->n; l++)
+        for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
+            if (p->merge.at[p->launch.at[l].first + k] == region)
+                return true;
+    return false;
+}
+
 static void expect(const Play *y, uint32_t id, Place at, uint32_t region, const char *what) {
     size_t n = cells(y, id);
     const uint32_t *cell = cells_at(y, at, n);
@@ -52,12 +70,31 @@ static void expect(const Play *y, uint32_t id, Place at, uint32_t region, const 
                      op_info[graph_node(&y->p->func->g, id)->op].text);
 }
 
-// At the entry of a block its reads mean what their slots hold.
+// Reads of the block, of the slots that the tail writes, or of all (NONE), mean what these hold, or
+// nothing yet.
+static void read_slots(const Play *y, uint32_t block, uint32_t tail, bool settled) {
+    const Plan *p = y->p;
+    const Graph *g = &p->func->g;
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        bool of_it = tail == NONE;
+        if (graph_node(g, id)->op != OpRead || graph_node(g, id)->block != block)
+            continue;
+        for (uint32_t i = 0; tail != NONE && i < p->func->effect.n; i++) {
+            uint32_t write = p->func->effect.at[i], region = p->region_of[write];
+            of_it |= node_attr(g, write)->i[0] == node_attr(g, id)->i[0] && region != NONE &&
+                     is_of_tail(p, tail, region);
+        }
+        if (of_it)
+            y->means[id] = settled ? *cells_at(y, slot_place(y, id), cells(y, id)) : UNSETTLED;
+    }
+}
+
+// At the entry of a block its reads mean what their slots hold, once what was left has run.
 static void enter_block(const Play *y, uint32_t block) {
-    const Graph *g = &y->p->func->g;
-    for (uint32_t id = 1; id < g->node.n; id++)
-        if (graph_node(g, id)->op == OpRead && graph_node(g, id)->block == block)
-            y->means[id] = *cells_at(y, slot_place(y, id), cells(y, id));
+    read_slots(y, block, NONE, true);
+    for (uint32_t t = 0; t < y->p->tail.n; t++)
+        if (y->left[t].pending)
+            read_slots(y, block, t, false);
 }
 
 static void play_region(Play *y, uint32_t index) {
@@ -109,15 +146,57 @@ static void play_launch(Play *y, Launch l) {
     }
 }
 
-static void play_block(Play *y, uint32_t block) {
-    BlockPlan b = y->p->block.at[block];
-    enter_block(y, block);
-    for (uint32_t i = b.first; i < b.first + b.n; i++)
+static void play_section(Play *y, const Section *s) {
+    for (uint32_t i = s->first; i < s->first + s->n; i++)
         play_launch(y, y->p->launch.at[i]);
 }
 
-// Two rounds of every repeat; an `every` runs, of an `if` one branch after the other.
-static void play_tape(Play *y) {
+// With the values as they were when it was left. `block`: runs it, NONE.
+static void play_tail(Play *y, uint32_t tail, uint32_t block) {
+    uint32_t *now = y->means;
+    if (!y->left[tail].pending)
+        return;
+    y->left[tail].pending = false;
+    y->means = y->left[tail].means;
+    play_section(y, &y->p->section.at[y->p->tail.at[tail].section]);
+    y->means = now;
+    if (block != NONE)
+        read_slots(y, block, tail, true);
+}
+
+static void play_block(Play *y, uint32_t block) {
+    const Plan *p = y->p;
+    enter_block(y, block);
+    y->ran[block] = 1;
+    play_section(y, &p->section.at[block]);
+    for (uint32_t i = p->func->blocks; i < p->section.n; i++) {
+        const Section *s = &p->section.at[i];
+        if (s->block != block)
+            continue;
+        if (s->kind == SectionTail) {
+            assert_false(y->left[s->tail].pending);
+            y->left[s->tail].pending = true;
+            memcpy(y->left[s->tail].means, y->means, p->func->g.node.n * sizeof *y->means);
+        } else {
+            play_tail(y, s->tail, block);
+            play_section(y, s);
+        }
+    }
+}
+
+// The mark behind the branch that begins at `i`: its Else or End.
+static uint32_t branch_end(const Func *f, uint32_t i) {
+    for (uint32_t depth = 0;; i++) {
+        CtlKind k = f->tape.at[i].kind;
+        if (!depth && (k == CtlElse || k == CtlEnd))
+            return i;
+        depth += k == CtlRepeat || k == CtlEvery || k == CtlIf;
+        depth -= k == CtlEnd;
+    }
+}
+
+// Two rounds of every repeat; of an `every` or `if` the first branch or the other.
+static void play_tape(Play *y, bool first) {
     enum { DEPTH = 64 };
     const Func *f = y->p->func;
     uint32_t open[DEPTH], rounds[DEPTH], depth = 0;
@@ -131,22 +210,42 @@ static void play_tape(Play *y) {
                 i = open[depth - 1];
             else
                 depth--;
-        } else if (c.kind != CtlElse) {
+        } else if (c.kind == CtlElse) {
+            i = branch_end(f, i + 1) - 1; // the other one was taken
+        } else {
             assert_true(depth < DEPTH);
             open[depth] = i;
             rounds[depth++] = 0;
+            if (c.kind != CtlRepeat && !first) {
+                uint32_t end = branch_end(f, i + 1);
+                i = f->tape.at[end].kind == CtlElse ? end : end - 1;
+            }
         }
     }
 }
 
-static void play(Play *y) {
+static void expect_reports(const Play *y) {
     const Func *f = y->p->func;
-    play_tape(y);
     for (uint32_t i = 0; i < f->report.n; i++) {
         uint32_t owner = plan_owner(y->p, f->report.at[i].node);
-        if (owner && !plan_in_slot(y->p, owner))
+        bool ran = y->ran[graph_node(&f->g, f->report.at[i].node)->block];
+        if (ran && owner && !plan_in_slot(y->p, owner))
             expect(y, owner, y->p->place[owner], NONE, "reports");
     }
+}
+
+// Steps that take one branch or the other, with what they report there behind each, and behind the
+// last when what it has left has run.
+static void play(Play *y) {
+    static const bool first[] = {true, false, false, true, true};
+    for (size_t i = 0; i < sizeof first; i++) {
+        memset(y->ran, 0, y->p->func->blocks);
+        play_tape(y, first[i]);
+        expect_reports(y);
+    }
+    for (uint32_t t = 0; t < y->p->tail.n; t++)
+        play_tail(y, t, NONE);
+    expect_reports(y);
 }
 
 static void play_plan(Arena *a, const Plan *p, uint64_t seed) {
@@ -154,6 +253,10 @@ static void play_plan(Arena *a, const Plan *p, uint64_t seed) {
     y.work = arena_array(a, uint32_t, p->work_bytes / PLAN_ALIGN + 1);
     y.slots = arena_array(a, uint32_t, p->slot_bytes / PLAN_ALIGN + 1);
     y.means = arena_array(a, uint32_t, p->func->g.node.n);
+    y.left = arena_array(a, Left, p->tail.n);
+    y.ran = arena_array(a, uint8_t, p->func->blocks);
+    for (uint32_t t = 0; t < p->tail.n; t++)
+        y.left[t].means = arena_array(a, uint32_t, p->func->g.node.n);
     play(&y);
     assert_true(p->work_bytes >= p->work_bound);
 }
@@ -262,6 +365,38 @@ static void models_are_planned_close_to_the_bound(void **state) {
         check_model(&once, names.at[i], DtBF16, false);
         check_model(&once, names.at[i], DtF32, true);
     }
+    arena_release(&a);
+}
+
+// On a link so slow that all that may be left is.
+static void play_left(Arena *a, CompileOptions *o, const char *name, uint32_t tails) {
+    Front f;
+    Compiled c = {0};
+    front_init(&f, a);
+    o->real = DtF32;
+    o->parallel = (Parallel){.ranks = 2, .tail = true, .latency = 1e-4, .bandwidth = 1e6};
+    if (compile_file(&f, o, &c) != GAN_OK)
+        fail_msg("%s: %s", name, gan_error());
+    if (c.step.tail.n != tails)
+        fail_msg("%s: %u tails, not %u", name, c.step.tail.n, tails);
+    play_plan(a, &c.step, 0);
+}
+
+static void tails_find_their_values(void **state) {
+    (void)state;
+    Arena a;
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    for (uint32_t i = 0; i < LAPS; i++) {
+        Arena once = a;
+        CompileOptions o = {.batch = 6};
+        o.path = str_format(&once, "%s/tests/lap_%u.gan", BUILD_DIR, i);
+        Str text = str_format(&once, "%sstep {\n%s}\n", laps, lap[i].step);
+        assert_int_equal(file_write_atomic(o.path, text.ptr, text.len), GAN_OK);
+        play_left(&once, &o, lap[i].step, lap[i].tails);
+    }
+    Arena once = a;
+    play_left(&once, &(CompileOptions){.path = STR(ROOT_DIR "/models/wgan_gp.gan"), .batch = 8},
+              "wgan_gp", 2);
     arena_release(&a);
 }
 
@@ -700,6 +835,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_narrower_copy_does_not_lie_on_its_operand),
         cmocka_unit_test(packing_is_close_to_the_bound),
         cmocka_unit_test(models_are_planned_close_to_the_bound),
+        cmocka_unit_test(tails_find_their_values),
         cmocka_unit_test(an_update_of_a_net_is_one_launch),
         cmocka_unit_test(weights_are_narrowed_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),

@@ -261,20 +261,20 @@ typedef struct Launch {
     uint32_t first;
 } Launch;
 
-typedef struct BlockPlan {
-    uint32_t first, n;
-} BlockPlan; // launches of a block, in order
-
-// The end of a step that the next one runs: what waits for the last sums of gradients and then
-// writes slots only. It is made of the last launches of the plan, so a plan run from end to end is
-// a step as well; run within the first block that needs it done, it waits for sums that had other
-// work to travel under. What it is made of, and what of that block comes behind it, are sections,
-// with numbers like blocks.
+// The end of a block, waits for sums of gradients and what writes slots only, that runs within the
+// first blocks behind it that need it done: its sums have had other work to travel under.
 typedef struct Tail {
-    uint32_t section; // Plan.block[] of its launches; 0: there is none
-    uint32_t within;  // the block behind whose own launches it comes, if in its first round
-    uint32_t rest;    // Plan.block[] of what else that block does
+    uint32_t block, section; // whose end it is; Plan.section[]
+    uint32_t loop;           // in the tape, the outermost repeat whose next round may run it, NONE
+    bool wraps;              // the next step may run it
 } Tail;
+typedef enum SectionKind { SectionBegin, SectionRest, SectionTail } SectionKind;
+typedef struct Section { // launches of a block, in order
+    SectionKind kind;    // those it begins with; those behind a tail, which is run first if it was
+    uint32_t tail;       // left and has not run; its own tail. Plan.tail[], of a beginning NONE
+    uint32_t block;
+    uint32_t first, n; // Plan.launch[]
+} Section;
 
 // One call that all ranks make together: the sum of some shared values over the ranks. Its parts
 // lie side by side in the work memory, each on a multiple of 64 bytes (the gaps are zero), and are
@@ -314,11 +314,11 @@ typedef struct Plan {
     CubinVec cubin; // what was compiled ahead
     VEC(Launch) launch;
     VEC(uint32_t) merge;
-    VEC(BlockPlan) block; // [func->blocks], and where there is a tail its two sections
-    Tail tail;
-    size_t work_bytes; // the function's work memory
-    size_t work_bound; // the largest sum of live values at any point of the schedule
-    size_t slot_bytes; // slot memory, the same for every function of a module
+    VEC(Section) section; // [b] is the beginning of block b; then rests and tails, block by block
+    VEC(Tail) tail;       // in the order of their blocks
+    size_t work_bytes;    // the function's work memory
+    size_t work_bound;    // the largest sum of live values at any point of the schedule
+    size_t slot_bytes;    // slot memory, the same for every function of a module
     double gflop,
         gflop_model;    // convolution and matmul: of the compiled graph, of the published step
     double bytes_moved; // bytes its launches read and write

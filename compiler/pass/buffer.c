@@ -21,16 +21,22 @@ static int by_size(const void *a, const void *b) {
 
 static int by_area(const void *a, const void *b) {
     const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-    double p = (double)x->bytes * (x->last - x->first + 1 + x->again),
-           q = (double)y->bytes * (y->last - y->first + 1 + y->again);
+    double p = (double)x->bytes * (x->last - x->first + 1 + x->again - x->from),
+           q = (double)y->bytes * (y->last - y->first + 1 + y->again - y->from);
     if (p != q)
         return p > q ? -1 : 1;
     return by_first(x, y);
 }
 
+// Does y live when x lives again?
+static bool meets_again(const Buffer *x, const Buffer *y) {
+    bool both = x->from < y->again && y->from < x->again;
+    return both || (y->first < x->again && x->from <= y->last);
+}
+
 bool buffers_meet(const Buffer *x, const Buffer *y) {
     bool meet = x->first <= y->last && y->first <= x->last;
-    return meet || y->first < x->again || x->first < y->again;
+    return meet || meets_again(x, y) || meets_again(y, x);
 }
 
 // The smallest gap for `b` among `placed`, which are sorted by offset.
@@ -86,7 +92,7 @@ size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launch
         const Buffer *b = &buffer[i];
         live[b->first] += b->bytes;
         live[b->last + 1] -= b->bytes; // wraps round and back
-        live[0] += b->bytes;
+        live[b->from] += b->bytes;
         live[b->again < b->first ? b->again : b->first] -= b->bytes;
     }
     for (uint32_t t = 1; t <= launches; t++)

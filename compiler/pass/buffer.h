@@ -8,7 +8,8 @@
 typedef struct Buffer {
     uint32_t owner;       // first node it holds
     uint32_t first, last; // launches, inclusive
-    uint32_t again;       // lives in the next step before this launch as well; 0: no
+    uint32_t from, again; // lives from the one launch to before the other as well, neither behind
+                          // `first`: in the next round of a repeat or step; again 0: it does not
     size_t bytes, offset; // 0 bytes take no place
 } Buffer;
 

@@ -8,12 +8,19 @@
 // are placed offline, largest first, each in the smallest gap that fits among those alive at the
 // same time.
 //
-// The tail of a step (program.h, Tail) has its time in the first block, where the next step runs
-// it. A value it reads that was not made in it lives to the end of the step and on from the
-// beginning, and so does what the executor may look at between two steps, for the tail may run
-// there as well.
+// A tail (program.h) has its times in the blocks that run it. A value it reads that was not made in
+// it lives on to there, to the end of a round and from the beginning of the next where that is the
+// way. So does what the executor may look at between two steps, for a tail that the next step would
+// run may run there as well.
 #include "buffer.h"
 #include "plan.h"
+
+#include <string.h>
+
+typedef struct TailTime { // a tail where a block runs it
+    uint32_t tail;
+    uint32_t first, end; // launches
+} TailTime;
 
 typedef struct Memory {
     Arena *a; // scratch
@@ -27,9 +34,12 @@ typedef struct Memory {
     uint32_t *time;        // [region] its launch
     uint32_t *begin, *end; // [block] its first launch, and one past its last
     VEC(uint32_t) * loops; // [block] enclosing repeats, outermost first: positions in the tape
-    uint32_t *loop_end;    // [tape] of a repeat: its last launch
+    uint32_t *loop_begin;  // [tape] of a repeat: its first launch
+    uint32_t *loop_end;    // [tape] its last
     uint32_t launches;     // their number
-    BlockPlan tail;        // its launches, in time
+    uint32_t *left;        // [region] the tail it is of, NONE
+    VEC(TailTime) span;    // when tails run, by time
+    uint32_t wrapped;      // when all that a step leaves to the next has run there
 } Memory;
 
 // --- ownership -----------------------------------------------------------------------------------
@@ -92,11 +102,30 @@ uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p) {
 
 // --- time ----------------------------------------------------------------------------------------
 
-static uint32_t number_section(Memory *m, BlockPlan b, uint32_t now) {
+static uint32_t number_section(Memory *m, const Section *s, uint32_t now) {
     const Plan *p = m->p;
-    for (uint32_t l = b.first; l < b.first + b.n; l++, now++)
+    for (uint32_t l = s->first; l < s->first + s->n; l++, now++)
         for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
             m->time[p->merge.at[p->launch.at[l].first + k]] = now;
+    return now;
+}
+
+// Of a tail that several blocks run, its regions have the time in the last of them.
+static uint32_t number_block(Memory *m, uint32_t block, uint32_t now) {
+    const Plan *p = m->p;
+    for (uint32_t s = 0; s < p->section.n; s++) {
+        const Section *section = &p->section.at[s];
+        if (section->block != block || section->kind == SectionTail)
+            continue;
+        if (section->kind == SectionRest) {
+            const Tail *t = &p->tail.at[section->tail];
+            uint32_t end = number_section(m, &p->section.at[t->section], now);
+            vec_push(m->a, &m->span, ((TailTime){section->tail, now, end}));
+            m->wrapped = t->wraps ? end : m->wrapped;
+            now = end;
+        }
+        now = number_section(m, section, now);
+    }
     return now;
 }
 
@@ -113,26 +142,35 @@ static void number_launches(Memory *m) {
             for (uint32_t k = 0; k < depth; k++)
                 if (f->tape.at[open[k]].kind == CtlRepeat)
                     vec_push(m->a, &m->loops[c.arg], open[k]);
-            now = number_section(m, p->block.at[c.arg], now);
-            if (p->tail.section && c.arg == p->tail.within) {
-                m->tail = (BlockPlan){now, p->block.at[p->tail.section].n};
-                now = number_section(m, p->block.at[p->tail.section], now);
-                now = number_section(m, p->block.at[p->tail.rest], now);
-            }
+            now = number_block(m, c.arg, now);
             m->end[c.arg] = now;
         } else if (c.kind == CtlEnd) {
             m->loop_end[open[--depth]] = now ? now - 1 : 0;
         } else if (c.kind != CtlElse) {
             if (depth == DEPTH)
                 bug("control nested deeper than %d", DEPTH);
+            m->loop_begin[i] = now;
             open[depth++] = i;
         }
     }
     m->launches = now;
 }
 
-static bool in_tail(const Memory *m, uint32_t time) {
-    return time - m->tail.first < m->tail.n;
+static void find_left(Memory *m) {
+    const Plan *p = m->p;
+    memset(m->left, 0xff, p->region.n * sizeof *m->left);
+    for (uint32_t t = 0; t < p->tail.n; t++) {
+        const Section *s = &p->section.at[p->tail.at[t].section];
+        for (uint32_t l = s->first; l < s->first + s->n; l++)
+            for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
+                m->left[p->merge.at[p->launch.at[l].first + k]] = t;
+    }
+}
+
+// The tail in which a value is made, NONE.
+static uint32_t left_with(const Memory *m, uint32_t node) {
+    uint32_t region = m->p->region_of[node];
+    return region == NONE ? NONE : m->left[region];
 }
 
 // When a value made in block `made` and used by block `used` at `time` may go.
@@ -146,21 +184,51 @@ static uint32_t use_ends(const Memory *m, uint32_t made, uint32_t used, uint32_t
     return time;
 }
 
-// The value is still there when the tail has run, in the next step or behind this one.
-static void live_on(const Memory *m, Buffer *b) {
-    b->last = m->launches;
-    b->again = m->tail.first + m->tail.n;
+static void live_again(Buffer *b, uint32_t from, uint32_t again) {
+    b->from = b->again && b->from < from ? b->from : from;
+    b->again = again > b->again ? again : b->again;
 }
 
-static void use(Memory *m, uint32_t owner, uint32_t block, uint32_t time) {
+static void live_until(Buffer *b, uint32_t last) {
+    b->last = last > b->last ? last : b->last;
+}
+
+// The value is still there when the tail has run, wherever that is.
+static void live_on(const Memory *m, Buffer *b, uint32_t tail) {
+    const Tail *t = &m->p->tail.at[tail];
+    uint32_t begin = t->wraps ? 0 : t->loop != NONE ? m->loop_begin[t->loop] : b->first;
+    if (t->wraps) {
+        live_until(b, m->launches);
+        live_again(b, begin, m->wrapped); // others left with it may run first
+    }
+    for (uint32_t i = 0; i < m->span.n; i++) {
+        const TailTime *s = &m->span.at[i];
+        if (s->tail == tail && s->first > b->first)
+            live_until(b, s->end);
+        else if (s->tail == tail)
+            live_again(b, begin, s->end);
+    }
+}
+
+// What is made and read within a tail is there wherever that runs.
+static void live_within(const Memory *m, Buffer *b, uint32_t tail) {
+    for (uint32_t i = 0; i < m->span.n; i++) {
+        const TailTime *s = &m->span.at[i];
+        if (s->tail == tail && s->end <= b->first)
+            live_again(b, s->first, s->end);
+    }
+}
+
+static void use(Memory *m, uint32_t owner, uint32_t region) {
     Buffer *b = &m->buffer.at[m->of[owner]];
-    if (in_tail(m, time) && !in_tail(m, b->first)) {
-        live_on(m, b);
+    uint32_t tail = m->left[region];
+    if (tail != NONE && left_with(m, owner) != tail) {
+        live_on(m, b, tail);
         return;
     }
-    uint32_t ends = use_ends(m, m->p->region.at[m->p->region_of[owner]].block, block, time);
-    if (ends > b->last)
-        b->last = ends;
+    uint32_t made = m->p->region.at[m->p->region_of[owner]].block,
+             used = m->p->region.at[region].block;
+    live_until(b, use_ends(m, made, used, m->time[region]));
 }
 
 static void find_lifetimes(Memory *m) {
@@ -171,16 +239,16 @@ static void find_lifetimes(Memory *m) {
             if (plan_in_slot(p, id))
                 continue;
             m->of[id] = m->buffer.n;
-            vec_push(m->a, &m->buffer,
-                     ((Buffer){.owner = id,
-                               .first = m->time[r],
-                               .last = m->time[r],
-                               .bytes = plan_bytes(p, id)}));
+            Buffer b = {.owner = id, .first = m->time[r], .last = m->time[r]};
+            b.bytes = plan_bytes(p, id);
+            if (m->left[r] != NONE)
+                live_within(m, &b, m->left[r]);
+            vec_push(m->a, &m->buffer, b);
         }
     for (uint32_t r = 0; r < p->region.n; r++)
         for (uint32_t i = 0; i < p->region.at[r].in.n; i++)
             if (m->of[p->region.at[r].in.at[i]])
-                use(m, p->region.at[r].in.at[i], p->region.at[r].block, m->time[r]);
+                use(m, p->region.at[r].in.at[i], r);
     KeptVec kept = {0};
     plan_kept(m->a, m->o, p->func, &kept);
     for (uint32_t i = 0; i < kept.n; i++) {
@@ -191,9 +259,9 @@ static void find_lifetimes(Memory *m) {
         uint32_t until = block == NONE
                              ? m->launches
                              : m->end[block]; // past the last launch: none may take its place
-        b->last = until > b->last ? until : b->last;
-        if (block == NONE)
-            b->again = m->tail.first + m->tail.n;
+        live_until(b, until);
+        if (block == NONE && m->wrapped)
+            live_again(b, 0, m->wrapped);
     }
 }
 
@@ -238,11 +306,12 @@ static bool read_beside(const Memory *m, uint32_t region, uint32_t id) {
 
 // `all` lives as long as `part` does as well.
 static void cover(const Memory *m, Buffer *all, const Buffer *part) {
-    if (in_tail(m, part->first)) // of the step before: so does the call
+    if (left_with(m, part->owner) != NONE) // so does the call that was left with it
         return;
     all->first = part->first < all->first ? part->first : all->first;
-    all->last = part->last > all->last ? part->last : all->last;
-    all->again = part->again > all->again ? part->again : all->again;
+    live_until(all, part->last);
+    if (part->again)
+        live_again(all, part->from, part->again);
 }
 
 // The parts of a collective are one buffer, in which it reduces them. A value that only the
@@ -251,8 +320,8 @@ static void bundle(Memory *m, const Collective *c) {
     const Plan *p = m->p;
     uint32_t start = m->time[c->start], wait = m->time[c->wait], index = m->buffer.n;
     Buffer all = {.owner = c->part.at[0].start, .first = start, .last = wait, .bytes = c->bytes};
-    if (in_tail(m, wait))
-        live_on(m, &all);
+    if (m->left[c->wait] != NONE)
+        live_on(m, &all, m->left[c->wait]);
     for (uint32_t i = 0; i < c->part.n; i++)
         cover(m, &all, &m->buffer.at[m->of[c->part.at[i].wait]]);
     for (uint32_t i = 0; i < c->part.n; i++) {
@@ -261,7 +330,7 @@ static void bundle(Memory *m, const Collective *c) {
         uint32_t node[3] = {part->start, part->wait, source};
         const Buffer *from = &m->buffer.at[m->of[source]];
         bool alone = m->of[source] && !m->part[source] && from->last == start &&
-                     from->first >= all.again; // what the step before left has gone
+                     from->first >= all.again; // what the round before left has gone
         for (uint32_t k = 0; k < (alone ? 3 : 2); k++) {
             Buffer *old = &m->buffer.at[m->of[node[k]]];
             cover(m, &all, old);
@@ -295,7 +364,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             if (m->part[out] || m->part[in])
                 continue; // a collective says where they lie
             if (from->first < to->again)
-                continue; // the output of the step before is still there
+                continue; // the output of the round before is still there
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
                 to->bytes != from->bytes || !same_elements(&p->func->g, in, out))
                 continue;
@@ -305,6 +374,7 @@ static void reuse_inputs(Memory *m, uint32_t region) {
             *m->a = checkpoint;
             if (fits) {
                 from->last = to->last;
+                from->from = to->from;
                 from->again = to->again;
                 to->bytes = 0;
                 m->of[out] = theirs;
@@ -368,7 +438,10 @@ static void memory_init(Memory *m) {
     m->begin = arena_array(m->a, uint32_t, f->blocks);
     m->end = arena_array(m->a, uint32_t, f->blocks);
     m->loops = arena_array_(m->a, sizeof *m->loops, _Alignof(uint32_t *), f->blocks);
+    m->loop_begin = arena_array(m->a, uint32_t, f->tape.n);
     m->loop_end = arena_array(m->a, uint32_t, f->tape.n);
+    m->left = arena_array(m->a, uint32_t, p->region.n);
+    find_left(m);
     vec_push(m->a, &m->buffer, (Buffer){0});
 }
 
@@ -406,7 +479,7 @@ void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out) {
     memory_init(&m);
     number_launches(&m);
     find_lifetimes(&m);
-    *out = (Lives){.time = m.time, .tail = m.tail, .launches = m.launches};
+    *out = (Lives){.time = m.time, .left = m.left, .launches = m.launches};
     out->value = arena_array(a, Buffer, p->func->g.node.n);
     for (uint32_t i = 1; i < m.buffer.n; i++)
         out->value[m.buffer.at[i].owner] = m.buffer.at[i];

@@ -16,18 +16,25 @@ void collectives_find(Arena *perm, Plan *p);
 // The rest, once everything has its place and time.
 void collectives_place(Arena *perm, Plan *p);
 
-// schedule.c. Fills launch[], merge[], block[] and Region.merged. Needs the regions.
+// schedule.c. Fills launch[], merge[], section[], tail[] and Region.merged. Needs the regions.
 void schedule(Arena *perm, const PassOptions *o, Plan *p);
 
-// tail.c. Marks in `may`, [region], what a step may leave to the next one, as long as all that must
-// follow is left with it. The block that it is the end of, NONE. `order` as region_orders gives it;
+// tail.c. Marks in `may`, [region], what a block may leave to those that follow it, as long as all
+// that must follow is left with it; false: nothing is. `order` as region_orders gives it;
 // `outlives`: [node] read by another block or by the executor.
-uint32_t tail_find(const PassOptions *o, const Plan *p, const OrderVec *order,
-                   const uint8_t *outlives, uint8_t *may);
-// The block within which the next step runs a tail of these regions, NONE; marks in `meets`,
-// [region] of zeros, which must not run before it: they use slots that it writes, or write slots
-// that it reads, or make what it reads anew.
-uint32_t tail_place(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n, uint8_t *meets);
+bool tail_find(const PassOptions *o, const Plan *p, const OrderVec *order, const uint8_t *outlives,
+               uint8_t *may);
+
+// Where a tail (program.h) runs.
+typedef struct TailWays {
+    uint8_t *within; // [block] if it was left and has not run
+    uint8_t *meets;  // [region] must not run before it then: it uses slots that the tail writes, or
+                     // writes slots that it reads, or makes what it reads anew
+    uint32_t loop;   // as in Tail
+    bool wraps;
+} TailWays;
+// For a tail of these regions, of one block; in `a`. False: it is open which block is next.
+bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out);
 
 // arena.c. Bytes that a slot takes of the slot memory: Module.batch samples where it has samples.
 size_t slot_place_bytes(const Module *m, uint32_t slot);
@@ -41,7 +48,7 @@ typedef struct Lives {
     uint32_t *time;       // [region] number of its launch, blocks in the order of the tape
     struct Buffer *value; // [node] as if each had a buffer of its own (buffer.h); 0 bytes: none
     size_t *live;         // [launches + 2] bytes of all buffers, as they are shared
-    BlockPlan tail;       // launches of the tail
+    uint32_t *left;       // [region] the tail it is of, NONE
     uint32_t launches;
 } Lives;
 void memory_lives(Arena *a, const PassOptions *o, Plan *p, Lives *out);
@@ -63,8 +70,9 @@ typedef VEC(uint32_t) NodeList;
 // run.
 bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uint32_t regions,
                   Plan *p, Refusal *wrong);
-// launch[], merge[], block[] and tail are given: every region once, behind what it needs; in the
-// tail none that a step may not leave. Fills Region.merged.
+// launch[], merge[] and section[] are given, and of tail[] the block and the section: every region
+// once, behind what it needs; in a tail none that its block may not leave. Fills Region.merged and
+// the rest of tail[].
 bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
 // place[].offset of stored values in work memory is given: no two that live at once may overlap
 // (memory.c). Fills what memory_plan() fills.

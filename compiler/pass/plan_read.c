@@ -20,10 +20,9 @@ typedef struct FuncText { // one function, as far as it was read
     VEC(NodeList) stored; // by region
     VEC(uint32_t) lines;  // [region] where it stands
     VEC(Placed) place;
-    bool has_rest, has_tail;
-    uint32_t within; // the block that `rest` is of
-    BlockPlan rest, tail;
-    BlockPlan *open; // the section that the next launch is of, NULL before the first
+    VEC(Section) behind; // rests and tails
+    uint32_t tails;
+    Section *open; // that the next launch is of, NULL before the first
 } FuncText;
 
 typedef struct Reader {
@@ -91,32 +90,35 @@ static bool take_store(Reader *r, const Line *l) {
 }
 
 static bool take_block(Reader *r, const Line *l) {
-    if (!r->p || l->index != r->p->block.n || r->f->has_tail)
-        return words_refuse(&r->w, "blocks are numbered from 0 in every function, the tail last");
-    vec_push(r->w.perm, &r->p->block, ((BlockPlan){r->p->launch.n, 0}));
-    r->f->open = &r->p->block.at[l->index];
+    if (!r->p || l->index != r->p->section.n)
+        return words_refuse(&r->w, "blocks are numbered from 0 in every function");
+    vec_push(r->w.perm, &r->p->section,
+             ((Section){.block = l->index, .tail = NONE, .first = r->p->launch.n}));
+    r->f->open = &r->p->section.at[l->index];
+    return true;
+}
+
+static bool take_behind(Reader *r, SectionKind kind, uint32_t tail) {
+    FuncText *f = r->f;
+    Section s = {.kind = kind, .tail = tail};
+    s.block = r->p->section.n - 1;
+    s.first = r->p->launch.n;
+    vec_push(r->w.perm, &f->behind, s);
+    f->open = &f->behind.at[f->behind.n - 1];
     return true;
 }
 
 static bool take_rest(Reader *r, const Line *l) {
-    (void)l;
-    if (!r->p || !r->p->block.n || r->f->has_rest)
-        return words_refuse(&r->w, "the rest of no block, or of a second one");
-    r->f->has_rest = true;
-    r->f->within = r->p->block.n - 1;
-    r->f->rest = (BlockPlan){r->p->launch.n, 0};
-    r->f->open = &r->f->rest;
-    return true;
+    if (!r->p || !r->p->section.n)
+        return words_refuse(&r->w, "the rest of no block");
+    return take_behind(r, SectionRest, l->index);
 }
 
 static bool take_tail(Reader *r, const Line *l) {
-    (void)l;
-    if (!r->p || !r->f->has_rest || r->f->has_tail)
-        return words_refuse(&r->w, "a tail that no block runs, or a second one");
-    r->f->has_tail = true;
-    r->f->tail = (BlockPlan){r->p->launch.n, 0};
-    r->f->open = &r->f->tail;
-    return true;
+    if (!r->p || !r->p->section.n || l->index != r->f->tails)
+        return words_refuse(&r->w, "tails are numbered from 0 in every function, behind a block");
+    r->f->tails++;
+    return take_behind(r, SectionTail, l->index);
 }
 
 static bool take_launch(Reader *r, const Line *l) {
@@ -204,17 +206,25 @@ static bool check_slots(Reader *r) {
     return true;
 }
 
-// The sections of a tail come behind those of the blocks.
+// Rests and tails come behind the beginnings of blocks, a tail last of its block.
 static bool close_sections(Reader *r, const FuncText *f, Plan *p, Refusal *wrong) {
-    uint32_t blocks = p->block.n;
-    if (f->has_rest != f->has_tail) {
-        *wrong = (Refusal){STR("the rest of a block behind a tail, and no tail"), NONE};
+    uint32_t blocks = p->section.n;
+    if (blocks != p->func->blocks) {
+        *wrong = (Refusal){str_format(r->w.perm, "launches of %u blocks; the function has %u",
+                                      blocks, p->func->blocks),
+                           NONE};
         return false;
     }
-    if (f->has_tail) {
-        p->tail = (Tail){.section = blocks + 1, .within = f->within, .rest = blocks};
-        vec_push(r->w.perm, &p->block, f->rest);
-        vec_push(r->w.perm, &p->block, f->tail);
+    for (uint32_t i = 0; i < f->behind.n; i++) {
+        const Section *s = &f->behind.at[i];
+        bool last = p->tail.n && p->tail.at[p->tail.n - 1].block == s->block;
+        if (last || s->tail >= f->tails) {
+            *wrong = (Refusal){STR("the rest of a block behind no tail, or behind its own"), NONE};
+            return false;
+        }
+        vec_push(r->w.perm, &p->section, *s);
+        if (s->kind == SectionTail)
+            vec_push(r->w.perm, &p->tail, ((Tail){.block = s->block, .section = p->section.n - 1}));
     }
     return true;
 }

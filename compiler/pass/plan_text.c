@@ -56,11 +56,6 @@ static bool form_rank(Form *f, Line *l) {
                     words_int(f->w, 1, MostBatch, &l->batch));
 }
 
-static bool form_nothing(Form *f, Line *l) {
-    (void)f, (void)l;
-    return true;
-}
-
 static bool form_func(Form *f, Line *l) {
     return form_index(f, &l->index) && form_double(f, "model", &l->model);
 }
@@ -100,8 +95,8 @@ const LineRow plan_line[LineCount] = {
     [LineStore] = {"store", 4, PlanFused, form_store},
     [LineBlock] = {"block", 2, PlanScheduled, form_number},
     [LineLaunch] = {"launch", 4, PlanScheduled, form_launch},
-    [LineRest] = {"rest", 2, PlanScheduled, form_nothing},
-    [LineTail] = {"tail", 2, PlanScheduled, form_nothing},
+    [LineRest] = {"rest", 2, PlanScheduled, form_number},
+    [LineTail] = {"tail", 2, PlanScheduled, form_number},
 };
 
 // --- writing -------------------------------------------------------------------------------------
@@ -154,14 +149,13 @@ static void put_region(Form *f, const Plan *p, uint32_t index) {
     }
 }
 
-static void put_section(Form *f, const Plan *p, LineId id, uint32_t index) {
-    BlockPlan section = p->block.at[index];
-    put_line(f, id, (Line){.index = index});
-    text_fmt(f->t, "  # %u launches%s\n", section.n,
-             id == LineTail   ? ", which the next step runs"
-             : id == LineRest ? ", behind those of the tail"
-                              : "");
-    for (uint32_t i = section.first; i < section.first + section.n; i++) {
+static void put_section(Form *f, const Plan *p, const Section *s) {
+    static const LineId line[] = {LineBlock, LineRest, LineTail};
+    static const char *const remark[] = {"", ", behind those of the tail",
+                                         ", which what follows runs"};
+    put_line(f, line[s->kind], (Line){.index = s->kind == SectionBegin ? s->block : s->tail});
+    text_fmt(f->t, "  # %u launches%s\n", s->n, remark[s->kind]);
+    for (uint32_t i = s->first; i < s->first + s->n; i++) {
         Launch l = p->launch.at[i];
         NodeList regions = {&p->merge.at[l.first], l.instances, l.instances};
         put_line(f, LineLaunch, (Line){.regions = regions});
@@ -173,13 +167,10 @@ static void put_section(Form *f, const Plan *p, LineId id, uint32_t index) {
 static void put_launches(Form *f, const Plan *p) {
     if (f->level < PlanScheduled)
         return;
-    for (uint32_t b = 0; b < p->func->blocks; b++) {
-        put_section(f, p, LineBlock, b);
-        if (p->tail.section && b == p->tail.within)
-            put_section(f, p, LineRest, p->tail.rest);
-    }
-    if (p->tail.section)
-        put_section(f, p, LineTail, p->tail.section);
+    for (uint32_t b = 0; b < p->func->blocks; b++)
+        for (uint32_t s = 0; s < p->section.n; s++)
+            if (p->section.at[s].block == b)
+                put_section(f, p, &p->section.at[s]);
 }
 
 static void put_func(Form *f, const Plan *p, uint32_t index) {

@@ -13,8 +13,8 @@
 //       store %12 at 64               plan: with its place, unless it lies in a slot
 //     block 0                         schedule: a line for every block, its launches behind it
 //       launch 0 3                    regions side by side
-//     rest                            behind the block within which a tail runs: what else it does
-//     tail                            last: what a step leaves to the next
+//     rest 0                          what else the block does, behind the tail of this number
+//     tail 0                          behind the lines of its block: what that leaves to others
 //
 // Everything else a plan holds follows from these lines and is derived when they are read; what a
 // reader of the text wants to see of it stands in remarks (#). A field is written and read by one
@@ -34,7 +34,7 @@ typedef struct Form {
 } Form;
 
 typedef struct Line { // what any kind of line can say
-    uint32_t index;   // of a slot, rank, function, region, block
+    uint32_t index;   // of a slot, rank, function, region, block, tail
     uint32_t ranks;   // rank
     int64_t batch;    // rank: of all
     uint32_t node;    // store

@@ -480,7 +480,7 @@ static void hold_again(Remat *z) {
 // --- the plan's own runs -------------------------------------------------------------------------
 
 static bool in_tail(const Remat *z, uint32_t region) {
-    return z->lives.time[region] - z->lives.tail.first < z->lives.tail.n;
+    return z->lives.left[region] != NONE;
 }
 
 // Values that somebody else than their block's regions look at, or for longer than those read them.

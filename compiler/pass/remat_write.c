@@ -96,9 +96,9 @@ static void write_reads(Writing *w) {
             w->first[id] = copy_node(w, id, NULL);
 }
 
-static void write_section(Writing *w, const Lives *lives, BlockPlan section) {
+static void write_section(Writing *w, const Lives *lives, const Section *section) {
     const Plan *p = w->base;
-    for (uint32_t l = section.first; l < section.first + section.n; l++) {
+    for (uint32_t l = section->first; l < section->first + section->n; l++) {
         const uint32_t *region = &p->merge.at[p->launch.at[l].first];
         const RunList *before = &w->runs->before[lives->time[region[0]]];
         for (uint32_t i = 0; i < before->n; i++)
@@ -116,17 +116,15 @@ static void write_roots(Writing *w, const uint8_t *root, uint32_t block) {
             write_node(w, NONE, id);
 }
 
-// Blocks in the order of the tape, the tail behind them, as in a plan run from end to end.
+// Blocks in the order of the tape, each with its tail, as in a plan run from end to end.
 static void write_graph(Writing *w, const Lives *lives) {
     const Plan *p = w->base;
     const uint8_t *root = func_roots(w->perm, p->func);
     write_reads(w);
     for (uint32_t b = 0; b < p->func->blocks; b++) {
-        write_section(w, lives, p->block.at[b]);
-        if (p->tail.section && p->tail.within == b)
-            write_section(w, lives, p->block.at[p->tail.rest]);
-        if (b + 1 == p->func->blocks && p->tail.section)
-            write_section(w, lives, p->block.at[p->tail.section]);
+        for (uint32_t s = 0; s < p->section.n; s++)
+            if (p->section.at[s].block == b)
+                write_section(w, lives, &p->section.at[s]);
         write_roots(w, root, b);
     }
     for (uint32_t r = 0; r < p->region.n; r++)
@@ -164,21 +162,30 @@ static void add_launch(Writing *w, Plan *p, const uint32_t *run, uint32_t n) {
         vec_push(w->perm, &p->merge, w->number[run[i]]);
 }
 
+static void add_section(Writing *w, const Lives *lives, Section *section, Plan *p) {
+    const Plan *base = w->base;
+    Section from = *section;
+    section->first = p->launch.n;
+    for (uint32_t l = from.first; l < from.first + from.n; l++) {
+        const uint32_t *region = &base->merge.at[base->launch.at[l].first];
+        const RunList *before = &w->runs->before[lives->time[region[0]]];
+        for (uint32_t i = 0; i < before->n; i++)
+            add_launch(w, p, &before->at[i], 1);
+        add_launch(w, p, region, base->launch.at[l].instances);
+    }
+    section->n = p->launch.n - section->first;
+}
+
 static void add_launches(Writing *w, const Lives *lives, Plan *p) {
     const Plan *base = w->base;
-    for (uint32_t b = 0; b < base->block.n; b++) {
-        BlockPlan section = base->block.at[b], made = {p->launch.n, 0};
-        for (uint32_t l = section.first; l < section.first + section.n; l++) {
-            const uint32_t *region = &base->merge.at[base->launch.at[l].first];
-            const RunList *before = &w->runs->before[lives->time[region[0]]];
-            for (uint32_t i = 0; i < before->n; i++)
-                add_launch(w, p, &before->at[i], 1);
-            add_launch(w, p, region, base->launch.at[l].instances);
-        }
-        made.n = p->launch.n - made.first;
-        vec_push(w->perm, &p->block, made);
-    }
-    p->tail = base->tail;
+    for (uint32_t s = 0; s < base->section.n; s++)
+        vec_push(w->perm, &p->section, base->section.at[s]);
+    for (uint32_t t = 0; t < base->tail.n; t++)
+        vec_push(w->perm, &p->tail, base->tail.at[t]);
+    for (uint32_t b = 0; b < base->func->blocks; b++)
+        for (uint32_t s = 0; s < p->section.n; s++)
+            if (p->section.at[s].block == b)
+                add_section(w, lives, &p->section.at[s], p);
 }
 
 void runs_plan(Arena *perm, const PassOptions *o, const Plan *base, const Lives *lives,

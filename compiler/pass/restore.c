@@ -216,25 +216,21 @@ bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uin
 
 // --- launches ------------------------------------------------------------------------------------
 
-// The block whose regions a section launches. `last`: that a tail is the end of.
-static uint32_t block_of(const Plan *p, uint32_t section, uint32_t last) {
-    return section < p->func->blocks ? section : section == p->tail.rest ? p->tail.within : last;
-}
-
 // Numbers of the launches that regions are in; false when one is missing, twice or elsewhere.
-static bool find_launches(Restore *r, uint32_t *of, uint32_t last) {
+static bool find_launches(Restore *r, uint32_t *of) {
     Plan *p = r->p;
     memset(of, 0xff, p->region.n * sizeof *of);
-    for (uint32_t b = 0; b < p->block.n; b++) {
-        for (uint32_t i = p->block.at[b].first; i < p->block.at[b].first + p->block.at[b].n; i++) {
+    for (uint32_t s = 0; s < p->section.n; s++) {
+        Section section = p->section.at[s];
+        for (uint32_t i = section.first; i < section.first + section.n; i++) {
             Launch l = p->launch.at[i];
             for (uint32_t k = 0; k < l.instances; k++) {
                 uint32_t region = p->merge.at[l.first + k];
                 bool known = region < p->region.n && of[region] == NONE;
-                if (!known || p->region.at[region].block != block_of(p, b, last)) {
+                if (!known || p->region.at[region].block != section.block) {
                     return refuse(r, region < p->region.n ? region : NONE,
                                   "launch %u: region %u is launched already, or not of block %u", i,
-                                  region, b);
+                                  region, section.block);
                 }
                 if (l.instances > 1 && p->region.at[region].kind != RegionLoop)
                     return refuse(r, region, "it is not a loop and is launched alone");
@@ -249,54 +245,65 @@ static bool find_launches(Restore *r, uint32_t *of, uint32_t last) {
     return true;
 }
 
-// The tail holds what a step may leave, and nothing that must not come before it does.
-static bool check_tail(Restore *r, const uint8_t *may, uint32_t *region, uint32_t n) {
+// The regions launched in a section; their number.
+static uint32_t section_regions(const Plan *p, const Section *s, uint32_t **out) {
+    if (!s->n)
+        return 0;
+    Launch first = p->launch.at[s->first], last = p->launch.at[s->first + s->n - 1];
+    *out = &p->merge.at[first.first];
+    return last.first + last.instances - first.first;
+}
+
+// Every block that must run the tail does, once, and nothing that must not come before it there
+// does.
+static bool check_ways(Restore *r, uint32_t tail, const TailWays *ways) {
     const Plan *p = r->p;
-    uint8_t *meets = arena_array(r->perm, uint8_t, p->region.n);
-    BlockPlan before = p->block.at[p->tail.within];
-    for (uint32_t i = 0; i < n; i++)
-        if (!may[region[i]])
-            return refuse(r, region[i], "it cannot be left to the next step");
-    if (!n || tail_place(*r->perm, p, region, n, meets) != p->tail.within)
-        return refuse(r, NONE, "the tail is of nothing, or must run in another block");
-    for (uint32_t l = before.first; l < before.first + before.n; l++)
-        for (uint32_t k = 0; k < p->launch.at[l].instances; k++) {
-            uint32_t at = p->merge.at[p->launch.at[l].first + k];
-            if (meets[at])
-                return refuse(r, at, "it must not come before the tail");
+    for (uint32_t b = 0; b < p->func->blocks; b++) {
+        uint32_t runs = 0;
+        for (uint32_t s = 0; s < p->section.n; s++) {
+            const Section *section = &p->section.at[s];
+            uint32_t *region, n;
+            if (section->block != b || section->kind == SectionTail)
+                continue;
+            runs += section->kind == SectionRest && section->tail == tail;
+            n = runs || !ways->within[b] ? 0 : section_regions(p, section, &region);
+            for (uint32_t i = 0; i < n; i++)
+                if (ways->meets[region[i]])
+                    return refuse(r, region[i], "it must not come before tail %u", tail);
         }
+        if (runs != ways->within[b])
+            return refuse(r, NONE, "tail %u must run in other blocks", tail);
+    }
     return true;
 }
 
-// The regions launched in a section; their number.
-static uint32_t section_regions(const Plan *p, uint32_t section, uint32_t **out) {
-    BlockPlan b = p->block.at[section];
-    if (!b.n)
-        return 0;
-    Launch first = p->launch.at[b.first], last = p->launch.at[b.first + b.n - 1];
-    *out = &p->merge.at[first.first];
-    return last.first + last.instances - first.first;
+// A tail holds what its block may leave.
+static bool check_tail(Restore *r, const uint8_t *may, uint32_t tail) {
+    Tail *t = &r->p->tail.at[tail];
+    TailWays ways;
+    uint32_t *region, n = section_regions(r->p, &r->p->section.at[t->section], &region);
+    for (uint32_t i = 0; i < n; i++)
+        if (!may[region[i]])
+            return refuse(r, region[i], "it cannot be left to what follows");
+    if (!n || !tail_place(r->perm, r->p, region, n, &ways))
+        return refuse(r, NONE, "tail %u is of nothing, or it is open what runs it", tail);
+    t->loop = ways.loop;
+    t->wraps = ways.wraps;
+    return check_ways(r, tail, &ways);
 }
 
 bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong) {
     Restore r = {.perm = perm, .p = p, .wrong = wrong};
     OrderVec order;
-    uint32_t *of = arena_array(perm, uint32_t, p->region.n + 1), *left = NULL;
+    uint32_t *of = arena_array(perm, uint32_t, p->region.n + 1);
     uint8_t *may = arena_array(perm, uint8_t, p->region.n + 1);
-    bool tail = p->tail.section != 0;
-    if (p->block.n != p->func->blocks + (tail ? 2 : 0)) {
-        return refuse(&r, NONE, "launches of %u blocks; the function has %u",
-                      p->block.n - (tail ? 2 : 0), p->func->blocks);
-    }
     region_orders(perm, p, &order);
-    uint32_t last = tail ? tail_find(o, p, &order, plan_outliving(perm, o, p), may) : NONE;
-    if (tail && last == NONE)
-        return refuse(&r, NONE, "it has no tail");
-    if (!find_launches(&r, of, last))
+    tail_find(o, p, &order, plan_outliving(perm, o, p), may);
+    if (!find_launches(&r, of))
         return false;
-    uint32_t n = tail ? section_regions(p, p->tail.section, &left) : 0;
-    if (tail && !check_tail(&r, may, left, n))
-        return false;
+    for (uint32_t t = 0; t < p->tail.n; t++)
+        if (!check_tail(&r, may, t))
+            return false;
     for (uint32_t i = 0; i < order.n; i++) {
         if (of[order.at[i].before] >= of[order.at[i].after]) {
             return refuse(&r, order.at[i].after, "it is launched before region %u, which it needs",

@@ -18,11 +18,11 @@
 // calls need may so wait for its turn while the activations it reads take memory. A second order
 // makes it as soon as it can be made, and stays where it spares memory and costs next to no time.
 //
-// Where the last block ends with waits that nothing is left to hide, that end becomes the tail
-// (program.h, Tail), if the first block has work that may come before it: the tail is one more
-// region there, which is wanted when its sums have come. All of them are waited for there at once,
-// and work that a core does sooner than estimated leaves it nothing to do meanwhile; other work is
-// there often enough. So they are expected later than estimated.
+// Where a block ends with waits that nothing is left to hide, that end becomes a tail (program.h,
+// Tail), if what follows has work that may come before it: the tail is one more region there, which
+// is wanted when its sums have come. All of them are waited for there at once, and work that a core
+// does sooner than estimated leaves it nothing to do meanwhile; other work is there often enough.
+// So they are expected later than estimated.
 #include "plan.h"
 
 #include <string.h>
@@ -53,17 +53,16 @@ typedef struct Clock {
 
 typedef VEC(uint32_t) RegionVec;
 
-// The tail. Among the regions of the first block it is one, whose number is Plan.region.n.
+// A tail. Among the regions of a block that runs it it is one, whose number is Plan.region.n and
+// its own.
 typedef struct Late {
-    RegionVec region;      // in order; none: nothing is left to the next step
-    uint32_t last, within; // blocks: whose end it is, which runs it; NONE
-    uint8_t *may;          // [region] may be left
-    uint8_t *meets;        // [region] must not come before it
-    double
-        *arrives; // [call] when the sum of a call that is left is there, from the step's beginning
-    double due;   // when all are
-    double free[2]; // Clock.free
-    size_t bytes;   // of work memory held until it has run
+    uint32_t block;   // whose end it is
+    RegionVec region; // in order
+    TailWays ways;
+    double *arrives; // [call] when the sum of a call that is left is there, from that end
+    double due;      // when all are
+    double free[2];  // Clock.free
+    size_t bytes;    // of work memory held until it has run
 } Late;
 
 typedef struct Sched {
@@ -81,7 +80,9 @@ typedef struct Sched {
     uint8_t *outlives;    // [node] read by another block or by the executor
     Value *value;         // [node]
     Clock clock;          // blocks with collectives
-    Late left;
+    uint8_t *may;         // [region] may be left
+    uint8_t *left;        // [region] is
+    VEC(Late) tail;
 } Sched;
 
 // What decides among regions that may run. Blocks with collectives: what the next call needs;
@@ -114,7 +115,8 @@ static bool is_shared(const Plan *p, const Region *r) {
 static void find_orders(Sched *s) {
     const Plan *p = s->p;
     region_orders(s->a, p, &s->order);
-    s->next = arena_array_(s->a, sizeof *s->next, _Alignof(uint32_t *), p->region.n + 1);
+    s->next =
+        arena_array_(s->a, sizeof *s->next, _Alignof(uint32_t *), p->region.n + p->func->blocks);
     for (uint32_t i = 0; i < s->order.n; i++)
         vec_push(s->a, &s->next[s->order.at[i].before], s->order.at[i].after);
     for (uint32_t r = 0; r < p->region.n; r++) {
@@ -129,13 +131,29 @@ static void find_orders(Sched *s) {
 // --- the clock of a block with collectives -------------------------------------------------------
 
 static bool is_tail(const Sched *s, uint32_t region) {
-    return region == s->p->region.n;
+    return region >= s->p->region.n;
+}
+
+static const Late *tail_of(const Sched *s, uint32_t region) {
+    return &s->tail.at[region - s->p->region.n];
 }
 
 static bool starts_gradients(const Sched *s, uint32_t region) {
     const Plan *p = s->p;
     return !is_tail(s, region) && p->region.at[region].kind == RegionStart &&
            p->collective.at[p->region.at[region].call].update != NONE;
+}
+
+// The sums of a tail are on their way.
+static void clock_begin(Sched *s, const Late *tail) {
+    Clock *c = &s->clock;
+    for (int i = 0; i < 2; i++)
+        c->free[i] = tail->free[i] > c->free[i] ? tail->free[i] : c->free[i];
+    for (uint32_t i = 0; i < tail->region.n; i++) {
+        const Region *r = &s->p->region.at[tail->region.at[i]];
+        if (r->kind == RegionWait)
+            c->arrives[r->call] = tail->arrives[r->call];
+    }
 }
 
 static void clock_reset(Sched *s, const RegionVec *regions) {
@@ -150,12 +168,10 @@ static void clock_reset(Sched *s, const RegionVec *regions) {
             first = c->leads[after] < first ? c->leads[after] : first;
             c->weights[region] &= c->weights[after] || starts_gradients(s, after);
         }
-        if (is_tail(s, region)) {
-            memcpy(c->free, s->left.free, sizeof c->free);
-            memcpy(c->arrives, s->left.arrives, s->p->collective.n * sizeof *c->arrives);
-        } else if (s->p->region.at[region].kind == RegionStart) {
+        if (is_tail(s, region))
+            clock_begin(s, tail_of(s, region));
+        else if (s->p->region.at[region].kind == RegionStart)
             first = s->p->region.at[region].call;
-        }
         c->leads[region] = first;
     }
 }
@@ -163,8 +179,8 @@ static void clock_reset(Sched *s, const RegionVec *regions) {
 static void clock_pass(Sched *s, uint32_t region) {
     Clock *c = &s->clock;
     if (is_tail(s, region)) {
-        for (uint32_t i = 0; i < s->left.region.n; i++)
-            clock_pass(s, s->left.region.at[i]);
+        for (uint32_t i = 0; i < tail_of(s, region)->region.n; i++)
+            clock_pass(s, tail_of(s, region)->region.at[i]);
         return;
     }
     const Region *r = &s->p->region.at[region];
@@ -183,7 +199,7 @@ static void clock_pass(Sched *s, uint32_t region) {
 // When the sums are there that a region waits for; 0: it waits for none.
 static double due(const Sched *s, uint32_t region) {
     if (is_tail(s, region))
-        return s->left.due;
+        return tail_of(s, region)->due;
     const Region *r = &s->p->region.at[region];
     return r->kind == RegionWait ? s->clock.arrives[r->call] : 0;
 }
@@ -193,7 +209,7 @@ static double due(const Sched *s, uint32_t region) {
 // Sets the block's counters: what each region waits for, who still reads each value.
 static void block_reset(Sched *s, const RegionVec *regions) {
     const Plan *p = s->p;
-    memset(s->here, 0, p->region.n + 1);
+    memset(s->here, 0, p->region.n + s->tail.n);
     for (uint32_t i = 0; i < regions->n; i++) {
         uint32_t region = regions->at[i];
         s->waits[region] = 0;
@@ -215,7 +231,7 @@ static void block_reset(Sched *s, const RegionVec *regions) {
 
 static size_t freed_by(const Sched *s, uint32_t region) {
     if (is_tail(s, region))
-        return s->left.bytes;
+        return tail_of(s, region)->bytes;
     const Region *r = &s->p->region.at[region];
     size_t sum = 0;
     for (uint32_t i = 0; i < r->in.n; i++) {
@@ -236,7 +252,7 @@ static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
 static int urgency(const Sched *s, uint32_t region) {
     if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
         return 0;
-    return due(s, region) <= s->clock.now ? 1 : is_tail(s, region) || !s->left.may[region] ? 2 : 3;
+    return due(s, region) <= s->clock.now ? 1 : is_tail(s, region) || !s->may[region] ? 2 : 3;
 }
 
 static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
@@ -270,11 +286,14 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     block_reset(s, regions);
     if (has_clock(way))
         clock_reset(s, regions);
-    size_t live = s->here[s->p->region.n] ? s->left.bytes : 0, peak = live;
+    size_t live = 0, peak = 0;
     s->late_now = false;
-    for (uint32_t i = 0; i < regions->n; i++)
+    for (uint32_t i = 0; i < regions->n; i++) {
+        live += is_tail(s, regions->at[i]) ? tail_of(s, regions->at[i])->bytes : 0;
         if (!s->waits[regions->at[i]])
             vec_push(s->a, &ready, regions->at[i]);
+    }
+    peak = live;
     while (ready.n) {
         uint32_t best = 0;
         for (uint32_t i = 1; i < ready.n; i++)
@@ -329,12 +348,12 @@ static bool joins(const Sched *s, uint32_t region) {
     return true;
 }
 
-static BlockPlan emit_launches(Sched *s, const uint32_t *regions, uint32_t n, bool merge) {
+static void emit_launches(Sched *s, Section *out, const uint32_t *regions, uint32_t n, bool merge) {
     Plan *p = s->p;
-    BlockPlan block = {p->launch.n, 0};
+    out->first = p->launch.n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t region = regions[i];
-        if (merge && p->launch.n > block.first && joins(s, region)) {
+        if (merge && p->launch.n > out->first && joins(s, region)) {
             Launch *l = &p->launch.at[p->launch.n - 1];
             p->region.at[region].merged = l->region;
             l->instances++;
@@ -343,33 +362,47 @@ static BlockPlan emit_launches(Sched *s, const uint32_t *regions, uint32_t n, bo
         }
         vec_push(s->perm, &p->merge, region);
     }
-    block.n = p->launch.n - block.first;
-    return block;
+    out->n = p->launch.n - out->first;
 }
 
-// The place of the tail among regions, or their number.
-static uint32_t tail_at(const Sched *s, const RegionVec *order) {
-    uint32_t at = 0;
-    while (at < order->n && !is_tail(s, order->at[at]))
-        at++;
-    return at;
+static void emit_section(Sched *s, Section made, const uint32_t *regions, uint32_t n, bool merge) {
+    Plan *p = s->p;
+    emit_launches(s, &made, regions, n, merge);
+    if (made.kind == SectionBegin)
+        p->section.at[made.block] = made;
+    else
+        vec_push(s->perm, &p->section, made);
+}
+
+// A block begins anew behind every tail it runs.
+static void emit_block(Sched *s, uint32_t block, const RegionVec *order, bool merge) {
+    Section now = {.block = block, .tail = NONE};
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < order->n; i++) {
+        if (!is_tail(s, order->at[i]))
+            continue;
+        emit_section(s, now, order->at + from, i - from, merge);
+        now = (Section){.kind = SectionRest, .block = block};
+        now.tail = order->at[i] - s->p->region.n;
+        from = i + 1;
+    }
+    emit_section(s, now, order->at + from, order->n - from, merge);
 }
 
 static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {
     Plan *p = s->p;
-    uint32_t blocks = p->func->blocks;
-    for (uint32_t b = 0; b < blocks + (s->left.region.n ? 2 : 0); b++)
-        vec_push(s->perm, &p->block, (BlockPlan){0});
-    for (uint32_t b = 0; b < blocks; b++) {
-        uint32_t n = tail_at(s, &order[b]);
-        p->block.at[b] = emit_launches(s, order[b].at, n, merge);
-        if (n == order[b].n)
+    for (uint32_t b = 0; b < p->func->blocks; b++)
+        vec_push(s->perm, &p->section, (Section){0});
+    for (uint32_t b = 0; b < p->func->blocks; b++) {
+        emit_block(s, b, &order[b], merge);
+        if (p->tail.n == s->tail.n || s->tail.at[p->tail.n].block != b)
             continue;
-        p->tail = (Tail){.section = blocks + 1, .within = b, .rest = blocks};
-        p->block.at[blocks] = emit_launches(s, order[b].at + n + 1, order[b].n - n - 1, merge);
+        const Late *left = &s->tail.at[p->tail.n];
+        emit_section(s, (Section){.kind = SectionTail, .block = b, .tail = p->tail.n},
+                     left->region.at, left->region.n, merge);
+        vec_push(s->perm, &p->tail,
+                 ((Tail){b, p->section.n - 1, left->ways.loop, left->ways.wraps}));
     }
-    if (s->left.region.n)
-        p->block.at[blocks + 1] = emit_launches(s, s->left.region.at, s->left.region.n, merge);
 }
 
 // --- blocks --------------------------------------------------------------------------------------
@@ -417,13 +450,33 @@ static void order_block(Sched *s, const RegionVec *regions, const PassOptions *o
     *out = freer ? greedy : text;
 }
 
-// --- the tail ------------------------------------------------------------------------------------
+// --- tails ---------------------------------------------------------------------------------------
+
+// The regions of a block, the tails it runs before those that they must precede.
+static void regions_of(Sched *s, uint32_t block, RegionVec *out) {
+    const Plan *p = s->p;
+    *out = (RegionVec){0};
+    for (uint32_t t = 0; t < s->tail.n; t++)
+        if (s->tail.at[t].ways.within[block])
+            vec_push(s->a, out, p->region.n + t);
+    uint32_t tails = out->n;
+    for (uint32_t t = 0; t < tails; t++)
+        s->next[out->at[t]].n = 0;
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        if (p->region.at[r].block != block || s->left[r])
+            continue;
+        vec_push(s->a, out, r);
+        for (uint32_t t = 0; t < tails; t++)
+            if (tail_of(s, out->at[t])->ways.meets[r])
+                vec_push(s->a, &s->next[out->at[t]], r);
+    }
+}
 
 // Where the end of an order begins that may be left and waits for what has not come, its length
 // when there is none. The clock then stands there.
 static uint32_t find_cut(Sched *s, const RegionVec *order) {
     uint32_t may = order->n, at = 0;
-    while (may && s->left.may[order->at[may - 1]])
+    while (may && !is_tail(s, order->at[may - 1]) && s->may[order->at[may - 1]])
         may--;
     clock_reset(s, order);
     for (; at < order->n && !(at >= may && due(s, order->at[at]) > s->clock.now); at++)
@@ -431,92 +484,93 @@ static uint32_t find_cut(Sched *s, const RegionVec *order) {
     return at;
 }
 
-// The end of the last block becomes the tail; its times are from where that block now ends.
-static void leave(Sched *s, const RegionVec *order, uint32_t cut) {
-    Late *left = &s->left;
+// The end of a block becomes a tail; its times are from where that block now ends. False: it is
+// open what runs it.
+static bool leave(Sched *s, uint32_t block, const RegionVec *order, uint32_t cut) {
     const Clock *c = &s->clock;
-    left->free[0] = c->free[0] - c->now;
-    left->free[1] = c->free[1] - c->now;
+    Late left = {.block = block, .free = {c->free[0] - c->now, c->free[1] - c->now}};
+    left.arrives = arena_array(s->a, double, s->p->collective.n);
     for (uint32_t i = cut; i < order->n; i++) {
         const Region *r = &s->p->region.at[order->at[i]];
-        vec_push(s->a, &left->region, order->at[i]);
+        s->left[order->at[i]] = 1;
+        vec_push(s->a, &left.region, order->at[i]);
         if (r->kind != RegionWait)
             continue;
-        left->arrives[r->call] = (c->arrives[r->call] - c->now) * LateTail;
-        left->due = left->arrives[r->call] > left->due ? left->arrives[r->call] : left->due;
-        left->bytes += s->p->collective.at[r->call].bytes;
+        left.arrives[r->call] = (c->arrives[r->call] - c->now) * LateTail;
+        left.due = left.arrives[r->call] > left.due ? left.arrives[r->call] : left.due;
+        left.bytes += s->p->collective.at[r->call].bytes;
     }
+    bool known = tail_place(s->a, s->p, left.region.at, left.region.n, &left.ways);
+    vec_push(s->a, &s->tail, left);
+    return known;
 }
 
-// The regions of a block, the tail before those of the first, which it must precede where they
-// meet.
-static void regions_of(Sched *s, uint32_t block, RegionVec *out) {
-    const Plan *p = s->p;
-    uint32_t tail = p->region.n;
-    uint8_t *left = arena_array(s->a, uint8_t, p->region.n);
-    *out = (RegionVec){0};
-    for (uint32_t i = 0; i < s->left.region.n; i++)
-        left[s->left.region.at[i]] = 1;
-    if (block == s->left.within)
-        vec_push(s->a, out, tail);
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        if (p->region.at[r].block != block || left[r])
+// Does any region of an order come before the newest tail, which is in it?
+static bool some_before(const Sched *s, const RegionVec *order) {
+    for (uint32_t i = 0; order->at[i] != s->p->region.n + s->tail.n - 1; i++)
+        if (!is_tail(s, order->at[i]))
+            return true;
+    return false;
+}
+
+// Orders anew the blocks that run the newest tail; false when nowhere anything comes before it.
+static bool take_in(Sched *s, const PassOptions *o, RegionVec *order) {
+    const Late *left = &s->tail.at[s->tail.n - 1];
+    bool some = false;
+    order[left->block].n -= left->region.n;
+    for (uint32_t b = 0; b < s->p->func->blocks; b++) {
+        RegionVec regions;
+        if (!left->ways.within[b])
             continue;
-        vec_push(s->a, out, r);
-        if (s->left.meets[r])
-            vec_push(s->a, &s->next[tail], r);
+        regions_of(s, b, &regions);
+        order_block(s, &regions, o, &order[b]);
+        some |= some_before(s, &order[b]);
     }
+    return some;
 }
 
-static void order_tail(Sched *s, const PassOptions *o, RegionVec *order) {
-    Late *left = &s->left;
-    RegionVec whole = order[left->last], regions, first;
-    uint32_t cut = find_cut(s, &whole);
-    if (cut == whole.n)
+static void order_tail(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
+    uint32_t blocks = s->p->func->blocks;
+    RegionVec regions, *was = arena_array(s->a, RegionVec, blocks);
+    memcpy(was, order, blocks * sizeof *was);
+    regions_of(s, block, &regions); // whom the tails in its order must precede
+    uint32_t cut = find_cut(s, &order[block]);
+    if (cut == order[block].n || (leave(s, block, &order[block], cut) && take_in(s, o, order)))
         return;
-    leave(s, &whole, cut);
-    left->within = tail_place(*s->a, s->p, left->region.at, left->region.n, left->meets);
-    if (left->within != NONE) {
-        regions_of(s, left->within, &regions);
-        order_block(s, &regions, o, &first);
-    }
-    if (left->within == NONE || is_tail(s, first.at[0])) { // nothing may come before it
-        left->region.n = 0;
-        return;
-    }
-    order[left->last].n = cut;
-    order[left->within] = first;
+    s->tail.n--;
+    for (uint32_t i = cut; i < was[block].n; i++)
+        s->left[was[block].at[i]] = 0;
+    memcpy(order, was, blocks * sizeof *was);
 }
 
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     Arena scratch;
     arena_need(&scratch);
-    uint32_t nodes = p->func->g.node.n, regions = p->region.n, calls = p->collective.n;
+    uint32_t nodes = p->func->g.node.n, calls = p->collective.n;
+    uint32_t regions = p->region.n + p->func->blocks; // tails too
     Sched s = {.perm = perm, .a = &scratch, .p = p, .few_launches = o->few_launches};
-    s.waits = arena_array(&scratch, uint32_t, regions + 1);
-    s.made = arena_array(&scratch, size_t, regions + 1);
-    s.late = arena_array(&scratch, uint8_t, regions + 1);
-    s.here = arena_array(&scratch, uint8_t, regions + 1);
+    s.waits = arena_array(&scratch, uint32_t, regions);
+    s.made = arena_array(&scratch, size_t, regions);
+    s.late = arena_array(&scratch, uint8_t, regions);
+    s.here = arena_array(&scratch, uint8_t, regions);
     s.outlives = plan_outliving(&scratch, o, p);
     s.value = arena_array(&scratch, Value, nodes);
     s.clock.link = &o->parallel;
-    s.clock.leads = arena_array(&scratch, uint32_t, regions + 1);
-    s.clock.weights = arena_array(&scratch, uint8_t, regions + 1);
+    s.clock.leads = arena_array(&scratch, uint32_t, regions);
+    s.clock.weights = arena_array(&scratch, uint8_t, regions);
     s.clock.arrives = arena_array(&scratch, double, calls);
-    s.left.arrives = arena_array(&scratch, double, calls);
     find_orders(&s);
-    s.left.may = arena_array(&scratch, uint8_t, regions);
-    s.left.meets = arena_array(&scratch, uint8_t, regions);
-    s.left.within = NONE;
-    s.left.last = tail_find(o, p, &s.order, s.outlives, s.left.may);
+    s.may = arena_array(&scratch, uint8_t, regions);
+    s.left = arena_array(&scratch, uint8_t, regions);
+    bool some = tail_find(o, p, &s.order, s.outlives, s.may);
     RegionVec *order = arena_array(&scratch, RegionVec, p->func->blocks);
     for (uint32_t b = 0; b < p->func->blocks; b++) {
         RegionVec in_block;
         regions_of(&s, b, &in_block);
         order_block(&s, &in_block, o, &order[b]);
     }
-    if (s.left.last != NONE)
-        order_tail(&s, o, order);
+    for (uint32_t b = 0; some && b < p->func->blocks; b++)
+        order_tail(&s, o, b, order);
     emit_blocks(&s, order, !o->no_fuse);
     arena_release(&scratch);
 }

@@ -1,22 +1,13 @@
-// tail.c - which regions a step may leave to the next one, and what must not come before them then.
+// tail.c - which regions a block may leave to what follows it, where they run then, and what must
+// not come before them.
 //
-// In: regions and their orders. Out: marks. A region may be left when nobody would miss it at the
-// end of the step: it starts no call, the executor looks at nothing it makes, no other block reads
-// it, and all that follows from it may be left too; what remains are waits for the last sums of
+// In: regions and their orders. Out: marks. A region may be left when nobody would miss it behind
+// its block: it starts no call, the executor looks at nothing it makes, no other block reads it,
+// and all that follows from it may be left too; what remains are waits for the last sums of
 // gradients and what makes new weights of them. It must find the slots it reads as its own step
 // left them, so none that is filled from outside: scalars are the exception, for which the executor
 // cares (runtime/exec.c).
 #include "plan.h"
-
-// The last block that does anything; NONE: it may not run, or more than once.
-static uint32_t last_block(const Plan *p) {
-    const Func *f = p->func;
-    for (uint32_t i = f->tape.n; i-- > 0 && f->tape.at[i].kind == CtlBlock;)
-        for (uint32_t r = 0; r < p->region.n; r++)
-            if (p->region.at[r].block == f->tape.at[i].arg)
-                return f->tape.at[i].arg;
-    return NONE;
-}
 
 // A guard: whatever is kept of samples is summed over the ranks first, by a call that no tail
 // starts, so this alone has kept no region of the models out.
@@ -42,16 +33,16 @@ static bool missed_by_none(const Plan *p, const Region *r, const uint8_t *outliv
     return r->kind != RegionStart && r->kind != RegionCopy;
 }
 
-uint32_t tail_find(const PassOptions *o, const Plan *p, const OrderVec *order,
-                   const uint8_t *outlives, uint8_t *may) {
+bool tail_find(const PassOptions *o, const Plan *p, const OrderVec *order, const uint8_t *outlives,
+               uint8_t *may) {
     bool step = p->func == &p->module->step, parts = p->func->block_first;
-    bool none = !o->parallel.tail || !p->collective.n || parts || !step || o->keep_grads;
-    uint32_t last = none ? NONE : last_block(p);
+    bool some = o->parallel.tail && p->collective.n && !parts && step && !o->keep_grads;
+    some &= p->func->tape.n > 0;
     for (uint32_t r = 0; r < p->region.n; r++)
-        may[r] = p->region.at[r].block == last && missed_by_none(p, &p->region.at[r], outlives);
+        may[r] = some && missed_by_none(p, &p->region.at[r], outlives);
     for (uint32_t i = order->n; i-- > 0;) // sorted by `after`, and regions are in a valid order
         may[order->at[i].before] &= may[order->at[i].after];
-    return last;
+    return some;
 }
 
 static void touch(const Plan *p, const Region *r, uint8_t *reads, uint8_t *writes) {
@@ -97,26 +88,102 @@ static void find_meets(Arena scratch, const Plan *p, const uint32_t *tail, uint3
     }
 }
 
-// The first block with a region that is met, or else the last of those that run in every step
-// before any other can.
-static uint32_t first_met(const Plan *p, const uint8_t *meets) {
-    const Func *f = p->func;
-    uint32_t block = NONE;
-    for (uint32_t i = 0; i < f->tape.n; i++) {
-        if (f->tape.at[i].kind == CtlRepeat)
-            continue;
-        if (f->tape.at[i].kind != CtlBlock)
-            break;
-        block = f->tape.at[i].arg;
-        for (uint32_t r = 0; r < p->region.n; r++)
-            if (meets[r] && p->region.at[r].block == block)
-                return block;
+// --- ways through the tape -----------------------------------------------------------------------
+
+typedef struct Walk {
+    const Func *f;
+    uint32_t *pair;      // [tape] of an End the mark it closes, of an Else its End
+    uint8_t *met, *seen; // [block]
+    uint32_t *went; // [tape, and its end] 2 + the block behind which a round ended there, 0: none
+    TailWays *out;
+} Walk;
+
+static void pair_marks(Walk *w) {
+    uint32_t open[MAX_SCOPES], middle[MAX_SCOPES], depth = 0;
+    for (uint32_t i = 0; i < w->f->tape.n; i++) {
+        CtlKind kind = w->f->tape.at[i].kind;
+        if (kind == CtlElse) {
+            middle[depth - 1] = i;
+        } else if (kind == CtlEnd) {
+            w->pair[i] = open[--depth];
+            if (middle[depth] != NONE)
+                w->pair[middle[depth]] = i;
+        } else if (kind != CtlBlock) {
+            open[depth] = i;
+            middle[depth++] = NONE;
+        }
     }
-    return block;
 }
 
-uint32_t tail_place(Arena scratch, const Plan *p, const uint32_t *tail, uint32_t n,
-                    uint8_t *meets) {
-    find_meets(scratch, p, tail, n, meets);
-    return first_met(p, meets);
+// Is this the first time that a round ends at `pc` behind this block (NONE: behind none yet)?
+static bool ends_anew(Walk *w, uint32_t pc, uint32_t block) {
+    bool anew = w->went[pc] != block + 2;
+    w->went[pc] = block + 2;
+    return anew;
+}
+
+// Marks the blocks that run the tail on all ways from `pc` on: the first with a region that is met,
+// or else the last that comes before it is open which block is next. `block`: the last that all
+// ways there led through. False where there is none.
+static bool walk(Walk *w, uint32_t pc, uint32_t block) {
+    const Func *f = w->f;
+    for (;; pc++) {
+        if (pc == f->tape.n) {
+            if (!ends_anew(w, pc, block))
+                return true;
+            w->out->wraps = true;
+            pc = 0;
+        }
+        Ctl c = f->tape.at[pc];
+        switch (c.kind) {
+        case CtlBlock:
+            if (w->seen[c.arg])
+                return true; // from there on the way is known
+            block = c.arg;
+            w->seen[block] = 1;
+            if (w->met[block])
+                w->out->within[block] = 1;
+            if (w->met[block])
+                return true;
+            break;
+        case CtlRepeat: // it has a round at least
+            break;
+        case CtlEvery:
+        case CtlIf:
+            if (block != NONE)
+                w->out->within[block] = 1;
+            return block != NONE;
+        case CtlElse:
+            pc = w->pair[pc];
+            break;
+        case CtlEnd:
+            if (f->tape.at[w->pair[pc]].kind != CtlRepeat || !ends_anew(w, pc, block))
+                break;
+            w->out->loop = w->pair[pc] < w->out->loop ? w->pair[pc] : w->out->loop;
+            if (!walk(w, w->pair[pc] + 1, block))
+                return false;
+            break;
+        }
+    }
+}
+
+bool tail_place(Arena *a, const Plan *p, const uint32_t *tail, uint32_t n, TailWays *out) {
+    const Func *f = p->func;
+    uint32_t block = p->region.at[tail[0]].block, pc = 0;
+    *out = (TailWays){.within = arena_array(a, uint8_t, f->blocks),
+                      .meets = arena_array(a, uint8_t, p->region.n),
+                      .loop = NONE};
+    Arena scratch = *a;
+    Walk w = {.f = f, .out = out};
+    w.pair = arena_array(&scratch, uint32_t, f->tape.n);
+    w.met = arena_array(&scratch, uint8_t, f->blocks);
+    w.seen = arena_array(&scratch, uint8_t, f->blocks);
+    w.went = arena_array(&scratch, uint32_t, f->tape.n + 1);
+    find_meets(scratch, p, tail, n, out->meets);
+    for (uint32_t r = 0; r < p->region.n; r++)
+        w.met[p->region.at[r].block] |= out->meets[r];
+    pair_marks(&w);
+    while (f->tape.at[pc].kind != CtlBlock || f->tape.at[pc].arg != block)
+        pc++;
+    return walk(&w, pc + 1, NONE);
 }

@@ -291,7 +291,7 @@ static uint32_t tasks_of(const Loaded *l, Launch launch) {
     return l->code || l->plan->region.at[launch.region].kind != RegionLoop ? 1 : launch.instances;
 }
 
-static GanStatus load_block(Loaded *l, BlockPlan b, Block *out) {
+static GanStatus load_block(Loaded *l, Section b, Block *out) {
     const Plan *p = l->plan;
     uint32_t n = 0;
     for (uint32_t i = b.first; i < b.first + b.n; i++)
@@ -350,9 +350,9 @@ static GanStatus load_all(Loaded *l) {
     if (!l->dnn)
         device_notice(&l->cpu->base,
                       "built without oneDNN: convolution and matrix products run as plain loops");
-    l->block = arena_array(&l->arena, Block, l->plan->block.n);
-    for (uint32_t i = 0; i < l->plan->block.n; i++)
-        TRY(load_block(l, l->plan->block.at[i], &l->block[i]));
+    l->block = arena_array(&l->arena, Block, l->plan->section.n);
+    for (uint32_t i = 0; i < l->plan->section.n; i++)
+        TRY(load_block(l, l->plan->section.at[i], &l->block[i]));
     return l->dnn ? dnn_ready(l->dnn) : GAN_OK;
 }
 

@@ -396,14 +396,14 @@ static void cut(Loaded *l, CudaBlock *b) {
 static GanStatus load_blocks(Loaded *l) {
     const Plan *p = l->plan;
     Making m = {.l = l, .crumbs.arena = &l->arena, .tables.arena = &l->arena};
-    l->block = arena_array(&l->arena, CudaBlock, p->block.n);
+    l->block = arena_array(&l->arena, CudaBlock, p->section.n);
     l->task_of = arena_array(&l->arena, uint32_t, p->launch.n);
-    for (uint32_t b = 0; b < p->block.n; b++) {
+    for (uint32_t b = 0; b < p->section.n; b++) {
         memset(&m.task, 0, sizeof m.task);
         m.block = b;
         uint32_t first = (uint32_t)(m.crumbs.n / sizeof(CudaCrumb));
-        for (uint32_t i = 0; i < p->block.at[b].n; i++) {
-            uint32_t launch = p->block.at[b].first + i;
+        for (uint32_t i = 0; i < p->section.at[b].n; i++) {
+            uint32_t launch = p->section.at[b].first + i;
             l->task_of[launch] = m.task.n;
             TRY(add_launch(&m, p->launch.at[launch]));
         }

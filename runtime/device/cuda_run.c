@@ -93,7 +93,7 @@ static GanStatus record(Loaded *l, uint32_t block, CudaPiece *p) {
 }
 
 void cuda_drop_graphs(Loaded *l) {
-    for (uint32_t i = 0; l->block && i < l->plan->block.n; i++)
+    for (uint32_t i = 0; l->block && i < l->plan->section.n; i++)
         for (uint32_t k = 0; k < l->block[i].pieces; k++) {
             CudaPiece *p = &l->block[i].piece[k];
             if (p->graph)
@@ -141,7 +141,7 @@ GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters) {
 }
 
 GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters) {
-    BlockPlan b = l->plan->block.at[block];
+    Section b = l->plan->section.at[block];
     uint32_t end = launch + 1 < b.first + b.n ? l->task_of[launch + 1] : l->block[block].n;
     TRY(begin(l, counters));
     TRY(run_tasks(l, block, l->task_of[launch], end));
@@ -155,7 +155,7 @@ Str cuda_suspects(Arena *a, const Cuda *c) {
     const Loaded *l = c->running;
     CudaMark mark = *c->mark;
     CudaCrumb crumb = mark.crumb;
-    if (crumb.block >= l->plan->block.n || crumb.task >= l->block[crumb.block].n)
+    if (crumb.block >= l->plan->section.n || crumb.task >= l->block[crumb.block].n)
         return str_format(a, "one of the first launches");
     uint32_t last = crumb.task + crumb_every(c) - 1;
     if (last >= l->block[crumb.block].n)

@@ -177,7 +177,7 @@ static GanStatus ref_launch(Loaded *l, uint32_t block, uint32_t index, const Cou
 }
 
 static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {
-    BlockPlan b = l->plan->block.at[block];
+    Section b = l->plan->section.at[block];
     for (uint32_t i = b.first; i < b.first + b.n; i++)
         TRY(ref_launch(l, block, i, c));
     return GAN_OK;

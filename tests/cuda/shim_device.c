@@ -307,7 +307,7 @@ static GanStatus run_launch(Loaded *l, Launch launch, const Counters *c) {
 }
 
 static GanStatus shim_device_run(Loaded *l, uint32_t block, const Counters *c) {
-    BlockPlan b = l->plan->block.at[block];
+    Section b = l->plan->section.at[block];
     for (uint32_t i = b.first; i < b.first + b.n; i++)
         TRY(run_launch(l, l->plan->launch.at[i], c));
     return GAN_OK;

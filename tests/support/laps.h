@@ -1,0 +1,36 @@
+// laps.h - a model whose blocks leave their ends to what follows, in every way there is.
+#ifndef GAN_LAPS_H
+#define GAN_LAPS_H
+
+#include "base.h"
+
+// A rate that rises; sums and values within tails that are large. What the step does follows.
+static const char laps[] =
+    "model laps\ndata x : image(2, 4, 4) scale(-1, 1)\n"
+    "net G(z: [4]) -> [2, 4, 4] = z |> dense(900) |> batch_norm |> tanh |> dense(32) |> "
+    "reshape(2, 4, 4)\n"
+    "net D(x: [2, 4, 4]) -> [] = x |> conv(4, k=3, pad=1) |> leaky_relu(0.2) |> flatten |> "
+    "dense(500) |> tanh |> dense(1) |> squeeze\n"
+    "fn tamed(opt)(w, g) {\n  new = opt(w, g)\n  new/max(1, sqrt(total(norm2(new)))/9)\n}\n"
+    "opt = tamed(adam(lr=warmup(1e-2, 3), beta1=0.5))\n"
+    "sample fakes = G(normal(4))\n";
+
+#define UPDATE_D "update D minimize wasserstein(D(x), D(stop(G(normal(4))))) using opt\n"
+#define UPDATE_G "update G minimize -mean(D(G(normal(4)))) using opt\n"
+static const struct Lap {
+    const char *step;
+    uint32_t tails; // blocks that leave their end
+} lap[] = {
+    {UPDATE_D UPDATE_G, 1},
+    {"repeat 2 { " UPDATE_D "}\n" UPDATE_G, 2}, // to the next round, and to what follows
+    {UPDATE_G "repeat 3 { " UPDATE_D "}\n", 2}, // and to the next step
+    {"repeat 2 { repeat 2 { " UPDATE_D "}\n" UPDATE_G "}\n", 2},
+    {"repeat 3 { " UPDATE_D UPDATE_G "}\n", 1},
+    {"repeat 2 { " UPDATE_D "}\nevery 2 { " UPDATE_G "}\n", 2},
+    {"every 2 { " UPDATE_D "}\n" UPDATE_G, 1},
+};
+#undef UPDATE_D
+#undef UPDATE_G
+enum { LAPS = sizeof lap / sizeof *lap };
+
+#endif
