@@ -315,6 +315,7 @@ static const Row optimizers[] = {
     {"lookahead(sgd(lr=0.1), k=2)", -0.5705173392844922},
     {"sgd(lr=ramp(0.1, 0, from=0, to=4))", -0.64658097110813095},
     {"sgd(lr=cosine(0.1, 0, to=4))", -0.65046618885980145},
+    {"sgd(lr=cosine(0.1, 0, to=6, at=step + 2, from=2))", -0.65046618885980145}, // the same
     {"sgd(lr=halve(0.1, 2))", -0.65596071649698684},
     {"sgd(lr=warmup(0.1, 3))", -0.58520739893992868},
     {"sgd(lr=linear_rate(0.2, of=8))", -0.60587626909701142}, // the batch is 4: as lr=0.1

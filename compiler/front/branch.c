@@ -163,7 +163,10 @@ void run_scope(Elab *e, Env env, const Ast *block, const Last *last) {
 static bool can_branch(Elab *e, const char *what, bool in_step) {
     if (e->to->branching && (!in_step || e->to->index == 1))
         return true;
-    diag(e->f, DiagE0514, here(e), what);
+    if (in_step)
+        diag(e->f, DiagE0514, here(e), what);
+    else
+        diag(e->f, DiagE0535, here(e), what);
     return false;
 }
 
