@@ -51,6 +51,8 @@ static void check_loss(const char *model, Row row) {
 
 static const Row layers[] = {
     {"relu(x)", 0.15405682679823074},
+    {"x*(x > 0 and not (x and 1 > 2))", 0.15405682679823074}, // numbers but 0 are true
+    {"x*(x and 3*x) - x*(not (x or 0))", 0.174749872701247},  // as x alone
     {"leaky_relu(x, 0.2)", 0.15819543597883401},
     {"x |> prelu", 0.16453114979162528},
     {"elu(3*x, 0.7)", 0.32860671241530431},

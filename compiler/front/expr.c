@@ -82,8 +82,35 @@ Value eval_arith(Elab *e, Str op, Value a, Value b) {
     bug("operator %.*s", SARG(op));
 }
 
+// Is a tensor 0 or 1 everywhere, as far as its making shows?
+static bool is_truth(const Graph *g, uint32_t id) {
+    Op op = (Op)graph_node(g, id)->op;
+    double x;
+    if (node_is_const(g, id, &x))
+        return x == 0 || x == 1;
+    if (op == OpSub)
+        return node_is_const(g, node_in(g, id, 0), &x) && x == 1 && is_truth(g, node_in(g, id, 1));
+    bool both = op == OpMul || op == OpMax;
+    return op == OpEq || op == OpGe || op == OpGt ||
+           (both && is_truth(g, node_in(g, id, 0)) && is_truth(g, node_in(g, id, 1)));
+}
+
 static Value negated(Elab *e, Value v) {
-    return value_is_plain(v) ? value_bool(v.num == 0) : op2(e, OpSub, value_num(1), v);
+    Val x;
+    if (value_is_plain(v))
+        return value_bool(v.num == 0);
+    bool known = value_is_tensor(v) && want_tensor(e, v, &x) && is_truth(x.g, x.id);
+    return known ? op2(e, OpSub, value_num(1), v) : op2(e, OpEq, v, value_num(0));
+}
+
+// Numbers that are not 0 are true.
+static Value truth(Elab *e, Value v) {
+    Val x;
+    if (value_is_plain(v))
+        return value_bool(v.num != 0);
+    if (!value_is_tensor(v) || !want_tensor(e, v, &x) || is_truth(x.g, x.id))
+        return v;
+    return negated(e, negated(e, v));
 }
 
 static Value equals(Elab *e, Value a, Value b) {
@@ -119,7 +146,7 @@ static Value eval_logic(Elab *e, Env *env, const Ast *a) {
         return value_bool(x.num != 0);
     Value y = eval(e, env, a->b);
     if (value_is_tensor(x) || value_is_tensor(y))
-        return op2(e, is_and ? OpMul : OpMax, x, y);
+        return op2(e, is_and ? OpMul : OpMax, truth(e, x), truth(e, y));
     if (!want_bool(e, x, "`and` and `or`", &left) || !want_bool(e, y, "`and` and `or`", &right))
         return POISON;
     return value_bool(is_and ? left && right : left || right);
