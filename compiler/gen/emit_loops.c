@@ -78,16 +78,38 @@ static bool few(const Var *v) {
     return !v->tile && !v->reduced && (v->n == 2 || v->n == 3 || v->n == 4 || v->n == 8);
 }
 
-// Before loop k, or that over units (k + 1 == prefix): where all inside it is one such loop.
-static void put_around_few(Emit *e, uint32_t k) {
-    const Nest *n = e->n;
-    if (!n->reduce.n && k + 2 == n->orders && few(&n->var[n->order[k + 1]]))
-        put_simd(e);
-}
-
 static void put_in_order(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "%s\n", e->d->in_order);
+}
+
+// Is all inside loop k, or that over units (k + 1 == prefix), one such loop?
+static bool around_few(const Nest *n, uint32_t k) {
+    return !n->reduce.n && k + 2 == n->orders && few(&n->var[n->order[k + 1]]);
+}
+
+// Is a border asked about that loop k, or that over units, comes to?
+static bool meets_border(const Nest *n, uint32_t k) {
+    uint32_t level = 2 + k - n->prefix;
+    for (uint32_t i = 1; i < n->bounds.n; i++)
+        for (uint32_t b = 0; b < n->bounds.at[i].n; b++)
+            for (uint32_t o = 0; o <= k; o++)
+                if (n->var[n->order[o]].level == level &&
+                    ix_uses(&n->ix, n->bounds.at[i].b[b].at, n->order[o]))
+                    return true;
+    return false;
+}
+
+// GCC 12 asks about the first of the vectors it makes of neighbours, and takes the answer for all
+// of them: such a loop goes element by element.
+static void put_around_few(Emit *e, uint32_t k) {
+    if (around_few(e->n, k) && !meets_border(e->n, k))
+        put_simd(e);
+}
+
+static void put_inside_around_few(Emit *e, uint32_t k) {
+    if (around_few(e->n, k) && meets_border(e->n, k))
+        put_in_order(e);
 }
 
 // "lo" and "hi" of loop k, as text.
@@ -286,6 +308,7 @@ static void put_loops(Emit *e, uint32_t k) {
     emit_line(e);
     text_fmt(e->t, "for (int64_t i%u = %.*s; i%u < %.*s; i%u++)", k, SARG(lo), k, SARG(hi), k);
     emit_open(e);
+    put_inside_around_few(e, k);
     emit_level(e, 2 + k - n->prefix);
     put_loops(e, k + 1);
     emit_close(e);
@@ -400,6 +423,7 @@ static void put_units(Emit *e) {
     emit_line(e);
     text_put(e->t, STR("for (int64_t u = lo; u < hi; u++)"));
     emit_open(e);
+    put_inside_around_few(e, n->prefix - 1);
     put_decode(e, nest_tiles(n));
     emit_level(e, 1);
     put_acc_init(e);

@@ -102,6 +102,12 @@ static void elementwise_cases(Cases *all) {
     }
 }
 
+static Val narrow(Val x, Dtype half) {
+    Type t = val_type(x);
+    t.dtype = (uint8_t)half;
+    return (Val){x.g, graph_add(x.g, OpCast, &x.id, 1, NULL, &t)};
+}
+
 // What a cast to a half takes away, where the half is stored, where it is not, and in a sum.
 static void rounding_cases(Cases *all) {
     static const Dtype halves[] = {DtBF16, DtF16};
@@ -110,10 +116,7 @@ static void rounding_cases(Cases *all) {
             Case *c = begin(all, 3, 2e-5, "rounded to %s %s", dtype_name[halves[i]],
                             stored ? "and stored" : "on its way");
             c->rounds = true;
-            Val x = input(c, shape(true, 3, 5, 7, 3)), kept = x;
-            Type half = val_type(x);
-            half.dtype = (uint8_t)halves[i];
-            kept.id = graph_add(x.g, OpCast, &x.id, 1, NULL, &half);
+            Val x = input(c, shape(true, 3, 5, 7, 3)), kept = narrow(x, halves[i]);
             Val lost = Sub(CastTo(kept, x), x);
             if (stored)
                 result(c, kept);
@@ -303,6 +306,31 @@ static void column_cases(Cases *all) {
     }
 }
 
+// Pictures of few channels, which lie side by side, between borders: the loop made vectors of is
+// that along a line, and what a lane may read differs from its neighbours'.
+static void border_cases(Cases *all) {
+    static const int channels[] = {2, 3, 4, 8}, lines[] = {8, 16, 33};
+    static const Dtype stored[] = {DtF32, DtBF16, DtF16};
+    for (int i = 0; i < 4 * 3 * 3; i++) {
+        int64_t n = channels[i % 4], line = lines[i / 4 % 3];
+        Dtype dtype = stored[i / 12];
+        Case *c = begin(all, 2, 1e-6, "%d channels between borders of %d, in %s", (int)n, (int)line,
+                        dtype_name[dtype]);
+        c->rounds = true;
+        Val x = input(c, shape(true, 3, (int)n, 3, (int)line));
+        Val wide = Pad(x, (int64_t[]){0, 0, 2}, NULL, (int64_t[]){n, 3, line + 4}), sum = {0};
+        for (int64_t at = 0; at < 4; at++) {
+            Val y = Slice(wide, (int64_t[]){0, 0, at}, (int64_t[]){n, 3, line + 1}, NULL);
+            result(c, dtype == DtF32 ? y : narrow(y, dtype));
+            sum = at ? Add(sum, y) : y;
+        }
+        result(c, dtype == DtF32 ? sum : narrow(sum, dtype));
+        result(c, Sum(sum, 8));
+        result(c, Sum(Mul(sum, sum), 4 | 8));
+        finish(c);
+    }
+}
+
 static void other_cases(Cases *all) {
     Case *c = begin(all, 5, 1e-6, "gather and scatter");
     Val table = input(c, shape(false, 3, 6, 3, 2)),
@@ -383,6 +411,7 @@ void kernel_cases(Cases *out) {
     move_cases(out);
     row_cases(out);
     column_cases(out);
+    border_cases(out);
     other_cases(out);
 }
 
