@@ -4,6 +4,8 @@
 // This file knows the order of the stages and nothing about any of them.
 #include "driver.h"
 
+#include <math.h>
+
 enum { MAX_MODEL_BYTES = 16 << 20 };
 
 static bool is_yaml(Str path) {
@@ -297,7 +299,8 @@ GanStatus compile_fits(const Compiled *c, const CompileOptions *asked) {
     return fail(GAN_ERR_MEMORY,
                 "--memory %.1f MiB: batch %lld takes %.1f MiB, however often values are computed "
                 "again%s",
-                (double)o.memory / mib, (long long)batch, (double)least / mib, advice);
+                (double)o.memory / mib, (long long)batch, ceil((double)least / mib * 10) / 10,
+                advice);
 }
 
 void compiled_print(Text *t, const Compiled *c, PlanLevel level) {

@@ -515,6 +515,7 @@ static bool is_pure(const Remat *z, uint32_t region) {
 }
 
 // The launch before which a region must have run for the last time: it writes a slot that it reads.
+// What the tail writes was written before the block began.
 static uint32_t runs_until(const Remat *z, uint32_t region) {
     const Plan *p = z->p;
     const Region *r = &p->region.at[region];
@@ -524,7 +525,8 @@ static uint32_t runs_until(const Remat *z, uint32_t region) {
         for (uint32_t e = 0; p->region_of[id] == NONE && e < p->func->effect.n; e++) {
             uint32_t w = p->func->effect.at[e], home = p->region_of[w];
             bool same = node_attr(&p->func->g, w)->i[0] == node_attr(&p->func->g, id)->i[0];
-            if (same && p->region.at[home].block == r->block && z->lives.time[home] < until)
+            bool later = p->region.at[home].block == r->block && !in_tail(z, home);
+            if (same && later && z->lives.time[home] < until)
                 until = z->lives.time[home];
         }
     }
@@ -620,6 +622,24 @@ static void count(const Remat *z, Remade *out) {
     }
 }
 
+// Has ever less live until a plan takes no more than `most`, or nothing can be spared: the bytes it
+// takes. Plans are over *f, the module's.
+static size_t reach(Remat *z, Arena trial, const PassOptions *o, size_t most, Func *f) {
+    int64_t target = (int64_t)most;
+    Plan p = {0};
+    for (uint32_t round = 0; round < Rounds; round++) {
+        Arena here = trial;
+        bool fits = fit(z, target);
+        runs_plan(&here, o, z->p, &z->lives, &z->runs, f, &p);
+        if (p.work_bytes <= most || !fits)
+            break;
+        int64_t lives = (int64_t)p.work_bound;
+        target = (lives < target ? lives : target) - (int64_t)(p.work_bytes - most);
+    }
+    *f = *z->p->func;
+    return p.work_bytes;
+}
+
 void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p) {
     Remade *made = arena_new(perm, Remade);
     p->remade = made;
@@ -627,27 +647,23 @@ void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p) {
     if (!o->work_most || p->work_bytes <= o->work_most)
         return;
     Func held = *f;
-    Plan base = *p, next = *p;
+    Plan base = *p;
     Arena scratch, trial;
     arena_need(&scratch);
     arena_need(&trial);
-    Remat z = {.a = &scratch};
-    int64_t target = (int64_t)o->work_most;
-    bool fits = true;
-    base.func = &held; // *f is that of each plan made
+    Remat z = {.a = &scratch}, least = z, *best = &z;
+    base.func = &held; // *f is that of the plan made
     remat_init(&z, o, &base);
-    for (uint32_t round = 0; fits && round < Rounds; round++) {
-        Arena here = trial;
-        fits = fit(&z, target);
-        runs_plan(&here, o, &base, &z.lives, &z.runs, f, &next);
-        if (next.work_bytes <= o->work_most)
-            break;
-        target -= (int64_t)(next.work_bytes - o->work_most);
+    size_t bytes = reach(&z, trial, o, o->work_most, f);
+    if (bytes > o->work_most && z.target <= (int64_t)o->work_most) { // else it had no lower aim
+        remat_init(&least, o, &base);
+        size_t lowest = reach(&least, trial, o, 1, f);
+        best = lowest < bytes ? &least : best;
+        bytes = lowest < bytes ? lowest : bytes;
     }
-    *f = held;
-    if (next.work_bytes < base.work_bytes) {
-        runs_plan(perm, o, &base, &z.lives, &z.runs, f, p);
-        count(&z, made);
+    if (bytes < base.work_bytes) {
+        runs_plan(perm, o, &base, &best->lives, &best->runs, f, p);
+        count(best, made);
         p->remade = made;
     }
     arena_release(&trial);
