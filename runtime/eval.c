@@ -35,9 +35,9 @@ static const Module *module_of(const Eval *v) {
 
 // --- what is held against what -------------------------------------------------------------------
 
-static bool reads_slot(const Func *f, uint32_t slot) {
+static bool reads_field(const Module *m, const Func *f, uint32_t field) {
     for (uint32_t k = 0; k < f->data.n; k++)
-        if (f->data.at[k] == slot)
+        if (sampler_field(m, f->data.at[k]) == field)
             return true;
     return false;
 }
@@ -45,9 +45,9 @@ static bool reads_slot(const Func *f, uint32_t slot) {
 // A data field like t that f reads, or does not; NONE.
 static uint32_t find_field(const Module *m, const Func *f, const Type *t, bool read) {
     for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        if (s->kind == SlotData && s->round == 0 && t->batched && type_same_shape(&s->type, t) &&
-            reads_slot(f, i) == read)
+        const Type *field = &m->slot.at[i].type;
+        if (sampler_field(m, i) == i && t->batched && type_same_shape(field, t) &&
+            reads_field(m, f, i) == read)
             return i;
     }
     return NONE;
@@ -88,14 +88,18 @@ static size_t second_half(const Eval *v, size_t n) {
     return (n + batch - 1) / batch * batch;
 }
 
+static const Field *field_of(const Module *m, uint32_t slot) {
+    return &m->stream.at[m->slot.at[slot].stream].field.at[m->slot.at[slot].site];
+}
+
 static GanStatus take_field(Eval *v, uint32_t slot, Sets *s) {
     const Module *m = module_of(v);
-    const Slot *data = &m->slot.at[slot];
+    const Field *data = field_of(m, slot);
     size_t batch = (size_t)m->batch, there = (size_t)feed_count(v->run.feed, slot), got;
     size_t most = there / batch / 2 * batch;
     s->n = s->n < most ? s->n : most;
     s->against = data->name;
-    s->kind = m->stream.at[data->stream].field.at[data->site].kind;
+    s->kind = data->kind;
     if (!there)
         return fail(GAN_ERR_INPUT,
                     "no number of the model depends on %.*s, so its data are not read and there is "
@@ -225,7 +229,7 @@ static GanStatus take_feature_sets(Eval *v, uint32_t entry, Sets *s) {
     size_t there = (size_t)feed_count(v->run.feed, slot), second = second_half(v, s->n);
     int64_t d = v->features.d;
     TRY(features_take(&v->features, look.chw));
-    s->against = m->slot.at[slot].name;
+    s->against = field_of(m, slot)->name;
     s->type = type_make(true, 1, &d);
     s->n_real = there < s->n ? there : s->n;
     if (!there)

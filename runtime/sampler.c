@@ -10,12 +10,22 @@
 enum { ColumnsMost = 32 }; // classes that stand side by side
 
 // The data field whose samples look like `t`, NONE when there is none.
-static uint32_t field_like(const Module *m, const Type *t) {
-    for (uint32_t i = 0; i < m->slot.n; i++) {
-        const Slot *s = &m->slot.at[i];
-        if (s->kind == SlotData && s->round == 0 && type_same_shape(&s->type, t))
+// A field has a slot for each batch that a step takes, and none for the one that `next` goes past
+// unread.
+uint32_t sampler_field(const Module *m, uint32_t slot) {
+    const Slot *s = &m->slot.at[slot];
+    for (uint32_t i = 0; s->kind == SlotData && i <= slot; i++) {
+        const Slot *first = &m->slot.at[i];
+        if (first->kind == SlotData && first->stream == s->stream && first->site == s->site)
             return i;
     }
+    return NONE;
+}
+
+static uint32_t field_like(const Module *m, const Type *t) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (sampler_field(m, i) == i && type_same_shape(&m->slot.at[i].type, t))
+            return i;
     return NONE;
 }
 

@@ -23,6 +23,17 @@ awk '/swd pixels/ { print $6, $7 }' first out | awk 'NR == 1 { a = $1 } NR == 2 
 expect 0 eval run --count 999                                     # no more than half of the data
 prints '^fakes  *x  *16  '
 
+# Also where a step goes on to another batch before it reads: the same pictures, measured alike.
+sed 's/^step {/step {\n  next x/' tiny.gan >onward.gan
+expect 0 train onward.gan --data x=s.pack --batch 8 --steps 2 --save-every 2 --out onward
+grep -q '"saved": true, "swd": ' onward/log.jsonl || fail 'a save says no distance'
+expect 0 eval onward --count 16
+prints '^fakes  *x  *16  *swd pixels  *[0-9.]* *[0-9.]* *[0-9.]*$'
+sed 's/^sample .*/sample copies = x + 0*G(normal(nz))/' onward.gan >copies.gan    # a copy of another batch than the step's
+expect 0 train copies.gan --data x=s.pack --batch 8 --steps 1 --out copies
+expect 0 eval copies --count 16
+prints '^copies  *x  *16  *error  *0 '
+
 # Data that are read for nothing are not opened: nothing can be compared with them.
 sed 's/^step {/step {\n  seen = mean(x)/; s/D(x)/D(normal(3, 8, 8))/' tiny.gan >blind.gan
 expect 0 train blind.gan --data x=s.pack --batch 8 --steps 1 --out blind
