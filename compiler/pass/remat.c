@@ -83,25 +83,6 @@ static void order_runs(Remat *z) {
     }
 }
 
-static void begin_values(Remat *z, uint32_t run) {
-    const Region *r = region_of(z, run);
-    for (uint32_t i = 0; i < r->out.n; i++) {
-        Value *v = &z->value.at[run][i];
-        v->first = v->last = z->at.at[run];
-        v->use.n = 0;
-    }
-}
-
-static void use_values(Remat *z, uint32_t run) {
-    for (uint32_t k = 0; k < region_of(z, run)->in.n; k++) {
-        Value *v = input(z, run, k);
-        if (!v)
-            continue;
-        vec_push(z->a, &v->use, run);
-        v->last = z->at.at[run] > v->last ? z->at.at[run] : v->last;
-    }
-}
-
 // Runs of a moment: one that was added, or all of a launch.
 static RunList runs_at(const Remat *z, uint32_t moment) {
     const Run *r = &z->runs.run.at[z->order.at[moment]];
@@ -138,23 +119,17 @@ static void sum_up(Remat *z) {
 // Finds when values live and how much lives at each moment.
 static void measure(Remat *z) {
     order_runs(z);
-    uint32_t n = z->order.n;
     z->live.n = 0;
-    for (uint32_t m = 0; m <= n; m++)
+    for (uint32_t m = 0; m <= z->order.n; m++)
         vec_push(z->a, &z->live, 0);
-    for (uint32_t m = 0; m < n; m++) {
-        RunList runs = runs_at(z, m);
-        for (uint32_t i = 0; i < runs.n; i++)
-            begin_values(z, runs.at[i]);
-        for (uint32_t i = 0; i < runs.n; i++)
-            use_values(z, runs.at[i]);
-    }
-    for (uint32_t m = 0; m < n; m++) {
+    for (uint32_t m = 0; m < z->order.n; m++) {
         RunList runs = runs_at(z, m);
         for (uint32_t i = 0; i < runs.n; i++) {
             const Region *r = region_of(z, runs.at[i]);
             for (uint32_t k = 0; k < r->out.n; k++) {
                 Value *v = &z->value.at[runs.at[i]][k];
+                v->first = m;
+                v->last = v->use.n ? z->at.at[v->use.at[v->use.n - 1]] : m;
                 if (z->fixed[r->out.at[k]])
                     continue; // counted apart
                 z->live.at[v->first] += v->bytes;
@@ -352,22 +327,47 @@ static uint32_t run_new(Remat *z, uint32_t region, uint32_t launch, bool again) 
     return run;
 }
 
+static void use_add(Remat *z, RunList *use, uint32_t run) {
+    uint32_t at = use->n;
+    while (at && z->at.at[use->at[at - 1]] > z->at.at[run])
+        at--;
+    list_insert(z->a, use, at, run);
+}
+
+static void use_inputs(Remat *z, uint32_t run) {
+    for (uint32_t k = 0; k < region_of(z, run)->in.n; k++) {
+        Value *v = input(z, run, k);
+        if (v)
+            use_add(z, &v->use, run);
+    }
+}
+
 // Readers of run `old` from moment `at` on read `now` instead.
 static void redirect(Remat *z, uint32_t old, uint32_t now, uint32_t at) {
     const Region *r = region_of(z, old);
     for (uint32_t k = 0; k < r->out.n; k++) {
-        const Value *v = &z->value.at[old][k];
-        for (uint32_t u = 0; u < v->use.n && !z->fixed[r->out.at[k]]; u++) {
-            const Region *reader = region_of(z, v->use.at[u]);
-            for (uint32_t i = 0; i < reader->in.n && z->at.at[v->use.at[u]] >= at; i++)
+        RunList *use = &z->value.at[old][k].use;
+        for (uint32_t u = z->fixed[r->out.at[k]] ? 0 : use->n; u-- > 0;) {
+            uint32_t run = use->at[u];
+            if (z->at.at[run] < at)
+                break;
+            const Region *reader = region_of(z, run);
+            for (uint32_t i = 0; i < reader->in.n; i++)
                 if (reader->in.at[i] == r->out.at[k])
-                    z->runs.run.at[v->use.at[u]].from[i] = now;
+                    z->runs.run.at[run].from[i] = now;
+            use->n--;
+            use_add(z, &z->value.at[now][k].use, run);
         }
     }
 }
 
 static void drop(Remat *z, uint32_t run) {
     const Run *r = &z->runs.run.at[run];
+    for (uint32_t k = 0; k < region_of(z, run)->in.n; k++) {
+        Value *v = input(z, run, k);
+        if (v)
+            list_remove(&v->use, run);
+    }
     list_remove(&z->runs.before[r->launch], run);
     list_remove(&z->copies[r->region], run);
 }
@@ -394,7 +394,10 @@ static bool apply(Remat *z, const Choice *choice, const Chain *c) {
         z->runs.run.at[made[i]].from = from;
         list_insert(z->a, before, at + i, made[i]);
     }
-    redirect(z, choice->run, made[c->n - 1], c->at);
+    order_runs(z);
+    for (uint32_t i = 0; i < c->n; i++)
+        use_inputs(z, made[i]);
+    redirect(z, choice->run, made[c->n - 1], z->at.at[reader]);
     measure(z);
     if (z->excess < was)
         return true;
@@ -441,15 +444,8 @@ static void sweep(Remat *z) {
             continue;
         for (uint32_t k = 0; k < region_of(z, run)->out.n; k++)
             uses += z->value.at[run][k].use.n;
-        if (uses)
-            continue;
-        for (uint32_t k = 0; k < region_of(z, run)->in.n; k++) {
-            Value *v = input(z, run, k);
-            uint32_t at = v ? place_in(&v->use, run) : 0;
-            if (v && at < v->use.n)
-                list_remove(&v->use, run);
-        }
-        drop(z, run);
+        if (!uses)
+            drop(z, run);
     }
     measure(z);
 }
@@ -515,7 +511,7 @@ static bool is_pure(const Remat *z, uint32_t region) {
 }
 
 // The launch before which a region must have run for the last time: it writes a slot that it reads.
-// What the tail writes was written before the block began.
+// What a tail writes is there before such a region runs, or is written behind its block.
 static uint32_t runs_until(const Remat *z, uint32_t region) {
     const Plan *p = z->p;
     const Region *r = &p->region.at[region];
@@ -589,6 +585,9 @@ static void remat_init(Remat *z, const PassOptions *o, Plan *p) {
     find_apart(z);
     add_runs(z);
     z->target = (int64_t)p->work_bound;
+    order_runs(z);
+    for (uint32_t r = 0; r < regions; r++)
+        use_inputs(z, r);
     measure(z);
 }
 
