@@ -142,7 +142,8 @@ GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
     *out = sampler_of(m, entry);
     return out->type.batched
                ? GAN_OK
-               : fail(GAN_ERR_INPUT, "sample %.*s is one value, not one for each sample",
+               : fail(GAN_ERR_INPUT,
+                      "sample %.*s is one value, not one for each sample: with + 0*number() it is",
                       SARG(m->entry.at[entry].name));
 }
 
