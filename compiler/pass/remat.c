@@ -12,9 +12,10 @@
 // goes before one that is idle in one of them; its time is that of all regions that must run for
 // it, by the estimates of times.c. A small input is held longer instead. In the end each run that
 // was added is left out where there is room after all to hold what an earlier one made.
+//
+// Places take more than what lives, so plans of ever lower aims are made until one fits; where none
+// does, one that aims as low as it can, which is the least that is told.
 #include "remat.h"
-
-#include "buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,124 +27,6 @@ enum {
     Step = 8,     // the target comes down by such a part of it
     Rounds = 12,  // plans made, at most: places need a little more than what lives
 };
-static const double LaunchSeconds = 5e-6;
-
-typedef struct Value {    // an output of a run
-    uint32_t first, last; // moments
-    int64_t bytes;        // 0: lies in a slot
-    RunList use;          // runs that read it, in order
-} Value;
-
-typedef struct Remat {
-    Arena *a;
-    const Plan *p;
-    Lives lives;
-    Runs runs;
-    VEC(Value *) value; // [run] of its outputs
-    VEC(uint32_t) at;   // [run] its moment: a place in `order`
-    RunList order;      // all runs
-    RunList *beside;    // [launch] the regions it runs
-    RunList *copies;    // [region] its runs
-    int64_t *apart;     // [launch] bytes that live beside values; less than 0: some share a buffer
-    uint8_t *fixed;     // [node] held from end to end: another block reads it, or the executor
-    uint8_t *pure;      // [region] may run again
-    uint8_t *barred;    // [node] was tried, and spared nothing
-    uint32_t *until;    // [region] the launch that writes a slot it reads
-    double *seconds;    // [region]
-    int64_t target;     // bytes that may live at once
-    VEC(int64_t) live;  // [moment]
-    VEC(uint32_t) over; // [moment] moments up to it, not itself, at which too much lives
-    double excess;      // bytes above the target, of all moments
-} Remat;
-
-static const Region *region_of(const Remat *z, uint32_t run) {
-    return &z->p->region.at[z->runs.run.at[run].region];
-}
-
-// The value that a run reads as its k-th input; NULL: it lies in a slot.
-static Value *input(const Remat *z, uint32_t run, uint32_t k) {
-    uint32_t from = z->runs.run.at[run].from[k];
-    uint32_t node = region_of(z, run)->in.at[k];
-    return from == NONE ? NULL : &z->value.at[from][z->runs.out[node] - 1];
-}
-
-// --- what lives ----------------------------------------------------------------------------------
-
-static void order_runs(Remat *z) {
-    z->order.n = 0;
-    for (uint32_t t = 0; t < z->lives.launches; t++) {
-        const RunList *list[2] = {&z->runs.before[t], &z->beside[t]};
-        for (uint32_t k = 0; k < 2; k++)
-            for (uint32_t i = 0; i < list[k]->n; i++) {
-                uint32_t run = list[k]->at[i];
-                z->at.at[run] = k && i ? z->at.at[list[k]->at[0]] : z->order.n;
-                if (!k || !i) // the regions of a launch share a moment
-                    vec_push(z->a, &z->order, run);
-            }
-    }
-}
-
-// Runs of a moment: one that was added, or all of a launch.
-static RunList runs_at(const Remat *z, uint32_t moment) {
-    const Run *r = &z->runs.run.at[z->order.at[moment]];
-    return r->again ? (RunList){&z->order.at[moment], 1, 1} : z->beside[r->launch];
-}
-
-// What is not a value's at a moment.
-static int64_t apart_at(const Remat *z, uint32_t moment) {
-    const Run *r = &z->runs.run.at[z->order.at[moment]];
-    int64_t here = z->apart[r->launch];
-    if (!r->again)
-        return here;
-    int64_t was = r->launch ? z->apart[r->launch - 1] : 0, least = was < here ? was : here;
-    return least > 0 ? least : 0;
-}
-
-static void sum_up(Remat *z) {
-    uint32_t n = z->order.n;
-    int64_t now = 0;
-    z->excess = 0;
-    z->over.n = 0;
-    for (uint32_t m = 0, over = 0; m < n; m++) {
-        now += z->live.at[m];
-        z->live.at[m] = now + apart_at(z, m);
-        bool much = z->live.at[m] > z->target;
-        vec_push(z->a, &z->over, over);
-        over += much;
-        z->excess += much ? (double)(z->live.at[m] - z->target) : 0;
-        if (m + 1 == n)
-            vec_push(z->a, &z->over, over);
-    }
-}
-
-// Finds when values live and how much lives at each moment.
-static void measure(Remat *z) {
-    order_runs(z);
-    z->live.n = 0;
-    for (uint32_t m = 0; m <= z->order.n; m++)
-        vec_push(z->a, &z->live, 0);
-    for (uint32_t m = 0; m < z->order.n; m++) {
-        RunList runs = runs_at(z, m);
-        for (uint32_t i = 0; i < runs.n; i++) {
-            const Region *r = region_of(z, runs.at[i]);
-            for (uint32_t k = 0; k < r->out.n; k++) {
-                Value *v = &z->value.at[runs.at[i]][k];
-                v->first = m;
-                v->last = v->use.n ? z->at.at[v->use.at[v->use.n - 1]] : m;
-                if (z->fixed[r->out.at[k]])
-                    continue; // counted apart
-                z->live.at[v->first] += v->bytes;
-                z->live.at[v->last + 1] -= v->bytes;
-            }
-        }
-    }
-    sum_up(z);
-}
-
-// Moments from..to, both included, at which too much lives.
-static uint32_t over(const Remat *z, uint32_t from, uint32_t to) {
-    return from > to ? 0 : z->over.at[to + 1] - z->over.at[from];
-}
 
 // --- what would run again ------------------------------------------------------------------------
 
@@ -165,27 +48,13 @@ static bool in_chain(const Chain *c, uint32_t region) {
     return false;
 }
 
-// The run before moment `at` whose value of `node` lives longest.
-static uint32_t longest(const Remat *z, uint32_t node, uint32_t at) {
-    const RunList *runs = &z->copies[z->p->region_of[node]];
-    uint32_t best = NONE, last = 0;
-    for (uint32_t i = 0; i < runs->n; i++) {
-        uint32_t run = runs->at[i], ends = z->value.at[run][z->runs.out[node] - 1].last;
-        if (z->at.at[run] < at && (best == NONE || ends >= last)) {
-            best = run;
-            last = ends;
-        }
-    }
-    return best;
-}
-
 static bool add_region(const Remat *z, Chain *c, uint32_t region);
 
 static bool add_input(const Remat *z, Chain *c, uint32_t node) {
     uint32_t home = z->p->region_of[node];
     if (home == NONE || plan_in_slot(z->p, node) || in_chain(c, home))
         return true;
-    uint32_t run = longest(z, node, c->at);
+    uint32_t run = remat_longest(z, node, c->at);
     if (run == NONE)
         return false;
     const Value *v = &z->value.at[run][z->runs.out[node] - 1];
@@ -196,7 +65,7 @@ static bool add_input(const Remat *z, Chain *c, uint32_t node) {
         return true;
     was.tries = c->tries;
     *c = was;
-    c->lost += (double)v->bytes * over(z, v->last + 1, c->at);
+    c->lost += (double)v->bytes * remat_over(z, v->last + 1, c->at);
     return true;
 }
 
@@ -211,7 +80,7 @@ static bool add_region(const Remat *z, Chain *c, uint32_t region) {
     if (c->n == Longest)
         return false;
     for (uint32_t k = 0; k < r->out.n; k++)
-        c->lost += (double)z->value.at[region][k].bytes * over(z, c->at, c->at);
+        c->lost += (double)z->value.at[region][k].bytes * remat_over(z, c->at, c->at);
     c->region[c->n++] = region;
     c->seconds += z->seconds[region];
     return true;
@@ -233,12 +102,12 @@ static uint32_t used_before(const Remat *z, const Value *v, uint32_t at) {
 
 // All outputs of the run go until then, not only the one that was asked for.
 static double spared(const Remat *z, uint32_t run, uint32_t at) {
-    const Region *r = region_of(z, run);
+    const Region *r = remat_region(z, run);
     double sum = 0;
     for (uint32_t k = 0; k < r->out.n; k++) {
         const Value *v = &z->value.at[run][k];
         if (!z->fixed[r->out.at[k]] && v->last >= at)
-            sum += (double)v->bytes * over(z, used_before(z, v, at) + 1, at - 1);
+            sum += (double)v->bytes * remat_over(z, used_before(z, v, at) + 1, at - 1);
     }
     return sum;
 }
@@ -270,16 +139,16 @@ typedef VEC(Choice) ChoiceVec;
 static void find_choices(Remat *z, ChoiceVec *out) {
     Chain c;
     for (uint32_t m = 0; m < z->order.n; m++) {
-        RunList runs = runs_at(z, m);
+        RunList runs = remat_runs_at(z, m);
         for (uint32_t i = 0; i < runs.n; i++) {
-            const Region *r = region_of(z, runs.at[i]);
+            const Region *r = remat_region(z, runs.at[i]);
             for (uint32_t k = 0; k < r->out.n && z->pure[z->runs.run.at[runs.at[i]].region]; k++) {
                 const Value *v = &z->value.at[runs.at[i]][k];
                 uint32_t was = v->first;
                 for (uint32_t u = 0; u < v->use.n && !z->fixed[r->out.at[k]]; u++) {
                     Choice choice = {runs.at[i], k, v->use.at[u], 0};
                     uint32_t at = z->at.at[choice.reader];
-                    if (!z->barred[r->out.at[k]] && at && over(z, was + 1, at - 1))
+                    if (!z->barred[r->out.at[k]] && at && remat_over(z, was + 1, at - 1))
                         choice.score = weigh(z, choice.run, k, choice.reader, &c);
                     if (choice.score > 0)
                         vec_push(z->a, out, choice);
@@ -294,90 +163,11 @@ static void find_choices(Remat *z, ChoiceVec *out) {
 
 // --- adding and leaving out runs -----------------------------------------------------------------
 
-static uint32_t place_in(const RunList *list, uint32_t run) {
-    uint32_t i = 0;
-    while (i < list->n && list->at[i] != run)
-        i++;
-    return i;
-}
-
-static void list_insert(Arena *a, RunList *list, uint32_t at, uint32_t run) {
-    vec_push(a, list, run);
-    memmove(list->at + at + 1, list->at + at, (list->n - 1 - at) * sizeof *list->at);
-    list->at[at] = run;
-}
-
-static void list_remove(RunList *list, uint32_t run) {
-    uint32_t at = place_in(list, run);
-    memmove(list->at + at, list->at + at + 1, (list->n - 1 - at) * sizeof *list->at);
-    list->n--;
-}
-
-static uint32_t run_new(Remat *z, uint32_t region, uint32_t launch, bool again) {
-    const Region *r = &z->p->region.at[region];
-    uint32_t run = z->runs.run.n;
-    Value *value = arena_array(z->a, Value, r->out.n);
-    for (uint32_t i = 0; i < r->out.n; i++)
-        value[i].bytes = (int64_t)z->lives.value[r->out.at[i]].bytes;
-    vec_push(z->a, &z->runs.run,
-             ((Run){region, launch, again, arena_array(z->a, uint32_t, r->in.n)}));
-    vec_push(z->a, &z->value, value);
-    vec_push(z->a, &z->at, 0);
-    vec_push(z->a, &z->copies[region], run);
-    return run;
-}
-
-static void use_add(Remat *z, RunList *use, uint32_t run) {
-    uint32_t at = use->n;
-    while (at && z->at.at[use->at[at - 1]] > z->at.at[run])
-        at--;
-    list_insert(z->a, use, at, run);
-}
-
-static void use_inputs(Remat *z, uint32_t run) {
-    for (uint32_t k = 0; k < region_of(z, run)->in.n; k++) {
-        Value *v = input(z, run, k);
-        if (v)
-            use_add(z, &v->use, run);
-    }
-}
-
-// Readers of run `old` from moment `at` on read `now` instead.
-static void redirect(Remat *z, uint32_t old, uint32_t now, uint32_t at) {
-    const Region *r = region_of(z, old);
-    for (uint32_t k = 0; k < r->out.n; k++) {
-        RunList *use = &z->value.at[old][k].use;
-        for (uint32_t u = z->fixed[r->out.at[k]] ? 0 : use->n; u-- > 0;) {
-            uint32_t run = use->at[u];
-            if (z->at.at[run] < at)
-                break;
-            const Region *reader = region_of(z, run);
-            for (uint32_t i = 0; i < reader->in.n; i++)
-                if (reader->in.at[i] == r->out.at[k])
-                    z->runs.run.at[run].from[i] = now;
-            use->n--;
-            use_add(z, &z->value.at[now][k].use, run);
-        }
-    }
-}
-
-static void drop(Remat *z, uint32_t run) {
-    const Run *r = &z->runs.run.at[run];
-    for (uint32_t k = 0; k < region_of(z, run)->in.n; k++) {
-        Value *v = input(z, run, k);
-        if (v)
-            list_remove(&v->use, run);
-    }
-    list_remove(&z->runs.before[r->launch], run);
-    list_remove(&z->copies[r->region], run);
-}
-
 // Runs the chain's regions in front of the reader, and lets it and those behind it read of them.
 static bool apply(Remat *z, const Choice *choice, const Chain *c) {
     uint32_t reader = choice->reader, made[Longest];
-    RunList *before = &z->runs.before[c->launch];
     double was = z->excess;
-    uint32_t at = z->runs.run.at[reader].again ? place_in(before, reader) : before->n;
+    uint32_t at = remat_place(z, reader);
     for (uint32_t i = 0; i < c->n; i++) {
         const Region *r = &z->p->region.at[c->region[i]];
         uint32_t *from = arena_array(z->a, uint32_t, r->in.n);
@@ -385,28 +175,26 @@ static bool apply(Remat *z, const Choice *choice, const Chain *c) {
             uint32_t home = z->p->region_of[r->in.at[k]];
             from[k] = home == NONE || plan_in_slot(z->p, r->in.at[k])
                           ? NONE
-                          : longest(z, r->in.at[k], c->at);
+                          : remat_longest(z, r->in.at[k], c->at);
             for (uint32_t j = 0; j < i; j++)
                 from[k] = c->region[j] == home ? made[j] : from[k];
         }
-        made[i] = run_new(z, c->region[i], c->launch, true);
-        z->at.at[made[i]] = UINT32_MAX; // none that longest() may find before it is measured
+        made[i] = remat_add(z, c->region[i], c->launch, at + i);
         z->runs.run.at[made[i]].from = from;
-        list_insert(z->a, before, at + i, made[i]);
     }
-    order_runs(z);
+    remat_order(z);
     for (uint32_t i = 0; i < c->n; i++)
-        use_inputs(z, made[i]);
-    redirect(z, choice->run, made[c->n - 1], z->at.at[reader]);
-    measure(z);
+        remat_use_inputs(z, made[i]);
+    remat_redirect(z, choice->run, made[c->n - 1], z->at.at[reader]);
+    remat_measure(z);
     if (z->excess < was)
         return true;
-    for (uint32_t k = 0; k < region_of(z, choice->run)->out.n; k++)
-        z->barred[region_of(z, choice->run)->out.at[k]] = 1;
-    redirect(z, made[c->n - 1], choice->run, 0);
+    for (uint32_t k = 0; k < remat_region(z, choice->run)->out.n; k++)
+        z->barred[remat_region(z, choice->run)->out.at[k]] = 1;
+    remat_redirect(z, made[c->n - 1], choice->run, 0);
     for (uint32_t i = 0; i < c->n; i++)
-        drop(z, made[i]);
-    measure(z);
+        remat_drop(z, made[i]);
+    remat_measure(z);
     return false;
 }
 
@@ -427,7 +215,7 @@ static bool spare(Remat *z) {
     for (uint32_t i = 0; i < choice.n && z->excess > 0; i++) {
         Chain c;
         const Choice *x = &choice.at[i];
-        if (z->barred[region_of(z, x->run)->out.at[x->out]] || !still_reads(z, x))
+        if (z->barred[remat_region(z, x->run)->out.at[x->out]] || !still_reads(z, x))
             continue;
         double score = weigh(z, x->run, x->out, x->reader, &c);
         if (score * 2 > x->score && apply(z, x, &c))
@@ -442,153 +230,30 @@ static void sweep(Remat *z) {
         uint32_t run = z->order.at[m], uses = 0;
         if (!z->runs.run.at[run].again)
             continue;
-        for (uint32_t k = 0; k < region_of(z, run)->out.n; k++)
+        for (uint32_t k = 0; k < remat_region(z, run)->out.n; k++)
             uses += z->value.at[run][k].use.n;
         if (!uses)
-            drop(z, run);
+            remat_drop(z, run);
     }
-    measure(z);
-}
-
-static bool left_out(const Remat *z, uint32_t run) {
-    const RunList *before = &z->runs.before[z->runs.run.at[run].launch];
-    return place_in(before, run) == before->n;
+    remat_measure(z);
 }
 
 // Lets readers of each run that was added read of one before it, where that can be held after all.
 static void hold_again(Remat *z) {
     for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++) {
-        if (left_out(z, run))
+        if (remat_left_out(z, run))
             continue;
         double was = z->excess;
-        uint32_t other = longest(z, region_of(z, run)->out.at[0], z->at.at[run]);
-        redirect(z, run, other, 0);
-        measure(z);
+        uint32_t other = remat_longest(z, remat_region(z, run)->out.at[0], z->at.at[run]);
+        remat_redirect(z, run, other, 0);
+        remat_measure(z);
         if (z->excess <= was) {
             sweep(z);
             continue;
         }
-        redirect(z, other, run, z->at.at[run]);
-        measure(z);
+        remat_redirect(z, other, run, z->at.at[run]);
+        remat_measure(z);
     }
-}
-
-// --- the plan's own runs -------------------------------------------------------------------------
-
-static bool in_tail(const Remat *z, uint32_t region) {
-    return z->lives.left[region] != NONE;
-}
-
-// Values that somebody else than their block's regions look at, or for longer than those read them.
-static void find_fixed(Remat *z, const PassOptions *o) {
-    const Plan *p = z->p;
-    uint32_t *last = arena_array(z->a, uint32_t, p->func->g.node.n);
-    z->fixed = plan_outliving(z->a, o, p);
-    for (uint32_t r = 0; r < p->region.n; r++)
-        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
-            uint32_t id = p->region.at[r].in.at[i], now = z->lives.time[r];
-            last[id] = now > last[id] ? now : last[id];
-            z->fixed[id] |= in_tail(z, r);
-        }
-    for (uint32_t r = 0; r < p->region.n; r++)
-        for (uint32_t i = 0; i < p->region.at[r].out.n; i++) {
-            uint32_t id = p->region.at[r].out.at[i];
-            const Buffer *b = &z->lives.value[id];
-            z->fixed[id] |= !b->bytes || b->again || b->last != last[id] || in_tail(z, r);
-        }
-}
-
-// Regions that only compute, and something that may go.
-static bool is_pure(const Remat *z, uint32_t region) {
-    const Region *r = &z->p->region.at[region];
-    bool some = false;
-    for (uint32_t i = 0; i < r->out.n; i++) {
-        if (plan_in_slot(z->p, r->out.at[i]))
-            return false;
-        some |= !z->fixed[r->out.at[i]];
-    }
-    return some && (r->kind == RegionLoop || r->kind == RegionCall) && !in_tail(z, region);
-}
-
-// The launch before which a region must have run for the last time: it writes a slot that it reads.
-// What a tail writes is there before such a region runs, or is written behind its block.
-static uint32_t runs_until(const Remat *z, uint32_t region) {
-    const Plan *p = z->p;
-    const Region *r = &p->region.at[region];
-    uint32_t until = NONE;
-    for (uint32_t i = 0; i < r->in.n; i++) {
-        uint32_t id = r->in.at[i];
-        for (uint32_t e = 0; p->region_of[id] == NONE && e < p->func->effect.n; e++) {
-            uint32_t w = p->func->effect.at[e], home = p->region_of[w];
-            bool same = node_attr(&p->func->g, w)->i[0] == node_attr(&p->func->g, id)->i[0];
-            bool later = p->region.at[home].block == r->block && !in_tail(z, home);
-            if (same && later && z->lives.time[home] < until)
-                until = z->lives.time[home];
-        }
-    }
-    return until;
-}
-
-// What lives at each launch beside the values that may go.
-static void find_apart(Remat *z) {
-    const Plan *p = z->p;
-    z->apart = arena_array(z->a, int64_t, z->lives.launches + 2);
-    for (uint32_t r = 0; r < p->region.n; r++)
-        for (uint32_t i = 0; i < p->region.at[r].out.n; i++) {
-            const Buffer *b = &z->lives.value[p->region.at[r].out.at[i]];
-            if (z->fixed[p->region.at[r].out.at[i]])
-                continue;
-            z->apart[b->first] -= (int64_t)b->bytes;
-            z->apart[b->last + 1] += (int64_t)b->bytes;
-        }
-    for (uint32_t t = 1; t < z->lives.launches; t++)
-        z->apart[t] += z->apart[t - 1];
-    for (uint32_t t = 0; t < z->lives.launches; t++)
-        z->apart[t] += (int64_t)z->lives.live[t];
-}
-
-static void add_runs(Remat *z) {
-    const Plan *p = z->p;
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        const Region *region = &p->region.at[r];
-        uint32_t run = run_new(z, r, z->lives.time[r], false);
-        vec_push(z->a, &z->beside[z->lives.time[r]], run);
-        for (uint32_t k = 0; k < region->in.n; k++) {
-            uint32_t id = region->in.at[k];
-            bool work = p->region_of[id] != NONE && !plan_in_slot(p, id);
-            z->runs.run.at[run].from[k] = work ? p->region_of[id] : NONE;
-        }
-        for (uint32_t i = 0; i < region->out.n; i++)
-            z->runs.out[region->out.at[i]] = i + 1;
-    }
-}
-
-static void remat_init(Remat *z, const PassOptions *o, Plan *p) {
-    uint32_t regions = p->region.n, nodes = p->func->g.node.n;
-    z->p = p;
-    memory_lives(z->a, o, p, &z->lives);
-    uint32_t launches = z->lives.launches;
-    z->runs.before = arena_array_(z->a, sizeof *z->runs.before, _Alignof(RunList), launches);
-    z->beside = arena_array_(z->a, sizeof *z->beside, _Alignof(RunList), launches);
-    z->copies = arena_array_(z->a, sizeof *z->copies, _Alignof(RunList), regions);
-    z->runs.out = arena_array(z->a, uint32_t, nodes);
-    z->barred = arena_array(z->a, uint8_t, nodes);
-    z->pure = arena_array(z->a, uint8_t, regions);
-    z->until = arena_array(z->a, uint32_t, regions);
-    z->seconds = arena_array(z->a, double, regions);
-    find_fixed(z, o);
-    for (uint32_t r = 0; r < regions; r++) {
-        z->pure[r] = is_pure(z, r);
-        z->until[r] = runs_until(z, r);
-        z->seconds[r] = region_seconds(p, &p->region.at[r]) + LaunchSeconds;
-    }
-    find_apart(z);
-    add_runs(z);
-    z->target = (int64_t)p->work_bound;
-    order_runs(z);
-    for (uint32_t r = 0; r < regions; r++)
-        use_inputs(z, r);
-    measure(z);
 }
 
 // Until no more than the target lives, or nothing can be spared: false. The target comes down step
@@ -598,7 +263,7 @@ static bool fit(Remat *z, int64_t target) {
         int64_t next = z->target - z->target / Step;
         z->target = next > target ? next : target;
         memset(z->barred, 0, z->p->func->g.node.n);
-        measure(z);
+        remat_measure(z);
         while (z->excess > 0 && spare(z))
             ;
     }
@@ -611,8 +276,8 @@ static bool fit(Remat *z, int64_t target) {
 static void count(const Remat *z, Remade *out) {
     const double *runs = func_block_runs(z->a, z->p->func);
     for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++) {
-        const Region *r = region_of(z, run);
-        if (left_out(z, run))
+        const Region *r = remat_region(z, run);
+        if (remat_left_out(z, run))
             continue;
         out->launches++;
         out->bytes += (double)region_bytes(z->p, r) * runs[r->block];

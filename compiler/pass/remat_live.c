@@ -1,0 +1,329 @@
+// remat_live.c - what lives when some regions run more than once.
+//
+// In: a placed plan. Out: its runs (remat.h), to which others are added and taken away again, each
+// value with its readers in order, and the bytes that live at each moment. Launches and whatever
+// shares a buffer in the plan keep their order and their sharing.
+#include "remat.h"
+
+#include <string.h>
+
+static const double LaunchSeconds = 5e-6;
+
+const Region *remat_region(const Remat *z, uint32_t run) {
+    return &z->p->region.at[z->runs.run.at[run].region];
+}
+
+// The value that a run reads as its k-th input; NULL: it lies in a slot.
+Value *remat_input(const Remat *z, uint32_t run, uint32_t k) {
+    uint32_t from = z->runs.run.at[run].from[k];
+    uint32_t node = remat_region(z, run)->in.at[k];
+    return from == NONE ? NULL : &z->value.at[from][z->runs.out[node] - 1];
+}
+
+// --- what lives ----------------------------------------------------------------------------------
+
+void remat_order(Remat *z) {
+    z->order.n = 0;
+    for (uint32_t t = 0; t < z->lives.launches; t++) {
+        const RunList *list[2] = {&z->runs.before[t], &z->beside[t]};
+        for (uint32_t k = 0; k < 2; k++)
+            for (uint32_t i = 0; i < list[k]->n; i++) {
+                uint32_t run = list[k]->at[i];
+                z->at.at[run] = k && i ? z->at.at[list[k]->at[0]] : z->order.n;
+                if (!k || !i) // the regions of a launch share a moment
+                    vec_push(z->a, &z->order, run);
+            }
+    }
+}
+
+// Runs of a moment: one that was added, or all of a launch.
+RunList remat_runs_at(const Remat *z, uint32_t moment) {
+    const Run *r = &z->runs.run.at[z->order.at[moment]];
+    return r->again ? (RunList){&z->order.at[moment], 1, 1} : z->beside[r->launch];
+}
+
+// What is not a value's at a moment.
+static int64_t apart_at(const Remat *z, uint32_t moment) {
+    const Run *r = &z->runs.run.at[z->order.at[moment]];
+    int64_t here = z->apart[r->launch];
+    if (!r->again)
+        return here;
+    int64_t was = r->launch ? z->apart[r->launch - 1] : 0, least = was < here ? was : here;
+    return least > 0 ? least : 0;
+}
+
+static void sum_up(Remat *z) {
+    uint32_t n = z->order.n;
+    int64_t now = 0;
+    z->excess = 0;
+    z->over.n = 0;
+    for (uint32_t m = 0, over = 0; m < n; m++) {
+        now += z->live.at[m];
+        z->live.at[m] = now + apart_at(z, m);
+        bool much = z->live.at[m] > z->target;
+        vec_push(z->a, &z->over, over);
+        over += much;
+        z->excess += much ? (double)(z->live.at[m] - z->target) : 0;
+        if (m + 1 == n)
+            vec_push(z->a, &z->over, over);
+    }
+}
+
+// Finds when values live and how much lives at each moment.
+void remat_measure(Remat *z) {
+    remat_order(z);
+    z->live.n = 0;
+    for (uint32_t m = 0; m <= z->order.n; m++)
+        vec_push(z->a, &z->live, 0);
+    for (uint32_t m = 0; m < z->order.n; m++) {
+        RunList runs = remat_runs_at(z, m);
+        for (uint32_t i = 0; i < runs.n; i++) {
+            const Region *r = remat_region(z, runs.at[i]);
+            for (uint32_t k = 0; k < r->out.n; k++) {
+                Value *v = &z->value.at[runs.at[i]][k];
+                v->first = m;
+                v->last = v->use.n ? z->at.at[v->use.at[v->use.n - 1]] : m;
+                if (z->fixed[r->out.at[k]])
+                    continue; // counted apart
+                z->live.at[v->first] += v->bytes;
+                z->live.at[v->last + 1] -= v->bytes;
+            }
+        }
+    }
+    sum_up(z);
+}
+
+// Moments from..to, both included, at which too much lives.
+uint32_t remat_over(const Remat *z, uint32_t from, uint32_t to) {
+    return from > to ? 0 : z->over.at[to + 1] - z->over.at[from];
+}
+
+// The run before moment `at` whose value of `node` lives longest.
+uint32_t remat_longest(const Remat *z, uint32_t node, uint32_t at) {
+    const RunList *runs = &z->copies[z->p->region_of[node]];
+    uint32_t best = NONE, last = 0;
+    for (uint32_t i = 0; i < runs->n; i++) {
+        uint32_t run = runs->at[i], ends = z->value.at[run][z->runs.out[node] - 1].last;
+        if (z->at.at[run] < at && (best == NONE || ends >= last)) {
+            best = run;
+            last = ends;
+        }
+    }
+    return best;
+}
+
+// --- adding and taking away runs ----------------------------------------------------------------
+
+static uint32_t place_in(const RunList *list, uint32_t run) {
+    uint32_t i = 0;
+    while (i < list->n && list->at[i] != run)
+        i++;
+    return i;
+}
+
+static void list_insert(Arena *a, RunList *list, uint32_t at, uint32_t run) {
+    vec_push(a, list, run);
+    memmove(list->at + at + 1, list->at + at, (list->n - 1 - at) * sizeof *list->at);
+    list->at[at] = run;
+}
+
+static void list_remove(RunList *list, uint32_t run) {
+    uint32_t at = place_in(list, run);
+    memmove(list->at + at, list->at + at + 1, (list->n - 1 - at) * sizeof *list->at);
+    list->n--;
+}
+
+static uint32_t run_new(Remat *z, uint32_t region, uint32_t launch, bool again) {
+    const Region *r = &z->p->region.at[region];
+    uint32_t run = z->runs.run.n;
+    Value *value = arena_array(z->a, Value, r->out.n);
+    for (uint32_t i = 0; i < r->out.n; i++)
+        value[i].bytes = (int64_t)z->lives.value[r->out.at[i]].bytes;
+    vec_push(z->a, &z->runs.run,
+             ((Run){region, launch, again, arena_array(z->a, uint32_t, r->in.n)}));
+    vec_push(z->a, &z->value, value);
+    vec_push(z->a, &z->at, 0);
+    vec_push(z->a, &z->copies[region], run);
+    return run;
+}
+
+uint32_t remat_place(const Remat *z, uint32_t run) {
+    const Run *r = &z->runs.run.at[run];
+    const RunList *before = &z->runs.before[r->launch];
+    return r->again ? place_in(before, run) : before->n;
+}
+
+uint32_t remat_add(Remat *z, uint32_t region, uint32_t launch, uint32_t place) {
+    uint32_t run = run_new(z, region, launch, true);
+    z->at.at[run] = UINT32_MAX; // none that remat_longest() may find before it is measured
+    list_insert(z->a, &z->runs.before[launch], place, run);
+    return run;
+}
+
+static void use_add(Remat *z, RunList *use, uint32_t run) {
+    uint32_t at = use->n;
+    while (at && z->at.at[use->at[at - 1]] > z->at.at[run])
+        at--;
+    list_insert(z->a, use, at, run);
+}
+
+void remat_use_inputs(Remat *z, uint32_t run) {
+    for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++) {
+        Value *v = remat_input(z, run, k);
+        if (v)
+            use_add(z, &v->use, run);
+    }
+}
+
+// Readers of run `old` from moment `at` on read `now` instead.
+void remat_redirect(Remat *z, uint32_t old, uint32_t now, uint32_t at) {
+    const Region *r = remat_region(z, old);
+    for (uint32_t k = 0; k < r->out.n; k++) {
+        RunList *use = &z->value.at[old][k].use;
+        for (uint32_t u = z->fixed[r->out.at[k]] ? 0 : use->n; u-- > 0;) {
+            uint32_t run = use->at[u];
+            if (z->at.at[run] < at)
+                break;
+            const Region *reader = remat_region(z, run);
+            for (uint32_t i = 0; i < reader->in.n; i++)
+                if (reader->in.at[i] == r->out.at[k])
+                    z->runs.run.at[run].from[i] = now;
+            use->n--;
+            use_add(z, &z->value.at[now][k].use, run);
+        }
+    }
+}
+
+void remat_drop(Remat *z, uint32_t run) {
+    const Run *r = &z->runs.run.at[run];
+    for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++) {
+        Value *v = remat_input(z, run, k);
+        if (v)
+            list_remove(&v->use, run);
+    }
+    list_remove(&z->runs.before[r->launch], run);
+    list_remove(&z->copies[r->region], run);
+}
+
+bool remat_left_out(const Remat *z, uint32_t run) {
+    const RunList *before = &z->runs.before[z->runs.run.at[run].launch];
+    return place_in(before, run) == before->n;
+}
+
+// --- the plan's own runs -------------------------------------------------------------------------
+
+static bool in_tail(const Remat *z, uint32_t region) {
+    return z->lives.left[region] != NONE;
+}
+
+// Values that somebody else than their block's regions look at, or for longer than those read them.
+static void find_fixed(Remat *z, const PassOptions *o) {
+    const Plan *p = z->p;
+    uint32_t *last = arena_array(z->a, uint32_t, p->func->g.node.n);
+    z->fixed = plan_outliving(z->a, o, p);
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].in.n; i++) {
+            uint32_t id = p->region.at[r].in.at[i], now = z->lives.time[r];
+            last[id] = now > last[id] ? now : last[id];
+            z->fixed[id] |= in_tail(z, r);
+        }
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].out.n; i++) {
+            uint32_t id = p->region.at[r].out.at[i];
+            const Buffer *b = &z->lives.value[id];
+            z->fixed[id] |= !b->bytes || b->again || b->last != last[id] || in_tail(z, r);
+        }
+}
+
+// Regions that only compute, and something that may go.
+static bool is_pure(const Remat *z, uint32_t region) {
+    const Region *r = &z->p->region.at[region];
+    bool some = false;
+    for (uint32_t i = 0; i < r->out.n; i++) {
+        if (plan_in_slot(z->p, r->out.at[i]))
+            return false;
+        some |= !z->fixed[r->out.at[i]];
+    }
+    return some && (r->kind == RegionLoop || r->kind == RegionCall) && !in_tail(z, region);
+}
+
+// The launch before which a region must have run for the last time: it writes a slot that it reads.
+// What a tail writes is there before such a region runs, or is written behind its block.
+static uint32_t runs_until(const Remat *z, uint32_t region) {
+    const Plan *p = z->p;
+    const Region *r = &p->region.at[region];
+    uint32_t until = NONE;
+    for (uint32_t i = 0; i < r->in.n; i++) {
+        uint32_t id = r->in.at[i];
+        for (uint32_t e = 0; p->region_of[id] == NONE && e < p->func->effect.n; e++) {
+            uint32_t w = p->func->effect.at[e], home = p->region_of[w];
+            bool same = node_attr(&p->func->g, w)->i[0] == node_attr(&p->func->g, id)->i[0];
+            bool later = p->region.at[home].block == r->block && !in_tail(z, home);
+            if (same && later && z->lives.time[home] < until)
+                until = z->lives.time[home];
+        }
+    }
+    return until;
+}
+
+// What lives at each launch beside the values that may go.
+static void find_apart(Remat *z) {
+    const Plan *p = z->p;
+    z->apart = arena_array(z->a, int64_t, z->lives.launches + 2);
+    for (uint32_t r = 0; r < p->region.n; r++)
+        for (uint32_t i = 0; i < p->region.at[r].out.n; i++) {
+            const Buffer *b = &z->lives.value[p->region.at[r].out.at[i]];
+            if (z->fixed[p->region.at[r].out.at[i]])
+                continue;
+            z->apart[b->first] -= (int64_t)b->bytes;
+            z->apart[b->last + 1] += (int64_t)b->bytes;
+        }
+    for (uint32_t t = 1; t < z->lives.launches; t++)
+        z->apart[t] += z->apart[t - 1];
+    for (uint32_t t = 0; t < z->lives.launches; t++)
+        z->apart[t] += (int64_t)z->lives.live[t];
+}
+
+static void add_runs(Remat *z) {
+    const Plan *p = z->p;
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        const Region *region = &p->region.at[r];
+        uint32_t run = run_new(z, r, z->lives.time[r], false);
+        vec_push(z->a, &z->beside[z->lives.time[r]], run);
+        for (uint32_t k = 0; k < region->in.n; k++) {
+            uint32_t id = region->in.at[k];
+            bool work = p->region_of[id] != NONE && !plan_in_slot(p, id);
+            z->runs.run.at[run].from[k] = work ? p->region_of[id] : NONE;
+        }
+        for (uint32_t i = 0; i < region->out.n; i++)
+            z->runs.out[region->out.at[i]] = i + 1;
+    }
+}
+
+void remat_init(Remat *z, const PassOptions *o, Plan *p) {
+    uint32_t regions = p->region.n, nodes = p->func->g.node.n;
+    z->p = p;
+    memory_lives(z->a, o, p, &z->lives);
+    uint32_t launches = z->lives.launches;
+    z->runs.before = arena_array_(z->a, sizeof *z->runs.before, _Alignof(RunList), launches);
+    z->beside = arena_array_(z->a, sizeof *z->beside, _Alignof(RunList), launches);
+    z->copies = arena_array_(z->a, sizeof *z->copies, _Alignof(RunList), regions);
+    z->runs.out = arena_array(z->a, uint32_t, nodes);
+    z->barred = arena_array(z->a, uint8_t, nodes);
+    z->pure = arena_array(z->a, uint8_t, regions);
+    z->until = arena_array(z->a, uint32_t, regions);
+    z->seconds = arena_array(z->a, double, regions);
+    find_fixed(z, o);
+    for (uint32_t r = 0; r < regions; r++) {
+        z->pure[r] = is_pure(z, r);
+        z->until[r] = runs_until(z, r);
+        z->seconds[r] = region_seconds(p, &p->region.at[r]) + LaunchSeconds;
+    }
+    find_apart(z);
+    add_runs(z);
+    z->target = (int64_t)p->work_bound;
+    remat_order(z);
+    for (uint32_t r = 0; r < regions; r++)
+        remat_use_inputs(z, r);
+    remat_measure(z);
+}
