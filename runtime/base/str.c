@@ -333,7 +333,8 @@ static const char *text_plain(Text *t, const char *f, va_list *args) {
         if (!strncmp(f, "%.*s", 4)) {
             int most = va_arg(*args, int);
             const char *s = va_arg(*args, const char *);
-            text_put(t, (Str){s, most < 0 ? strlen(s) : strnlen(s, (size_t)most)});
+            size_t len = most < 0 ? strlen(s) : most ? strnlen(s, (size_t)most) : 0; // NULL then
+            text_put(t, (Str){s, len});
             f += 4;
         } else if (!strncmp(f, "%lld", 4)) {
             text_signed(t, va_arg(*args, long long));
