@@ -30,14 +30,14 @@ struct Emit {
 typedef enum Role {
     RoleIndex,
     RoleTile,
-    RoleTiles,
-    RoleUnits,
     RoleSums,
     RoleScratch,
-    RoleSite,
+    RoleSite, // this and what follows is never written out:
     RoleReal,
-    RoleCount,  // never written out, and
-    RolePieces, // this: kernels differ in them and in nothing else
+    RoleTiles, // kernels may differ in how their work is cut
+    RoleUnits, // and in nothing else
+    RoleCount,
+    RolePieces,
     RoleExtent
 } Role; // and one more for each loop after the first
 

@@ -436,31 +436,33 @@ static void put_units(Emit *e) {
     emit_close(e);
 }
 
-// Adds the partial results of the pieces, first to last.
+// The accumulators of number `u` out of the partial results of its pieces, first to last.
+static void put_join(Emit *e) {
+    int64_t count = nest_accumulators(e->n);
+    Str parts = emit_num(e, RoleTiles, nest_tiles(e->n)), accs = emit_num(e, RoleSums, count);
+    for (uint32_t i = 0; i < e->n->reduce.n; i++) {
+        const Reduce *r = &e->n->reduce.at[i];
+        const char *type = emit_acc_type(e, r), *f = r->dtype == DtF64 ? "" : "f";
+        emit_line(e);
+        if (count == 1)
+            text_fmt(e->t, "%s s%u;\n", type, i);
+        else
+            text_fmt(e->t, "%s s%u[%d];\n", type, i, nest_most_accumulators(e->n));
+        emit_line(e);
+        text_fmt(e->t, "gan_%s_parts%s(%ss%u, q%u + u*%.*s*%.*s, %.*s, %.*s);\n",
+                 emit_adds(r) ? "sum" : "max", f, count == 1 ? "&" : "", i, i, SARG(parts),
+                 SARG(accs), SARG(parts), SARG(accs));
+    }
+}
+
 static void put_finish(Emit *e) {
     const Nest *n = e->n;
-    int64_t tiles = nest_tiles(n), count = nest_accumulators(n);
-    Str parts = emit_num(e, RoleTiles, tiles), accs = emit_num(e, RoleSums, count);
-    const char *k = count > 1 ? "[k]" : "";
     emit_line(e);
     text_fmt(e->t, "for (int64_t u = 0; u < %.*s; u++)",
-             SARG(emit_num(e, RoleUnits, n->units / tiles)));
+             SARG(emit_num(e, RoleUnits, n->units / nest_tiles(n))));
     emit_open(e);
     put_decode(e, 1);
-    put_acc_init(e);
-    emit_line(e);
-    text_fmt(e->t, "for (int64_t t = u*%.*s; t < (u + 1)*%.*s; t++)", SARG(parts), SARG(parts));
-    emit_open(e);
-    for (uint32_t i = 0; i < n->reduce.n; i++) {
-        Str part = str_format(e->t->arena, "q%u[t*%.*s + k]", i, SARG(accs));
-        emit_line(e);
-        text_fmt(e->t, "for (int64_t k = 0; k < %.*s; k++) s%u%s ", SARG(accs), i, k);
-        if (emit_adds(&n->reduce.at[i]))
-            text_fmt(e->t, "+= %.*s;\n", SARG(part));
-        else
-            text_fmt(e->t, "= %.*s > s%u%s ? %.*s : s%u%s;\n", SARG(part), i, k, SARG(part), i, k);
-    }
-    emit_close(e);
+    put_join(e);
     int opened = put_kept_loops(e);
     for (uint32_t i = 0; i < n->reduce.n; i++)
         emit_result(e, i);

@@ -33,7 +33,7 @@ const char *emit_call(Emit *e, const char *function) {
 // A number as text. Larger ones become arguments, equal ones for the same purpose the same
 // argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x) {
-    bool always = role == RoleSite || role == RoleReal || role == RoleCount || role == RolePieces;
+    bool always = role >= RoleSite && role < RoleExtent;
     if (x < e->d->written_out && !always)
         return str_format(e->t->arena, "%" PRId64, x);
     uint32_t k = 0;
