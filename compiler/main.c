@@ -78,9 +78,16 @@ int cli_failed(Front *f, const Cli *c, GanStatus status) {
     return gan_exit_code(status);
 }
 
+static int cli_put(Str text) {
+    if (fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0)
+        return 0;
+    fputs("ganc: standard output could not be written\n", stderr);
+    return 3;
+}
+
 int cli_write(const Cli *c, Str text) {
     if (!c->out.len)
-        return fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0 ? 0 : 3;
+        return cli_put(text);
     GanStatus status = file_write_atomic(c->out, text.ptr, text.len);
     return status == GAN_OK ? 0 : cli_die(status);
 }
@@ -404,7 +411,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (!strcmp(argv[1], "--version"))
-        return puts("ganc " GAN_VERSION) < 0 ? 3 : 0;
+        return cli_put(STR("ganc " GAN_VERSION "\n"));
     Cli c = {.perm = &perm, .real = DtF32};
     bool answered;
     status = args_answer(&text, &table, argc - 1, argv + 1, &answered);

@@ -165,6 +165,17 @@ static bool runs_on_ranks(Command c) {
     return c == CommandTrain || c == CommandVerify || c == CommandBench;
 }
 
+static int finish(GanStatus st) {
+    if (st != GAN_OK && *gan_error())
+        fprintf(stderr, "ganrun: %s\n", gan_error());
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+    if (st == GAN_OK && !written) {
+        fputs("ganrun: standard output could not be written\n", stderr);
+        return 3;
+    }
+    return gan_exit_code(st);
+}
+
 // Rank 0 speaks where all end the same way; a rank that ends by itself says so. Exit handlers are
 // left out then: MPI's thread may be anywhere.
 static int finish_rank(Comm *c, GanStatus st) {
@@ -173,7 +184,7 @@ static int finish_rank(Comm *c, GanStatus st) {
     int rank = comm_rank(c), code = gan_exit_code(st);
     if (st == GAN_OK) {
         comm_close(c);
-        return fflush(stdout) == 0 ? 0 : 3;
+        return finish(st);
     }
     bool all = comm_leave(c, st);
     if (*why && all && rank == 0)
@@ -185,17 +196,6 @@ static int finish_rank(Comm *c, GanStatus st) {
     if (!all)
         _Exit(code);
     return code;
-}
-
-static int finish(GanStatus st) {
-    if (st != GAN_OK && *gan_error())
-        fprintf(stderr, "ganrun: %s\n", gan_error());
-    bool written = fflush(stdout) == 0 && !ferror(stdout);
-    if (st == GAN_OK && !written) {
-        fputs("ganrun: standard output could not be written\n", stderr);
-        return 3;
-    }
-    return gan_exit_code(st);
 }
 
 // Help, a shell's script and the like: what is written needs no command to run.
@@ -236,8 +236,10 @@ int main(int argc, char **argv) {
         return finish(st);
     if (!strcmp(argv[1], "--version"))
         return puts("ganrun " GAN_VERSION) < 0 ? 3 : finish(GAN_OK);
-    if (!strcmp(argv[1], "data"))
-        return data_main(argc - 2, argv + 2, stdout, stderr);
+    if (!strcmp(argv[1], "data")) {
+        int code = data_main(argc - 2, argv + 2, stdout, stderr);
+        return code ? code : finish(GAN_OK);
+    }
     wait_calmly(argv);
     Launcher launch = launcher_detect(environment);
     st = options_parse(&perm, argc - 1, argv + 1, &options);

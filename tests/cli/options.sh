@@ -94,3 +94,18 @@ absent run
 
 expect 0 doctor --json
 prints '"libraries"'
+
+# What could not be written is said, by every word that prints.
+full() {
+    code=0
+    "$(dirname -- "$ganrun")/$@" >/dev/full 2>err || code=$?
+    [ "$code" = 3 ] || fail "$* on a full disk: exit code $code"
+    says 'standard output could not be written'
+}
+expect 0 data synth ring --out r.npy --count 8
+for words in --version --help 'plan tiny.gan' 'hash tiny.gan' 'emit tiny.gan --stage c' 'explain E0301' 'completion bash'; do
+    full ganc $words
+done
+for words in --version --help 'doctor --json' 'data --help' 'data inspect r.npy' 'data synth ring --out s.npy --count 8'; do
+    full ganrun $words
+done
