@@ -456,10 +456,6 @@ static void one_launch(const Plan *p, bool (*is)(const Plan *p, const Region *r)
     assert_true(p->kernel.at[kernel].many);
 }
 
-static bool updates_many(const Plan *p, const Region *r) {
-    return writes_optimizer(p, r) && r->units > 1;
-}
-
 static bool narrows_weight(const Plan *p, const Region *r) {
     const Graph *g = &p->func->g;
     uint32_t last = r->node.n ? r->node.at[r->node.n - 1] : 0;
@@ -467,18 +463,45 @@ static bool narrows_weight(const Plan *p, const Region *r) {
            !node_type(g, r->in.at[0])->batched && graph_node(g, last)->op == OpCast;
 }
 
-// Weights and gains of all sizes, on a card: one launch of one kernel.
+static bool updates_many(const Plan *p, const Region *r) {
+    return writes_optimizer(p, r) && r->units > 1;
+}
+
+// Every part of every kernel is some region's, and a region has the words that its kernel takes.
+static void parts_are_all_there(const Plan *p, uint32_t *kernels) {
+    for (uint32_t k = 0; k < p->kernel.n; k++) {
+        const Kernel *kernel = &p->kernel.at[k];
+        uint64_t seen = 0;
+        for (uint32_t i = 0; kernel->parts && i < p->region.n; i++) {
+            const Region *r = &p->region.at[i];
+            if (r->kernel != k)
+                continue;
+            assert_int_equal(r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n,
+                             kernel->words);
+            seen |= UINT64_C(1) << r->number.at[r->number.n - 1];
+        }
+        assert_true(seen == (UINT64_C(1) << kernel->parts) - 1 || !kernel->parts);
+        *kernels += kernel->parts > 1;
+    }
+}
+
+// Weights and biases of all sizes, on a card: one launch of one kernel, whose parts they are where
+// their gradients differ in type.
 static void an_update_of_a_net_is_one_launch(void **state) {
     (void)state;
-    Arena a;
-    Compiled c = {0};
-    uint32_t instances;
-    assert_int_equal(arena_init(&a, 0), GAN_OK);
-    compile_small(&a, DtF32, &c);
-    one_launch(&c.step, updates_many, &instances);
-    assert_int_equal(
-        instances, 11); // four weights, three biases of more than one element, two gains and shifts
-    arena_release(&a);
+    for (int narrow = 0; narrow < 2; narrow++) {
+        Arena a;
+        Compiled c = {0};
+        uint32_t instances, kernels = 0;
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        compile_small(&a, narrow ? DtBF16 : DtF32, &c);
+        one_launch(&c.step, updates_many, &instances);
+        assert_int_equal(instances, 11); // four weights, three biases of more than one element,
+                                         // two gains and shifts
+        parts_are_all_there(&c.step, &kernels);
+        assert_true(kernels > 0);
+        arena_release(&a);
+    }
 }
 
 // What a step makes of weights alone need not be made layer by layer.

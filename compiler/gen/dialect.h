@@ -42,9 +42,26 @@ struct Dialect {
 void emit_loops(Emit *e); // emit_loops.c
 void emit_team(Emit *e);  // emit_team.c
 
-// Writes the kernel of a shaped nest; `many`: for several regions in one launch. Extents, strides
-// and the like that it leaves open are added to `numbers`.
+// Writes the kernel of a shaped nest. Extents, strides and the like that it leaves open are added
+// to `numbers`: the same ones in every form.
+typedef enum KernelForm {
+    FormAlone, // of one region
+    FormMany,  // of several in one launch
+    FormPart,  // its statements alone, for emit_parts
+} KernelForm;
 typedef VEC(int64_t) Numbers;
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers);
+void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,
+                 Numbers *numbers);
+
+// Writes one kernel of several: a region's last word, of `words`, says which of them is its own.
+typedef struct Part {
+    Str name, text; // FormPart
+} Part;
+void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part *part, uint32_t n);
+
+// parts.c. Makes what launches of several regions run: a kernel for many of them, and of kernels
+// that go together one of several parts. A kernel is compiled once: where it is a part, all its
+// regions are launched as that, those that are alone too.
+void gen_together(Arena *perm, Plan *p, const Dialect *d);
 
 #endif

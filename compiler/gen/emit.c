@@ -138,8 +138,9 @@ void emit_result(Emit *e, uint32_t i) {
     text_fmt(e->t, "%s;\n", end);
 }
 
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, bool many, Numbers *numbers) {
-    Emit e = {.t = t, .n = n, .d = d, .name = name, .many = many, .numbers = numbers};
+void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,
+                 Numbers *numbers) {
+    Emit e = {.t = t, .n = n, .d = d, .name = name, .form = form, .numbers = numbers};
     e.real = DtF32;
     for (uint32_t i = 0; i < n->value.n; i++)
         e.real = n->value.at[i].dtype == DtF64 ? DtF64 : e.real;

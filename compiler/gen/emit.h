@@ -11,7 +11,7 @@ struct Emit {
     const Nest *n;
     const Dialect *d;
     Str name;
-    bool many; // of several regions in one launch
+    KernelForm form;
     int depth;
     bool lanes;        // the innermost loop adds into lanes
     bool in_pack;      // inside the loop over a pack: the team's lane is l elements further on

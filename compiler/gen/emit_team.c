@@ -16,6 +16,10 @@ static const Team *team(const Emit *e) {
     return &e->n->team;
 }
 
+static bool many(const Emit *e) { // may a launch have several regions of it?
+    return e->form != FormAlone;
+}
+
 static bool cut(const Emit *e) {
     return team(e)->pieces > 1;
 }
@@ -235,7 +239,7 @@ static void put_elements(Emit *e) {
     if (!one)
         emit_level(e, 0);
     emit_line(e);
-    if (e->many) {
+    if (many(e)) {
         text_fmt(e->t, "for (%s u = %.*s; u < %.*s; u += %sgridDim.x * %u)", type, SARG(first),
                  SARG(count), wide, team(e)->units);
     } else {
@@ -259,7 +263,7 @@ static void open_blocks(Emit *e) {
     Str count = emit_num(e, RoleCount, e->n->units), // in either text the first numbers
         pieces = emit_num(e, RolePieces, team(e)->pieces);
     emit_line(e);
-    if (!e->many) {
+    if (!many(e)) {
         text_put(e->t, STR("const uint32_t b = blockIdx.x;\n"));
         return;
     }
@@ -399,7 +403,7 @@ static void put_columns(Emit *e) {
         put_join(e);
         put_results(e);
     }
-    if (e->many)
+    if (many(e))
         emit_close(e);
 }
 
@@ -410,7 +414,7 @@ static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str mo
     Str word = str_format(e->t->arena, more.len ? "w.at[%u] + %.*s" : "w.at[%u]", at, SARG(more));
     emit_line(e);
     text_fmt(e->t, "%.*s *%s = ", SARG(type), name);
-    if (e->many)
+    if (many(e))
         text_fmt(e->t, "gan_global<%.*s>(%.*s);\n", SARG(type), SARG(word));
     else
         text_fmt(e->t, more.len ? "(%.*s *)(%.*s);\n" : "(%.*s *)%.*s;\n", SARG(type), SARG(word));
@@ -455,20 +459,20 @@ static void put_numbers(Emit *e, uint32_t first) {
 }
 
 // A region's words come by value; those of regions launched together from memory.
-static void put_entry(Emit *e, uint32_t words) {
-    text_fmt(e->t,
+static void put_entry(Text *t, Str name, uint32_t threads, uint32_t words, bool many) {
+    text_fmt(t,
              "extern \"C\" __global__ void __launch_bounds__(%u)\n"
              "%.*s(const gan_args<%u> %s, const gan_counters *c) {\n",
-             team(e)->units * team(e)->size, SARG(e->name), words, e->many ? "*each" : "w");
-    if (e->many)
-        text_fmt(e->t, "    const gan_args<%u> &w = each[blockIdx.y];\n", words);
+             threads, SARG(name), words, many ? "*each" : "w");
+    if (many)
+        text_fmt(t, "    const gan_args<%u> &w = each[blockIdx.y];\n", words);
 }
 
 void emit_team(Emit *e) {
     const Region *r = e->n->region;
     Text *out = e->t, body = {.arena = out->arena};
     e->acc = put_acc;
-    e->depth = 1;
+    e->depth = e->form == FormPart ? 2 : 1;
     e->t = &body;
     bool steps = e->n->reduce.n || e->n->prefix < e->n->orders;
     (steps ? put_columns : put_elements)(e);
@@ -477,9 +481,20 @@ void emit_team(Emit *e) {
     put_args(e);
     uint32_t words = r->in.n + r->out.n + (leaves_parts(e) ? 2 : 0);
     e->t = out;
-    put_entry(e, words + e->numbers->n);
+    if (e->form != FormPart)
+        put_entry(out, e->name, team(e)->units * team(e)->size, words + e->numbers->n, many(e));
     put_numbers(e, words);
     text_put(out, text_str(&args));
     text_put(out, text_str(&body));
-    text_put(out, STR("}\n"));
+    if (e->form != FormPart)
+        text_put(out, STR("}\n"));
+}
+
+void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part *part, uint32_t n) {
+    put_entry(t, name, threads, words, true);
+    text_fmt(t, "    switch (w.at[%u]) {\n", words - 1);
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(t, "    case %u: { // %.*s\n%.*s    } break;\n", i, SARG(part[i].name),
+                 SARG(part[i].text));
+    text_put(t, STR("    }\n}\n"));
 }

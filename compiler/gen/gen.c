@@ -21,10 +21,9 @@ Str gen_prelude(const Dialect *d) {
     return d->prelude();
 }
 
-static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, bool many,
-                       Numbers *numbers) {
+static Str kernel_text(Arena *a, const Nest *n, const Dialect *d, Str name, Numbers *numbers) {
     Text t = {.arena = a};
-    emit_kernel(&t, n, d, name, many, numbers);
+    emit_kernel(&t, n, d, name, FormAlone, numbers);
     return text_str(&t);
 }
 
@@ -71,7 +70,7 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
     Numbers numbers = {0}, again = {0};
     nest_lower(&scratch, p, r, &n);
     d->shape(&n);
-    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), false, &numbers);
+    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), &numbers);
     Hash128 h = hash128(anonymous.ptr, anonymous.len);
     set_region(perm, r, &n, &numbers);
     uint32_t have = map_find(known, h.lo);
@@ -83,38 +82,10 @@ static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *k
     Kernel k = {.name = name, .finish = nest_partial(&n)};
     k.threads = n.team.units * n.team.size;
     k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
-    k.source = str_copy(perm, kernel_text(&scratch, &n, d, name, false, &again));
+    k.source = str_copy(perm, kernel_text(&scratch, &n, d, name, &again));
     vec_push(perm, &p->kernel, k);
     map_put(perm, known, h.lo, p->kernel.n);
     r->kernel = p->kernel.n - 1;
-}
-
-// Writes a kernel again, for regions launched together. One that is launched alone goes the same
-// way: its words come from memory then, but the same work is compiled once.
-static void gen_many(Arena *perm, Plan *p, const Region *r, const Dialect *d, Arena scratch) {
-    Kernel *k = &p->kernel.at[r->kernel];
-    Nest n;
-    Numbers numbers = {0};
-    nest_lower(&scratch, p, r, &n);
-    d->shape(&n);
-    k->many = true;
-    k->name = str_format(perm, "%.*s_many", SARG(k->name));
-    k->source = str_copy(perm, kernel_text(&scratch, &n, d, k->name, true, &numbers));
-}
-
-// Kernels of which one launch has several regions, where the dialect launches them together.
-static void gen_merged(Arena *perm, Plan *p, const Dialect *d, Arena scratch) {
-    for (uint32_t l = 0; d->merges && l < p->launch.n; l++) {
-        const Launch *launch = &p->launch.at[l];
-        for (uint32_t i = 1; i < launch->instances; i++) {
-            const Region *r = &p->region.at[p->merge.at[launch->first + i]];
-            bool twice = false;
-            for (uint32_t k = 0; k < i && !twice; k++)
-                twice = p->region.at[p->merge.at[launch->first + k]].kernel == r->kernel;
-            if (twice && !p->kernel.at[r->kernel].many)
-                gen_many(perm, p, r, d, scratch);
-        }
-    }
 }
 
 void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
@@ -125,7 +96,8 @@ void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionLoop)
             gen_region(perm, p, &p->region.at[i], d, &known, scratch);
-    gen_merged(perm, p, d, scratch);
+    if (d->merges)
+        gen_together(perm, p, d);
     if (d->calls)
         d->calls(perm, p);
     arena_release(&scratch);
@@ -151,21 +123,34 @@ static void print_region(Text *t, const Plan *p, const Region *r) {
     }
 }
 
-// Of what a kernel does: its first region, the numbers of all of them, the lines they came from.
+// The first region of a kernel, or of a part of it.
+static const Region *first_region(const Plan *p, uint32_t kernel, uint32_t part) {
+    bool parts = p->kernel.at[kernel].parts;
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        const Region *r = &p->region.at[i];
+        if (r->kernel == kernel && (!parts || r->number.at[r->number.n - 1] == part))
+            return r;
+    }
+    bug("kernel %u is of no region", kernel);
+}
+
+// Of what a kernel does: the first region of each part, the numbers of all of them, the lines they
+// came from.
 static void print_head(Text *t, const Plan *p, uint32_t kernel, Arena scratch) {
     enum { MaxRegions = 16, MaxLines = 6 };
     SourceLineVec lines = {0};
-    uint32_t regions = 0;
+    uint32_t regions = 0, parts = p->kernel.at[kernel].parts;
+    for (uint32_t part = 0; part < (parts ? parts : 1); part++) {
+        print_region(t, p, first_region(p, kernel, part));
+        text_char(t, '\n');
+    }
+    text_put(t, STR("// regions"));
     for (uint32_t i = 0; i < p->region.n; i++) {
         const Region *r = &p->region.at[i];
         if (r->kernel != kernel)
             continue;
-        if (!regions++) {
-            print_region(t, p, r);
-            text_fmt(t, "\n// regions %u", i);
-        } else if (regions <= MaxRegions) {
-            text_fmt(t, ", %u", i);
-        }
+        if (regions++ < MaxRegions)
+            text_fmt(t, regions > 1 ? ", %u" : " %u", i);
         region_lines(&scratch, p, r, &lines);
     }
     text_fmt(t, regions > MaxRegions ? " and %u more\n" : "\n", regions - MaxRegions);

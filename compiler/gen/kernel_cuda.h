@@ -20,6 +20,8 @@
 //   c      in device memory, so that a captured graph never changes.
 //   many   a kernel of which some launch has several regions (Kernel.many): blockIdx.y is the
 //          instance, each[blockIdx.y] its words, in device memory.
+//   parts  a kernel that holds several: the last word of a region says which is its own, and words
+//          between that and those it has need of are zero. All instances share one launch.
 //   T      Kernel.threads, the size of a block; blocks are one-dimensional.
 //   grid   x: Region.blocks. Of a NAME_many the most of its instances, or fewer: it strides over
 //          the grid, and any number of blocks gives the same bits.

@@ -224,7 +224,7 @@ typedef struct Region {
     size_t scratch;   // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
     uint32_t blocks;  // CUDA: size of the grid; fewer give the same results
     uint32_t tickets; // CUDA: 32-bit words, the region's own, zero before its first launch
-    VEC(int64_t) number; // what its kernel leaves open: extents, strides, sites
+    VEC(int64_t) number; // what its kernel leaves open: extents, strides, sites, which part
 } Region;
 
 // Generated text of one or more regions of equal structure.
@@ -235,12 +235,12 @@ typedef struct Kernel {
                  //   void NAME_finish(void *const *p), where `finish`: after all of NAME, once
                  // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
                  // lo..hi are units, in any cut and order: results never depend on it
-                 // As CUDA, over a grid of Region.blocks blocks (words: gen/kernel_cuda.h):
-                 //   NAME(const gan_args<words> w, const gan_counters *c), or, where `many`,
-                 //   NAME(const gan_args<words> *each, const gan_counters *c)
+                 // As CUDA, over a grid of Region.blocks blocks (gen/kernel_cuda.h), of one region
+                 //   NAME(const gan_args<words> w, const gan_counters *c), or *each, where `many`
     bool finish; // C: NAME_finish combines the partial results
     bool many;   // CUDA: its launches are of one region or several; NAME ends in _many
-    bool spare;  // CUDA: launched only where the device has no library for its regions
+    uint32_t parts;   // CUDA: of several in one, whose number is a region's last word; else 0
+    bool spare;       // CUDA: launched only where the device has no library for its regions
     uint32_t threads; // CUDA: of a block
     uint32_t shared;  // CUDA: bytes of dynamic shared memory a block needs
     uint32_t words;   // CUDA: in, out, scratch and tickets where there is scratch, number

@@ -1,0 +1,208 @@
+// parts.c - what one launch has together, as one kernel.
+//
+// In: a kernel for each structure, and launches of independent regions (schedule.c). Out: where a
+// launch has several regions of a kernel, that kernel written for many; where it has regions of
+// several, one kernel of which they are parts (the horizontal fusion of Li et al., HFuse, 2022, by
+// blocks): blockIdx.y is the region, whose last word is the number of its part.
+//
+// A block has the registers of the largest part, and shared memory for all. So parts are of one
+// size of blocks and small, or were launched by the many anyway.
+#include "dialect.h"
+#include "nest.h"
+
+#include <string.h>
+
+enum {
+    FewBlocks = 512,       // a larger region fills a card by itself
+    MostShared = 24 << 10, // bytes of a block, of all parts
+    MostParts = 16,        // one text should not be what a compile waits for
+    SharedElement = 16,    // bytes of an accumulator, at most
+    WarpThreads = 32,
+};
+
+typedef struct Member { // what is known of a kernel
+    uint32_t first;     // of its regions
+    uint32_t group;     // the kernel that it is put together with, itself at first
+    bool twice;         // in one launch
+    bool large;         // a region of it is
+    uint32_t shared;    // of its block; of a group's kernel, of all its parts
+    uint32_t parts;     // of a group's kernel
+    uint32_t to;        // its new number
+} Member;
+
+typedef struct Together {
+    Arena *perm, *scratch;
+    Plan *p;
+    const Dialect *d;
+    Member *of; // [kernel.n]
+} Together;
+
+static Nest nest_of(Arena *a, const Together *t, uint32_t kernel) {
+    Nest n;
+    nest_lower(a, t->p, &t->p->region.at[t->of[kernel].first], &n);
+    t->d->shape(&n);
+    return n;
+}
+
+static uint32_t group_of(const Together *t, uint32_t kernel) {
+    while (t->of[kernel].group != kernel)
+        kernel = t->of[kernel].group;
+    return kernel;
+}
+
+// What its teams join their results through (gan_team).
+static uint32_t shared_of(const Nest *n) {
+    uint32_t threads = n->team.units * n->team.size;
+    if (n->team.size == 1)
+        return 0;
+    uint32_t each = n->team.across ? threads * n->team.pack : threads / WarpThreads;
+    return (uint32_t)n->reduce.n * each * SharedElement;
+}
+
+static void look(Together *t) {
+    const Plan *p = t->p;
+    for (uint32_t k = 0; k < p->kernel.n; k++)
+        t->of[k] = (Member){.first = NONE, .group = k, .parts = 1};
+    for (uint32_t i = 0; i < p->region.n; i++) {
+        const Region *r = &p->region.at[i];
+        if (r->kind != RegionLoop)
+            continue;
+        Member *m = &t->of[r->kernel];
+        m->first = m->first == NONE ? i : m->first;
+        m->large |= r->blocks > FewBlocks;
+    }
+    for (uint32_t k = 0; k < p->kernel.n; k++) {
+        Arena scratch = *t->scratch;
+        Nest n = nest_of(&scratch, t, k);
+        t->of[k].shared = shared_of(&n);
+    }
+}
+
+static const Region *instance(const Plan *p, Launch l, uint32_t i) {
+    return &p->region.at[p->merge.at[l.first + i]];
+}
+
+static void look_twice(Together *t) {
+    const Plan *p = t->p;
+    for (uint32_t l = 0; l < p->launch.n; l++) {
+        Launch launch = p->launch.at[l];
+        for (uint32_t i = 1; i < launch.instances; i++)
+            for (uint32_t k = 0; k < i; k++) {
+                uint32_t kernel = instance(p, launch, i)->kernel;
+                t->of[kernel].twice |= instance(p, launch, k)->kernel == kernel;
+            }
+    }
+}
+
+static void join(Together *t, uint32_t a, uint32_t b) {
+    const Kernel *ka = &t->p->kernel.at[a], *kb = &t->p->kernel.at[b];
+    uint32_t ga = group_of(t, a), gb = group_of(t, b);
+    Member *x = &t->of[ga < gb ? ga : gb], *y = &t->of[ga < gb ? gb : ga];
+    if (x == y || ka->threads != kb->threads || x->shared + y->shared > MostShared ||
+        x->parts + y->parts > MostParts || (t->of[a].large && !t->of[a].twice) ||
+        (t->of[b].large && !t->of[b].twice))
+        return;
+    y->group = ga < gb ? ga : gb;
+    x->shared += y->shared;
+    x->parts += y->parts;
+}
+
+static void group(Together *t) {
+    const Plan *p = t->p;
+    for (uint32_t l = 0; l < p->launch.n; l++) {
+        Launch launch = p->launch.at[l];
+        for (uint32_t i = 1; i < launch.instances; i++)
+            for (uint32_t k = 0; k < i; k++)
+                join(t, instance(p, launch, k)->kernel, instance(p, launch, i)->kernel);
+    }
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static Str text_of(Together *t, Arena *a, uint32_t kernel, Str name, KernelForm form) {
+    Text text = {.arena = a};
+    Numbers numbers = {0};
+    Nest n = nest_of(a, t, kernel);
+    emit_kernel(&text, &n, t->d, name, form, &numbers);
+    return text_str(&text);
+}
+
+// One that is launched alone goes the same way: its words come from memory then, but the same work
+// is compiled once.
+static void write_many(Together *t, uint32_t kernel) {
+    Kernel *k = &t->p->kernel.at[kernel];
+    Arena scratch = *t->scratch;
+    k->many = true;
+    k->name = str_format(t->perm, "%.*s_many", SARG(k->name));
+    k->source = str_copy(t->perm, text_of(t, &scratch, kernel, k->name, FormMany));
+}
+
+// The words of a kernel's regions, filled up to those of the group, and the part they are.
+static void number_part(Together *t, uint32_t kernel, uint32_t words, uint32_t part) {
+    uint32_t missing = words - 1 - t->p->kernel.at[kernel].words;
+    for (uint32_t i = 0; i < t->p->region.n; i++) {
+        Region *r = &t->p->region.at[i];
+        if (r->kind != RegionLoop || r->kernel != kernel)
+            continue;
+        for (uint32_t k = 0; k < missing; k++)
+            vec_push(t->perm, &r->number, 0);
+        vec_push(t->perm, &r->number, part);
+    }
+}
+
+static void write_group(Together *t, uint32_t first) {
+    Plan *p = t->p;
+    Arena scratch = *t->scratch;
+    Kernel all = {
+        .threads = p->kernel.at[first].threads, .many = true, .parts = t->of[first].parts};
+    Part *part = arena_array(&scratch, Part, all.parts);
+    Text texts = {.arena = &scratch};
+    for (uint32_t k = first, n = 0; k < p->kernel.n; k++) {
+        if (group_of(t, k) != first)
+            continue;
+        part[n] = (Part){p->kernel.at[k].name, text_of(t, &scratch, k, (Str){0}, FormPart)};
+        text_put(&texts, part[n++].text);
+        all.words = p->kernel.at[k].words + 1 > all.words ? p->kernel.at[k].words + 1 : all.words;
+    }
+    for (uint32_t k = first, n = 0; k < p->kernel.n; k++)
+        if (group_of(t, k) == first)
+            number_part(t, k, all.words, n++);
+    Str name =
+        kernel_name(&scratch, &p->func->g, &p->region.at[t->of[first].first], text_str(&texts));
+    Text source = {.arena = &scratch};
+    all.name = str_format(t->perm, "%.*s_parts_many", SARG(name));
+    emit_parts(&source, all.name, all.threads, all.words, part, all.parts);
+    all.source = str_copy(t->perm, text_str(&source));
+    p->kernel.at[first] = all;
+}
+
+// Kernels that are parts now are none of their own.
+static void number_again(Together *t) {
+    Plan *p = t->p;
+    uint32_t n = 0, had = p->kernel.n;
+    for (uint32_t k = 0; k < had; k++) {
+        t->of[k].to = n;
+        if (t->of[k].group == k)
+            p->kernel.at[n++] = p->kernel.at[k];
+    }
+    p->kernel.n = n;
+    for (uint32_t i = 0; i < p->region.n; i++)
+        if (p->region.at[i].kind == RegionLoop)
+            p->region.at[i].kernel = t->of[group_of(t, p->region.at[i].kernel)].to;
+}
+
+void gen_together(Arena *perm, Plan *p, const Dialect *d) {
+    Arena scratch;
+    arena_need(&scratch);
+    Together t = {perm, &scratch, p, d, arena_array(&scratch, Member, p->kernel.n)};
+    look(&t);
+    look_twice(&t);
+    group(&t);
+    for (uint32_t k = 0; k < p->kernel.n; k++)
+        if (t.of[k].group == k && t.of[k].parts > 1)
+            write_group(&t, k);
+        else if (t.of[k].group == k && t.of[k].twice)
+            write_many(&t, k);
+    number_again(&t);
+    arena_release(&scratch);
+}
