@@ -6,7 +6,7 @@ endif()
 include(GNUInstallDirs)
 install(TARGETS ganc ganrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET gan_mpi)
-    install(TARGETS gan_mpi LIBRARY DESTINATION lib/gan)    # where runtime/ranks.c looks, from bin
+    install(TARGETS gan_mpi LIBRARY DESTINATION lib/gan)    # where runtime/job/ranks.c looks, from bin
 endif()
 
 # written(PROGRAM KIND NAME FOLDER): what `PROGRAM completion KIND` writes, installed as FOLDER/NAME.

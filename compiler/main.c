@@ -28,7 +28,7 @@ static const ArgHabit habits[] = {
 #include "commands.def"
 #define COMMAND(Id, word, least, most, files, help, example)                                       \
     {word, "that is the runtime's: ganrun " word " " files},
-#include "../runtime/options.def"
+#include "../runtime/job/options.def"
 };
 
 static const ArgTable table = {

@@ -1,7 +1,7 @@
 // demo.c - `ganrun demo`: a small model on shapes drawn here, from nothing to a page in under a
 // minute.
+#include "commands.h"
 #include "embed.h"
-#include "runs.h"
 
 extern const EmbeddedFile demo_files[]; // models/demo.gan
 

@@ -1,6 +1,7 @@
 // doctor.c - `ganrun doctor`: what this machine has and lacks, what each lack costs, and the line
 // that mends it.
 #define _GNU_SOURCE
+#include "commands.h"
 #include "link.h"
 #include "ranks.h"
 

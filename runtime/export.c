@@ -3,6 +3,9 @@
 // In: the newest checkpoint. Out: one safetensors file with weights and running statistics, nets in
 // order of the text, weights in order of first use and behind them the rest, under the names that
 // PyTorch's layers give them. Shapes and layouts are PyTorch's already (type.c).
+#include "checkpoint.h"
+#include "commands.h"
+#include "trained.h"
 #include "weights.h"
 
 #include <string.h>

@@ -5,7 +5,9 @@
 // the user's model, data or reference is wrong, 2 usage, 3 the machine lacks or refused something,
 // 70 a bug of ours, 75 saved and stopped.
 #define _GNU_SOURCE
+#include "commands.h"
 #include "ranks.h"
+#include "verify.h"
 
 #include <stdlib.h>
 #include <string.h>

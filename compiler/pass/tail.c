@@ -6,7 +6,7 @@
 // and all that follows from it may be left too; what remains are waits for the last sums of
 // gradients and what makes new weights of them. It must find the slots it reads as its own step
 // left them, so none that is filled from outside: scalars are the exception, for which the executor
-// cares (runtime/exec.c).
+// cares (runtime/exec/exec.c).
 #include "plan.h"
 
 // A guard: whatever is kept of samples is summed over the ranks first, by a call that no tail

@@ -8,7 +8,7 @@
 #ifndef GAN_CACHE_H
 #define GAN_CACHE_H
 
-#include "rt.h"
+#include "device_api.h"
 
 // Makes the folder where it is missing. GAN_ERR_IO when others could write to it, or we cannot.
 GanStatus cache_dir(Arena *a, Str path);

@@ -1,9 +1,10 @@
-// device.h - what devices share among themselves. The face to the outside is DeviceApi in rt.h.
+// device.h - what devices share among themselves. The face to the outside is DeviceApi in
+// device_api.h.
 #ifndef GAN_DEVICE_H
 #define GAN_DEVICE_H
 
 #include "comm.h"
-#include "rt.h"
+#include "device_api.h"
 
 struct Device { // the first member of every device's own struct
     const DeviceApi *api;

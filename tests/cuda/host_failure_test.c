@@ -3,8 +3,8 @@
 // on.
 #define _GNU_SOURCE
 #include "host_run.h"
-#include "run.h"
-#include "runs.h"
+#include "checkpoint.h"
+#include "commands.h"
 #include "trial.h"
 
 #include <setjmp.h>

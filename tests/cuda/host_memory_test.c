@@ -2,8 +2,8 @@
 // what is asked for and refused, and a plan's room for libraries, which is known before anything is
 // allocated and kept.
 #include "host_run.h"
-#include "rt_internal.h"
-#include "run.h"
+#include "exec_internal.h"
+#include "session.h"
 
 #include <setjmp.h>
 #include <cmocka.h>

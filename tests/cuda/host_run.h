@@ -2,7 +2,7 @@
 #ifndef GAN_HOST_RUN_H
 #define GAN_HOST_RUN_H
 
-#include "driver.h"
+#include "session.h"
 #include "record.h"
 
 static const size_t CARD = (size_t)80 << 30; // bytes of the card

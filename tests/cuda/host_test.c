@@ -3,8 +3,7 @@
 // not waited for, engines that are kept.
 #define _GNU_SOURCE
 #include "host_run.h"
-#include "run.h"
-#include "runs.h"
+#include "meter.h"
 #include "trial.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #ifndef GAN_SHIM_DEVICE_H
 #define GAN_SHIM_DEVICE_H
 
-#include "rt.h"
+#include "device_api.h"
 
 typedef struct ShimCount {
     uint32_t regions, calls; // that ran on the shim

@@ -7,7 +7,7 @@
 #define GAN_TEST_RANKS_H
 
 #include "driver.h"
-#include "rt.h"
+#include "exec.h"
 
 typedef struct RanksOptions {
     const char *name; // ends in .yaml for YAML

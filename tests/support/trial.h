@@ -4,7 +4,7 @@
 #define GAN_TRIAL_H
 
 #include "driver.h"
-#include "rt.h"
+#include "exec.h"
 
 typedef struct Trial {
     Arena *arena; // everything below lives here

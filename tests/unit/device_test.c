@@ -9,7 +9,7 @@
 #include "gen.h"
 #include "prelude.h"
 #include "programs.h"
-#include "rt.h"
+#include "device_api.h"
 
 #include <setjmp.h>
 #include <cmocka.h>

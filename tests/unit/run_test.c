@@ -1,7 +1,11 @@
 // run_test.c - what a run is made of: the command line, the job, the log, checkpoints on a failing
 // disk, and which batch comes when.
 #define _GNU_SOURCE
-#include "runs.h"
+#include "checkpoint.h"
+#include "commands.h"
+#include "progress.h"
+#include "runlog.h"
+#include "trained.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,0 +1,427 @@
+// bench.c - `ganrun bench`: a model's step against the clock and against this machine's limits.
+//
+// In: a model and how often. Out: one JSON object, or the same in words. Data is
+// resident: slots are filled once with numbers made here, so no files are needed. How long a first
+// step takes to begin, and the memory of a process that only trains, are asked of processes of
+// their own: one with an empty kernel cache, then some with the filled one. On many ranks all run
+// the step together and rank 0 answers; starts are then not timed.
+#include "bench.h"
+#include "commands.h"
+#include "meter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { PROFILED = 5 };
+
+// --- the session ---------------------------------------------------------------------------------
+
+GanStatus bench_open(Bench *b) {
+    Split split;
+    LinkModel link;
+    Parallel parallel;
+    TRY(ranks_split(b->o, &split));
+    TRY(link_find(*b->perm, b->comm, (Str){0}, &link));
+    if (b->comm)
+        say(&b->host->console, "link: %.3g us, %.4g GB/s", link.latency * 1e6,
+            link.bandwidth * 1e-9);
+    TRY(ranks_parallel(b->comm, b->batch, &split, link, &parallel));
+    comm_narrow(b->comm, b->o->at[OptCompress].given ? COMPRESS_LEAST : 0);
+    static const uint64_t seed = 0;
+    SessionOptions s = {
+        .seed = &seed,
+        .steps = true,
+        .compile = {.path = b->model,
+                    .parallel = parallel,
+                    .batch = b->batch,
+                    .setting = b->o->at[OptSet].pair.at,
+                    .settings = b->o->at[OptSet].pair.n,
+                    .real = b->real,
+                    .memory = (size_t)option_number(b->o, OptMemory, 0)},
+        .api = b->api,
+        .device = b->host->device,
+    };
+    device_options(b->o, &s.device);
+    return session_start(&b->session, &s, &b->host->console);
+}
+
+// Pictures between -1 and 1, labels in turn.
+GanStatus bench_fill(Bench *b) {
+    const Module *m = &b->session.compiled.module;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->kind != SlotData)
+            continue;
+        const Field *f = &m->stream.at[s->stream].field.at[s->site];
+        size_t n = (size_t)(type_sample(&s->type) * m->batch);
+        Arena scratch = *b->perm;
+        float *x = arena_array(&scratch, float, n);
+        for (size_t k = 0; k < n; k++)
+            x[k] = f->kind == FieldLabel
+                       ? (float)(k % (size_t)f->classes)
+                       : (float)((uint32_t)(k + i + 1) * 2654435761u >> 8) * 0x1p-23f - 1;
+        TRY(exec_slot_put_f32(b->session.exec, i, x, n));
+    }
+    return GAN_OK;
+}
+
+GanStatus bench_step(Bench *b, uint32_t step, const ExecHooks *hooks) {
+    Counters c = {.step = step, .kimg = (double)step * (double)b->batch / 1000};
+    TRY(exec_step(b->session.exec, &c, hooks));
+    return exec_wait(b->session.exec);
+}
+
+// --- this machine --------------------------------------------------------------------------------
+
+// Of the device, or of the cores where it has no measure of its own.
+static GanStatus measure_roof(const Bench *b, Roofline *best, int *threads) {
+    const DeviceApi *api = b->api->roofline ? b->api : &device_cpu;
+    Device *d;
+    Roofline r = {0};
+    DeviceOptions o = b->host->device;
+    device_options(b->o, &o);
+    o.threads = 0;
+    TRY(api->open(&o, &d));
+    if (threads)
+        *threads = device_threads(d);
+    GanStatus st = api->roofline(d, &r);
+    api->close(d);
+    best->gflops_f32 = fmax(best->gflops_f32, r.gflops_f32);
+    best->gflops_bf16 = fmax(best->gflops_bf16, r.gflops_bf16);
+    best->gflops_f16 = fmax(best->gflops_f16, r.gflops_f16);
+    best->gbs = fmax(best->gbs, r.gbs);
+    return st;
+}
+
+static GanStatus bench_roofline(Bench *b) {
+    int threads;
+    Text t = {.arena = b->perm};
+    TRY(measure_roof(b, &b->roof, &threads));
+    const struct {
+        const char *name;
+        double gflops;
+    } of[] = {
+        {"f32", b->roof.gflops_f32}, {"bf16", b->roof.gflops_bf16}, {"f16", b->roof.gflops_f16}};
+    if (b->o->at[OptJson].given) {
+        JsonOut j = {.text = &t};
+        json_open(&j, '{');
+        json_name(&j, "threads"), json_put_int(&j, threads);
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+            json_name(&j, str_format(b->perm, "gflops_%s", of[i].name).ptr);
+            json_put_double(&j, of[i].gflops);
+        }
+        json_name(&j, "gbs"), json_put_double(&j, b->roof.gbs);
+        json_close(&j, '}');
+        text_char(&t, '\n');
+    } else {
+        text_fmt(&t, "%d threads: ", threads);
+        for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+            if (of[i].gflops > 0) // the device has it
+                text_fmt(&t, "%.1f GFLOP/s %s, ", of[i].gflops, of[i].name);
+        text_fmt(&t, "copy %.1f GB/s\n", b->roof.gbs);
+    }
+    b->host->console.result(b->host->console.user, text_str(&t));
+    return GAN_OK;
+}
+
+// --- the step ------------------------------------------------------------------------------------
+
+// Of all ranks: they wait for each other in turns.
+static GanStatus mean_comm(Bench *b) {
+    CommStats mine = comm_stats(b->comm);
+    Arena scratch = *b->perm;
+    int ranks = comm_size(b->comm);
+    TRY(trace_late(scratch, b->comm, &b->late_ms));
+    b->late_ms *= 1000 / (double)b->steps;
+    CommStats *all = arena_array(&scratch, CommStats, ranks);
+    TRY(comm_gather(b->comm, &mine, sizeof mine, all));
+    for (int r = 0; r < ranks; r++) {
+        b->comm_ms += all[r].busy * 1000 / (double)(ranks * b->steps);
+        b->exposed_ms += all[r].exposed * 1000 / (double)(ranks * b->steps);
+    }
+    return GAN_OK;
+}
+
+// Launch by launch: of all ranks at once, as in a step; in a replay of one after the other, for
+// they may be more than there are cores.
+static GanStatus profile(Bench *b, Moments *out) {
+    uint32_t steps = b->steps < PROFILED ? (uint32_t)b->steps : PROFILED;
+    int turns = b->o->at[OptReplay].given ? comm_size(b->comm) : 1;
+    for (int r = 0; r < turns; r++) {
+        if (turns == 1 || r == comm_rank(b->comm))
+            TRY(sim_profile(b->perm, b->session.exec, b->comm, steps, out));
+        TRY(comm_barrier(b->comm));
+    }
+    return turns > 1 ? sim_even(b->perm, b->comm, out) : GAN_OK;
+}
+
+// On the link as it is measured now, which a wire model is part of; the bound is of the wire alone.
+static GanStatus foretell(Bench *b, const Moments *mine) {
+    CommOptions how;
+    const Moments *all;
+    int ranks = comm_size(b->comm);
+    SimLink link = {.ranks = ranks};
+    TRY(ranks_comm_options(b->o, &how));
+    link.waits = how.wait;
+    if (ranks > 1 && !how.null)
+        TRY(link_measure(b->comm, &link.each));
+    if (b->o->at[OptReplay].given || comm_room_left(b->comm) > CommFull)
+        link.each.core = link.each.byte = 0; // of cores that have nothing else to do
+    TRY(sim_gather(b->perm, b->comm, mine, &all));
+    b->foretold_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
+    if (b->o->at[OptWire].given)
+        link.each = (LinkModel){.latency = how.wire_us * 1e-6,
+                                .bandwidth = how.wire_gbit * 1e9 / 8,
+                                .small = how.wire_us * 1e-6};
+    b->bound_ms = sim_bound(&b->session.compiled.step, mine, &link) * 1000;
+    return GAN_OK;
+}
+
+// Of the times of whole rounds of steps, in order, a step's: the median, or where steps differ the
+// mean over the round of the median of each kind.
+static double step_time(const Bench *b, const double *ms) {
+    const Func *f = b->session.compiled.step.func;
+    uint32_t round = sim_round(f);
+    Arena scratch = *b->perm;
+    double sum = 0, *same = arena_array(&scratch, double, b->steps);
+    for (uint32_t s = 0; s < round; s++) {
+        size_t n = 0;
+        for (uint32_t i = 0; i < b->steps; i++)
+            if (sim_alike(f, (uint32_t)b->warmup + s, (uint32_t)b->warmup + i))
+                same[n++] = ms[i];
+        qsort(same, n, sizeof *same, by_double);
+        sum += same[n / 2] / round;
+    }
+    return sum;
+}
+
+static GanStatus time_steps(Bench *b, const Moments *replayed) {
+    b->ms = arena_array(b->perm, double, b->steps);
+    TRY(comm_barrier(b->comm)); // not between steps: it would wait for what one leaves to the next
+    comm_trace(b->comm, true);
+    for (int64_t i = 0; i < b->warmup + b->steps; i++) {
+        if (i == b->warmup)
+            comm_stats_clear(b->comm), comm_events_clear(b->comm);
+        double began = time_now();
+        Counters c = {.step = (uint32_t)i};
+        TRY(replayed ? sim_replay(b->session.exec, replayed, &c)
+                     : bench_step(b, (uint32_t)i, NULL));
+        if (i >= b->warmup)
+            b->ms[i - b->warmup] = (time_now() - began) * 1000;
+    }
+    b->step_ms = step_time(b, b->ms);
+    qsort(b->ms, (size_t)b->steps, sizeof *b->ms, by_double);
+    TRY(mean_comm(b));
+    return replayed ? sim_settle(b->session.exec) : exec_finish(b->session.exec);
+}
+
+// What of a step is spent outside kernels: in the executor, and in handing launches to threads. The
+// clock is read twice a launch meanwhile.
+static GanStatus time_outside(Bench *b) {
+    Device *d = b->session.device;
+    if (!b->api->inside)
+        return GAN_OK;
+    double *ms = arena_array(b->perm, double, b->steps);
+    (void)b->api->inside(d, true);
+    for (int64_t i = 0; i < b->steps; i++) {
+        double began = time_now();
+        TRY(bench_step(b, (uint32_t)(b->warmup + b->steps + i), NULL));
+        double all = time_now() - began;
+        ms[i] = (all - b->api->inside(d, true)) * 1000;
+    }
+    (void)b->api->inside(d, false);
+    b->outside_ms = step_time(b, ms);
+    return GAN_OK;
+}
+
+// Bytes no step can do without moving: what it reads and writes of the memory that outlives it.
+static double bytes_needed(const Plan *p) {
+    const Func *f = p->func;
+    const Module *m = p->module;
+    double bytes = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        double size = (double)type_bytes(&f->g, &m->slot.at[i].type);
+        bool read = false, written = false;
+        for (uint32_t k = 1; k < f->g.node.n && !read; k++)
+            read = graph_node(&f->g, k)->op == OpRead && node_attr(&f->g, k)->i[0] == i;
+        for (uint32_t k = 0; k < f->effect.n && !written; k++)
+            written = node_attr(&f->g, f->effect.at[k])->i[0] == i;
+        bytes += (read ? size : 0) + (written ? size : 0);
+    }
+    return bytes;
+}
+
+typedef struct Launches {
+    uint64_t calls, all; // calls: launches that a library does
+} Launches;
+
+// In one step, every branch taken.
+static Launches launches_of(const Plan *p) {
+    Launches n = {0};
+    for (uint32_t k = 0; k < p->section.n; k++) {
+        const Section *s = &p->section.at[k];
+        uint32_t rounds = tape_rounds(p->func, s->block);
+        n.all += (uint64_t)s->n * rounds;
+        for (uint32_t i = 0; i < s->n; i++) {
+            const Launch *l = &p->launch.at[s->first + i];
+            n.calls += p->region.at[l->region].kind == RegionCall ? rounds : 0;
+        }
+    }
+    return n;
+}
+
+// --- the answer ----------------------------------------------------------------------------------
+
+typedef struct Row {
+    const char *name;
+    double value;
+} Row;
+enum { ROWS_MOST = 32 };
+
+static uint32_t rows_of(const Bench *b, Row *row) {
+    const Plan *p = &b->session.compiled.step;
+    Launches n = launches_of(p);
+    double ranks = comm_size(b->comm), gflop = ranks * p->gflop; // the roof is of one rank's cores
+    double step_ms = b->step_ms, peak = b->real == DtBF16  ? b->roof.gflops_bf16
+                                        : b->real == DtF16 ? b->roof.gflops_f16
+                                                           : b->roof.gflops_f32;
+    double compute_ms = peak > 0 ? p->gflop / peak * 1000 : 0;
+    double move_ms = b->roof.gbs > 0 ? bytes_needed(p) / (b->roof.gbs * 1e6) : 0;
+    double floor_ms = fmax(compute_ms, move_ms);
+    const Row all[] = {
+        {"step_ms", step_ms},
+        {"step_ms_min", b->ms[0]},
+        {"step_ms_p90", b->ms[(b->steps * 9 - 1) / 10]},
+        {"samples_per_s", (double)b->batch / step_ms * 1000},
+        {"gflop_per_step", gflop},
+        {"gflop_model", ranks * p->gflop_model},
+        {"gflop_per_s", gflop / step_ms * 1000},
+        {"roofline_gflops", ranks * peak},
+        {"roofline_gbs", ranks * b->roof.gbs},
+        {"floor_ms", floor_ms},
+        {"fraction_of_roofline", floor_ms / step_ms},
+        {"cold_ms", b->cold_ms},
+        {"warm_ms", b->warm_ms},
+        {"peak_bytes_planned", (double)(p->slot_bytes + p->work_bytes)},
+        {"peak_bytes_measured", b->peak_bytes},
+        {"peak_bytes_bound", (double)(p->slot_bytes + p->work_bound)},
+        {"comm_ms", b->comm_ms},
+        {"comm_exposed_ms", b->exposed_ms},
+        {"comm_late_ms", b->late_ms},
+        {"comm_bound_ms", b->bound_ms},
+        {"foretold_ms", b->foretold_ms},
+        {"kernels", p->kernel.n},
+        {"library_calls", (double)n.calls},
+        {"launches_per_step", (double)n.all},
+        {"outside_ms", b->outside_ms},
+        {"outside_share", b->outside_ms / step_ms},
+        {"launch_us", n.all ? b->outside_ms * 1000 / (double)n.all : NAN},
+    };
+    uint32_t rows = sizeof all / sizeof *all;
+    for (uint32_t i = 0; i < rows; i++)
+        row[i] = all[i];
+    return rows;
+}
+
+static void answer(Bench *b, const Moments *m) {
+    Row row[ROWS_MOST];
+    uint32_t rows = rows_of(b, row), top = (uint32_t)option_number(b->o, OptTop, 0);
+    const Plan *p = &b->session.compiled.step;
+    Str name = b->session.compiled.module.name;
+    int threads = device_threads(b->session.device);
+    Text t = {.arena = b->perm};
+    JsonOut j = {.text = &t};
+    if (b->o->at[OptJson].given) {
+        json_open(&j, '{');
+        json_name(&j, "model"), json_put_str(&j, name);
+        json_name(&j, "batch"), json_put_int(&j, b->batch);
+        json_name(&j, "device"), json_put_str(&j, str_c(b->api->name));
+        json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[b->real]));
+        json_name(&j, "ranks"), json_put_int(&j, comm_size(b->comm));
+        json_name(&j, "threads"), json_put_int(&j, threads);
+        json_name(&j, "steps"), json_put_int(&j, b->steps);
+        for (uint32_t i = 0; i < rows; i++)
+            json_name(&j, row[i].name), json_put_double(&j, row[i].value);
+        if (top)
+            costs_json(&j, p, m, top);
+        json_close(&j, '}');
+        text_char(&t, '\n');
+    } else {
+        text_fmt(&t, "%.*s  batch %lld  %s  %s  %d threads  %lld steps\n", SARG(name),
+                 (long long)b->batch, b->api->name, dtype_name[b->real], threads,
+                 (long long)b->steps);
+        for (uint32_t i = 0; i < rows; i++)
+            text_fmt(&t, "  %-22s %.*f\n", row[i].name, fabs(row[i].value) < 1e5 ? 3 : 0,
+                     row[i].value);
+        if (top)
+            costs_put(&t, p, m, top);
+    }
+    b->host->console.result(b->host->console.user, text_str(&t));
+}
+
+static GanStatus bench_model(Bench *b) {
+    bool alone = comm_size(b->comm) == 1, brief = b->o->at[OptBrief].given,
+         first = ranks_first(b->comm) && !brief;
+    TRY(bench_open(b));
+    if (alone && !brief)
+        TRY(bench_starts(b));
+    if (first)
+        TRY(measure_roof(b, &b->roof, NULL));
+    TRY(bench_fill(b));
+    uint32_t round = sim_round(b->session.compiled.step.func);
+    b->steps = (b->steps + round - 1) / round * round;
+    Moments m = {0};
+    bool replay = b->o->at[OptReplay].given, foretold = !alone || brief;
+    if (replay)
+        TRY(profile(b, &m));
+    TRY(time_steps(b, replay ? &m : NULL));
+    if ((foretold && exec_launches(b->session.exec)) || b->o->at[OptTop].given) {
+        if (!replay)
+            TRY(profile(b, &m));
+        if (foretold)
+            TRY(foretell(b, &m));
+    }
+    b->outside_ms = NAN;
+    if (alone)
+        TRY(time_outside(b));
+    if (!alone)
+        b->peak_bytes = NAN; // the measurement of the roof is in it
+    if (first)
+        TRY(measure_roof(b, &b->roof, NULL));
+    answer(b, &m);
+    return GAN_OK;
+}
+
+GanStatus cmd_bench(Arena *perm, const Host *h, const Options *o) {
+    Bench b = {
+        .perm = perm,
+        .host = h,
+        .o = o,
+        .comm = h->device.comm,
+        .cold_ms = NAN,
+        .warm_ms = NAN,
+        .late_ms = NAN,
+        .foretold_ms = NAN,
+        .bound_ms = NAN,
+        .real = DtF32,
+        .batch = option_number(o, OptBatch, DEFAULT_BATCH),
+        .steps = option_number(o, OptSteps, 10),
+        .warmup = option_number(o, OptWarmup, 3),
+    };
+    TRY(device_of(o, &b.api, &b.real));
+    if (o->file.n && file_exists(o->file.at[0]))
+        TRY(model_fixes(perm, o->file.at[0], o, &b.batch, &b.real));
+    if (o->at[OptRoofline].given)
+        return o->file.n ? fail(GAN_ERR_USAGE, "--roofline measures the machine: give no FILE")
+                         : bench_roofline(&b);
+    if (!o->file.n)
+        return fail(GAN_ERR_USAGE, "`ganrun bench` wants a FILE, or --roofline");
+    b.model = o->file.at[0];
+    if (!file_exists(b.model))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(b.model));
+    GanStatus st = o->at[OptLaunch].given ? bench_first_launch(&b) : bench_model(&b);
+    if (st == GAN_OK || !b.comm) // else sums may still arrive in its memory
+        session_release(&b.session);
+    return st;
+}

@@ -1,0 +1,68 @@
+// eval.h - private to `ganrun eval`: what an entry point made, what it is held against, and the
+// numbers that say how near the two are. Which numbers apply follows from types and from what the
+// entry reads, never from a model's name.
+#ifndef GAN_EVAL_H
+#define GAN_EVAL_H
+
+#include "job.h"
+#include "measure.h"
+
+typedef struct Sets {
+    Str entry;   // `sample` of the model
+    Str against; // data field or drawn `sample` it is held against, "" none
+    Type type;   // of one sample
+    FieldKind kind;
+    bool reads;      // the entry reads data
+    bool copy;       // sample i is what the model made of real[i]
+    size_t n;        // samples of each of these:
+    float *made;     // [n, ...]
+    float *real;     // [n, ...] or NULL
+    float *other;    // [n, ...] more of the same: what perfect samples would be
+    bool features;   // of a trained net (--features); real and other may be of another number
+    size_t n_real;   // where features: samples of real
+    int threads;     // where features: to compute with
+    uint32_t *label; // [n] stored with what sample i was made from, NULL unknown
+} Sets;
+
+enum { READINGS_MOST = 4 };
+typedef struct Readings { // of one metric, always the same in number and order
+    uint32_t n;
+    const char *name[READINGS_MOST];
+    double value[READINGS_MOST];
+    bool distance[READINGS_MOST]; // less is better, and what data has is its unit
+} Readings;
+
+typedef struct Metric {
+    const char *name; // --metric
+    bool (*applies)(const Sets *s);
+    // The numbers of x [n, ...], which is s->made or s->other, against s->real.
+    GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, Readings *out);
+    bool features; // of --features
+    // NULL: always; else whether it can be measured here, and the way out.
+    GanStatus (*ready)(void);
+    // NULL: nothing; else what its number suffers from with these sets, "" nothing.
+    Str (*caution)(Arena *a, const Sets *s);
+} Metric;
+extern const Metric eval_metrics[];
+extern const uint32_t eval_metric_count;
+
+// --- eval_features.c -----------------------------------------------------------------------------
+
+typedef struct FeatureNet { // --features
+    Job job;
+    Session session;     // owned
+    uint32_t slot, node; // what its `sample` reads, and gives
+    uint32_t chw[3];     // of the pictures it reads,
+    double lo, hi;       // in this range
+    uint32_t d;          // numbers it makes of one
+} FeatureNet;
+GanStatus features_open(Arena *perm, const Host *h, const Options *o, const Job *run,
+                        FeatureNet *out);
+void features_close(FeatureNet *net); // accepts an empty one
+// Whether the net takes such pictures; GAN_ERR_INPUT with both sizes.
+GanStatus features_take(const FeatureNet *net, const uint32_t chw[3]);
+// x [n, chw] in lo..hi to out [n, d].
+GanStatus features_make(FeatureNet *net, const float *x, size_t n, const uint32_t chw[3], double lo,
+                        double hi, Arena scratch, float *out);
+
+#endif

@@ -1,0 +1,114 @@
+// eval_features.c - features of pictures, by a model of their own (--features FILE.gan).
+//
+// In: pictures in the range of a run's model. Out: f32 [n, d], what the first `sample` of FILE.gan
+// makes of its `data` field. Between the two pictures are what a PNG of them would be: clamped, and
+// rounded to 8 bits. The model is compiled and opened beside the run's, on the same device.
+#include "eval.h"
+#include "job.h"
+#include "weights.h"
+
+#include <math.h>
+
+enum { FeatureBatch = 16 };
+
+static GanStatus refuse(const FeatureNet *net, const char *what) {
+    return fail(GAN_ERR_INPUT, "--features %.*s: %s", SARG(net->job.model), what);
+}
+
+// Its first `sample` is one row of numbers for each picture of the one field it reads.
+static GanStatus find_feature(FeatureNet *net) {
+    const Module *m = &net->session.compiled.module;
+    if (!m->entry.n || !m->entry.at[0].result.n || m->entry.at[0].data.n != 1)
+        return refuse(net, "its first `sample` should read one `data` field of pictures");
+    const Func *f = &m->entry.at[0];
+    const Slot *slot = &m->slot.at[f->data.at[0]];
+    const Field *field = &m->stream.at[slot->stream].field.at[slot->site];
+    net->slot = f->data.at[0];
+    net->node = f->result.at[0].node;
+    const Type *t = node_type(&f->g, net->node);
+    if (field->kind != FieldImage || field->rank != 3)
+        return refuse(net, "the field its `sample` reads should be image(c, h, w)");
+    if (!t->batched || t->rank != 1)
+        return refuse(net, "its `sample` should be one axis of numbers for each picture");
+    for (uint32_t i = 0; i < 3; i++)
+        net->chw[i] = (uint32_t)field->dim[i];
+    net->d = (uint32_t)t->dim[0];
+    net->lo = 0;
+    net->hi = 255;
+    for (uint32_t i = 0; i < field->xform.n; i++)
+        if (field->xform.at[i].kind == XformScale)
+            net->lo = field->xform.at[i].a, net->hi = field->xform.at[i].b;
+    return GAN_OK;
+}
+
+GanStatus features_open(Arena *perm, const Host *h, const Options *o, const Job *run,
+                        FeatureNet *out) {
+    static const uint64_t seed = 0;
+    const DeviceApi *api = device_find(run->device);
+    Str path = o->at[OptFeatures].text;
+    *out = (FeatureNet){.job = {.model = path,
+                                .origin = path,
+                                .device = run->device,
+                                .threads = run->threads,
+                                .tf32 = run->tf32,
+                                .batch = FeatureBatch,
+                                .real = api->supports(DtF32) ? DtF32 : DtF64}};
+    if (!file_exists(path))
+        return fail(GAN_ERR_INPUT, "--features %.*s: there is no such file", SARG(path));
+    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
+        vec_push(perm, &out->job.setting, o->at[OptSet].pair.at[i]);
+    TRY(job_set_weights(perm, &out->job, o));
+    SessionOptions so = job_session(&out->job, &h->device, NULL);
+    so.seed = &seed; // a net that is not pretrained is drawn
+    TRY(session_start(&out->session, &so, &h->console));
+    TRY(find_feature(out));
+    return weights_pretrained(perm, &out->job, out->session.exec, false);
+}
+
+void features_close(FeatureNet *net) {
+    session_release(&net->session);
+}
+
+GanStatus features_take(const FeatureNet *net, const uint32_t chw[3]) {
+    bool grey = chw[0] == 1 && net->chw[0] == 3;
+    if ((grey || chw[0] == net->chw[0]) && chw[1] == net->chw[1] && chw[2] == net->chw[2])
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "--features %.*s takes pictures of [%u, %u, %u], the samples are [%u, %u, %u]: a "
+                "config of its own for the size is set by -s size=%u",
+                SARG(net->job.model), net->chw[0], net->chw[1], net->chw[2], chw[0], chw[1], chw[2],
+                chw[1]);
+}
+
+// A picture [chw] in lo..hi as the net reads it; one channel stands for three.
+static void picture(const FeatureNet *net, const float *x, const uint32_t chw[3], double lo,
+                    double hi, float *out) {
+    size_t area = (size_t)chw[1] * chw[2];
+    for (uint32_t c = 0; c < net->chw[0]; c++)
+        for (size_t i = 0; i < area; i++) {
+            double v = (x[(chw[0] == 1 ? 0 : c) * area + i] - lo) / (hi - lo);
+            v = floor(255 * (v > 0 ? v < 1 ? v : 1 : 0) + 0.5); // a NaN is black
+            out[c * area + i] = (float)(net->lo + (net->hi - net->lo) * v / 255);
+        }
+}
+
+GanStatus features_make(FeatureNet *net, const float *x, size_t n, const uint32_t chw[3], double lo,
+                        double hi, Arena scratch, float *out) {
+    Exec *e = net->session.exec;
+    size_t one = (size_t)chw[0] * chw[1] * chw[2];
+    size_t taken = (size_t)net->chw[0] * net->chw[1] * net->chw[2];
+    float *in = arena_array(&scratch, float, FeatureBatch *taken);
+    double *row = arena_array(&scratch, double, FeatureBatch *(size_t)net->d);
+    for (size_t at = 0; at < n; at += FeatureBatch) {
+        size_t part = n - at < FeatureBatch ? n - at : FeatureBatch;
+        for (size_t i = 0; i < FeatureBatch; i++) // a batch is filled with its last picture
+            picture(net, x + (at + (i < part ? i : part - 1)) * one, chw, lo, hi, in + i * taken);
+        TRY(exec_slot_put_f32(e, net->slot, in, FeatureBatch * taken));
+        TRY(exec_entry(e, 0, &(Counters){0}, NULL));
+        TRY(exec_value_get(e, &net->session.compiled.entry[0], net->node, row,
+                           FeatureBatch * (size_t)net->d));
+        for (size_t i = 0; i < part * net->d; i++)
+            out[at * net->d + i] = (float)row[i];
+    }
+    return GAN_OK;
+}

@@ -1,0 +1,83 @@
+// exec.h - one model on one device: the executor.
+#ifndef GAN_EXEC_H
+#define GAN_EXEC_H
+
+#include "device_api.h"
+
+typedef struct Exec Exec; // plans of all functions, slot memory, counters; one owner
+
+typedef struct ExecHooks { // any may be NULL
+    // Before a block runs (its round of the enclosing repeat): fill fed or data slots with
+    // exec_slot_put.
+    GanStatus (*before)(void *user, Exec *e, uint32_t block, uint32_t round);
+    GanStatus (*after)(void *user, Exec *e, uint32_t block, uint32_t round);
+    void *user;
+    // Where given (and the device can), launches run one by one, with this called before (done
+    // false) and after each.
+    GanStatus (*launch)(void *user, Exec *e, uint32_t launch, bool done, const Counters *c);
+    bool whole; // the step runs the tails it has left (program.h), at its end
+} ExecHooks;
+
+// Plans are loaded when first run. Borrows everything it is given; `entries` is [m->entry.n]. In
+// two halves, so that `init` can run before the others are planned: behind exec_begin the slots are
+// there, and zero, behind exec_plans everything else. Between the two the step may be loaded, by
+// another thread while exec_init is at work: exec_plans then loads it again only where an entry
+// takes more memory.
+GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module *m,
+                     const Plan *init, Exec **out);
+GanStatus exec_load_step(Exec *e, const Plan *step);
+GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries);
+GanStatus exec_open(const DeviceApi *api, Device *d, Arena *perm, const Module *m, const Plan *init,
+                    const Plan *step, const Plan *entries, Exec **out);
+void exec_close(Exec *e);
+GanStatus exec_init(Exec *e, uint64_t seed); // runs `init`: every slot's first value
+// Returns when all work of the step has been given to the device, which may be at work on it still;
+// all but its tail, which is given in the next step, or before slots are looked at or another
+// function runs.
+GanStatus exec_step(Exec *e, const Counters *c, const ExecHooks *hooks);
+GanStatus exec_wait(Exec *e); // for all work given so far
+// For all work of the steps so far. Sums of a tail are under way until then: it comes before the
+// end, and before what is asked of the communicator about them (comm_forget).
+GanStatus exec_finish(Exec *e);
+// One launch of the step alone, waited for; where exec_launches.
+GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c);
+GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);
+// Values cross as f64 in logical order (row-major, batch first), whatever the device holds.
+GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);
+GanStatus exec_slot_put_f32(Exec *e, uint32_t slot, const float *x, size_t n);
+GanStatus exec_slot_get(Exec *e, uint32_t slot, double *x, size_t n);
+// Shared values (weights, state) in their own precision and logical order: for checkpoints, exact
+// to the bit.
+size_t exec_slot_bytes(const Exec *e, uint32_t slot);
+GanStatus exec_slot_save(Exec *e, uint32_t slot, void *bytes);
+GanStatus exec_slot_load(Exec *e, uint32_t slot, const void *bytes);
+GanStatus exec_value_get(Exec *e, const Plan *p, uint32_t node, double *x,
+                         size_t n); // a stored value of the function that ran last
+// A number, read when the device has come so far: `take` waits for that and for nothing later. At
+// most exec_fetches() at once; where that is 0 every number is there as soon as it is asked for.
+typedef struct Later {
+    bool there;      // `value` is it; else:
+    uint64_t ticket; // the device's
+    Dtype dtype;     // as it is stored
+    double value;
+} Later;
+uint32_t exec_fetches(const Exec *e);
+GanStatus exec_number_later(Exec *e, const Plan *p, uint32_t node, Later *out);
+GanStatus exec_number_take(Exec *e, const Later *l, double *x);
+// The same as it is stored: type_bytes bytes.
+GanStatus exec_value_save(Exec *e, const Plan *p, uint32_t node, void *bytes);
+GanStatus exec_value_load(Exec *e, const Plan *p, uint32_t node, const void *bytes);
+
+Share exec_share(const Exec *e); // the samples held here; all of them on one rank
+const Module *exec_module(const Exec *e);
+bool exec_launches(const Exec *e); // its device runs launches one by one
+const Plan *exec_step_plan(const Exec *e);
+Dtype exec_real(const Exec *e);
+size_t exec_bytes(const Exec *e); // slot and work memory it holds
+
+// --- layout.c ------------------------------------------------------------------------------------
+
+// No number of `bytes` is infinite or NaN. n: bytes.
+bool values_finite(const void *bytes, size_t n, Dtype dtype); // layout.c
+
+#endif

@@ -1,0 +1,163 @@
+// session.c - a model compiled for, and opened on, a device.
+//
+// When the plan of `init` is there, two threads go on: the caller's draws the weights, a second one
+// plans the step, loads it where it will be run, and plans the entries. Whoever is done first takes
+// what is left of the planning. Which of them makes a plan does not show in it.
+
+#include "session.h"
+
+#include <pthread.h>
+
+// --- room ----------------------------------------------------------------------------------------
+
+// At most: `init` alone, which is let go of, or all other functions, which share their work memory.
+static size_t bytes_needed(const DeviceApi *api, const Compiled *c) {
+    PlanBytes first = device_bytes(api, &c->init), all = device_bytes(api, &c->step);
+    for (uint32_t i = 0; i < c->module.entry.n; i++) {
+        PlanBytes entry = device_bytes(api, &c->entry[i]);
+        all.work = entry.work > all.work ? entry.work : all.work;
+        all.own += entry.own;
+    }
+    size_t once = first.work + first.own, later = all.work + all.own;
+    return c->step.slot_bytes + (once > later ? once : later);
+}
+
+typedef struct Card {
+    const DeviceApi *api;
+    size_t room; // bytes
+} Card;
+
+static bool fits_card(void *user, const Compiled *c) {
+    const Card *card = user;
+    return bytes_needed(card->api, c) <= card->room;
+}
+
+// The plan knows what it takes: a card that has not so much is told before anything is allocated,
+// and its user what would fit, compiled to be sure.
+static GanStatus check_room(Session *s, const CompileOptions *o) {
+    Card card = {.api = s->api};
+    size_t need = bytes_needed(s->api, &s->compiled);
+    TRY(s->api->room(s->device, &card.room));
+    if (need <= card.room)
+        return GAN_OK;
+    const double mib = 1048576;
+    int64_t batch = s->compiled.module.batch;
+    Text advice = {.arena = &s->perm};
+    int64_t less = compile_less(o, batch, (double)card.room / (double)need, fits_card, &card);
+    CompileOptions again = *o;
+    again.memory = card.room / (1 << 20) << 20;
+    if (less)
+        text_fmt(&advice, "; --batch %lld fits", (long long)less);
+    if (!ganx_is(o->path) && !o->memory && compile_try(&again, fits_card, &card))
+        text_fmt(&advice, "; so does --memory %zuM, which computes values again",
+                 again.memory >> 20);
+    return fail(GAN_ERR_MEMORY,
+                "batch %lld takes %.1f MiB on the card, which has %.1f MiB free: %.1f MiB are "
+                "missing%.*s",
+                (long long)batch, (double)need / mib, (double)card.room / mib,
+                (double)(need - card.room) / mib, SARG(text_str(&advice)));
+}
+
+// --- the session ---------------------------------------------------------------------------------
+
+typedef struct Helper { // the second thread, which is one of the device's
+    Session *session;
+    Planning rest;
+    bool loads; // the step, behind its plan
+    pthread_t thread;
+    bool works;
+    GanStatus status; // of that loading, whoever did it
+    char error[2000];
+} Helper;
+
+static void load_step(Helper *h) {
+    h->status = exec_load_step(h->session->exec, &h->session->compiled.step);
+    if (h->status != GAN_OK)
+        snprintf(h->error, sizeof h->error, "%s", gan_error());
+}
+
+static void take_plans(Helper *h, Arena *perm) {
+    for (uint32_t func; compile_next(&h->rest, perm, &func);)
+        if (func == 0 && h->loads)
+            load_step(h);
+}
+
+static void *help(void *user) {
+    Helper *h = user;
+    take_plans(h, &h->session->beside);
+    return NULL;
+}
+
+// Where there is but one thread the caller does it all.
+static void helper_start(Helper *h) {
+    h->works =
+        device_threads(h->session->device) > 1 && pthread_create(&h->thread, NULL, help, h) == 0;
+    device_lend(h->session->device, h->works);
+}
+
+static void helper_finish(Helper *h) {
+    take_plans(h, &h->session->perm);
+    if (h->works)
+        pthread_join(h->thread, NULL);
+    device_lend(h->session->device, 0);
+}
+
+static GanStatus begin(Session *s) {
+    const Compiled *c = &s->compiled;
+    return exec_begin(s->api, s->device, &s->perm, &c->module, &c->init, &s->exec);
+}
+
+static GanStatus draw(Session *s, const SessionOptions *o) {
+    return o->seed ? exec_init(s->exec, *o->seed) : GAN_OK;
+}
+
+static GanStatus draw_and_plan(Session *s, const SessionOptions *o, Helper *h,
+                               const CompileOptions *c) {
+    TRY(begin(s));
+    h->loads = o->steps;
+    helper_start(h);
+    GanStatus st = draw(s, o);
+    helper_finish(h); // also where drawing failed: it works in the session's memory
+    TRY(st);
+    TRY(compile_fits(&s->compiled, c));
+    return h->status == GAN_OK ? GAN_OK : fail(h->status, "%s", h->error);
+}
+
+// A device that tells its room gives none away before all is planned, which may not fit.
+static GanStatus plan_and_draw(Session *s, const SessionOptions *o, Helper *h,
+                               const CompileOptions *c) {
+    helper_start(h);
+    helper_finish(h);
+    TRY(compile_fits(&s->compiled, c));
+    TRY(check_room(s, c));
+    TRY(begin(s));
+    return draw(s, o);
+}
+
+GanStatus session_open(Session *s, const SessionOptions *o) {
+    *s = (Session){.api = o->api};
+    Helper h = {.session = s};
+    TRY(arena_init(&s->perm, 0));
+    TRY(arena_init(&s->beside, 0));
+    front_init(&s->front, &s->perm);
+    CompileOptions c = o->compile;
+    c.no_fuse = o->api->no_fuse;
+    c.dialect = o->api->dialect ? dialect_find(str_c(o->api->dialect)) : NULL;
+    if (!o->api->supports(c.real))
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s", o->api->name,
+                    dtype_name[c.real]);
+    TRY(compile_begin(&s->front, &c, &s->compiled, &h.rest));
+    TRY(o->api->open(&o->device, &s->device));
+    TRY(s->api->room ? plan_and_draw(s, o, &h, &c) : draw_and_plan(s, o, &h, &c));
+    return exec_plans(s->exec, &s->compiled.step, s->compiled.entry);
+}
+
+void session_release(Session *s) {
+    if (s->exec)
+        exec_close(s->exec);
+    if (s->device)
+        s->api->close(s->device);
+    arena_release(&s->beside);
+    arena_release(&s->perm);
+    *s = (Session){0};
+}

@@ -1,0 +1,364 @@
+// checkpoint.c - everything that outlives a step, on disk and back, exact to the bit.
+//
+// ckpt/N.safetensors holds the slots as they are stored; ckpt/N.json, written after it, says what
+// it belongs to and the hash of its bytes. A checkpoint without its json, or whose bytes have
+// another hash, does not count. Draws and data are functions of (seed, step) and of the batches
+// taken, so these numbers are all there is to keep of them.
+#include "checkpoint.h"
+#include "weights.h"
+
+#include <math.h>
+#include <string.h>
+
+static Str ckpt_dir(Arena *a, Str dir) {
+    return path_join(a, dir, STR("ckpt"));
+}
+
+static size_t largest_slot(const Exec *e) {
+    const Module *m = exec_module(e);
+    size_t most = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (slot_outlives(&m->slot.at[i]) && exec_slot_bytes(e, i) > most)
+            most = exec_slot_bytes(e, i);
+    return most;
+}
+
+GanStatus checkpoint_share(Exec *e, Comm *c) {
+    const Module *m = exec_module(e);
+    size_t most = largest_slot(e);
+    GanStatus st = GAN_OK;
+    if (comm_size(c) == 1)
+        return GAN_OK;
+    void *room = mem_alloc(most);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to share %zu bytes", most);
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!slot_outlives(&m->slot.at[i]))
+            continue;
+        TRY_OUT(exec_slot_save(e, i, room));
+        TRY_OUT(comm_bcast(c, room, exec_slot_bytes(e, i), 0));
+        TRY_OUT(exec_slot_load(e, i, room));
+    }
+out:
+    mem_free(room);
+    return st;
+}
+
+static GanStatus state_hash(Exec *e, Hash128 *out) {
+    const Module *m = exec_module(e);
+    void *room = mem_alloc(largest_slot(e));
+    GanStatus st = GAN_OK;
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to compare weights");
+    *out = (Hash128){0};
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        if (!slot_outlives(&m->slot.at[i]))
+            continue;
+        TRY_OUT(exec_slot_save(e, i, room));
+        Hash128 pair[2] = {*out, hash128(room, exec_slot_bytes(e, i))};
+        *out = hash128(pair, sizeof pair);
+    }
+out:
+    mem_free(room);
+    return st;
+}
+
+GanStatus checkpoint_compare(Exec *e, Comm *c) {
+    Hash128 mine, *all = NULL;
+    if (comm_size(c) == 1)
+        return GAN_OK;
+    TRY(state_hash(e, &mine));
+    all = mem_alloc((size_t)comm_size(c) * sizeof *all);
+    if (!all)
+        return fail(GAN_ERR_MEMORY, "no memory to compare weights");
+    GanStatus st = comm_gather(c, &mine, sizeof mine, all);
+    for (int r = 1; st == GAN_OK && r < comm_size(c); r++)
+        if (memcmp(&all[r], &all[0], sizeof mine))
+            st = fail(GAN_ERR_DEVICE,
+                      "the weights of rank %d are no longer those of rank 0: a machine has made a "
+                      "mistake since the last checkpoint, which is as it was",
+                      r);
+    mem_free(all);
+    return st;
+}
+
+// --- saving --------------------------------------------------------------------------------------
+
+static SafeDtype safe_dtype(Dtype d) {
+    switch (d) {
+    case DtF64:
+        return SafeF64;
+    case DtF32:
+        return SafeF32;
+    case DtBF16:
+        return SafeBf16;
+    case DtF16:
+        return SafeF16;
+    case DtCount:
+        break;
+    }
+    bug("checkpoint: no such dtype");
+}
+
+SafeTensor slot_tensor(const Slot *s) {
+    SafeTensor t = {
+        .name = s->name, .dtype = safe_dtype((Dtype)s->type.dtype), .rank = s->type.rank};
+    memcpy(t.dim, s->type.dim, sizeof s->type.dim);
+    return t;
+}
+
+static GanStatus save_slots(SafeOut *f, Exec *e) {
+    const Module *m = exec_module(e);
+    size_t most = largest_slot(e);
+    void *room = mem_alloc(most);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to save %zu bytes", most);
+    GanStatus st = GAN_OK;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (!slot_saved(m, s))
+            continue;
+        size_t n = exec_slot_bytes(e, i);
+        TRY_OUT(exec_slot_save(e, i, room));
+        if (!values_finite(room, n, (Dtype)s->type.dtype)) {
+            st = fail(GAN_ERR_INPUT, "%.*s holds numbers that are not finite", SARG(s->name));
+            goto out;
+        }
+        TRY_OUT(safe_out_put(f, room, n));
+    }
+out:
+    mem_free(room);
+    return st;
+}
+
+static GanStatus save_tensors(Arena *a, Str path, Exec *e, const Checkpoint *c) {
+    const Module *m = exec_module(e);
+    VEC(SafeTensor) tensor = {0};
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (slot_saved(m, &m->slot.at[i]))
+            vec_push(a, &tensor, slot_tensor(&m->slot.at[i]));
+    SafeMeta meta[] = {{STR("format"), STR("gan-checkpoint-1")},
+                       {STR("model"), m->name},
+                       {STR("step"), str_format(a, "%u", c->step)}};
+    SafeOut *f;
+    TRY(safe_out_open(path, tensor.at, tensor.n, meta, sizeof meta / sizeof *meta, &f));
+    GanStatus st = save_slots(f, e);
+    if (st == GAN_OK)
+        return safe_out_commit(f);
+    safe_out_abandon(f);
+    return st;
+}
+
+static GanStatus content_of(Arena *a, Str path, size_t *bytes, Str *hash) {
+    FileMap map;
+    TRY(file_map(path, &map));
+    *bytes = map.n;
+    *hash = hash_hex(a, hash128(map.ptr, map.n));
+    file_unmap(&map);
+    return GAN_OK;
+}
+
+static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes, Str hash) {
+    Text t = {.arena = a};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "format"), json_put_str(&j, STR("gan-checkpoint-1"));
+    json_name(&j, "step"), json_put_int(&j, c->step);
+    json_name(&j, "seed"), json_put_int(&j, (int64_t)c->seed);
+    json_name(&j, "model"), json_put_str(&j, c->model);
+    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[c->real]));
+    json_name(&j, "batches"), json_open(&j, '[');
+    for (uint32_t i = 0; i < c->streams; i++)
+        json_put_int(&j, (int64_t)c->position[i]);
+    json_close(&j, ']');
+    json_name(&j, "bytes"), json_put_int(&j, (int64_t)bytes);
+    json_name(&j, "content"), json_put_str(&j, hash);
+    json_close(&j, '}');
+    text_char(&t, '\n');
+    return file_write_atomic(run_file(a, dir, "ckpt", c->step, "json"), t.at, t.n);
+}
+
+// Steps of the checkpoints with a json, oldest first.
+GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
+    StrVec names;
+    *out = (CheckpointSteps){0};
+    if (!file_is_dir(ckpt_dir(a, dir)))
+        return GAN_OK;
+    TRY(dir_list(a, ckpt_dir(a, dir), &names));
+    for (uint32_t i = 0; i < names.n; i++) {
+        int64_t step;
+        Str name = names.at[i];
+        if (name.len == 13 && str_ends(name, STR(".json")) &&
+            str_to_int(str_sub(name, 0, 8), &step) && step >= 0)
+            vec_push(a, out, (uint32_t)step);
+    }
+    return GAN_OK;
+}
+
+// All but the newest up to step `last`, the one just saved. Those of later steps were damaged, or
+// the run would have gone on from them. The json goes first: what is half removed does not count.
+static GanStatus drop_old(Arena *a, Str dir, uint32_t last, uint32_t keep) {
+    CheckpointSteps steps;
+    uint32_t good = 0;
+    keep = keep ? keep : CHECKPOINTS_KEPT;
+    TRY(checkpoint_steps(a, dir, &steps));
+    while (good < steps.n && steps.at[good] <= last)
+        good++;
+    for (uint32_t i = 0; i < steps.n; i++) {
+        if (i < good && i + keep >= good)
+            continue;
+        TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
+        TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
+    }
+    return GAN_OK;
+}
+
+GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) {
+    Arena *a = &scratch;
+    Str path = run_file(a, dir, "ckpt", c->step, "safetensors"), hash;
+    size_t bytes;
+    TRY(save_tensors(a, path, e, c));
+    TRY(content_of(a, path, &bytes, &hash));
+    TRY(save_json(a, dir, c, bytes, hash));
+    return drop_old(a, dir, c->step, c->keep);
+}
+
+// --- loading -------------------------------------------------------------------------------------
+
+// One checkpoint's description; GAN_ERR_INPUT with a reason when it is no good.
+static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, Str *content) {
+    Str text;
+    const Json *root;
+    TRY(file_read(a, path, &text));
+    TRY(json_parse(a, text, path, &root));
+    const Json *batches = json_get(root, "batches");
+    *out = (Checkpoint){
+        .step = (uint32_t)json_number(json_get(root, "step"), 0),
+        .seed = (uint64_t)json_number(json_get(root, "seed"), 0),
+        .model = json_string(json_get(root, "model"), (Str){0}),
+        .real = DtCount,
+        .streams = json_count(batches),
+    };
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(json_string(json_get(root, "precision"), (Str){0}), str_c(dtype_name[i])))
+            out->real = (Dtype)i;
+    *content = json_string(json_get(root, "content"), (Str){0});
+    if (out->step != step || !content->len || out->streams > STREAMS_MOST || out->real == DtCount)
+        return fail(GAN_ERR_INPUT, "%.*s: not a checkpoint of step %u", SARG(path), step);
+    for (uint32_t i = 0; i < out->streams; i++)
+        out->position[i] = (uint64_t)json_number(json_at(batches, i), 0);
+    return GAN_OK;
+}
+
+static GanStatus check_tensors(const SafeFile *f, const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (!slot_saved(m, s))
+            continue;
+        const SafeTensor *t = safe_find(f, s->name);
+        if (!t && s->kind == SlotScale)
+            continue;
+        if (!tensor_fits(t, s))
+            return fail(GAN_ERR_INPUT, "%.*s is %s", SARG(s->name),
+                        t ? "of another shape" : "missing");
+    }
+    return GAN_OK;
+}
+
+// One of a precision that scales no losses: the scales begin as `init` has them.
+static bool lacks_scales(const SafeFile *f, const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (m->slot.at[i].kind == SlotScale && !safe_find(f, m->slot.at[i].name))
+            return true;
+    return false;
+}
+
+static GanStatus load_slots(const SafeFile *f, Exec *e, uint64_t seed) {
+    const Module *m = exec_module(e);
+    TRY(check_tensors(f, m));
+    if (lacks_scales(f, m))
+        TRY(exec_init(e, seed));
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const SafeTensor *t = safe_find(f, m->slot.at[i].name);
+        if (t && slot_saved(m, &m->slot.at[i]))
+            TRY(exec_slot_load(e, i, t->data));
+    }
+    return GAN_OK;
+}
+
+static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, uint64_t seed) {
+    size_t bytes;
+    Str hash;
+    TRY(content_of(a, path, &bytes, &hash));
+    if (!str_eq(hash, content))
+        return fail(GAN_ERR_INPUT, "%.*s: its bytes are not those that were written", SARG(path));
+    SafeFile f;
+    TRY(safe_open(a, path, &f));
+    GanStatus st = load_slots(&f, e, seed);
+    safe_close(&f);
+    return st;
+}
+
+// Weights of every precision but f64 are f32.
+bool stored_alike(Dtype a, Dtype b) {
+    return (a == DtF64) == (b == DtF64);
+}
+
+GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
+                          const Console *console, Checkpoint *out, bool *found) {
+    CheckpointSteps steps;
+    bool there = false;
+    *found = false;
+    TRY(checkpoint_steps(perm, dir, &steps));
+    for (uint32_t i = steps.n; i-- > 0;) {
+        uint32_t step = steps.at[i];
+        if (want->step != NONE && step != want->step)
+            continue;
+        there = true;
+        Str content;
+        GanStatus st =
+            read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
+        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->seed != want->seed ||
+                             !stored_alike(out->real, want->real)))
+            return fail(
+                GAN_ERR_INPUT,
+                "the checkpoint of step %u was made by another model, precision or seed than "
+                "this run's: its model's hash is %.*s, resolved.gan's is %.*s",
+                step, SARG(out->model), SARG(want->model));
+        if (st == GAN_OK)
+            st = load_tensors(perm, run_file(perm, dir, "ckpt", step, "safetensors"), content, e,
+                              want->seed);
+        if (st == GAN_OK) {
+            *found = true;
+            return GAN_OK;
+        }
+        say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
+            i && want->step == NONE ? "; going back to the one before" : "");
+    }
+    if (!there)
+        return GAN_OK;
+    if (want->step != NONE)
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u in %.*s/ckpt is damaged", want->step,
+                    SARG(dir));
+    return fail(GAN_ERR_INPUT,
+                "no checkpoint in %.*s/ckpt is whole: put a copy of one back, or move that folder "
+                "away, and `ganrun train %.*s` begins at step 0 again",
+                SARG(dir), SARG(dir));
+}
+
+GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out) {
+    CheckpointSteps steps;
+    Checkpoint c;
+    TRY(checkpoint_steps(perm, dir, &steps));
+    for (uint32_t i = steps.n; i-- > 0;) {
+        uint32_t step = steps.at[i];
+        size_t bytes;
+        Str content, hash;
+        *out = run_file(perm, dir, "ckpt", step, "safetensors");
+        if (read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, &c, &content) ==
+                GAN_OK &&
+            content_of(perm, *out, &bytes, &hash) == GAN_OK && str_eq(hash, content))
+            return GAN_OK;
+    }
+    return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it", SARG(dir));
+}

@@ -1,0 +1,38 @@
+// checkpoint.h - weights and state on disk, and the same on every rank.
+#ifndef GAN_CHECKPOINT_H
+#define GAN_CHECKPOINT_H
+
+#include "comm.h"
+#include "job.h"
+#include "safetensors.h"
+
+SafeTensor slot_tensor(const Slot *s); // how a weight or state is stored
+enum { CHECKPOINTS_KEPT = 3, STREAMS_MOST = 64 };
+typedef struct Checkpoint {
+    uint32_t step; // steps done
+    uint64_t seed;
+    Str model; // its hash
+    Dtype real;
+    uint32_t streams;
+    uint64_t position[STREAMS_MOST]; // batches consumed
+    uint32_t keep;                   // of a save: checkpoints that stay, 0: CHECKPOINTS_KEPT
+} Checkpoint;
+// Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep`.
+// Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth more.
+GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
+typedef VEC(uint32_t) CheckpointSteps;
+GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out); // of all there are, ascending
+// Gives rank 0's slots that outlive a step to all ranks.
+GanStatus checkpoint_share(Exec *e, Comm *c);
+// GAN_ERR_DEVICE when these slots are not the same bits on every rank: they follow from the same
+// sums, so a machine has made a mistake.
+GanStatus checkpoint_compare(Exec *e, Comm *c);
+bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load in `b`?
+// Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
+// *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
+// With a want->step other than NONE no other is looked at.
+GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
+                          const Console *console, Checkpoint *out, bool *found);
+GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out); // the file of the newest whole one
+
+#endif

@@ -1,0 +1,27 @@
+// console.h - what only the program knows: where a command's words go, who asks it to stop. Nothing
+// else here prints.
+#ifndef GAN_CONSOLE_H
+#define GAN_CONSOLE_H
+
+#include "session.h"
+
+typedef struct Console {                  // where a command's words go; main.c owns it
+    void (*result)(void *user, Str text); // standard output, as it is
+    void (*say)(void *user, Str line);    // standard error, one line
+    void (*live)(void *user, Str line);   // replaces the last live line of a terminal
+    bool tty;                             // live lines replace each other
+    void *user;
+} Console;
+
+typedef struct Host { // what only main.c may know
+    Console console;
+    DeviceOptions device;     // cache folder, compiler, notices; threads come from options
+    bool (*stop_asked)(void); // true: save and stop
+    Str self;                 // path of this program
+} Host;
+
+void say(const Console *c, const char *format, ...);
+// Opens a session and shows the model's diagnostics, warnings too.
+GanStatus session_start(Session *s, const SessionOptions *o, const Console *console);
+
+#endif

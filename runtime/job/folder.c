@@ -1,0 +1,70 @@
+// folder.c - the folder of a run: made, found, locked and cleared.
+//
+// options.json is written last, so a folder that has it is whole; a lock, dropped by the system
+// with the process, keeps two processes from writing to one run.
+#include "job.h"
+
+Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext) {
+    return str_format(perm, "%.*s/%s/%08u.%s", SARG(dir), folder, step, ext);
+}
+
+bool run_is(Arena scratch, Str dir) {
+    return file_exists(path_join(&scratch, dir, STR("options.json")));
+}
+
+// A file written aside by a process that died has a name with this in it.
+static GanStatus clear_aside(Arena *a, Str dir) {
+    StrVec names;
+    if (!file_is_dir(dir))
+        return GAN_OK;
+    TRY(dir_list(a, dir, &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        for (size_t at = 0; at < names.at[i].len; at++)
+            if (str_starts(str_sub(names.at[i], at, names.at[i].len), STR(".tmp-"))) {
+                TRY(file_remove(path_join(a, dir, names.at[i])));
+                break;
+            }
+    return GAN_OK;
+}
+
+GanStatus run_lock(Arena *perm, Str dir, FileLock **out) {
+    TRY(dir_make(dir));
+    GanStatus st = file_lock(path_join(perm, dir, STR(".lock")), out);
+    if (st == GAN_ERR_INPUT)
+        return fail_in(st, "another ganrun is training in this folder");
+    TRY(st);
+    TRY(clear_aside(perm, dir));
+    TRY(clear_aside(perm, path_join(perm, dir, STR("ckpt"))));
+    return clear_aside(perm, path_join(perm, dir, STR("samples")));
+}
+
+GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved) {
+    TRY(dir_make(path_join(perm, dir, STR("samples"))));
+    TRY(dir_make(path_join(perm, dir, STR("ckpt"))));
+    TRY(file_write_atomic(path_join(perm, dir, STR("resolved.gan")), resolved.ptr, resolved.len));
+    return run_write_job(perm, dir, job);
+}
+
+GanStatus run_write_job(Arena *perm, Str dir, const Job *job) {
+    Text t = {.arena = perm};
+    job_write(&t, job);
+    return file_write_atomic(path_join(perm, dir, STR("options.json")), t.at, t.n);
+}
+
+GanStatus run_read(Arena *perm, Str dir, Job *out) {
+    Str path = path_join(perm, dir, STR("options.json")), text;
+    TRY(file_read(perm, path, &text));
+    TRY(job_read(perm, text, path, out));
+    out->model = path_join(perm, dir, STR("resolved.gan"));
+    return GAN_OK;
+}
+
+Str run_free_name(Arena *perm, Str model) {
+    Str base = path_base(model), ext = path_ext(model);
+    base.len -= ext.len ? ext.len + 1 : 0;
+    for (uint32_t i = 0;; i++) {
+        Str dir = str_format(perm, "runs/%05u-%.*s", i, SARG(base));
+        if (!file_exists(dir))
+            return dir;
+    }
+}

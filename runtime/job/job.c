@@ -1,0 +1,424 @@
+// job.c - what a run was asked to do: from a command line, to and from options.json, and to the
+// compiler.
+//
+// A Job holds everything a run's bits follow from, and paths that stay right from another folder.
+#include "checkpoint.h"
+#include "ranks.h"
+#include "weights.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    DEFAULT_STEPS = 10000,
+    DEFAULT_SAVE_EVERY = 500,
+    BATCH_MOST = 1 << 20,
+    STEPS_MOST = 99999999
+};
+
+// --- from a command line -------------------------------------------------------------------------
+
+GanStatus path_absolute(Arena *a, Str path, Str *out) {
+    char here[4096];
+    while (str_starts(path, STR("./")) && path.len > 2 && path.ptr[2] != '/')
+        path = str_sub(path, 2, path.len);
+    if (path.ptr[0] != '/' && !getcwd(here, sizeof here))
+        return fail(GAN_ERR_IO, "cannot tell the current folder: %s", strerror(errno));
+    *out = path.ptr[0] == '/' ? str_copy(a, path) : path_join(a, str_c(here), path);
+    return GAN_OK;
+}
+
+static GanStatus set_steps(Job *job, const Options *o) {
+    if (o->at[OptSteps].given && o->at[OptKimg].given)
+        return fail(GAN_ERR_USAGE, "--steps and --kimg both say how long: give one of them");
+    if (o->at[OptKimg].given)
+        job->steps = (o->at[OptKimg].number * 1000 + job->batch - 1) / job->batch;
+    else
+        job->steps = option_number(o, OptSteps, job->steps);
+    if (job->steps > STEPS_MOST)
+        return fail(GAN_ERR_USAGE, "%lld steps of %lld samples: the most is %d steps",
+                    (long long)job->steps, (long long)job->batch, STEPS_MOST);
+    return GAN_OK;
+}
+
+GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
+    job->data.n = 0;
+    for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++) {
+        Setting s = o->at[OptPaths].pair.at[i];
+        if (!file_exists(s.value))
+            return fail(GAN_ERR_INPUT, "--data %.*s=%.*s: there is no such file or folder",
+                        SARG(s.key), SARG(s.value));
+        TRY(path_absolute(a, s.value, &s.value));
+        vec_push(a, &job->data, s);
+    }
+    return GAN_OK;
+}
+
+static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless, Dtype *real) {
+    Str precision = option_text(o, OptPrecision, unless);
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(precision, str_c(dtype_name[i])))
+            *real = (Dtype)i;
+    if (!api->supports(*real))
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", api->name,
+                    dtype_name[*real]);
+    return GAN_OK;
+}
+
+GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real) {
+    Str name = option_text(o, OptDevice, STR("cpu"));
+    *api = device_find(name);
+    if (!*api)
+        return fail(GAN_ERR_USAGE, "there is no device `%.*s`: cpu, cuda or ref", SARG(name));
+    return precision_of(o, *api, STR("f32"), real);
+}
+
+GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real) {
+    if (!ganx_is(path))
+        return GAN_OK;
+    Ganx g;
+    TRY(ganx_read(perm, path, &g));
+    Str precision = str_c(dtype_name[g.real]);
+    if (o->at[OptSet].given)
+        return fail(GAN_ERR_USAGE, "%.*s is compiled: its configs are fixed, -s changes none",
+                    SARG(path));
+    if (option_number(o, OptBatch, g.batch) != g.batch)
+        return fail(GAN_ERR_USAGE, "%.*s is compiled for --batch %lld: compile the model again",
+                    SARG(path), (long long)g.batch);
+    if (!str_eq(option_text(o, OptPrecision, precision), precision))
+        return fail(GAN_ERR_USAGE, "%.*s is compiled for --precision %.*s: compile the model again",
+                    SARG(path), SARG(precision));
+    *batch = g.batch;
+    *real = g.real;
+    return GAN_OK;
+}
+
+bool option_tf32(const Options *o) {
+    return !str_eq(option_text(o, OptTf32, STR("on")), STR("off"));
+}
+
+void device_options(const Options *o, DeviceOptions *out) {
+    out->threads = (int)option_number(o, OptThreads, out->threads);
+    out->no_graph = o->at[OptNoGraph].given;
+    out->no_tf32 = !option_tf32(o);
+}
+
+GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
+    const DeviceApi *api;
+    *out = (Job){
+        .model = o->file.at[0],
+        .origin = o->file.at[0],
+        .batch = option_number(o, OptBatch, DEFAULT_BATCH),
+        .steps = DEFAULT_STEPS,
+        .save_every = option_number(o, OptSaveEvery, DEFAULT_SAVE_EVERY),
+        .keep = option_number(o, OptKeep, 0),
+        .seed = (uint64_t)option_number(o, OptSeed, 0),
+        .threads = (int)option_number(o, OptThreads, 0),
+        .memory = (size_t)option_number(o, OptMemory, 0),
+        .tf32 = option_tf32(o),
+        .no_graph = o->at[OptNoGraph].given,
+        .skip_bad = o->at[OptSkipBad].given,
+        .compress = o->at[OptCompress].given,
+        .real = DtF32,
+    };
+    if (!file_exists(out->model))
+        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
+    TRY(device_of(o, &api, &out->real));
+    TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
+    TRY(ranks_split(o, &out->split));
+    out->device = str_c(api->name);
+    if (o->at[OptFrom].given) {
+        TRY(path_absolute(perm, o->at[OptFrom].text, &out->from));
+        if (!file_exists(out->from) && !file_is_dir(out->from))
+            return fail(GAN_ERR_INPUT, "--from %.*s: there is no such run or file",
+                        SARG(o->at[OptFrom].text));
+    }
+    if (out->batch > BATCH_MOST)
+        return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
+                    BATCH_MOST);
+    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
+        vec_push(perm, &out->setting, o->at[OptSet].pair.at[i]);
+    TRY(job_set_data(perm, out, o));
+    TRY(job_set_weights(perm, out, o));
+    return set_steps(out, o);
+}
+
+// A run may go on in another precision that has its weights in f32.
+static GanStatus change_precision(Job *job, const Options *o) {
+    const DeviceApi *api = device_find(job->device);
+    Dtype was = job->real;
+    if (!o->at[OptPrecision].given || !api) // no device: said where it is opened
+        return GAN_OK;
+    TRY(precision_of(o, api, (Str){0}, &job->real));
+    return stored_alike(was, job->real)
+               ? GAN_OK
+               : fail(GAN_ERR_USAGE,
+                      "a run begun in %s has its weights so and cannot go on in %s: a run of its "
+                      "own needs `ganrun train %.*s`",
+                      dtype_name[was], dtype_name[job->real], SARG(job->origin));
+}
+
+// What a run that goes on may be told anew, however it is told to go on.
+static GanStatus change(Arena *perm, Job *job, const Options *o) {
+    TRY(set_steps(job, o));
+    job->save_every = option_number(o, OptSaveEvery, job->save_every);
+    job->keep = option_number(o, OptKeep, job->keep);
+    job->threads = (int)option_number(o, OptThreads, job->threads);
+    job->memory = (size_t)option_number(o, OptMemory, (int64_t)job->memory);
+    job->no_graph = o->at[OptNoGraph].given;
+    job->skip_bad |= o->at[OptSkipBad].given;
+    TRY(job_set_weights(perm, job, o));
+    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+}
+
+GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
+    static const OptionId fixed[] = {OptSet,    OptBatch, OptDevice,   OptTf32,     OptSeed, OptOut,
+                                     OptDeterm, OptMicro, OptBucketMb, OptCompress, OptFrom};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (o->at[fixed[i]].given)
+            return fail(
+                GAN_ERR_USAGE,
+                "%s is fixed once a run has begun: a run of its own, from this one's weights, is "
+                "`ganrun train %.*s --from %.*s`",
+                option_word(fixed[i]), SARG(job->origin), SARG(dir));
+    TRY(change_precision(job, o));
+    return change(perm, job, o);
+}
+
+// `was`: how the option was given, empty: not at all.
+static GanStatus fail_disagrees(OptionId id, Str was) {
+    return fail(GAN_ERR_USAGE,
+                "the run in that folder was begun %s %s%s%.*s: give the same, or another --out",
+                was.len ? "with" : "without", option_word(id), was.len ? "=" : "", SARG(was));
+}
+
+// A number that is 0 where its option was not given.
+static Str as_given(Arena *a, double x) {
+    return x != 0 ? str_format(a, "%.17g", x) : (Str){0};
+}
+
+GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) {
+    if (!str_eq(job->hash, asked->hash))
+        return fail(
+            GAN_ERR_INPUT,
+            "the run in that folder trains another model than %.*s with these settings: give "
+            "another --out",
+            SARG(asked->model));
+    if (job->batch != asked->batch)
+        return fail_disagrees(OptBatch, str_format(perm, "%lld", (long long)job->batch));
+    if (job->seed != asked->seed)
+        return fail_disagrees(OptSeed, str_format(perm, "%llu", (unsigned long long)job->seed));
+    if (job->real != asked->real)
+        return fail_disagrees(OptPrecision, str_c(dtype_name[job->real]));
+    if (!str_eq(job->device, asked->device))
+        return fail_disagrees(OptDevice, job->device);
+    if (job->tf32 != asked->tf32)
+        return fail_disagrees(OptTf32, job->tf32 ? STR("on") : STR("off"));
+    if (job->split.chunks != asked->split.chunks)
+        return fail_disagrees(OptDeterm, as_given(perm, (double)job->split.chunks));
+    if (job->split.micro != asked->split.micro)
+        return fail_disagrees(OptMicro, as_given(perm, (double)job->split.micro));
+    if (job->compress != asked->compress)
+        return fail_disagrees(OptCompress, job->compress ? STR("bf16") : (Str){0});
+    if (job->split.bucket != asked->split.bucket)
+        return fail_disagrees(OptBucketMb, as_given(perm, (double)job->split.bucket / 1e6));
+    if (!str_eq(job->from, asked->from))
+        return fail_disagrees(OptFrom, job->from);
+    return change(perm, job, o);
+}
+
+// --- options.json --------------------------------------------------------------------------------
+
+static void put_pairs(JsonOut *j, const char *name, const Setting *at, uint32_t n) {
+    json_name(j, name), json_open(j, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        json_open(j, '[');
+        json_put_str(j, at[i].key), json_put_str(j, at[i].value);
+        json_close(j, ']');
+    }
+    json_close(j, ']');
+}
+
+static void put_weights(JsonOut *j, const Job *job) {
+    json_name(j, "weights"), json_open(j, '[');
+    for (uint32_t i = 0; i < job->weights.n; i++) {
+        const JobWeights *w = &job->weights.at[i];
+        json_open(j, '[');
+        json_put_str(j, w->net), json_put_str(j, w->path), json_put_str(j, w->hash);
+        json_close(j, ']');
+    }
+    json_close(j, ']');
+}
+
+void job_write(Text *t, const Job *job) {
+    JsonOut j = {.text = t};
+    json_open(&j, '{');
+    json_name(&j, "format"), json_put_str(&j, STR("gan-run-1"));
+    json_name(&j, "model"), json_put_str(&j, job->origin);
+    if (job->from.len)
+        json_name(&j, "from"), json_put_str(&j, job->from);
+    json_name(&j, "hash"), json_put_str(&j, job->hash);
+    json_name(&j, "batch"), json_put_int(&j, job->batch);
+    json_name(&j, "steps"), json_put_int(&j, job->steps);
+    json_name(&j, "save_every"), json_put_int(&j, job->save_every);
+    json_name(&j, "keep"), json_put_int(&j, job->keep);
+    json_name(&j, "seed"), json_put_int(&j, (int64_t)job->seed);
+    json_name(&j, "precision"), json_put_str(&j, str_c(dtype_name[job->real]));
+    json_name(&j, "device"), json_put_str(&j, job->device);
+    json_name(&j, "tf32"), json_put_bool(&j, job->tf32);
+    json_name(&j, "threads"), json_put_int(&j, job->threads);
+    if (job->memory)
+        json_name(&j, "memory_bytes"), json_put_int(&j, (int64_t)job->memory);
+    json_name(&j, "deterministic"), json_put_int(&j, job->split.chunks);
+    json_name(&j, "micro"), json_put_int(&j, job->split.micro);
+    json_name(&j, "compress"), json_put_bool(&j, job->compress);
+    json_name(&j, "bucket_bytes"), json_put_int(&j, job->split.bucket);
+    json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
+    put_pairs(&j, "settings", job->setting.at, job->setting.n);
+    put_pairs(&j, "data", job->data.at, job->data.n);
+    if (job->weights.n)
+        put_weights(&j, job);
+    json_close(&j, '}');
+    text_char(t, '\n');
+}
+
+typedef struct Reader {
+    Arena *perm;
+    const Json *root;
+    const char *wrong;
+} Reader; // wrong: first member that is
+
+static int64_t get_int(Reader *r, const char *name, int64_t least, int64_t most) {
+    double x = json_number(json_get(r->root, name), -1);
+    if (x >= (double)least && x <= (double)most && x == (double)(int64_t)x)
+        return (int64_t)x;
+    r->wrong = r->wrong ? r->wrong : name;
+    return least;
+}
+
+// A member that older runs do not have: 0.
+static int64_t get_later(Reader *r, const char *name, int64_t most) {
+    return json_get(r->root, name) ? get_int(r, name, 0, most) : 0;
+}
+
+static Str get_str(Reader *r, const char *name) {
+    Str s = json_string(json_get(r->root, name), (Str){0});
+    if (!s.len && !r->wrong)
+        r->wrong = name;
+    return s;
+}
+
+static bool get_pair(const Json *v, Setting *out) {
+    *out = (Setting){json_string(json_at(v, 0), (Str){0}), json_string(json_at(v, 1), (Str){0})};
+    return out->key.len && out->value.len;
+}
+
+GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
+    Reader r = {.perm = perm};
+    TRY(json_parse(perm, text, path, &r.root));
+    *out = (Job){
+        .model = get_str(&r, "model"),
+        .origin = get_str(&r, "model"),
+        .from = json_string(json_get(r.root, "from"), (Str){0}),
+        .hash = get_str(&r, "hash"),
+        .batch = get_int(&r, "batch", 1, BATCH_MOST),
+        .steps = get_int(&r, "steps", 1, STEPS_MOST),
+        .save_every = get_int(&r, "save_every", 1, STEPS_MOST),
+        .keep = get_later(&r, "keep", STEPS_MOST),
+        .seed = (uint64_t)get_int(&r, "seed", 0, (int64_t)1 << 53),
+        .device = get_str(&r, "device"),
+        .threads = (int)get_int(&r, "threads", 0, THREADS_MOST),
+        .memory = (size_t)get_later(&r, "memory_bytes", (int64_t)1 << 53),
+        .tf32 = json_bool(json_get(r.root, "tf32"), true),
+        .split = {.chunks = get_later(&r, "deterministic", BATCH_MOST),
+                  .micro = get_later(&r, "micro", BATCH_MOST),
+                  .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53)},
+        .compress = json_bool(json_get(r.root, "compress"), false),
+        .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
+        .real = DtCount,
+    };
+    Str precision = get_str(&r, "precision");
+    for (int i = 0; i < DtCount; i++)
+        if (str_eq(precision, str_c(dtype_name[i])))
+            out->real = (Dtype)i;
+    if (out->real == DtCount)
+        r.wrong = r.wrong ? r.wrong : "precision";
+    const Json *settings = json_get(r.root, "settings"), *data = json_get(r.root, "data");
+    Setting s;
+    for (uint32_t i = 0; i < json_count(settings); i++)
+        if (get_pair(json_at(settings, i), &s))
+            vec_push(perm, &out->setting, s);
+        else
+            r.wrong = "settings";
+    for (uint32_t i = 0; i < json_count(data); i++)
+        if (get_pair(json_at(data, i), &s))
+            vec_push(perm, &out->data, s);
+        else
+            r.wrong = "data";
+    const Json *weights = json_get(r.root, "weights");
+    for (uint32_t i = 0; i < json_count(weights); i++) {
+        const Json *row = json_at(weights, i);
+        if (get_pair(row, &s))
+            vec_push(perm, &out->weights,
+                     ((JobWeights){s.key, s.value, json_string(json_at(row, 2), (Str){0})}));
+        else
+            r.wrong = "weights";
+    }
+    if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR("gan-run-1")))
+        r.wrong = "format";
+    return r.wrong
+               ? fail(GAN_ERR_INPUT, "%.*s: `%s` is missing or makes no sense", SARG(path), r.wrong)
+               : GAN_OK;
+}
+
+// --- to the compiler -----------------------------------------------------------------------------
+
+static CompileOptions compile_options(const Job *job) {
+    return (CompileOptions){.path = job->model,
+                            .batch = job->batch,
+                            .setting = job->setting.at,
+                            .settings = job->setting.n,
+                            .real = job->real,
+                            .memory = job->memory};
+}
+
+SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p) {
+    SessionOptions o = {
+        .compile = compile_options(job), .api = device_find(job->device), .device = *device};
+    if (p)
+        o.compile.parallel = *p;
+    if (job->threads)
+        o.device.threads = job->threads;
+    o.device.no_tf32 = !job->tf32;
+    o.device.no_graph = job->no_graph;
+    return o;
+}
+
+GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
+    Front f;
+    front_init(&f, perm);
+    Module m = {0};
+    CompileOptions o = compile_options(job);
+    if (compile_module(&f, &o, &m) != GAN_OK)
+        return fail(GAN_ERR_INPUT, "%.*s: the model no longer compiles; `ganc check` says why",
+                    SARG(o.path));
+    *out = hash_hex(perm, module_hash(&m, *perm));
+    return GAN_OK;
+}
+
+GanStatus job_unchanged(const Job *job, Arena *perm) {
+    Str hash;
+    TRY(job_hash(job, perm, &hash));
+    if (str_eq(hash, job->hash))
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
+                "says %.*s",
+                SARG(job->model), SARG(hash), SARG(job->hash));
+}
+
+GanStatus job_resolved(const Job *job, Arena *perm, Str *out) {
+    CompileOptions o = compile_options(job);
+    return compile_resolved(perm, &o, out);
+}

@@ -1,0 +1,89 @@
+// job.h - a run: what it is asked to do, and what it leaves on disk.
+//
+//   RUN/resolved.gan          the model's text with its settings written in
+//   RUN/options.json          the job: everything else needed to go on
+//   RUN/log.jsonl             one line a step, one a save
+//   RUN/samples/00000030.png  pictures from the same noise, after 30 steps
+//   RUN/events.out.tfevents.* the log and the pictures, for TensorBoard
+//   RUN/ckpt/00000030.*       safetensors: weights and state; json: written last, vouches for it
+//   RUN/index.html            the run at a glance; opens from disk
+//
+// A run is a function of its job: killed anywhere and resumed, it makes the same bits.
+#ifndef GAN_JOB_H
+#define GAN_JOB_H
+
+#include "console.h"
+#include "data.h"
+#include "options.h"
+
+typedef struct Split { // how a step is divided, as asked for
+    int64_t chunks;    // --deterministic, 0: off
+    int64_t micro;     // --micro: a rank's samples in so many parts; 0, 1: at once
+    int64_t bucket;    // bytes of gradients reduced at once, 0: as the link says
+} Split;
+
+typedef struct JobWeights { // of a pretrained net
+    Str net, path;          // path: absolute; empty: not known yet
+    Str hash;               // of what the net was given, 32 digits; empty: not known yet
+} JobWeights;
+typedef struct Job {
+    Str model;  // path of the model's text: as given, or a run's resolved.gan
+    Str origin; // path that was given when the run began
+    Str from;   // --from, absolute: the run or checkpoint whose weights it begins with; or empty
+    Str hash;   // the model's identity, 32 digits; a run never changes it
+    int64_t batch, steps, save_every;
+    int64_t keep; // newest checkpoints that stay, 0: CHECKPOINTS_KEPT
+    uint64_t seed;
+    Dtype real;
+    Str device;
+    int threads;   // of a rank; 0: its share of the cores
+    size_t memory; // bytes its plans may take of a rank; 0: no limit. No bit depends on it
+    bool tf32;     // cuda: part of what decides the bits
+    bool no_graph; // cuda: of this process alone
+    Split split;
+    bool compress; // --compress bf16
+    bool skip_bad;
+    VEC(Setting) setting; // configs of the model
+    VEC(Setting) data;    // field to path, absolute
+    VEC(JobWeights) weights;
+} Job;
+
+// From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
+GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
+GanStatus job_set_data(Arena *perm, Job *job, const Options *o); // --data
+GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
+// What a model's file fixes, where it is a compiled one: batch and precision, which the command
+// line may repeat but not change. A model's text fixes nothing.
+GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, Dtype *real);
+void device_options(const Options *o, DeviceOptions *out); // what of them a device is told
+bool option_tf32(const Options *o);
+GanStatus path_absolute(Arena *a, Str path, Str *out);
+void job_write(Text *t, const Job *job); // options.json
+GanStatus job_read(Arena *perm, Str text, Str path, Job *out);
+// What a command line may change of a run that goes on: how long, how often saved, where the data
+// is, threads.
+GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o);
+// The same for a command line that would begin a run which is there already (--resume auto): what
+// is fixed must agree.
+GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);
+// `p`: how a step is divided; NULL: not at all.
+SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p);
+// The identity of the model a job names, as `ganc hash` prints it.
+GanStatus job_hash(const Job *job, Arena *perm, Str *out);
+// GAN_ERR_INPUT where somebody has edited the text since job->hash was taken of it.
+GanStatus job_unchanged(const Job *job, Arena *perm);
+// The model's text with the job's settings as its defaults.
+GanStatus job_resolved(const Job *job, Arena *perm, Str *out);
+
+// --- folder.c: the folder of a run ---------------------------------------------------------------
+
+bool run_is(Arena scratch, Str dir); // has options.json
+// Takes the folder for this process, and clears what a kill left half written.
+GanStatus run_lock(Arena *perm, Str dir, FileLock **out);
+GanStatus run_create(Arena *perm, Str dir, const Job *job, Str resolved); // options.json last
+GanStatus run_write_job(Arena *perm, Str dir, const Job *job);            // options.json alone
+GanStatus run_read(Arena *perm, Str dir, Job *out); // job.model is resolved.gan
+Str run_free_name(Arena *perm, Str model);          // "runs/00003-dcgan"
+Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext);
+
+#endif

@@ -1,0 +1,97 @@
+// trained.c - opens a run for reading: its model on a device with the weights of a checkpoint, and
+// its data or other data in their place.
+#include "checkpoint.h"
+#include "trained.h"
+#include "weights.h"
+
+static void notice(void *user, const char *text) {
+    const Host *h = user;
+    say(&h->console, "%s", text);
+}
+
+static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
+    const DeviceApi *api;
+    Dtype real;
+    TRY(device_of(o, &api, &real));
+    if (o->at[OptDevice].given)
+        job->device = str_c(api->name);
+    job->threads = (int)option_number(o, OptThreads, job->threads);
+    if (!o->at[OptFeatures].given) // else they are those of that model
+        TRY(job_set_weights(perm, job, o));
+    return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
+}
+
+// The newest where none is named; of a number no step has, the largest that one may have.
+static uint32_t step_asked(const Options *o) {
+    int64_t step = option_number(o, OptStep, NONE);
+    return !o->at[OptStep].given || step < NONE ? (uint32_t)step : NONE - 1;
+}
+
+// Whether an entry reads a pretrained net: else its file may be far away.
+static bool samples_ask(const Module *m) {
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        for (uint32_t k = 0; k < m->entry.n && net_pretrained(m, m->slot.at[i].net); k++)
+            if (func_reads(&m->entry.at[k], i))
+                return true;
+    return false;
+}
+
+static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed, Trained *out) {
+    *out = (Trained){.dir = o->file.at[0]};
+    if (!run_is(*perm, out->dir))
+        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
+                    SARG(out->dir));
+    TRY(run_read(perm, out->dir, &out->job));
+    TRY(set_job(perm, o, &out->job));
+    SessionOptions so = job_session(&out->job, &h->device, NULL);
+    so.compile.feed_entries = fed;
+    so.compile.memory = 0; // of a rank of the training
+    TRY(session_start(&out->session, &so, &h->console));
+    TRY(job_unchanged(&out->job, perm)); // weights mean nothing to another text
+    TRY(trained_load(perm, h, out, step_asked(o)));
+    return samples_ask(&out->session.compiled.module)
+               ? weights_pretrained(perm, &out->job, out->session.exec, false)
+               : GAN_OK;
+}
+
+static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {
+    CheckpointSteps there = {0};
+    Text t = {.arena = &scratch};
+    TRY(checkpoint_steps(&scratch, dir, &there));
+    if (!there.n)
+        return fail(GAN_ERR_INPUT, "%.*s has no checkpoint yet", SARG(dir));
+    for (uint32_t i = 0; i < there.n; i++)
+        text_fmt(&t, "%s%u", i ? ", " : "", there.at[i]);
+    return fail(GAN_ERR_INPUT,
+                "%.*s has no checkpoint of step %u; there are %.*s (--keep N of training keeps "
+                "more)",
+                SARG(dir), step, SARG(text_str(&t)));
+}
+
+GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
+    Checkpoint at,
+        want = {.step = step, .seed = t->job.seed, .model = t->job.hash, .real = t->job.real};
+    bool found;
+    TRY(checkpoint_load(perm, t->dir, t->session.exec, &want, &h->console, &at, &found));
+    t->step = at.step;
+    return found ? GAN_OK : not_there(*perm, t->dir, step);
+}
+
+GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {
+    return open_run(perm, h, o, false, out);
+}
+
+GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out) {
+    return open_run(perm, h, o, true, out);
+}
+
+GanStatus trained_feed(Arena *perm, const Host *h, Trained *t) {
+    FeedOptions o = {.job = &t->job, .notice = notice, .user = (void *)(uintptr_t)h};
+    return feed_open(perm, &t->session.compiled.module, &o, &t->feed);
+}
+
+void trained_close(Trained *t) {
+    feed_close(t->feed);
+    session_release(&t->session);
+    *t = (Trained){0};
+}

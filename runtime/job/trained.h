@@ -1,0 +1,23 @@
+// trained.h - a run opened to be looked at.
+#ifndef GAN_TRAINED_H
+#define GAN_TRAINED_H
+
+#include "feed.h"
+
+typedef struct Trained {
+    Str dir; // the run's folder
+    Job job;
+    Session session; // owned; weights are those of the newest checkpoint
+    Feed *feed;      // owned; NULL until trained_feed
+    uint32_t step;   // steps trained
+} Trained;
+// o->file[0] is the folder; --device, --threads and --data are looked at.
+GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
+// The same; its entry points' uniform and normal draws are slots to be fed.
+GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
+// The weights of the checkpoint of step `step`, NONE: the newest whole one.
+GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);
+GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
+void trained_close(Trained *t);                                 // accepts an empty one
+
+#endif

@@ -1,0 +1,340 @@
+// weights.c - weights from elsewhere: another run's, or a file's (--from), and those of pretrained
+// nets, which are a file's and stay so.
+//
+// Files are safetensors, of any program, or of torch.save: tensors are found by name, as PyTorch's
+// layers call them or as our own checkpoints do, never by order. Numbers of another precision are
+// converted.
+#include "checkpoint.h"
+#include "torch.h"
+#include "weights.h"
+
+#include <math.h>
+
+// --- names and shapes ----------------------------------------------------------------------------
+
+// The last word of a slot's name, and what PyTorch calls it.
+static const char *const words[][2] = {
+    {"w", "weight"},
+    {"b", "bias"},
+    {"gain", "weight"},
+    {"shift", "bias"},
+    {"u", "weight_u"},
+    {"slope", "weight"},
+    {"run_mean", "running_mean"},
+    {"run_var", "running_var"},
+};
+
+static Str torch_words(Arena *a, Str name) {
+    size_t dot = name.len;
+    while (dot > 0 && name.ptr[dot - 1] != '.')
+        dot--;
+    Str last = str_sub(name, dot, name.len);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_eq(last, str_c(words[i][0])))
+            last = str_c(words[i][1]);
+    return str_format(a, "%.*s%.*s", SARG(str_sub(name, 0, dot)), SARG(last));
+}
+
+// What PyTorch calls the slot of a name; one whose name another has by then keeps its own, so that
+// each has one: a layer with both `w` and `gain` has `weight` and `gain`.
+static Str torch_name(Arena *a, const Module *m, Str name) {
+    Str says = torch_words(a, name);
+    Arena scratch = *a;
+    bool earlier = true;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        Str other = m->slot.at[i].name;
+        bool self = str_eq(other, name);
+        earlier = earlier && !self;
+        if (!self &&
+            (str_eq(other, says) || (earlier && str_eq(torch_words(&scratch, other), says))))
+            return name;
+    }
+    return says;
+}
+
+Str weight_name(Arena *a, const Module *m, const Slot *s, bool of_one_net) {
+    size_t from = of_one_net && s->net != NONE ? m->net.at[s->net].name.len + 1 : 0;
+    Str name = torch_name(a, m, s->name);
+    return str_sub(name, from, name.len);
+}
+
+static bool same_shape(const SafeTensor *t, const Slot *s) {
+    bool same = t && t->rank == s->type.rank;
+    for (uint32_t k = 0; same && k < t->rank; k++)
+        same = t->dim[k] == s->type.dim[k];
+    return same;
+}
+
+bool tensor_fits(const SafeTensor *t, const Slot *s) {
+    return same_shape(t, s) && t->dtype == slot_tensor(s).dtype;
+}
+
+// --- numbers into slots --------------------------------------------------------------------------
+
+// Gives a slot the numbers of a tensor of its shape; those of another precision are rounded.
+static GanStatus slot_take(Exec *e, uint32_t slot, const SafeTensor *t) {
+    if (tensor_fits(t, &exec_module(e)->slot.at[slot]))
+        return exec_slot_load(e, slot, t->data);
+    double *room = mem_alloc(t->count * sizeof *room);
+    if (!room)
+        return fail(GAN_ERR_MEMORY, "no memory to convert %.*s", SARG(t->name));
+    for (size_t i = 0; i < t->count; i++)
+        room[i] = safe_at(t, i);
+    GanStatus st = exec_slot_put(e, slot, room, t->count);
+    mem_free(room);
+    return st;
+}
+
+// --- --from --------------------------------------------------------------------------------------
+
+// What a slot begins with: the tensor of its name; in a copy of a net else its model's, whose
+// weights a copy begins with; NULL: neither is there in its shape.
+static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Module *m,
+                                     const Slot *s) {
+    Str name = s->name;
+    for (uint32_t net = s->net;;) {
+        const SafeTensor *t = safe_find(f, name);
+        uint32_t model = net == NONE ? NONE : m->net.at[net].copy_of;
+        if (!t)
+            t = safe_find(f, torch_name(&scratch, m, name));
+        if (same_shape(t, s) && t->dtype != SafeUnread)
+            return t;
+        if (model == NONE)
+            return NULL;
+        Str mine = m->net.at[net].name, its = m->net.at[model].name;
+        name = str_format(&scratch, "%.*s%.*s", SARG(its), SARG(str_sub(name, mine.len, name.len)));
+        net = model;
+    }
+}
+
+static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
+                              const Console *console) {
+    enum { Named = 4 };
+    const Module *m = exec_module(e);
+    Text absent = {.arena = perm}, copied = {.arena = perm};
+    uint32_t all = 0, taken = 0, copying = NONE; // a net of which that was said
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if ((s->kind != SlotParam && s->kind != SlotState) || !slot_saved(m, s))
+            continue;
+        const SafeTensor *named = safe_find(f, s->name), *t = begins_with(*perm, f, m, s);
+        all++;
+        if (t) {
+            TRY(slot_take(e, i, t));
+            taken++;
+            if (t != named && s->net != copying)
+                text_fmt(&copied, "%s%.*s", copied.n ? ", " : "", SARG(m->net.at[s->net].name));
+            copying = t != named ? s->net : copying;
+        } else if (all - taken <= Named) {
+            text_fmt(&absent, "%s%.*s%s", absent.n ? ", " : "", SARG(s->name),
+                     !named                       ? ""
+                     : named->dtype == SafeUnread ? " (of numbers that are not read)"
+                                                  : " (of another shape)");
+        }
+    }
+    if (!taken)
+        return fail(GAN_ERR_INPUT, "--from %.*s: it has no weight of this model's names and shapes",
+                    SARG(from));
+    say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
+        copied.n ? "; copies begin with their model's: " : "", SARG(text_str(&copied)),
+        absent.n ? "; begun anew: " : "", SARG(text_str(&absent)),
+        all - taken > Named ? ", ..." : "");
+    return GAN_OK;
+}
+
+GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console) {
+    Str path = from;
+    SafeFile f;
+    if (file_is_dir(from))
+        TRY(checkpoint_newest(perm, from, &path));
+    TRY(weights_open(perm, path, &f));
+    GanStatus st = take_tensors(perm, &f, path, e, console);
+    safe_close(&f);
+    return st;
+}
+
+// --- pretrained nets -----------------------------------------------------------------------------
+
+static JobWeights *job_weights_of(Arena *perm, Job *job, Str net) {
+    for (uint32_t i = 0; i < job->weights.n; i++)
+        if (str_eq(job->weights.at[i].net, net))
+            return &job->weights.at[i];
+    vec_push(perm, &job->weights, (JobWeights){.net = net});
+    return &job->weights.at[job->weights.n - 1];
+}
+
+GanStatus job_set_weights(Arena *perm, Job *job, const Options *o) {
+    for (uint32_t i = 0; i < o->at[OptWeights].pair.n; i++) {
+        Setting s = o->at[OptWeights].pair.at[i];
+        if (!file_exists(s.value))
+            return fail(GAN_ERR_INPUT, "--weights %.*s=%.*s: there is no such file", SARG(s.key),
+                        SARG(s.value));
+        TRY(path_absolute(perm, s.value, &job_weights_of(perm, job, s.key)->path));
+    }
+    return GAN_OK;
+}
+
+static GanStatus check_names(const Module *m, const Job *job) {
+    for (uint32_t i = 0; i < job->weights.n; i++) {
+        Str name = job->weights.at[i].net;
+        uint32_t net = 0;
+        while (net < m->net.n && !str_eq(m->net.at[net].name, name))
+            net++;
+        if (net == m->net.n || !net_pretrained(m, net))
+            return fail(GAN_ERR_USAGE,
+                        "--weights %.*s: model %.*s has no pretrained net of that name; another "
+                        "net begins with a file by --from, or in the text as copy(pretrained net)",
+                        SARG(name), SARG(m->name));
+    }
+    return GAN_OK;
+}
+
+// Beside the model's text, unless the job knows better.
+static GanStatus find_file(Arena *perm, const Job *job, const Net *net, JobWeights *w) {
+    if (!w->path.len)
+        TRY(path_absolute(
+            perm,
+            net->file.ptr[0] == '/' ? net->file : path_join(perm, path_dir(job->origin), net->file),
+            &w->path));
+    if (file_exists(w->path))
+        return GAN_OK;
+    return fail(GAN_ERR_INPUT,
+                "the pretrained net %.*s has its weights from %.*s, and there is no such file: "
+                "--weights %.*s=FILE says where it is",
+                SARG(net->name), SARG(w->path), SARG(net->name));
+}
+
+// What a file has under a name, for a message.
+static Str what_is(Arena *a, const SafeTensor *t) {
+    return t->dtype == SafeUnread
+               ? str_format(a, "holds %.*s, which is not read: convert it to F32", SARG(t->kind))
+               : STR("holds whole numbers");
+}
+
+static bool is_real(const SafeTensor *t) {
+    return t->dtype == SafeF64 || t->dtype == SafeF32 || t->dtype == SafeBf16 ||
+           t->dtype == SafeF16;
+}
+
+typedef struct Match { // of one slot
+    uint32_t slot;
+    Str name;             // its tensor's
+    const SafeTensor *is; // what has that name; NULL: nothing
+} Match;
+typedef VEC(Match) Matches;
+
+static bool match_fits(const Module *m, const Match *x) {
+    return same_shape(x->is, &m->slot.at[x->slot]) && is_real(x->is);
+}
+
+// A net's slots, and what of the file they are given.
+static Matches match(Arena *a, const Module *m, uint32_t net, Str prefix, const SafeFile *f) {
+    Matches out = {0};
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        const Slot *s = &m->slot.at[i];
+        if (s->net != net || (s->kind != SlotParam && s->kind != SlotState))
+            continue;
+        Str name = weight_name(a, m, s, true);
+        if (prefix.len)
+            name = str_format(a, "%.*s.%.*s", SARG(prefix), SARG(name));
+        vec_push(a, &out, ((Match){i, name, safe_find(f, name)}));
+    }
+    return out;
+}
+
+// Both sides, in one line: the first that does not fit, how many do not, and what the file has.
+static GanStatus refuse_file(Arena scratch, const Module *m, const Net *net, Str path,
+                             const Matches *all, const SafeFile *f) {
+    enum { Shown = 4 };
+    Arena *a = &scratch;
+    const Match *first = NULL;
+    Text has = {.arena = a};
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (!match_fits(m, &all->at[i]))
+            first = wrong++ ? first : &all->at[i];
+    for (uint32_t i = 0; i < f->tensor.n && i < Shown; i++)
+        text_fmt(&has, "%s%.*s %.*s", i ? ", " : "", SARG(f->tensor.at[i].name),
+                 SARG(safe_shape(a, &f->tensor.at[i])));
+    SafeTensor want = slot_tensor(&m->slot.at[first->slot]);
+    Str found = !first->is           ? STR("is not there")
+                : is_real(first->is) ? str_format(a, "is %.*s", SARG(safe_shape(a, first->is)))
+                                     : what_is(a, first->is);
+    return fail(GAN_ERR_INPUT,
+                "%.*s: %u of %u weights and states of net %.*s are not in it: %.*s of %.*s %.*s; "
+                "it has %.*s%s, %u in all (ganrun data inspect lists them). What all its names "
+                "begin with is said in the text: "
+                "pretrained(f, file, prefix=\"...\")",
+                SARG(path), wrong, all->n, SARG(net->name), SARG(first->name),
+                SARG(safe_shape(a, &want)), SARG(found), SARG(text_str(&has)),
+                f->tensor.n > Shown ? ", ..." : "", f->tensor.n);
+}
+
+static GanStatus take_matches(Exec *e, Str path, const Matches *all, Hash128 *hash) {
+    *hash = (Hash128){0};
+    for (uint32_t i = 0; i < all->n; i++) {
+        const SafeTensor *t = all->at[i].is;
+        for (size_t k = 0; k < t->count; k++)
+            if (!isfinite(safe_at(t, k)))
+                return fail(GAN_ERR_INPUT, "%.*s: %.*s holds numbers that are not finite",
+                            SARG(path), SARG(t->name));
+        Hash128 chain[2] = {*hash, hash128(t->data, t->bytes)};
+        *hash = hash128(chain, sizeof chain);
+        TRY(slot_take(e, all->at[i].slot, t));
+    }
+    return GAN_OK;
+}
+
+// Gives `net` what the file of `given` has; they differ in copies.
+static GanStatus take_file(Arena *perm, Exec *e, uint32_t net, const Net *given, Str path,
+                           const SafeFile *f, Hash128 *hash) {
+    const Module *m = exec_module(e);
+    Matches all = match(perm, m, net, given->prefix, f);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (!match_fits(m, &all.at[i]))
+            return refuse_file(*perm, m, given, path, &all, f);
+    return take_matches(e, path, &all, hash);
+}
+
+// The pretrained net a copy, or a copy of one, begins with; NONE.
+static uint32_t model_of(const Module *m, uint32_t net) {
+    while (net != NONE && !net_pretrained(m, net))
+        net = m->net.at[net].copy_of;
+    return net;
+}
+
+static GanStatus check_hash(Arena *perm, Hash128 hash, JobWeights *w) {
+    Str hex = hash_hex(perm, hash);
+    if (w->hash.len && !str_eq(w->hash, hex))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s holds other weights for %.*s than this run began with: their hash is "
+                    "%.*s, options.json says %.*s. --weights %.*s=FILE names another file",
+                    SARG(w->path), SARG(w->net), SARG(hex), SARG(w->hash), SARG(w->net));
+    w->hash = hex;
+    return GAN_OK;
+}
+
+static GanStatus load_net(Arena *perm, Job *job, Exec *e, uint32_t given, bool begin) {
+    const Module *m = exec_module(e);
+    const Net *net = &m->net.at[given];
+    JobWeights *w = job_weights_of(perm, job, net->name);
+    SafeFile f;
+    Hash128 hash = {0}, again;
+    TRY(find_file(perm, job, net, w));
+    TRY(weights_open(perm, w->path, &f));
+    GanStatus st = take_file(perm, e, given, net, w->path, &f, &hash);
+    for (uint32_t i = given + 1; st == GAN_OK && begin && i < m->net.n; i++)
+        if (!net_pretrained(m, i) && model_of(m, i) == given)
+            st = take_file(perm, e, i, net, w->path, &f, &again);
+    safe_close(&f);
+    return st == GAN_OK ? check_hash(perm, hash, w) : st;
+}
+
+GanStatus weights_pretrained(Arena *perm, Job *job, Exec *e, bool begin) {
+    const Module *m = exec_module(e);
+    TRY(check_names(m, job));
+    for (uint32_t i = 0; i < m->net.n; i++)
+        if (net_pretrained(m, i))
+            TRY(load_net(perm, job, e, i, begin));
+    return GAN_OK;
+}

@@ -1,0 +1,24 @@
+// weights.h - weights from elsewhere: another run's, and those of files, safetensors or PyTorch's.
+#ifndef GAN_WEIGHTS_H
+#define GAN_WEIGHTS_H
+
+#include "job.h"
+#include "safetensors.h"
+
+// What PyTorch's layers call a weight or state: "G.conv.3.weight"; without the net's name where the
+// file is of one net.
+Str weight_name(Arena *a, const Module *m, const Slot *s, bool of_one_net);
+bool tensor_fits(const SafeTensor *t, const Slot *s); // in shape and precision; t may be NULL
+// Gives weights and states the values that those of the same name and shape have in another run's
+// newest whole checkpoint, or in a file, under our names or PyTorch's, rounded where the precision
+// is another; copies of nets that it has not begin with their model's, and optimizers anew. Says
+// how many, and which were not there. GAN_ERR_INPUT: none was.
+GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console);
+// --weights: where the files of pretrained nets are, for this job from here on.
+GanStatus job_set_weights(Arena *perm, Job *job, const Options *o);
+// Gives every pretrained net the weights and states of its file, all of them by name and shape, and
+// `begin`: its copies too. The job learns paths and hashes; weights of another hash than it knows
+// are refused.
+GanStatus weights_pretrained(Arena *perm, Job *job, Exec *e, bool begin);
+
+#endif

@@ -1,0 +1,153 @@
+// film.c - `ganrun film`: a run's sample grids, which show the same noise at every save, one after
+// the other as an animated PNG.
+//
+// In: RUN/samples/*.png, which this program wrote. Out: one file that any browser plays. Pictures
+// are not decoded: an animated PNG holds each picture's own compressed data in chunks of another
+// name (APNG 1.0: acTL, fcTL, fdAT), so a frame is its file's IDAT bytes behind a number.
+
+#include "commands.h"
+
+#include <string.h>
+
+enum { HEADER = 13 }; // bytes of IHDR
+static const char Signature[] = "\x89PNG\r\n\x1a\n";
+
+typedef struct Frame {
+    uint8_t header[HEADER];
+    Str data; // all IDAT chunks together
+} Frame;
+
+static uint32_t get32(const char *p) {
+    const uint8_t *b = (const uint8_t *)p;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+static void put32(uint8_t *p, uint32_t x) {
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(x >> (24 - 8 * i));
+}
+
+static uint32_t crc32_of(uint32_t crc, const void *data, size_t n) {
+    const uint8_t *p = data;
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+// --- reading a frame -----------------------------------------------------------------------------
+
+static GanStatus frame_read(Arena *a, Str path, Frame *out) {
+    Str s;
+    TRY(file_read(a, path, &s));
+    Text data = {.arena = a};
+    bool header = false;
+    size_t at = sizeof Signature - 1;
+    if (!str_starts(s, (Str){Signature, at}))
+        return fail(GAN_ERR_INPUT, "%.*s is not a PNG file", SARG(path));
+    while (s.len - at >= 12) {
+        uint32_t n = get32(s.ptr + at);
+        Str type = str_sub(s, at + 4, at + 8);
+        if (n > s.len - at - 12)
+            break;
+        if (str_eq(type, STR("IHDR")) && n == HEADER) {
+            memcpy(out->header, s.ptr + at + 8, HEADER);
+            header = true;
+        } else if (str_eq(type, STR("IDAT"))) {
+            text_put(&data, str_sub(s, at + 8, at + 8 + n));
+        }
+        at += 12 + (size_t)n;
+    }
+    out->data = text_str(&data);
+    return header && out->data.len ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s is cut short", SARG(path));
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+// A chunk whose data are `head`, then `data`.
+static GanStatus put_chunk(FileOut *f, const char *type, const uint8_t *head, size_t heads,
+                           Str data) {
+    uint8_t word[4];
+    put32(word, (uint32_t)(heads + data.len));
+    TRY(file_out_put(f, word, 4));
+    TRY(file_out_put(f, type, 4));
+    TRY(file_out_put(f, head, heads));
+    TRY(file_out_put(f, data.ptr, data.len));
+    uint32_t crc = crc32_of(0, type, 4);
+    crc = crc32_of(crc, head, heads);
+    put32(word, crc32_of(crc, data.ptr, data.len));
+    return file_out_put(f, word, 4);
+}
+
+// Frame control: number, size, no offset, how long it is shown.
+static GanStatus put_control(FileOut *f, const Frame *x, uint32_t *number, uint16_t fps,
+                             bool last) {
+    uint8_t c[26] = {0};
+    put32(c, (*number)++);
+    memcpy(c + 4, x->header, 8); // width and height
+    c[21] = last ? 2 : 1;        // of 1/fps s; the last frame stays for two seconds
+    c[22] = (uint8_t)(last ? 0 : fps >> 8);
+    c[23] = (uint8_t)(last ? 1 : fps);
+    return put_chunk(f, "fcTL", c, sizeof c, (Str){0});
+}
+
+static GanStatus put_film(FileOut *f, const Frame *frame, uint32_t n, uint16_t fps) {
+    uint8_t control[8] = {0}, head[4];
+    uint32_t number = 0;
+    put32(control, n); // then how often it is played: 0, for ever
+    TRY(file_out_put(f, Signature, sizeof Signature - 1));
+    TRY(put_chunk(f, "IHDR", frame[0].header, HEADER, (Str){0}));
+    TRY(put_chunk(f, "acTL", control, sizeof control, (Str){0}));
+    for (uint32_t i = 0; i < n; i++) {
+        TRY(put_control(f, &frame[i], &number, fps, i + 1 == n));
+        if (i == 0) {
+            TRY(put_chunk(f, "IDAT", head, 0, frame[i].data));
+            continue;
+        }
+        put32(head, number++);
+        TRY(put_chunk(f, "fdAT", head, sizeof head, frame[i].data));
+    }
+    return put_chunk(f, "IEND", head, 0, (Str){0});
+}
+
+GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
+    enum { FRAMES_MOST = 10000 };
+    Str dir = o->file.at[0], samples = path_join(perm, dir, STR("samples"));
+    Str path = option_text(o, OptFile, path_join(perm, dir, STR("film.png")));
+    int64_t fps = option_number(o, OptFps, 10);
+    StrVec names = {0};
+    VEC(Frame) frame = {0};
+    TRY(path_writes(path, ".png", false));
+    if (fps > 1000)
+        return fail(GAN_ERR_USAGE, "--fps is at most 1000");
+    if (!file_is_dir(samples))
+        return fail(GAN_ERR_INPUT,
+                    "%.*s is not the folder of a run with pictures: it has no "
+                    "samples/",
+                    SARG(dir));
+    TRY(dir_list(perm, samples, &names));
+    for (uint32_t i = 0; i < names.n && frame.n < FRAMES_MOST; i++) {
+        if (!str_ends(names.at[i], STR(".png")))
+            continue;
+        Frame *x = vec_add(perm, &frame);
+        TRY(frame_read(perm, path_join(perm, samples, names.at[i]), x));
+        if (memcmp(x->header, frame.at[0].header, HEADER) != 0)
+            return fail(GAN_ERR_INPUT, "%.*s/%.*s is of another size than the first", SARG(samples),
+                        SARG(names.at[i]));
+    }
+    if (!frame.n)
+        return fail(GAN_ERR_INPUT, "%.*s has no pictures yet", SARG(samples));
+    FileOut *f;
+    TRY(file_out_open(path, &f));
+    GanStatus st = put_film(f, frame.at, frame.n, (uint16_t)fps);
+    if (st != GAN_OK) {
+        file_out_abandon(f);
+        return st;
+    }
+    TRY(file_out_commit(f));
+    h->console.result(h->console.user, str_format(perm, "%.*s\n", SARG(path)));
+    return GAN_OK;
+}

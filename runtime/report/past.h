@@ -1,0 +1,78 @@
+// past.h - what a run's folder says, without its model: for `ganrun report` and `ganrun diff`.
+#ifndef GAN_PAST_H
+#define GAN_PAST_H
+
+#include "checkpoint.h"
+
+typedef struct Trail { // one logged number, step by step
+    Str name;
+    bool report;
+    double *value; // [steps], NaN where it was not logged
+} Trail;
+
+typedef struct PastPart { // a part of the time
+    Str name;
+    double fraction; // while the log is read: added up over the steps that were timed
+} PastPart;
+
+typedef struct PastSave {
+    uint32_t step;
+    double swd;
+} PastSave;
+
+typedef struct Score { // a number of `ganrun eval`: a line of scores.jsonl
+    Str name;          // what was measured how, the same for numbers that may be compared
+    uint32_t step;
+    uint64_t seed;
+    double made, real; // real: as many other samples of the data; NaN: not measured
+} Score;
+
+typedef struct Past {
+    Str dir;
+    Job job;
+    uint32_t steps; // logged
+    VEC(Trail) trail;
+    double *ms, *data_ms;       // [steps]
+    double swd_first, swd_last; // NaN: none
+    double save_ms;             // of all saves but the one before the first step
+    VEC(PastPart) part;         // data first, eval last; they add up to 1
+    Str health;                 // at the last save, empty: none
+    CheckpointSteps saved;      // steps of the checkpoints there are
+    VEC(PastSave) save;         // with a distance of samples from data
+    VEC(Score) score;           // what `ganrun eval` said, in its order
+} Past;
+
+// Reads options.json, log.jsonl, scores.jsonl and the names in ckpt/. GAN_ERR_INPUT when `dir` is
+// no run's. A torn last line of a log is left out.
+GanStatus past_open(Arena *perm, Str dir, Past *out);
+const Trail *past_trail(const Past *p, Str name, bool report); // NULL: not logged
+// What it was asked to do, as words: of another run the same names in the same order, but for "-s
+// KEY", of which each run has its own.
+typedef VEC(Setting) Words;
+Words past_words(Arena *a, const Job *j);
+// The save whose samples were nearest to the data, among those whose checkpoint is still there;
+// NULL: no distance was measured.
+const PastSave *past_best(const Past *p);
+
+// Of x [n], with NaN where there is nothing; NaN when there is nothing at all.
+double past_last(const double *x, uint32_t n);
+double past_late(const double *x, uint32_t n); // mean of the last tenth
+double past_median(Arena scratch, const double *x, uint32_t n);
+
+void past_put_number(Text *t, double x, int width); // right-aligned, - for NaN
+
+// --- compare.c, compare_page.c: several runs -----------------------------------------------------
+
+typedef VEC(Past) Pasts;
+// A table: a heading, then a row for each run, then one for each set of runs that differ in nothing
+// but their seeds: mean and standard deviation.
+typedef struct Cells {
+    uint32_t rows, columns, runs; // rows: heading and all others
+    Str *at;                      // [rows, columns]
+} Cells;
+Cells compare_cells(Arena *a, const Pasts *runs);
+void compare_text(Text *t, const Cells *c);
+// One HTML file that asks for no other: the table, curves over one another, newest samples.
+GanStatus compare_page(Arena scratch, const Pasts *runs, const Cells *c, Str path);
+
+#endif

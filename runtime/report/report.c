@@ -1,0 +1,282 @@
+// report.c - `ganrun report` and `ganrun diff`: what the folders of runs say (past.h), as one
+// screen of text or as JSON.
+#include "commands.h"
+#include "past.h"
+
+#include <math.h>
+
+// --- report --------------------------------------------------------------------------------------
+
+static void put_job(Text *t, const Job *j) {
+    text_fmt(t, "  model      %.*s\n  device     %.*s %s, batch %lld, seed %llu\n", SARG(j->origin),
+             SARG(j->device), dtype_name[j->real], (long long)j->batch,
+             (unsigned long long)j->seed);
+    for (uint32_t i = 0; i < j->setting.n; i++)
+        text_fmt(t, "  -s         %.*s=%.*s\n", SARG(j->setting.at[i].key),
+                 SARG(j->setting.at[i].value));
+    for (uint32_t i = 0; i < j->data.n; i++)
+        text_fmt(t, "  --data     %.*s=%.*s\n", SARG(j->data.at[i].key), SARG(j->data.at[i].value));
+}
+
+static void report_text(Text *t, Arena scratch, const Past *p) {
+    text_fmt(t, "%.*s: %u", SARG(p->dir), p->steps);
+    if (p->steps <= p->job.steps)
+        text_fmt(t, " of %lld steps", (long long)p->job.steps);
+    else
+        text_fmt(t, " steps (the last command asked for %lld)", (long long)p->job.steps);
+    if (p->saved.n)
+        text_fmt(t, ", saved at %u", p->saved.at[p->saved.n - 1]);
+    text_char(t, '\n');
+    put_job(t, &p->job);
+    double ms = past_median(scratch, p->ms, p->steps),
+           data = past_median(scratch, p->data_ms, p->steps);
+    if (p->steps)
+        text_fmt(t, "  a step     %.4g ms in the median, %.2g ms of it for data\n", ms, data);
+    for (uint32_t i = 0; i < p->part.n; i++)
+        text_fmt(t, "%s%.*s %.1f%%", i ? ", " : "  time       ", SARG(p->part.at[i].name),
+                 100 * p->part.at[i].fraction);
+    if (p->part.n)
+        text_char(t, '\n');
+    if (p->health.len && !str_eq(p->health, STR("-")))
+        text_fmt(t, "  health     %.*s\n", SARG(p->health));
+    if (!isnan(p->swd_last))
+        text_fmt(t, "  distance   of samples from data: %.4g at first, %.4g now\n", p->swd_first,
+                 p->swd_last);
+    if (p->trail.n)
+        text_fmt(t, "\n  %-24s %12s %12s\n", "", "last", "late mean");
+    for (uint32_t i = 0; i < p->trail.n; i++) {
+        const Trail *x = &p->trail.at[i];
+        text_fmt(t, "  %-6s %-17.*s", x->report ? "report" : "loss", SARG(x->name));
+        past_put_number(t, past_last(x->value, p->steps), 13);
+        past_put_number(t, past_late(x->value, p->steps), 13);
+        text_char(t, '\n');
+    }
+}
+
+static void put_scores(JsonOut *j, const Past *p) {
+    json_name(j, "scores"), json_open(j, '[');
+    for (uint32_t i = 0; i < p->score.n; i++) {
+        const Score *s = &p->score.at[i];
+        json_open(j, '{');
+        json_name(j, "name"), json_put_str(j, s->name);
+        json_name(j, "step"), json_put_int(j, s->step);
+        json_name(j, "seed"), json_put_int(j, (int64_t)s->seed);
+        json_name(j, "made"), json_put_double(j, s->made);
+        json_name(j, "real"), json_put_double(j, s->real);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static void put_words(JsonOut *j, Arena scratch, const Past *p) {
+    Words w = past_words(&scratch, &p->job);
+    json_name(j, "options"), json_open(j, '{');
+    for (uint32_t i = 0; i < w.n; i++) {
+        json_name(j, str_z(&scratch, w.at[i].key));
+        json_put_str(j, w.at[i].value);
+    }
+    json_close(j, '}');
+}
+
+static void report_json(JsonOut *j, Arena scratch, const Past *p) {
+    const PastSave *best = past_best(p);
+    json_open(j, '{');
+    json_name(j, "run"), json_put_str(j, p->dir);
+    json_name(j, "model"), json_put_str(j, p->job.origin);
+    json_name(j, "hash"), json_put_str(j, p->job.hash);
+    json_name(j, "steps"), json_put_int(j, p->steps);
+    json_name(j, "steps_asked"), json_put_int(j, p->job.steps);
+    json_name(j, "saved"), json_put_int(j, p->saved.n ? p->saved.at[p->saved.n - 1] : 0);
+    json_name(j, "step_ms"), json_put_double(j, past_median(scratch, p->ms, p->steps));
+    json_name(j, "swd_first"), json_put_double(j, p->swd_first);
+    json_name(j, "swd_last"), json_put_double(j, p->swd_last);
+    json_name(j, "health"), json_put_str(j, p->health);
+    json_name(j, "shares"), json_open(j, '{');
+    for (uint32_t i = 0; i < p->part.n; i++) {
+        json_name(j, str_z(&scratch, p->part.at[i].name));
+        json_put_double(j, p->part.at[i].fraction);
+    }
+    json_close(j, '}');
+    for (int report = 0; report < 2; report++) {
+        json_name(j, report ? "reports" : "losses"), json_open(j, '{');
+        for (uint32_t i = 0; i < p->trail.n; i++) {
+            const Trail *x = &p->trail.at[i];
+            if (x->report != (bool)report)
+                continue;
+            json_name(j, str_z(&scratch, x->name)), json_open(j, '{');
+            json_name(j, "last"), json_put_double(j, past_last(x->value, p->steps));
+            json_name(j, "late_mean"), json_put_double(j, past_late(x->value, p->steps));
+            json_close(j, '}');
+        }
+        json_close(j, '}');
+    }
+    json_name(j, "best_step"), json_put_int(j, best ? best->step : 0);
+    json_name(j, "best_swd"), json_put_double(j, best ? best->swd : NAN);
+    put_words(j, scratch, p);
+    put_scores(j, p);
+    json_close(j, '}');
+}
+
+static void reports_json(Text *t, Arena scratch, const Pasts *runs) {
+    JsonOut j = {.text = t};
+    if (runs->n > 1)
+        json_open(&j, '{'), json_name(&j, "runs"), json_open(&j, '[');
+    for (uint32_t i = 0; i < runs->n; i++)
+        report_json(&j, scratch, &runs->at[i]);
+    if (runs->n > 1)
+        json_close(&j, ']'), json_close(&j, '}');
+    text_char(t, '\n');
+}
+
+static GanStatus report_runs(Arena *perm, Arena scratch, const Host *h, const Options *o,
+                             const Pasts *runs) {
+    Str page = o->at[OptFile].text;
+    Text t = {.arena = perm};
+    Cells c = compare_cells(perm, runs);
+    if (page.len)
+        TRY(compare_page(scratch, runs, &c, page));
+    if (o->at[OptJson].given)
+        reports_json(&t, scratch, runs);
+    else if (runs->n > 1)
+        compare_text(&t, &c);
+    else
+        report_text(&t, scratch, &runs->at[0]);
+    h->console.result(h->console.user, text_str(&t));
+    return GAN_OK;
+}
+
+GanStatus cmd_report(Arena *perm, const Host *h, const Options *o) {
+    Pasts runs = {0};
+    if (o->at[OptFile].given)
+        TRY(path_writes(o->at[OptFile].text, ".html", false));
+    for (uint32_t i = 0; i < o->file.n; i++)
+        TRY(past_open(perm, o->file.at[i], vec_add(perm, &runs)));
+    Arena scratch;
+    TRY(arena_init(&scratch, 0));
+    GanStatus st = report_runs(perm, scratch, h, o, &runs);
+    arena_release(&scratch);
+    return st;
+}
+
+// --- diff ----------------------------------------------------------------------------------------
+
+static Str word_of(const Words *w, Str key) {
+    for (uint32_t i = 0; i < w->n; i++)
+        if (str_eq(w->at[i].key, key))
+            return w->at[i].value;
+    return STR("-");
+}
+
+// Every word of either, the first one's order first.
+static void diff_jobs(Text *t, Arena *a, const Job *x, const Job *y) {
+    uint32_t found = 0;
+    Words one = past_words(a, x), two = past_words(a, y), all = one;
+    for (uint32_t i = 0; i < two.n; i++)
+        if (str_eq(word_of(&one, two.at[i].key), STR("-")))
+            vec_push(a, &all, two.at[i]);
+    for (uint32_t i = 0; i < all.n; i++) {
+        Str key = all.at[i].key, left = word_of(&one, key), right = word_of(&two, key);
+        if (str_eq(left, right))
+            continue;
+        text_fmt(t, "  %-10.*s %.*s | %.*s\n", SARG(key), SARG(left), SARG(right));
+        found++;
+    }
+    if (!found)
+        text_put(t, STR("  the same options\n"));
+}
+
+typedef VEC(Str) Lines;
+
+static GanStatus read_lines(Arena *a, Str path, Lines *out) {
+    Str text;
+    TRY(file_read(a, path, &text));
+    for (size_t at = 0; at < text.len;) {
+        Str line = str_sub(text, at, at + str_find(str_sub(text, at, text.len), '\n'));
+        vec_push(a, out, line);
+        at += line.len + 1;
+    }
+    return GAN_OK;
+}
+
+// The longest common lines by the usual table: models are short.
+static void diff_lines(Text *t, Arena *a, const Lines *x, const Lines *y) {
+    size_t w = (size_t)y->n + 1;
+    uint32_t *common = arena_array(a, uint32_t, ((size_t)x->n + 1) * w);
+    for (uint32_t i = x->n; i-- > 0;)
+        for (uint32_t k = y->n; k-- > 0;) {
+            uint32_t down = common[(i + 1) * w + k], right = common[i * w + k + 1];
+            common[i * w + k] = str_eq(x->at[i], y->at[k]) ? common[(i + 1) * w + k + 1] + 1
+                                : down > right             ? down
+                                                           : right;
+        }
+    for (uint32_t i = 0, k = 0; i < x->n || k < y->n;) {
+        bool left = i < x->n && (k == y->n || common[(i + 1) * w + k] >= common[i * w + k + 1]);
+        if (i < x->n && k < y->n && str_eq(x->at[i], y->at[k]))
+            i++, k++;
+        else if (left)
+            text_fmt(t, "  - %.*s\n", SARG(x->at[i])), i++;
+        else
+            text_fmt(t, "  + %.*s\n", SARG(y->at[k])), k++;
+    }
+}
+
+static GanStatus diff_models(Text *t, Arena *a, const Past *x, const Past *y) {
+    enum { LINES_MOST = 5000 };
+    if (str_eq(x->job.hash, y->job.hash)) {
+        text_put(t, STR("  the same graph\n"));
+        return GAN_OK;
+    }
+    Lines one = {0}, two = {0};
+    TRY(read_lines(a, path_join(a, x->dir, STR("resolved.gan")), &one));
+    TRY(read_lines(a, path_join(a, y->dir, STR("resolved.gan")), &two));
+    if (one.n > LINES_MOST || two.n > LINES_MOST)
+        text_put(t, STR("  another graph; the texts are too long to compare here\n"));
+    else
+        diff_lines(t, a, &one, &two);
+    return GAN_OK;
+}
+
+static bool same_number(double a, double b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
+// Logged numbers are printed to read back exactly: equal texts are equal bits.
+static void diff_trails(Text *t, const Past *x, const Past *y) {
+    uint32_t n = x->steps < y->steps ? x->steps : y->steps, equal = n, shared = 0;
+    for (uint32_t i = 0; i < x->trail.n; i++) {
+        const Trail *a = &x->trail.at[i], *b = past_trail(y, a->name, a->report);
+        shared += b != NULL;
+        for (uint32_t s = 0; b && s < equal; s++)
+            if (!same_number(a->value[s], b->value[s]))
+                equal = s;
+    }
+    text_fmt(t, "%u and %u steps", x->steps, y->steps);
+    if (shared && n)
+        text_fmt(t,
+                 equal == n ? ", equal to the bit as far as both go"
+                            : ", equal to the bit in the first %u",
+                 equal);
+    text_fmt(t, "\n");
+    for (uint32_t i = 0; n && i < x->trail.n; i++) {
+        const Trail *a = &x->trail.at[i], *b = past_trail(y, a->name, a->report);
+        text_fmt(t, "  %-6s %-17.*s", a->report ? "report" : "loss", SARG(a->name));
+        past_put_number(t, past_late(a->value, n), 13);
+        past_put_number(t, b ? past_late(b->value, n) : NAN, 13);
+        text_char(t, '\n');
+    }
+}
+
+GanStatus cmd_diff(Arena *perm, const Host *h, const Options *o) {
+    Past x, y;
+    TRY(past_open(perm, o->file.at[0], &x));
+    TRY(past_open(perm, o->file.at[1], &y));
+    Text t = {.arena = perm};
+    text_fmt(&t, "options: %.*s | %.*s\n", SARG(x.dir), SARG(y.dir));
+    diff_jobs(&t, perm, &x.job, &y.job);
+    text_put(&t, STR("model\n"));
+    TRY(diff_models(&t, perm, &x, &y));
+    text_put(&t, STR("losses and reports (means of the last tenth both have): "));
+    diff_trails(&t, &x, &y);
+    h->console.result(h->console.user, text_str(&t));
+    return GAN_OK;
+}

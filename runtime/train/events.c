@@ -1,0 +1,205 @@
+// events.c - see events.h. Records are TFRecord (little-endian length, masked CRC-32C), their
+// contents protocol buffers of TensorFlow's event.proto and summary.proto, of which these fields:
+//
+//   Event    1 wall_time double, 2 step int64, 3 file_version string, 5 summary, 7 session_log
+//   Summary  1 value: 1 tag string, 2 simple_value float, 4 image: 1 height, 2 width, 3 colorspace,
+//            4 encoded_image_string
+//   SessionLog  1 status: 1 START, events of older files from its step on are void
+#include "events.h"
+#include "health.h"
+#include "job.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- records -------------------------------------------------------------------------------------
+
+uint32_t events_crc32c(Str data) {
+    const uint32_t polynomial = 0x82f63b78; // Castagnoli, bits reversed
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < data.len; i++) {
+        crc ^= (uint8_t)data.ptr[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? polynomial : 0);
+    }
+    return ~crc;
+}
+
+static void put_fixed(Text *t, uint64_t x, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i++)
+        text_char(t, (char)(uint8_t)(x >> 8 * i));
+}
+
+static void put_crc(Text *t, Str data) {
+    uint32_t crc = events_crc32c(data);
+    put_fixed(t, (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u), 4);
+}
+
+void events_put_record(Text *t, Str data) {
+    size_t at = t->n;
+    put_fixed(t, data.len, 8);
+    put_crc(t, (Str){t->at + at, 8});
+    text_put(t, data);
+    put_crc(t, data);
+}
+
+// --- protocol buffers ----------------------------------------------------------------------------
+
+enum { WireVarint = 0, WireDouble = 1, WireBytes = 2, WireFloat = 5 };
+
+static void put_varint(Text *t, uint64_t x) {
+    for (; x > 127; x >>= 7)
+        text_char(t, (char)(uint8_t)(x | 128));
+    text_char(t, (char)x);
+}
+
+static void put_number(Text *t, uint32_t field, uint64_t x) {
+    put_varint(t, field << 3 | WireVarint);
+    put_varint(t, x);
+}
+
+static void put_double(Text *t, uint32_t field, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_varint(t, field << 3 | WireDouble);
+    put_fixed(t, bits, 8);
+}
+
+static void put_float(Text *t, uint32_t field, float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_varint(t, field << 3 | WireFloat);
+    put_fixed(t, bits, 4);
+}
+
+static void put_bytes(Text *t, uint32_t field, Str bytes) {
+    put_varint(t, field << 3 | WireBytes);
+    put_varint(t, bytes.len);
+    text_put(t, bytes);
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+static void put_event(Arena *a, Text *out, double seconds, uint32_t step, uint32_t field,
+                      Str body) {
+    Text t = {.arena = a};
+    put_double(&t, 1, seconds);
+    put_number(&t, 2, step);
+    put_bytes(&t, field, body);
+    events_put_record(out, text_str(&t));
+}
+
+static void put_scalar(Arena *a, Text *summary, const char *group, Str name, double x) {
+    Text value = {.arena = a};
+    put_bytes(&value, 1, str_format(a, "%s%.*s", group, SARG(name)));
+    put_float(&value, 2, (float)x);
+    put_bytes(summary, 1, text_str(&value));
+}
+
+static void put_members(Arena *a, Text *summary, const char *group, const Json *object) {
+    for (uint32_t i = 0; i < json_count(object); i++) {
+        const Json *member = json_at(object, i);
+        put_scalar(a, summary, group, json_key(member), json_number(member, NAN));
+    }
+}
+
+static uint32_t big_endian(Str s, size_t at) {
+    uint32_t x = 0;
+    for (size_t i = 0; i < 4; i++)
+        x = x << 8 | (uint8_t)s.ptr[at + i];
+    return x;
+}
+
+// The grid of a save, where there is one.
+static GanStatus put_picture(Arena *a, const Events *e, uint32_t step, Text *summary) {
+    enum { Width = 16, Height = 20, Colour = 25, Head = 33, ColourRgb = 2 }; // of a PNG file
+    Str path = run_file(a, e->dir, "samples", step, "png"), png;
+    if (!file_exists(path))
+        return GAN_OK;
+    TRY(file_read(a, path, &png));
+    if (png.len < Head)
+        return fail(GAN_ERR_INPUT, "%.*s: not the picture that was saved", SARG(path));
+    Text image = {.arena = a}, value = {.arena = a};
+    put_number(&image, 1, big_endian(png, Height));
+    put_number(&image, 2, big_endian(png, Width));
+    put_number(&image, 3, png.ptr[Colour] == ColourRgb ? 3 : 1);
+    put_bytes(&image, 4, png);
+    put_bytes(&value, 1, STR("samples"));
+    put_bytes(&value, 4, text_str(&image));
+    put_bytes(summary, 1, text_str(&value));
+    return GAN_OK;
+}
+
+// A line of the log as an event; with `out` NULL only its time.
+static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
+    const Json *root;
+    TRY(json_parse(a, line, STR("log.jsonl"), &root));
+    uint32_t step = (uint32_t)json_number(json_get(root, "step"), 0);
+    double ms = json_number(json_get(root, "step_ms"), 0),
+           swd = json_number(json_get(root, "swd"), NAN);
+    Str health = json_string(json_get(root, "health"), (Str){0});
+    Text summary = {.arena = a};
+    e->seconds += ms / 1000;
+    if (!out)
+        return GAN_OK;
+    put_members(a, &summary, "loss/", json_get(root, "losses"));
+    put_members(a, &summary, "report/", json_get(root, "reports"));
+    put_members(a, &summary, "share/", json_get(root, "shares"));
+    if (health.len && !str_eq(health, health_text(a, HealthYoung, (Str){0})))
+        put_scalar(a, &summary, "health/", STR("ok"),
+                   str_eq(health, health_text(a, HealthOk, (Str){0})));
+    if (ms > 0)
+        put_scalar(a, &summary, "time/", STR("step_ms"), ms);
+    if (!isnan(swd))
+        put_scalar(a, &summary, "distance/", STR("swd"), swd);
+    if (json_bool(json_get(root, "saved"), false))
+        TRY(put_picture(a, e, step, &summary));
+    if (summary.n)
+        put_event(a, out, e->seconds, step, 5, text_str(&summary));
+    return GAN_OK;
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+// Lines the log has gained: events to `out`, or with NULL only their time.
+static GanStatus walk_log(Arena *a, Events *e, Text *out) {
+    Str path = path_join(a, e->dir, STR("log.jsonl"));
+    FileMap map = {0};
+    if (!file_exists(path))
+        return GAN_OK;
+    TRY(file_map(path, &map));
+    Str text = {(const char *)map.ptr, map.n};
+    GanStatus st = GAN_OK;
+    while (st == GAN_OK && e->log < text.len) {
+        Str rest = str_sub(text, e->log, text.len);
+        size_t n = str_find(rest, '\n');
+        if (n == rest.len)
+            break; // torn
+        Arena before = *a;
+        st = put_line(a, e, str_sub(rest, 0, n), out);
+        if (!out)
+            *a = before;
+        e->log += n + 1;
+    }
+    file_unmap(&map);
+    return st;
+}
+
+GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out) {
+    *out = (Events){.dir = dir};
+    Arena scratch = *perm;
+    TRY(walk_log(&scratch, out, NULL));
+    out->path = path_join(perm, dir, str_format(perm, "events.out.tfevents.%08u.gan", step));
+    scratch = *perm;
+    Text t = {.arena = &scratch}, start = {.arena = &scratch};
+    put_number(&start, 1, 1);
+    put_event(&scratch, &t, out->seconds, step, 3, STR("brain.Event:2"));
+    put_event(&scratch, &t, out->seconds, step + 1, 7, text_str(&start));
+    return file_write_atomic(out->path, t.at, t.n);
+}
+
+GanStatus events_save(Events *e, Arena scratch) {
+    Text t = {.arena = &scratch};
+    TRY(walk_log(&scratch, e, &t));
+    return t.n ? file_append(e->path, text_str(&t)) : GAN_OK;
+}

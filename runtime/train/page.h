@@ -1,0 +1,27 @@
+// page.h - pieces of the HTML pages: one file each, that opens from disk and asks for no other.
+#ifndef GAN_PAGE_H
+#define GAN_PAGE_H
+
+#include "job.h"
+#include "runlog.h"
+
+void page_begin(Text *t, Str title); // up to and with the heading; "</body></html>\n" ends it
+void page_text(Text *t, Str s);      // escaped
+typedef VEC(uint32_t) PageSteps;
+// Steps of a run's sample grids up to `most`, ascending. Fails when there is no such folder.
+GanStatus page_pictures(Arena *a, Str run, uint32_t most, PageSteps *out);
+// The grid of a step, inside the page; `kind` is its class.
+GanStatus page_picture(Text *t, Str run, uint32_t step, const char *kind, Str caption);
+
+// --- index.html ----------------------------------------------------------------------------------
+
+typedef struct Page {
+    Str dir;
+    const Job *job;
+    const Module *module;
+    const RunLog *log;
+    uint32_t step; // steps done
+} Page;
+GanStatus page_write(Arena scratch, const Page *p);
+
+#endif

@@ -1,0 +1,182 @@
+// runlog.c - log.jsonl: one JSON object a line, written as it happens, and the curves drawn from
+// it.
+//
+//   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
+//   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3,"spread":0.8,"health":"ok"}
+//   {"step":50,"save_ms":431.7}
+//
+// Lines are in order of steps. The line of a save is written before its checkpoint, so a
+// checkpoint's log is complete; how long it took follows when that is known. Whatever is later than
+// the checkpoint a run goes on from is dropped and will be written again.
+
+#include "runlog.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- curves --------------------------------------------------------------------------------------
+
+static void curve_halve(Curve *c) {
+    for (uint32_t i = 0; i < CURVE_BINS / 2; i++) {
+        c->sum[i] = c->sum[2 * i] + c->sum[2 * i + 1];
+        c->n[i] = c->n[2 * i] + c->n[2 * i + 1];
+    }
+    memset(c->sum + CURVE_BINS / 2, 0, sizeof c->sum / 2);
+    memset(c->n + CURVE_BINS / 2, 0, sizeof c->n / 2);
+    c->width *= 2;
+    c->used = (c->used + 1) / 2;
+}
+
+void curve_add(Curve *c, uint32_t step, double y) {
+    if (!isfinite(y) || !step)
+        return;
+    if (!c->width)
+        c->width = 1;
+    while ((step - 1) / c->width >= CURVE_BINS)
+        curve_halve(c);
+    uint32_t bin = (step - 1) / c->width;
+    c->sum[bin] += y;
+    c->n[bin]++;
+    if (bin >= c->used)
+        c->used = bin + 1;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t step) {
+    if (json_get(line, "saved")) {
+        curve_add(&l->curve[l->curves - 1], step ? step : 1,
+                  json_number(json_get(line, "swd"), NAN));
+        health_spread(&l->health, json_number(json_get(line, "spread"), NAN));
+    }
+    for (uint32_t i = 0; i < l->meter->series.n; i++) {
+        const Series *s = &l->meter->series.at[i];
+        const Json *group = json_get(line, s->report ? "reports" : "losses");
+        double sum = 0;
+        uint32_t n = 0;
+        for (uint32_t r = 0; group && r < s->rounds; r++) {
+            double x =
+                json_number(json_get(group, str_z(&scratch, meter_key(&scratch, s, r))), NAN);
+            if (isfinite(x))
+                sum += x, n++;
+        }
+        if (!s->report)
+            health_step(&l->health, i, n ? sum / n : NAN);
+        if (n)
+            curve_add(&l->curve[i], step, sum / n);
+    }
+}
+
+// Bytes of `text` whose lines are whole and not later than `step`.
+static size_t replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
+    for (size_t at = 0; at < text.len;) {
+        size_t n = str_find(str_sub(text, at, text.len), '\n');
+        Arena line = scratch;
+        const Json *root;
+        if (at + n == text.len ||
+            json_parse(&line, str_sub(text, at, at + n), l->path, &root) != GAN_OK)
+            return at;
+        double of = json_number(json_get(root, "step"), -1);
+        if (!(of >= 0 && of <= step))
+            return at;
+        replay_line(l, line, root, (uint32_t)of);
+        at += n + 1;
+    }
+    return text.len;
+}
+
+GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out) {
+    *out = (RunLog){
+        .path = path_join(perm, dir, STR("log.jsonl")), .meter = m, .curves = m->series.n + 1};
+    out->curve = arena_array(perm, Curve, out->curves);
+    for (uint32_t i = 0; i < m->series.n; i++)
+        out->curve[i].name = m->series.at[i].name;
+    out->curve[m->series.n].name = STR("distance of the samples from the data");
+    for (uint32_t i = 0; i < m->series.n; i++)
+        out->health.n += !m->series.at[i].report; // they come first
+    out->health.loss = arena_array(perm, HealthLoss, out->health.n);
+    for (uint32_t i = 0; i < out->health.n; i++)
+        out->health.loss[i].critic = meter_critic(m, *perm, i);
+    Str text = {0};
+    Arena scratch = *perm;
+    if (file_exists(out->path))
+        TRY(file_read(&scratch, out->path, &text));
+    size_t keep = replay(out, scratch, text, step);
+    return keep < text.len ? file_write_atomic(out->path, text.ptr, keep) : GAN_OK;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static void put_series(JsonOut *j, Arena *a, const Meter *m, bool reports) {
+    json_open(j, '{');
+    for (uint32_t i = 0; i < m->series.n; i++) {
+        const Series *s = &m->series.at[i];
+        for (uint32_t r = 0; s->report == reports && r < s->rounds; r++)
+            if (s->seen[r]) {
+                json_name(j, str_z(a, meter_key(a, s, r)));
+                json_put_double(j, s->value[r]);
+            }
+    }
+    json_close(j, '}');
+}
+
+static void put_parts(JsonOut *j, Arena *a, const Parts *p) {
+    json_name(j, "shares"), json_open(j, '{');
+    for (uint32_t i = 0; i < p->part.n; i++) {
+        json_name(j, str_z(a, p->part.at[i].name));
+        json_put_double(j, round(p->part.at[i].fraction * 1e4) / 1e4);
+    }
+    json_close(j, '}');
+}
+
+GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line) {
+    for (uint32_t i = 0; i < l->meter->series.n; i++) {
+        double mean = series_mean(&l->meter->series.at[i]);
+        curve_add(&l->curve[i], line->step, mean);
+        if (i < l->health.n)
+            health_step(&l->health, i, mean);
+    }
+    Text t = {.arena = &scratch};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "step"), json_put_int(&j, line->step);
+    json_name(&j, "images"), json_put_int(&j, line->images);
+    json_name(&j, "losses"), put_series(&j, &scratch, l->meter, false);
+    json_name(&j, "reports"), put_series(&j, &scratch, l->meter, true);
+    json_name(&j, "step_ms"), json_put_double(&j, round(line->step_ms * 1000) / 1000);
+    json_name(&j, "data_ms"), json_put_double(&j, round(line->data_ms * 1000) / 1000);
+    if (line->parts)
+        put_parts(&j, &scratch, line->parts);
+    json_close(&j, '}');
+    return file_append_line(l->path, text_str(&t));
+}
+
+Str runlog_health(const RunLog *l, Arena *a) {
+    uint32_t of;
+    HealthWord w = health_word(&l->health, &of);
+    return health_text(a, w, l->health.n ? l->meter->series.at[of].name : (Str){0});
+}
+
+GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
+    curve_add(&l->curve[l->curves - 1], step ? step : 1, d.pictures);
+    Text t = {.arena = &scratch};
+    JsonOut j = {.text = &t};
+    json_open(&j, '{');
+    json_name(&j, "step"), json_put_int(&j, step);
+    json_name(&j, "saved"), json_put_bool(&j, true);
+    if (!isnan(d.pictures))
+        json_name(&j, "swd"), json_put_double(&j, d.pictures);
+    if (!isnan(d.patches))
+        json_name(&j, "swd_patches"), json_put_double(&j, d.patches);
+    if (!isnan(d.spread))
+        json_name(&j, "spread"), json_put_double(&j, d.spread);
+    health_spread(&l->health, d.spread);
+    json_name(&j, "health"), json_put_str(&j, runlog_health(l, &scratch));
+    json_close(&j, '}');
+    return file_append_line(l->path, text_str(&t));
+}
+
+GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds) {
+    return file_append_line(
+        l->path, str_format(&scratch, "{\"step\": %u, \"save_ms\": %.3f}", step, seconds * 1000));
+}

@@ -1,0 +1,44 @@
+// runlog.h - log.jsonl, and the curves drawn from it.
+#ifndef GAN_RUNLOG_H
+#define GAN_RUNLOG_H
+
+#include "health.h"
+#include "meter.h"
+#include "shares.h"
+
+enum { CURVE_BINS = 400 };
+typedef struct Curve { // means over bins of equal width, doubled when all are used
+    Str name;
+    uint32_t width; // steps a bin
+    uint32_t used;  // bins
+    double sum[CURVE_BINS];
+    uint32_t n[CURVE_BINS];
+} Curve;
+void curve_add(Curve *c, uint32_t step, double y); // step from 1; only finite numbers count
+typedef struct RunLog {
+    Str path;
+    const Meter *meter; // borrowed
+    Curve *curve;       // [series], then the distance of the pictures from the data
+    uint32_t curves;
+    Health health; // of the losses, by series; follows from the log
+} RunLog;
+// Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves.
+GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out);
+typedef struct StepLine {
+    uint32_t step;
+    int64_t images;
+    double step_ms, data_ms;
+    const Parts *parts; // of a step that was timed: where time went; else NULL
+} StepLine;
+GanStatus runlog_step(RunLog *l, Arena scratch, const StepLine *line); // and what the meter saw
+typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not measured
+    double pictures;      // whole pictures: colour and composition
+    double patches;       // 7x7 patches on a Laplacian pyramid: texture
+    double spread;        // how much samples differ from one another, of how much data do
+} Distance;
+Str runlog_health(const RunLog *l, Arena *a); // the word, and whose it is
+GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
+// How long that took, from the pictures to the page.
+GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds);
+
+#endif

@@ -1,0 +1,242 @@
+// train_open.c - how a run begins or goes on: options, folder, data and weights agreed on; and the
+// command that asks for it.
+#include "commands.h"
+#include "train.h"
+#include "weights.h"
+
+#include <string.h>
+
+GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
+    Checkpoint want = {
+        .step = NONE, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+    bool found = false;
+    if (resume && ranks_first(t->comm))
+        TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
+                            &found));
+    TRY(comm_any(t->comm, found, &found));
+    if (!found) {
+        *at = want;
+        at->step = 0;
+    }
+    if (!found && resume && t->job->from.len)
+        return fail(GAN_ERR_INPUT,
+                    "%.*s was stopped before it had kept the weights it begins with, those of "
+                    "%.*s: begin it again, with another --out",
+                    SARG(t->dir), SARG(t->job->from));
+    if (!found && resume) // else they were drawn as the session was opened
+        TRY(exec_init(t->session.exec, t->job->seed));
+    if (ranks_first(t->comm))
+        TRY(weights_pretrained(t->perm, t->job, t->session.exec, !found));
+    if (!resume && t->job->from.len && ranks_first(t->comm))
+        TRY(weights_from(t->perm, t->job->from, t->session.exec, &t->host->console));
+    TRY(comm_bcast(t->comm, at, sizeof *at, 0));
+    at->model = want.model; // rank 0's address is of no use here
+    TRY(checkpoint_share(t->session.exec, t->comm));
+    if (found && at->streams != t->session.compiled.module.stream.n)
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u",
+                    at->step, at->streams, t->session.compiled.module.stream.n);
+    t->step = at->step;
+    return GAN_OK;
+}
+
+// --- a run ---------------------------------------------------------------------------------------
+
+static void notice(void *user, const char *text) {
+    const Host *h = user;
+    say(&h->console, "%s", text);
+}
+
+static GanStatus open_feed(Train *t, const Checkpoint *at) {
+    FeedOptions o = {.job = t->job,
+                     .position = at->streams ? at->position : NULL,
+                     .notice = notice,
+                     .user = (void *)(uintptr_t)t->host};
+    TRY(feed_open(t->perm, &t->session.compiled.module, &o, &t->feed));
+    return t->comm ? ranks_agree(*t->perm, t->comm, "data", '\n', feed_identity(t->feed, t->perm))
+                   : GAN_OK;
+}
+
+// Rank 0's alone, as all that writes. The others have agreed to everything before.
+static GanStatus prepare_folder(Train *t, bool resume) {
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    if (resume) {
+        TRY(run_write_job(t->perm, t->dir, t->job));
+    } else {
+        Str resolved;
+        TRY(job_resolved(t->job, t->perm, &resolved));
+        TRY(run_lock(t->perm, t->dir, &t->lock));
+        if (run_is(*t->perm, t->dir)) // begun, and ended, since the command looked
+            return fail(GAN_ERR_INPUT,
+                        "%.*s has become a run in the meantime: `ganrun train %.*s` goes on with "
+                        "it; another --out begins anew",
+                        SARG(t->dir), SARG(t->dir));
+        TRY(run_create(t->perm, t->dir, t->job, resolved));
+    }
+    return t->comm ? link_keep(*t->perm, t->dir, t->link) : GAN_OK;
+}
+
+static GanStatus open_log(Train *t) {
+    meter_init(t->perm, &t->session.compiled.module, &t->meter);
+    shares_init(t->perm, exec_step_plan(t->session.exec), &t->timing.shares);
+    if (!t->trace) // a time line is of steps one by one
+        meter_ahead(&t->meter, t->session.exec);
+    t->taken = t->step;
+    t->progress =
+        (Progress){.console = &t->host->console,
+                   .meter = &t->meter,
+                   .shares = &t->timing.shares,
+                   .health = &t->log.health,
+                   .comm = t->comm,
+                   .batch = t->job->batch,
+                   .save_every = t->job->save_every,
+                   .device_bytes = exec_fetches(t->session.exec) ? exec_bytes(t->session.exec) : 0,
+                   .first = t->step,
+                   .last = (uint32_t)t->job->steps};
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    if (t->step == 0)
+        TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
+    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
+    uint32_t of;
+    t->said = health_word(&t->log.health, &of);
+    TRY(events_open(t->perm, t->dir, t->step, &t->events));
+    return train_pictures(t);
+}
+
+// Whatever the bits of a run follow from is the same on every rank, or is named.
+static GanStatus agree_on_job(Train *t) {
+    if (!t->comm)
+        return GAN_OK;
+    Text text = {.arena = t->perm};
+    Str model;
+    Job job = *t->job;
+    job.origin = (Str){0}; // wherever a rank has it: what it says is compared
+    job.data.n = 0;        // by open_feed
+    job.weights.n = 0;     // rank 0's alone are read
+    TRY(job_resolved(t->job, t->perm, &model));
+    TRY(ranks_agree(*t->perm, t->comm, "model", '\n', model));
+    job_write(&text, &job);
+    return ranks_agree(*t->perm, t->comm, "job", ',', text_str(&text));
+}
+
+static GanStatus open_session(Train *t, const TrainOptions *o) {
+    Parallel p;
+    TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
+    SessionOptions so = job_session(t->job, &t->host->device, &p);
+    so.api = o->api ? o->api : so.api;
+    so.seed = o->resume ? NULL : &t->job->seed;
+    so.steps = true;
+    TRY(session_start(&t->session, &so, &t->host->console));
+    return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
+                                 plan_collectives(t->perm, &t->session.compiled.step))
+                   : GAN_OK;
+}
+
+static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
+    bool resume = o->resume;
+    Checkpoint at = {0};
+    TRY(agree_on_job(t));
+    if (resume && ranks_first(t->comm))
+        TRY(run_lock(t->perm, t->dir, &t->lock));
+    TRY(open_session(t, o));
+    TRY(resume ? job_unchanged(job, t->perm) : job_hash(job, t->perm, &job->hash));
+    if (!resume) { // mistakes in --data and --from come before a folder is made
+        TRY(open_feed(t, &at));
+        TRY(train_restore(t, false, &at));
+        progress_title(*t->perm, &t->host->console, &t->session, t->job);
+        TRY(prepare_folder(t, resume));
+    } else {
+        TRY(prepare_folder(t, resume));
+        TRY(train_restore(t, true, &at));
+        say(&t->host->console, "resumed from step %u", t->step);
+        TRY(open_feed(t, &at));
+        progress_title(*t->perm, &t->host->console, &t->session, t->job);
+    }
+    return open_log(t);
+}
+
+static GanStatus show_done(Train *t) {
+    say(&t->host->console,
+        "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
+        (long long)t->job->steps, SARG(t->dir));
+    return ranks_first(t->comm) ? train_page(t) : GAN_OK;
+}
+
+GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o) {
+    GanStatus st = GAN_OK;
+    Train *t =
+        arena_new(perm, Train); // collectives under way may write to it until the rank leaves
+    *t = (Train){.perm = perm, .host = h, .comm = h->device.comm, .job = job, .dir = o->dir};
+    TRY_OUT(link_find(*perm, t->comm, o->resume && !o->replan ? o->dir : (Str){0}, &t->link));
+    comm_narrow(t->comm, job->compress ? COMPRESS_LEAST : 0);
+    TRY_OUT(trace_open(perm, t->comm, o->dir, o->trace, &t->trace));
+    TRY_OUT(open_run(t, job, o));
+    TRY_OUT(t->step >= job->steps ? show_done(t) : train_steps(t));
+    TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
+    TRY_OUT(trace_close(t->trace));
+    say(&h->console, "open %.*s/index.html", SARG(o->dir));
+out:
+    feed_close(t->feed);
+    if (st == GAN_OK || st == GAN_STOPPED || !t->comm) // else sums may still arrive in its memory
+        session_release(&t->session);
+    file_unlock(t->lock);
+    return st;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, TrainOptions *t) {
+    Job job;
+    if (!run_is(*perm, t->dir))
+        return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json",
+                    SARG(t->dir));
+    TRY(run_read(perm, t->dir, &job));
+    TRY(job_resume(perm, t->dir, &job, o));
+    t->resume = true;
+    return train_run(perm, h, &job, t);
+}
+
+static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *asked,
+                            TrainOptions *t) {
+    Job job;
+    TRY(run_read(perm, t->dir, &job));
+    TRY(job_hash(asked, perm, &asked->hash));
+    TRY(job_rejoin(perm, &job, asked, o));
+    t->resume = true;
+    return train_run(perm, h, &job, t);
+}
+
+// The folder a run begins in without --out: rank 0's choice.
+static GanStatus choose_folder(Arena *perm, Comm *c, Str model, Str *out) {
+    char name[1024] = "";
+    snprintf(name, sizeof name, "%.*s", SARG(run_free_name(perm, model)));
+    TRY(comm_bcast(c, name, sizeof name, 0));
+    *out = str_copy(perm, str_c(name));
+    return GAN_OK;
+}
+
+GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
+    Str what = o->file.at[0];
+    bool rejoin = o->at[OptResume].given;
+    TrainOptions t = {
+        .dir = what, .replan = o->at[OptReplan].given, .trace = option_text(o, OptTrace, (Str){0})};
+    if (file_is_dir(what))
+        return resume_run(perm, h, o, &t);
+    if (rejoin && !o->at[OptOut].given)
+        return fail(GAN_ERR_USAGE,
+                    "--resume auto wants --out DIR: the run to go on with, or to begin");
+    Job job;
+    TRY(job_from_options(perm, o, &job));
+    t.dir = o->at[OptOut].text;
+    if (!o->at[OptOut].given)
+        TRY(choose_folder(perm, h->device.comm, what, &t.dir));
+    if (!run_is(*perm, t.dir))
+        return train_run(perm, h, &job, &t);
+    if (rejoin)
+        return rejoin_run(perm, h, o, &job, &t);
+    return fail(
+        GAN_ERR_INPUT,
+        "%.*s is a run already: `ganrun train %.*s` goes on with it; another --out begins anew",
+        SARG(t.dir), SARG(t.dir));
+}

@@ -1,0 +1,138 @@
+// train_save.c - what a save leaves: pictures, their distance from the data, a checkpoint, the
+// page.
+//
+// A save is ordered so that whenever its checkpoint exists, its pictures and log do too.
+#include "device.h"
+#include "page.h"
+#include "train.h"
+
+#include <math.h>
+
+// Samples of the data that pictures are compared with at a save: fewer when they are large.
+enum { REAL_MOST = 256, REAL_NUMBERS = 12 << 20 };
+
+// --- pictures ------------------------------------------------------------------------------------
+
+GanStatus train_pictures(Train *t) {
+    const Module *m = &t->session.compiled.module;
+    if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.show) {
+        say(&t->host->console, "no `sample` of the model can be looked at: no pictures");
+        return GAN_OK;
+    }
+    if (t->session.compiled.entry[t->sampler.entry].collective.n) {
+        say(&t->host->console,
+            "the model's `sample` sums over the batch, which is on %d ranks: "
+            "no pictures will be drawn",
+            comm_size(t->comm));
+        return GAN_OK;
+    }
+    size_t one = sampler_elements(&t->sampler);
+    t->pictures = sampler_fill(&t->sampler);
+    t->picture = arena_array(t->perm, float, t->pictures *one);
+    bool compared = t->sampler.show == ShowPicture && t->sampler.real_slot != NONE &&
+                    !t->sampler.mapped; // other units, other shapes: `ganrun eval` measures them
+    if (!compared)
+        return GAN_OK;
+    size_t n = REAL_NUMBERS / one;
+    n = n > REAL_MOST ? REAL_MOST : n < 1 ? 1 : n;
+    t->real = arena_array(t->perm, float, n *one);
+    return feed_samples(t->feed, t->sampler.real_slot, 0, n, t->real, &t->reals);
+}
+
+// How much x [n, elements] differ from one another: the root of an element's variance, in the mean
+// over elements.
+static double spread_of(const float *x, size_t n, size_t elements) {
+    double all = 0;
+    for (size_t e = 0; e < elements; e++) {
+        double sum = 0, square = 0;
+        for (size_t i = 0; i < n; i++) {
+            double v = x[i * elements + e];
+            sum += v, square += v * v;
+        }
+        all += fmax(0, square / (double)n - sum / (double)n * (sum / (double)n));
+    }
+    return sqrt(all / (double)elements);
+}
+
+// Draws the grid and measures how far its pictures are from the data.
+static GanStatus draw_pictures(Train *t, Distance *out) {
+    *out = (Distance){NAN, NAN, NAN};
+    if (!t->pictures)
+        return GAN_OK;
+    const Plan *plan = &t->session.compiled.entry[t->sampler.entry];
+    TRY(sampler_draw(&t->sampler, t->session.exec, plan, t->feed, t->job->seed, 0, t->pictures,
+                     *t->perm, t->picture));
+    TRY(sampler_grid(&t->sampler, t->picture, t->pictures,
+                     run_file(t->perm, t->dir, "samples", t->step, "png")));
+    if (!t->reals)
+        return GAN_OK;
+    SwdOptions o = {.product = dnn_product,
+                    .seed = t->job->seed,
+                    .patches = 16}; // a save must not cost many steps
+    SwdResult r;
+    TRY(swd_measure(t->picture, t->pictures, t->real, t->reals, t->sampler.chw, &o, &r));
+    size_t one = sampler_elements(&t->sampler);
+    double data = spread_of(t->real, t->reals, one);
+    *out = (Distance){r.pixels, r.levels ? r.mean : NAN,
+                      data > 0 ? spread_of(t->picture, t->pictures, one) / data : NAN};
+    return GAN_OK;
+}
+
+// --- saving --------------------------------------------------------------------------------------
+
+static Checkpoint checkpoint_of(const Train *t) {
+    Checkpoint c = {.step = t->step,
+                    .seed = t->job->seed,
+                    .model = t->job->hash,
+                    .real = t->job->real,
+                    .keep = (uint32_t)t->job->keep};
+    const uint64_t *position;
+    c.streams = feed_positions(t->feed, &position);
+    for (uint32_t i = 0; i < c.streams; i++)
+        c.position[i] = position[i];
+    return c;
+}
+
+GanStatus train_page(Train *t) {
+    Page p = {.dir = t->dir,
+              .job = t->job,
+              .module = &t->session.compiled.module,
+              .log = &t->log,
+              .step = t->step};
+    return page_write(*t->perm, &p);
+}
+
+static GanStatus save(Train *t) {
+    Distance distance;
+    TRY(exec_finish(t->session.exec));
+    comm_forget(t->comm);
+    double began = time_now(); // what the steps had left to do is theirs
+    TRY(checkpoint_compare(t->session.exec, t->comm));
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    TRY(draw_pictures(t, &distance));
+    Arena scratch = *t->perm;
+    TRY(runlog_save(&t->log, scratch, t->step, distance));
+    TRY(events_save(&t->events, scratch));
+    if (t->step || t->job->from.len) { // else step 0 follows from the seed
+        Checkpoint c = checkpoint_of(t);
+        GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
+        if (st == GAN_ERR_INPUT)
+            return train_not_finite(t, t->step,
+                                    str_format(t->perm, "step %u: %s", t->step, gan_error()));
+        TRY(st);
+    }
+    TRY(train_page(t));
+    t->progress.last_save = time_now() - began;
+    t->progress.save += t->progress.last_save;
+    return runlog_saved(&t->log, scratch, t->step, t->progress.last_save);
+}
+
+// A save that failed says what is left.
+GanStatus train_save(Train *t) {
+    GanStatus st = save(t);
+    if (st == GAN_OK)
+        return st;
+    return fail_in(st, "saving after step %u failed; earlier checkpoints are as they were",
+                   t->step);
+}
