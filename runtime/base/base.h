@@ -217,7 +217,9 @@ void process_restart_with(const char *name, const char *value, char **argv);
 // go to `output`. *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
 bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
-void process_watch_stop(void); // SIGTERM, SIGINT, SIGUSR1 are noted, no longer fatal
+// SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT are noted, no longer fatal; a
+// SIGINT seconds after another is. What goes to a closed pipe is lost.
+void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
 
 // --- json.c: a thin face of cJSON for reading, and an ordered writer -----------------------------

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
+
 #include <unistd.h>
 
 // The child reads nothing and writes both of its outputs into `out`. Returns the system's error
@@ -87,19 +89,42 @@ bool process_find(Arena *a, Str name, Str *path) {
     return false;
 }
 
-// The one variable a handler may touch: signals belong to the process, not to a caller.
+// What handlers touch: signals belong to the process, not to a caller.
 static volatile sig_atomic_t stop_flag;
+static volatile sig_atomic_t interrupted; // second of the first SIGINT, monotonic; 0: none yet
 
 static void note_stop(int signal) {
     stop_flag = signal;
 }
 
-void process_watch_stop(void) {
-    struct sigaction act = {.sa_handler = note_stop, .sa_flags = SA_RESTART};
+// Who asks a second time will not wait. Launchers repeat themselves, but at once.
+static void note_interrupt(int signal) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (interrupted && now.tv_sec > interrupted + 1) {
+        const struct sigaction end = {.sa_handler = SIG_DFL};
+        sigaction(signal, &end, NULL);
+        raise(signal); // taken as this handler returns
+    }
+    if (!interrupted)
+        interrupted = (sig_atomic_t)now.tv_sec;
+    note_stop(signal);
+}
+
+static void handle(int signal, void (*handler)(int)) {
+    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&act.sa_mask);
-    sigaction(SIGTERM, &act, NULL);
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGUSR1, &act, NULL);
+    sigaction(signal, &act, NULL);
+}
+
+void process_watch_stop(void) {
+    struct sigaction hangup;
+    handle(SIGTERM, note_stop);
+    handle(SIGUSR1, note_stop);
+    handle(SIGINT, note_interrupt);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) // else: nohup
+        handle(SIGHUP, note_stop);
+    handle(SIGPIPE, SIG_IGN);
 }
 
 bool process_stop_asked(void) {

@@ -3,7 +3,7 @@
 . "$(dirname -- "$0")/lib.sh"
 pack
 options="--data x=s.pack --batch 8 --seed 3"
-steps=60
+steps=600
 
 expect 0 train tiny.gan $options --steps $steps --save-every 7 --out whole
 
@@ -17,7 +17,7 @@ begin() {
 }
 
 begin train tiny.gan $options --steps $steps --save-every 7 --out victim
-for at in 3 10 16 17 30 45; do
+for at in 3 10 16 17 130 345; do
     wait_for $at
     kill -9 $pid 2>/dev/null || fail "it ended before step $at"
     wait $pid 2>/dev/null || :
@@ -25,13 +25,15 @@ for at in 3 10 16 17 30 45; do
 done
 wait $pid || fail "the last of them failed"
 says 'resumed from step'
-for f in ckpt/00000060.safetensors ckpt/00000060.json samples/00000000.png samples/00000007.png samples/00000060.png; do
+for f in ckpt/00000600.safetensors ckpt/00000600.json samples/00000000.png samples/00000007.png samples/00000600.png; do
     same whole/$f victim/$f
 done
 losses whole >a; losses victim >b
 same a b
 timed() { sed -n 's/.*"step": \([0-9]*\),.*"shares".*/\1/p' "$1/log.jsonl"; }    # whatever it was cut into
-[ "$(timed whole)" = 8 ] && [ "$(timed victim)" = 8 ] || fail "steps timed: $(timed whole); $(timed victim)"
+[ "$(echo $(timed whole))" = '8 109 210 311 412 513' ] && [ "$(timed victim)" = "$(timed whole)" ] ||
+    fail "steps timed: $(timed whole); $(timed victim)"
+
 
 # Asked to stop, it saves where it is.
 begin train tiny.gan $options --steps $steps --save-every 1000 --out polite --trace 1:3
@@ -48,9 +50,44 @@ wait $pid || code=$?
 exists polite/trace.json
 expect 0 train polite
 says 'resumed from step [1-9]'
-same whole/ckpt/00000060.safetensors polite/ckpt/00000060.safetensors
+same whole/ckpt/00000600.safetensors polite/ckpt/00000600.safetensors
+
+# A terminal that goes away asks to stop, but not a run that was begun by nohup.
+begin train tiny.gan $options --steps 1000000 --save-every 1000000 --out hung
+victim=hung
+while [ "$(losses hung 2>/dev/null | wc -l)" -lt 5 ]; do :; done
+kill -HUP $pid
+code=0
+wait $pid || code=$?
+[ $code = 75 ] || fail "hung up on, it ended with $code"
+says 'stopped after step [0-9]*, which is saved'
+(trap '' HUP; expect 0 train tiny.gan $options --steps 6000 --save-every 1000000 --out kept) &
+pid=$!
+while [ "$(losses kept 2>/dev/null | wc -l)" -lt 5 ]; do :; done
+kill -HUP "$(cat kept/.lock)"
+wait $pid || fail "begun by nohup, it was hung up on"
+exists kept/ckpt/00006000.json
+
+# Nobody reads what it says any more: it goes on.
+{ code=0; "$ganrun" train tiny.gan $options --steps 20 --out unread || code=$?; echo $code >code; } 2>&1 >/dev/null | head -n 1 >/dev/null
+[ "$(cat code)" = 0 ] || fail "unread, it ended with $(cat code)"
+exists unread/ckpt/00000020.json
+
+# Who interrupts it twice does not wait for the step, here for a compiler that takes its time.
+printf '#!/bin/sh\n: >compiling\nexec sleep 60\n' >slow_cc
+chmod +x slow_cc
+XDG_CACHE_HOME=$work/empty GAN_CC=$work/slow_cc "$ganrun" train tiny.gan $options --steps 2 --out twice 2>err >out &
+pid=$!
+while [ ! -e compiling ]; do kill -0 $pid || fail 'it compiled nothing'; done
+kill -INT $pid; kill -INT $pid      # as launchers do
+for i in 1 2 3 4 5; do sleep 0.5; kill -0 $pid || fail 'it did not wait for a second SIGINT'; done
+kill -INT $pid
+code=0
+wait $pid || code=$?
+[ $code = 130 ] || fail "interrupted twice, it ended with $code"
 
 # Stopping and going on by steps, on the reference device too.
+
 expect 0 train tiny.gan $options --device ref --steps 6 --save-every 100 --out ref
 expect 0 train tiny.gan $options --device ref --steps 4 --save-every 100 --out part
 expect 0 train part --steps 6
