@@ -15,7 +15,9 @@ typedef struct Checkpoint {
     Dtype real;
     uint32_t streams;
     uint64_t position[STREAMS_MOST]; // batches consumed
+    Str data;                        // of what (feed_identity); empty: an older program's
     uint32_t keep;                   // of a save: checkpoints that stay, 0: CHECKPOINTS_KEPT
+
 } Checkpoint;
 // Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep`.
 // Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth more.

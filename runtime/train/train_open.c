@@ -30,7 +30,8 @@ GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
     if (!resume && t->job->from.len && ranks_first(t->comm))
         TRY(weights_from(t->perm, t->job->from, t->session.exec, &t->host->console));
     TRY(comm_bcast(t->comm, at, sizeof *at, 0));
-    at->model = want.model; // rank 0's address is of no use here
+    at->model = want.model; // rank 0's addresses are of no use here
+    at->data = ranks_first(t->comm) ? at->data : (Str){0};
     TRY(checkpoint_share(t->session.exec, t->comm));
     if (found && at->streams != t->session.compiled.module.stream.n)
         return fail(GAN_ERR_INPUT, "the checkpoint of step %u has %u data streams, the model %u",
@@ -46,12 +47,34 @@ static void notice(void *user, const char *text) {
     say(&h->console, "%s", text);
 }
 
+static Str next_line(Str *text) {
+    size_t n = str_find(*text, '\n');
+    Str line = str_sub(*text, 0, n);
+    *text = str_sub(*text, n + 1, text->len);
+    return line;
+}
+
+// Other data than the checkpoint's are the user's to choose, but nobody is to take the run for one
+// that was never interrupted.
+static void tell_other_data(const Train *t, const Checkpoint *at) {
+    Str was = at->data, is = feed_identity(t->feed, t->perm);
+    while (was.len && is.len) {
+        Str before = next_line(&was), now = next_line(&is);
+        if (!str_eq(before, now))
+            say(&t->host->console,
+                "the data have changed since step %u: %.*s; before that %.*s. The run goes on with "
+                "what is there, not as it would have without the change",
+                at->step, SARG(now), SARG(before));
+    }
+}
+
 static GanStatus open_feed(Train *t, const Checkpoint *at) {
     FeedOptions o = {.job = t->job,
                      .position = at->streams ? at->position : NULL,
                      .notice = notice,
                      .user = (void *)(uintptr_t)t->host};
     TRY(feed_open(t->perm, &t->session.compiled.module, &o, &t->feed));
+    tell_other_data(t, at);
     return t->comm ? ranks_agree(*t->perm, t->comm, "data", '\n', feed_identity(t->feed, t->perm))
                    : GAN_OK;
 }

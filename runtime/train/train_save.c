@@ -80,11 +80,12 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
 
 // --- saving --------------------------------------------------------------------------------------
 
-static Checkpoint checkpoint_of(const Train *t) {
+static Checkpoint checkpoint_of(const Train *t, Arena *a) {
     Checkpoint c = {.step = t->step,
                     .seed = t->job->seed,
                     .model = t->job->hash,
                     .real = t->job->real,
+                    .data = feed_identity(t->feed, a),
                     .keep = (uint32_t)t->job->keep};
     const uint64_t *position;
     c.streams = feed_positions(t->feed, &position);
@@ -115,7 +116,8 @@ static GanStatus save(Train *t) {
     TRY(runlog_save(&t->log, scratch, t->step, distance));
     TRY(events_save(&t->events, scratch));
     if (t->step || t->job->from.len) { // else step 0 follows from the seed
-        Checkpoint c = checkpoint_of(t);
+        Checkpoint c = checkpoint_of(t, &scratch);
+
         GanStatus st = checkpoint_save(scratch, t->dir, t->session.exec, &c);
         if (st == GAN_ERR_INPUT)
             return train_not_finite(t, t->step,

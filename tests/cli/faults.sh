@@ -26,6 +26,18 @@ expect 1 $late --steps 2
 says 'skip-bad leaves them out'
 expect 0 $late --steps 2 --skip-bad
 expect 0 train late --steps 3                                # and from then on
+! grep -q 'data have changed' err || fail 'the same data are said to be others'
+
+# Data that change between two runs of a folder are told: what follows is not what an uninterrupted run would have made.
+mv pictures elsewhere                                        # but not where they only lie elsewhere
+expect 0 train late --steps 4 --data x=elsewhere
+! grep -q 'data have changed' err || fail 'the same data elsewhere are said to be others'
+cp elsewhere/1.png elsewhere/99.png
+expect 0 train late --steps 5
+says 'the data have changed since step 4: x: 9 samples, content [0-9a-f]*; before that x: 8 samples, content [0-9a-f]*\.'
+expect 0 train late --steps 6
+! grep -q 'data have changed' err || fail 'the change is told twice'
+
 
 # Epochs are those of what a step takes.
 cat >epochs.gan <<'END'
