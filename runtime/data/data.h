@@ -111,6 +111,7 @@ typedef struct PackField {
     size_t offset, bytes;       // in a record
     // what scale(a, b) maps to a and b: 0..255, 0..65535, a float set's own extremes
     double lo, hi;
+    uint32_t rate;         // of sounds: numbers a second of a channel; else 0
     uint32_t classes;      // labels
     const Str *class_name; // [classes], or NULL when they are numbers
 } PackField;
@@ -180,10 +181,10 @@ GanStatus pack_labels(Arena *perm, Str path, Pack *pack);
 // --- sound_write.c: sounds as a file -------------------------------------------------------------
 
 enum { SOUND_CHANNELS = 2, SOUND_RATE_MOST = 1000000 };
-// n sounds of f32 [channels, frames], from -1 to 1, one after the other with a quarter of a second
-// between; `rate` numbers a second. Cuts what is louder.
+// n sounds of f32 [channels, frames] one after the other with a quarter of a second between; `rate`
+// numbers a second; lo..hi becomes -1..1. Cuts what is louder.
 GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, size_t frames,
-                      uint32_t rate);
+                      double lo, double hi, uint32_t rate);
 
 // --- order.c: which sample comes when ------------------------------------------------------------
 
@@ -255,6 +256,8 @@ uint64_t stream_count(const DataStream *s);            // samples
 Str stream_name(const DataStream *s, uint64_t sample); // where it came from
 // Content hashes of the field's packs in the order they are read, with a + between them.
 void stream_content(const DataStream *s, uint32_t field, Text *out);
+uint32_t stream_rate(const DataStream *s, uint32_t field); // of its sounds; 0: it has none
+
 // The label stored beside a sample of the first field, read or not; false: there is none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 

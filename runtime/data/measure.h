@@ -3,7 +3,7 @@
 //
 //   pictures  swd.c (data.h)                maps    spectrum and histogram, chi-square
 //   clouds    Chamfer distance, coverage    points  groups found, modes covered
-//   features  FID (and distance.h)
+//   features  FID (and distance.h)          sounds  log-mel spectra, their Frechet distance
 //
 // All take arrays of f32 in logical order and answer numbers; none knows a model or prints. Each is
 // a function of its arguments alone: where places are drawn, they follow from fixed keys.
@@ -90,13 +90,33 @@ ModeCount modes_count(const Groups *modes, const float *x, size_t n, uint32_t d)
 
 // --- measure_frechet.c: features of a trained net ------------------------------------------------
 
-// Whether FID can be computed: GAN_ERR_INPUT and what to install where the program was built
-// without OpenBLAS, GAN_ERR_DEVICE where that cannot be loaded.
+// Whether Frechet distances can be computed: GAN_ERR_INPUT and what to install where the program
+// was built without OpenBLAS, GAN_ERR_DEVICE where that cannot be loaded.
 GanStatus feature_frechet_ready(void);
 // FID (Heusel et al. 2017) of all of a [na, d] made and b [nb, d] real: the Frechet distance of
 // normal distributions with their means and covariances (over n - 1), on so many threads.
 // GAN_ERR_INPUT where they are too few or not finite; what _ready says.
 GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
                           int threads, double *out);
+
+// --- measure_sounds.c ----------------------------------------------------------------------------
+
+enum { MEL_BANDS = 64 };
+typedef struct Sounds {
+    const float *x; // [n, channels, length], borrowed
+    size_t n, length;
+    uint32_t channels, rate; // rate: numbers a second
+    double lo, hi;           // what is loudest
+} Sounds;
+size_t sounds_windows(const Sounds *s); // of one of them
+bool sounds_measured(const Sounds *s);  // they are long enough for what follows
+// out [n, windows, MEL_BANDS].
+GanStatus sounds_spectra(const Sounds *s, float *out);
+// The mean of |a - b| over the spectra of copies (the measure of Kong et al. 2020).
+GanStatus sounds_error(const Sounds *a, const Sounds *b, double *out);
+// The Frechet distance of spectra and their changes, of all windows of all sounds: how alike sounds
+// are within a tenth of a second, whatever follows what in longer times. What feature_frechet asks
+// for.
+GanStatus sounds_frechet(const Sounds *a, const Sounds *b, int threads, double *out);
 
 #endif

@@ -109,7 +109,8 @@ GanStatus feature_frechet_ready(void) {
 GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
                           int threads, double *out) {
     if (na < 2 || nb < 2)
-        return fail(GAN_ERR_INPUT, "FID wants two samples on both sides, better thousands");
+        return fail(GAN_ERR_INPUT,
+                    "a Frechet distance wants two samples on both sides, better thousands");
     TRY(linear_ready());
     Room r;
     if (!room_init(&r, d))
@@ -122,6 +123,7 @@ GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, 
         apart += (r.mean[0][k] - r.mean[1][k]) * (r.mean[0][k] - r.mean[1][k]);
     *out = isfinite(traces) && trace_of_root(&r, d, &root) ? apart + traces - 2 * root : NAN;
     room_release(&r);
-    return isfinite(*out) ? GAN_OK
-                          : fail(GAN_ERR_INPUT, "FID: the covariances are not finite numbers");
+    return isfinite(*out)
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT, "Frechet distance: the covariances are not finite numbers");
 }

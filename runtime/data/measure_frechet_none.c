@@ -1,10 +1,12 @@
-// measure_frechet_none.c - built where OpenBLAS was not found: FID is refused, with the way out.
+// measure_frechet_none.c - built where OpenBLAS was not found: Frechet distances are refused, with
+// the way out.
 #include "measure.h"
 
 GanStatus feature_frechet_ready(void) {
-    return fail(GAN_ERR_INPUT, "FID wants OpenBLAS, and this program was built without it: install "
-                               "libopenblas-dev and build again; KID, precision and recall do "
-                               "without");
+    return fail(GAN_ERR_INPUT,
+                "Frechet distances (FID) want OpenBLAS, and this program was built without it: "
+                "install libopenblas-dev and build again; KID, precision and recall do "
+                "without");
 }
 
 GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,

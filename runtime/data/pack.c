@@ -84,6 +84,14 @@ static bool read_classes(Arena *perm, const Json *v, PackField *f) {
     return true;
 }
 
+// Packs of other things than sounds, and of sounds by older programs, have none.
+static bool read_rate(const Json *v, PackField *f) {
+    uint64_t rate = 0;
+    bool ok = !v || (read_size(v, SOUND_RATE_MOST, &rate) && rate > 0);
+    f->rate = (uint32_t)rate;
+    return ok;
+}
+
 static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) {
     uint32_t kind, dtype;
     uint64_t offset;
@@ -105,7 +113,7 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
         return false;
     if (f->kind == DataLabel)
         return f->rank == 0 && f->dtype == PackU32 && read_classes(perm, v, f);
-    if (f->dtype == PackU32)
+    if (f->dtype == PackU32 || !read_rate(json_get(v, "rate"), f))
         return false;
     f->lo = json_number(json_at(json_get(v, "range"), 0), NAN);
     f->hi = json_number(json_at(json_get(v, "range"), 1), NAN);

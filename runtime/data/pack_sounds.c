@@ -52,7 +52,9 @@ GanStatus build_sounds(Build *b) {
         .rank = 2,
         .dim = {b->sound.channels ? b->sound.channels : 1, length ? (int64_t)length : 1},
         .lo = -1,
-        .hi = 1};
+        .hi = 1,
+        .rate = b->sound.rate};
+
     TRY(build_labels(b, 0));
     build_label_field(b);
     TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));

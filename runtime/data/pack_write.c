@@ -161,6 +161,11 @@ static void put_field(JsonOut *j, const PackField *f) {
         json_put_double(j, f->hi);
         json_close(j, ']');
     }
+    if (f->rate) {
+        json_name(j, "rate");
+        json_put_int(j, f->rate);
+    }
+
     json_close(j, '}');
 }
 

@@ -25,18 +25,22 @@ static void make_header(uint8_t h[HeaderBytes], uint32_t channels, uint32_t rate
     put_text(h + 36, "data"), put(h + 40, 4, bytes);
 }
 
-static uint16_t to_pcm(float x) {
+static uint16_t to_pcm(double x) {
     double v = nearbyint(fmin(1, fmax(-1, isnan(x) ? 0 : x)) * 32767);
     return (uint16_t)(int16_t)v;
 }
 
+typedef struct Range {
+    double middle, half;
+} Range;
+
 // One sound of f32 [channels, frames], or silence where x is NULL.
-static GanStatus put_sound(FileOut *f, const float *x, uint32_t channels, size_t frames) {
+static GanStatus put_sound(FileOut *f, const float *x, uint32_t channels, size_t frames, Range r) {
     uint8_t piece[PieceFrames * 2 * SOUND_CHANNELS];
     for (size_t at = 0; at < frames; at += PieceFrames) {
         size_t n = frames - at < PieceFrames ? frames - at : PieceFrames;
         for (size_t i = 0; i < n * channels; i++) {
-            float v = x ? x[i % channels * frames + at + i / channels] : 0;
+            double v = x ? (x[i % channels * frames + at + i / channels] - r.middle) / r.half : 0;
             put(piece + 2 * i, 2, to_pcm(v));
         }
         TRY(file_out_put(f, piece, n * channels * 2));
@@ -45,7 +49,8 @@ static GanStatus put_sound(FileOut *f, const float *x, uint32_t channels, size_t
 }
 
 GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, size_t frames,
-                      uint32_t rate) {
+                      double lo, double hi, uint32_t rate) {
+    const Range range = {(lo + hi) / 2, (hi - lo) / 2};
     size_t gap = rate / 4, all = n * frames + (n ? n - 1 : 0) * gap;
     uint8_t header[HeaderBytes];
     FileOut *f = NULL;
@@ -57,9 +62,9 @@ GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, siz
     GanStatus st = file_out_put(f, header, sizeof header);
     for (size_t i = 0; st == GAN_OK && i < n; i++) {
         if (i)
-            st = put_sound(f, NULL, channels, gap);
+            st = put_sound(f, NULL, channels, gap, range);
         if (st == GAN_OK)
-            st = put_sound(f, x + i * channels * frames, channels, frames);
+            st = put_sound(f, x + i * channels * frames, channels, frames, range);
     }
     if (st == GAN_OK)
         return file_out_commit(f);

@@ -26,6 +26,7 @@ typedef struct StreamField {
     uint32_t feed;
     XformPlan *plan; // [packs of the feed]
     size_t elements; // of a sample
+    uint32_t rate;   // of sounds; 0: not known, or none
 } StreamField;
 
 typedef struct Slot { // a batch being made or waiting
@@ -162,7 +163,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
     double lo = 0, hi = 0;
-    uint32_t classes = 0;
+    uint32_t classes = 0, rate = 0;
     if (feed->count != s->feed[0].count) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: %llu samples, and %.*s has %llu; fields read together need as many",
@@ -179,7 +180,15 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         lo = k == 0 || have->lo < lo ? have->lo : lo;
         hi = k == 0 || have->hi > hi ? have->hi : hi;
         classes = have->classes > classes ? have->classes : classes;
+        if (rate && have->rate && have->rate != rate)
+            return fail(GAN_ERR_INPUT,
+                        "%.*s: %.*s holds %u numbers a second, and %.*s before it %u: convert the "
+                        "sounds of one of them first",
+                        SARG(sf->want.name), SARG(feed->path[k]), have->rate,
+                        SARG(feed->path[k - 1]), rate);
+        rate = have->rate ? have->rate : rate;
     }
+    sf->rate = rate;
     if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
         tell_bad(s, sf->want.name,
                  "every sample is of one class; pictures of a class belong in a folder of its own");
@@ -464,7 +473,13 @@ void stream_content(const DataStream *s, uint32_t field, Text *out) {
         text_fmt(out, "%s%.*s", k ? "+" : "", SARG(f->pack[k].content));
 }
 
+uint32_t stream_rate(const DataStream *s, uint32_t field) {
+    assert(field < s->fields);
+    return s->field[field].rate;
+}
+
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out) {
+
     const Feed *feed = &s->feed[0];
     if (sample >= feed->count)
         return false;

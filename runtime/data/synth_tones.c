@@ -30,7 +30,7 @@ GanStatus synth_tones(const SynthJob *j) {
         int n = snprintf(path, sizeof path, "%.*s/%08u.wav", SARG(j->path), (unsigned)i);
         draw_tone(j, i, x);
         st = n > 0 && (size_t)n < sizeof path
-                 ? sound_write((Str){path, (size_t)n}, x, 1, 1, j->size, Rate)
+                 ? sound_write((Str){path, (size_t)n}, x, 1, 1, j->size, -1, 1, Rate)
                  : fail(GAN_ERR_USAGE, "%.*s: too long a path", SARG(j->path));
     }
     mem_free(x);

@@ -162,11 +162,23 @@ static bool any_applies(const Sets *s, const Metric *only) {
     return false;
 }
 
+// Samples are sounds where the data like them are, or where --rate says so.
+static void set_rate(const Eval *v, uint32_t entry, Sets *s) {
+    Sampler look = sampler_of(module_of(v), entry);
+    if (look.real_slot == NONE || !sampler_sounds(&look))
+        return;
+    s->rate = (uint32_t)option_number(v->options, OptRate, feed_rate(v->run.feed, look.real_slot));
+    s->lo = look.lo, s->hi = look.hi;
+}
 // s->made stays NULL where nothing is measured of it.
 static GanStatus take_sets(Eval *v, uint32_t entry, const Metric *only, Sets *s) {
     const Module *m = module_of(v);
     const Func *f = &m->entry.at[entry];
-    *s = (Sets){.entry = f->name, .n = v->count, .reads = f->data.n > 0};
+    *s = (Sets){.entry = f->name,
+                .n = v->count,
+                .reads = f->data.n > 0,
+                .threads = device_threads_for(v->run.job.threads)};
+    set_rate(v, entry, s);
     s->type = *node_type(&f->g, f->result.at[0].node);
     if (!s->type.batched) // a table is no measure
         return s->type.rank ? GAN_OK : draw_shared(v, entry, s);

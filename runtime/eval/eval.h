@@ -12,15 +12,18 @@ typedef struct Sets {
     Str against; // data field or drawn `sample` it is held against, "" none
     Type type;   // of one sample
     FieldKind kind;
-    bool reads;      // the entry reads data
-    bool copy;       // sample i is what the model made of real[i]
-    size_t n;        // samples of each of these:
-    float *made;     // [n, ...]
-    float *real;     // [n, ...] or NULL
-    float *other;    // [n, ...] more of the same: what perfect samples would be
-    bool features;   // of a trained net (--features); real and other may be of another number
-    size_t n_real;   // where features: samples of real
-    int threads;     // where features: to compute with
+    bool reads;    // the entry reads data
+    bool copy;     // sample i is what the model made of real[i]
+    size_t n;      // samples of each of these:
+    float *made;   // [n, ...]
+    float *real;   // [n, ...] or NULL
+    float *other;  // [n, ...] more of the same: what perfect samples would be
+    uint32_t rate; // of sounds, numbers a second; 0: they are none
+    double lo, hi; // where sounds: what is loudest
+    bool features; // of a trained net (--features); real and other may be of another number
+    size_t n_real; // where features: samples of real
+    int threads;   // to compute with
+
     uint32_t *label; // [n] stored with what sample i was made from, NULL unknown
 } Sets;
 

@@ -1,12 +1,14 @@
 // eval_metrics.c - the numbers `ganrun eval` knows, one row each.
 //
 //   value      the mean of a `sample` that is one number: a measure written in the model itself
-//   error      mean |copy - original| of what is made from data of its own shape
+//   error      mean |copy - original| of what is made from data of its own shape; of sounds also
+//              that of their log-mel spectra (measure.h)
 //   swd        sliced Wasserstein distance of pictures (swd.c): whole, and 7x7 patches by level
 //              (Rabin et al. 2011; Karras et al. 2018, section 5)
 //   histogram  chi-square of the pixel histograms of maps, sum (made - real)^2 / real over 50 bins
 //   spectrum   the same of their mean power spectra over rings
 //              (both: cosmoGAN, Mustafa et al. 2019, as scored by its follow-up)
+//   mel        Frechet distance of the log-mel spectra of sounds, and of how these change
 //   chamfer    minimum matching distance and coverage (Achlioptas et al. 2018): for data, how
 //              far the nearest other cloud is; of copies also the mean Chamfer distance to the
 //              original (Fan, Su, Guibas 2017), for data to some other cloud
@@ -55,8 +57,24 @@ static bool is_code(const Sets *s) {
     return s->n > 1 && !s->real && s->reads && s->type.rank == 1; // one has no groups
 }
 
+// x is of s.
+static Sounds sounds_of(const Sets *s, const float *x) {
+    return (Sounds){.x = x,
+                    .n = s->n,
+                    .channels = (uint32_t)s->type.dim[0],
+                    .length = (size_t)s->type.dim[1],
+                    .rate = s->rate,
+                    .lo = s->lo,
+                    .hi = s->hi};
+}
+
+static bool is_sound(const Sets *s) {
+    Sounds sounds = s->rate ? sounds_of(s, s->real) : (Sounds){0};
+    return s->real && sounds_measured(&sounds);
+}
+
 static bool is_cloud(const Sets *s) {
-    return s->real && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
+    return s->real && !s->rate && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
 }
 
 static bool is_picture(const Sets *s) {
@@ -95,6 +113,20 @@ static GanStatus measure_error(Arena a, const Sets *s, const float *x, Readings 
     for (size_t i = 0; i < n; i++)
         sum += fabs((double)x[i] - s->real[i]);
     put_distance(out, "error", sum / (double)n);
+    if (!is_sound(s))
+        return GAN_OK;
+    Sounds made = sounds_of(s, x), real = sounds_of(s, s->real);
+    TRY(sounds_error(&made, &real, &sum));
+    put_distance(out, "mel error", sum);
+    return GAN_OK;
+}
+
+static GanStatus measure_mel(Arena a, const Sets *s, const float *x, Readings *out) {
+    (void)a;
+    double apart;
+    Sounds made = sounds_of(s, x), real = sounds_of(s, s->real);
+    TRY(sounds_frechet(&made, &real, s->threads, &apart));
+    put_distance(out, "mel frechet", apart);
     return GAN_OK;
 }
 
@@ -233,6 +265,7 @@ const Metric eval_metrics[] = {
     {"swd", is_picture, measure_swd, false, NULL, NULL},
     {"histogram", is_map, measure_histogram, false, NULL, NULL},
     {"spectrum", is_map, measure_spectrum, false, NULL, NULL},
+    {"mel", is_sound, measure_mel, false, feature_frechet_ready, NULL},
     {"chamfer", is_cloud, measure_chamfer, false, NULL, NULL},
     {"modes", is_point, measure_modes, false, NULL, NULL},
     {"groups", is_code, measure_groups, false, NULL, NULL},

@@ -253,6 +253,7 @@ Str feed_identity(const Feed *f, Arena *a) {
 }
 
 uint32_t feed_positions(const Feed *f, const uint64_t **out) {
+
     *out = f->position;
     return f->module->stream.n;
 }
@@ -288,6 +289,12 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position) {
         TRY(exec_slot_put_f32(e, func->data.at[k], f->room[s->site], slot_elements(f, s)));
     }
     return GAN_OK;
+}
+
+uint32_t feed_rate(const Feed *f, uint32_t slot) {
+    const Slot *s = &f->module->slot.at[slot];
+    return s->kind == SlotData && f->stream[s->stream] ? stream_rate(f->stream[s->stream], s->site)
+                                                       : 0;
 }
 
 uint64_t feed_count(const Feed *f, uint32_t slot) {

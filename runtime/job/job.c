@@ -275,6 +275,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "compress"), json_put_bool(&j, job->compress);
     json_name(&j, "bucket_bytes"), json_put_int(&j, job->split.bucket);
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
+    if (job->rate)
+        json_name(&j, "rate"), json_put_int(&j, job->rate);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
     put_pairs(&j, "data", job->data.at, job->data.n);
     if (job->weights.n)
@@ -336,6 +338,8 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
                   .bucket = get_later(&r, "bucket_bytes", (int64_t)1 << 53)},
         .compress = json_bool(json_get(r.root, "compress"), false),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
+        .rate = (uint32_t)get_later(&r, "rate", SOUND_RATE_MOST),
+
         .real = DtCount,
     };
     Str precision = get_str(&r, "precision");

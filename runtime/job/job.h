@@ -3,7 +3,7 @@
 //   RUN/resolved.gan          the model's text with its settings written in
 //   RUN/options.json          the job: everything else needed to go on
 //   RUN/log.jsonl             one line a step, one a save
-//   RUN/samples/00000030.png  pictures from the same noise, after 30 steps
+//   RUN/samples/00000030.png  pictures from the same noise, after 30 steps; of sounds also .wav
 //   RUN/events.out.tfevents.* the log and the pictures, for TensorBoard
 //   RUN/ckpt/00000030.*       safetensors: weights and state; json: written last, vouches for it
 //   RUN/index.html            the run at a glance; opens from disk
@@ -43,8 +43,10 @@ typedef struct Job {
     Split split;
     bool compress; // --compress bf16
     bool skip_bad;
+    uint32_t rate;        // of its sounds, numbers a second, as its data were found; 0: no sounds
     VEC(Setting) setting; // configs of the model
-    VEC(Setting) data;    // field to path, absolute
+
+    VEC(Setting) data; // field to path, absolute
     VEC(JobWeights) weights;
 } Job;
 

@@ -167,6 +167,7 @@ static GanStatus put_samples(Text *t, const Pasts *runs) {
         TRY(page_picture(
             t, p->dir, step, "small",
             str_format(t->arena, "%.*s after %u steps", SARG(path_base(p->dir)), step)));
+        TRY(page_sound(t, p->dir, step));
     }
     return GAN_OK;
 }

@@ -1,23 +1,45 @@
-// sample.c - `ganrun sample`: pictures, or numbers, from the newest checkpoint of a run.
+// sample.c - `ganrun sample`: pictures, sounds or numbers from the newest checkpoint of a run.
 #include "commands.h"
 #include "sampler.h"
 #include "trained.h"
+
+enum { RATE_UNKNOWN = 16000 }; // what sounds are taken for where nothing says
+
+typedef enum Form { FormGrid, FormNumbers, FormSound, FormFolder } Form;
 
 typedef struct Sampling {
     Arena *perm;
     const Host *host;
     Trained run; // owned
-    Str to;      // the file or folder to write
+    Str to;      // the file or folder to write,
+    Form form;   // as what
     Sampler sampler;
     Inputs inputs;
     uint64_t seed;
     size_t count;
     uint32_t rate; // of sounds, numbers a second
+    bool sounds;   // that is what samples are, as --rate or the run's data say
 } Sampling;
+
+static Form form_of(Str path) {
+    return str_ends(path, STR(".png"))   ? FormGrid
+           : str_ends(path, STR(".npy")) ? FormNumbers
+           : str_ends(path, STR(".wav")) ? FormSound
+                                         : FormFolder;
+}
+
+static GanStatus set_rate(Sampling *s, const Options *o) {
+    int64_t rate = option_number(o, OptRate, s->run.job.rate);
+    s->sounds = rate && sampler_sounds(&s->sampler);
+    s->rate = rate ? (uint32_t)rate : RATE_UNKNOWN;
+    return rate <= SOUND_RATE_MOST ? GAN_OK
+                                   : fail(GAN_ERR_USAGE, "--rate is at most %d", SOUND_RATE_MOST);
+}
 
 static GanStatus open_sampling(Sampling *s, const Options *o) {
     s->to = option_text(o, OptFile, path_join(s->perm, o->file.at[0], STR("sample.png")));
     TRY(path_writes(s->to, ".png .npy .wav", true));
+    s->form = form_of(s->to);
     TRY(trained_open(s->perm, s->host, o, &s->run));
     const Module *m = &s->run.session.compiled.module;
     TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
@@ -27,9 +49,7 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
         s->sampler.columns = 0;
     s->seed = (uint64_t)option_number(o, OptSeed, (int64_t)s->run.job.seed);
     s->count = (size_t)option_number(o, OptSamples, 64);
-    s->rate = (uint32_t)option_number(o, OptRate, 16000);
-    if (s->rate > SOUND_RATE_MOST)
-        return fail(GAN_ERR_USAGE, "--rate is at most %d", SOUND_RATE_MOST);
+    TRY(set_rate(s, o));
     return m->entry.at[s->sampler.entry].data.n ? trained_feed(s->perm, s->host, &s->run) : GAN_OK;
 }
 
@@ -39,14 +59,36 @@ static GanStatus draw(Sampling *s, size_t first, size_t n, float *out) {
                         *s->perm, out);
 }
 
-static GanStatus need_picture(const Sampling *s, bool folder) {
-    if (s->sampler.show == ShowPicture || (s->sampler.show && !folder))
-        return GAN_OK;
+// Samples can be written as what is asked for.
+static GanStatus check_form(const Sampling *s) {
+    Show show = s->sampler.show;
     Arena a = *s->perm;
-    return fail(GAN_ERR_USAGE,
-                "sample %.*s is %.*s, no picture of 1 or 3 channels%s: write it with -o NAME.npy",
-                SARG(s->run.session.compiled.module.entry.at[s->sampler.entry].name),
-                SARG(type_text(&a, &s->sampler.type)), folder ? "" : ", nor points of 2 or 3 axes");
+    Str name = s->run.session.compiled.module.entry.at[s->sampler.entry].name,
+        type = type_text(&a, &s->sampler.type);
+    bool sound = s->form == FormSound;
+    if (s->form == FormNumbers || (sound && sampler_sounds(&s->sampler)) ||
+        (s->form == FormGrid && show) ||
+        (s->form == FormFolder && (show == ShowPicture || s->sounds)))
+        return GAN_OK;
+    return sound ? fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no sound of 1 or 2 channels, [1, n]",
+                        SARG(name), SARG(type))
+                 : fail(GAN_ERR_USAGE,
+                        "sample %.*s is %.*s, no picture of 1 or 3 channels%s: write it with -o "
+                        "NAME.npy",
+                        SARG(name), SARG(type),
+                        s->form == FormFolder ? "" : ", nor points of 2 or 3 axes");
+}
+
+static GanStatus write_one(const Sampling *s, const float *x, size_t number) {
+    Arena a = *s->perm;
+    Image m = {0};
+    Str path = str_format(&a, "%.*s/%08zu.%s", SARG(s->to), number, s->sounds ? "wav" : "png");
+    if (s->sounds)
+        return sampler_wav(&s->sampler, x, 1, s->rate, path);
+    TRY(image_grid(x, 1, s->sampler.chw, 1, s->sampler.lo, s->sampler.hi, &m));
+    GanStatus st = image_write_png(path, &m);
+    image_release(&m);
+    return st;
 }
 
 // One file for each sample, a batch at a time.
@@ -57,49 +99,23 @@ static GanStatus write_folder(Sampling *s) {
     for (size_t at = 0; at < s->count; at += batch) {
         size_t n = s->count - at < batch ? s->count - at : batch;
         TRY(draw(s, at, n, x));
-        for (size_t i = 0; i < n; i++) {
-            Arena a = *s->perm;
-            Image m = {0};
-            TRY(image_grid(x + i * one, 1, s->sampler.chw, 1, s->sampler.lo, s->sampler.hi, &m));
-            GanStatus st =
-                image_write_png(str_format(&a, "%.*s/%08zu.png", SARG(s->to), at + i), &m);
-            image_release(&m);
-            TRY(st);
-        }
+        for (size_t i = 0; i < n; i++)
+            TRY(write_one(s, x + i * one, at + i));
     }
     return GAN_OK;
 }
 
-// Numbers from the range of the data to -1 to 1.
-static GanStatus write_sounds(const Sampling *s, float *x, size_t numbers, Str path) {
-    double middle = (s->sampler.lo + s->sampler.hi) / 2, half = s->sampler.hi - middle;
-    for (size_t i = 0; i < numbers; i++)
-        x[i] = (float)((x[i] - middle) / half);
-    const Type *t = &s->sampler.type;
-    return sound_write(path, x, s->count, (uint32_t)t->dim[0], (size_t)t->dim[1], s->rate);
-}
-
-static GanStatus need_sound(const Sampling *s) {
-    const Type *t = &s->sampler.type;
-    if (t->rank == 2 && t->dim[0] >= 1 && t->dim[0] <= SOUND_CHANNELS)
-        return GAN_OK;
-    Arena a = *s->perm;
-    return fail(GAN_ERR_USAGE, "sample %.*s is %.*s, no sound of 1 or 2 channels, [1, n]",
-                SARG(s->run.session.compiled.module.entry.at[s->sampler.entry].name),
-                SARG(type_text(&a, t)));
-}
-
 // One file with all samples: a grid, an array, or one sound after the other.
-static GanStatus write_file(Sampling *s, bool grid) {
+static GanStatus write_file(Sampling *s) {
     size_t one = sampler_elements(&s->sampler), numbers;
     if (!mem_mul(s->count, one, &numbers) || numbers > (size_t)1 << 29)
         return fail(GAN_ERR_USAGE,
                     "--count %zu is too much for one file: write a folder with -o NAME", s->count);
     float *x = arena_array(s->perm, float, numbers);
     TRY(draw(s, 0, s->count, x));
-    if (str_ends(s->to, STR(".wav")))
-        return write_sounds(s, x, numbers, s->to);
-    if (grid)
+    if (s->form == FormSound)
+        return sampler_wav(&s->sampler, x, s->count, s->rate, s->to);
+    if (s->form == FormGrid)
         return sampler_grid(&s->sampler, x, s->count, s->to);
     int64_t dim[DATA_MAX_RANK] = {(int64_t)s->count};
     for (uint32_t i = 0; i < s->sampler.type.rank; i++)
@@ -109,15 +125,11 @@ static GanStatus write_file(Sampling *s, bool grid) {
 
 static GanStatus run_sampling(Sampling *s, const Options *o) {
     TRY(open_sampling(s, o));
-    bool numbers = str_ends(s->to, STR(".npy")), grid = str_ends(s->to, STR(".png"));
-    bool sound = str_ends(s->to, STR(".wav"));
-    if (numbers)
+    TRY(check_form(s));
+    if (s->form == FormNumbers)
         s->sampler.node = s->sampler.raw; // in the units of the data
-    else if (sound)
-        TRY(need_sound(s));
-    else
-        TRY(need_picture(s, !grid));
-    TRY(numbers || grid || sound ? write_file(s, grid) : write_folder(s));
+    TRY(s->form == FormFolder ? write_folder(s) : write_file(s));
+
     s->host->console.result(s->host->console.user, str_format(s->perm, "%.*s\n", SARG(s->to)));
     return GAN_OK;
 }

@@ -1,4 +1,4 @@
-// sampler.c - pictures from an entry point of a model.
+// sampler.c - pictures and sounds from an entry point of a model.
 //
 // Noise follows from the seed and the sample's number alone, so the same grid is drawn again while
 // the nets learn.
@@ -276,7 +276,18 @@ static GanStatus volume_grid(const Sampler *s, const float *x, size_t n, Str pat
     return st;
 }
 
+bool sampler_sounds(const Sampler *s) {
+    const Type *t = &s->type;
+    return t->batched && t->rank == 2 && t->dim[0] >= 1 && t->dim[0] <= SOUND_CHANNELS;
+}
+
+GanStatus sampler_wav(const Sampler *s, const float *x, size_t n, uint32_t rate, Str path) {
+    return sound_write(path, x, n, (uint32_t)s->type.dim[0], (size_t)s->type.dim[1], s->lo, s->hi,
+                       rate);
+}
+
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path) {
+
     switch (s->show) {
     case ShowPicture:
         return write_grid(x, n, s->chw, s->columns, s->lo, s->hi, path);

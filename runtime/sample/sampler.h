@@ -29,7 +29,7 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Option
 GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, size_t first,
                      Arena scratch);
 
-// --- sampler.c: pictures from an entry point -----------------------------------------------------
+// --- sampler.c: pictures and sounds from an entry point ------------------------------------------
 
 typedef enum Show {
     ShowNothing,
@@ -66,6 +66,10 @@ GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, 
                        size_t first, size_t n, Arena scratch, float *out);
 GanStatus sampler_grid(const Sampler *s, const float *x, size_t n, Str path); // up to 8 columns
 size_t sampler_fill(const Sampler *s); // samples that make a good one
+bool sampler_sounds(const Sampler *s); // samples may be sounds: [1 or 2, n]
+// As a WAV file, one after the other; `rate` numbers a second.
+GanStatus sampler_wav(const Sampler *s, const float *x, size_t n, uint32_t rate, Str path);
+
 // The entry reads neither weights nor data: a distribution written in the model.
 bool sampler_is_drawn(const Module *m, uint32_t entry);
 

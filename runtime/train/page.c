@@ -1,8 +1,9 @@
 // page.c - index.html: a run at a glance, in one file that opens from disk and can be sent around.
 //
-// In: a run's log and its sample pictures. Out: grids (the newest first, then some from the way
-// there), a curve for each loss and report, and the job. No scripts and no other file is asked for:
-// pictures are carried inside.
+// In: a run's log, its sample pictures and sounds. Out: grids (the newest first, then some from the
+// way there), the newest sounds, a curve for each loss and report, and the job. No scripts and no
+// other file is asked for: pictures and sounds are carried inside.
+
 #include "page.h"
 
 #include <math.h>
@@ -84,6 +85,17 @@ GanStatus page_picture(Text *t, Str dir, uint32_t step, const char *kind, Str ca
     return GAN_OK;
 }
 
+GanStatus page_sound(Text *t, Str dir, uint32_t step) {
+    Str path = run_file(t->arena, dir, "samples", step, "wav"), wav;
+    if (!file_exists(path))
+        return GAN_OK;
+    TRY(file_read(t->arena, path, &wav));
+    text_put(t, STR("<p><audio controls src=\"data:audio/wav;base64,"));
+    put_base64(t, wav);
+    text_put(t, STR("\"></audio></p>\n"));
+    return GAN_OK;
+}
+
 static GanStatus put_picture(Text *t, const Page *p, uint32_t step, const char *kind) {
     return page_picture(t, p->dir, step, kind, str_format(t->arena, "after %u steps", step));
 }
@@ -96,6 +108,7 @@ static GanStatus put_pictures(Text *t, const Page *p) {
         return GAN_OK;
     text_put(t, STR("<h2>Samples</h2>\n"));
     TRY(put_picture(t, p, steps.at[steps.n - 1], "newest"));
+    TRY(page_sound(t, p->dir, steps.at[steps.n - 1]));
     uint32_t before = steps.n - 1, shown = before < GRIDS_SHOWN ? before : GRIDS_SHOWN;
     if (shown)
         text_put(t, STR("<h2>On the way</h2>\n"));

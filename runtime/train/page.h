@@ -12,6 +12,7 @@ typedef VEC(uint32_t) PageSteps;
 GanStatus page_pictures(Arena *a, Str run, uint32_t most, PageSteps *out);
 // The grid of a step, inside the page; `kind` is its class.
 GanStatus page_picture(Text *t, Str run, uint32_t step, const char *kind, Str caption);
+GanStatus page_sound(Text *t, Str run, uint32_t step); // its sounds to be played; none: nothing
 
 // --- index.html ----------------------------------------------------------------------------------
 

@@ -74,7 +74,11 @@ static GanStatus open_feed(Train *t, const Checkpoint *at) {
                      .notice = notice,
                      .user = (void *)(uintptr_t)t->host};
     TRY(feed_open(t->perm, &t->session.compiled.module, &o, &t->feed));
+    t->job->rate = 0;
+    for (uint32_t i = 0; i < t->session.compiled.module.slot.n && !t->job->rate; i++)
+        t->job->rate = feed_rate(t->feed, i);
     tell_other_data(t, at);
+
     return t->comm ? ranks_agree(*t->perm, t->comm, "data", '\n', feed_identity(t->feed, t->perm))
                    : GAN_OK;
 }

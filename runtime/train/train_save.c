@@ -54,6 +54,18 @@ static double spread_of(const float *x, size_t n, size_t elements) {
     return sqrt(all / (double)elements);
 }
 
+// The first of the samples, where they are sounds: as many as last ten seconds.
+static GanStatus write_sound(const Train *t) {
+    enum { Seconds = 10 };
+    const Sampler *s = &t->sampler;
+    if (!t->job->rate || !sampler_sounds(s))
+        return GAN_OK;
+    size_t n = (size_t)(Seconds * (int64_t)t->job->rate / s->type.dim[1]);
+    n = n < 1 ? 1 : n < t->pictures ? n : t->pictures;
+    return sampler_wav(s, t->picture, n, t->job->rate,
+                       run_file(t->perm, t->dir, "samples", t->step, "wav"));
+}
+
 // Draws the grid and measures how far its pictures are from the data.
 static GanStatus draw_pictures(Train *t, Distance *out) {
     *out = (Distance){NAN, NAN, NAN};
@@ -64,7 +76,9 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
                      *t->perm, t->picture));
     TRY(sampler_grid(&t->sampler, t->picture, t->pictures,
                      run_file(t->perm, t->dir, "samples", t->step, "png")));
+    TRY(write_sound(t));
     if (!t->reals)
+
         return GAN_OK;
     SwdOptions o = {.product = dnn_product,
                     .seed = t->job->seed,

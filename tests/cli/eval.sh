@@ -76,7 +76,7 @@ prints '^fakes  *x  *16  *coverage '
 mv out first
 if grep -q 'without it: install libopenblas-dev' err; then    # the other numbers are there all the same
     grep -q ' fid ' first && fail "a FID without OpenBLAS"
-    refused 1 'FID wants OpenBLAS' ganrun eval run --features seen.gan --metric fid
+    refused 1 'Frechet distances (FID) want OpenBLAS' ganrun eval run --features seen.gan --metric fid
 else
     grep -q '^fakes  *x  *16  *fid  *[0-9.e-]*  *[0-9.e-]*  *[0-9.]*$' first || fail "no FID"
     expect 0 eval run --features seen.gan --count 16 --threads 1 --metric fid

@@ -52,6 +52,22 @@ says '^bad: cut.wav: '
 cp "$here/../../models/wavegan.gan" .
 expect 0 train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --batch 4 --steps 2 --threads 1 --out run
 says 'of 5 sounds 2 are shorter and end in silence, 3 are longer and are cut'
+# The rate is the data's. A run's page plays what its newest samples are, and there are files of them.
+prints() { grep -q -e "$1" "${2:-out}" || fail "${2:-standard output} does not say: $1"; }
+prints '"rate": 16000' run/options.json
+exists run/samples/00000002.wav
+prints '<audio controls src="data:audio/wav;base64,UklGR' run/index.html
+expect 0 sample run -o own.wav --count 1
+[ "$(od -A n -t u4 -j 24 -N 4 own.wav | tr -d ' ')" = 16000 ] || fail 'another rate than the data'
+expect 0 sample run -o each/ --count 5
+[ "$(ls each | tr '\n' ' ')" = '00000000.wav 00000001.wav 00000002.wav 00000003.wav 00000004.wav ' ] || fail "each/ has $(ls each)"
+same each/00000000.wav own.wav
+expect 0 report run run -o two.html
+prints '<audio controls' two.html
+mkdir fast; cp "$corpus"/rate.wav fast/a.wav; cp "$corpus"/rate.wav fast/b.wav; cp "$corpus"/rate.wav fast/c.wav; cp "$corpus"/rate.wav fast/d.wav
+refused 1 'x: .*fast holds 8000 numbers a second, and .*/s before it 16000' \
+    ganrun train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --data x=fast --batch 4 --steps 2 --out mixed
+
 expect 0 sample run -o made.wav --count 3 --rate 8000
 [ "$(wc -c <made.wav)" = $((44 + 2 * (3 * 256 + 2 * 2000))) ] || fail 'another length'
 cmp -s made.wav "$corpus"/pcm16.wav && fail 'made is not data'
@@ -63,6 +79,21 @@ pack
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out pictures
 refused 2 'no sound of 1 or 2 channels' ganrun sample pictures -o no.wav
 
+# How near sounds are to sounds: with windows enough, at the rate of the data or another.
+"$ganrun" data synth tones --out tones --count 24 --size 1024 >/dev/null
+expect 0 train wavegan.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --batch 4 --steps 1 --threads 1 --out tuned
+refused 1 'nothing to measure' ganrun eval tuned --count 12 # four windows; and no cloud of points
+if ! "$ganrun" eval tuned --count 12 --rate 8000 --metric mel >out 2>err; then
+    refused 1 'want OpenBLAS' ganrun eval tuned --metric mel --rate 8000
+else
+    prints '^sounds  *x  *12  *mel frechet  *[0-9.]*  *[0-9.]*  *[0-9.]*$'
+fi
+{ sed 's/^sample .*//' wavegan.gan; echo 'sample copies = 0.5*x + 0.001*G(normal(nz))'; } >copies.gan
+expect 0 train copies.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --batch 4 --steps 1 --threads 1 --out copies
+expect 0 eval copies --count 12 --metric error --rate 8000
+prints '^copies  *x  *12  *mel error  *0\.[1-9]'
+
 # The example, from a folder to a sound.
+
 STEPS=2 THREADS=1 OUT=$work/example "$here/../../examples/wavegan/run.sh" "$(dirname -- "$ganrun")" >out 2>err || fail 'examples/wavegan'
 exists example/sounds.wav example/run/ckpt/00000002.safetensors

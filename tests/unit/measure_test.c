@@ -413,10 +413,96 @@ static void features_without_memory_are_an_error(void **state) {
     mem_fail_at(0);
 }
 
+// --- sounds --------------------------------------------------------------------------------------
+
+// Of two tones, by numpy.
+static void spectra_are_those_of_mel_bands(void **state) {
+    enum { Length = 2000, Windows = 11, LowWindows = 23 };
+    static const struct {
+        int window, band;
+        double value;
+    } of[] = {{0, 0, -3.735875246},  {0, 10, 1.792106677},  {3, 11, -0.525840741},
+              {5, 45, -3.724343682}, {9, 46, -4.114358076}, {10, 63, -4.599377618}};
+    Place *p = *state;
+    float *x = arena_array(&p->arena, float, 2 * Length);
+    float *out = arena_array(&p->arena, float, LowWindows *MEL_BANDS);
+    Sounds s = {.x = x, .n = 1, .length = Length, .channels = 1, .rate = 16000, .lo = -1, .hi = 1};
+    for (int i = 0; i < Length; i++)
+        x[i] = (float)(0.5 * sin(2 * PI * 440 * i / 16000) + 0.25 * sin(2 * PI * 3000 * i / 16000));
+    assert_int_equal(sounds_windows(&s), Windows);
+    assert_ok(sounds_spectra(&s, out));
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        assert_near(out[of[i].window * MEL_BANDS + of[i].band], of[i].value, 1e-5, "a band");
+    // The same sound in another range, and in one of two channels at twice the loudness.
+    for (int i = 0; i < Length; i++)
+        x[i] = 0.5F + x[i];
+    s.lo = 0, s.channels = 2;
+    for (int i = 0; i < Length; i++)
+        x[Length + i] = 0.5F;
+    assert_ok(sounds_spectra(&s, out));
+    assert_near(out[10], 1.792106677, 1e-5, "a band of two channels");
+    for (int i = 0; i < Length; i++)
+        x[i] = (float)(0.5 * sin(2 * PI * 440 * i / 8000));
+    s.rate = 8000, s.lo = -1, s.channels = 1;
+    assert_int_equal(sounds_windows(&s), LowWindows);
+    assert_ok(sounds_spectra(&s, out));
+    assert_near(out[2 * MEL_BANDS + 15], -2.553204873, 1e-5, "a band at 8000 a second");
+    assert_near(out[20 * MEL_BANDS + 63], -4.602326402, 1e-5, "the last at 8000 a second");
+    s.length = 4 * 80 + 199; // four windows, of which none has two on both sides
+    assert_false(sounds_measured(&s));
+    s.length++;
+    assert_true(sounds_measured(&s));
+}
+
+// Decaying tones: of `pitch` and up to twice that; `still`: they do not decay.
+static float *tones(Place *p, size_t n, size_t length, uint64_t seed, double pitch, bool still) {
+    float *x = arena_array(&p->arena, float, n *length);
+    for (size_t i = 0; i < n; i++) {
+        double f = pitch * (1 + synth_uniform(seed, i, 0));
+        for (size_t k = 0; k < length; k++) {
+            double t = (double)k / 16000;
+            x[i * length + k] = (float)(0.5 * sin(2 * PI * f * t) * (still ? 0.5 : exp(-20 * t)));
+        }
+    }
+    return x;
+}
+
+static void sounds_are_the_farther_the_less_alike(void **state) {
+    enum { N = 40, Length = 4000 };
+    Place *p = *state;
+    double same, other, higher, still, copies;
+    Sounds a = {.x = tones(p, N, Length, 1, 400, false),
+                .n = N,
+                .length = Length,
+                .channels = 1,
+                .rate = 16000,
+                .lo = -1,
+                .hi = 1},
+           b = a;
+    b.x = tones(p, N, Length, 2, 400, false);
+    assert_ok(sounds_error(&a, &a, &copies));
+    assert_true(copies == 0);
+    assert_ok(sounds_error(&a, &b, &copies));
+    assert_true(copies > 0.1);
+    needs_frechet();
+    assert_ok(sounds_frechet(&a, &a, 1, &same));
+    assert_near(same, 0, 1e-6, "a set and itself");
+    assert_ok(sounds_frechet(&b, &a, 1, &other));
+    b.x = tones(p, N, Length, 2, 500, false);
+    assert_ok(sounds_frechet(&b, &a, 1, &higher));
+    b.x = tones(p, N, Length, 2, 400, true);
+    assert_ok(sounds_frechet(&b, &a, 1, &still));
+    if (!(other > 0.01 && higher > 3 * other && still > 3 * other))
+        fail_msg("others %g, higher %g, still %g", other, higher, still);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_transform_is_its_sum_for_any_side),
+        T(spectra_are_those_of_mel_bands),
+        T(sounds_are_the_farther_the_less_alike),
         T(a_histogram_counts_in_fiftieths_and_loses_nothing),
+
         T(chi_square_is_relative_to_the_second),
         T(a_wave_has_its_power_in_its_own_ring),
         T(chamfer_takes_the_nearest_both_ways),
