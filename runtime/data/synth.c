@@ -3,7 +3,10 @@
 //
 //   shapes     a circle, square or triangle in a strong colour on a light ground; a labelled pack
 //   outlines   the same drawings, only their edges drawn: with the same seed pairs, else unpaired
-//   ring       points around eight centres on a circle of radius 2, variance 0.02; npy [count, 2]
+//   ring       points around eight centres on a circle of radius 2, variance 0.02; [2]
+//
+// A name that ends in .pack is a pack, whatever the kind. Else shapes, outlines and chains are
+// packs, as they have labels or pictures, ring and lognormal npy files, and tones a folder.
 #include "synth.h"
 
 #include <inttypes.h>
@@ -11,6 +14,21 @@
 #include <string.h>
 
 enum { ShapeKinds = 3, RingCentres = 8 };
+
+bool synth_to_pack(const SynthJob *j) {
+    return str_eq(path_ext(j->path), STR("pack"));
+}
+
+Str synth_name(const SynthJob *j, uint64_t i, char room[64]) {
+    int n = snprintf(room, 64, "%.*s:%" PRIu64, SARG(j->kind), i);
+    return (Str){room, (size_t)n};
+}
+
+GanStatus synth_commit(const SynthJob *j, PackWriter *w) {
+    char source[64];
+    int n = snprintf(source, sizeof source, "synth %.*s", SARG(j->kind));
+    return pack_writer_commit(w, (Str){source, (size_t)n}, (Str){0});
+}
 
 double synth_uniform(uint64_t seed, uint64_t i, uint64_t k) {
     Order o = {.n = 1, .seed = seed};
@@ -97,12 +115,11 @@ static GanStatus add_shapes(const SynthJob *j, double outline, PackWriter *w) {
     uint8_t *record = mem_alloc(pack_writer_stride(w));
     GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one picture");
     for (uint64_t i = 0; st == GAN_OK && i < j->count; i++) {
-        char name[40];
+        char name[64];
         Shape s = make_shape(j->seed, i);
-        int n = snprintf(name, sizeof name, "%s:%" PRIu64, outline > 0 ? "outlines" : "shapes", i);
         draw_shape(&s, j->size, outline, record);
         memcpy(record + pack_writer_field(w, 1)->offset, &s.kind, sizeof s.kind);
-        st = pack_writer_add(w, record, (Str){name, (size_t)n});
+        st = pack_writer_add(w, record, synth_name(j, i, name));
     }
     mem_free(record);
     return st;
@@ -133,18 +150,18 @@ static GanStatus draw_shapes(const SynthJob *j, double outline, PackWriter **out
 static GanStatus write_shapes(const SynthJob *j) {
     PackWriter *w = NULL;
     TRY(draw_shapes(j, 0, &w));
-    return pack_writer_commit(w, STR("synth shapes"), (Str){0});
+    return synth_commit(j, w);
 }
 
 static GanStatus write_outlines(const SynthJob *j) {
     const double HalfWidth = 0.02;
     PackWriter *w = NULL;
     TRY(draw_shapes(j, HalfWidth, &w));
-    return pack_writer_commit(w, STR("synth outlines"), (Str){0});
+    return synth_commit(j, w);
 }
 
 GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, Pack *out) {
-    SynthJob j = {.count = count, .seed = seed, .size = size};
+    SynthJob j = {.kind = STR("shapes"), .count = count, .seed = seed, .size = size};
     PackWriter *w = NULL;
     TRY(draw_shapes(&j, 0, &w));
     return pack_writer_open_result(perm, w, STR("synth shapes"), (Str){0}, out);
@@ -152,14 +169,11 @@ GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, 
 
 // --- arrays --------------------------------------------------------------------------------------
 
-GanStatus synth_npy(const SynthJob *j, uint32_t rank, const int64_t *dim,
-                    GanStatus (*fill)(const SynthJob *j, uint64_t i, float *x)) {
+static GanStatus write_npy(const SynthJob *j, const PackField *f, size_t each, SynthFill *fill) {
     int64_t shape[DATA_MAX_RANK] = {(int64_t)j->count};
-    size_t each = 1, numbers = 0;
-    for (uint32_t i = 0; i < rank; i++) {
-        shape[i + 1] = dim[i];
-        each *= (size_t)dim[i];
-    }
+    size_t numbers = 0;
+    for (uint32_t i = 0; i < f->rank; i++)
+        shape[i + 1] = f->dim[i];
     float *x = mem_mul((size_t)j->count, each, &numbers) ? mem_alloc(numbers * sizeof *x) : NULL;
     if (!x)
         return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " samples of %zu numbers", j->count,
@@ -168,8 +182,44 @@ GanStatus synth_npy(const SynthJob *j, uint32_t rank, const int64_t *dim,
     for (uint64_t i = 0; st == GAN_OK && i < j->count; i++)
         st = fill(j, i, x + (size_t)i * each);
     if (st == GAN_OK)
-        st = npy_write_f32(j->path, x, rank + 1, shape);
+        st = npy_write_f32(j->path, x, f->rank + 1, shape);
     mem_free(x);
+    return st;
+}
+
+static GanStatus add_floats(const SynthJob *j, size_t each, bool sounds, SynthFill *fill,
+                            PackWriter *w) {
+    double lo = sounds ? -1 : INFINITY, hi = sounds ? 1 : -INFINITY;
+    float *x = mem_alloc(pack_writer_stride(w));
+    GanStatus st = x ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for a sample");
+    for (uint64_t i = 0; st == GAN_OK && i < j->count; i++) {
+        char name[64];
+        st = fill(j, i, x);
+        for (size_t k = 0; k < each; k++)
+            lo = fmin(lo, x[k]), hi = fmax(hi, x[k]);
+        if (st == GAN_OK)
+            st = pack_writer_add(w, x, synth_name(j, i, name));
+    }
+    pack_writer_range(w, 0, lo, hi);
+    mem_free(x);
+    return st;
+}
+
+GanStatus synth_floats(const SynthJob *j, uint32_t rank, const int64_t *dim, uint32_t rate,
+                       SynthFill *fill) {
+    PackField f = {
+        .name = STR("x"), .kind = DataFloat, .dtype = PackF32, .rank = rank, .rate = rate};
+    size_t each = 1;
+    for (uint32_t i = 0; i < rank; i++)
+        each *= (size_t)(f.dim[i] = dim[i]);
+    if (!synth_to_pack(j))
+        return write_npy(j, &f, each, fill);
+    PackWriter *w = NULL;
+    TRY(pack_writer_open(j->path, &f, 1, &w));
+    GanStatus st = add_floats(j, each, rate > 0, fill, w);
+    if (st == GAN_OK)
+        return synth_commit(j, w);
+    pack_writer_abandon(w);
     return st;
 }
 
@@ -183,7 +233,7 @@ static GanStatus fill_ring(const SynthJob *j, uint64_t i, float *x) {
 }
 
 static GanStatus write_ring(const SynthJob *j) {
-    return synth_npy(j, 1, (const int64_t[]){2}, fill_ring);
+    return synth_floats(j, 1, (const int64_t[]){2}, 0, fill_ring);
 }
 
 // --- the kinds -----------------------------------------------------------------------------------
@@ -191,25 +241,38 @@ static GanStatus write_ring(const SynthJob *j) {
 static const struct {
     const char *name, *what; // what one size unit is, "" where size means nothing
     uint32_t size, least, most;
+    const char *as; // besides .pack
     GanStatus (*write)(const SynthJob *j);
 } kinds[] = {
-    {"shapes", "pixels a side", 64, 8, 4096, write_shapes},
-    {"outlines", "pixels a side", 64, 8, 4096, write_outlines},
-    {"ring", "", 1, 1, UINT32_MAX, write_ring},
-    {"lognormal", "pixels a side", 256, 16, 2048, synth_lognormal},
-    {"chains", "points", 3375, 32, 16384, synth_chains},
-    {"tones", "numbers", 16384, 256, 1 << 20, synth_tones},
+    {"shapes", "pixels a side", 64, 8, 4096, "", write_shapes},
+    {"outlines", "pixels a side", 64, 8, 4096, "", write_outlines},
+    {"ring", "", 1, 1, UINT32_MAX, ".npy", write_ring},
+    {"lognormal", "pixels a side", 256, 16, 2048, ".npy", synth_lognormal},
+    {"chains", "points", 3375, 32, 16384, "", synth_chains},
+    {"tones", "numbers", 16384, 256, 1 << 20, "a folder of .wav", synth_tones},
 };
+
+// A name is not to say that a file is what it is not.
+static GanStatus check_name(const SynthJob *j, const char *as) {
+    Str ext = path_ext(j->path);
+    bool other = (str_eq(ext, STR("npy")) && !str_eq(str_c(as), STR(".npy"))) ||
+                 str_eq(ext, STR("npz")) || str_eq(ext, STR("wav"));
+    return other ? fail(GAN_ERR_USAGE, "%.*s: what `%.*s` is written as is .pack%s%s",
+                        SARG(j->path), SARG(j->kind), *as ? " or " : "", as)
+                 : GAN_OK;
+}
+
 GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_t seed) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!str_eq(kind, str_c(kinds[i].name)))
             continue;
-        SynthJob j = {path, count, seed, size ? size : kinds[i].size};
+        SynthJob j = {kind, path, count, seed, size ? size : kinds[i].size};
         if (count == 0 || count > INT32_MAX)
             return fail(GAN_ERR_USAGE, "%s: 1 to %d samples", kinds[i].name, INT32_MAX);
         if (j.size < kinds[i].least || j.size > kinds[i].most)
             return fail(GAN_ERR_USAGE, "%s: %u to %u %s, not %u", kinds[i].name, kinds[i].least,
                         kinds[i].most, kinds[i].what, j.size);
+        TRY(check_name(&j, kinds[i].as));
         return kinds[i].write(&j);
     }
     return fail(GAN_ERR_USAGE, "no data set is called '%.*s'; there are: %s", SARG(kind),

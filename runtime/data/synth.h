@@ -8,9 +8,9 @@
 #define SYNTH_PI 3.14159265358979323846
 
 typedef struct SynthJob {
-    Str path; // to write
+    Str kind, path; // path: to write
     uint64_t count, seed;
-    uint32_t size; // of a picture's or map's side, a chain's points
+    uint32_t size; // of a picture's or map's side, a chain's points, a sound's numbers
 } SynthJob;
 
 // --- synth.c -------------------------------------------------------------------------------------
@@ -18,13 +18,18 @@ typedef struct SynthJob {
 double synth_uniform(uint64_t seed, uint64_t i,
                      uint64_t k); // the k-th number of sample i, in [0, 1)
 double synth_normal(uint64_t seed, uint64_t i, uint64_t k); // the same, mean 0 and variance 1
-// `fill` makes sample i of `each` numbers in x; out comes an npy file [count, dim...].
-GanStatus synth_npy(const SynthJob *j, uint32_t rank, const int64_t *dim,
-                    GanStatus (*fill)(const SynthJob *j, uint64_t i, float *x));
+// Samples [dim...] of which `fill` makes number i in x, as an npy file, or as a pack where the path
+// says so. `rate`: of sounds, else 0.
+typedef GanStatus SynthFill(const SynthJob *j, uint64_t i, float *x);
+GanStatus synth_floats(const SynthJob *j, uint32_t rank, const int64_t *dim, uint32_t rate,
+                       SynthFill *fill);
+bool synth_to_pack(const SynthJob *j);                        // the path says so
+Str synth_name(const SynthJob *j, uint64_t i, char room[64]); // of a sample: "ring:7"
+GanStatus synth_commit(const SynthJob *j, PackWriter *w);     // frees w
 
 // --- synth_maps.c, synth_chains.c ----------------------------------------------------------------
 
-// Densities exp(g - v/2), g a Gaussian random field of variance v: npy [count, 1, size, size].
+// Densities exp(g - v/2), g a Gaussian random field of variance v: [1, size, size].
 GanStatus synth_lognormal(const SynthJob *j);
 double lognormal_variance(void); // v
 // The power of g at radius k (cycles a side), up to a factor.
@@ -36,7 +41,7 @@ GanStatus synth_chains(const SynthJob *j);
 
 // --- synth_tones.c -------------------------------------------------------------------------------
 
-// Plucked strings: a folder of WAV files, mono, of `size` numbers at 16,000 a second.
+// Plucked strings, mono, of `size` numbers at 16,000 a second: a folder of WAV files, or a pack.
 GanStatus synth_tones(const SynthJob *j);
 
 #endif

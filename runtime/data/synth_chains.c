@@ -156,7 +156,7 @@ static GanStatus add_chains(const SynthJob *j, PackWriter *w, Point *work, uint8
     Range range = {INFINITY, -INFINITY};
     make_fold(j->size, work);
     for (uint64_t i = 0; i < j->count; i++) {
-        char name[40];
+        char name[64];
         uint32_t state = make_chain(j, i, fold, p);
         for (uint32_t k = 0; k < 3; k++) {
             for (uint32_t at = 0; at < j->size; at++) {
@@ -167,8 +167,7 @@ static GanStatus add_chains(const SynthJob *j, PackWriter *w, Point *work, uint8
             }
         }
         memcpy(record + pack_writer_field(w, 1)->offset, &state, sizeof state);
-        int n = snprintf(name, sizeof name, "chains:%llu", (unsigned long long)i);
-        TRY(pack_writer_add(w, record, (Str){name, (size_t)n}));
+        TRY(pack_writer_add(w, record, synth_name(j, i, name)));
     }
     pack_writer_range(w, 0, range.lo, range.hi);
     return GAN_OK;
@@ -194,7 +193,7 @@ GanStatus synth_chains(const SynthJob *j) {
     mem_free(work);
     mem_free(record);
     if (st == GAN_OK)
-        return pack_writer_commit(w, STR("synth chains"), (Str){0});
+        return synth_commit(j, w);
     pack_writer_abandon(w);
     return st;
 }

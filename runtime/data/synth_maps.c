@@ -59,5 +59,5 @@ static GanStatus fill_map(const SynthJob *j, uint64_t i, float *x) {
 }
 
 GanStatus synth_lognormal(const SynthJob *j) {
-    return synth_npy(j, 3, (const int64_t[]){1, j->size, j->size}, fill_map);
+    return synth_floats(j, 3, (const int64_t[]){1, j->size, j->size}, 0, fill_map);
 }

@@ -441,6 +441,13 @@ static void the_command_line_answers_with_the_contract_s_codes(void **state) {
         {"preview %s/a.pack -o %s/a.png", 0, "5 samples of 8x8", ""},
         {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
         {"synth cats --out %s/c --count 9", 2, "", "shapes, outlines, ring"},
+        {"synth shapes --out %s/s.npy --count 2", 2, "", "s.npy: what `shapes` is written as is"},
+        {"synth ring --out %s/r.wav --count 2", 2, "", "is .pack or .npy"},
+        {"synth tones --out %s/t.npy --count 2", 2, "", "is .pack or a folder of .wav"},
+        {"synth tones --out %s/t.pack --count 3 --size 256", 0, "3 samples", ""},
+        {"inspect %s/t.pack", 0, "data x : float(1, 256)", ""},
+        {"synth lognormal --out %s/m.pack --count 3 --size 16", 0, "3 samples", ""},
+        {"inspect %s/m.pack", 0, "data x : float(1, 16, 16)", ""},
         {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean `--size`?"},
         {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
         {"pack %s/set -o %s/b.pack", 2, "", "--size"},
@@ -489,6 +496,20 @@ static void synthesis_is_repeatable_and_the_ring_has_its_spread(void **state) {
     for (size_t i = 0; i < 4000; i++)
         radius += hypot(array_at(&a, 2 * i), array_at(&a, 2 * i + 1)) / 4000;
     assert_true(fabs(radius - 2) < 0.02);
+    // As a pack the same numbers.
+    assert_ok(synth_write(STR("ring"), under(p, "r.pack"), 40, 0, 9));
+    assert_ok(pack_open(&p->arena, under(p, "r.pack"), &few));
+    assert_int_equal(few.count, 40);
+    for (size_t i = 0; i < 80; i++) {
+        float x;
+        memcpy(&x, pack_record(&few, i / 2) + i % 2 * sizeof x, sizeof x);
+        assert_true(x == (float)array_at(&a, i) && x >= few.field[0].lo && x <= few.field[0].hi);
+    }
+    pack_close(&few);
+    assert_ok(synth_write(STR("tones"), under(p, "t.pack"), 3, 256, 9));
+    assert_ok(pack_open(&p->arena, under(p, "t.pack"), &few));
+    assert_true(few.field[0].rate == 16000 && few.field[0].lo == -1 && few.field[0].hi == 1);
+    pack_close(&few);
 }
 
 // The n-th allocation of a whole pack-and-read is refused, for every n: an error each time, nothing
