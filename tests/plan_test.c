@@ -396,7 +396,7 @@ static void tails_find_their_values(void **state) {
     }
     Arena once = a;
     play_left(&once, &(CompileOptions){.path = STR(ROOT_DIR "/models/wgan_gp.gan"), .batch = 8},
-              "wgan_gp", 2);
+              "wgan_gp", 1);
     arena_release(&a);
 }
 

@@ -202,7 +202,8 @@ static void compare_left(const struct Lap *l, RanksOptions o) {
     o.text = str_format(&a, "%sstep {\n%s}\n", laps, l->step);
     o.batch = 6;
     o.as_trained = true;
-    o.parallel.bandwidth = 1e6;
+    o.parallel.latency = 1e-4;
+    o.parallel.bandwidth = o.real == DtF64 ? 2e6 : 1e6; // as slow for either
     ranks_run(&a, &o, &whole);
     o.parallel.tail = true;
     ranks_run(&a, &o, &left);

@@ -18,22 +18,26 @@
 // calls need may so wait for its turn while the activations it reads take memory. A second order
 // makes it as soon as it can be made, and stays where it spares memory and costs next to no time.
 //
-// Where a block ends with waits that nothing is left to hide, that end becomes a tail (program.h,
-// Tail), if what follows has work that may come before it: the tail is one more region there, which
-// is wanted when its sums have come. All of them are waited for there at once, and work that a core
-// does sooner than estimated leaves it nothing to do meanwhile; other work is there often enough.
-// So they are expected later than estimated.
+// Where a block ends with waits that nothing is left to hide, that end may become a tail
+// (program.h, Tail): one more region of what follows, wanted there when its sums have come, all at
+// once. Estimates of a core's work are off by a third, and a core that is faster than estimated
+// waits longest: what is late, and what a tail gains, is told by a fast core (FastCore). A block
+// has one order, whatever was left before it: work of D that hides G's sums stands in the way of
+// work of G that would hide D's. So orders are tried, and the tape is played with each: a tail
+// stays where the step takes less time with it.
 #include "plan.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
+    RoundsPlayed = 4,     // of a repeat: they show how one follows another
     SmallBytes = 1 << 16, // what a waiting region may hold back; what a merged one may move
     Spare = 20,           // memory is spared by such a part of it, for less than that part of what
     Longer = 1000,        // calls take and this part of the block's time
 };
 static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
-static const double LateTail = 1.5;  // times as long as estimated takes what is left, beside work
+static const double FastCore = 2. / 3; // of the time estimated takes a core that is fast
 
 typedef struct Value { // a stored value made in the block at hand
     uint32_t readers;  // regions of the block still to read it
@@ -47,6 +51,7 @@ typedef struct Clock {
     uint8_t *weights; // [region] nothing needs it but calls of gradients
     double *arrives;  // [call] when its sum is there
     double late;      // of the rank that is waited for
+    double core;      // of the times estimated takes a core: 1, or FastCore
     double now;
     double free[2]; // when the link has carried what was started: large calls, small ones
 } Clock;
@@ -59,7 +64,8 @@ typedef struct Late {
     uint32_t block;   // whose end it is
     RegionVec region; // in order
     TailWays ways;
-    double *arrives; // [call] when the sum of a call that is left is there, from that end
+    // From that end, on a fast core:
+    double *arrives; // [call] when the sum of a call that is left is there
     double due;      // when all are
     double free[2];  // Clock.free
     size_t bytes;    // of work memory held until it has run
@@ -83,6 +89,8 @@ typedef struct Sched {
     uint8_t *may;         // [region] may be left
     uint8_t *left;        // [region] is
     VEC(Late) tail;
+    uint8_t
+        *pending; // [tail] left and not run: a block's estimates begin with it, then it runs once
 } Sched;
 
 // What decides among regions that may run. Blocks with collectives: what the next call needs;
@@ -134,6 +142,10 @@ static bool is_tail(const Sched *s, uint32_t region) {
     return region >= s->p->region.n;
 }
 
+static bool is_pending(const Sched *s, uint32_t region) {
+    return is_tail(s, region) && s->pending[region - s->p->region.n];
+}
+
 static const Late *tail_of(const Sched *s, uint32_t region) {
     return &s->tail.at[region - s->p->region.n];
 }
@@ -144,21 +156,29 @@ static bool starts_gradients(const Sched *s, uint32_t region) {
            p->collective.at[p->region.at[region].call].update != NONE;
 }
 
+// As long as a time takes that a tail knows: on a slower core more is done later.
+static double tail_seconds(const Sched *s, double seconds) {
+    return seconds * s->clock.core / FastCore;
+}
+
 // The sums of a tail are on their way.
 static void clock_begin(Sched *s, const Late *tail) {
     Clock *c = &s->clock;
-    for (int i = 0; i < 2; i++)
-        c->free[i] = tail->free[i] > c->free[i] ? tail->free[i] : c->free[i];
+    for (int i = 0; i < 2; i++) {
+        double free = tail_seconds(s, tail->free[i]);
+        c->free[i] = free > c->free[i] ? free : c->free[i];
+    }
     for (uint32_t i = 0; i < tail->region.n; i++) {
         const Region *r = &s->p->region.at[tail->region.at[i]];
         if (r->kind == RegionWait)
-            c->arrives[r->call] = tail->arrives[r->call];
+            c->arrives[r->call] = tail_seconds(s, tail->arrives[r->call]);
     }
 }
 
-static void clock_reset(Sched *s, const RegionVec *regions) {
+static void clock_reset(Sched *s, const RegionVec *regions, double core) {
     Clock *c = &s->clock;
     c->late = LateRank;
+    c->core = core;
     c->now = c->free[0] = c->free[1] = 0;
     for (uint32_t i = regions->n; i-- > 0;) { // in a valid order, the tail first
         uint32_t region = regions->at[i], first = NONE;
@@ -168,9 +188,9 @@ static void clock_reset(Sched *s, const RegionVec *regions) {
             first = c->leads[after] < first ? c->leads[after] : first;
             c->weights[region] &= c->weights[after] || starts_gradients(s, after);
         }
-        if (is_tail(s, region))
+        if (is_pending(s, region))
             clock_begin(s, tail_of(s, region));
-        else if (s->p->region.at[region].kind == RegionStart)
+        else if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
             first = s->p->region.at[region].call;
         c->leads[region] = first;
     }
@@ -179,7 +199,7 @@ static void clock_reset(Sched *s, const RegionVec *regions) {
 static void clock_pass(Sched *s, uint32_t region) {
     Clock *c = &s->clock;
     if (is_tail(s, region)) {
-        for (uint32_t i = 0; i < tail_of(s, region)->region.n; i++)
+        for (uint32_t i = 0; is_pending(s, region) && i < tail_of(s, region)->region.n; i++)
             clock_pass(s, tail_of(s, region)->region.at[i]);
         return;
     }
@@ -192,14 +212,14 @@ static void clock_pass(Sched *s, uint32_t region) {
     } else if (r->kind == RegionWait) {
         c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
     } else {
-        c->now += region_seconds(s->p, r);
+        c->now += region_seconds(s->p, r) * c->core;
     }
 }
 
 // When the sums are there that a region waits for; 0: it waits for none.
 static double due(const Sched *s, uint32_t region) {
     if (is_tail(s, region))
-        return tail_of(s, region)->due;
+        return is_pending(s, region) ? tail_seconds(s, tail_of(s, region)->due) : 0;
     const Region *r = &s->p->region.at[region];
     return r->kind == RegionWait ? s->clock.arrives[r->call] : 0;
 }
@@ -285,7 +305,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     RegionVec ready = {0};
     block_reset(s, regions);
     if (has_clock(way))
-        clock_reset(s, regions);
+        clock_reset(s, regions, 1);
     size_t live = 0, peak = 0;
     s->late_now = false;
     for (uint32_t i = 0; i < regions->n; i++) {
@@ -416,7 +436,7 @@ static bool has_collective(const Sched *s, const RegionVec *regions) {
 
 // What an order takes when no rank is late; *calls: what its calls take.
 static double order_seconds(Sched *s, const RegionVec *order, double *calls) {
-    clock_reset(s, order);
+    clock_reset(s, order, 1);
     s->clock.late = *calls = 0;
     for (uint32_t i = 0; i < order->n; i++) {
         uint32_t region = order->at[i];
@@ -478,7 +498,7 @@ static uint32_t find_cut(Sched *s, const RegionVec *order) {
     uint32_t may = order->n, at = 0;
     while (may && !is_tail(s, order->at[may - 1]) && s->may[order->at[may - 1]])
         may--;
-    clock_reset(s, order);
+    clock_reset(s, order, FastCore);
     for (; at < order->n && !(at >= may && due(s, order->at[at]) > s->clock.now); at++)
         clock_pass(s, order->at[at]);
     return at;
@@ -496,7 +516,7 @@ static bool leave(Sched *s, uint32_t block, const RegionVec *order, uint32_t cut
         vec_push(s->a, &left.region, order->at[i]);
         if (r->kind != RegionWait)
             continue;
-        left.arrives[r->call] = (c->arrives[r->call] - c->now) * LateTail;
+        left.arrives[r->call] = c->arrives[r->call] - c->now;
         left.due = left.arrives[r->call] > left.due ? left.arrives[r->call] : left.due;
         left.bytes += s->p->collective.at[r->call].bytes;
     }
@@ -505,37 +525,83 @@ static bool leave(Sched *s, uint32_t block, const RegionVec *order, uint32_t cut
     return known;
 }
 
-// Does any region of an order come before the newest tail, which is in it?
-static bool some_before(const Sched *s, const RegionVec *order) {
-    for (uint32_t i = 0; order->at[i] != s->p->region.n + s->tail.n - 1; i++)
-        if (!is_tail(s, order->at[i]))
-            return true;
-    return false;
-}
-
-// Orders anew the blocks that run the newest tail; false when nowhere anything comes before it.
-static bool take_in(Sched *s, const PassOptions *o, RegionVec *order) {
-    const Late *left = &s->tail.at[s->tail.n - 1];
-    bool some = false;
-    order[left->block].n -= left->region.n;
-    for (uint32_t b = 0; b < s->p->func->blocks; b++) {
-        RegionVec regions;
-        if (!left->ways.within[b])
-            continue;
-        regions_of(s, b, &regions);
-        order_block(s, &regions, o, &order[b]);
-        some |= some_before(s, &order[b]);
+static void play_block(Sched *s, const RegionVec *order) {
+    for (uint32_t i = 0; i < order->n; i++) {
+        clock_pass(s, order->at[i]);
+        if (is_tail(s, order->at[i]))
+            s->pending[order->at[i] - s->p->region.n] = 0;
     }
-    return some;
 }
 
+// Plays the tape from `pc` to the end of its scope, which is returned: both branches, some rounds.
+static uint32_t play(Sched *s, const RegionVec *order, uint32_t pc) {
+    const Func *f = s->p->func;
+    for (; pc < f->tape.n && f->tape.at[pc].kind != CtlEnd; pc++) {
+        Ctl c = f->tape.at[pc];
+        uint32_t rounds = c.kind == CtlRepeat && c.arg > 1 ? c.arg : 1, begin = pc + 1;
+        if (c.kind == CtlElse)
+            continue;
+        if (c.kind != CtlBlock) {
+            for (uint32_t r = 0; r < rounds && r < RoundsPlayed; r++)
+                pc = play(s, order, begin);
+            continue;
+        }
+        play_block(s, &order[c.arg]);
+        for (uint32_t t = 0; t < s->tail.n; t++)
+            s->pending[t] |= s->tail.at[t].block == c.arg;
+    }
+    return pc;
+}
+
+// What a step takes among its like, on fast cores of which none is late.
+static double step_seconds(Sched *s, const RegionVec *order) {
+    double began = 0;
+    clock_reset(s, &(RegionVec){0}, FastCore);
+    s->clock.late = 0;
+    memset(s->pending, 0, s->tail.n);
+    for (int step = 0; step < 2; step++) {
+        began = s->clock.now;
+        (void)play(s, order, 0);
+    }
+    return s->clock.now - began;
+}
+
+// Orders a block that runs tails anew: as if all of them were under way, or one alone, for they may
+// be of blocks of which one comes before it at a time. What makes the shortest step stays.
+static void order_anew(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
+    RegionVec regions, best = {0};
+    double least = INFINITY;
+    regions_of(s, block, &regions);
+    for (uint32_t alone = 0; alone <= s->tail.n; alone++) { // the last: all
+        for (uint32_t t = 0; t < s->tail.n; t++)
+            s->pending[t] = alone == s->tail.n || alone == t;
+        order_block(s, &regions, o, &order[block]);
+        double seconds = step_seconds(s, order);
+        best = seconds < least ? order[block] : best;
+        least = fmin(seconds, least);
+    }
+    order[block] = best;
+}
+
+static double take_in(Sched *s, const PassOptions *o, RegionVec *order) {
+    const Late *left = &s->tail.at[s->tail.n - 1];
+    order[left->block].n -= left->region.n;
+    for (uint32_t b = 0; b < s->p->func->blocks; b++)
+        if (left->ways.within[b])
+            order_anew(s, o, b, order);
+    return step_seconds(s, order);
+}
+
+// Leaves what comes late at the end of a block, where that makes the step shorter.
 static void order_tail(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
     uint32_t blocks = s->p->func->blocks;
     RegionVec regions, *was = arena_array(s->a, RegionVec, blocks);
+    double seconds = step_seconds(s, order);
     memcpy(was, order, blocks * sizeof *was);
     regions_of(s, block, &regions); // whom the tails in its order must precede
     uint32_t cut = find_cut(s, &order[block]);
-    if (cut == order[block].n || (leave(s, block, &order[block], cut) && take_in(s, o, order)))
+    if (cut == order[block].n ||
+        (leave(s, block, &order[block], cut) && take_in(s, o, order) < seconds))
         return;
     s->tail.n--;
     for (uint32_t i = cut; i < was[block].n; i++)
@@ -562,6 +628,7 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     find_orders(&s);
     s.may = arena_array(&scratch, uint8_t, regions);
     s.left = arena_array(&scratch, uint8_t, regions);
+    s.pending = arena_array(&scratch, uint8_t, p->func->blocks);
     bool some = tail_find(o, p, &s.order, s.outlives, s.may);
     RegionVec *order = arena_array(&scratch, RegionVec, p->func->blocks);
     for (uint32_t b = 0; b < p->func->blocks; b++) {

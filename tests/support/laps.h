@@ -23,11 +23,11 @@ static const struct Lap {
 } lap[] = {
     {UPDATE_D UPDATE_G, 1},
     {"repeat 2 { " UPDATE_D "}\n" UPDATE_G, 2}, // to the next round, and to what follows
-    {UPDATE_G "repeat 3 { " UPDATE_D "}\n", 2}, // and to the next step
+    {UPDATE_G "repeat 3 { " UPDATE_D "}\n", 1}, // and to the next step; leaving G's gains nothing
     {"repeat 2 { repeat 2 { " UPDATE_D "}\n" UPDATE_G "}\n", 2},
     {"repeat 3 { " UPDATE_D UPDATE_G "}\n", 1},
     {"repeat 2 { " UPDATE_D "}\nevery 2 { " UPDATE_G "}\n", 2},
-    {"every 2 { " UPDATE_D "}\n" UPDATE_G, 1},
+    {"every 2 { " UPDATE_D "}\n" UPDATE_G, 2},
 };
 #undef UPDATE_D
 #undef UPDATE_G
