@@ -228,6 +228,7 @@ static void wait_calmly(char **argv) {
 int main(int argc, char **argv) {
     Arena perm;
     Options options;
+    process_watch_files("ganrun");
     if (arena_init(&perm, 0) != GAN_OK)
         return finish(GAN_ERR_MEMORY);
     if (argc < 2)

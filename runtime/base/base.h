@@ -174,6 +174,7 @@ typedef struct FileMap {
 } FileMap; // owned; read-only mapping
 GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
+const char *file_mapped_at(const void *address); // the path; NULL: of no file. For signal handlers
 // Writes aside (path + ".tmp-PID-N"), fsyncs file and folder, renames. Nothing is left behind on
 // failure.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
@@ -221,6 +222,9 @@ bool process_find(Arena *a, Str name, Str *path); // the file process_run would 
 // SIGINT seconds after another is. What goes to a closed pipe is lost.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
+// A mapped file that is cut short while it is read, or whose disk fails, ends the program with its
+// name (SIGBUS), like no_memory.
+void process_watch_files(const char *program);
 
 // --- json.c: a thin face of cJSON for reading, and an ordered writer -----------------------------
 

@@ -90,6 +90,46 @@ GanStatus file_read(Arena *a, Str path, Str *out) {
     return st;
 }
 
+// Maps that are open, for a signal handler to name a file by an address: no lock, no memory. One
+// beyond what there is room for has no name.
+enum { MapsNamed = 64 };
+static struct {
+    _Atomic(const uint8_t *) ptr; // NULL: free; &being_filled: not to be looked at
+    size_t n;
+    Path path;
+} named[MapsNamed];
+static const uint8_t being_filled;
+
+static void name_map(const FileMap *m, Str path) {
+    for (int i = 0; i < MapsNamed; i++) {
+        const uint8_t *none = NULL;
+        if (!atomic_compare_exchange_strong(&named[i].ptr, &none, &being_filled))
+            continue;
+        named[i].n = m->n;
+        path_z(path, &named[i].path);
+        atomic_store(&named[i].ptr, m->ptr);
+        return;
+    }
+}
+
+static void forget_map(const FileMap *m) {
+    for (int i = 0; i < MapsNamed; i++)
+        if (atomic_load(&named[i].ptr) == m->ptr) {
+            atomic_store(&named[i].ptr, NULL);
+            return;
+        }
+}
+
+const char *file_mapped_at(const void *address) {
+    uintptr_t at = (uintptr_t)address;
+    for (int i = 0; i < MapsNamed; i++) {
+        const uint8_t *ptr = atomic_load(&named[i].ptr);
+        if (ptr && ptr != &being_filled && at - (uintptr_t)ptr < named[i].n)
+            return named[i].path.z;
+    }
+    return NULL;
+}
+
 GanStatus file_map(Str path, FileMap *out) {
     *out = (FileMap){0};
     int fd = open_path(path, O_RDONLY);
@@ -109,12 +149,16 @@ GanStatus file_map(Str path, FileMap *out) {
             *out = (FileMap){at, (size_t)info.st_size};
     }
     close(fd);
+    if (out->ptr)
+        name_map(out, path);
     return st;
 }
 
 void file_unmap(FileMap *m) {
-    if (m->ptr)
+    if (m->ptr) {
+        forget_map(m);
         munmap((void *)(uintptr_t)m->ptr, m->n);
+    }
     *m = (FileMap){0};
 }
 

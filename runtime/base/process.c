@@ -111,6 +111,39 @@ static void note_interrupt(int signal) {
     note_stop(signal);
 }
 
+static const char *speaker = ""; // of note_lost_file; set once, before any other thread
+
+// Only calls that a handler may make.
+static void put_words(const char *text) {
+    if (write(2, text, strlen(text)) < 0)
+        return; // nobody is left to be told
+}
+
+static void note_lost_file(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    const char *path = file_mapped_at(info->si_addr);
+    if (!path) { // not ours to explain
+        const struct sigaction end = {.sa_handler = SIG_DFL};
+        sigaction(signal, &end, NULL);
+        raise(signal);
+        return;
+    }
+    put_words("\n");
+    put_words(speaker);
+    put_words(": ");
+    put_words(path);
+    put_words(" was cut short while it was read, or its disk has failed; what was saved is as it "
+              "was\n");
+    _exit(gan_exit_code(GAN_ERR_IO));
+}
+
+void process_watch_files(const char *program) {
+    struct sigaction act = {.sa_sigaction = note_lost_file, .sa_flags = SA_SIGINFO};
+    speaker = program;
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGBUS, &act, NULL);
+}
+
 static void handle(int signal, void (*handler)(int)) {
     struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&act.sa_mask);

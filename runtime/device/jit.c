@@ -305,7 +305,8 @@ static GanStatus units_build(const Jit *j, Unit *u, int n) {
     }
     for (int i = 0; i < n; i++)
         if (u[i].status != GAN_OK)
-            return fail(u[i].status, "%s", u[i].error);
+            return fail(u[i].status, "%s%s", u[i].error,
+                        u[i].status == GAN_ERR_IO ? "; --cache DIR keeps kernels elsewhere" : "");
     return GAN_OK;
 }
 

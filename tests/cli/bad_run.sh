@@ -86,6 +86,16 @@ code=0; wait $first || code=$?
 [ "$code" = 75 ] || fail "the first run ended with $code"
 expect 0 sample two -o a.png
 
+# Data that are cut short while they are read: one error with their name, and what was saved stays.
+cp s.pack cut.pack
+"$ganrun" train tiny.gan --data x=cut.pack --batch 8 --steps 1000000 --save-every 2 --out cut >first.out 2>err &
+first=$!
+until ls cut/ckpt/*.json >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "the run ended"; sleep 0.05; done
+: >cut.pack
+code=0; wait $first || code=$?
+[ "$code" = 3 ] || fail "it ended with $code"
+says '^ganrun: .*/cut.pack was cut short while it was read'
+expect 0 sample cut -o a.png
 # A full disk, and a disk that may only be read. Needs a small file system of our own; else a limit on sizes stands in.
 if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     trap 'umount small 2>/dev/null || :; rm -rf "$work"' EXIT
@@ -97,6 +107,7 @@ if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     refused 3 'small/new.*No space left on device'  ganrun train tiny.gan $data --steps 2 --out small/new
     refused 3 'x.pack.*No space left on device'     ganrun data synth shapes --out small/x.pack --count 4 --size 8
     refused 3 'x.png.*No space left on device'      ganrun sample small/run -o small/x.png
+    refused 3 'small/c/.*No space left on device; --cache DIR' ganrun sample run -o a.png --cache small/c
     absent small/x.pack small/x.png
     rm small/filler
     expect 0 train small/run --steps 8
