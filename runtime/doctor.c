@@ -17,7 +17,7 @@ static const LibraryInfo built_with[] = {
      GAN_HAVE_HDF5},
     {"libsndfile", "", "WAV sounds cannot be read",
      "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE},
-    {"openblas", "", "`ganrun eval --features` has no FID",
+    {"openblas", "", "`ganrun eval` has no Frechet distances, as FID is",
      "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS},
     {"freetype", "", "examples/emoji cannot make its pictures",
      "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE},

@@ -194,6 +194,7 @@ GanStatus dir_walk(Arena *a, Str path,
                    StrVec *out); // relative paths of all regular files below, sorted
 GanStatus file_remove(Str path); // fine when absent
 Str path_join(Arena *a, Str dir, Str name);
+Str path_trim(Str path); // without slashes at its end, which name the same; a root keeps its own
 Str path_base(Str path); // last component
 Str path_dir(Str path);  // "." when none
 Str path_ext(Str path);  // without the dot, "" when none

@@ -455,8 +455,7 @@ Str path_join(Arena *a, Str dir, Str name) {
     return str_format(a, "%.*s%s%.*s", SARG(dir), between, SARG(name));
 }
 
-// Slashes at the end name the same thing; a root keeps its own.
-static Str trim_slashes(Str path) {
+Str path_trim(Str path) {
     while (path.len > 1 && path.ptr[path.len - 1] == '/')
         path.len--;
     return path;
@@ -470,15 +469,15 @@ static size_t base_begin(Str trimmed) {
 }
 
 Str path_base(Str path) {
-    Str s = trim_slashes(path);
+    Str s = path_trim(path);
     size_t i = base_begin(s);
     return i < s.len ? str_sub(s, i, s.len) : s; // "/" is its own last component
 }
 
 Str path_dir(Str path) {
-    Str s = trim_slashes(path);
+    Str s = path_trim(path);
     size_t i = base_begin(s);
-    return i == 0 ? STR(".") : trim_slashes(str_sub(s, 0, i));
+    return i == 0 ? STR(".") : path_trim(str_sub(s, 0, i));
 }
 
 Str path_ext(Str path) {

@@ -242,12 +242,6 @@ static GanStatus build_pictures(Build *b, const Image *first) {
 
 // --- one build -----------------------------------------------------------------------------------
 
-static Str trim_slashes(Str path) {
-    while (path.len > 1 && path.ptr[path.len - 1] == '/')
-        path.len--;
-    return path;
-}
-
 static GanStatus check_sum(const Build *b) {
     uint64_t good = b->sum.good, bad = b->sum.bad;
     if (good + bad == 0)
@@ -302,7 +296,7 @@ static GanStatus run_build(void *user) {
 GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,
                      PackSummary *sum) {
     SourceKind kind;
-    path = trim_slashes(path);
+    path = path_trim(path);
     TRY(source_guess(path, &kind));
     TRY(source_holds(path, kind, o->dataset));
     if (kind == SourcePack) {

@@ -114,6 +114,8 @@ static GanStatus each_line(Arena *perm, Past *p, const char *name, ReadLine *rea
     if (!file_exists(path))
         return GAN_OK;
     TRY(file_read(perm, path, &text));
+    Arena scratch;
+    TRY(arena_init(&scratch, (size_t)1 << 30));
     uint32_t lines = 0;
     for (size_t i = 0; i < text.len; i++)
         lines += text.ptr[i] == '\n';
@@ -121,12 +123,11 @@ static GanStatus each_line(Arena *perm, Past *p, const char *name, ReadLine *rea
         Str line = str_sub(text, at, at + str_find(str_sub(text, at, text.len), '\n'));
         const Json *root;
         at += line.len + 1;
-        Arena scratch;
-        TRY(arena_init(&scratch, (size_t)1 << 30));
-        if (at <= text.len && json_parse(&scratch, line, path, &root) == GAN_OK)
+        Arena room = scratch; // of a line
+        if (at <= text.len && json_parse(&room, line, path, &root) == GAN_OK)
             read(perm, p, root, lines);
-        arena_release(&scratch);
     }
+    arena_release(&scratch);
     return GAN_OK;
 }
 
@@ -226,6 +227,11 @@ Words past_words(Arena *a, const Job *j) {
     add_word(a, &w, "seed", number_word(a, (int64_t)j->seed));
     add_word(a, &w, "device", j->device);
     add_word(a, &w, "precision", str_c(dtype_name[j->real]));
+    add_word(a, &w, "tf32", j->tf32 ? STR("on") : STR("off"));
+    add_word(a, &w, "deterministic", number_word(a, j->split.chunks));
+    add_word(a, &w, "micro", number_word(a, j->split.micro));
+    add_word(a, &w, "bucket_bytes", number_word(a, j->split.bucket));
+    add_word(a, &w, "compress", j->compress ? STR("bf16") : STR("off"));
     add_word(a, &w, "threads", number_word(a, j->threads));
     add_word(a, &w, "steps", number_word(a, j->steps));
     return w;

@@ -9,7 +9,6 @@
 
 enum { ColumnsMost = 32 }; // classes that stand side by side
 
-// The data field whose samples look like `t`, NONE when there is none.
 // A field has a slot for each batch that a step takes, and none for the one that `next` goes past
 // unread.
 uint32_t sampler_field(const Module *m, uint32_t slot) {
@@ -22,6 +21,7 @@ uint32_t sampler_field(const Module *m, uint32_t slot) {
     return NONE;
 }
 
+// The data field whose samples look like `t`, NONE when there is none.
 static uint32_t field_like(const Module *m, const Type *t) {
     for (uint32_t i = 0; i < m->slot.n; i++)
         if (sampler_field(m, i) == i && type_same_shape(&m->slot.at[i].type, t))

@@ -115,6 +115,16 @@ prints '^  - config nz   = 4'
 prints '^  + config nz   = 6'
 expect 1 diff one nowhere
 says 'nowhere is not the folder of a run'
+for option in deterministic:0:2 micro:0:2 tf32:on:off compress:off:bf16; do      # whatever decides bits
+    name=${option%%:*} values=${option#*:}
+    cp -r two other
+    sed "s/\"$name\": [a-z0-9]*/\"$name\": $(echo "${values#*:}" | sed 's/off/false/; s/bf16/true/')/" two/options.json >other/options.json
+    expect 0 diff two other
+    prints "^  $name  *${values%:*} | ${values#*:}\$"
+    expect 0 report one other
+    grep -q 'mean of' out && fail "runs that differ in $name are means of seeds"
+    rm -r other
+done
 
 # Several runs: what differs, what came of it, runs that differ in their seed alone together.
 expect 0 report one two
