@@ -101,6 +101,8 @@ static const Row layers[] = {
     {"x |> zero_pad(0)", 0.174749872701247},
     {"x |> resize_cubic(2)", 0.380124470749259},
     {"x |> resize_cubic([3, 7])", -0.733077107739666},
+    {"x |> clean_resized(7)", -0.475090700519547},
+    {"x |> clean_resized(3)", 0.515976283898132},
     {"x |> attention", 0.3531328072129043},
     {"x |> attention(pool=2)", 0.294047976867283},
     {"erfinv(tanh(x))", 0.130840193522372},
