@@ -497,6 +497,8 @@ static bool is_among(Str ext, const char *written) {
 
 GanStatus path_writes(Str path, const char *written, bool folders) {
     Str ext = path_ext(path);
+    if (str_eq(path, STR("-")))
+        return fail(GAN_ERR_USAGE, "-o -: what is written is a file, not standard output");
     bool slash = path.len && path.ptr[path.len - 1] == '/';
     if (slash || !ext.len ? folders : is_among(ext, written))
         return GAN_OK;

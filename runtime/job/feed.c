@@ -110,11 +110,23 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
     return d;
 }
 
+// They were there when the run began.
+static GanStatus check_paths(const DataField *f) {
+    for (uint32_t i = 0; i < f->paths; i++)
+        if (!file_exists(f->path[i]))
+            return fail(GAN_ERR_INPUT,
+                        "data %.*s: %.*s is no longer there; --data %.*s=PATH says where it is",
+                        SARG(f->name), SARG(f->path[i]), SARG(f->name));
+    return GAN_OK;
+}
+
 static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
     const Stream *s = &f->module->stream.at[i];
     DataField *field = arena_array(f->perm, DataField, s->field.n);
-    for (uint32_t k = 0; k < s->field.n; k++)
+    for (uint32_t k = 0; k < s->field.n; k++) {
         field[k] = data_field(f->perm, &s->field.at[k], o->job);
+        TRY(check_paths(&field[k]));
+    }
     if (!field[0].paths)
         return fail(GAN_ERR_USAGE,
                     "the model reads data `%.*s`: say where it is with --data %.*s=PATH",

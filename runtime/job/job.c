@@ -47,8 +47,10 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
     for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++) {
         Setting s = o->at[OptPaths].pair.at[i];
         if (!file_exists(s.value))
-            return fail(GAN_ERR_INPUT, "--data %.*s=%.*s: there is no such file or folder",
-                        SARG(s.key), SARG(s.value));
+            return fail(GAN_ERR_INPUT, "--data %.*s=%.*s: there is no such file or folder%s",
+                        SARG(s.key), SARG(s.value),
+                        str_starts(s.value, STR("~")) ? "; not every shell knows ~ there: $HOME"
+                                                      : "");
         TRY(path_absolute(a, s.value, &s.value));
         vec_push(a, &job->data, s);
     }

@@ -41,6 +41,7 @@ bad 'mixed: 1 of 2 samples' mixed;                      says '^b.wav: .* a WAV s
 printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 samples' sounds
                                                         says '^a.wav: .* a WebP or other RIFF file'
                                                         bad 'fwe: there is no such file or folder' fwe
+                                                        bad 'not every shell knows ~ there' '~/fwe'
                                                         bad '1.png: a single picture' few/1.png
                                                         bad 'tiny.gan: not a folder' tiny.gan
 

@@ -34,6 +34,7 @@ refused 3 'cannot create folder s.pack/run' ganrun train tiny.gan $data --steps 
 refused 3 'cannot create folder /proc/'     ganrun train tiny.gan $data --steps 2 --out /proc/no/run
 refused 3 'cannot create no/x.pack'         ganrun data synth shapes --out no/x.pack --count 4 --size 8
 refused 3 'cannot create no/x.png'          ganrun sample whole -o no/x.png
+refused 2 'what is written is a file'       ganrun sample whole -o -
 
 # Checkpoints: the newest torn, all torn, none. (damage.sh continues from what is left.)
 tear() { for f; do head -c 40 "$f" >torn; mv torn "$f"; done; }
@@ -47,7 +48,7 @@ copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun train run --
 copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun sample run
 copy; rm run/resolved.gan;          refused 1 'no file run/resolved.gan' ganrun train run --steps 9
 copy; echo 'model' >run/resolved.gan; refused 1 'run/resolved.gan' ganrun train run --steps 9
-copy; mv s.pack t.pack;             refused 1 's.pack' ganrun train run --steps 9
+copy; mv s.pack t.pack;             refused 1 's.pack is no longer there; --data x=PATH' ganrun train run --steps 9
 mv t.pack s.pack
 expect 0 train run --steps 7;       says 'resumed from step 6'
 
