@@ -189,7 +189,7 @@ static void scan_comprehension(Scan *s, const Ast *a) {
     scan(s, a->b);
     if (!s->done)
         bind_targets(s, a);
-    scan(s, a->a);
+    scan(s, a->a ? a->a : a->c);
     if (!s->done)
         s->known.n = outside;
 }

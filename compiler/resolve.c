@@ -4,14 +4,14 @@
 // its value as the default, so that the text alone says what was compiled.
 #include "driver.h"
 
-static Str span_text(Str text, const Ast *a) {
+static Str as_written(Str text, const Ast *a) {
     return str_sub(text, a->span.lo, a->span.hi);
 }
 
 static bool is_value(Str text, const Ast *alternative, Str value) {
     if (alternative->kind == AstStr)
         return str_eq(alternative->text, value);
-    Str written = span_text(text, alternative);
+    Str written = as_written(text, alternative);
     double a, b;
     return str_eq(written, value) ||
            (gan_number(written, &a) && gan_number(value, &b) && a == b); // `32.0` is 32
@@ -32,7 +32,7 @@ static void put_config(Text *t, Str text, const Ast *config, Str value, size_t *
         if (put == 0 && i == 0 && !is_value(text, a, value))
             setting_to_gan(t, a, value);
         else
-            text_put(t, span_text(text, config->list.at[put]));
+            text_put(t, as_written(text, config->list.at[put]));
     }
 }
 

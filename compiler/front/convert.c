@@ -93,6 +93,21 @@ static void put_list(Text *t, const Ast *a) {
     }
 }
 
+static void put_comprehension(Text *t, const Ast *a) {
+    const Ast *last = a;
+    while (last->c)
+        last = last->c;
+    text_char(t, '[');
+    gan_expr(t, last->a);
+    for (; a; a = a->c) {
+        put(t, " for ");
+        put_names(t, a);
+        put(t, " in ");
+        gan_expr(t, a->b);
+    }
+    text_char(t, ']');
+}
+
 // A block on one line.
 static void put_inline(Text *t, const Ast *block) {
     if (block->list.n == 0) {
@@ -182,13 +197,7 @@ static void put_bare(Text *t, const Ast *a) {
         text_char(t, ']');
         return;
     case AstComp:
-        text_char(t, '[');
-        gan_expr(t, a->a);
-        put(t, " for ");
-        put_names(t, a);
-        put(t, " in ");
-        gan_expr(t, a->b);
-        text_char(t, ']');
+        put_comprehension(t, a);
         return;
     case AstSpread:
         put(t, "...");
@@ -424,7 +433,7 @@ void gan_statement(Text *t, const Ast *a, uint32_t indent) {
         return;
     case AstUpdate:
         put(t, "update ");
-        put_names(t, a);
+        put_list(t, a);
         put(t, " minimize ");
         gan_expr(t, a->a);
         put(t, " using ");

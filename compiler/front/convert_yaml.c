@@ -263,11 +263,17 @@ static void put_key(Text *t, uint32_t indent, const char *key, const Ast *value)
     text_char(t, '\n');
 }
 
-static void put_names(Text *t, const Ast *a) {
-    put(t, a->list.n > 1 ? "[" : "");
+// A list, but for what has brackets of its own.
+static void put_nets(Text *t, const Ast *a) {
+    bool list = a->list.n > 1;
     for (uint32_t i = 0; i < a->list.n; i++)
-        text_fmt(t, "%s%.*s", i ? ", " : "", SARG(a->list.at[i]->text));
-    put(t, a->list.n > 1 ? "]" : "");
+        list = list && a->list.at[i]->kind == AstName;
+    put(t, list ? "[" : "");
+    for (uint32_t i = 0; i < a->list.n; i++) {
+        put(t, i ? ", " : "");
+        gan_expr(t, a->list.at[i]);
+    }
+    put(t, list ? "]" : "");
 }
 
 static bool is_step_word(Str s) {
@@ -279,7 +285,7 @@ static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
     put(t, "- ");
     if (a->kind == AstUpdate) {
         put(t, "update: ");
-        put_names(t, a);
+        put_nets(t, a);
         text_char(t, '\n');
         put_key(t, indent + STEP, "minimize: ", a->a);
         put_key(t, indent + STEP, "using: ", a->b);

@@ -256,18 +256,26 @@ bool want_sequence(Elab *e, Env *env, const Ast *a, List *out) {
     return fine;
 }
 
-static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
+typedef VEC(Value) Values;
+
+static bool comprehend(Elab *e, Env *env, const Ast *a, Values *out) {
     List seq;
-    VEC(Value) out = {0};
     const Binding *outer = env->local;
-    if (!want_sequence(e, env, a->b, &seq))
-        return POISON;
-    for (uint32_t i = 0; i < seq.n && elab_alive(e); i++) {
+    bool fine = want_sequence(e, env, a->b, &seq);
+    for (uint32_t i = 0; fine && i < seq.n && elab_alive(e); i++) {
         bind_names(e, env, a->list.n, a->list.at, seq.at[i]);
-        vec_push(e->perm, &out, eval(e, env, a->a));
+        if (a->c)
+            fine = comprehend(e, env, a->c, out);
+        else
+            vec_push(e->perm, out, eval(e, env, a->a));
         env->local = outer;
     }
-    return value_list(out.at, out.n);
+    return fine;
+}
+
+static Value eval_comprehension(Elab *e, Env *env, const Ast *a) {
+    Values out = {0};
+    return comprehend(e, env, a, &out) ? value_list(out.at, out.n) : POISON;
 }
 
 // [from, to) of a range over n elements; negative ends count from the back.

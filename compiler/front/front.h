@@ -36,6 +36,7 @@ void front_init(Front *f, Arena *perm);
 uint32_t front_add_source(Front *f, Str name, Str text, bool library);
 LineCol source_line_col(const Source *s, uint32_t offset);
 Str source_line(const Source *s, uint32_t line);
+Str span_text(const Front *f, Span span);
 
 // --- diag.c --------------------------------------------------------------------------------------
 

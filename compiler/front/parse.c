@@ -139,7 +139,7 @@ static Ast *repeat(Parser *p) {
 static Ast *update(Parser *p) {
     Ast *a = ast_start(p, AstUpdate);
     parser_next(p);
-    read_names(p, a);
+    read_nets(p, a);
     parser_need(p, TokMinimize);
     a->a = read_expr(p);
     parser_need(p, TokUsing);

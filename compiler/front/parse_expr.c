@@ -34,15 +34,24 @@ static Ast *element(Parser *p) {
     return at(p, TokDots) ? spread(p) : read_expr(p);
 }
 
-static Ast *comprehension(Parser *p, Ast *list) {
+// The last has the element.
+static void comprehension(Parser *p, Ast *a, Ast *element) {
+    if (!parser_enter(p))
+        return;
     parser_next(p);
-    list->kind = AstComp;
-    list->a = list->list.at[0];
-    list->list.n = 0;
-    read_names(p, list);
+    a->kind = AstComp;
+    a->list.n = 0;
+    read_names(p, a);
     parser_need(p, TokIn);
-    list->b = read_expr(p);
-    return list;
+    a->b = read_expr(p);
+    if (at(p, TokFor) && !p->panic) {
+        a->c = ast_start(p, AstComp);
+        comprehension(p, a->c, element);
+        (void)ast_done(p, a->c);
+    } else {
+        a->a = element;
+    }
+    p->depth--;
 }
 
 Ast *read_list(Parser *p) {
@@ -51,7 +60,7 @@ Ast *read_list(Parser *p) {
     while (!bracket_ends(p, TokRSquare)) {
         ast_add(p, a, element(p));
         if (a->list.n == 1 && a->list.at[0]->kind != AstSpread && at(p, TokFor)) {
-            comprehension(p, a);
+            comprehension(p, a, a->list.at[0]);
             break;
         }
         if (!take(p, TokComma))
@@ -207,6 +216,19 @@ Ast *read_postfix(Parser *p) {
             a = index(p, a);
         else
             return a;
+}
+
+static Ast *target(Parser *p) {
+    Ast *a = read_name(p);
+    while (!p->panic && at(p, TokLSquare))
+        a = index(p, a);
+    return a;
+}
+
+void read_nets(Parser *p, Ast *into) {
+    do
+        ast_add(p, into, target(p));
+    while (take(p, TokComma));
 }
 
 // --- operators -----------------------------------------------------------------------------------

@@ -78,3 +78,7 @@ Str source_line(const Source *s, uint32_t line) {
         hi--;
     return str_sub(s->text, lo, hi);
 }
+
+Str span_text(const Front *f, Span span) {
+    return str_sub(f->source.at[span.file - 1].text, span.lo, span.hi);
+}

@@ -118,6 +118,7 @@ void ast_add(Parser *p, Ast *a, Ast *child); // to its list
 // The grammar's rules of the same names (lang/grammar.ebnf) that more than one file reads.
 Ast *read_name(Parser *p);             // one NAME
 void read_names(Parser *p, Ast *into); // NAME { "," NAME }
+void read_nets(Parser *p, Ast *into);
 Ast *read_expr(Parser *p);
 Ast *read_postfix(Parser *p);
 Ast *read_list(Parser *p);

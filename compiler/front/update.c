@@ -22,7 +22,7 @@ static void add_nets(Elab *e, Nodes *nets, Value v, const Ast *name) {
         for (uint32_t i = 0; i < v.list.n; i++)
             add_nets(e, nets, v.list.at[i], name);
     else if (v.kind != KindPoison)
-        diag(e->f, DiagE0520, name->span, SARG(name->text), value_what(v));
+        diag(e->f, DiagE0520, name->span, SARG(span_text(e->f, name->span)), value_what(v));
 }
 
 // What an `update` names is a net, or a list of nets: of other names none is meant.

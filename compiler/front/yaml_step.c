@@ -19,7 +19,7 @@ static Ast *step_update(YamlReader *r, const Yaml *map, const Yaml *y) {
     Ast *a = yaml_node(r, AstUpdate, map->span);
     const Yaml *minimize = beside(r, map, "`update`", "minimize"),
                *using = beside(r, map, "`update`", "using");
-    yaml_names(r, y, a);
+    yaml_names(r, y, read_nets, a);
     if (minimize)
         a->a = yaml_expression(r, minimize);
     if (using)
@@ -67,14 +67,14 @@ static Ast *step_report(YamlReader *r, const Yaml *map, const Yaml *y) {
     if (y->kind == YamlMap) {
         for (uint32_t i = 0; i < y->pair.n; i++) {
             Ast *row = yaml_node(r, AstBind, y->pair.at[i].key->span);
-            yaml_names(r, y->pair.at[i].key, row);
+            yaml_names(r, y->pair.at[i].key, read_names, row);
             row->c = yaml_expression(r, y->pair.at[i].value);
             yaml_adopt(r, a, row);
         }
         return a;
     }
     Ast *all = yaml_node(r, AstReport, y->span);
-    yaml_names(r, y, all);
+    yaml_names(r, y, read_names, all);
     for (uint32_t i = 0; i < all->list.n; i++) {
         Ast *row = yaml_node(r, AstBind, all->list.at[i]->span);
         yaml_adopt(r, row, all->list.at[i]);
@@ -110,7 +110,7 @@ static bool is_step_key(const Yaml *key) {
 void yaml_binds(YamlReader *r, const Yaml *y, Ast *into) {
     for (uint32_t i = 0; i < y->pair.n; i++) {
         Ast *a = yaml_node(r, AstBind, y->pair.at[i].key->span);
-        yaml_names(r, y->pair.at[i].key, a);
+        yaml_names(r, y->pair.at[i].key, read_names, a);
         a->c = yaml_expression(r, y->pair.at[i].value);
         yaml_adopt(r, into, a);
     }

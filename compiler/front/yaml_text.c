@@ -109,8 +109,8 @@ Ast *yaml_statements(YamlReader *r, const Yaml *y) {
     return parse_statements(r->f, y->source.file, y->source.lo, y->source.hi);
 }
 
-// NAME { "," NAME } of a text, or a list of names.
-void yaml_names(YamlReader *r, const Yaml *y, Ast *into) {
+// Names or nets, of a text or a list.
+void yaml_names(YamlReader *r, const Yaml *y, void (*read)(Parser *, Ast *), Ast *into) {
     Parser p = yaml_open(r, y);
     if (y->kind == YamlMap) {
         yaml_wrong(r, y, "names");
@@ -119,7 +119,7 @@ void yaml_names(YamlReader *r, const Yaml *y, Ast *into) {
     Bracket outer = {0};
     if (y->kind == YamlList)
         outer = bracket_open(&p, TokLSquare);
-    read_names(&p, into);
+    read(&p, into);
     if (y->kind == YamlList)
         bracket_close(&p, TokRSquare, outer, "`,` or `]`");
     yaml_close(&p);
