@@ -1,7 +1,7 @@
 // data.c - `data` statements: the fields of one stream, their types and transforms.
 #include "elab.h"
 
-typedef enum WordRole { RoleType, RoleTransform } WordRole;
+typedef enum WordRole { RoleType, RoleTransform, RoleDraw } WordRole;
 typedef struct Word {
     const char *name;
     WordRole role;
@@ -18,6 +18,8 @@ static const Word words[] = {
     {"flip", RoleTransform, 0, 0, XformFlip},     //
     {"scale", RoleTransform, 2, 2, XformScale},   // ends of the new range
     {"map", RoleTransform, 2, 2, XformMap},       // a function and its inverse
+    {"balanced", RoleDraw, 0, 0, XformBalanced},  // each class equally often
+    {"weight", RoleDraw, 0, 0, XformWeight},      // a sample as often as its number says
 };
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -131,6 +133,32 @@ static bool check_height(Elab *e, const Ast *field, const Field *f) {
     return false;
 }
 
+static bool read_draw(Elab *e, const Ast *a, XformKind kind, Field *out) {
+    bool fits =
+        kind == XformBalanced ? out->kind == FieldLabel : out->kind == FieldFloat && out->rank == 0;
+    if (!fits)
+        diag(e->f, kind == XformBalanced ? DiagE0617 : DiagE0618, a->span);
+    vec_push(e->perm, &out->xform, (Xform){.kind = kind});
+    return fits;
+}
+
+// Does it say how often samples are drawn?
+static bool draws(const Field *f) {
+    for (uint32_t i = 0; i < f->xform.n; i++)
+        if (f->xform.at[i].kind >= XformBalanced)
+            return true;
+    return false;
+}
+
+static bool check_draws(Elab *e, const Stream *s, const Field *f) {
+    for (uint32_t i = 0; draws(f) && i < s->field.n; i++)
+        if (draws(&s->field.at[i])) {
+            diag(e->f, DiagE0619, f->span, SARG(s->field.at[i].name), SARG(f->name));
+            return false;
+        }
+    return true;
+}
+
 static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, FieldInfo *info) {
     Spot outer = spot_enter(e, a);
     Str name = a->kind == AstCall ? a->a->text : a->text;
@@ -145,6 +173,8 @@ static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, F
     } else if (fine && info->map.kind != KindNone) {
         diag(e->f, DiagE0608, a->span, "nothing follows `map`");
         fine = false;
+    } else if (fine && w->role == RoleDraw) {
+        fine = read_draw(e, a, (XformKind)w->what, out);
     } else if (fine && !first && out->kind == FieldLabel) {
         diag(e->f, DiagE0610, a->span, SARG(name));
         fine = false;
@@ -174,8 +204,8 @@ void eval_data(Elab *e, Env *env, const Ast *a) {
         bool fine = true;
         for (uint32_t k = 0; k < field->list.n && fine; k++)
             fine = read_word(e, env, field->list.at[k], k == 0, &f, &info);
-        fine = fine && check_height(e, field, &f);
         f.span = field->word;
+        fine = fine && check_height(e, field, &f) && check_draws(e, &stream, &f);
         declare(e, field->text, field->word,
                 fine ? (Value){.kind = KindField, .id = e->field.n} : POISON);
         if (!fine)

@@ -1,6 +1,6 @@
 // front.h - text to Module: sources, diagnostics, syntax tree, elaboration.
 //
-//   .gan  --lex, parse-->  Ast  --elaborate-->  Module (ir/program.h)
+//   .gan  --lex, parse-->  Ast  --elaborate-->  Module (ir/module.h)
 //   .yaml --libyaml------>  Ast
 //
 // A mistake of the user's adds a diagnostic (one row of lang/diags.def) with a span and goes on; up

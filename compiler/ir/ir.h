@@ -312,7 +312,7 @@ void eval_node(const Graph *g, uint32_t id, const void *const *in, void *out, bo
 
 // --- print.c, read.c, verify.c -------------------------------------------------------------------
 
-typedef struct Module Module; // program.h
+typedef struct Module Module; // module.h
 typedef struct Func Func;
 void module_print(Text *t,
                   const Module *m); // the text form; module_read(print(m)) prints the same bytes

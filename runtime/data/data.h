@@ -189,8 +189,24 @@ GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, siz
 // --- order.c: which sample comes when ------------------------------------------------------------
 
 typedef struct Order {
-    uint64_t n, seed;
-} Order; // n > 0 samples; seed keys everything
+    uint64_t n, seed; // n > 0 samples; seed keys everything
+    // How samples are drawn, if not each once an epoch. Borrowed.
+    const uint64_t *member; // classes equally often: [n] samples, class by class
+    const uint64_t *from;   // [classes + 1] where in it each begins; none is empty
+    uint64_t classes;       // 0: not so
+    const double *upto; // by weight: [n] the sum of all up to and with this sample; NULL: not so
+} Order;
+typedef struct Drawn {
+    uint64_t sample;
+    uint64_t turn; // of this sample: with it, its own draws (crop, flip) are another time's
+} Drawn;
+// What comes at a place of the endless sequence: a permutation of all after another; or rounds of
+// all classes, each going through permutations of its own; or, by weight, a draw for each place.
+Drawn order_drawn(const Order *o, uint64_t place);
+// Each sample's class, from 0 on: classes without samples are left out.
+void order_by_class(Arena *a, const float *class, Order *o);
+// Each sample's weight. False: that of *bad is no number from 0 on, or (*bad is n) all are 0.
+bool order_by_weight(Arena *a, const float *weight, Order *o, uint64_t *bad);
 // the epoch's i-th sample: a permutation of 0..n-1
 uint64_t order_at(const Order *o, uint64_t epoch, uint64_t i);
 // 64 random bits, the same for ever
@@ -205,6 +221,10 @@ typedef struct DataXform {
     double a, b;
 } DataXform;
 
+// How often the stream gives a sample: each once an epoch; each class of this label equally often;
+// as often as this field's one number says, with replacement.
+typedef enum DataDraw { DrawEach, DrawBalanced, DrawWeight } DataDraw;
+
 typedef struct DataField {
     Str name;
     DataKind kind;
@@ -213,6 +233,7 @@ typedef struct DataField {
     int64_t classes;            // label
     const DataXform *xform;     // in order
     uint32_t xforms;
+    DataDraw draw;   // of one field at most
     const Str *path; // packs or sources, one after the other; none: those of the first field
     uint32_t paths;
 } DataField;
@@ -240,18 +261,18 @@ typedef struct DataBatch {
 } DataBatch;
 
 typedef struct DataStream DataStream; // one thread at a time
-// Batch k holds the samples at places k*batch .. k*batch+batch-1 of the endless sequence of epochs:
-// nothing is dropped, a batch may straddle two epochs, and it is a pure function of (seed, stream,
-// k). Draws of crop and flip are keyed by (seed, stream, epoch, sample), and the fields of a stream
-// share them, so that pairs stay aligned.
+// Batch k holds the samples at places k*batch .. k*batch+batch-1 of the endless sequence of what is
+// drawn (Order): nothing is dropped, a batch may straddle two epochs, and it is a pure function of
+// (seed, stream, k). Draws of crop and flip are keyed by (seed, stream, turn, sample), and the
+// fields of a stream share them, so that pairs stay aligned. Opening reads all labels or weights
+// where samples are drawn by them.
 GanStatus stream_open(const DataOptions *o, DataStream **out);
 void stream_close(DataStream *s);                            // accepts NULL
 GanStatus stream_next(DataStream *s, const DataBatch **out); // borrowed until the next call
 GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch is `position`
-// One batch, without a thread; and, from any place of the sequence of epochs on, as many samples as
-// are this rank's.
-GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample);
-GanStatus stream_fill_from(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
+// To be looked at, without a thread: as many samples as are this rank's, from this place of the
+// sequence of epochs on, in which each comes equally often.
+GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
 uint64_t stream_count(const DataStream *s);            // samples
 Str stream_name(const DataStream *s, uint64_t sample); // where it came from
 // Content hashes of the field's packs in the order they are read, with a + between them.

@@ -1,7 +1,7 @@
 // stream.c - batches for training, prepared ahead by one thread.
 //
 // In: packs, or sources packed here in memory. Out: f32 batches in logical order. A batch is
-// computed by stream_fill from its number alone; the ring below only lets that happen early. So
+// computed by fill_with from its number alone; the ring below only lets that happen early. So
 // resuming is starting at another number, and what a batch holds depends on neither threads nor
 // ranks.
 #include "guard.h"
@@ -56,6 +56,42 @@ struct DataStream {
     bool lent;           // batch give-1 is the caller's
     bool stop;
 };
+
+// --- one sample ----------------------------------------------------------------------------------
+
+// Pack of a feed that holds sample `at`, which becomes its number there.
+static uint32_t find_pack(const Feed *feed, uint64_t *at) {
+    uint32_t k = 0;
+    while (*at >= feed->pack[k].count)
+        *at -= feed->pack[k++].count;
+    return k;
+}
+
+// A pack is compared with its hashes where a block is first read: opening reads nothing, and damage
+// stops a run before it is learned from.
+static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
+    uint64_t block = at / feed->pack[k].block;
+    if (!feed->checked[k] || feed->checked[k][block])
+        return GAN_OK;
+    GanStatus st = pack_check(&feed->pack[k], block);
+    if (st != GAN_OK)
+        return fail_in(st, "%.*s", SARG(feed->path[k]));
+    feed->checked[k][block] = true;
+    return GAN_OK;
+}
+
+static GanStatus read_sample(DataStream *s, const StreamField *sf, Drawn d, float *out) {
+    uint64_t at = d.sample;
+    const Feed *feed = &s->feed[sf->feed];
+    uint32_t k = find_pack(feed, &at);
+    const Pack *pack = &feed->pack[k];
+    TRY(check_once(feed, k, at));
+    GanStatus st = xform_run(&sf->plan[k], pack_record(pack, at), &s->order, d.turn, d.sample,
+                             s->scratch, out);
+    return st == GAN_OK ? st
+                        : fail_in(st, "%.*s: sample %llu (%.*s)", SARG(sf->want.name),
+                                  (unsigned long long)d.sample, SARG(pack_name(pack, at)));
+}
 
 // --- opening -------------------------------------------------------------------------------------
 
@@ -257,6 +293,27 @@ static GanStatus check_options(DataStream *s) {
     return GAN_OK;
 }
 
+// Samples are drawn by what this field says of each.
+static GanStatus open_draw(DataStream *s, const StreamField *sf) {
+    float *value = arena_array(&s->arena, float, s->order.n);
+    uint64_t bad;
+    for (uint64_t i = 0; i < s->order.n; i++)
+        TRY(read_sample(s, sf, (Drawn){i, 0}, &value[i]));
+    if (sf->want.draw == DrawBalanced) {
+        order_by_class(&s->arena, value, &s->order);
+        return GAN_OK;
+    }
+    if (order_by_weight(&s->arena, value, &s->order, &bad))
+        return GAN_OK;
+    if (bad == s->order.n)
+        return fail(GAN_ERR_INPUT, "%.*s: every weight is 0: nothing would be drawn",
+                    SARG(sf->want.name));
+    return fail(GAN_ERR_INPUT,
+                "%.*s: sample %llu (%.*s) has a weight of %g; a weight is a number from 0 on",
+                SARG(sf->want.name), (unsigned long long)bad, SARG(stream_name(s, bad)),
+                (double)value[bad]);
+}
+
 static GanStatus prepare(void *user) {
     DataStream *s = user;
     TRY(check_options(s));
@@ -276,7 +333,11 @@ static GanStatus prepare(void *user) {
     // Streams of one model differ; the same stream is the same whatever the model's other streams
     // are.
     s->order = (Order){.n = n, .seed = hash64(&s->o.seed, sizeof s->o.seed, s->o.stream)};
-    return make_slots(s);
+    TRY(make_slots(s));
+    for (uint32_t i = 0; i < s->fields; i++)
+        if (s->field[i].want.draw != DrawEach)
+            TRY(open_draw(s, &s->field[i]));
+    return GAN_OK;
 }
 
 GanStatus stream_open(const DataOptions *o, DataStream **out) {
@@ -331,62 +392,26 @@ void stream_close(DataStream *s) {
 
 // --- one batch -----------------------------------------------------------------------------------
 
-// Pack of a feed that holds sample `at`, which becomes its number there.
-static uint32_t find_pack(const Feed *feed, uint64_t *at) {
-    uint32_t k = 0;
-    while (*at >= feed->pack[k].count)
-        *at -= feed->pack[k++].count;
-    return k;
-}
-
-// A pack is compared with its hashes where a block is first read: opening reads nothing, and damage
-// stops a run before it is learned from.
-static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
-    uint64_t block = at / feed->pack[k].block;
-    if (!feed->checked[k] || feed->checked[k][block])
-        return GAN_OK;
-    GanStatus st = pack_check(&feed->pack[k], block);
-    if (st != GAN_OK)
-        return fail_in(st, "%.*s", SARG(feed->path[k]));
-    feed->checked[k][block] = true;
-    return GAN_OK;
-}
-
 // Where this rank's part of batch `position` begins in the endless sequence of epochs.
 static uint64_t place_of(const DataStream *s, uint64_t position) {
     return position * (uint64_t)s->o.batch + (uint64_t)s->o.first;
 }
 
-static GanStatus fill_with(DataStream *s, float *scratch, uint64_t first, float *const *field,
+static GanStatus fill_with(DataStream *s, const Order *o, uint64_t first, float *const *field,
                            uint64_t *sample) {
     for (int64_t j = 0; j < s->o.count; j++) {
-        uint64_t place = first + (uint64_t)j, epoch = place / s->order.n;
-        uint64_t id = order_at(&s->order, epoch, place % s->order.n);
-        sample[j] = id;
-        for (uint32_t f = 0; f < s->fields; f++) {
-            const StreamField *sf = &s->field[f];
-            uint64_t at = id;
-            uint32_t k = find_pack(&s->feed[sf->feed], &at);
-            const Pack *pack = &s->feed[sf->feed].pack[k];
-            TRY(check_once(&s->feed[sf->feed], k, at));
-            GanStatus st = xform_run(&sf->plan[k], pack_record(pack, at), &s->order, epoch, id,
-                                     scratch, field[f] + (size_t)j * sf->elements);
-            if (st != GAN_OK) {
-                return fail_in(st, "%.*s: sample %llu (%.*s)", SARG(sf->want.name),
-                               (unsigned long long)id, SARG(pack_name(pack, at)));
-            }
-        }
+        Drawn d = order_drawn(o, first + (uint64_t)j);
+        sample[j] = d.sample;
+        for (uint32_t f = 0; f < s->fields; f++)
+            TRY(read_sample(s, &s->field[f], d, field[f] + (size_t)j * s->field[f].elements));
     }
     return GAN_OK;
 }
 
-GanStatus stream_fill_from(DataStream *s, uint64_t place, float *const *field, uint64_t *sample) {
+GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample) {
     stop_thread(s); // it works in the same scratch memory; the next stream_next starts it again
-    return fill_with(s, s->scratch, place, field, sample);
-}
-
-GanStatus stream_fill(DataStream *s, uint64_t position, float *const *field, uint64_t *sample) {
-    return stream_fill_from(s, place_of(s, position), field, sample);
+    Order even = {.n = s->order.n, .seed = s->order.seed};
+    return fill_with(s, &even, place, field, sample);
 }
 
 // --- ahead of time -------------------------------------------------------------------------------
@@ -404,7 +429,7 @@ static void *run_ahead(void *user) {
         if (stop)
             return NULL;
         Slot *slot = &s->slot[position % s->slots];
-        slot->st = fill_with(s, s->scratch, place_of(s, position), slot->field, slot->sample);
+        slot->st = fill_with(s, &s->order, place_of(s, position), slot->field, slot->sample);
         if (slot->st != GAN_OK)
             snprintf(slot->reason, sizeof slot->reason, "%s", gan_error());
         uint64_t place = position * (uint64_t)s->o.batch;

@@ -98,7 +98,9 @@ static DataField data_field(Arena *a, const Field *f, const Job *job) {
     DataXform *x = arena_array(a, DataXform, f->xform.n);
     for (uint32_t i = 0; i < f->xform.n; i++) {
         const Xform *from = &f->xform.at[i];
-        if (from->kind != XformMap) // which the graphs do
+        if (from->kind == XformBalanced || from->kind == XformWeight)
+            d.draw = from->kind == XformBalanced ? DrawBalanced : DrawWeight;
+        else if (from->kind != XformMap) // which the graphs do
             x[d.xforms++] = (DataXform){op_of[from->kind], from->a, from->b};
     }
     Str *path = arena_array(a, Str, job->data.n);
@@ -296,8 +298,7 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position) {
     const Func *func = &m->entry.at[entry];
     for (uint32_t k = 0; k < func->data.n; k++) {
         const Slot *s = &m->slot.at[func->data.at[k]];
-        TRY(stream_fill_from(f->stream[s->stream], position * (uint64_t)f->batch, f->room,
-                             f->sample));
+        TRY(stream_fill(f->stream[s->stream], position * (uint64_t)f->batch, f->room, f->sample));
         TRY(exec_slot_put_f32(e, func->data.at[k], f->room[s->site], slot_elements(f, s)));
     }
     return GAN_OK;
@@ -320,7 +321,7 @@ GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *ou
     size_t count = (size_t)feed_count(f, slot), left = count > first ? count - first : 0;
     n = n > left ? left : n;
     for (size_t at = 0; at < n; at += batch) {
-        TRY(stream_fill_from(f->stream[s->stream], first + at, f->room, f->sample));
+        TRY(stream_fill(f->stream[s->stream], first + at, f->room, f->sample));
         size_t part = n - at < batch ? n - at : batch;
         memcpy(out + at * one, f->room[s->site], part * one * sizeof(float));
     }
@@ -334,7 +335,7 @@ GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *fou
     *found = true;
     for (size_t i = 0; *found && i < n; i++) {
         if (i % batch == 0)
-            TRY(stream_fill(stream, i / batch, f->room, f->sample));
+            TRY(stream_fill(stream, i, f->room, f->sample));
         *found = stream_label(stream, f->sample[i % batch], &out[i]);
     }
     return GAN_OK;

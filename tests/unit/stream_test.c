@@ -86,6 +86,138 @@ static void a_stream_resumes_exactly_and_ranks_share_a_batch(void **state) {
     stream_close(half);
 }
 
+// Classes 0, 2 and 5 of 1, 3 and 6 samples: rounds of three, in each of which every class comes
+// once; a class goes through all of its samples before one comes again.
+static void classes_are_drawn_equally_often(void **state) {
+    (void)state;
+    enum { N = 10, Rounds = 12 };
+    static const float class[N] = {5, 2, 5, 5, 0, 2, 5, 2, 5, 5};
+    Arena a;
+    assert_ok(arena_init(&a, 0));
+    Order o = {.n = N, .seed = 11};
+    order_by_class(&a, class, &o);
+    assert_int_equal(o.classes, 3);
+    uint32_t times[N] = {0};
+    bool moved = false;
+    for (uint64_t round = 0; round < Rounds; round++) {
+        bool met[6] = {false};
+        for (uint64_t i = 0; i < 3; i++) {
+            Drawn d = order_drawn(&o, 3 * round + i);
+            uint32_t c = (uint32_t) class[d.sample];
+            assert_false(met[c]);
+            met[c] = true;
+            moved |= i == 0 && c != (uint32_t) class[order_drawn(&o, 0).sample];
+            assert_int_equal(d.turn,
+                             times[d.sample]++); // so its draws are never those of another time
+        }
+    }
+    assert_true(moved); // not the same class first in every round
+    for (uint32_t i = 0; i < N; i++)
+        assert_int_equal(times[i], class[i] == 0 ? 12 : class[i] == 2 ? 4 : 2);
+    arena_release(&a);
+}
+
+static void samples_are_drawn_by_their_weights(void **state) {
+    (void)state;
+    enum { N = 5, Draws = 100000 };
+    static const float weight[N] = {0, 1, 4, 0, 5};
+    Arena a;
+    uint64_t bad;
+    assert_ok(arena_init(&a, 0));
+    Order o = {.n = N, .seed = 11};
+    assert_true(order_by_weight(&a, weight, &o, &bad));
+    double times[N] = {0};
+    for (uint64_t i = 0; i < Draws; i++) {
+        Drawn d = order_drawn(&o, i);
+        assert_int_equal(d.turn, i);
+        times[d.sample]++;
+    }
+    for (uint32_t i = 0; i < N; i++) { // within five deviations of a binomial
+        double p = (double)weight[i] / 10, far = 5 * sqrt(Draws * p * (1 - p));
+        assert_true(fabs(times[i] - Draws * p) <= far);
+    }
+    assert_false(order_by_weight(&a, (const float[N]){1, -1, 1, 1, 1}, &o, &bad) || bad != 1);
+    assert_false(order_by_weight(&a, (const float[N]){1, 1, NAN, 1, 1}, &o, &bad) || bad != 2);
+    assert_false(order_by_weight(&a, (const float[N]){0}, &o, &bad) || bad != N);
+    arena_release(&a);
+}
+
+// What is drawn by a field: the same on resuming and in each rank's share; what is looked at apart
+// from training comes once each.
+static void a_stream_draws_by_a_field(void **state) {
+    Place *p = *state;
+    enum { N = 12, Batch = 6 };
+    float x[N], w[N];
+    uint8_t y[8 + N] = {0, 0, 8, 1, 0, 0, 0, N}; // IDX, bytes
+    for (uint32_t i = 0; i < N; i++)
+        x[i] = (float)i, y[8 + i] = i < 9 ? 0 : i < 11 ? 1 : 2, w[i] = i == 7;
+    Str paths[3] = {under(p, "x.npy"), under(p, "y-idx1-ubyte"), under(p, "w.npy")};
+    assert_ok(npy_write_f32(paths[0], x, 1, (const int64_t[]){N}));
+    assert_ok(file_write_atomic(paths[1], y, sizeof y));
+    assert_ok(npy_write_f32(paths[2], w, 1, (const int64_t[]){N}));
+    DataField field[2] = {
+        {.name = STR("x"), .kind = DataFloat, .path = &paths[0], .paths = 1},
+        {.name = STR("y"),
+         .kind = DataLabel,
+         .classes = 3,
+         .draw = DrawBalanced,
+         .path = &paths[1],
+         .paths = 1},
+    };
+    DataOptions o = stream_options(field, 2, Batch);
+    DataStream *whole = NULL, *later = NULL, *half = NULL;
+    const DataBatch *a = NULL, *b = NULL;
+    assert_ok(stream_open(&o, &whole));
+    o.position = 3;
+    assert_ok(stream_open(&o, &later));
+    o.position = 0, o.first = 3, o.count = 3;
+    assert_ok(stream_open(&o, &half));
+    for (uint32_t k = 0; k < 6; k++) {
+        uint32_t of[3] = {0};
+        assert_ok(stream_next(whole, &a));
+        for (uint32_t i = 0; i < Batch; i++) {
+            assert_true(a->field[0][i] == x[a->sample[i]] && a->field[1][i] == y[8 + a->sample[i]]);
+            of[(uint32_t)a->field[1][i]]++;
+        }
+        for (uint32_t c = 0; c < 3; c++)
+            assert_int_equal(of[c], Batch / 3);
+        assert_ok(stream_next(half, &b));
+        assert_memory_equal(a->sample + 3, b->sample, 3 * sizeof *a->sample);
+        if (k < 3)
+            continue;
+        assert_ok(stream_next(later, &b));
+        assert_memory_equal(a->sample, b->sample, Batch * sizeof *a->sample);
+    }
+    uint32_t seen[N] = {0};
+    for (uint64_t place = 0; place < N; place += Batch) {
+        uint64_t sample[Batch];
+        float value[2][Batch];
+        assert_ok(stream_fill(whole, place, (float *[]){value[0], value[1]}, sample));
+        for (uint32_t i = 0; i < Batch; i++)
+            seen[sample[i]]++;
+    }
+    for (uint32_t i = 0; i < N; i++)
+        assert_int_equal(seen[i], 1);
+    stream_close(whole);
+    stream_close(later);
+    stream_close(half);
+
+    field[1] = (DataField){
+        .name = STR("w"), .kind = DataFloat, .draw = DrawWeight, .path = &paths[2], .paths = 1};
+    o.first = 0, o.count = 0;
+    assert_ok(stream_open(&o, &whole));
+    assert_ok(stream_next(whole, &a));
+    for (uint32_t i = 0; i < Batch; i++)
+        assert_int_equal(a->sample[i], 7);
+    stream_close(whole);
+    w[4] = -2;
+    assert_ok(npy_write_f32(paths[2], w, 1, (const int64_t[]){N}));
+    assert_refused(stream_open(&o, &whole), "w: sample 4 (x.npy:4) has a weight of -2");
+    memset(w, 0, sizeof w);
+    assert_ok(npy_write_f32(paths[2], w, 1, (const int64_t[]){N}));
+    assert_refused(stream_open(&o, &whole), "every weight is 0");
+}
+
 static void maps_without_a_channel_axis_have_one_channel(void **state) {
     Place *p = *state;
     float x[3 * 12];
@@ -544,6 +676,9 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_order_is_a_permutation_that_never_changes),
         T(a_stream_resumes_exactly_and_ranks_share_a_batch),
+        T(classes_are_drawn_equally_often),
+        T(samples_are_drawn_by_their_weights),
+        T(a_stream_draws_by_a_field),
         T(maps_without_a_channel_axis_have_one_channel),
         T(transforms_do_what_they_say),
         T(a_folder_is_packed_on_the_fly_and_sets_join),

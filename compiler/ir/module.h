@@ -1,0 +1,192 @@
+// module.h - a whole model.
+//
+//   Module  slots (weights, state, data, draws fed) and functions over them: `init` once, `step`
+//           for training, one per `sample` entry point. Slots are the only memory that outlives a
+//           function's run.
+//   Func    one graph, cut into blocks. A tape of control marks says in which order blocks run:
+//           straight-line code is one block; only `repeat`, `every` and run-time `if` cut it.
+//           Values may be used by later blocks of an enclosing scope.
+#ifndef GAN_MODULE_H
+#define GAN_MODULE_H
+
+#include "ir.h"
+
+#define NONE UINT32_MAX
+
+typedef enum SlotKind {
+    SlotParam,  // trained weight of a net
+    SlotState,  // running statistics, spectral vectors, model state: checkpointed
+    SlotOpt,    // state of an optimizer object for one weight: checkpointed
+    SlotData,   // a field of a data stream: the loader fills it, after transforms
+    SlotScalar, // counters as numbers: name is "step", "epoch" or "kimg"; the executor fills it
+    SlotFed,    // a draw fed from outside instead of made (verify)
+    SlotCarry,  // carries a value past control marks, within one run of a function; never saved
+    SlotScale,  // of a loss in f16 (pass/loss_scale.c): checkpointed, made anew where it is missing
+} SlotKind;
+
+typedef struct Slot {
+    SlotKind kind;
+    Str name;        // "G.conv.3.w"; optimizer state "opt.m/G.conv.3.w"; data "x"
+    uint32_t net;    // Module.net[] that owns it, NONE
+    Type type;       // params and state are shared
+    uint32_t init;   // its value's node in Module.init.g; 0: none (data, scalars, fed)
+    uint32_t site;   // SlotFed: Module.site[]; SlotData: index of the field in its stream
+    uint32_t stream; // SlotData: Module.stream[]
+    uint32_t round;  // SlotData: 0 for the batch of the step, n for the n-th `next` read in it
+    Span span;       // where the text made it
+    size_t offset;   // bytes from the start of the slot memory, set by pass/arena.c
+} Slot;
+
+typedef struct Net {
+    Str name;
+    Span span;
+    uint32_t params, states; // numbers of slots, in order of creation
+    uint32_t copy_of;        // the net before it whose weights it begins with: net[], NONE
+    Str file, prefix;        // of a pretrained net: path of its weights, and what their names begin
+                             // with, as in the text; else empty
+} Net;
+
+typedef enum FieldKind { FieldImage, FieldFloat, FieldLabel } FieldKind;
+typedef enum XformKind {
+    XformResize,
+    XformCrop,
+    XformFlip,
+    XformScale,
+    XformMap,
+    XformBalanced,
+    XformWeight
+} XformKind;
+typedef struct Xform {
+    XformKind kind;
+    double a, b;
+} Xform; // scale(a, b), resize(a), crop(a), flip; map is part of the graphs that read the field;
+         // balanced, weight: how often the stream draws its samples follows from the field
+typedef struct Field {
+    Str name;
+    FieldKind kind;
+    uint32_t rank;
+    int64_t dim[MAX_RANK]; // label: rank 0
+    int64_t classes;       // label
+    VEC(Xform) xform;
+    Span span;
+} Field;
+typedef struct Stream {
+    VEC(Field) field;
+} Stream; // read together, same permutation
+
+typedef struct Site { // one place in the text that draws, in program order; a repeat's round is a
+                      // counter
+    Dist dist;
+    Type type;
+    uint32_t func, block;
+    Span span;
+    int64_t classes; // of a categorical draw, 0 elsewhere
+} Site;
+
+typedef enum CtlKind { CtlBlock, CtlRepeat, CtlEvery, CtlIf, CtlElse, CtlEnd } CtlKind;
+typedef struct Ctl {
+    CtlKind kind;
+    uint32_t arg;  // block index; rounds of a repeat; k of an every
+    uint32_t cond; // If: node of one shared number, not zero is true
+} Ctl;
+
+typedef struct GradOf {
+    uint32_t slot, node;
+} GradOf; // gradient value of one weight
+typedef struct Update {
+    uint32_t block, loss; // loss: a shared number
+    VEC(uint32_t) net;
+    VEC(GradOf)
+    grad; // in order of the nets' parameters; weights the loss does not reach are absent
+    VEC(uint32_t)
+    inner; // convolutions and products of gradients inside the loss (a penalty's): where its time
+           // goes is known by them. Set by pass/grad.c; one that a pass drops is absent
+    double
+        rate; // the optimizer's `lr` where it is a number, else NaN (verify's tolerance needs it)
+    Span span;
+} Update;
+typedef struct Next { // a `next`: the block's runs begin with a new batch in the round's slots
+    uint32_t stream, round, block;
+} Next;
+typedef struct Named {
+    Str name;
+    uint32_t node, block;
+} Named;
+
+// The report of a scale is called this and the nets of its updates, "loss_scale/D+E". Below the
+// least the update would be skipped for ever, and a run ends (fairseq's bound, a power of two).
+#define SCALE_REPORT "loss_scale/"
+#define SCALE_LEAST 0x1p-13
+
+typedef struct Again {
+    double gflop;
+    uint32_t block;
+} Again; // work the text repeats and the graph shares
+
+struct Func {
+    Str name;
+    Graph g;
+    uint32_t blocks;      // block 0 is the first; numbers follow the text
+    int64_t *block_first; // [blocks] sample of Module.batch at which a block's samples begin, where
+                          // g.batch is less (pass/chunk.c); NULL: 0
+    VEC(Ctl) tape;
+    VEC(uint32_t) effect; // Write nodes, in program order
+    VEC(Next) next;       // in program order; one a block where the text was elaborated again
+    VEC(Update) update;
+    VEC(Named) report; // logged numbers
+    VEC(Again) again; // convolutions and products found already computed; not part of the text form
+    VEC(Named) result;  // an entry point's value(s); "NAME.raw": its inverse through a field's map
+    VEC(uint32_t) data; // entry points: data slots it reads
+};
+
+// func.c. What outlives a run; what of it is saved: what no pretrained net owns.
+bool slot_outlives(const Slot *s);
+bool slot_saved(const Module *m, const Slot *s);
+bool net_pretrained(const Module *m, uint32_t net);
+// Nodes that something outside the graph needs, directly; and directly or through others:
+// [node.n], 1 where so.
+uint8_t *func_roots(Arena *a, const Func *f);
+uint8_t *func_live(Arena *a, const Func *f);
+bool func_reads(const Func *f, uint32_t slot); // has a node an operand that is this slot?
+// Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
+// of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of
+// repeats that have ended, whose last round's values may be used.
+enum { MAX_SCOPES = 32 }; // scopes around a block
+uint8_t **blocks_open(Arena *a, const Func *f, bool past_repeats);
+
+// Which samples of the global batch per-sample values hold here. Ranks may differ by one sample.
+typedef struct Share {
+    uint32_t rank, ranks;   // ranks: 1 when all samples are here, 0 before anyone has asked
+    int64_t first, samples; // samples [first, first + samples) of
+    int64_t total;          // the global batch
+} Share;
+
+// A layer of a net's text that made weights or state, by the call that made them. What an inner
+// layer made and computed counts there alone.
+typedef struct Layer {
+    uint32_t net;             // Module.net[]
+    Str name;                 // "G.conv.3"
+    int64_t trainable, other; // numbers it made
+    Type out;                 // of its result
+    double gflop;             // convolutions and products of that call, for the whole batch
+    Span span;
+} Layer;
+
+struct Module {
+    Str name, doc;
+    int64_t batch; // samples of a per-sample value: the global batch, from the passes on
+                   // share.samples; a function's own is its graph's
+    Share share;
+    VEC(Slot) slot;
+    VEC(Net) net;
+    VEC(Stream) stream;
+    VEC(Site) site;
+    Func init, step;
+    VEC(Func) entry;
+    VEC(Layer)
+    layer; // in the order of the text, an inner one before its outer; not part of the text form
+    VEC(Str) source; // file names by Span.file - 1, for messages
+    VEC(Str) source_text;
+};
+
+#endif
