@@ -203,7 +203,8 @@ Str path_ext(Str path);  // without the dot, "" when none
 GanStatus path_writes(Str path, const char *written, bool folders);
 typedef struct FileLock FileLock;
 // Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
-// is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken.
+// is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken. Nothing is locked where
+// the file system has no locks.
 GanStatus file_lock(Str path, FileLock **out);
 void file_unlock(FileLock *l);  // accepts NULL
 void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)

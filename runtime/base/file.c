@@ -538,8 +538,13 @@ static int flock_patiently(int fd) {
     return flock(fd, LOCK_EX | LOCK_NB);
 }
 
+// Some file systems of clusters have no locks: it is better to work there without.
+static bool knows_no_locks(int error) {
+    return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP || error == EINVAL;
+}
+
 static GanStatus lock_and_sign(int fd, Str path) {
-    if (flock_patiently(fd) != 0)
+    if (flock_patiently(fd) != 0 && !knows_no_locks(errno))
         return errno == EWOULDBLOCK ? fail_taken(fd, path) : fail_io("lock", path);
     char text[32];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());

@@ -314,7 +314,10 @@ static GanStatus units_load(const Unit *u, int n, JitCode *code) {
     for (int i = 0; i < n; i++) {
         void *unit = dlopen(u[i].path.ptr, RTLD_NOW | RTLD_LOCAL);
         if (!unit)
-            return fail(GAN_ERR_DEVICE, "cannot load compiled kernels: %s", dlerror());
+            return fail(GAN_ERR_DEVICE,
+                        "cannot load compiled kernels: %s; where this folder may hold no programs "
+                        "(noexec), --cache DIR names another",
+                        dlerror());
         code->unit[code->n++] = unit;
     }
     return GAN_OK;

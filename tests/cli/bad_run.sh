@@ -97,6 +97,20 @@ code=0; wait $first || code=$?
 [ "$code" = 3 ] || fail "it ended with $code"
 says '^ganrun: .*/cut.pack was cut short while it was read'
 expect 0 sample cut -o a.png
+# A file system that has no locks, as some of clusters: a run is begun and gone on with all the same.
+cat >nolocks.c <<'C'
+#include <errno.h>
+int flock(int fd, int how) { (void)fd, (void)how; errno = ENOSYS; return -1; }
+C
+cc -shared -fPIC -o nolocks.so nolocks.c
+if LD_PRELOAD=$work/nolocks.so "$ganrun" --version >out 2>&1; then # a sanitizer wants to be loaded first
+    for steps in 2 4; do
+        LD_PRELOAD=$work/nolocks.so "$ganrun" train tiny.gan $data --steps $steps --out unlocked --resume auto 2>err >out ||
+            fail 'no locks, no run'
+    done
+    exists unlocked/ckpt/00000004.json
+fi
+
 # A full disk, and a disk that may only be read. Needs a small file system of our own; else a limit on sizes stands in.
 if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     trap 'umount small 2>/dev/null || :; rm -rf "$work"' EXIT
@@ -113,6 +127,8 @@ if mkdir small && mount -t tmpfs -o size=800k tmpfs small 2>/dev/null; then
     rm small/filler
     expect 0 train small/run --steps 8
     says 'resumed from step [0-9]'
+    mount -o remount,noexec small
+    refused 3 'small/c.*; where this folder may hold no programs' ganrun sample run -o a.png --cache small/c
     mount -o remount,ro small
     refused 3 'small/.*Read-only file system' ganrun train tiny.gan $data --steps 2 --out small/other
     refused 3 'small/.*Read-only file system' ganrun train small/run --steps 12
