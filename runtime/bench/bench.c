@@ -171,9 +171,7 @@ static GanStatus foretell(Bench *b, const Moments *mine) {
     TRY(sim_gather(b->perm, b->comm, mine, &all));
     b->foretold_ms = sim_play(all, (uint32_t)ranks, &link).step * 1000;
     if (b->o->at[OptWire].given)
-        link.each = (LinkModel){.latency = how.wire_us * 1e-6,
-                                .bandwidth = how.wire_gbit * 1e9 / 8,
-                                .small = how.wire_us * 1e-6};
+        link.each = wire_link(how.wire_us, how.wire_gbit);
     b->bound_ms = sim_bound(&b->session.compiled.step, mine, &link) * 1000;
     return GAN_OK;
 }

@@ -79,14 +79,10 @@ static GanStatus parse_simulated(Arena *a, Str text, Wanted *w) {
     return GAN_OK;
 }
 
-static GanStatus parse_link(const char *word, Str text, LinkModel *out) {
+static GanStatus parse_link(OptionId id, Str text, LinkModel *out) {
     double us, gbit;
-    size_t comma = str_find(text, ',');
-    if (!str_to_double(str_sub(text, 0, comma), &us) ||
-        !str_to_double(str_sub(text, comma + 1, text.len), &gbit) || us < 0 || !(gbit > 0))
-        return fail(GAN_ERR_USAGE, "%s wants microseconds and Gbit/s, as 20,10; not `%.*s`", word,
-                    SARG(text));
-    *out = (LinkModel){.latency = us * 1e-6, .bandwidth = gbit * 1e9 / 8, .small = us * 1e-6};
+    TRY(wire_read(option_word(id), text, &us, &gbit));
+    *out = wire_link(us, gbit);
     return GAN_OK;
 }
 
@@ -255,9 +251,9 @@ static GanStatus read_options(Study *s, Wanted *w) {
     TRY(parse_modes(option_text(o, OptMode, STR("weak,strong")), w));
     if (o->at[OptSimulate].given)
         TRY(parse_simulated(s->perm, o->at[OptSimulate].text, w));
-    TRY(parse_link(option_word(OptLink), option_text(o, OptLink, STR("20,10")), &s->link));
+    TRY(parse_link(OptLink, option_text(o, OptLink, STR("20,10")), &s->link));
     if (o->at[OptWire].given)
-        TRY(parse_link(option_word(OptWire), o->at[OptWire].text, &s->seen));
+        TRY(parse_link(OptWire, o->at[OptWire].text, &s->seen));
     int64_t most = 1;
     for (uint32_t i = 0; i < w->ranks.n; i++)
         most = w->ranks.at[i] > most ? w->ranks.at[i] : most;

@@ -212,14 +212,18 @@ bool ranks_first(const Comm *c) {
     return comm_rank(c) == 0;
 }
 
-static GanStatus wire_model(Str text, CommOptions *out) {
+GanStatus wire_read(const char *word, Str text, double *us, double *gbit) {
     size_t comma = str_find(text, ',');
-    if (str_to_double(str_sub(text, 0, comma), &out->wire_us) &&
-        str_to_double(str_sub(text, comma + 1, text.len), &out->wire_gbit) && out->wire_us >= 0 &&
-        out->wire_gbit > 0 && out->wire_us < 1e7)
+    if (str_to_double(str_sub(text, 0, comma), us) &&
+        str_to_double(str_sub(text, comma + 1, text.len), gbit) && *us >= 0 && *us < 1e7 &&
+        *gbit > 0)
         return GAN_OK;
-    return fail(GAN_ERR_USAGE, "--wire wants microseconds and Gbit/s, as 20,10; not `%.*s`",
+    return fail(GAN_ERR_USAGE, "%s wants microseconds and Gbit/s, as 20,10; not `%.*s`", word,
                 SARG(text));
+}
+
+LinkModel wire_link(double us, double gbit) {
+    return (LinkModel){.latency = us * 1e-6, .bandwidth = gbit * 1e9 / 8, .small = us * 1e-6};
 }
 
 GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
@@ -238,7 +242,7 @@ GanStatus ranks_comm_options(const Options *o, CommOptions *out) {
                     "--comm mpi adds up in the host's memory: of ranks on cards it is "
                     "nccl, staged or null");
     if (o->at[OptWire].given)
-        TRY(wire_model(o->at[OptWire].text, out));
+        TRY(wire_read(option_word(OptWire), o->at[OptWire].text, &out->wire_us, &out->wire_gbit));
     return GAN_OK;
 }
 

@@ -44,6 +44,9 @@ GanStatus ranks_open(const RankSetup *s, Comm **out);
 // would share one and `share` is false.
 GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_t asked,
                           const char *gpu, bool share, int *threads);
+// "US,GBIT", as `word` was given it: a wire; and what a link over it is.
+GanStatus wire_read(const char *word, Str text, double *us, double *gbit);
+LinkModel wire_link(double us, double gbit);
 // What the words of a command line ask of a communicator: --deadline --wire --comm --overlap.
 GanStatus ranks_comm_options(const Options *o, CommOptions *out);
 CardRoute ranks_route(const Options *o); // the same of ranks on cards
