@@ -3,7 +3,8 @@
 //
 //   Event    1 wall_time double, 2 step int64, 3 file_version string, 5 summary, 7 session_log
 //   Summary  1 value: 1 tag string, 2 simple_value float, 4 image: 1 height, 2 width, 3 colorspace,
-//            4 encoded_image_string
+//            4 encoded_image_string, 6 audio: 1 sample_rate float, 2 num_channels,
+//            3 length_frames, 4 encoded_audio_string, 5 content_type string
 //   SessionLog  1 status: 1 START, events of older files from its step on are void
 #include "events.h"
 #include "health.h"
@@ -130,6 +131,35 @@ static GanStatus put_picture(Arena *a, const Events *e, uint32_t step, Text *sum
     return GAN_OK;
 }
 
+static uint32_t little_endian(Str s, size_t at, size_t bytes) {
+    uint32_t x = 0;
+    for (size_t i = bytes; i-- > 0;)
+        x = x << 8 | (uint8_t)s.ptr[at + i];
+    return x;
+}
+
+// The sounds of a save, where there are any.
+static GanStatus put_sound(Arena *a, const Events *e, uint32_t step, Text *summary) {
+    enum { Channels = 22, Rate = 24, Bytes = 40, Head = 44 }; // of a WAV file
+    Str path = run_file(a, e->dir, "samples", step, "wav"), wav;
+    if (!file_exists(path))
+        return GAN_OK;
+    TRY(file_read(a, path, &wav));
+    uint32_t channels = wav.len < Head ? 0 : little_endian(wav, Channels, 2);
+    if (!channels)
+        return fail(GAN_ERR_INPUT, "%.*s: not the sound that was saved", SARG(path));
+    Text audio = {.arena = a}, value = {.arena = a};
+    put_float(&audio, 1, (float)little_endian(wav, Rate, 4));
+    put_number(&audio, 2, channels);
+    put_number(&audio, 3, little_endian(wav, Bytes, 4) / (2 * channels));
+    put_bytes(&audio, 4, wav);
+    put_bytes(&audio, 5, STR("audio/wav"));
+    put_bytes(&value, 1, STR("sounds"));
+    put_bytes(&value, 6, text_str(&audio));
+    put_bytes(summary, 1, text_str(&value));
+    return GAN_OK;
+}
+
 // A line of the log as an event; with `out` NULL only its time.
 static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     const Json *root;
@@ -152,8 +182,10 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
         put_scalar(a, &summary, "time/", STR("step_ms"), ms);
     if (!isnan(swd))
         put_scalar(a, &summary, "distance/", STR("swd"), swd);
-    if (json_bool(json_get(root, "saved"), false))
+    if (json_bool(json_get(root, "saved"), false)) {
         TRY(put_picture(a, e, step, &summary));
+        TRY(put_sound(a, e, step, &summary));
+    }
     if (summary.n)
         put_event(a, out, e->seconds, step, 5, text_str(&summary));
     return GAN_OK;

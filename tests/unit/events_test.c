@@ -132,11 +132,36 @@ static void a_picture_comes_with_its_size(void **state) {
     assert_true(holds(save, png.ptr, png.len));
 }
 
+static void a_sound_comes_with_its_rate(void **state) {
+    static const float x[2][5] = {{0.5F, 0, 0, 0, 0}, {0}};
+    Place *p = *state;
+    Events e;
+    Str file, wav;
+    size_t at = 0;
+    assert_ok(dir_make(under(p, "samples")));
+    assert_ok(sound_write(under(p, "samples/00000003.wav"), &x[0][0], 1, 2, 5, -1, 1, 16000));
+    assert_ok(events_open(&p->arena, str_c(p->root), 0, &e));
+    write_text(p, "log.jsonl", "{\"step\": 3, \"saved\": true}\n");
+    assert_ok(events_save(&e, p->arena));
+    assert_ok(file_read(&p->arena, under(p, "events.out.tfevents.00000000.gan"), &file));
+    assert_ok(file_read(&p->arena, under(p, "samples/00000003.wav"), &wav));
+    next_record(file, &at);
+    next_record(file, &at);
+    Str save = next_record(file, &at);
+    // 16000 a second as a float, two channels, five frames, then the file's 64 bytes.
+    assert_true(holds(save, "\x0d\0\0\x7a\x46\x10\x02\x18\x05\x22\x40", 11));
+    assert_true(holds(save, wav.ptr, wav.len));
+    assert_true(holds(save,
+                      "\x2a\x09"
+                      "audio/wav",
+                      11));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         T(the_checksum_is_castagnolis),       T(a_save_writes_what_the_log_has_gained),
         T(only_a_word_on_health_is_a_scalar), T(going_on_begins_another_file),
-        T(a_picture_comes_with_its_size),
+        T(a_picture_comes_with_its_size),     T(a_sound_comes_with_its_rate),
     };
     if (CASES_LISTED(tests))
         return 0;
