@@ -247,6 +247,7 @@ static GanStatus take_feature_sets(Eval *v, uint32_t entry, Sets *s) {
     s->against = field_of(m, slot)->name;
     s->type = type_make(true, 1, &d);
     s->n_real = there < s->n ? there : s->n;
+    s->compared = arena_array(&v->sets, Compared, 2);
     if (!there)
         return fail(GAN_ERR_INPUT, "%.*s has no samples to compare with", SARG(s->against));
     TRY(take_features(v, &look, (Pictures){NONE, slot, 0}, s->n_real, &s->real));
@@ -269,9 +270,10 @@ static void put_json(JsonOut *j, const Sets *s, const char *name, double made, d
     json_close(j, '}');
 }
 
-static void put_line(Text *t, const Sets *s, const char *name, double made, double real) {
+static void put_line(Text *t, const Sets *s, const char *name, double made, double real,
+                     bool unit) {
     char ratio[32] = "-";
-    if (real > 0)
+    if (unit && real > 0)
         snprintf(ratio, sizeof ratio, "%.2f", made / real);
     text_fmt(t, "%-12.*s %-10.*s %8zu  %-18s %12.6g", SARG(s->entry),
              SARG(s->against.len ? s->against : STR("-")), s->n, name, made);
@@ -346,15 +348,16 @@ static GanStatus measure(Eval *v, const Metric *metric, const Sets *s) {
     for (uint32_t i = 0; i < made.n; i++, v->rows++) {
         double one = made.value[i] / (double)lots;
         double reference = s->other ? real.value[i] / (double)lots : NAN;
+        bool unit = !made.absolute[i];
         if (!v->choosing)
-            keep_score(v, s, made.name[i], size, one, reference);
+            keep_score(v, s, made.name[i], size, one, unit ? reference : NAN);
         if (v->choosing)
             v->worst =
                 made.distance[i] && reference > 0 ? fmax(v->worst, one / reference) : v->worst;
         else if (v->options->at[OptJson].given)
             put_json(&v->json, s, made.name[i], one, reference);
         else
-            put_line(&v->text, s, made.name[i], one, reference);
+            put_line(&v->text, s, made.name[i], one, reference, unit);
     }
     return GAN_OK;
 }

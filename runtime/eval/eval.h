@@ -5,24 +5,31 @@
 #define GAN_EVAL_H
 
 #include "job.h"
+#include "distance.h"
 #include "measure.h"
+
+typedef struct Compared { // with Sets.real, once for all metrics
+    const float *x;       // NULL: nothing yet
+    FeatureScores scores;
+} Compared;
 
 typedef struct Sets {
     Str entry;   // `sample` of the model
     Str against; // data field or drawn `sample` it is held against, "" none
     Type type;   // of one sample
     FieldKind kind;
-    bool reads;    // the entry reads data
-    bool copy;     // sample i is what the model made of real[i]
-    size_t n;      // samples of each of these:
-    float *made;   // [n, ...]
-    float *real;   // [n, ...] or NULL
-    float *other;  // [n, ...] more of the same: what perfect samples would be
-    uint32_t rate; // of sounds, numbers a second; 0: they are none
-    double lo, hi; // where sounds: what is loudest
-    bool features; // of a trained net (--features); real and other may be of another number
-    size_t n_real; // where features: samples of real
-    int threads;   // to compute with
+    bool reads;         // the entry reads data
+    bool copy;          // sample i is what the model made of real[i]
+    size_t n;           // samples of each of these:
+    float *made;        // [n, ...]
+    float *real;        // [n, ...] or NULL
+    float *other;       // [n, ...] more of the same: what perfect samples would be
+    uint32_t rate;      // of sounds, numbers a second; 0: they are none
+    double lo, hi;      // where sounds: what is loudest
+    bool features;      // of a trained net (--features); real and other may be of another number
+    size_t n_real;      // where features: samples of real
+    Compared *compared; // where features: [2], of made and of other
+    int threads;        // to compute with
 
     uint32_t *label; // [n] stored with what sample i was made from, NULL unknown
 } Sets;
@@ -33,6 +40,7 @@ typedef struct Readings { // of one metric, always the same in number and order
     const char *name[READINGS_MOST];
     double value[READINGS_MOST];
     bool distance[READINGS_MOST]; // less is better, and what data has is its unit
+    bool absolute[READINGS_MOST]; // what data has is about zero, and no unit
 } Readings;
 
 typedef struct Metric {

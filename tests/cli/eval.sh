@@ -73,6 +73,7 @@ sample features = F(x)
 MODEL
 expect 0 eval run --features seen.gan --count 16
 prints '^fakes  *x  *16  *coverage '
+prints '^fakes  *x  *16  *kid  *[0-9.e-]*  *[0-9.e-]*  *-$'      # data's is about zero: no unit
 mv out first
 if grep -q 'without it: install libopenblas-dev' err; then    # the other numbers are there all the same
     grep -q ' fid ' first && fail "a FID without OpenBLAS"
