@@ -30,6 +30,7 @@ typedef struct Eval {
     Text text, scores; // scores: lines of scores.jsonl
     JsonOut json;
     uint32_t rows;
+    Type unfit; // of the last sample that --features did not take
 } Eval;
 
 static const Module *module_of(const Eval *v) {
@@ -198,13 +199,13 @@ static GanStatus take_sets(Eval *v, uint32_t entry, const Metric *only, Sets *s)
 
 // --- sets of features ----------------------------------------------------------------------------
 
-typedef struct Pictures { // of pictures: an entry, or a data field
+typedef struct From {     // of samples: an entry, or a data field
     uint32_t entry, slot; // the other one is NONE
     size_t first;
-} Pictures;
+} From;
 
-// Pictures first .. first + n - 1 of a source as features; no more are held at once than a lot.
-static GanStatus take_features(Eval *v, const Sampler *look, Pictures from, size_t n, float **out) {
+// Samples first .. first + n - 1 of a source as features; no more are held at once than a lot.
+static GanStatus take_features(Eval *v, const Sampler *look, From from, size_t n, float **out) {
     enum { Lot = 256 };
     size_t batch = (size_t)module_of(v)->batch, lot = (Lot + batch - 1) / batch * batch, got;
     size_t one = sampler_elements(look);
@@ -220,7 +221,7 @@ static GanStatus take_features(Eval *v, const Sampler *look, Pictures from, size
         } else {
             TRY(feed_samples(v->run.feed, from.slot, from.first + at, part, x, &got));
         }
-        TRY(features_make(&v->features, x, part, look->chw, look->lo, look->hi, scratch,
+        TRY(features_make(&v->features, x, part, &look->type, look->lo, look->hi, scratch,
                           *out + at * v->features.d));
     }
     return GAN_OK;
@@ -237,24 +238,26 @@ static GanStatus take_feature_sets(Eval *v, uint32_t entry, Sets *s) {
                 .features = true,
                 .kind = FieldFloat,
                 .threads = device_threads_for(v->features.job.threads)};
-    uint32_t slot = look.show == ShowPicture ? find_field(m, f, &look.type, false) : NONE;
-    slot = look.show == ShowPicture && slot == NONE ? look.real_slot : slot;
+    uint32_t slot = find_field(m, f, &look.type, false);
+    slot = slot == NONE ? look.real_slot : slot;
     if (slot == NONE || look.mapped)
         return GAN_OK;
+    if (!features_fit(&v->features, &look.type)) { // another `sample` may
+        v->unfit = look.type;
+        return GAN_OK;
+    }
     size_t there = (size_t)feed_count(v->run.feed, slot), second = second_half(v, s->n);
     int64_t d = v->features.d;
-    TRY(features_take(&v->features, look.chw));
     s->against = field_of(m, slot)->name;
     s->type = type_make(true, 1, &d);
     s->n_real = there < s->n ? there : s->n;
     s->compared = arena_array(&v->sets, Compared, 2);
     if (!there)
         return fail(GAN_ERR_INPUT, "%.*s has no samples to compare with", SARG(s->against));
-    TRY(take_features(v, &look, (Pictures){NONE, slot, 0}, s->n_real, &s->real));
+    TRY(take_features(v, &look, (From){NONE, slot, 0}, s->n_real, &s->real));
     if (second + s->n <= there)
-        TRY(take_features(v, &look, (Pictures){NONE, slot, second}, s->n, &s->other));
-    return take_features(v, &look, (Pictures){entry, NONE, v->choosing ? second : 0}, s->n,
-                         &s->made);
+        TRY(take_features(v, &look, (From){NONE, slot, second}, s->n, &s->other));
+    return take_features(v, &look, (From){entry, NONE, v->choosing ? second : 0}, s->n, &s->made);
 }
 
 // --- what is said --------------------------------------------------------------------------------
@@ -501,6 +504,8 @@ static GanStatus run_eval(Eval *v) {
         TRY(load_best(v, named, only));
     begin(v);
     TRY(eval_entries(v, named, only));
+    if (!v->rows && v->unfit.batched)
+        return features_refuse(&v->features, *v->perm, &v->unfit);
     if (!v->rows)
         return fail(GAN_ERR_INPUT,
                     "nothing to measure: no `sample` of model %.*s is a number, or "

@@ -63,17 +63,19 @@ typedef struct FeatureNet { // --features
     Job job;
     Session session;     // owned
     uint32_t slot, node; // what its `sample` reads, and gives
-    uint32_t chw[3];     // of the pictures it reads,
-    double lo, hi;       // in this range
+    Type type;           // of one sample it reads,
+    double lo, hi;       // in this range; both 0: as it comes
+    bool pictures;       // of 8 bits
     uint32_t d;          // numbers it makes of one
 } FeatureNet;
 GanStatus features_open(Arena *perm, const Host *h, const Options *o, const Job *run,
                         FeatureNet *out);
-void features_close(FeatureNet *net); // accepts an empty one
-// Whether the net takes such pictures; GAN_ERR_INPUT with both sizes.
-GanStatus features_take(const FeatureNet *net, const uint32_t chw[3]);
-// x [n, chw] in lo..hi to out [n, d].
-GanStatus features_make(FeatureNet *net, const float *x, size_t n, const uint32_t chw[3], double lo,
+void features_close(FeatureNet *net);                    // accepts an empty one
+bool features_fit(const FeatureNet *net, const Type *t); // it takes such samples
+// GAN_ERR_INPUT with both shapes: it does not.
+GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t);
+// x [n, ...], each of type t, in lo..hi to out [n, d].
+GanStatus features_make(FeatureNet *net, const float *x, size_t n, const Type *t, double lo,
                         double hi, Arena scratch, float *out);
 
 #endif

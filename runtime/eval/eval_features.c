@@ -1,8 +1,9 @@
-// eval_features.c - features of pictures, by a model of their own (--features FILE.gan).
+// eval_features.c - features of samples, by a model of their own (--features FILE.gan).
 //
-// In: pictures in the range of a run's model. Out: f32 [n, d], what the first `sample` of FILE.gan
-// makes of its `data` field. Between the two pictures are what a PNG of them would be: clamped, and
-// rounded to 8 bits. The model is compiled and opened beside the run's, on the same device.
+// In: samples in the range of a run's model. Out: f32 [n, d], what the first `sample` of FILE.gan
+// makes of its `data` field, in that field's range. Between the two pictures are what a PNG of them
+// would be: clamped, and rounded to 8 bits. The model is compiled and opened beside the run's, on
+// the same device.
 #include "eval.h"
 #include "job.h"
 #include "weights.h"
@@ -15,26 +16,25 @@ static GanStatus refuse(const FeatureNet *net, const char *what) {
     return fail(GAN_ERR_INPUT, "--features %.*s: %s", SARG(net->job.model), what);
 }
 
-// Its first `sample` is one row of numbers for each picture of the one field it reads.
+// Its first `sample` is one row of numbers for each sample of the one field it reads.
 static GanStatus find_feature(FeatureNet *net) {
     const Module *m = &net->session.compiled.module;
     if (!m->entry.n || !m->entry.at[0].result.n || m->entry.at[0].data.n != 1)
-        return refuse(net, "its first `sample` should read one `data` field of pictures");
+        return refuse(net, "its first `sample` should read one `data` field");
     const Func *f = &m->entry.at[0];
     const Slot *slot = &m->slot.at[f->data.at[0]];
     const Field *field = &m->stream.at[slot->stream].field.at[slot->site];
     net->slot = f->data.at[0];
     net->node = f->result.at[0].node;
     const Type *t = node_type(&f->g, net->node);
-    if (field->kind != FieldImage || field->rank != 3)
-        return refuse(net, "the field its `sample` reads should be image(c, h, w)");
+    if (field->kind == FieldLabel)
+        return refuse(net, "the field its `sample` reads should be image(...) or float(...)");
     if (!t->batched || t->rank != 1)
-        return refuse(net, "its `sample` should be one axis of numbers for each picture");
-    for (uint32_t i = 0; i < 3; i++)
-        net->chw[i] = (uint32_t)field->dim[i];
+        return refuse(net, "its `sample` should be one axis of numbers for each of them");
+    net->type = slot->type;
     net->d = (uint32_t)t->dim[0];
-    net->lo = 0;
-    net->hi = 255;
+    net->pictures = field->kind == FieldImage && field->rank == 3;
+    net->hi = net->pictures ? 255 : 0;
     for (uint32_t i = 0; i < field->xform.n; i++)
         if (field->xform.at[i].kind == XformScale)
             net->lo = field->xform.at[i].a, net->hi = field->xform.at[i].b;
@@ -69,40 +69,52 @@ void features_close(FeatureNet *net) {
     session_release(&net->session);
 }
 
-GanStatus features_take(const FeatureNet *net, const uint32_t chw[3]) {
-    bool grey = chw[0] == 1 && net->chw[0] == 3;
-    if ((grey || chw[0] == net->chw[0]) && chw[1] == net->chw[1] && chw[2] == net->chw[2])
-        return GAN_OK;
+static bool grey_to_colour(const FeatureNet *net, const Type *t) {
+    Type one = net->type;
+    bool colour = net->pictures && one.dim[0] == 3;
+    one.dim[0] = 1;
+    return colour && type_same_shape(&one, t);
+}
+
+bool features_fit(const FeatureNet *net, const Type *t) {
+    return type_same_shape(&net->type, t) || grey_to_colour(net, t);
+}
+
+GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t) {
+    Type takes = net->type, has = *t;
+    takes.batched = has.batched = false;
     return fail(GAN_ERR_INPUT,
-                "--features %.*s takes pictures of [%u, %u, %u], the samples are [%u, %u, %u]: a "
-                "config of its own for the size is set by -s size=%u",
-                SARG(net->job.model), net->chw[0], net->chw[1], net->chw[2], chw[0], chw[1], chw[2],
-                chw[1]);
+                "--features %.*s takes %s of %.*s, the samples are %.*s: a config of its own for "
+                "the size is set as -s size=%lld",
+                SARG(net->job.model), net->pictures ? "pictures" : "samples",
+                SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)),
+                (long long)(has.rank ? has.dim[has.rank - 1] : 1));
 }
 
-// A picture [chw] in lo..hi as the net reads it; one channel stands for three.
-static void picture(const FeatureNet *net, const float *x, const uint32_t chw[3], double lo,
-                    double hi, float *out) {
-    size_t area = (size_t)chw[1] * chw[2];
-    for (uint32_t c = 0; c < net->chw[0]; c++)
-        for (size_t i = 0; i < area; i++) {
-            double v = (x[(chw[0] == 1 ? 0 : c) * area + i] - lo) / (hi - lo);
-            v = floor(255 * (v > 0 ? v < 1 ? v : 1 : 0) + 0.5); // a NaN is black
-            out[c * area + i] = (float)(net->lo + (net->hi - net->lo) * v / 255);
-        }
+// A sample of n numbers, in lo..hi, as the net reads it; one channel stands for three.
+static void convert(const FeatureNet *net, const float *x, size_t n, double lo, double hi,
+                    float *out) {
+    size_t taken = (size_t)type_sample(&net->type);
+    bool as_it_comes = net->lo == 0 && net->hi == 0;
+    double of = net->pictures ? 255 : 1;
+    for (size_t i = 0; i < taken; i++) {
+        double v = (x[i % n] - lo) / (hi - lo);
+        if (net->pictures)
+            v = floor(of * (v > 0 ? v < 1 ? v : 1 : 0) + 0.5); // a NaN is black
+        out[i] = as_it_comes ? x[i] : (float)(net->lo + (net->hi - net->lo) * v / of);
+    }
 }
 
-GanStatus features_make(FeatureNet *net, const float *x, size_t n, const uint32_t chw[3], double lo,
+GanStatus features_make(FeatureNet *net, const float *x, size_t n, const Type *t, double lo,
                         double hi, Arena scratch, float *out) {
     Exec *e = net->session.exec;
-    size_t one = (size_t)chw[0] * chw[1] * chw[2];
-    size_t taken = (size_t)net->chw[0] * net->chw[1] * net->chw[2];
+    size_t one = (size_t)type_sample(t), taken = (size_t)type_sample(&net->type);
     float *in = arena_array(&scratch, float, FeatureBatch *taken);
     double *row = arena_array(&scratch, double, FeatureBatch *(size_t)net->d);
     for (size_t at = 0; at < n; at += FeatureBatch) {
         size_t part = n - at < FeatureBatch ? n - at : FeatureBatch;
-        for (size_t i = 0; i < FeatureBatch; i++) // a batch is filled with its last picture
-            picture(net, x + (at + (i < part ? i : part - 1)) * one, chw, lo, hi, in + i * taken);
+        for (size_t i = 0; i < FeatureBatch; i++) // a batch is filled with its last sample
+            convert(net, x + (at + (i < part ? i : part - 1)) * one, one, lo, hi, in + i * taken);
         TRY(exec_slot_put_f32(e, net->slot, in, FeatureBatch * taken));
         TRY(exec_entry(e, 0, &(Counters){0}, NULL));
         TRY(exec_value_get(e, &net->session.compiled.entry[0], net->node, row,

@@ -88,6 +88,17 @@ if ! "$ganrun" eval tuned --count 12 --rate 8000 --metric mel >out 2>err; then
 else
     prints '^sounds  *x  *12  *mel frechet  *[0-9.]*  *[0-9.]*  *[0-9.]*$'
 fi
+cat >heard.gan <<'MODEL'
+model heard
+config slice = 256
+data x : float(1, slice)
+net F(x: [1, slice]) -> [6] = x |> conv(6, k=9) |> relu |> mean(space)
+step { }
+sample features = F(x)
+MODEL
+expect 0 eval tuned --features heard.gan -s slice=1024 --count 12 --metric kid     # by any net's features
+prints '^sounds  *x  *12  *kid  *[0-9.e-]*  *[0-9.e-]*  *-$'
+refused 1 'takes samples of \[1, 256\], the samples are \[1, 1024\]' ganrun eval tuned --features heard.gan
 { sed 's/^sample .*//' wavegan.gan; echo 'sample copies = 0.5*x + 0.001*G(normal(nz))'; } >copies.gan
 expect 0 train copies.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --batch 4 --steps 1 --threads 1 --out copies
 expect 0 eval copies --count 12 --metric error --rate 8000
