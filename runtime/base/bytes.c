@@ -21,6 +21,15 @@ bool bytes_reserve(Bytes *b, size_t more) {
     return true;
 }
 
+bool bytes_put(Bytes *b, const void *data, size_t n) {
+    if (!bytes_reserve(b, n))
+        return false;
+    if (n)
+        memcpy(b->at + b->n, data, n);
+    b->n += n;
+    return true;
+}
+
 GanStatus bytes_read(Bytes *b, int fd, Str what) {
     for (;;) {
         // One byte more than a file of known size needs, so that its end is seen without growing.

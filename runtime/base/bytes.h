@@ -1,4 +1,4 @@
-// bytes.h - private to base/: gathering bytes of unknown number while a descriptor is held.
+// bytes.h - gathering bytes of unknown number, while something is held that must be let go of.
 //
 // An arena that runs dry leaves by longjmp, past every close(). So what reads from the system
 // gathers on the heap, closes what it holds, and only then moves the result into the arena, by the
@@ -13,7 +13,8 @@ typedef struct Bytes {
     size_t n, cap; // bytes used, bytes there
 } Bytes;
 
-bool bytes_reserve(Bytes *b, size_t more); // false: memory refused, b unchanged
+bool bytes_reserve(Bytes *b, size_t more);            // false: memory refused, b unchanged
+bool bytes_put(Bytes *b, const void *data, size_t n); // the same
 // Up to the end of the stream; `what` only for messages.
 GanStatus bytes_read(Bytes *b, int fd, Str what);
 GanStatus bytes_move(Bytes *b, Arena *a, Str *out); // a 0 byte follows; frees b either way

@@ -380,13 +380,10 @@ static GanStatus read_names(Str path, Bytes *names) {
         }
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        size_t n = strlen(entry->d_name) + 1;
-        if (!bytes_reserve(names, n)) {
+        if (!bytes_put(names, entry->d_name, strlen(entry->d_name) + 1)) {
             st = fail_memory("list", path);
             break;
         }
-        memcpy(names->at + names->n, entry->d_name, n);
-        names->n += n;
     }
     closedir(dir);
     return st;

@@ -3,8 +3,8 @@
 // libpng reports errors by longjmp. Each direction therefore has one function that calls setjmp and
 // holds no resources of its own: everything to release lives in the caller's struct, which outlives
 // the jump.
+#include "bytes.h"
 #include "data.h"
-
 #include <png.h>
 #include <string.h>
 
@@ -13,8 +13,7 @@ typedef struct PngJob {
     png_infop info;
     const uint8_t *data; // reading: borrowed
     size_t n, at;
-    uint8_t *made; // writing: owned, heap
-    size_t cap;
+    Bytes made;        // writing: owned
     const Image *from; // writing: borrowed
     Image image;       // reading: owned
     png_bytep *row;    // owned, heap
@@ -116,16 +115,8 @@ GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out) {
 
 static void give_bytes(png_structp png, png_bytep from, size_t n) {
     PngJob *job = png_get_io_ptr(png);
-    if (n > job->cap - job->n) {
-        size_t cap = job->n + n > 2 * job->cap ? job->n + n : 2 * job->cap;
-        uint8_t *more = mem_realloc(job->made, cap);
-        if (!more)
-            stop(job, GAN_ERR_MEMORY, "no memory for the file");
-        job->made = more;
-        job->cap = cap;
-    }
-    memcpy(job->made + job->n, from, n);
-    job->n += n;
+    if (!bytes_put(&job->made, from, n))
+        stop(job, GAN_ERR_MEMORY, "no memory for the file");
 }
 
 static void no_flush(png_structp png) {
@@ -162,11 +153,11 @@ GanStatus image_write_png(Str path, const Image *m) {
     mem_free(job.row);
     GanStatus st = GAN_OK;
     if (ok)
-        st = file_write_atomic(path, job.made, job.n);
+        st = file_write_atomic(path, job.made.at, job.made.n);
     else if (ready)
         st = fail(job.st, "%.*s: cannot make a PNG: %s", SARG(path), job.why);
     else
         st = fail(GAN_ERR_MEMORY, "%.*s: no memory to make a PNG", SARG(path));
-    mem_free(job.made);
+    mem_free(job.made.at);
     return st;
 }

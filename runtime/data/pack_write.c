@@ -3,38 +3,24 @@
 // In: records of equal size with a name each, in order. Out: a file, or the same bytes in memory. A
 // full block of records is hashed and sent off at once, so that memory does not grow with the set
 // (but for the names).
+#include "bytes.h"
 #include "guard.h"
 #include "pack_format.h"
 #include "sources.h"
 
 #include <string.h>
 
-// A growing run of bytes on the heap.
-typedef struct Pool {
-    uint8_t *at;
-    size_t n, cap;
-} Pool;
-
-static GanStatus pool_put(Pool *p, const void *data, size_t n) {
-    if (n > p->cap - p->n) {
-        size_t cap = p->n + n > 2 * p->cap ? p->n + n : 2 * p->cap;
-        uint8_t *at = mem_realloc(p->at, cap);
-        if (!at)
-            return fail(GAN_ERR_MEMORY, "no memory for %zu bytes of a pack", cap);
-        p->at = at;
-        p->cap = cap;
-    }
-    if (n)
-        memcpy(p->at + p->n, data, n);
-    p->n += n;
-    return GAN_OK;
+static GanStatus put(Bytes *to, const void *data, size_t n) {
+    return bytes_put(to, data, n)
+               ? GAN_OK
+               : fail(GAN_ERR_MEMORY, "no memory for %zu bytes of a pack", to->n + n);
 }
 
 struct PackWriter {
     FileOut *file; // NULL: to memory
-    Pool memory;   // the file's bytes, when in memory
-    Pool block;    // records not yet hashed
-    Pool hashes, offsets, names;
+    Bytes memory;  // the file's bytes, when in memory
+    Bytes block;   // records not yet hashed
+    Bytes hashes, offsets, names;
     PackField field[PACK_MAX_FIELDS];
     uint32_t fields;
     size_t stride;
@@ -44,7 +30,7 @@ struct PackWriter {
 
 static GanStatus send(PackWriter *w, const void *data, size_t n) {
     w->size += n;
-    return w->file ? file_out_put(w->file, data, n) : pool_put(&w->memory, data, n);
+    return w->file ? file_out_put(w->file, data, n) : put(&w->memory, data, n);
 }
 
 static void free_writer(PackWriter *w) {
@@ -85,7 +71,7 @@ GanStatus pack_writer_open(Str path, const PackField *field, uint32_t fields, Pa
     if (st == GAN_OK)
         st = send(w, lead, sizeof lead);
     if (st == GAN_OK)
-        st = pool_put(&w->offsets, &zero, sizeof zero);
+        st = put(&w->offsets, &zero, sizeof zero);
     if (st != GAN_OK) {
         pack_writer_abandon(w);
         return st;
@@ -106,17 +92,17 @@ static GanStatus end_block(PackWriter *w) {
     if (w->block.n == 0)
         return GAN_OK;
     Hash128 hash = hash128(w->block.at, w->block.n);
-    TRY(pool_put(&w->hashes, &hash, sizeof hash));
+    TRY(put(&w->hashes, &hash, sizeof hash));
     TRY(send(w, w->block.at, w->block.n));
     w->block.n = 0;
     return GAN_OK;
 }
 
 GanStatus pack_writer_add(PackWriter *w, const void *record, Str name) {
-    TRY(pool_put(&w->block, record, w->stride));
-    TRY(pool_put(&w->names, name.ptr, name.len));
+    TRY(put(&w->block, record, w->stride));
+    TRY(put(&w->names, name.ptr, name.len));
     uint64_t end = w->names.n;
-    TRY(pool_put(&w->offsets, &end, sizeof end));
+    TRY(put(&w->offsets, &end, sizeof end));
     w->count++;
     return w->count % w->per_block == 0 ? end_block(w) : GAN_OK;
 }
@@ -208,8 +194,8 @@ static GanStatus write_end(void *user) {
     TRY(end_block(w));
     // Hashes and names become one run of bytes, as they lie in the file: that is what the content
     // hash covers.
-    TRY(pool_put(&w->hashes, w->offsets.at, w->offsets.n));
-    TRY(pool_put(&w->hashes, w->names.at, w->names.n));
+    TRY(put(&w->hashes, w->offsets.at, w->offsets.n));
+    TRY(put(&w->hashes, w->names.at, w->names.n));
     TRY(send(w, w->hashes.at, w->hashes.n));
     Str header = make_header(w, &e->scratch, e->source, e->fit);
     PackTrailer t = {.version = PackVersion,
@@ -248,10 +234,10 @@ GanStatus pack_writer_commit(PackWriter *w, Str source, Str fit) {
 GanStatus pack_writer_open_result(Arena *perm, PackWriter *w, Str source, Str fit, Pack *out) {
     assert(!w->file);
     TRY(end_pack(w, source, fit));
-    GanStatus st = pack_open_bytes(perm, w->memory.at, w->memory.n, out);
+    GanStatus st = pack_open_bytes(perm, (const uint8_t *)w->memory.at, w->memory.n, out);
     if (st == GAN_OK) {
-        out->heap = w->memory.at;
-        w->memory = (Pool){0};
+        out->heap = (uint8_t *)w->memory.at;
+        w->memory = (Bytes){0};
     }
     free_writer(w);
     return st;
