@@ -214,6 +214,24 @@ void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bi
                                         .hi = b->rule.bits == 16 ? 65535 : 255};
 }
 
+GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside) {
+    TRY(build_labels(b, 0));
+    build_label_field(b);
+    TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
+    Source *s = NULL;
+    TRY(source_open(b->path, b->kind, &s));
+    ItemJob job = {.source = s,
+                   .limit = b->o->limit,
+                   .threads = b->o->threads,
+                   .result_size = pack_writer_stride(b->writer) + beside,
+                   .work = work,
+                   .done = done,
+                   .user = b};
+    GanStatus st = items_run(&job);
+    source_close(s);
+    return st;
+}
+
 static GanStatus build_pictures(Build *b, const Image *first) {
     if (!b->o->w && first->w) {
         return fail(
@@ -223,21 +241,7 @@ static GanStatus build_pictures(Build *b, const Image *first) {
     }
     // Nothing readable: the same walk with any size lists every file with its reason.
     build_rule(b, 1, 1, 3, first->bits == 16 ? 16 : 8);
-    TRY(build_labels(b, 0));
-    build_label_field(b);
-    TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
-    Source *s = NULL;
-    TRY(source_open(b->path, b->kind, &s));
-    ItemJob job = {.source = s,
-                   .limit = b->o->limit,
-                   .threads = b->o->threads,
-                   .result_size = pack_writer_stride(b->writer),
-                   .work = work_picture,
-                   .done = done_picture,
-                   .user = b};
-    GanStatus st = items_run(&job);
-    source_close(s);
-    return st;
+    return build_members(b, work_picture, done_picture, 0);
 }
 
 // --- one build -----------------------------------------------------------------------------------

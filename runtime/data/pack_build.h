@@ -40,6 +40,9 @@ void build_label_field(Build *b);                           // behind the sample
 void build_put_label(const Build *b, uint32_t label, uint8_t *record);
 
 uint32_t build_label_of(const Build *b, Str name); // by its folder
+// b->field[0] and the labels, of every member of a folder or archive. A result of `work` is a
+// record, and `beside` bytes for `done`, which adds it to b->writer.
+GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside);
 
 // --- pack_sounds.c -------------------------------------------------------------------------------
 

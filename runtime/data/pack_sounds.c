@@ -55,19 +55,5 @@ GanStatus build_sounds(Build *b) {
         .hi = 1,
         .rate = b->sound.rate};
 
-    TRY(build_labels(b, 0));
-    build_label_field(b);
-    TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
-    Source *s = NULL;
-    TRY(source_open(b->path, b->kind, &s));
-    ItemJob job = {.source = s,
-                   .limit = b->o->limit,
-                   .threads = b->o->threads,
-                   .result_size = pack_writer_stride(b->writer) + sizeof(uint64_t),
-                   .work = work_sound,
-                   .done = done_sound,
-                   .user = b};
-    GanStatus st = items_run(&job);
-    source_close(s);
-    return st;
+    return build_members(b, work_sound, done_sound, sizeof(uint64_t));
 }

@@ -119,16 +119,20 @@ GanStatus sound_read(const uint8_t *data, size_t n, const Sound *want, size_t le
 
 // --- items.c: an ordered parallel map ------------------------------------------------------------
 
+// On any thread, any order: item and its bytes in, *result out. A failure is the member's, not the
+// job's.
+typedef GanStatus ItemWork(void *user, const Item *item, void *result);
+// On the calling thread, in order. st is what work answered, reason its message.
+typedef GanStatus ItemDone(void *user, const Item *item, GanStatus st, const char *reason,
+                           void *result);
+
 typedef struct ItemJob {
     Source *source;     // borrowed
     uint64_t limit;     // stop after so many members; 0: all
     int threads;        // 0: one per core
     size_t result_size; // bytes of a zeroed result
-    // On any thread, any order: item and its bytes in, *result out. A failure is the member's, not
-    // the job's.
-    GanStatus (*work)(void *user, const Item *item, void *result);
-    // On the calling thread, in order. st is what work answered, reason its message.
-    GanStatus (*done)(void *user, const Item *item, GanStatus st, const char *reason, void *result);
+    ItemWork *work;
+    ItemDone *done;
     void *user;
 } ItemJob;
 GanStatus items_run(const ItemJob *job); // results do not depend on `threads`
