@@ -278,6 +278,8 @@ Str stream_name(const DataStream *s, uint64_t sample); // where it came from
 // Content hashes of the field's packs in the order they are read, with a + between them.
 void stream_content(const DataStream *s, uint32_t field, Text *out);
 uint32_t stream_rate(const DataStream *s, uint32_t field); // of its sounds; 0: it has none
+// Names of a label's classes, borrowed; 0: they are numbers, or its packs do not agree.
+uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names);
 
 // The label stored beside a sample of the first field, read or not; false: there is none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);

@@ -27,6 +27,8 @@ typedef struct StreamField {
     XformPlan *plan; // [packs of the feed]
     size_t elements; // of a sample
     uint32_t rate;   // of sounds; 0: not known, or none
+    const Str *name; // [names] of its classes, the same in all packs; else there are none
+    uint32_t names;
 } StreamField;
 
 typedef struct Slot { // a batch being made or waiting
@@ -195,6 +197,19 @@ static const PackField *choose_field(const Pack *p, const DataField *f) {
     return first;
 }
 
+static void name_classes(StreamField *sf, const Feed *feed) {
+    const PackField *first = choose_field(&feed->pack[0], &sf->want);
+    sf->name = first->class_name;
+    sf->names = first->class_name ? first->classes : 0;
+    for (uint32_t k = 1; k < feed->packs; k++) {
+        const PackField *have = choose_field(&feed->pack[k], &sf->want);
+        bool alike = have->class_name && have->classes == first->classes;
+        for (uint32_t c = 0; alike && c < sf->names; c++)
+            alike = str_eq(have->class_name[c], sf->name[c]);
+        sf->names = alike ? sf->names : 0;
+    }
+}
+
 static GanStatus plan_field(DataStream *s, uint32_t i) {
     StreamField *sf = &s->field[i];
     const Feed *feed = &s->feed[sf->feed];
@@ -225,6 +240,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         rate = have->rate ? have->rate : rate;
     }
     sf->rate = rate;
+    name_classes(sf, feed);
     if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
         tell_bad(s, sf->want.name,
                  "every sample is of one class; pictures of a class belong in a folder of its own");
@@ -501,6 +517,12 @@ void stream_content(const DataStream *s, uint32_t field, Text *out) {
 uint32_t stream_rate(const DataStream *s, uint32_t field) {
     assert(field < s->fields);
     return s->field[field].rate;
+}
+
+uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names) {
+    assert(field < s->fields);
+    *names = s->field[field].name;
+    return s->field[field].names;
 }
 
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out) {

@@ -310,6 +310,12 @@ uint32_t feed_rate(const Feed *f, uint32_t slot) {
                                                        : 0;
 }
 
+uint32_t feed_classes(const Feed *f, uint32_t slot, const Str **names) {
+    const Slot *s = &f->module->slot.at[slot];
+    bool data = s->kind == SlotData && f->stream[s->stream];
+    return data ? stream_classes(f->stream[s->stream], s->site, names) : 0;
+}
+
 uint64_t feed_count(const Feed *f, uint32_t slot) {
     const DataStream *s = f->stream[f->module->slot.at[slot].stream];
     return s ? stream_count(s) : 0;

@@ -26,6 +26,8 @@ GanStatus feed_entry(Feed *f, Exec *e, uint32_t entry, uint64_t position);
 GanStatus feed_samples(Feed *f, uint32_t slot, size_t first, size_t n, float *out, size_t *got);
 // Samples the slot's stream has; 0: nothing reads it, so it was not opened.
 uint64_t feed_count(const Feed *f, uint32_t slot);
+// Names of the classes of the labels in a slot, borrowed from its data; 0: there are none.
+uint32_t feed_classes(const Feed *f, uint32_t slot, const Str **names);
 uint32_t feed_rate(const Feed *f, uint32_t slot); // of sounds, numbers a second; 0: no data of any
 // The labels stored with the first n samples, whether or not the model reads them; false: none.
 GanStatus feed_labels(Feed *f, uint32_t slot, size_t n, uint32_t *out, bool *found);

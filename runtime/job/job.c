@@ -242,6 +242,13 @@ static void put_pairs(JsonOut *j, const char *name, const Setting *at, uint32_t 
     json_close(j, ']');
 }
 
+static void put_names(JsonOut *j, const char *name, const Strs *list) {
+    json_name(j, name), json_open(j, '[');
+    for (uint32_t i = 0; i < list->n; i++)
+        json_put_str(j, list->at[i]);
+    json_close(j, ']');
+}
+
 static void put_weights(JsonOut *j, const Job *job) {
     json_name(j, "weights"), json_open(j, '[');
     for (uint32_t i = 0; i < job->weights.n; i++) {
@@ -279,6 +286,8 @@ void job_write(Text *t, const Job *job) {
     json_name(&j, "skip_bad"), json_put_bool(&j, job->skip_bad);
     if (job->rate)
         json_name(&j, "rate"), json_put_int(&j, job->rate);
+    if (job->class_name.n)
+        put_names(&j, "classes", &job->class_name);
     put_pairs(&j, "settings", job->setting.at, job->setting.n);
     put_pairs(&j, "data", job->data.at, job->data.n);
     if (job->weights.n)
@@ -341,7 +350,6 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
         .compress = json_bool(json_get(r.root, "compress"), false),
         .skip_bad = json_bool(json_get(r.root, "skip_bad"), false),
         .rate = (uint32_t)get_later(&r, "rate", SOUND_RATE_MOST),
-
         .real = DtCount,
     };
     Str precision = get_str(&r, "precision");
@@ -362,6 +370,9 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
             vec_push(perm, &out->data, s);
         else
             r.wrong = "data";
+    const Json *classes = json_get(r.root, "classes");
+    for (uint32_t i = 0; i < json_count(classes); i++)
+        vec_push(perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
     const Json *weights = json_get(r.root, "weights");
     for (uint32_t i = 0; i < json_count(weights); i++) {
         const Json *row = json_at(weights, i);

@@ -26,6 +26,7 @@ typedef struct JobWeights { // of a pretrained net
     Str net, path;          // path: absolute; empty: not known yet
     Str hash;               // of what the net was given, 32 digits; empty: not known yet
 } JobWeights;
+typedef VEC(Str) Strs;
 typedef struct Job {
     Str model;  // path of the model's text: as given, or a run's resolved.gan
     Str origin; // path that was given when the run began
@@ -43,6 +44,7 @@ typedef struct Job {
     Split split;
     bool compress; // --compress bf16
     bool skip_bad;
+    Strs class_name;      // of its labels, as its data were found; empty: they are numbers
     uint32_t rate;        // of its sounds, numbers a second, as its data were found; 0: no sounds
     VEC(Setting) setting; // configs of the model
 

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { NamesShown = 12 }; // of classes, in a message
+
 Str input_name(const Module *m, uint32_t slot) {
     const Slot *s = &m->slot.at[slot];
     return str_sub(s->name, str_find(s->name, '.') + 1, s->name.len);
@@ -70,16 +72,40 @@ static GanStatus check_values(const Module *m, const Given *g) {
     return GAN_OK;
 }
 
-// 0,3,5: one number each for a sample, then from the beginning.
-static GanStatus read_numbers(Arena *perm, Str name, Str text, Given *out) {
+static GanStatus no_number(Arena *perm, Str name, Str word, const Strs *classes) {
+    if (!classes->n)
+        return fail(GAN_ERR_USAGE,
+                    "--input %.*s wants numbers, as in %.*s=0,1,2, or an .npy file, not `%.*s`",
+                    SARG(name), SARG(name), SARG(word));
+    Str near = str_nearest(word, classes->at, classes->n);
+    if (near.len)
+        return fail(GAN_ERR_USAGE, "--input %.*s: no class is called `%.*s`: did you mean `%.*s`?",
+                    SARG(name), SARG(word), SARG(near));
+    Text all = {.arena = perm};
+    for (uint32_t i = 0; i < classes->n && i < NamesShown; i++)
+        text_fmt(&all, "%s%.*s", i ? ", " : "", SARG(classes->at[i]));
+    return fail(GAN_ERR_USAGE, "--input %.*s: no class is called `%.*s`: they are %.*s%s",
+                SARG(name), SARG(word), SARG(text_str(&all)),
+                classes->n > NamesShown ? ", ..." : "");
+}
+
+// The number of a class of this name.
+static bool class_named(const Strs *classes, Str name, double *out) {
+    for (uint32_t i = 0; i < classes->n; i++)
+        if (str_eq(classes->at[i], name))
+            return *out = i, true;
+    return false;
+}
+
+// 0,3,5 or cats,dogs: one each for a sample, then from the beginning. A name goes before a number.
+static GanStatus read_numbers(Arena *perm, Str name, Str text, const Strs *classes, Given *out) {
     VEC(float) x = {0};
     for (Str rest = text;;) {
         size_t comma = str_find(rest, ',');
+        Str word = str_sub(rest, 0, comma);
         double one;
-        if (!str_to_double(str_sub(rest, 0, comma), &one))
-            return fail(GAN_ERR_USAGE,
-                        "--input %.*s wants numbers, as in %.*s=0,1,2, or an .npy file, not `%.*s`",
-                        SARG(name), SARG(name), SARG(text));
+        if (!class_named(classes, word, &one) && !str_to_double(word, &one))
+            return no_number(perm, name, word, classes);
         vec_push(perm, &x, (float)one);
         if (comma == rest.len)
             break;
@@ -98,6 +124,11 @@ static Str wanted_array(Arena *perm, const Type *t) {
     return t->rank ? str_format(perm, "[n, %.*s: %.*s for each sample",
                                 SARG(str_sub(shape, 1, shape.len)), SARG(shape))
                    : STR("[n]: one number for each sample");
+}
+
+static bool has_classes(const Module *m, uint32_t slot, uint32_t n) {
+    const Site *site = &m->site.at[m->slot.at[slot].site];
+    return site->dist == DistCategorical && site->classes == n;
 }
 
 // [n, ...]: a sample's input each.
@@ -146,8 +177,9 @@ static GanStatus find_input(Arena *perm, const Module *m, uint32_t entry, Str na
     return no_input(perm, m->entry.at[entry].name, name, known, n);
 }
 
-GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const OptionValue *o,
-                      Inputs *out) {
+GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
+                      const OptionValue *o, Inputs *out) {
+    static const Strs none;
     *out = (Inputs){0};
     for (uint32_t i = 0; i < o->pair.n; i++) {
         Str name = o->pair.at[i].key, text = o->pair.at[i].value;
@@ -158,7 +190,8 @@ GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Option
         if (str_eq(path_ext(text), STR("npy")))
             TRY(read_array(perm, m, text, &g));
         else if (!m->slot.at[g.slot].type.rank)
-            TRY(read_numbers(perm, name, text, &g));
+            TRY(read_numbers(perm, name, text, has_classes(m, g.slot, classes->n) ? classes : &none,
+                             &g));
         else
             return fail(GAN_ERR_USAGE, "--input %.*s is %.*s a sample: give an .npy file",
                         SARG(name), SARG(type_text(perm, &m->slot.at[g.slot].type)));

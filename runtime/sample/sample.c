@@ -43,7 +43,8 @@ static GanStatus open_sampling(Sampling *s, const Options *o) {
     TRY(trained_open(s->perm, s->host, o, &s->run));
     const Module *m = &s->run.session.compiled.module;
     TRY(sampler_find(m, option_text(o, OptEntry, (Str){0}), &s->sampler));
-    TRY(inputs_read(s->perm, m, s->sampler.entry, &o->at[OptInput], &s->inputs));
+    TRY(inputs_read(s->perm, m, s->sampler.entry, &s->run.job.class_name, &o->at[OptInput],
+                    &s->inputs));
     s->sampler.inputs = &s->inputs;
     if (s->inputs.given.n)
         s->sampler.columns = 0;

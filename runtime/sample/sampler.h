@@ -22,9 +22,10 @@ bool input_of(const Module *m, uint32_t entry, uint32_t slot);
 // gives nothing: out [n, ...], of a shared one [...].
 void input_values(const Inputs *in, const Module *m, uint32_t slot, uint64_t seed, size_t first,
                   size_t n, Arena scratch, float *out);
-// --input NAME=NUMBERS or NAME=FILE.npy, as often as it was said.
-GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const OptionValue *o,
-                      Inputs *out);
+// --input NAME=NUMBERS or NAME=FILE.npy, as often as it was said. `classes`: what the data call
+// theirs, for an input of as many classes; may be empty.
+GanStatus inputs_read(Arena *perm, const Module *m, uint32_t entry, const Strs *classes,
+                      const OptionValue *o, Inputs *out);
 // Feeds a batch that begins with sample `first`; `in` NULL: nothing is given.
 GanStatus inputs_put(const Inputs *in, Exec *e, uint32_t entry, uint64_t seed, size_t first,
                      Arena scratch);

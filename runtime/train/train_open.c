@@ -68,17 +68,28 @@ static void tell_other_data(const Train *t, const Checkpoint *at) {
     }
 }
 
+// What the data say of themselves and samples are asked for or written by.
+static void note_data(Train *t) {
+    Job *job = t->job;
+    job->rate = 0;
+    job->class_name.n = 0;
+    for (uint32_t i = 0; i < t->session.compiled.module.slot.n; i++) {
+        const Str *names;
+        uint32_t n = job->class_name.n ? 0 : feed_classes(t->feed, i, &names);
+        for (uint32_t c = 0; c < n; c++)
+            vec_push(t->perm, &job->class_name, names[c]);
+        job->rate = job->rate ? job->rate : feed_rate(t->feed, i);
+    }
+}
+
 static GanStatus open_feed(Train *t, const Checkpoint *at) {
     FeedOptions o = {.job = t->job,
                      .position = at->streams ? at->position : NULL,
                      .notice = notice,
                      .user = (void *)(uintptr_t)t->host};
     TRY(feed_open(t->perm, &t->session.compiled.module, &o, &t->feed));
-    t->job->rate = 0;
-    for (uint32_t i = 0; i < t->session.compiled.module.slot.n && !t->job->rate; i++)
-        t->job->rate = feed_rate(t->feed, i);
+    note_data(t);
     tell_other_data(t, at);
-
     return t->comm ? ranks_agree(*t->perm, t->comm, "data", '\n', feed_identity(t->feed, t->perm))
                    : GAN_OK;
 }

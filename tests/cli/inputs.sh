@@ -133,3 +133,21 @@ says 'y: every sample is of one class'
 expect 0 train l.gan --data x=sorted --batch 2 --steps 1 --out sorted.run
 grep -q 'one class' err && fail 'two folders are two classes'
 true
+
+# Classes by the names their data have.
+cat >named.gan <<'END'
+model named "classes that have names"
+data x : image(3, 8, 8) scale(-1, 1), y : label(3)
+net G(z: [3], y: label(3)) -> [3, 8, 8] = concat(z, one_hot(y)) |> dense(192) |> reshape(3, 8, 8)
+step { update G minimize mse(G(normal(3), y), x) using sgd() }
+sample which(y: label(3), k: label(5)) = concat(one_hot(y), one_hot(k))
+END
+"$ganrun" data synth shapes --out s.pack --count 12 --size 8 >/dev/null
+expect 0 train named.gan --data x=s.pack --batch 3 --steps 1 --out named --threads 1
+rm s.pack
+expect 0 sample named -o n.npy --count 3 --input y=triangle,circle --input k=0 --threads 1
+[ "$(tail -c +129 n.npy | od -An -v -w32 -tf4 | awk '{ printf "%s%s%s ", $1, $2, $3 }')" = '001 100 001 ' ] || fail 'not the classes named'
+expect 2 sample named -o n.npy --input y=squares
+says 'did you mean `square`?'
+expect 2 sample named -o n.npy --input k=square
+says 'wants numbers'
