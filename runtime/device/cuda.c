@@ -168,7 +168,9 @@ GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **ou
     if (!c)
         return fail(GAN_ERR_MEMORY, "no memory for the cuda device");
     *c = (Cuda){
-        .base = {&device_cuda, *o, device_threads_for(o->threads)}, .api = api, .cu = api->driver};
+        .base = {.api = &device_cuda, .options = *o, .threads = device_threads_for(o->threads)},
+        .api = api,
+        .cu = api->driver};
     GanStatus st = open_card(c);
     if (st != GAN_OK) {
         close_card(c);
