@@ -32,7 +32,7 @@ typedef struct Play {
     Left *left;   // [tail]
     uint8_t *ran; // [block] in this step
 } Play;
-enum { UNSETTLED = UINT32_MAX }; // no value: what a pending tail writes
+static const uint32_t UNSETTLED = UINT32_MAX; // no value: what a pending tail writes
 
 static size_t cells(const Play *y, uint32_t id) {
     return plan_bytes(y->p, id) / PLAN_ALIGN;
