@@ -57,9 +57,10 @@ static bool shape_is(const Type *t, int64_t batch, const Json *shape) {
 
 static Str shape_text(Arena *a, const Json *shape) {
     Text t = {.arena = a};
+    text_char(&t, '[');
     for (uint32_t i = 0; i < json_count(shape); i++)
-        text_fmt(&t, "%s%.0f", i ? ", " : "[", json_number(json_at(shape, i), -1));
-    text_put(&t, STR("]"));
+        text_fmt(&t, "%s%.0f", i ? ", " : "", json_number(json_at(shape, i), -1));
+    text_char(&t, ']');
     return text_str(&t);
 }
 

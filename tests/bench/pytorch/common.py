@@ -103,6 +103,10 @@ class FormulaFeed:
         u = uniform(self._name("labels", (n,), stream=stream, classes=classes), (n,))
         return (u * classes).floor().long()
 
+    def label(self, stream, classes):
+        """One label for the whole batch."""
+        return self.labels(stream, 1, classes)
+
 
 class RandomFeed:
     """Feeds a step from the framework's own generator: what a benchmark times. Data is made once and reused."""
@@ -135,6 +139,9 @@ class RandomFeed:
         if k not in self.cache:
             self.cache[k] = torch.randint(classes, (n,), device=self.device)
         return self.cache[k]
+
+    def label(self, stream, classes):
+        return torch.randint(classes, (1,), device=self.device)
 
 
 class NoRecord:
