@@ -17,81 +17,15 @@
 // layer. The estimate moves work; the order of the calls is every rank's. What only gradients'
 // calls need may so wait for its turn while the activations it reads take memory. A second order
 // makes it as soon as it can be made, and stays where it spares memory and costs next to no time.
-//
-// Where a block ends with waits that nothing is left to hide, that end may become a tail
-// (program.h, Tail): one more region of what follows, wanted there when its sums have come, all at
-// once. Estimates of a core's work are off by a third, and a core that is faster than estimated
-// waits longest: what is late, and what a tail gains, is told by a fast core (FastCore). A block
-// has one order, whatever was left before it: work of D that hides G's sums stands in the way of
-// work of G that would hide D's. So orders are tried, and the tape is played with each: a tail
-// stays where the step takes less time with it.
-#include "plan.h"
+#include "schedule.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
-    RoundsPlayed = 4,     // of a repeat: they show how one follows another
     SmallBytes = 1 << 16, // what a waiting region may hold back; what a merged one may move
     Spare = 20,           // memory is spared by such a part of it, for less than that part of what
     Longer = 1000,        // calls take and this part of the block's time
 };
-static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
-static const double FastCore = 2. / 3; // of the time estimated takes a core that is fast
-
-typedef struct Value { // a stored value made in the block at hand
-    uint32_t readers;  // regions of the block still to read it
-    size_t bytes;      // 0: lies in the slot memory, or outlives the block
-} Value;
-
-// Estimated times, in seconds, of a block with collectives.
-typedef struct Clock {
-    const Parallel *link;
-    uint32_t *leads;  // [region] the first call that cannot start before it, NONE
-    uint8_t *weights; // [region] nothing needs it but calls of gradients
-    double *arrives;  // [call] when its sum is there
-    double late;      // of the rank that is waited for
-    double core;      // of the times estimated takes a core: 1, or FastCore
-    double now;
-    double free[2]; // when the link has carried what was started: large calls, small ones
-} Clock;
-
-typedef VEC(uint32_t) RegionVec;
-
-// A tail. Among the regions of a block that runs it it is one, whose number is Plan.region.n and
-// its own.
-typedef struct Late {
-    uint32_t block;   // whose end it is
-    RegionVec region; // in order
-    TailWays ways;
-    // From that end, on a fast core:
-    double *arrives; // [call] when the sum of a call that is left is there
-    double due;      // when all are
-    double free[2];  // Clock.free
-    size_t bytes;    // of work memory held until it has run
-} Late;
-
-typedef struct Sched {
-    Arena *perm;
-    Arena *a; // scratch
-    Plan *p;
-    OrderVec order;       // sorted by after
-    VEC(uint32_t) * next; // [region] regions that must follow
-    uint32_t *waits;      // [region] regions it still waits for
-    size_t *made;         // [region] bytes it stores in work memory
-    uint8_t *late;        // [region] waits until there is nothing else to do
-    uint8_t *here;        // [region] is of the block at hand
-    bool few_launches;    // PassOptions
-    bool late_now;        // the last region was late: with few_launches, others follow
-    uint8_t *outlives;    // [node] read by another block or by the executor
-    Value *value;         // [node]
-    Clock clock;          // blocks with collectives
-    uint8_t *may;         // [region] may be left
-    uint8_t *left;        // [region] is
-    VEC(Late) tail;
-    uint8_t
-        *pending; // [tail] left and not run: a block's estimates begin with it, then it runs once
-} Sched;
 
 // What decides among regions that may run. Blocks with collectives: what the next call needs;
 // weight gradients before that.
@@ -136,94 +70,6 @@ static void find_orders(Sched *s) {
     }
 }
 
-// --- the clock of a block with collectives -------------------------------------------------------
-
-static bool is_tail(const Sched *s, uint32_t region) {
-    return region >= s->p->region.n;
-}
-
-static bool is_pending(const Sched *s, uint32_t region) {
-    return is_tail(s, region) && s->pending[region - s->p->region.n];
-}
-
-static const Late *tail_of(const Sched *s, uint32_t region) {
-    return &s->tail.at[region - s->p->region.n];
-}
-
-static bool starts_gradients(const Sched *s, uint32_t region) {
-    const Plan *p = s->p;
-    return !is_tail(s, region) && p->region.at[region].kind == RegionStart &&
-           p->collective.at[p->region.at[region].call].update != NONE;
-}
-
-// As long as a time takes that a tail knows: on a slower core more is done later.
-static double tail_seconds(const Sched *s, double seconds) {
-    return seconds * s->clock.core / FastCore;
-}
-
-// The sums of a tail are on their way.
-static void clock_begin(Sched *s, const Late *tail) {
-    Clock *c = &s->clock;
-    for (int i = 0; i < 2; i++) {
-        double free = tail_seconds(s, tail->free[i]);
-        c->free[i] = free > c->free[i] ? free : c->free[i];
-    }
-    for (uint32_t i = 0; i < tail->region.n; i++) {
-        const Region *r = &s->p->region.at[tail->region.at[i]];
-        if (r->kind == RegionWait)
-            c->arrives[r->call] = tail_seconds(s, tail->arrives[r->call]);
-    }
-}
-
-static void clock_reset(Sched *s, const RegionVec *regions, double core) {
-    Clock *c = &s->clock;
-    c->late = LateRank;
-    c->core = core;
-    c->now = c->free[0] = c->free[1] = 0;
-    for (uint32_t i = regions->n; i-- > 0;) { // in a valid order, the tail first
-        uint32_t region = regions->at[i], first = NONE;
-        c->weights[region] = s->next[region].n > 0;
-        for (uint32_t k = 0; k < s->next[region].n; k++) {
-            uint32_t after = s->next[region].at[k];
-            first = c->leads[after] < first ? c->leads[after] : first;
-            c->weights[region] &= c->weights[after] || starts_gradients(s, after);
-        }
-        if (is_pending(s, region))
-            clock_begin(s, tail_of(s, region));
-        else if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
-            first = s->p->region.at[region].call;
-        c->leads[region] = first;
-    }
-}
-
-static void clock_pass(Sched *s, uint32_t region) {
-    Clock *c = &s->clock;
-    if (is_tail(s, region)) {
-        for (uint32_t i = 0; is_pending(s, region) && i < tail_of(s, region)->region.n; i++)
-            clock_pass(s, tail_of(s, region)->region.at[i]);
-        return;
-    }
-    const Region *r = &s->p->region.at[region];
-    if (r->kind == RegionStart) {
-        size_t bytes = s->p->collective.at[r->call].bytes;
-        double *free = &c->free[bytes <= COMM_SMALL];
-        *free = (c->now > *free ? c->now : *free) + call_seconds(c->link, bytes);
-        c->arrives[r->call] = *free + c->late;
-    } else if (r->kind == RegionWait) {
-        c->now = c->arrives[r->call] > c->now ? c->arrives[r->call] : c->now;
-    } else {
-        c->now += region_seconds(s->p, r) * c->core;
-    }
-}
-
-// When the sums are there that a region waits for; 0: it waits for none.
-static double due(const Sched *s, uint32_t region) {
-    if (is_tail(s, region))
-        return is_pending(s, region) ? tail_seconds(s, tail_of(s, region)->due) : 0;
-    const Region *r = &s->p->region.at[region];
-    return r->kind == RegionWait ? s->clock.arrives[r->call] : 0;
-}
-
 // --- one block -----------------------------------------------------------------------------------
 
 // Sets the block's counters: what each region waits for, who still reads each value.
@@ -234,7 +80,7 @@ static void block_reset(Sched *s, const RegionVec *regions) {
         uint32_t region = regions->at[i];
         s->waits[region] = 0;
         s->here[region] = 1;
-        for (uint32_t k = 0; !is_tail(s, region) && k < p->region.at[region].out.n; k++) {
+        for (uint32_t k = 0; !sched_is_tail(s, region) && k < p->region.at[region].out.n; k++) {
             uint32_t id = p->region.at[region].out.at[k];
             bool freed = !plan_in_slot(p, id) && !s->outlives[id];
             s->value[id] = (Value){0, freed ? plan_bytes(p, id) : 0};
@@ -244,14 +90,14 @@ static void block_reset(Sched *s, const RegionVec *regions) {
         uint32_t region = regions->at[i];
         for (uint32_t k = 0; k < s->next[region].n; k++)
             s->waits[s->next[region].at[k]]++;
-        for (uint32_t k = 0; !is_tail(s, region) && k < p->region.at[region].in.n; k++)
+        for (uint32_t k = 0; !sched_is_tail(s, region) && k < p->region.at[region].in.n; k++)
             s->value[p->region.at[region].in.at[k]].readers++;
     }
 }
 
 static size_t freed_by(const Sched *s, uint32_t region) {
-    if (is_tail(s, region))
-        return tail_of(s, region)->bytes;
+    if (sched_is_tail(s, region))
+        return sched_tail_of(s, region)->bytes;
     const Region *r = &s->p->region.at[region];
     size_t sum = 0;
     for (uint32_t i = 0; i < r->in.n; i++) {
@@ -270,17 +116,19 @@ static bool frees_more(const Sched *s, uint32_t a, uint32_t b) {
 // 0: a call starts; 1: something to do; 2: what a wait would wait for has not come; 3: nor may it
 // be needed in this step.
 static int urgency(const Sched *s, uint32_t region) {
-    if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
+    if (!sched_is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
         return 0;
-    return due(s, region) <= s->clock.now ? 1 : is_tail(s, region) || !s->may[region] ? 2 : 3;
+    return sched_due(s, region) <= s->clock.now          ? 1
+           : sched_is_tail(s, region) || !s->may[region] ? 2
+                                                         : 3;
 }
 
 static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
     int ua = urgency(s, a), ub = urgency(s, b);
     if (ua != ub)
         return ua < ub;
-    if (ua >= 2 && due(s, a) != due(s, b))
-        return due(s, a) < due(s, b);
+    if (ua >= 2 && sched_due(s, a) != sched_due(s, b))
+        return sched_due(s, a) < sched_due(s, b);
     if (way == WayWeights && s->clock.weights[a] != s->clock.weights[b])
         return s->clock.weights[a];
     if (s->clock.leads[a] != s->clock.leads[b])
@@ -305,11 +153,11 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
     RegionVec ready = {0};
     block_reset(s, regions);
     if (has_clock(way))
-        clock_reset(s, regions, 1);
+        sched_clock_reset(s, regions, 1);
     size_t live = 0, peak = 0;
     s->late_now = false;
     for (uint32_t i = 0; i < regions->n; i++) {
-        live += is_tail(s, regions->at[i]) ? tail_of(s, regions->at[i])->bytes : 0;
+        live += sched_is_tail(s, regions->at[i]) ? sched_tail_of(s, regions->at[i])->bytes : 0;
         if (!s->waits[regions->at[i]])
             vec_push(s->a, &ready, regions->at[i]);
     }
@@ -323,12 +171,12 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         ready.at[best] = ready.at[--ready.n];
         vec_push(s->a, out, region);
         if (has_clock(way))
-            clock_pass(s, region);
+            sched_clock_pass(s, region);
         s->late_now = s->late[region];
         live += s->made[region];
         peak = live > peak ? live : peak;
         live -= freed_by(s, region);
-        for (uint32_t i = 0; !is_tail(s, region) && i < s->p->region.at[region].in.n; i++)
+        for (uint32_t i = 0; !sched_is_tail(s, region) && i < s->p->region.at[region].in.n; i++)
             s->value[s->p->region.at[region].in.at[i]].readers--;
         for (uint32_t i = 0; i < s->next[region].n; i++) {
             uint32_t after = s->next[region].at[i];
@@ -399,7 +247,7 @@ static void emit_block(Sched *s, uint32_t block, const RegionVec *order, bool me
     Section now = {.block = block, .tail = NONE};
     uint32_t from = 0;
     for (uint32_t i = 0; i < order->n; i++) {
-        if (!is_tail(s, order->at[i]))
+        if (!sched_is_tail(s, order->at[i]))
             continue;
         emit_section(s, now, order->at + from, i - from, merge);
         now = (Section){.kind = SectionRest, .block = block};
@@ -429,19 +277,19 @@ static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {
 
 static bool has_collective(const Sched *s, const RegionVec *regions) {
     for (uint32_t i = 0; i < regions->n; i++)
-        if (is_tail(s, regions->at[i]) || s->p->region.at[regions->at[i]].kind == RegionStart)
+        if (sched_is_tail(s, regions->at[i]) || s->p->region.at[regions->at[i]].kind == RegionStart)
             return true;
     return false;
 }
 
 // What an order takes when no rank is late; *calls: what its calls take.
 static double order_seconds(Sched *s, const RegionVec *order, double *calls) {
-    clock_reset(s, order, 1);
+    sched_clock_reset(s, order, 1);
     s->clock.late = *calls = 0;
     for (uint32_t i = 0; i < order->n; i++) {
         uint32_t region = order->at[i];
-        clock_pass(s, region);
-        if (!is_tail(s, region) && s->p->region.at[region].kind == RegionStart) {
+        sched_clock_pass(s, region);
+        if (!sched_is_tail(s, region) && s->p->region.at[region].kind == RegionStart) {
             uint32_t call = s->p->region.at[region].call;
             *calls += call_seconds(s->clock.link, s->p->collective.at[call].bytes);
         }
@@ -459,7 +307,7 @@ static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
     *out = spares ? weights : calls;
 }
 
-static void order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
+void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o, RegionVec *out) {
     RegionVec text = {0}, greedy = {0};
     if (has_collective(s, regions)) {
         order_calls(s, regions, out);
@@ -468,145 +316,6 @@ static void order_block(Sched *s, const RegionVec *regions, const PassOptions *o
     size_t peak = block_order(s, regions, WayText, &text);
     bool freer = !o->no_fuse && block_order(s, regions, WayGreedy, &greedy) < peak;
     *out = freer ? greedy : text;
-}
-
-// --- tails ---------------------------------------------------------------------------------------
-
-// The regions of a block, the tails it runs before those that they must precede.
-static void regions_of(Sched *s, uint32_t block, RegionVec *out) {
-    const Plan *p = s->p;
-    *out = (RegionVec){0};
-    for (uint32_t t = 0; t < s->tail.n; t++)
-        if (s->tail.at[t].ways.within[block])
-            vec_push(s->a, out, p->region.n + t);
-    uint32_t tails = out->n;
-    for (uint32_t t = 0; t < tails; t++)
-        s->next[out->at[t]].n = 0;
-    for (uint32_t r = 0; r < p->region.n; r++) {
-        if (p->region.at[r].block != block || s->left[r])
-            continue;
-        vec_push(s->a, out, r);
-        for (uint32_t t = 0; t < tails; t++)
-            if (tail_of(s, out->at[t])->ways.meets[r])
-                vec_push(s->a, &s->next[out->at[t]], r);
-    }
-}
-
-// Where the end of an order begins that may be left and waits for what has not come, its length
-// when there is none. The clock then stands there.
-static uint32_t find_cut(Sched *s, const RegionVec *order) {
-    uint32_t may = order->n, at = 0;
-    while (may && !is_tail(s, order->at[may - 1]) && s->may[order->at[may - 1]])
-        may--;
-    clock_reset(s, order, FastCore);
-    for (; at < order->n && !(at >= may && due(s, order->at[at]) > s->clock.now); at++)
-        clock_pass(s, order->at[at]);
-    return at;
-}
-
-// The end of a block becomes a tail; its times are from where that block now ends. False: it is
-// open what runs it.
-static bool leave(Sched *s, uint32_t block, const RegionVec *order, uint32_t cut) {
-    const Clock *c = &s->clock;
-    Late left = {.block = block, .free = {c->free[0] - c->now, c->free[1] - c->now}};
-    left.arrives = arena_array(s->a, double, s->p->collective.n);
-    for (uint32_t i = cut; i < order->n; i++) {
-        const Region *r = &s->p->region.at[order->at[i]];
-        s->left[order->at[i]] = 1;
-        vec_push(s->a, &left.region, order->at[i]);
-        if (r->kind != RegionWait)
-            continue;
-        left.arrives[r->call] = c->arrives[r->call] - c->now;
-        left.due = left.arrives[r->call] > left.due ? left.arrives[r->call] : left.due;
-        left.bytes += s->p->collective.at[r->call].bytes;
-    }
-    bool known = tail_place(s->a, s->p, left.region.at, left.region.n, &left.ways);
-    vec_push(s->a, &s->tail, left);
-    return known;
-}
-
-static void play_block(Sched *s, const RegionVec *order) {
-    for (uint32_t i = 0; i < order->n; i++) {
-        clock_pass(s, order->at[i]);
-        if (is_tail(s, order->at[i]))
-            s->pending[order->at[i] - s->p->region.n] = 0;
-    }
-}
-
-// Plays the tape from `pc` to the end of its scope, which is returned: both branches, some rounds.
-static uint32_t play(Sched *s, const RegionVec *order, uint32_t pc) {
-    const Func *f = s->p->func;
-    for (; pc < f->tape.n && f->tape.at[pc].kind != CtlEnd; pc++) {
-        Ctl c = f->tape.at[pc];
-        uint32_t rounds = c.kind == CtlRepeat && c.arg > 1 ? c.arg : 1, begin = pc + 1;
-        if (c.kind == CtlElse)
-            continue;
-        if (c.kind != CtlBlock) {
-            for (uint32_t r = 0; r < rounds && r < RoundsPlayed; r++)
-                pc = play(s, order, begin);
-            continue;
-        }
-        play_block(s, &order[c.arg]);
-        for (uint32_t t = 0; t < s->tail.n; t++)
-            s->pending[t] |= s->tail.at[t].block == c.arg;
-    }
-    return pc;
-}
-
-// What a step takes among its like, on fast cores of which none is late.
-static double step_seconds(Sched *s, const RegionVec *order) {
-    double began = 0;
-    clock_reset(s, &(RegionVec){0}, FastCore);
-    s->clock.late = 0;
-    memset(s->pending, 0, s->tail.n);
-    for (int step = 0; step < 2; step++) {
-        began = s->clock.now;
-        (void)play(s, order, 0);
-    }
-    return s->clock.now - began;
-}
-
-// Orders a block that runs tails anew: as if all of them were under way, or one alone, for they may
-// be of blocks of which one comes before it at a time. What makes the shortest step stays.
-static void order_anew(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
-    RegionVec regions, best = {0};
-    double least = INFINITY;
-    regions_of(s, block, &regions);
-    for (uint32_t alone = 0; alone <= s->tail.n; alone++) { // the last: all
-        for (uint32_t t = 0; t < s->tail.n; t++)
-            s->pending[t] = alone == s->tail.n || alone == t;
-        order_block(s, &regions, o, &order[block]);
-        double seconds = step_seconds(s, order);
-        best = seconds < least ? order[block] : best;
-        least = fmin(seconds, least);
-    }
-    order[block] = best;
-}
-
-static double take_in(Sched *s, const PassOptions *o, RegionVec *order) {
-    const Late *left = &s->tail.at[s->tail.n - 1];
-    order[left->block].n -= left->region.n;
-    for (uint32_t b = 0; b < s->p->func->blocks; b++)
-        if (left->ways.within[b])
-            order_anew(s, o, b, order);
-    return step_seconds(s, order);
-}
-
-// Leaves what comes late at the end of a block, where that makes the step shorter.
-static void order_tail(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
-    uint32_t blocks = s->p->func->blocks;
-    RegionVec regions, *was = arena_array(s->a, RegionVec, blocks);
-    double seconds = step_seconds(s, order);
-    memcpy(was, order, blocks * sizeof *was);
-    regions_of(s, block, &regions); // whom the tails in its order must precede
-    uint32_t cut = find_cut(s, &order[block]);
-    if (cut == order[block].n ||
-        (leave(s, block, &order[block], cut) && take_in(s, o, order) < seconds))
-        return;
-    s->tail.n--;
-    for (uint32_t i = cut; i < was[block].n; i++)
-        s->left[was[block].at[i]] = 0;
-    memcpy(order, was, blocks * sizeof *was);
 }
 
 void schedule(Arena *perm, const PassOptions *o, Plan *p) {
@@ -633,11 +342,11 @@ void schedule(Arena *perm, const PassOptions *o, Plan *p) {
     RegionVec *order = arena_array(&scratch, RegionVec, p->func->blocks);
     for (uint32_t b = 0; b < p->func->blocks; b++) {
         RegionVec in_block;
-        regions_of(&s, b, &in_block);
-        order_block(&s, &in_block, o, &order[b]);
+        sched_regions_of(&s, b, &in_block);
+        sched_order_block(&s, &in_block, o, &order[b]);
     }
     for (uint32_t b = 0; some && b < p->func->blocks; b++)
-        order_tail(&s, o, b, order);
+        sched_order_tail(&s, o, b, order);
     emit_blocks(&s, order, !o->no_fuse);
     arena_release(&scratch);
 }

@@ -1,0 +1,110 @@
+// schedule_tail.c - which blocks leave their end to what follows, and where that runs.
+//
+// In: blocks in order, what of each may be left (tail.c). Out: those whose end is left, the others'
+// orders with it among their regions.
+//
+// Where a block ends with waits that nothing is left to hide, that end may become a tail
+// (program.h, Tail): one more region of what follows, wanted there when its sums have come, all at
+// once. Estimates of a core's work are off by a third, and a core that is faster than estimated
+// waits longest: what is late, and what a tail gains, is told by a fast core (FastCore). A block
+// has one order, whatever was left before it: work of D that hides G's sums stands in the way of
+// work of G that would hide D's. So orders are tried, and the tape is played with each: a tail
+// stays where the step takes less time with it.
+#include "schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+void sched_regions_of(Sched *s, uint32_t block, RegionVec *out) {
+    const Plan *p = s->p;
+    *out = (RegionVec){0};
+    for (uint32_t t = 0; t < s->tail.n; t++)
+        if (s->tail.at[t].ways.within[block])
+            vec_push(s->a, out, p->region.n + t);
+    uint32_t tails = out->n;
+    for (uint32_t t = 0; t < tails; t++)
+        s->next[out->at[t]].n = 0;
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        if (p->region.at[r].block != block || s->left[r])
+            continue;
+        vec_push(s->a, out, r);
+        for (uint32_t t = 0; t < tails; t++)
+            if (sched_tail_of(s, out->at[t])->ways.meets[r])
+                vec_push(s->a, &s->next[out->at[t]], r);
+    }
+}
+
+// Where the end of an order begins that may be left and waits for what has not come, its length
+// when there is none. The clock then stands there.
+static uint32_t find_cut(Sched *s, const RegionVec *order) {
+    uint32_t may = order->n, at = 0;
+    while (may && !sched_is_tail(s, order->at[may - 1]) && s->may[order->at[may - 1]])
+        may--;
+    sched_clock_reset(s, order, FastCore);
+    for (; at < order->n && !(at >= may && sched_due(s, order->at[at]) > s->clock.now); at++)
+        sched_clock_pass(s, order->at[at]);
+    return at;
+}
+
+// The end of a block becomes a tail; its times are from where that block now ends. False: it is
+// open what runs it.
+static bool leave(Sched *s, uint32_t block, const RegionVec *order, uint32_t cut) {
+    const Clock *c = &s->clock;
+    Late left = {.block = block, .free = {c->free[0] - c->now, c->free[1] - c->now}};
+    left.arrives = arena_array(s->a, double, s->p->collective.n);
+    for (uint32_t i = cut; i < order->n; i++) {
+        const Region *r = &s->p->region.at[order->at[i]];
+        s->left[order->at[i]] = 1;
+        vec_push(s->a, &left.region, order->at[i]);
+        if (r->kind != RegionWait)
+            continue;
+        left.arrives[r->call] = c->arrives[r->call] - c->now;
+        left.due = left.arrives[r->call] > left.due ? left.arrives[r->call] : left.due;
+        left.bytes += s->p->collective.at[r->call].bytes;
+    }
+    bool known = tail_place(s->a, s->p, left.region.at, left.region.n, &left.ways);
+    vec_push(s->a, &s->tail, left);
+    return known;
+}
+
+// Orders a block that runs tails anew: as if all of them were under way, or one alone, for they may
+// be of blocks of which one comes before it at a time. What makes the shortest step stays.
+static void order_anew(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
+    RegionVec regions, best = {0};
+    double least = INFINITY;
+    sched_regions_of(s, block, &regions);
+    for (uint32_t alone = 0; alone <= s->tail.n; alone++) { // the last: all
+        for (uint32_t t = 0; t < s->tail.n; t++)
+            s->pending[t] = alone == s->tail.n || alone == t;
+        sched_order_block(s, &regions, o, &order[block]);
+        double seconds = sched_step_seconds(s, order);
+        best = seconds < least ? order[block] : best;
+        least = fmin(seconds, least);
+    }
+    order[block] = best;
+}
+
+static double take_in(Sched *s, const PassOptions *o, RegionVec *order) {
+    const Late *left = &s->tail.at[s->tail.n - 1];
+    order[left->block].n -= left->region.n;
+    for (uint32_t b = 0; b < s->p->func->blocks; b++)
+        if (left->ways.within[b])
+            order_anew(s, o, b, order);
+    return sched_step_seconds(s, order);
+}
+
+void sched_order_tail(Sched *s, const PassOptions *o, uint32_t block, RegionVec *order) {
+    uint32_t blocks = s->p->func->blocks;
+    RegionVec regions, *was = arena_array(s->a, RegionVec, blocks);
+    double seconds = sched_step_seconds(s, order);
+    memcpy(was, order, blocks * sizeof *was);
+    sched_regions_of(s, block, &regions); // whom the tails in its order must precede
+    uint32_t cut = find_cut(s, &order[block]);
+    if (cut == order[block].n ||
+        (leave(s, block, &order[block], cut) && take_in(s, o, order) < seconds))
+        return;
+    s->tail.n--;
+    for (uint32_t i = cut; i < was[block].n; i++)
+        s->left[was[block].at[i]] = 0;
+    memcpy(order, was, blocks * sizeof *was);
+}
