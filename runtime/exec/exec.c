@@ -18,9 +18,10 @@ GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module 
     Exec *e = mem_alloc(sizeof *e);
     if (!e)
         return fail(GAN_ERR_MEMORY, "no memory for the executor");
-    *e = (Exec){.api = api, .device = d, .perm = perm, .module = m, .n = FuncEntry + m->entry.n};
-    e->plan = arena_array(perm, const Plan *, e->n);
-    e->loaded = arena_array(perm, Loaded *, e->n);
+    *e = (Exec){.api = api, .device = d, .module = m, .n = FuncEntry + m->entry.n};
+    e->plan = arena_array(perm, const Plan *, e->n); // all of `perm` there will ever be: the step
+    e->loaded = arena_array(perm, Loaded *, e->n);   // may be loaded by a thread that has no arena
+    e->left = arena_array(perm, Left, m->step.blocks);
     e->plan[FuncInit] = init;
     e->slot_bytes = init->slot_bytes;
     GanStatus st = api->alloc(d, e->slot_bytes, &e->slots);
@@ -57,20 +58,15 @@ static GanStatus load(Exec *e, uint32_t func) {
     return e->api->load(e->device, e->plan[func], e->slots, work, &e->loaded[func]);
 }
 
-static void take_step(Exec *e, const Plan *step) {
-    e->plan[FuncStep] = step;
-    e->left = arena_array(e->perm, Left, step->tail.n);
-}
-
 GanStatus exec_load_step(Exec *e, const Plan *step) {
-    take_step(e, step);
+    e->plan[FuncStep] = step;
     TRY(work_alloc(e, device_bytes(e->api, step).work));
     return load(e, FuncStep);
 }
 
 GanStatus exec_plans(Exec *e, const Plan *step, const Plan *entries) {
     size_t most = device_bytes(e->api, step).work;
-    take_step(e, step);
+    e->plan[FuncStep] = step;
     for (uint32_t i = 0; i < e->module->entry.n; i++) {
         size_t bytes = device_bytes(e->api, &entries[i]).work;
         e->plan[FuncEntry + i] = &entries[i];

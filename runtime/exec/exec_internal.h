@@ -31,7 +31,6 @@ typedef struct Left {  // a tail (program.h)
 struct Exec {
     const DeviceApi *api; // borrowed
     Device *device;       // borrowed
-    Arena *perm;          // borrowed
     const Module *module; // borrowed
     uint32_t n;           // functions: init, step, entries
     const Plan **plan;    // [n], borrowed; NULL but for init until exec_plans
@@ -42,7 +41,7 @@ struct Exec {
     bool fresh;      // what `init` gives values is zero, as the device gave it
     double *staging; // owned; grows
     size_t staged;   // bytes of it
-    Left *left;      // [tails of the step's plan]
+    Left *left;      // [tails of the step's plan], room for one a block
 };
 
 enum { FuncInit, FuncStep, FuncEntry };

@@ -167,10 +167,15 @@ static GanStatus record_slots(Seat *s) {
 
 // --- running -------------------------------------------------------------------------------------
 
+// As a session does, where another thread loads the step: it must leave the arena alone.
 static GanStatus open_exec(Seat *s) {
     const Compiled *c = &s->compiled;
-    return exec_open(s->o->api, s->device, &s->arena, &c->module, &c->init, &c->step, c->entry,
-                     &s->exec);
+    TRY(exec_begin(s->o->api, s->device, &s->arena, &c->module, &c->init, &s->exec));
+    const char *free = s->arena.beg;
+    TRY(exec_load_step(s->exec, &c->step));
+    if (s->arena.beg != free)
+        bug("a step that is loaded takes %td bytes of the session's arena", s->arena.beg - free);
+    return exec_plans(s->exec, &c->step, c->entry);
 }
 
 static GanStatus open_rank(Seat *s) {
