@@ -341,11 +341,12 @@ static void put_partial(Emit *e, Str units) {
     emit_close(e);
 }
 
-// The thread's share of all pieces.
+// The thread's share of all pieces. One by one: written out, each would still wait until it is
+// known that there is another.
 static void put_partials(Emit *e, Str units, Str pieces) {
     put_start(e, true);
     emit_line(e);
-    text_fmt(e->t, "#pragma unroll %u\n", team(e)->unroll_pieces);
+    text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
     text_fmt(e->t, "for (uint32_t p = on ? team::part() : %.*s; p < %.*s; p += %u)", SARG(pieces),
              SARG(pieces), team(e)->size);

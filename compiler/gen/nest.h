@@ -91,14 +91,13 @@ typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
     uint32_t lane; // the variable that runs innermost in memory, NONE
     bool across;
-    uint32_t units, size;   // units of a block, threads of a unit: units*size are a block
-    int64_t steps;          // of a whole unit, over all its threads and pieces
-    int64_t pieces, share;  // blocks of a unit, steps of each
-    uint32_t unroll;        // steps that a thread has in flight
-    uint32_t unroll_pieces; // pieces that it fetches at once
-    uint32_t blocks;        // of the grid
-    uint32_t tickets;       // of units that share blocks, where they are cut in pieces
-    bool wide;              // some index needs 64 bits
+    uint32_t units, size;  // units of a block, threads of a unit: units*size are a block
+    int64_t steps;         // of a whole unit, over all its threads and pieces
+    int64_t pieces, share; // blocks of a unit, steps of each
+    uint32_t unroll;       // steps that a thread has in flight
+    uint32_t blocks;       // of the grid
+    uint32_t tickets;      // of units that share blocks, where they are cut in pieces
+    bool wide;             // some index needs 64 bits
 } Team;
 
 struct Nest {

@@ -274,17 +274,6 @@ static size_t partial_bytes(const Nest *n, const Reduce *r) {
     return n->team.across ? one * n->team.pack : one;
 }
 
-// Pieces that the last block fetches at once.
-static uint32_t unroll_pieces_of(const Nest *n) {
-    size_t bytes = 0;
-    uint32_t pieces = 1;
-    for (uint32_t i = 0; i < n->reduce.n; i++)
-        bytes += partial_bytes(n, &n->reduce.at[i]);
-    while (bytes && bytes * pieces * 2 <= BytesInFlight && pieces < MostUnrolled)
-        pieces *= 2;
-    return pieces;
-}
-
 // --- teams ---------------------------------------------------------------------------------------
 
 static int64_t extent(const Nest *n, bool reduced) {
@@ -420,5 +409,4 @@ void nest_shape_team(Nest *n) {
     set_levels(n);
     mark_packs(n);
     n->team.unroll = unroll_of(n);
-    n->team.unroll_pieces = unroll_pieces_of(n);
 }
