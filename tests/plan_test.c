@@ -485,6 +485,63 @@ static void parts_are_all_there(const Plan *p, uint32_t *kernels) {
     }
 }
 
+// A kernel's text with another name.
+static Str anonymous(Arena *a, const Kernel *k) {
+    Text t = {.arena = a};
+    for (size_t at = 0; at < k->source.len;) {
+        Str rest = str_sub(k->source, at, k->source.len);
+        bool named = str_starts(rest, k->name);
+        text_put(&t, named ? STR("kernel") : str_sub(rest, 0, 1));
+        at += named ? k->name.len : 1;
+    }
+    return text_str(&t);
+}
+
+typedef struct Texts { // of kernels that were met
+    Map known;
+    VEC(const Kernel *) first; // of each text
+    uint32_t again, products;
+} Texts;
+
+static void meet(Arena *a, const Kernel *k, Texts *t) {
+    Str text = anonymous(a, k);
+    uint64_t h = hash64(text.ptr, text.len, 0);
+    uint32_t have = map_find(&t->known, h);
+    if (have) {
+        assert_memory_equal(k->name.ptr, t->first.at[have - 1]->name.ptr, k->name.len);
+        t->again++;
+        return;
+    }
+    vec_push(a, &t->first, k);
+    map_put(a, &t->known, h, t->first.n);
+    t->products += str_starts(k->name, STR("product_"));
+}
+
+// What a model's functions compute alike is compiled once: its kernel has one name in all of them,
+// though what stands for it may be a convolution here and a product there, a sound or a picture.
+static void functions_share_their_kernels(void **state) {
+    (void)state;
+    const Str models[] = {STR(ROOT_DIR "/models/hifigan.gan"), STR(ROOT_DIR "/models/dcgan.gan")};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        Arena a;
+        Front f;
+        Compiled c = {0};
+        Texts texts = {0};
+        assert_int_equal(arena_init(&a, 0), GAN_OK);
+        front_init(&f, &a);
+        const CompileOptions o = {.path = models[m], .real = DtF32, .dialect = &dialect_cuda};
+        assert_int_equal(compile_file(&f, &o, &c), GAN_OK);
+        for (uint32_t e = 0; e <= c.module.entry.n; e++) {
+            const Plan *p = e ? &c.entry[e - 1] : &c.step;
+            for (uint32_t k = 0; k < p->kernel.n; k++)
+                meet(&a, &p->kernel.at[k], &texts);
+        }
+        assert_true(texts.again > 0);
+        assert_int_equal(texts.products, 2); // with tiles of two sizes
+        arena_release(&a);
+    }
+}
+
 // Weights and biases of all sizes, on a card: one launch of one kernel, whose parts they are where
 // their gradients differ in type.
 static void an_update_of_a_net_is_one_launch(void **state) {
@@ -860,6 +917,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(models_are_planned_close_to_the_bound),
         cmocka_unit_test(tails_find_their_values),
         cmocka_unit_test(an_update_of_a_net_is_one_launch),
+        cmocka_unit_test(functions_share_their_kernels),
         cmocka_unit_test(weights_are_narrowed_in_one_launch),
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(plans_read_back),

@@ -246,7 +246,7 @@ static Str product_text(Arena *a, const CallRegion *call, uint32_t words, Str na
     return kernel_text(a, &p, &c, words, name);
 }
 
-static const CallKernel product_kernel = {product_words, product_text, THREADS, false};
+static const CallKernel product_kernel = {"product", product_words, product_text, THREADS, false};
 static const CallKernel *const kernel_of[FamilyCount] = {[FamilyProduct] = &product_kernel,
                                                          [FamilyTransform] = &fft_kernel,
                                                          [FamilyOrder] = &order_kernel};
@@ -264,16 +264,18 @@ static void region_kernel(Arena *perm, Plan *plan, Region *r, uint32_t spaces, M
     if (r->kernel != NONE)
         return;
     Kernel k = {.threads = make->threads, .words = words, .spare = !make->only};
-    k.name = kernel_name(perm, call.g, r, anonymous);
+    k.name = str_format(perm, "%s_%.*s", make->name, SARG(kernel_hash(&scratch, anonymous)));
     k.source = make->text(perm, &call, words, k.name);
     vec_push(perm, &plan->kernel, k);
     map_put(perm, known, h.lo, plan->kernel.n);
     r->kernel = plan->kernel.n - 1;
 }
 
-// The most spatial axes of a convolution of the plan. Products have as many: to the convolutions'
-// kernels they are pictures of one pixel, and kernels of their own would be a twelfth of what dcgan
-// has to compile.
+// The most spatial axes of a convolution of the plan. All others have as many, and products too: to
+// one text they are pictures of one row or one pixel, and kernels of their own would be a twelfth
+// of what dcgan has to compile. A model's functions share their kernels, and one may have no
+// pictures where another does; so rows alone are pictures too (of a single axis the compiler makes
+// a longer kernel).
 static uint32_t spaces_of(const Plan *plan) {
     const Graph *g = &plan->func->g;
     uint32_t most = 0;
@@ -282,7 +284,7 @@ static uint32_t spaces_of(const Plan *plan) {
         uint32_t n = r->kind == RegionCall ? product_spaces(g, r->node.at[0]) : 0;
         most = n > most ? n : most;
     }
-    return most;
+    return most == 1 ? 2 : most;
 }
 
 void anchor_kernels(Arena *perm, Plan *plan) {

@@ -18,11 +18,14 @@ void anchor_kernels(Arena *perm, Plan *plan);
 typedef struct CallRegion {
     const Graph *g;
     Region *r;
-    uint32_t spaces; // the most spatial axes of the plan's convolutions
+    uint32_t spaces; // of all products of the plan
 } CallRegion;
 
 // How a family's kernels are made (AnchorFamily).
 typedef struct CallKernel {
+    // What they are called, with a hash: not by an operation, for other functions of the model may
+    // have the same text for another one.
+    const char *name;
     // Fills the region's number, blocks, scratch and tickets; false where it is too large.
     bool (*words)(Arena *perm, const CallRegion *c, Arena scratch);
     // The kernel: a function of types and shapes alone. `words`: all it is called with.

@@ -34,4 +34,4 @@ static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
                       f.in.real ? "true" : "false", f.out.real ? "true" : "false");
 }
 
-const CallKernel fft_kernel = {words_of, text_of, GAN_FFT_THREADS, false};
+const CallKernel fft_kernel = {"fft", words_of, text_of, GAN_FFT_THREADS, false};

@@ -44,8 +44,13 @@ static bool tells(const Graph *g, uint32_t id) { // does the operation say what 
            (cls == ClassEW || cls == ClassREDUCE || cls == ClassANCHOR || cls == ClassRNG);
 }
 
+Str kernel_hash(Arena *a, Str anonymous) {
+    enum { Digits = 16 };
+    return str_sub(hash_hex(a, hash128(anonymous.ptr, anonymous.len)), 0, Digits);
+}
+
 Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous) {
-    enum { Most = 4, Digits = 16 };
+    enum { Most = 4 };
     Op told[Most];
     Text t = {.arena = a};
     uint32_t n = 0;
@@ -59,8 +64,7 @@ Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous) {
         told[n++] = op;
         text_fmt(&t, "%s_", op_info[op].text);
     }
-    Str hash = hash_hex(a, hash128(anonymous.ptr, anonymous.len));
-    text_fmt(&t, "%s%.*s", n ? "" : "move_", Digits, hash.ptr);
+    text_fmt(&t, "%s%.*s", n ? "" : "move_", SARG(kernel_hash(a, anonymous)));
     return text_str(&t);
 }
 

@@ -20,6 +20,7 @@ void gen_kernels(Arena *perm, Plan *plan, const Dialect *d);
 // What profilers and messages call a kernel: its region's first operations, and a hash of the text
 // that it has under another name. Regions of one text have one name.
 Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous);
+Str kernel_hash(Arena *a, Str anonymous); // the latter: some digits
 // All kernels, each with its regions and the model's lines as comments (ganc emit --stage c).
 void gen_print(Text *t, const Plan *plan, const Dialect *d);
 Str gen_prelude(const Dialect *d); // shared functions: mathematics, Philox, bf16

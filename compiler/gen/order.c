@@ -63,4 +63,4 @@ static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
                       GAN_ORDER_THREADS, SARG(name), words, SARG(call));
 }
 
-const CallKernel order_kernel = {words_of, text_of, GAN_ORDER_THREADS, true};
+const CallKernel order_kernel = {"order", words_of, text_of, GAN_ORDER_THREADS, true};

@@ -44,8 +44,8 @@ static void list_space(List *l) {
     l->space = (int)l->n;
 }
 
-static void begin(Product *p, const Graph *g, uint32_t id, uint32_t spaces) {
-    *p = (Product){.spaces = spaces};
+static void begin(Product *p, const Graph *g, uint32_t id) {
+    *p = (Product){0};
     p->in = node_type(g, node_in(g, id, 0))->dtype;
     p->out = node_type(g, id)->dtype;
     p->rows.space = p->columns.space = p->terms.space = -1;
@@ -144,7 +144,7 @@ static void conv_product(const Graph *g, uint32_t id, Product *p) {
     ConvView v = op == OpConv     ? conv_of(g, a, b, out, id)
                  : op == OpConvDx ? conv_of(g, out, b, a, id)
                                   : conv_of(g, a, out, b, id);
-    begin(p, g, id, v.geom.n);
+    p->spaces = v.geom.n;
     if (op == OpConv)
         conv_forward(&v, p);
     else if (op == OpConvDx)
@@ -210,10 +210,9 @@ static void list_fold(List *l) {
     l->n = n;
 }
 
-static void dot_product(const Graph *g, uint32_t id, uint32_t spaces, Product *p) {
+static void dot_product(const Graph *g, uint32_t id, Product *p) {
     Label label[3 * (MAX_RANK + 1)];
     uint32_t n = dot_labels(g, id, label);
-    begin(p, g, id, spaces);
     for (uint32_t i = 0; i < n; i++) {
         const Label *l = &label[i];
         const int64_t *s = l->stride;
@@ -236,10 +235,14 @@ static void dot_product(const Graph *g, uint32_t id, uint32_t spaces, Product *p
 // --- the answer ----------------------------------------------------------------------------------
 
 void product_read(const Graph *g, uint32_t id, uint32_t spaces, Product *out) {
+    begin(out, g, id);
     if (graph_node(g, id)->op == OpDot)
-        dot_product(g, id, spaces, out);
+        dot_product(g, id, out);
     else
         conv_product(g, id, out);
+    for (; out->spaces < spaces; out->spaces++)
+        out->space[out->spaces] =
+            (Along){.extent = {1, 1, 1}, .stride = 1, .dilation = 1, .kernel = 1};
 }
 
 uint32_t product_spaces(const Graph *g, uint32_t id) {

@@ -39,8 +39,8 @@ typedef struct Product {
     bool swapped; // A is the second operand
 } Product;
 
-// Node `id`, a Conv, ConvDx, ConvDw or Dot. A Dot has no spatial axes: the `spaces` that it is
-// given are of extent 1, and every element is within them.
+// Node `id`, a Conv, ConvDx, ConvDw or Dot. Of the `spaces` spatial axes that it is given, those
+// that it has not are of extent 1, and every element is within them: a Dot has none.
 void product_read(const Graph *g, uint32_t id, uint32_t spaces, Product *out);
 // Spatial axes of a convolution, 0 for any other node.
 uint32_t product_spaces(const Graph *g, uint32_t id);
