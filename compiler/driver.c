@@ -141,6 +141,7 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
         .no_fuse = o->no_fuse,
         .few_launches = o->dialect && gen_few_launches(o->dialect),
         .parallel = o->parallel,
+        .all_halves = o->all_halves,
         .half_grads = o->dialect == &dialect_cuda,
         .wide_f16 = o->dialect == &dialect_c,
 #ifndef NDEBUG

@@ -5,7 +5,8 @@
 //   random_test print SEED              a model's text, its batch in a comment
 //   random_test replay FILE [WAY]       the same for a file as printed (or written)
 //
-// COMPILED=1: kernels are compiled too. VERBOSE=1: what is refused, and how far it has come.
+// COMPILED=1: kernels are compiled too. CARD=1: those of a card, on its stand-in. VERBOSE=1: what
+// is refused, and how far it has come.
 #include "random/check.h"
 
 #include <setjmp.h>
@@ -13,10 +14,14 @@
 
 #include <cmocka.h>
 #include "arena_cases.h"
+#if WITH_SHIM
+#include "shim_device.h"
+#endif
 
 #ifndef CASES
 #define CASES 60
 #define COMPILED_CASES 6
+#define CARD_CASES 3
 #endif
 
 static Arena empty;
@@ -112,11 +117,29 @@ static void compiled_kernels_compute_what_the_text_means(void **state) {
                        .options = {.compiled = true, .cache = STR(BUILD_DIR "/tests/cache")}});
 }
 
+static bool has_card(void) {
+#if WITH_SHIM
+    return shim_device_works();
+#else
+    return false;
+#endif
+}
+
+static void kernels_of_a_card_compute_what_the_text_means(void **state) {
+    (void)state;
+    if (!has_card()) {
+        print_message("no C++ compiler, or a sanitizer: CUDA kernels were not run\n");
+        skip();
+    }
+    expect_fine(&(Lot){.first = 200000, .n = CARD_CASES, .options.card = true});
+}
+
 // What was found: a model each, made small, with the mistake in a comment.
 static void what_was_found_stays_mended(void **state) {
     (void)state;
     Arena a = empty;
-    Lot lot = {.options = {.compiled = true, .cache = STR(BUILD_DIR "/tests/cache")}};
+    Lot lot = {
+        .options = {.compiled = true, .card = has_card(), .cache = STR(BUILD_DIR "/tests/cache")}};
     StrVec names = {0};
     Str folder = STR(TEST_DIR "/random/found");
     assert_int_equal(dir_list(&a, folder, &names), GAN_OK);
@@ -133,7 +156,8 @@ static void what_was_found_stays_mended(void **state) {
 
 static int by_hand(int argc, char **argv) {
     Arena a = empty;
-    Lot lot = {.small = true, .options.compiled = getenv("COMPILED") != NULL};
+    Lot lot = {.small = true,
+               .options = {.compiled = getenv("COMPILED") != NULL, .card = getenv("CARD") != NULL}};
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     if (strcmp(argv[1], "print") == 0) {
         RandomModel m = random_model(&a, first);
@@ -157,6 +181,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_computes_what_the_text_means),
         cmocka_unit_test(compiled_kernels_compute_what_the_text_means),
+        cmocka_unit_test(kernels_of_a_card_compute_what_the_text_means),
         cmocka_unit_test(what_was_found_stays_mended),
     };
     bool hand = argc > 2 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "print") == 0 ||

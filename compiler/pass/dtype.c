@@ -20,34 +20,36 @@
 //              Where no library multiplies f16 (wide_f16) its products read and make rounded f32.
 #include "pass.h"
 
-enum { SMALL_PRODUCT = 64 }; // elements per sample below which a product stays f32
+enum { SMALL_PRODUCT = 64 }; // elements per sample below which a product stays f32 (Policy.least)
 
 typedef struct Policy {
     uint8_t half; // BF16 or F16; else no product is narrow
     bool half_grads, wide;
     uint8_t real;  // F64 or F32
+    int64_t least; // elements per sample of a product that is narrow, and of its operands
     uint8_t *kept; // [old nodes] rule 2
 } Policy;
 
-static bool is_large(const Type *t) {
-    return type_sample(t) >= SMALL_PRODUCT;
+static bool is_large(const Policy *p, const Type *t) {
+    return type_sample(t) >= p->least;
 }
 
 // Rule 1. Is node `id` one of the products whose operands are narrowed?
-static bool is_narrow(const Graph *g, uint32_t id) {
+static bool is_narrow(const Policy *p, const Graph *g, uint32_t id) {
     if (node_family(g, id) != FamilyProduct)
         return false;
     const Type *a = node_type(g, node_in(g, id, 0)), *b = node_type(g, node_in(g, id, 1));
-    return (a->batched || b->batched) && is_large(a) && is_large(b) && is_large(node_type(g, id));
+    return (a->batched || b->batched) && is_large(p, a) && is_large(p, b) &&
+           is_large(p, node_type(g, id));
 }
 
-static void mark_kept(const Graph *g, uint8_t *kept) {
+static void mark_kept(const Policy *p, const Graph *g) {
     for (uint32_t id = 1; id < g->node.n; id++) {
-        for (uint32_t k = 0; k < graph_node(g, id)->nin && is_narrow(g, id); k++) {
+        for (uint32_t k = 0; k < graph_node(g, id)->nin && is_narrow(p, g, id); k++) {
             uint32_t in = node_in(g, id, k);
             const Type *t = node_type(g, in);
             OpClass cls = (OpClass)op_info[graph_node(g, in)->op].cls;
-            kept[in] = t->batched && t->rank >= 2 && (cls == ClassEW || cls == ClassMOVE);
+            p->kept[in] = t->batched && t->rank >= 2 && (cls == ClassEW || cls == ClassMOVE);
         }
     }
 }
@@ -109,7 +111,7 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     const Node *n = graph_node(from, id);
     if (n->op == OpCast) // of another policy
         return map[node_in(from, id, 0)];
-    if (p->half && is_narrow(from, id))
+    if (p->half && is_narrow(p, from, id))
         return narrow_product(p, to, from, id, map);
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++)
@@ -125,10 +127,11 @@ void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     Policy p = {.half = dtype_is_half(o->real) ? (uint8_t)o->real : 0,
                 .half_grads = o->half_grads,
                 .wide = o->real == DtF16 && o->wide_f16,
-                .real = o->real == DtF64 ? DtF64 : DtF32};
+                .real = o->real == DtF64 ? DtF64 : DtF32,
+                .least = o->all_halves ? 1 : SMALL_PRODUCT};
     p.kept = arena_array(perm, uint8_t, f->g.node.n);
     if (p.half) {
-        mark_kept(&f->g, p.kept);
+        mark_kept(&p, &f->g);
         mark_places(*perm, &f->g, p.kept);
     }
     func_rewrite(perm, f, f->g.batch, in_precision, &p);

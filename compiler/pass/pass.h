@@ -24,6 +24,7 @@ typedef struct PassOptions {
     bool no_fuse;       // every node its own region: what `ref` runs
     bool half_grads;    // bf16, f16: weight gradients leave their product in halves, the only type
                         // cuDNN's ready-made engines make them in
+    bool all_halves;    // bf16, f16: small products, too, take and make halves
     bool wide_f16;      // f16: no library multiplies it; products read and make rounded f32
     bool channels_pack; // the backend wants packed weights (cpu)
     bool few_launches;  // a launch costs more than memory does: what is made of weights and state

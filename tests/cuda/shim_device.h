@@ -11,7 +11,10 @@ typedef struct ShimCount {
     uint32_t large;          // that were left to the evaluator: more work than a test has time for
 } ShimCount;
 
-extern const DeviceApi device_shim; // its `open` wants a C++ compiler: GAN_ERR_DEVICE without one
+// Their `load` wants a C++ compiler: GAN_ERR_DEVICE without one. Is there one?
+bool shim_device_works(void);
+extern const DeviceApi device_shim;
+extern const DeviceApi device_shim_alone; // by the kernels alone: nothing is compared
 ShimCount shim_device_count(const Device *d);
 
 #endif

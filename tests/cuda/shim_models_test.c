@@ -116,17 +116,8 @@ static const ModelCase wide[] = {
     {"d3gan.gan", NULL, 2},
 };
 
-static bool has_compiler(void) {
-    ShimCode *code;
-    Str name = STR("k");
-    assert_ok(
-        shim_compile(STR("extern \"C\" __global__ void k(int *x) { x[0] = 1; }"), &name, 1, &code));
-    shim_free(code);
-    return code != NULL;
-}
-
 static void run_list(const ModelCase *list, size_t n, Dtype real) {
-    if (!has_compiler()) {
+    if (!shim_device_works()) {
         print_message("no C++ compiler: CUDA kernels were not run\n");
         skip();
     }

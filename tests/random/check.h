@@ -23,6 +23,7 @@ typedef struct CheckOptions {
     uint64_t seed;   // of what is not in the text: ranks, buckets
     const char *way; // the only one; NULL: all
     bool compiled;   // kernels too, by the C compiler
+    bool card;       // those of a card too, on its stand-in
     Str cache;       // folder for them; empty: none are kept
 } CheckOptions;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include "half.h"
 #include "interp.h"
 #include "shard.h"
 
@@ -28,7 +29,7 @@ static void name_grads(Plain *p, Func *f) {
 }
 
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said) {
-    const PassOptions pass = {.real = DtF64};
+    const PassOptions pass = {.real = o->real, .half_grads = true, .all_halves = true};
     *p = (Plain){.a = a, .o = o};
     if (!ranks_module(a, o, !apart, &p->m, said))
         return false;
@@ -37,6 +38,8 @@ bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said
         pass_grad(a, &p->m, func_at(p, i), &pass);
     if (apart) { // a Stop is no factor
         pass_unpin(a, &p->m, &p->m.step, &pass);
+        for (uint32_t i = 1; i < 2 + p->m.entry.n && dtype_is_half(o->real); i++)
+            pass_dtype(a, &p->m, func_at(p, i), &pass);
         sums_apart(a, &p->m.step);
     }
     return true;
@@ -47,6 +50,8 @@ bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said
 // Results that are one of the operands' elements, or exact: no device rounds them.
 static bool is_exact(const Graph *g, uint32_t id) {
     const Node *n = graph_node(g, id);
+    if (dtype_is_half(node_type(g, id)->dtype))
+        return false;
     switch (n->op) {
     case OpNeg:
     case OpMax:
@@ -86,12 +91,17 @@ static bool adds_up(const Graph *g, uint32_t id) {
            ((cls == ClassANCHOR || cls == ClassREDUCE) && !is_exact(g, id));
 }
 
-// A draw is off by a share of 1, however near to 0 it is.
-static void disturb(const Plain *p, double *x, int64_t n, uint64_t key, bool draw) {
+// A draw is off by a share of 1, however near to 0 it is. Where there are halves they alone are
+// disturbed: two that are equal cancel altogether, and only so.
+static void disturb(const Plain *p, const Type *t, double *x, int64_t n, uint64_t key, bool draw) {
+    bool half = t->dtype == DtBF16;
+    double share = half ? 0x1p-8 : dtype_is_half(p->o->real) ? 0 : p->noise;
     for (int64_t i = 0; i < n; i++) {
-        double by = p->noise * test_number(hash64(&key, sizeof key, p->turn) + (uint64_t)i);
-        if (x[i] != rint(x[i])) // whole numbers are counts
+        double by = share * test_number(hash64(&key, sizeof key, p->turn) + (uint64_t)i);
+        if (x[i] != rint(x[i]) || (half && fabs(x[i]) > 256)) // whole numbers are counts
             x[i] += by * (draw ? 1 : x[i]);
+        if (half) // two may be equal only then
+            x[i] = gan_round_bf16((float)x[i]);
     }
 }
 
@@ -129,7 +139,7 @@ static void run_node(Run *r, uint32_t id) {
             continue;
         double *x = arena_alloc(&scratch, bytes_of(g, from), 64);
         memcpy(x, in[k], bytes_of(g, from));
-        disturb(p, x, type_elements(g, node_type(g, from)), key + k, false);
+        disturb(p, node_type(g, from), x, type_elements(g, node_type(g, from)), key + k, false);
         in[k] = x;
     }
     if (node->op == OpRead)
@@ -142,8 +152,8 @@ static void run_node(Run *r, uint32_t id) {
         return;
     if (node->op == OpConst && out[0] == (double)(float)out[0])
         return;
-    disturb(p, out, type_elements(g, node_type(g, id)), node->op == OpConst ? id : key + 15,
-            node->op == OpRand);
+    disturb(p, node_type(g, id), out, type_elements(g, node_type(g, id)),
+            node->op == OpConst ? id : key + 15, node->op == OpRand);
 }
 
 static void record(Plain *p, Str name, uint32_t update, uint32_t slot, const double *x, size_t n) {
@@ -363,15 +373,17 @@ static double slope_error(Slope *s, uint32_t gradient, Str *what) {
         slope += term;
         size += fabs(term);
     }
-    double d[3];
+    double d[3], bend = 0; // bend: how far the differences to either side are apart
     for (int k = 0; k < 3; k++) {
-        double step = h / (1 << 2 * k);
-        d[k] = (moved_sum(s, step) - moved_sum(s, -step)) / (2 * step);
+        double step = h / (1 << 2 * k), up = moved_sum(s, step), down = moved_sum(s, -step);
+        d[k] = (up - down) / (2 * step);
+        bend = fmax(bend, fabs(up + down - 2 * moved_sum(s, 0)) / step);
     }
     double noise = 1e-8 * (1 + sum_of(y, type_elements(g, node_type(g, s->y)), true));
     double drift = fmax(fabs(d[1] - d[0]), fabs(d[2] - d[1])),
            allowed = 1e-5 * size + noise + 4 * drift;
-    if (!isfinite(slope) || !isfinite(d[0]) || drift > 1e-3 * (size + fabs(d[2])) + noise)
+    if (!isfinite(slope) || !isfinite(d[0]) || bend > 1e-2 * (size + fabs(d[2])) + noise ||
+        drift > 1e-3 * (size + fabs(d[2])) + noise)
         return -1;
     *what = str_format(s->p->a, "d sum(%%%u) / d %%%u (%s of %s) is %.9g, a difference %.9g", s->y,
                        s->x, op_info[graph_node(g, s->y)->op].text,

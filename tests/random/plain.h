@@ -4,6 +4,7 @@
 // and that is all. It is what every pass and device is compared with (check.h). With noise every
 // result that is rounded somewhere is moved by up to so much of itself, and so are the terms of
 // sums: how far values then come from those without noise is what rounding of that size may do.
+// Where values are halves, their rounding is, and no other.
 #ifndef GAN_RANDOM_PLAIN_H
 #define GAN_RANDOM_PLAIN_H
 
@@ -25,7 +26,7 @@ typedef struct Plain {
 // Compiles o->text. False: it was refused, with diagnostics in *said. `apart`: simplified, and
 // sums over the batch taken apart, as they are in parts and on ranks. That changes no value; but
 // x - mean(x) then adds up to nothing, where as written what rounding leaves of it may be cancelled
-// in the end.
+// in the end. With `apart` and halves in `o`, what a plan keeps in halves is marked so.
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said);
 // All steps, and the entries where asked for: on `o`'s options but devices and ranks.
 void plain_run(Plain *p, double noise, uint64_t turn);

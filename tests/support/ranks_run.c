@@ -283,12 +283,13 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         s->options = (CompileOptions){.real = o->real,
                                       .memory = o->squeezed, // a byte
                                       .scale_losses = o->scaled,
+                                      .all_halves = o->halves,
                                       .no_fuse = o->api->no_fuse,
                                       .keep_grads = !o->as_trained,
                                       .parallel = o->parallel};
         s->options.parallel.rank = r;
         if (o->api->dialect)
-            s->options.dialect = &dialect_c;
+            s->options.dialect = dialect_find(str_c(o->api->dialect));
         compile(s);
     }
     for (uint32_t r = 0; r < ranks; r++)

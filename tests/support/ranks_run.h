@@ -18,6 +18,7 @@ typedef struct RanksOptions {
     const DeviceApi *api;
     Dtype real;
     bool scaled;   // losses are, as in f16
+    bool halves;   // small products are in halves, too
     size_t narrow; // sums of f32 of so many bytes travel as bf16; 0: none
     bool squeezed; // values are computed again wherever that takes less memory
     uint32_t steps;
