@@ -5,6 +5,7 @@
 // pointers, or its prepared library call. A kernel is a function over a range of chunks; a task's
 // chunks, of all its instances, are dealt to the threads in order, so results do not depend on
 // their number. Where no compiler or no library is at hand, plain.c stands in.
+#define _GNU_SOURCE
 #include "device.h"
 
 #include <math.h>
@@ -12,6 +13,8 @@
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
+#else
+#include <dlfcn.h>
 #endif
 
 typedef void KernelFn(void *const *p, const Counters *c, int64_t lo, int64_t hi);
@@ -85,11 +88,17 @@ struct Loaded {
 
 // --- the device ----------------------------------------------------------------------------------
 
+// Of a build without OpenMP too: oneDNN may have been built with it, and how many threads it takes
+// decides its bits.
 static void use_threads(int n) {
 #ifdef _OPENMP
     omp_set_num_threads(n);
 #else
-    (void)n;
+    void (*set)(int) = NULL;
+    void *found = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    memcpy(&set, &found, sizeof set); // ISO C has no cast to a function
+    if (set)
+        set(n);
 #endif
 }
 
