@@ -465,6 +465,90 @@ static void the_tail_is_expected_late(void **state) {
     assert_true(work > 1.1 * sent);
 }
 
+// cosmoGAN's step on four ranks and a link of so many bytes a second; 0: the usual.
+static const Plan *four_ranks(Arena *a, double bandwidth, Compiled *c) {
+    Front f;
+    front_init(&f, a);
+    CompileOptions o = {.path = STR(ROOT_DIR "/models/cosmogan.gan"),
+                        .batch = 16,
+                        .real = DtF32,
+                        .parallel = {.ranks = 4, .tail = true, .bandwidth = bandwidth}};
+    assert_int_equal(compile_file(&f, &o, c), GAN_OK);
+    return &c->step;
+}
+
+static uint32_t tail_of(const Plan *p, uint32_t region) {
+    for (uint32_t t = 0; t < p->tail.n; t++) {
+        const Section *s = &p->section.at[p->tail.at[t].section];
+        for (uint32_t l = s->first; l < s->first + s->n; l++)
+            for (uint32_t k = 0; k < p->launch.at[l].instances; k++)
+                if (p->merge.at[p->launch.at[l].first + k] == region)
+                    return t;
+    }
+    return NONE;
+}
+
+// What waits for nothing that comes late would hold up whatever needs it where the tail runs.
+static void check_tails(Arena *a, double bandwidth) {
+    Compiled c = {0};
+    const Plan *p = four_ranks(a, bandwidth, &c);
+    OrderVec order = {0};
+    region_orders(a, p, &order);
+    assert_int_equal(p->tail.n, 1);
+    for (uint32_t r = 0; r < p->region.n; r++) {
+        bool follows = tail_of(p, r) == NONE || p->region.at[r].kind == RegionWait;
+        for (uint32_t i = 0; i < order.n; i++)
+            follows |= order.at[i].after == r && tail_of(p, order.at[i].before) == 0;
+        if (!follows)
+            fail_msg("at %g bytes a second region %u of the tail follows from nothing there",
+                     bandwidth, r);
+    }
+}
+
+static void a_tail_is_waits_and_what_follows_from_them(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        Arena a = empty;
+        check_tails(&a, (const double[]){0, 1.3e8, 1.25e9}[i]);
+    }
+}
+
+static uint32_t position(const Plan *p, uint32_t region) {
+    uint32_t at = 0;
+    while (p->merge.at[at] != region)
+        at++;
+    return at;
+}
+
+// The product that makes a gradient, where a region of its own does.
+static uint32_t product_of(const Plan *p, const CallPart *part) {
+    uint32_t source = node_in(&p->func->g, part->start, 0);
+    uint32_t region = p->region_of[p->place[source].owner];
+    return region != NONE && p->region.at[region].kind == RegionCall ? region : NONE;
+}
+
+// Where the wire has more to do than the core, the largest call does not wait for gradients that
+// can be made while it travels, though they would fill the short waits before it.
+static void long_work_does_not_fill_a_short_wait(void **state) {
+    (void)state;
+    Arena a = empty;
+    Compiled c = {0};
+    const Plan *p = four_ranks(&a, 1.3e8, &c);
+    uint32_t most = 0, behind = 0;
+    for (uint32_t k = 0; k < p->collective.n; k++)
+        most = p->collective.at[k].bytes > p->collective.at[most].bytes ? k : most;
+    for (uint32_t k = most + 1; k < p->collective.n; k++) {
+        for (uint32_t i = 0; i < p->collective.at[k].part.n; i++) {
+            uint32_t product = product_of(p, &p->collective.at[k].part.at[i]);
+            if (product == NONE)
+                continue;
+            assert_true(position(p, product) > position(p, p->collective.at[most].start));
+            behind++;
+        }
+    }
+    assert_true(behind > 0);
+}
+
 static void groups_within_a_rank_cost_nothing(void **state) {
     (void)state;
     // what is left are the losses and the means of running statistics over the groups
@@ -494,6 +578,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_edited_text_is_refused_or_right),
         cmocka_unit_test(a_circle_costs_one_call_its_parts),
         cmocka_unit_test(the_tail_is_expected_late),
+        cmocka_unit_test(a_tail_is_waits_and_what_follows_from_them),
+        cmocka_unit_test(long_work_does_not_fill_a_short_wait),
         cmocka_unit_test(groups_within_a_rank_cost_nothing),
     };
     return ARENA_CASES(tests, &empty, (size_t)1 << 32);

@@ -14,11 +14,14 @@
 // starts as soon as its last part is there; one in flight is waited for when its sum would have
 // come, the rank that comes late included, or when there is nothing else to do. Of the rest what
 // the next call needs comes first, so that several chains into a net go back through it layer by
-// layer. The estimate moves work; the order of the calls is every rank's. What only gradients'
-// calls need may so wait for its turn while the activations it reads take memory. A second order
-// makes it as soon as it can be made, and stays where it spares memory and costs next to no time.
+// layer. The estimate moves work; the order of the calls is every rank's. Work that fills a wait
+// may take longer than the wait would, and hold up the calls behind it: a second order waits, and
+// stays where its last sum is there sooner. What only gradients' calls need may so wait for its
+// turn while the activations it reads take memory. A third order makes it as soon as it can be
+// made, and stays where it spares memory and costs next to no time.
 #include "schedule.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -27,9 +30,9 @@ enum {
     Longer = 1000,        // calls take and this part of the block's time
 };
 
-// What decides among regions that may run. Blocks with collectives: what the next call needs;
-// weight gradients before that.
-typedef enum Way { WayText, WayGreedy, WayCalls, WayWeights } Way;
+// What decides among regions that may run. Blocks with collectives: what the next call needs; that,
+// and a wait for it before longer work; weight gradients before that.
+typedef enum Way { WayText, WayGreedy, WayCalls, WayPatient, WayWeights } Way;
 
 // --- facts about regions -------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ static bool sooner(const Sched *s, Way way, uint32_t a, uint32_t b) {
 }
 
 static bool has_clock(Way way) {
-    return way == WayCalls || way == WayWeights;
+    return way == WayCalls || way == WayPatient || way == WayWeights;
 }
 
 static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
@@ -146,6 +149,23 @@ static bool better(const Sched *s, Way way, uint32_t a, uint32_t b) {
     if (s->late[a] != s->late[b])
         return s->late[s->few_launches && s->late_now ? a : b];
     return way == WayText ? a < b : frees_more(s, a, b);
+}
+
+// Instead of work that is not for the next call, the wait for that call's, if it is over sooner
+// than the work would be.
+static uint32_t wait_instead(const Sched *s, const RegionVec *ready, uint32_t best) {
+    uint32_t work = ready->at[best];
+    if (urgency(s, work) != 1 || sched_is_tail(s, work))
+        return best;
+    double over = s->clock.now + region_seconds(s->p, &s->p->region.at[work]);
+    for (uint32_t i = 0; i < ready->n; i++) {
+        uint32_t region = ready->at[i];
+        if (s->clock.leads[region] < s->clock.leads[work] && sched_due(s, region) < over) {
+            over = sched_due(s, region);
+            best = i;
+        }
+    }
+    return best;
 }
 
 // Fills `out` with the block's regions in order; the peak of bytes live.
@@ -167,6 +187,7 @@ static size_t block_order(Sched *s, const RegionVec *regions, Way way, RegionVec
         for (uint32_t i = 1; i < ready.n; i++)
             if (better(s, way, ready.at[i], ready.at[best]))
                 best = i;
+        best = way == WayPatient ? wait_instead(s, &ready, best) : best;
         uint32_t region = ready.at[best];
         ready.at[best] = ready.at[--ready.n];
         vec_push(s->a, out, region);
@@ -282,10 +303,12 @@ static bool has_collective(const Sched *s, const RegionVec *regions) {
     return false;
 }
 
-// What an order takes when no rank is late; *calls: what its calls take.
-static double order_seconds(Sched *s, const RegionVec *order, double *calls) {
+// What an order takes until the last of its sums is there, which may be waited for elsewhere, when
+// other ranks come so much later; *calls: what its calls take.
+static double order_seconds(Sched *s, const RegionVec *order, double late, double *calls) {
     sched_clock_reset(s, order, 1);
-    s->clock.late = *calls = 0;
+    s->clock.late = late;
+    *calls = 0;
     for (uint32_t i = 0; i < order->n; i++) {
         uint32_t region = order->at[i];
         sched_clock_pass(s, region);
@@ -294,15 +317,20 @@ static double order_seconds(Sched *s, const RegionVec *order, double *calls) {
             *calls += call_seconds(s->clock.link, s->p->collective.at[call].bytes);
         }
     }
-    return s->clock.now;
+    return fmax(s->clock.now, fmax(s->clock.free[0], s->clock.free[1]));
 }
 
 static void order_calls(Sched *s, const RegionVec *regions, RegionVec *out) {
-    RegionVec calls = {0}, weights = {0};
+    RegionVec calls = {0}, patient = {0}, weights = {0};
     double sent;
     size_t most = block_order(s, regions, WayCalls, &calls),
+           waits = block_order(s, regions, WayPatient, &patient),
            least = block_order(s, regions, WayWeights, &weights);
-    double soon = order_seconds(s, &calls, &sent), later = order_seconds(s, &weights, &sent);
+    if (order_seconds(s, &patient, LateRank, &sent) < order_seconds(s, &calls, LateRank, &sent)) {
+        calls = patient;
+        most = waits;
+    }
+    double soon = order_seconds(s, &calls, 0, &sent), later = order_seconds(s, &weights, 0, &sent);
     bool spares = most > least + least / Spare && later - soon < sent / Spare + soon / Longer;
     *out = spares ? weights : calls;
 }

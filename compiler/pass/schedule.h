@@ -5,6 +5,7 @@
 #include "plan.h"
 
 static const double FastCore = 2. / 3; // of the time estimated takes a core that is fast
+static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
 
 typedef struct Value { // a stored value made in the block at hand
     uint32_t readers;  // regions of the block still to read it

@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-enum { RoundsPlayed = 4 };           // of a repeat: they show how one follows another
-static const double LateRank = 1e-3; // another rank comes so much later than this one, now and then
+enum { RoundsPlayed = 4 }; // of a repeat: they show how one follows another
 
 // --- a block with collectives --------------------------------------------------------------------
 

@@ -34,16 +34,32 @@ void sched_regions_of(Sched *s, uint32_t block, RegionVec *out) {
     }
 }
 
-// Where the end of an order begins that may be left and waits for what has not come, its length
-// when there is none. The clock then stands there.
-static uint32_t find_cut(Sched *s, const RegionVec *order) {
-    uint32_t may = order->n, at = 0;
+// Puts last, of the regions that may be left at the end of an order, those that wait for what has
+// not come and what must follow them. Where these begin, the order's length when there are none.
+// The clock then stands there.
+static uint32_t part_end(Sched *s, RegionVec *order) {
+    uint32_t may = order->n;
+    RegionVec stays = {0}, waits = {0};
     while (may && !sched_is_tail(s, order->at[may - 1]) && s->may[order->at[may - 1]])
         may--;
+    uint8_t *follows = arena_array(s->a, uint8_t, s->p->region.n);
     sched_clock_reset(s, order, FastCore);
-    for (; at < order->n && !(at >= may && sched_due(s, order->at[at]) > s->clock.now); at++)
-        sched_clock_pass(s, order->at[at]);
-    return at;
+    for (uint32_t i = 0; i < order->n; i++) {
+        uint32_t region = order->at[i];
+        if (i >= may && (follows[region] || sched_due(s, region) > s->clock.now)) {
+            vec_push(s->a, &waits, region);
+            for (uint32_t k = 0; k < s->next[region].n; k++)
+                follows[s->next[region].at[k]] = 1;
+        } else {
+            vec_push(s->a, &stays, region);
+            sched_clock_pass(s, region);
+        }
+    }
+    uint32_t cut = stays.n;
+    for (uint32_t i = 0; i < waits.n; i++)
+        vec_push(s->a, &stays, waits.at[i]);
+    *order = stays;
+    return cut;
 }
 
 // The end of a block becomes a tail; its times are from where that block now ends. False: it is
@@ -99,12 +115,12 @@ void sched_order_tail(Sched *s, const PassOptions *o, uint32_t block, RegionVec 
     double seconds = sched_step_seconds(s, order);
     memcpy(was, order, blocks * sizeof *was);
     sched_regions_of(s, block, &regions); // whom the tails in its order must precede
-    uint32_t cut = find_cut(s, &order[block]);
+    uint32_t cut = part_end(s, &order[block]);
     if (cut == order[block].n ||
         (leave(s, block, &order[block], cut) && take_in(s, o, order) < seconds))
         return;
-    s->tail.n--;
-    for (uint32_t i = cut; i < was[block].n; i++)
-        s->left[was[block].at[i]] = 0;
+    const Late *left = &s->tail.at[--s->tail.n];
+    for (uint32_t i = 0; i < left->region.n; i++)
+        s->left[left->region.at[i]] = 0;
     memcpy(order, was, blocks * sizeof *was);
 }
