@@ -24,9 +24,12 @@ enum {
     Small = 16,   // an input of such a part of a value's bytes is held for it
     Longest = 48, // regions that run again for one value, at most
     Tries = 384,  // regions looked at for that, those left out again too: else many are, many times
-    Step = 8,     // the target comes down by such a part of it
     Rounds = 12,  // plans made, at most: places need a little more than what lives
 };
+// The target comes down by such a part of it, and where that is too much at once by half as much,
+// as long as that is not less than the least: what is held to make a value again then counts at
+// fewer moments. None is the best for every model: where one does not reach, the next is tried.
+static const struct Steps { int64_t first, least; } Steps[] = {{8, 8}, {4, 4}, {8, 64}};
 
 // --- what would run again ------------------------------------------------------------------------
 
@@ -258,18 +261,23 @@ static void hold_again(Remat *z) {
 
 // Until no more than the target lives, or nothing can be spared: false. The target comes down step
 // by step, so that what reaches far is not bought for the deepest valley first.
-static bool fit(Remat *z, int64_t target) {
-    while (z->target > target && z->excess <= 0) {
-        int64_t next = z->target - z->target / Step;
+static bool fit(Remat *z, const struct Steps *steps, int64_t target) {
+    for (int64_t part = steps->first; z->target > target && part <= steps->least;) {
+        int64_t was = z->target, next = was - was / part;
         z->target = next > target ? next : target;
         memset(z->barred, 0, z->p->func->g.node.n);
         remat_measure(z);
         while (z->excess > 0 && spare(z))
             ;
+        if (z->excess > 0) {
+            part *= 2;
+            z->target = steps->first < steps->least ? was : z->target;
+        }
     }
+    remat_measure(z);
     sweep(z);
     hold_again(z);
-    return z->excess <= 0;
+    return z->target <= target && z->excess <= 0;
 }
 
 // In an average run, as Plan.gflop is.
@@ -288,12 +296,13 @@ static void count(const Remat *z, Remade *out) {
 
 // Has ever less live until a plan takes no more than `most`, or nothing can be spared: the bytes it
 // takes. Plans are over *f, the module's.
-static size_t reach(Remat *z, Arena trial, const PassOptions *o, size_t most, Func *f) {
+static size_t reach(Remat *z, const struct Steps *steps, Arena trial, const PassOptions *o,
+                    size_t most, Func *f) {
     int64_t target = (int64_t)most;
     Plan p = {0};
     for (uint32_t round = 0; round < Rounds; round++) {
         Arena here = trial;
-        bool fits = fit(z, target);
+        bool fits = fit(z, steps, target);
         runs_plan(&here, o, z->p, &z->lives, &z->runs, f, &p);
         if (p.work_bytes <= most || !fits)
             break;
@@ -302,6 +311,23 @@ static size_t reach(Remat *z, Arena trial, const PassOptions *o, size_t most, Fu
     }
     *f = *z->p->func;
     return p.work_bytes;
+}
+
+typedef struct Least {
+    Remat z;
+    size_t bytes; // that its plan takes
+} Least;
+
+// Aims at `most` from the plan `base`; `least` becomes it where it takes less. True: it had so low
+// an aim, and a lower one may do what places have spoiled.
+static bool aim(Arena *a, Arena trial, const PassOptions *o, Plan *base, const struct Steps *steps,
+                size_t most, Func *f, Least *least) {
+    Remat z = {.a = a};
+    remat_init(&z, o, base);
+    size_t bytes = reach(&z, steps, trial, o, most, f);
+    if (bytes < least->bytes)
+        *least = (Least){z, bytes};
+    return z.target <= (int64_t)most;
 }
 
 void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p) {
@@ -315,19 +341,15 @@ void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p) {
     Arena scratch, trial;
     arena_need(&scratch);
     arena_need(&trial);
-    Remat z = {.a = &scratch}, least = z, *best = &z;
+    Least least = {.bytes = p->work_bytes};
     base.func = &held; // *f is that of the plan made
-    remat_init(&z, o, &base);
-    size_t bytes = reach(&z, trial, o, o->work_most, f);
-    if (bytes > o->work_most && z.target <= (int64_t)o->work_most) { // else it had no lower aim
-        remat_init(&least, o, &base);
-        size_t lowest = reach(&least, trial, o, 1, f);
-        best = lowest < bytes ? &least : best;
-        bytes = lowest < bytes ? lowest : bytes;
-    }
-    if (bytes < base.work_bytes) {
-        runs_plan(perm, o, &base, &best->lives, &best->runs, f, p);
-        count(best, made);
+    for (size_t i = 0; i < sizeof Steps / sizeof *Steps && least.bytes > o->work_most; i++)
+        if (aim(&scratch, trial, o, &base, &Steps[i], o->work_most, f, &least) &&
+            least.bytes > o->work_most)
+            aim(&scratch, trial, o, &base, &Steps[i], 1, f, &least);
+    if (least.bytes < base.work_bytes) {
+        runs_plan(perm, o, &base, &least.z.lives, &least.z.runs, f, p);
+        count(&least.z, made);
         p->remade = made;
     }
     arena_release(&trial);
