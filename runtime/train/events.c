@@ -9,6 +9,7 @@
 #include "events.h"
 #include "health.h"
 #include "job.h"
+#include "proto.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,57 +27,17 @@ uint32_t events_crc32c(Str data) {
     return ~crc;
 }
 
-static void put_fixed(Text *t, uint64_t x, uint32_t bytes) {
-    for (uint32_t i = 0; i < bytes; i++)
-        text_char(t, (char)(uint8_t)(x >> 8 * i));
-}
-
 static void put_crc(Text *t, Str data) {
     uint32_t crc = events_crc32c(data);
-    put_fixed(t, (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u), 4);
+    proto_fixed(t, (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u), 4);
 }
 
 void events_put_record(Text *t, Str data) {
     size_t at = t->n;
-    put_fixed(t, data.len, 8);
+    proto_fixed(t, data.len, 8);
     put_crc(t, (Str){t->at + at, 8});
     text_put(t, data);
     put_crc(t, data);
-}
-
-// --- protocol buffers ----------------------------------------------------------------------------
-
-enum { WireVarint = 0, WireDouble = 1, WireBytes = 2, WireFloat = 5 };
-
-static void put_varint(Text *t, uint64_t x) {
-    for (; x > 127; x >>= 7)
-        text_char(t, (char)(uint8_t)(x | 128));
-    text_char(t, (char)x);
-}
-
-static void put_number(Text *t, uint32_t field, uint64_t x) {
-    put_varint(t, field << 3 | WireVarint);
-    put_varint(t, x);
-}
-
-static void put_double(Text *t, uint32_t field, double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_varint(t, field << 3 | WireDouble);
-    put_fixed(t, bits, 8);
-}
-
-static void put_float(Text *t, uint32_t field, float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_varint(t, field << 3 | WireFloat);
-    put_fixed(t, bits, 4);
-}
-
-static void put_bytes(Text *t, uint32_t field, Str bytes) {
-    put_varint(t, field << 3 | WireBytes);
-    put_varint(t, bytes.len);
-    text_put(t, bytes);
 }
 
 // --- events --------------------------------------------------------------------------------------
@@ -84,17 +45,17 @@ static void put_bytes(Text *t, uint32_t field, Str bytes) {
 static void put_event(Arena *a, Text *out, double seconds, uint32_t step, uint32_t field,
                       Str body) {
     Text t = {.arena = a};
-    put_double(&t, 1, seconds);
-    put_number(&t, 2, step);
-    put_bytes(&t, field, body);
+    proto_double(&t, 1, seconds);
+    proto_number(&t, 2, step);
+    proto_bytes(&t, field, body);
     events_put_record(out, text_str(&t));
 }
 
 static void put_scalar(Arena *a, Text *summary, const char *group, Str name, double x) {
     Text value = {.arena = a};
-    put_bytes(&value, 1, str_format(a, "%s%.*s", group, SARG(name)));
-    put_float(&value, 2, (float)x);
-    put_bytes(summary, 1, text_str(&value));
+    proto_bytes(&value, 1, str_format(a, "%s%.*s", group, SARG(name)));
+    proto_float(&value, 2, (float)x);
+    proto_bytes(summary, 1, text_str(&value));
 }
 
 static void put_members(Arena *a, Text *summary, const char *group, const Json *object) {
@@ -121,13 +82,13 @@ static GanStatus put_picture(Arena *a, const Events *e, uint32_t step, Text *sum
     if (png.len < Head)
         return fail(GAN_ERR_INPUT, "%.*s: not the picture that was saved", SARG(path));
     Text image = {.arena = a}, value = {.arena = a};
-    put_number(&image, 1, big_endian(png, Height));
-    put_number(&image, 2, big_endian(png, Width));
-    put_number(&image, 3, png.ptr[Colour] == ColourRgb ? 3 : 1);
-    put_bytes(&image, 4, png);
-    put_bytes(&value, 1, STR("samples"));
-    put_bytes(&value, 4, text_str(&image));
-    put_bytes(summary, 1, text_str(&value));
+    proto_number(&image, 1, big_endian(png, Height));
+    proto_number(&image, 2, big_endian(png, Width));
+    proto_number(&image, 3, png.ptr[Colour] == ColourRgb ? 3 : 1);
+    proto_bytes(&image, 4, png);
+    proto_bytes(&value, 1, STR("samples"));
+    proto_bytes(&value, 4, text_str(&image));
+    proto_bytes(summary, 1, text_str(&value));
     return GAN_OK;
 }
 
@@ -149,14 +110,14 @@ static GanStatus put_sound(Arena *a, const Events *e, uint32_t step, Text *summa
     if (!channels)
         return fail(GAN_ERR_INPUT, "%.*s: not the sound that was saved", SARG(path));
     Text audio = {.arena = a}, value = {.arena = a};
-    put_float(&audio, 1, (float)little_endian(wav, Rate, 4));
-    put_number(&audio, 2, channels);
-    put_number(&audio, 3, little_endian(wav, Bytes, 4) / (2 * channels));
-    put_bytes(&audio, 4, wav);
-    put_bytes(&audio, 5, STR("audio/wav"));
-    put_bytes(&value, 1, STR("sounds"));
-    put_bytes(&value, 6, text_str(&audio));
-    put_bytes(summary, 1, text_str(&value));
+    proto_float(&audio, 1, (float)little_endian(wav, Rate, 4));
+    proto_number(&audio, 2, channels);
+    proto_number(&audio, 3, little_endian(wav, Bytes, 4) / (2 * channels));
+    proto_bytes(&audio, 4, wav);
+    proto_bytes(&audio, 5, STR("audio/wav"));
+    proto_bytes(&value, 1, STR("sounds"));
+    proto_bytes(&value, 6, text_str(&audio));
+    proto_bytes(summary, 1, text_str(&value));
     return GAN_OK;
 }
 
@@ -224,7 +185,7 @@ GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out) {
     out->path = path_join(perm, dir, str_format(perm, "events.out.tfevents.%08u.gan", step));
     scratch = *perm;
     Text t = {.arena = &scratch}, start = {.arena = &scratch};
-    put_number(&start, 1, 1);
+    proto_number(&start, 1, 1);
     put_event(&scratch, &t, out->seconds, step, 3, STR("brain.Event:2"));
     put_event(&scratch, &t, out->seconds, step + 1, 7, text_str(&start));
     return file_write_atomic(out->path, t.at, t.n);

@@ -1,10 +1,13 @@
-// export.c - `ganrun export`: a run's weights for other programs.
+// export.c - `ganrun export`: what a run has learned, for other programs.
 //
-// In: the newest checkpoint. Out: one safetensors file with weights and running statistics, nets in
-// order of the text, weights in order of first use and behind them the rest, under the names that
-// PyTorch's layers give them. Shapes and layouts are PyTorch's already (type.c).
+// In: the newest checkpoint. Out: an entry point as ONNX (onnx.c), or one safetensors file with
+// weights and running statistics, nets in order of the text, weights in order of first use and
+// behind them the rest, under the names that PyTorch's layers give them. Shapes and layouts are
+// PyTorch's already (type.c).
 #include "checkpoint.h"
 #include "commands.h"
+#include "onnx.h"
+#include "sampler.h"
 #include "trained.h"
 #include "weights.h"
 
@@ -86,19 +89,26 @@ static GanStatus write_tensors(Arena *a, const Trained *t, Str net, Str path) {
     return st;
 }
 
+static GanStatus write_entry(Arena *a, const Trained *t, Str name, Str path) {
+    Sampler s;
+    TRY(sampler_find(&t->session.compiled.module, name, &s));
+    return onnx_write(a, t, s.entry, path);
+}
+
 GanStatus cmd_export(Arena *perm, const Host *h, const Options *o) {
     Trained t = {0};
-    Str net = option_text(o, OptNet, (Str){0});
+    Str net = option_text(o, OptNet, (Str){0}), entry = option_text(o, OptEntry, (Str){0});
     Str path = option_text(o, OptFile, path_join(perm, o->file.at[0], STR("weights.safetensors")));
-    GanStatus st =
-        str_eq(path_ext(path), STR("safetensors"))
-            ? trained_open(perm, h, o, &t)
-            : fail(GAN_ERR_USAGE,
-                   "export writes weights alone, -o NAME.safetensors, not %.*s: PyTorch reads them "
-                   "with safetensors.torch.load_file, and makes ONNX of a module that has them",
-                   SARG(path));
+    bool onnx = str_eq(path_ext(path), STR("onnx"));
+    TRY(path_writes(path, ".safetensors .onnx", false));
+    if (onnx && net.len)
+        return fail(GAN_ERR_USAGE,
+                    "--net is for weights: ONNX has a `sample` of the model, --entry");
+    if (!onnx && entry.len)
+        return fail(GAN_ERR_USAGE, "--entry is for ONNX, -o NAME.onnx: weights are those of nets");
+    GanStatus st = trained_open(perm, h, o, &t);
     if (st == GAN_OK)
-        st = write_tensors(perm, &t, net, path);
+        st = onnx ? write_entry(perm, &t, entry, path) : write_tensors(perm, &t, net, path);
     if (st == GAN_OK)
         h->console.result(h->console.user, str_format(perm, "%.*s\n", SARG(path)));
     trained_close(&t);

@@ -1,0 +1,39 @@
+#!/bin/sh
+# onnx.sh - `ganrun export -o NAME.onnx`: a sample of the model for other programs, and what is refused.
+. "$(dirname -- "$0")/lib.sh"
+pack
+cp "$here/onnx.gan" .
+expect 0 train onnx.gan --data x=s.pack --batch 2 --steps 2 --out run --threads 1
+
+# A model of the format's version 8 that names its inputs, its weights as PyTorch does, its result, and the lines it is of.
+expect 0 export run --entry layers -o a.onnx
+prints '^a.onnx$'
+[ "$(od -An -tx1 -N2 a.onnx)" = ' 08 08' ] || fail 'no ir_version 8'
+for word in ganrun Gemm ConvTranspose layers T.dense.0.weight U.conv.0.bias resolved.gan:6 hash; do
+    grep -aq "$word" a.onnx || fail "$word is not in the file"
+done
+grep -aq 'opt\.' a.onnx && fail 'optimizer state is exported'
+expect 0 export run --entry layers -o b.onnx
+same a.onnx b.onnx
+
+# What it cannot do is named, with its place, and nothing is left.
+cat >spectrum.gan <<'X'
+model spectrum
+data x : image(3, 8, 8) scale(-1, 1)
+net T(z: [8]) -> [3, 8, 8] { z |> dense(192) |> reshape(3, 8, 8) }
+step { update T minimize mean((T(normal(8)) - x)^2) using sgd(0.1) }
+sample heard(a: [8]) = flatten(rfft(a))
+sample nth(a: [8])   = a + number()
+X
+expect 0 train spectrum.gan --data x=s.pack --batch 2 --steps 1 --out s --threads 1
+expect 1 export s --entry heard -o s.onnx
+says '^ganrun: sample heard cannot be written as ONNX: `fft` at resolved.gan:5: no form of it is known here; export '
+expect 1 export s --entry nth -o s.onnx
+says '^ganrun: sample nth cannot be written as ONNX: `iota` at resolved.gan:6: the number of a sample; export '
+absent s.onnx
+expect 2 export run --entry nowhere -o c.onnx
+expect 2 export run --net T -o c.onnx
+says '^ganrun: --net is for weights'
+expect 2 export run --entry layers -o c.safetensors
+says '^ganrun: --entry is for ONNX'
+absent c.onnx c.safetensors

@@ -1,0 +1,12 @@
+#!/bin/sh
+# onnx_runtime.sh - exported samples give in ONNX Runtime what they give here. Skipped where $PYTHON (python3) has none.
+. "$(dirname -- "$0")/lib.sh"
+python=${PYTHON:-python3}
+if ! "$python" -c 'import numpy, onnxruntime' 2>/dev/null; then
+    echo "skipped: $python has no onnxruntime"
+    exit 77
+fi
+pack
+cp "$here/onnx.gan" .
+expect 0 train onnx.gan --data x=s.pack --batch 2 --steps 2 --out run --threads 1
+"$python" "$here/onnx_runtime.py" "$ganrun" onnx.gan run
