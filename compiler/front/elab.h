@@ -149,6 +149,7 @@ struct Elab {
     VEC(SharedCount) counted; // every count met
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was found out too late: elaborate again
+    bool try_idle;            // nets that are never called are, to see what is wrong in them
 };
 
 // --- expr.c, stmt.c ------------------------------------------------------------------------------

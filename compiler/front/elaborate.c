@@ -354,17 +354,53 @@ static bool is_used(const Ast *file, Str name) {
     return false;
 }
 
+static bool is_idle(const Elab *e, const Ast *file, uint32_t net) {
+    const NetInfo *info = &e->net_info.at[net];
+    return !info->changes && !info->called && !is_used(file, e->m->net.at[net].name);
+}
+
 static void warn_idle_nets(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
         const NetInfo *info = &e->net_info.at[i];
-        if (info->changes)
-            continue;
-        if (!info->called && !is_used(file, n->name))
+        if (is_idle(e, file, i))
             diag(e->f, DiagW0903, n->span, SARG(n->name));
-        else if (info->called && n->params && !n->file.len)
+        else if (info->called && !info->changes && n->params && !n->file.len)
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
+}
+
+// What a net's parameters without a default ask for, [n] samples of them; false: it is open what
+// that is.
+static bool example_inputs(Elab *e, const Closure *fn, Value *out, uint32_t *n) {
+    const Ast *params = fn->ast->a;
+    Env env = fn->env;
+    for (*n = 0; params && *n < params->list.n && !params->list.at[*n]->b; ++*n) {
+        Type t;
+        int64_t classes;
+        if (!params->list.at[*n]->a || !input_type(e, &env, params->list.at[*n], &t, &classes))
+            return false;
+        t.batched = true;
+        out[*n] = value_class(Rand(e->to->g, DistNormal, *n, 0, t), classes);
+    }
+    return true;
+}
+
+static void try_net(Elab *e, uint32_t net) {
+    Value fn = e->net_info.at[net].fn;
+    Func *scratch = arena_new(e->perm, Func);
+    Building b;
+    if (fn.kind != KindFn)
+        return;
+    begin_graph(e, &scratch->g);
+    building_init(e, &b, scratch, &scratch->g, 2 + e->m->entry.n);
+    Building *outer = building_enter(e, &b);
+    const Ast *params = fn.fn->ast->a;
+    Value *given = arena_array(e->perm, Value, params ? params->list.n : 0);
+    uint32_t n;
+    if (example_inputs(e, fn.fn, given, &n))
+        call_with(e, (Value){.kind = KindNet, .id = net}, given, n);
+    building_enter(e, outer);
 }
 
 static bool has_parameter(const Ast *params, Str name) {
@@ -422,14 +458,34 @@ static void elab_file(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < file->list.n; i++)
         eval_item(e, file->list.at[i], &parts);
     pin_fields(e, file);
-    if (!parts.step)
+    if (!diag_errors(e->f) && !parts.step)
         diag(e->f, DiagE0606, file->word, SARG(file->text));
-    else if (!diag_errors(e->f))
+    if (!diag_errors(e->f))
         build_step(e, parts.step);
     bool sound = !diag_errors(e->f);
     for (uint32_t i = 0; i < parts.sample.n && sound; i++)
         build_sample(e, parts.sample.at[i]);
-    if (sound) {
+    for (uint32_t i = 0; i < e->m->net.n && sound && e->try_idle; i++)
+        if (is_idle(e, file, i))
+            try_net(e, i);
+}
+
+// A mistake in a net that nobody calls yet is one: where there is such a net the model is
+// elaborated again, aside, and each of them called. Else what is idle is only told.
+static void check_idle(Elab *e, Front *f, const Ast *file) {
+    bool idle = false;
+    for (uint32_t i = 0; i < e->m->net.n; i++)
+        idle = idle || is_idle(e, file, i);
+    if (idle && !diag_errors(f)) {
+        Elab again;
+        Building top;
+        Module aside;
+        elab_init(&again, f, e->o, &top, &aside);
+        again.split_counts = e->split_counts;
+        again.try_idle = true;
+        elab_file(&again, file);
+    }
+    if (!diag_errors(f)) {
         warn_idle_nets(e, file);
         warn_idle_streams(e, file);
     }
@@ -451,6 +507,7 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
         elab_file(&e, file);
         split = e.retry;
     } while (e.retry && !e.split_counts);
+    check_idle(&e, f, file);
     out->init.g.block_open = out->step.g.block_open = NULL;
     out->name = file->text;
     if (file->a)

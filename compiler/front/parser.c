@@ -3,6 +3,7 @@
 // mistake, and panic until the statement has unwound (syntax.h).
 #include "syntax.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum {
@@ -110,6 +111,8 @@ void parser_fail(Parser *p, const char *expected) {
     bool opens = p->tok.kind == TokLBrace || p->tok.kind == TokLParen || p->tok.kind == TokLSquare;
     bool inside = p->bracket.kind == TokLParen || p->bracket.kind == TokLSquare;
     Str habit = p->broken || inside || at(p, TokBind) ? (Str){0} : found_habit(found_text);
+    if (p->tok.kind == TokName && !p->broken && isalpha((unsigned char)expected[1]))
+        habit = word_habit(found_text);
     if (habit.len)
         diag_help(p->f, "%.*s", SARG(habit));
     else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
