@@ -1,7 +1,7 @@
 // onnx.h - private to export: an entry point as an ONNX graph.
 //
 //   onnx.c        ONNX file of a trained run: graph, weights, what its inputs are
-//   onnx_ops.c    the graph's operations, a row each
+//   onnx_ops.c    the graph's operations, a row each; onnx_moves.c, onnx_products.c: some of these
 //   onnx_nodes.c  nodes, attributes and constants as the format has them
 //
 // Values have our shapes with the batch in front: [N, c, h, w] of samples, [c] of what they share.
