@@ -113,6 +113,7 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
                                 SourceKind kind) {
     PackOptions o = {
         .skip_bad = s->o.skip_bad, .threads = s->o.threads, .bad = tell_bad, .user = s};
+    bool files = kind == SourceFolder || kind == SourceArchive;
     bool picture = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
     if (picture) {
         o.channels = (uint32_t)f->dim[0];
@@ -124,11 +125,12 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
             o.w = (uint32_t)((double)o.h * (double)f->dim[2] / (double)f->dim[1]);
         }
     }
-    if (f->kind == DataFloat && f->rank == 2 && f->dim[0] >= 1 && f->dim[0] <= SOUND_CHANNELS) {
-        o.channels = (uint32_t)f->dim[0]; // a folder of them would be of sounds
+    bool sound = f->kind == DataFloat && f->rank == 2 && f->dim[0] <= SOUND_CHANNELS;
+    if (files && sound) {
+        o.channels = (uint32_t)f->dim[0];
         o.length = (uint64_t)f->dim[1];
     }
-    if (with_labels && (kind == SourceFolder || kind == SourceArchive))
+    if (with_labels && files)
         o.labels = STR("folders");
     return o;
 }

@@ -104,6 +104,21 @@ expect 0 train copies.gan -s slice=1024 -s wide=2 -s rounds=1 --data x=tones --b
 expect 0 eval copies --count 12 --metric error --rate 8000
 prints '^copies  *x  *12  *mel error  *0\.[1-9]'
 
+# Numbers of an array are as good as those of files.
+cat >line.gan <<'X'
+model line
+data x : float(1, 1024) scale(-1, 1)
+net D(x: [1, 1024]) -> [] { x |> flatten |> dense(1) |> squeeze }
+step { update D minimize mean(D(x)^2) using sgd(0.01) }
+sample noise = normal(1, 1024)
+X
+expect 0 train line.gan --data x=tones --batch 4 --steps 1 --threads 1 --out line
+expect 0 sample line -o line.npy --count 8
+expect 0 train line.gan --data x=line.npy --batch 4 --steps 1 --threads 1 --out again
+sed 's/1, 1024/2, 1024/' line.gan >two.gan
+expect 1 train two.gan --data x=line.npy --batch 4 --steps 1 --out two
+says 'x: the model asks for \[2, 1024\], the data holds \[1, 1024\]'
+
 # The example, from a folder to a sound.
 
 STEPS=2 THREADS=1 OUT=$work/example "$here/../../examples/wavegan/run.sh" "$(dirname -- "$ganrun")" >out 2>err || fail 'examples/wavegan'
