@@ -275,7 +275,7 @@ static void emit_block(Sched *s, uint32_t block, const RegionVec *order, bool me
         now.tail = order->at[i] - s->p->region.n;
         from = i + 1;
     }
-    emit_section(s, now, order->at + from, order->n - from, merge);
+    emit_section(s, now, order->n ? order->at + from : NULL, order->n - from, merge);
 }
 
 static void emit_blocks(Sched *s, const RegionVec *order, bool merge) {

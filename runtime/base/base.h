@@ -241,7 +241,10 @@ bool json_is_number(const Json *v);
 bool json_is_string(const Json *v);
 bool json_is_array(const Json *v);
 double json_number(const Json *v, double otherwise); // accepts NULL
-Str json_string(const Json *v, Str otherwise);       // accepts NULL
+// A whole number in 0..most, or false and *out as it was. No more than 2^53 is: from there on a
+// double says less than it seems to.
+bool json_whole(const Json *v, uint64_t most, uint64_t *out);
+Str json_string(const Json *v, Str otherwise); // accepts NULL
 bool json_bool(const Json *v, bool otherwise);
 // Writer: json_open(t,'{'), json_name(t,"k"), json_double(t,x), ... commas are placed by the
 // writer.

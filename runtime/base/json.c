@@ -237,6 +237,14 @@ double json_number(const Json *v, double otherwise) {
     return json_is_number(v) ? v->number : otherwise;
 }
 
+bool json_whole(const Json *v, uint64_t most, uint64_t *out) {
+    double x = json_number(v, -1);
+    bool fits = x >= 0 && x <= 0x1p53 && x == floor(x) && (uint64_t)x <= most;
+    if (fits)
+        *out = (uint64_t)x;
+    return fits;
+}
+
 Str json_string(const Json *v, Str otherwise) {
     return json_is_string(v) ? v->text : otherwise;
 }

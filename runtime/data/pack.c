@@ -28,15 +28,6 @@ size_t pack_dtype_size(PackDtype t) {
 
 // --- header --------------------------------------------------------------------------------------
 
-// A whole number in 0..most, or false.
-static bool read_size(const Json *v, uint64_t most, uint64_t *out) {
-    double x = json_number(v, -1);
-    if (!(x >= 0 && x <= (double)most && x == floor(x)))
-        return false;
-    *out = (uint64_t)x;
-    return true;
-}
-
 static bool read_word(const Json *v, const char *const *words, size_t stride, size_t n,
                       uint32_t *out) {
     Str s = json_string(v, (Str){0});
@@ -56,7 +47,7 @@ static bool read_shape(const Json *shape, PackField *f) {
     f->rank = rank;
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t dim;
-        if (!read_size(json_at(shape, i), UINT32_MAX, &dim) || dim == 0 ||
+        if (!json_whole(json_at(shape, i), UINT32_MAX, &dim) || dim == 0 ||
             !mem_mul(count, (size_t)dim, &count))
             return false;
         f->dim[i] = (int64_t)dim;
@@ -67,7 +58,7 @@ static bool read_shape(const Json *shape, PackField *f) {
 static bool read_classes(Arena *perm, const Json *v, PackField *f) {
     const Json *names = json_get(v, "class_names");
     uint64_t classes;
-    if (!read_size(json_get(v, "classes"), UINT32_MAX, &classes) || classes == 0)
+    if (!json_whole(json_get(v, "classes"), UINT32_MAX, &classes) || classes == 0)
         return false;
     f->classes = (uint32_t)classes;
     if (!names)
@@ -87,7 +78,7 @@ static bool read_classes(Arena *perm, const Json *v, PackField *f) {
 // Packs of other things than sounds, and of sounds by older programs, have none.
 static bool read_rate(const Json *v, PackField *f) {
     uint64_t rate = 0;
-    bool ok = !v || (read_size(v, SOUND_RATE_MOST, &rate) && rate > 0);
+    bool ok = !v || (json_whole(v, SOUND_RATE_MOST, &rate) && rate > 0);
     f->rate = (uint32_t)rate;
     return ok;
 }
@@ -104,7 +95,7 @@ static bool read_field(Arena *perm, const Json *v, size_t stride, PackField *f) 
     f->dtype = (PackDtype)dtype;
     if (!read_shape(json_get(v, "shape"), f))
         return false;
-    if (!read_size(json_get(v, "offset"), stride, &offset))
+    if (!json_whole(json_get(v, "offset"), stride, &offset))
         return false;
     f->offset = (size_t)offset;
     if (f->offset % PackAlign != 0 || f->bytes > stride || f->offset > stride - f->bytes)
@@ -124,13 +115,13 @@ static bool read_header(Arena *perm, const Json *v, Pack *p) {
     uint64_t stride;
     if (!str_eq(json_string(json_get(v, "format"), (Str){0}), STR("gan-pack-1")))
         return false;
-    if (!read_size(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0)
+    if (!json_whole(json_get(v, "count"), UINT64_C(1) << 48, &p->count) || p->count == 0)
         return false;
-    if (!read_size(json_get(v, "stride"), UINT64_C(1) << 40, &stride) || stride == 0 ||
+    if (!json_whole(json_get(v, "stride"), UINT64_C(1) << 40, &stride) || stride == 0 ||
         stride % PackAlign != 0)
         return false;
     p->stride = (size_t)stride;
-    if (!read_size(json_get(v, "block"), UINT64_C(1) << 48, &p->block) || p->block == 0)
+    if (!json_whole(json_get(v, "block"), UINT64_C(1) << 48, &p->block) || p->block == 0)
         return false;
     p->source = json_string(json_get(v, "source"), (Str){0});
     p->fit = json_string(json_get(v, "fit"), (Str){0});

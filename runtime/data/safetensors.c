@@ -89,14 +89,6 @@ static bool measure(SafeTensor *t) {
 
 // --- reading -------------------------------------------------------------------------------------
 
-static bool read_whole(const Json *v, uint64_t *out) {
-    double x = json_number(v, -1);
-    if (!(x >= 0 && x <= 9007199254740992.0 && x == floor(x)))
-        return false; // 2^53: exact in a double
-    *out = (uint64_t)x;
-    return true;
-}
-
 static GanStatus read_dtype(Str name, Str dtype, SafeDtype *out) {
     for (size_t i = 0; i < SafeUnread; i++)
         if (str_eq(dtype, str_c(dtypes[i].name)))
@@ -118,13 +110,13 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
                     DATA_MAX_RANK);
     }
     for (uint32_t i = 0; i < t->rank; i++) {
-        if (!read_whole(json_at(shape, i), &dim))
+        if (!json_whole(json_at(shape, i), UINT64_MAX, &dim))
             return fail(GAN_ERR_INPUT, "tensor %.*s: bad shape", SARG(t->name));
         t->dim[i] = (int64_t)dim;
     }
     bool two = json_count(offsets) == 2;
-    if (!two || !read_whole(json_at(offsets, 0), &from) || !read_whole(json_at(offsets, 1), &to) ||
-        from > to)
+    if (!two || !json_whole(json_at(offsets, 0), UINT64_MAX, &from) ||
+        !json_whole(json_at(offsets, 1), UINT64_MAX, &to) || from > to)
         return fail(GAN_ERR_INPUT, "tensor %.*s: bad data_offsets", SARG(t->name));
     if (to > room) {
         return fail(GAN_ERR_INPUT, "tensor %.*s ends at byte %" PRIu64 ", the file has %zu",

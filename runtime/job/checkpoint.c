@@ -233,9 +233,9 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
     TRY(file_read(a, path, &text));
     TRY(json_parse(a, text, path, &root));
     const Json *batches = json_get(root, "batches");
+    uint64_t is = 0;
     *out = (Checkpoint){
-        .step = (uint32_t)json_number(json_get(root, "step"), 0),
-        .seed = (uint64_t)json_number(json_get(root, "seed"), 0),
+        .step = step,
         .model = json_string(json_get(root, "model"), (Str){0}),
         .real = DtCount,
         .streams = json_count(batches),
@@ -246,11 +246,13 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
         if (str_eq(json_string(json_get(root, "precision"), (Str){0}), str_c(dtype_name[i])))
             out->real = (Dtype)i;
     *content = json_string(json_get(root, "content"), (Str){0});
-    if (out->step != step || !content->len || out->streams > STREAMS_MOST || out->real == DtCount)
-        return fail(GAN_ERR_INPUT, "%.*s: not a checkpoint of step %u", SARG(path), step);
-    for (uint32_t i = 0; i < out->streams; i++)
-        out->position[i] = (uint64_t)json_number(json_at(batches, i), 0);
-    return GAN_OK;
+    bool fine = json_whole(json_get(root, "step"), UINT32_MAX, &is) && is == step &&
+                json_whole(json_get(root, "seed"), UINT64_MAX, &out->seed) && content->len &&
+                out->streams <= STREAMS_MOST && out->real != DtCount;
+    for (uint32_t i = 0; fine && i < out->streams; i++)
+        fine = json_whole(json_at(batches, i), UINT64_MAX, &out->position[i]);
+    return fine ? GAN_OK
+                : fail(GAN_ERR_INPUT, "%.*s: not a checkpoint of step %u", SARG(path), step);
 }
 
 static GanStatus check_tensors(const SafeFile *f, const Module *m) {

@@ -303,8 +303,8 @@ typedef struct Reader {
 } Reader; // wrong: first member that is
 
 static int64_t get_int(Reader *r, const char *name, int64_t least, int64_t most) {
-    double x = json_number(json_get(r->root, name), -1);
-    if (x >= (double)least && x <= (double)most && x == (double)(int64_t)x)
+    uint64_t x;
+    if (json_whole(json_get(r->root, name), (uint64_t)most, &x) && (int64_t)x >= least)
         return (int64_t)x;
     r->wrong = r->wrong ? r->wrong : name;
     return least;

@@ -63,8 +63,15 @@ static void settle_parts(Arena *perm, Past *p) {
     vec_push(perm, &p->part, ((PastPart){STR("eval"), eval}));
 }
 
+// 0 where the line says none.
+static uint32_t step_of(const Json *line) {
+    uint64_t step = 0;
+    json_whole(json_get(line, "step"), UINT32_MAX, &step);
+    return (uint32_t)step;
+}
+
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
-    uint32_t step = (uint32_t)json_number(json_get(line, "step"), 0);
+    uint32_t step = step_of(line);
     p->ms = p->ms ? p->ms : arena_array(perm, double, most);
     p->data_ms = p->data_ms ? p->data_ms : arena_array(perm, double, most);
     if (json_get(line, "saved")) {
@@ -97,12 +104,12 @@ static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
 }
 
 static void read_score(Arena *perm, Past *p, const Json *line, uint32_t most) {
+    uint64_t seed = 0;
     (void)most;
+    json_whole(json_get(line, "seed"), UINT64_MAX, &seed);
     vec_push(perm, &p->score,
-             ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})),
-                      (uint32_t)json_number(json_get(line, "step"), 0),
-                      (uint64_t)json_number(json_get(line, "seed"), 0),
-                      json_number(json_get(line, "made"), NAN),
+             ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})), step_of(line),
+                      seed, json_number(json_get(line, "made"), NAN),
                       json_number(json_get(line, "real"), NAN)}));
 }
 

@@ -125,7 +125,9 @@ static GanStatus put_sound(Arena *a, const Events *e, uint32_t step, Text *summa
 static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     const Json *root;
     TRY(json_parse(a, line, STR("log.jsonl"), &root));
-    uint32_t step = (uint32_t)json_number(json_get(root, "step"), 0);
+    uint64_t at = 0;
+    json_whole(json_get(root, "step"), UINT32_MAX, &at);
+    uint32_t step = (uint32_t)at;
     double ms = json_number(json_get(root, "step_ms"), 0),
            swd = json_number(json_get(root, "swd"), NAN);
     Str health = json_string(json_get(root, "health"), (Str){0});

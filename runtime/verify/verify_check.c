@@ -38,7 +38,8 @@ typedef struct Digest {
 // steps make of a gradient's last digit. In f64 there is room for the sharper test.
 static bool digest_compare(Verify *v, const Json *want, const double *x, size_t n, Str name,
                            Digest *out) {
-    if ((size_t)json_number(json_get(want, "numel"), -1) != n) {
+    uint64_t numel;
+    if (!json_whole(json_get(want, "numel"), UINT64_MAX, &numel) || numel != n) {
         v->failures++;
         verify_line(v, "  %.*s: the case has %.0f numbers, the model %zu", SARG(name),
                     json_number(json_get(want, "numel"), -1), n);

@@ -86,6 +86,38 @@ static void bad_json_is_refused_at_line_and_column(void **state) {
     }
 }
 
+static void whole_numbers_are_those_that_a_double_tells_apart(void **state) {
+    Arena *a = *state;
+    static const struct {
+        const char *text;
+        uint64_t most;
+        bool whole;
+        uint64_t is;
+    } cases[] = {
+        {"0", 0, true, 0},
+        {"-0", 5, true, 0},
+        {"7", 7, true, 7},
+        {"7.0", UINT64_MAX, true, 7},
+        {"9007199254740992", UINT64_MAX, true, UINT64_C(1) << 53},
+        {"9007199254740994", UINT64_MAX, false, 0},
+        {"18446744073709551616", UINT64_MAX, false, 0},
+        {"1e300", UINT64_MAX, false, 0},
+        {"8", 7, false, 0},
+        {"-1", 7, false, 0},
+        {"0.5", 7, false, 0},
+        {"\"7\"", 7, false, 0},
+        {"null", 7, false, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Json *v;
+        uint64_t is = 99;
+        assert_ok(json_parse(a, str_c(cases[i].text), STR("in"), &v));
+        assert_int_equal(json_whole(v, cases[i].most, &is), cases[i].whole);
+        assert_int_equal(is, cases[i].whole ? cases[i].is : 99);
+    }
+    assert_false(json_whole(NULL, 1, &(uint64_t){0}));
+}
+
 static void depth_ends_at_64(void **state) {
     Arena *a = *state;
     char text[131] = {0};
@@ -147,6 +179,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(a_document_is_walked_by_name_and_by_index),
         CASE(bad_json_is_refused_at_line_and_column),
+        CASE(whole_numbers_are_those_that_a_double_tells_apart),
         CASE(depth_ends_at_64),
         CASE(refused_memory_in_json_is_a_status_and_leaks_nothing),
         CASE(written_json_has_its_commas_and_reads_back),
