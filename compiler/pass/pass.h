@@ -61,7 +61,8 @@ void pass_grad(Arena *perm, const Module *m, Func *f,
 void pass_fresh(Arena *perm, const Module *m, Func *f,
                 const PassOptions *o); // init writes no zeros
 void pass_unpin(Arena *perm, const Module *m, Func *f,
-                const PassOptions *o); // Pin and Stop disappear; more becomes equal
+                const PassOptions *o);        // Pin and Stop disappear; more becomes equal
+void grads_drop_unread(Arena *perm, Func *f); // forgets gradients that no weight is made of
 void pass_mask(Arena *perm, const Module *m, Func *f,
                const PassOptions *o); // gradients read activations' outputs
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);

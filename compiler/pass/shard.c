@@ -180,6 +180,8 @@ void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     // On a card it is a launch and a walk through the activations that a sum apart spares.
     if (chunked || o->parallel.ranks > 1 || o->few_launches)
         sums_apart(perm, f);
+    if (!o->keep_grads)
+        grads_drop_unread(perm, f);
     if (chunked && f == &m->step) {
         chunk_step(perm, m, f, &o->parallel);
         return;

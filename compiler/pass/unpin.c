@@ -1,8 +1,7 @@
 // unpin.c - removes the identities that only earlier passes need: Pin (what a grad named), Stop and
 // Commit.
 // In: a function without Grad nodes. Out: the same values; equal work that pins kept apart is now
-// shared. Gradients that no new weight is made of (a frozen weight's) are dropped, unless somebody
-// looks at them.
+// shared. Gradients that no new weight is made of are dropped, unless somebody looks at them.
 #include "pass.h"
 
 static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {
@@ -11,7 +10,7 @@ static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, con
                                                          : node_copy(user, to, from, id, map);
 }
 
-static void drop_unread(Arena *perm, Func *f) {
+void grads_drop_unread(Arena *perm, Func *f) {
     Func without = *f;
     without.update.at = arena_array(perm, Update, f->update.n);
     for (uint32_t i = 0; i < f->update.n; i++)
@@ -29,7 +28,7 @@ static void drop_unread(Arena *perm, Func *f) {
 
 void pass_unpin(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m;
-    if (!o->keep_grads)
-        drop_unread(perm, f);
     func_rewrite(perm, f, f->g.batch, unpin, NULL);
+    if (!o->keep_grads)
+        grads_drop_unread(perm, f);
 }
