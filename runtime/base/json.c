@@ -239,7 +239,7 @@ double json_number(const Json *v, double otherwise) {
 
 bool json_whole(const Json *v, uint64_t most, uint64_t *out) {
     double x = json_number(v, -1);
-    bool fits = x >= 0 && x <= 0x1p53 && x == floor(x) && (uint64_t)x <= most;
+    bool fits = x >= 0 && x <= 0x1p53 && x == (double)(uint64_t)x && (uint64_t)x <= most;
     if (fits)
         *out = (uint64_t)x;
     return fits;
