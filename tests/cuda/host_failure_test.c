@@ -53,41 +53,14 @@ static void code_of_another_card_is_refused(void **state) {
     free_run(run);
 }
 
-// An error at every call in turn: it ends cleanly, with nothing kept and nothing used that is gone.
-// Single ones may be got over: an engine that does not run is not chosen.
-static void sweep(Mishap mishap) {
-    const DeviceOptions o = {.threads = 1};
-    Run *run = new_tiny();
-    assert_fine(do_all(run, &o, 3));
-    uint64_t calls = recorder_calls(run->r), tried = 0, failed = 0;
-    close_run(run);
-    recorder_free(run->r);
-    Arena checkpoint = run->arena;
-    for (uint64_t n = 1; n <= calls; n++, tried++) {
-        run->r = recorder_new(CARD);
-        recorder_mishap(run->r, mishap, n);
-        GanStatus st = do_all(run, &o, 3);
-        if (st != GAN_OK && st != GAN_ERR_DEVICE)
-            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
-        failed += st != GAN_OK;
-        close_run(run);
-        assert_clean(run->r, gan_error());
-        recorder_free(run->r);
-        run->arena = checkpoint;
-    }
-    assert_true(failed > 500 && (mishap == MishapOnce || failed == tried));
-    run->r = recorder_new(CARD);
-    free_run(run);
-}
-
 static void an_error_at_any_call_ends_cleanly(void **state) {
     (void)state;
-    sweep(MishapOnce);
+    sweep_calls(new_tiny(), &(DeviceOptions){.threads = 1}, MishapOnce, do_all);
 }
 
 static void a_broken_context_at_any_call_ends_cleanly(void **state) {
     (void)state;
-    sweep(MishapSticky);
+    sweep_calls(new_tiny(), &(DeviceOptions){.threads = 1}, MishapSticky, do_all);
 }
 
 static void a_broken_kernel_is_named(void **state) {

@@ -348,31 +348,11 @@ static void what_all_ranks_compute_is_not_left_to_the_clock(void **state) {
     }
 }
 
-// An error at every call in turn, as in host_failure_test.c, on both routes.
+// As in host_failure_test.c, on both routes.
 static void sweep(CardRoute route, Mishap mishap) {
     Ranks ranks;
     ranks_open(&ranks, route, &(CommOptions){0});
-    Run *run = tiny_on(&ranks);
-    assert_fine(init_and_steps(run, &ranks.device, 3));
-    uint64_t calls = recorder_calls(run->r), failed = 0;
-    close_run(run);
-    recorder_free(run->r);
-    Arena checkpoint = run->arena;
-    for (uint64_t n = 1; n <= calls; n++) {
-        run->r = recorder_new(CARD);
-        recorder_mishap(run->r, mishap, n);
-        GanStatus st = init_and_steps(run, &ranks.device, 3);
-        if (st != GAN_OK && st != GAN_ERR_DEVICE)
-            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
-        failed += st != GAN_OK;
-        close_run(run);
-        assert_clean(run->r, gan_error());
-        recorder_free(run->r);
-        run->arena = checkpoint;
-    }
-    assert_true(failed > 500 && (mishap == MishapOnce || failed == calls));
-    run->r = recorder_new(CARD);
-    free_run(run);
+    sweep_calls(tiny_on(&ranks), &ranks.device, mishap, init_and_steps);
     ranks_close(&ranks);
 }
 

@@ -116,3 +116,25 @@ void free_run(Run *run) {
     recorder_free(run->r);
     arena_release(&a);
 }
+
+void sweep_calls(Run *run, const DeviceOptions *o, Mishap mishap,
+                 GanStatus (*work)(Run *run, const DeviceOptions *o, uint32_t steps)) {
+    assert_fine(work(run, o, 3));
+    uint64_t calls = recorder_calls(run->r), failed = 0;
+    close_run(run);
+    Arena checkpoint = run->arena;
+    for (uint64_t n = 1; n <= calls; n++) {
+        recorder_free(run->r);
+        run->arena = checkpoint;
+        run->r = recorder_new(CARD);
+        recorder_mishap(run->r, mishap, n);
+        GanStatus st = work(run, o, 3);
+        if (st != GAN_OK && st != GAN_ERR_DEVICE)
+            fail_msg("call %llu: status %d: %s", (unsigned long long)n, (int)st, gan_error());
+        failed += st != GAN_OK;
+        close_run(run);
+        assert_clean(run->r, gan_error());
+    }
+    assert_true(failed > 500 && (mishap == MishapOnce || failed == calls));
+    free_run(run);
+}

@@ -36,6 +36,11 @@ void close_run(Run *run);
 GanStatus put_data(Run *run);
 GanStatus do_steps(Run *run, uint32_t from, uint32_t to);           // and waits for them
 GanStatus do_all(Run *run, const DeviceOptions *o, uint32_t steps); // every function
+// An error at every call of `work` in turn: it ends cleanly, with nothing kept and nothing used
+// that is gone. Single ones may be got over: an engine that does not run is not chosen. `run` is
+// used up.
+void sweep_calls(Run *run, const DeviceOptions *o, Mishap mishap,
+                 GanStatus (*work)(Run *run, const DeviceOptions *o, uint32_t steps));
 void assert_clean(const Recorder *r, const char *what); // no complaint, and all is given back
 
 #endif
