@@ -36,18 +36,13 @@ static RanksOptions options_of(Arena *a, size_t model, Dtype real) {
                           .steps = 3};
 }
 
-static bool of_scale(Str name) {
-    Str kind = str_sub(name, 0, str_find(name, '/'));
-    return str_ends(kind, STR("loss_scale")) || str_ends(kind, STR("_updates"));
-}
-
 // --- the same bits -------------------------------------------------------------------------------
 
 static void check_same(const RanksRun *plain, const RanksRun *scaled, const char *model) {
     uint32_t at = 0, scales = 0;
     for (uint32_t i = 0; i < scaled->value.n; i++) {
         const RanksValue *is = &scaled->value.at[i], *was = &plain->value.at[at];
-        if (of_scale(is->name)) {
+        if (ranks_of_scale(is->name)) {
             scales++;
             continue;
         }

@@ -107,6 +107,7 @@ static GanStatus shim_device_load(Device *d, const Plan *plan, void *slots, void
     if (!l)
         return refuse(GAN_ERR_MEMORY, "no memory to load a plan");
     *l = (Loaded){.device = (ShimDevice *)d, .plan = plan, .memory = {slots, work}};
+    TRY(collective_check(plan, d->options.comm));
     TRY(arena_init(&l->arena, 0));
     shim_plans_begin(&l->shim, &l->arena, 1);
     shim_plans_add(&l->shim, plan);
@@ -280,6 +281,11 @@ static GanStatus run_both(Loaded *l, const ShimRegion *x, uint32_t n, const Coun
 
 static GanStatus run_plain(Loaded *l, const Region *r, const Counters *c) {
     const Graph *g = &l->plan->func->g;
+    Comm *comm = l->device->base.options.comm;
+    if (r->kind == RegionStart)
+        return collective_start(l->plan, r->call, l->memory, comm, c->step);
+    if (r->kind == RegionWait)
+        return comm_wait(comm, r->call);
     if (r->kind == RegionCopy) {
         uint32_t read = r->node.at[0];
         const Slot *slot = &l->plan->module->slot.at[node_attr(g, read)->i[0]];

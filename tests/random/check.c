@@ -21,7 +21,15 @@
 #include "shim_device.h"
 #endif
 
-enum { STEPS = 3, TURNS = 3, MORE_TURNS = 60, LIMIT = 60, ExitRefused = 10, ExitWild = 11 };
+enum {
+    STEPS = 3,
+    TURNS = 3,
+    MORE_TURNS = 60,
+    LIMIT = 60,
+    CARD_LIMIT = 300,
+    ExitRefused = 10,
+    ExitWild = 11
+};
 
 typedef struct Way {
     const char *name;
@@ -139,9 +147,39 @@ static const Way ways[] = {
      .real = DtBF16,
      .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true}},
     {.name = "bf16 kernels", .api = &device_cpu, .real = DtBF16, .compiled = true, .entries = true},
+    {.name = "f16", .api = &device_ref, .real = DtF16, .entries = true},
+    {.name = "f16 chunks", .api = &device_ref, .real = DtF16, .parallel = {.chunks = 2}},
+    {.name = "f16 chunks on ranks",
+     .api = &device_ref,
+     .real = DtF16,
+     .parallel = {.chunks = 2, .ranks = 2},
+     .same_as = "f16 chunks"},
+    {.name = "f16 fused", .api = &device_cpu, .real = DtF16, .entries = true},
+    {.name = "f16 squeezed",
+     .api = &device_cpu,
+     .real = DtF16,
+     .squeezed = true,
+     .reread = true,
+     .same_as = "f16 fused"},
+    {.name = "f16 on ranks",
+     .api = &device_cpu,
+     .real = DtF16,
+     .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true}},
+    {.name = "f16 kernels", .api = &device_cpu, .real = DtF16, .compiled = true, .entries = true},
 #if WITH_SHIM
     {.name = "card", .api = &device_shim_alone, .real = DtF32, .card = true, .entries = true},
     {.name = "bf16 card", .api = &device_shim_alone, .real = DtBF16, .card = true, .entries = true},
+    {.name = "f16 card", .api = &device_shim_alone, .real = DtF16, .card = true, .entries = true},
+    {.name = "card on ranks",
+     .api = &device_shim_alone,
+     .real = DtF32,
+     .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true},
+     .card = true},
+    {.name = "bf16 card on ranks",
+     .api = &device_shim_alone,
+     .real = DtBF16,
+     .parallel = {.ranks = 2, .bucket = 1, .bandwidth = 1e5, .tail = true},
+     .card = true},
 #endif
 };
 enum { WAYS = sizeof ways / sizeof *ways };
@@ -150,6 +188,7 @@ enum { WAYS = sizeof ways / sizeof *ways };
 
 typedef struct Bound {           // what the values of a run may be off by
     const struct Bound *besides; // added to that: what smaller noise allows; or NULL
+    const uint32_t *at;          // [value] which of its values that is, NONE: none; NULL: the same
     const RanksRun *want;
     Plain *from[2]; // whose values under noise are looked at; the second may be NULL
     double noise, eps, times;
@@ -188,8 +227,9 @@ static Bound bound_new(Arena *a, Bound with) {
 
 static double allowed(const Bound *b, uint32_t i) {
     double most = largest(&b->want->value.at[i], NULL);
+    uint32_t k = b->at ? b->at[i] : i;
     return b->times * b->spread[i] +
-           (b->besides ? allowed(b->besides, i) : 64 * b->eps * (most + 1e-3));
+           (b->besides && k != NONE ? allowed(b->besides, k) : 64 * b->eps * (most + 1e-3));
 }
 
 // Is value `i` within what it may be off by, which more turns may show to be more?
@@ -207,16 +247,21 @@ static bool is_wild(const RanksRun *run) {
     return false;
 }
 
+static void compare_value(const Way *w, Bound *b, uint32_t i, const double *is) {
+    const RanksValue *want = &b->want->value.at[i];
+    double off = largest(want, is);
+    if (!covers(b, i, off))
+        fail_msg("%s: %.*s is off by %.3g of %.6g, where noise does %.3g", w->name,
+                 SARG(want->name), off, largest(want, NULL), b->spread[i]);
+}
+
 // Entries come last, and not every way runs them.
 static void compare(const Way *w, Bound *b, const RanksRun *got) {
     for (uint32_t i = 0; i < got->value.n; i++) {
         const RanksValue *want = &b->want->value.at[i], *is = &got->value.at[i];
         if (i >= b->want->value.n || !str_eq(want->name, is->name) || want->n != is->n)
             fail_msg("%s: value %u is %.*s", w->name, i, SARG(is->name));
-        double off = largest(want, is->x);
-        if (!covers(b, i, off))
-            fail_msg("%s: %.*s is off by %.3g of %.6g, where noise does %.3g", w->name,
-                     SARG(is->name), off, largest(want, NULL), b->spread[i]);
+        compare_value(w, b, i, is->x);
     }
 }
 
@@ -238,6 +283,11 @@ static bool applies(const Way *w, const RandomModel *m, const CheckOptions *o) {
            (o->card || !w->card) && (!o->way || strcmp(o->way, w->name) == 0);
 }
 
+// What losses in f16 begin with: too large for some gradients, too small for others.
+static double scale_of(const CheckOptions *o) {
+    return exp2((double)((o->seed + 8) % 17));
+}
+
 static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOptions *o) {
     RanksOptions r = {.name = "random.gan",
                       .text = m->text,
@@ -246,6 +296,7 @@ static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOp
                       .api = w->api,
                       .real = w->real,
                       .halves = true,
+                      .scale = scale_of(o),
                       .steps = STEPS,
                       .as_trained = true,
                       .threads = w->threads,
@@ -261,19 +312,91 @@ static RanksOptions options_of(const Way *w, const RandomModel *m, const CheckOp
     return r;
 }
 
-// bound: [dtype]
+enum { BoundCard = DtCount, BOUNDS }; // behind the dtypes: f16 on a card
+
+static Bound *bound_of(const Way *w, Bound *bound) {
+    return &bound[w->card && w->real == DtF16 ? BoundCard : (uint32_t)w->real];
+}
+
+// Where values that are of no scale are without scales; NONE for the others.
+static uint32_t *without_scales(Arena *a, const RanksRun *run) {
+    uint32_t *at = arena_array(a, uint32_t, run->value.n);
+    for (uint32_t i = 0, n = 0; i < run->value.n; i++)
+        at[i] = ranks_of_scale(run->value.at[i].name) ? NONE : n++;
+    return at;
+}
+
+// `slots`: of them alone.
+static bool is_finite(const RanksRun *run, bool slots) {
+    for (uint32_t i = 0; i < run->value.n; i++)
+        if ((!slots || run->value.at[i].slot != NONE) &&
+            !isfinite(largest(&run->value.at[i], NULL)))
+            return false;
+    return true;
+}
+
+// At the end of a run: updates that were skipped, and whether each has halved its scale.
+static double skipped(const Plain *p) {
+    double all = 0;
+    for (uint32_t s = 0; s < p->m.slot.n; s++) {
+        Str name = p->m.slot.at[s].name;
+        if (!str_starts(name, STR("skipped_updates/")))
+            continue;
+        double n = p->slot[s][0], scale = p->slot[s - 2][0]; // its scale, good ones, this
+        all += n;
+        if (scale != p->o->scale * exp2(-n))
+            fail_msg("%.*s: %g of a scale that was %g and is %g", SARG(name), n, p->o->scale,
+                     scale);
+    }
+    return all;
+}
+
+// Whatever is too large on the way back, nothing of it is kept.
+static void check_kept(Arena *a, const RanksOptions *o, const RanksRun *scaled) {
+    Plain p;
+    Str said;
+    RanksOptions once = *o; // scaled by 1: by nothing
+    once.scale = 1;
+    assert_true(plain_open(&p, a, &once, true, &said));
+    plain_run(&p, 0, 0);
+    if (is_finite(&p.run, false) && !is_finite(scaled, true))
+        fail_msg("a skipped update leaves what is not finite");
+}
+
+// In f16 an update may be skipped, and then all that follows is otherwise: what it may be off by is
+// counted from a run that skips the same. One that skips none comes to what the text means.
+static Bound bound_f16(Arena *a, Plain *p, const RanksOptions *o, Bound *f32) {
+    Str said;
+    RanksRun *want = arena_new(a, RanksRun);
+    assert_true(plain_open(p, a, o, true, &said));
+    plain_run(p, 0, 0);
+    *want = p->run;
+    check_kept(a, o, want);
+    double skips = skipped(p);
+    if (!is_finite(want, false))
+        return (Bound){0}; // a loss is too large for f16, or what a penalty is made of
+    Bound b = {f32, without_scales(a, want), want, {p}, 0x1p-22, 0x1p-24, 4, 0, MORE_TURNS, NULL};
+    const Way scaled = {.name = "scaled"};
+    for (uint32_t i = 0; i < want->value.n && !skips; i++)
+        if (b.at[i] != NONE)
+            compare_value(&scaled, f32, b.at[i], want->value.at[i].x);
+    return bound_new(a, b);
+}
+
+// bound: [BOUNDS]
 static void check_ways(Arena *a, const RandomModel *m, const CheckOptions *o, Bound *bound) {
     RanksRun *run = arena_array(a, RanksRun, WAYS);
     bool *there = arena_array(a, bool, WAYS);
     for (uint32_t i = 0; i < WAYS; i++) {
         const Way *w = &ways[i];
-        if (!applies(w, m, o))
+        Bound *b = bound_of(w, bound);
+        if (!b->want || !applies(w, m, o))
             continue;
         RanksOptions r = options_of(w, m, o);
         fprintf(stderr, "way: %s\n", w->name); // the last one is where a process ended
         ranks_run(a, &r, &run[i]);
         there[i] = true;
-        compare(w, &bound[w->real], &run[i]);
+        compare(w, b, &run[i]);
         for (uint32_t k = 0; w->same_as && k < i; k++)
             if (there[k] && strcmp(ways[k].name, w->same_as) == 0)
                 same_bits(w, &run[i], &run[k]);
@@ -282,7 +405,7 @@ static void check_ways(Arena *a, const RandomModel *m, const CheckOptions *o, Bo
 
 static int check(const RandomModel *m, const CheckOptions *o) {
     Arena a, b;
-    Plain p, apart, halves;
+    Plain p, apart, halves, f16;
     Str said, worst;
     uint32_t counted;
     if (arena_init(&a, 0) != GAN_OK || arena_init(&b, 0) != GAN_OK)
@@ -311,12 +434,25 @@ static int check(const RandomModel *m, const CheckOptions *o) {
     assert_true(plain_open(&apart, &a, &plain, true, &said));
     assert_true(plain_open(&halves, &a, &in_halves, true, &said));
     // Apart, in f64, its bits are few enough to be told from a mistake.
-    Bound bound[DtCount] = {0};
-    bound[DtF64] = bound_new(&a, (Bound){NULL, &want, {&p}, 0x1p-45, 0x1p-53, 16, 0, TURNS, NULL});
-    bound[DtF32] =
-        bound_new(&a, (Bound){NULL, &want, {&p, &apart}, 0x1p-22, 0x1p-24, 16, 0, TURNS, NULL});
+    Bound bound[BOUNDS] = {0};
+    bound[DtF64] =
+        bound_new(&a, (Bound){NULL, NULL, &want, {&p}, 0x1p-45, 0x1p-53, 16, 0, TURNS, NULL});
+    bound[DtF32] = bound_new(
+        &a, (Bound){NULL, NULL, &want, {&p, &apart}, 0x1p-22, 0x1p-24, 16, 0, TURNS, NULL});
     bound[DtBF16] = bound_new(
-        &a, (Bound){&bound[DtF32], &want, {&halves}, 0x1p-22, 0x1p-24, 4, 0, MORE_TURNS, NULL});
+        &a,
+        (Bound){&bound[DtF32], NULL, &want, {&halves}, 0x1p-22, 0x1p-24, 4, 0, MORE_TURNS, NULL});
+    in_halves.real = DtF16;
+    in_halves.scale = scale_of(o);
+    fprintf(stderr, "way: scaled\n");
+    bound[DtF16] = bound_f16(&a, &f16, &in_halves, &bound[DtF32]);
+#if WITH_SHIM
+    Plain card;
+    RanksOptions on_card = in_halves;
+    on_card.api = &device_shim_alone;
+    if (o->card)
+        bound[BoundCard] = bound_f16(&a, &card, &on_card, &bound[DtF32]);
+#endif
     check_ways(&b, m, o, bound);
     return 0;
 }
@@ -370,7 +506,7 @@ Finding check_model(Arena *a, const RandomModel *m, const CheckOptions *o) {
         close(ends[0]);
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
-        alarm(LIMIT);
+        alarm(o->card ? CARD_LIMIT : LIMIT);
         int code = check(m, o);
         fflush(NULL);
         _exit(code);

@@ -28,11 +28,22 @@ static void name_grads(Plain *p, Func *f) {
     }
 }
 
+static bool on_card(const RanksOptions *o) {
+    return o->api && o->api->dialect && dialect_find(str_c(o->api->dialect)) == &dialect_cuda;
+}
+
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said) {
-    const PassOptions pass = {.real = o->real, .half_grads = true, .all_halves = true};
+    // With noise it does not matter which gradients are rounded; which f16 cannot hold does.
+    const PassOptions pass = {
+        .real = o->real, .half_grads = o->real != DtF16 || on_card(o), .all_halves = true};
+    bool scaled = apart && o->real == DtF16;
     *p = (Plain){.a = a, .o = o};
     if (!ranks_module(a, o, !apart, &p->m, said))
         return false;
+    if (scaled)
+        loss_scale_slots(a, &p->m);
+    for (uint32_t i = 0; scaled && i < 2 + p->m.entry.n; i++)
+        pass_loss_scale(a, &p->m, func_at(p, i), &pass);
     name_grads(p, &p->m.step);
     for (uint32_t i = 0; i < 2 + p->m.entry.n; i++)
         pass_grad(a, &p->m, func_at(p, i), &pass);
@@ -91,18 +102,51 @@ static bool adds_up(const Graph *g, uint32_t id) {
            ((cls == ClassANCHOR || cls == ClassREDUCE) && !is_exact(g, id));
 }
 
+typedef struct Grain { // how fine halves are
+    double share;      // of a number, that rounding may move it by
+    double least;      // smaller ones are moved as if they were this
+    double whole;      // up to it whole numbers are exact
+    double (*round)(double x);
+} Grain;
+
+static double round_bf16(double x) {
+    return gan_round_bf16((float)x);
+}
+
+// Of any size: see overflow.
+static double round_f16(double x) {
+    double by = fabs(x) > 16384 ? 1024 : 1;
+    return gan_round_f16((float)(x / by)) * by;
+}
+
+static const Grain *grain_of(Dtype d) {
+    static const Grain bf16 = {0x1p-8, 0, 256, round_bf16},
+                       f16 = {0x1p-11, 0x1p-14, 2048, round_f16};
+    return d == DtBF16 ? &bf16 : d == DtF16 ? &f16 : NULL;
+}
+
 // A draw is off by a share of 1, however near to 0 it is. Where there are halves they alone are
 // disturbed: two that are equal cancel altogether, and only so.
 static void disturb(const Plain *p, const Type *t, double *x, int64_t n, uint64_t key, bool draw) {
-    bool half = t->dtype == DtBF16;
-    double share = half ? 0x1p-8 : dtype_is_half(p->o->real) ? 0 : p->noise;
+    const Grain *h = grain_of((Dtype)t->dtype);
+    double share = h ? h->share : dtype_is_half(p->o->real) ? 0 : p->noise;
     for (int64_t i = 0; i < n; i++) {
         double by = share * test_number(hash64(&key, sizeof key, p->turn) + (uint64_t)i);
-        if (x[i] != rint(x[i]) || (half && fabs(x[i]) > 256)) // whole numbers are counts
-            x[i] += by * (draw ? 1 : x[i]);
-        if (half) // two may be equal only then
-            x[i] = gan_round_bf16((float)x[i]);
+        bool counts = x[i] == rint(x[i]) && !(h && fabs(x[i]) > h->whole);
+        if (!counts && isfinite(x[i]))
+            x[i] += by * (draw ? 1 : h ? fmax(fabs(x[i]), h->least) : x[i]);
+        if (h) // two may be equal only then
+            x[i] = h->round(x[i]);
     }
+}
+
+// What f16 cannot hold is infinite. With noise it holds more or less than it does: an update that
+// is nearly skipped may be.
+static void overflow(const Plain *p, double *x, int64_t n) {
+    double most = p->noise > 0 ? 65504 * exp2(2 * test_number(p->turn)) : 65504;
+    for (int64_t i = 0; i < n; i++)
+        if (fabs(x[i]) > most)
+            x[i] = copysign(INFINITY, x[i]);
 }
 
 // --- one function --------------------------------------------------------------------------------
@@ -148,6 +192,8 @@ static void run_node(Run *r, uint32_t id) {
         memcpy(out, in[0], bytes_of(g, id));
     else
         eval_node(g, id, in, out, true, &r->c, scratch);
+    if (node_type(g, id)->dtype == DtF16)
+        overflow(p, out, type_elements(g, node_type(g, id)));
     if (p->noise == 0 || is_exact(g, id))
         return;
     if (node->op == OpConst && out[0] == (double)(float)out[0])
@@ -288,6 +334,9 @@ void plain_run(Plain *p, double noise, uint64_t turn) {
     for (uint32_t i = 0; i < 2 + p->m.entry.n; i++)
         p->value[i] = arena_array(p->a, double *, func_at(p, i)->g.node.n);
     run_func(p, 0, (Counters){.seed = 7});
+    for (uint32_t s = 0; s < p->m.slot.n; s++)
+        if (p->o->scale > 0 && str_starts(p->m.slot.at[s].name, STR(SCALE_REPORT)))
+            p->slot[s][0] = p->o->scale;
     for (p->step = 0; p->step < p->o->steps; p->step++) {
         fill_data(p);
         run_func(p, 1, ranks_counters(p->step));

@@ -26,7 +26,8 @@ typedef struct Plain {
 // Compiles o->text. False: it was refused, with diagnostics in *said. `apart`: simplified, and
 // sums over the batch taken apart, as they are in parts and on ranks. That changes no value; but
 // x - mean(x) then adds up to nothing, where as written what rounding leaves of it may be cancelled
-// in the end. With `apart` and halves in `o`, what a plan keeps in halves is marked so.
+// in the end. With `apart` and halves in `o`, what a plan keeps in halves is marked so; with f16
+// losses are scaled, and what it cannot hold is infinite.
 bool plain_open(Plain *p, Arena *a, const RanksOptions *o, bool apart, Str *said);
 // All steps, and the entries where asked for: on `o`'s options but devices and ranks.
 void plain_run(Plain *p, double noise, uint64_t turn);

@@ -90,6 +90,11 @@ double ranks_datum(const Module *m, uint32_t slot, uint32_t step, uint64_t i) {
     return f->kind == FieldLabel ? floor((x + 1) / 2 * (double)f->classes) : (double)(float)x;
 }
 
+bool ranks_of_scale(Str name) {
+    Str kind = str_sub(name, 0, str_find(name, '/'));
+    return str_ends(kind, STR("loss_scale")) || str_ends(kind, STR("_updates"));
+}
+
 Counters ranks_counters(uint32_t step) {
     return (Counters){.seed = 7, .step = step, .kimg = step * 0.125};
 }
@@ -232,8 +237,12 @@ static GanStatus run_entries(Seat *s) {
 
 static GanStatus train(Seat *s) {
     const ExecHooks hooks = {.after = after_block, .user = s};
+    const Module *m = &s->compiled.module;
     TRY(open_rank(s));
     TRY(exec_init(s->exec, 7));
+    for (uint32_t i = 0; i < m->slot.n; i++)
+        if (s->o->scale > 0 && str_starts(m->slot.at[i].name, STR(SCALE_REPORT)))
+            TRY(exec_slot_put(s->exec, i, &s->o->scale, 1));
     for (s->step = 0; s->step < s->o->steps; s->step++) {
         Counters c = ranks_counters(s->step);
         if (s->o->resume && s->step == s->o->resume)

@@ -18,6 +18,7 @@ typedef struct RanksOptions {
     const DeviceApi *api;
     Dtype real;
     bool scaled;   // losses are, as in f16
+    double scale;  // what their scales begin with; 0: as ever
     bool halves;   // small products are in halves, too
     size_t narrow; // sums of f32 of so many bytes travel as bf16; 0: none
     bool squeezed; // values are computed again wherever that takes less memory
@@ -51,6 +52,8 @@ bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, St
 // Number `i` of a data slot of the whole batch in a step: exact in f32.
 double ranks_datum(const Module *m, uint32_t slot, uint32_t step, uint64_t i);
 Counters ranks_counters(uint32_t step);
+// Is this value a loss's scale, or counts updates that it was right or wrong for?
+bool ranks_of_scale(Str name);
 
 // All ranks must end with the same bits in every value; then these are rank 0's.
 void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out);
