@@ -7,6 +7,7 @@
 #include "distance.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { Near = 5, Lot = 256, Subsets = 100, SubsetMost = 1000 };
 
@@ -229,6 +230,61 @@ GanStatus features_compare(const FeatureSets *f, FeatureScores *out) {
     GanStatus st = compare(&c, f, out);
     compare_release(&c);
     return st;
+}
+
+// --- Inception Score -----------------------------------------------------------------------------
+
+// Adds p(y|x) of a row to p [classes]; gives the sum of p(y|x) log p(y|x).
+static double add_row(const float *logit, size_t classes, double *p) {
+    double top = logit[0], sum = 0, negative = 0;
+    for (size_t y = 1; y < classes; y++)
+        top = logit[y] > top ? logit[y] : top;
+    for (size_t y = 0; y < classes; y++)
+        sum += exp(logit[y] - top);
+    for (size_t y = 0; y < classes; y++) {
+        double log_p = logit[y] - top - log(sum), one = exp(log_p);
+        p[y] += one, negative += one * log_p;
+    }
+    return negative;
+}
+
+// KL of a row is its sum of p(y|x) log p(y|x) less that of p(y|x) log p(y), whose mean over the
+// rows is the sum of p(y) log p(y): so one walk does.
+static double split_score(const float *logit, size_t n, size_t classes, double *p) {
+    double apart = 0;
+    memset(p, 0, classes * sizeof *p);
+    for (size_t i = 0; i < n; i++)
+        apart += add_row(logit + i * classes, classes, p) / (double)n;
+    for (size_t y = 0; y < classes; y++)
+        apart -= p[y] > 0 ? p[y] / (double)n * log(p[y] / (double)n) : 0;
+    return exp(apart);
+}
+
+GanStatus inception_score(const float *logits, size_t n, size_t classes, double *mean,
+                          double *deviation) {
+    enum { Splits = INCEPTION_SPLITS };
+    double score[Splits], sum = 0, square = 0;
+    if (n < Splits || !classes)
+        return fail(GAN_ERR_INPUT,
+                    "Inception Score is of %d splits: %zu samples are too few (papers: 50000)",
+                    Splits, n);
+    for (size_t i = 0; i < n * classes; i++)
+        if (!isfinite(logits[i]))
+            return fail(GAN_ERR_INPUT, "logit %zu of sample %zu is not finite", i % classes,
+                        i / classes);
+    double *p = mem_alloc(classes * sizeof *p);
+    if (!p)
+        return fail(GAN_ERR_MEMORY, "no memory for %zu classes", classes);
+    for (size_t i = 0; i < Splits; i++) {
+        size_t from = i * n / Splits, to = (i + 1) * n / Splits;
+        score[i] = split_score(logits + from * classes, to - from, classes, p);
+        sum += score[i] / Splits;
+    }
+    mem_free(p);
+    for (size_t i = 0; i < Splits; i++)
+        square += (score[i] - sum) * (score[i] - sum) / Splits;
+    *mean = sum, *deviation = sqrt(square);
+    return GAN_OK;
 }
 
 // --- ganrun distance -----------------------------------------------------------------------------

@@ -24,4 +24,13 @@ enum { FEATURES_LEAST = 6 }; // of each set: a point and its 5 neighbours
 // f32.
 GanStatus features_compare(const FeatureSets *s, FeatureScores *out);
 
+// Inception Score (Salimans et al. 2016, section 4), of what a classifier says: exp of the mean
+// over samples of KL(p(y|x) || p(y)). p(y|x) is the softmax of a row of logits [n, classes], p(y)
+// its mean over a split; split i of 10 has rows floor(in/10) to floor((i + 1)n/10) - 1. Mean and
+// (population) deviation of the splits' scores. torch-fidelity's, but that this does not shuffle
+// the rows. GAN_ERR_INPUT: fewer rows than splits, or a logit that is not finite; GAN_ERR_MEMORY.
+enum { INCEPTION_SPLITS = 10 };
+GanStatus inception_score(const float *logits, size_t n, size_t classes, double *mean,
+                          double *deviation);
+
 #endif

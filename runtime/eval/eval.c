@@ -371,7 +371,7 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
     TRY(v->features.d ? take_feature_sets(v, entry, &s) : take_sets(v, entry, only, &s));
     for (uint32_t i = 0; s.made && i < eval_metric_count; i++) {
         const Metric *metric = &eval_metrics[i];
-        if ((only && only != metric) || !metric->applies(&s))
+        if ((only ? only != metric : metric->named) || !metric->applies(&s))
             continue;
         Str caution = metric->caution && !v->choosing ? metric->caution(v->perm, &s) : (Str){0};
         if (caution.len)
@@ -406,8 +406,8 @@ static GanStatus find_metric(const Options *o, const Metric **out) {
                     "(docs/cookbook.md, FID)",
                     SARG(name));
     if (*out && !learned && o->at[OptFeatures].given)
-        return fail(GAN_ERR_USAGE, "with --features the metrics are fid, kid and prdc, not %.*s",
-                    SARG(name));
+        return fail(GAN_ERR_USAGE,
+                    "with --features the metrics are fid, kid, prdc and is, not %.*s", SARG(name));
     if (*out)
         return GAN_OK;
     Str near = str_nearest(name, known, eval_metric_count);

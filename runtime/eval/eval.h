@@ -49,6 +49,7 @@ typedef struct Metric {
     // The numbers of x [n, ...], which is s->made or s->other, against s->real.
     GanStatus (*measure)(Arena scratch, const Sets *s, const float *x, Readings *out);
     bool features; // of --features
+    bool named;    // measured where it is asked for by name alone
     // NULL: always; else whether it can be measured here, and the way out.
     GanStatus (*ready)(void);
     // NULL: nothing; else what its number suffers from with these sets, "" nothing.

@@ -16,6 +16,7 @@
 //              deviations of one (Srivastava et al. 2017)
 //   fid, kid   distances of the features of a trained net (measure.h, distance.h)
 //   prdc       precision, recall, density and coverage of those
+//   is         Inception Score of a classifier's logits (distance.h)
 //   groups     silhouette of the codes' groups (Rousseeuw 1987), and their agreement with
 //              labels stored beside the data (adjusted Rand index: Hubert, Arabie 1985)
 #include "eval.h"
@@ -254,6 +255,16 @@ static GanStatus measure_kid(Arena a, const Sets *s, const float *x, Readings *o
     return GAN_OK;
 }
 
+// Of features that are a classifier's logits: no other's, which nobody can tell by their type.
+static GanStatus measure_is(Arena a, const Sets *s, const float *x, Readings *out) {
+    double mean, deviation;
+    (void)a;
+    TRY(inception_score(x, s->n, (size_t)s->type.dim[0], &mean, &deviation));
+    put(out, "inception score", mean);
+    put(out, "deviation", deviation);
+    return GAN_OK;
+}
+
 static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *out) {
     const FeatureScores *m;
     (void)a;
@@ -266,17 +277,23 @@ static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *
 }
 
 const Metric eval_metrics[] = {
-    {"value", is_number, measure_value, false, NULL, NULL},
-    {"error", is_copy, measure_error, false, NULL, NULL},
-    {"swd", is_picture, measure_swd, false, NULL, NULL},
-    {"histogram", is_map, measure_histogram, false, NULL, NULL},
-    {"spectrum", is_map, measure_spectrum, false, NULL, NULL},
-    {"mel", is_sound, measure_mel, false, feature_frechet_ready, NULL},
-    {"chamfer", is_cloud, measure_chamfer, false, NULL, NULL},
-    {"modes", is_point, measure_modes, false, NULL, NULL},
-    {"groups", is_code, measure_groups, false, NULL, NULL},
-    {"fid", is_features, measure_fid, true, feature_frechet_ready, caution_fid},
-    {"kid", is_features, measure_kid, true, NULL, NULL},
-    {"prdc", is_features, measure_prdc, true, NULL, NULL},
+    {.name = "value", .applies = is_number, .measure = measure_value},
+    {.name = "error", .applies = is_copy, .measure = measure_error},
+    {.name = "swd", .applies = is_picture, .measure = measure_swd},
+    {.name = "histogram", .applies = is_map, .measure = measure_histogram},
+    {.name = "spectrum", .applies = is_map, .measure = measure_spectrum},
+    {.name = "mel", .applies = is_sound, .measure = measure_mel, .ready = feature_frechet_ready},
+    {.name = "chamfer", .applies = is_cloud, .measure = measure_chamfer},
+    {.name = "modes", .applies = is_point, .measure = measure_modes},
+    {.name = "groups", .applies = is_code, .measure = measure_groups},
+    {.name = "fid",
+     .applies = is_features,
+     .measure = measure_fid,
+     .features = true,
+     .ready = feature_frechet_ready,
+     .caution = caution_fid},
+    {.name = "kid", .applies = is_features, .measure = measure_kid, .features = true},
+    {.name = "prdc", .applies = is_features, .measure = measure_prdc, .features = true},
+    {.name = "is", .applies = is_features, .measure = measure_is, .features = true, .named = true},
 };
 const uint32_t eval_metric_count = sizeof eval_metrics / sizeof *eval_metrics;

@@ -90,7 +90,12 @@ fi
 expect 0 eval run --features seen.gan --count 32 --metric kid
 prints '^fakes  *x  *32  *kid  *[0-9.e-]*  *-  *-$'
 refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]' ganrun eval run --features seen.gan -s size=9
-refused 2 'the metrics are fid, kid and prdc' ganrun eval run --features seen.gan --metric swd
+expect 0 eval run --features seen.gan --count 16 --metric is      # of logits, so only where it is said that they are
+prints '^fakes  *x  *16  *inception score  *1\.[0-9]*  *1\.[0-9]* '
+grep -q ' inception score ' first && fail 'an Inception Score of features'
+refused 1 'of 10 splits: 9 samples are too few' ganrun eval run --features seen.gan --count 9 --metric is
+refused 2 'is is of the features of a trained net: --features' ganrun eval run --metric is
+refused 2 'the metrics are fid, kid, prdc and is' ganrun eval run --features seen.gan --metric swd
 refused 2 'lot is not for --features'      ganrun eval run --features seen.gan --lot 8
 refused 1 'there is no such file'          ganrun eval run --features nowhere.gan
 sed 's/ |> mean(space)//; s/\[6\]/[6, 6, 6]/' seen.gan >maps.gan

@@ -166,6 +166,38 @@ static void neighbours_are_counted_as_numpy_does(void **state) {
     }
 }
 
+// Scores of torch-fidelity's isc_features_to_metric, which was given the rows in this order.
+static void inception_scores_are_torch_fidelitys(void **state) {
+    static const struct {
+        size_t n, classes;
+        double mean, deviation;
+    } cases[] = {{57, 12, 1.94599726628903, 0.176197699527298},
+                 {20, 100, 1.44014573284373, 0.0289939976651391}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double mean, deviation;
+        for (size_t k = 0; k < cases[i].n * cases[i].classes; k++)
+            made[k] = (float)(3 * sin(1 + (double)(k * k) * 0.37 + (double)k * 1.7));
+        assert_ok(inception_score(made, cases[i].n, cases[i].classes, &mean, &deviation));
+        assert_float_equal(mean, cases[i].mean, 1e-6);
+        assert_float_equal(deviation, cases[i].deviation, 1e-6);
+    }
+    double mean, deviation; // sure of one class each, all as often: as many as there are
+    memset(made, 0, sizeof made);
+    for (size_t k = 0; k < 40; k++)
+        made[k * 4 + k % 4] = 1000;
+    assert_ok(inception_score(made, 40, 4, &mean, &deviation));
+    assert_float_equal(mean, 4, 1e-12);
+    assert_float_equal(deviation, 0, 1e-12);
+    assert_status(inception_score(made, 9, 4, &mean, &deviation), GAN_ERR_INPUT, "10 splits");
+    made[7] = NAN;
+    assert_status(inception_score(made, 40, 4, &mean, &deviation), GAN_ERR_INPUT, "not finite");
+    mem_fail_at(1);
+    made[7] = 0;
+    assert_status(inception_score(made, 40, 4, &mean, &deviation), GAN_ERR_MEMORY, "4 classes");
+    mem_fail_at(0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_are_counted_as_defined),
@@ -173,6 +205,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_set_is_no_distance_from_itself),
         cmocka_unit_test(sets_without_neighbours_are_refused),
         cmocka_unit_test(neighbours_are_counted_as_numpy_does),
+        cmocka_unit_test(inception_scores_are_torch_fidelitys),
         cmocka_unit_test(want_of_memory_is_a_status),
     };
     return CASES_LISTED(tests) ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
