@@ -5,7 +5,7 @@
 // would be: clamped, and rounded to 8 bits. The model is compiled and opened beside the run's, on
 // the same device.
 #include "eval.h"
-#include "job.h"
+#include "checkpoint.h"
 #include "weights.h"
 
 #include <math.h>
@@ -41,12 +41,19 @@ static GanStatus find_feature(FeatureNet *net) {
     return GAN_OK;
 }
 
-GanStatus features_open(Arena *perm, const Host *h, const Options *o, const Job *run,
+// On many ranks rank 0 reads the files for all.
+static GanStatus read_weights(Arena *perm, Comm *c, FeatureNet *net) {
+    if (comm_rank(c) == 0)
+        TRY(weights_pretrained(perm, &net->job, net->session.exec, false));
+    return checkpoint_share(net->session.exec, c);
+}
+
+GanStatus features_open(Arena *perm, const Host *h, Str path, const Options *own, const Job *run,
                         FeatureNet *out) {
     static const uint64_t seed = 0;
     const DeviceApi *api = device_find(run->device);
-    Str path = o->at[OptFeatures].text;
-    *out = (FeatureNet){.job = {.model = path,
+    *out = (FeatureNet){.set = own != NULL,
+                        .job = {.model = path,
                                 .origin = path,
                                 .device = run->device,
                                 .threads = run->threads,
@@ -55,14 +62,15 @@ GanStatus features_open(Arena *perm, const Host *h, const Options *o, const Job 
                                 .real = api->supports(DtF32) ? DtF32 : DtF64}};
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "--features %.*s: there is no such file", SARG(path));
-    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
-        vec_push(perm, &out->job.setting, o->at[OptSet].pair.at[i]);
-    TRY(job_set_weights(perm, &out->job, o));
+    for (uint32_t i = 0; own && i < own->at[OptSet].pair.n; i++)
+        vec_push(perm, &out->job.setting, own->at[OptSet].pair.at[i]);
+    if (own)
+        TRY(job_set_weights(perm, &out->job, own));
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.seed = &seed; // a net that is not pretrained is drawn
     TRY(session_start(&out->session, &so, &h->console));
     TRY(find_feature(out));
-    return weights_pretrained(perm, &out->job, out->session.exec, false);
+    return read_weights(perm, h->device.comm, out);
 }
 
 void features_close(FeatureNet *net) {
@@ -83,12 +91,13 @@ bool features_fit(const FeatureNet *net, const Type *t) {
 GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t) {
     Type takes = net->type, has = *t;
     takes.batched = has.batched = false;
-    return fail(GAN_ERR_INPUT,
-                "--features %.*s takes %s of %.*s, the samples are %.*s: a config of its own for "
-                "the size is set as -s size=%lld",
+    long long size = (long long)(has.rank ? has.dim[has.rank - 1] : 1);
+    Str way = net->set ? str_format(&scratch,
+                                    "a config of its own for the size is set as -s size=%lld", size)
+                       : str_format(&scratch, "write %lld where its text has the size", size);
+    return fail(GAN_ERR_INPUT, "--features %.*s takes %s of %.*s, the samples are %.*s: %.*s",
                 SARG(net->job.model), net->pictures ? "pictures" : "samples",
-                SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)),
-                (long long)(has.rank ? has.dim[has.rank - 1] : 1));
+                SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)), SARG(way));
 }
 
 // A sample of n numbers, in lo..hi, as the net reads it; one channel stands for three.

@@ -48,12 +48,12 @@ static bool is_number(const Sets *s) {
 }
 
 static bool is_point(const Sets *s) {
-    return !s->features && s->n > 1 && s->real && !s->copy && s->type.rank == 1 &&
+    return !s->features && s->n > 1 && s->held && !s->copy && s->type.rank == 1 &&
            s->type.dim[0] <= SpaceAxes;
 }
 
 static bool is_code(const Sets *s) {
-    return s->n > 1 && !s->real && s->reads && s->type.rank == 1; // one has no groups
+    return s->n > 1 && !s->held && s->reads && s->type.rank == 1; // one has no groups
 }
 
 // x is of s.
@@ -68,21 +68,21 @@ static Sounds sounds_of(const Sets *s, const float *x) {
 }
 
 static bool is_sound(const Sets *s) {
-    Sounds sounds = s->rate ? sounds_of(s, s->real) : (Sounds){0};
-    return s->real && sounds_measured(&sounds);
+    Sounds sounds = s->rate ? sounds_of(s, NULL) : (Sounds){0};
+    return s->held && sounds_measured(&sounds);
 }
 
 static bool is_cloud(const Sets *s) {
-    return s->real && !s->rate && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
+    return s->held && !s->rate && s->type.rank == 2 && s->type.dim[0] <= SpaceAxes;
 }
 
 static bool is_picture(const Sets *s) {
-    return s->real && s->kind == FieldImage && s->type.rank == 3 &&
+    return s->held && s->kind == FieldImage && s->type.rank == 3 &&
            (s->type.dim[0] == 1 || s->type.dim[0] == 3);
 }
 
 static bool is_map(const Sets *s) {
-    return s->real && s->kind == FieldFloat && s->type.rank == 3 && s->type.dim[0] == 1 &&
+    return s->held && s->kind == FieldFloat && s->type.rank == 3 && s->type.dim[0] == 1 &&
            s->type.dim[1] == s->type.dim[2];
 }
 
@@ -278,22 +278,69 @@ static GanStatus measure_prdc(Arena a, const Sets *s, const float *x, Readings *
 
 const Metric eval_metrics[] = {
     {.name = "value", .applies = is_number, .measure = measure_value},
-    {.name = "error", .applies = is_copy, .measure = measure_error},
-    {.name = "swd", .applies = is_picture, .measure = measure_swd},
-    {.name = "histogram", .applies = is_map, .measure = measure_histogram},
-    {.name = "spectrum", .applies = is_map, .measure = measure_spectrum},
-    {.name = "mel", .applies = is_sound, .measure = measure_mel, .ready = feature_frechet_ready},
-    {.name = "chamfer", .applies = is_cloud, .measure = measure_chamfer},
+    {.name = "error", .applies = is_copy, .measure = measure_error, .better = -1},
+    {.name = "swd", .applies = is_picture, .measure = measure_swd, .better = -1},
+    {.name = "histogram", .applies = is_map, .measure = measure_histogram, .better = -1},
+    {.name = "spectrum", .applies = is_map, .measure = measure_spectrum, .better = -1},
+    {.name = "mel",
+     .applies = is_sound,
+     .measure = measure_mel,
+     .better = -1,
+     .ready = feature_frechet_ready},
+    {.name = "chamfer", .applies = is_cloud, .measure = measure_chamfer, .better = -1},
     {.name = "modes", .applies = is_point, .measure = measure_modes},
     {.name = "groups", .applies = is_code, .measure = measure_groups},
     {.name = "fid",
      .applies = is_features,
      .measure = measure_fid,
      .features = true,
+     .better = -1,
+     .least = 2,
      .ready = feature_frechet_ready,
      .caution = caution_fid},
-    {.name = "kid", .applies = is_features, .measure = measure_kid, .features = true},
-    {.name = "prdc", .applies = is_features, .measure = measure_prdc, .features = true},
-    {.name = "is", .applies = is_features, .measure = measure_is, .features = true, .named = true},
+    {.name = "kid",
+     .applies = is_features,
+     .measure = measure_kid,
+     .features = true,
+     .better = -1,
+     .least = FEATURES_LEAST},
+    {.name = "prdc",
+     .applies = is_features,
+     .measure = measure_prdc,
+     .features = true,
+     .least = FEATURES_LEAST},
+    {.name = "is",
+     .applies = is_features,
+     .measure = measure_is,
+     .features = true,
+     .named = true,
+     .better = 1,
+     .least = INCEPTION_SPLITS},
 };
 const uint32_t eval_metric_count = sizeof eval_metrics / sizeof *eval_metrics;
+
+GanStatus metric_named(Str name, bool features, const Metric **out) {
+    enum { Most = sizeof eval_metrics / sizeof *eval_metrics };
+    Str known[Most];
+    *out = NULL;
+    for (uint32_t i = 0; i < Most; i++) {
+        known[i] = str_c(eval_metrics[i].name);
+        if (str_eq(name, known[i]))
+            *out = &eval_metrics[i];
+    }
+    bool learned = *out && (*out)->features;
+    if (learned && !features)
+        return fail(GAN_ERR_USAGE,
+                    "%.*s is of the features of a trained net: --features FILE.gan says which "
+                    "(docs/cookbook.md, FID)",
+                    SARG(name));
+    if (*out && !learned && features)
+        return fail(GAN_ERR_USAGE,
+                    "with --features the metrics are fid, kid, prdc and is, not %.*s", SARG(name));
+    if (*out)
+        return GAN_OK;
+    Str near = str_nearest(name, known, Most);
+    return fail(GAN_ERR_USAGE, "there is no metric `%.*s`%s%.*s%s", SARG(name),
+                near.len ? ": did you mean `" : "; `ganrun eval --help` lists them", SARG(near),
+                near.len ? "`?" : "");
+}

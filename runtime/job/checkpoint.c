@@ -27,7 +27,7 @@ GanStatus checkpoint_share(Exec *e, Comm *c) {
     const Module *m = exec_module(e);
     size_t most = largest_slot(e);
     GanStatus st = GAN_OK;
-    if (comm_size(c) == 1)
+    if (comm_size(c) == 1 || !most)
         return GAN_OK;
     void *room = mem_alloc(most);
     if (!room)
@@ -196,9 +196,10 @@ GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
     return GAN_OK;
 }
 
-// All but the newest up to step `last`, the one just saved. Those of later steps were damaged, or
-// the run would have gone on from them. The json goes first: what is half removed does not count.
-static GanStatus drop_old(Arena *a, Str dir, uint32_t last, uint32_t keep) {
+// All but the newest up to step `last`, the one just saved, and the best. Those of later steps were
+// damaged, or the run would have gone on from them. The json goes first: what is half removed does
+// not count.
+static GanStatus drop_old(Arena *a, Str dir, uint32_t last, uint32_t keep, uint32_t best) {
     CheckpointSteps steps;
     uint32_t good = 0;
     keep = keep ? keep : CHECKPOINTS_KEPT;
@@ -206,7 +207,7 @@ static GanStatus drop_old(Arena *a, Str dir, uint32_t last, uint32_t keep) {
     while (good < steps.n && steps.at[good] <= last)
         good++;
     for (uint32_t i = 0; i < steps.n; i++) {
-        if (i < good && i + keep >= good)
+        if (i < good && (i + keep >= good || (best && steps.at[i] == best)))
             continue;
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
@@ -221,7 +222,7 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &bytes, &hash));
     TRY(save_json(a, dir, c, bytes, hash));
-    return drop_old(a, dir, c->step, c->keep);
+    return drop_old(a, dir, c->step, c->keep, c->best);
 }
 
 // --- loading -------------------------------------------------------------------------------------

@@ -17,10 +17,12 @@ typedef struct Checkpoint {
     uint64_t position[STREAMS_MOST]; // batches consumed
     Str data;                        // of what (feed_identity); empty: an older program's
     uint32_t keep;                   // of a save: checkpoints that stay, 0: CHECKPOINTS_KEPT
+    uint32_t best;                   // of a save: one that stays beside them, 0: none
 
 } Checkpoint;
-// Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep`.
-// Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth more.
+// Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep` and
+// `best`. Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth
+// more.
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
 typedef VEC(uint32_t) CheckpointSteps;
 GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out); // of all there are, ascending

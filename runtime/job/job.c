@@ -57,6 +57,36 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
     return GAN_OK;
 }
 
+// --metric, --features and what belongs to them, over what a run had before.
+static GanStatus set_gauge(Arena *perm, Job *job, const Options *o) {
+    static const OptionId more[] = {OptEntry, OptSamples, OptEvalEvery};
+    Gauging *g = &job->gauge;
+    if (str_eq(option_text(o, OptMetric, (Str){0}), STR("none"))) {
+        *g = (Gauging){0};
+        return GAN_OK;
+    }
+    if (o->at[OptFeatures].given) {
+        TRY(path_absolute(perm, o->at[OptFeatures].text, &g->features));
+        g->metric = g->metric.len ? g->metric : STR("fid");
+    }
+    g->metric = option_text(o, OptMetric, g->metric);
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (!g->metric.len && o->at[more[i]].given)
+            return fail(GAN_ERR_USAGE,
+                        "%s is of what --metric NAME measures, or --features FILE.gan",
+                        option_word(more[i]));
+    g->entry = option_text(o, OptEntry, g->entry);
+    g->count = option_number(o, OptSamples, g->count ? g->count : GAUGE_SAMPLES);
+    g->every = option_number(o, OptEvalEvery, g->every);
+    if (g->every % job->save_every)
+        return fail(
+            GAN_ERR_USAGE,
+            "--eval-every %lld: a measure is taken behind a save, and --save-every is %lld; "
+            "give a multiple of it",
+            (long long)g->every, (long long)job->save_every);
+    return GAN_OK;
+}
+
 static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless, Dtype *real) {
     Str precision = option_text(o, OptPrecision, unless);
     for (int i = 0; i < DtCount; i++)
@@ -143,6 +173,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         vec_push(perm, &out->setting, o->at[OptSet].pair.at[i]);
     TRY(job_set_data(perm, out, o));
     TRY(job_set_weights(perm, out, o));
+    TRY(set_gauge(perm, out, o));
     return set_steps(out, o);
 }
 
@@ -171,6 +202,7 @@ static GanStatus change(Arena *perm, Job *job, const Options *o) {
     job->no_graph = o->at[OptNoGraph].given;
     job->skip_bad |= o->at[OptSkipBad].given;
     TRY(job_set_weights(perm, job, o));
+    TRY(set_gauge(perm, job, o));
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
@@ -260,6 +292,16 @@ static void put_weights(JsonOut *j, const Job *job) {
     json_close(j, ']');
 }
 
+static void put_gauge(JsonOut *j, const Gauging *g) {
+    json_name(j, "gauge"), json_open(j, '{');
+    json_name(j, "metric"), json_put_str(j, g->metric);
+    json_name(j, "features"), json_put_str(j, g->features);
+    json_name(j, "entry"), json_put_str(j, g->entry);
+    json_name(j, "count"), json_put_int(j, g->count);
+    json_name(j, "every"), json_put_int(j, g->every);
+    json_close(j, '}');
+}
+
 void job_write(Text *t, const Job *job) {
     JsonOut j = {.text = t};
     json_open(&j, '{');
@@ -292,6 +334,8 @@ void job_write(Text *t, const Job *job) {
     put_pairs(&j, "data", job->data.at, job->data.n);
     if (job->weights.n)
         put_weights(&j, job);
+    if (job->gauge.metric.len)
+        put_gauge(&j, &job->gauge);
     json_close(&j, '}');
     text_char(t, '\n');
 }
@@ -325,6 +369,19 @@ static Str get_str(Reader *r, const char *name) {
 static bool get_pair(const Json *v, Setting *out) {
     *out = (Setting){json_string(json_at(v, 0), (Str){0}), json_string(json_at(v, 1), (Str){0})};
     return out->key.len && out->value.len;
+}
+
+static void get_gauge(Reader *r, const Json *v, Gauging *out) {
+    uint64_t count = 0, every = 0;
+    bool fine = json_whole(json_get(v, "count"), (uint64_t)1 << 53, &count) && count &&
+                json_whole(json_get(v, "every"), STEPS_MOST, &every);
+    *out = (Gauging){.metric = json_string(json_get(v, "metric"), (Str){0}),
+                     .features = json_string(json_get(v, "features"), (Str){0}),
+                     .entry = json_string(json_get(v, "entry"), (Str){0}),
+                     .count = (int64_t)count,
+                     .every = (int64_t)every};
+    if (!fine || !out->metric.len)
+        r->wrong = "gauge";
 }
 
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
@@ -373,6 +430,9 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     const Json *classes = json_get(r.root, "classes");
     for (uint32_t i = 0; i < json_count(classes); i++)
         vec_push(perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
+    const Json *gauge = json_get(r.root, "gauge");
+    if (gauge)
+        get_gauge(&r, gauge, &out->gauge);
     const Json *weights = json_get(r.root, "weights");
     for (uint32_t i = 0; i < json_count(weights); i++) {
         const Json *row = json_at(weights, i);

@@ -27,6 +27,14 @@ typedef struct JobWeights { // of a pretrained net
     Str hash;               // of what the net was given, 32 digits; empty: not known yet
 } JobWeights;
 typedef VEC(Str) Strs;
+typedef struct Gauging { // what is measured while it trains (gauge.h); no bit of the run depends on
+                         // it
+    Str metric;          // empty: nothing
+    Str features;        // absolute path of the model of features, empty: none
+    Str entry;           // `sample` that is measured, empty: the first there is a measure of
+    int64_t count;       // samples
+    int64_t every;       // steps; 0: at each save
+} Gauging;
 typedef struct Job {
     Str model;  // path of the model's text: as given, or a run's resolved.gan
     Str origin; // path that was given when the run began
@@ -50,6 +58,7 @@ typedef struct Job {
 
     VEC(Setting) data; // field to path, absolute
     VEC(JobWeights) weights;
+    Gauging gauge;
 } Job;
 
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.

@@ -18,6 +18,7 @@ typedef enum OptionId {
 } OptionId;
 
 typedef ArgValue OptionValue;
+enum { GAUGE_SAMPLES = 256 }; // of a measure, where nobody says
 
 typedef struct Options {
     Command command;

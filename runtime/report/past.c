@@ -64,14 +64,25 @@ static void settle_parts(Arena *perm, Past *p) {
 }
 
 // 0 where the line says none.
-static uint32_t step_of(const Json *line) {
+static uint32_t step_of(const Json *line, const char *name) {
     uint64_t step = 0;
-    json_whole(json_get(line, "step"), UINT32_MAX, &step);
+    json_whole(json_get(line, name), UINT32_MAX, &step);
     return (uint32_t)step;
 }
 
+// What training itself has measured, as `ganrun eval` would have said it.
+static void read_measured(Arena *perm, Past *p, const Json *line, uint32_t step) {
+    double made = json_number(json_at(json_get(line, "values"), 0), NAN);
+    Str name = str_copy(perm, json_string(json_get(line, "score"), (Str){0}));
+    p->save_ms += json_number(json_get(line, "eval_ms"), 0);
+    p->best = step_of(line, "best");
+    p->best_value = p->best == step ? made : p->best_value;
+    p->best_of = name;
+    vec_push(perm, &p->score, ((Score){name, step, p->job.seed, made, NAN}));
+}
+
 static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
-    uint32_t step = step_of(line);
+    uint32_t step = step_of(line, "step");
     p->ms = p->ms ? p->ms : arena_array(perm, double, most);
     p->data_ms = p->data_ms ? p->data_ms : arena_array(perm, double, most);
     if (json_get(line, "saved")) {
@@ -85,6 +96,10 @@ static void read_step(Arena *perm, Past *p, const Json *line, uint32_t most) {
     }
     if (step < 1 || step > most)
         return;
+    if (json_get(line, "score")) {
+        read_measured(perm, p, line, step);
+        return;
+    }
     if (json_get(line, "save_ms")) {
         p->save_ms += json_number(json_get(line, "save_ms"), 0);
         return;
@@ -108,8 +123,8 @@ static void read_score(Arena *perm, Past *p, const Json *line, uint32_t most) {
     (void)most;
     json_whole(json_get(line, "seed"), UINT64_MAX, &seed);
     vec_push(perm, &p->score,
-             ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})), step_of(line),
-                      seed, json_number(json_get(line, "made"), NAN),
+             ((Score){str_copy(perm, json_string(json_get(line, "name"), (Str){0})),
+                      step_of(line, "step"), seed, json_number(json_get(line, "made"), NAN),
                       json_number(json_get(line, "real"), NAN)}));
 }
 

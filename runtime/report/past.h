@@ -39,7 +39,10 @@ typedef struct Past {
     Str health;                 // at the last save, empty: none
     CheckpointSteps saved;      // steps of the checkpoints there are
     VEC(PastSave) save;         // with a distance of samples from data
-    VEC(Score) score;           // what `ganrun eval` said, in its order
+    VEC(Score) score;           // what `ganrun eval` said, and what was measured while it trained
+    uint32_t best;              // of the latter: the best step, 0: none
+    double best_value;
+    Str best_of; // what its number is called
 } Past;
 
 // Reads options.json, log.jsonl, scores.jsonl and the names in ckpt/. GAN_ERR_INPUT when `dir` is

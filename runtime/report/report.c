@@ -42,6 +42,8 @@ static void report_text(Text *t, Arena scratch, const Past *p) {
     if (!isnan(p->swd_last))
         text_fmt(t, "  distance   of samples from data: %.4g at first, %.4g now\n", p->swd_first,
                  p->swd_last);
+    if (p->best)
+        text_fmt(t, "  best       %.*s: %.6g, step %u\n", SARG(p->best_of), p->best_value, p->best);
     if (p->trail.n)
         text_fmt(t, "\n  %-24s %12s %12s\n", "", "last", "late mean");
     for (uint32_t i = 0; i < p->trail.n; i++) {
@@ -112,6 +114,13 @@ static void report_json(JsonOut *j, Arena scratch, const Past *p) {
     }
     json_name(j, "best_step"), json_put_int(j, best ? best->step : 0);
     json_name(j, "best_swd"), json_put_double(j, best ? best->swd : NAN);
+    if (p->best) {
+        json_name(j, "best_score"), json_open(j, '{');
+        json_name(j, "name"), json_put_str(j, p->best_of);
+        json_name(j, "step"), json_put_int(j, p->best);
+        json_name(j, "made"), json_put_double(j, p->best_value);
+        json_close(j, '}');
+    }
     put_words(j, scratch, p);
     put_scores(j, p);
     json_close(j, '}');

@@ -153,10 +153,12 @@ size_t sampler_elements(const Sampler *s) {
 
 GanStatus sampler_draw(const Sampler *s, Exec *e, const Plan *plan, Feed *feed, uint64_t seed,
                        size_t first, size_t n, Arena scratch, float *out) {
-    size_t batch = (size_t)exec_module(e)->batch, one = sampler_elements(s);
+    const Module *m = exec_module(e);
+    size_t batch = (size_t)m->batch, one = sampler_elements(s);
+    int64_t mine = m->share.first; // of a rank: added to what a step counts from
     double *x = arena_array(&scratch, double, batch *one);
     for (size_t at = 0; at < n; at += batch) {
-        Counters c = {.seed = seed, .sample0 = (int64_t)(first + at)};
+        Counters c = {.seed = seed, .sample0 = (int64_t)(first + at) - mine};
         TRY(inputs_put(s->inputs, e, s->entry, seed, first + at, scratch));
         if (feed)
             TRY(feed_entry(feed, e, s->entry, (first + at) / batch));

@@ -138,6 +138,7 @@ static GanStatus put_line(Arena *a, Events *e, Str line, Text *out) {
     put_members(a, &summary, "loss/", json_get(root, "losses"));
     put_members(a, &summary, "report/", json_get(root, "reports"));
     put_members(a, &summary, "share/", json_get(root, "shares"));
+    put_members(a, &summary, "eval/", json_get(root, "values"));
     if (health.len && !str_eq(health, health_text(a, HealthYoung, (Str){0})))
         put_scalar(a, &summary, "health/", STR("ok"),
                    str_eq(health, health_text(a, HealthOk, (Str){0})));

@@ -4,6 +4,7 @@
 //   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
 //   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3,"spread":0.8,"health":"ok"}
 //   {"step":50,"save_ms":431.7}
+//   {"step":50,"score":"fakes fid of 256 by fid.gan","values":{"fid":9.1},"best":50,"eval_ms":812}
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a
 // checkpoint's log is complete; how long it took follows when that is known. Whatever is later than
@@ -41,11 +42,29 @@ void curve_add(Curve *c, uint32_t step, double y) {
         c->used = bin + 1;
 }
 
+// --- scores --------------------------------------------------------------------------------------
+
+// The gauge's first number after a step. One that is named otherwise was another's.
+static void add_score(RunLog *l, uint32_t step, double x) {
+    double ahead = l->gauge->better * (x - l->best_value);
+    l->scored = step;
+    curve_add(&l->curve[l->meter->series.n + 1], step, x);
+    if (l->gauge->better && isfinite(x) && (!l->best || ahead > 0))
+        l->best = step, l->best_value = x;
+}
+
+static void replay_score(RunLog *l, const Json *line, uint32_t step) {
+    if (l->gauge->in && str_eq(json_string(json_get(line, "score"), (Str){0}), l->gauge->name))
+        add_score(l, step, json_number(json_at(json_get(line, "values"), 0), NAN));
+}
+
 // --- reading -------------------------------------------------------------------------------------
 
 static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t step) {
+    if (json_get(line, "score"))
+        replay_score(l, line, step);
     if (json_get(line, "saved")) {
-        curve_add(&l->curve[l->curves - 1], step ? step : 1,
+        curve_add(&l->curve[l->meter->series.n], step ? step : 1,
                   json_number(json_get(line, "swd"), NAN));
         health_spread(&l->health, json_number(json_get(line, "spread"), NAN));
     }
@@ -85,13 +104,18 @@ static size_t replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
     return text.len;
 }
 
-GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out) {
-    *out = (RunLog){
-        .path = path_join(perm, dir, STR("log.jsonl")), .meter = m, .curves = m->series.n + 1};
+GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, const Gauge *g,
+                      RunLog *out) {
+    *out = (RunLog){.path = path_join(perm, dir, STR("log.jsonl")),
+                    .meter = m,
+                    .gauge = g,
+                    .curves = m->series.n + 1 + (g->in != NULL)};
     out->curve = arena_array(perm, Curve, out->curves);
     for (uint32_t i = 0; i < m->series.n; i++)
         out->curve[i].name = m->series.at[i].name;
     out->curve[m->series.n].name = STR("distance of the samples from the data");
+    if (g->in)
+        out->curve[m->series.n + 1].name = g->name;
     for (uint32_t i = 0; i < m->series.n; i++)
         out->health.n += !m->series.at[i].report; // they come first
     out->health.loss = arena_array(perm, HealthLoss, out->health.n);
@@ -158,7 +182,7 @@ Str runlog_health(const RunLog *l, Arena *a) {
 }
 
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
-    curve_add(&l->curve[l->curves - 1], step ? step : 1, d.pictures);
+    curve_add(&l->curve[l->meter->series.n], step ? step : 1, d.pictures);
     Text t = {.arena = &scratch};
     JsonOut j = {.text = &t};
     json_open(&j, '{');
@@ -179,4 +203,22 @@ GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d) {
 GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds) {
     return file_append_line(
         l->path, str_format(&scratch, "{\"step\": %u, \"save_ms\": %.3f}", step, seconds * 1000));
+}
+
+GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const Readings *r, double seconds) {
+    Text t = {.arena = &scratch};
+    JsonOut j = {.text = &t};
+    add_score(l, step, r->value[0]);
+    json_open(&j, '{');
+    json_name(&j, "step"), json_put_int(&j, step);
+    json_name(&j, "score"), json_put_str(&j, l->gauge->name);
+    json_name(&j, "values"), json_open(&j, '{');
+    for (uint32_t i = 0; i < r->n; i++)
+        json_name(&j, r->name[i]), json_put_double(&j, r->value[i]);
+    json_close(&j, '}');
+    if (l->best)
+        json_name(&j, "best"), json_put_int(&j, l->best);
+    json_name(&j, "eval_ms"), json_put_double(&j, round(seconds * 1e6) / 1000);
+    json_close(&j, '}');
+    return file_append_line(l->path, text_str(&t));
 }

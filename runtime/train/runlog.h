@@ -3,6 +3,7 @@
 #define GAN_RUNLOG_H
 
 #include "health.h"
+#include "gauge.h"
 #include "meter.h"
 #include "shares.h"
 
@@ -18,12 +19,17 @@ void curve_add(Curve *c, uint32_t step, double y); // step from 1; only finite n
 typedef struct RunLog {
     Str path;
     const Meter *meter; // borrowed
-    Curve *curve;       // [series], then the distance of the pictures from the data
+    Curve *curve; // [series], then the distance of the pictures from the data, then the gauge's
     uint32_t curves;
-    Health health; // of the losses, by series; follows from the log
+    Health health;      // of the losses, by series; follows from the log
+    const Gauge *gauge; // borrowed; of its readings:
+    uint32_t scored;    // step of the last, 0: none
+    uint32_t best;      // step of the best, 0: none
+    double best_value;
 } RunLog;
 // Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves.
-GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, RunLog *out);
+GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, const Gauge *g,
+                      RunLog *out);
 typedef struct StepLine {
     uint32_t step;
     int64_t images;
@@ -38,6 +44,8 @@ typedef struct Distance { // sliced Wasserstein, sample grid to data; NaN: not m
 } Distance;
 Str runlog_health(const RunLog *l, Arena *a); // the word, and whose it is
 GanStatus runlog_save(RunLog *l, Arena scratch, uint32_t step, Distance d);
+// What the gauge said, and how long that took.
+GanStatus runlog_score(RunLog *l, Arena scratch, uint32_t step, const Readings *r, double seconds);
 // How long that took, from the pictures to the page.
 GanStatus runlog_saved(const RunLog *l, Arena scratch, uint32_t step, double seconds);
 

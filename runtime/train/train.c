@@ -143,12 +143,13 @@ static GanStatus save_here(Train *t) {
     TRY(take_all(t));
     TRY(train_save(t));
     tell_health(t, t->step);
-    return GAN_OK;
+    return train_score(t);
 }
 
 static GanStatus stop_here(Train *t, bool saved) {
-    if (!saved)
-        TRY(save_here(t));
+    GanStatus st = saved ? GAN_OK : save_here(t);
+    if (st != GAN_OK && st != GAN_STOPPED)
+        return st;
     TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     TRY(trace_close(t->trace));
     return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on",
@@ -167,16 +168,17 @@ static void tell_comm(const Train *t) {
 GanStatus train_steps(Train *t) {
     uint32_t last = (uint32_t)t->job->steps;
     bool saved = true; // at the present step
-    if (t->step == 0)
-        TRY(save_here(t));
+    TRY(t->step ? train_score(t) : save_here(t));
     progress_begin(&t->progress);
     while (t->step < last) {
         if (t->comm ? t->stop > 0 : t->host->stop_asked())
             return stop_here(t, saved);
         TRY(step(t));
         saved = t->step % (uint32_t)t->job->save_every == 0 || t->step == last;
-        if (saved)
-            TRY(save_here(t));
+        GanStatus st = saved ? save_here(t) : GAN_OK;
+        if (st == GAN_STOPPED)
+            return stop_here(t, true);
+        TRY(st);
         progress_step(&t->progress, *t->perm, t->taken);
     }
     progress_end(&t->progress, *t->perm, t->step);

@@ -3,6 +3,7 @@
 //   train.c         steps: what one does, when one is saved, when they end
 //   train_open.c    how a run begins or goes on; the command
 //   train_save.c    pictures, checkpoints, the page
+//   train_score.c   how near the samples are to data, every so many steps, and which step was best
 //   train_repeat.c  steps done once more, to find where a number that is not finite comes from
 //   train_time.c    steps timed launch by launch, now and then
 #ifndef GAN_TRAIN_H
@@ -10,6 +11,7 @@
 
 #include "checkpoint.h"
 #include "events.h"
+#include "gauge.h"
 #include "progress.h"
 #include "ranks.h"
 #include "runlog.h"
@@ -39,6 +41,7 @@ typedef struct Train {
     RunLog log;
     Events events; // the same for TensorBoard
     Progress progress;
+    Gauge gauge; // owned
     Sampler sampler;
     size_t pictures;            // of a grid; 0: the model shows none
     float *picture;             // [pictures, c, h, w]
@@ -75,6 +78,9 @@ const Parts *train_time_end(Train *t);
 GanStatus train_pictures(Train *t); // room for the grids of saves, where the model shows any
 GanStatus train_save(Train *t);     // after step t->step
 GanStatus train_page(Train *t);     // index.html alone
+// Behind a save, and where a run goes on: measures the step if that is due and was not done. All
+// ranks. GAN_STOPPED: asked to stop meanwhile; the run goes on with it.
+GanStatus train_score(Train *t);
 
 // A loss or weight that is not finite ends the run where everything before it is still there to be
 // looked at, with the operation it began with named. `last`: the step it was met in.

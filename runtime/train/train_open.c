@@ -135,7 +135,7 @@ static GanStatus open_log(Train *t) {
         return GAN_OK;
     if (t->step == 0)
         TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
-    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->log));
+    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->gauge, &t->log));
     uint32_t of;
     t->said = health_word(&t->log.health, &of);
     TRY(events_open(t->perm, t->dir, t->step, &t->events));
@@ -181,6 +181,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     TRY(resume ? job_unchanged(job, t->perm) : job_hash(job, t->perm, &job->hash));
     if (!resume) { // mistakes in --data and --from come before a folder is made
         TRY(open_feed(t, &at));
+        TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
         TRY(train_restore(t, false, &at));
         progress_title(*t->perm, &t->host->console, &t->session, t->job);
         TRY(prepare_folder(t, resume));
@@ -189,12 +190,14 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
         TRY(train_restore(t, true, &at));
         say(&t->host->console, "resumed from step %u", t->step);
         TRY(open_feed(t, &at));
+        TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
         progress_title(*t->perm, &t->host->console, &t->session, t->job);
     }
     return open_log(t);
 }
 
 static GanStatus show_done(Train *t) {
+    TRY(train_score(t)); // it was ended while its last step was measured
     say(&t->host->console,
         "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
         (long long)t->job->steps, SARG(t->dir));
@@ -215,6 +218,7 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
     TRY_OUT(trace_close(t->trace));
     say(&h->console, "open %.*s/index.html", SARG(o->dir));
 out:
+    gauge_close(&t->gauge);
     feed_close(t->feed);
     if (st == GAN_OK || st == GAN_STOPPED || !t->comm) // else sums may still arrive in its memory
         session_release(&t->session);

@@ -100,7 +100,8 @@ static Checkpoint checkpoint_of(const Train *t, Arena *a) {
                     .model = t->job->hash,
                     .real = t->job->real,
                     .data = feed_identity(t->feed, a),
-                    .keep = (uint32_t)t->job->keep};
+                    .keep = (uint32_t)t->job->keep,
+                    .best = t->log.best};
     const uint64_t *position;
     c.streams = feed_positions(t->feed, &position);
     for (uint32_t i = 0; i < c.streams; i++)

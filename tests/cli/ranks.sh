@@ -38,6 +38,33 @@ done
 ranks 0 2 train tiny.ganx ${train#train tiny.gan} --steps 6 --save-every 3 --out compiled
 near one compiled
 
+# Measured while they train: each rank draws a part of the samples. What would be another number is refused.
+cat >seen.gan <<'MODEL'
+model seen
+data x : image(3, 8, 8) scale(0, 1)
+net F(x: [3, 8, 8]) -> [6] = x |> conv(6, k=3) |> relu |> mean(space)
+step { }
+sample features = F(x)
+MODEL
+{ cat tiny.gan; echo 'sample copies = x + 0*G(normal(nz))'; echo 'sample centred = G(normal(nz)) - mean(G(normal(nz)), batch)'; } >more.gan
+measure="--features seen.gan --metric kid --count 600 --save-every 3 --steps 6"
+scores() { sed -n 's/.*"step": \([0-9]*\), "score": .*"values": {"kid": \([^}]*\)}.*/\1 \2/p' "$1/log.jsonl"; }
+expect 0 $train $measure --out measured
+for n in 2 3; do
+    ranks 0 $n $train $measure --out measured$n
+    near one measured$n
+    scores measured >a
+    scores measured$n >b
+    paste -d' ' a b | awk '{ d = $2 - $4; if ($1 != $3 || (d < 0 ? -d : d) > 1e-6) exit 1 } END { exit NR != 2 }' ||
+        fail "$n ranks: other scores than one: $(paste a b)"
+done
+more="train more.gan --data x=s.pack --batch 8 --device ref --metric swd --out none"
+ranks 1 2 $more --entry centred
+says 'sample centred sums over the batch, which is on 2 ranks'
+ranks 2 3 $more --entry copies
+says 'sample copies reads data, a batch of 8 at a time, which 3 ranks do not divide'
+absent none
+
 # A checkpoint of four ranks goes on on one and on three, exactly as on four but for the order of sums.
 ranks 0 4 $train --steps 4 --save-every 2 --out four
 cp -r four four-3

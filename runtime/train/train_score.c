@@ -1,0 +1,49 @@
+// train_score.c - how near samples are to data, measured every so many steps (gauge.h).
+//
+// A step is measured behind its save: a run that is ended meanwhile has its checkpoint, and
+// measures it as it goes on. What was measured is in the log alone, and which step was best follows
+// from it.
+#include "train.h"
+
+static bool due(const Train *t) {
+    const Job *job = t->job;
+    int64_t every = job->gauge.every ? job->gauge.every : job->save_every;
+    return t->gauge.in && t->step && (t->step % every == 0 || t->step == job->steps);
+}
+
+static GanStatus keep(Train *t, const Readings *r, double seconds) {
+    Arena scratch = *t->perm;
+    if (!ranks_first(t->comm))
+        return GAN_OK;
+    TRY(runlog_score(&t->log, scratch, t->step, r, seconds));
+    TRY(events_save(&t->events, scratch));
+    Text text = {.arena = &scratch};
+    text_fmt(&text, "step %u: %.*s %.6g", t->step, SARG(t->gauge.name), r->value[0]);
+    if (t->log.best == t->step)
+        text_put(&text, STR(", the best so far"));
+    else if (t->log.best)
+        text_fmt(&text, "; the best is %.6g at step %u", t->log.best_value, t->log.best);
+    say(&t->host->console, "%.*s", SARG(text_str(&text)));
+    return train_page(t);
+}
+
+GanStatus train_score(Train *t) {
+    Readings r;
+    bool want;
+    if (!due(t))
+        return GAN_OK;
+    TRY(comm_any(t->comm, ranks_first(t->comm) && t->log.scored != t->step, &want));
+    if (!want)
+        return GAN_OK;
+    double began = time_now();
+    GanStatus st = gauge_read(&t->gauge, &r);
+    if (st == GAN_STOPPED)
+        return fail(GAN_STOPPED,
+                    "stopped after step %u, which is saved, before it was measured; `ganrun train "
+                    "%.*s` goes on with that",
+                    t->step, SARG(t->dir));
+    TRY(st);
+    double seconds = time_now() - began;
+    t->progress.save += seconds;
+    return keep(t, &r, seconds);
+}

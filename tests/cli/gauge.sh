@@ -1,0 +1,95 @@
+#!/bin/sh
+# gauge.sh - what is measured while a run trains, and the checkpoint that is kept for it.
+. "$(dirname -- "$0")/lib.sh"
+pack
+cat >seen.gan <<'MODEL'
+model seen
+data x : image(3, 8, 8) scale(0, 1)
+net F(x: [3, 8, 8]) -> [6] = x |> conv(6, k=3) |> relu |> mean(space)
+step { }
+sample features = F(x)
+MODEL
+begin="train tiny.gan --data x=s.pack --batch 8 --seed 3"
+measured() { sed -n 's/.*"step": \([0-9]*\), "score": "\([^"]*\)", "values": {"[^"]*": \([^,}]*\).*"best": \([0-9]*\), .*/\1 \3 \4/p' "$1/log.jsonl"; }
+
+# Every so many steps and at the end, behind a save: what `ganrun eval` says of that checkpoint, to the bit.
+expect 0 $begin --steps 9 --save-every 2 --eval-every 4 --keep 9 --features seen.gan --metric kid --count 16 --out run
+says '^step 4: fakes kid of 16 by seen.gan [-0-9.e]*, the best so far$'
+[ "$(measured run | cut -d' ' -f1 | tr '\n' ' ')" = '4 8 9 ' ] || fail "measured: $(cat run/log.jsonl)"
+measured run | while read -r step value best; do
+    expect 0 eval run --step "$step" --features seen.gan --metric kid --count 16 --json
+    prints "\"made\": $value,"
+done
+measured run | awk '!n++ || $2 < least { least = $2; best = $1 } $3 != best { exit 1 }' || fail "another is best: $(measured run)"
+expect 0 report run
+prints '^  best  *fakes kid of 16 by seen.gan: [-0-9.e]*, step [489]$'
+expect 0 report run --json
+prints '"best_score": {"name": "fakes kid of 16 by seen.gan", "step": [489], '
+grep -q 'fakes kid of 16 by seen.gan</figcaption>' run/index.html || fail 'no curve in the page'
+grep -q 'eval/kid' run/events.out.tfevents.* || fail 'nothing for TensorBoard'
+
+# No bit of the run depends on it.
+expect 0 $begin --steps 9 --save-every 2 --keep 9 --out bare
+for step in 4 9; do same run/ckpt/0000000$step.safetensors bare/ckpt/0000000$step.safetensors; done
+losses run >a; losses bare >b; same a b
+
+# The best stays beside the newest; here the first is, of a net that only becomes worse.
+cat >worse.gan <<'MODEL'
+model worse
+data x : image(3, 8, 8) scale(-1, 1)
+net G(z: [3, 8, 8]) -> [3, 8, 8] { param a : [] = 0.5; a*z }
+step { update G minimize mean(x) - mean(G(normal(3, 8, 8))^2) using sgd(lr=1) }
+sample fakes = G(normal(3, 8, 8))
+MODEL
+worse="train worse.gan --data x=s.pack --batch 8 --keep 1 --save-every 1 --metric swd --count 16"
+expect 0 $worse --steps 6 --out worse
+[ "$(ls worse/ckpt)" = "$(printf '%s\n' 00000001.json 00000001.safetensors 00000006.json 00000006.safetensors)" ] ||
+    fail "kept: $(ls worse/ckpt)"
+says '^step 6: fakes swd of 16 [0-9.]*; the best is [0-9.]* at step 1$'
+expect 0 sample worse --step 1 -o first.npy
+expect 0 $worse --steps 3 --out going        # a run that goes on knows what it had
+expect 0 train going --steps 6
+measured worse >a; measured going >b; same a b
+[ "$(ls going/ckpt)" = "$(ls worse/ckpt)" ] || fail "kept of one that went on: $(ls going/ckpt)"
+
+# A checkpoint that was not measured any more is, where the run goes on; what was measured is not again.
+grep -v '"step": 6, "score"' going/log.jsonl >cut && cp cut going/log.jsonl
+expect 0 train going
+measured going >b; same a b
+expect 0 train going
+measured going >b; same a b
+
+# Asked to stop while it measures, it ends with its checkpoint, and measures as it goes on.
+long="$begin --steps 4 --save-every 2 --features seen.gan --metric is --count 100000"
+expect 0 $long --out long
+"$ganrun" $long --out stopped >out 2>err &
+pid=$!
+while ! grep -q '"step": 2, "save_ms"' stopped/log.jsonl 2>/dev/null && kill -0 $pid; do :; done
+kill -USR1 $pid
+code=0
+wait $pid || code=$?
+[ $code = 75 ] || fail "stopped with $code, not 75"
+exists stopped/ckpt/00000002.json
+grep -q '"score"' stopped/log.jsonl && fail 'it was not stopped while it measured'
+expect 0 train stopped
+measured long >a; measured stopped >b; same a b
+
+# It may be measured otherwise from a step on, or no more: figures of other names are not compared.
+expect 0 train going --steps 8 --count 8
+[ "$(measured going | tail -3 | cut -d' ' -f1,3 | tr '\n' ' ')" = '6 6 7 6 8 6 ' ] || fail "other figures: $(measured going)"
+expect 0 train going --steps 9 --metric none
+grep -q '"step": 9, "score"' going/log.jsonl && fail 'measured though it should not be'
+grep -q '"gauge"' going/options.json && fail 'it is in the options still'
+
+# What cannot be measured is refused before anything is begun.
+refused 2 'there is no metric `fie`'            ganrun $begin --metric fie --out none
+refused 2 'fid is of the features of a trained net' ganrun $begin --metric fid --out none
+refused 2 'eval-every 3: a measure is taken behind a save, and --save-every is 2' ganrun $begin --metric swd --save-every 2 --eval-every 3 --out none
+refused 2 'count is of what --metric NAME measures' ganrun $begin --count 5 --out none
+refused 1 'there is no `sample` of model tiny it is a measure of' ganrun $begin --metric chamfer --out none
+refused 2 'no sample `fake`'                    ganrun $begin --metric swd --entry fake --out none
+refused 1 'kid needs 6 samples and as many of the data, not 5' ganrun $begin --features seen.gan --metric kid --count 5 --out none
+sed 's/8/9/g' seen.gan >larger.gan
+refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]: write 8 where its text has the size' ganrun $begin --features larger.gan --metric kid --out none
+refused 1 'there is no such file'               ganrun $begin --features nowhere.gan --metric kid --out none
+absent none
