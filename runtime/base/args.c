@@ -121,8 +121,8 @@ static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v
         return GAN_OK;
     case ArgPair:
         if (!eq || eq + 1 >= text.len)
-            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`", row->word, row->value,
-                        SARG(text));
+            return fail(GAN_ERR_USAGE, "%s wants %s, not `%.*s`: %s", row->word, row->value,
+                        SARG(text), row->help);
         vec_push(a, &v->pair, ((Setting){str_sub(text, 0, eq), str_sub(text, eq + 1, text.len)}));
         return GAN_OK;
     case ArgFlag:

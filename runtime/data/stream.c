@@ -231,7 +231,9 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         if (!have) {
             return fail(
                 GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name), SARG(feed->path[k]),
-                sf->want.kind == DataLabel ? "labels; pack it again with --labels" : "samples");
+                sf->want.kind == DataLabel ? "labels; pack it again with --labels (folders: the "
+                                             "folder of a picture is its class)"
+                                           : "samples");
         }
         lo = k == 0 || have->lo < lo ? have->lo : lo;
         hi = k == 0 || have->hi > hi ? have->hi : hi;

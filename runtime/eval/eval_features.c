@@ -61,7 +61,10 @@ GanStatus features_open(Arena *perm, const Host *h, Str path, const Options *own
                                 .batch = FeatureBatch,
                                 .real = api->supports(DtF32) ? DtF32 : DtF64}};
     if (!file_exists(path))
-        return fail(GAN_ERR_INPUT, "--features %.*s: there is no such file", SARG(path));
+        return fail(
+            GAN_ERR_INPUT,
+            "--features %.*s: there is no such file; docs/cookbook.md has the text of one (FID)",
+            SARG(path));
     for (uint32_t i = 0; own && i < own->at[OptSet].pair.n; i++)
         vec_push(perm, &out->job.setting, own->at[OptSet].pair.at[i]);
     if (own)

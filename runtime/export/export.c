@@ -32,8 +32,16 @@ static GanStatus find_net(const Module *m, Str name, uint32_t *out) {
     }
     Str near = str_nearest(name, known, n);
     return fail(GAN_ERR_USAGE, "--net %.*s: model %.*s has no such net%s%.*s%s", SARG(name),
-                SARG(m->name), near.len ? "; did you mean `" : "", SARG(near),
-                near.len ? "`?" : "");
+                SARG(m->name),
+                near.len ? "; did you mean `"
+                : n      ? "; its first is `"
+                         : "",
+                SARG(near.len ? near
+                     : n      ? known[0]
+                              : (Str){0}),
+                near.len ? "`?"
+                : n      ? "`"
+                         : "");
 }
 
 static GanStatus choose(Arena *a, const Module *m, Str net, Slots *out) {

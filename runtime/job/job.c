@@ -155,7 +155,10 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .real = DtF32,
     };
     if (!file_exists(out->model))
-        return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(out->model));
+        return fail(GAN_ERR_INPUT,
+                    "there is no file %.*s; `ganc new mine --from MODEL` writes one to begin with, "
+                    "and `ganc new mine` lists the models",
+                    SARG(out->model));
     TRY(device_of(o, &api, &out->real));
     TRY(model_fixes(perm, out->model, o, &out->batch, &out->real));
     TRY(ranks_split(o, &out->split));

@@ -111,11 +111,12 @@ GanStatus sampler_named(const Module *m, Str name, uint32_t *out) {
         if (n < 64)
             known[n++] = m->entry.at[i].name;
     }
+    if (!n)
+        return fail(GAN_ERR_USAGE, "model %.*s has no sample at all", SARG(m->name));
     Str near = str_nearest(name, known, n);
-    return near.len
-               ? fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: did you mean `%.*s`?",
-                      SARG(m->name), SARG(name), SARG(near))
-               : fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`", SARG(m->name), SARG(name));
+    return fail(GAN_ERR_USAGE, "model %.*s has no sample `%.*s`: %s `%.*s`%s", SARG(m->name),
+                SARG(name), near.len ? "did you mean" : "its first is",
+                SARG(near.len ? near : known[0]), near.len ? "?" : "");
 }
 
 // The first that shows most; of those that show alike, one that has weights.
