@@ -1,11 +1,9 @@
 // eval.c - `ganrun eval`: how near what a trained model makes is to data, and beside it how near
 // data is to data, which is what no model can beat but by chance.
 //
-// In: a run, and best data it has not seen (--data). What each `sample` is held against follows
-// from the model: a field of its shape that it does not read (samples; translations into it), else
-// the one it reads (copies), else a `sample` of its shape that reads no weights (a distribution
-// written in the model). Two lots of that are taken: samples and the second lot are both measured
-// against the first. A `sample` that is one number is itself a measure.
+// In: a run, and best data it has not seen (--data). Of what each `sample` is held against
+// (eval_sets.c) two lots are taken: samples and the second lot are both measured against the first.
+// A `sample` that is one number is itself a measure.
 #include "checkpoint.h"
 #include "commands.h"
 #include "device.h"
