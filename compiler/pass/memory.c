@@ -350,6 +350,14 @@ static bool same_elements(const Graph *g, uint32_t a, uint32_t b) {
     return type_same_shape(x, y) && dtype_size[x->dtype] == dtype_size[y->dtype];
 }
 
+// Does the buffer hold an output of the region already? One that nobody reads dies there, too.
+static bool is_taken(const Memory *m, const Region *r, uint32_t buffer) {
+    for (uint32_t i = 0; i < r->out.n; i++)
+        if (m->of[r->out.at[i]] == buffer)
+            return true;
+    return false;
+}
+
 // Gives the outputs of a loop region the buffers of inputs that die there.
 static void reuse_inputs(Memory *m, uint32_t region) {
     const Plan *p = m->p;
@@ -363,6 +371,8 @@ static void reuse_inputs(Memory *m, uint32_t region) {
                 continue;
             if (m->part[out] || m->part[in])
                 continue; // a collective says where they lie
+            if (is_taken(m, r, theirs))
+                continue;
             if (from->first < to->again)
                 continue; // the output of the round before is still there
             if (!theirs || from->last != m->time[region] || from->first == m->time[region] ||
