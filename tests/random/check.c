@@ -8,6 +8,7 @@
 // made before a value counts as wrong.
 #include "check.h"
 #include "plain.h"
+#include "play.h"
 
 #include <errno.h>
 #include <math.h>
@@ -383,6 +384,16 @@ static Bound bound_f16(Arena *a, Plain *p, const RanksOptions *o, Bound *f32) {
     return bound_new(a, b);
 }
 
+// Not those whose blocks read slots in parts.
+static void play(Arena *a, const Way *w, const Plan *p, const CheckOptions *o) {
+    const PassOptions pass = {.real = w->real, .no_fuse = p->unfused};
+    if (p->func->block_first)
+        return;
+    plan_play(a, p, o->seed);
+    if (p->tail.n)
+        plan_play_lives(a, p, &pass, o->seed);
+}
+
 // bound: [BOUNDS]
 static void check_ways(Arena *a, const RandomModel *m, const CheckOptions *o, Bound *bound) {
     RanksRun *run = arena_array(a, RanksRun, WAYS);
@@ -396,6 +407,7 @@ static void check_ways(Arena *a, const RandomModel *m, const CheckOptions *o, Bo
         fprintf(stderr, "way: %s\n", w->name); // the last one is where a process ended
         ranks_run(a, &r, &run[i]);
         there[i] = true;
+        play(a, w, &run[i].compiled.step, o);
         compare(w, b, &run[i]);
         for (uint32_t k = 0; w->same_as && k < i; k++)
             if (there[k] && strcmp(ways[k].name, w->same_as) == 0)

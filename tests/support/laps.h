@@ -28,6 +28,10 @@ static const struct Lap {
     {"repeat 3 { " UPDATE_D UPDATE_G "}\n", 1},
     {"repeat 2 { " UPDATE_D "}\nevery 2 { " UPDATE_G "}\n", 2},
     {"every 2 { " UPDATE_D "}\n" UPDATE_G, 2},
+    {"repeat 2 { " UPDATE_D "}\nevery 2 { " UPDATE_G "}\nevery 3 { " UPDATE_G "}\n", 2},
+    {"every 2 { " UPDATE_D "}\nevery 3 { " UPDATE_G "}\n", 1},
+    {"every 3 { repeat 2 { " UPDATE_D "}\n}\nevery 2 { " UPDATE_G "}\n", 1},
+    {UPDATE_D "if step > 2 { " UPDATE_D "} else { " UPDATE_G "}\n" UPDATE_G, 3},
 };
 #undef UPDATE_D
 #undef UPDATE_G
