@@ -40,7 +40,7 @@ typedef struct Onnx {
 
 // --- onnx_nodes.c --------------------------------------------------------------------------------
 
-// Where in the model's text the node at hand comes from: "dcgan.gan:12"; empty: nowhere.
+// Where in the model's text the node at hand comes from: "mine.gan:12"; empty: nowhere.
 Str onnx_place(const Onnx *o);
 
 // Attributes of a node to come: AttributeProto, one after the other.

@@ -2,13 +2,7 @@
 # gauge.sh - what is measured while a run trains, and the checkpoint that is kept for it.
 . "$(dirname -- "$0")/lib.sh"
 pack
-cat >seen.gan <<'MODEL'
-model seen
-data x : image(3, 8, 8) scale(0, 1)
-net F(x: [3, 8, 8]) -> [6] = x |> conv(6, k=3) |> relu |> mean(space)
-step { }
-sample features = F(x)
-MODEL
+cp "$here/seen.gan" .
 begin="train tiny.gan --data x=s.pack --batch 8 --seed 3"
 measured() { sed -n 's/.*"step": \([0-9]*\), "score": "\([^"]*\)", "values": {"[^"]*": \([^,}]*\).*"best": \([0-9]*\), .*/\1 \3 \4/p' "$1/log.jsonl"; }
 

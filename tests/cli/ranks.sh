@@ -39,13 +39,7 @@ ranks 0 2 train tiny.ganx ${train#train tiny.gan} --steps 6 --save-every 3 --out
 near one compiled
 
 # Measured while they train: each rank draws a part of the samples. What would be another number is refused.
-cat >seen.gan <<'MODEL'
-model seen
-data x : image(3, 8, 8) scale(0, 1)
-net F(x: [3, 8, 8]) -> [6] = x |> conv(6, k=3) |> relu |> mean(space)
-step { }
-sample features = F(x)
-MODEL
+cp "$here/seen.gan" .
 { cat tiny.gan; echo 'sample copies = x + 0*G(normal(nz))'; echo 'sample centred = G(normal(nz)) - mean(G(normal(nz)), batch)'; } >more.gan
 measure="--features seen.gan --metric kid --count 600 --save-every 3 --steps 6"
 scores() { sed -n 's/.*"step": \([0-9]*\), "score": .*"values": {"kid": \([^}]*\)}.*/\1 \2/p' "$1/log.jsonl"; }
