@@ -8,7 +8,7 @@
 
 enum { MAX_MODEL_BYTES = 16 << 20 };
 
-static bool is_yaml(Str path) {
+bool compile_is_yaml(Str path) {
     Str ext = path_ext(path);
     return str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml"));
 }
@@ -43,7 +43,7 @@ static GanStatus settle_ganx(Front *f, CompileOptions *o, Ganx *g) {
     o->batch = g->batch;
     o->memory = o->memory ? o->memory : g->memory;
     o->text = g->model;
-    o->path = STR("model.gan");
+    o->path = ganx_text_path(f->perm, o->path);
     return GAN_OK;
 }
 
@@ -59,7 +59,7 @@ GanStatus compile_parse(Front *f, const CompileOptions *asked, Ast **out) {
         TRY(read_model(f->perm, o.path, &o.text));
     uint32_t source = front_add_source(f, o.path, o.text, false);
     if (source)
-        *out = is_yaml(o.path) ? parse_yaml(f, source) : parse_gan(f, source);
+        *out = compile_is_yaml(o.path) ? parse_yaml(f, source) : parse_gan(f, source);
     if (!source || !*out || diag_errors(f))
         return diagnosed();
     return GAN_OK;
@@ -187,11 +187,22 @@ GanStatus compile_plans(Arena *perm, Module *m, const CompileOptions *o, Compile
     return compile_fits(out, o);
 }
 
-// The plans of a compiled model as they are, with the texts that diagnostics quote.
+// Names and texts of a read module's sources, as diagnostics say and quote them.
+static void quote_sources(const Front *f, Str path, Module *m) {
+    for (uint32_t i = 0; i < m->source.n; i++) {
+        if (str_eq(m->source.at[i], STR(GANX_TEXT)))
+            m->source.at[i] = path;
+        for (uint32_t k = 0; k < f->source.n; k++)
+            if (str_eq(m->source.at[i], f->source.at[k].name))
+                m->source_text.at[i] = f->source.at[k].text;
+    }
+}
+
+// The plans of a compiled model, settled, as they are in its file, `path`.
 static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str path,
                            Compiled *out) {
     Str error;
-    if (!front_add_source(f, STR("model.gan"), g->model, false) || !front_load_library(f))
+    if (!front_add_source(f, o->path, g->model, false) || !front_load_library(f))
         return diagnosed();
     if (!compiled_read(f->perm, g->plan, o->dialect, out, &error))
         return fail(GAN_ERR_INPUT, "%.*s: plan.txt: %.*s: compile the model again", SARG(path),
@@ -203,9 +214,7 @@ static GanStatus load_ganx(Front *f, const CompileOptions *o, const Ganx *g, Str
     Module *m = &out->module;
     if (out->step.real != g->real || m->batch != g->batch)
         return fail(GAN_ERR_INPUT, "%.*s: its plan is not the one its manifest says", SARG(path));
-    for (uint32_t i = 0; i < m->source.n && i < f->source.n; i++)
-        if (str_eq(m->source.at[i], f->source.at[i].name))
-            m->source_text.at[i] = f->source.at[i].text;
+    quote_sources(f, o->path, m);
     m->share = share_of(m->batch, 0, 1);
     return GAN_OK;
 }

@@ -64,6 +64,8 @@ typedef struct Planning {
 
 enum { DEFAULT_BATCH = 32 };
 
+bool compile_is_yaml(Str path); // by its ending
+
 // Reads and parses a model file. GAN_ERR_INPUT when there were errors: render f's diagnostics.
 GanStatus compile_parse(Front *f, const CompileOptions *o, Ast **out);
 // Text to elaborated Module (Grad nodes still in it).
@@ -133,7 +135,11 @@ typedef struct GanxTarget {
     void *user;
 } GanxTarget;
 
+#define GANX_TEXT "model.gan" // the member that is the model's text
+
 bool ganx_is(Str path); // by its ending
+// What diagnostics call the text in a compiled model: "made/dcgan.ganx/model.gan".
+Str ganx_text_path(Arena *perm, Str path);
 // Compiles a model for `target` into the file `out`, written aside and renamed. Diagnostics stay in
 // f.
 GanStatus ganx_write(Front *f, const CompileOptions *o, const GanxTarget *target, Str out);

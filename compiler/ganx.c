@@ -19,6 +19,10 @@ bool ganx_is(Str path) {
     return str_eq(path_ext(path), STR("ganx"));
 }
 
+Str ganx_text_path(Arena *perm, Str path) {
+    return path_join(perm, path, STR(GANX_TEXT));
+}
+
 static const Member *member_find(const MemberVec *m, Str name) {
     for (uint32_t i = 0; i < m->n; i++)
         if (str_eq(m->at[i].name, name))
@@ -185,7 +189,7 @@ static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *ta
     Text plan = {.arena = perm};
     compiled_print(&plan, &c, PlanPlaced);
     MemberVec member = {0}, all = {0};
-    vec_push(perm, &member, ((Member){STR("model.gan"), g.model}));
+    vec_push(perm, &member, ((Member){STR(GANX_TEXT), g.model}));
     vec_push(perm, &member, ((Member){STR("plan.txt"), text_str(&plan)}));
     for (uint32_t i = 0; i < 2 + m->entry.n; i++)
         vec_push(perm, &member, kernel_member(perm, plan_at(&c, i), cpu ? "c" : "cu"));
@@ -196,34 +200,44 @@ static GanStatus make(Arena *perm, const CompileOptions *o, const GanxTarget *ta
     return zip(&all, out);
 }
 
+// A resolved model, which has nothing to say that was not said of the user's own text.
+static GanStatus read_resolved(Arena *perm, const CompileOptions *o, Ast **file, Module *out) {
+    Front parsed, compiled; // spans are of the front that read them
+    front_init(&parsed, perm);
+    front_init(&compiled, perm);
+    if (compile_parse(&parsed, o, file) != GAN_OK || compile_module(&compiled, o, out) != GAN_OK)
+        return fail(GAN_ERR_BUG, "the model is refused with its settings written into its text; "
+                                 "please report this");
+    return GAN_OK;
+}
+
 GanStatus ganx_write(Front *f, const CompileOptions *asked, const GanxTarget *target, Str path) {
     Arena *perm = f->perm;
     CompileOptions o = *asked;
-    Module m = {0};
+    Module told = {0}, m = {0};
     if (ganx_is(o.path)) { // its text is a model like any other
         Ganx g;
         TRY(ganx_read(perm, o.path, &g));
         if (o.real != g.real)
             return fail(GAN_ERR_USAGE, "%.*s is compiled for %s, not %s: give --precision %s",
                         SARG(o.path), dtype_name[g.real], dtype_name[o.real], dtype_name[g.real]);
+        o.path = ganx_text_path(perm, o.path);
         o.text = g.model;
         o.batch = o.batch ? o.batch : g.batch;
         o.memory = o.memory ? o.memory : g.memory;
     }
+    o.dialect = dialect_find(str_eq(target->name, STR("cpu")) ? STR("c") : STR("cuda"));
+    TRY(compile_module(f, &o, &told)); // also of a model that is kept: its warnings are told
     TRY(compile_resolved(perm, &o, &o.text));
-    o.path = STR("model.gan");
+    o.path = STR(GANX_TEXT);
     o.setting = NULL;
     o.settings = 0;
-    o.dialect = dialect_find(str_eq(target->name, STR("cpu")) ? STR("c") : STR("cuda"));
-    Ast *file = NULL;
-    Front again; // spans of a file are of the front that read it
-    front_init(&again, perm);
-    TRY(compile_parse(&again, &o, &file));
-    TRY(compile_module(f, &o, &m)); // also of a model that is kept: its warnings are told
     Str key = target->find ? key_of(perm, &o, target) : (Str){0}, kept;
     if (target->find && target->find(target->user, perm, key, &kept))
         return file_write_atomic(path, kept.ptr, kept.len);
+    Ast *file = NULL;
     Text bytes = {.arena = perm};
+    TRY(read_resolved(perm, &o, &file, &m));
     TRY(make(perm, &o, target, file, &m, &bytes));
     if (target->find)
         target->keep(target->user, perm, key, (Str){bytes.at, bytes.n});
@@ -336,7 +350,7 @@ GanStatus ganx_parse(Arena *perm, Str bytes, Str path, Ganx *out) {
     const Json *members = NULL;
     TRY(unzip(perm, bytes, path, &m));
     const Member *first = member_find(&m, STR("manifest.json"));
-    const Member *model = member_find(&m, STR("model.gan"));
+    const Member *model = member_find(&m, STR(GANX_TEXT));
     const Member *plan = member_find(&m, STR("plan.txt"));
     if (!first || !model || !plan)
         return not_whole(path, "it lacks its manifest, model or plan");

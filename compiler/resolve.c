@@ -50,7 +50,7 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out) {
     Ast *file = NULL;
     TRY(compile_parse(&f, o, &file));
     Str text = f.source.at[f.source.n - 1].text;
-    if (str_eq(path_ext(o->path), STR("yaml")) || str_eq(path_ext(o->path), STR("yml"))) {
+    if (compile_is_yaml(o->path)) {
         Text gan = {.arena = perm};
         ast_to_gan(&gan, file);
         text = text_str(&gan);

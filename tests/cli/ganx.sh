@@ -50,7 +50,21 @@ refused 1 'there is no file' ganrun train none.ganx --data x=s.pack
 refused 2 'needs -o FILE.ganx' ganc compile tiny.gan
 refused 2 'needs -o FILE.ganx' ganc compile tiny.gan -o tiny.zip
 refused 1 'error\[E' ganc compile tiny.gan -s nz=0 -o c.ganx
+says '^tiny.gan:[0-9]'
 absent c.ganx
+
+# What is said of it names the file that was given, and the text in it.
+mkdir -p made
+sed '/^step/i prefer(batch_size == 1, "a batch of one")' tiny.gan >odd.gan
+"$ganc" compile odd.gan -s nz=5 --batch 4 -o made/odd.ganx 2>err || fail 'ganc compile'
+says '^odd.gan:[0-9]*:1: warning.W0904.: a batch of one'
+"$ganc" check made/odd.ganx 2>err
+says '^made/odd.ganx/model.gan:[0-9]*:1: warning.W0904.: a batch of one'
+"$ganc" compile tiny.gan -s mode=broken --batch 4 -o made/broken.ganx
+for device in ref cpu; do # compiled again, and as it is
+    expect 1 train made/broken.ganx --data x=s.pack --device $device --steps 5 --out broken_$device --threads 1
+    says '^made/broken.ganx/model.gan:[0-9]*:[0-9]*: error.E0701.: `sqrt` gave NaN'
+done
 
 # For cards: machine code where there is NVRTC, one clear error where there is none.
 refused 2 'cpu, cuda or cuda:sm_90' ganc compile tiny.gan --target cude -o c.ganx
