@@ -66,12 +66,12 @@ typedef struct Sides {
 } Sides;
 
 static void assert_equal_values(const Rule *r, Sides s, bool positive) {
-    Graph *g = s.from.g;
     Type a = val_type(s.from), b = val_type(s.to);
     if (!type_same_shape(&a, &b))
         fail_msg("%s: %s became %s", r->name, type_name(&a).s, type_name(&b).s);
-    const double *x = evaluate(g, s.from.id, positive), *y = evaluate(g, s.to.id, positive);
-    for (int64_t i = 0; i < type_elements(g, &a); i++)
+    const double *x = evaluate(s.from.g, s.from.id, positive),
+                 *y = evaluate(s.to.g, s.to.id, positive);
+    for (int64_t i = 0; i < type_elements(s.from.g, &a); i++)
         if (!agree(x[i], y[i], r->exact))
             fail_msg("%s: element %lld is %.17g, rewritten %.17g", r->name, (long long)i, x[i],
                      y[i]);
@@ -235,6 +235,129 @@ static void every_fold_keeps_the_value_and_is_applied(void **state) {
     }
 }
 
+// --- any operation of any operands ---------------------------------------------------------------
+
+// Values of all sorts of extents, batches and makers, for whatever a row may look into.
+enum { Operands = 22 };
+
+static Val operand(uint32_t which) {
+    const Type cube = SAMPLE(2, 3, 4);
+    const Val ones = in(5, SAMPLE(1, 1, 1)), square = in(6, SHARED(3, 3)), c = CUBE;
+    switch (which) {
+    case 0:
+        return in(7, type_make(false, 0, NULL));
+    case 1:
+        return in(8, type_make(true, 0, NULL));
+    case 2:
+        return ones;
+    case 3:
+        return in(9, SHARED(1, 1, 1, 1));
+    case 4:
+        return x_;
+    case 5:
+        return row_;
+    case 6:
+        return column_;
+    case 7:
+        return c;
+    case 8:
+        return square;
+    case 9:
+        return Permute(x_, AXES(1, 0));
+    case 10:
+        return Permute(square, AXES(1, 0));
+    case 11:
+        return Permute(c, AXES(2, 0, 1));
+    case 12:
+        return Permute(in(10, SAMPLE(4, 2, 3)), AXES(1, 2, 0));
+    case 13:
+        return expand_to(row_, SAMPLE(3, 4));
+    case 14:
+        return expand_to(ones, cube);
+    case 15:
+        return expand_to(Number(&graph, 0.25), cube);
+    case 16:
+        return Sum(c, 2 | 8);
+    case 17:
+        return Sum(c, 1 | 4);
+    case 18:
+        return Neg(Mul(c, in(11, SHARED(2))));
+    case 19:
+        return Flip(x_, 4);
+    case 20:
+        return Concat((Val[]){column_, x_}, 2, 1);
+    default:
+        return Reshape(flat_, 2, LIST(3, 4));
+    }
+}
+
+// `op` of operands a and b, or of a alone; id 0 where it takes no such thing.
+static Val applied(Op op, Val a, Val b) {
+    const Type t = val_type(a);
+    const uint32_t in[3] = {op == OpWhere ? Gt(a, Num(a, 0)).id : a.id, b.id, a.id};
+    Attr attr = {.n = 1, .i = {op == OpGroupSum ? 2 : op == OpConcat ? 0 : 2 << (t.rank / 2)}};
+    Type want = t;
+    Infer q = {.g = &graph, .nin = op_info[op].least, .in = in, .attr = &attr, .out = want};
+    if (op_info[op].cls == ClassEW)
+        attr.n = 0;
+    if (op == OpReshape || op == OpExpand)
+        attr.n = 0;
+    if (op == OpReshape)
+        want = type_make(t.batched, 2, LIST(1, type_sample(&t)));
+    if (op == OpExpand && t.rank < MAX_RANK)
+        want.dim[want.rank++] = 2;
+    if (op == OpConcat)
+        q.nin = 2;
+    if (op == OpPermute || op == OpSlice || op == OpPad) {
+        attr = (Attr){.n = 1, .i = {t.rank}};
+        for (uint32_t i = 0; i < t.rank; i++)
+            attr.i[attr.n++] = op == OpPermute ? (i + 1) % t.rank : t.dim[i] / 2 * (op == OpSlice);
+        for (uint32_t i = 0; i < t.rank && op != OpPermute; i++) {
+            attr.i[attr.n++] = 1;
+            want.dim[i] = op == OpPad ? t.dim[i] + 1 : t.dim[i] - t.dim[i] / 2;
+        }
+    }
+    q.out = want;
+    if (!graph_check(&q, op))
+        return (Val){0};
+    return (Val){&graph, graph_add(&graph, op, in, q.nin, &attr, &want)};
+}
+
+static bool is_tried(Op op) {
+    uint8_t cls = op_info[op].cls;
+    return op != OpPin && op != OpCast && op != OpGather && op != OpScatter && op != OpPow &&
+           (cls == ClassEW || cls == ClassREDUCE || cls == ClassMOVE);
+}
+
+static Val tried(bool raw, Op op, uint32_t a, uint32_t b) {
+    graph_init(&graph, &arena, Batch);
+    graph.raw = raw;
+    return applied(op, operand(a), operand(b));
+}
+
+static void any_operation_of_any_operands_keeps_its_value(void **state) {
+    (void)state;
+    uint32_t done = 0;
+    for (Op op = OpNone + 1; op < OpCount; op++) {
+        for (uint32_t i = 0; is_tried(op) && i < Operands * Operands; i++) {
+            Rule r = {.name = op_info[op].text};
+            Arena mark = arena;
+            Graph kept;
+            Sides s;
+            s.from = tried(true, op, i / Operands, i % Operands);
+            kept = graph;
+            s.from.g = &kept;
+            s.to = tried(false, op, i / Operands, i % Operands);
+            assert_int_equal(!s.from.id, !s.to.id);
+            if (s.from.id)
+                assert_equal_values(&r, s, false);
+            done += s.from.id != 0;
+            arena = mark;
+        }
+    }
+    assert_true(done > 4000);
+}
+
 // --- the whole of it -----------------------------------------------------------------------------
 
 // Simplest form means that adding a node again, with the operands it has, changes nothing.
@@ -264,6 +387,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_keeps_the_value_and_is_applied),
         cmocka_unit_test(every_fold_keeps_the_value_and_is_applied),
+        cmocka_unit_test(any_operation_of_any_operands_keeps_its_value),
         cmocka_unit_test(simplified_nodes_stay_as_they_are),
     };
     if (arena_init(&arena, (size_t)1 << 30) != GAN_OK)

@@ -283,6 +283,8 @@ uint32_t fold_permuted_operands(Graph *g, const Draft *d) {
     if (first == d->nin)
         return 0;
     Attr p = *node_attr(g, d->in[first]);
+    if (d->type.rank != p.i[0]) // another operand has more axes
+        return 0;
     for (uint32_t k = 0; k < d->nin; k++)
         if (!(in[k] = operand_before(g, &p, d->in[k])))
             return 0;
