@@ -65,6 +65,12 @@ GanStatus cuda_library_failed(const Cuda *c, const char *words, ...) {
     return fail(GAN_ERR_DEVICE, "%s", text);
 }
 
+GanStatus cuda_order(const Cuda *c, CUstream first, CUevent event, CUstream second) {
+    CUDA_TRY(c, EventRecord(event, first), "marking what another stream waits for");
+    CUDA_TRY(c, StreamWaitEvent(second, event, 0), "ordering two streams");
+    return GAN_OK;
+}
+
 GanStatus cuda_enter(const Cuda *c) {
     return cuda_check(c, c->cu->CtxSetCurrent(c->context), "making the card current");
 }
@@ -121,10 +127,12 @@ static void close_card(Cuda *c) {
     cuda_copies_close(c, c->copies);
     if (c->mark)
         c->cu->MemFreeHost(c->mark);
-    if (c->upload)
-        c->cu->StreamDestroy(c->upload);
-    if (c->compute)
-        c->cu->StreamDestroy(c->compute);
+    CUstream stream[] = {c->upload, c->aside, c->compute};
+    for (int i = 0; i < 3; i++)
+        if (stream[i])
+            c->cu->StreamDestroy(stream[i]);
+    if (c->beside)
+        c->cu->EventDestroy(c->beside);
     if (c->context)
         c->cu->DevicePrimaryCtxRelease(c->device);
 }
@@ -151,6 +159,8 @@ static GanStatus open_card(Cuda *c) {
     TRY(cuda_enter(c));
     CUDA_TRY(c, StreamCreate(&c->compute, CU_STREAM_NON_BLOCKING), "making a stream");
     CUDA_TRY(c, StreamCreate(&c->upload, CU_STREAM_NON_BLOCKING), "making a stream");
+    CUDA_TRY(c, StreamCreate(&c->aside, CU_STREAM_NON_BLOCKING), "making a stream");
+    CUDA_TRY(c, EventCreate(&c->beside, CU_EVENT_DISABLE_TIMING), "making an event");
     CUDA_TRY(c, MemAllocHost((void **)&c->mark, sizeof *c->mark), "pinning memory");
     *c->mark = (CudaMark){.crumb = {NONE, NONE}};
     TRY(cuda_copies_open(c, &c->copies));

@@ -141,13 +141,6 @@ bool cuda_comm_by_host(const Cuda *c) {
 
 // --- running -------------------------------------------------------------------------------------
 
-// `second` goes on when `first` has come to here.
-static GanStatus order(Cuda *c, CUstream first, CUevent event, CUstream second) {
-    CUDA_TRY(c, EventRecord(event, first), "marking a collective");
-    CUDA_TRY(c, StreamWaitEvent(second, event, 0), "ordering a collective");
-    return GAN_OK;
-}
-
 static CommJob job_of(const Loaded *l, uint32_t i) {
     const Collective *c = &l->plan->collective.at[i];
     return (CommJob){.id = i,
@@ -184,7 +177,7 @@ static GanStatus bring_back(Loaded *l, uint32_t i) {
     TRY(comm_wait(c->base.options.comm, i));
     CUDA_TRY(c, MemcpyHtoDAsync(call->at, call->host, bytes, c->comm->stream),
              "copying %zu bytes to the card", bytes);
-    return order(c, c->comm->stream, call->done, c->compute);
+    return cuda_order(c, c->comm->stream, call->done, c->compute);
 }
 
 static GanStatus start_staged(Loaded *l, uint32_t i) {
@@ -205,7 +198,7 @@ GanStatus cuda_comm_start(Loaded *l, uint32_t i) {
         return GAN_OK;
     CudaCall *call = &l->collective[i];
     const Collective *what = &l->plan->collective.at[i];
-    TRY(order(c, c->compute, call->ready, c->comm->stream));
+    TRY(cuda_order(c, c->compute, call->ready, c->comm->stream));
     if (!c->comm->nccl)
         return start_staged(l, i);
     TRY(nccl_sum(c->comm->nccl, call->at, what->bytes, what->dtype, c->comm->stream));

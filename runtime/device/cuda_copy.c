@@ -122,8 +122,7 @@ static GanStatus put_piece(Cuda *c, CUdeviceptr to, const void *from, size_t n) 
     k->pieces++;
     CUDA_TRY(c, MemcpyHtoDAsync(s->card, s->host, n, c->upload), "copying %zu bytes to the card",
              n);
-    CUDA_TRY(c, EventRecord(s->here, c->upload), "marking a copy to the card");
-    CUDA_TRY(c, StreamWaitEvent(c->compute, s->here, 0), "ordering a copy to the card");
+    TRY(cuda_order(c, c->upload, s->here, c->compute));
     CUDA_TRY(c, MemcpyDtoDAsync(to, s->card, n, c->compute), "copying %zu bytes on the card", n);
     CUDA_TRY(c, EventRecord(s->free, c->compute), "marking a copy on the card");
     return GAN_OK;

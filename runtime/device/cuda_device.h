@@ -14,8 +14,9 @@
 //
 // Nothing is linked: every function of the driver, of cuDNN, cuFFT and NCCL is reached through a
 // table, which cuda_load.c fills from the machine's libraries and the tests from recordings of
-// their own. All work of a device is in order on one stream, `compute`; only uploads cross from a
-// second one, `upload`, and collectives are on a third. Events order them.
+// their own. All work of a device is in order on one stream, `compute`; uploads cross from a second
+// one, `upload`, collectives are on a third, and what a graph tells of its progress is on a fourth,
+// `aside`. Events order them.
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
 
@@ -114,6 +115,11 @@ typedef struct CudaMark { // what the card last said of it
     uint32_t step;
 } CudaMark;
 
+typedef struct CudaHead { // what a block finds on the card
+    Counters counters;    // first: kernels are given its address
+    CudaMark mark;        // of the block's beginning
+} CudaHead;
+
 typedef struct CudaCopies CudaCopies;
 typedef struct CudaComm CudaComm;
 typedef struct Cudnn Cudnn;
@@ -128,6 +134,8 @@ typedef struct Cuda {
     int arch;          // compute capability: 90 is 9.0
     char name[128];
     CUstream compute, upload; // owned
+    CUstream aside;           // owned; of a graph's crumbs: see cuda_run.c
+    CUevent beside;           // owned; orders it
     Str cache_dir;            // where made things are kept; empty: nowhere
     CudaCopies *copies;       // owned
     Cudnn *dnn;               // owned; NULL without the library
@@ -153,6 +161,8 @@ GanStatus cuda_wait(Cuda *c); // for all work on `compute`
 // The same up to `event`; NULL: all. Every waiting of the host is this, so that it ends when a rank
 // is gone. `what` is for words about a failure.
 GanStatus cuda_await(Cuda *c, CUevent event, const char *what);
+// What is given to `second` from here on is behind what `first` was given so far.
+GanStatus cuda_order(const Cuda *c, CUstream first, CUevent event, CUstream second);
 // `bytes` on the card; GAN_ERR_MEMORY says how much is missing. cuda_alloc clears them.
 GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out);
 GanStatus cuda_alloc(Cuda *c, size_t bytes, CUdeviceptr *out);
@@ -303,7 +313,7 @@ struct Loaded {
     CufftCall **transform;     // [plan->region.n] NULL where there is none
     bool *absorbed;            // [plan->region.n] done along with a call
     CUdeviceptr fixed;         // owned: one piece of memory for what follows
-    CUdeviceptr counters;      // gan_counters of the run in progress
+    CUdeviceptr head;          // CudaHead of the run in progress
     CUdeviceptr crumbs;        // CudaCrumb of every task, in order
     CUdeviceptr tables;        // arguments of launches of several regions
     CUdeviceptr tickets;       // zero between launches

@@ -133,7 +133,7 @@ static GanStatus load_kernels(Loaded *l) {
 // --- memory --------------------------------------------------------------------------------------
 
 typedef struct Sizes { // of the plan's own piece: bytes, on multiples of ROOM_ALIGN
-    size_t counters, crumbs, tables, tickets;
+    size_t head, crumbs, tables, tickets;
 } Sizes;
 
 // How many tasks a launch may become.
@@ -143,7 +143,7 @@ static uint32_t tasks_most(const Plan *p, Launch launch) {
 }
 
 static Sizes measure(const Plan *p) {
-    Sizes s = {.counters = room_up(sizeof(Counters))};
+    Sizes s = {.head = room_up(sizeof(CudaHead))};
     for (uint32_t i = 0; i < p->launch.n; i++) {
         Launch launch = p->launch.at[i];
         for (uint32_t k = 0; k < launch.instances; k++) {
@@ -162,14 +162,14 @@ static Sizes measure(const Plan *p) {
 PlanBytes cuda_bytes(const Plan *p) {
     Sizes s = measure(p);
     return (PlanBytes){.work = room_up(p->work_bytes) + plan_room(p),
-                       .own = s.counters + s.crumbs + s.tables + s.tickets};
+                       .own = s.head + s.crumbs + s.tables + s.tickets};
 }
 
 static GanStatus load_memory(Loaded *l) {
     Sizes s = measure(l->plan);
     TRY(cuda_alloc(l->cuda, cuda_bytes(l->plan).own, &l->fixed));
-    l->counters = l->fixed;
-    l->crumbs = l->counters + s.counters;
+    l->head = l->fixed;
+    l->crumbs = l->head + s.head;
     l->tables = l->crumbs + s.crumbs;
     l->tickets = l->tables + s.tables;
     return GAN_OK;
@@ -223,7 +223,7 @@ static void add_single(Making *m, uint32_t region) {
     const Kernel *k = &l->plan->kernel.at[r->kernel];
     void **params = arena_array(&l->arena, void *, 2);
     params[0] = words_of(m, r);
-    params[1] = &l->counters;
+    params[1] = &l->head;
     add_task(m, (CudaTask){.kind = CudaKernel,
                            .region = region,
                            .function = l->kernel[r->kernel],
@@ -248,7 +248,7 @@ static void add_merged(Making *m, const uint32_t *region, uint32_t n) {
     }
     void **params = arena_array(&l->arena, void *, 2);
     params[0] = table;
-    params[1] = &l->counters;
+    params[1] = &l->head;
     add_task(m, (CudaTask){.kind = CudaKernel,
                            .region = region[0],
                            .function = l->kernel[kernel],

@@ -7,9 +7,10 @@
 // bits are the same.
 //
 // A failing kernel is reported later, by whatever call comes next, and takes the context with it.
-// To say which it was, now and then {block, task} of the one that is next is copied to pinned
-// memory: a crumb. What failed lies between the last crumb and where the next would be. The step is
-// copied with a block's first crumb: the host may be steps ahead.
+// To say which it was, {block, task} of the one that is next is copied to pinned memory now and
+// then: a crumb. A block's first comes with its counters, along with the step: the host may be
+// steps ahead. Those of a graph are copied beside its launches, on `aside`, so that none waits for
+// a copy; they may come as late as the next, so what failed lies within two of them.
 #include "cuda_device.h"
 
 #include <stddef.h>
@@ -44,16 +45,15 @@ static uint32_t crumb_every(const Cuda *c) {
     return c->base.options.no_graph ? 1 : CRUMB_EVERY;
 }
 
-static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task) {
+static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task, bool recording) {
     Cuda *c = l->cuda;
     CUdeviceptr from = l->crumbs + (l->block[block].first + task) * sizeof c->mark->crumb;
-    CUDA_TRY(c, MemcpyDtoHAsync(&c->mark->crumb, from, sizeof c->mark->crumb, c->compute),
+    if (recording)
+        TRY(cuda_order(c, c->compute, c->beside, c->aside));
+    CUDA_TRY(c,
+             MemcpyDtoHAsync(&c->mark->crumb, from, sizeof c->mark->crumb,
+                             recording ? c->aside : c->compute),
              "marking a launch");
-    if (!task) // the card may be steps behind the host
-        CUDA_TRY(c,
-                 MemcpyDtoHAsync(&c->mark->step, l->counters + offsetof(Counters, step),
-                                 sizeof c->mark->step, c->compute),
-                 "marking a step");
     return GAN_OK;
 }
 
@@ -61,10 +61,10 @@ static Str task_where(Arena *a, const Loaded *l, uint32_t block, uint32_t task) 
     return region_where(a, l->plan, &l->plan->region.at[l->block[block].task[task].region]);
 }
 
-static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to) {
+static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to, bool recording) {
     for (uint32_t i = from; i < to; i++) {
-        if (i % crumb_every(l->cuda) == 0)
-            TRY(drop_crumb(l, block, i));
+        if (i && i % crumb_every(l->cuda) == 0)
+            TRY(drop_crumb(l, block, i, recording));
         GanStatus st = run_task(l, &l->block[block].task[i]);
         Arena scratch = l->arena;
         if (st != GAN_OK)
@@ -75,12 +75,20 @@ static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to
 
 // --- graphs --------------------------------------------------------------------------------------
 
+// `aside` leaves `compute` with the first crumb and is back at the end: a graph is whole.
+static GanStatus record_tasks(Loaded *l, uint32_t block, const CudaPiece *p) {
+    Cuda *c = l->cuda;
+    TRY(cuda_order(c, c->compute, c->beside, c->aside));
+    TRY(run_tasks(l, block, p->first, p->first + p->n, true));
+    return cuda_order(c, c->aside, c->beside, c->compute);
+}
+
 static GanStatus record(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
     CUgraph graph = NULL;
     CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
              "beginning to record a graph");
-    GanStatus st = run_tasks(l, block, p->first, p->first + p->n);
+    GanStatus st = record_tasks(l, block, p);
     CUresult ended = c->cu->StreamEndCapture(c->compute, &graph);
     if (st == GAN_OK)
         st = cuda_check(c, ended, "recording a graph");
@@ -105,7 +113,7 @@ void cuda_drop_graphs(Loaded *l) {
 static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
     if (c->base.options.no_graph || p->by_host || !l->block[block].warm)
-        return run_tasks(l, block, p->first, p->first + p->n);
+        return run_tasks(l, block, p->first, p->first + p->n, false);
     if (!p->graph)
         TRY(record(l, block, p));
     CUDA_TRY(c, GraphLaunch(p->graph, c->compute), "launching a graph of %u launches", p->n);
@@ -121,43 +129,51 @@ static GanStatus run_block(Loaded *l, uint32_t block) {
     return GAN_OK;
 }
 
-// What every launch of a block finds in memory.
-static GanStatus begin(Loaded *l, const Counters *counters) {
+// What every launch of a block finds in memory, and that the card has come to task `first` of it.
+static GanStatus begin(Loaded *l, uint32_t block, uint32_t first, const Counters *counters) {
     Cuda *c = l->cuda;
+    CudaHead head = {*counters, {{block, first}, counters->step}};
     TRY(cuda_enter(c));
     TRY(cuda_comm_check(c)); // a recorded graph would not ask
     if (c->running != l)     // crumbs of two plans cannot be told apart
         TRY(cuda_wait(c));
     c->running = l;
     l->step = counters->step;
-    return cuda_put(c, l->counters, counters, sizeof *counters);
+    TRY(cuda_put(c, l->head, &head, sizeof head));
+    CUDA_TRY(
+        c,
+        MemcpyDtoHAsync(c->mark, l->head + offsetof(CudaHead, mark), sizeof head.mark, c->compute),
+        "marking a step");
+    return GAN_OK;
 }
 
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters) {
     if (!l->block[block].n)
         return GAN_OK;
-    TRY(begin(l, counters));
+    TRY(begin(l, block, 0, counters));
     return run_block(l, block);
 }
 
 GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters) {
     Section b = l->plan->section.at[block];
+    uint32_t first = l->task_of[launch];
     uint32_t end = launch + 1 < b.first + b.n ? l->task_of[launch + 1] : l->block[block].n;
-    TRY(begin(l, counters));
-    TRY(run_tasks(l, block, l->task_of[launch], end));
+    TRY(begin(l, block, first, counters));
+    TRY(run_tasks(l, block, first, end, false));
     return cuda_wait(l->cuda);
 }
 
 // --- failures ------------------------------------------------------------------------------------
 
-// The launches one of which failed: behind the last crumb, up to where the next would lie.
+// The launches one of which failed: behind the last crumb, up to where the one after next would
+// lie.
 Str cuda_suspects(Arena *a, const Cuda *c) {
     const Loaded *l = c->running;
     CudaMark mark = *c->mark;
     CudaCrumb crumb = mark.crumb;
     if (crumb.block >= l->plan->section.n || crumb.task >= l->block[crumb.block].n)
         return str_format(a, "one of the first launches");
-    uint32_t last = crumb.task + crumb_every(c) - 1;
+    uint32_t last = crumb.task + (c->base.options.no_graph ? 1 : 2 * CRUMB_EVERY) - 1;
     if (last >= l->block[crumb.block].n)
         last = l->block[crumb.block].n - 1;
     Str from = task_where(a, l, crumb.block, crumb.task), to = task_where(a, l, crumb.block, last);

@@ -107,6 +107,31 @@ static void graphs_do_the_same_work_in_the_same_order(void **state) {
     arena_release(&a);
 }
 
+// What a graph tells the host of its progress is copied on a stream of its own.
+static void no_launch_of_a_graph_waits_for_a_crumb(void **state) {
+    (void)state;
+    const DeviceOptions o = {.threads = 1};
+    Run *run = new_run(MODELS, STR("dcgan.gan"), DtF32, NULL);
+    CUstream computes = NULL;
+    uint32_t crumbs = 0;
+    assert_fine(do_all(run, &o, 3));
+    close_run(run);
+    assert_clean(run->r, "dcgan");
+    const WorkVec *w = recorder_work(run->r);
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->at[i].recorded && w->at[i].kind == WorkLaunch)
+            computes = w->at[i].stream;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (!w->at[i].recorded || !w->at[i].host_to)
+            continue;
+        assert_ptr_not_equal(w->at[i].stream, computes);
+        crumbs++;
+    }
+    assert_non_null(computes);
+    assert_true(crumbs > 4);
+    free_run(run);
+}
+
 // Steps and rounds as a launch finds them in memory, recorded launches too.
 static void counters_are_true_at_every_launch(void **state) {
     (void)state;
@@ -311,6 +336,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model_runs_without_a_race_or_a_leak),
         cmocka_unit_test(graphs_do_the_same_work_in_the_same_order),
+        cmocka_unit_test(no_launch_of_a_graph_waits_for_a_crumb),
         cmocka_unit_test(counters_are_true_at_every_launch),
         cmocka_unit_test(steps_follow_each_other_without_waiting),
         cmocka_unit_test(engines_that_won_are_kept),
