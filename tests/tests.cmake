@@ -125,9 +125,9 @@ endif()
 
 # The host side of the cuda device, against a driver that records (tests/cuda/record.h).
 if(GAN_HAVE_CUDNN)
-    set(recorder cuda/host_run.c cuda/record_driver.c cuda/record_memory.c cuda/record_stream.c cuda/record_dnn.c cuda/record_fft.c cuda/record_nccl.c cuda/record_order.c cuda/record_plan.c
+    set(recorder cuda/host_run.c cuda/record_driver.c cuda/record_memory.c cuda/record_stream.c cuda/record_dnn.c cuda/record_fft.c cuda/record_nccl.c cuda/record_cupti.c cuda/record_order.c cuda/record_plan.c
         support/trial.c support/interp.c LIBS gan_run)
-    foreach(name host_test host_memory_test host_failure_test host_epilogue_test record_test)
+    foreach(name host_test host_memory_test host_failure_test host_epilogue_test host_busy_test record_test)
         gan_test(${name} cuda/${name}.c ${recorder})
     endforeach()
     if(GAN_HAVE_NCCL)

@@ -4,6 +4,10 @@
 
 #include "costs.h"
 
+typedef struct Outside { // ms: of all of them, what is spent outside kernels; NaN: not known
+    double all, outside;
+} Outside;
+
 typedef struct Bench {
     Arena *perm;
     const Host *host;
@@ -12,12 +16,12 @@ typedef struct Bench {
     const DeviceApi *api;
     Dtype real;
     int64_t batch, steps, warmup;
-    Comm *comm;        // the host's; NULL: one rank
-    Session session;   // owned
-    Roofline roof;     // the larger of before and after
-    double *ms;        // [steps], sorted once all are there
-    double step_ms;    // of a step: their median, a mean where steps differ (`every`)
-    double outside_ms; // of a step, outside kernels; NaN: not known
+    Comm *comm;      // the host's; NULL: one rank
+    Session session; // owned
+    Roofline roof;   // the larger of before and after
+    double *ms;      // [steps], sorted once all are there
+    double step_ms;  // of a step: their median, a mean where steps differ (`every`)
+    Outside outside; // of a step
     double cold_ms, warm_ms;
     double peak_bytes;          // of a process after one step
     double comm_ms, exposed_ms; // a step: the communicator's work, what of it was waited for

@@ -3,7 +3,7 @@
 // In: a table of the driver's functions. Out: a Device whose work is in order on one stream. The
 // card's primary context is retained, which is the one libraries use. Errors carry the driver's own
 // words; a call that fails for want of memory says how much is missing.
-#include "cuda_device.h"
+#include "cuda_busy.h"
 #include "cache.h"
 
 #include <string.h>
@@ -122,6 +122,7 @@ static GanStatus find_card(Cuda *c) {
 
 static void close_card(Cuda *c) {
     cuda_leave(c);
+    cuda_busy_close(c);
     cuda_comm_close(c, c->comm);
     cudnn_close(c->dnn);
     cuda_copies_close(c, c->copies);
@@ -350,6 +351,7 @@ const DeviceApi device_cuda = {
     .fetches = CUDA_FETCHES,
     .fetch = device_fetch,
     .fetched = device_fetched,
+    .inside = cuda_inside,
     .supports = cuda_supports,
     .room = device_room,
     .roofline = cuda_roofline,

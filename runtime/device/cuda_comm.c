@@ -234,8 +234,7 @@ static GanStatus ranks_are_there(const CudaComm *m, double since) {
 // The ranks are given up: kernels that wait for them end. NCCL waits until no graph names the
 // communicator any more, so those go first.
 static void give_up(Cuda *c) {
-    for (Loaded *l = c->loaded; l; l = l->next)
-        cuda_drop_graphs(l);
+    cuda_drop_all_graphs(c);
     nccl_abort(c->comm->nccl);
 }
 

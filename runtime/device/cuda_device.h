@@ -10,6 +10,7 @@
 //   cuda_roofline.c what the card can do
 //   cuda_dnn.c     convolutions and products by cuDNN's graph interface
 //   cuda_fft.c     Fourier transforms by cuFFT
+//   cuda_busy.c    how long the card was at work, by CUPTI
 //   cuda_comm.c    collectives of ranks on cards; cuda_nccl.c: by NCCL
 //
 // Nothing is linked: every function of the driver, of cuDNN, cuFFT and NCCL is reached through a
@@ -68,6 +69,8 @@ typedef struct NcclApi {
 typedef struct NcclApi NcclApi;
 #endif
 
+typedef struct CuptiApi CuptiApi; // cuda_busy.h
+
 // Kernels as images the driver loads.
 typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, CudaImages *out);
 
@@ -78,6 +81,7 @@ typedef struct CudaApi {
     void *user;          // of compile
     const CufftApi *fft; // borrowed; NULL without the library
     const NcclApi *nccl; // borrowed; NULL without the library, and where nobody asked for it
+    const CuptiApi *(*cupti)(void *user); // loads it when first asked; NULL: there is none
 } CudaApi;
 
 // Opens the card behind `api`, which must outlive the device. What the device's `open` does with
@@ -136,6 +140,7 @@ typedef struct Cuda {
     CUstream compute, upload; // owned
     CUstream aside;           // owned; of a graph's crumbs: see cuda_run.c
     CUevent beside;           // owned; orders it
+    bool counts;              // how long it is at work
     Str cache_dir;            // where made things are kept; empty: nowhere
     CudaCopies *copies;       // owned
     Cudnn *dnn;               // owned; NULL without the library
@@ -330,7 +335,8 @@ GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded
 void cuda_unload(Loaded *l);
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);
 GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters);
-void cuda_drop_graphs(Loaded *l); // what was recorded; one under way ends by itself
+void cuda_drop_graphs(Loaded *l);   // what was recorded; one under way ends by itself
+void cuda_drop_all_graphs(Cuda *c); // of all that is loaded
 // The step and the launches one of which broke, as far as the card has told; empty: nothing ran.
 Str cuda_suspects(Arena *a, const Cuda *c);
 

@@ -9,6 +9,7 @@ const char *const driver_names[] = {"libcuda.so.1", NULL};
 const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
 const char *const cufft_names[] = {"libcufft.so.12", "libcufft.so.11", NULL};
 const char *const nccl_names[] = {"libnccl.so.2", NULL};
+const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
 
 // "13.0" of 13000.
 static const char *version_text(Arena *a, int version) {
@@ -93,6 +94,18 @@ static const char *find_library(Arena *a, const char *const *names, const char *
     return text;
 }
 
+// Before 12.6 its versions were counted: 22 came with 12.4.
+static const char *find_cupti(Arena *a) {
+    int (*version)(uint32_t * out);
+    uint32_t v = 0;
+    void *cupti = library_open(cupti_names);
+    const char *text = NULL;
+    if (cupti && library_symbol(cupti, "cuptiGetVersion", &version, sizeof version) && !version(&v))
+        text = v >= 10000 ? number_text(a, (int)v, 10000) : str_format(a, "%u", v).ptr;
+    library_close(cupti);
+    return text;
+}
+
 // Which of the libraries' headers this program was built with: without, a library is of no use.
 enum {
 #ifdef GAN_HAVE_CUDNN
@@ -136,6 +149,11 @@ void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]) {
         {"NCCL", find_library(a, nccl_names, "ncclGetVersion", 10000),
          "ranks on cards add up by way of the host (--comm staged)",
          "pip install nvidia-nccl-cu13 (cu12), and its folder in LD_LIBRARY_PATH", HAVE_NCCL},
+        {"CUPTI", find_cupti(a),
+         "ganrun bench --device cuda cannot tell how much of a step the card idles",
+         "pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12), and its folder in "
+         "LD_LIBRARY_PATH",
+         true},
     };
     for (int i = 0; i < CUDA_LIBRARIES; i++) {
         out[i] = all[i];

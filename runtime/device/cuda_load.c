@@ -1,8 +1,8 @@
 // cuda_load.c - this machine's CUDA libraries as tables of functions.
 //
 // In: names of libraries. Out: a CudaApi: the driver's functions, cuDNN's where it is, and a
-// compiler for kernels. The driver and cuDNN stay loaded once found, on failure too.
-#include "cuda_device.h"
+// compiler for kernels. The driver, cuDNN and CUPTI stay loaded once found, on failure too.
+#include "cuda_busy.h"
 #include "library.h"
 #include "nvrtc.h"
 
@@ -18,6 +18,8 @@ struct CudaMachine {
 #ifdef GAN_HAVE_NCCL
     NcclApi sums;
 #endif
+    void *cupti; // NULL: not asked for, or none
+    CuptiApi times;
     Nvrtc *nvrtc; // NULL: none
     CudaApi api;
 };
@@ -146,6 +148,33 @@ static const NcclApi *open_nccl(CudaMachine *m) {
 }
 #endif
 
+// --- CUPTI ---------------------------------------------------------------------------------------
+
+static bool fill_cupti(void *cupti, CuptiApi *out) {
+    const struct {
+        const char *symbol;
+        void *field;
+    } row[] = {
+        {"cuptiActivityRegisterCallbacks", &out->callbacks},
+        {"cuptiActivityEnable", &out->enable},
+        {"cuptiActivityDisable", &out->disable},
+        {"cuptiActivityFlushAll", &out->flush},
+        {"cuptiActivityGetNextRecord", &out->next},
+        {"cuptiGetResultString", &out->words},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!library_symbol(cupti, row[i].symbol, row[i].field, sizeof out->next))
+            return false;
+    return true;
+}
+
+static const CuptiApi *open_cupti(void *user) {
+    CudaMachine *m = user;
+    if (!m->cupti)
+        m->cupti = library_open(cupti_names);
+    return m->cupti && fill_cupti(m->cupti, &m->times) ? &m->times : NULL;
+}
+
 // --- kernels -------------------------------------------------------------------------------------
 
 static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages *out) {
@@ -172,7 +201,8 @@ GanStatus cuda_machine_open(const DeviceOptions *o, CudaMachine **out) {
                        .compile = compile,
                        .user = m,
                        .fft = open_fft(m),
-                       .nccl = sums ? open_nccl(m) : NULL};
+                       .nccl = sums ? open_nccl(m) : NULL,
+                       .cupti = open_cupti};
     *out = m;
     return GAN_OK;
 }
@@ -181,7 +211,7 @@ void cuda_machine_close(CudaMachine *m) {
     if (!m)
         return;
     nvrtc_close(m->nvrtc);
-    // The driver and cuDNN stay loaded: both leave threads and exit handlers behind.
+    // The driver, cuDNN and CUPTI stay loaded: all leave threads and exit handlers behind.
     mem_free(m);
 }
 

@@ -110,6 +110,11 @@ void cuda_drop_graphs(Loaded *l) {
         }
 }
 
+void cuda_drop_all_graphs(Cuda *c) {
+    for (Loaded *l = c->loaded; l; l = l->next)
+        cuda_drop_graphs(l);
+}
+
 static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
     if (c->base.options.no_graph || p->by_host || !l->block[block].warm)

@@ -31,10 +31,10 @@ void *memory_at(Memory m, const Plan *p, uint32_t node); // NULL for values that
 
 // --- cuda_info.c ---------------------------------------------------------------------------------
 
-enum { CUDA_LIBRARIES = 6 };
+enum { CUDA_LIBRARIES = 7 };
 // Files of the driver and of the libraries, newest first; each list ends in NULL.
-extern const char *const driver_names[], *const cudnn_names[], *const cufft_names[],
-                                                                   *const nccl_names[];
+extern const char *const driver_names[],
+    *const cudnn_names[], *const cufft_names[], *const nccl_names[], *const cupti_names[];
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
 
 // --- plain.c: values and operations without any library; slow and right --------------------------

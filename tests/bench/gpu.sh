@@ -133,7 +133,8 @@ ours() { # MODEL BATCH PRECISION OPTIONS...
         --precision "$precision" --steps "$steps" --warmup 5 "$@" --json || return 0
     note "$model" "$batch" "$precision" ganrun "$(field step_ms)" "p90 $(field step_ms_p90), launches $(
         field launches_per_step), cold $(field cold_ms), warm $(field warm_ms), bytes $(
-        field peak_bytes_planned), gflop $(field gflop_per_step)"
+        field peak_bytes_planned), gflop $(field gflop_per_step), roofline $(field fraction_of_roofline), idle $(
+        field outside_share)"
 }
 theirs() { # WHO MODEL BATCH PRECISION FLAGS...
     who=$1 model=$2 batch=$3 precision=$4; shift 4

@@ -55,6 +55,7 @@ void recorder_free(Recorder *r);
 const CudaApi *recorder_api(Recorder *r);
 void recorder_without_dnn(Recorder *r);
 void recorder_without_fft(Recorder *r);
+void recorder_without_cupti(Recorder *r);
 void recorder_refusing_fft(Recorder *r); // its cuFFT plans nothing
 // Bytes of workspace that the quickest of its cuDNN's engines wants, which is else more than there
 // is, and every plan of its cuFFT.
@@ -135,9 +136,12 @@ extern const NcclApi record_nccl_api; // record_nccl.c
 #else
 #define RECORD_NCCL NULL
 #endif
+extern const CuptiApi record_cupti_api; // record_cupti.c
+void record_cupti_begin(void);
+uint32_t record_cupti_live(void); // kinds that are still looked at
 void record_nccl_begin(void);
 uint32_t record_nccl_live(void);
-uint32_t record_nccl_aborted(void); // communicators given up
+uint32_t record_nccl_aborted(void);      // communicators given up
 bool record_graph_has(const char *name); // some graph that is there does work of this name
 // What a launch reads and writes (record_plan.c).
 void record_plan_begin(void);

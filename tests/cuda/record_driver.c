@@ -254,14 +254,20 @@ static GanStatus compile(void *user, const CudaKernels *k, Arena *a, CudaImages 
     return GAN_OK;
 }
 
+static const CuptiApi *cupti(void *user) {
+    (void)user;
+    return &record_cupti_api;
+}
+
 Recorder *recorder_new(size_t memory) {
     Arena arena;
     assert(!recording);
     if (arena_init(&arena, 0) != GAN_OK)
         bug("%s", gan_error());
     Recorder *r = recording = arena_new(&arena, Recorder);
-    *r = (Recorder){.memory = memory,
-                    .api = {&driver, &record_dnn_api, compile, NULL, RECORD_FFT, RECORD_NCCL}};
+    *r = (Recorder){
+        .memory = memory,
+        .api = {&driver, &record_dnn_api, compile, NULL, RECORD_FFT, RECORD_NCCL, cupti}};
     r->arena = arena;
     r->order = order_new(&r->arena);
     r->nearest = UINT64_MAX;
@@ -270,6 +276,7 @@ Recorder *recorder_new(size_t memory) {
     record_dnn_begin();
     record_fft_begin();
     record_nccl_begin();
+    record_cupti_begin();
     record_plan_begin();
     return r;
 }
@@ -304,6 +311,10 @@ void recorder_without_fft(Recorder *r) {
     r->api.fft = NULL;
 }
 
+void recorder_without_cupti(Recorder *r) {
+    r->api.cupti = NULL;
+}
+
 void recorder_refusing_fft(Recorder *r) {
     (void)r; // there is one at a time
     record_fft_refuses();
@@ -328,7 +339,8 @@ const WorkVec *recorder_work(const Recorder *r) {
 }
 
 uint32_t recorder_live(const Recorder *r) {
-    uint32_t n = record_dnn_live() + record_fft_live() + record_nccl_live() + (uint32_t)r->contexts;
+    uint32_t n = record_dnn_live() + record_fft_live() + record_nccl_live() + record_cupti_live() +
+                 (uint32_t)r->contexts;
     for (uint32_t i = 0; i < r->piece.n; i++)
         n += r->piece.at[i].live;
     for (uint32_t i = 0; i < r->object.n; i++)
