@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 8, WORKSPACE = 1000, ENGINES = 4, GREEDY = ENGINES - 1 };
+enum { AXES = 8, WORKSPACE = 1000, ENGINES = 4, GREEDY = ENGINES - 1, ALIGNED = 16 };
 
 typedef struct Tensor {
     cudnnDataType_t type;
@@ -258,6 +258,13 @@ static void check_attribute(cudnnBackendAttributeName_t name, cudnnBackendAttrib
         complain("cuDNN: attribute %d is not %lld of type %d", (int)name, (long long)n, (int)type);
 }
 
+// What a descriptor promises (ALIGNED) and what engines take for granted.
+static void check_pointers(const void *value, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if ((uintptr_t)((void *const *)value)[i] % ALIGNED)
+            complain("cuDNN: an address that is no multiple of %d", ALIGNED);
+}
+
 static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t n, const void *value) {
     Descriptor *d = desc;
@@ -265,6 +272,10 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeNam
     if (d->final)
         complain("cuDNN: a finalized descriptor is changed");
     check_attribute(name, type, n);
+    if (type == CUDNN_TYPE_VOID_PTR)
+        check_pointers(value, n);
+    if (name == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT && *(const int64_t *)value > ALIGNED)
+        complain("cuDNN: more alignment is promised than is looked for");
     d->described |=
         name == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP || name == CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP;
     if (type == CUDNN_TYPE_HANDLE)
