@@ -67,5 +67,40 @@ expect 1 verify kink.gan kink.json
 prints 'outside tolerance: step 0 update 0 gradient N.near'
 prints '^verify: 5 checks, '
 
+# Two close comparisons that cancel when both are turned: f32 gets one of them wrong. The tolerance and what they move by.
+# cancel A B: near's gradient is 1, of it A behind the first, -B behind the second.
+cancel() {
+    base=$(awk "BEGIN { printf \"%.17g\", 1 - $1 + $2 }")
+    loss=$(awk "BEGIN { printf \"%.17g\", $base + $1 * 1e-8 - $2 * 5e-6 }")
+    cat >kink.gan <<EOT
+model kink
+net N(z: [1]) -> [] {
+  param near : [1] = 1
+  y = leaky_relu(concat(near*z - 0.99999999, near*z - 0.999995, near*z), 0.2)
+  $1*y[0] - $2*y[1] + $base*y[2]
+}
+opt = sgd(lr=0.1)
+step {
+  z = normal(1)
+  update N minimize mean(N(z)) using opt
+}
+EOT
+    cat >kink.json <<EOT
+{"format": "gan-reference-1", "options": {"batch": 2},
+ "start": [{"net": "N", "param": "near", "key": "a", "mean": 1, "shape": [1], "trainable": true, "kind": "normal", "std": 0}],
+ "fed": [[{"key": "z", "kind": "normal", "shape": [2, 1], "mean": 1, "std": 0}]],
+ "steps": [{"updates": [{"nets": ["N"], "loss": $loss, "grads": [$(number near 1)]}]}],
+ "final": [$(number near 0.9)]}
+EOT
+}
+cancel 0.004375 0.003125
+expect 0 verify kink.gan kink.json --device ref --precision f64
+expect 0 verify kink.gan kink.json
+prints '^  not judged: step 0 update 0 gradient N.near: error 0.0035; rounding to f32 alone moves it by 0.001$'
+cancel 0.006 0.0055
+expect 0 verify kink.gan kink.json --device ref --precision f64
+expect 1 verify kink.gan kink.json
+prints 'outside tolerance: step 0 update 0 gradient N.near: error 0.0048, allowed 0.003'
+
 expect 1 verify tiny.gan "$reference"
 expect 1 verify "$model" nothing.json
