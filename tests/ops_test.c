@@ -232,6 +232,20 @@ static void check(Case *c, bool differentiable) {
 
 // --- elementwise rows ----------------------------------------------------------------------------
 
+// What is asked of a NaN has an answer; all else that is made of one is one.
+static void check_nan(Arena *a, Op op) {
+    bool asks = op == OpGt || op == OpGe || op == OpEq || op == OpSign || op == OpWhere;
+    for (uint32_t k = 0; !asks && k < op_info[op].least; k++) {
+        const Case c = case_new(a, "%s, operand %u is NaN", op_info[op].text, k);
+        double x[3] = {0.5, 0.5, 0.5};
+        x[k] = NAN;
+        double y = op_fold[op](x[0], x[1], x[2]);
+        cases++;
+        if (!isnan(y))
+            complain(&c, "value", 0, y, NAN);
+    }
+}
+
 static void walk_ew(Arena *a, Op op) {
     static const struct {
         bool batched;
@@ -246,6 +260,7 @@ static void walk_ew(Arena *a, Op op) {
         {{true, 0, {0}}, {false, 0, {0}}, {true, 1, {2}}},
     };
     const OpInfo *info = &op_info[op];
+    check_nan(a, op);
     for (uint32_t p = 0; p < sizeof pattern / sizeof *pattern; p++) {
         for (uint32_t whole = 0; whole < 2;
              whole++) { // again with whole numbers, for ties and zeros

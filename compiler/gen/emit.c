@@ -17,32 +17,37 @@ bool emit_adds(const Reduce *r) {
     return r->kind == ReduceSum || r->kind == ReduceSquares;
 }
 
+// "x", or that of an accumulator.
+static void put_best(Emit *e, uint32_t i, char acc) {
+    e->acc(e, acc, i);
+    text_put(e->t, STR(" = g ? "));
+    if (acc == 'x')
+        text_char(e->t, 'x');
+    else
+        emit_ref(e, e->n->reduce.at[i].value);
+    text_put(e->t, STR(" : "));
+    e->acc(e, acc, i);
+    text_put(e->t, STR("; "));
+}
+
 // The accumulator takes the present value where that is greater, or equal and of a lower index.
 static void put_argmax(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
     text_fmt(e->t, "{ const %s x = ", e->index);
     emit_ix(e, r->index);
-    text_put(e->t, STR("; const int g = "));
+    text_put(e->t,
+             r->in_order ? STR("; const int g = gan_exceeds(") : STR("; const int g = gan_beats("));
     emit_ref(e, r->value);
-    text_put(e->t, STR(" > "));
+    text_put(e->t, r->in_order ? STR(", ") : STR(", x, "));
     e->acc(e, 's', i);
-    text_put(e->t, STR(" || ("));
-    emit_ref(e, r->value);
-    text_put(e->t, STR(" == "));
-    e->acc(e, 's', i);
-    text_put(e->t, STR(" && x < "));
-    e->acc(e, 'x', i);
+    if (!r->in_order) {
+        text_put(e->t, STR(", "));
+        e->acc(e, 'x', i);
+    }
     text_put(e->t, STR("); "));
-    e->acc(e, 's', i);
-    text_put(e->t, STR(" = g ? "));
-    emit_ref(e, r->value);
-    text_put(e->t, STR(" : "));
-    e->acc(e, 's', i);
-    text_put(e->t, STR("; "));
-    e->acc(e, 'x', i);
-    text_put(e->t, STR(" = g ? x : "));
-    e->acc(e, 'x', i);
-    text_put(e->t, STR("; }\n"));
+    put_best(e, i, 's');
+    put_best(e, i, 'x');
+    text_put(e->t, STR("}\n"));
 }
 
 static void put_update(Emit *e, uint32_t i, char acc) {
@@ -65,11 +70,11 @@ static void put_update(Emit *e, uint32_t i, char acc) {
         text_put(e->t, STR(" += "));
         emit_ref(e, r->value);
     } else {
-        text_put(e->t, STR(" = "));
+        text_put(e->t, STR(" = gan_greater("));
         emit_ref(e, r->value);
-        text_put(e->t, STR(" > "));
+        text_put(e->t, STR(", "));
         e->acc(e, acc, i);
-        text_put(e->t, STR(" ? "));
+        text_put(e->t, STR(") ? "));
         emit_ref(e, r->value);
         text_put(e->t, STR(" : "));
         e->acc(e, acc, i);
@@ -100,42 +105,51 @@ void emit_body(Emit *e, char acc) {
         put_update(e, i, acc);
 }
 
-// What an accumulator has come to. Of squares a team's knows all it needs; a core's needs their
-// sum.
-static void put_outcome(Emit *e, uint32_t i) {
+// What squares have come to: a team's accumulator knows all it needs, a core's needs their sum.
+static void put_squares(Emit *e, uint32_t i) {
     const Reduce *r = &e->n->reduce.at[i];
-    bool squares = r->kind == ReduceSquares, alone = r->sum == NONE;
-    if (r->kind == ReduceArgMax)
-        text_fmt(e->t, "(%s)", emit_acc_type(e, r));
-    text_put(e->t, squares && !alone ? STR("gan_squares(") : STR(""));
-    e->acc(e, r->kind == ReduceArgMax ? 'x' : 's', i);
-    if (squares && alone) {
+    bool alone = r->sum == NONE;
+    text_put(e->t, alone ? STR("") : STR("gan_squares("));
+    e->acc(e, 's', i);
+    if (alone) {
         text_put(e->t, STR(".squares"));
-    } else if (squares) {
-        text_put(e->t, STR(", "));
-        e->acc(e, 's', r->sum);
-        text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleSums, r->terms)));
+        return;
     }
+    text_put(e->t, STR(", "));
+    e->acc(e, 's', r->sum);
+    text_fmt(e->t, ", %.*s)", SARG(emit_num(e, RoleSums, r->terms)));
 }
 
-void emit_result(Emit *e, uint32_t i) {
+// Stores accumulator `acc` of a reduction.
+static void put_result(Emit *e, uint32_t i, uint32_t arg, char acc) {
     const Reduce *r = &e->n->reduce.at[i];
-    if (r->arg == NONE)
-        return;
     if (r->copies > 1) {
         emit_line(e);
         text_fmt(e->t, "for (%s k = 0; k < %.*s; k++)\n    ", e->index,
                  SARG(emit_num(e, RoleIndex, r->copies)));
     }
     emit_line(e);
-    text_fmt(e->t, "a%u[", r->arg);
+    text_fmt(e->t, "a%u[", arg);
     emit_ix(e, r->at);
     if (r->copies > 1)
         text_fmt(e->t, " + k*%.*s", SARG(emit_num(e, RoleIndex, r->copy_step)));
     text_put(e->t, STR("] = "));
-    const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, r->arg)]);
-    put_outcome(e, i);
+    const char *end = emit_call(e, e->d->words->store[emit_dtype(e->n, arg)]);
+    if (acc == 'x')
+        text_fmt(e->t, "(%s)", emit_acc_type(e, r));
+    if (r->kind == ReduceSquares)
+        put_squares(e, i);
+    else
+        e->acc(e, acc, i);
     text_fmt(e->t, "%s;\n", end);
+}
+
+void emit_result(Emit *e, uint32_t i) {
+    const Reduce *r = &e->n->reduce.at[i];
+    if (r->arg != NONE)
+        put_result(e, i, r->arg, r->kind == ReduceArgMax ? 'x' : 's');
+    if (r->greatest != NONE)
+        put_result(e, i, r->greatest, 's');
 }
 
 void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,

@@ -59,7 +59,7 @@ uint32_t emit_stored(const Emit *e, const Store *s);
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
 // What is done with one element: stores, and reductions into accumulators named `acc`.
 void emit_body(Emit *e, char acc);
-void emit_result(Emit *e, uint32_t reduce); // stores what is in accumulator 's'
+void emit_result(Emit *e, uint32_t reduce); // stores what its accumulator has come to
 const char *emit_acc_type(const Emit *e, const Reduce *r);
 const char *emit_identity(const Reduce *r);
 bool emit_adds(const Reduce *r); // are its partial results added, on a core?

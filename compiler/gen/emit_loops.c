@@ -153,9 +153,9 @@ static void put_lanes_end(Emit *e) {
         if (emit_adds(r)) {
             text_put(e->t, STR(" += m; }\n"));
         } else {
-            text_put(e->t, STR(" = m > "));
+            text_put(e->t, STR(" = gan_greater(m, "));
             put_acc(e, 's', i);
-            text_put(e->t, STR(" ? m : "));
+            text_put(e->t, STR(") ? m : "));
             put_acc(e, 's', i);
             text_put(e->t, STR("; }\n"));
         }

@@ -28,6 +28,13 @@ typedef struct gan_counters {
 // backwards adds wrong ones.
 #define GAN_IN_ORDER __asm__ volatile("");
 
+// Is a greater than b, or a NaN, which is to be seen? Strictly: a NaN is greater than any number. Of
+// a at x and b at y: is it, or of equals the first? Of `|` and `&` compilers make vectors.
+#define gan_greater(a, b) (((a) > (b)) | ((a) != (a)))
+#define gan_exceeds(a, b) (((a) > (b)) | (((a) != (a)) & ((b) == (b))))
+#define gan_beats(a, x, b, y)                                                                      \
+    (((a) > (b)) | (((a) == (b)) & ((x) < (y))) | (((a) != (a)) & (((b) == (b)) | ((x) < (y)))))
+
 // Partial results of one row, one a lane, joined in a fixed tree.
 static inline float gan_sum_lanesf(float *x, int n) {
     for (; n > 1; n = (n + 1) / 2)
@@ -43,12 +50,12 @@ static inline double gan_sum_lanes(double *x, int n) {
 }
 static inline float gan_max_lanesf(float *x, int n) {
     for (int i = 1; i < n; i++)
-        x[0] = x[i] > x[0] ? x[i] : x[0];
+        x[0] = gan_greater(x[i], x[0]) ? x[i] : x[0];
     return x[0];
 }
 static inline double gan_max_lanes(double *x, int n) {
     for (int i = 1; i < n; i++)
-        x[0] = x[i] > x[0] ? x[i] : x[0];
+        x[0] = gan_greater(x[i], x[0]) ? x[i] : x[0];
     return x[0];
 }
 
@@ -66,8 +73,8 @@ static inline double gan_max_lanes(double *x, int n) {
     }
 GAN_PARTS(gan_sum_partsf, float, 0, s[k] + q[k])
 GAN_PARTS(gan_sum_parts, double, 0, s[k] + q[k])
-GAN_PARTS(gan_max_partsf, float, -INFINITY, q[k] > s[k] ? q[k] : s[k])
-GAN_PARTS(gan_max_parts, double, -INFINITY, q[k] > s[k] ? q[k] : s[k])
+GAN_PARTS(gan_max_partsf, float, -INFINITY, gan_greater(q[k], s[k]) ? q[k] : s[k])
+GAN_PARTS(gan_max_parts, double, -INFINITY, gan_greater(q[k], s[k]) ? q[k] : s[k])
 
 // Squares are added up in double, in which those of floats are exact, beside the sum of the same n
 // terms; what is left about their mean.

@@ -154,19 +154,28 @@ struct gan_sum {
     }
 };
 
+// Is a greater than b? A NaN counts as greater than any number, so that it is seen. Of a at x, and
+// b at y: or of equals the first.
+template <typename T> GAN_FN bool gan_greater(T a, T b) {
+    return (a > b) | (a != a);
+}
+template <typename T, typename I> GAN_FN bool gan_beats(T a, I x, T b, I y) {
+    return (a > b) | ((a == b) & (x < y)) | ((a != a) & ((b == b) | (x < y)));
+}
+
 struct gan_max {
     template <typename T> static GAN_MEMBER T of(T a, T b) {
-        return b > a ? b : a;
+        return gan_greater(b, a) ? b : a;
     }
     template <typename T, int N>
     static GAN_MEMBER gan_pack<T, N> of(gan_pack<T, N> a, gan_pack<T, N> b) {
         for (int l = 0; l < N; l++)
-            a.at[l] = b.at[l] > a.at[l] ? b.at[l] : a.at[l];
+            a.at[l] = of(a.at[l], b.at[l]);
         return a;
     }
     template <typename T, typename I>
     static GAN_MEMBER gan_best<T, I> of(gan_best<T, I> a, gan_best<T, I> b) {
-        return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
+        return gan_beats(b.value, b.at, a.value, a.at) ? b : a;
     }
 };
 

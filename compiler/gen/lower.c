@@ -390,10 +390,31 @@ static void lower_scatter(Lower *l, uint32_t id, uint32_t arg) {
     Reduce r = {.kind = ReduceSum,
                 .arg = arg,
                 .dtype = dtype,
+                .greatest = NONE,
                 .at = coords_address(&l->n->ix, t, &to),
                 .copies = 1};
     r.value = ew(l, OpWhere, dtype, hit, rows, number(l, dtype, 0));
     vec_push(l->n->arena, &l->n->reduce, r);
+}
+
+// What finds where the greatest is knows it.
+static void add_reduce(Lower *l, Reduce r) {
+    Nest *n = l->n;
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        Reduce *had = &n->reduce.at[i];
+        if (had->value != r.value || had->at != r.at)
+            continue;
+        if (had->kind == ReduceMax && r.kind == ReduceArgMax) {
+            r.greatest = had->arg;
+            *had = r;
+            return;
+        }
+        if (had->kind == ReduceArgMax && r.kind == ReduceMax) {
+            had->greatest = r.arg;
+            return;
+        }
+    }
+    vec_push(n->arena, &n->reduce, r);
 }
 
 static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
@@ -410,6 +431,7 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
                         : op == OpSquares ? ReduceSquares
                                           : ReduceSum,
                 .arg = arg,
+                .greatest = NONE,
                 .sum = NONE,
                 .dtype = (Dtype)t->dtype,
                 .copies = 1};
@@ -427,7 +449,7 @@ static void lower_reduce(Lower *l, uint32_t id, uint32_t arg) {
     r.at = coords_address(&n->ix, t, &to);
     if (op == OpArgMax)
         r.index = coords_number(&n->ix, &l->space, axes, &l->at);
-    vec_push(n->arena, &n->reduce, r);
+    add_reduce(l, r);
 }
 
 static void lower_once(Lower *l) {

@@ -366,6 +366,27 @@ static void add_squares(Nest *n) {
     }
 }
 
+// Is every step of a reduced loop further than all steps of those inside it together?
+static bool walks_up(const Nest *n, Ix index) {
+    int64_t lo, hi, inside = 0;
+    ix_range(&n->ix, index, &lo, &hi);
+    for (uint32_t i = n->orders; i-- > 0;) {
+        const Var *v = &n->var[n->order[i]];
+        int64_t coef = v->reduced ? ix_coef(&n->ix, index, n->order[i]) : 0;
+        if (v->reduced && coef <= inside)
+            return false;
+        inside += coef * (v->n - 1);
+    }
+    return inside == hi - lo; // and all of it is steps
+}
+
+static void find_orders(Nest *n) {
+    for (uint32_t i = 0; i < n->reduce.n; i++) {
+        Reduce *r = &n->reduce.at[i];
+        r->in_order = r->kind == ReduceArgMax && walks_up(n, r->index);
+    }
+}
+
 void nest_shape(Nest *n) {
     widen_sums(n);
     add_squares(n);
@@ -382,5 +403,6 @@ void nest_shape(Nest *n) {
         shape_elementwise(n);
     for (uint32_t i = 0; i < n->orders; i++)
         n->var[n->order[i]].level = i < n->prefix ? 1 : 2 + i - n->prefix;
+    find_orders(n);
     nest_levels(n);
 }

@@ -65,6 +65,8 @@ typedef struct Reduce {
     uint32_t arg, value;       // arg: NONE where only `sum` of another asks for it
     Ix at;                     // of kept variables
     Ix index;                  // ReduceArgMax: the number kept
+    uint32_t greatest;         // ReduceArgMax: where the greatest itself goes too, NONE
+    bool in_order;             // ReduceArgMax, cores: of two indices the lower one is met first
     uint32_t sum;              // ReduceSquares, cores: the reduction that adds up the same value
     int64_t terms;             // ReduceSquares: how many there are
     Dtype dtype;               // it is added up in

@@ -2,6 +2,7 @@
 #include "kernel_cases.h"
 #include "plan.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 // --- building ------------------------------------------------------------------------------------
@@ -77,11 +78,16 @@ static Val domain(Val x, Domain d, uint32_t k) {
     return Mul(x, Num(x, 3));
 }
 
+// x, but NaN in every tenth place or so.
+static Val with_nans(Val x) {
+    return Where(Gt(x, Num(x, 0.8)), Num(x, NAN), x);
+}
+
 static void elementwise_cases(Cases *all) {
     for (uint32_t op = OpNone + 1; op < OpCount; op++) {
         if (op_info[op].cls != ClassEW || op == OpPin)
             continue;
-        for (int variant = 0; variant < 4; variant++) {
+        for (int variant = 0; variant < 5; variant++) {
             Dtype dtype = variant == 2 ? DtBF16 : variant == 3 ? DtF16 : DtF32;
             double tolerance = variant == 2 ? 2e-2 : variant == 3 ? 3e-3 : 2e-5;
             Case *c = begin(all, 3, tolerance, "%s %d", op_info[op].text, variant);
@@ -93,7 +99,8 @@ static void elementwise_cases(Cases *all) {
             uint32_t in[3];
             for (uint32_t k = 0; k < op_info[op].least; k++) {
                 t[k].dtype = (uint8_t)dtype;
-                in[k] = domain(input(c, t[k]), (Domain)op_info[op].domain, k).id;
+                Val x = domain(input(c, t[k]), (Domain)op_info[op].domain, k);
+                in[k] = (variant == 4 ? with_nans(x) : x).id;
             }
             Graph *g = graph_of(c);
             result(c, (Val){g, graph_add(g, (Op)op, in, op_info[op].least, NULL, NULL)});
@@ -143,6 +150,23 @@ static void far_cases(Cases *all) {
             result(c, Sum(y, axes[i]));
             finish(c);
         }
+    }
+}
+
+// A NaN is the greatest, wherever it stands, and the first of them is where that is: in loops, and
+// of a few terms, of which none is made.
+static void nan_cases(Cases *all) {
+    static const struct {
+        int64_t dim[3];
+        uint32_t axes;
+    } of[] = {{{5, 7, 11}, 8},     {{5, 7, 11}, 2},   {{3, 40, 50}, 4 | 8},
+              {{40, 3, 2}, 4 | 8}, {{2, 9, 8000}, 8}, {{2, 130, 130}, 2 | 4 | 8}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        Case *c = begin(all, 2, 2e-5, "greatest of %zu with NaN", i);
+        Val x = with_nans(input(c, type_make(true, 3, of[i].dim)));
+        result(c, MaxOf(x, of[i].axes));
+        result(c, ArgMax(x, of[i].axes));
+        finish(c);
     }
 }
 
@@ -408,6 +432,7 @@ void kernel_cases(Cases *out) {
     elementwise_cases(out);
     rounding_cases(out);
     reduction_cases(out);
+    nan_cases(out);
     move_cases(out);
     row_cases(out);
     column_cases(out);

@@ -81,7 +81,9 @@ static void check(const Run *r, const char *what, uint32_t id, void *device, con
         most = fmax(most, fabs(interp_at(ref, id, i)));
     for (int64_t i = 0; i < n; i++) {
         double right = interp_at(ref, id, i);
-        if (!(fabs(is[i] - right) <= r->c->tolerance * (most + 1e-3)))
+        bool fits =
+            isnan(right) ? isnan(is[i]) : fabs(is[i] - right) <= r->c->tolerance * (most + 1e-3);
+        if (!fits)
             fail_msg("%s: %s %s %%%u element %lld is %.9g, not %.9g", r->c->name, what,
                      op_info[r->g->node.at[id].op].text, id, (long long)i, is[i], right);
     }
