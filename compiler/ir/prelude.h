@@ -7,7 +7,7 @@
 //
 // Kernels must not be compiled with flags that reassociate (-ffast-math): adding 1.5 * 2^23 and
 // taking it away again is how a float is rounded here. Errors are stated in ulp and tested
-// (tests/ops_test.c).
+// (tests/unit/prelude_test.c).
 #ifndef GAN_PRELUDE_H
 #define GAN_PRELUDE_H
 
@@ -84,11 +84,9 @@ GAN_FN float gan_tanhf(float x) {
     return a < 0.625f ? small : big;
 }
 
-// sin(x + quarter turns), 2 ulp of the larger of sin and cos for |x| below 10^4.
-GAN_FN float gan_sin_turned(float x, uint32_t quarters) {
-    float t = x * 0.636619772f + 12582912.0f, n = t - 12582912.0f;
-    float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) -
-              n * 7.54978942e-8f; // pi / 2 in three parts
+// sin of r, within an eighth of a turn about 0, and quarter turns: 2 ulp of the larger of sin and
+// cos.
+GAN_FN float gan_sin_turned(float r, uint32_t quarters) {
     float z = r * r;
     float s = -1.951082414e-4f;
     s = s * z + 8.332131357e-3f;
@@ -98,15 +96,32 @@ GAN_FN float gan_sin_turned(float x, uint32_t quarters) {
     c = c * z - 1.388730596e-3f;
     c = c * z + 4.166664565e-2f;
     c = c * z * z - 0.5f * z + 1.0f;
-    uint32_t q = gan_bits_f32(t) + quarters;
-    float y = q & 1u ? c : s;
-    return q & 2u ? -y : y;
+    float y = quarters & 1u ? c : s;
+    return quarters & 2u ? -y : y;
+}
+
+// sin(x + quarter turns) for |x| up to 10^9, from where on neighbouring floats are turns apart:
+// then some number from -1 to 1. What is left of whole quarters is found in double.
+GAN_FN float gan_sin_far(float x, uint32_t quarters) {
+    double t = (double)x * 0.63661977236758134 + 6755399441055744.0, n = t - 6755399441055744.0;
+    float r = (float)(((double)x - n * 1.5707963267341256) - n * 6.0771005065061922e-11);
+    r = r > 1.0f ? 1.0f : r;
+    r = r < -1.0f ? -1.0f : r;
+    return gan_sin_turned(r, (uint32_t)gan_bits_f64(t) + quarters);
 }
 GAN_FN float gan_sinf(float x) {
-    return gan_sin_turned(x, 0u);
+    return gan_sin_far(x, 0u);
 }
 GAN_FN float gan_cosf(float x) {
-    return gan_sin_turned(x, 1u);
+    return gan_sin_far(x, 1u);
+}
+
+// cos for |x| below 10^4, in half the time: of draws.
+GAN_FN float gan_cos_near(float x) {
+    float t = x * 0.636619772f + 12582912.0f, n = t - 12582912.0f;
+    float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) -
+              n * 7.54978942e-8f; // pi / 2 in three parts
+    return gan_sin_turned(r, gan_bits_f32(t) + 1u);
 }
 
 // 3 ulp. Around 0 an odd polynomial, outside 1 - exp of a polynomial for log(erfc).
@@ -254,7 +269,7 @@ GAN_FN float gan_normalf(uint64_t seed, uint32_t site, uint32_t step, uint32_t r
                          uint32_t sample, uint32_t element) {
     gan_words d = gan_draw(seed, site, step, round, sample, element);
     return gan_sqrtf(-2.0f * gan_logf(gan_unitf(d.w[0], d.w[1]))) *
-           gan_cosf(6.28318531f * gan_unitf(d.w[2], d.w[3]));
+           gan_cos_near(6.28318531f * gan_unitf(d.w[2], d.w[3]));
 }
 
 // Normal within two deviations: the inverse of its distribution, by a rational function of a
