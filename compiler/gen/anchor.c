@@ -4,7 +4,6 @@
 // In: call regions and the types of their operands. Out: kernels and the words they are called
 // with. Types, the size of a tile and how many axes are spatial are written into the text; all that
 // is left are words. So a model has a few such kernels, however many kinds of layers it has.
-//
 #include "anchor.h"
 #include "product.h"
 

@@ -373,7 +373,7 @@ static void put_args(Emit *e, bool inputs) {
         text_fmt(e->t, "%s *q%u = (%s *)((char *)p[%u] + %.*s);\n", emit_acc_type(e, x), i,
                  emit_acc_type(e, x), r->in.n + r->out.n,
                  SARG(emit_num(e, RoleScratch, (int64_t)off)));
-        off += (size_t)(e->n->units * nest_accumulators(e->n)) * (x->dtype == DtF64 ? 8 : 4);
+        off += nest_unit_bytes(e->n, x);
     }
 }
 

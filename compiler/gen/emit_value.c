@@ -111,9 +111,7 @@ void emit_ix(Emit *e, Ix x) {
 // --- values --------------------------------------------------------------------------------------
 
 Dtype emit_dtype(const Nest *n, uint32_t arg) {
-    const Region *r = n->region;
-    uint32_t id = arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
-    return (Dtype)node_type(&n->plan->func->g, id)->dtype;
+    return (Dtype)node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype;
 }
 
 // Whole and half numbers are written out, for multiplying with 1 or 2 is cheaper said than read;

@@ -119,8 +119,7 @@ static void print_region(Text *t, const Plan *p, const Region *r) {
             text_fmt(t, " %s", op_info[op].text);
     }
     for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
-        uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
-        Str shape = type_text(t->arena, node_type(g, id));
+        Str shape = type_text(t->arena, node_type(g, region_arg(r, i)));
         text_put(t, i == 0 ? STR("\n// ") : i == r->in.n ? STR(" ") : STR(", "));
         text_put(t, i == r->in.n ? STR("-> ") : STR(""));
         text_fmt(t, "a%u %.*s", i, SARG(shape));

@@ -9,16 +9,21 @@
 
 #include <string.h>
 
-enum {
-    AXES = MAX_RANK + 2,
-    TABLE = MAX_RANK + 1
-}; // batch, axes, and the rows of a table that Scatter adds into
+enum {                    // axes of a space: the batch, those of a sample,
+    TABLE = MAX_RANK + 1, // and the rows of a table that Scatter adds into
+    AXES,
+};
 
 typedef struct Axis {
     uint32_t factors;
     int64_t factor[MAX_FACTORS];
     bool reduced[MAX_FACTORS];
 } Axis;
+
+typedef struct Seen { // a node's value, at coordinates
+    uint32_t node, bounds, value;
+    Coords at;
+} Seen;
 
 typedef struct Lower {
     Nest *n;
@@ -29,12 +34,8 @@ typedef struct Lower {
     Coords at; // of the space
     Ix table;  // row of Scatter's table
     Map arg;   // node: its argument + 1
-    Map memo;  // hash of (node, coordinates, bounds): value + 1
-    struct Seen {
-        uint32_t node, bounds, value;
-        Coords at;
-    } * seen;
-    uint32_t seen_n, seen_cap;
+    Map memo;  // hash of (node, coordinates, bounds): seen[] + 1
+    VEC(Seen) seen;
 } Lower;
 
 static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bounds);
@@ -126,8 +127,8 @@ static uint32_t value_of_draw(Lower *l, uint32_t id, const Coords *at) {
                .dtype = (Dtype)t->dtype,
                .dist = i[0],
                .site = i[1],
-               .batched = t->batched};
-    memcpy(&v.number, &i[2], sizeof v.number);
+               .batched = t->batched,
+               .number = bits_to_double(i[2])};
     v.sample = at->c[0];
     v.at = coords_number(&l->n->ix, t, ~1u, at);
     return push(l, v);
@@ -193,12 +194,8 @@ static uint32_t value_of_view(Lower *l, uint32_t id, const Coords *at, uint32_t 
         uint32_t v = value_at(l, node_in(l->g, id, k), &from, inside);
         if (own.n && result == NONE && node->nin == 1)
             result = number(l, t, 0);
-        result =
-            own.n && result != NONE
-                ? push(
-                      l,
-                      (Value){.kind = ValueSelect, .dtype = t, .a = v, .b = result, .bounds = here})
-                : v;
+        const Value select = {.kind = ValueSelect, .dtype = t, .a = v, .b = result, .bounds = here};
+        result = own.n && result != NONE ? push(l, select) : v;
     }
     return result == NONE ? number(l, t, 0) : result;
 }
@@ -283,16 +280,15 @@ static uint32_t value_at(Lower *l, uint32_t id, const Coords *at, uint32_t bound
     key.at = *at;
     uint64_t h = hash64(&key, sizeof key, 0);
     for (uint32_t found; (found = map_find(&l->memo, h)) != 0; h++) {
-        const struct Seen *s = &l->seen[found - 1];
+        const Seen *s = &l->seen.at[found - 1];
         if (s->node == id && s->bounds == bounds && memcmp(&s->at, at, sizeof *at) == 0)
             return s->value;
     }
     uint32_t v = compute(l, id, at, bounds);
-    vec_grow(l->n->arena, (void **)&l->seen, &l->seen_cap, l->seen_n, sizeof *l->seen);
-    l->seen[l->seen_n++] = (struct Seen){id, bounds, v, *at};
+    vec_push(l->n->arena, &l->seen, ((Seen){id, bounds, v, *at}));
     while (map_find(&l->memo, h))
         h++;
-    map_put(l->n->arena, &l->memo, h, l->seen_n);
+    map_put(l->n->arena, &l->memo, h, l->seen.n);
     return v;
 }
 
@@ -460,7 +456,7 @@ static void lower_once(Lower *l) {
     n->value.n = n->store.n = n->reduce.n = n->bounds.n = 0;
     vec_push(n->arena, &n->bounds, (Bounds){0});
     l->memo = (Map){0};
-    l->seen_n = 0;
+    l->seen.n = 0;
     space_init(l);
     for (uint32_t i = 0; i < r->out.n; i++) {
         uint32_t id = r->out.at[i], arg = r->in.n + i;

@@ -241,12 +241,9 @@ static void shape_reduction(Nest *n) {
     bound_accumulators(n);
     cut_reduced(n);
     deal_out(n);
-    if (nest_partial(n)) {
-        for (uint32_t i = 0; i < n->reduce.n; i++) {
-            n->scratch += (size_t)(n->units * nest_accumulators(n)) *
-                          (n->reduce.at[i].dtype == DtF64 ? 8 : 4);
-        }
-    }
+    if (nest_partial(n))
+        for (uint32_t i = 0; i < n->reduce.n; i++)
+            n->scratch += nest_unit_bytes(n, &n->reduce.at[i]);
 }
 
 // --- levels --------------------------------------------------------------------------------------
@@ -308,6 +305,10 @@ int64_t nest_accumulators(const Nest *n) {
         x *= v->reduced ? 1 : v->tile ? v->tile : v->n;
     }
     return x;
+}
+
+size_t nest_unit_bytes(const Nest *n, const Reduce *r) {
+    return (size_t)(n->units * nest_accumulators(n)) * (r->dtype == DtF64 ? 8 : 4);
 }
 
 int nest_most_accumulators(const Nest *n) {

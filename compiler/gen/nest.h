@@ -125,6 +125,11 @@ struct Nest {
     Team team;
 };
 
+// What a kernel's argument is: arguments are Region.in, then Region.out.
+static inline uint32_t region_arg(const Region *r, uint32_t arg) {
+    return arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
+}
+
 void nest_lower(Arena *a, const Plan *p, const Region *r, Nest *out); // lower.c
 // nest.c. The shape for cores: rows or tiles of loops as units.
 void nest_shape(Nest *n);
@@ -132,6 +137,8 @@ void nest_shape(Nest *n);
 void nest_shape_team(Nest *n);
 // Of a team's reduction: what its pieces leave in the scratch memory.
 size_t nest_partial_bytes(const Nest *n, const Reduce *r);
+// The same of a core's, where units hold partial results.
+size_t nest_unit_bytes(const Nest *n, const Reduce *r);
 bool nest_partial(const Nest *n);          // units hold partial results
 int64_t nest_tiles(const Nest *n);         // tiles of the tiled variable, else 1
 int64_t nest_accumulators(const Nest *n);  // per reduction and unit

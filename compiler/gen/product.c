@@ -1,12 +1,14 @@
 // product.c - convolutions and products as rows, columns and terms (product.h).
 //
-//   operation     A    B    C    rows       columns    terms
-//   Conv          x    w    y    n, y...    o          taps..., c
-//   ConvDx        gy   w    gx   n, q...    c          taps..., o   apart: residues of strides
+//   operation   A    B    C     rows       columns      terms
 //
-//   ConvDw        gy   x    gw   o          taps..., c n, y...
+//   Conv        x    w    y     n, y...    o            taps..., c
 //
-//   Dot           a    b    out  only a's   only b's   contracted   apart: in all three
+//   ConvDx      gy   w    gx    n, q...    c            taps..., o   apart: residues of strides
+//
+//   ConvDw      gy   x    gw    o          taps..., c   n, y...
+//
+//   Dot         a    b    out   only a's   only b's     contracted   apart: in all three
 //
 // Groups are apart too. ConvDx gives each residue of the stride a product of its own, because only
 // those taps reach it that step over whole strides; q numbers its positions.

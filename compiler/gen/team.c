@@ -125,9 +125,7 @@ static bool load_packs(const Nest *n, const Value *v, uint32_t lane, uint32_t pa
 }
 
 static size_t element(const Nest *n, uint32_t arg) {
-    const Region *r = n->region;
-    uint32_t id = arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
-    return dtype_size[node_type(&n->plan->func->g, id)->dtype];
+    return dtype_size[node_type(&n->plan->func->g, region_arg(n->region, arg))->dtype];
 }
 
 // Of a gan_best and of a gan_about, all as wide as the widest.
@@ -241,8 +239,8 @@ static void mark_packs(Nest *n) {
     const Graph *g = &n->plan->func->g;
     for (uint32_t i = 0; i < n->reduce.n; i++) {
         Reduce *r = &n->reduce.at[i];
-        uint32_t id = n->region->out.at[r->arg - n->region->in.n];
-        uint32_t type = node_type(g, id)->dtype; // narrower than 4 bytes: converted when stored
+        uint32_t type = node_type(g, region_arg(n->region, r->arg))
+                            ->dtype; // narrower than 4 bytes: converted when stored
         bool as_it_is = type == r->dtype && dtype_size[type] >= 4 && r->kind != ReduceArgMax;
         r->pack = n->team.across && as_it_is && r->copies <= 1 && packs(n, r->at, lane, pack);
     }
@@ -387,10 +385,8 @@ static bool is_wide(const Nest *n) {
     const Region *r = n->region;
     const Graph *g = &n->plan->func->g;
     bool wide = extent(n, true) * extent(n, false) > INT32_MAX / 2; // with room for one piece more
-    for (uint32_t i = 0; i < r->in.n + r->out.n; i++) {
-        uint32_t id = i < r->in.n ? r->in.at[i] : r->out.at[i - r->in.n];
-        wide |= type_elements(g, node_type(g, id)) > INT32_MAX;
-    }
+    for (uint32_t i = 0; i < r->in.n + r->out.n; i++)
+        wide |= type_elements(g, node_type(g, region_arg(r, i))) > INT32_MAX;
     return wide;
 }
 

@@ -52,8 +52,8 @@ static inline const int64_t *eval_ints(const Eval *e) {
 enum {
     LOOP_DIMS = MAX_RANK + 1,
     LOOP_OPERANDS = 4,
-    LOOP_PARALLEL = 1 << 16
-}; // elements worth several threads
+    LOOP_PARALLEL = 1 << 16, // elements worth several threads
+};
 
 typedef struct Loop {
     uint32_t n; // dimensions; 0 the batch, 1 + i axis i

@@ -2,17 +2,19 @@
 //
 // Operands are packed, one group at a time, to zero-padded channels-last arrays of double, so that
 // no inner loop meets a border. Then
-//   Conv    out[position][o] = sum over taps, c of in[position + tap][c] * w[tap][c][o]:
-//   correlate() ConvDx  is one correlation of gy per residue class of the stride, with the taps
-//   that reach it ConvDw  w[tap][u][v] = sum over positions of one operand's u times the other's v,
-//   tap apart
+//
+//   Conv    out[position][o] = sum over taps, c of in[position + tap][c] * w[tap][c][o]
+//
+//   ConvDx  is one such correlation of gy for each residue of the stride, of the taps that reach it
+//
+//   ConvDw  w[tap][u][v] = sum over positions of one operand's u times the other's v, a tap apart
+//
 // Every element is computed by one task in a fixed order; threads only share the tasks out.
 #include "eval.h"
 
 enum { TILE = 32, COLUMNS = 64, CHUNK = 32 };
 
 typedef struct Shape { // a convolution with its missing spatial dimensions in front, of extent 1
-    ConvGeom geom;
     int64_t batch, groups;
     int64_t c, o;             // channels per group: of x, of y
     int64_t x[3], k[3], y[3]; // extents
@@ -31,19 +33,19 @@ static int64_t product(const int64_t v[3]) {
 }
 
 static Shape shape_of(const Eval *e, const Type *x, const Type *w, const Type *y) {
-    Shape s = {.geom = conv_geom(node_attr(e->g, e->id)), .batch = x->batched ? e->g->batch : 1};
-    s.groups = s.geom.groups;
+    const ConvGeom geom = conv_geom(node_attr(e->g, e->id));
+    Shape s = {.batch = x->batched ? e->g->batch : 1, .groups = geom.groups};
     s.c = x->dim[0] / s.groups;
     s.o = y->dim[0] / s.groups;
     for (uint32_t d = 0; d < 3; d++)
         s.x[d] = s.k[d] = s.y[d] = s.stride[d] = s.dilation[d] = 1;
-    for (uint32_t i = 0, d = 3 - s.geom.n; i < s.geom.n; i++, d++) {
+    for (uint32_t i = 0, d = 3 - geom.n; i < geom.n; i++, d++) {
         s.x[d] = x->dim[1 + i];
         s.k[d] = w->dim[2 + i];
         s.y[d] = y->dim[1 + i];
-        s.stride[d] = s.geom.stride[i];
-        s.before[d] = s.geom.before[i];
-        s.dilation[d] = s.geom.dilation[i];
+        s.stride[d] = geom.stride[i];
+        s.before[d] = geom.before[i];
+        s.dilation[d] = geom.dilation[i];
     }
     s.taps = product(s.k);
     return s;

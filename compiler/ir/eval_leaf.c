@@ -4,16 +4,8 @@
 #include "eval.h"
 #include "prelude.h"
 
-#include <string.h>
-
-static double bits_double(int64_t bits) {
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 void eval_Const(Eval *e) {
-    value_put(e->out, e->f64, 0, bits_double(eval_ints(e)[0]));
+    value_put(e->out, e->f64, 0, bits_to_double(eval_ints(e)[0]));
 }
 
 void eval_Iota(Eval *e) {
@@ -54,7 +46,7 @@ static double draw(const Eval *e, const int64_t *ints, uint32_t sample, uint32_t
         return gan_truncated(c->seed, site, c->step, c->round, sample, element);
     case DistCategorical:
         return gan_categorical(c->seed, site, c->step, c->round, sample, element,
-                               bits_double(ints[2]));
+                               bits_to_double(ints[2]));
     }
     bug("node %u: no distribution %lld", e->id, (long long)ints[0]);
 }

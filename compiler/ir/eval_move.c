@@ -57,6 +57,15 @@ void eval_Reshape(Eval *e) {
     copy_all(e);
 }
 
+// Of one rank, whose sum is its own value. Devices that are one of several carry it out themselves.
+void eval_ReduceStart(Eval *e) {
+    copy_all(e);
+}
+
+void eval_ReduceWait(Eval *e) {
+    copy_all(e);
+}
+
 // The space is the result's; starts as a plain broadcast read of operand 0.
 static void view_loop(const Eval *e, Loop *l) {
     loop_init(l, e->g, eval_type(e));
@@ -139,7 +148,7 @@ void eval_Concat(Eval *e) {
         Loop l;
         loop_init(&l, e->g, eval_type(e));
         l.extent[axis] = t->dim[axis - 1];
-        loop_operand(&l, t); // a shared part is repeated into a per-sample whole
+        loop_operand(&l, t);
         loop_operand(&l, eval_type(e));
         memcpy(l.stride[TO], stride, sizeof stride);
         l.base[TO] = at * stride[axis];

@@ -26,9 +26,7 @@ uint8_t *func_roots(Arena *a, const Func *f) {
 
 uint8_t *func_live(Arena *a, const Func *f) {
     uint8_t *live = func_roots(a, f);
-    for (uint32_t id = f->g.node.n; id-- > 1;) // users have larger indices than their operands
-        for (uint32_t k = 0; live[id] && k < graph_node(&f->g, id)->nin; k++)
-            live[node_in(&f->g, id, k)] = 1;
+    graph_spread(&f->g, live);
     return live;
 }
 

@@ -24,7 +24,7 @@ void graph_init(Graph *g, Arena *perm, int64_t batch) {
 // --- interning -----------------------------------------------------------------------------------
 
 uint32_t graph_type(Graph *g, Type t) {
-    int64_t key[2 + MAX_RANK] = {t.dtype | t.rank << 8 | t.batched << 16};
+    int64_t key[1 + MAX_RANK] = {t.dtype | t.rank << 8 | t.batched << 16};
     if (t.rank > MAX_RANK)
         bug("a type of %u axes", t.rank);
     for (uint32_t i = 0; i < MAX_RANK; i++) {
@@ -224,13 +224,17 @@ uint32_t *graph_uses(const Graph *g, Arena *a) {
     return uses;
 }
 
+void graph_spread(const Graph *g, uint8_t *needed) {
+    for (uint32_t id = g->node.n; id-- > 1;) // users have larger indices than their operands
+        for (uint32_t k = 0; needed[id] && k < g->node.at[id].nin; k++)
+            needed[node_in(g, id, k)] = 1;
+}
+
 uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n) {
     uint8_t *needed = arena_array(a, uint8_t, g->node.n);
     for (uint32_t i = 0; i < n; i++)
         needed[root[i]] = 1;
     needed[0] = 0;
-    for (uint32_t id = g->node.n; id-- > 1;) // users have larger indices than their operands
-        for (uint32_t k = 0; needed[id] && k < g->node.at[id].nin; k++)
-            needed[node_in(g, id, k)] = 1;
+    graph_spread(g, needed);
     return needed;
 }

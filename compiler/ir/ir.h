@@ -150,6 +150,9 @@ typedef struct OpInfo {
 extern const OpInfo op_info[OpCount];
 AnchorFamily node_family(const Graph *g, uint32_t id);
 Op op_find(Str text); // OpNone when unknown
+// A number as an attribute ("bits" in ops.def) holds it: all NaNs are one, and both zeros.
+double bits_to_double(int64_t bits);
+int64_t double_to_bits(double x);
 
 // --- graph.c -------------------------------------------------------------------------------------
 
@@ -181,6 +184,8 @@ bool node_is_const(const Graph *g, uint32_t id,
                    double *out);                   // a Const, looked at through Expand and Reshape
 void node_add_span(Graph *g, uint32_t id, Span s); // sets grow when equal nodes meet
 uint32_t *graph_uses(const Graph *g, Arena *a);    // use counts, [node.n]
+// From nodes that are needed, marked in needed[node.n], to their operands, transitively.
+void graph_spread(const Graph *g, uint8_t *needed);
 // Marks what `root[]` needs (operands, transitively). [node.n] bytes, 1 where needed.
 uint8_t *graph_reach(const Graph *g, Arena *a, const uint32_t *root, uint32_t n);
 

@@ -111,7 +111,7 @@ double bits_to_double(int64_t bits) {
 int64_t double_to_bits(double x) {
     int64_t bits;
     if (isnan(x))
-        x = NAN; // one constant for all NaNs and one for both zeros
+        x = NAN;
     if (x == 0)
         x = 0;
     memcpy(&bits, &x, sizeof bits);

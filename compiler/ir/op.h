@@ -5,9 +5,10 @@
 
 #include "ir.h"
 
-enum { TYPE_UNSTATED = 255 }; // Infer.out.rank when not stated
+enum { TYPE_UNSTATED = 255 };    // Infer.out.rank when not stated
+enum { MOST_COUNTED = 1 << 24 }; // f32 holds every whole number up to here: places
 
-// The parts of an OP row: op_state.c, op_reduce.c, op_move.c, op_dot.c, op_conv.c, op_fft.c.
+// The parts of an OP row: op_*.c.
 #define OP(Name, ...)                                                                              \
     bool infer_##Name(Infer *q);                                                                   \
     Val grad_##Name(Val y, Val g, uint32_t k);
@@ -38,8 +39,6 @@ static inline Val val_in(Val y, uint32_t k) {
 static inline Attr val_attr(Val x) {
     return *node_attr(x.g, x.id);
 }
-double bits_to_double(int64_t bits);
-int64_t double_to_bits(double x);
 
 // --- rules.c, folds.c: rewriting -----------------------------------------------------------------
 

@@ -166,16 +166,14 @@ Val grad_Concat(Val y, Val g, uint32_t k) {
 // the places are, so each is the other's adjoint; of a shared table the samples' rows are added up.
 // A place is a whole number held as a real one, so there are as many rows as f32 can count.
 
-enum { MOST_ROWS = 1 << 24 };
-
 // The rows that places name in a table.
 static bool rows_of(Infer *q, const Type *table, const Type *index, Type *rows) {
     uint32_t rank = index->rank + table->rank - 1u;
     if (table->rank < 1)
         return infer_fail(q, "the table %s should have rows", type_name(table).s);
-    if (table->dim[0] > MOST_ROWS)
+    if (table->dim[0] > MOST_COUNTED)
         return infer_fail(q, "the table %s has more rows than a number can name: %d",
-                          type_name(table).s, MOST_ROWS);
+                          type_name(table).s, MOST_COUNTED);
     if (rank > MAX_RANK)
         return infer_fail(q, "rows of %s at places %s would have %u axes, more than %d",
                           type_name(table).s, type_name(index).s, rank, MAX_RANK);

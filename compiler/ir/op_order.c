@@ -18,9 +18,8 @@ static bool infer_lines(Infer *q, const char *what) {
         return infer_fail(q, "%s is along lines [n] or [l, n], not of %s", what, type_name(x).s);
     if (dtype_is_half((Dtype)x->dtype))
         return infer_fail(q, "%s is of f32 or f64, not %s", what, dtype_name[x->dtype]);
-    // f32 holds the places' whole numbers up to here.
-    if (x->dim[x->rank - 1] > 1 << 24)
-        return infer_fail(q, "%s is of up to 16777216 numbers a line, not of %s", what,
+    if (x->dim[x->rank - 1] > MOST_COUNTED)
+        return infer_fail(q, "%s is of up to %d numbers a line, not of %s", what, MOST_COUNTED,
                           type_name(x).s);
     q->out = *x;
     return true;

@@ -1,9 +1,9 @@
 // op_state.c - shape rules and gradients of what enters, leaves or names: Const, Iota, Read, Write,
-// Rand, Pin, Commit, Grad.
+// Rand, Pin, Commit, Grad; and of what belongs to the communicator: ReduceStart, ReduceWait.
 #include "op.h"
 
-// Leaves have no operands to differentiate to; Grad is expanded, and Write and Commit are reached
-// by no loss.
+// Leaves have no operands to differentiate to; Grad is expanded, Write and Commit are reached by no
+// loss, and collectives are made behind differentiation, by pass/shard.c.
 #define NO_GRAD(Name)                                                                              \
     Val grad_##Name(Val y, Val g, uint32_t k) {                                                    \
         bug("gradient of %s (node %u) to operand %u, incoming %u", op_info[Op##Name].text, y.id,   \
@@ -16,6 +16,8 @@ NO_GRAD(Write)
 NO_GRAD(Rand)
 NO_GRAD(Grad)
 NO_GRAD(Commit)
+NO_GRAD(ReduceStart)
+NO_GRAD(ReduceWait)
 
 static bool has_ints(Infer *q, Op op, uint32_t n) {
     return q->attr->n == n ||
@@ -81,4 +83,20 @@ bool infer_Commit(Infer *q) {
 bool infer_Grad(Infer *q) {
     q->out = *infer_in(q, 1);
     return true;
+}
+
+static bool infer_shared(Infer *q, Op op, uint32_t ints) {
+    const Type *x = infer_in(q, 0);
+    q->out = *x;
+    if (x->batched)
+        return infer_fail(q, "%s is per-sample: ranks add shared values only", type_name(x).s);
+    return has_ints(q, op, ints);
+}
+
+bool infer_ReduceStart(Infer *q) {
+    return infer_shared(q, OpReduceStart, 3);
+}
+
+bool infer_ReduceWait(Infer *q) {
+    return infer_shared(q, OpReduceWait, 2);
 }

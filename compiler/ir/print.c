@@ -2,8 +2,6 @@
 // equal bytes.
 #include "text.h"
 
-#include <string.h>
-
 static void put_quoted(Text *t, Str s) {
     text_char(t, '"');
     for (size_t i = 0; i < s.len; i++) {
@@ -146,11 +144,9 @@ static void print_attr(Text *t, Op op, const Attr *a) {
     while (attr_next(&w)) {
         text_fmt(t, "%s%.*s=", at ? " " : " {", SARG(w.name));
         for (uint32_t i = 0; i < w.count && at < a->n; i++, at++) {
-            double x;
-            memcpy(&x, &a->i[at], sizeof x);
             text_put(t, i ? STR(" ") : STR(""));
             if (attr_is_double(w.name))
-                put_double(t, x);
+                put_double(t, bits_to_double(a->i[at]));
             else
                 text_fmt(t, "%lld", (long long)a->i[at]);
             w.last = w.list ? w.last : a->i[at];

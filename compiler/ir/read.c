@@ -5,10 +5,7 @@
 #include "text.h"
 #include "words.h"
 
-#include <string.h>
-
-enum { MAX_BLOCKS = 4096, MAX_OPERANDS = 64 };
-static const int64_t MaxExtent = INT32_MAX;
+enum { MAX_BLOCKS = 4096 };
 static const size_t MaxText = (size_t)1 << 28;
 
 typedef struct Reader {
@@ -37,7 +34,7 @@ static bool read_module(Reader *r) {
     r->begun = true;
     return words_quoted(&r->w, &r->m->name) && words_word(&r->w, "doc") &&
            words_quoted(&r->w, &r->m->doc) && words_word(&r->w, "batch") &&
-           words_int(&r->w, 1, MaxExtent, &r->m->batch);
+           words_int(&r->w, 1, WORDS_EXTENT, &r->m->batch);
 }
 
 static bool read_source(Reader *r) {
@@ -74,7 +71,7 @@ static bool read_field(Reader *r) {
     bool batched;
     if (!words_quoted(&r->w, &f->name) || !WORDS_ONE_OF(&r->w, field_kind_text, &kind) ||
         !words_extents(&r->w, false, &batched, &f->rank, f->dim) || !words_word(&r->w, "classes") ||
-        !words_int(&r->w, 0, MaxExtent, &f->classes) || !words_span(&r->w, &f->span))
+        !words_int(&r->w, 0, WORDS_EXTENT, &f->classes) || !words_span(&r->w, &f->span))
         return false;
     f->kind = (FieldKind)kind;
     return true;
@@ -101,7 +98,7 @@ static bool read_site(Reader *r) {
         return false;
     s->dist = (Dist)dist;
     if (s->dist == DistCategorical &&
-        (!words_word(&r->w, "classes") || !words_int(&r->w, 1, MaxExtent, &s->classes)))
+        (!words_word(&r->w, "classes") || !words_int(&r->w, 1, WORDS_EXTENT, &s->classes)))
         return false;
     return words_field(&r->w, "func", &s->func) && words_field(&r->w, "block", &s->block) &&
            words_span(&r->w, &s->span);
@@ -170,7 +167,7 @@ static bool read_attr_value(Reader *r, Str name, int64_t *out) {
         return words_int(&r->w, INT64_MIN, INT64_MAX, out);
     if (!words_double(&r->w, &x))
         return false;
-    memcpy(out, &x, sizeof x);
+    *out = double_to_bits(x);
     return true;
 }
 
@@ -194,11 +191,11 @@ static bool read_attr(Reader *r, Op op, Attr *out) {
     return op_info[op].attrs[0] == 0 || words_char(&r->w, '}');
 }
 
-static bool read_operands(Reader *r, uint32_t in[MAX_OPERANDS], uint32_t *n) {
+static bool read_operands(Reader *r, uint32_t in[MAX_IN], uint32_t *n) {
     *n = 0;
     while (words_peek(&r->w) == '%') {
-        if (*n == MAX_OPERANDS)
-            return words_refuse(&r->w, "more than %d operands", MAX_OPERANDS);
+        if (*n == MAX_IN)
+            return words_refuse(&r->w, "more than %d operands", MAX_IN);
         if (!want_node(r, &in[(*n)++]))
             return false;
         if (!words_try(&r->w, ','))
@@ -226,7 +223,7 @@ static bool add_node(Reader *r, Op op, const uint32_t *in, uint32_t nin, const A
 
 static bool read_node(Reader *r) {
     Graph *g = &r->f->g;
-    uint32_t id, nin, block, in[MAX_OPERANDS];
+    uint32_t id, nin, block, in[MAX_IN];
     Attr attr;
     Type type;
     if (!words_index(&r->w, &id) || !words_char(&r->w, '='))

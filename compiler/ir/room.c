@@ -32,18 +32,14 @@ static size_t transform_room(const Graph *g, uint32_t id) {
     return (l.out.real ? room_up(copy) : 0) + FFT_COPIES * numbers;
 }
 
+typedef size_t CallRoom(const Graph *g, uint32_t id);
+static CallRoom *const room_of[FamilyCount] = { // no library has the others
+    [FamilyProduct] = product_room,
+    [FamilyTransform] = transform_room};
+
 static size_t call_room(const Graph *g, uint32_t id) {
-    switch (node_family(g, id)) {
-    case FamilyProduct:
-        return product_room(g, id);
-    case FamilyTransform:
-        return transform_room(g, id);
-    case FamilyOrder:
-    case FamilyNone:
-    case FamilyCount:
-        break;
-    }
-    return 0;
+    CallRoom *room = room_of[node_family(g, id)];
+    return room ? room(g, id) : 0;
 }
 
 static size_t launch_room(const Plan *p, Launch launch) {

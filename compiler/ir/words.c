@@ -2,8 +2,6 @@
 // within the bounds asked for, or the first mistake's words.
 #include "words.h"
 
-static const int64_t MaxExtent = INT32_MAX;
-
 bool words_refuse(Words *w, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -159,7 +157,7 @@ bool words_extents(Words *w, bool may_batch, bool *batched, uint32_t *rank, int6
     do {
         if (*rank == MAX_RANK)
             return words_refuse(w, "more than %d axes", MAX_RANK);
-        if (!words_int(w, 1, MaxExtent, &dim[(*rank)++]))
+        if (!words_int(w, 1, WORDS_EXTENT, &dim[(*rank)++]))
             return false;
     } while (words_try(w, ','));
     return words_char(w, ']');

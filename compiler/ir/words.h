@@ -6,6 +6,8 @@
 
 #include "ir.h"
 
+enum { WORDS_EXTENT = INT32_MAX }; // the largest extent, batch and number of classes
+
 typedef struct Words {
     Arena *perm;     // texts and messages live here
     Str line;        // being read
