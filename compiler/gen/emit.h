@@ -41,6 +41,8 @@ typedef enum Role {
     RoleExtent
 } Role; // and one more for each loop after the first
 
+// --- emit_value.c --------------------------------------------------------------------------------
+
 void emit_line(Emit *e); // begins a line
 void emit_open(Emit *e); // " {", and one level deeper
 void emit_close(Emit *e);
@@ -57,6 +59,9 @@ void emit_ref(Emit *e, uint32_t value);        // a value by name
 bool *emit_named(const Emit *e);
 uint32_t emit_stored(const Emit *e, const Store *s);
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
+
+// --- emit.c --------------------------------------------------------------------------------------
+
 // What is done with one element: stores, and reductions into accumulators named `acc`.
 void emit_body(Emit *e, char acc);
 void emit_result(Emit *e, uint32_t reduce); // stores what its accumulator has come to

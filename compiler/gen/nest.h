@@ -130,19 +130,19 @@ static inline uint32_t region_arg(const Region *r, uint32_t arg) {
     return arg < r->in.n ? r->in.at[arg] : r->out.at[arg - r->in.n];
 }
 
-void nest_lower(Arena *a, const Plan *p, const Region *r, Nest *out); // lower.c
-// nest.c. The shape for cores: rows or tiles of loops as units.
-void nest_shape(Nest *n);
-// team.c. The shape for blocks of threads.
-void nest_shape_team(Nest *n);
-// Of a team's reduction: what its pieces leave in the scratch memory.
-size_t nest_partial_bytes(const Nest *n, const Reduce *r);
-// The same of a core's, where units hold partial results.
-size_t nest_unit_bytes(const Nest *n, const Reduce *r);
+// --- lower.c -------------------------------------------------------------------------------------
+
+void nest_lower(Arena *a, const Plan *p, const Region *r, Nest *out);
+
+// --- nest.c --------------------------------------------------------------------------------------
+
+void nest_shape(Nest *n);                  // for cores: rows or tiles of loops as units
 bool nest_partial(const Nest *n);          // units hold partial results
 int64_t nest_tiles(const Nest *n);         // tiles of the tiled variable, else 1
 int64_t nest_accumulators(const Nest *n);  // per reduction and unit
 int nest_most_accumulators(const Nest *n); // of any extents: the room for them
+// What units that hold partial results leave of a reduction in the scratch memory.
+size_t nest_unit_bytes(const Nest *n, const Reduce *r);
 // Parts of a shape. Adjacent variables that walk as one are joined, a pure reduction is put in the
 // order of its input's memory; then, once variables have levels, so have bounds and values.
 void nest_walk(Nest *n);
@@ -153,5 +153,11 @@ uint32_t nest_operands(const Value *v);      // how many of a, b, c are values; 
 // elements lie.
 bool nest_settled(const Nest *n, uint32_t bounds);
 bool nest_usual(const Nest *n, uint32_t bounds);
+
+// --- team.c --------------------------------------------------------------------------------------
+
+void nest_shape_team(Nest *n); // for blocks of threads
+// What the pieces of a team's units leave of a reduction in the scratch memory.
+size_t nest_partial_bytes(const Nest *n, const Reduce *r);
 
 #endif
