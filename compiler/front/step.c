@@ -201,10 +201,13 @@ Value once_block(Elab *e, Env *env, const Ast *a) {
     Env inner = *env;
     bool outer = e->in_once;
     e->in_once = true;
-    uint32_t first = e->to->g ? e->to->g->node.n : 0;
+    uint32_t first = e->to->g ? e->to->g->node.n : 0, assigned = e->to->assigned.n;
     Value v = value_now(e, eval_block(e, &inner, a->c, false));
     e->in_once = outer;
-    if (v.kind == KindTensor && reads_samples(e, v.tensor.val, first)) {
+    bool samples = v.kind == KindTensor && reads_samples(e, v.tensor.val, first);
+    for (uint32_t i = assigned; i < e->to->assigned.n && !samples; i++)
+        samples = reads_samples(e, slot_read(e, e->to->assigned.at[i]), first);
+    if (samples) {
         diag(e->f, DiagE0527, a->span);
         return POISON;
     }
