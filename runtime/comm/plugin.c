@@ -5,7 +5,9 @@
 
 GanStatus link_plugin_load(Str path, const LinkPlugin **out) {
     char name[4096];
-    snprintf(name, sizeof name, "%.*s", SARG(path));
+    if (snprintf(name, sizeof name, "%.*s", SARG(path)) >= (int)sizeof name)
+        return fail(GAN_ERR_DEVICE, "the path of %.*s is longer than %zu bytes",
+                    SARG(path_base(path)), sizeof name - 1);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return fail(GAN_ERR_DEVICE, "%s", dlerror());

@@ -82,15 +82,19 @@ GanStatus link_measure(Comm *c, LinkModel *out) {
 
 // --- kept with the run ---------------------------------------------------------------------------
 
-static bool link_read(Arena *a, Str path, LinkModel *out) {
-    Str text;
+static bool within(double x, double least, double most) {
+    return x >= least && x <= most;
+}
+
+bool link_kept(Arena scratch, Str dir, LinkModel *out) {
+    Str text, path = path_join(&scratch, dir, STR("link.json"));
     const Json *root;
-    if (!file_exists(path) || file_read(a, path, &text) != GAN_OK ||
-        json_parse(a, text, path, &root) != GAN_OK)
+    if (!file_exists(path) || file_read(&scratch, path, &text) != GAN_OK ||
+        json_parse(&scratch, text, path, &root) != GAN_OK)
         return false;
     *out = (LinkModel){.latency = json_number(json_get(root, "latency_s"), 0),
                        .bandwidth = json_number(json_get(root, "bytes_per_s"), 0)};
-    return out->latency > 0 && out->bandwidth > 0;
+    return within(out->latency, 1e-9, 60) && within(out->bandwidth, 1, 1e15);
 }
 
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m) {
@@ -108,8 +112,7 @@ GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out) {
     *out = (LinkModel){0};
     if (comm_size(c) == 1)
         return GAN_OK;
-    if (comm_rank(c) == 0 && dir.len &&
-        !link_read(&scratch, path_join(&scratch, dir, STR("link.json")), out))
+    if (comm_rank(c) == 0 && dir.len && !link_kept(scratch, dir, out))
         *out = (LinkModel){0};
     TRY(comm_bcast(c, out, sizeof *out, 0));
     if (out->latency > 0)

@@ -78,6 +78,8 @@ GanStatus link_measure(Comm *c, LinkModel *out);
 // latency and bandwidth, rounded to powers of two, the rest 0. Zeros on one rank.
 GanStatus link_find(Arena scratch, Comm *c, Str dir, LinkModel *out);
 GanStatus link_keep(Arena scratch, Str dir, LinkModel m); // link.json
+// False: it is not there, or what it says is no link's.
+bool link_kept(Arena scratch, Str dir, LinkModel *out);
 
 // --- trace.c: a step on a time line --------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // run_fuzz.c - the folder of a run, one of whose files is any bytes: its options, its log, its
-// scores, a picture, a checkpoint's json, a checkpoint's tensors. It is refused with words, or
-// looked at, resumed and loaded.
+// scores, its link, a picture, a checkpoint's json, a checkpoint's tensors. It is refused with
+// words, or looked at, resumed and loaded.
 //
 // A tensor file's hash would turn every damaged one away at the door: its json is made to agree.
 #define _GNU_SOURCE
@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "events.h"
 #include "past.h"
+#include "ranks.h"
 #include "runlog.h"
 #include "weights.h"
 
@@ -87,6 +88,12 @@ static void look_log(Arena *a) {
         must(runlog_open(a, dir, 1 - step, &meter, &gauge, &l));
 }
 
+static void look_link(Arena *a) {
+    LinkModel m;
+    if (link_kept(*a, dir, &m) && !(isfinite(1e9 / m.bandwidth + m.latency) && m.latency > 0))
+        bug("a link of %g s and %g bytes a second", m.latency, m.bandwidth);
+}
+
 static void look_picture(Arena *a) {
     Options o = {.command = CommandFilm};
     vec_push(a, &o.file, dir);
@@ -127,6 +134,7 @@ static File file[] = {
     {"options.json", look_report, {0}},
     {"log.jsonl", look_log, {0}},
     {"scores.jsonl", look_report, {0}},
+    {"link.json", look_link, {0}},
     {"samples/00000000.png", look_picture, {0}},
     {"samples/00000000.wav", look_log, {0}},
     {"ckpt/00000001.json", look_checkpoint, {0}},
