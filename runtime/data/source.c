@@ -257,9 +257,24 @@ GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
     return GAN_OK;
 }
 
+// The pictures of a run's folder are grids of its samples, which nobody means.
+static GanStatus refuse_run(Str dir) {
+    static const char *const files[] = {"options.json", "resolved.gan"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        int n = snprintf(path, sizeof path, "%.*s/%s", SARG(dir), files[i]);
+        if (n >= (int)sizeof path || !file_exists((Str){path, (size_t)n}))
+            return GAN_OK;
+    }
+    return fail(GAN_ERR_INPUT,
+                "%.*s: the folder of a run, not of samples: `ganrun report` shows it, and `ganrun "
+                "sample %.*s -o pictures/` writes its samples",
+                SARG(dir), SARG(dir));
+}
+
 GanStatus source_guess(Str path, SourceKind *out) {
     if (file_is_dir(path))
-        return *out = SourceFolder, GAN_OK;
+        return *out = SourceFolder, refuse_run(path);
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "%.*s: no such file or folder", SARG(path));
     FileMap map = {0};

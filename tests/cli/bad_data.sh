@@ -96,6 +96,19 @@ expect 0 data inspect last.npy
 prints 'pack it with --channels-last'
 expect 0 data pack last.npy --channels-last --size 8 -o last.pack
 expect 0 train tiny.gan --data x=last.pack --batch 4 --steps 1 --out run; rm -r run
+# The folder of a run, whose pictures are grids of samples; those that it wrote as samples are some.
+expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --out run
+for words in 'inspect run' 'pack run --size 8 -o grids.pack'; do
+    expect 1 data $words
+    says 'run: the folder of a run, not of samples: `ganrun report` shows it'
+done
+absent grids.pack
+expect 1 train tiny.gan --data x=run --batch 4 --steps 1 --out other
+says 'run: the folder of a run, not of samples'
+absent other
+expect 0 sample run -o made/ --count 4
+expect 0 data inspect made
+rm -r run
 o='\000\000\200\077' nan='\000\000\300\177' inf='\000\000\200\377'
 npy ok.npy  '5, 4' $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o  $o $o $o $o
 npy nan.npy '5, 4' $o $o $o $o  $o $o $o $o  $o $o $nan $o  $o $o $o $o  $o $o $o $o
