@@ -18,7 +18,8 @@ typedef struct Eval {
     Arena sets; // owned: samples of the entry at hand
     const Host *host;
     const Options *options;
-    Trained run;    // owned
+    Trained run; // owned
+    FeaturesAsked features;
     FeatureNet net; // owned; empty without --features
     SetSource from;
     size_t lot;        // compared at a time, 0: all
@@ -64,7 +65,7 @@ static void keep_score(Eval *v, const Sets *s, const char *metric, size_t n, dou
     const Options *o = v->options;
     Arena *a = v->perm;
     Text name = {.arena = a};
-    text_put(&name, sets_name(a, s, metric, n, o->at[OptFeatures].text));
+    text_put(&name, sets_name(a, s, metric, n, &v->features));
     for (uint32_t i = 0; i < o->at[OptPaths].pair.n; i++)
         text_fmt(&name, " %s %.*s", i ? "and" : "against",
                  SARG(path_base(o->at[OptPaths].pair.at[i].value)));
@@ -243,10 +244,11 @@ static GanStatus run_eval(Eval *v) {
     const Options *o = v->options;
     const Metric *only;
     TRY(find_metric(o, &only));
+    TRY(features_asked(v->perm, o, &v->features));
     TRY(trained_open(v->perm, v->host, o, &v->run));
     TRY(trained_feed(v->perm, v->host, &v->run));
     if (o->at[OptFeatures].given)
-        TRY(features_open(v->perm, v->host, o->at[OptFeatures].text, o, &v->run.job, &v->net));
+        TRY(features_open(v->perm, v->host, &v->features, &v->run.job, &v->net));
     TRY(arena_init(&v->sets, 0));
     const Job *job = &v->run.job;
     v->from = (SetSource){.session = &v->run.session,

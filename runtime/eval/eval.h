@@ -69,11 +69,9 @@ typedef struct FeatureNet { // --features
     double lo, hi;       // in this range; both 0: as it comes
     bool pictures;       // of 8 bits
     uint32_t d;          // numbers it makes of one
-    bool set;            // -s are its own
 } FeatureNet;
-// `own`: the command line whose -s and --weights are this net's; NULL: there is none. On many ranks
-// rank 0 reads its weights.
-GanStatus features_open(Arena *perm, const Host *h, Str path, const Options *own, const Job *run,
+// Beside what `run` trains. On many ranks rank 0 reads its weights.
+GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, const Job *run,
                         FeatureNet *out);
 void features_close(FeatureNet *net);                    // accepts an empty one
 bool features_fit(const FeatureNet *net, const Type *t); // it takes such samples
@@ -106,6 +104,6 @@ GanStatus sets_find(SetSource *v, uint32_t entry, const Metric *only, Sets *out,
 GanStatus sets_data(const SetSource *v, Arena *a, Sets *s); // reads them. GAN_STOPPED
 GanStatus sets_made(const SetSource *v, Arena *a, Sets *s); // draws the samples. GAN_STOPPED
 // What figures share that may be compared: of reading `name` of n of the samples.
-Str sets_name(Arena *a, const Sets *s, const char *name, size_t n, Str features);
+Str sets_name(Arena *a, const Sets *s, const char *name, size_t n, const FeaturesAsked *features);
 
 #endif

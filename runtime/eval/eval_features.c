@@ -48,27 +48,26 @@ static GanStatus read_weights(Arena *perm, Comm *c, FeatureNet *net) {
     return checkpoint_share(net->session.exec, c);
 }
 
-GanStatus features_open(Arena *perm, const Host *h, Str path, const Options *own, const Job *run,
+GanStatus features_open(Arena *perm, const Host *h, const FeaturesAsked *asked, const Job *run,
                         FeatureNet *out) {
     static const uint64_t seed = 0;
     const DeviceApi *api = device_find(run->device);
-    *out = (FeatureNet){.set = own != NULL,
-                        .job = {.model = path,
-                                .origin = path,
+    *out = (FeatureNet){.job = {.model = asked->path,
+                                .origin = asked->path,
+                                .setting = asked->setting,
+                                .mark = STR(FEATURES_MARK),
                                 .device = run->device,
                                 .threads = run->threads,
                                 .tf32 = run->tf32,
                                 .batch = FeatureBatch,
                                 .real = api->supports(DtF32) ? DtF32 : DtF64}};
-    if (!file_exists(path))
+    if (!file_exists(asked->path))
         return fail(
             GAN_ERR_INPUT,
             "--features %.*s: there is no such file; docs/cookbook.md has the text of one (FID)",
-            SARG(path));
-    for (uint32_t i = 0; own && i < own->at[OptSet].pair.n; i++)
-        vec_push(perm, &out->job.setting, own->at[OptSet].pair.at[i]);
-    if (own)
-        TRY(job_set_weights(perm, &out->job, own));
+            SARG(asked->path));
+    for (uint32_t i = 0; i < asked->weights.n; i++) // its own, as it learns hashes
+        vec_push(perm, &out->job.weights, asked->weights.at[i]);
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.seed = &seed; // a net that is not pretrained is drawn
     TRY(session_start(&out->session, &so, &h->console));
@@ -95,12 +94,11 @@ GanStatus features_refuse(const FeatureNet *net, Arena scratch, const Type *t) {
     Type takes = net->type, has = *t;
     takes.batched = has.batched = false;
     long long size = (long long)(has.rank ? has.dim[has.rank - 1] : 1);
-    Str way = net->set ? str_format(&scratch,
-                                    "a config of its own for the size is set as -s size=%lld", size)
-                       : str_format(&scratch, "write %lld where its text has the size", size);
-    return fail(GAN_ERR_INPUT, "--features %.*s takes %s of %.*s, the samples are %.*s: %.*s",
+    return fail(GAN_ERR_INPUT,
+                "--features %.*s takes %s of %.*s, the samples are %.*s: a config of its own for "
+                "the size is set as -s " FEATURES_MARK "size=%lld",
                 SARG(net->job.model), net->pictures ? "pictures" : "samples",
-                SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)), SARG(way));
+                SARG(type_text(&scratch, &takes)), SARG(type_text(&scratch, &has)), size);
 }
 
 // A sample of n numbers, in lo..hi, as the net reads it; one channel stands for three.

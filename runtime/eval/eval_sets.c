@@ -153,11 +153,18 @@ GanStatus sets_find(SetSource *v, uint32_t entry, const Metric *only, Sets *out,
     return v->net ? find_seen(v, &look, out, fits) : find_plain(v, &look, only, out, fits);
 }
 
-Str sets_name(Arena *a, const Sets *s, const char *name, size_t n, Str features) {
+Str sets_name(Arena *a, const Sets *s, const char *name, size_t n, const FeaturesAsked *features) {
     Text t = {.arena = a};
     text_fmt(&t, "%.*s %s of %zu", SARG(s->name), name, n);
-    if (s->features)
-        text_fmt(&t, " by %.*s", SARG(path_base(features)));
+    if (!s->features)
+        return text_str(&t);
+    text_fmt(&t, " by %.*s", SARG(path_base(features->path)));
+    for (uint32_t i = 0; i < features->setting.n; i++)
+        text_fmt(&t, " %.*s=%.*s", SARG(features->setting.at[i].key),
+                 SARG(features->setting.at[i].value));
+    for (uint32_t i = 0; i < features->weights.n; i++)
+        text_fmt(&t, " %.*s=%.*s", SARG(features->weights.at[i].net),
+                 SARG(path_base(features->weights.at[i].path)));
     return text_str(&t);
 }
 

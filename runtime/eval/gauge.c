@@ -59,11 +59,11 @@ static GanStatus choose(Arena *perm, GaugeIn *g, const Job *job) {
 
 static GanStatus open(Arena *perm, const Job *job, GaugeIn *g, Gauge *out) {
     const Gauging *asked = &job->gauge;
-    bool features = asked->features.len > 0;
+    bool features = asked->features.path.len > 0;
     TRY(metric_named(asked->metric, features, &g->metric));
     TRY(g->metric->ready ? g->metric->ready() : GAN_OK);
     if (features) {
-        TRY(features_open(perm, g->host, asked->features, NULL, job, &g->net));
+        TRY(features_open(perm, g->host, &asked->features, job, &g->net));
         g->from.net = &g->net;
     }
     TRY(choose(perm, g, job));
@@ -71,7 +71,7 @@ static GanStatus open(Arena *perm, const Job *job, GaugeIn *g, Gauge *out) {
     if (caution.len)
         say(&g->host->console, "%.*s", SARG(caution));
     out->better = g->metric->better;
-    out->name = sets_name(perm, &g->sets, g->metric->name, g->sets.n, asked->features);
+    out->name = sets_name(perm, &g->sets, g->metric->name, g->sets.n, &asked->features);
     return arena_init(&g->room, 0);
 }
 

@@ -57,6 +57,54 @@ GanStatus job_set_data(Arena *a, Job *job, const Options *o) {
     return GAN_OK;
 }
 
+bool pair_of_features(const Options *o, Setting *pair) {
+    Str mark = STR(FEATURES_MARK);
+    if (o->command != CommandTrain && o->command != CommandEval)
+        return false;
+    bool marked = str_starts(pair->key, mark);
+    if (marked)
+        pair->key = str_sub(pair->key, mark.len, pair->key.len);
+    return marked || (o->command == CommandEval && o->at[OptFeatures].given);
+}
+
+static void put_setting(Arena *perm, Settings *list, Setting s) {
+    for (uint32_t i = 0; i < list->n; i++)
+        if (str_eq(list->at[i].key, s.key)) {
+            list->at[i] = s;
+            return;
+        }
+    vec_push(perm, list, s);
+}
+
+GanStatus features_asked(Arena *perm, const Options *o, FeaturesAsked *f) {
+    static const OptionId pairs[] = {OptSet, OptWeights};
+    if (o->at[OptFeatures].given)
+        *f = (FeaturesAsked){.path = o->at[OptFeatures].text};
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++)
+        for (uint32_t i = 0; i < o->at[pairs[k]].pair.n; i++) {
+            Setting s = o->at[pairs[k]].pair.at[i];
+            if (!pair_of_features(o, &s))
+                continue;
+            if (!f->path.len)
+                return fail(GAN_ERR_USAGE,
+                            "%s " FEATURES_MARK "%.*s is of the model of --features FILE.gan",
+                            option_word(pairs[k]), SARG(s.key));
+            if (pairs[k] == OptWeights)
+                TRY(weights_told(perm, &f->weights, &s));
+            else
+                put_setting(perm, &f->setting, s);
+        }
+    return GAN_OK;
+}
+
+// -s of the model that trains.
+static bool sets_model(const Options *o) {
+    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
+        if (!pair_of_features(o, &(Setting){.key = o->at[OptSet].pair.at[i].key}))
+            return true;
+    return false;
+}
+
 // --metric, --features and what belongs to them, over what a run had before.
 static GanStatus set_gauge(Arena *perm, Job *job, const Options *o) {
     static const OptionId more[] = {OptEntry, OptSamples, OptEvalEvery};
@@ -65,8 +113,9 @@ static GanStatus set_gauge(Arena *perm, Job *job, const Options *o) {
         *g = (Gauging){0};
         return GAN_OK;
     }
+    TRY(features_asked(perm, o, &g->features));
     if (o->at[OptFeatures].given) {
-        TRY(path_absolute(perm, o->at[OptFeatures].text, &g->features));
+        TRY(path_absolute(perm, g->features.path, &g->features.path));
         g->metric = g->metric.len ? g->metric : STR("fid");
     }
     g->metric = option_text(o, OptMetric, g->metric);
@@ -112,7 +161,7 @@ GanStatus model_fixes(Arena *perm, Str path, const Options *o, int64_t *batch, D
     Ganx g;
     TRY(ganx_read(perm, path, &g));
     Str precision = str_c(dtype_name[g.real]);
-    if (o->at[OptSet].given)
+    if (sets_model(o))
         return fail(GAN_ERR_USAGE, "%.*s is compiled: its configs are fixed, -s changes none",
                     SARG(path));
     if (option_number(o, OptBatch, g.batch) != g.batch)
@@ -172,8 +221,11 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
     if (out->batch > BATCH_MOST)
         return fail(GAN_ERR_USAGE, "--batch %lld: the most is %d", (long long)out->batch,
                     BATCH_MOST);
-    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++)
-        vec_push(perm, &out->setting, o->at[OptSet].pair.at[i]);
+    for (uint32_t i = 0; i < o->at[OptSet].pair.n; i++) {
+        Setting s = o->at[OptSet].pair.at[i];
+        if (!pair_of_features(o, &s))
+            vec_push(perm, &out->setting, s);
+    }
     TRY(job_set_data(perm, out, o));
     TRY(job_set_weights(perm, out, o));
     TRY(set_gauge(perm, out, o));
@@ -213,7 +265,7 @@ GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o) {
     static const OptionId fixed[] = {OptSet,    OptBatch, OptDevice,   OptTf32,     OptSeed, OptOut,
                                      OptDeterm, OptMicro, OptBucketMb, OptCompress, OptFrom};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (o->at[fixed[i]].given)
+        if (fixed[i] == OptSet ? sets_model(o) : o->at[fixed[i]].given)
             return fail(
                 GAN_ERR_USAGE,
                 "%s is fixed once a run has begun: a run of its own, from this one's weights, is "
@@ -267,11 +319,11 @@ GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o) 
 
 // --- options.json --------------------------------------------------------------------------------
 
-static void put_pairs(JsonOut *j, const char *name, const Setting *at, uint32_t n) {
+static void put_pairs(JsonOut *j, const char *name, const Settings *list) {
     json_name(j, name), json_open(j, '[');
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < list->n; i++) {
         json_open(j, '[');
-        json_put_str(j, at[i].key), json_put_str(j, at[i].value);
+        json_put_str(j, list->at[i].key), json_put_str(j, list->at[i].value);
         json_close(j, ']');
     }
     json_close(j, ']');
@@ -284,10 +336,10 @@ static void put_names(JsonOut *j, const char *name, const Strs *list) {
     json_close(j, ']');
 }
 
-static void put_weights(JsonOut *j, const Job *job) {
+static void put_weights(JsonOut *j, const JobWeightsVec *list) {
     json_name(j, "weights"), json_open(j, '[');
-    for (uint32_t i = 0; i < job->weights.n; i++) {
-        const JobWeights *w = &job->weights.at[i];
+    for (uint32_t i = 0; i < list->n; i++) {
+        const JobWeights *w = &list->at[i];
         json_open(j, '[');
         json_put_str(j, w->net), json_put_str(j, w->path), json_put_str(j, w->hash);
         json_close(j, ']');
@@ -298,7 +350,11 @@ static void put_weights(JsonOut *j, const Job *job) {
 static void put_gauge(JsonOut *j, const Gauging *g) {
     json_name(j, "gauge"), json_open(j, '{');
     json_name(j, "metric"), json_put_str(j, g->metric);
-    json_name(j, "features"), json_put_str(j, g->features);
+    json_name(j, "features"), json_put_str(j, g->features.path);
+    if (g->features.setting.n)
+        put_pairs(j, "settings", &g->features.setting);
+    if (g->features.weights.n)
+        put_weights(j, &g->features.weights);
     json_name(j, "entry"), json_put_str(j, g->entry);
     json_name(j, "count"), json_put_int(j, g->count);
     json_name(j, "every"), json_put_int(j, g->every);
@@ -333,10 +389,10 @@ void job_write(Text *t, const Job *job) {
         json_name(&j, "rate"), json_put_int(&j, job->rate);
     if (job->class_name.n)
         put_names(&j, "classes", &job->class_name);
-    put_pairs(&j, "settings", job->setting.at, job->setting.n);
-    put_pairs(&j, "data", job->data.at, job->data.n);
+    put_pairs(&j, "settings", &job->setting);
+    put_pairs(&j, "data", &job->data);
     if (job->weights.n)
-        put_weights(&j, job);
+        put_weights(&j, &job->weights);
     if (job->gauge.metric.len)
         put_gauge(&j, &job->gauge);
     json_close(&j, '}');
@@ -374,15 +430,40 @@ static bool get_pair(const Json *v, Setting *out) {
     return out->key.len && out->value.len;
 }
 
+static void get_pairs(Reader *r, const Json *in, const char *name, Settings *out) {
+    const Json *list = json_get(in, name);
+    Setting s;
+    for (uint32_t i = 0; i < json_count(list); i++)
+        if (get_pair(json_at(list, i), &s))
+            vec_push(r->perm, out, s);
+        else
+            r->wrong = name;
+}
+
+static void get_weights(Reader *r, const Json *in, JobWeightsVec *out) {
+    const Json *list = json_get(in, "weights");
+    Setting s;
+    for (uint32_t i = 0; i < json_count(list); i++) {
+        const Json *row = json_at(list, i);
+        if (get_pair(row, &s))
+            vec_push(r->perm, out,
+                     ((JobWeights){s.key, s.value, json_string(json_at(row, 2), (Str){0})}));
+        else
+            r->wrong = "weights";
+    }
+}
+
 static void get_gauge(Reader *r, const Json *v, Gauging *out) {
     uint64_t count = 0, every = 0;
     bool fine = json_whole(json_get(v, "count"), (uint64_t)1 << 53, &count) && count &&
                 json_whole(json_get(v, "every"), STEPS_MOST, &every);
     *out = (Gauging){.metric = json_string(json_get(v, "metric"), (Str){0}),
-                     .features = json_string(json_get(v, "features"), (Str){0}),
+                     .features.path = json_string(json_get(v, "features"), (Str){0}),
                      .entry = json_string(json_get(v, "entry"), (Str){0}),
                      .count = (int64_t)count,
                      .every = (int64_t)every};
+    get_pairs(r, v, "settings", &out->features.setting);
+    get_weights(r, v, &out->features.weights);
     if (!fine || !out->metric.len)
         r->wrong = "gauge";
 }
@@ -418,33 +499,15 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
             out->real = (Dtype)i;
     if (out->real == DtCount)
         r.wrong = r.wrong ? r.wrong : "precision";
-    const Json *settings = json_get(r.root, "settings"), *data = json_get(r.root, "data");
-    Setting s;
-    for (uint32_t i = 0; i < json_count(settings); i++)
-        if (get_pair(json_at(settings, i), &s))
-            vec_push(perm, &out->setting, s);
-        else
-            r.wrong = "settings";
-    for (uint32_t i = 0; i < json_count(data); i++)
-        if (get_pair(json_at(data, i), &s))
-            vec_push(perm, &out->data, s);
-        else
-            r.wrong = "data";
+    get_pairs(&r, r.root, "settings", &out->setting);
+    get_pairs(&r, r.root, "data", &out->data);
+    get_weights(&r, r.root, &out->weights);
     const Json *classes = json_get(r.root, "classes");
     for (uint32_t i = 0; i < json_count(classes); i++)
         vec_push(perm, &out->class_name, json_string(json_at(classes, i), (Str){0}));
     const Json *gauge = json_get(r.root, "gauge");
     if (gauge)
         get_gauge(&r, gauge, &out->gauge);
-    const Json *weights = json_get(r.root, "weights");
-    for (uint32_t i = 0; i < json_count(weights); i++) {
-        const Json *row = json_at(weights, i);
-        if (get_pair(row, &s))
-            vec_push(perm, &out->weights,
-                     ((JobWeights){s.key, s.value, json_string(json_at(row, 2), (Str){0})}));
-        else
-            r.wrong = "weights";
-    }
     if (!str_eq(json_string(json_get(r.root, "format"), (Str){0}), STR("gan-run-1")))
         r.wrong = "format";
     return r.wrong

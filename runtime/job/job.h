@@ -26,14 +26,22 @@ typedef struct JobWeights { // of a pretrained net
     Str net, path;          // path: absolute; empty: not known yet
     Str hash;               // of what the net was given, 32 digits; empty: not known yet
 } JobWeights;
+typedef VEC(JobWeights) JobWeightsVec;
+typedef VEC(Setting) Settings;
 typedef VEC(Str) Strs;
+#define FEATURES_MARK "features." // before the name of what is told to its model
+typedef struct FeaturesAsked {    // --features, and what its model is told
+    Str path;                     // of the model of features, empty: none
+    Settings setting;             // its configs
+    JobWeightsVec weights;        // of its pretrained nets
+} FeaturesAsked;
 typedef struct Gauging { // what is measured while it trains (gauge.h); no bit of the run depends on
                          // it
     Str metric;          // empty: nothing
-    Str features;        // absolute path of the model of features, empty: none
-    Str entry;           // `sample` that is measured, empty: the first there is a measure of
-    int64_t count;       // samples
-    int64_t every;       // steps; 0: at each save
+    FeaturesAsked features; // its path is absolute
+    Str entry;              // `sample` that is measured, empty: the first there is a measure of
+    int64_t count;          // samples
+    int64_t every;          // steps; 0: at each save
 } Gauging;
 typedef struct Job {
     Str model;  // path of the model's text: as given, or a run's resolved.gan
@@ -52,18 +60,23 @@ typedef struct Job {
     Split split;
     bool compress; // --compress bf16
     bool skip_bad;
-    Strs class_name;      // of its labels, as its data were found; empty: they are numbers
-    uint32_t rate;        // of its sounds, numbers a second, as its data were found; 0: no sounds
-    VEC(Setting) setting; // configs of the model
-
-    VEC(Setting) data; // field to path, absolute
-    VEC(JobWeights) weights;
+    Strs class_name;  // of its labels, as its data were found; empty: they are numbers
+    uint32_t rate;    // of its sounds, numbers a second, as its data were found; 0: no sounds
+    Settings setting; // configs of the model
+    Settings data;    // field to path, absolute
+    JobWeightsVec weights;
+    Str mark; // before the names of its -s and --weights: FEATURES_MARK of a model of features
     Gauging gauge;
 } Job;
 
 // From a command line; `perm` keeps texts. GAN_ERR_USAGE with one line.
 GanStatus job_from_options(Arena *perm, const Options *o, Job *out);
 GanStatus job_set_data(Arena *perm, Job *job, const Options *o); // --data
+// Whether a pair of -s or --weights is told to the model of --features; its key then is without the
+// mark that says so. Of `eval` with --features every pair is.
+bool pair_of_features(const Options *o, Setting *pair);
+// --features, and what its model is told; of the same file, over what it was told before.
+GanStatus features_asked(Arena *perm, const Options *o, FeaturesAsked *f);
 GanStatus device_of(const Options *o, const DeviceApi **api, Dtype *real);
 // What a model's file fixes, where it is a compiled one: batch and precision, which the command
 // line may repeat but not change. A model's text fixes nothing.

@@ -16,8 +16,7 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
     if (o->at[OptDevice].given)
         job->device = str_c(api->name);
     job->threads = (int)option_number(o, OptThreads, job->threads);
-    if (!o->at[OptFeatures].given) // else they are those of that model
-        TRY(job_set_weights(perm, job, o));
+    TRY(job_set_weights(perm, job, o));
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 

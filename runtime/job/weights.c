@@ -155,21 +155,26 @@ GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console) {
 
 // --- pretrained nets -----------------------------------------------------------------------------
 
-static JobWeights *job_weights_of(Arena *perm, Job *job, Str net) {
-    for (uint32_t i = 0; i < job->weights.n; i++)
-        if (str_eq(job->weights.at[i].net, net))
-            return &job->weights.at[i];
-    vec_push(perm, &job->weights, (JobWeights){.net = net});
-    return &job->weights.at[job->weights.n - 1];
+static JobWeights *weights_of(Arena *perm, JobWeightsVec *list, Str net) {
+    for (uint32_t i = 0; i < list->n; i++)
+        if (str_eq(list->at[i].net, net))
+            return &list->at[i];
+    vec_push(perm, list, (JobWeights){.net = net});
+    return &list->at[list->n - 1];
+}
+
+GanStatus weights_told(Arena *perm, JobWeightsVec *list, const Setting *pair) {
+    if (!file_exists(pair->value))
+        return fail(GAN_ERR_INPUT, "--weights %.*s=%.*s: there is no such file", SARG(pair->key),
+                    SARG(pair->value));
+    return path_absolute(perm, pair->value, &weights_of(perm, list, pair->key)->path);
 }
 
 GanStatus job_set_weights(Arena *perm, Job *job, const Options *o) {
     for (uint32_t i = 0; i < o->at[OptWeights].pair.n; i++) {
         Setting s = o->at[OptWeights].pair.at[i];
-        if (!file_exists(s.value))
-            return fail(GAN_ERR_INPUT, "--weights %.*s=%.*s: there is no such file", SARG(s.key),
-                        SARG(s.value));
-        TRY(path_absolute(perm, s.value, &job_weights_of(perm, job, s.key)->path));
+        if (!pair_of_features(o, &s))
+            TRY(weights_told(perm, &job->weights, &s));
     }
     return GAN_OK;
 }
@@ -181,10 +186,11 @@ static GanStatus check_names(const Module *m, const Job *job) {
         while (net < m->net.n && !str_eq(m->net.at[net].name, name))
             net++;
         if (net == m->net.n || !net_pretrained(m, net))
-            return fail(GAN_ERR_USAGE,
-                        "--weights %.*s: model %.*s has no pretrained net of that name; another "
-                        "net begins with a file by --from, or in the text as copy(pretrained net)",
-                        SARG(name), SARG(m->name));
+            return fail(
+                GAN_ERR_USAGE,
+                "--weights %.*s%.*s: model %.*s has no pretrained net of that name; another "
+                "net begins with a file by --from, or in the text as copy(pretrained net)",
+                SARG(job->mark), SARG(name), SARG(m->name));
     }
     return GAN_OK;
 }
@@ -200,8 +206,8 @@ static GanStatus find_file(Arena *perm, const Job *job, const Net *net, JobWeigh
         return GAN_OK;
     return fail(GAN_ERR_INPUT,
                 "the pretrained net %.*s has its weights from %.*s, and there is no such file: "
-                "--weights %.*s=FILE says where it is",
-                SARG(net->name), SARG(w->path), SARG(net->name));
+                "--weights %.*s%.*s=FILE says where it is",
+                SARG(net->name), SARG(w->path), SARG(job->mark), SARG(net->name));
 }
 
 // What a file has under a name, for a message.
@@ -317,7 +323,7 @@ static GanStatus check_hash(Arena *perm, Hash128 hash, JobWeights *w) {
 static GanStatus load_net(Arena *perm, Job *job, Exec *e, uint32_t given, bool begin) {
     const Module *m = exec_module(e);
     const Net *net = &m->net.at[given];
-    JobWeights *w = job_weights_of(perm, job, net->name);
+    JobWeights *w = weights_of(perm, &job->weights, net->name);
     SafeFile f;
     Hash128 hash = {0}, again;
     TRY(find_file(perm, job, net, w));

@@ -14,7 +14,9 @@ bool tensor_fits(const SafeTensor *t, const Slot *s); // in shape and precision;
 // is another; copies of nets that it has not begin with their model's, and optimizers anew. Says
 // how many, and which were not there. GAN_ERR_INPUT: none was.
 GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console);
-// --weights: where the files of pretrained nets are, for this job from here on.
+// A pair of --weights: where the file of a pretrained net is, from here on.
+GanStatus weights_told(Arena *perm, JobWeightsVec *list, const Setting *pair);
+// --weights of the job's own model.
 GanStatus job_set_weights(Arena *perm, Job *job, const Options *o);
 // Gives every pretrained net the weights and states of its file, all of them by name and shape, and
 // `begin`: its copies too. The job learns paths and hashes; weights of another hash than it knows

@@ -75,6 +75,48 @@ expect 0 train going --steps 9 --metric none
 grep -q '"step": 9, "score"' going/log.jsonl && fail 'measured though it should not be'
 grep -q '"gauge"' going/options.json && fail 'it is in the options still'
 
+# The model of features is told its own configs and files by `features.`, the one that trains has the others; `ganrun
+# eval` takes the same words. A run that goes on may be told others, which is another figure.
+cat >told.gan <<'MODEL'
+model told
+config size = 9
+config width = 6
+data x : image(3, size, size) scale(0, 1)
+net body(x: [3, size, size]) -> [width] = x |> conv(width, k=3) |> relu |> mean(space)
+net F = pretrained(body, "nowhere.safetensors")
+step { }
+sample features = F(x)
+MODEL
+for seed in 1 2; do
+    sed 's/size = 9/size = 8/; s/pretrained.*/copy(body)/; s/step { }/step { update F minimize mean(F(x)) using sgd(lr=0) }/' told.gan >body.gan
+    expect 0 train body.gan --data x=s.pack --steps 1 --batch 8 --seed $seed --out body$seed
+    expect 0 export body$seed --net F -o f$seed.safetensors
+done
+told="--features told.gan --metric kid --count 16"
+expect 0 $begin --steps 2 --save-every 1 $told -s features.size=8 --weights features.F=f1.safetensors --out told
+cmp -s told/resolved.gan bare/resolved.gan || fail 'the model that trains was told what is of another'
+says '^step 2: fakes kid of 16 by told.gan size=8 F=f1.safetensors '
+of_one=$(measured told | tail -1 | cut -d' ' -f2)
+for words in '-s features.size=8 --weights features.F=f1.safetensors' '-s size=8 --weights F=f1.safetensors'; do
+    expect 0 eval told $told $words --json
+    prints "\"made\": $of_one,"
+done
+expect 0 train told --steps 3                # it knows them from its folder
+says '^step 3: fakes kid of 16 by told.gan size=8 F=f1.safetensors '
+expect 0 train told --steps 4 --weights features.F=f2.safetensors
+says '^step 4: fakes kid of 16 by told.gan size=8 F=f2.safetensors '
+expect 0 eval told $told -s size=8 --weights F=f1.safetensors --json
+grep -q "\"made\": $(measured told | tail -1 | cut -d' ' -f2)," out && fail 'other weights make the same features'
+expect 0 train told --steps 5 --features seen.gan
+says '^step 5: fakes kid of 16 by seen.gan '
+refused 2 's is fixed once a run has begun'     ganrun train told -s lr=1
+refused 2 's features.size is of the model of --features' ganrun $begin -s features.size=8 --out none
+refused 2 'weights features.F is of the model of --features' ganrun $begin --weights features.F=f1.safetensors --out none
+refused 1 'weights features.F=FILE says where'  ganrun $begin $told -s features.size=8 --out none
+refused 2 'weights features.H: model told has no pretrained net' ganrun $begin $told -s features.size=8 --weights features.H=f1.safetensors --out none
+refused 1 'told.gan'                            ganrun $begin $told -s features.sise=8 --out none
+says 'size'
+
 # What cannot be measured is refused before anything is begun.
 refused 2 'there is no metric `fie`'            ganrun $begin --metric fie --out none
 refused 2 'fid is of the features of a trained net' ganrun $begin --metric fid --out none
@@ -84,6 +126,6 @@ refused 1 'there is no `sample` of model tiny it is a measure of' ganrun $begin 
 refused 2 'no sample `fake`'                    ganrun $begin --metric swd --entry fake --out none
 refused 1 'kid needs 6 samples and as many of the data, not 5' ganrun $begin --features seen.gan --metric kid --count 5 --out none
 sed 's/8/9/g' seen.gan >larger.gan
-refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]: write 8 where its text has the size' ganrun $begin --features larger.gan --metric kid --out none
+refused 1 'takes pictures of \[3, 9, 9\], the samples are \[3, 8, 8\]: a config of its own for the size is set as -s features.size=8' ganrun $begin --features larger.gan --metric kid --out none
 refused 1 'there is no such file'               ganrun $begin --features nowhere.gan --metric kid --out none
 absent none
