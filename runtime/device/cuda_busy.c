@@ -88,7 +88,8 @@ static int by_from(const void *a, const void *b) {
 static double covered(void) {
     uint64_t ns = 0, until = 0;
     pthread_mutex_lock(&seen.lock);
-    qsort(seen.span, seen.n, sizeof *seen.span, by_from);
+    if (seen.n)
+        qsort(seen.span, seen.n, sizeof *seen.span, by_from);
     for (size_t i = 0; i < seen.n; i++) {
         uint64_t from = seen.span[i].from > until ? seen.span[i].from : until;
         if (seen.span[i].to > from)

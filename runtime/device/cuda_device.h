@@ -98,8 +98,8 @@ void cuda_machine_close(CudaMachine *m); // accepts NULL
 const CudaApi *cuda_machine_api(const CudaMachine *m);
 
 #ifdef GAN_HAVE_CUDNN
-// The library alone, which needs no card: its handle for library_close, NULL where there is none or
-// it is too old.
+// The library alone, which needs no card: its handle, NULL where there is none or it is too old. It
+// stays loaded: each of its parts would leave memory of its C++ runtime behind.
 void *cudnn_load(CudnnApi *out);
 #endif
 

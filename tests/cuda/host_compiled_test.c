@@ -13,7 +13,6 @@
 typedef struct Bench {
     Arena a;
     CudnnApi api;
-    void *library;
     Cudnn *dnn;
     CudnnCalls calls;
 } Bench;
@@ -33,8 +32,7 @@ static void *no_card(void) {
 static void bench_open(Bench *b) {
     *b = (Bench){0};
     bool card = !no_card();
-    b->library = card ? NULL : cudnn_load(&b->api);
-    if (!b->library) {
+    if (card || !cudnn_load(&b->api)) {
         print_message("skipped: %s\n",
                       card ? "this machine has a driver" : "this machine has no cuDNN 9");
         skip();
@@ -47,7 +45,6 @@ static void bench_open(Bench *b) {
 static void bench_close(Bench *b) {
     cudnn_release(&b->calls);
     cudnn_close(b->dnn);
-    library_close(b->library);
     arena_release(&b->a);
 }
 
@@ -127,5 +124,6 @@ int main(int argc, char **argv) {
     };
     if (CASES_LISTED(tests))
         return 0;
+    keep_nvrtc();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
