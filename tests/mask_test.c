@@ -42,15 +42,17 @@ static Module *passed(Arena *a, const char *text, const char *until) {
     return m;
 }
 
-// Values of per-sample shape that something asks for being positive.
+// Values of per-sample shape whose sign something asks for, x > 0 or 0 >= x; `of`: the last one's.
 static uint32_t asked(const Module *m, Op *of) {
     const Graph *g = &m->step.g;
     uint32_t n = 0, *reads = graph_uses(g, g->perm);
-    for (uint32_t id = 1; id < g->node.n; id++)
-        if (reads[id] && graph_node(g, id)->op == OpGt && node_type(g, id)->batched) {
+    for (uint32_t id = 1; id < g->node.n; id++) {
+        Op op = (Op)graph_node(g, id)->op;
+        if (reads[id] && (op == OpGt || op == OpGe) && node_type(g, id)->batched) {
             n++;
-            *of = (Op)graph_node(g, node_in(g, id, 0))->op;
+            *of = (Op)graph_node(g, node_in(g, id, op == OpGe))->op;
         }
+    }
     return n;
 }
 

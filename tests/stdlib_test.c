@@ -51,6 +51,9 @@ static void check_loss(const char *model, Row row) {
 
 static const Row layers[] = {
     {"relu(x)", 0.15405682679823074},
+    {"where(x > 0.5, 2, relu(x))", 0.178258801917577},
+    {"[where(s == s, s, 2) for s in [relu(where(x > 0.5, log(-x), x))]][0]",
+     0.178258801917577},                                      // NaN stays NaN
     {"x*(x > 0 and not (x and 1 > 2))", 0.15405682679823074}, // numbers but 0 are true
     {"x*(x and 3*x) - x*(not (x or 0))", 0.174749872701247},  // as x alone
     {"leaky_relu(x, 0.2)", 0.15819543597883401},

@@ -49,26 +49,23 @@ static uint32_t uncast(const Graph *g, uint32_t id) {
 
 // Of act(x) the x, which is `id` itself where there is no act.
 static uint32_t read_act(const Graph *g, uint32_t id, Epilogue *out) {
-    double zero, c;
+    double c;
     out->act = ActNone;
     if (graph_node(g, id)->op == OpTanh) {
         out->act = ActTanh;
         return uncast(g, node_in(g, id, 0));
     }
-    if (graph_node(g, id)->op != OpWhere)
+    SignAsked y;
+    if (!node_asks_sign(g, id, &y))
         return id;
-    uint32_t ask = node_in(g, id, 0), x = node_in(g, id, 1), below = node_in(g, id, 2);
-    if (graph_node(g, ask)->op != OpGt || node_in(g, ask, 0) != x ||
-        !node_is_const(g, node_in(g, ask, 1), &zero) || zero != 0)
-        return id;
-    if (node_is_const(g, below, &c) && c == 0)
+    if (node_is_const(g, y.below, &c) && c == 0)
         out->act = ActRelu;
-    for (uint32_t k = 0; graph_node(g, below)->op == OpMul && k < 2; k++)
-        if (node_in(g, below, k) == x && node_is_const(g, node_in(g, below, 1 - k), &c)) {
+    for (uint32_t k = 0; graph_node(g, y.below)->op == OpMul && k < 2; k++)
+        if (node_in(g, y.below, k) == y.x && node_is_const(g, node_in(g, y.below, 1 - k), &c)) {
             out->act = ActLeaky;
             out->slope = c;
         }
-    return out->act == ActNone ? id : uncast(g, x);
+    return out->act == ActNone ? id : uncast(g, y.x);
 }
 
 // The launch of a region.

@@ -181,7 +181,13 @@ static inline const Attr *node_attr(const Graph *g, uint32_t id) {
     return &g->attr.at[g->node.at[id].attr];
 }
 bool node_is_const(const Graph *g, uint32_t id,
-                   double *out);                   // a Const, looked at through Expand and Reshape
+                   double *out); // a Const, looked at through Expand and Reshape
+// y = where(x > 0, x, below), or where(0 >= x, below, x), which passes NaN on: an activation that
+// asks for the sign of x. False, and nothing written, where `id` is something else.
+typedef struct SignAsked {
+    uint32_t ask, x, below;
+} SignAsked;
+bool node_asks_sign(const Graph *g, uint32_t id, SignAsked *out);
 void node_add_span(Graph *g, uint32_t id, Span s); // sets grow when equal nodes meet
 uint32_t *graph_uses(const Graph *g, Arena *a);    // use counts, [node.n]
 // From nodes that are needed, marked in needed[node.n], to their operands, transitively.

@@ -2,14 +2,14 @@
 // input need not be kept.
 //
 // In: a function without Grad, Pin or Stop. Out: the same values; where
-//     y = where(x > 0, x, slope*x or 0), slope >= 0
+//     y = where(x > 0, x, slope*x or 0), slope >= 0, or where(x <= 0, ..., x)
 // and all there is to x are shared values added to or multiplied into a convolution's or product's
-// result that nobody else reads, others than y ask y > 0 instead of x > 0. The two are equal, NaN
-// included; but where y is kept in halves (pass/dtype.c) an x too small for one, of (0, 2^-25] in
-// f16, has the mask of what is stored, 0. That result now ends where y begins: half of what a net
-// without norms keeps for its way back, and the library may do the activation with the convolution
-// (ir/epilogue.c). Behind a norm x can be had from what is kept anyway, and y would be one more
-// value to read.
+// result that nobody else reads, others than y ask the sign of y instead of x's. The two are equal,
+// NaN included; but where y is kept in halves (pass/dtype.c) an x too small for one, of (0, 2^-25]
+// in f16, has the mask of what is stored, 0. That result now ends where y begins: half of what a
+// net without norms keeps for its way back, and the library may do the activation with the
+// convolution (ir/epilogue.c). Behind a norm x can be had from what is kept anyway, and y would be
+// one more value to read.
 #include "pass.h"
 
 // How often live nodes read each node.
@@ -56,27 +56,30 @@ static bool ends_with(const Graph *g, const uint32_t *reads, uint32_t x) {
 }
 
 static bool is_activation(const Graph *g, const uint32_t *reads, uint32_t y) {
-    if (graph_node(g, y)->op != OpWhere || !node_type(g, y)->batched)
+    SignAsked s;
+    if (!node_type(g, y)->batched || !node_asks_sign(g, y, &s))
         return false;
-    uint32_t ask = node_in(g, y, 0), x = node_in(g, y, 1), below = node_in(g, y, 2);
-    double c;
-    bool scaled = graph_node(g, below)->op == OpMul;
-    return graph_node(g, ask)->op == OpGt && node_in(g, ask, 0) == x &&
-           node_is_const(g, node_in(g, ask, 1), &c) && c == 0 && reads[ask] > 1 &&
-           keeps_sign(g, below, x) && reads[x] == (scaled ? 3 : 2) && ends_with(g, reads, x);
+    bool scaled = graph_node(g, s.below)->op == OpMul;
+    return reads[s.ask] > 1 && keeps_sign(g, s.below, s.x) && reads[s.x] == (scaled ? 3 : 2) &&
+           ends_with(g, reads, s.x);
+}
+
+// The comparison `ask` of an activation's input, asking its output y instead.
+static uint32_t asked_of(Graph *to, const Graph *from, uint32_t ask, Val y, const uint32_t *map) {
+    bool above = graph_node(from, ask)->op == OpGt;
+    Val zero = {to, map[node_in(from, ask, above)]};
+    return above ? Gt(y, zero).id : Ge(zero, y).id;
 }
 
 static uint32_t ask_output(void *user, Graph *to, const Graph *from, uint32_t id,
                            const uint32_t *map) {
-    const uint32_t *output = user; // [old node] of an x > 0: its y; else 0
+    const uint32_t *output = user; // [old node] of a question for x's sign: its y; else 0
     const Node *n = graph_node(from, id);
     uint32_t in[MAX_IN];
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t old = node_in(from, id, k), y = output[old];
         bool known = y && y < id && (!to->block_open || to->block_open[graph_node(from, y)->block]);
-        in[k] = map[old];
-        if (known)
-            in[k] = Gt((Val){to, map[y]}, (Val){to, map[node_in(from, old, 1)]}).id;
+        in[k] = known ? asked_of(to, from, old, (Val){to, map[y]}, map) : map[old];
     }
     return graph_add(to, (Op)n->op, in, n->nin, node_attr(from, id), node_type(from, id));
 }
