@@ -121,6 +121,10 @@ static const struct {
     {"wavegan.gan", NULL, "D", 17427969, 0},
     {"biggan.gan", NULL, "G", 70433988, 63603}, // the figures of the authors' code
     {"biggan.gan", NULL, "D", 87982370, 13169},
+    {"munit.gan", NULL, "C_A", 5385856, 0},
+    {"munit.gan", NULL, "S_B", 2764936, 0},
+    {"munit.gan", NULL, "G_A", 6875395, 0},
+    {"munit.gan", NULL, "D_B", 8271171, 0},
     {"hifigan.gan", NULL, "G", 13926017 + 10113, 0}, // the authors' figure, and a length a row
     {"hifigan.gan", NULL, "P.4", 8221154, 0},
     {"hifigan.gan", NULL, "S.1", 9874306, 0},

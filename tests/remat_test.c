@@ -35,6 +35,7 @@ static const struct {
     {"cyclegan.gan", "size=32 blocks=1 pool=3"},
     {"d3gan.gan", "nz=5 ngf=4 ndf=4"},
     {"dcgan.gan", NULL},
+    {"munit.gan", "size=16 wide=2 blocks=1 scales=1"},
     {"pix2pix.gan", "size=32 wide=2"},
     {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3"},
     {"sngan.gan", NULL},

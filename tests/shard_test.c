@@ -38,6 +38,7 @@ static const struct {
     {"d3gan.gan", "variant=ddp", 4},
     {"dcgan.gan", NULL, 3},
     {"demo.gan", "c=8 nz=5", 5},
+    {"munit.gan", "size=16 wide=2 blocks=1 scales=1", 3},
     {"pix2pix.gan", "size=32 wide=2", 3},
     {"r3gan.gan", "size=8 full=4 wide=4 groups=2 nz=5 blocks=1", 3},
     {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3", 3},
