@@ -255,6 +255,12 @@ static const struct {
           "update D minimize mean(p[0] + p[1]) + mean(grad(s, r[1])) using opt; " G_STEP "}",
      NETS "step { a, b = [1*x, 2*x]; s = D(a)*D(b); p = norm2(grad(s, a)); q = norm2(grad(s, b))\n"
           "update D minimize mean(p + q) + mean(grad(s, b)) using opt; " G_STEP "}"},
+    {"a list is added up from its first element to its last",
+     NETS "step { n = sum([1, 2, sum([])]) + sum([5]); r = [mean(n*D(x*k)) for k in [1, 2, 3]]\n"
+          "s = [x, D(x), 7]; update D minimize sum(r) + mean(sum(s)) using opt; " G_STEP "}",
+     NETS "step { n = 8; r = [mean(n*D(x*k)) for k in [1, 2, 3]]\n"
+          "s = [x, D(x), 7]; update D minimize r[0] + r[1] + r[2] + mean(s[0] + s[1] + s[2]) "
+          "using opt; " G_STEP "}"},
     {"a name of a weight is the weight",
      NETS "step { s = mean(D(x)); w = params(D)[0]; t = s + mean(D(2*x))\n"
           "update D minimize norm2(grad(t, w)) using opt; " G_STEP "}",

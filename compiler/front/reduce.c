@@ -217,11 +217,21 @@ static Val reduced_sum(Elab *e, const Reduction *r) {
     return drop_axes(x, r->mask, r->keep);
 }
 
+// The elements of a list, from its first to its last.
+static Value added_up(Elab *e, List l) {
+    Value all = l.n ? l.at[0] : value_num(0);
+    for (uint32_t i = 1; i < l.n; i++)
+        all = eval_arith(e, STR("+"), all, l.at[i]);
+    return all;
+}
+
 Value builtin_sum(Elab *e, const Value *in, uint32_t n) {
     Reduction r;
     (void)n;
     if (value_is_plain(in[0]))
         return value_num(in[0].num);
+    if (in[0].kind == KindList && in[1].kind == KindAbsent)
+        return added_up(e, in[0].list);
     return want_reduction(e, in, &r) ? value_tensor(reduced_sum(e, &r)) : POISON;
 }
 

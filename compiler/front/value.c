@@ -255,8 +255,7 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
 static void help_operand(Elab *e, Value v) {
     double number;
     if (v.kind == KindList)
-        diag_help(e->f, "take one of them, v[0], name each: a, b = ..., or add them up: "
-                        "sum(stack(...v), axis(0))");
+        diag_help(e->f, "take one of them, v[0], name each: a, b = ..., or add them up: sum(v)");
     else if (v.kind == KindNone)
         diag_help(e->f, "a body's value is its last line: end it with a value, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
