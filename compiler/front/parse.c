@@ -182,6 +182,8 @@ static Ast *expression(Parser *p) {
         return a;
     if (at(p, TokBind)) {
         diag(p->f, DiagE0122, a->span);
+        if (a->kind == AstCall)
+            diag_help(p->f, "a function is fn NAME(x) = VALUE, or fn NAME(x) { ... }");
         parser_panic(p);
     }
     if (!at(p, TokAssign))
