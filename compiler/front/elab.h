@@ -16,6 +16,7 @@ typedef struct NetInfo { // beside Module.net[]
     Value fn;            // Fn, Object or Builtin it applies
     bool changes;        // some update or := reaches it
     bool called;         // in the step or a sample
+    bool trains;         // some of these calls are not under eval(net): it should change
     Str optimizer;       // name of the one that updated it, for the warning about two
 } NetInfo;
 
@@ -131,6 +132,7 @@ struct Elab {
     Owner root, *owner;   // owner: of the call being evaluated
     Owner *net;           // owner of the innermost net call, NULL
     bool training;
+    bool held; // inside a call of eval(net)
     bool in_once;
     const Turn *turn; // inside `each sample`; NULL elsewhere
     uint32_t calls;   // depth

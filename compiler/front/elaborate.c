@@ -365,7 +365,7 @@ static void warn_idle_nets(Elab *e, const Ast *file) {
         const NetInfo *info = &e->net_info.at[i];
         if (is_idle(e, file, i))
             diag(e->f, DiagW0903, n->span, SARG(n->name));
-        else if (info->called && !info->changes && n->params && !n->file.len)
+        else if (info->trains && !info->changes && n->params && !n->file.len)
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }

@@ -237,9 +237,11 @@ Value net_call(Elab *e, Value net, Args args) {
         return POISON;
     }
     net_sync(e, net.id);
-    e->net_info.at[net.id].called = true;
     Owner *outer = e->owner, *outer_net = e->net;
-    bool training = e->training;
+    bool training = e->training, held = e->held;
+    e->held |= net.eval;
+    e->net_info.at[net.id].called = true;
+    e->net_info.at[net.id].trains |= !e->held;
     Owner *own = arena_new(e->perm, Owner);
     *own = (Owner){.path = e->m->net.at[net.id].name, .has_path = true, .net = net.id};
     e->owner = e->net = own;
@@ -249,5 +251,6 @@ Value net_call(Elab *e, Value net, Args args) {
     e->owner = outer;
     e->net = outer_net;
     e->training = training;
+    e->held = held;
     return v;
 }
