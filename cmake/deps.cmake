@@ -4,6 +4,9 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 if(NOT GAN_SANITIZE STREQUAL "thread")  # which does not see libgomp's barriers: every parallel loop would be a race
     find_package(OpenMP COMPONENTS C)
+    if(NOT OpenMP_C_FOUND)
+        message(STATUS "optional OpenMP: not found. Kernels run on one core.")
+    endif()
 endif()
 
 function(gan_need name module)

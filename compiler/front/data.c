@@ -163,7 +163,7 @@ static bool read_word(Elab *e, Env *env, const Ast *a, bool first, Field *out, F
     Spot outer = spot_enter(e, a);
     Str name = a->kind == AstCall ? a->a->text : a->text;
     double x[MAX_RANK];
-    uint32_t n;
+    uint32_t n = 0;
     const Word *w = word_find(e, a, name);
     bool map = w && w->role == RoleTransform && w->what == XformMap,
          fine = w && (map || word_numbers(e, env, a, w, x, &n));

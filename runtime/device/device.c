@@ -3,6 +3,7 @@
 #include "device.h"
 
 #include <sched.h>
+#include <string.h>
 
 static const DeviceApi *const devices[] = {&device_cpu, &device_cuda, &device_ref};
 
@@ -72,17 +73,28 @@ int device_threads_for(int wanted) {
     return n > 0 ? n : 1;
 }
 
+enum { HOST_LIBRARIES = 3 };
+
 void device_libraries(Arena *a, const LibraryInfo **out, uint32_t *n) {
-    LibraryInfo *info = arena_array(a, LibraryInfo, 2 + CUDA_LIBRARIES);
-    Str dnn = dnn_version(a);
-    info[0] = (LibraryInfo){"oneDNN", str_z(a, dnn),
-                            "convolution and matrix products run as plain loops, many times slower",
-                            "apt-get install libdnnl-dev, and build again", dnn.len > 0};
-    Str compiler = jit_compiler(a);
-    info[1] = (LibraryInfo){"C compiler", str_z(a, compiler),
-                            "fused kernels run as reference loops, many times slower",
-                            "apt-get install gcc", compiler.len > 0};
-    cuda_libraries(a, info + 2);
+#ifdef _OPENMP
+    bool openmp = true;
+#else
+    bool openmp = false;
+#endif
+    Str dnn = dnn_version(a), compiler = jit_compiler(a);
+    const LibraryInfo all[HOST_LIBRARIES] = {
+        {"OpenMP", "", "kernels run on one core",
+         "a compiler that has it (clang: apt-get install libomp-dev), and build again", openmp},
+        {"oneDNN", str_z(a, dnn),
+         "convolution and matrix products run as plain loops, many times slower",
+         "apt-get install libdnnl-dev ocl-icd-opencl-dev, and build again", dnn.len > 0},
+        {"C compiler", str_z(a, compiler),
+         "fused kernels run as reference loops, many times slower", "apt-get install gcc",
+         compiler.len > 0},
+    };
+    LibraryInfo *info = arena_array(a, LibraryInfo, HOST_LIBRARIES + CUDA_LIBRARIES);
+    memcpy(info, all, sizeof all);
+    cuda_libraries(a, info + HOST_LIBRARIES);
     *out = info;
-    *n = 2 + CUDA_LIBRARIES;
+    *n = HOST_LIBRARIES + CUDA_LIBRARIES;
 }

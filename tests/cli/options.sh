@@ -94,6 +94,7 @@ absent run
 
 expect 0 doctor --json
 prints '"libraries"'
+prints '"name": "OpenMP", "found": [tf]'
 
 # What could not be written is said, by every word that prints.
 full() {

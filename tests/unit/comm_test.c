@@ -100,7 +100,7 @@ static void tree_body(Rank *r, Comm *c) {
     int leaves = 4 / comm_size(c);
     float x[64];
     for (size_t i = 0; i < 64; i++) {
-        float leaf[4];
+        float leaf[4] = {0};
         for (int k = 0; k < leaves; k++)
             leaf[k] = (float)part(r->rank * leaves + k, i);
         for (int s = 1; s < leaves; s *= 2)
