@@ -46,7 +46,7 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive $sudo $line >&2
 }
 
-build() {   # build PRESET
-    cmake --preset "$1" >&2
-    cmake --build --preset "$1" >&2
+build() {   # what the release preset builds, by a CMake older than presets as well
+    cmake -S . -B build -G Ninja >&2
+    cmake --build build >&2
 }
