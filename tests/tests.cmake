@@ -46,6 +46,7 @@ gan_test(plan_test plan_test.c support/play.c support/edited.c support/programs.
 gan_test(device_test unit/device_test.c support/programs.c LIBS gan_gen gan_device)
 if(dnnl_FOUND)
     gan_test(dnn_conv_test unit/dnn_conv_test.c LIBS gan_device DNNL::dnnl)
+    gan_test(dnn_library_test unit/dnn_library_test.c LIBS gan_device DNNL::dnnl)
 endif()
 gan_test(fft_test unit/fft_test.c LIBS gan_device)
 gan_test(order_test unit/order_test.c LIBS gan_device)

@@ -147,20 +147,48 @@ static void layouts_free(DnnLayout l[3]) {
         dnn_layout_free(&l[i]);
 }
 
-// Weight gradients of bf16 over a picture smaller than the stride: the library (2.6) adds up what
-// it finds in its scratchpad.
-static bool reads_unwritten(DnnConvKind kind, const DnnConv *c) {
-    bool less = false;
-    for (int i = 2; i < c->src.n; i++)
-        less = less || c->src.dim[i] < c->stride[i - 2];
-    return less && kind == DnnConvWeights && c->src.type == DtBF16;
+// --- shapes the library errs on ------------------------------------------------------------------
+
+// Found by random small shapes (tests/unit/dnn_library_test.c), in 2.6.3 and 3.7.2.
+
+static int64_t reach_of(const DnnConv *c, int axis) {
+    return (c->weights.dim[c->weights.n - c->src.n + 2 + axis] - 1) * (c->dilation[axis] + 1) + 1;
+}
+
+// bf16 adds up what it finds in its scratchpad where a picture is smaller than the stride. Of three
+// axes, a second place that begins in the padding, or a kernel larger than the picture, is written
+// beyond the result.
+static bool weights_go_wrong(const DnnConv *c) {
+    int axes = c->src.n - 2;
+    bool wrong = axes == 3 && c->stride[0] > 1 && c->before[0] > c->stride[0];
+    for (int i = 0; i < axes; i++)
+        wrong = wrong || (c->src.type == DtBF16 && c->src.dim[2 + i] < c->stride[i]) ||
+                (axes == 3 && reach_of(c, i) > c->src.dim[2 + i]);
+    return wrong;
+}
+
+// 3.7: one channel of input, to one pixel (nothing is written), or in bf16 of one layer; bf16 with
+// wide strides that leave pixels over. 2.6: the first pixel of a thread's second block, where wide
+// padding surrounds a narrow picture.
+static bool forward_goes_wrong(const DnnConv *c) {
+    int axes = c->src.n - 2, last = axes - 1;
+    bool one = c->weights.dim[c->weights.n - axes - 1] == 1, half = c->src.type == DtBF16;
+    return (one && (c->dst.dim[2 + last] == 1 || (half && axes == 3 && c->src.dim[2] == 1))) ||
+           (half && c->stride[last] > 2 && c->after[last] < 0) ||
+           (c->before[last] > 4 && c->dst.dim[2 + last] < 8 * c->before[last]);
+}
+
+static bool goes_wrong(DnnConvKind kind, const DnnConv *c) {
+    return kind == DnnConvWeights   ? weights_go_wrong(c)
+           : kind == DnnConvForward ? forward_goes_wrong(c)
+                                    : false;
 }
 
 dnnl_status_t dnn_conv_desc(dnnl_engine_t e, DnnConvKind kind, const DnnConv *c, DnnDesc *out) {
     DnnLayout l[3] = {0};
     dnnl_primitive_attr_t attr = NULL;
     *out = NULL;
-    if (reads_unwritten(kind, c))
+    if (goes_wrong(kind, c))
         return dnnl_unimplemented;
     dnnl_status_t s = layouts((const DnnShape *[]){&c->src, &c->weights, &c->dst}, l);
     if (s == dnnl_success)

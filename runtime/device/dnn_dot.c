@@ -160,7 +160,9 @@ static bool shape_in_place(const Product *d, Side side, DnnShape *s) {
         stride[0] = stride[1] == 1 ? dim[1] : 1;
     if (dim[1] == 1 && dim[0] == 1)
         stride[0] = 1;
-    bool unit = stride[0] == 1 || stride[1] == 1;
+    // One row whose numbers lie apart, read or written in place, the library (3.7) gets wrong.
+    bool apart = dim[0] == 1 && side != SideB;
+    bool unit = stride[1] == 1 || (stride[0] == 1 && !apart);
     return unit && (stride[0] == 1 || stride[0] >= dim[1]) &&
            (stride[1] == 1 || stride[1] >= dim[0]);
 }
