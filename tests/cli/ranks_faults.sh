@@ -42,11 +42,8 @@ limited() {   # limited 'ulimit ...' RANK WORD... : two ranks, one of them with 
     : >out
     : >err
     code=0
-    if [ "$rank" = 0 ]; then
-        mpirun -n 1 sh -c "trap '' XFSZ; $limit; exec \"\$@\"" sh "$ganrun" "$@" : -n 1 "$ganrun" "$@" >out 2>err || code=$?
-    else
-        mpirun -n 1 "$ganrun" "$@" : -n 1 sh -c "$limit; exec \"\$@\"" sh "$ganrun" "$@" >out 2>err || code=$?
-    fi
+    mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" != "$0" ] || { trap "" XFSZ; $1; }; shift; exec "$@"' "$rank" "$limit" "$ganrun" "$@" \
+        >out 2>err || code=$?
     [ $code = 3 ] || fail "$limit on rank $rank: exit code $code, not 3"
 }
 # The run is begun with all of its disk: its kernels are compiled then, for the link that was measured then.
