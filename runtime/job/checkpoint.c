@@ -310,6 +310,13 @@ bool stored_alike(Dtype a, Dtype b) {
     return (a == DtF64) == (b == DtF64);
 }
 
+// A checkpoint that says something else than was written, or of which a part is gone, is damaged;
+// one that cannot be read now may be whole, and going back from it would write over it.
+static bool is_damage(GanStatus st, Str about, Str tensors) {
+    return st == GAN_ERR_INPUT ||
+           (st == GAN_ERR_IO && !(file_exists(about) && file_exists(tensors)));
+}
+
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found) {
     CheckpointSteps steps;
@@ -321,9 +328,9 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         if (want->step != NONE && step != want->step)
             continue;
         there = true;
-        Str content;
-        GanStatus st =
-            read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, out, &content);
+        Str content, about = run_file(perm, dir, "ckpt", step, "json"),
+                     tensors = run_file(perm, dir, "ckpt", step, "safetensors");
+        GanStatus st = read_json(perm, about, step, out, &content);
         if (st == GAN_OK && (!str_eq(out->model, want->model) || out->seed != want->seed ||
                              !stored_alike(out->real, want->real)))
             return fail(
@@ -332,11 +339,10 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                 "this run's: its model's hash is %.*s, resolved.gan's is %.*s",
                 step, SARG(out->model), SARG(want->model));
         if (st == GAN_OK)
-            st = load_tensors(perm, run_file(perm, dir, "ckpt", step, "safetensors"), content, e,
-                              want->seed);
-        if (st == GAN_OK) {
-            *found = true;
-            return GAN_OK;
+            st = load_tensors(perm, tensors, content, e, want->seed);
+        if (st == GAN_OK || !is_damage(st, about, tensors)) {
+            *found = st == GAN_OK;
+            return st;
         }
         say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
             i && want->step == NONE ? "; going back to the one before" : "");

@@ -33,7 +33,8 @@ GanStatus checkpoint_share(Exec *e, Comm *c);
 GanStatus checkpoint_compare(Exec *e, Comm *c);
 bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load in `b`?
 // Loads the newest whole checkpoint; damaged ones are passed over, with a line each to the console.
-// *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged.
+// *found false: there are none. GAN_ERR_INPUT: it is another model's, or all are damaged. One that
+// is there and cannot be read is no damage: the error is what reading it gave.
 // With a want->step other than NONE no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);

@@ -179,20 +179,16 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
         TRY(run_lock(t->perm, t->dir, &t->lock));
     TRY(open_session(t, o));
     TRY(resume ? job_unchanged(job, t->perm) : job_hash(job, t->perm, &job->hash));
-    if (!resume) { // mistakes in --data and --from come before a folder is made
-        TRY(open_feed(t, &at));
-        TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
-        TRY(train_restore(t, false, &at));
-        progress_title(*t->perm, &t->host->console, &t->session, t->job);
-        TRY(prepare_folder(t, resume));
-    } else {
-        TRY(prepare_folder(t, resume));
+    if (resume) {
         TRY(train_restore(t, true, &at));
         say(&t->host->console, "resumed from step %u", t->step);
-        TRY(open_feed(t, &at));
-        TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
-        progress_title(*t->perm, &t->host->console, &t->session, t->job);
     }
+    TRY(open_feed(t, &at));
+    TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
+    if (!resume)
+        TRY(train_restore(t, false, &at));
+    progress_title(*t->perm, &t->host->console, &t->session, t->job);
+    TRY(prepare_folder(t, resume)); // behind all that may be a mistake in what was asked
     return open_log(t);
 }
 

@@ -36,6 +36,25 @@ says 'no checkpoint in run/ckpt is whole'
 expect 1 sample run
 says 'no checkpoint in run/ckpt is whole: put a copy'
 
+# What cannot be read now may be whole: nothing is begun that would write over it.
+cp -r whole unread
+mv unread/ckpt/00000012.safetensors kept
+mkdir unread/ckpt/00000012.safetensors
+expect 3 train unread --steps 14
+says '00000012.safetensors'
+rmdir unread/ckpt/00000012.safetensors
+mv kept unread/ckpt/00000012.safetensors
+expect 0 train unread --steps 14
+says 'resumed from step 12'
+
+# What is refused leaves the run as it was.
+cp -r whole asked
+cp asked/options.json before
+echo text >bad.txt
+expect 1 train asked --data x=bad.txt --steps 14
+same asked/options.json before
+expect 0 train asked --steps 14
+
 # No room: the save fails, what was there stays, and with room again it goes on.
 trap '' XFSZ
 cp -r whole full
