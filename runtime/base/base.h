@@ -176,7 +176,7 @@ GanStatus file_map(Str path, FileMap *out);
 void file_unmap(FileMap *m);
 const char *file_mapped_at(const void *address); // the path; NULL: of no file. For signal handlers
 // Writes aside (path + ".tmp-PID-N"), fsyncs file and folder, renames. Nothing is left behind on
-// failure.
+// failure. Links are followed; a device or pipe is written to as it is.
 GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);

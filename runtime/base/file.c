@@ -182,7 +182,7 @@ enum { OutBuffer = 1 << 16, WriteMost = 1 << 19 };
 
 struct FileOut {
     int fd;
-    Path path, aside; // the file's place; where it is written first
+    Path path, aside; // the file's place; where it is written first, empty: in its place
     size_t n;         // bytes waiting in `buffer`
     char buffer[OutBuffer];
 };
@@ -217,12 +217,25 @@ static int open_aside(FileOut *f) {
     return fd;
 }
 
+// A link is followed, so that it stays one. What is no file - /dev/null, a pipe - is written to: a
+// rename would take its place, on the whole machine where the user may.
+static int open_out(FileOut *f) {
+    struct stat s;
+    Path behind;
+    if (lstat(f->path.z, &s) == 0 && S_ISLNK(s.st_mode) && realpath(f->path.z, behind.z))
+        f->path = behind;
+    if (stat(f->path.z, &s) != 0 || S_ISREG(s.st_mode) || S_ISDIR(s.st_mode))
+        return open_aside(f);
+    f->aside.z[0] = 0;
+    return open(f->path.z, O_WRONLY | O_CLOEXEC);
+}
+
 GanStatus file_out_open(Str path, FileOut **out) {
     *out = NULL;
     FileOut *f = mem_alloc(sizeof *f);
     if (!f)
         return fail_memory("write", path);
-    f->fd = path_z(path, &f->path) && !refused() ? open_aside(f) : -1;
+    f->fd = path_z(path, &f->path) && !refused() ? open_out(f) : -1;
     if (f->fd < 0) {
         GanStatus st = fail_io("create", path);
         mem_free(f);
@@ -263,20 +276,21 @@ static bool sync_folder_of(const char *path) {
 
 GanStatus file_out_commit(FileOut *f) {
     const char *failed = NULL;
+    bool aside = f->aside.z[0];
     if (!write_all(f->fd, f->buffer, f->n))
         failed = "write";
-    else if (refused() || fsync(f->fd) != 0)
+    else if (aside && (refused() || fsync(f->fd) != 0))
         failed = "sync";
     int error = errno;
     if (close(f->fd) != 0 && !failed)
         failed = "close", error = errno;
     errno = error;
-    if (!failed && (refused() || rename(f->aside.z, f->path.z) != 0))
+    if (!failed && aside && (refused() || rename(f->aside.z, f->path.z) != 0))
         failed = "put in place";
     GanStatus st = failed ? fail_io(failed, str_c(f->path.z)) : GAN_OK;
-    if (failed)
+    if (failed && aside)
         unlink(f->aside.z);
-    else if (!sync_folder_of(f->path.z))
+    else if (!failed && aside && !sync_folder_of(f->path.z))
         st = fail_io("sync the folder of", str_c(f->path.z));
     mem_free(f);
     return st;
@@ -286,7 +300,8 @@ void file_out_abandon(FileOut *f) {
     if (!f)
         return;
     close(f->fd);
-    unlink(f->aside.z);
+    if (f->aside.z[0])
+        unlink(f->aside.z);
     mem_free(f);
 }
 

@@ -161,6 +161,7 @@ static GanStatus run_interp(Interp *p, const Options *o) {
     Str path = option_text(o, OptFile, path_join(p->perm, o->file.at[0], STR("interp.png")));
     TRY(path_writes(path, ".png .npy", false));
     TRY(trained_open_fed(p->perm, p->host, o, &p->run));
+    p->seed = (uint64_t)option_number(o, OptSeed, (int64_t)p->run.job.seed);
     const Session *s = &p->run.session;
     TRY(sampler_find(&s->compiled.module, option_text(o, OptEntry, (Str){0}), &p->sampler));
     TRY(check_shape(p, path));
@@ -181,7 +182,6 @@ GanStatus cmd_interp(Arena *perm, const Host *h, const Options *o) {
     Interp p = {
         .perm = perm,
         .host = h,
-        .seed = (uint64_t)option_number(o, OptSeed, 0),
         .rows = (size_t)option_number(o, OptRows, 8),
         .columns = (size_t)option_number(o, OptSamples, 8),
     };

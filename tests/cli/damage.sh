@@ -42,6 +42,7 @@ mv unread/ckpt/00000012.safetensors kept
 mkdir unread/ckpt/00000012.safetensors
 expect 3 train unread --steps 14
 says '00000012.safetensors'
+grep -q 'resumed' err && fail 'it went back to an older checkpoint'
 rmdir unread/ckpt/00000012.safetensors
 mv kept unread/ckpt/00000012.safetensors
 expect 0 train unread --steps 14

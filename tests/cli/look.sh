@@ -8,9 +8,10 @@ begin --out two --seed 7
 
 # A row of interp begins at a sample and ends at the next; the grid is a picture of that many tiles.
 expect 0 sample one -o s.npy --count 5 --threads 1
-expect 0 interp one -o i.npy --rows 5 --count 3 --threads 1
+expect 0 sample two -o t.npy --count 5 --threads 1
+expect 0 interp two -o i.npy --rows 5 --count 3 --threads 1
 floats() { tail -c +129 "$1" | od -An -v -w768 -tf4 | cut -c 1-200; } # a picture of 3*8*8 a line; its first numbers
-floats s.npy >samples
+floats t.npy >samples
 floats i.npy >between
 [ "$(wc -l <between)" = 15 ] || fail 'not 15 pictures'
 near() { awk -v want="$1" '{ n = split(want, w); for (k = 1; k <= n; k++) if ((d = $k - w[k]) > 1e-4 || d < -1e-4) exit 1 }'; }

@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include "base.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -399,6 +401,30 @@ static void a_file_reads_back_what_was_written(void **state) {
     assert_true(out.len > 20);
 }
 
+// A rename would put a file in the place of a device, as root of /dev/null itself.
+static void what_is_no_file_is_written_to_and_links_stay(void **state) {
+    Place *p = *state;
+    Str pipe = under(p, "pipe"), file = under(p, "file"), link = under(p, "link"), out;
+    char got[8] = "";
+    struct stat is;
+    assert_int_equal(mkfifo(pipe.ptr, 0600), 0);
+    int end = open(pipe.ptr, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    assert_true(end >= 0);
+    assert_ok(file_write_atomic(pipe, "words", 5));
+    assert_int_equal(read(end, got, sizeof got), 5);
+    assert_string_equal(got, "words");
+    close(end);
+    assert_int_equal(lstat(pipe.ptr, &is), 0);
+    assert_true(S_ISFIFO(is.st_mode));
+    assert_ok(file_write_atomic(file, "old", 3));
+    assert_int_equal(symlink("file", link.ptr), 0);
+    assert_ok(file_write_atomic(link, "new", 3));
+    assert_int_equal(lstat(link.ptr, &is), 0);
+    assert_true(S_ISLNK(is.st_mode));
+    assert_ok(file_read(&p->arena, file, &out));
+    assert_str(out, "new");
+}
+
 static void a_file_error_names_path_and_reason(void **state) {
     Place *p = *state;
     Str absent = under(p, "no/such"), out, folder = str_c(p->root);
@@ -693,6 +719,7 @@ int main(int argc, char **argv) {
         CASE(a_map_finds_every_key_and_no_other),
         CASE(hashes_are_the_published_ones),
         CASE(a_file_reads_back_what_was_written),
+        CASE(what_is_no_file_is_written_to_and_links_stay),
         CASE(a_file_error_names_path_and_reason),
         CASE(a_file_written_in_pieces_appears_whole_or_not_at_all),
         CASE(two_writers_of_one_file_both_succeed),
