@@ -9,5 +9,6 @@ PRTE_MCA_plm_ssh_agent=false
 PRTE_MCA_prte_tmpdir_base=$work
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_plm_rsh_agent \
     OMPI_MCA_orte_tmpdir_base PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_plm_ssh_agent PRTE_MCA_prte_tmpdir_base
+sanitized=${ASAN_OPTIONS+x}${TSAN_OPTIONS+x}     # a build of such a preset
 # Open MPI unloads its parts without freeing: in an address-sanitizer build nothing is left to suppress their leaks by.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"

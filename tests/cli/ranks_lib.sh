@@ -27,19 +27,20 @@ start() {
     mpirun -n "$n" "$ganrun" "$@" >>out 2>>err &
     job=$!
 }
-# faulty FAULT N WORD... : the same, its last rank with a fault (tests/support/fault.c). One program, which asks for its rank:
-# the mpirun of Open MPI 5.0.7 crashes when it is given two.
+# faulty FAULT[@RANK] N WORD... : the same, its last rank or this one with a fault (tests/support/fault.c). One program, which
+# asks for its rank: the mpirun of Open MPI 5.0.7 crashes when it is given two.
 faulty() {
-    fault=$1 n=$2
+    fault=$1 n=$2 rank=$(($2 - 1))
     shift 2
+    case $fault in *@*) rank=${fault#*@} fault=${fault%@*};; esac
     : >out
     : >err
     mpirun -n "$n" sh -c '
-        if [ "$OMPI_COMM_WORLD_RANK" = $((OMPI_COMM_WORLD_SIZE - 1)) ]; then
+        if [ "$OMPI_COMM_WORLD_RANK" = "$2" ]; then
             export LD_PRELOAD="$0" GAN_FAULT="$1" ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}"
         fi
-        shift
-        exec "$@"' "$(dirname -- "$ganrun")/tests/gan_fault.so" "$fault" "$ganrun" "$@" >>out 2>>err &
+        shift 2
+        exec "$@"' "$(dirname -- "$ganrun")/tests/gan_fault.so" "$fault" "$rank" "$ganrun" "$@" >>out 2>>err &
     job=$!
 }
 # process RANK : the process of a rank of $job, from rank 0's table. What mpirun passes on comes late and in pieces: only a

@@ -8,7 +8,8 @@
 // that library gives another version. GAN_FAULT=nodes, in all ranks: the first half of them and the
 // second are on nodes of their own, and none may add numbers with all others at once.
 // GAN_FAULT=far: no rank may reach another's memory. GAN_FAULT=sums: this rank gets sums with one
-// bit turned, as from a broken machine.
+// bit turned, as from a broken machine. GAN_FAULT=disk: once MPI has begun, which writes files of
+// its own, those of this rank end at 100 KiB, as on a full disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -37,7 +39,12 @@ static int another(const char *library) {
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     static int times;
     come_to("init", &times);
-    return PMPI_Init_thread(argc, argv, required, provided);
+    int code = PMPI_Init_thread(argc, argv, required, provided);
+    if (another("disk")) {
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){100 << 10, 100 << 10});
+    }
+    return code;
 }
 
 int MPI_Isend(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm,
