@@ -125,6 +125,9 @@ static const struct {
     {"munit.gan", NULL, "S_B", 2764936, 0},
     {"munit.gan", NULL, "G_A", 6875395, 0},
     {"munit.gan", NULL, "D_B", 8271171, 0},
+    {"progan.gan", "size=1024", "G", 23071606, 1}, // the paper's 23.1M with all to_rgb
+    {"progan.gan", "size=1024", "D", 23077265, 1}, // their 23087249 with all from_rgb
+    {"progan.gan", "size=4", "G", 6556163, 0},
     {"hifigan.gan", NULL, "G", 13926017 + 10113, 0}, // the authors' figure, and a length a row
     {"hifigan.gan", NULL, "P.4", 8221154, 0},
     {"hifigan.gan", NULL, "S.1", 9874306, 0},

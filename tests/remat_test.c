@@ -37,6 +37,7 @@ static const struct {
     {"dcgan.gan", NULL},
     {"munit.gan", "size=16 wide=2 blocks=1 scales=1"},
     {"pix2pix.gan", "size=32 wide=2"},
+    {"progan.gan", "size=16 nz=5 wide=3"},
     {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3"},
     {"sngan.gan", NULL},
     {"stargan.gan", "size=16 depth=2 kinds=3 wide=2 blocks=1 rounds=1"},

@@ -40,6 +40,7 @@ static const struct {
     {"demo.gan", "c=8 nz=5", 5},
     {"munit.gan", "size=16 wide=2 blocks=1 scales=1", 3},
     {"pix2pix.gan", "size=32 wide=2", 3},
+    {"progan.gan", "size=8 nz=5 wide=3 fade=3", 4},
     {"r3gan.gan", "size=8 full=4 wide=4 groups=2 nz=5 blocks=1", 3},
     {"sagan.gan", "size=16 at=8 nz=5 wide=2 kinds=3", 3},
     {"sngan.gan", NULL, 3},

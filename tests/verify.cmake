@@ -1,7 +1,7 @@
 # Every reference case, recomputed by `ganrun verify`: f64 on the reference device and f32 on the processor. The list is
 # the folder; a case names its model. What takes longer than the quick tier allows has the label long.
-set(quick_f64 aae3d acgan began biggan features d2gan_ring d3gan dcgan hifigan infogan munit pix2pix r3gan sagan stargan stylegan2 wavegan)   # models of less than 25 s
-set(quick_f32 aae3d acgan began biggan features cosmogan cyclegan d2gan_ring d3gan dcgan infogan munit pix2pix r3gan sagan sngan stargan stylegan2
+set(quick_f64 aae3d acgan began biggan features d2gan_ring d3gan dcgan hifigan infogan munit pix2pix progan r3gan sagan stargan stylegan2 wavegan)   # models of less than 25 s
+set(quick_f32 aae3d acgan began biggan features cosmogan cyclegan d2gan_ring d3gan dcgan infogan munit pix2pix progan r3gan sagan sngan stargan stylegan2
     wavegan wgan_gp)    # less than 10 s
 
 function(verify_case case model device precision)

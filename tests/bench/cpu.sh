@@ -33,6 +33,7 @@ infogan    32  1.0 0   0    1500 both
 wavegan    8   1.0 0   0    1500 nchw -s slice=4096 -s wide=32 -s rounds=2
 stargan    4   1.0 0   0    1500 both -s size=64 -s wide=32 -s blocks=3 -s depth=5 -s rounds=2
 munit      1   1.0 0   0    1500 both -s size=64 -s wide=32
+progan     16  1.0 0   0    1500 both -s size=32 -s nz=128 -s wide=64
 stylegan2  8   1.0 0   0    1500 both -s size=32 -s nz=128 -s depth=4 -s wide=128
 '
 warm=150 plan=1.05 process=0.60 penalty=2.2 scaling=1.9    # required of every model, and of one
@@ -130,7 +131,7 @@ extra() { # MODEL: what has a level for it alone
 torch=yes
 "$python" -c 'import torch' 2>/dev/null || { torch=; echo "no PyTorch in $python: nothing is compared with it" >&2; }
 [ $# -gt 0 ] || set -- dcgan sngan wgan_gp d3gan d2gan_ring aae3d cosmogan cyclegan r3gan sagan biggan began pix2pix \
-    acgan infogan wavegan stargan munit stylegan2
+    acgan infogan wavegan stargan munit progan stylegan2
 for model in "$@"; do
     echo "$table" | grep -q "^$model " || { echo "no such race: $model" >&2; exit 2; }
 done

@@ -39,6 +39,13 @@ says ': 14 of 14 weights and states$'
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out h --from g/ckpt/00000000.safetensors
 says ': 14 of 14 weights and states$'
 same c/ckpt/00000000.safetensors h/ckpt/00000000.safetensors
+# Stages of progressive growing: all that the smaller one trained is found, in the larger one's net, its average and its judge.
+stage() { go "$here/../../models/progan.gan" --device ref --data x=s.pack --batch 4 -s nz=3 -s wide=3 -s fade=2 "$@"; }
+stage -s size=4 --steps 1 --out p4
+stage -s size=8 --steps 3 --out p8 --from p4
+says '20 of 41 weights and states; begun anew: G.up.8.w, '
+stage -s size=16 --steps 1 --out p16 --from p8
+says '32 of 53 weights and states; begun anew: G.up.16.w, '
 # A damaged checkpoint is passed over.
 printf x | dd of=a/ckpt/00000006.safetensors bs=1 seek=2000 conv=notrunc 2>/dev/null
 go tiny.gan --data x=s.pack --batch 4 --steps 1 --out e --from a

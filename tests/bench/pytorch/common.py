@@ -177,8 +177,8 @@ class Record:
 def fill(case: str, nets: dict):
     """Overwrite every parameter and buffer with formula-made numbers; return the list that says how.
 
-    Weights (2 or more dimensions) are normal with standard deviation 1/sqrt(fan_in); vectors named `weight`
-    (norm gains) are 1 + 0.1 normal; other vectors 0.1 normal; running variances uniform in (0.5, 1.5).
+    Weights (2 or more dimensions) are normal with standard deviation 1/sqrt(fan_in), or the net's own `deviation`; vectors
+    named `weight` (norm gains) are 1 + 0.1 normal; other vectors 0.1 normal; running variances uniform in (0.5, 1.5).
     """
     how = []
     for net, module in nets.items():
@@ -191,7 +191,8 @@ def fill(case: str, nets: dict):
                 t, rule = uniform(k, shape, 0.5, 1.5), {"kind": "uniform", "lo": 0.5, "hi": 1.5}
             elif len(shape) >= 2:
                 fan = math.prod(shape) // shape[0]
-                t, rule = normal(k, shape, 0, fan**-0.5), {"kind": "normal", "mean": 0.0, "std": fan**-0.5}
+                std = getattr(module, "deviation", fan**-0.5)
+                t, rule = normal(k, shape, 0, std), {"kind": "normal", "mean": 0.0, "std": std}
             elif leaf == "weight":
                 t, rule = normal(k, shape, 1, 0.1), {"kind": "normal", "mean": 1.0, "std": 0.1}
             else:
