@@ -158,13 +158,6 @@ static const Diag **sorted(Front *f) {
     return order;
 }
 
-static uint32_t code_points(Str s) {
-    uint32_t n = 0;
-    for (size_t i = 0; i < s.len; i++)
-        n += ((unsigned char)s.ptr[i] & 0xC0) != 0x80;
-    return n;
-}
-
 // A window of a long line that shows byte `at`; moves *lo to where it begins.
 static Str clip(Str line, size_t at, size_t *lo) {
     if (line.len <= MAX_WIDTH)
@@ -193,7 +186,8 @@ static void put_line(Text *t, const Source *s, Span span, const char *tint, cons
             text_char(t, '\t'); // the same tab moves the caret as far
         else if (((unsigned char)line.ptr[i] & 0xC0) != 0x80)
             text_char(t, ' ');
-    uint32_t carets = code_points(str_sub(line, from, to < lo + shown.len ? to : lo + shown.len));
+    uint32_t carets =
+        str_code_points(str_sub(line, from, to < lo + shown.len ? to : lo + shown.len));
     text_fmt(t, "%s^", tint);
     for (uint32_t i = 1; i < carets; i++)
         text_char(t, '^');
@@ -267,7 +261,7 @@ static void json_span(JsonOut *j, const Front *f, Span span) {
     const Source *s = &f->source.at[span.file - 1];
     LineCol lo = source_line_col(s, span.lo), hi = source_line_col(s, span.hi);
     Str line = source_line(s, lo.line);
-    uint32_t last = hi.line == lo.line ? hi.col : code_points(line) + 1;
+    uint32_t last = hi.line == lo.line ? hi.col : str_code_points(line) + 1;
     json_open(j, '{');
     json_name(j, "file_name");
     json_put_str(j, s->name);

@@ -107,10 +107,7 @@ static uint32_t blanks(const Layout *o, uint32_t i, TokKind inside) {
 }
 
 static uint32_t width_of(const Layout *o, uint32_t lo, uint32_t hi) {
-    uint32_t n = 0;
-    for (uint32_t i = lo; i < hi; i++)
-        n += ((unsigned char)o->source->text.ptr[i] & 0xC0) != 0x80;
-    return n;
+    return str_code_points(str_sub(o->source->text, lo, hi));
 }
 
 static void read_cells(Layout *o) {

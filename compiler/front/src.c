@@ -63,10 +63,7 @@ LineCol source_line_col(const Source *s, uint32_t offset) {
         else
             hi = mid;
     }
-    uint32_t col = 1;
-    for (uint32_t i = s->line.at[lo]; i < offset && i < s->text.len; i++)
-        col += ((unsigned char)s->text.ptr[i] & 0xC0) != 0x80;
-    return (LineCol){lo + 1, col};
+    return (LineCol){lo + 1, 1 + str_code_points(str_sub(s->text, s->line.at[lo], offset))};
 }
 
 Str source_line(const Source *s, uint32_t line) {

@@ -72,8 +72,8 @@ size_t mem_peak_rss(void); // bytes, peak resident set of the process
 
 // One reserved address range, committed as touched. Passing an Arena by value makes a checkpoint:
 // what the callee allocates is gone when it returns (`Arena scratch`). `Arena *perm` results
-// outlive the call. When the range is exhausted or memory is refused, longjmps to `oom` if set (see
-// arena_guard), else ends the program (no_memory).
+// outlive the call. When the range is exhausted or memory is refused, longjmps to `oom` if set
+// (arena_guard), else ends the program (no_memory).
 typedef struct Arena {
     char *beg, *end; // free part of the range
     char *base;      // start of the range, for release
@@ -85,6 +85,10 @@ GanStatus arena_init(Arena *a,
 void arena_need(Arena *a);            // the same with 0, or the program ends (no_memory)
 void arena_release(Arena *a);         // accepts an empty arena
 void *arena_alloc(Arena *a, size_t size, size_t align); // zeroed
+// Runs `run`; where `a` cannot give what it asks for, answers GAN_ERR_MEMORY ("no memory " and
+// `what`, as "to load a plan") instead of jumping past the caller. Guards nest. What run holds
+// outside the arena must be reachable from `user`, for the caller to release.
+GanStatus arena_guard(Arena *a, const char *what, GanStatus (*run)(void *user), void *user);
 #define arena_new(a, T) ((T *)arena_alloc((a), sizeof(T), _Alignof(T)))
 #define arena_array(a, T, n) ((T *)arena_array_((a), sizeof(T), _Alignof(T), (size_t)(n)))
 void *arena_array_(Arena *a, size_t size, size_t align, size_t n); // overflow-checked, zeroed
@@ -129,6 +133,7 @@ uint32_t str_distance(Str a, Str b);   // Damerau-Levenshtein
 // Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
 Str str_nearest(Str word, const Str *known, uint32_t n);
 bool str_utf8_valid(Str s, size_t *bad_at);
+uint32_t str_code_points(Str s);    // of UTF-8: as many columns on a screen, mostly
 Str str_double(Arena *a, double x); // shortest text that reads back to the same double
 
 typedef struct Setting {

@@ -10,7 +10,6 @@
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
 #include <string.h>
 
 enum { DepthMost = 64 };
@@ -157,21 +156,27 @@ static GanStatus copy_value(Reader *r, const cJSON *from, Json *to) {
     return GAN_OK;
 }
 
-// The tree is cJSON's heap, so a full arena must come back here: its jump is borrowed for the time
-// of the copy.
-static GanStatus copy_tree(Reader *r, const cJSON *tree, const Json **out) {
-    jmp_buf full;
-    void *before = r->arena->oom;
-    if (setjmp(full)) {
-        r->arena->oom = before;
-        return fail(GAN_ERR_MEMORY, "%.*s: no memory for this document", SARG(r->path));
-    }
-    r->arena->oom = &full;
-    Json *root = arena_new(r->arena, Json);
-    GanStatus st = copy_value(r, tree, root);
-    r->arena->oom = before;
+typedef struct Copy {
+    Reader *r;
+    const cJSON *tree;
+    const Json *root; // out
+} Copy;
+
+static GanStatus copy_tree(void *user) {
+    Copy *c = user;
+    Json *root = arena_new(c->r->arena, Json);
+    c->root = root;
+    return copy_value(c->r, c->tree, root);
+}
+
+// The tree is cJSON's heap, so a full arena must come back here.
+static GanStatus keep_tree(Reader *r, const cJSON *tree, const Json **out) {
+    Copy c = {.r = r, .tree = tree};
+    GanStatus st = arena_guard(r->arena, "for this document", copy_tree, &c);
+    if (st == GAN_ERR_MEMORY)
+        return fail_in(st, "%.*s", SARG(r->path));
     if (st == GAN_OK)
-        *out = root;
+        *out = c.root;
     return st;
 }
 
@@ -188,7 +193,7 @@ GanStatus json_parse(Arena *a, Str text, Str path, const Json **out) {
     bool cut = !tree && at + 1 >= text.len && (r.open || text.len == 0);
     GanStatus st;
     if (tree && at == text.len)
-        st = copy_tree(&r, tree, out);
+        st = keep_tree(&r, tree, out);
     else if (tree)
         st = refuse(&r, at, "more text after the document's end");
     else if (cut)

@@ -231,6 +231,19 @@ static _Noreturn void arena_out_of_memory(const Arena *a, size_t size) {
     longjmp(*(jmp_buf *)a->oom, 1);
 }
 
+GanStatus arena_guard(Arena *a, const char *what, GanStatus (*run)(void *user), void *user) {
+    jmp_buf full;
+    void *before = a->oom; // borrowed for the time of the run
+    if (setjmp(full)) {
+        a->oom = before;
+        return fail(GAN_ERR_MEMORY, "no memory %s", what);
+    }
+    a->oom = &full;
+    GanStatus st = run(user);
+    a->oom = before;
+    return st;
+}
+
 void *arena_alloc(Arena *a, size_t size, size_t align) {
     void *item = arena_try(a, size, align);
     if (!item)

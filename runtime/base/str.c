@@ -270,6 +270,13 @@ static size_t utf8_length(Str s) {
     return n;
 }
 
+uint32_t str_code_points(Str s) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < s.len; i++)
+        n += ((unsigned char)s.ptr[i] & 0xc0) != 0x80;
+    return n;
+}
+
 bool str_utf8_valid(Str s, size_t *bad_at) {
     for (size_t i = 0, n; i < s.len; i += n) {
         n = utf8_length((Str){s.ptr + i, s.len - i});

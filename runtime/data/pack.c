@@ -1,6 +1,5 @@
 // pack.c - reading packs, see pack_format.h. Opening touches the lead, the trailer and the header
 // only.
-#include "guard.h"
 #include "pack_format.h"
 
 #include <inttypes.h>
@@ -210,7 +209,7 @@ GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out)
     Opening o = {.perm = perm, .pack = {.bytes = data, .n = n}};
     *out = (Pack){0};
     TRY(check_trailer(data, n, &o.trailer));
-    TRY(guarded(perm, open_header, &o));
+    TRY(arena_guard(perm, "for names and headers", open_header, &o));
     *out = o.pack;
     return GAN_OK;
 }

@@ -5,7 +5,6 @@
 // A sample that cannot be used is reported with its reason and left out; unless that was asked for,
 // no pack is written at all then.
 #include "pack_build.h"
-#include "guard.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -310,7 +309,7 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     }
     Build b = {
         .o = o, .path = path, .perm = perm, .kind = kind, .out_path = out_path, .pack = pack};
-    GanStatus st = guarded(perm, run_build, &b);
+    GanStatus st = arena_guard(perm, "for names and headers", run_build, &b);
     pack_writer_abandon(b.writer);
     blob_close(&b.labels.blob);
     if (sum)

@@ -4,7 +4,6 @@
 // full block of records is hashed and sent off at once, so that memory does not grow with the set
 // (but for the names).
 #include "bytes.h"
-#include "guard.h"
 #include "pack_format.h"
 #include "sources.h"
 
@@ -216,7 +215,7 @@ static GanStatus end_pack(PackWriter *w, Str source, Str fit) {
     GanStatus st = w->count ? arena_init(&e.scratch, (size_t)1 << 30)
                             : fail(GAN_ERR_INPUT, "a pack without samples");
     if (st == GAN_OK)
-        st = guarded(&e.scratch, write_end, &e);
+        st = arena_guard(&e.scratch, "for names and headers", write_end, &e);
     arena_release(&e.scratch);
     if (st != GAN_OK)
         pack_writer_abandon(w);

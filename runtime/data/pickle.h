@@ -31,8 +31,8 @@ typedef struct Pickle {
 } Pickle;
 
 // Reads one pickle of protocol 2 to 5 from the beginning of bytes, which the result borrows. May
-// run `perm` dry: call it guarded. GAN_ERR_INPUT: it is cut short, damaged, or does what is not
-// read. A value may hold itself.
+// run `perm` dry: call it under arena_guard. GAN_ERR_INPUT: it is cut short, damaged, or does what
+// is not read. A value may hold itself.
 GanStatus pickle_read(Arena *perm, Str bytes, Pickle *out);
 
 #endif

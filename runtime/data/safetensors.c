@@ -5,7 +5,6 @@
 // shape and against its neighbours, so that each byte belongs to exactly one tensor. Writing states
 // the header first and streams the rest.
 #include "safetensors.h"
-#include "guard.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -214,7 +213,7 @@ static GanStatus open_header(void *user) {
 GanStatus safe_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
     Opening o = {.perm = perm, .data = data, .n = n};
     *out = (SafeFile){0};
-    TRY(guarded(perm, open_header, &o));
+    TRY(arena_guard(perm, "for names and headers", open_header, &o));
     *out = o.file;
     return GAN_OK;
 }
@@ -333,7 +332,7 @@ GanStatus safe_out_open(Str path, SafeTensor *tensor, size_t n, const SafeMeta *
     if (st == GAN_OK)
         st = file_out_open(path, &f->file);
     if (st == GAN_OK)
-        st = guarded(&h.text, write_header, &h);
+        st = arena_guard(&h.text, "for names and headers", write_header, &h);
     arena_release(&h.text);
     arena_release(&h.names);
     if (st == GAN_OK)

@@ -3,7 +3,6 @@
 //
 // A member that cannot be read is an item with a reason, so that the reader may go on. Names live
 // in the source's arena and are valid until source_close.
-#include "guard.h"
 #include "library.h"
 #include "sources.h"
 
@@ -363,7 +362,7 @@ GanStatus source_open(Str path, SourceKind kind, Source **out) {
     s->kind = kind;
     GanStatus st = arena_init(&s->arena, 0);
     if (st == GAN_OK)
-        st = guarded(&s->arena, open_members, s);
+        st = arena_guard(&s->arena, "for names and headers", open_members, s);
     if (st != GAN_OK) {
         source_close(s);
         return st;
@@ -438,7 +437,7 @@ static GanStatus next_member(void *user) {
 
 GanStatus source_next(Source *s, Item *out, bool *end) {
     *out = (Item){.index = s->index};
-    TRY(guarded(&s->arena, next_member, &(Next){s, out, end}));
+    TRY(arena_guard(&s->arena, "for names and headers", next_member, &(Next){s, out, end}));
     if (!*end)
         s->index++;
     return out->st == GAN_ERR_MEMORY ? fail(out->st, "%.*s: %s", SARG(out->name), out->reason)
@@ -467,7 +466,7 @@ GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out) {
     Source *s = NULL;
     TRY(source_open(path, kind, &s));
     s->names_only = true;
-    GanStatus st = guarded(perm, list_names, &(Listing){perm, s, out});
+    GanStatus st = arena_guard(perm, "for names and headers", list_names, &(Listing){perm, s, out});
     source_close(s);
     return st;
 }

@@ -4,7 +4,6 @@
 // computed by fill_with from its number alone; the ring below only lets that happen early. So
 // resuming is starting at another number, and what a batch holds depends on neither threads nor
 // ranks.
-#include "guard.h"
 #include "sources.h"
 #include "xform.h"
 
@@ -377,7 +376,7 @@ GanStatus stream_open(const DataOptions *o, DataStream **out) {
     s->make = s->give = o->position;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    st = guarded(&s->arena, prepare, s);
+    st = arena_guard(&s->arena, "for names and headers", prepare, s);
     if (st != GAN_OK) {
         stream_close(s);
         return st;

@@ -9,7 +9,6 @@
 #define _GNU_SOURCE // memmem
 #include "torch.h"
 
-#include "guard.h"
 #include "library.h"
 #include "pickle.h"
 
@@ -436,7 +435,7 @@ static GanStatus read_all(void *user) {
 GanStatus torch_open_bytes(Arena *perm, const uint8_t *data, size_t n, SafeFile *out) {
     Torch t = {.perm = perm, .file = {(const char *)data, n}, .left = n};
     *out = (SafeFile){0};
-    GanStatus st = guarded(perm, read_all, &t);
+    GanStatus st = arena_guard(perm, "for names and headers", read_all, &t);
     if (t.archive)
         archive_read_free(t.archive);
     *out = st == GAN_OK ? t.out : (SafeFile){0};

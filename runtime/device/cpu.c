@@ -9,7 +9,6 @@
 #include "device.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -352,7 +351,8 @@ static void cpu_unload(Loaded *l) {
     mem_free(l);
 }
 
-static GanStatus load_all(Loaded *l) {
+static GanStatus load_all(void *user) {
+    Loaded *l = user;
     TRY(load_kernels(l));
     TRY(load_scratch(l));
     TRY(dnn_open(l->arena.oom, &l->dnn));
@@ -363,17 +363,6 @@ static GanStatus load_all(Loaded *l) {
     for (uint32_t i = 0; i < l->plan->section.n; i++)
         TRY(load_block(l, l->plan->section.at[i], &l->block[i]));
     return l->dnn ? dnn_ready(l->dnn) : GAN_OK;
-}
-
-// The plan's own arenas may be refused memory: that is a status here, not a bug.
-static GanStatus load_guarded(Loaded *l) {
-    jmp_buf oom;
-    l->arena.oom = &oom;
-    if (setjmp(oom))
-        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
-    TRY(load_all(l));
-    l->arena.oom = NULL;
-    return GAN_OK;
 }
 
 static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
@@ -389,7 +378,7 @@ static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, 
     *l = (Loaded){.cpu = (Cpu *)d, .plan = plan, .memory = {slots, work}};
     GanStatus st = arena_init(&l->arena, 0);
     if (st == GAN_OK)
-        st = load_guarded(l);
+        st = arena_guard(&l->arena, "to load a plan", load_all, l);
     if (st != GAN_OK) {
         cpu_unload(l);
         return st;

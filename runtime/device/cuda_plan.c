@@ -8,7 +8,6 @@
 #include "cuda_device.h"
 #include "image.h"
 
-#include <setjmp.h>
 #include <string.h>
 
 static CUdeviceptr address(const Loaded *l, uint32_t node) {
@@ -429,7 +428,8 @@ static GanStatus load_anchors(Loaded *l) {
     return GAN_OK;
 }
 
-static GanStatus load_all(Loaded *l) {
+static GanStatus load_all(void *user) {
+    Loaded *l = user;
     const Plan *p = l->plan;
     l->room = (CudaRoom){cuda_pointer(l->memory.work) + room_up(p->work_bytes), plan_room(p)};
     TRY(cuda_comm_load(l));
@@ -437,17 +437,6 @@ static GanStatus load_all(Loaded *l) {
     TRY(load_kernels(l));
     TRY(load_memory(l));
     return load_blocks(l);
-}
-
-// The plan's own arena may be refused memory: that is a status here, not a bug.
-static GanStatus load_guarded(Loaded *l) {
-    jmp_buf oom;
-    l->arena.oom = &oom;
-    if (setjmp(oom))
-        return fail(GAN_ERR_MEMORY, "no memory to load a plan");
-    TRY(load_all(l));
-    l->arena.oom = NULL;
-    return GAN_OK;
 }
 
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
@@ -466,7 +455,7 @@ GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded
     if (st == GAN_OK)
         st = arena_init(&l->arena, 0);
     if (st == GAN_OK)
-        st = load_guarded(l);
+        st = arena_guard(&l->arena, "to load a plan", load_all, l);
     if (st == GAN_OK)
         *out = l;
     else

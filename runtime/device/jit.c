@@ -242,7 +242,14 @@ static GanStatus unit_compile(const Jit *j, Unit *u, Str source, Str object) {
                 SARG(j->compiler.name), SARG(source), code, SARG(start));
 }
 
-static GanStatus unit_make(const Jit *j, Unit *u) {
+typedef struct Making {
+    const Jit *j;
+    Unit *u;
+} Making;
+
+static GanStatus unit_make(void *user) {
+    const Jit *j = ((Making *)user)->j;
+    Unit *u = ((Making *)user)->u;
     Arena *a = &u->arena;
     Str stem = str_format(a, "%.*s.%ld-%zx", SARG(u->path), (long)getpid(), (size_t)(uintptr_t)u);
     Str source = str_format(a, "%.*s.c", SARG(stem)), object = str_format(a, "%.*s.o", SARG(stem));
@@ -256,9 +263,7 @@ static GanStatus unit_make(const Jit *j, Unit *u) {
 }
 
 static GanStatus unit_build(const Jit *j, Unit *u) {
-    jmp_buf oom;
-    u->arena.oom = &oom;
-    return setjmp(oom) ? fail(GAN_ERR_MEMORY, "no memory to compile kernels") : unit_make(j, u);
+    return arena_guard(&u->arena, "to compile kernels", unit_make, &(Making){j, u});
 }
 
 // --- units ---------------------------------------------------------------------------------------

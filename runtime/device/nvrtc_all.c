@@ -8,7 +8,6 @@
 #include "nvrtc.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 
 enum { MOST_THREADS = 32 };
 
@@ -87,18 +86,18 @@ static void task_end(Tasks *t, Task *k) {
     pthread_mutex_unlock(&t->lock);
 }
 
-static GanStatus task_guarded(const Tasks *t, Task *k) {
-    const NvrtcJob *job = &t->job[k->job];
-    const Task *text = &t->task[k->text];
-    TRY(arena_init(&k->arena, 0));
-    jmp_buf oom;
-    k->arena.oom = &oom;
-    if (setjmp(oom))
-        return fail(GAN_ERR_MEMORY, "no memory to compile kernels");
-    GanStatus st = text == k ? nvrtc_translate(t->nvrtc, &k->arena, job, &k->made)
-                             : nvrtc_assemble(t->nvrtc, &k->arena, job, text->made.code, &k->made);
-    k->arena.oom = NULL;
-    return st;
+typedef struct Compiling {
+    const Tasks *t;
+    Task *k;
+} Compiling;
+
+static GanStatus task_compile(void *user) {
+    const Compiling *c = user;
+    const NvrtcJob *job = &c->t->job[c->k->job];
+    const Task *text = &c->t->task[c->k->text];
+    Arena *a = &c->k->arena;
+    return text == c->k ? nvrtc_translate(c->t->nvrtc, a, job, &c->k->made)
+                        : nvrtc_assemble(c->t->nvrtc, a, job, text->made.code, &c->k->made);
 }
 
 static void task_run(const Tasks *t, Task *k) {
@@ -107,7 +106,9 @@ static void task_run(const Tasks *t, Task *k) {
         k->status = text->status;
         return;
     }
-    k->status = task_guarded(t, k);
+    k->status = arena_init(&k->arena, 0);
+    if (k->status == GAN_OK)
+        k->status = arena_guard(&k->arena, "to compile kernels", task_compile, &(Compiling){t, k});
     if (k->status != GAN_OK)
         snprintf(k->error, sizeof k->error, "%s", gan_error());
 }
@@ -136,23 +137,22 @@ static void tasks_run(Tasks *t) {
     pthread_mutex_destroy(&t->lock);
 }
 
+typedef struct Collecting {
+    Arena *a;
+    const Tasks *t;
+    NvrtcImage *out;
+} Collecting;
+
 // Images to where they stay, or the first error of the list.
-static GanStatus tasks_collect(Arena *a, const Tasks *t, NvrtcImage *out) {
-    for (uint32_t i = 0; i < t->n; i++)
-        if (t->task[i].status != GAN_OK)
-            return fail(t->task[i].status, "%s", t->task[i].error);
-    jmp_buf oom;
-    void *outer = a->oom;
-    a->oom = &oom;
-    if (setjmp(oom)) {
-        a->oom = outer;
-        return fail(GAN_ERR_MEMORY, "no memory to keep compiled kernels");
+static GanStatus tasks_collect(void *user) {
+    const Collecting *c = user;
+    for (uint32_t i = 0; i < c->t->n; i++)
+        if (c->t->task[i].status != GAN_OK)
+            return fail(c->t->task[i].status, "%s", c->t->task[i].error);
+    for (uint32_t i = c->t->texts; i < c->t->n; i++) {
+        const Task *k = &c->t->task[i];
+        c->out[k->job] = (NvrtcImage){str_copy(c->a, k->made.code), str_copy(c->a, k->made.log)};
     }
-    for (uint32_t i = t->texts; i < t->n; i++) {
-        const Task *k = &t->task[i];
-        out[k->job] = (NvrtcImage){str_copy(a, k->made.code), str_copy(a, k->made.log)};
-    }
-    a->oom = outer;
     return GAN_OK;
 }
 
@@ -161,7 +161,8 @@ GanStatus nvrtc_compile_all(const Nvrtc *n, Arena *a, const NvrtcJob *job, uint3
     Tasks t = {.nvrtc = n, .job = job};
     tasks_list(a, jobs, &t);
     tasks_run(&t);
-    GanStatus st = tasks_collect(a, &t, out);
+    GanStatus st =
+        arena_guard(a, "to keep compiled kernels", tasks_collect, &(Collecting){a, &t, out});
     for (uint32_t i = 0; i < t.n; i++)
         arena_release(&t.task[i].arena);
     return st;

@@ -270,24 +270,17 @@ Cells compare_cells(Arena *a, const Pasts *runs) {
 
 // --- as text -------------------------------------------------------------------------------------
 
-static int width_of(Str s) {
-    int n = 0;
-    for (size_t i = 0; i < s.len; i++)
-        n += ((unsigned char)s.ptr[i] & 0xc0) != 0x80;
-    return n;
-}
-
 void compare_text(Text *t, const Cells *c) {
     int *width = arena_array(t->arena, int, c->columns);
     for (uint32_t i = 0; i < c->rows * c->columns; i++)
-        if (width_of(c->at[i]) > width[i % c->columns])
-            width[i % c->columns] = width_of(c->at[i]);
+        if ((int)str_code_points(c->at[i]) > width[i % c->columns])
+            width[i % c->columns] = (int)str_code_points(c->at[i]);
     for (uint32_t r = 0; r < c->rows; r++) {
         if (r == c->runs + 1)
             text_char(t, '\n');
         for (uint32_t k = 0; k < c->columns; k++) {
             Str s = c->at[r * c->columns + k];
-            int pad = width[k] - width_of(s);
+            int pad = width[k] - (int)str_code_points(s);
             text_fmt(t, k ? "  %*s%.*s" : "%*s%.*s", k ? pad : 0, "", SARG(s));
             text_fmt(t, "%*s", k ? 0 : pad, "");
         }
