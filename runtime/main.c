@@ -229,6 +229,7 @@ int main(int argc, char **argv) {
     Arena perm;
     Options options;
     process_watch_files("ganrun");
+    process_watch_end();
     if (arena_init(&perm, 0) != GAN_OK)
         return finish(GAN_ERR_MEMORY);
     if (argc < 2)

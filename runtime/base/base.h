@@ -186,8 +186,9 @@ GanStatus file_write_atomic(Str path, const void *data, size_t n);
 typedef struct FileOut FileOut; // the same, in pieces; buffered
 GanStatus file_out_open(Str path, FileOut **out);
 GanStatus file_out_put(FileOut *f, const void *data, size_t n);
-GanStatus file_out_commit(FileOut *f);          // flush, fsync, rename; frees f either way
-void file_out_abandon(FileOut *f);              // removes the temporary; accepts NULL
+GanStatus file_out_commit(FileOut *f); // flush, fsync, rename; frees f either way
+void file_out_abandon(FileOut *f);     // removes the temporary; accepts NULL
+void file_drop_asides(void); // removes all temporaries; for a process that ends, in handlers too
 GanStatus file_append(Str path, Str bytes);     // one write call
 GanStatus file_append_line(Str path, Str line); // the same, for logs
 bool file_exists(Str path);
@@ -225,6 +226,9 @@ void process_restart_with(const char *name, const char *value, char **argv);
 // go to `output`. *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
 bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
+// What ends the program from outside (SIGTERM, SIGINT, SIGHUP, SIGPIPE, unless they are ignored)
+// removes what is being written aside first. A limit on the size of files is an error of writing.
+void process_watch_end(void);
 // SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT are noted, no longer fatal; a
 // SIGINT seconds after another is. What goes to a closed pipe is lost.
 void process_watch_stop(void);

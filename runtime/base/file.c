@@ -183,9 +183,40 @@ enum { OutBuffer = 1 << 16, WriteMost = 1 << 19 };
 struct FileOut {
     int fd;
     Path path, aside; // the file's place; where it is written first, empty: in its place
+    int noted;        // where it stands in `beside`, or -1
     size_t n;         // bytes waiting in `buffer`
     char buffer[OutBuffer];
 };
+
+// What is being written aside, for a process that is ended: no lock, no memory. One beyond what
+// there is room for stays behind.
+enum { AsidesNoted = 64 };
+static _Atomic(FileOut *) beside[AsidesNoted];
+
+static void note_aside(FileOut *f) {
+    for (int i = 0; f->noted < 0 && i < AsidesNoted; i++) {
+        FileOut *none = NULL;
+        if (atomic_compare_exchange_strong(&beside[i], &none, f))
+            f->noted = i;
+    }
+}
+
+// Who ends the process may be looking at it: then there is nothing to do any more but wait.
+static void forget_aside(FileOut *f) {
+    FileOut *here = f;
+    if (f->noted >= 0 && !atomic_compare_exchange_strong(&beside[f->noted], &here, NULL))
+        for (;;)
+            pause();
+    f->noted = -1;
+}
+
+void file_drop_asides(void) {
+    for (int i = 0; i < AsidesNoted; i++) {
+        const FileOut *f = atomic_exchange(&beside[i], NULL);
+        if (f)
+            unlink(f->aside.z);
+    }
+}
 
 static bool write_all(int fd, const char *p, size_t n) {
     while (n > 0) {
@@ -212,7 +243,10 @@ static int open_aside(FileOut *f) {
             errno = ENAMETOOLONG;
             return -1;
         }
+        note_aside(f); // before it is there
         fd = open(f->aside.z, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0)
+            forget_aside(f);
     } while (fd < 0 && errno == EEXIST);
     return fd;
 }
@@ -235,6 +269,7 @@ GanStatus file_out_open(Str path, FileOut **out) {
     FileOut *f = mem_alloc(sizeof *f);
     if (!f)
         return fail_memory("write", path);
+    f->noted = -1;
     f->fd = path_z(path, &f->path) && !refused() ? open_out(f) : -1;
     if (f->fd < 0) {
         GanStatus st = fail_io("create", path);
@@ -284,13 +319,14 @@ GanStatus file_out_commit(FileOut *f) {
     int error = errno;
     if (close(f->fd) != 0 && !failed)
         failed = "close", error = errno;
-    errno = error;
     if (!failed && aside && (refused() || rename(f->aside.z, f->path.z) != 0))
-        failed = "put in place";
-    GanStatus st = failed ? fail_io(failed, str_c(f->path.z)) : GAN_OK;
+        failed = "put in place", error = errno;
     if (failed && aside)
         unlink(f->aside.z);
-    else if (!failed && aside && !sync_folder_of(f->path.z))
+    forget_aside(f);
+    errno = error;
+    GanStatus st = failed ? fail_io(failed, str_c(f->path.z)) : GAN_OK;
+    if (!failed && aside && !sync_folder_of(f->path.z))
         st = fail_io("sync the folder of", str_c(f->path.z));
     mem_free(f);
     return st;
@@ -302,6 +338,7 @@ void file_out_abandon(FileOut *f) {
     close(f->fd);
     if (f->aside.z[0])
         unlink(f->aside.z);
+    forget_aside(f);
     mem_free(f);
 }
 

@@ -97,14 +97,20 @@ static void note_stop(int signal) {
     stop_flag = signal;
 }
 
+// As the system would without a handler: the signal is taken as the handler returns.
+static void end_by(int signal) {
+    const struct sigaction end = {.sa_handler = SIG_DFL};
+    sigaction(signal, &end, NULL);
+    raise(signal);
+}
+
 // Who asks a second time will not wait. Launchers repeat themselves, but at once.
 static void note_interrupt(int signal) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (interrupted && now.tv_sec > interrupted + 1) {
-        const struct sigaction end = {.sa_handler = SIG_DFL};
-        sigaction(signal, &end, NULL);
-        raise(signal); // taken as this handler returns
+        file_drop_asides();
+        end_by(signal);
     }
     if (!interrupted)
         interrupted = (sig_atomic_t)now.tv_sec;
@@ -123,11 +129,10 @@ static void note_lost_file(int signal, siginfo_t *info, void *context) {
     (void)context;
     const char *path = file_mapped_at(info->si_addr);
     if (!path) { // not ours to explain
-        const struct sigaction end = {.sa_handler = SIG_DFL};
-        sigaction(signal, &end, NULL);
-        raise(signal);
+        end_by(signal);
         return;
     }
+    file_drop_asides();
     put_words("\n");
     put_words(speaker);
     put_words(": ");
@@ -150,12 +155,29 @@ static void handle(int signal, void (*handler)(int)) {
     sigaction(signal, &act, NULL);
 }
 
+static bool is_ignored(int signal) {
+    struct sigaction now;
+    return sigaction(signal, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static void end_tidily(int signal) {
+    file_drop_asides();
+    end_by(signal);
+}
+
+void process_watch_end(void) {
+    static const int ends[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!is_ignored(ends[i]))
+            handle(ends[i], end_tidily);
+    handle(SIGXFSZ, SIG_IGN);
+}
+
 void process_watch_stop(void) {
-    struct sigaction hangup;
     handle(SIGTERM, note_stop);
     handle(SIGUSR1, note_stop);
     handle(SIGINT, note_interrupt);
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) // else: nohup
+    if (!is_ignored(SIGHUP)) // else: nohup
         handle(SIGHUP, note_stop);
     handle(SIGPIPE, SIG_IGN);
 }

@@ -74,6 +74,7 @@ _Noreturn void bug(const char *format, ...) {
 _Noreturn void no_memory(const char *format, ...) {
     va_list args;
     va_start(args, format);
+    file_drop_asides();
     fputs("out of memory: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);

@@ -87,6 +87,17 @@ code=0; wait $first || code=$?
 [ "$code" = 75 ] || fail "the first run ended with $code"
 expect 0 sample two -o a.png
 
+# Ended from outside while it writes: the signal is the answer, and nothing half-written stays.
+for signal in TERM HUP; do
+    "$ganrun" data synth shapes --out ended.pack --count 10000000 --size 64 >out 2>err &
+    first=$!
+    until ls ended.pack.tmp-* >ls.out 2>&1; do kill -0 $first 2>/dev/null || fail "it ended by itself"; done
+    kill -$signal $first
+    code=0; wait $first || code=$?
+    [ $code -gt 128 ] || fail "ended by a signal, and the exit code is $code"
+    absent ended.pack ended.pack.tmp-*
+done
+
 # Data that are cut short while they are read: one error with their name, and what was saved stays.
 cp s.pack cut.pack
 "$ganrun" train tiny.gan --data x=cut.pack --batch 8 --steps 1000000 --save-every 2 --out cut >first.out 2>err &
