@@ -399,6 +399,30 @@ void job_write(Text *t, const Job *job) {
     text_char(t, '\n');
 }
 
+static GanStatus path_readable(const char *what, Str path) {
+    return str_utf8_valid(path, NULL)
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT,
+                      "%s: %.*s is not UTF-8: a run's options.json could not name it, and the run "
+                      "would not find it again; rename it, or give a link to it",
+                      what, SARG(path));
+}
+
+static GanStatus weights_readable(const JobWeightsVec *list) {
+    for (uint32_t i = 0; i < list->n; i++)
+        TRY(path_readable("--weights", list->at[i].path));
+    return GAN_OK;
+}
+
+GanStatus job_writable(const Job *job) {
+    for (uint32_t i = 0; i < job->data.n; i++)
+        TRY(path_readable("--data", job->data.at[i].value));
+    TRY(path_readable("--from", job->from));
+    TRY(path_readable("--features", job->gauge.features.path));
+    TRY(weights_readable(&job->gauge.features.weights));
+    return weights_readable(&job->weights);
+}
+
 typedef struct Reader {
     Arena *perm;
     const Json *root;

@@ -85,6 +85,8 @@ void device_options(const Options *o, DeviceOptions *out); // what of them a dev
 bool option_tf32(const Options *o);
 GanStatus path_absolute(Arena *a, Str path, Str *out);
 void job_write(Text *t, const Job *job); // options.json
+// GAN_ERR_INPUT where a path of the job could not be read again from there: it is not UTF-8.
+GanStatus job_writable(const Job *job);
 GanStatus job_read(Arena *perm, Str text, Str path, Job *out);
 // What a command line may change of a run that goes on: how long, how often saved, where the data
 // is, threads.

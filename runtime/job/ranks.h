@@ -87,6 +87,8 @@ typedef struct Trace Trace;
 // `steps` is "FIRST:LAST", counted from 1; empty: *out is NULL, which the others accept. `dir` gets
 // trace.rankN.json of each rank and, from rank 0, trace.json with all.
 GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out);
+// GAN_ERR_USAGE when none of its steps is among those behind step `done`, up to `last`.
+GanStatus trace_within(const Trace *t, int64_t done, int64_t last);
 // A part of step `step` that began at `began` (time_now) and ends now.
 void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, double began);
 void trace_step(Trace *t, uint32_t step, double began); // the step, with its collectives

@@ -46,6 +46,15 @@ GanStatus trace_open(Arena *perm, Comm *c, Str dir, Str steps, Trace **out) {
     return GAN_OK;
 }
 
+GanStatus trace_within(const Trace *t, int64_t done, int64_t last) {
+    if (!t || (t->first <= last && t->last > done && done < last))
+        return GAN_OK;
+    return fail(GAN_ERR_USAGE,
+                "--trace %lld:%lld: no such step is taken: the run has done %lld steps and ends "
+                "with step %lld",
+                (long long)t->first, (long long)t->last, (long long)done, (long long)last);
+}
+
 static bool recorded(const Trace *t, uint32_t step) {
     return t && step >= t->first && step <= t->last;
 }

@@ -94,32 +94,47 @@ static GanStatus put_control(FileOut *f, const Frame *x, uint32_t *number, uint1
     return put_chunk(f, "fcTL", c, sizeof c, (Str){0});
 }
 
-static GanStatus put_film(FileOut *f, const Frame *frame, uint32_t n, uint16_t fps) {
-    uint8_t control[8] = {0}, head[4];
+// A picture at a time, so that a film of any length needs the memory of one.
+static GanStatus put_film(FileOut *f, Str samples, const StrVec *names, uint16_t fps, Arena *perm) {
+    uint8_t control[8] = {0}, first[HEADER], head[4];
     uint32_t number = 0;
-    put32(control, n); // then how often it is played: 0, for ever
+    put32(control, names->n); // then how often it is played: 0, for ever
     TRY(file_out_put(f, Signature, sizeof Signature - 1));
-    TRY(put_chunk(f, "IHDR", frame[0].header, HEADER, (Str){0}));
-    TRY(put_chunk(f, "acTL", control, sizeof control, (Str){0}));
-    for (uint32_t i = 0; i < n; i++) {
-        TRY(put_control(f, &frame[i], &number, fps, i + 1 == n));
+    for (uint32_t i = 0; i < names->n; i++) {
+        Arena scratch = *perm;
+        Frame x;
+        TRY(frame_read(&scratch, path_join(&scratch, samples, names->at[i]), &x));
         if (i == 0) {
-            TRY(put_chunk(f, "IDAT", head, 0, frame[i].data));
-            continue;
+            memcpy(first, x.header, HEADER);
+            TRY(put_chunk(f, "IHDR", first, HEADER, (Str){0}));
+            TRY(put_chunk(f, "acTL", control, sizeof control, (Str){0}));
         }
-        put32(head, number++);
-        TRY(put_chunk(f, "fdAT", head, sizeof head, frame[i].data));
+        if (memcmp(x.header, first, HEADER) != 0)
+            return fail(GAN_ERR_INPUT, "%.*s/%.*s is of another size than the first", SARG(samples),
+                        SARG(names->at[i]));
+        TRY(put_control(f, &x, &number, fps, i + 1 == names->n));
+        put32(head, number);
+        number += i > 0; // the first frame is what a program sees that knows no films
+        TRY(i ? put_chunk(f, "fdAT", head, sizeof head, x.data)
+              : put_chunk(f, "IDAT", head, 0, x.data));
     }
     return put_chunk(f, "IEND", head, 0, (Str){0});
 }
 
+static GanStatus find_pictures(Arena *perm, Str samples, StrVec *out) {
+    StrVec names;
+    TRY(dir_list(perm, samples, &names));
+    for (uint32_t i = 0; i < names.n; i++)
+        if (str_ends(names.at[i], STR(".png")))
+            vec_push(perm, out, names.at[i]);
+    return out->n ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no pictures yet", SARG(samples));
+}
+
 GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
-    enum { FRAMES_MOST = 10000 };
     Str dir = o->file.at[0], samples = path_join(perm, dir, STR("samples"));
     Str path = option_text(o, OptFile, path_join(perm, dir, STR("film.png")));
     int64_t fps = option_number(o, OptFps, 10);
     StrVec names = {0};
-    VEC(Frame) frame = {0};
     TRY(path_writes(path, ".png", false));
     if (fps > 1000)
         return fail(GAN_ERR_USAGE, "--fps is at most 1000");
@@ -128,21 +143,10 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
                     "%.*s is not the folder of a run with pictures: it has no "
                     "samples/",
                     SARG(dir));
-    TRY(dir_list(perm, samples, &names));
-    for (uint32_t i = 0; i < names.n && frame.n < FRAMES_MOST; i++) {
-        if (!str_ends(names.at[i], STR(".png")))
-            continue;
-        Frame *x = vec_add(perm, &frame);
-        TRY(frame_read(perm, path_join(perm, samples, names.at[i]), x));
-        if (memcmp(x->header, frame.at[0].header, HEADER) != 0)
-            return fail(GAN_ERR_INPUT, "%.*s/%.*s is of another size than the first", SARG(samples),
-                        SARG(names.at[i]));
-    }
-    if (!frame.n)
-        return fail(GAN_ERR_INPUT, "%.*s has no pictures yet", SARG(samples));
+    TRY(find_pictures(perm, samples, &names));
     FileOut *f;
     TRY(file_out_open(path, &f));
-    GanStatus st = put_film(f, frame.at, frame.n, (uint16_t)fps);
+    GanStatus st = put_film(f, samples, &names, (uint16_t)fps, perm);
     if (st != GAN_OK) {
         file_out_abandon(f);
         return st;

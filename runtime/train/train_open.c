@@ -98,6 +98,7 @@ static GanStatus open_feed(Train *t, const Checkpoint *at) {
 static GanStatus prepare_folder(Train *t, bool resume) {
     if (!ranks_first(t->comm))
         return GAN_OK;
+    TRY(job_writable(t->job));
     if (resume) {
         TRY(run_write_job(t->perm, t->dir, t->job));
     } else {
@@ -187,6 +188,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
     if (!resume)
         TRY(train_restore(t, false, &at));
+    TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
     TRY(prepare_folder(t, resume)); // behind all that may be a mistake in what was asked
     return open_log(t);

@@ -45,6 +45,12 @@ printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 s
                                                         bad '1.png: a single picture' few/1.png
                                                         bad 'tiny.gan: not a folder' tiny.gan
 
+# A name that options.json cannot hold; by one that it can the same pictures are trained on.
+odd=$(printf 'gar\347on')
+cp -r few "$odd";                                       bad 'is not UTF-8: a run' "$odd"
+expect 0 data inspect "$odd"
+ln -s "$odd" even; expect 0 train tiny.gan --data x=even --batch 4 --steps 1 --out run; expect 0 train run --steps 2; rm -r run
+
 # Pictures: cut short, empty, a text called .png, a flipped byte. The others stay usable, when asked.
 spoil() { rm -rf spoilt; cp -r few spoilt; cat >"spoilt/$1"; }
 head -c 60 few/6.png | spoil 6.png;                     bad 'spoilt: 1 of 6 samples cannot be used' spoilt

@@ -36,6 +36,7 @@ refuse 2 'power of two' $train --deterministic=6
 refuse 2 'must go into it' $train --deterministic=16
 refuse 2 'microseconds and Gbit' $train --wire 20
 refuse 2 'the first and the last step' $train --trace 3
+refuse 2 'trace 90000:90005: no such step is taken: .* ends with step 10000' $train --trace 90000:90005
 refuse 2 'for --device cuda' $train --comm nccl
 refuse 2 'nccl, staged or null' $train --comm mpi --device cuda
 refuse 2 'no device `cpuu`' $train --device cpuu
