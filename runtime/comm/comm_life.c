@@ -96,6 +96,8 @@ static void *comm_main(void *arg) {
     serve(c);
     if (lanes_apart(c))
         part(c);
+    while (c->link && !c->closing) // it broke, and the caller may be inside the link
+        pthread_cond_wait(&c->work, &c->lock);
     bool orderly = c->code == GAN_OK && (!c->left || all_left(c));
     pthread_mutex_unlock(&c->lock);
     c->api->close(c->link, orderly);

@@ -3,10 +3,13 @@
 //
 // What is held: the others end with a sentence that says who and where, all of them and soon; what
 // is broken stays so.
+#define _GNU_SOURCE
 #include "comm_ranks.h"
 #include "cases.h"
+#include "link.h"
 #include <semaphore.h>
 #include <string.h>
+#include <time.h>
 
 static CommJob faulty_job(float *x) {
     return (CommJob){.id = 4,
@@ -173,6 +176,74 @@ static void a_null_communicator_leaves_data_alone(void **state) {
     comm_close(c);
 }
 
+// A link whose first lane breaks while the caller is inside the second.
+typedef struct TornLink {
+    Link link;
+    sem_t inside, closed;
+    bool used; // after it was closed
+} TornLink;
+
+static GanStatus torn_open(void *arg, Link **out) {
+    TornLink *t = arg;
+    t->link = (Link){.size = 2, .lanes = LANES};
+    *out = &t->link;
+    return GAN_OK;
+}
+
+static void torn_close(Link *l, bool orderly) {
+    (void)orderly;
+    if (l)
+        sem_post(&((TornLink *)l)->closed);
+}
+
+static GanStatus torn_post(Link *l, const Meeting *m) {
+    (void)l, (void)m;
+    return GAN_OK;
+}
+
+static GanStatus torn_meet(Link *l, const Meeting *m, uint64_t tags[2], bool *waited) {
+    TornLink *t = (TornLink *)l;
+    (void)tags, (void)waited;
+    if (m->lane == 0) {
+        sem_wait(&t->inside);
+    } else {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        sem_post(&t->inside);
+        t->used = sem_timedwait(&t->closed, &until) == 0;
+    }
+    return (fail)(GAN_ERR_DEVICE, "lane %u is torn", m->lane);
+}
+
+static void a_link_that_is_in_use_is_not_closed(void **state) {
+    static const LinkApi torn = {.talks = true,
+                                 .open = torn_open,
+                                 .close = torn_close,
+                                 .post = torn_post,
+                                 .meet = torn_meet};
+    static float x[COMM_SMALL];
+    (void)state;
+    TornLink t = {0};
+    Comm *c;
+    CommJob large = faulty_job(x), small = faulty_job(x);
+    large.id = 0;
+    large.n = COMM_SMALL;
+    sem_init(&t.inside, 0, 0);
+    sem_init(&t.closed, 0, 0);
+    assert_int_equal(comm_open(&torn, &t, &(CommOptions){.deadline = 20}, &c), GAN_OK);
+    assert_int_equal(comm_start(c, &large), GAN_OK);
+    assert_int_equal(comm_start(c, &small), GAN_OK);
+    assert_int_equal(comm_wait(c, small.id), GAN_ERR_DEVICE);
+    assert_non_null(strstr(gan_error(), "lane 0 is torn"));
+    assert_false(t.used);
+    comm_leave(c, GAN_ERR_DEVICE);
+    comm_part(c);
+    assert_int_equal(sem_trywait(&t.closed), 0);
+    sem_destroy(&t.inside);
+    sem_destroy(&t.closed);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
@@ -182,6 +253,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_that_leave_for_one_reason_know_it),
         cmocka_unit_test(ranks_that_disagree_never_mix_their_bytes),
         cmocka_unit_test(a_null_communicator_leaves_data_alone),
+        cmocka_unit_test(a_link_that_is_in_use_is_not_closed),
     };
     if (CASES_LISTED(tests))
         return 0;
