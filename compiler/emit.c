@@ -29,10 +29,7 @@ static int emit_compiled(Cli *c, const Compiled *done) {
     else if (str_eq(c->stage, STR("dot")))
         plan_dot(&t, &done->step);
     else
-        return cli_usage(str_eq(c->stage, STR("graph")) || str_eq(c->stage, STR("grad"))
-                             ? "the text is of a later stage than %.*s"
-                             : "unknown stage `%.*s`: `ganc emit --help` lists them",
-                         SARG(c->stage));
+        return cli_usage("the text is of a later stage than %.*s", SARG(c->stage));
     return cli_write(c, text_str(&t));
 }
 
@@ -68,15 +65,12 @@ static int emit_module(Cli *c, Module *m) {
 static int emit_from_text(Cli *c) {
     Str text, error;
     PlanLevel level;
-    bool planned = plan_level(c->from_stage, &level);
-    if (!planned && !str_eq(c->from_stage, STR("graph")) && !str_eq(c->from_stage, STR("grad")))
-        return cli_usage("graph, grad, fused, schedule and plan can be read back, not `%.*s`",
-                         SARG(c->from_stage));
     GanStatus status = file_read(c->perm, c->file.at[0], &text);
     if (status != GAN_OK)
         return cli_die(status);
     Module m = {0};
     Compiled done;
+    bool planned = plan_level(c->from_stage, &level);
     bool fine = planned ? compiled_read(c->perm, text, dialect_of(c), &done, &error)
                         : module_read(c->perm, text, &m, &error);
     if (!fine) {
@@ -87,6 +81,8 @@ static int emit_from_text(Cli *c) {
 }
 
 int cmd_emit(Cli *c) {
+    if (!c->stage.len)
+        return cli_usage("emit needs --stage S: `ganc emit --help` lists them");
     if (c->from_stage.len)
         return emit_from_text(c);
     Front f;

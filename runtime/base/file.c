@@ -361,8 +361,10 @@ static GanStatus append(Str path, const struct iovec *part, int parts, size_t n)
     do
         done = refused() ? -1 : writev(fd, part, parts);
     while (done < 0 && errno == EINTR);
-    if (done >= 0 && (size_t)done != n)
-        done = -1, errno = ENOSPC;
+    if (done >= 0 && (size_t)done != n) { // a part of a line would spoil the next one
+        errno = ftruncate(fd, lseek(fd, 0, SEEK_CUR) - done) == 0 ? ENOSPC : errno;
+        done = -1;
+    }
     GanStatus st = done < 0 ? fail_io("write", path) : GAN_OK;
     close(fd);
     return st;

@@ -47,6 +47,21 @@ static sf_count_t memory_write(const void *from, sf_count_t n, void *user) {
     return 0;
 }
 
+// Whether the file ends before the numbers that it counts. Who writes to a pipe counts none, or as
+// many as there can be; some count the header in.
+static bool is_cut(const uint8_t *data, size_t n) {
+    enum { Head = 8, Header = 44, Unknown = 0x7f000000 };
+    for (size_t at = 12; at + Head <= n;) {
+        const uint8_t *b = data + at + 4;
+        size_t size = (size_t)b[0] | (size_t)b[1] << 8 | (size_t)b[2] << 16 | (size_t)b[3] << 24;
+        at += Head;
+        if (memcmp(b - 4, "data", 4) == 0)
+            return size < Unknown && size > n - at + Header;
+        at += size + size % 2;
+    }
+    return false;
+}
+
 static GanStatus open_memory(Memory *m, SNDFILE **out, Sound *is) {
     SF_VIRTUAL_IO io = {memory_length, memory_seek, memory_read, memory_write, memory_tell};
     SF_INFO info = {0};
@@ -56,9 +71,13 @@ static GanStatus open_memory(Memory *m, SNDFILE **out, Sound *is) {
         return fail(GAN_ERR_INPUT, "a damaged WAV sound: %s", sf_strerror(NULL));
     *is = (Sound){(uint32_t)info.channels, (uint32_t)info.samplerate,
                   info.frames > 0 ? (uint64_t)info.frames : 0};
-    if (info.channels >= 1 && info.channels <= SOUND_CHANNELS && info.samplerate >= 1 && is->frames)
+    bool cut = is_cut(m->data, (size_t)m->n);
+    if (!cut && info.channels >= 1 && info.channels <= SOUND_CHANNELS && info.samplerate >= 1 &&
+        is->frames)
         return GAN_OK;
     sf_close(*out);
+    if (cut)
+        return fail(GAN_ERR_INPUT, "broken WAV: the file ends too early");
     return fail(GAN_ERR_INPUT, "a WAV sound of %d channels, %lld numbers each", info.channels,
                 (long long)info.frames);
 }

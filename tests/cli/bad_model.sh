@@ -88,7 +88,8 @@ refused 2 '--batch wants a whole number from 1 to 1048576, not `0`' ganc check t
 refused 2 '--batch wants .* not `-4`' ganc plan tiny.gan --batch -4
 refused 2 '--batch wants .* not `1e99`' ganc plan tiny.gan --batch 1e99
 refused 2 '-s wants KEY=VALUE, not `nz`' ganc check tiny.gan -s nz
-refused 2 'unknown stage `grap`' ganc emit tiny.gan --stage grap
+refused 2 '--stage wants tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
+refused 2 'emit needs --stage S' ganc emit tiny.gan
 refused 2 '--precision wants f64|f32|bf16|f16, not `f17`' ganc plan tiny.gan --precision f17
 refused 2 'no such diagnostic' ganc explain E9999
 refused 1 'binary.gan:1:' ganc fmt binary.gan

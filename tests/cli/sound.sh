@@ -47,6 +47,12 @@ prints 'float(2, 64)'
 head -c 40 "$corpus"/pcm16.wav >two/cut.wav
 expect 1 data pack two -o no.pack --length 64
 says '^bad: cut.wav: '
+head -c 300 "$corpus"/pcm16.wav >two/cut.wav                  # a copy that ended in the middle
+expect 1 data pack two -o no.pack --length 64
+says '^bad: cut.wav: broken WAV: the file ends too early'
+{ head -c 40 "$corpus"/stereo.wav; printf '\377\377\377\377'; tail -c +45 "$corpus"/stereo.wav; } >two/cut.wav     # from a pipe
+expect 0 data pack two -o two.pack --length 64
+prints '2 samples'
 
 # From a folder to sound.
 cp "$here/../../models/wavegan.gan" .

@@ -40,7 +40,7 @@ grep -q '^plans plan bf16' half.plan || fail 'a plan forgets its precision'
 
 # Text of a stage that lies before the plans, and what is no plan at all.
 refused 1 'line .*: ' ganc emit --from-stage fused tiny.gan --stage plan
-refused 2 'can be read back' ganc emit --from-stage tokens whole.plan --stage plan
+refused 2 '--from-stage wants graph|grad|fused|schedule|plan, not `tokens`' ganc emit --from-stage tokens whole.plan --stage plan
 emit tiny.gan --batch 4 --stage graph -o a.graph
 refused 1 'ends before its plans' ganc emit --from-stage plan a.graph --stage plan
 head -n $(($(wc -l <whole.plan) - 3)) whole.plan >cut.plan

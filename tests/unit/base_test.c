@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -551,6 +552,16 @@ static void lines_are_appended(void **state) {
     assert_ok(file_append_line(path, STR("end")));
     assert_ok(file_read(&p->arena, path, &out));
     assert_str(out, "{}\n\nend\n");
+    // Room for a part of the line: none of it stays.
+    struct rlimit all, few;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+    few = (struct rlimit){out.len + 4, all.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    assert_status(file_append_line(path, STR("a longer one")), GAN_ERR_IO, "append");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+    assert_ok(file_append_line(path, STR("more")));
+    assert_ok(file_read(&p->arena, path, &out));
+    assert_str(out, "{}\n\nend\nmore\n");
 }
 
 static void folders_are_made_listed_and_walked_in_order(void **state) {
