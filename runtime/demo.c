@@ -30,6 +30,9 @@ GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o) {
     Str dir = option_text(o, OptOut, STR("gan-demo"));
     Job job;
     bool there = run_is(*perm, dir);
+    if (there && !file_exists(path_join(perm, dir, STR("demo.gan"))))
+        return fail(GAN_ERR_INPUT, "%.*s is a run, and not the demo's: give another --out",
+                    SARG(dir));
     TRY(there ? run_read(perm, dir, &job) : begin(perm, dir, &job));
     job.threads = (int)option_number(o, OptThreads, 0);
     say(&h->console, "%d shapes of %dx%d pixels, %lld steps, in %.*s", SHAPES, SIZE, SIZE,

@@ -113,6 +113,8 @@ static GanStatus read_ground(Str value, DataArgs *a) {
 
 // What the words' form does not say.
 static GanStatus read_values(const ArgValue *v, DataArgs *a) {
+    if (v[OptOut].given && v[OptFile].given)
+        return fail(GAN_ERR_USAGE, "-o and --out both say where: give one of them");
     a->out = v[OptOut].given ? v[OptOut].text : v[OptFile].text;
     if (v[OptSize].given)
         TRY(in(options[OptSize].word, read_size(v[OptSize].text, a)));
@@ -246,6 +248,12 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
     if (!a->columns)
         a->columns = 8;
     TRY(source_guess(a->path, &kind));
+    const PackOptions *p = &a->pack;
+    if (kind == SourcePack && (p->w || p->channels || p->fit != FitAuto || p->ground_set))
+        return fail(GAN_ERR_USAGE,
+                    "%.*s: a pack is shown as it is: --size, --channels, --fit and --ground are of "
+                    "what is not packed yet",
+                    SARG(a->path));
     if (!a->pack.w && (kind == SourceFolder || kind == SourceArchive))
         a->pack.w = a->pack.h = 64;
     a->pack.limit = a->count;

@@ -167,6 +167,9 @@ static GanStatus eval_entry(Eval *v, uint32_t entry, const Metric *only) {
 static GanStatus find_metric(const Options *o, const Metric **out) {
     Str name = option_text(o, OptMetric, (Str){0});
     *out = NULL;
+    if (o->at[OptBest].given && o->at[OptStep].given)
+        return fail(GAN_ERR_USAGE,
+                    "--best chooses among all steps and --step names one: give one of them");
     if (o->at[OptLot].given && o->at[OptFeatures].given)
         return fail(GAN_ERR_USAGE, "--lot is not for --features: FID is of all samples");
     return name.len ? metric_named(name, o->at[OptFeatures].given, out) : GAN_OK;

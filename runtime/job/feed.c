@@ -60,7 +60,8 @@ static bool stream_read(const Feed *f, uint32_t stream) {
 
 // --- opening -------------------------------------------------------------------------------------
 
-static GanStatus check_names(Arena *a, const Module *m, const Job *job) {
+GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job) {
+    Arena *a = &scratch;
     VEC(Str) known = {0};
     for (uint32_t i = 0; i < m->stream.n; i++)
         for (uint32_t k = 0; k < m->stream.at[i].field.n; k++)
@@ -178,7 +179,7 @@ static void make_room(Feed *f) {
 
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out) {
     *out = NULL;
-    TRY(check_names(perm, m, o->job));
+    TRY(feed_names_known(*perm, m, o->job));
     Feed *f = arena_new(perm, Feed);
     bool shared = m->share.ranks > 1;
     *f = (Feed){.perm = perm,

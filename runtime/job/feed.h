@@ -11,6 +11,8 @@ typedef struct FeedOptions {
     void (*notice)(void *user, const char *text);
     void *user;
 } FeedOptions;
+// GAN_ERR_USAGE, with a suggestion, where the job has data of a field that the model has not.
+GanStatus feed_names_known(Arena scratch, const Module *m, const Job *job);
 // Opens the streams the model reads. An unknown or missing --data is GAN_ERR_USAGE with a
 // suggestion.
 GanStatus feed_open(Arena *perm, const Module *m, const FeedOptions *o, Feed **out);

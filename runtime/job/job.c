@@ -83,8 +83,14 @@ GanStatus features_asked(Arena *perm, const Options *o, FeaturesAsked *f) {
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++)
         for (uint32_t i = 0; i < o->at[pairs[k]].pair.n; i++) {
             Setting s = o->at[pairs[k]].pair.at[i];
-            if (!pair_of_features(o, &s))
+            if (!pair_of_features(o, &s)) {
+                if (o->command == CommandEval && pairs[k] == OptSet)
+                    return fail(GAN_ERR_USAGE,
+                                "-s %.*s: the run's own settings are fixed; -s of `eval` is for "
+                                "the model of --features FILE.gan",
+                                SARG(s.key));
                 continue;
+            }
             if (!f->path.len)
                 return fail(GAN_ERR_USAGE,
                             "%s " FEATURES_MARK "%.*s is of the model of --features FILE.gan",

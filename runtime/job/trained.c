@@ -46,6 +46,8 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     so.compile.feed_entries = fed;
     so.compile.memory = 0; // of a rank of the training
     TRY(session_start(&out->session, &so, &h->console));
+    TRY(feed_names_known(*perm, &out->session.compiled.module, &out->job));
+    TRY(weights_names_known(&out->session.compiled.module, &out->job));
     TRY(job_unchanged(&out->job, perm)); // weights mean nothing to another text
     TRY(trained_load(perm, h, out, step_asked(o)));
     return samples_ask(&out->session.compiled.module)

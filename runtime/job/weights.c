@@ -179,7 +179,7 @@ GanStatus job_set_weights(Arena *perm, Job *job, const Options *o) {
     return GAN_OK;
 }
 
-static GanStatus check_names(const Module *m, const Job *job) {
+GanStatus weights_names_known(const Module *m, const Job *job) {
     for (uint32_t i = 0; i < job->weights.n; i++) {
         Str name = job->weights.at[i].net;
         uint32_t net = 0;
@@ -338,7 +338,7 @@ static GanStatus load_net(Arena *perm, Job *job, Exec *e, uint32_t given, bool b
 
 GanStatus weights_pretrained(Arena *perm, Job *job, Exec *e, bool begin) {
     const Module *m = exec_module(e);
-    TRY(check_names(m, job));
+    TRY(weights_names_known(m, job));
     for (uint32_t i = 0; i < m->net.n; i++)
         if (net_pretrained(m, i))
             TRY(load_net(perm, job, e, i, begin));

@@ -18,6 +18,9 @@ GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console);
 GanStatus weights_told(Arena *perm, JobWeightsVec *list, const Setting *pair);
 // --weights of the job's own model.
 GanStatus job_set_weights(Arena *perm, Job *job, const Options *o);
+// GAN_ERR_USAGE where the job has a file for a net that the model has not, or that is no
+// pretrained.
+GanStatus weights_names_known(const Module *m, const Job *job);
 // Gives every pretrained net the weights and states of its file, all of them by name and shape, and
 // `begin`: its copies too. The job learns paths and hashes; weights of another hash than it knows
 // are refused.

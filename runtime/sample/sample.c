@@ -31,6 +31,9 @@ static Form form_of(Str path) {
 static GanStatus set_rate(Sampling *s, const Options *o) {
     int64_t rate = option_number(o, OptRate, s->run.job.rate);
     s->sounds = rate && sampler_sounds(&s->sampler);
+    bool heard = s->form == FormSound || (s->form == FormFolder && s->sounds);
+    if (o->at[OptRate].given && !heard)
+        return fail(GAN_ERR_USAGE, "--rate is of sounds: -o NAME.wav, or a folder of them");
     s->rate = rate ? (uint32_t)rate : RATE_UNKNOWN;
     return rate <= SOUND_RATE_MOST ? GAN_OK
                                    : fail(GAN_ERR_USAGE, "--rate is at most %d", SOUND_RATE_MOST);

@@ -197,8 +197,8 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
 static GanStatus show_done(Train *t) {
     TRY(train_score(t)); // it was ended while its last step was measured
     say(&t->host->console,
-        "this run has done its %lld steps; `ganrun train %.*s --steps N` goes further",
-        (long long)t->job->steps, SARG(t->dir));
+        "this run has done its %u steps; `ganrun train %.*s --steps N` goes further", t->step,
+        SARG(t->dir));
     return ranks_first(t->comm) ? train_page(t) : GAN_OK;
 }
 

@@ -44,6 +44,22 @@ expect 0 export one --step 2 -o two.safetensors
 expect 1 sample one --step 3
 says 'one has no checkpoint of step 3; there are 2, 4, 6 (--keep N of training keeps more)'
 
+# What contradicts itself, or would do nothing, is told.
+for command in sample interp; do
+    refused 2 'data q: the model has no such data; it reads x' ganrun $command one -o q.png --data q=s.pack
+    refused 2 'model tiny has no pretrained net of that name' ganrun $command one -o q.png --weights Q=s.npy
+done
+refused 2 'rate is of sounds' ganrun sample one -o q.png --rate 8000
+refused 2 'give one of them' ganrun eval one --best --step 4
+refused 2 'settings are fixed' ganrun eval one -s nz=3
+refused 1 'is a run, and not the demo' ganrun demo --out one
+refused 2 'a pack is shown as it is' ganrun data preview s.pack -o q.png --size 64
+refused 2 'give one of them' ganrun data pack samples -o q.pack --out q.pack
+absent q.png q.pack
+expect 0 train one --steps 4                                # of 6 that were done
+says 'has done its 6 steps'
+expect 0 train one --steps 6
+
 # Film: as many frames as grids, each one's own data.
 expect 2 film one -o f.gif
 says '^ganrun: -o f.gif: what can be written is .png$'
