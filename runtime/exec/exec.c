@@ -289,7 +289,7 @@ static GanStatus run_func(Exec *e, uint32_t func, const Counters *c, const ExecH
     if (!e->loaded[func])
         TRY(load(e, func));
     e->fresh = false;
-    TRY(put_scalars(e, c));
+    TRY(put_scalars(e, func < FuncEntry ? c : &e->trained));
     Run r = {.e = e, .func = func, .counters = *c, .hooks = hooks};
     r.counters.round = 0;
     r.counters.sample0 += e->module->share.first;
@@ -348,6 +348,10 @@ GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c) {
     while (launch - p->section.at[section].first >= p->section.at[section].n)
         section++;
     return e->api->launch(e->loaded[FuncStep], section, launch, c);
+}
+
+void exec_tell(Exec *e, const Counters *c) {
+    e->trained = *c;
 }
 
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks) {

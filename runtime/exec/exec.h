@@ -41,6 +41,9 @@ GanStatus exec_wait(Exec *e); // for all work given so far
 GanStatus exec_finish(Exec *e);
 // One launch of the step alone, waited for; where exec_launches.
 GanStatus exec_launch(Exec *e, uint32_t launch, const Counters *c);
+// How far the weights are trained: what entry points read as step, epoch and kimg, 0 until told.
+// Their draws follow from the counters they are run with, so that these may stay as weights change.
+void exec_tell(Exec *e, const Counters *c);
 GanStatus exec_entry(Exec *e, uint32_t entry, const Counters *c, const ExecHooks *hooks);
 // Values cross as f64 in logical order (row-major, batch first), whatever the device holds.
 GanStatus exec_slot_put(Exec *e, uint32_t slot, const double *x, size_t n);

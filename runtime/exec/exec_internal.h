@@ -38,10 +38,11 @@ struct Exec {
     void *slots, *work;   // owned device memory; work: NULL until exec_load_step or exec_plans
     void *first;          // owned; the work memory of `init` while it runs
     size_t slot_bytes, work_bytes;
-    bool fresh;      // what `init` gives values is zero, as the device gave it
-    double *staging; // owned; grows
-    size_t staged;   // bytes of it
-    Left *left;      // [tails of the step's plan], room for one a block
+    bool fresh;       // what `init` gives values is zero, as the device gave it
+    double *staging;  // owned; grows
+    size_t staged;    // bytes of it
+    Counters trained; // what entry points read as step, epoch and kimg
+    Left *left;       // [tails of the step's plan], room for one a block
 };
 
 enum { FuncInit, FuncStep, FuncEntry };

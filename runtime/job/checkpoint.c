@@ -171,6 +171,7 @@ static GanStatus save_json(Arena *a, Str dir, const Checkpoint *c, size_t bytes,
     for (uint32_t i = 0; i < c->streams; i++)
         json_put_int(&j, (int64_t)c->position[i]);
     json_close(&j, ']');
+    json_name(&j, "epoch"), json_put_int(&j, (int64_t)c->epoch);
     json_name(&j, "data"), json_put_str(&j, c->data);
     json_name(&j, "bytes"), json_put_int(&j, (int64_t)bytes);
     json_name(&j, "content"), json_put_str(&j, hash);
@@ -243,6 +244,8 @@ static GanStatus read_json(Arena *a, Str path, uint32_t step, Checkpoint *out, S
         .data = json_string(json_get(root, "data"), (Str){0}),
     };
 
+    if (!json_whole(json_get(root, "epoch"), UINT64_MAX, &out->epoch))
+        out->epoch = 0;
     for (int i = 0; i < DtCount; i++)
         if (str_eq(json_string(json_get(root, "precision"), (Str){0}), str_c(dtype_name[i])))
             out->real = (Dtype)i;

@@ -15,6 +15,7 @@ typedef struct Checkpoint {
     Dtype real;
     uint32_t streams;
     uint64_t position[STREAMS_MOST]; // batches consumed
+    uint64_t epoch;                  // whole passes; 0: or an older program's
     Str data;                        // of what (feed_identity); empty: an older program's
     uint32_t keep;                   // of a save: checkpoints that stay, 0: CHECKPOINTS_KEPT
     uint32_t best;                   // of a save: one that stays beside them, 0: none

@@ -75,6 +75,9 @@ GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
     bool found;
     TRY(checkpoint_load(perm, t->dir, t->session.exec, &want, &h->console, &at, &found));
     t->step = at.step;
+    exec_tell(t->session.exec, &(Counters){.step = at.step,
+                                           .epoch = (double)at.epoch,
+                                           .kimg = (double)at.step * (double)t->job.batch / 1000});
     return found ? GAN_OK : not_there(*perm, t->dir, step);
 }
 

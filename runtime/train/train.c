@@ -84,6 +84,11 @@ Counters counters_of(const Train *t) {
                       .kimg = (double)t->step * (double)t->job->batch / 1000};
 }
 
+void train_tell(const Train *t) {
+    Counters c = counters_of(t);
+    exec_tell(t->session.exec, &c);
+}
+
 // A step that did not do: its line is written with what there is, and the run ends there.
 static GanStatus step_failed(Train *t, const StepLine *line, GanStatus st) {
     if (!t->meter.broken)
@@ -134,6 +139,7 @@ static GanStatus step(Train *t) {
     if (timed)
         line->parts = train_time_end(t);
     t->step++;
+    train_tell(t);
     while (t->step - t->taken > t->meter.ahead)
         TRY(take_step(t));
     return GAN_OK;

@@ -62,6 +62,7 @@ typedef struct Train {
 
 Counters counters_of(const Train *t); // of the step to come
 GanStatus train_steps(Train *t);      // all that are left. GAN_STOPPED when asked to
+void train_tell(const Train *t);      // what samples read as step, epoch and kimg
 // One step given to the device, no more.
 GanStatus train_run_step(Train *t, const Counters *c);
 

@@ -185,6 +185,7 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
         say(&t->host->console, "resumed from step %u", t->step);
     }
     TRY(open_feed(t, &at));
+    train_tell(t);
     TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
     if (!resume)
         TRY(train_restore(t, false, &at));

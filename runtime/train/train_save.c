@@ -99,6 +99,7 @@ static Checkpoint checkpoint_of(const Train *t, Arena *a) {
                     .seed = t->job->seed,
                     .model = t->job->hash,
                     .real = t->job->real,
+                    .epoch = (uint64_t)feed_epoch(t->feed),
                     .data = feed_identity(t->feed, a),
                     .keep = (uint32_t)t->job->keep,
                     .best = t->log.best};

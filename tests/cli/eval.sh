@@ -156,3 +156,21 @@ refused 2 'no picture of 1 or 3 channels: write it' ganrun sample all --entry sp
 sed -e '/^net T/d' -e '/T(/d' -e '/^net M/d' -e '/M(/d' -e '/^data [mpq]/d' all.gan >points.gan
 expect 0 train points.gan --data c=c.pack --batch 8 --steps 1 --out points
 exists points/samples/00000001.png
+
+# What a sample reads as step, epoch and kimg is how far its weights were trained, while training and later.
+cat >far.gan <<'M'
+model far
+data x : image(3, 8, 8) scale(-1, 1)
+net D(x: [3, 8, 8]) -> [] = x |> flatten |> dense(1) |> squeeze
+step { update D minimize mean(D(x)) using sgd(lr=0.1) }
+sample far = step + 100*epoch + 1000000*kimg
+M
+expect 0 train far.gan --data x=s.pack --batch 8 --steps 11 --save-every 6 --device ref --metric value --entry far --out far
+grep -o '"value": [0-9.]*' far/log.jsonl >far.scores || :
+printf '"value": %s\n' 48106 88211 | cmp -s - far.scores || fail "while training: $(cat far.scores far/log.jsonl)"
+expect 0 eval far --entry far --count 8
+prints '^far .*value  *88211 '
+grep -v '"score"' far/log.jsonl >far.log
+cp far.log far/log.jsonl    # as one ended before it had measured
+expect 0 train far
+says '^step 11: far value of 32 88211$'
