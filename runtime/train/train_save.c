@@ -119,7 +119,8 @@ GanStatus train_page(Train *t) {
     return page_write(*t->perm, &p);
 }
 
-static GanStatus save(Train *t) {
+// *kept: the checkpoint of this step is whole.
+static GanStatus save(Train *t, bool *kept) {
     Distance distance;
     TRY(exec_finish(t->session.exec));
     comm_forget(t->comm);
@@ -139,6 +140,7 @@ static GanStatus save(Train *t) {
             return train_not_finite(t, t->step,
                                     str_format(t->perm, "step %u: %s", t->step, gan_error()));
         TRY(st);
+        *kept = true;
     }
     TRY(train_page(t));
     t->progress.last_save = time_now() - began;
@@ -148,9 +150,10 @@ static GanStatus save(Train *t) {
 
 // A save that failed says what is left.
 GanStatus train_save(Train *t) {
-    GanStatus st = save(t);
+    bool kept = false;
+    GanStatus st = save(t, &kept);
     if (st == GAN_OK)
         return st;
-    return fail_in(st, "saving after step %u failed; earlier checkpoints are as they were",
-                   t->step);
+    return fail_in(st, "saving after step %u failed; %s", t->step,
+                   kept ? "its checkpoint is whole" : "earlier checkpoints are as they were");
 }

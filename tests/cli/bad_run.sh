@@ -52,6 +52,13 @@ copy; mv s.pack t.pack;             refused 1 's.pack is no longer there; --data
 mv t.pack s.pack
 expect 0 train run --steps 7;       says 'resumed from step 6'
 
+# Where only what follows a checkpoint cannot be written, the checkpoint is said to be there.
+copy; rm run/index.html; mkdir run/index.html
+refused 3 'saving after step 8 failed; its checkpoint is whole: cannot put in place run/index.html' \
+    ganrun train run --steps 8 --keep 1
+exists run/ckpt/00000008.json
+rm -r run/index.html; expect 0 train run --steps 9; says 'resumed from step 8'
+
 # The kernel cache: whatever is in it, it is rebuilt, and the bits are the same.
 XDG_CACHE_HOME=$work/cache
 train_again() {
