@@ -5,7 +5,33 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+// HASH.so.PID-N.c, HASH.so.PID-N.o, HASH.KIND.tmp-PID-N: names that nothing else has.
+static bool is_being_made(Str name) {
+    enum { HEX = 32 };
+    size_t digits = strspn(name.ptr, "0123456789abcdef");
+    Str rest = str_sub(name, HEX, name.len);
+    bool text = str_ends(rest, STR(".c")) || str_ends(rest, STR(".o"));
+    return digits == HEX && ((text && str_starts(rest, STR(".so.")) && strchr(rest.ptr, '-')) ||
+                             (rest.len && strstr(rest.ptr, ".tmp-")));
+}
+
+// A process that was killed leaves what it was making. Nothing is made for a day.
+static void clear_left(Arena scratch, Str dir) {
+    enum { DAY = 24 * 60 * 60 };
+    StrVec names;
+    struct stat info;
+    if (dir_list(&scratch, dir, &names) != GAN_OK)
+        return;
+    for (uint32_t i = 0; i < names.n; i++) {
+        Str path = path_join(&scratch, dir, names.at[i]);
+        if (is_being_made(names.at[i]) && lstat(path.ptr, &info) == 0 &&
+            time(NULL) - info.st_mtime > DAY)
+            file_remove(path);
+    }
+}
 
 GanStatus cache_dir(Arena *a, Str path) {
     mode_t old = umask(077);
@@ -18,8 +44,10 @@ GanStatus cache_dir(Arena *a, Str path) {
         return fail(GAN_ERR_IO, "cannot look at %s: %s", z, strerror(errno));
     if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022))
         return fail(GAN_ERR_IO, "%s must be a folder of yours that no one else can write to", z);
-    return access(z, W_OK) == 0 ? GAN_OK
-                                : fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
+    if (access(z, W_OK) != 0)
+        return fail(GAN_ERR_IO, "cannot write to %s: %s", z, strerror(errno));
+    clear_left(*a, path);
+    return GAN_OK;
 }
 
 GanStatus sealed_write(Arena *a, Str path, Str bytes) {

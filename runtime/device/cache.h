@@ -10,7 +10,8 @@
 
 #include "device_api.h"
 
-// Makes the folder where it is missing. GAN_ERR_IO when others could write to it, or we cannot.
+// Makes the folder where it is missing, and clears what processes that were killed left in it.
+// GAN_ERR_IO when others could write to it, or we cannot.
 GanStatus cache_dir(Arena *a, Str path);
 GanStatus sealed_write(Arena *a, Str path, Str bytes);
 bool sealed_intact(Str path); // it is there and as it was written

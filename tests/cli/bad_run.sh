@@ -76,6 +76,14 @@ set -- $(find cache -type f)
 [ $# -ge 4 ] || fail "no kernels in the cache"
 empty "$1"; cut_short "$2"; spoil "$3"; other "$4"
 train_again
+# What was being made as a process was killed goes after a day; whatever else is in the folder stays.
+hash=0123456789abcdef0123456789abcdef
+touch -d '2 days ago' cache/gan/$hash.so.12-7ffc.c cache/gan/$hash.so.12-7ffc.o cache/gan/$hash.so.tmp-12-0 \
+    cache/gan/$hash.tar.gz cache/gan/$hash.c cache/gan/$hash.so
+touch cache/gan/$hash.so.13-7ffc.c
+train_again
+absent cache/gan/$hash.so.12-7ffc.c cache/gan/$hash.so.12-7ffc.o cache/gan/$hash.so.tmp-12-0
+exists cache/gan/$hash.tar.gz cache/gan/$hash.c cache/gan/$hash.so cache/gan/$hash.so.13-7ffc.c
 rm -r cache; echo 'no folder' >cache; train_again
 rm cache
 XDG_CACHE_HOME=$(dirname -- "$ganrun")/tests/cache
