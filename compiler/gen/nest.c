@@ -248,7 +248,8 @@ static void shape_reduction(Nest *n) {
 
 // --- levels --------------------------------------------------------------------------------------
 
-uint32_t nest_level_of(const Nest *n, Ix x) {
+// The deepest level of its variables.
+static uint32_t level_of(const Nest *n, Ix x) {
     uint32_t level = 0;
     for (uint32_t i = 0; i < n->orders; i++) {
         const Var *v = &n->var[n->order[i]];
@@ -271,13 +272,13 @@ void nest_levels(Nest *n) {
     for (uint32_t i = 0; i < n->bounds.n; i++) {
         uint32_t level = 0;
         for (uint32_t k = 0; k < n->bounds.at[i].n; k++)
-            deepen(&level, nest_level_of(n, n->bounds.at[i].b[k].at));
+            deepen(&level, level_of(n, n->bounds.at[i].b[k].at));
         vec_push(n->arena, &n->bounds_level, level);
     }
     for (uint32_t i = 0; i < n->value.n; i++) { // operands come first
         Value *v = &n->value.at[i];
-        deepen(&v->level, nest_level_of(n, v->at));
-        deepen(&v->level, nest_level_of(n, v->sample));
+        deepen(&v->level, level_of(n, v->at));
+        deepen(&v->level, level_of(n, v->sample));
         deepen(&v->level, n->bounds_level.at[v->bounds]);
         const uint32_t in[3] = {v->a, v->b, v->c};
         for (uint32_t k = 0; k < nest_operands(v); k++)

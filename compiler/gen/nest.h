@@ -147,8 +147,7 @@ size_t nest_unit_bytes(const Nest *n, const Reduce *r);
 // order of its input's memory; then, once variables have levels, so have bounds and values.
 void nest_walk(Nest *n);
 void nest_levels(Nest *n);
-uint32_t nest_level_of(const Nest *n, Ix x); // the deepest level of its variables
-uint32_t nest_operands(const Value *v);      // how many of a, b, c are values; some may be NONE
+uint32_t nest_operands(const Value *v); // how many of a, b, c are values; some may be NONE
 // Bounds that are known before the innermost loop begins, and on which side of them most of the
 // elements lie.
 bool nest_settled(const Nest *n, uint32_t bounds);

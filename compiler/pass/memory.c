@@ -69,7 +69,14 @@ size_t plan_bytes(const Plan *p, uint32_t node) {
     return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
+// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
+// too. Each must live to the end of `block`, or of the function when that is NONE.
+typedef struct Kept {
+    uint32_t node, block;
+} Kept;
+typedef VEC(Kept) KeptVec;
+
+static void find_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
     for (uint32_t i = 0; i < f->result.n; i++)
         vec_push(a, out, ((Kept){f->result.at[i].node, NONE}));
     for (uint32_t i = 0; i < f->report.n; i++)
@@ -88,7 +95,7 @@ void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out) {
 uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p) {
     uint8_t *outlives = arena_array(a, uint8_t, p->func->g.node.n);
     KeptVec kept = {0};
-    plan_kept(a, o, p->func, &kept);
+    find_kept(a, o, p->func, &kept);
     for (uint32_t i = 0; i < kept.n; i++)
         outlives[plan_owner(p, kept.at[i].node)] = 1;
     for (uint32_t r = 0; r < p->region.n; r++)
@@ -250,7 +257,7 @@ static void find_lifetimes(Memory *m) {
             if (m->of[p->region.at[r].in.at[i]])
                 use(m, p->region.at[r].in.at[i], r);
     KeptVec kept = {0};
-    plan_kept(m->a, m->o, p->func, &kept);
+    find_kept(m->a, m->o, p->func, &kept);
     for (uint32_t i = 0; i < kept.n; i++) {
         uint32_t owner = plan_owner(p, kept.at[i].node), block = kept.at[i].block;
         if (!owner || !m->of[owner])

@@ -78,13 +78,6 @@ bool schedule_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong
 // (memory.c). Fills what memory_plan() fills.
 bool memory_restore(Arena *perm, const PassOptions *o, Plan *p, Refusal *wrong);
 
-// Values the executor looks at: losses, reports, results, conditions, with keep_grads gradients
-// too. Each must live to the end of `block`, or of the function when that is NONE.
-typedef struct Kept {
-    uint32_t node, block;
-} Kept;
-typedef VEC(Kept) KeptVec;
-void plan_kept(Arena *a, const PassOptions *o, const Func *f, KeptVec *out);
 // [node] Is it read by another block or by the executor? In `a`.
 uint8_t *plan_outliving(Arena *a, const PassOptions *o, const Plan *p);
 

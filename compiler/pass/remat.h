@@ -53,8 +53,6 @@ typedef struct Remat {
 
 void remat_init(Remat *z, const PassOptions *o, Plan *p); // the plan's own runs, measured
 const Region *remat_region(const Remat *z, uint32_t run);
-// The value that a run reads as its k-th input; NULL: it lies in a slot.
-Value *remat_input(const Remat *z, uint32_t run, uint32_t k);
 RunList remat_runs_at(const Remat *z, uint32_t moment); // one that was added, or all of a launch
 // The run before moment `at` whose value of `node` lives longest.
 uint32_t remat_longest(const Remat *z, uint32_t node, uint32_t at);

@@ -14,7 +14,7 @@ const Region *remat_region(const Remat *z, uint32_t run) {
 }
 
 // The value that a run reads as its k-th input; NULL: it lies in a slot.
-Value *remat_input(const Remat *z, uint32_t run, uint32_t k) {
+static Value *input_of(const Remat *z, uint32_t run, uint32_t k) {
     uint32_t from = z->runs.run.at[run].from[k];
     uint32_t node = remat_region(z, run)->in.at[k];
     return from == NONE ? NULL : &z->value.at[from][z->runs.out[node] - 1];
@@ -169,7 +169,7 @@ static void use_add(Remat *z, RunList *use, uint32_t run) {
 
 void remat_use_inputs(Remat *z, uint32_t run) {
     for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++) {
-        Value *v = remat_input(z, run, k);
+        Value *v = input_of(z, run, k);
         if (v)
             use_add(z, &v->use, run);
     }
@@ -197,7 +197,7 @@ void remat_redirect(Remat *z, uint32_t old, uint32_t now, uint32_t at) {
 void remat_drop(Remat *z, uint32_t run) {
     const Run *r = &z->runs.run.at[run];
     for (uint32_t k = 0; k < remat_region(z, run)->in.n; k++) {
-        Value *v = remat_input(z, run, k);
+        Value *v = input_of(z, run, k);
         if (v)
             list_remove(&v->use, run);
     }

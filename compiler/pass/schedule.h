@@ -69,7 +69,6 @@ void sched_order_block(Sched *s, const RegionVec *regions, const PassOptions *o,
 // --- schedule_clock.c ----------------------------------------------------------------------------
 
 bool sched_is_tail(const Sched *s, uint32_t region);
-bool sched_is_pending(const Sched *s, uint32_t region); // a tail that is
 const Late *sched_tail_of(const Sched *s, uint32_t region);
 // Begins a block of these regions, in a valid order, with the tails that are pending under way;
 // `core`: Clock.core.

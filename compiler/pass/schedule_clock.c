@@ -15,7 +15,8 @@ bool sched_is_tail(const Sched *s, uint32_t region) {
     return region >= s->p->region.n;
 }
 
-bool sched_is_pending(const Sched *s, uint32_t region) {
+// A tail that is.
+static bool is_pending(const Sched *s, uint32_t region) {
     return sched_is_tail(s, region) && s->pending[region - s->p->region.n];
 }
 
@@ -61,7 +62,7 @@ void sched_clock_reset(Sched *s, const RegionVec *regions, double core) {
             first = c->leads[after] < first ? c->leads[after] : first;
             c->weights[region] &= c->weights[after] || starts_gradients(s, after);
         }
-        if (sched_is_pending(s, region))
+        if (is_pending(s, region))
             clock_begin(s, sched_tail_of(s, region));
         else if (!sched_is_tail(s, region) && s->p->region.at[region].kind == RegionStart)
             first = s->p->region.at[region].call;
@@ -72,8 +73,7 @@ void sched_clock_reset(Sched *s, const RegionVec *regions, double core) {
 void sched_clock_pass(Sched *s, uint32_t region) {
     Clock *c = &s->clock;
     if (sched_is_tail(s, region)) {
-        for (uint32_t i = 0; sched_is_pending(s, region) && i < sched_tail_of(s, region)->region.n;
-             i++)
+        for (uint32_t i = 0; is_pending(s, region) && i < sched_tail_of(s, region)->region.n; i++)
             sched_clock_pass(s, sched_tail_of(s, region)->region.at[i]);
         return;
     }
@@ -92,7 +92,7 @@ void sched_clock_pass(Sched *s, uint32_t region) {
 
 double sched_due(const Sched *s, uint32_t region) {
     if (sched_is_tail(s, region))
-        return sched_is_pending(s, region) ? tail_seconds(s, sched_tail_of(s, region)->due) : 0;
+        return is_pending(s, region) ? tail_seconds(s, sched_tail_of(s, region)->due) : 0;
     const Region *r = &s->p->region.at[region];
     return r->kind == RegionWait ? s->clock.arrives[r->call] : 0;
 }

@@ -82,8 +82,7 @@ GanStatus args_parse(Arena *perm, const ArgTable *t, int argc, char **argv, uint
 // there is to do. GAN_ERR_USAGE for help on what there is not.
 GanStatus args_answer(Text *out, const ArgTable *t, int argc, char **argv, bool *answered);
 
-void args_help(Text *out, const ArgTable *t);                           // all commands
-void args_command_help(Text *out, const ArgTable *t, uint32_t command); // one, and its options
+void args_help(Text *out, const ArgTable *t); // all commands
 
 // --- inside: args*.c -----------------------------------------------------------------------------
 

@@ -72,7 +72,8 @@ void args_help(Text *out, const ArgTable *t) {
     put_wrapped(out, str_c(t->note), 0);
 }
 
-void args_command_help(Text *out, const ArgTable *t, uint32_t command) {
+// One command, and its options.
+static void put_command(Text *out, const ArgTable *t, uint32_t command) {
     const ArgCommand *c = &t->command[command];
     if (c->sub) {
         args_help(out, c->sub);
@@ -116,8 +117,7 @@ static GanStatus answer_help(Text *out, const ArgTable *t, int argc, char **argv
     uint32_t command;
     TRY(args_find(out->arena, t, str_c(argv[0]), &command));
     const ArgTable *sub = t->command[command].sub;
-    return sub ? answer_help(out, sub, argc - 1, argv + 1)
-               : (args_command_help(out, t, command), GAN_OK);
+    return sub ? answer_help(out, sub, argc - 1, argv + 1) : (put_command(out, t, command), GAN_OK);
 }
 
 GanStatus args_answer(Text *out, const ArgTable *t, int argc, char **argv, bool *answered) {
@@ -142,5 +142,5 @@ GanStatus args_answer(Text *out, const ArgTable *t, int argc, char **argv, bool 
     const ArgTable *sub = t->command[command].sub;
     if (sub)
         return args_answer(out, sub, argc - 1, argv + 1, answered);
-    return args_command_help(out, t, command), GAN_OK;
+    return put_command(out, t, command), GAN_OK;
 }

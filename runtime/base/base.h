@@ -255,7 +255,7 @@ double json_number(const Json *v, double otherwise); // accepts NULL
 bool json_whole(const Json *v, uint64_t most, uint64_t *out);
 Str json_string(const Json *v, Str otherwise); // accepts NULL
 bool json_bool(const Json *v, bool otherwise);
-// Writer: json_open(t,'{'), json_name(t,"k"), json_double(t,x), ... commas are placed by the
+// Writer: json_open(t,'{'), json_name(t,"k"), json_put_double(t,x), ... commas are placed by the
 // writer.
 typedef struct JsonOut {
     Text *text;

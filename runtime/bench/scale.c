@@ -15,11 +15,12 @@ const char *const scale_mode_name[ScaleModes] = {"weak", "strong"};
 
 enum { POINTS_MOST = 64, RANKS_MOST = 1 << 20, PROFILED = 5 };
 
-int64_t scale_batch(const Study *s, ScaleMode mode, int64_t ranks) {
+static int64_t batch_of(const Study *s, ScaleMode mode, int64_t ranks) {
     return mode == ScaleWeak ? s->batch * ranks : s->batch;
 }
 
-double scale_base(const Study *s, ScaleMode mode) {
+// Step time of one rank, of which speed-ups are counted; NaN when it was not measured.
+static double base_of(const Study *s, ScaleMode mode) {
     for (uint32_t i = 0; i < s->point.n; i++)
         if (s->point.at[i].mode == mode && s->point.at[i].ranks == 1)
             return s->point.at[i].ms;
@@ -27,7 +28,7 @@ double scale_base(const Study *s, ScaleMode mode) {
 }
 
 double scale_speedup(const Study *s, const ScalePoint *p) {
-    return scale_base(s, p->mode) / p->ms * (p->mode == ScaleWeak ? (double)p->ranks : 1);
+    return base_of(s, p->mode) / p->ms * (p->mode == ScaleWeak ? (double)p->ranks : 1);
 }
 
 // --- what was asked for --------------------------------------------------------------------------
@@ -163,7 +164,7 @@ static GanStatus run_bench(Study *s, int64_t ranks, int64_t batch, bool null, co
 }
 
 static GanStatus measure(Study *s, ScaleMode mode, int64_t ranks) {
-    int64_t batch = scale_batch(s, mode, ranks);
+    int64_t batch = batch_of(s, mode, ranks);
     const Json *root, *null = NULL;
     say(&s->host->console, "%s, %lld rank%s, batch %lld", scale_mode_name[mode], (long long)ranks,
         ranks == 1 ? "" : "s", (long long)batch);
@@ -196,7 +197,7 @@ static GanStatus profile(const Study *s, ScaleMode mode, int64_t ranks, LinkMode
     SessionOptions so = {.seed = &seed,
                          .steps = true,
                          .compile = {.path = s->model,
-                                     .batch = scale_batch(s, mode, ranks),
+                                     .batch = batch_of(s, mode, ranks),
                                      .setting = s->o->at[OptSet].pair.at,
                                      .settings = s->o->at[OptSet].pair.n,
                                      .real = s->real},
@@ -230,7 +231,7 @@ static GanStatus simulate(Study *s, ScaleMode mode, const Wanted *w) {
         SimTimes t = sim_play(&m, 1, &(SimLink){.scaled = s->link, .ranks = ranks});
         ScalePoint p = {.mode = mode,
                         .ranks = ranks,
-                        .batch = scale_batch(s, mode, ranks),
+                        .batch = batch_of(s, mode, ranks),
                         .simulated = true,
                         .ms = t.step * 1000,
                         .comm_ms = t.comm * 1000,

@@ -32,9 +32,6 @@ typedef struct Study {
     VEC(ScalePoint) point;
 } Study;
 
-int64_t scale_batch(const Study *s, ScaleMode mode, int64_t ranks);
-// Step time of one rank, of which speed-ups are counted; NaN when it was not measured.
-double scale_base(const Study *s, ScaleMode mode);
 // Of a point against one rank: weak: how much more work a second; strong: how much sooner.
 double scale_speedup(const Study *s, const ScalePoint *p);
 

@@ -66,7 +66,9 @@ typedef struct Groups {
     uint32_t *of;      // [n] the group of each point
     double *centre;    // [k, d]
     double *deviation; // [k] root mean square distance of its points from the centre, per axis
-    double silhouette; // see groups_silhouette
+    double silhouette; // mean of (b - a) / max(a, b), a the distance to the own centre and b to the
+                       // nearest other (Rousseeuw 1987 with centres in place of means of
+                       // distances): near 1 for groups far apart
 } Groups;
 // k groups of x [n, d] by k-means (Lloyd 1982) from farthest-first beginnings (Gonzalez 1985), the
 // best of several; results live in `perm`. k <= n.
@@ -74,9 +76,6 @@ void groups_find(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t k, 
 // The k of 2 .. most whose groups have the greatest silhouette; never more than n/8, as single
 // points would be perfect groups.
 void groups_choose(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t most, Groups *out);
-// Mean of (b - a) / max(a, b), a the distance to the own centre and b to the nearest other
-// (Rousseeuw 1987 with centres in place of means of distances): near 1 for groups far apart.
-double groups_silhouette(const Groups *g, const float *x, size_t n, uint32_t d);
 // How two divisions of n things agree: 1 when equal, 0 on average for independent ones (Hubert,
 // Arabie 1985, adjusted Rand index). Numbers of a under ka, of b under kb.
 double groups_agreement(Arena scratch, const uint32_t *a, uint32_t ka, const uint32_t *b,

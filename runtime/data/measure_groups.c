@@ -118,25 +118,7 @@ static void find_groups(Arena scratch, const float *x, size_t n, uint32_t d, Gro
     }
 }
 
-void groups_find(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t k, Groups *out) {
-    assert(k >= 1 && k <= n);
-    *out = groups_new(perm, n, d, k);
-    find_groups(*perm, x, n, d, out);
-    out->silhouette = groups_silhouette(out, x, n, d);
-}
-
-void groups_choose(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t most, Groups *out) {
-    groups_find(perm, x, n, d, 2, out);
-    for (uint32_t k = 3; k <= most && k * PointsLeast <= n; k++) {
-        Arena scratch = *perm;
-        Groups g;
-        groups_find(&scratch, x, n, d, k, &g);
-        if (g.silhouette > out->silhouette)
-            groups_find(perm, x, n, d, k, out);
-    }
-}
-
-double groups_silhouette(const Groups *g, const float *x, size_t n, uint32_t d) {
+static double silhouette(const Groups *g, const float *x, size_t n, uint32_t d) {
     double sum = 0;
     for (size_t i = 0; i < n && g->k > 1; i++) {
         double own = 0, other = INFINITY;
@@ -151,6 +133,24 @@ double groups_silhouette(const Groups *g, const float *x, size_t n, uint32_t d) 
         sum += larger > 0 ? (b - a) / larger : 0;
     }
     return sum / (double)n;
+}
+
+void groups_find(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t k, Groups *out) {
+    assert(k >= 1 && k <= n);
+    *out = groups_new(perm, n, d, k);
+    find_groups(*perm, x, n, d, out);
+    out->silhouette = silhouette(out, x, n, d);
+}
+
+void groups_choose(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t most, Groups *out) {
+    groups_find(perm, x, n, d, 2, out);
+    for (uint32_t k = 3; k <= most && k * PointsLeast <= n; k++) {
+        Arena scratch = *perm;
+        Groups g;
+        groups_find(&scratch, x, n, d, k, &g);
+        if (g.silhouette > out->silhouette)
+            groups_find(perm, x, n, d, k, out);
+    }
 }
 
 static double pairs(double n) {

@@ -84,7 +84,6 @@ typedef struct CudnnMaker {
 CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type);
 void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                int64_t n, const void *value);
-void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value);
 void cudnn_set_plan_card(CudnnMaker *m);        // tells a plan which card it is for
 CudnnDesc cudnn_made(CudnnMaker *m);            // NULL when any step failed
 CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc); // d owns it from here on

@@ -25,7 +25,7 @@ void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttr
 }
 
 // A part that could not be made makes the whole fail.
-void cudnn_set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value) {
+static void set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value) {
     if (value)
         cudnn_set(m, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
     else if (m->status == CUDNN_STATUS_SUCCESS)
@@ -41,7 +41,7 @@ static void set_handle(CudnnMaker *m, cudnnBackendAttributeName_t name) {
 
 static void set_described(CudnnMaker *m, cudnnBackendAttributeName_t name) {
     if (!m->d->handle)
-        cudnn_set_desc(m, name, m->d->card);
+        set_desc(m, name, m->d->card);
 }
 
 void cudnn_set_plan_card(CudnnMaker *m) {
@@ -169,10 +169,10 @@ static CudnnDesc make_operation(Cudnn *d, const CudnnOperation *o, CudnnDesc y) 
     const float one = 1, zero = 0;
     CudnnDesc about = o->kind == CudnnMatmul ? make_product(d) : make_geometry(d, o);
     CudnnMaker m = cudnn_make(d, names[o->kind].type);
-    cudnn_set_desc(&m, names[o->kind].about, about);
+    set_desc(&m, names[o->kind].about, about);
     for (int i = 0; i < 3; i++)
-        cudnn_set_desc(&m, names[o->kind].tensor[i],
-                       i == cudnn_result(o->kind) ? y : make_tensor(d, &o->tensor[i], i + 1));
+        set_desc(&m, names[o->kind].tensor[i],
+                 i == cudnn_result(o->kind) ? y : make_tensor(d, &o->tensor[i], i + 1));
     if (o->kind != CudnnMatmul) {
         cudnn_set(&m, names[o->kind].alpha, CUDNN_TYPE_FLOAT, 1, &one);
         cudnn_set(&m, names[o->kind].beta, CUDNN_TYPE_FLOAT, 1, &zero);
@@ -197,11 +197,11 @@ static CudnnDesc make_pointwise(Cudnn *d, const CudnnEpilogue *e, CudnnDesc x, C
         cudnn_set(&m, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, 1, &slope);
     CudnnDesc about = cudnn_keep(d, cudnn_made(&m));
     m = cudnn_make(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, about);
-    cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, about);
+    set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b)
-        cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    cudnn_set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+        set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    set_desc(&m, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     return cudnn_keep(d, cudnn_made(&m));
 }
 
@@ -378,7 +378,7 @@ static bool candidate_make(const Cudnn *d, const CudnnWish *w, CudnnDesc config,
     *out = (CudnnCandidate){.config = config};
     if (engine_allowed(d, w, config)) {
         CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        cudnn_set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+        set_desc(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
         cudnn_set_plan_card(&m);
         out->plan = cudnn_made(&m);
     }
@@ -394,7 +394,7 @@ int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendH
     int64_t n = 0;
     int found = 0;
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    cudnn_set_desc(&m, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    set_desc(&m, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     cudnn_set(&m, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     set_described(&m, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
     CudnnDesc heuristics = cudnn_made(&m);

@@ -117,9 +117,6 @@ bool exec_launches(const Exec *e) {
 const Plan *exec_step_plan(const Exec *e) {
     return e->plan[FuncStep];
 }
-Dtype exec_real(const Exec *e) {
-    return e->plan[FuncStep]->real;
-}
 size_t exec_bytes(const Exec *e) {
     return e->slot_bytes + e->work_bytes;
 }

@@ -75,7 +75,6 @@ Share exec_share(const Exec *e); // the samples held here; all of them on one ra
 const Module *exec_module(const Exec *e);
 bool exec_launches(const Exec *e); // its device runs launches one by one
 const Plan *exec_step_plan(const Exec *e);
-Dtype exec_real(const Exec *e);
 size_t exec_bytes(const Exec *e); // slot and work memory it holds
 
 // --- layout.c ------------------------------------------------------------------------------------

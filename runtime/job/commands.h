@@ -20,8 +20,7 @@ GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o); // distanc
 GanStatus cmd_diff(Arena *perm, const Host *h, const Options *o);
 GanStatus cmd_demo(Arena *perm, const Host *h, const Options *o);
 
-// --- train/train_open.c, for who trains by other words
-// --------------------------------------------
+// --- train/train_open.c: for who trains by other words -------------------------------------------
 
 typedef struct TrainOptions {
     Str dir;              // a run to go on with, or one to begin

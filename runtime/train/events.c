@@ -32,7 +32,8 @@ static void put_crc(Text *t, Str data) {
     proto_fixed(t, (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u), 4);
 }
 
-void events_put_record(Text *t, Str data) {
+// One record of the file: a length, its checksum, `data`, its checksum.
+static void put_record(Text *t, Str data) {
     size_t at = t->n;
     proto_fixed(t, data.len, 8);
     put_crc(t, (Str){t->at + at, 8});
@@ -48,7 +49,7 @@ static void put_event(Arena *a, Text *out, double seconds, uint32_t step, uint32
     proto_double(&t, 1, seconds);
     proto_number(&t, 2, step);
     proto_bytes(&t, field, body);
-    events_put_record(out, text_str(&t));
+    put_record(out, text_str(&t));
 }
 
 static void put_scalar(Arena *a, Text *summary, const char *group, Str name, double x) {

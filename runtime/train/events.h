@@ -19,8 +19,6 @@ GanStatus events_open(Arena *perm, Str dir, uint32_t step, Events *out);
 // Appends what the log has gained, and the picture of a save.
 GanStatus events_save(Events *e, Arena scratch);
 
-// One record of the file: a length, its checksum, `data`, its checksum.
-void events_put_record(Text *t, Str data);
 uint32_t events_crc32c(Str data);
 
 #endif

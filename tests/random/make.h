@@ -1,7 +1,7 @@
 // make.h - for tests: random models, as text.
 //
 // A model follows from its seed alone. One operation stands on a line, over names bound before it,
-// so that a failing model can be made small by leaving out lines (shrink.h). The maker keeps the
+// so that a failing model can be made small by leaving out lines (shrink.c). The maker keeps the
 // shape of every name: what it writes is meant to compile, and what is refused all the same is
 // counted by whoever asks for models.
 #ifndef GAN_RANDOM_MAKE_H
