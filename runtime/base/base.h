@@ -199,6 +199,16 @@ GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, w
 GanStatus dir_walk(Arena *a, Str path,
                    StrVec *out); // relative paths of all regular files below, sorted
 GanStatus file_remove(Str path); // fine when absent
+typedef struct FileLock FileLock;
+// Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
+// is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken. Nothing is locked where
+// the file system has no locks.
+GanStatus file_lock(Str path, FileLock **out);
+void file_unlock(FileLock *l);  // accepts NULL
+void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)
+
+// --- path.c: paths as text -----------------------------------------------------------------------
+
 Str path_join(Arena *a, Str dir, Str name);
 Str path_trim(Str path); // without slashes at its end, which name the same; a root keeps its own
 Str path_base(Str path); // last component
@@ -207,13 +217,6 @@ Str path_ext(Str path);  // without the dot, "" when none
 // For what -o names: GAN_ERR_USAGE when its extension is not among `written` (".png .npy"). With
 // `folders` a name without one, or with a `/` at its end, is a folder.
 GanStatus path_writes(Str path, const char *written, bool folders);
-typedef struct FileLock FileLock;
-// Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that
-// is being ended; GAN_ERR_INPUT with the holder's pid when it stays taken. Nothing is locked where
-// the file system has no locks.
-GanStatus file_lock(Str path, FileLock **out);
-void file_unlock(FileLock *l);  // accepts NULL
-void file_fail_at(int64_t nth); // tests: the nth write-side I/O call from now fails (ENOSPC)
 
 // --- time.c, process.c ---------------------------------------------------------------------------
 
