@@ -132,6 +132,10 @@ static int cmd_fmt(Cli *c) {
         Front f;
         front_init(&f, c->perm);
         Str path = c->file.at[i], text;
+        if (compile_is_yaml(path))
+            return cli_usage("%.*s is YAML, and fmt lays out a model's text: `ganc convert %.*s -o "
+                             "NAME.gan`",
+                             SARG(path), SARG(path));
         GanStatus status = file_read(c->perm, path, &text);
         if (status != GAN_OK)
             return cli_die(status);
@@ -157,21 +161,22 @@ static int cmd_fmt(Cli *c) {
 }
 
 static int cmd_convert(Cli *c) {
+    Str path = c->file.at[0];
+    bool yaml = compile_is_yaml(c->out);
+    if (!yaml && !str_eq(path_ext(c->out), STR("gan")))
+        return cli_usage("convert needs -o FILE.gan or -o FILE.yaml");
+    if (yaml == compile_is_yaml(path) && !ganx_is(path)) // it would only lose its comments
+        return cli_usage("%.*s is %s already", SARG(path),
+                         yaml ? "YAML" : "a model's text, which `ganc fmt` lays out,");
     Front f;
     front_init(&f, c->perm);
     Ast *ast = NULL;
-    CompileOptions o = cli_options(c, c->file.at[0]);
+    CompileOptions o = cli_options(c, path);
     GanStatus status = compile_parse(&f, &o, &ast);
     if (status != GAN_OK)
         return cli_failed(&f, c, status);
-    Str ext = path_ext(c->out);
     Text t = {.arena = c->perm};
-    if (str_eq(ext, STR("gan")))
-        ast_to_gan(&t, ast);
-    else if (str_eq(ext, STR("yaml")) || str_eq(ext, STR("yml")))
-        ast_to_yaml(&t, ast);
-    else
-        return cli_usage("convert needs -o FILE.gan or -o FILE.yaml");
+    (yaml ? ast_to_yaml : ast_to_gan)(&t, ast);
     return cli_write(c, text_str(&t));
 }
 

@@ -90,6 +90,15 @@ refused 2 '--batch wants .* not `1e99`' ganc plan tiny.gan --batch 1e99
 refused 2 '-s wants KEY=VALUE, not `nz`' ganc check tiny.gan -s nz
 refused 2 '--stage wants tokens|.*|dot, not `grap`' ganc emit tiny.gan --stage grap
 refused 2 'emit needs --stage S' ganc emit tiny.gan
+
+# A form that it has already: nothing is written, for comments would be lost. YAML is not laid out as text.
+cp tiny.gan before.gan
+refused 2 'tiny.gan is a model.s text, which `ganc fmt` lays out, already' ganc convert tiny.gan -o tiny.gan
+same tiny.gan before.gan
+"$(dirname -- "$ganrun")/ganc" convert tiny.gan -o tiny.yaml || fail 'convert'
+refused 2 'tiny.yaml is YAML already' ganc convert tiny.yaml -o other.yml
+refused 2 'tiny.yaml is YAML, and fmt lays out a model.s text' ganc fmt tiny.yaml
+absent other.yml
 refused 2 '--precision wants f64|f32|bf16|f16, not `f17`' ganc plan tiny.gan --precision f17
 refused 2 'no such diagnostic' ganc explain E9999
 refused 1 'binary.gan:1:' ganc fmt binary.gan
