@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 // --- the console ---------------------------------------------------------------------------------
@@ -200,6 +201,14 @@ static int finish_rank(Comm *c, GanStatus st) {
     return code;
 }
 
+// A rank that leaves it to rank 0 to say why all end, before they have met. Launchers end all ranks
+// as soon as one has ended: this one waits for that, so that rank 0 has spoken.
+static int finish_silent(int code) {
+    fflush(NULL);
+    nanosleep(&(struct timespec){.tv_sec = 5}, NULL);
+    return code;
+}
+
 // Help, a shell's script and the like: what is written needs no command to run.
 static GanStatus answer(Arena *perm, int argc, char **argv, bool *answered) {
     Text t = {.arena = perm};
@@ -248,10 +257,10 @@ int main(int argc, char **argv) {
     Launcher launch = launcher_detect(environment);
     st = options_parse(&perm, argc - 1, argv + 1, &options);
     if (st != GAN_OK)
-        return launch.rank ? gan_exit_code(st) : finish(st);
+        return launch.rank ? finish_silent(gan_exit_code(st)) : finish(st);
     if (launch.ranks > 1 && !runs_on_ranks(options.command))
         return launch.rank
-                   ? 2
+                   ? finish_silent(2)
                    : finish(fail(GAN_ERR_USAGE, "`ganrun %s` runs on one rank: start it without %s",
                                  argv[1], launch.by));
     if (options.command == CommandTrain || options.command == CommandDemo)
@@ -274,7 +283,7 @@ int main(int argc, char **argv) {
     if (st == GAN_OK)
         st = join_ranks(&perm, &options, &launch, &how, &host, &comm);
     if (!comm) {
-        int code = launch.rank ? gan_exit_code(st) : finish(st);
+        int code = launch.rank ? finish_silent(gan_exit_code(st)) : finish(st);
         fflush(NULL);
         _Exit(code); // MPI's thread may be anywhere
     }

@@ -113,6 +113,12 @@ ranks 2 3 train tiny.gan --data x=s.pack --batch 2 --out few
 says 'a batch of 2 has no sample for each of 3 ranks'
 ranks 2 2 doctor
 says 'runs on one rank'
+for words in doctor 'train tiny.gan --bach 4'; do   # rank 0 comes later: launchers end all as soon as one has ended
+    code=0
+    mpirun -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" != 0 ] || sleep 1; exec "$@"' sh "$ganrun" $words >out 2>err || code=$?
+    [ $code = 2 ] || fail "$words, rank 0 later: exit code $code, not 2"
+    [ "$(grep -c '^ganrun: ' err)" = 1 ] || fail "$words, rank 0 later: not one voice"
+done
 sed 's/dense(1)/dnse(1)/' tiny.gan >wrong.gan
 ranks 1 2 train wrong.gan --data x=s.pack --batch 8 --out wrong
 [ "$(grep -c 'dnse' err)" -le 2 ] || fail "both ranks show the model's mistakes"
