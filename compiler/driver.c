@@ -18,7 +18,7 @@ static GanStatus diagnosed(void) {
     return fail(GAN_ERR_INPUT, "%s", "");
 }
 
-static GanStatus read_model(Arena *perm, Str path, Str *text) {
+GanStatus compile_read(Arena *perm, Str path, Str *text) {
     if (!file_exists(path))
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(path));
     if (file_is_dir(path))
@@ -56,7 +56,7 @@ GanStatus compile_parse(Front *f, const CompileOptions *asked, Ast **out) {
     CompileOptions o = *asked;
     TRY(settle(f, &o));
     if (!o.text.ptr)
-        TRY(read_model(f->perm, o.path, &o.text));
+        TRY(compile_read(f->perm, o.path, &o.text));
     uint32_t source = front_add_source(f, o.path, o.text, false);
     if (source)
         *out = compile_is_yaml(o.path) ? parse_yaml(f, source) : parse_gan(f, source);

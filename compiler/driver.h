@@ -66,6 +66,8 @@ enum { DEFAULT_BATCH = 32 };
 
 bool compile_is_yaml(Str path); // by its ending
 
+// A model file's text, not a compiled one's.
+GanStatus compile_read(Arena *perm, Str path, Str *text);
 // Reads and parses a model file. GAN_ERR_INPUT when there were errors: render f's diagnostics.
 GanStatus compile_parse(Front *f, const CompileOptions *o, Ast **out);
 // Text to elaborated Module (Grad nodes still in it).

@@ -458,6 +458,9 @@ static void put_item_symbols(Look *k, JsonOut *j, const Ast *a) {
     case AstStep:
         put_symbol(k, j, STR("step"), Event, a->span, a->word);
         return;
+    case AstStages:
+        put_symbol(k, j, STR("stages"), Event, a->span, a->word);
+        return;
     case AstSample:
         put_symbol(k, j, a->text, Function, a->span, a->word);
         return;

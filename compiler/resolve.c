@@ -1,7 +1,8 @@
 // resolve.c - a model's text with its settings written in.
 //
 // In: a model and settings. Out: its text in the language, in which every config that was set has
-// its value as the default, so that the text alone says what was compiled.
+// its value as the default, so that the text alone says what was compiled. Where one is of a config
+// that stages set, they are left out.
 #include "driver.h"
 
 static Str as_written(Str text, const Ast *a) {
@@ -44,6 +45,13 @@ static const Setting *setting_of(const CompileOptions *o, Str name) {
     return found;
 }
 
+static bool left_out(const CompileOptions *o, const Ast *item) {
+    for (uint32_t i = 0; i < o->settings && item->kind == AstStages; i++)
+        if (stages_set(item, o->setting[i].key))
+            return true;
+    return false;
+}
+
 GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out) {
     Front f;
     front_init(&f, perm);
@@ -67,6 +75,10 @@ GanStatus compile_resolved(Arena *perm, const CompileOptions *o, Str *out) {
         const Setting *s = item->kind == AstConfig ? setting_of(o, item->text) : NULL;
         if (s && item->list.n)
             put_config(&t, text, item, s->value, &from);
+        if (left_out(o, item)) {
+            text_put(&t, str_sub(text, from, item->span.lo));
+            from = item->span.hi;
+        }
     }
     text_put(&t, str_sub(text, from, text.len));
     *out = text_str(&t);

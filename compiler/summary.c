@@ -229,10 +229,40 @@ static void remade_json(JsonOut *j, const Remade *r) {
 
 // --- the whole model -----------------------------------------------------------------------------
 
+// What is shown is the model as its configs stand, not one of these.
+static void stage_rows(Text *t, const Module *m) {
+    for (uint32_t i = 0; i < m->stage.n; i++) {
+        const Stage *s = &m->stage.at[i];
+        Str set = settings_text(t->arena, s->setting.at, s->setting.n);
+        text_fmt(t, "  stage %u: %lld steps%s%.*s\n", i + 1, (long long)s->steps,
+                 set.len ? " with " : "", SARG(set));
+    }
+    if (m->stage.n)
+        text_put(t, STR("  shown is the model without its stages; -s shows one of them\n\n"));
+}
+
+static void stages_json(JsonOut *j, const Module *m) {
+    json_name(j, "stages"), json_open(j, '[');
+    for (uint32_t i = 0; i < m->stage.n; i++) {
+        const Stage *s = &m->stage.at[i];
+        json_open(j, '{');
+        json_name(j, "steps"), json_put_int(j, s->steps);
+        json_name(j, "settings"), json_open(j, '{');
+        for (uint32_t k = 0; k < s->setting.n; k++) {
+            json_name(j, str_z(j->text->arena, s->setting.at[k].key));
+            json_put_str(j, s->setting.at[k].value);
+        }
+        json_close(j, '}');
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 void model_summary(Text *t, const Compiled *c) {
     const Module *m = &c->module;
     text_fmt(t, "%.*s  batch %lld  %s\n\n", SARG(m->name), (long long)m->share.total,
              dtype_name[c->step.real]);
+    stage_rows(t, m);
     text_fmt(t, "  net      trainable  not trainable\n");
     for (uint32_t i = 0; i < m->net.n; i++) {
         NetSize s = net_size(m, i);
@@ -299,6 +329,8 @@ void model_summary_json(Text *t, const Compiled *c) {
     }
     json_close(&j, ']');
     layers_json(&j, m);
+    if (m->stage.n)
+        stages_json(&j, m);
     json_name(&j, "gflop_model"), json_put_double(&j, c->step.gflop_model);
     json_name(&j, "gflop_per_step"), json_put_double(&j, c->step.gflop);
     json_name(&j, "slot_bytes"), json_put_int(&j, (int64_t)c->step.slot_bytes);

@@ -415,7 +415,7 @@ static void one_mistake_is_one_error(void **state) {
         {"x = 1 < 2 < 3", "2:11: error[E0113]"},
         {"x = a |> f + 1", "2:12: error[E0114]"},
         {"step {\n  net G = H\n}", "3:3: error[E0116]"},
-        {"stages { x }", "2:1: error[E0117]"},
+        {"stages { stage (3) { a = 1 } }", "2:20: error[E0119]"},
         {"x = if a = 3 { 1 }", "2:10: error[E0118]"},
         {"x = 1 2", "2:7: error[E0119]"},
         {"updat D minimize 3 using f", "2:1: error[E0119]"},

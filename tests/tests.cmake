@@ -158,7 +158,7 @@ else()
 endif()
 
 # Whole commands: shell scripts that are given the program.
-foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages ganx nonfinite look inputs choices plan from outside compilers lsp products next faults install sound card gauge onnx onnx_runtime)
+foreach(name options run eval resume f16 damage gradients bad_model bad_data bad_run bench verify new stages growing ganx nonfinite look inputs choices plan from outside compilers lsp products next faults install sound card gauge onnx onnx_runtime)
     add_test(NAME cli_${name} COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.sh $<TARGET_FILE:ganrun>)
     set_tests_properties(cli_${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()

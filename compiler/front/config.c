@@ -59,7 +59,8 @@ static Str alternatives_text(Elab *e, const Value *at, uint32_t n) {
     return text_str(&t);
 }
 
-static Value overridden(Elab *e, const Ast *a, const Value *known, uint32_t n, const Setting *s) {
+// The value a setting gives; POISON, reported at `at`, where the config takes none such.
+static Value overridden(Elab *e, const Value *known, uint32_t n, const Setting *s, Span at) {
     Value v = POISON;
     for (uint32_t i = 0; i < n; i++) {
         Value tried = setting_value(e, s->value, known[i]);
@@ -69,7 +70,7 @@ static Value overridden(Elab *e, const Ast *a, const Value *known, uint32_t n, c
     if (v.kind != KindPoison || known[0].kind == KindPoison)
         return v;
     if (n == 1) {
-        diag(e->f, DiagE0611, a->word, SARG(s->key), SARG(s->value), value_what(known[0]),
+        diag(e->f, DiagE0611, at, SARG(s->key), SARG(s->value), value_what(known[0]),
              SARG(value_text(e, known[0])));
         return POISON;
     }
@@ -77,8 +78,7 @@ static Value overridden(Elab *e, const Ast *a, const Value *known, uint32_t n, c
     for (uint32_t i = 0; i < n; i++)
         names[i] = known[i].kind == KindStr ? known[i].str : value_text(e, known[i]);
     Str near = str_nearest(s->value, names, n);
-    diag(e->f, DiagE0612, a->word, SARG(s->key), SARG(alternatives_text(e, known, n)),
-         SARG(s->value));
+    diag(e->f, DiagE0612, at, SARG(s->key), SARG(alternatives_text(e, known, n)), SARG(s->value));
     if (near.len)
         diag_help(e->f, "did you mean `%.*s=%.*s`?", SARG(s->key), SARG(near));
     return POISON;
@@ -96,11 +96,19 @@ void eval_config(Elab *e, Env *env, const Ast *a) {
         diag_help(e->f, "a config is a number, a string, true, false, none or a list of them");
         v = POISON;
     } else if (s) {
-        v = overridden(e, a, known, n, s);
+        v = overridden(e, known, n, s, a->word);
     }
     if (n > 1)
         vec_push(e->perm, &e->choice, ((Choice){a->text, {known, n}}));
     declare(e, a->text, a->word, v);
+}
+
+bool setting_fits(Elab *e, const Ast *config, const Setting *s, Span at) {
+    Env env = {.globals = &e->top};
+    Value *known = arena_array(e->perm, Value, config->list.n);
+    for (uint32_t i = 0; i < config->list.n; i++)
+        known[i] = eval(e, &env, config->list.at[i]);
+    return overridden(e, known, config->list.n, s, at).kind != KindPoison;
 }
 
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at) {

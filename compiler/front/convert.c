@@ -396,6 +396,10 @@ void gan_statement(Text *t, const Ast *a, uint32_t indent) {
         put(t, "step ");
         put_block(t, a->c, indent);
         return;
+    case AstStages:
+        put(t, "stages ");
+        put_block(t, a->c, indent);
+        return;
     case AstSample:
         put(t, "sample ");
         put_callable(t, a, indent);
@@ -423,7 +427,8 @@ void gan_statement(Text *t, const Ast *a, uint32_t indent) {
         put_body(t, a->c, indent);
         return;
     case AstRepeat:
-        put(t, "repeat ");
+    case AstStage:
+        put(t, a->kind == AstStage ? "stage " : "repeat ");
         gan_expr(t, a->a);
         text_char(t, ' ');
         put_body(t, a->c, indent);

@@ -277,7 +277,8 @@ static void put_nets(Text *t, const Ast *a) {
 }
 
 static bool is_step_word(Str s) {
-    return str_eq(s, STR("do")) || str_eq(s, STR("then")); // the others can be no names
+    return str_eq(s, STR("do")) || str_eq(s, STR("then")) || // the others can be no names
+           str_eq(s, STR("stage"));
 }
 
 static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
@@ -289,8 +290,8 @@ static void put_step_statement(Text *t, const Ast *a, uint32_t indent) {
         text_char(t, '\n');
         put_key(t, indent + STEP, "minimize: ", a->a);
         put_key(t, indent + STEP, "using: ", a->b);
-    } else if (a->kind == AstRepeat) {
-        put_key(t, 0, "repeat: ", a->a);
+    } else if (a->kind == AstRepeat || a->kind == AstStage) {
+        put_key(t, 0, a->kind == AstStage ? "stage: " : "repeat: ", a->a);
         put_blanks(t, indent + STEP);
         put(t, "do:\n");
         put_step(t, a->c, indent + 2 * STEP);
@@ -326,8 +327,9 @@ static const struct {
     AstKind kind;
     const char *key;
 } sections[] = {
-    {AstUse, "use"}, {AstConfig, "config"}, {AstBind, "let"},  {AstData, "data"},
-    {AstFn, "fn"},   {AstNet, "net"},       {AstStep, "step"}, {AstSample, "sample"},
+    {AstUse, "use"},   {AstConfig, "config"}, {AstBind, "let"},
+    {AstData, "data"}, {AstFn, "fn"},         {AstNet, "net"},
+    {AstStep, "step"}, {AstSample, "sample"}, {AstStages, "stages"},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections, LET = 2 };
 
@@ -356,7 +358,7 @@ static bool fits(const Mapping *m, const Ast *a) {
     uint32_t s = section_of(a), at = 0;
     while (at < m->n && m->order[at] != s)
         at++;
-    if (s == section_of(&(Ast){.kind = AstStep}) && m->item[s].n)
+    if ((a->kind == AstStep || a->kind == AstStages) && m->item[s].n)
         return false;
     bool both_bind = s == LET && m->item[s].n && binds_one(a) && binds_one(m->item[s].at[0]);
     if (s == LET && m->item[s].n && !both_bind)
@@ -430,6 +432,7 @@ static void put_item(Text *t, const Mapping *m, uint32_t s, const Ast *a, uint32
         put_fields(t, a, indent, m->item[s].n > 1);
         return;
     case AstStep:
+    case AstStages:
         put_step(t, a->c, indent);
         return;
     case AstBind:

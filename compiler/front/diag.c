@@ -111,6 +111,15 @@ void diag_note(Front *f, Span span, const char *format, ...) {
     vec_push(f->perm, &newest->note, n);
 }
 
+uint32_t diag_mark(const Front *f) {
+    return f->diags ? f->diags->kept.n : 0;
+}
+
+void diag_note_since(Front *f, uint32_t mark, Span span, Str text) {
+    for (uint32_t i = mark; f->diags && i < f->diags->kept.n; i++)
+        vec_push(f->perm, &f->diags->kept.at[i].note, ((DiagNote){span, text}));
+}
+
 void diag_help(Front *f, const char *format, ...) {
     if (!f->diags || !f->diags->open)
         return;

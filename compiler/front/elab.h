@@ -151,6 +151,7 @@ struct Elab {
     VEC(SharedCount) counted; // every count met
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
     bool retry;               // ... which was found out too late: elaborate again
+    const Ast *staged;        // the file whose `stages` are being evaluated; NULL elsewhere
     bool try_idle;            // nets that are never called are, to see what is wrong in them
 };
 
@@ -297,11 +298,17 @@ uint32_t weight_of(const Elab *e,
 Names grad_names(Elab *e, const Env *env, const Ast *body);
 bool names_has(Names names, Str name);
 
-// --- data.c, config.c ----------------------------------------------------------------------------
+// --- data.c, config.c, stages.c
+// ----------------------------------------------------------------------------
 
 void eval_data(Elab *e, Env *env, const Ast *a);
 const char *data_word(uint32_t i); // types and transforms; NULL past the last
 void eval_config(Elab *e, Env *env, const Ast *a);
+// Whether a config takes a setting; reported at `at`.
+bool setting_fits(Elab *e, const Ast *config, const Setting *s, Span at);
+// To Module.stage; none where a setting from outside is of a config that a stage sets.
+void eval_stages(Elab *e, const Ast *file, const Ast *a);
+void eval_stage(Elab *e, Env *env, const Ast *a);
 // `mode == "intended"`: a diagnostic where the config `name` can never be `v`.
 void check_choice(Elab *e, Env *env, Str name, Value v, Span at);
 // A top-level name of the model, once (elaborate.c).

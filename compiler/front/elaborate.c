@@ -92,7 +92,7 @@ static void eval_net(Elab *e, const Ast *a) {
 // --- items ---------------------------------------------------------------------------------------
 
 typedef struct Parts {
-    const Ast *step;
+    const Ast *step, *stages;
     VEC(const Ast *) sample;
 } Parts;
 
@@ -124,7 +124,16 @@ static void refuse_idle(Elab *e, const Ast *a) {
         diag_help(e->f, "`==` compares; to bind a name write `=`");
 }
 
-static void eval_item(Elab *e, const Ast *a, Parts *parts) {
+// A block the model has once.
+static void only_block(Elab *e, const Ast *a, const Ast **first) {
+    if (*first) {
+        diag(e->f, DiagE0302, a->word, SARG(span_text(e->f, a->word)));
+        diag_note(e->f, (*first)->word, "`%.*s` is defined here", SARG(span_text(e->f, a->word)));
+    }
+    *first = a;
+}
+
+static void eval_item(Elab *e, const Ast *file, const Ast *a, Parts *parts) {
     Env env = {.globals = &e->top};
     switch (a->kind) {
     case AstUse:
@@ -143,11 +152,11 @@ static void eval_item(Elab *e, const Ast *a, Parts *parts) {
         vec_push(e->perm, &parts->sample, a);
         return;
     case AstStep:
-        if (parts->step) {
-            diag(e->f, DiagE0302, a->word, 4, "step");
-            diag_note(e->f, parts->step->word, "`step` is defined here");
-        }
-        parts->step = a;
+        only_block(e, a, &parts->step);
+        return;
+    case AstStages:
+        only_block(e, a, &parts->stages);
+        eval_stages(e, file, a);
         return;
     case AstFn:
         return; // declared already: functions may be used before their text
@@ -456,7 +465,7 @@ static void elab_file(Elab *e, const Ast *file) {
     check_settings(e, file);
     declare_functions(e, file);
     for (uint32_t i = 0; i < file->list.n; i++)
-        eval_item(e, file->list.at[i], &parts);
+        eval_item(e, file, file->list.at[i], &parts);
     pin_fields(e, file);
     if (!diag_errors(e->f) && !parts.step)
         diag(e->f, DiagE0606, file->word, SARG(file->text));
@@ -491,22 +500,55 @@ static void check_idle(Elab *e, Front *f, const Ast *file) {
     }
 }
 
+static void elab_whole(Elab *e, Building *top, Front *f, const Ast *file, const ElabOptions *o,
+                       Module *out) {
+    bool split = false;
+    do {
+        elab_init(e, f, o, top, out);
+        e->split_counts = split;
+        elab_file(e, file);
+        split = e->retry;
+    } while (e->retry && !e->split_counts);
+}
+
+// What is wrong with the model of a later stage is told before the first one trains.
+static void check_stages(Front *f, const Ast *file, const ElabOptions *o, const Module *m) {
+    struct Facts *facts = f->facts; // an editor is told of the model as it stands
+    f->facts = NULL;
+    for (uint32_t i = 0; i < m->stage.n && !diag_errors(f); i++) {
+        const Stage *s = &m->stage.at[i];
+        Elab e;
+        Building top;
+        Module aside;
+        ElabOptions of = *o;
+        uint32_t mark = diag_mark(f);
+        Setting *all = arena_array(f->perm, Setting, o->settings + s->setting.n + 1);
+        for (uint32_t k = 0; k < o->settings; k++)
+            all[k] = o->setting[k];
+        for (uint32_t k = 0; k < s->setting.n; k++)
+            all[o->settings + k] = s->setting.at[k];
+        of.setting = all;
+        of.settings += s->setting.n;
+        elab_whole(&e, &top, f, file, &of, &aside);
+        Str with = settings_text(f->perm, s->setting.at, s->setting.n);
+        diag_note_since(
+            f, mark, s->span,
+            str_format(f->perm, "in stage %u of %u, with %.*s", i + 1, m->stage.n, SARG(with)));
+    }
+    f->facts = facts;
+}
+
 bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     Elab e;
     Building top;
-    bool split = false;
     if (!front_load_library(f))
         return false;
     if (o->batch < 1 || o->batch > 1 << 24) {
         diag(f, DiagE0607, file->word, (long long)o->batch);
         return false;
     }
-    do {
-        elab_init(&e, f, o, &top, out);
-        e.split_counts = split;
-        elab_file(&e, file);
-        split = e.retry;
-    } while (e.retry && !e.split_counts);
+    elab_whole(&e, &top, f, file, o, out);
+    check_stages(f, file, o, out);
     check_idle(&e, f, file);
     out->init.g.block_open = out->step.g.block_open = NULL;
     out->name = file->text;

@@ -53,6 +53,9 @@ typedef enum DiagCode {
 void diag(Front *f, DiagCode code, Span span, ...);
 void diag_note(Front *f, Span span, const char *format,
                ...); // "where the other side came from", printed with its line
+// The same for all diagnostics since a mark.
+uint32_t diag_mark(const Front *f);
+void diag_note_since(Front *f, uint32_t mark, Span span, Str text);
 void diag_help(Front *f, const char *format, ...); // replaces the row's help line
 // The newest diagnostic's help: the nearest of `known`, or "WHAT are: " and all of them.
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what);
@@ -139,6 +142,13 @@ bool gan_number(Str text, double *out);
 // Writes a setting as an expression of the language with the value it has for a config whose
 // default is `first` (config.c).
 void setting_to_gan(Text *t, const Ast *first, Str value);
+
+// Whether a stage in `a`, the item or a part of it, gives the config of this name a value: then a
+// setting of it from outside leaves the stages out.
+bool stages_set(const Ast *a, Str config);
+
+// "size=8, mode=wide", in `perm`.
+Str settings_text(Arena *perm, const Setting *at, uint32_t n);
 
 typedef struct ElabOptions {
     int64_t batch;          // samples of the global batch

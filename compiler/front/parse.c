@@ -128,8 +128,15 @@ static Ast *loop(Parser *p) {
     return ast_done(p, a);
 }
 
-static Ast *repeat(Parser *p) {
-    Ast *a = ast_start(p, AstRepeat);
+// No word of the language elsewhere: what follows goes on with no expression.
+static bool is_stage(const Parser *p) {
+    TokKind next = p->ahead.kind;
+    return at(p, TokName) && !p->ahead.first && (next == TokNum || next == TokName) &&
+           str_eq(token_text(&p->lex, p->tok), STR("stage"));
+}
+
+static Ast *rounds(Parser *p, AstKind kind) {
+    Ast *a = ast_start(p, kind);
     parser_next(p);
     a->a = read_expr(p);
     a->c = read_block(p);
@@ -208,7 +215,7 @@ static Ast *statement(Parser *p) {
     case TokFor:
         return loop(p);
     case TokRepeat:
-        return repeat(p);
+        return rounds(p, AstRepeat);
     case TokNext:
         return ast_done(p, named(p, AstNext));
     case TokUpdate:
@@ -220,6 +227,8 @@ static Ast *statement(Parser *p) {
     default:
         break;
     }
+    if (is_stage(p))
+        return rounds(p, AstStage);
     bool binds = p->tok.kind == TokName && !p->ahead.first &&
                  (p->ahead.kind == TokBind || p->ahead.kind == TokComma);
     return binds ? bind(p) : expression(p);
@@ -325,8 +334,8 @@ static bool is_bare_step(const Parser *p) {
            str_eq(token_text(&p->lex, p->tok), item_text[ItemStep]);
 }
 
-static Ast *step(Parser *p) {
-    Ast *a = ast_start(p, AstStep);
+static Ast *steps(Parser *p, AstKind kind) {
+    Ast *a = ast_start(p, kind);
     parser_next(p);
     a->c = read_block(p);
     return ast_done(p, a);
@@ -343,7 +352,7 @@ static Ast *sample(Parser *p) {
 static Ast *item(Parser *p) {
     switch (item_at(p)) {
     case ItemNone:
-        return is_bare_step(p) ? step(p) : statement(p);
+        return is_bare_step(p) ? steps(p, AstStep) : statement(p);
     case ItemModel:
         return parser_refuse(p, DiagE0124);
     case ItemUse:
@@ -355,11 +364,11 @@ static Ast *item(Parser *p) {
     case ItemNet:
         return net(p);
     case ItemStep:
-        return step(p);
+        return steps(p, AstStep);
     case ItemSample:
         return sample(p);
     case ItemStages:
-        return parser_refuse(p, DiagE0117);
+        return steps(p, AstStages);
     }
     return NULL;
 }

@@ -169,6 +169,8 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "did you mean `%.*s`?", SARG(near));
     else if (a->kind == AstCall && str_eq(a->a->text, STR("step")))
         diag_help(p->f, "write: %s", ast_form(AstStep));
+    else if (a->kind == AstCall && str_eq(a->a->text, STR("stage")))
+        diag_help(p->f, "write: %s", ast_form(AstStage));
     else if (ast_form(a->kind))
         diag_help(p->f, "write: %s", ast_form(a->kind));
     parser_panic(p);

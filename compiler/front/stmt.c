@@ -174,6 +174,9 @@ static void statement(Elab *e, Env *env, const Ast *a) {
     case AstFor:
         eval_for(e, env, a);
         return;
+    case AstStage:
+        eval_stage(e, env, a);
+        return;
     case AstRepeat:
         scope_repeat(e, env, a);
         return;

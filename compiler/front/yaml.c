@@ -113,20 +113,26 @@ static void section_sample(YamlReader *r, const Yaml *y) {
     each_pair(r, y, AstSample, "a mapping of samples", "a sample");
 }
 
-static void section_step(YamlReader *r, const Yaml *y) {
-    Ast *a = yaml_node(r, AstStep, y->span);
+static void section_block(YamlReader *r, const Yaml *y, AstKind kind) {
+    Ast *a = yaml_node(r, kind, y->span);
     a->c = yaml_block(r, y);
     yaml_adopt(r, r->file, a);
+}
+static void section_step(YamlReader *r, const Yaml *y) {
+    section_block(r, y, AstStep);
+}
+static void section_stages(YamlReader *r, const Yaml *y) {
+    section_block(r, y, AstStages);
 }
 
 static const struct {
     Str key;
     void (*read)(YamlReader *, const Yaml *);
 } sections[] = {
-    {{"model", 5}, section_model},   {{"doc", 3}, section_doc}, {{"use", 3}, section_use},
-    {{"config", 6}, section_config}, {{"let", 3}, section_let}, {{"data", 4}, section_data},
-    {{"fn", 2}, section_fn},         {{"net", 3}, section_net}, {{"step", 4}, section_step},
-    {{"sample", 6}, section_sample},
+    {{"model", 5}, section_model},   {{"doc", 3}, section_doc},       {{"use", 3}, section_use},
+    {{"config", 6}, section_config}, {{"let", 3}, section_let},       {{"data", 4}, section_data},
+    {{"fn", 2}, section_fn},         {{"net", 3}, section_net},       {{"step", 4}, section_step},
+    {{"sample", 6}, section_sample}, {{"stages", 6}, section_stages},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 

@@ -2,9 +2,9 @@
 #include "yaml_form.h"
 
 static const Str step_keys[] = {
-    {"update", 6}, {"minimize", 8}, {"using", 5}, {"repeat", 6}, {"do", 2},   {"for", 3},
-    {"if", 2},     {"then", 4},     {"else", 4},  {"every", 5},  {"once", 4}, {"each sample", 11},
-    {"report", 6}, {"next", 4},     {"state", 5}, {"param", 5},
+    {"update", 6}, {"minimize", 8}, {"using", 5}, {"repeat", 6}, {"do", 2},    {"for", 3},
+    {"if", 2},     {"then", 4},     {"else", 4},  {"every", 5},  {"once", 4},  {"each sample", 11},
+    {"report", 6}, {"next", 4},     {"state", 5}, {"param", 5},  {"stage", 5},
 };
 
 static Yaml *beside(YamlReader *r, const Yaml *map, const char *word, const char *other) {
@@ -27,7 +27,7 @@ static Ast *step_update(YamlReader *r, const Yaml *map, const Yaml *y) {
     return a;
 }
 
-// {"repeat": 5, "do": [...]}, and `every`
+// {"repeat": 5, "do": [...]}, `every`, and `stage`
 static Ast *step_rounds(YamlReader *r, AstKind kind, const char *word, const Yaml *map,
                         const Yaml *y) {
     Ast *a = yaml_node(r, kind, map->span);
@@ -131,6 +131,8 @@ static void step_words(YamlReader *r, const Yaml *map, Ast *into) {
         a = step_if(r, map, y);
     else if ((y = yaml_find(map, "every")))
         a = step_rounds(r, AstEvery, "`every`", map, y);
+    else if ((y = yaml_find(map, "stage")))
+        a = step_rounds(r, AstStage, "`stage`", map, y);
     else if ((y = yaml_find(map, "report")))
         a = step_report(r, map, y);
     else if ((y = yaml_find(map, "state")))

@@ -165,6 +165,14 @@ Hash128 module_hash(const Module *m, Arena scratch) {
     put_func(&c, &m->step, &scratch);
     for (uint32_t i = 0; i < m->entry.n; i++)
         put_func(&c, &m->entry.at[i], &scratch);
+    for (uint32_t i = 0; i < m->stage.n; i++) {
+        const Stage *s = &m->stage.at[i];
+        put(&c, s->steps);
+        for (uint32_t k = 0; k < s->setting.n; k++) {
+            put_str(&c, s->setting.at[k].key);
+            put_str(&c, s->setting.at[k].value);
+        }
+    }
     Str all = text_str(&c.t);
     return hash128(all.ptr, all.len);
 }

@@ -83,6 +83,12 @@ typedef struct Site { // one place in the text that draws, in program order; a r
     int64_t classes; // of a categorical draw, 0 elsewhere
 } Site;
 
+typedef struct Stage { // a part of a run: steps with values of their own for the model's configs
+    int64_t steps;
+    VEC(Setting) setting;
+    Span span;
+} Stage;
+
 typedef enum CtlKind { CtlBlock, CtlRepeat, CtlEvery, CtlIf, CtlElse, CtlEnd } CtlKind;
 typedef struct Ctl {
     CtlKind kind;
@@ -181,6 +187,7 @@ struct Module {
     VEC(Net) net;
     VEC(Stream) stream;
     VEC(Site) site;
+    VEC(Stage) stage; // in order; empty: the model has none. Not part of the text form
     Func init, step;
     VEC(Func) entry;
     VEC(Layer)

@@ -228,6 +228,9 @@ static GanStatus load_best(Eval *v, uint32_t named, const Metric *only) {
     TRY(checkpoint_steps(v->perm, v->run.dir, &steps));
     v->from.choosing = true;
     for (uint32_t i = 0; i < steps.n; i++) {
+        const JobStage *now = job_now(&v->run.job);
+        if (steps.at[i] > now->last || (v->run.job.now && steps.at[i] <= now->first))
+            continue; // of another stage
         v->worst = 0;
         TRY(trained_load(v->perm, v->host, &v->run, steps.at[i]));
         TRY(eval_entries(v, named, only));

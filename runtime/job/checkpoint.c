@@ -197,18 +197,26 @@ GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out) {
     return GAN_OK;
 }
 
-// All but the newest up to step `last`, the one just saved, and the best. Those of later steps were
-// damaged, or the run would have gone on from them. The json goes first: what is half removed does
-// not count.
-static GanStatus drop_old(Arena *a, Str dir, uint32_t last, uint32_t keep, uint32_t best) {
+// Later stages begin with what one has left at its end.
+static bool ends_stage(const Job *job, uint32_t step) {
+    for (uint32_t i = 0; job && i < job->now; i++)
+        if (job->stage.at[i].last == step)
+            return true;
+    return false;
+}
+
+// All but the newest up to step c->step, the one just saved, and those that stay. Those of later
+// steps were damaged, or the run would have gone on from them. The json goes first: what is half
+// removed does not count.
+static GanStatus drop_old(Arena *a, Str dir, const Checkpoint *c) {
     CheckpointSteps steps;
-    uint32_t good = 0;
-    keep = keep ? keep : CHECKPOINTS_KEPT;
+    uint32_t good = 0, keep = c->keep ? c->keep : CHECKPOINTS_KEPT;
     TRY(checkpoint_steps(a, dir, &steps));
-    while (good < steps.n && steps.at[good] <= last)
+    while (good < steps.n && steps.at[good] <= c->step)
         good++;
     for (uint32_t i = 0; i < steps.n; i++) {
-        if (i < good && (i + keep >= good || (best && steps.at[i] == best)))
+        if (i < good && (i + keep >= good || (c->best && steps.at[i] == c->best) ||
+                         ends_stage(c->job, steps.at[i])))
             continue;
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "json")));
         TRY(file_remove(run_file(a, dir, "ckpt", steps.at[i], "safetensors")));
@@ -223,7 +231,7 @@ GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c) 
     TRY(save_tensors(a, path, e, c));
     TRY(content_of(a, path, &bytes, &hash));
     TRY(save_json(a, dir, c, bytes, hash));
-    return drop_old(a, dir, c->step, c->keep, c->best);
+    return drop_old(a, dir, c);
 }
 
 // --- loading -------------------------------------------------------------------------------------
@@ -361,7 +369,7 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                 SARG(dir), SARG(dir));
 }
 
-GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out) {
+GanStatus checkpoint_newest(Arena *perm, Str dir, uint32_t *out) {
     CheckpointSteps steps;
     Checkpoint c;
     TRY(checkpoint_steps(perm, dir, &steps));
@@ -369,11 +377,14 @@ GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out) {
         uint32_t step = steps.at[i];
         size_t bytes;
         Str content, hash;
-        *out = run_file(perm, dir, "ckpt", step, "safetensors");
+        *out = step;
         if (read_json(perm, run_file(perm, dir, "ckpt", step, "json"), step, &c, &content) ==
                 GAN_OK &&
-            content_of(perm, *out, &bytes, &hash) == GAN_OK && str_eq(hash, content))
+            content_of(perm, run_file(perm, dir, "ckpt", step, "safetensors"), &bytes, &hash) ==
+                GAN_OK &&
+            str_eq(hash, content))
             return GAN_OK;
     }
-    return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it", SARG(dir));
+    *out = NONE;
+    return GAN_OK;
 }

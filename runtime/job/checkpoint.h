@@ -19,11 +19,11 @@ typedef struct Checkpoint {
     Str data;                        // of what (feed_identity); empty: an older program's
     uint32_t keep;                   // of a save: checkpoints that stay, 0: CHECKPOINTS_KEPT
     uint32_t best;                   // of a save: one that stays beside them, 0: none
-
+    const Job *job;                  // of a save: the ends of its stages stay too; NULL: of none
 } Checkpoint;
-// Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep` and
-// `best`. Weights that are not finite are refused (GAN_ERR_INPUT): what was saved before is worth
-// more.
+// Writes slots that outlive a step, exactly; json last; then drops all but the newest `keep`,
+// `best` and the ends of earlier stages. Weights that are not finite are refused (GAN_ERR_INPUT):
+// what was saved before is worth more.
 GanStatus checkpoint_save(Arena scratch, Str dir, Exec *e, const Checkpoint *c);
 typedef VEC(uint32_t) CheckpointSteps;
 GanStatus checkpoint_steps(Arena *a, Str dir, CheckpointSteps *out); // of all there are, ascending
@@ -39,6 +39,7 @@ bool stored_alike(Dtype a, Dtype b); // does a checkpoint of precision `a` load 
 // With a want->step other than NONE no other is looked at.
 GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
                           const Console *console, Checkpoint *out, bool *found);
-GanStatus checkpoint_newest(Arena *perm, Str dir, Str *out); // the file of the newest whole one
+// The step of the newest whole one; NONE: there is none.
+GanStatus checkpoint_newest(Arena *perm, Str dir, uint32_t *out);
 
 #endif

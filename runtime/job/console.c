@@ -10,12 +10,16 @@ void say(const Console *c, const char *format, ...) {
     c->say(c->user, str_c(line));
 }
 
+void show_diagnostics(Arena *a, Front *f, const Console *c) {
+    Text t = {.arena = a};
+    if (!c || !diag_total(f))
+        return;
+    diag_render(&t, f, c->tty);
+    c->say(c->user, text_str(&t));
+}
+
 GanStatus session_start(Session *s, const SessionOptions *o, const Console *console) {
     GanStatus st = session_open(s, o);
-    if (!diag_total(&s->front))
-        return st;
-    Text t = {.arena = &s->perm};
-    diag_render(&t, &s->front, console->tty);
-    console->say(console->user, text_str(&t));
+    show_diagnostics(&s->perm, &s->front, console);
     return st;
 }

@@ -21,6 +21,8 @@ typedef struct Host { // what only main.c may know
 } Host;
 
 void say(const Console *c, const char *format, ...);
+// What a model's compilation found, if anything; `c` NULL: to nobody.
+void show_diagnostics(Arena *a, Front *f, const Console *c);
 // Opens a session and shows the model's diagnostics, warnings too.
 GanStatus session_start(Session *s, const SessionOptions *o, const Console *console);
 

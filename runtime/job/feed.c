@@ -140,7 +140,7 @@ static GanStatus open_stream(Feed *f, uint32_t i, const FeedOptions *o) {
         .batch = f->total,
         .first = f->first,
         .count = f->batch,
-        .seed = o->job->seed,
+        .seed = job_seed(o->job),
         .stream = i,
         .position = f->position[i],
         .skip_bad = o->job->skip_bad,

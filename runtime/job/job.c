@@ -1,5 +1,4 @@
-// job.c - what a run was asked to do: from a command line, to and from options.json, and to the
-// compiler.
+// job.c - what a run was asked to do: from a command line, to and from options.json.
 //
 // A Job holds everything a run's bits follow from, and paths that stay right from another folder.
 #include "checkpoint.h"
@@ -10,12 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    DEFAULT_STEPS = 10000,
-    DEFAULT_SAVE_EVERY = 500,
-    BATCH_MOST = 1 << 20,
-    STEPS_MOST = 99999999
-};
+enum { DEFAULT_SAVE_EVERY = 500, BATCH_MOST = 1 << 20 };
 
 // --- from a command line -------------------------------------------------------------------------
 
@@ -197,7 +191,6 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
         .model = o->file.at[0],
         .origin = o->file.at[0],
         .batch = option_number(o, OptBatch, DEFAULT_BATCH),
-        .steps = DEFAULT_STEPS,
         .save_every = option_number(o, OptSaveEvery, DEFAULT_SAVE_EVERY),
         .keep = option_number(o, OptKeep, 0),
         .seed = (uint64_t)option_number(o, OptSeed, 0),
@@ -543,55 +536,4 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
     return r.wrong
                ? fail(GAN_ERR_INPUT, "%.*s: `%s` is missing or makes no sense", SARG(path), r.wrong)
                : GAN_OK;
-}
-
-// --- to the compiler -----------------------------------------------------------------------------
-
-static CompileOptions compile_options(const Job *job) {
-    return (CompileOptions){.path = job->model,
-                            .batch = job->batch,
-                            .setting = job->setting.at,
-                            .settings = job->setting.n,
-                            .real = job->real,
-                            .memory = job->memory};
-}
-
-SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p) {
-    SessionOptions o = {
-        .compile = compile_options(job), .api = device_find(job->device), .device = *device};
-    if (p)
-        o.compile.parallel = *p;
-    if (job->threads)
-        o.device.threads = job->threads;
-    o.device.no_tf32 = !job->tf32;
-    o.device.no_graph = job->no_graph;
-    return o;
-}
-
-GanStatus job_hash(const Job *job, Arena *perm, Str *out) {
-    Front f;
-    front_init(&f, perm);
-    Module m = {0};
-    CompileOptions o = compile_options(job);
-    if (compile_module(&f, &o, &m) != GAN_OK)
-        return fail(GAN_ERR_INPUT, "%.*s: the model no longer compiles; `ganc check` says why",
-                    SARG(o.path));
-    *out = hash_hex(perm, module_hash(&m, *perm));
-    return GAN_OK;
-}
-
-GanStatus job_unchanged(const Job *job, Arena *perm) {
-    Str hash;
-    TRY(job_hash(job, perm, &hash));
-    if (str_eq(hash, job->hash))
-        return GAN_OK;
-    return fail(GAN_ERR_INPUT,
-                "%.*s is no longer the model this run began with: its hash is %.*s, options.json "
-                "says %.*s",
-                SARG(job->model), SARG(hash), SARG(job->hash));
-}
-
-GanStatus job_resolved(const Job *job, Arena *perm, Str *out) {
-    CompileOptions o = compile_options(job);
-    return compile_resolved(perm, &o, out);
 }

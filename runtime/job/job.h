@@ -16,6 +16,7 @@
 #include "data.h"
 #include "options.h"
 
+enum { DEFAULT_STEPS = 10000, STEPS_MOST = 99999999 };
 typedef struct Split { // how a step is divided, as asked for
     int64_t chunks;    // --deterministic, 0: off
     int64_t micro;     // --micro: a rank's samples in so many parts; 0, 1: at once
@@ -43,13 +44,20 @@ typedef struct Gauging { // what is measured while it trains (gauge.h); no bit o
     int64_t count;          // samples
     int64_t every;          // steps; 0: at each save
 } Gauging;
+typedef struct JobStage { // of a run; one without `stages` in its text has one
+    uint32_t first, last; // steps before it, and behind it
+    Settings setting;     // configs: what the run was asked for, then the stage's own
+    Str says;             // of the stage's own, "size=8"
+} JobStage;
 typedef struct Job {
     Str model;  // path of the model's text: as given, or a run's resolved.gan
+    Str text;   // of the model where it was read already, so that no edit gets in; else empty
     Str origin; // path that was given when the run began
     Str from;   // --from, absolute: the run or checkpoint whose weights it begins with; or empty
     Str hash;   // the model's identity, 32 digits; a run never changes it
-    int64_t batch, steps, save_every;
-    int64_t keep; // newest checkpoints that stay, 0: CHECKPOINTS_KEPT
+    int64_t batch, save_every;
+    int64_t steps; // of all stages; 0: as many as the text says, else DEFAULT_STEPS (job_hash)
+    int64_t keep;  // newest checkpoints that stay, 0: CHECKPOINTS_KEPT
     uint64_t seed;
     Dtype real;
     Str device;
@@ -60,10 +68,13 @@ typedef struct Job {
     Split split;
     bool compress; // --compress bf16
     bool skip_bad;
-    Strs class_name;  // of its labels, as its data were found; empty: they are numbers
-    uint32_t rate;    // of its sounds, numbers a second, as its data were found; 0: no sounds
-    Settings setting; // configs of the model
-    Settings data;    // field to path, absolute
+    Strs class_name;     // of its labels, as its data were found; empty: they are numbers
+    uint32_t rate;       // of its sounds, numbers a second, as its data were found; 0: no sounds
+    Settings setting;    // configs of the model
+    VEC(JobStage) stage; // job_hash has found them, in order; empty before that
+    uint32_t now;        // stage[] that is trained, or looked at
+    Str now_hash;        // its model's identity; of a run of one stage `hash`
+    Settings data;       // field to path, absolute
     JobWeightsVec weights;
     Str mark; // before the names of its -s and --weights: FEATURES_MARK of a model of features
     Gauging gauge;
@@ -94,12 +105,23 @@ GanStatus job_resume(Arena *perm, Str dir, Job *job, const Options *o);
 // The same for a command line that would begin a run which is there already (--resume auto): what
 // is fixed must agree.
 GanStatus job_rejoin(Arena *perm, Job *job, const Job *asked, const Options *o);
+
+// --- stages.c: to the compiler -------------------------------------------------------------------
+
 // `p`: how a step is divided; NULL: not at all.
 SessionOptions job_session(const Job *job, const DeviceOptions *device, const Parallel *p);
-// The identity of the model a job names, as `ganc hash` prints it.
-GanStatus job_hash(const Job *job, Arena *perm, Str *out);
-// GAN_ERR_INPUT where somebody has edited the text since job->hash was taken of it.
-GanStatus job_unchanged(const Job *job, Arena *perm);
+// The identity of the model a job names, as `ganc hash` prints it; its stages and, where nobody
+// said, its steps are set as the text says. A model that is wrong is told to `c`.
+GanStatus job_hash(Job *job, const Console *c, Arena *perm, Str *out);
+// The same, and GAN_ERR_INPUT where somebody has edited the text since job->hash was taken of it.
+GanStatus job_unchanged(Job *job, const Console *c, Arena *perm);
+// Once job_hash is known: goes to the stage that holds the weights after `step` steps, or, where
+// `next`, the one that makes the step behind it.
+GanStatus job_stage(Job *job, Arena *perm, uint32_t step, bool next);
+const JobStage *job_now(const Job *job);
+// What its draws and the order of its data follow from: each stage's are its own.
+uint64_t job_seed(const Job *job);
+Str job_stage_text(const Job *job, Arena *perm); // "stage 2 of 3, size=8"; empty: there is but one
 // The model's text with the job's settings as its defaults.
 GanStatus job_resolved(const Job *job, Arena *perm, Str *out);
 

@@ -92,7 +92,9 @@ GanStatus trace_within(const Trace *t, int64_t done, int64_t last);
 // A part of step `step` that began at `began` (time_now) and ends now.
 void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, double began);
 void trace_step(Trace *t, uint32_t step, double began); // the step, with its collectives
-GanStatus trace_close(Trace *t);                        // all ranks: writes the files
+// Takes the communicator's events so far, whose names are the session's: before that is released.
+void trace_events(Trace *t);
+GanStatus trace_close(Trace *t); // all ranks: writes the files
 // What of the waits that the communicator has kept (comm_trace) no communication caused, in
 // seconds, a mean over the ranks: of each call the rank that comes last waits for its transfer
 // alone, the others for that rank besides. The same on all ranks, which all come.

@@ -68,12 +68,18 @@ void trace_part(Trace *t, uint32_t step, const char *name, uint32_t number, doub
 }
 
 // Those of recorded steps: some are waited for in the step behind their own.
-static void take_events(Trace *t) {
+void trace_events(Trace *t) {
     const CommEvent *e;
+    if (!t)
+        return;
     uint32_t n = comm_events(t->comm, &e);
-    for (uint32_t i = 0; i < n; i++)
-        if (recorded(t, e[i].step + 1))
-            vec_push(t->perm, &t->event, e[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!recorded(t, e[i].step + 1))
+            continue;
+        CommEvent *own = vec_add(t->perm, &t->event);
+        *own = e[i];
+        own->what = e[i].what ? str_copy(t->perm, str_c(e[i].what)).ptr : NULL;
+    }
     comm_events_clear(t->comm);
 }
 
@@ -81,7 +87,7 @@ void trace_step(Trace *t, uint32_t step, double began) {
     if (!t)
         return;
     trace_part(t, step, "step", step, began);
-    take_events(t);
+    trace_events(t);
 }
 
 // --- who came late -------------------------------------------------------------------------------
@@ -203,7 +209,7 @@ static GanStatus events_from(const Trace *t, int r, Str mine, Str *out) {
 GanStatus trace_close(Trace *t) {
     if (!t)
         return GAN_OK;
-    take_events(t);
+    trace_events(t);
     Str mine = events_of(t);
     Text all = {.arena = t->perm};
     char name[32];

@@ -42,14 +42,18 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
                     SARG(out->dir));
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
+    uint32_t step = step_asked(o);
+    TRY(job_unchanged(&out->job, &h->console, perm)); // weights mean nothing to another text
+    if (step == NONE && out->job.stage.n > 1)
+        TRY(checkpoint_newest(perm, out->dir, &step));
+    TRY(job_stage(&out->job, perm, step == NONE ? 0 : step, false));
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
     so.compile.memory = 0; // of a rank of the training
     TRY(session_start(&out->session, &so, &h->console));
     TRY(feed_names_known(*perm, &out->session.compiled.module, &out->job));
     TRY(weights_names_known(&out->session.compiled.module, &out->job));
-    TRY(job_unchanged(&out->job, perm)); // weights mean nothing to another text
-    TRY(trained_load(perm, h, out, step_asked(o)));
+    TRY(trained_load(perm, h, out, step));
     return samples_ask(&out->session.compiled.module)
                ? weights_pretrained(perm, &out->job, out->session.exec, false)
                : GAN_OK;
@@ -71,14 +75,18 @@ static GanStatus not_there(Arena scratch, Str dir, uint32_t step) {
 
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step) {
     Checkpoint at,
-        want = {.step = step, .seed = t->job.seed, .model = t->job.hash, .real = t->job.real};
+        want = {
+            .step = step, .seed = job_seed(&t->job), .model = t->job.now_hash, .real = t->job.real};
     bool found;
     TRY(checkpoint_load(perm, t->dir, t->session.exec, &want, &h->console, &at, &found));
+    if (!found)
+        return not_there(*perm, t->dir, step);
     t->step = at.step;
-    exec_tell(t->session.exec, &(Counters){.step = at.step,
+    uint32_t steps = at.step - job_now(&t->job)->first; // of the stage, which counts its own
+    exec_tell(t->session.exec, &(Counters){.step = steps,
                                            .epoch = (double)at.epoch,
-                                           .kimg = (double)at.step * (double)t->job.batch / 1000});
-    return found ? GAN_OK : not_there(*perm, t->dir, step);
+                                           .kimg = (double)steps * (double)t->job.batch / 1000});
+    return GAN_OK;
 }
 
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out) {

@@ -15,7 +15,8 @@ typedef struct Trained {
 GanStatus trained_open(Arena *perm, const Host *h, const Options *o, Trained *out);
 // The same; its entry points' uniform and normal draws are slots to be fed.
 GanStatus trained_open_fed(Arena *perm, const Host *h, const Options *o, Trained *out);
-// The weights of the checkpoint of step `step`, NONE: the newest whole one.
+// The weights of the checkpoint of step `step`, NONE: the newest whole one; of the stage the run
+// was opened in.
 GanStatus trained_load(Arena *perm, const Host *h, Trained *t, uint32_t step);
 GanStatus trained_feed(Arena *perm, const Host *h, Trained *t); // opens its data
 void trained_close(Trained *t);                                 // accepts an empty one

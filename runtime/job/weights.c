@@ -107,8 +107,17 @@ static const SafeTensor *begins_with(Arena scratch, const SafeFile *f, const Mod
     }
 }
 
-static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
-                              const Console *console) {
+// What a slot begins with, of the newest file that has it; *of is that file.
+static const SafeTensor *find_newest(Arena scratch, const SafeFile *f, uint32_t files,
+                                     const Module *m, const Slot *s, const SafeFile **of) {
+    const SafeTensor *t = NULL;
+    for (uint32_t i = files; i-- > 0 && !t;)
+        t = begins_with(scratch, *of = &f[i], m, s);
+    return t;
+}
+
+static GanStatus take_tensors(Arena *perm, const SafeFile *f, uint32_t files, Str from, Exec *e,
+                              const Console *console, uint32_t *some) {
     enum { Named = 4 };
     const Module *m = exec_module(e);
     Text absent = {.arena = perm}, copied = {.arena = perm};
@@ -117,7 +126,9 @@ static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
         const Slot *s = &m->slot.at[i];
         if ((s->kind != SlotParam && s->kind != SlotState) || !slot_saved(m, s))
             continue;
-        const SafeTensor *named = safe_find(f, s->name), *t = begins_with(*perm, f, m, s);
+        const SafeFile *of;
+        const SafeTensor *t = find_newest(*perm, f, files, m, s, &of), *named;
+        named = safe_find(t ? of : &f[files - 1], s->name);
         all++;
         if (t) {
             TRY(slot_take(e, i, t));
@@ -132,25 +143,46 @@ static GanStatus take_tensors(Arena *perm, const SafeFile *f, Str from, Exec *e,
                                                   : " (of another shape)");
         }
     }
-    if (!taken)
-        return fail(GAN_ERR_INPUT, "--from %.*s: it has no weight of this model's names and shapes",
-                    SARG(from));
     say(console, "from %.*s: %u of %u weights and states%s%.*s%s%.*s%s", SARG(from), taken, all,
         copied.n ? "; copies begin with their model's: " : "", SARG(text_str(&copied)),
         absent.n ? "; begun anew: " : "", SARG(text_str(&absent)),
         all - taken > Named ? ", ..." : "");
+    *some = taken;
     return GAN_OK;
+}
+
+GanStatus weights_take(Arena *perm, const Str *path, uint32_t files, Exec *e,
+                       const Console *console, uint32_t *taken) {
+    SafeFile *f = arena_array(perm, SafeFile, files);
+    GanStatus st = GAN_OK;
+    uint32_t open = 0;
+    while (st == GAN_OK && open < files) {
+        st = weights_open(perm, path[open], &f[open]);
+        open += st == GAN_OK;
+    }
+    if (st == GAN_OK)
+        st = take_tensors(perm, f, files, path[files - 1], e, console, taken);
+    while (open-- > 0)
+        safe_close(&f[open]);
+    return st;
 }
 
 GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console) {
     Str path = from;
-    SafeFile f;
-    if (file_is_dir(from))
-        TRY(checkpoint_newest(perm, from, &path));
-    TRY(weights_open(perm, path, &f));
-    GanStatus st = take_tensors(perm, &f, path, e, console);
-    safe_close(&f);
-    return st;
+    uint32_t step;
+    if (file_is_dir(from)) {
+        TRY(checkpoint_newest(perm, from, &step));
+        if (step == NONE)
+            return fail(GAN_ERR_INPUT, "--from %.*s: there is no whole checkpoint in it",
+                        SARG(from));
+        path = run_file(perm, from, "ckpt", step, "safetensors");
+    }
+    uint32_t taken;
+    TRY(weights_take(perm, &path, 1, e, console, &taken));
+    return taken
+               ? GAN_OK
+               : fail(GAN_ERR_INPUT,
+                      "--from %.*s: it has no weight of this model's names and shapes", SARG(path));
 }
 
 // --- pretrained nets -----------------------------------------------------------------------------

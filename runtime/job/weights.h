@@ -14,6 +14,10 @@ bool tensor_fits(const SafeTensor *t, const Slot *s); // in shape and precision;
 // is another; copies of nets that it has not begin with their model's, and optimizers anew. Says
 // how many, and which were not there. GAN_ERR_INPUT: none was.
 GanStatus weights_from(Arena *perm, Str from, Exec *e, const Console *console);
+// The same of several files, at least one, oldest first: each weight is of the newest that has it.
+// *taken: how many are, which may be none.
+GanStatus weights_take(Arena *perm, const Str *path, uint32_t files, Exec *e,
+                       const Console *console, uint32_t *taken);
 // A pair of --weights: where the file of a pretrained net is, from here on.
 GanStatus weights_told(Arena *perm, JobWeightsVec *list, const Setting *pair);
 // --weights of the job's own model.

@@ -96,7 +96,7 @@ static GanStatus put_control(FileOut *f, const Frame *x, uint32_t *number, uint1
 
 // A picture at a time, so that a film of any length needs the memory of one.
 static GanStatus put_film(FileOut *f, Str samples, const StrVec *names, uint16_t fps, Arena *perm) {
-    uint8_t control[8] = {0}, first[HEADER], head[4];
+    uint8_t control[8] = {0}, head[4];
     uint32_t number = 0;
     put32(control, names->n); // then how often it is played: 0, for ever
     TRY(file_out_put(f, Signature, sizeof Signature - 1));
@@ -105,13 +105,9 @@ static GanStatus put_film(FileOut *f, Str samples, const StrVec *names, uint16_t
         Frame x;
         TRY(frame_read(&scratch, path_join(&scratch, samples, names->at[i]), &x));
         if (i == 0) {
-            memcpy(first, x.header, HEADER);
-            TRY(put_chunk(f, "IHDR", first, HEADER, (Str){0}));
+            TRY(put_chunk(f, "IHDR", x.header, HEADER, (Str){0}));
             TRY(put_chunk(f, "acTL", control, sizeof control, (Str){0}));
         }
-        if (memcmp(x.header, first, HEADER) != 0)
-            return fail(GAN_ERR_INPUT, "%.*s/%.*s is of another size than the first", SARG(samples),
-                        SARG(names->at[i]));
         TRY(put_control(f, &x, &number, fps, i + 1 == names->n));
         put32(head, number);
         number += i > 0; // the first frame is what a program sees that knows no films
@@ -121,12 +117,25 @@ static GanStatus put_film(FileOut *f, Str samples, const StrVec *names, uint16_t
     return put_chunk(f, "IEND", head, 0, (Str){0});
 }
 
-static GanStatus find_pictures(Arena *perm, Str samples, StrVec *out) {
-    StrVec names;
+// Those of the newest one's size, oldest first; *smaller: how many there are before them, of
+// earlier stages.
+static GanStatus find_pictures(Arena *perm, Str samples, StrVec *out, uint32_t *smaller) {
+    StrVec names, all = {0};
+    uint32_t from;
+    Frame last, x;
     TRY(dir_list(perm, samples, &names));
     for (uint32_t i = 0; i < names.n; i++)
         if (str_ends(names.at[i], STR(".png")))
-            vec_push(perm, out, names.at[i]);
+            vec_push(perm, &all, names.at[i]);
+    for (from = all.n; from > 0; from--) {
+        Arena scratch = *perm;
+        Frame *to = from == all.n ? &last : &x;
+        TRY(frame_read(&scratch, path_join(&scratch, samples, all.at[from - 1]), to));
+        if (memcmp(to->header, last.header, HEADER) != 0)
+            break;
+    }
+    *smaller = from;
+    *out = (StrVec){.at = all.at + from, .n = all.n - from};
     return out->n ? GAN_OK : fail(GAN_ERR_INPUT, "%.*s has no pictures yet", SARG(samples));
 }
 
@@ -134,7 +143,8 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
     Str dir = o->file.at[0], samples = path_join(perm, dir, STR("samples"));
     Str path = option_text(o, OptFile, path_join(perm, dir, STR("film.png")));
     int64_t fps = option_number(o, OptFps, 10);
-    StrVec names = {0};
+    StrVec names;
+    uint32_t smaller;
     TRY(path_writes(path, ".png", false));
     if (fps > 1000)
         return fail(GAN_ERR_USAGE, "--fps is at most 1000");
@@ -143,7 +153,9 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
                     "%.*s is not the folder of a run with pictures: it has no "
                     "samples/",
                     SARG(dir));
-    TRY(find_pictures(perm, samples, &names));
+    TRY(find_pictures(perm, samples, &names, &smaller));
+    if (smaller)
+        say(&h->console, "%u earlier pictures are of another size and left out", smaller);
     FileOut *f;
     TRY(file_out_open(path, &f));
     GanStatus st = put_film(f, samples, &names, (uint16_t)fps, perm);

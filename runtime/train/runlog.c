@@ -49,7 +49,7 @@ static void add_score(RunLog *l, uint32_t step, double x) {
     double ahead = l->gauge->better * (x - l->best_value);
     l->scored = step;
     curve_add(&l->curve[l->meter->series.n + 1], step, x);
-    if (l->gauge->better && isfinite(x) && (!l->best || ahead > 0))
+    if (l->gauge->better && step > l->gauge->first && isfinite(x) && (!l->best || ahead > 0))
         l->best = step, l->best_value = x;
 }
 

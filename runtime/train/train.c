@@ -78,10 +78,11 @@ GanStatus train_run_step(Train *t, const Counters *c) {
 }
 
 Counters counters_of(const Train *t) {
-    return (Counters){.seed = t->job->seed,
-                      .step = t->step,
+    uint32_t step = t->step - job_now(t->job)->first; // a stage counts its own
+    return (Counters){.seed = job_seed(t->job),
+                      .step = step,
                       .epoch = feed_epoch(t->feed),
-                      .kimg = (double)t->step * (double)t->job->batch / 1000};
+                      .kimg = (double)step * (double)t->job->batch / 1000};
 }
 
 void train_tell(const Train *t) {
@@ -172,7 +173,7 @@ static void tell_comm(const Train *t) {
 }
 
 GanStatus train_steps(Train *t) {
-    uint32_t last = (uint32_t)t->job->steps;
+    uint32_t last = job_now(t->job)->last;
     bool saved = true; // at the present step
     TRY(t->step ? train_score(t) : save_here(t));
     progress_begin(&t->progress);

@@ -6,10 +6,34 @@
 
 #include <string.h>
 
+static bool stage_begins(const Train *t) {
+    return t->job->now && t->step == job_now(t->job)->first;
+}
+
+// A stage takes what those before it have left: weights and state by name, as --from does, each as
+// the last stage that had it left it.
+static GanStatus begin_stage(Train *t, const Checkpoint *want, Checkpoint *at) {
+    const Job *job = t->job;
+    uint32_t taken; // a stage may train what no other has
+    Str *left = arena_array(t->perm, Str, job->now);
+    for (uint32_t i = 0; i < job->now; i++)
+        left[i] = run_file(t->perm, t->dir, "ckpt", job->stage.at[i].last, "safetensors");
+    *at = *want;
+    at->step = t->step = job_now(job)->first;
+    TRY(exec_init(t->session.exec, job_seed(t->job)));
+    if (ranks_first(t->comm)) {
+        TRY(weights_pretrained(t->perm, t->job, t->session.exec, true));
+        TRY(weights_take(t->perm, left, job->now, t->session.exec, &t->host->console, &taken));
+    }
+    return checkpoint_share(t->session.exec, t->comm);
+}
+
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
     Checkpoint want = {
-        .step = NONE, .seed = t->job->seed, .model = t->job->hash, .real = t->job->real};
+        .step = NONE, .seed = job_seed(t->job), .model = t->job->now_hash, .real = t->job->real};
     bool found = false;
+    if (resume && stage_begins(t))
+        return begin_stage(t, &want, at);
     if (resume && ranks_first(t->comm))
         TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
                             &found));
@@ -24,7 +48,7 @@ GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
                     "%.*s: begin it again, with another --out",
                     SARG(t->dir), SARG(t->job->from));
     if (!found && resume) // else they were drawn as the session was opened
-        TRY(exec_init(t->session.exec, t->job->seed));
+        TRY(exec_init(t->session.exec, job_seed(t->job)));
     if (ranks_first(t->comm))
         TRY(weights_pretrained(t->perm, t->job, t->session.exec, !found));
     if (!resume && t->job->from.len && ranks_first(t->comm))
@@ -131,7 +155,7 @@ static GanStatus open_log(Train *t) {
                    .save_every = t->job->save_every,
                    .device_bytes = exec_fetches(t->session.exec) ? exec_bytes(t->session.exec) : 0,
                    .first = t->step,
-                   .last = (uint32_t)t->job->steps};
+                   .last = job_now(t->job)->last};
     if (!ranks_first(t->comm))
         return GAN_OK;
     if (t->step == 0)
@@ -164,7 +188,8 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
     TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
     SessionOptions so = job_session(t->job, &t->host->device, &p);
     so.api = o->api ? o->api : so.api;
-    so.seed = o->resume ? NULL : &t->job->seed;
+    uint64_t seed = job_seed(t->job);
+    so.seed = o->resume ? NULL : &seed;
     so.steps = true;
     TRY(session_start(&t->session, &so, &t->host->console));
     return t->comm ? ranks_agree(*t->perm, t->comm, "plan", '\n',
@@ -172,24 +197,48 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
                    : GAN_OK;
 }
 
+// The stage that a run goes on with, which follows from the newest of its checkpoints.
+static GanStatus choose_stage(Train *t, bool resume) {
+    uint32_t step = NONE;
+    if (resume && t->job->stage.n > 1 && ranks_first(t->comm))
+        TRY(checkpoint_newest(t->perm, t->dir, &step));
+    TRY(comm_bcast(t->comm, &step, sizeof step, 0));
+    t->step = step == NONE ? 0 : step;
+    return job_stage(t->job, t->perm, t->step, true);
+}
+
+static void tell_stage(const Train *t) {
+    Arena scratch = *t->perm;
+    const JobStage *now = job_now(t->job);
+    Str stage = job_stage_text(t->job, &scratch);
+    if (stage.len)
+        say(&t->host->console, "%.*s: steps %u to %u", SARG(stage), now->first + 1, now->last);
+}
+
 static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
-    bool resume = o->resume;
+    bool resume = o->resume, first = !t->step; // of the stages this process trains
+    const Console *c = &t->host->console;
     Checkpoint at = {0};
+    TRY(resume ? job_unchanged(job, c, t->perm) : job_hash(job, c, t->perm, &job->hash));
     TRY(agree_on_job(t));
     if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
+    TRY(choose_stage(t, resume));
     TRY(open_session(t, o));
-    TRY(resume ? job_unchanged(job, t->perm) : job_hash(job, t->perm, &job->hash));
+    tell_stage(t);
     if (resume) {
+        bool begins = stage_begins(t);
         TRY(train_restore(t, true, &at));
-        say(&t->host->console, "resumed from step %u", t->step);
+        if (!begins)
+            say(c, "resumed from step %u", t->step);
     }
     TRY(open_feed(t, &at));
     train_tell(t);
     TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
     if (!resume)
         TRY(train_restore(t, false, &at));
-    TRY(trace_within(t->trace, t->step, job->steps));
+    if (first)
+        TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);
     TRY(prepare_folder(t, resume)); // behind all that may be a mistake in what was asked
     return open_log(t);
@@ -203,19 +252,26 @@ static GanStatus show_done(Train *t) {
     return ranks_first(t->comm) ? train_page(t) : GAN_OK;
 }
 
-GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o) {
+// What is left of the stage at hand. *step: steps done; before, 0 but for a later stage.
+static GanStatus train_stage(Arena *perm, const Host *h, Job *job, const TrainOptions *o,
+                             Trace *trace, uint32_t *step) {
     GanStatus st = GAN_OK;
     Train *t =
         arena_new(perm, Train); // collectives under way may write to it until the rank leaves
-    *t = (Train){.perm = perm, .host = h, .comm = h->device.comm, .job = job, .dir = o->dir};
+    *t = (Train){.perm = perm,
+                 .host = h,
+                 .comm = h->device.comm,
+                 .job = job,
+                 .dir = o->dir,
+                 .trace = trace,
+                 .step = *step};
     TRY_OUT(link_find(*perm, t->comm, o->resume && !o->replan ? o->dir : (Str){0}, &t->link));
     comm_narrow(t->comm, job->compress ? COMPRESS_LEAST : 0);
-    TRY_OUT(trace_open(perm, t->comm, o->dir, o->trace, &t->trace));
     TRY_OUT(open_run(t, job, o));
     TRY_OUT(t->step >= job->steps ? show_done(t) : train_steps(t));
     TRY_OUT(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
-    TRY_OUT(trace_close(t->trace));
-    say(&h->console, "open %.*s/index.html", SARG(o->dir));
+    trace_events(trace);
+    *step = t->step;
 out:
     gauge_close(&t->gauge);
     feed_close(t->feed);
@@ -223,6 +279,23 @@ out:
         session_release(&t->session);
     file_unlock(t->lock);
     return st;
+}
+
+// The end of a stage is a stop, and its beginning a run that goes on: so what one is killed in, or
+// between, makes no difference.
+GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o) {
+    TrainOptions next = *o;
+    Trace *trace;
+    if (!ganx_is(job->model))
+        TRY(compile_read(perm, job->model, &job->text)); // later stages are of the same text
+    TRY(trace_open(perm, h->device.comm, o->dir, o->trace, &trace));
+    for (uint32_t step = 0; !step || step < job->steps;) {
+        TRY(train_stage(perm, h, job, &next, trace, &step));
+        next.resume = true;
+    }
+    TRY(trace_close(trace));
+    say(&h->console, "open %.*s/index.html", SARG(o->dir));
+    return GAN_OK;
 }
 
 // --- the command ---------------------------------------------------------------------------------
@@ -242,7 +315,7 @@ static GanStatus rejoin_run(Arena *perm, const Host *h, const Options *o, Job *a
                             TrainOptions *t) {
     Job job;
     TRY(run_read(perm, t->dir, &job));
-    TRY(job_hash(asked, perm, &asked->hash));
+    TRY(job_hash(asked, &h->console, perm, &asked->hash));
     TRY(job_rejoin(perm, &job, asked, o));
     t->resume = true;
     return train_run(perm, h, &job, t);

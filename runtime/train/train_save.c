@@ -96,13 +96,14 @@ static GanStatus draw_pictures(Train *t, Distance *out) {
 
 static Checkpoint checkpoint_of(const Train *t, Arena *a) {
     Checkpoint c = {.step = t->step,
-                    .seed = t->job->seed,
-                    .model = t->job->hash,
+                    .seed = job_seed(t->job),
+                    .model = t->job->now_hash,
                     .real = t->job->real,
                     .epoch = (uint64_t)feed_epoch(t->feed),
                     .data = feed_identity(t->feed, a),
                     .keep = (uint32_t)t->job->keep,
-                    .best = t->log.best};
+                    .best = t->log.best,
+                    .job = t->job};
     const uint64_t *position;
     c.streams = feed_positions(t->feed, &position);
     for (uint32_t i = 0; i < c.streams; i++)

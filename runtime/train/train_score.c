@@ -8,7 +8,7 @@
 static bool due(const Train *t) {
     const Job *job = t->job;
     int64_t every = job->gauge.every ? job->gauge.every : job->save_every;
-    return t->gauge.in && t->step && (t->step % every == 0 || t->step == job->steps);
+    return t->gauge.in && t->step && (t->step % every == 0 || t->step == job_now(job)->last);
 }
 
 static GanStatus keep(Train *t, const Readings *r, double seconds) {

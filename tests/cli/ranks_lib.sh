@@ -1,9 +1,11 @@
 # ranks_lib.sh - for the scripts that start ranks; sourced behind lib.sh.
 . "$here/ranks_env.sh"
 
+can_mpirun() { command -v mpirun >/dev/null && [ -e "$(dirname -- "$ganrun")/libgan_mpi.so" ]; }
+
 # Ends the script, visibly, where ranks cannot be started here. 77: CTest's "skipped".
 need_mpirun() {
-    command -v mpirun >/dev/null && [ -e "$(dirname -- "$ganrun")/libgan_mpi.so" ] && return 0
+    can_mpirun && return 0
     echo "SKIPPED: no mpirun, or no libgan_mpi.so beside ganrun"
     exit 77
 }

@@ -127,7 +127,7 @@ static GanStatus train_text(Arena *a, const char *text, const char *root, const 
     job.origin = job.model;
     assert_fine(file_write_atomic(job.model, text, strlen(text)));
     vec_push(a, &job.data, ((Setting){STR("x"), data}));
-    assert_fine(job_hash(&job, a, &job.hash));
+    assert_fine(job_hash(&job, NULL, a, &job.hash));
     const TrainOptions o = {path_join(a, str_c(root), str_c(dir)), .resume = resume, .api = &api};
     return train_run(a, &host, &job, &o);
 }

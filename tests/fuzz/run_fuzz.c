@@ -104,9 +104,9 @@ static void look_picture(Arena *a) {
 static void look_checkpoint(Arena *a) {
     Checkpoint want = saved, got;
     bool found;
-    Str path;
+    uint32_t step;
     want.step = NONE;
-    (void)checkpoint_newest(a, dir, &path);
+    (void)checkpoint_newest(a, dir, &step);
     (void)checkpoint_load(a, dir, session.exec, &want, &host.console, &got, &found);
 }
 

@@ -184,14 +184,14 @@ static void the_resolved_text_is_the_same_model(void **state) {
     vec_push(&p->arena, &job.setting, ((Setting){STR("nz"), STR("7")}));
     vec_push(&p->arena, &job.setting, ((Setting){STR("mode"), STR("b")}));
     Str with, plain, text;
-    assert_ok(job_hash(&job, &p->arena, &with));
+    assert_ok(job_hash(&job, NULL, &p->arena, &with));
     assert_ok(job_resolved(&job, &p->arena, &text));
     assert_non_null(strstr(text.ptr, "config nz = 7  \"latent\"\nconfig mode = \"b\" | \"a\"\n"));
     job.model = write_text(p, "resolved.gan", text);
-    assert_ok(job_hash(&job, &p->arena, &plain)); // settings again
+    assert_ok(job_hash(&job, NULL, &p->arena, &plain)); // settings again
     assert_true(str_eq(with, plain));
     job.setting.n = 0;
-    assert_ok(job_hash(&job, &p->arena, &plain));
+    assert_ok(job_hash(&job, NULL, &p->arena, &plain));
     assert_true(str_eq(with, plain));
 }
 
@@ -231,14 +231,14 @@ static void what_a_setting_may_be_is_written_in_the_language(void **state) {
         Job job = {.model = write_text(p, "odd.gan", str_c(model)), .batch = 4, .real = DtF32};
         Str with, plain, text;
         vec_push(&p->arena, &job.setting, ((Setting){str_c(row[i].key), str_c(row[i].value)}));
-        assert_ok(job_hash(&job, &p->arena, &with));
+        assert_ok(job_hash(&job, NULL, &p->arena, &with));
         assert_ok(job_resolved(&job, &p->arena, &text));
         if (!strstr(text.ptr, row[i].line))
             print_error("%s=%s gives\n%s", row[i].key, row[i].value, text.ptr);
         assert_non_null(strstr(text.ptr, row[i].line));
         job.model = write_text(p, "resolved.gan", text);
         job.setting.n = 0;
-        assert_ok(job_hash(&job, &p->arena, &plain));
+        assert_ok(job_hash(&job, NULL, &p->arena, &plain));
         assert_true(str_eq(with, plain));
     }
 }

@@ -1,0 +1,118 @@
+// stages.c - `stages`: the parts of a run, each with values of its own for the model's configs.
+//
+// In: the item and its file. Out: Module.stage, in the order of the text. What a stage trains is
+// the same file elaborated with its settings (elaborate.c), as -s would give them.
+#include "elab.h"
+
+static const Ast *config_find(const Ast *file, Str name) {
+    for (uint32_t i = 0; i < file->list.n; i++)
+        if (file->list.at[i]->kind == AstConfig && str_eq(file->list.at[i]->text, name))
+            return file->list.at[i];
+    return NULL;
+}
+
+static void unknown_config(Elab *e, const Ast *name) {
+    VEC(Str) known = {0};
+    for (uint32_t i = 0; i < e->staged->list.n; i++)
+        if (e->staged->list.at[i]->kind == AstConfig)
+            vec_push(e->perm, &known, e->staged->list.at[i]->text);
+    diag(e->f, DiagE0613, name->span, SARG(name->text), SARG(e->staged->text));
+    diag_help_known(e->f, name->text, known.at, known.n, "its configs");
+}
+
+// A value as -s writes it, which a config reads back as the same.
+static void put_setting(Elab *e, Text *t, Value v, bool element) {
+    if (v.kind == KindStr && element)
+        gan_string(t, v.str);
+    else if (v.kind == KindStr)
+        text_put(t, v.str);
+    else if (v.kind == KindNone)
+        text_put(t, STR("none"));
+    else if (v.kind != KindList)
+        text_put(t, value_text(e, v));
+    else {
+        text_char(t, '[');
+        for (uint32_t i = 0; i < v.list.n; i++) {
+            text_put(t, i ? STR(", ") : (Str){0});
+            put_setting(e, t, v.list.at[i], true);
+        }
+        text_char(t, ']');
+    }
+}
+
+static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
+    const Ast *name = a->list.at[0], *config = config_find(e->staged, name->text);
+    Spot outer = spot_enter(e, a->c);
+    Value v = eval(e, env, a->c);
+    spot_leave(e, outer);
+    if (!config) {
+        unknown_config(e, name);
+    } else if (value_is_tensor(v)) {
+        diag(e->f, DiagE0305, a->c->span, "a config", value_what(v));
+        diag_help(e->f, "what changes while a stage runs is an expression of `step` in the step");
+    } else if (v.kind != KindPoison) {
+        Text t = {.arena = e->perm};
+        put_setting(e, &t, v, false);
+        Setting set = {name->text, text_str(&t)};
+        if (setting_fits(e, config, &set, a->c->span))
+            vec_push(e->perm, &s->setting, set);
+    }
+}
+
+void eval_stage(Elab *e, Env *env, const Ast *a) {
+    Stage s = {.span = a->word};
+    if (!e->staged) {
+        diag(e->f, DiagE0620, a->word);
+        return;
+    }
+    Spot outer = spot_enter(e, a->a);
+    bool known = want_int(e, eval(e, env, a->a), "`stage`", &s.steps);
+    if (known && (s.steps < 1 || s.steps > INT32_MAX))
+        diag(e->f, DiagE0511, here(e), "stage", (long long)s.steps);
+    spot_leave(e, outer);
+    for (uint32_t i = 0; i < a->c->list.n; i++) {
+        const Ast *one = a->c->list.at[i];
+        if (one->kind == AstBind && one->list.n == 1)
+            set_config(e, env, one, &s);
+        else
+            diag(e->f, DiagE0621, one->span);
+    }
+    vec_push(e->perm, &e->m->stage, s);
+}
+
+bool stages_set(const Ast *a, Str config) {
+    if (!a)
+        return false;
+    if (a->kind == AstStage)
+        for (uint32_t i = 0; i < a->c->list.n; i++) {
+            const Ast *one = a->c->list.at[i];
+            if (one->kind == AstBind && one->list.n && str_eq(one->list.at[0]->text, config))
+                return true;
+        }
+    if (stages_set(a->b, config) || stages_set(a->c, config))
+        return true;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (stages_set(a->list.at[i], config))
+            return true;
+    return false;
+}
+
+Str settings_text(Arena *perm, const Setting *at, uint32_t n) {
+    Text t = {.arena = perm};
+    for (uint32_t i = 0; i < n; i++)
+        text_fmt(&t, "%s%.*s=%.*s", i ? ", " : "", SARG(at[i].key), SARG(at[i].value));
+    return text_str(&t);
+}
+
+void eval_stages(Elab *e, const Ast *file, const Ast *a) {
+    Env env = {.globals = &e->top};
+    for (uint32_t i = 0; i < e->o->settings; i++)
+        if (stages_set(a, e->o->setting[i].key))
+            return;
+    uint32_t errors = diag_errors(e->f);
+    e->staged = file;
+    eval_block(e, &env, a->c, true);
+    e->staged = NULL;
+    if (!e->m->stage.n && diag_errors(e->f) == errors)
+        diag(e->f, DiagE0622, a->word);
+}

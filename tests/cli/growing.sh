@@ -1,0 +1,163 @@
+#!/bin/sh
+# growing.sh - a run through stages: the same bits as a chain of runs with --from, wherever it is stopped, on any number of ranks.
+. "$(dirname -- "$0")/lib.sh"
+"$ganrun" data synth shapes --out s.pack --count 40 --size 16 >/dev/null
+cat >grows.gan <<'M'
+model grows "layers are added as the pictures grow"
+
+config size = 4 "pixels a side"
+config rate = 1e-3
+
+data x : image(3, size, size) resize(size) scale(-1, 1)
+
+stages {
+  stage 4 { size = 4 }
+  for s in [8, 16] { stage s/2 { size = s; rate = 2e-3 } }
+}
+
+sizes = [s for s in [8, 16, 32] for k in if s <= size { [1] } else { [] }]
+
+net G(z: [6]) -> [3, size, size] {
+  h = z |> dense(8*4*4) |> reshape(8, 4, 4)
+  for s in sizes { h = h |> upsample(2) |> conv(8, k=3, pad=1) |> leaky_relu(0.2) }
+  to_rgb = conv(3, k=1)
+  h |> to_rgb |> tanh
+}
+
+net D(x: [3, size, size]) -> [] {
+  h = x |> conv(8, k=3, pad=1) |> leaky_relu(0.2)
+  mean(h, space) |> dense(1) |> squeeze
+}
+
+step {
+  z = normal(6)
+  fade = ramp(0, 1, from=0, to=4)
+  update D minimize bce(D(x), 1) + bce(D(stop(G(z))), 0) using adam(rate)
+  update G minimize bce(D(G(z)), 1) using adam(rate)
+  report fade
+}
+
+sample fakes = G(normal(6))
+sample steps = step
+M
+go() { expect 0 train "$@"; }
+stage='--data x=s.pack --batch 4 --save-every 3'
+
+go grows.gan $stage --seed 5 --out whole
+says '^stage 1 of 3, size=4: steps 1 to 4$'
+says '^stage 2 of 3, size=8, rate=0.002: steps 5 to 8$'
+says '^from whole/ckpt/00000004.safetensors: .* weights and states; begun anew: '
+says '^stage 3 of 3, size=16, rate=0.002: steps 9 to 16$'
+
+# A stage is a run with its settings that begins with the weights of the one before; it draws by a seed of its own.
+chain() {   # chain NAME FIRST LAST SEED OPTION...: that run's lines are those of the whole from FIRST to LAST
+    name=$1 first=$2 last=$3 seed=$4
+    shift 4
+    go grows.gan "$@" $stage --seed "$seed" --steps $((last - first + 1)) --out "$name"
+    losses "$name" | awk -v by=$((first - 1)) '{ $1 += by; print }' >"$name.losses"
+    losses whole | sed -n "${first},${last}p" >whole.losses
+    same "$name.losses" whole.losses
+}
+chain first 1 4 5 -s size=4
+chain second 5 8 6 -s size=8 -s rate=2e-3 --from first
+chain third 9 16 7 -s size=16 -s rate=2e-3 --from second
+# A stage counts its steps from nothing: so does whatever is written of `step`.
+sed -n 's/.*"step": 9,.*"reports": {"fade": \([^}]*\)}.*/\1/p' whole/log.jsonl >fade
+[ "$(cat fade)" = 0 ] || fail "stage 3 begins with fade $(cat fade)"
+
+# Told to stop in a stage or at its end, or killed behind one, it goes on to the same bits.
+for at in 2 4 6 8 12; do
+    go grows.gan $stage --seed 5 --steps $at --out "cut$at"
+    go "cut$at" --steps 16
+    same whole/ckpt/00000016.safetensors "cut$at/ckpt/00000016.safetensors"
+    losses whole >whole.losses
+    losses "cut$at" >cut.losses
+    same whole.losses cut.losses
+    rm -r "cut$at"
+done
+go grows.gan $stage --seed 5 --steps 9 --out torn
+says '^stage 3 of 3'
+printf x | dd of=torn/ckpt/00000009.safetensors bs=1 seek=1000 conv=notrunc 2>/dev/null
+go torn --steps 16                          # back to the end of the stage before
+same whole/ckpt/00000016.safetensors torn/ckpt/00000016.safetensors
+
+# What a run's text says counts, whatever becomes of the file it was begun with; and a run is longer in its last stage.
+cp grows.gan other.gan
+go other.gan $stage --seed 5 --steps 3 --out kept
+sed -i 's/conv(8, k=3/conv(9, k=3/' other.gan
+go kept --steps 18
+losses kept | sed -n 1,16p >kept.losses
+same whole.losses kept.losses
+sed -i 's/stage 4 {/stage 3 {/' kept/resolved.gan
+expect 1 train kept --steps 20
+says 'is no longer the model this run began with'
+
+# A net that a stage leaves out keeps what an earlier one has left.
+cat >parts.gan <<'M'
+model parts "nets trained in turns"
+config part = "a" | "b" | "both"
+stages {
+  stage 3 { part = "a" }
+  stage 3 { part = "b" }
+  stage 3 { part = "both" }
+}
+net A(z: [2]) -> [] = z |> dense(1) |> squeeze
+net B(z: [2]) -> [] = z |> dense(1) |> squeeze
+step {
+  if part != "b" { update A minimize mean(A(normal(2))^2) using adam(0.1) }
+  if part != "a" { update B minimize mean(B(normal(2))^2) using adam(0.1) }
+}
+M
+go parts.gan --batch 4 --save-every 1 --out parts
+says '^from parts/ckpt/00000003.safetensors: 0 of 2 weights and states; begun anew: B.dense.0.w, B.dense.0.b$'
+says '^from parts/ckpt/00000006.safetensors: 4 of 4 weights and states$'
+exists parts/ckpt/00000003.json parts/ckpt/00000006.json
+absent parts/ckpt/00000005.json
+
+# Checkpoints of each stage are looked at as what they are.
+go grows.gan $stage --seed 5 --keep 9 --out all
+for of in 4:4 8:8 16:16; do
+    expect 0 sample all --step ${of%:*} -o made.npy
+    expect 0 data inspect made.npy
+    prints "3, ${of#*:}, ${of#*:}\]\$"
+done
+expect 0 eval all --step 4 --count 16
+expect 0 eval all --step 15 --entry steps --count 4
+prints '^steps .*value  *7 '
+expect 0 eval all --best --count 16
+says '^step 16: at most'
+if grep -q '^step 4: at most' err; then fail 'steps of another stage were compared'; fi
+expect 0 film all -o film.png
+says 'earlier pictures are of another size and left out$'
+expect 0 report all
+
+# On two ranks, where there is an MPI: the same bits.
+. "$here/ranks_lib.sh"
+if can_mpirun; then
+    go grows.gan $stage --seed 5 --deterministic --out alone
+    ranks 0 2 train grows.gan $stage --seed 5 --deterministic --steps 6 --out two
+    ranks 0 2 train two --steps 16
+    same alone/ckpt/00000016.safetensors two/ckpt/00000016.safetensors
+fi
+
+# One stage alone, or none of them.
+go grows.gan -s size=8 $stage --steps 2 --out one
+if grep -q 'stage' err one/resolved.gan; then fail 'a run of one size has stages'; fi
+go one --steps 3
+
+# Measured while it trains: each stage has a best step of its own.
+go grows.gan $stage --seed 5 --metric swd --out gauged
+says '^step 6: .* the best so far$'
+same whole/ckpt/00000016.safetensors gauged/ckpt/00000016.safetensors
+
+expect 1 train grows.gan -s size=s $stage --out none
+says 'error.E0611.: config `size` cannot be `s`'
+absent none
+"$(dirname -- "$ganrun")/ganc" compile grows.gan -o grows.ganx
+expect 2 train grows.ganx --data x=s.pack --out none
+says 'a run through the stages of its text needs that text$'
+absent none
+sed -i 's/\[8, 16\] { stage/[8, 18] { stage/' grows.gan
+expect 1 train grows.gan $stage --out none
+says 'note: in stage 3 of 3, with size=18, rate=0.002$'
+absent none
