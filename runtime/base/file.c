@@ -132,7 +132,7 @@ const char *file_mapped_at(const void *address) {
 
 GanStatus file_map(Str path, FileMap *out) {
     *out = (FileMap){0};
-    int fd = open_path(path, O_RDONLY);
+    int fd = open_path(path, O_RDONLY | O_NONBLOCK); // a pipe is refused, not waited for
     if (fd < 0)
         return fail_io("open", path);
     struct stat info;

@@ -44,6 +44,8 @@ printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 s
                                                         bad 'not every shell knows ~ there' '~/fwe'
                                                         bad '1.png: a single picture' few/1.png
                                                         bad 'tiny.gan: not a folder' tiny.gan
+mkfifo pipe; refused 3 'cannot map .*pipe: not a regular file' ganrun train tiny.gan --data x=pipe --batch 4 --steps 2 --out run
+refused 3 'cannot map pipe: not a regular file' ganrun data inspect pipe; absent run
 
 # A name that options.json cannot hold; by one that it can the same pictures are trained on.
 odd=$(printf 'gar\347on')
