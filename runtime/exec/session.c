@@ -134,15 +134,20 @@ static GanStatus plan_and_draw(Session *s, const SessionOptions *o, Helper *h,
     return draw(s, o);
 }
 
+CompileOptions session_compile(const SessionOptions *o) {
+    CompileOptions c = o->compile;
+    c.no_fuse = o->api->no_fuse;
+    c.dialect = o->api->dialect ? dialect_find(str_c(o->api->dialect)) : NULL;
+    return c;
+}
+
 GanStatus session_open(Session *s, const SessionOptions *o) {
     *s = (Session){.api = o->api};
     Helper h = {.session = s};
     TRY(arena_init(&s->perm, 0));
     TRY(arena_init(&s->beside, 0));
     front_init(&s->front, &s->perm);
-    CompileOptions c = o->compile;
-    c.no_fuse = o->api->no_fuse;
-    c.dialect = o->api->dialect ? dialect_find(str_c(o->api->dialect)) : NULL;
+    CompileOptions c = session_compile(o);
     if (!o->api->supports(c.real))
         return fail(GAN_ERR_USAGE, "device %s does not compute in %s", o->api->name,
                     dtype_name[c.real]);

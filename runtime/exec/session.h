@@ -23,6 +23,8 @@ typedef struct Session {
     Exec *exec;     // owned
 } Session;
 
+// What the compiler is asked for: the compile options, for the device.
+CompileOptions session_compile(const SessionOptions *o);
 // `init` runs while the step and the entries are being planned and the step is loaded. On failure
 // the session holds the model's diagnostics (if any) until released.
 GanStatus session_open(Session *s, const SessionOptions *o);

@@ -47,6 +47,8 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
     if (step == NONE && out->job.stage.n > 1)
         TRY(checkpoint_newest(perm, out->dir, &step));
     TRY(job_stage(&out->job, perm, step == NONE ? 0 : step, false));
+    if (out->job.stage.n > 1)
+        weights_forget(&out->job);
     SessionOptions so = job_session(&out->job, &h->device, NULL);
     so.compile.feed_entries = fed;
     so.compile.memory = 0; // of a rank of the training

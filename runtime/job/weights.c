@@ -323,14 +323,20 @@ static GanStatus take_matches(Exec *e, Str path, const Matches *all, Hash128 *ha
     return GAN_OK;
 }
 
-// Gives `net` what the file of `given` has; they differ in copies.
+// What `net` takes of the file of `given`; they differ in copies.
+static GanStatus match_file(Arena *perm, const Module *m, uint32_t net, const Net *given, Str path,
+                            const SafeFile *f, Matches *out) {
+    *out = match(perm, m, net, given->prefix, f);
+    for (uint32_t i = 0; i < out->n; i++)
+        if (!match_fits(m, &out->at[i]))
+            return refuse_file(*perm, m, given, path, out, f);
+    return GAN_OK;
+}
+
 static GanStatus take_file(Arena *perm, Exec *e, uint32_t net, const Net *given, Str path,
                            const SafeFile *f, Hash128 *hash) {
-    const Module *m = exec_module(e);
-    Matches all = match(perm, m, net, given->prefix, f);
-    for (uint32_t i = 0; i < all.n; i++)
-        if (!match_fits(m, &all.at[i]))
-            return refuse_file(*perm, m, given, path, &all, f);
+    Matches all;
+    TRY(match_file(perm, exec_module(e), net, given, path, f, &all));
     return take_matches(e, path, &all, hash);
 }
 
@@ -368,11 +374,39 @@ static GanStatus load_net(Arena *perm, Job *job, Exec *e, uint32_t given, bool b
     return st == GAN_OK ? check_hash(perm, hash, w) : st;
 }
 
+// Is there a weight that a net's file is read for? Not where nothing calls it, as in an earlier
+// stage.
+static bool reads_file(const Module *m, uint32_t net) {
+    return net_pretrained(m, net) && m->net.at[net].params + m->net.at[net].states;
+}
+
 GanStatus weights_pretrained(Arena *perm, Job *job, Exec *e, bool begin) {
     const Module *m = exec_module(e);
     TRY(weights_names_known(m, job));
     for (uint32_t i = 0; i < m->net.n; i++)
-        if (net_pretrained(m, i))
+        if (reads_file(m, i))
             TRY(load_net(perm, job, e, i, begin));
     return GAN_OK;
+}
+
+GanStatus weights_fit(Arena *perm, Job *job, const Module *m) {
+    GanStatus st = GAN_OK;
+    for (uint32_t i = 0; i < m->net.n && st == GAN_OK; i++) {
+        SafeFile f;
+        Matches all;
+        const Net *net = &m->net.at[i];
+        if (!reads_file(m, i))
+            continue;
+        JobWeights *w = weights_of(perm, &job->weights, net->name);
+        TRY(find_file(perm, job, net, w));
+        TRY(weights_open(perm, w->path, &f));
+        st = match_file(perm, m, i, net, w->path, &f, &all);
+        safe_close(&f);
+    }
+    return st;
+}
+
+void weights_forget(Job *job) {
+    for (uint32_t i = 0; i < job->weights.n; i++)
+        job->weights.at[i].hash = (Str){0};
 }

@@ -29,5 +29,9 @@ GanStatus weights_names_known(const Module *m, const Job *job);
 // `begin`: its copies too. The job learns paths and hashes; weights of another hash than it knows
 // are refused.
 GanStatus weights_pretrained(Arena *perm, Job *job, Exec *e, bool begin);
+// Whether it could, of a model that is not opened; nothing is taken.
+GanStatus weights_fit(Arena *perm, Job *job, const Module *m);
+// Drops the hashes the job knows: another stage may read other weights of the same files.
+void weights_forget(Job *job);
 
 #endif

@@ -2,6 +2,9 @@
 //
 //   train.c         steps: what one does, when one is saved, when they end
 //   train_open.c    how a run begins or goes on; the command
+//   train_stages.c  the stages of a run: which is next, what it begins with, whether later ones can
+//   be
+//                   trained
 //   train_save.c    pictures, checkpoints, the page
 //   train_score.c   how near the samples are to data, every so many steps, and which step was best
 //   train_repeat.c  steps done once more, to find where a number that is not finite comes from
@@ -69,6 +72,16 @@ GanStatus train_run_step(Train *t, const Counters *c);
 // The state to begin with, the same on every rank: the newest checkpoint's, else what the seed
 // gives.
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at);
+
+// The stage that a run goes on with, by the newest of its checkpoints; t->step: steps done.
+GanStatus stage_choose(Train *t, bool resume);
+void stage_tell(const Train *t);
+bool stage_begins(const Train *t); // a later one, at its first step
+// Such a stage takes what those before it have left: weights and state by name and shape, each as
+// the last stage that had it left it.
+GanStatus stage_begin(Train *t, const Checkpoint *want, Checkpoint *at);
+// Whatever would stop a later stage, as far as can be known now, each with the memory it takes.
+GanStatus stages_check(const Train *t);
 
 // Is step t->step + 1 timed? On all ranks or none: a timed step ends with its own tail.
 bool train_timed(const Train *t);

@@ -6,34 +6,12 @@
 
 #include <string.h>
 
-static bool stage_begins(const Train *t) {
-    return t->job->now && t->step == job_now(t->job)->first;
-}
-
-// A stage takes what those before it have left: weights and state by name, as --from does, each as
-// the last stage that had it left it.
-static GanStatus begin_stage(Train *t, const Checkpoint *want, Checkpoint *at) {
-    const Job *job = t->job;
-    uint32_t taken; // a stage may train what no other has
-    Str *left = arena_array(t->perm, Str, job->now);
-    for (uint32_t i = 0; i < job->now; i++)
-        left[i] = run_file(t->perm, t->dir, "ckpt", job->stage.at[i].last, "safetensors");
-    *at = *want;
-    at->step = t->step = job_now(job)->first;
-    TRY(exec_init(t->session.exec, job_seed(t->job)));
-    if (ranks_first(t->comm)) {
-        TRY(weights_pretrained(t->perm, t->job, t->session.exec, true));
-        TRY(weights_take(t->perm, left, job->now, t->session.exec, &t->host->console, &taken));
-    }
-    return checkpoint_share(t->session.exec, t->comm);
-}
-
 GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
     Checkpoint want = {
         .step = NONE, .seed = job_seed(t->job), .model = t->job->now_hash, .real = t->job->real};
     bool found = false;
     if (resume && stage_begins(t))
-        return begin_stage(t, &want, at);
+        return stage_begin(t, &want, at);
     if (resume && ranks_first(t->comm))
         TRY(checkpoint_load(t->perm, t->dir, t->session.exec, &want, &t->host->console, at,
                             &found));
@@ -197,24 +175,6 @@ static GanStatus open_session(Train *t, const TrainOptions *o) {
                    : GAN_OK;
 }
 
-// The stage that a run goes on with, which follows from the newest of its checkpoints.
-static GanStatus choose_stage(Train *t, bool resume) {
-    uint32_t step = NONE;
-    if (resume && t->job->stage.n > 1 && ranks_first(t->comm))
-        TRY(checkpoint_newest(t->perm, t->dir, &step));
-    TRY(comm_bcast(t->comm, &step, sizeof step, 0));
-    t->step = step == NONE ? 0 : step;
-    return job_stage(t->job, t->perm, t->step, true);
-}
-
-static void tell_stage(const Train *t) {
-    Arena scratch = *t->perm;
-    const JobStage *now = job_now(t->job);
-    Str stage = job_stage_text(t->job, &scratch);
-    if (stage.len)
-        say(&t->host->console, "%.*s: steps %u to %u", SARG(stage), now->first + 1, now->last);
-}
-
 static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     bool resume = o->resume, first = !t->step; // of the stages this process trains
     const Console *c = &t->host->console;
@@ -223,9 +183,9 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     TRY(agree_on_job(t));
     if (resume && ranks_first(t->comm))
         TRY(run_lock(t->perm, t->dir, &t->lock));
-    TRY(choose_stage(t, resume));
+    TRY(stage_choose(t, resume));
     TRY(open_session(t, o));
-    tell_stage(t);
+    stage_tell(t);
     if (resume) {
         bool begins = stage_begins(t);
         TRY(train_restore(t, true, &at));
@@ -237,6 +197,8 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
     if (!resume)
         TRY(train_restore(t, false, &at));
+    if (!resume)
+        TRY(stages_check(t));
     if (first)
         TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);

@@ -150,6 +150,35 @@ go grows.gan $stage --seed 5 --metric swd --out gauged
 says '^step 6: .* the best so far$'
 same whole/ckpt/00000016.safetensors gauged/ckpt/00000016.safetensors
 
+# What would stop a later stage is told before the first one trains.
+expect 3 train grows.gan $stage --memory 100K --out none
+says '^ganrun: stage 3 of 3: --memory 0.1 MiB: batch 4 takes'
+absent none
+cat >seen.gan <<'M'
+model seen "a net of a file in its second stage"
+config by = "sight" | "pixels"
+stages {
+  stage 2 { by = "pixels" }
+  stage 2 { by = "sight" }
+}
+net V = pretrained(fn_of, "v.safetensors")
+fn fn_of(x: [3]) -> [3] = x |> dense(3)
+net G(z: [3]) -> [3] = z |> dense(3)
+step {
+  made = G(normal(3))
+  update G minimize mean((if by == "sight" { V(made) } else { made })^2) using sgd(0.1)
+}
+M
+expect 1 train seen.gan --steps 4 --out none
+says '^ganrun: stage 2 of 2: .*v.safetensors, and there is no such file'
+absent none
+go seen.gan --steps 2 --out early           # no stage that reads it
+sed -e 's/^net V.*/net V = fn_of/' -e '/^stages/,/^}/d' -e 's/update G/update V, G/' seen.gan >whole.gan
+go whole.gan --steps 1 --out other
+expect 0 export other --net V -o v.safetensors
+go seen.gan --save-every 1 --out reads
+go reads --steps 5
+
 expect 1 train grows.gan -s size=s $stage --out none
 says 'error.E0611.: config `size` cannot be `s`'
 absent none

@@ -1,0 +1,86 @@
+// train_stages.c - the stages of a run: which is next, what it begins with, and whether the later
+// ones can be trained.
+#include "train.h"
+#include "weights.h"
+
+// --- where a run goes on -------------------------------------------------------------------------
+
+GanStatus stage_choose(Train *t, bool resume) {
+    uint32_t step = NONE;
+    if (resume && t->job->stage.n > 1 && ranks_first(t->comm))
+        TRY(checkpoint_newest(t->perm, t->dir, &step));
+    TRY(comm_bcast(t->comm, &step, sizeof step, 0));
+    t->step = step == NONE ? 0 : step;
+    return job_stage(t->job, t->perm, t->step, true);
+}
+
+void stage_tell(const Train *t) {
+    Arena scratch = *t->perm;
+    const JobStage *now = job_now(t->job);
+    Str stage = job_stage_text(t->job, &scratch);
+    if (stage.len)
+        say(&t->host->console, "%.*s: steps %u to %u", SARG(stage), now->first + 1, now->last);
+}
+
+bool stage_begins(const Train *t) {
+    return t->job->now && t->step == job_now(t->job)->first;
+}
+
+GanStatus stage_begin(Train *t, const Checkpoint *want, Checkpoint *at) {
+    const Job *job = t->job;
+    uint32_t taken; // a stage may train what no other has
+    Str *left = arena_array(t->perm, Str, job->now);
+    for (uint32_t i = 0; i < job->now; i++)
+        left[i] = run_file(t->perm, t->dir, "ckpt", job->stage.at[i].last, "safetensors");
+    *at = *want;
+    at->step = t->step = job_now(job)->first;
+    weights_forget(t->job);
+    TRY(exec_init(t->session.exec, job_seed(t->job)));
+    if (ranks_first(t->comm)) {
+        TRY(weights_pretrained(t->perm, t->job, t->session.exec, true));
+        TRY(weights_take(t->perm, left, job->now, t->session.exec, &t->host->console, &taken));
+    }
+    return checkpoint_share(t->session.exec, t->comm);
+}
+
+// --- later stages --------------------------------------------------------------------------------
+
+// Its plans, within --memory; its data, of the shapes it reads; weights of its pretrained nets.
+static GanStatus check_later(const Train *t, Arena *a, Job *job, const CompileOptions *o) {
+    Front f;
+    Compiled c;
+    Feed *feed;
+    front_init(&f, a);
+    GanStatus st = compile_file(&f, o, &c);
+    show_diagnostics(a, &f, &t->host->console);
+    TRY(st);
+    TRY(feed_open(a, &c.module, &(FeedOptions){.job = job}, &feed));
+    feed_close(feed);
+    TRY(ranks_first(t->comm) ? weights_fit(a, job, &c.module) : GAN_OK);
+    Str name = job_stage_text(job, a);
+    say(&t->host->console, "%.*s: %u steps, %.1f MiB", SARG(name),
+        job_now(job)->last - job_now(job)->first,
+        (double)compiled_bytes(&c, o->dialect == &dialect_cuda) / 1048576);
+    return GAN_OK;
+}
+
+GanStatus stages_check(const Train *t) {
+    Parallel p;
+    TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
+    for (uint32_t i = t->job->now + 1; i < t->job->stage.n; i++) {
+        Arena a;
+        Job job = *t->job;
+        job.now = i;
+        if (job_now(&job)->first == job_now(&job)->last)
+            continue; // left out by --steps
+        SessionOptions o = job_session(&job, &t->host->device, &p);
+        o.api = t->session.api;
+        CompileOptions compile = session_compile(&o);
+        TRY(arena_init(&a, 0));
+        GanStatus st = check_later(t, &a, &job, &compile);
+        arena_release(&a);
+        if (st != GAN_OK)
+            return gan_error()[0] ? fail_in(st, "stage %u of %u", i + 1, job.stage.n) : st;
+    }
+    return GAN_OK;
+}
