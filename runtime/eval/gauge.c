@@ -81,7 +81,6 @@ GanStatus gauge_open(Arena *perm, const Host *h, const Job *job, const Session *
     if (!job->gauge.metric.len)
         return GAN_OK;
     GaugeIn *g = out->in = arena_new(perm, GaugeIn);
-    out->first = job_now(job)->first;
     *g = (GaugeIn){
         .host = h,
         .from = {.session = s,

@@ -18,9 +18,8 @@ typedef struct Readings { // of one metric, always the same in number and order
 } Readings;
 
 typedef struct Gauge {
-    Str name;       // of its first number: all that figures share that may be compared
-    int better;     // that number is better the less (-1) or the larger (1) it is; 0: neither
-    uint32_t first; // steps of earlier stages, whose numbers are of another model
+    Str name;   // of its first number: all that figures share that may be compared
+    int better; // that number is better the less (-1) or the larger (1) it is; 0: neither
     struct GaugeIn *in;
 } Gauge;
 // On every rank; no data are read yet, and no sample is drawn. in NULL: the job asks for none.

@@ -49,7 +49,7 @@ static void add_score(RunLog *l, uint32_t step, double x) {
     double ahead = l->gauge->better * (x - l->best_value);
     l->scored = step;
     curve_add(&l->curve[l->meter->series.n + 1], step, x);
-    if (l->gauge->better && step > l->gauge->first && isfinite(x) && (!l->best || ahead > 0))
+    if (l->gauge->better && step > l->first && isfinite(x) && (!l->best || ahead > 0))
         l->best = step, l->best_value = x;
 }
 
@@ -66,7 +66,8 @@ static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t ste
     if (json_get(line, "saved")) {
         curve_add(&l->curve[l->meter->series.n], step ? step : 1,
                   json_number(json_get(line, "swd"), NAN));
-        health_spread(&l->health, json_number(json_get(line, "spread"), NAN));
+        if (step > l->first)
+            health_spread(&l->health, json_number(json_get(line, "spread"), NAN));
     }
     for (uint32_t i = 0; i < l->meter->series.n; i++) {
         const Series *s = &l->meter->series.at[i];
@@ -79,7 +80,7 @@ static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t ste
             if (isfinite(x))
                 sum += x, n++;
         }
-        if (!s->report)
+        if (!s->report && step > l->first)
             health_step(&l->health, i, n ? sum / n : NAN);
         if (n)
             curve_add(&l->curve[i], step, sum / n);
@@ -104,9 +105,10 @@ static size_t replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
     return text.len;
 }
 
-GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, const Gauge *g,
-                      RunLog *out) {
+GanStatus runlog_open(Arena *perm, Str dir, uint32_t first, uint32_t step, const Meter *m,
+                      const Gauge *g, RunLog *out) {
     *out = (RunLog){.path = path_join(perm, dir, STR("log.jsonl")),
+                    .first = first,
                     .meter = m,
                     .gauge = g,
                     .curves = m->series.n + 1 + (g->in != NULL)};

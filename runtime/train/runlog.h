@@ -21,15 +21,17 @@ typedef struct RunLog {
     const Meter *meter; // borrowed
     Curve *curve; // [series], then the distance of the pictures from the data, then the gauge's
     uint32_t curves;
+    uint32_t first;     // steps of earlier stages: health and best are none of theirs
     Health health;      // of the losses, by series; follows from the log
     const Gauge *gauge; // borrowed; of its readings:
     uint32_t scored;    // step of the last, 0: none
     uint32_t best;      // step of the best, 0: none
     double best_value;
 } RunLog;
-// Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves.
-GanStatus runlog_open(Arena *perm, Str dir, uint32_t step, const Meter *m, const Gauge *g,
-                      RunLog *out);
+// Keeps the lines up to `step`, drops the rest (and a torn one), and rebuilds the curves; what
+// follows from the lines is of those behind `first`.
+GanStatus runlog_open(Arena *perm, Str dir, uint32_t first, uint32_t step, const Meter *m,
+                      const Gauge *g, RunLog *out);
 typedef struct StepLine {
     uint32_t step;
     int64_t images;

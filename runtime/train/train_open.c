@@ -138,7 +138,8 @@ static GanStatus open_log(Train *t) {
         return GAN_OK;
     if (t->step == 0)
         TRY(file_remove(path_join(t->perm, t->dir, STR("log.jsonl"))));
-    TRY(runlog_open(t->perm, t->dir, t->step, &t->meter, &t->gauge, &t->log));
+    TRY(runlog_open(t->perm, t->dir, job_now(t->job)->first, t->step, &t->meter, &t->gauge,
+                    &t->log));
     uint32_t of;
     t->said = health_word(&t->log.health, &of);
     TRY(events_open(t->perm, t->dir, t->step, &t->events));

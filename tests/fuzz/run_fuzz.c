@@ -85,7 +85,7 @@ static void look_log(Arena *a) {
         (void)events_save(&e, *a);
     }
     for (uint32_t step = 0; step < 2; step++) // the log is cut, so the later one first
-        must(runlog_open(a, dir, 1 - step, &meter, &gauge, &l));
+        must(runlog_open(a, dir, 0, 1 - step, &meter, &gauge, &l));
 }
 
 static void look_link(Arena *a) {

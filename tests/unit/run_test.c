@@ -290,12 +290,12 @@ static void a_log_goes_on_from_any_step(void **state) {
     Str whole, again, dir = str_c(p->root);
     Gauge none = {0};
     RunLog l, l2;
-    assert_ok(runlog_open(&p->arena, dir, 0, &m, &none, &l));
+    assert_ok(runlog_open(&p->arena, dir, 0, 0, &m, &none, &l));
     write_log(p, &l, &m, 1, 10);
     assert_ok(file_read(&p->arena, l.path, &whole));
     for (uint32_t at = 1; at < 10; at++) {
         assert_ok(file_append_line(l.path, STR("{\"step\": 11, \"lo")));
-        assert_ok(runlog_open(&p->arena, dir, at, &m, &none, &l2));
+        assert_ok(runlog_open(&p->arena, dir, 0, at, &m, &none, &l2));
         write_log(p, &l2, &m, at + 1, 10);
         assert_ok(file_read(&p->arena, l2.path, &again));
         assert_true(str_eq(whole, again));
