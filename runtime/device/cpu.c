@@ -148,10 +148,6 @@ static GanStatus cpu_sync(Device *d) {
     return GAN_OK;
 }
 
-static bool cpu_supports(Dtype real) {
-    return real == DtF32 || dtype_is_half(real);
-}
-
 // --- loading -------------------------------------------------------------------------------------
 
 static GanStatus load_kernels(Loaded *l) {
@@ -366,10 +362,7 @@ static GanStatus load_all(void *user) {
 }
 
 static GanStatus cpu_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
-    if (!cpu_supports(plan->real))
-        return fail(GAN_ERR_DEVICE,
-                    "the cpu device computes in f32, bf16 or f16, not %s; use --device ref",
-                    dtype_name[plan->real]);
+    TRY(device_check(d, plan));
     TRY(collective_check(plan, d->options.comm));
     use_threads(d->threads);
     Loaded *l = mem_alloc(sizeof *l);
@@ -518,6 +511,6 @@ const DeviceApi device_cpu = {
     .launch = cpu_launch,
     .sync = cpu_sync,
     .inside = cpu_inside,
-    .supports = cpu_supports,
+    .supports = device_takes,
     .roofline = device_cpu_roofline,
 };

@@ -328,10 +328,6 @@ static GanStatus device_room(Device *d, size_t *bytes) {
     return cuda_check(c, c->cu->MemGetInfo(bytes, &all), "asking for free memory");
 }
 
-static bool cuda_supports(Dtype real) {
-    return real == DtF32 || dtype_is_half(real);
-}
-
 const DeviceApi device_cuda = {
     .name = "cuda",
     .dialect = "cuda",
@@ -352,7 +348,7 @@ const DeviceApi device_cuda = {
     .fetch = device_fetch,
     .fetched = device_fetched,
     .inside = cuda_inside,
-    .supports = cuda_supports,
+    .supports = device_takes,
     .room = device_room,
     .roofline = cuda_roofline,
 };

@@ -9,8 +9,4 @@ static GanStatus none_open(const DeviceOptions *o, Device **out) {
                                 "--device cpu works here");
 }
 
-static bool none_supports(Dtype real) {
-    return real == DtF32 || dtype_is_half(real);
-}
-
-const DeviceApi device_cuda = {.name = "cuda", .open = none_open, .supports = none_supports};
+const DeviceApi device_cuda = {.name = "cuda", .open = none_open, .supports = device_takes};

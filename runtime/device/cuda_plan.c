@@ -441,10 +441,7 @@ static GanStatus load_all(void *user) {
 
 GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
     *out = NULL;
-    if (!d->api->supports(plan->real))
-        return fail(GAN_ERR_DEVICE,
-                    "the cuda device computes in f32, bf16 or f16, not %s; use --device ref",
-                    dtype_name[plan->real]);
+    TRY(device_check(d, plan));
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");

@@ -7,6 +7,18 @@
 
 static const DeviceApi *const devices[] = {&device_cpu, &device_cuda, &device_ref};
 
+bool device_takes(Dtype real) {
+    return real == DtF32 || dtype_is_half(real);
+}
+
+GanStatus device_check(const Device *d, const Plan *p) {
+    return d->api->supports(p->real)
+               ? GAN_OK
+               : fail(GAN_ERR_DEVICE,
+                      "the %s device computes in f32, bf16 or f16, not %s; use --device ref",
+                      d->api->name, dtype_name[p->real]);
+}
+
 const DeviceApi *device_find(Str name) {
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         if (str_eq(str_c(devices[i]->name), name))

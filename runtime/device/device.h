@@ -17,6 +17,10 @@ static inline void device_notice(const Device *d, const char *text) {
     if (d->options.notice)
         d->options.notice(d->options.user, text);
 }
+// What devices with kernels of their own compute in: f32, and the halves with it.
+bool device_takes(Dtype real);
+GanStatus device_check(const Device *d,
+                       const Plan *p); // GAN_ERR_DEVICE: the plan's is none of these
 GanStatus device_cpu_roofline(Device *d, Roofline *out); // of all cores
 int device_threads_for(int wanted);                      // 0: every core this process may use
 int device_team(const Device *d);                        // threads to compute with now

@@ -89,10 +89,6 @@ static GanStatus shim_device_sync(Device *d) {
     return GAN_OK;
 }
 
-static bool shim_device_supports(Dtype real) {
-    return real == DtF32 || dtype_is_half(real);
-}
-
 static void shim_device_unload(Loaded *l) {
     if (!l)
         return;
@@ -345,7 +341,7 @@ static GanStatus shim_device_run(Loaded *l, uint32_t block, const Counters *c) {
     .dialect = "cuda", .close = shim_device_close, .alloc = shim_device_alloc,                     \
     .release = shim_device_release, .put = shim_device_copy, .get = shim_device_copy,              \
     .load = shim_device_load, .unload = shim_device_unload, .run = shim_device_run,                \
-    .sync = shim_device_sync, .supports = shim_device_supports
+    .sync = shim_device_sync, .supports = device_takes
 
 const DeviceApi device_shim = {.name = "shim", .open = shim_device_open, SHARED};
 const DeviceApi device_shim_alone = {.name = "shim alone", .open = shim_alone_open, SHARED};
