@@ -133,16 +133,21 @@ void check_choice(Elab *e, Env *env, Str name, Value v, Span at) {
     }
 }
 
-void check_settings(Elab *e, const Ast *file) {
+const Ast *config_find(Elab *e, const Ast *file, Str name, Span at) {
     VEC(Str) known = {0};
-    for (uint32_t i = 0; i < file->list.n; i++)
-        if (file->list.at[i]->kind == AstConfig)
-            vec_push(e->perm, &known, file->list.at[i]->text);
-    for (uint32_t i = 0; i < e->o->settings; i++) {
-        Str key = e->o->setting[i].key;
-        if (names_has((Names){known.at, known.n}, key))
-            continue;
-        diag(e->f, DiagE0613, file->word, SARG(key), SARG(file->text));
-        diag_help_known(e->f, key, known.at, known.n, "its configs");
+    for (uint32_t i = 0; i < file->list.n; i++) {
+        const Ast *a = file->list.at[i];
+        if (a->kind == AstConfig && str_eq(a->text, name))
+            return a;
+        if (a->kind == AstConfig)
+            vec_push(e->perm, &known, a->text);
     }
+    diag(e->f, DiagE0613, at, SARG(name), SARG(file->text));
+    diag_help_known(e->f, name, known.at, known.n, "its configs");
+    return NULL;
+}
+
+void check_settings(Elab *e, const Ast *file) {
+    for (uint32_t i = 0; i < e->o->settings; i++)
+        config_find(e, file, e->o->setting[i].key, file->word);
 }

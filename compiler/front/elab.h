@@ -304,7 +304,8 @@ bool names_has(Names names, Str name);
 void eval_data(Elab *e, Env *env, const Ast *a);
 const char *data_word(uint32_t i); // types and transforms; NULL past the last
 void eval_config(Elab *e, Env *env, const Ast *a);
-// Whether a config takes a setting; reported at `at`.
+// The config of a name, NULL: there is none; whether it takes a setting. Reported at `at`.
+const Ast *config_find(Elab *e, const Ast *file, Str name, Span at);
 bool setting_fits(Elab *e, const Ast *config, const Setting *s, Span at);
 // To Module.stage; none where a setting from outside is of a config that a stage sets.
 void eval_stages(Elab *e, const Ast *file, const Ast *a);

@@ -4,20 +4,12 @@
 // the same file elaborated with its settings (elaborate.c), as -s would give them.
 #include "elab.h"
 
-static const Ast *config_find(const Ast *file, Str name) {
-    for (uint32_t i = 0; i < file->list.n; i++)
-        if (file->list.at[i]->kind == AstConfig && str_eq(file->list.at[i]->text, name))
-            return file->list.at[i];
-    return NULL;
-}
-
-static void unknown_config(Elab *e, const Ast *name) {
-    VEC(Str) known = {0};
-    for (uint32_t i = 0; i < e->staged->list.n; i++)
-        if (e->staged->list.at[i]->kind == AstConfig)
-            vec_push(e->perm, &known, e->staged->list.at[i]->text);
-    diag(e->f, DiagE0613, name->span, SARG(name->text), SARG(e->staged->text));
-    diag_help_known(e->f, name->text, known.at, known.n, "its configs");
+// What a config may be: a number, a string, true, false, none or a list of them.
+static bool is_setting(Value v) {
+    for (uint32_t i = 0; v.kind == KindList && i < v.list.n; i++)
+        if (!is_setting(v.list.at[i]))
+            return false;
+    return value_is_plain(v) || v.kind == KindStr || v.kind == KindNone || v.kind == KindList;
 }
 
 // A value as -s writes it, which a config reads back as the same.
@@ -41,16 +33,19 @@ static void put_setting(Elab *e, Text *t, Value v, bool element) {
 }
 
 static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
-    const Ast *name = a->list.at[0], *config = config_find(e->staged, name->text);
+    const Ast *name = a->list.at[0], *config = config_find(e, e->staged, name->text, name->span);
     Spot outer = spot_enter(e, a->c);
     Value v = eval(e, env, a->c);
     spot_leave(e, outer);
-    if (!config) {
-        unknown_config(e, name);
-    } else if (value_is_tensor(v)) {
+    if (!config || v.kind == KindPoison)
+        return;
+    if (!is_setting(v)) {
         diag(e->f, DiagE0305, a->c->span, "a config", value_what(v));
-        diag_help(e->f, "what changes while a stage runs is an expression of `step` in the step");
-    } else if (v.kind != KindPoison) {
+        diag_help(e->f, value_is_tensor(v) ? "what changes while a stage runs is an expression of "
+                                             "`step` in the step"
+                                           : "a config is a number, a string, true, false, none "
+                                             "or a list of them");
+    } else {
         Text t = {.arena = e->perm};
         put_setting(e, &t, v, false);
         Setting set = {name->text, text_str(&t)};
