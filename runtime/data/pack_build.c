@@ -216,9 +216,13 @@ void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bi
 GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside) {
     TRY(build_labels(b, 0));
     build_label_field(b);
-    TRY(pack_writer_open(b->out_path, b->field, b->fields, &b->writer));
     Source *s = NULL;
-    TRY(source_open(b->path, b->kind, &s));
+    TRY(source_open(b->path, b->kind, &s)); // before there is a pack, which may lie in the folder
+    GanStatus st = pack_writer_open(b->out_path, b->field, b->fields, &b->writer);
+    if (st != GAN_OK) {
+        source_close(s);
+        return st;
+    }
     ItemJob job = {.source = s,
                    .limit = b->o->limit,
                    .threads = b->o->threads,
@@ -226,7 +230,7 @@ GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside)
                    .work = work,
                    .done = done,
                    .user = b};
-    GanStatus st = items_run(&job);
+    st = items_run(&job);
     source_close(s);
     return st;
 }

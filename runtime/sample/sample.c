@@ -83,10 +83,15 @@ static GanStatus check_form(const Sampling *s) {
                         s->form == FormFolder ? "" : ", nor points of 2 or 3 axes");
 }
 
+static Str name_of(const Sampling *s, Arena *a, size_t number) {
+    return str_format(a, "%.*s/%08zu.%s", SARG(path_trim(s->to)), number,
+                      s->sounds ? "wav" : "png");
+}
+
 static GanStatus write_one(const Sampling *s, const float *x, size_t number) {
     Arena a = *s->perm;
     Image m = {0};
-    Str path = str_format(&a, "%.*s/%08zu.%s", SARG(s->to), number, s->sounds ? "wav" : "png");
+    Str path = name_of(s, &a, number);
     if (s->sounds)
         return sampler_wav(&s->sampler, x, 1, s->rate, path);
     TRY(image_grid(x, 1, s->sampler.chw, 1, s->sampler.lo, s->sampler.hi, &m));
@@ -100,6 +105,10 @@ static GanStatus write_folder(Sampling *s) {
     size_t batch = (size_t)s->run.job.batch, one = sampler_elements(&s->sampler);
     float *x = arena_array(s->perm, float, batch *one);
     TRY(dir_make(s->to));
+    Str beyond = name_of(s, s->perm, s->count);
+    if (file_exists(beyond))
+        say(&s->host->console, "%.*s and what follows it were there before, and stay",
+            SARG(beyond));
     for (size_t at = 0; at < s->count; at += batch) {
         size_t n = s->count - at < batch ? s->count - at : batch;
         TRY(draw(s, at, n, x));

@@ -113,6 +113,11 @@ for entry in volume flat curve line; do expect 0 sample shown --entry $entry -o 
 same volume.png flat.png
 same curve.png line.png
 
+# A pack in the folder that it is made of, while it is made.
+pack; mkdir within; for i in 1 2 3; do expect 0 data preview s.pack -o within/$i.png --count $i; done
+expect 0 data pack within -o within/own.pack --size 8
+prints 'own.pack: 3 samples'
+
 # Labels: folders are classes; a pack without them is named, and one class alone is said.
 cat >l.gan <<'END'
 model labelled

@@ -32,6 +32,8 @@ says '^ganrun data preview: -o s.jpg: what can be written is .png$'
 absent s.jpg i.gif
 expect 0 sample one -o v1.2/ --count 2
 exists v1.2/00000001.png
+expect 0 sample one -o v1.2/ --count 1
+says '^v1.2/00000001.png and what follows it were there before, and stay$'
 expect 1 interp tiny.gan
 says 'not the folder of a run'
 

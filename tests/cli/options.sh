@@ -67,6 +67,10 @@ expect 0 eval . --bad --help; same out help
 grep -q 'in a row\|--steps' help && fail "eval's help has other commands' options"
 expect 0 data pack --help;   prints '^usage: ganrun data pack SRC'; prints 'width and height'
 expect 0 help data;          prints 'BT.601'
+for command in train sample eval verify bench scale interp export film report distance doctor demo; do
+    expect 0 $command --help                # no clause of an option's text is cut in a bracket
+    [ "$(tr -cd '(' <out)" = "$(tr -cd ')' <out | tr ')' '(')" ] || fail "a bracket without its partner"
+done
 refuse 2 'did you mean `sample`' help sampel
 refuse 2 '`ganrun report` has no --batch, `ganrun train` has' report run --batch 4
 refuse 2 'that is the compiler.s: ganc compile FILE' compile tiny.gan
