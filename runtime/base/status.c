@@ -60,6 +60,7 @@ int gan_exit_code(GanStatus code) {
 _Noreturn void bug(const char *format, ...) {
     va_list args;
     va_start(args, format);
+    file_drop_asides();
     fputs("internal error: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
