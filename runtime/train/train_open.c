@@ -154,6 +154,7 @@ static GanStatus agree_on_job(Train *t) {
     Str model;
     Job job = *t->job;
     job.origin = (Str){0}; // wherever a rank has it: what it says is compared
+    job.hash = (Str){0};   // follows from the model and what the job says
     job.data.n = 0;        // by open_feed
     job.weights.n = 0;     // rank 0's alone are read
     TRY(job_resolved(t->job, t->perm, &model));
