@@ -368,13 +368,35 @@ static bool is_idle(const Elab *e, const Ast *file, uint32_t net) {
     return !info->changes && !info->called && !is_used(file, e->m->net.at[net].name);
 }
 
+static bool updates(const Ast *a, Str net) {
+    if (!a)
+        return false;
+    for (uint32_t i = 0; a->kind == AstUpdate && i < a->list.n; i++)
+        if (mentions(a->list.at[i], net))
+            return true;
+    for (uint32_t i = 0; i < a->list.n; i++)
+        if (updates(a->list.at[i], net))
+            return true;
+    return updates(a->a, net) || updates(a->b, net) || updates(a->c, net);
+}
+
+// Whether another stage may train what this one leaves alone.
+static bool waits_its_turn(const Ast *file, Str net) {
+    net = str_sub(net, 0, str_find(net, '.')); // of a list of nets
+    for (uint32_t i = 0; i < file->list.n; i++)
+        if (file->list.at[i]->kind == AstStages)
+            return updates(file, net);
+    return false;
+}
+
 static void warn_idle_nets(Elab *e, const Ast *file) {
     for (uint32_t i = 0; i < e->m->net.n; i++) {
         const Net *n = &e->m->net.at[i];
         const NetInfo *info = &e->net_info.at[i];
         if (is_idle(e, file, i))
             diag(e->f, DiagW0903, n->span, SARG(n->name));
-        else if (info->trains && !info->changes && n->params && !n->file.len)
+        else if (info->trains && !info->changes && n->params && !n->file.len &&
+                 !waits_its_turn(file, n->name))
             diag(e->f, DiagW0902, n->span, SARG(n->name));
     }
 }

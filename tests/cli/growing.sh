@@ -106,10 +106,12 @@ net B(z: [2]) -> [] = z |> dense(1) |> squeeze
 step {
   if part != "b" { update A minimize mean(A(normal(2))^2) using adam(0.1) }
   if part != "a" { update B minimize mean(B(normal(2))^2) using adam(0.1) }
+  if part == "a" { report left = mean(B(normal(2))) }
 }
 M
 go parts.gan --batch 4 --save-every 1 --out parts
-says '^from parts/ckpt/00000003.safetensors: 0 of 2 weights and states; begun anew: B.dense.0.w, B.dense.0.b$'
+if grep -q 'warning' err; then fail 'a net is said to be idle that another stage trains'; fi
+says '^from parts/ckpt/00000003.safetensors: 2 of 2 weights and states$'
 says '^from parts/ckpt/00000006.safetensors: 4 of 4 weights and states$'
 exists parts/ckpt/00000003.json parts/ckpt/00000006.json
 absent parts/ckpt/00000005.json
