@@ -197,10 +197,10 @@ static GanStatus open_run(Train *t, Job *job, const TrainOptions *o) {
     TRY(open_feed(t, &at));
     train_tell(t);
     TRY(gauge_open(t->perm, t->host, job, &t->session, t->feed, &t->gauge));
-    if (!resume)
+    if (!resume) {
         TRY(train_restore(t, false, &at));
-    if (!resume)
         TRY(stages_check(t));
+    }
     if (first)
         TRY(trace_within(t->trace, t->step, job->steps));
     progress_title(*t->perm, &t->host->console, &t->session, t->job);

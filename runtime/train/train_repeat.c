@@ -19,6 +19,7 @@ static GanStatus repeat_steps(Train *t, uint32_t last, Watch *w) {
 
 static GanStatus repeat(Train *t, uint32_t last, Str why, Watch *w) {
     Checkpoint at = {0};
+    TRY(stage_choose(t, true)); // the stage's own beginning, where it has saved nothing yet
     TRY(train_restore(t, true, &at));
     TRY(feed_seek(t->feed, at.position));
     say(&t->host->console, "%.*s; repeating from step %u to see where it comes from", SARG(why),
@@ -29,6 +30,8 @@ static GanStatus repeat(Train *t, uint32_t last, Str why, Watch *w) {
     GanStatus st = repeat_steps(t, last, w);
     t->watch = NULL;
     TRY(st);
+    if (w->found) // it has counted the stage's
+        w->at.step += job_now(t->job)->first;
     TRY(watch_keep(w, *t->perm, &t->session.front, t->feed, t->dir, why, at.step));
     Text text = {.arena = t->perm};
     if (w->found)

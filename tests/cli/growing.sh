@@ -142,6 +142,13 @@ if can_mpirun; then
     same alone/ckpt/00000016.safetensors two/ckpt/00000016.safetensors
 fi
 
+# A loss that is no number before its stage has saved anything: its steps are repeated from where it began.
+sed 's/minimize bce(D(G(z)), 1)/& * (if size == 8 { log(2.5 - step) } else { 1 })/' grows.gan >breaks.gan
+expect 1 train breaks.gan --data x=s.pack --batch 4 --save-every 100 --out breaks
+says 'step 8: .*; repeating from step 4 to see where it comes from$'
+says 'error.E0701.: .log. gave NaN in step 8'
+says 'train breaks. comes to the same place again$'
+
 # One stage alone, or none of them.
 go grows.gan -s size=8 $stage --steps 2 --out one
 if grep -q 'stage' err one/resolved.gan; then fail 'a run of one size has stages'; fi
