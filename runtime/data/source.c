@@ -1,13 +1,16 @@
 // source.c - where samples come from: telling a path by its content, and the members of folders and
 // archives in order.
 //
-// A member that cannot be read is an item with a reason, so that the reader may go on. Names live
-// in the source's arena and are valid until source_close.
+// A member that cannot be read is an item with a reason, so that the reader may go on; so is the
+// missing end of an archive. Names are UTF-8, live in the source's arena and are valid until
+// source_close.
+#define _GNU_SOURCE // uselocale
 #include "library.h"
 #include "sources.h"
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <locale.h>
 #include <string.h>
 
 enum { MemberMost = 1 << 28, ReadBlock = 1 << 16 }; // bytes
@@ -126,6 +129,17 @@ static GanStatus archive_open(Str path, struct archive **out) {
     return GAN_OK;
 }
 
+// libarchive converts names to the thread's locale, and loses those that a C locale cannot hold.
+// Around its calls the locale is therefore UTF-8, whatever the process has. 0: there is none.
+static locale_t utf8_new(void) {
+    return newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
+static void utf8_free(locale_t utf8) {
+    if (utf8)
+        freelocale(utf8);
+}
+
 static Str member_name(struct archive_entry *entry) {
     const char *name = archive_entry_pathname_utf8(entry);
     if (!name)
@@ -154,6 +168,7 @@ static GanStatus guess_archive(Str path, bool *is_archive, bool *is_npz) {
         return GAN_OK; // libarchive knows no format for it
     if (st != GAN_OK)
         return st;
+    locale_t utf8 = utf8_new(), before = uselocale(utf8);
     int r = archive_read_next_header(a, &entry);
     *is_archive = r == ARCHIVE_OK || r == ARCHIVE_WARN || r == ARCHIVE_EOF;
     if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
@@ -161,6 +176,8 @@ static GanStatus guess_archive(Str path, bool *is_archive, bool *is_npz) {
     if (r == ARCHIVE_OK || r == ARCHIVE_WARN)
         *is_npz = str_ends(member_name(entry), STR(".npy"));
     archive_read_free(a);
+    uselocale(before);
+    utf8_free(utf8);
     return st;
 }
 
@@ -207,8 +224,11 @@ GanStatus blob_open_npz(Str path, Str name, Blob *out) {
     struct archive *a = NULL;
     *out = (Blob){0};
     TRY(archive_open(path, &a));
+    locale_t utf8 = utf8_new(), before = uselocale(utf8);
     GanStatus st = find_array(a, path, name, out);
     archive_read_free(a);
+    uselocale(before);
+    utf8_free(utf8);
     if (st != GAN_OK)
         blob_close(out);
     return st;
@@ -312,6 +332,7 @@ struct Source {
     SourceKind kind;
     StrVec list;             // folder: relative paths
     struct archive *archive; // archive, or NULL
+    locale_t utf8;           // of its members' names
     uint64_t index;          // items given
     uint32_t at;             // folder: next of list
     bool ended;              // archive: nothing follows
@@ -360,6 +381,7 @@ GanStatus source_open(Str path, SourceKind kind, Source **out) {
         return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
     s->path = path;
     s->kind = kind;
+    s->utf8 = utf8_new();
     GanStatus st = arena_init(&s->arena, 0);
     if (st == GAN_OK)
         st = arena_guard(&s->arena, "for names and headers", open_members, s);
@@ -376,6 +398,7 @@ void source_close(Source *s) {
         return;
     if (s->archive)
         archive_read_free(s->archive);
+    utf8_free(s->utf8);
     arena_release(&s->arena);
     mem_free(s);
 }
@@ -401,17 +424,31 @@ static void next_of_folder(Source *s, Item *out, bool *end) {
     out->path = path_join(&s->arena, s->path, out->name);
 }
 
+// A tar ends with blocks of zeros. libarchive takes the file's end for one too; then there is
+// nothing between the last member and where it stopped.
+static bool lacks_its_end(struct archive *a) {
+    return (archive_format(a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR &&
+           archive_filter_bytes(a, 0) == archive_read_header_position(a);
+}
+
+static void end_archive(Source *s, Item *out, const char *why) {
+    s->ended = true;
+    out->name = path_base(s->path);
+    set_reason(out, GAN_ERR_INPUT, why);
+}
+
 static void next_of_archive(Source *s, Item *out, bool *end) {
     struct archive_entry *entry = NULL;
     for (;;) {
         int r = s->ended ? ARCHIVE_EOF : archive_read_next_header(s->archive, &entry);
-        *end = r == ARCHIVE_EOF;
+        bool cut = r == ARCHIVE_EOF && !s->ended && lacks_its_end(s->archive);
+        *end = r == ARCHIVE_EOF && !cut;
         if (*end)
             return;
-        if (r < ARCHIVE_WARN) { // libarchive cannot find its way any more
-            s->ended = true;
-            out->name = path_base(s->path);
-            set_reason(out, GAN_ERR_INPUT, archive_error_string(s->archive));
+        if (cut || r < ARCHIVE_WARN) { // or libarchive cannot find the next member
+            end_archive(s, out,
+                        cut ? "the zeros at the tar's end are missing: it was cut short"
+                            : archive_error_string(s->archive));
             return;
         }
         out->name = str_copy(&s->arena, member_name(entry));
@@ -437,7 +474,11 @@ static GanStatus next_member(void *user) {
 
 GanStatus source_next(Source *s, Item *out, bool *end) {
     *out = (Item){.index = s->index};
-    TRY(arena_guard(&s->arena, "for names and headers", next_member, &(Next){s, out, end}));
+    locale_t before = uselocale(s->utf8);
+    GanStatus st =
+        arena_guard(&s->arena, "for names and headers", next_member, &(Next){s, out, end});
+    uselocale(before);
+    TRY(st);
     if (!*end)
         s->index++;
     return out->st == GAN_ERR_MEMORY ? fail(out->st, "%.*s: %s", SARG(out->name), out->reason)
@@ -458,7 +499,8 @@ static GanStatus list_names(void *user) {
         TRY(source_next(l->s, &item, &end));
         if (end)
             return GAN_OK;
-        vec_push(l->perm, l->out, str_copy(l->perm, item.name));
+        if (item.st == GAN_OK) // the reader of samples reports what is damaged
+            vec_push(l->perm, l->out, str_copy(l->perm, item.name));
     }
 }
 

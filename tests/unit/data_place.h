@@ -88,6 +88,72 @@ static inline void write_picture(Place *p, const char *name, uint32_t w, uint32_
     image_release(&m);
 }
 
+// --- zip files -----------------------------------------------------------------------------------
+
+typedef struct Member {
+    const char *name; // UTF-8
+    Str data;
+    bool spoilt; // its checksum is wrong
+} Member;
+
+static inline uint32_t crc_of(Str data) {
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < data.len; i++) {
+        crc ^= (uint8_t)data.ptr[i];
+        for (int b = 0; b < 8; b++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+static inline void put_le(Text *t, size_t v, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        text_char(t, (char)(uint8_t)(v >> 8 * i));
+}
+
+// What local and central headers share: version, flags (names are UTF-8), method, time and date,
+// checksum, both sizes, lengths of the name and of extra fields.
+static inline void put_member(Text *t, const Member *m) {
+    put_le(t, 20, 2);
+    put_le(t, 0x0800, 2);
+    put_le(t, 0, 6);
+    put_le(t, crc_of(m->data) ^ m->spoilt, 4);
+    put_le(t, m->data.len, 4);
+    put_le(t, m->data.len, 4);
+    put_le(t, strlen(m->name), 2);
+    put_le(t, 0, 2);
+}
+
+// Members are stored as they are.
+static inline void write_zip(Place *p, const char *name, size_t n, const Member *m) {
+    Text zip = {.arena = &p->arena}, directory = {.arena = &p->arena};
+    for (size_t i = 0; i < n; i++) {
+        put_le(&directory, 0x02014b50, 4);
+        put_le(&directory, 20, 2);
+        put_member(&directory, &m[i]);
+        put_le(&directory, 0, 10); // comment, disk, attributes
+        put_le(&directory, zip.n, 4);
+        text_put(&directory, str_c(m[i].name));
+        put_le(&zip, 0x04034b50, 4);
+        put_member(&zip, &m[i]);
+        text_put(&zip, str_c(m[i].name));
+        text_put(&zip, m[i].data);
+    }
+    size_t start = zip.n;
+    text_put(&zip, text_str(&directory));
+    put_le(&zip, 0x06054b50, 4);
+    put_le(&zip, 0, 4);
+    put_le(&zip, n, 2);
+    put_le(&zip, n, 2);
+    put_le(&zip, directory.n, 4);
+    put_le(&zip, start, 4);
+    put_le(&zip, 0, 2);
+    Str all = text_str(&zip);
+    write_bytes(p, name, all.ptr, all.len);
+}
+
+// -------------------------------------------------------------------------------------------------
+
 typedef struct BadList {
     uint32_t n;
     char name[8][64], reason[8][200];
