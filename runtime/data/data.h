@@ -49,17 +49,18 @@ void plot_points(const float *x, size_t p, uint32_t d, double lo, double hi, uin
 
 // --- fit.c: any picture to W x H x C -------------------------------------------------------------
 
-// Auto is contain for a picture with alpha and cover for one without.
+// Auto is contain for an image with alpha and cover for one without.
 #define FIT_MODES(X)                                                                               \
     X(FitAuto, "auto") X(FitCover, "cover") X(FitContain, "contain") X(FitStretch, "stretch")
 #define FIT_WORDS "auto|cover|contain|stretch" // the same, for the command line
 // The rule in words.
 #define FIT_HELP                                                                                   \
-    "alpha over the ground colour; colour to grey by 0.299 R + 0.587 G + 0.114 B (BT.601), grey "  \
-    "to colour by copying; resized with a triangle filter as wide as the shrinking asks for "      \
-    "(antialiased), in float, rounded to nearest. cover: the centre is cut to the target's "       \
-    "proportions; contain: the whole picture, centred on the ground colour; stretch: proportions " \
-    "are given up; auto: contain for a picture with alpha, cover for one without"
+    "alpha is blended over the background; colour becomes grey by 0.299 R + 0.587 G + 0.114 B "    \
+    "(BT.601), grey becomes colour by copying; resized by an antialiased triangle (bilinear) "     \
+    "filter in float, rounded to nearest. cover: crops the centre to the target's proportions; "   \
+    "contain: the whole image, centred on the background; stretch: changes the proportions; "      \
+    "auto: "                                                                                       \
+    "contain for an image with alpha, else cover"
 typedef enum FitMode {
 #define X(name, text) name,
     FIT_MODES(X)
@@ -160,9 +161,9 @@ typedef struct PackOptions {
     bool skip_bad;
     bool channels_last; // npy samples are [..., c]: store them channels first
     Str dataset;        // of an HDF5 file; "": the only one of two axes or more
-    Str labels;     // "": none; "folders": the folder a picture lies in; else an IDX or npy file
-    uint64_t limit; // 0: all
-    int threads;    // 0: one per core
+    Str labels;         // "": none; else as --labels has it (data.def)
+    uint64_t limit;     // 0: all
+    int threads;        // 0: one per core
     // each member that was left out; may be NULL
     void (*bad)(void *user, Str name, const char *reason);
     void *user;

@@ -18,123 +18,6 @@ GanStatus build_refuse(Build *b, Str name, const char *reason) {
     return GAN_OK;
 }
 
-// --- labels --------------------------------------------------------------------------------------
-
-static int by_text(const void *a, const void *b) {
-    return str_cmp(*(const Str *)a, *(const Str *)b);
-}
-
-static GanStatus labels_of_folders(Build *b) {
-    StrVec names = {0};
-    TRY(source_names(b->perm, b->path, b->kind, &names));
-    for (uint32_t i = 0; i < names.n; i++)
-        names.at[i] = path_dir(names.at[i]);
-    if (names.n)
-        qsort(names.at, names.n, sizeof *names.at, by_text);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < names.n; i++)
-        if (n == 0 || !str_eq(names.at[n - 1], names.at[i]))
-            names.at[n++] = names.at[i];
-    b->labels.class_name = names.at;
-    b->labels.classes = n;
-    return GAN_OK;
-}
-
-// `asked` is a file, or an array of the file `npz` (empty: there is none).
-static GanStatus open_labels(Str asked, Str npz, Blob *out) {
-    if (file_exists(asked))
-        return blob_open(asked, out);
-    if (npz.len)
-        return blob_open_npz(npz, asked, out);
-    return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(asked));
-}
-
-static GanStatus labels_of_file(Labels *l, Str path, Str npz) {
-    TRY(open_labels(path, npz, &l->blob));
-    if (l->blob.n > 1 && !memcmp(l->blob.ptr, "PK", 2))
-        return fail(GAN_ERR_INPUT,
-                    "%.*s: an npz file; --labels NAME takes that array of the samples' own, for "
-                    "another's save the labels as npy",
-                    SARG(path));
-    bool npy = l->blob.n > 0 && l->blob.ptr[0] == 0x93;
-    GanStatus st = npy ? npy_parse(l->blob.ptr, l->blob.n, &l->array)
-                       : idx_parse(l->blob.ptr, l->blob.n, &l->array);
-    if (st != GAN_OK)
-        return fail_in(st, "%.*s", SARG(path));
-    if (l->array.rank != 1 || l->array.kind == 'f')
-        return fail(GAN_ERR_INPUT, "%.*s: labels are one axis of whole numbers", SARG(path));
-    for (size_t i = 0; i < l->array.count; i++) {
-        double v = array_at(&l->array, i);
-        if (v < 0 || v > 1e6) {
-            return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..1000000", SARG(path), i,
-                        v);
-        }
-        if ((uint32_t)v >= l->classes)
-            l->classes = (uint32_t)v + 1;
-    }
-    return GAN_OK;
-}
-
-// CIFAR's classes are in front of its pictures.
-void build_labels_of_records(Build *b, const ArrayFile *f) {
-    size_t n = (size_t)f->all.dim[0];
-    uint8_t *class = arena_array(b->perm, uint8_t, n);
-    for (size_t i = 0; i < n; i++)
-        class[i] = f->all.data[i * (f->head + f->row) + f->head - 1];
-    b->labels.on = true;
-    b->labels.classes = f->head == 1 ? 10 : 100;
-    b->labels.array = (Array){.kind = 'u', .size = 1, .rank = 1, .data = class, .count = n};
-    b->labels.array.dim[0] = f->all.dim[0];
-}
-
-GanStatus build_labels(Build *b, size_t samples) {
-    Str asked = b->o->labels;
-    b->labels.on = asked.len > 0;
-    bool pictures = b->kind == SourceFolder || b->kind == SourceArchive,
-         folders = str_eq(asked, STR("folders"));
-    if (!b->labels.on)
-        return GAN_OK;
-    if (pictures && !folders) {
-        return fail(GAN_ERR_USAGE,
-                    "pictures take their labels from folders (--labels folders), not from a file");
-    }
-    if (!pictures && folders) {
-        return fail(GAN_ERR_USAGE,
-                    "an array has no folders; give its labels as an IDX or npy file");
-    }
-    if (folders)
-        return labels_of_folders(b);
-    TRY(labels_of_file(&b->labels, asked, b->kind == SourceNpz ? b->path : (Str){0}));
-    if (b->labels.array.count == samples)
-        return GAN_OK;
-    return fail(GAN_ERR_INPUT, "%.*s: %zu labels for %zu samples", SARG(asked),
-                b->labels.array.count, samples);
-}
-
-static PackField label_field(const Labels *l) {
-    return (PackField){.name = STR("y"),
-                       .kind = DataLabel,
-                       .dtype = PackU32,
-                       .classes = l->classes,
-                       .class_name = l->class_name};
-}
-
-void build_label_field(Build *b) {
-    if (b->labels.on)
-        b->field[b->fields++] = label_field(&b->labels);
-}
-
-void build_put_label(const Build *b, uint32_t label, uint8_t *record) {
-    memcpy(record + pack_writer_field(b->writer, 1)->offset, &label, sizeof label);
-}
-
-uint32_t build_label_of(const Build *b, Str name) {
-    const Labels *l = &b->labels;
-    Str folder = path_dir(name);
-    const Str *at = bsearch(&folder, l->class_name, l->classes, sizeof folder, by_text);
-    return at ? (uint32_t)(at - l->class_name) : 0;
-}
-
 // --- pictures ------------------------------------------------------------------------------------
 
 static GanStatus work_picture(void *user, const Item *item, void *result) {
@@ -143,9 +26,7 @@ static GanStatus work_picture(void *user, const Item *item, void *result) {
     TRY(image_decode(item->bytes, item->n, &m));
     GanStatus st = image_fit(&m, &b->rule, result);
     image_release(&m);
-    if (st == GAN_OK && b->labels.on)
-        build_put_label(b, build_label_of(b, item->name), result);
-    return st;
+    return st == GAN_OK ? build_put_label_of(b, item->name, result) : st;
 }
 
 static GanStatus done_picture(void *user, const Item *item, GanStatus st, const char *reason,
@@ -318,33 +199,5 @@ GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, 
     blob_close(&b.labels.blob);
     if (sum)
         *sum = b.sum;
-    return st;
-}
-
-static GanStatus add_labels(const Labels *l, PackWriter *w) {
-    for (size_t i = 0; i < l->array.count; i++) {
-        uint64_t record = 0;
-        uint32_t label = (uint32_t)array_at(&l->array, i);
-        memcpy(&record, &label, sizeof label);
-        TRY(pack_writer_add(w, &record, (Str){0}));
-    }
-    return GAN_OK;
-}
-
-GanStatus pack_labels(Arena *perm, Str path, Pack *pack) {
-    Labels l = {0};
-    PackWriter *w = NULL;
-    GanStatus st = labels_of_file(&l, path, (Str){0});
-    PackField field = label_field(&l);
-    if (st == GAN_OK && l.array.count == 0)
-        st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));
-    if (st == GAN_OK)
-        st = pack_writer_open((Str){0}, &field, 1, &w);
-    if (st == GAN_OK)
-        st = add_labels(&l, w);
-    blob_close(&l.blob);
-    if (st == GAN_OK)
-        return pack_writer_open_result(perm, w, path_base(path), (Str){0}, pack);
-    pack_writer_abandon(w);
     return st;
 }

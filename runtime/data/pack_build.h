@@ -5,12 +5,30 @@
 
 #include "sources.h"
 
+// By which part of its name a member finds its label.
+typedef enum LabelKey {
+    LabelByFolder, // "cat/1.png": cat
+    LabelByPath,   // cat/1.png
+    LabelByStem,   // cat/1, up to the base name's first dot, as WebDataset groups files
+} LabelKey;
+
+typedef struct KeyLabel {
+    Str key;
+    uint32_t label;
+} KeyLabel;
+typedef VEC(KeyLabel) KeyLabelVec;
+
 typedef struct Labels {
     bool on;
-    const Str *class_name; // folders: [classes], sorted
     uint32_t classes;
-    Blob blob;   // file: owned
-    Array array; // file: [n] whole numbers
+    const Str *class_name; // [classes], sorted: of folders; NULL: numbers
+    // Of members of a folder or archive:
+    LabelKey key;
+    KeyLabelVec of; // sorted by key
+    Str in;         // where labels are, in words
+    // Of an array's samples:
+    Blob blob;   // owned
+    Array array; // [n] whole numbers
 } Labels;
 
 typedef struct Build {
@@ -34,15 +52,19 @@ typedef struct Build {
 GanStatus build_refuse(Build *b, Str name, const char *reason); // a sample that cannot be used
 // How samples are fitted to what was asked for, from the first one's extents and bits.
 void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bits);
-GanStatus build_labels(Build *b, size_t samples);           // opens what --labels names
-void build_labels_of_records(Build *b, const ArrayFile *f); // classes that lie beside the samples
-void build_label_field(Build *b);                           // behind the samples' own
-void build_put_label(const Build *b, uint32_t label, uint8_t *record);
-
-uint32_t build_label_of(const Build *b, Str name); // by its folder
 // b->field[0] and the labels, of every member of a folder or archive. A result of `work` is a
 // record, and `beside` bytes for `done`, which adds it to b->writer.
 GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside);
+
+// --- pack_labels.c -------------------------------------------------------------------------------
+
+// Opens what o->labels names; `samples`: of an array, which must have as many labels.
+GanStatus build_labels(Build *b, size_t samples);
+void build_labels_of_records(Build *b, const ArrayFile *f); // classes that lie beside the samples
+void build_label_field(Build *b);                           // behind the samples' own
+void build_put_label(const Build *b, uint32_t label, uint8_t *record);
+// The label of this member, if there are labels. GAN_ERR_INPUT: it has none.
+GanStatus build_put_label_of(const Build *b, Str name, uint8_t *record);
 
 // --- pack_sounds.c -------------------------------------------------------------------------------
 

@@ -14,9 +14,7 @@ static GanStatus work_sound(void *user, const Item *item, void *result) {
         return fail(GAN_ERR_INPUT, "not a WAV sound, as others here are");
     TRY(sound_read(item->bytes, item->n, &b->sound, (size_t)b->field[0].dim[1], result, &is));
     memcpy((uint8_t *)result + pack_writer_stride(b->writer), &is.frames, sizeof is.frames);
-    if (b->labels.on)
-        build_put_label(b, build_label_of(b, item->name), result);
-    return GAN_OK;
+    return build_put_label_of(b, item->name, result);
 }
 
 static GanStatus done_sound(void *user, const Item *item, GanStatus st, const char *reason,

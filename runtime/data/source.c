@@ -337,6 +337,7 @@ struct Source {
     uint32_t at;             // folder: next of list
     bool ended;              // archive: nothing follows
     bool names_only;         // archive: members are not unpacked
+    Str ending;              // not empty: texts whose names end so, instead of samples
 };
 
 // Texts that lie beside pictures: captions, tables, licences.
@@ -363,8 +364,8 @@ static bool is_hidden(Str name) {
     return false;
 }
 
-static bool is_left_out(Str name) {
-    return is_hidden(name) || is_notes(name);
+static bool is_left_out(const Source *s, Str name) {
+    return is_hidden(name) || (s->ending.len ? !str_ends(name, s->ending) : is_notes(name));
 }
 
 static GanStatus open_members(void *user) {
@@ -415,7 +416,7 @@ typedef struct Next {
 } Next;
 
 static void next_of_folder(Source *s, Item *out, bool *end) {
-    while (s->at < s->list.n && is_left_out(s->list.at[s->at]))
+    while (s->at < s->list.n && is_left_out(s, s->list.at[s->at]))
         s->at++;
     *end = s->at == s->list.n;
     if (*end)
@@ -452,7 +453,7 @@ static void next_of_archive(Source *s, Item *out, bool *end) {
             return;
         }
         out->name = str_copy(&s->arena, member_name(entry));
-        if (archive_entry_filetype(entry) == AE_IFREG && !is_left_out(out->name))
+        if (archive_entry_filetype(entry) == AE_IFREG && !is_left_out(s, out->name))
             break;
     }
     if (s->names_only)
@@ -509,6 +510,25 @@ GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out) {
     TRY(source_open(path, kind, &s));
     s->names_only = true;
     GanStatus st = arena_guard(perm, "for names and headers", list_names, &(Listing){perm, s, out});
+    source_close(s);
+    return st;
+}
+
+GanStatus source_texts(Str path, SourceKind kind, Str ending, SourceText *take, void *user) {
+    Source *s = NULL;
+    TRY(source_open(path, kind, &s));
+    s->ending = ending;
+    GanStatus st = GAN_OK;
+    for (bool end = false; st == GAN_OK && !end;) {
+        Item item;
+        st = source_next(s, &item, &end);
+        if (st == GAN_OK && !end && str_ends(item.name, ending)) { // else the archive's own damage
+            st = item_load(&item);
+            st = st == GAN_OK ? take(user, item.name, (Str){(const char *)item.bytes, item.n})
+                              : fail_in(st, "%.*s: %.*s", SARG(path), SARG(item.name));
+        }
+        item_release(&item);
+    }
     source_close(s);
     return st;
 }

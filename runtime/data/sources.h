@@ -67,6 +67,9 @@ GanStatus source_next(Source *s, Item *out, bool *end);
 void source_close(Source *s); // accepts NULL
 // The names of all members, without unpacking them.
 GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out);
+// Calls `take` with every text beside the samples whose name ends so, in order.
+typedef GanStatus SourceText(void *user, Str name, Str text);
+GanStatus source_texts(Str path, SourceKind kind, Str ending, SourceText *take, void *user);
 GanStatus item_load(Item *item); // its bytes, or its reason as the message
 void item_release(Item *item);
 

@@ -130,7 +130,7 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
         o.length = (uint64_t)f->dim[1];
     }
     if (with_labels && files)
-        o.labels = STR("folders");
+        o.labels = STR("auto");
     return o;
 }
 
