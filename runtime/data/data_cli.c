@@ -33,8 +33,8 @@ static const ArgOption options[] = {
 
 const ArgTable data_args = {
     .program = "ganrun data",
-    .about = "packs of samples: makes them, looks at them",
-    .note = "How a picture is fitted: " FIT_HELP ".",
+    .about = "packs of training samples: writes and inspects them",
+    .note = "How an image is brought to its size: " FIT_HELP ".",
     .command = commands,
     .commands = DataCommands,
     .option = options,
