@@ -414,6 +414,23 @@ static void what_a_move_leaves_out_comes_before_it_too(void **state) {
 
 // What both sides of a comparison are picked from is stored, however cheap, and said to be for
 // that.
+// Every cropped axis costs a bound where the gradient of a crop, a pad, is looked through, and an
+// access has room for so many: after enough of them a value is stored.
+static void a_long_row_of_pads_is_stored_in_between(void **state) {
+    (void)state;
+    enum { Crops = 20, Extent = 32 };
+    Case *c = begin(2);
+    const int64_t one[] = {1, 1, 1};
+    Val x = input(c, shape(true, 3, DIM(Extent, Extent, Extent)));
+    int64_t e = Extent - Crops;
+    Val h = Sin(Slice(x, (int64_t[]){Crops, Crops, Crops}, (int64_t[]){e, e, e}, NULL));
+    for (e++; e <= Extent; e++)
+        h = Pad(h, one, NULL, (int64_t[]){e, e, e});
+    result(c, Sin(h));
+    fuse_case(c);
+    assert_true(c->plan.region.n > 1);
+}
+
 static void a_value_compared_with_its_own_elements_is_stored(void **state) {
     (void)state;
     for (int32_t axes = 2; axes <= 4; axes += 2) { // of 3, a short maximum, and of 40
@@ -572,6 +589,7 @@ int main(int argc, char **argv) {
         TEST(a_short_sum_is_arithmetic),
         TEST(a_short_sum_of_parts_reads_all_of_them),
         TEST(what_a_move_leaves_out_comes_before_it_too),
+        TEST(a_long_row_of_pads_is_stored_in_between),
         TEST(a_value_compared_with_its_own_elements_is_stored),
         TEST(a_value_of_another_block_is_stored),
         TEST(a_number_that_is_reported_is_read_by_nobody),

@@ -76,7 +76,7 @@ static uint32_t bounds_add(Lower *l, uint32_t outer, const Bounds *more) {
         bool known = false;
         for (uint32_t k = 0; k < all.n && !known; k++)
             known = same_bound(all.b[k], more->b[i]);
-        if (!known && all.n == sizeof all.b / sizeof *all.b)
+        if (!known && all.n == MAX_BOUNDS)
             bug("more than %u bounds on one access", all.n);
         if (!known)
             all.b[all.n++] = more->b[i];

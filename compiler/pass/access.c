@@ -28,7 +28,7 @@ static bool bound(const Indices *t, Bounds *b, Ix at, int64_t lo, int64_t hi) {
     if (most < lo || least >= hi)
         return false;
     if (least < lo || most >= hi) {
-        if (b->n == sizeof b->b / sizeof *b->b)
+        if (b->n == MAX_BOUNDS)
             bug("more than %u bounds on one access", b->n);
         b->b[b->n++] = (Bound){at, lo, hi};
     }

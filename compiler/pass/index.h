@@ -71,9 +71,10 @@ typedef struct Bound {
     Ix at;
     int64_t lo, hi;
 } Bound;
+enum { MAX_BOUNDS = 32 }; // units.c stores values before an access needs more
 typedef struct Bounds {
     uint32_t n;
-    Bound b[32];
+    Bound b[MAX_BOUNDS];
 } Bounds;
 
 // Variables 0 (samples) .. rank as coordinates of a value of type t.

@@ -151,23 +151,43 @@ static void find_live(Fuse *z) {
             fix_storage(z, root.at[i]);
 }
 
-// Moves that leave elements out cost a bound each where they are looked through: after a long row
-// of moves the value is stored.
-static void cut_rows_of_moves(Fuse *z) {
-    enum { LongRow = 16 };
+// Bounds that looking through a view may add to an access (coords_move).
+static uint32_t view_bounds(const Graph *g, uint32_t id) {
+    const Type *to = node_type(g, id), *from = node_type(g, node_in(g, id, 0));
+    const int64_t *step = node_attr(g, id)->i + 1 + to->rank;
+    uint32_t n = g->node.at[id].op == OpConcat;
+    for (uint32_t i = 0; i < to->rank && g->node.at[id].op == OpPad; i++)
+        n += (step[i] > 1) + (from->dim[i] != to->dim[i]);
+    return n;
+}
+
+// A value is stored behind a long chain of views, and before the chain has more bounds than an
+// access can: every view makes the index of its readers longer.
+static void store_long_chains(Fuse *z) {
+    enum { LongChain = 16, ManyBounds = MAX_BOUNDS - 2 * MAX_RANK }; // a pad adds two an axis
+    typedef struct Chain {
+        uint32_t views, bounds;
+    } Chain;
     const Graph *g = z->g;
-    uint8_t *row = arena_array(z->arena, uint8_t, g->node.n);
+    Chain *chain = arena_array(z->arena, Chain, g->node.n); // [node] the longest to it
     for (uint32_t id = 1; id < g->node.n; id++) {
-        bool view = fuse_is_view(g, id);
-        if (!z->live[id] || (!view && node_class(g, id) != ClassEW))
+        bool view = fuse_is_view(g, id), looks = view || node_class(g, id) == ClassEW ||
+                                                 fuse_is_short(g, id) ||
+                                                 g->node.at[id].op == OpGather;
+        if (!z->live[id] || !looks || z->fixed[id])
             continue;
+        Chain *c = &chain[id];
         for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
-            uint8_t before = (uint8_t)(row[node_in(g, id, k)] + view);
-            row[id] = before > row[id] ? before : row[id];
+            Chain in = chain[node_in(g, id, k)];
+            c->views = in.views > c->views ? in.views : c->views;
+            c->bounds = in.bounds > c->bounds ? in.bounds : c->bounds;
         }
-        if (view && row[id] == LongRow) {
+        if (!view)
+            continue;
+        c->bounds += view_bounds(g, id);
+        if (++c->views == LongChain || c->bounds > ManyBounds) {
             fix(z, id);
-            row[id] = 0;
+            *c = (Chain){0};
         }
     }
 }
@@ -394,7 +414,7 @@ void units_find(Fuse *z) {
     find_live(z);
     find_units(z);
     if (!z->o->no_fuse) {
-        cut_rows_of_moves(z);
+        store_long_chains(z);
         keep_compared(z);
     }
     find_all_reads(z);
