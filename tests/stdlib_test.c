@@ -56,6 +56,8 @@ static const Row layers[] = {
      0.178258801917577},                                      // NaN stays NaN
     {"x*(x > 0 and not (x and 1 > 2))", 0.15405682679823074}, // numbers but 0 are true
     {"x*(x and 3*x) - x*(not (x or 0))", 0.174749872701247},  // as x alone
+    {"[g[0] + g[1] for g in [grad(sum(p[0]^2*p[1], sample), p) for p in [[2*x, 3*x]]]][0]",
+     0.448529740352184}, // 16*x^2
     {"leaky_relu(x, 0.2)", 0.15819543597883401},
     {"x |> prelu", 0.16453114979162528},
     {"elu(3*x, 0.7)", 0.32860671241530431},

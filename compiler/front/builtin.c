@@ -464,9 +464,18 @@ Value builtin_total(Elab *e, const Value *in, uint32_t n) {
     return eval_total(e, in[0]);
 }
 
+static Value gradients(Elab *e, Value y, List x) {
+    Value *g = arena_array(e->perm, Value, x.n);
+    for (uint32_t i = 0; i < x.n; i++)
+        g[i] = builtin_grad(e, (Value[]){y, x.at[i]}, 2);
+    return value_list(g, x.n);
+}
+
 Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
     Val y, x;
     (void)n;
+    if (in[1].kind == KindList)
+        return gradients(e, in[0], in[1].list);
     if (!want_tensor(e, in[0], &y) || !want_tensor(e, in[1], &x))
         return POISON;
     const uint8_t *reached = grad_reach(y.g, e->perm, y.id);
