@@ -20,7 +20,7 @@ static void add_argument(Elab *e, Env *env, const Ast *a, Args *out, uint32_t *c
     }
     bool spread = a->kind == AstSpread;
     Value v = eval(e, env, spread ? a->a : a);
-    List items = {&v, 1};
+    List items = {.at = &v, .n = 1};
     if (spread && !want_list(e, v, "`...`", &items))
         items.n = 0;
     for (uint32_t i = 0; i < items.n; i++) {
@@ -324,7 +324,7 @@ static Value check_result(Elab *e, Env *callee, const Ast *fn, Value v) {
         diag(e->f, DiagE0420, fn->word, SARG(fn->text));
         return POISON;
     }
-    List got = {&v, 1};
+    List got = {.at = &v, .n = 1};
     if (fn->list.n != 1) {
         if (v.kind != KindList || v.list.n != fn->list.n) {
             diag(e->f, DiagE0315, here(e), SARG(fn->text), fn->list.n, value_what(v));
@@ -433,10 +433,24 @@ Value call_bare(Elab *e, Value f, Value x) {
     return call_with(e, f, &x, 1);
 }
 
+// After DiagE0310: a function of the library or the core that the text has given another value.
+static void help_rebound(Elab *e, const Ast *callee) {
+    uint32_t builtin;
+    bool known = callee->kind == AstName &&
+                 (globals_find(&e->library, callee->text) || builtin_find(callee->text, &builtin));
+    if (known)
+        diag_help(e->f, "the text binds `%.*s`, which hides the function: choose another name",
+                  SARG(callee->text));
+}
+
 Value eval_call(Elab *e, Env *env, const Ast *a) {
     Value f = eval(e, env, a->a);
     Args args = eval_args(e, env, a, NULL);
-    return call_value(e, f, args);
+    uint32_t errors = diag_errors(e->f);
+    Value v = call_value(e, f, args);
+    if (value_is_plain(f) && diag_errors(e->f) > errors)
+        help_rebound(e, a->a);
+    return v;
 }
 
 // `x |> f(a)` is f(x, a); when f takes two lists it is f(a)(x), and a bare f is made with its

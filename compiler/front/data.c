@@ -97,9 +97,8 @@ static bool read_map(Elab *e, Env *env, const Ast *a, Field *out, FieldInfo *inf
     return info->map.kind != KindPoison && info->inverse.kind != KindPoison;
 }
 
-// What a resize or a crop gives; 0: nothing that could be (the data's reader says so).
-static int64_t height_from(Xform x) {
-    return x.a >= 1 && x.a <= 65536 ? (int64_t)x.a : 0;
+static bool is_height(double x) { // in pixels; a fraction is left out
+    return x >= 1 && x <= 65536;
 }
 
 // The height that the transforms so far give; 0: that of the pictures.
@@ -107,16 +106,20 @@ static int64_t height_of(const Field *f) {
     int64_t h = 0;
     for (uint32_t i = 0; i < f->xform.n; i++)
         if (f->xform.at[i].kind == XformResize || f->xform.at[i].kind == XformCrop)
-            h = height_from(f->xform.at[i]);
+            h = (int64_t)f->xform.at[i].a;
     return h;
 }
 
 static bool check_xform(Elab *e, const Ast *a, const Field *f, Xform x) {
     int64_t before = height_of(f);
+    bool resizes = x.kind == XformResize || x.kind == XformCrop;
     if (x.kind == XformScale && x.a == x.b)
         diag(e->f, DiagE0614, a->span, x.a, x.b);
-    else if (x.kind == XformCrop && before && height_from(x) > before)
-        diag(e->f, DiagE0615, a->span, (long long)height_from(x), (long long)before);
+    else if (resizes && !is_height(x.a))
+        diag(e->f, DiagE0306, a->span, x.kind == XformCrop ? "crop" : "resize",
+             "a height in pixels from 1 to 65536", SARG(str_double(e->perm, x.a)));
+    else if (x.kind == XformCrop && before && (int64_t)x.a > before)
+        diag(e->f, DiagE0615, a->span, (long long)x.a, (long long)before);
     else
         return true;
     return false;

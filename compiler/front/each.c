@@ -62,7 +62,7 @@ static void end_turn(Elab *e, Env *env, const Ast *last, void *user) {
     Turn *t = user;
     Value v = value_now(e, eval_last(e, env, last));
     bool list = v.kind == KindList;
-    List l = list ? v.list : (List){&v, v.kind != KindNone};
+    List l = list ? v.list : (List){.at = &v, .n = v.kind != KindNone};
     if (t->ended && l.n != t->values) // a row that one outcome leaves out would be an older turn's
         diag(e->f, DiagE0304, here(e), t->values, l.n);
     t->ended = true;
@@ -114,9 +114,15 @@ void element_assign(Elab *e, uint32_t slot, Value index, Value v) {
     if (!want_tensor(e, index, &i) || !want_tensor(e, v, &x))
         return;
     Type row = *node_type(x.g, x.id);
+    int64_t at;
     if (!t.rank || row.rank >= MAX_RANK) {
         diag(e->f, DiagE0309, here(e), t.rank, 1);
         return;
+    }
+    if (value_is_plain(index)) {
+        if (!want_position(e, index, t.dim[0], &at))
+            return;
+        i = Number(e->to->g, (double)at);
     }
     int64_t dim[MAX_RANK] = {1};
     for (uint32_t k = 0; k < row.rank; k++)

@@ -164,6 +164,7 @@ Value eval_arith(Elab *e, Str op, Value a, Value b);
 Value eval_compare(Elab *e, Str op, Value a, Value b);
 Value value_now(Elab *e, Value v); // places, data and counters are read
 bool want_list(Elab *e, Value v, const char *who, List *out);
+bool want_position(Elab *e, Value v, int64_t n, int64_t *at);   // an index; -1 is the last of n
 bool want_sequence(Elab *e, Env *env, const Ast *a, List *out); // what a `for` goes over
 // After DiagE0301 or DiagE0312: what `name` is called here, or the nearest one that there is.
 void help_name(Elab *e, Str name, Str near);
@@ -292,14 +293,13 @@ uint8_t *grad_reach(const Graph *g, Arena *a, uint32_t from); // nodes a gradien
 // The gradient of y to each value a slot has had of those y was computed from, added up; node 0
 // where there is none. `reached` is grad_reach of y.
 Val slot_gradient(Elab *e, uint32_t slot, Val y, const uint8_t *reached);
-uint32_t weight_of(const Elab *e,
-                   const Value *v); // the slot of a weight, or of one as it was read; NONE
+// The slot of a weight, or of one as it was read; NONE.
+uint32_t weight_of(const Elab *e, const Value *v);
 // Names a grad in `body` differentiates to.
 Names grad_names(Elab *e, const Env *env, const Ast *body);
 bool names_has(Names names, Str name);
 
-// --- data.c, config.c, stages.c
-// ----------------------------------------------------------------------------
+// --- data.c, config.c, stages.c ------------------------------------------------------------------
 
 void eval_data(Elab *e, Env *env, const Ast *a);
 const char *data_word(uint32_t i); // types and transforms; NULL past the last

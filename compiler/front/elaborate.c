@@ -133,6 +133,16 @@ static void only_block(Elab *e, const Ast *a, const Ast **first) {
     *first = a;
 }
 
+static void add_sample(Elab *e, const Ast *a, Parts *parts) {
+    for (uint32_t i = 0; i < parts->sample.n; i++)
+        if (str_eq(parts->sample.at[i]->text, a->text)) {
+            diag(e->f, DiagE0302, a->word, SARG(a->text));
+            diag_note(e->f, parts->sample.at[i]->word, "`%.*s` is defined here", SARG(a->text));
+            return;
+        }
+    vec_push(e->perm, &parts->sample, a);
+}
+
 static void eval_item(Elab *e, const Ast *file, const Ast *a, Parts *parts) {
     Env env = {.globals = &e->top};
     switch (a->kind) {
@@ -149,7 +159,7 @@ static void eval_item(Elab *e, const Ast *file, const Ast *a, Parts *parts) {
         eval_net(e, a);
         return;
     case AstSample:
-        vec_push(e->perm, &parts->sample, a);
+        add_sample(e, a, parts);
         return;
     case AstStep:
         only_block(e, a, &parts->step);
@@ -263,7 +273,7 @@ typedef struct Results { // of an entry point
 } Results;
 
 static void add_results(Elab *e, Results *r, Str name, Value v) {
-    List l = v.kind == KindList ? v.list : (List){&v, 1};
+    List l = v.kind == KindList ? v.list : (List){.at = &v, .n = 1};
     for (uint32_t i = 0; i < l.n; i++) {
         Val val;
         if (!want_tensor(e, l.at[i], &val))
@@ -357,7 +367,8 @@ static bool is_used(const Ast *file, Str name) {
     name = str_sub(name, 0, str_find(name, '.')); // of a list of nets
     for (uint32_t i = 0; i < file->list.n; i++) {
         const Ast *a = file->list.at[i];
-        if ((a->kind != AstNet || a->a) && mentions(a->c, name))
+        bool itself = a->kind == AstNet && str_eq(a->text, name);
+        if ((a->kind != AstNet || a->a) && !itself && mentions(a->c, name))
             return true;
     }
     return false;
@@ -429,8 +440,10 @@ static void try_net(Elab *e, uint32_t net) {
     const Ast *params = fn.fn->ast->a;
     Value *given = arena_array(e->perm, Value, params ? params->list.n : 0);
     uint32_t n;
+    Spot outer_spot = spot_enter(e, fn.fn->ast);
     if (example_inputs(e, fn.fn, given, &n))
         call_with(e, (Value){.kind = KindNet, .id = net}, given, n);
+    spot_leave(e, outer_spot);
     building_enter(e, outer);
 }
 

@@ -33,14 +33,19 @@ void spot_leave(Elab *e, Spot outer) {
     e->to->g->here = here(e);
 }
 
-bool elab_alive(Elab *e) {
+static bool work_done(Elab *e, uint64_t work) {
     if (e->stop)
         return false;
-    if (++e->work <= MAX_WORK)
+    e->work += work;
+    if (e->work <= MAX_WORK)
         return true;
     diag(e->f, DiagE0317, here(e), MAX_WORK);
     e->stop = true;
     return false;
+}
+
+bool elab_alive(Elab *e) {
+    return work_done(e, 1);
 }
 
 // --- operators -----------------------------------------------------------------------------------
@@ -226,7 +231,7 @@ static Value eval_list(Elab *e, Env *env, const Ast *a) {
         if (!spread)
             vec_push(e->perm, &out, v);
         else if (v.kind == KindList)
-            for (uint32_t k = 0; k < v.list.n; k++)
+            for (uint32_t k = 0; k < v.list.n && elab_alive(e); k++)
                 vec_push(e->perm, &out, v.list.at[k]);
         else if (v.kind != KindPoison) {
             diag(e->f, DiagE0305, item->span, "`...`", value_what(v));
@@ -292,11 +297,12 @@ static bool eval_range(Elab *e, Env *env, const Ast *a, int64_t n, int64_t *from
         *to += n;
     if (*from >= 0 && *from <= *to && *to <= n)
         return true;
-    diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)n);
+    diag(e->f, DiagE0307, here(e), (long long)*from, (long long)*to, (long long)n,
+         *from > *to ? "empty" : "out of bounds");
     return false;
 }
 
-static bool check_position(Elab *e, Value v, int64_t n, int64_t *at) {
+bool want_position(Elab *e, Value v, int64_t n, int64_t *at) {
     if (!want_int(e, v, "an index", at))
         return false;
     int64_t said = *at;
@@ -319,7 +325,7 @@ static Value index_list(Elab *e, Env *env, const Ast *a, List l) {
         return eval_range(e, env, index, l.n, &from, &to)
                    ? value_list(l.at + from, (uint32_t)(to - from))
                    : POISON;
-    return check_position(e, eval(e, env, index), l.n, &from) ? l.at[from] : POISON;
+    return want_position(e, eval(e, env, index), l.n, &from) ? l.at[from] : POISON;
 }
 
 // x[i, a:b, ...] over sample axes: an index drops its axis, a range keeps it.
@@ -342,7 +348,7 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
             Val row;
             if (value_is_tensor(at) && a->list.n == 1)
                 return want_tensor(e, at, &row) ? element_get(e, x, row) : POISON;
-            if (!check_position(e, at, t.dim[i], &from[i]))
+            if (!want_position(e, at, t.dim[i], &from[i]))
                 return POISON;
             to = from[i] + 1;
         }
@@ -350,7 +356,9 @@ static Value index_tensor(Elab *e, Env *env, const Ast *a, Val x) {
         if (keep)
             kept.dim[kept.rank++] = count[i];
         if (!count[i]) {
-            diag(e->f, DiagE0307, here(e), (long long)from[i], (long long)to, (long long)t.dim[i]);
+            diag(e->f, DiagE0307, here(e), (long long)from[i], (long long)to, (long long)t.dim[i],
+                 "empty");
+            diag_help(e->f, "a tensor has at least one element along each axis");
             return POISON;
         }
     }
@@ -455,6 +463,9 @@ Value eval(Elab *e, Env *env, const Ast *a) {
         return POISON;
     Spot outer = spot_enter(e, a);
     Value v = eval_kind(e, env, a);
+    // A list may hold one list many times: what walks it takes as long as all of it has elements.
+    if (v.kind == KindList && v.list.size > MAX_WORK && !work_done(e, v.list.size))
+        v = POISON;
     spot_leave(e, outer);
     return v;
 }

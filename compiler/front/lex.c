@@ -170,8 +170,10 @@ static TokKind lex_number(Lexer *l) {
         l->at++;
     double value;
     Str text = str_sub(l->text, lo, l->at);
-    if (!good || !gan_number(text, &value))
+    if (!good)
         report(l, DiagE0104, lo);
+    else if (!gan_number(text, &value) && report(l, DiagE0104, lo))
+        diag_help(l->f, "it is too large: numbers go up to 1e300");
     return TokNum;
 }
 
@@ -224,7 +226,10 @@ static TokKind lex_foreign(Lexer *l, const char *instead, uint32_t length) {
                (unsigned char)l->text.ptr[l->at] > ' ' && !strchr("#\"", l->text.ptr[l->at]) &&
                !match_sign(l, &ignored))
             l->at++;
-        report(l, DiagE0101, lo);
+        if (report(l, DiagE0101, lo) && (unsigned char)l->text.ptr[lo] >= 0x80)
+            diag_help(l->f,
+                      "names and operators are ASCII; other characters, seen or unseen, stand "
+                      "in strings and comments");
         return TokBad;
     }
     Str habit = l->text.ptr[lo] == '.' ? method_habit(l) : (Str){0};

@@ -102,8 +102,13 @@ static Ast *range(Parser *p) {
     Ast *a = from ? ast_wrap(p, AstRange, from) : ast_start(p, AstRange);
     a->a = from;
     parser_next(p);
-    if (!at(p, TokComma) && !at(p, TokRSquare))
+    if (!at(p, TokComma) && !at(p, TokRSquare) && !at(p, TokColon))
         a->b = read_expr(p);
+    if (at(p, TokColon)) {
+        parser_fail(p, "`,` or `]`");
+        diag_help(p->f,
+                  "a range has no step: of n rows every second is reshape(x, n/2, 2, ...)[:, 0]");
+    }
     return ast_done(p, a);
 }
 

@@ -171,7 +171,7 @@ void parser_not_ended(Parser *p, const Ast *a) {
         diag_help(p->f, "write: %s", ast_form(AstStep));
     else if (a->kind == AstCall && str_eq(a->a->text, STR("stage")))
         diag_help(p->f, "write: %s", ast_form(AstStage));
-    else if (ast_form(a->kind))
+    else if (ast_form(a->kind) && p->before.kind != TokRBrace)
         diag_help(p->f, "write: %s", ast_form(a->kind));
     parser_panic(p);
 }

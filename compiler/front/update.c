@@ -16,7 +16,12 @@ typedef VEC(Weight) Weights;
 // --- which weights -------------------------------------------------------------------------------
 
 static void add_nets(Elab *e, Nodes *nets, Value v, const Ast *name) {
-    if (v.kind == KindNet)
+    bool twice = false;
+    for (uint32_t i = 0; v.kind == KindNet && i < nets->n; i++)
+        twice = twice || nets->at[i] == v.id;
+    if (twice)
+        diag(e->f, DiagE0536, name->span, SARG(e->m->net.at[v.id].name));
+    else if (v.kind == KindNet)
         vec_push(e->perm, nets, v.id);
     else if (v.kind == KindList)
         for (uint32_t i = 0; i < v.list.n; i++)

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { LONG_TEXT = 100 }; // a list longer than that is cut off in messages
+
 static const double max_elements = 1099511627776.0; // 2^40, as the graph allows; with the batch
 
 Value value_num(double x) {
@@ -19,9 +21,15 @@ Value value_bool(bool x) {
 Value value_str(Str s) {
     return (Value){.kind = KindStr, .str = s};
 }
+
 Value value_list(const Value *at, uint32_t n) {
-    return (Value){.kind = KindList, .list = {at, n}};
+    uint64_t size = n;
+    for (uint32_t i = 0; i < n; i++)
+        size += at[i].kind == KindList ? at[i].list.size : 0;
+    return (Value){.kind = KindList,
+                   .list = {at, n, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX}};
 }
+
 Value value_tensor(Val v) {
     return (Value){.kind = KindTensor, .slot = NONE, .tensor = {.val = v}};
 }
@@ -140,6 +148,10 @@ static void put_value(Elab *e, Text *t, Value v) {
         for (uint32_t i = 0; i < v.list.n; i++) {
             if (i)
                 text_put(t, STR(", "));
+            if (text_str(t).len > LONG_TEXT) {
+                text_put(t, STR("..."));
+                break;
+            }
             put_value(e, t, v.list.at[i]);
         }
         text_char(t, ']');
@@ -227,7 +239,7 @@ bool size_fits(Elab *e, const Type *t) {
 }
 
 bool want_extents(Elab *e, Value v, const char *who, Type *out) {
-    List l = v.kind == KindList ? v.list : (List){&v, 1};
+    List l = v.kind == KindList ? v.list : (List){.at = &v, .n = 1};
     *out = (Type){.dtype = DtF32};
     if (l.n > MAX_RANK)
         return expected(e, "at most 6 extents", who, v);
@@ -268,6 +280,11 @@ bool want_tensor(Elab *e, Value v, Val *out) {
     switch (v.kind) {
     case KindNum:
     case KindBool:
+        if (isnan(v.num)) {
+            diag(e->f, DiagE0322, here(e));
+            in_library(e);
+            return false;
+        }
         *out = Number(e->to->g, v.num);
         return true;
     case KindTensor:

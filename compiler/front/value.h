@@ -44,6 +44,7 @@ typedef struct Value Value;
 typedef struct List {
     const Value *at;
     uint32_t n;
+    uint32_t size; // elements at every depth; 0: not counted
 } List;
 typedef struct Closure Closure;
 typedef struct Object Object;

@@ -57,6 +57,8 @@ static void section_config(YamlReader *r, const Yaml *y) {
             yaml_adopt(r, a, yaml_expression(r, first));
         else if (!several)
             diag(r->f, DiagE0207, key->span, "a config", "`value` or `one_of`");
+        else if (several->kind == YamlList && !several->item.n)
+            diag(r->f, DiagE0203, several->span, "a list of alternatives", "an empty list");
         else if (yaml_expect(r, several, YamlList, "a list of alternatives"))
             for (uint32_t k = 0; k < several->item.n; k++)
                 yaml_adopt(r, a, alternative(r, several->item.at[k]));

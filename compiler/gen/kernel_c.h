@@ -28,8 +28,8 @@ typedef struct gan_counters {
 // backwards adds wrong ones.
 #define GAN_IN_ORDER __asm__ volatile("");
 
-// Is a greater than b, or a NaN, which is to be seen? Strictly: a NaN is greater than any number. Of
-// a at x and b at y: is it, or of equals the first? Of `|` and `&` compilers make vectors.
+// Is a greater than b, or a NaN, which is to be seen? Strictly: a NaN is greater than any number.
+// Of a at x and b at y: is it, or of equals the first? Of `|` and `&` compilers make vectors.
 #define gan_greater(a, b) (((a) > (b)) | ((a) != (a)))
 #define gan_exceeds(a, b) (((a) > (b)) | (((a) != (a)) & ((b) == (b))))
 #define gan_beats(a, x, b, y)                                                                      \

@@ -1,4 +1,5 @@
-// order_words.h - what order.c and the text of its kernels, order.cuh, agree on. Plain C that both read.
+// order_words.h - what order.c and the text of its kernels, order.cuh, agree on. Plain C that both
+// read.
 #ifndef GAN_ORDER_WORDS_H
 #define GAN_ORDER_WORDS_H
 

@@ -133,7 +133,8 @@ static Str first_error(Str log) {
 static GanStatus compile(const Nvrtc *n, Arena *a, void *program, int arch, bool ptx,
                          NvrtcImage *out) {
     const char *option[] = {
-        str_format(a, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", arch).ptr, "--std=c++17",
+        str_format(a, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", arch).ptr,
+        "--std=c++17",
         "--fmad=false",       // what is computed does not follow from what stands around it
         "--ptxas-options=-v", // says what spills
         "--minimal",          // the prelude brings what it needs
