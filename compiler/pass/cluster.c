@@ -259,26 +259,25 @@ static const char *edges_refuse(Fuse *z, uint32_t unit, uint32_t a, bool aligned
     return NULL;
 }
 
+static bool has_write(const Fuse *z, uint32_t cluster) {
+    for (uint32_t i = 0; i < z->member[cluster].n; i++)
+        if (z->g->node.at[z->member[cluster].at[i]].op == OpWrite)
+            return true;
+    return false;
+}
+
 // A slot may be read and written in one region only element by element.
 static const char *slots_refuse(Fuse *z, uint32_t a, uint32_t b) {
     ReadsVec reads = {0};
-    bool writes = false;
-    for (uint32_t i = 0; i < z->write.n && !writes; i++) {
-        uint32_t c = z->cluster[z->write.at[i]];
-        writes = c == a || c == b;
-    }
-    if (!writes)
+    if (!has_write(z, a) && !has_write(z, b))
         return NULL;
     cluster_reads(z, a, &reads);
     cluster_reads(z, b, &reads);
-    for (uint32_t i = 0; i < z->write.n; i++) {
-        uint32_t w = z->write.at[i], c = z->cluster[w];
-        int64_t slot = node_attr(z->g, w)->i[0];
-        for (uint32_t k = 0; (c == a || c == b) && k < reads.n; k++) {
-            uint32_t r = reads.at[k].node;
-            bool same =
-                z->g->node.at[r].op == OpRead && !z->unit[r] && node_attr(z->g, r)->i[0] == slot;
-            if (same && !reads.at[k].aligned)
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const NodeVec *writes = reads.at[i].aligned ? NULL : slot_changes(z, reads.at[i].node);
+        for (uint32_t k = 0; writes && k < writes->n; k++) {
+            uint32_t c = z->cluster[writes->at[k]];
+            if (c == a || c == b)
                 return "it would read a slot that it writes";
         }
     }

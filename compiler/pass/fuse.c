@@ -97,10 +97,11 @@ static bool aligned_read(const Fuse *z, uint32_t user, uint32_t id) {
 // the slot; false when a reader comes after a write all the same, or is the write itself and needs
 // other elements than the one it puts in their place (h := flip(h, ...)).
 static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool repeat) {
+    const NodeVec *writes = &z->writes[slot_of(z, read)];
     uint32_t home = z->g->node.at[read].block;
-    for (uint32_t i = 0; i < z->write.n; i++) {
-        uint32_t w = z->write.at[i], wb = z->g->node.at[w].block;
-        for (uint32_t k = 0; slot_of(z, w) == slot_of(z, read) && k < readers->n; k++) {
+    for (uint32_t i = 0; i < writes->n; i++) {
+        uint32_t w = writes->at[i], wb = z->g->node.at[w].block;
+        for (uint32_t k = 0; k < readers->n; k++) {
             uint32_t unit = readers->at[k], block = z->g->node.at[unit].block;
             bool here = block == home && wb == home;
             bool in_place = unit == w && aligned_read(z, w, read);
@@ -113,9 +114,9 @@ static bool order_readers(Fuse *z, uint32_t read, const NodeVec *readers, bool r
 }
 
 static bool overwritten(const Fuse *z, uint32_t read, uint32_t block) {
-    for (uint32_t i = 0; i < z->write.n; i++)
-        if (slot_of(z, z->write.at[i]) == slot_of(z, read) &&
-            z->g->node.at[z->write.at[i]].block <= block)
+    const NodeVec *writes = &z->writes[slot_of(z, read)];
+    for (uint32_t i = 0; i < writes->n; i++)
+        if (z->g->node.at[writes->at[i]].block <= block)
             return true;
     return false;
 }
@@ -151,8 +152,6 @@ static void order_slots(Fuse *z) {
             if (g->node.at[from].op == OpRead)
                 vec_push(z->arena, &readers[from], id);
         }
-        if (z->unit[id] && g->node.at[id].op == OpWrite)
-            vec_push(z->arena, &z->write, id);
     }
     bool repeat = func_repeats(z->f);
     const uint8_t *asked = find_asked(z);
@@ -268,11 +267,10 @@ static double again_cost(Fuse *z, uint32_t id, uint32_t c, double at, const Read
 // can.
 static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool aligned) {
     for (uint32_t i = 0; i < leaf->n; i++) {
-        uint32_t r = leaf->at[i].node;
-        for (uint32_t k = 0; z->g->node.at[r].op == OpRead && !z->unit[r] && k < z->write.n; k++) {
-            uint32_t w = z->write.at[k];
-            if (slot_of(z, w) != slot_of(z, r) ||
-                z->g->node.at[w].block != z->g->node.at[user].block)
+        const NodeVec *writes = slot_changes(z, leaf->at[i].node);
+        for (uint32_t k = 0; writes && k < writes->n; k++) {
+            uint32_t w = writes->at[k];
+            if (z->g->node.at[w].block != z->g->node.at[user].block)
                 continue;
             if (z->cluster[w] == z->cluster[user] ? !aligned || !leaf->at[i].aligned
                                                   : !cluster_order(z, user, w))
@@ -392,7 +390,7 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     Arena scratch;
     arena_need(&scratch);
     uint32_t n = f->g.node.n;
-    Fuse z = {.arena = &scratch, .f = f, .g = &f->g, .o = o};
+    Fuse z = {.arena = &scratch, .m = p->module, .f = f, .g = &f->g, .o = o};
     units_find(&z);
     clusters_init(&z);
     memcpy(z.kept, z.unit, n);

@@ -33,6 +33,7 @@ typedef struct Asked { // what a walk has asked for of a node
 
 typedef struct Fuse {
     Arena *arena; // scratch
+    const Module *m;
     const Func *f;
     const Graph *g;
     const PassOptions *o;
@@ -45,7 +46,7 @@ typedef struct Fuse {
     ReadsVec *reads;       // [node] of a unit
     NodeVec *users;        // [node] units that read it: the edges of the cluster graph
     NodeVec *later;        // [node] units that must follow for a slot's sake
-    NodeVec write;         // live Write nodes
+    NodeVec *writes;       // [slot] its Write nodes
     uint32_t *cluster;     // [node] the cluster's name: one of its units
     NodeVec *member;       // [cluster]
     uint32_t *pos;         // [cluster] place in a topological order of clusters
@@ -67,6 +68,11 @@ static inline OpClass node_class(const Graph *g, uint32_t id) {
 static inline int64_t slot_of(const Fuse *z, uint32_t id) {
     return node_attr(z->g, id)->i[0];
 } // of a Read or Write
+// Writes of the slot that a value read straight from one lies in; NULL: it lies elsewhere.
+static inline const NodeVec *slot_changes(const Fuse *z, uint32_t id) {
+    bool read = z->g->node.at[id].op == OpRead && !z->unit[id];
+    return read ? &z->writes[slot_of(z, id)] : NULL;
+}
 double fuse_weight(const Graph *g, uint32_t id); // arithmetic of one element; an addition is 1
 
 bool func_repeats(const Func *f); // has a Repeat on its tape
@@ -75,6 +81,7 @@ bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat); //
 // --- units.c, regions.c --------------------------------------------------------------------------
 
 void units_find(Fuse *z);
+NodeVec *slot_writes(Arena *a, const Module *m, const Func *f); // [slot] its Write nodes
 // Regions of the clusters in z->order. Kept units are stored; the rest is computed where it is
 // read.
 void regions_build(Fuse *z, Arena *perm, Plan *p);

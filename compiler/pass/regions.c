@@ -184,23 +184,22 @@ static int by_after(const void *a, const void *b) {
 }
 
 static void order_push(Arena *perm, const Plan *p, OrderVec *out, uint32_t before, uint32_t after) {
-    if (before != NONE && before != after &&
+    if (before != NONE && after != NONE && before != after &&
         p->region.at[before].block == p->region.at[after].block)
         vec_push(perm, out, ((RegionOrder){before, after}));
 }
 
 // Region r reads a slot's value: it runs before its block's write of the slot.
-static void order_slot(Arena *perm, const Plan *p, OrderVec *out, uint32_t r, uint32_t read) {
-    const Func *f = p->func;
-    for (uint32_t i = 0; i < f->effect.n; i++) {
-        uint32_t w = f->effect.at[i];
-        if (node_attr(&f->g, w)->i[0] == node_attr(&f->g, read)->i[0] && p->region_of[w] != NONE)
-            order_push(perm, p, out, r, p->region_of[w]);
-    }
+static void order_slot(Arena *perm, const Plan *p, const NodeVec *writes, OrderVec *out, uint32_t r,
+                       uint32_t read) {
+    const NodeVec *write = &writes[node_attr(&p->func->g, read)->i[0]];
+    for (uint32_t i = 0; i < write->n; i++)
+        order_push(perm, p, out, r, p->region_of[write->at[i]]);
 }
 
 void region_orders(Arena *perm, const Plan *p, OrderVec *out) {
     const Graph *g = &p->func->g;
+    const NodeVec *writes = slot_writes(perm, p->module, p->func);
     *out = (OrderVec){0};
     for (uint32_t k = 1; k < p->collective.n; k++)
         order_push(perm, p, out, p->collective.at[k - 1].start, p->collective.at[k].start);
@@ -211,10 +210,10 @@ void region_orders(Arena *perm, const Plan *p, OrderVec *out) {
             if (p->region_of[id] != NONE)
                 order_push(perm, p, out, p->region_of[id], r);
             else if (g->node.at[id].op == OpRead)
-                order_slot(perm, p, out, r, id);
+                order_slot(perm, p, writes, out, r, id);
         }
         if (region->kind == RegionCopy)
-            order_slot(perm, p, out, r, region->node.at[0]);
+            order_slot(perm, p, writes, out, r, region->node.at[0]);
     }
     if (out->n == 0)
         return;

@@ -130,8 +130,6 @@ static bool check_clusters(Restore *r, uint32_t regions) {
             return refuse(r, NONE, "no region stores %%%u (%s)", id,
                           op_info[z->g->node.at[id].op].text);
         }
-        if (z->unit[id] && z->g->node.at[id].op == OpWrite)
-            vec_push(z->arena, &z->write, id);
     }
     for (uint32_t i = 0; i < regions; i++) {
         uint32_t cluster = z->order[i + 1];
@@ -160,12 +158,10 @@ static bool check_order(Restore *r) {
         const Region *region = &p->region.at[i];
         for (uint32_t k = 0; k < region->in.n; k++) {
             uint32_t read = region->in.at[k];
-            bool slot = p->region_of[read] == NONE;
-            for (uint32_t e = 0; slot && e < f->effect.n; e++) {
-                uint32_t w = f->effect.at[e];
-                if (slot_of(&r->z, w) == slot_of(&r->z, read) &&
-                    slot_late(f->g.node.at[read].block, region->block, f->g.node.at[w].block,
-                              repeat)) {
+            const NodeVec *writes = slot_changes(&r->z, read);
+            for (uint32_t e = 0; writes && e < writes->n; e++) {
+                if (slot_late(f->g.node.at[read].block, region->block,
+                              f->g.node.at[writes->at[e]].block, repeat)) {
                     return refuse(r, i, "it reads slot %lld after it was written",
                                   (long long)slot_of(&r->z, read));
                 }
@@ -205,7 +201,7 @@ bool fuse_restore(Arena *perm, const PassOptions *o, const NodeList *stored, uin
     scratch.oom = perm->oom;
     Restore r = {
         .perm = perm,
-        .z = {.arena = &scratch, .f = p->func, .g = &p->func->g, .o = o},
+        .z = {.arena = &scratch, .m = p->module, .f = p->func, .g = &p->func->g, .o = o},
         .p = p,
         .wrong = wrong,
     };

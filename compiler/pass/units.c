@@ -402,6 +402,13 @@ static void find_all_reads(Fuse *z) {
     arena_release(&scratch);
 }
 
+NodeVec *slot_writes(Arena *a, const Module *m, const Func *f) {
+    NodeVec *writes = arena_array(a, NodeVec, m->slot.n);
+    for (uint32_t i = 0; i < f->effect.n; i++)
+        vec_push(a, &writes[node_attr(&f->g, f->effect.at[i])->i[0]], f->effect.at[i]);
+    return writes;
+}
+
 void units_find(Fuse *z) {
     uint32_t n = z->g->node.n;
     z->unit = arena_array(z->arena, uint8_t, n);
@@ -411,6 +418,7 @@ void units_find(Fuse *z) {
     z->reads = arena_array(z->arena, ReadsVec, n);
     z->users = arena_array(z->arena, NodeVec, n);
     z->later = arena_array(z->arena, NodeVec, n);
+    z->writes = slot_writes(z->arena, z->m, z->f);
     find_live(z);
     find_units(z);
     if (!z->o->no_fuse) {
