@@ -15,8 +15,11 @@
 //   memory that is not there: freed, never allocated, outside its piece; asynchronous copies of
 //   memory that is not pinned; kernels launched with arguments that belong to no region of a plan
 //   calls, of libraries too, by a thread that has not made the card's context its own
-//   calls that a recording stream forbids, streams a graph leaves unjoined; objects used after
-//   their end; leaks (recorder_live)
+//   calls that stream capture forbids: those that allocate, wait, load modules or make plans of a
+//   library, and the first launch of a kernel or library plan, which may load its code lazily
+//   streams that a captured graph leaves unjoined; objects used after their end; leaks
+//   (recorder_live)
+//   trial runs of a library's engines that overwrite weights or state
 //
 // One recorder at a time, one thread at a time.
 #ifndef GAN_RECORD_H
@@ -112,6 +115,8 @@ extern Recorder *recording; // the one there is
 void complain(const char *format, ...);
 // Counts a call. Not CUDA_SUCCESS: it fails with that.
 CUresult record_call(void);
+// Is a stream being captured? Then `call`, which may not be made, is complained of.
+bool in_capture(const char *call);
 // Work on a stream: into the graph being recorded, or done now.
 void record_work(CUstream stream, Work w);
 Arena *record_arena(void);
@@ -146,6 +151,7 @@ bool record_graph_has(const char *name); // some graph that is there does work o
 // What a launch reads and writes (record_plan.c).
 void record_plan_begin(void);
 bool launch_accesses(const char *kernel, const uint64_t *words, Work *w);
+bool changes_slots(const Work *w);         // writes memory that outlives a step
 uint32_t launch_words(const char *kernel); // that each of its regions has; 0: no such kernel
 
 #endif

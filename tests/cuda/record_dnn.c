@@ -32,6 +32,7 @@ typedef struct Descriptor {
     cudnnBackendDescriptorType_t type;
     bool final;
     bool handled, described; // what tells it of its card
+    bool ran;                // a plan: outside a capture
     Tensor tensor;
     Operation operation; // of an operation and of all that is made from it
     void *pointer[4], *workspace;
@@ -127,6 +128,7 @@ static cudnnStatus_t finalize(cudnnBackendDescriptor_t desc) {
     CALL();
     if (d->final)
         complain("cuDNN: a descriptor is finalized twice");
+    in_capture("cudnnBackendFinalize");
     bool of_card = d->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR ||
                    d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
     if (handle && (d->described || (of_card && !d->handled)))
@@ -364,13 +366,16 @@ static size_t bytes_of(const Tensor *t) {
 
 static cudnnStatus_t execute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
                              cudnnBackendDescriptor_t pack) {
-    const Descriptor *p = plan, *v = pack;
+    Descriptor *p = plan;
+    const Descriptor *v = pack;
     Work w = {.kind = WorkLibrary,
               .name = has_epilogue(&p->operation) ? "cuDNN and epilogue" : "cuDNN"};
     (void)h;
     CALL();
     if (record_mishap() == MishapEngine && p->operation.engine == 2)
         return CUDNN_STATUS_EXECUTION_FAILED;
+    if (!p->ran)
+        p->ran = !in_capture("the first run of a cuDNN plan");
     if (!p->operation.engine)
         complain("cuDNN: an engine is used that is not reproducible");
     for (int i = 0; i < p->operation.tensors; i++)

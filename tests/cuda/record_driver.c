@@ -39,6 +39,12 @@ CUresult record_call(void) {
     return r->dead ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_UNKNOWN;
 }
 
+bool in_capture(const char *call) {
+    if (recording->capture)
+        complain("%s: called while a stream is captured", call);
+    return recording->capture != NULL;
+}
+
 // --- objects -------------------------------------------------------------------------------------
 
 Object *object_new(Kind kind) {
@@ -70,7 +76,7 @@ CUresult object_end(void *handle, Kind kind, const char *call) {
 
 static CUresult module_load(CUmodule *out, const void *image, unsigned options,
                             CUjit_option *option, void **value) {
-    CALL();
+    CALL_OUTSIDE_CAPTURE("cuModuleLoadDataEx");
     if ((uintptr_t)image % 16)
         complain("cuModuleLoadDataEx: an image is read as it lies, on a multiple of 16 bytes");
     for (unsigned i = 0; i < options; i++)
@@ -85,8 +91,14 @@ static CUresult module_load(CUmodule *out, const void *image, unsigned options,
 }
 
 static CUresult module_unload(CUmodule m) {
+    in_capture("cuModuleUnload");
     return object_end(m, KindModule, "cuModuleUnload");
 }
+
+typedef struct Function { // what a CUfunction points to
+    const char *name;
+    bool loaded; // has been launched outside a capture
+} Function;
 
 static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
     CALL();
@@ -96,7 +108,9 @@ static CUresult module_function(CUfunction *out, CUmodule m, const char *name) {
         return CUDA_ERROR_NOT_FOUND;
     if (at[strlen(name)] == OUTDATED)
         complain("%s: from where it spills, and is there without", name);
-    *out = (CUfunction)(uintptr_t)str_z(&recording->arena, str_c(name));
+    Function *f = arena_new(&recording->arena, Function);
+    f->name = str_z(&recording->arena, str_c(name));
+    *out = (CUfunction)f;
     return CUDA_SUCCESS;
 }
 
@@ -109,7 +123,10 @@ static CUresult launch(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsi
                        unsigned by, unsigned bz, unsigned shared, CUstream s, void **params,
                        void **extra) {
     CALL();
-    Work w = {.kind = WorkLaunch, .name = (const char *)f};
+    Function *function = (Function *)f;
+    Work w = {.kind = WorkLaunch, .name = function->name};
+    if (!function->loaded)
+        function->loaded = !in_capture("the first launch of a kernel");
     if (!gx || !gy || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || gy > 65535 || extra ||
         shared > 227 << 10)
         complain("%s: a grid of %ux%u blocks of %u threads", w.name, gx, gy, bx);

@@ -33,6 +33,7 @@ enum { PLANS = 64 };
 
 typedef struct Transform {
     bool made, planned, own_room;
+    bool ran; // outside a capture
     cufftType type;
     long long in, out, batch; // numbers of a line on either side
     CUstream stream;
@@ -94,6 +95,7 @@ static cufftResult make_plan(cufftHandle h, int rank, long long *n, long long *i
                              long long step_out, long long line_out, cufftType type,
                              long long batch, size_t *work) {
     CALL();
+    in_capture("cufftMakePlanMany64");
     long long half = *n / 2 + 1;
     Transform *t = &plans[h];
     if (t->own_room)
@@ -112,12 +114,14 @@ static cufftResult make_plan(cufftHandle h, int rank, long long *n, long long *i
 
 static cufftResult execute(cufftHandle h, cufftType type, const void *in, void *out) {
     CALL();
-    const Transform *t = &plans[h];
+    Transform *t = &plans[h];
     Work w = {.kind = WorkLibrary, .name = "cuFFT"};
     size_t from = (size_t)(t->in * t->batch) * (type == CUFFT_R2C ? 4 : 8);
     size_t to = (size_t)(t->out * t->batch) * (type == CUFFT_C2R ? 4 : 8);
     if (!t->made || !t->planned || t->type != type || !t->room || in == out)
         complain("cuFFT: a transform is run that its plan is not for");
+    if (!t->ran)
+        t->ran = !in_capture("the first run of a cuFFT plan");
     vec_push(record_arena(), &w.access, ((Access){cuda_pointer(in), from, type == CUFFT_C2R}));
     vec_push(record_arena(), &w.access, ((Access){cuda_pointer(out), to, true}));
     vec_push(record_arena(), &w.access, ((Access){cuda_pointer(t->room), workspace, true}));

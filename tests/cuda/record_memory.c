@@ -90,9 +90,7 @@ static CUresult mem_get_info(size_t *room, size_t *all) {
 
 static CUresult mem_take(CUdeviceptr *out, size_t n) {
     Recorder *r = recording;
-    CALL();
-    if (r->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CALL_OUTSIDE_CAPTURE("cuMemAlloc");
     if (!n)
         return CUDA_ERROR_INVALID_VALUE;
     if (n > r->memory - r->used)
@@ -107,6 +105,7 @@ static CUresult mem_take(CUdeviceptr *out, size_t n) {
 
 static CUresult mem_give(CUdeviceptr at) {
     Recorder *r = recording;
+    in_capture("cuMemFree");
     CUresult code = record_call();
     Piece *p = piece_at(at, 1);
     if (!p || card_of(p->host) != at) {
@@ -122,7 +121,7 @@ static CUresult mem_give(CUdeviceptr at) {
 }
 
 static CUresult mem_pin(void **out, size_t n) {
-    CALL();
+    CALL_OUTSIDE_CAPTURE("cuMemAllocHost");
     Object *o = object_new(KindPinned);
     o->host = *out = calloc(n, 1);
     o->n = n;
@@ -131,6 +130,7 @@ static CUresult mem_pin(void **out, size_t n) {
 
 static CUresult mem_unpin(void *at) {
     Recorder *r = recording;
+    in_capture("cuMemFreeHost");
     CUresult code = record_call();
     host_waits_all();
     for (uint32_t i = 0; i < r->object.n; i++) {
@@ -208,6 +208,8 @@ void do_work(Object *s, Work w) {
     r->broken |= r->mishap == MishapKernel && w.kind == WorkLaunch && r->launches == r->fail_at;
     if (r->broken || !all_there(&w))
         return;
+    if (s->timer && changes_slots(&w))
+        complain("%s: a trial run overwrites weights or state", w.name);
     order_join(&s->clock, &r->host);
     if (!order_add(r->order, &s->clock, s->line, &w, &other))
         complain("a race: %s and %s, with nothing between them that orders them", other, w.name);

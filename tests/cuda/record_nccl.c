@@ -43,6 +43,7 @@ static ncclResult_t unique_id(ncclUniqueId *out) {
 
 static ncclResult_t init_rank(ncclComm_t *out, int ranks, ncclUniqueId id, int rank) {
     CALL();
+    in_capture("ncclCommInitRank");
     if (rank < 0 || rank >= ranks || id.internal[0] != 42)
         complain("NCCL: rank %d of %d with another id than rank 0's", rank, ranks);
     *out = malloc(1);
@@ -70,6 +71,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataTyp
 }
 
 static ncclResult_t end(ncclComm_t c) {
+    in_capture("the end of a communicator");
     if (record_graph_has("ncclAllReduce")) // the library waits for the graph's end
         complain("NCCL: a communicator is ended that a recorded graph names, which takes for ever");
     free(c);

@@ -59,6 +59,17 @@ static void accesses(const Plan *p, const Region *r, const uint64_t *w, Work *wo
     add(work, w[n++], r->tickets * sizeof(uint32_t), true);
 }
 
+bool changes_slots(const Work *w) {
+    for (uint32_t i = 0; i < known.n; i++)
+        for (uint32_t k = 0; k < w->access.n; k++) {
+            CUdeviceptr slots = cuda_pointer(known.at[i].m.slots);
+            const Access *x = &w->access.at[k];
+            if (x->write && x->at < slots + known.at[i].p->slot_bytes && x->at + x->n > slots)
+                return true;
+        }
+    return false;
+}
+
 uint32_t launch_words(const char *kernel) {
     for (uint32_t i = 0; i < known.n; i++)
         for (uint32_t k = 0; k < known.at[i].p->kernel.n; k++)

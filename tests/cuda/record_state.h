@@ -30,6 +30,7 @@ struct Object {
     Object *within;    // stream: the graph that records it; event: the graph that recorded it last
     Clock inner;       // of both, inside a graph
     bool timed;        // event
+    Object *timer;     // stream: the timed event that began a trial there, not yet ended
     uint64_t at;       // event: launches given out when it was recorded
     DoingVec doing;    // graph, exec
     Object *origin;    // graph, exec: the stream it was begun on
@@ -80,6 +81,14 @@ struct Recorder {
         CUresult code_ = record_call();                                                            \
         if (code_ != CUDA_SUCCESS)                                                                 \
             return code_;                                                                          \
+    } while (0)
+
+// The same, of a call that is illegal on a thread that captures a stream.
+#define CALL_OUTSIDE_CAPTURE(call)                                                                 \
+    do {                                                                                           \
+        CALL();                                                                                    \
+        if (in_capture(call))                                                                      \
+            return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;                                          \
     } while (0)
 
 // --- record_driver.c -----------------------------------------------------------------------------

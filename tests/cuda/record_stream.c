@@ -88,6 +88,9 @@ static CUresult event_create(CUevent *out, unsigned flags) {
 }
 
 static CUresult event_destroy(CUevent e) {
+    for (uint32_t i = 0; i < recording->object.n; i++)
+        if (recording->object.at[i]->timer == (Object *)e)
+            recording->object.at[i]->timer = NULL;
     return object_end(e, KindEvent, "cuEventDestroy");
 }
 
@@ -98,6 +101,8 @@ static CUresult event_record(CUevent event, CUstream handle) {
     if (!e || !s)
         return CUDA_SUCCESS;
     e->within = s->within;
+    if (e->timed)
+        s->timer = s->timer && s->timer != e ? NULL : e;
     if (s->within) {
         vec_push(&recording->arena, &s->within->doing, ((Doing){DoRecord, s, e, {0}}));
     } else {

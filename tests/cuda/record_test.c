@@ -69,11 +69,64 @@ static void two_streams_race_unless_an_event_orders_them(void **state) {
     }
 }
 
+// What capture forbids, and a graph whose first launch would load its kernel.
+static void what_capture_forbids_is_found(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        Run *run = new_bare();
+        const CudaDriver *cu = recorder_api(run->r)->driver;
+        CUstream s;
+        CUgraph graph = NULL;
+        CUmodule module;
+        CUfunction f;
+        CUdeviceptr at = 0;
+        void *host, *param[2] = {&at, &at};
+        _Alignas(16) const char image[] = "kernel ";
+        cu->StreamCreate(&s, 0);
+        cu->ModuleLoadDataEx(&module, image, 0, NULL, NULL);
+        cu->ModuleGetFunction(&f, module, "kernel");
+        cu->StreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        CUresult code = i == 0   ? cu->MemAlloc(&at, 256)
+                        : i == 1 ? cu->MemAllocHost(&host, 256)
+                        : i == 2 ? cu->ModuleLoadDataEx(&module, image, 0, NULL, NULL)
+                                 : cu->LaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, param, NULL);
+        assert_true((code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) == (i < 3));
+        assert_non_null(recorder_complaint(run->r));
+        assert_non_null(strstr(recorder_complaint(run->r), "while a stream is captured"));
+        cu->StreamEndCapture(s, &graph);
+        free_run(run);
+    }
+}
+
+// An engine that is tried out where weights lie.
+static void a_trial_on_weights_is_found(void **state) {
+    (void)state;
+    for (int timed = 0; timed < 2; timed++) {
+        Run *run = new_tiny();
+        const CudaDriver *cu = recorder_api(run->r)->driver;
+        CUstream s;
+        CUevent from, to;
+        CUdeviceptr slots;
+        cu->StreamCreate(&s, 0);
+        cu->EventCreate(&from, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+        cu->EventCreate(&to, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+        cu->MemAlloc(&slots, run->compiled.step.slot_bytes);
+        recorder_plan(run->r, &run->compiled.step, (void *)(uintptr_t)slots, NULL);
+        cu->EventRecord(from, s);
+        cu->MemsetD8Async(slots, 0, 16, s);
+        cu->EventRecord(to, s);
+        assert_true((recorder_complaint(run->r) != NULL) == timed);
+        free_run(run);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_that_does_not_wait_is_found),
         cmocka_unit_test(a_host_that_does_not_wait_is_found),
         cmocka_unit_test(two_streams_race_unless_an_event_orders_them),
+        cmocka_unit_test(what_capture_forbids_is_found),
+        cmocka_unit_test(a_trial_on_weights_is_found),
     };
     if (CASES_LISTED(tests))
         return 0;
