@@ -74,6 +74,7 @@ GanStatus compile_module(Front *f, const CompileOptions *asked, Module *out) {
         .batch = o.batch ? o.batch : DEFAULT_BATCH,
         .setting = o.setting,
         .settings = o.settings,
+        .stage = o.stage,
         .feed = o.feed,
         .feed_entries = o.feed_entries,
     };

@@ -14,6 +14,7 @@ typedef struct CompileOptions {
     const Setting *setting; // borrowed
     uint32_t settings;
     Dtype real;
+    bool stage;             // the model of one of the text's stages
     bool feed;              // draws come from outside (verify)
     bool feed_entries;      // so do uniform and normal draws of entry points (interp)
     bool keep_grads;        // gradients and losses stay readable until their block ends

@@ -233,7 +233,7 @@ static void remade_json(JsonOut *j, const Remade *r) {
 static void stage_rows(Text *t, const Module *m) {
     for (uint32_t i = 0; i < m->stage.n; i++) {
         const Stage *s = &m->stage.at[i];
-        Str set = settings_text(t->arena, s->setting.at, s->setting.n);
+        Str set = stage_text(t->arena, s, m->share.total);
         text_fmt(t, "  stage %u: %lld steps%s%.*s\n", i + 1, (long long)s->steps,
                  set.len ? " with " : "", SARG(set));
     }
@@ -247,6 +247,7 @@ static void stages_json(JsonOut *j, const Module *m) {
         const Stage *s = &m->stage.at[i];
         json_open(j, '{');
         json_name(j, "steps"), json_put_int(j, s->steps);
+        json_name(j, "batch"), json_put_int(j, s->batch);
         json_name(j, "settings"), json_open(j, '{');
         for (uint32_t k = 0; k < s->setting.n; k++) {
             json_name(j, str_z(j->text->arena, s->setting.at[k].key));

@@ -564,11 +564,13 @@ static void check_stages(Front *f, const Ast *file, const ElabOptions *o, const 
             all[o->settings + k] = s->setting.at[k];
         of.setting = all;
         of.settings += s->setting.n;
+        of.batch = s->batch;
+        of.stage = true;
         elab_whole(&e, &top, f, file, &of, &aside);
-        Str with = settings_text(f->perm, s->setting.at, s->setting.n);
-        diag_note_since(
-            f, mark, s->span,
-            str_format(f->perm, "in stage %u of %u, with %.*s", i + 1, m->stage.n, SARG(with)));
+        Str with = stage_text(f->perm, s, o->batch);
+        diag_note_since(f, mark, s->span,
+                        str_format(f->perm, "in stage %u of %u%s%.*s", i + 1, m->stage.n,
+                                   with.len ? ", with " : "", SARG(with)));
     }
     f->facts = facts;
 }
@@ -578,7 +580,7 @@ bool elaborate(Front *f, const Ast *file, const ElabOptions *o, Module *out) {
     Building top;
     if (!front_load_library(f))
         return false;
-    if (o->batch < 1 || o->batch > 1 << 24) {
+    if (o->batch < 1 || o->batch > BATCH_MOST) {
         diag(f, DiagE0607, file->word, (long long)o->batch);
         return false;
     }

@@ -147,13 +147,15 @@ void setting_to_gan(Text *t, const Ast *first, Str value);
 // setting of it from outside leaves the stages out.
 bool stages_set(const Ast *a, Str config);
 
-// "size=8, mode=wide", in `perm`.
-Str settings_text(Arena *perm, const Setting *at, uint32_t n);
+// "size=8, mode=wide", in `perm`; with its batch where that is another than the run's `batch`.
+Str stage_text(Arena *perm, const Stage *s, int64_t batch);
 
+enum { BATCH_MOST = 1 << 20 };
 typedef struct ElabOptions {
     int64_t batch;          // samples of the global batch
     const Setting *setting; // borrowed
     uint32_t settings;
+    bool stage;        // the model of one of its stages: `stages` are left out
     bool feed_entries; // uniform and normal draws of entry points become SlotFed reads
     bool feed;         // draws become SlotFed reads, in the order of Module.site (verify)
     bool literal;      // nothing is simplified (Graph.literal)

@@ -32,6 +32,23 @@ static void put_setting(Elab *e, Text *t, Value v, bool element) {
     }
 }
 
+// `batch_size` is the batch of the run, and of the stage where it sets it.
+static bool is_batch(const Elab *e, Str name) {
+    const Ast *file = e->staged;
+    for (uint32_t i = 0; i < file->list.n; i++)
+        if (file->list.at[i]->kind == AstConfig && str_eq(file->list.at[i]->text, name))
+            return false;
+    return str_eq(name, STR("batch_size"));
+}
+
+static void set_batch(Elab *e, Env *env, const Ast *a, Stage *s) {
+    Spot outer = spot_enter(e, a);
+    bool known = want_int(e, eval(e, env, a), "`batch_size`", &s->batch);
+    if (known && (s->batch < 1 || s->batch > BATCH_MOST))
+        diag(e->f, DiagE0607, here(e), (long long)s->batch);
+    spot_leave(e, outer);
+}
+
 static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
     const Ast *name = a->list.at[0], *config = config_find(e, e->staged, name->text, name->span);
     Spot outer = spot_enter(e, a->c);
@@ -55,7 +72,7 @@ static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
 }
 
 void eval_stage(Elab *e, Env *env, const Ast *a) {
-    Stage s = {.span = a->word};
+    Stage s = {.batch = e->o->batch, .span = a->word};
     if (!e->staged) {
         diag(e->f, DiagE0620, a->word);
         return;
@@ -67,10 +84,12 @@ void eval_stage(Elab *e, Env *env, const Ast *a) {
     spot_leave(e, outer);
     for (uint32_t i = 0; i < a->c->list.n; i++) {
         const Ast *one = a->c->list.at[i];
-        if (one->kind == AstBind && one->list.n == 1)
-            set_config(e, env, one, &s);
-        else
+        if (one->kind != AstBind || one->list.n != 1)
             diag(e->f, DiagE0621, one->span);
+        else if (is_batch(e, one->list.at[0]->text))
+            set_batch(e, env, one->c, &s);
+        else
+            set_config(e, env, one, &s);
     }
     vec_push(e->perm, &e->m->stage, s);
 }
@@ -92,15 +111,20 @@ bool stages_set(const Ast *a, Str config) {
     return false;
 }
 
-Str settings_text(Arena *perm, const Setting *at, uint32_t n) {
+Str stage_text(Arena *perm, const Stage *s, int64_t batch) {
     Text t = {.arena = perm};
-    for (uint32_t i = 0; i < n; i++)
-        text_fmt(&t, "%s%.*s=%.*s", i ? ", " : "", SARG(at[i].key), SARG(at[i].value));
+    for (uint32_t i = 0; i < s->setting.n; i++)
+        text_fmt(&t, "%s%.*s=%.*s", i ? ", " : "", SARG(s->setting.at[i].key),
+                 SARG(s->setting.at[i].value));
+    if (s->batch != batch)
+        text_fmt(&t, "%sbatch_size=%lld", s->setting.n ? ", " : "", (long long)s->batch);
     return text_str(&t);
 }
 
 void eval_stages(Elab *e, const Ast *file, const Ast *a) {
     Env env = {.globals = &e->top};
+    if (e->o->stage)
+        return;
     for (uint32_t i = 0; i < e->o->settings; i++)
         if (stages_set(a, e->o->setting[i].key))
             return;

@@ -168,6 +168,8 @@ Hash128 module_hash(const Module *m, Arena scratch) {
     for (uint32_t i = 0; i < m->stage.n; i++) {
         const Stage *s = &m->stage.at[i];
         put(&c, s->steps);
+        if (s->batch != m->batch)
+            put(&c, -s->batch);
         for (uint32_t k = 0; k < s->setting.n; k++) {
             put_str(&c, s->setting.at[k].key);
             put_str(&c, s->setting.at[k].value);

@@ -85,6 +85,7 @@ typedef struct Site { // one place in the text that draws, in program order; a r
 
 typedef struct Stage { // a part of a run: steps with values of their own for the model's configs
     int64_t steps;
+    int64_t batch; // samples of its global batch: the run's, unless the stage sets it
     VEC(Setting) setting;
     Span span;
 } Stage;

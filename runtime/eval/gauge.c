@@ -88,7 +88,7 @@ GanStatus gauge_open(Arena *perm, const Host *h, const Job *job, const Session *
                  .comm = h->device.comm,
                  .stop_asked = h->stop_asked,
                  .seed = job->seed,
-                 .batch = (size_t)job->batch,
+                 .batch = (size_t)job_batch(job),
                  .count = (size_t)job->gauge.count,
                  .threads = device_threads_for(job->threads ? job->threads : h->device.threads),
                  .alone = true}};

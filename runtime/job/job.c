@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEFAULT_SAVE_EVERY = 500, BATCH_MOST = 1 << 20 };
+enum { DEFAULT_SAVE_EVERY = 500 };
 
 // --- from a command line -------------------------------------------------------------------------
 
@@ -26,13 +26,8 @@ GanStatus path_absolute(Arena *a, Str path, Str *out) {
 static GanStatus set_steps(Job *job, const Options *o) {
     if (o->at[OptSteps].given && o->at[OptKimg].given)
         return fail(GAN_ERR_USAGE, "--steps and --kimg both say how long: give one of them");
-    if (o->at[OptKimg].given)
-        job->steps = (o->at[OptKimg].number * 1000 + job->batch - 1) / job->batch;
-    else
-        job->steps = option_number(o, OptSteps, job->steps);
-    if (job->steps > STEPS_MOST)
-        return fail(GAN_ERR_USAGE, "%lld steps of %lld samples: the most is %d steps",
-                    (long long)job->steps, (long long)job->batch, STEPS_MOST);
+    job->steps = option_number(o, OptSteps, job->steps);
+    job->kimg = option_number(o, OptKimg, 0);
     return GAN_OK;
 }
 

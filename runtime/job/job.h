@@ -46,17 +46,21 @@ typedef struct Gauging { // what is measured while it trains (gauge.h); no bit o
 } Gauging;
 typedef struct JobStage { // of a run; one without `stages` in its text has one
     uint32_t first, last; // steps before it, and behind it
-    Settings setting;     // configs: what the run was asked for, then the stage's own
-    Str says;             // of the stage's own, "size=8"
+    int64_t samples;      // of the steps before it
+    int64_t batch;        // samples of a step, on all ranks
+    Settings setting;     // configs: the run's, then the stage's own
+    Str says;             // what the stage sets, "size=8"
 } JobStage;
 typedef struct Job {
-    Str model;  // path of the model's text: as given, or a run's resolved.gan
-    Str text;   // of the model where it was read already, so that no edit gets in; else empty
-    Str origin; // path that was given when the run began
-    Str from;   // --from, absolute: the run or checkpoint whose weights it begins with; or empty
-    Str hash;   // the model's identity, 32 digits; a run never changes it
-    int64_t batch, save_every;
+    Str model;     // path of the model's text: as given, or a run's resolved.gan
+    Str text;      // of the model where it was read already, so that no edit gets in; else empty
+    Str origin;    // path that was given when the run began
+    Str from;      // --from, absolute: the run or checkpoint whose weights it begins with; or empty
+    Str hash;      // the model's identity, 32 digits; a run never changes it
+    int64_t batch; // of the run; a stage may set its own (job_batch)
+    int64_t save_every;
     int64_t steps; // of all stages; 0: as many as the text says, else DEFAULT_STEPS (job_hash)
+    int64_t kimg;  // --kimg, which job_hash turns into steps; 0: not given
     int64_t keep;  // newest checkpoints that stay, 0: CHECKPOINTS_KEPT
     uint64_t seed;
     Dtype real;
@@ -119,6 +123,8 @@ GanStatus job_unchanged(Job *job, const Console *c, Arena *perm);
 // `next`, the one that makes the step behind it.
 GanStatus job_stage(Job *job, Arena *perm, uint32_t step, bool next);
 const JobStage *job_now(const Job *job);
+int64_t job_batch(const Job *job); // of the stage at hand; before job_hash, the run's
+int64_t job_samples(const Job *job, uint32_t step); // of the steps up to `step`, of all stages
 // What its draws and the order of its data follow from: each stage's are its own.
 uint64_t job_seed(const Job *job);
 Str job_stage_text(const Job *job, Arena *perm); // "stage 2 of 3, size=8"; empty: there is but one

@@ -102,7 +102,7 @@ static GanStatus write_one(const Sampling *s, const float *x, size_t number) {
 
 // One file for each sample, a batch at a time.
 static GanStatus write_folder(Sampling *s) {
-    size_t batch = (size_t)s->run.job.batch, one = sampler_elements(&s->sampler);
+    size_t batch = (size_t)job_batch(&s->run.job), one = sampler_elements(&s->sampler);
     float *x = arena_array(s->perm, float, batch *one);
     TRY(dir_make(s->to));
     Str beyond = name_of(s, s->perm, s->count);

@@ -197,7 +197,7 @@ GanStatus page_write(Arena scratch, const Page *p) {
     text_put(&t, STR("<p>"));
     page_text(&t, p->module->doc);
     text_fmt(&t, "<br>%u of %lld steps, %lld samples.</p>\n", p->step, (long long)p->job->steps,
-             (long long)p->step * (long long)p->job->batch);
+             (long long)job_samples(p->job, p->step));
     TRY(put_pictures(&t, p));
     text_put(&t, STR("<h2>Losses</h2>\n"));
     for (uint32_t i = 0; i < p->log->curves; i++)

@@ -22,7 +22,7 @@ void progress_title(Arena scratch, const Console *c, const Session *s, const Job
                             : n,
                  unit, net_pretrained(m, i) ? " (pretrained)" : "");
     }
-    text_fmt(&t, " weights; batch %lld;", (long long)job->batch);
+    text_fmt(&t, " weights; batch %lld;", (long long)job_batch(job));
     for (uint32_t i = 0; i < job->data.n; i++)
         text_fmt(&t, " %.*s=%.*s", SARG(job->data.at[i].key),
                  SARG(path_base(job->data.at[i].value)));
@@ -55,9 +55,10 @@ static void put_figure(Text *t, const char *name, double x) {
 
 void progress_speed(Text *t, const Progress *p, uint32_t step, const Spent *spent, double time) {
     uint32_t steps = step - p->shown_step;
-    double batch = (double)p->batch / 1000, every = (double)p->save_every, gib = 1 << 30;
-    text_fmt(t, "tick %lld  step %u/%u", (long long)(step / p->save_every), step, p->last);
-    put_figure(t, "kimg", step * batch);
+    double batch = (double)job_batch(p->job) / 1000, every = (double)p->job->save_every,
+           gib = 1 << 30;
+    text_fmt(t, "tick %lld  step %u/%u", (long long)(step / p->job->save_every), step, p->last);
+    put_figure(t, "kimg", (double)job_samples(p->job, step) / 1000);
     text_put(t, STR("  time "));
     put_duration(t, time);
     if (steps && spent->all > 0) {

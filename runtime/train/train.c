@@ -82,7 +82,7 @@ Counters counters_of(const Train *t) {
     return (Counters){.seed = job_seed(t->job),
                       .step = step,
                       .epoch = feed_epoch(t->feed),
-                      .kimg = (double)step * (double)t->job->batch / 1000};
+                      .kimg = (double)step * (double)job_batch(t->job) / 1000};
 }
 
 void train_tell(const Train *t) {
@@ -132,7 +132,7 @@ static GanStatus step(Train *t) {
     data = feed_seconds(t->feed) - data;
     t->progress.data += data;
     *line = (StepLine){.step = t->step + 1,
-                       .images = (int64_t)(t->step + 1) * t->job->batch,
+                       .images = job_samples(t->job, t->step + 1),
                        .step_ms = (time_now() - t->began[at]) * 1000,
                        .data_ms = data * 1000};
     if (st != GAN_OK)

@@ -129,8 +129,7 @@ static GanStatus open_log(Train *t) {
                    .shares = &t->timing.shares,
                    .health = &t->log.health,
                    .comm = t->comm,
-                   .batch = t->job->batch,
-                   .save_every = t->job->save_every,
+                   .job = t->job,
                    .device_bytes = exec_fetches(t->session.exec) ? exec_bytes(t->session.exec) : 0,
                    .first = t->step,
                    .last = job_now(t->job)->last};
@@ -165,7 +164,7 @@ static GanStatus agree_on_job(Train *t) {
 
 static GanStatus open_session(Train *t, const TrainOptions *o) {
     Parallel p;
-    TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
+    TRY(ranks_parallel(t->comm, job_batch(t->job), &t->job->split, t->link, &p));
     SessionOptions so = job_session(t->job, &t->host->device, &p);
     so.api = o->api ? o->api : so.api;
     uint64_t seed = job_seed(t->job);

@@ -45,13 +45,19 @@ GanStatus stage_begin(Train *t, const Checkpoint *want, Checkpoint *at) {
 
 // --- later stages --------------------------------------------------------------------------------
 
-// Its plans, within --memory; its data, of the shapes it reads; weights of its pretrained nets.
-static GanStatus check_later(const Train *t, Arena *a, Job *job, const CompileOptions *o) {
+// Its share of a rank; its plans, within --memory; its data, of the shapes it reads; weights of its
+// pretrained nets.
+static GanStatus check_later(const Train *t, Arena *a, Job *job) {
+    Parallel p;
     Front f;
     Compiled c;
     Feed *feed;
+    TRY(ranks_parallel(t->comm, job_batch(job), &job->split, t->link, &p));
+    SessionOptions so = job_session(job, &t->host->device, &p);
+    so.api = t->session.api;
+    CompileOptions o = session_compile(&so);
     front_init(&f, a);
-    GanStatus st = compile_file(&f, o, &c);
+    GanStatus st = compile_file(&f, &o, &c);
     show_diagnostics(a, &f, &t->host->console);
     TRY(st);
     TRY(feed_open(a, &c.module, &(FeedOptions){.job = job}, &feed));
@@ -60,24 +66,19 @@ static GanStatus check_later(const Train *t, Arena *a, Job *job, const CompileOp
     Str name = job_stage_text(job, a);
     say(&t->host->console, "%.*s: %u steps, %.1f MiB", SARG(name),
         job_now(job)->last - job_now(job)->first,
-        (double)compiled_bytes(&c, o->dialect == &dialect_cuda) / 1048576);
+        (double)compiled_bytes(&c, o.dialect == &dialect_cuda) / 1048576);
     return GAN_OK;
 }
 
 GanStatus stages_check(const Train *t) {
-    Parallel p;
-    TRY(ranks_parallel(t->comm, t->job->batch, &t->job->split, t->link, &p));
     for (uint32_t i = t->job->now + 1; i < t->job->stage.n; i++) {
         Arena a;
         Job job = *t->job;
         job.now = i;
         if (job_now(&job)->first == job_now(&job)->last)
             continue; // left out by --steps
-        SessionOptions o = job_session(&job, &t->host->device, &p);
-        o.api = t->session.api;
-        CompileOptions compile = session_compile(&o);
         TRY(arena_init(&a, 0));
-        GanStatus st = check_later(t, &a, &job, &compile);
+        GanStatus st = check_later(t, &a, &job);
         arena_release(&a);
         if (st != GAN_OK)
             return gan_error()[0] ? fail_in(st, "stage %u of %u", i + 1, job.stage.n) : st;

@@ -50,17 +50,17 @@ says '^from whole/ckpt/00000004.safetensors: .* weights and states; begun anew: 
 says '^stage 3 of 3, size=16, rate=0.002: steps 9 to 16$'
 
 # A stage is a run with its settings that begins with the weights of the one before; it draws by a seed of its own.
-chain() {   # chain NAME FIRST LAST SEED OPTION...: that run's lines are those of the whole from FIRST to LAST
-    name=$1 first=$2 last=$3 seed=$4
-    shift 4
-    go grows.gan "$@" $stage --seed "$seed" --steps $((last - first + 1)) --out "$name"
+chain() {   # chain WHOLE NAME FIRST LAST SEED OPTION...: the run NAME has the lines FIRST to LAST of the run WHOLE
+    of=$1 name=$2 first=$3 last=$4 seed=$5
+    shift 5
+    go grows.gan "$@" --data x=s.pack --save-every 3 --seed "$seed" --steps $((last - first + 1)) --out "$name"
     losses "$name" | awk -v by=$((first - 1)) '{ $1 += by; print }' >"$name.losses"
-    losses whole | sed -n "${first},${last}p" >whole.losses
+    losses "$of" | sed -n "${first},${last}p" >whole.losses
     same "$name.losses" whole.losses
 }
-chain first 1 4 5 -s size=4
-chain second 5 8 6 -s size=8 -s rate=2e-3 --from first
-chain third 9 16 7 -s size=16 -s rate=2e-3 --from second
+chain whole first 1 4 5 -s size=4 --batch 4
+chain whole second 5 8 6 -s size=8 -s rate=2e-3 --batch 4 --from first
+chain whole third 9 16 7 -s size=16 -s rate=2e-3 --batch 4 --from second
 # A stage counts its steps from nothing: so does whatever is written of `step`.
 sed -n 's/.*"step": 9,.*"reports": {"fade": \([^}]*\)}.*/\1/p' whole/log.jsonl >fade
 [ "$(cat fade)" = 0 ] || fail "stage 3 begins with fade $(cat fade)"
@@ -90,6 +90,36 @@ losses kept | sed -n 1,16p >kept.losses
 same whole.losses kept.losses
 sed -i 's/stage 4 {/stage 3 {/' kept/resolved.gan
 expect 1 train kept --steps 20
+says 'is no longer the model this run began with'
+
+# A stage may set the batch: its bits are those of a run with that --batch, wherever it is stopped; samples are counted on.
+sed -e 's/stage 4 { size = 4/& ; batch_size = 2*batch_size/' -e 's/rate = 2e-3/&; batch_size = if s == 16 { 2 } else { 4 }/' \
+    grows.gan >batches.gan
+"$(dirname -- "$ganrun")/ganc" plan batches.gan --batch 4 >out
+prints '^  stage 1: 4 steps with size=4, batch_size=8$'
+prints '^  stage 2: 4 steps with size=8, rate=0.002$'
+prints '^  stage 3: 8 steps with size=16, rate=0.002, batch_size=2$'
+"$(dirname -- "$ganrun")/ganc" plan batches.gan --batch 4 --json >out
+prints '"steps": *4, *"batch": *8,.*"steps": *8, *"batch": *2,'
+go batches.gan $stage --seed 5 --out batched
+says '^stage 3 of 3, size=16, rate=0.002, batch_size=2: steps 9 to 16$'
+chain batched of8 1 4 5 -s size=4 --batch 8
+chain batched of4 5 8 6 -s size=8 -s rate=2e-3 --batch 4 --from of8
+chain batched of2 9 16 7 -s size=16 -s rate=2e-3 --batch 2 --from of4
+sed -n 's/.*"step": \([0-9]*\), "images": \([0-9]*\),.*/\1:\2/p' batched/log.jsonl | tr '\n' ' ' >images
+grep -q ' 4:32 5:36 .* 8:48 9:50 .*16:64 $' images || fail "samples of steps: $(cat images)"
+for at in 3 4 6 8 11; do
+    go batches.gan $stage --seed 5 --steps $at --out cut
+    go cut --steps 16
+    same batched/ckpt/00000016.safetensors cut/ckpt/00000016.safetensors
+    rm -r cut
+done
+go batches.gan --data x=s.pack --batch 20 --kimg 1 --seed 5 --out kimg      # 4*40, 4*4, then of 2 each
+exists kimg/ckpt/00000420.json
+expect 0 sample batched --step 8 -o folder --count 5
+exists folder/00000004.png
+sed -i 's/{ 2 } else { 4 }/{ 1 } else { 4 }/' batched/resolved.gan
+expect 1 train batched --steps 17
 says 'is no longer the model this run began with'
 
 # A net that a stage leaves out keeps what an earlier one has left.
@@ -140,6 +170,15 @@ if can_mpirun; then
     ranks 0 2 train grows.gan $stage --seed 5 --deterministic --steps 6 --out two
     ranks 0 2 train two --steps 16
     same alone/ckpt/00000016.safetensors two/ckpt/00000016.safetensors
+    sed 's/{ 2 } else/{ 1 } else/' batches.gan >single.gan
+    ranks 2 2 train single.gan $stage --out none
+    says '^ganrun: stage 3 of 3: a batch of 1 has no sample for each of 2 ranks$'
+    absent none
+    sed 's/{ 2 } else/{ 4 } else/' batches.gan >fours.gan
+    go fours.gan $stage --seed 5 --deterministic --out alone8
+    ranks 0 2 train fours.gan $stage --seed 5 --deterministic --steps 6 --out two8
+    ranks 0 2 train two8 --steps 16
+    same alone8/ckpt/00000016.safetensors two8/ckpt/00000016.safetensors
 fi
 
 # A loss that is no number before its stage has saved anything: its steps are repeated from where it began.

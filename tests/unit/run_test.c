@@ -309,25 +309,26 @@ static void a_log_goes_on_from_any_step(void **state) {
 // --- the progress line ---------------------------------------------------------------------------
 
 static void a_tick_counts_its_steps_and_one_save(void **state) {
-    static const struct {
+    const struct {
         Progress p;
         uint32_t step;
         Spent spent;
         const char *begins;
     } cases[] = {
-        {{.batch = 32, .save_every = 200, .last = 600}, // no save in these 25 steps
+        {{.job = &(Job){.batch = 32, .save_every = 200}, .last = 600}, // no save in these 25 steps
          425,
          {.all = 3},
          "tick 2  step 425/600  kimg 13.6  time 7 s  sec/tick 24  sec/kimg 3.75  cpumem "},
-        {{.batch = 32, .save_every = 200, .last = 600, .last_save = 8}, // one
+        {{.job = &(Job){.batch = 32, .save_every = 200}, .last = 600, .last_save = 8}, // one
          425,
          {.all = 11, .eval = 8},
          "tick 2  step 425/600  kimg 13.6  time 7 s  sec/tick 32  sec/kimg 5  cpumem "},
-        {{.batch = 64, .save_every = 62500, .last = 390625}, // StyleGAN's length, ticks of hours
+        {{.job = &(Job){.batch = 64, .save_every = 62500},
+          .last = 390625}, // StyleGAN's length, ticks of hours
          390625,
          {.all = 12.5},
          "tick 6  step 390625/390625  kimg 25000.0  time 7 s  sec/tick 31250.0  sec/kimg 7.81  "},
-        {{.batch = 8, .save_every = 10, .last = 20},
+        {{.job = &(Job){.batch = 8, .save_every = 10}, .last = 20},
          1,
          {.all = 0},
          "tick 0  step 1/20  kimg 0.008  time"},
