@@ -150,7 +150,9 @@ const uint8_t *pack_record(const Pack *p, uint64_t sample);
 
 // --- pack_build.c: from any source to a pack -----------------------------------------------------
 
+// An option that the source has no use for is an error.
 typedef struct PackOptions {
+    bool implied;      // size, channels and length are the caller's, not a user's options
     uint32_t w, h;     // 0: the source's own, where all samples have one
     uint32_t channels; // 1 or 3; 0: 3 for pictures, 1 for IDX; of sounds as many as there must be
     uint64_t length;   // of sounds, in numbers a channel; 0: not said

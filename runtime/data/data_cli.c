@@ -249,13 +249,14 @@ static GanStatus run_preview(Arena *arena, DataArgs *a) {
         a->columns = 8;
     TRY(source_guess(a->path, &kind));
     const PackOptions *p = &a->pack;
-    if (kind == SourcePack && (p->w || p->channels || p->fit != FitAuto || p->ground_set))
+    if (kind == SourcePack &&
+        (p->w || p->channels || p->channels_last || p->fit != FitAuto || p->ground_set))
         return fail(GAN_ERR_USAGE,
-                    "%.*s: a pack is shown as it is: --size, --channels, --fit and --ground are of "
-                    "what is not packed yet",
+                    "%.*s: a pack is shown as it is; --size, --channels, --channels-last, --fit "
+                    "and --ground are for `ganrun data pack`",
                     SARG(a->path));
     if (!a->pack.w && (kind == SourceFolder || kind == SourceArchive))
-        a->pack.w = a->pack.h = 64;
+        a->pack.implied = true, a->pack.w = a->pack.h = 64;
     a->pack.limit = a->count;
     a->pack.bad = tell_bad;
     a->pack.user = a->err;

@@ -35,11 +35,21 @@ static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
         return fail(GAN_ERR_INPUT, "%.*s: axis %u of %" PRId64 " is too long", SARG(b->path), i,
                     a->dim[i]);
     }
-    if (b->o->channels_last && a->rank < 3) {
-        return fail(GAN_ERR_USAGE, "%.*s: --channels-last needs samples of two axes or more",
-                    SARG(b->path));
-    }
     return GAN_OK;
+}
+
+static GanStatus check_options(const Build *b, const ArrayPlan *p) {
+    const PackOptions *o = b->o;
+    bool images = b->kind == SourceIdx || b->kind == SourceCifar; // whose layout is known
+    const OptionCheck useless[] = {
+        {o->length > 0, "--length", "sounds"},
+        {o->channels_last && images, "--channels-last", "npy, npz and HDF5 arrays"},
+        {o->channels_last && p->a.rank < 3, "--channels-last", "samples of two axes or more"},
+        {o->channels_last && p->picture && p->a.rank == 3, "--channels-last",
+         "samples with an axis of channels"},
+        {o->fit != FitAuto && !p->fit, "--fit", "images that are resized"},
+        {o->ground_set && !p->fit, "--ground", "images that are resized"}};
+    return build_check_options(b, "arrays", sizeof useless / sizeof *useless, useless);
 }
 
 static GanStatus plan_array(const Build *b, ArrayPlan *p) {
@@ -61,6 +71,7 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     }
     p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
              (o->bits && o->bits != 8 * a->size);
+    TRY(check_options(b, p));
     if (p->fit && !p->picture) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: its samples are not pictures (unsigned numbers [h, w] or [c, h, w]) and "

@@ -18,7 +18,16 @@ GanStatus build_refuse(Build *b, Str name, const char *reason) {
     return GAN_OK;
 }
 
-// --- pictures ------------------------------------------------------------------------------------
+GanStatus build_check_options(const Build *b, const char *source, size_t n,
+                              const OptionCheck *check) {
+    for (size_t i = 0; i < n; i++)
+        if (check[i].given)
+            return fail(GAN_ERR_USAGE, "%.*s: %s is for %s; these are %s", SARG(b->path),
+                        check[i].option, check[i].of, source);
+    return GAN_OK;
+}
+
+// --- images ------------------------------------------------------------------------------------
 
 static GanStatus work_picture(void *user, const Item *item, void *result) {
     const Build *b = user;
@@ -117,11 +126,17 @@ GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside)
 }
 
 static GanStatus build_pictures(Build *b, const Image *first) {
-    if (!b->o->w && first->w) {
-        return fail(
-            GAN_ERR_USAGE,
-            "%.*s: the first picture is %ux%u; give all one size with --size N or --size WxH",
-            SARG(b->path), first->w, first->h);
+    const PackOptions *o = b->o;
+    const OptionCheck useless[] = {{o->length > 0, "--length", "sounds"},
+                                   {o->channels_last, "--channels-last", "arrays"}};
+    if (o->implied && o->length)
+        return fail(GAN_ERR_INPUT, "%.*s: these are images; sounds or arrays are needed",
+                    SARG(b->path));
+    TRY(build_check_options(b, "images", sizeof useless / sizeof *useless, useless));
+    if (!o->w && first->w) {
+        return fail(GAN_ERR_USAGE,
+                    "%.*s: the first image is %ux%u; give all one size with --size N or --size WxH",
+                    SARG(b->path), first->w, first->h);
     }
     // Nothing readable: the same walk with any size lists every file with its reason.
     build_rule(b, 1, 1, 3, first->bits == 16 ? 16 : 8);

@@ -50,6 +50,13 @@ typedef struct Build {
 // --- pack_build.c --------------------------------------------------------------------------------
 
 GanStatus build_refuse(Build *b, Str name, const char *reason); // a sample that cannot be used
+typedef struct OptionCheck {
+    bool given;
+    const char *option, *of; // its word, and what it is for
+} OptionCheck;
+// GAN_ERR_USAGE where one of these, which the source has no use for, is given.
+GanStatus build_check_options(const Build *b, const char *source, size_t n,
+                              const OptionCheck *check);
 // How samples are fitted to what was asked for, from the first one's extents and bits.
 void build_rule(Build *b, uint32_t w, uint32_t h, uint32_t channels, uint32_t bits);
 // b->field[0] and the labels, of every member of a folder or archive. A result of `work` is a

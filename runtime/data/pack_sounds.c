@@ -32,16 +32,31 @@ static GanStatus done_sound(void *user, const Item *item, GanStatus st, const ch
     return pack_writer_add(b->writer, result, item->name);
 }
 
-GanStatus build_sounds(Build *b) {
-    uint64_t length = b->o->length ? b->o->length : 0;
-    if (!length && b->sound.frames)
+static GanStatus check_options(const Build *b) {
+    const PackOptions *o = b->o;
+    const OptionCheck useless[] = {{o->w > 0, "--size", "images"},
+                                   {o->bits > 0, "--bits", "images"},
+                                   {o->fit != FitAuto, "--fit", "images"},
+                                   {o->ground_set, "--ground", "images"},
+                                   {o->channels_last, "--channels-last", "arrays"}};
+    if (o->implied && o->w)
+        return fail(GAN_ERR_INPUT, "%.*s: these are sounds; images are needed", SARG(b->path));
+    TRY(build_check_options(b, "sounds", sizeof useless / sizeof *useless, useless));
+    if (!o->length && b->sound.frames)
         return fail(GAN_ERR_USAGE,
-                    "%.*s: the first sound has %" PRIu64 " numbers, %u a second; give all one "
-                    "length with --length N",
+                    "%.*s: the first sound has %" PRIu64 " samples, at %u Hz; give all one length "
+                    "with --length N",
                     SARG(b->path), b->sound.frames, b->sound.rate);
-    if (b->o->channels && b->sound.channels && b->o->channels != b->sound.channels)
-        return fail(GAN_ERR_INPUT, "%.*s: sounds of %u channels, and the model asks for %u",
-                    SARG(b->path), b->sound.channels, b->o->channels);
+    if (o->channels && b->sound.channels && o->channels != b->sound.channels)
+        return fail(o->implied ? GAN_ERR_INPUT : GAN_ERR_USAGE,
+                    "%.*s: the sounds have %u channel%s, not %u", SARG(b->path), b->sound.channels,
+                    b->sound.channels == 1 ? "" : "s", o->channels);
+    return GAN_OK;
+}
+
+GanStatus build_sounds(Build *b) {
+    uint64_t length = b->o->length;
+    TRY(check_options(b));
     // Nothing readable: the same walk with any size lists every file with its reason.
     b->field[b->fields++] = (PackField){
         .name = STR("x"),

@@ -110,8 +110,11 @@ static void tell_bad(void *user, Str name, const char *reason) {
 // How a source is packed here: to the size the first transform expects, or to the field's own.
 static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
                                 SourceKind kind) {
-    PackOptions o = {
-        .skip_bad = s->o.skip_bad, .threads = s->o.threads, .bad = tell_bad, .user = s};
+    PackOptions o = {.implied = true,
+                     .skip_bad = s->o.skip_bad,
+                     .threads = s->o.threads,
+                     .bad = tell_bad,
+                     .user = s};
     bool files = kind == SourceFolder || kind == SourceArchive;
     bool picture = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
     if (picture) {

@@ -246,7 +246,7 @@ static const struct {
 } kinds[] = {
     {"shapes", "pixels a side", 64, 8, 4096, "", write_shapes},
     {"outlines", "pixels a side", 64, 8, 4096, "", write_outlines},
-    {"ring", "", 1, 1, UINT32_MAX, ".npy", write_ring},
+    {"ring", "", 1, 1, 1, ".npy", write_ring},
     {"lognormal", "pixels a side", 256, 16, 2048, ".npy", synth_lognormal},
     {"chains", "points", 3375, 32, 16384, "", synth_chains},
     {"tones", "numbers", 16384, 256, 1 << 20, "a folder of .wav", synth_tones},
@@ -267,6 +267,8 @@ GanStatus synth_write(Str kind, Str path, uint64_t count, uint32_t size, uint64_
         if (!str_eq(kind, str_c(kinds[i].name)))
             continue;
         SynthJob j = {kind, path, count, seed, size ? size : kinds[i].size};
+        if (size && !*kinds[i].what)
+            return fail(GAN_ERR_USAGE, "%s: its samples have no --size", kinds[i].name);
         if (count == 0 || count > INT32_MAX)
             return fail(GAN_ERR_USAGE, "%s: 1 to %d samples", kinds[i].name, INT32_MAX);
         if (j.size < kinds[i].least || j.size > kinds[i].most)

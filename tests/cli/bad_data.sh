@@ -35,7 +35,7 @@ mkdir words; echo hello >words/a;                       bad 'words: none of 1 sa
                                                         says '^a: not a PNG or JPEG picture but text'
 mkdir notes; echo hello >notes/a.txt;                   bad 'notes: no files in it' notes
 cp few/* notes; expect 0 train tiny.gan --data x=notes --batch 4 --steps 1 --out run; rm -r run
-mkdir sounds; printf 'RIFF\044\0\0\0WAVEfmt ' >sounds/a.wav; bad 'sounds: none of 1 samples\|--length N' sounds
+mkdir sounds; printf 'RIFF\044\0\0\0WAVEfmt ' >sounds/a.wav; bad 'sounds: these are sounds; images are needed' sounds
 mkdir mixed; cp few/1.png mixed; cp sounds/a.wav mixed/b.wav
 bad 'mixed: 1 of 2 samples' mixed;                      says '^b.wav: .* a WAV sound: sounds have folders'
 printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 samples' sounds

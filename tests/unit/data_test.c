@@ -435,7 +435,7 @@ static void sets_without_a_good_picture_are_errors(void **state) {
     pack_close(&pack);
     o.w = o.h = 0;
     assert_refused(pack_build(&p->arena, under(p, "one"), &o, (Str){0}, &pack, NULL),
-                   "first picture is 30x20");
+                   "first image is 30x20");
 }
 
 static void a_zip_with_a_bad_member_names_it(void **state) {
