@@ -15,7 +15,7 @@
 
 #define DATA_MAX_RANK 8
 
-// --- image.c, image_png.c, image_jpeg.c: one picture ---------------------------------------------
+// --- image.c, image_png.c, image_jpeg.c, image_exif.c: one picture -------------------------------
 
 typedef struct Image {
     uint32_t w, h; // pixels
@@ -28,11 +28,15 @@ typedef struct Image {
 // zeroed; size limits apply
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out);
 void image_release(Image *m); // accepts an empty image
-// PNG or JPEG, told by content. The message is one reason without a path; GAN_ERR_INPUT for every
-// kind of damage.
+// PNG or JPEG, told by content, turned upright where EXIF says how it was taken. The message is one
+// reason without a path; GAN_ERR_INPUT for every kind of damage.
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out);
+// image_exif.c: 1 to 8, of bytes from TIFF's header on; 1 where there is none. Such a picture is
+// turned upright by image_orient, which leaves it as it is when it fails.
+uint32_t exif_orientation(const uint8_t *tiff, size_t n);
+GanStatus image_orient(Image *m, uint32_t orientation);
 GanStatus image_read(Str path, Image *out);          // image_decode of a file; the message names it
 GanStatus image_write_png(Str path, const Image *m); // atomic
 // Rows of `columns` pictures with gaps of 2 pixels. x is f32 [n, c, h, w], c = 1 or 3; lo..hi

@@ -16,7 +16,8 @@ typedef struct PngJob {
     Bytes made;        // writing: owned
     const Image *from; // writing: borrowed
     Image image;       // reading: owned
-    png_bytep *row;    // owned, heap
+    uint32_t orientation;
+    png_bytep *row; // owned, heap
     GanStatus st;
     char why[128];
 } PngJob;
@@ -72,6 +73,11 @@ static bool decode_rows(PngJob *job) {
         return false;
     png_set_read_fn(job->png, job, take_bytes);
     png_read_info(job->png, job->info);
+    png_uint_32 exif_size = 0;
+    png_bytep exif = NULL;
+    job->orientation = png_get_eXIf_1(job->png, job->info, &exif_size, &exif)
+                           ? exif_orientation(exif, exif_size)
+                           : 1;
     png_set_expand(job->png);
     if (is_little_endian())
         png_set_swap(job->png);
@@ -101,14 +107,14 @@ GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out) {
     bool ready = job.info != NULL;
     png_destroy_read_struct(&job.png, &job.info, NULL);
     mem_free(job.row);
-    if (ok)
+    GanStatus st = ok      ? image_orient(&job.image, job.orientation)
+                   : ready ? fail(job.st, "broken PNG: %s", job.why)
+                           : fail(GAN_ERR_MEMORY, "no memory to read a PNG");
+    if (st == GAN_OK)
         *out = job.image;
     else
         image_release(&job.image);
-    if (ok)
-        return GAN_OK;
-    return ready ? fail(job.st, "broken PNG: %s", job.why)
-                 : fail(GAN_ERR_MEMORY, "no memory to read a PNG");
+    return st;
 }
 
 // --- writing -------------------------------------------------------------------------------------

@@ -110,13 +110,72 @@ static void jpeg_is_read_grey_colour_and_progressive(void **state) {
     }
 }
 
+// The seed's inks are as Adobe stores them.
+static void inks_become_rgb(void **state) {
+    Image m = {0};
+    (void)state;
+    GanStatus st = image_read(STR(SEEDS "image/cmyk.jpg"), &m);
+    if (st != GAN_OK && strstr(gan_error(), "no libjpeg"))
+        skip();
+    assert_ok(st);
+    assert_int_equal(m.channels, 3);
+    for (uint32_t k = 0; k < 3; k++) // of the picture before compression
+        assert_true(abs((int)value_at(&m, 5, 3, k) - (int)(4 * 5 + 6 * 3 + 40 * k)) < 12);
+    image_release(&m);
+}
+
+static const uint8_t *pixel_at(const Image *m, uint32_t x, uint32_t y) {
+    return (const uint8_t *)m->pixels + ((size_t)y * m->w + x) * m->channels;
+}
+
+// Where pixel (x, y) of a picture as stored is shown, by the orientations' definition.
+static void shown_at(uint32_t orientation, uint32_t w, uint32_t h, uint32_t *x, uint32_t *y) {
+    uint32_t right = w - 1 - *x, down = h - 1 - *y, u = *x, v = *y;
+    const uint32_t at[8][2] = {{u, v}, {right, v}, {right, down}, {u, down},
+                               {v, u}, {down, u},  {down, right}, {v, right}};
+    *x = at[orientation - 1][0], *y = at[orientation - 1][1];
+}
+
+static void pictures_are_turned_as_exif_says(void **state) {
+    Place *p = *state;
+    Str file = {0};
+    Image plain = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb.jpg"), &file));
+    GanStatus st = image_decode((const uint8_t *)file.ptr, file.len, &plain);
+    if (st != GAN_OK && strstr(gan_error(), "no libjpeg"))
+        skip();
+    for (uint32_t o = 0; o <= 9; o++) {
+        uint8_t app1[] = {0xff, 0xe1, 0, 34, 'E', 'x',        'i', 'f', 0, 0,    'M', 'M',
+                          0,    '*',  0, 0,  0,   8,          0,   1,   1, 0x12, 0,   3,
+                          0,    0,    0, 1,  0,   (uint8_t)o, 0,   0,   0, 0,    0,   0};
+        Text t = {.arena = &p->arena};
+        text_put(&t, str_sub(file, 0, 2));
+        text_put(&t, (Str){(const char *)app1, sizeof app1});
+        text_put(&t, str_sub(file, 2, file.len));
+        Image m = {0};
+        uint32_t turn = o >= 1 && o <= 8 ? o : 1; // others are no orientation
+        assert_ok(image_decode((const uint8_t *)text_str(&t).ptr, t.n, &m));
+        assert_true(m.w == (turn > 4 ? plain.h : plain.w) && m.h == (turn > 4 ? plain.w : plain.h));
+        for (uint32_t y = 0; y < plain.h; y++)
+            for (uint32_t x = 0; x < plain.w; x++) {
+                uint32_t u = x, v = y;
+                shown_at(turn, plain.w, plain.h, &u, &v);
+                assert_memory_equal(pixel_at(&plain, x, y), pixel_at(&m, u, v), 3);
+            }
+        image_release(&m);
+    }
+    image_release(&plain);
+    uint8_t far[] = {'I', 'I', '*', 0, 255, 255, 255, 255}, many[] = "II*\0\10\0\0\0\377\377\22\1";
+    assert_int_equal(exif_orientation(far, sizeof far), 1);
+    assert_int_equal(exif_orientation(many, sizeof many - 1), 1);
+}
+
 static void damaged_pictures_give_one_reason(void **state) {
     static const struct {
         const char *file, *reason;
     } seeds[] = {
         {"truncated_rgb8.png", "ends too early"},
         {"truncated_rgb.jpg", "JPEG"},
-        {"cmyk.jpg", "JPEG"},
         {"text.png", "but text"},
     };
     Place *p = *state;
@@ -610,6 +669,8 @@ int main(int argc, char **argv) {
         T(png_palettes_and_low_depths_become_plain_channels),
         T(a_png_written_reads_back),
         T(jpeg_is_read_grey_colour_and_progressive),
+        T(inks_become_rgb),
+        T(pictures_are_turned_as_exif_says),
         T(damaged_pictures_give_one_reason),
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_pictures_and_pads_with_the_ground),
