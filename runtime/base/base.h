@@ -196,8 +196,9 @@ bool file_is_dir(Str path);
 GanStatus dir_make(Str path); // with parents; fine when it exists
 typedef VEC(Str) StrVec;
 GanStatus dir_list(Arena *a, Str path, StrVec *out); // names sorted bytewise, without "." and ".."
-GanStatus dir_walk(Arena *a, Str path,
-                   StrVec *out); // relative paths of all regular files below, sorted
+// Relative paths of all regular files below, and of links to such, sorted bytewise. `links`:
+// folders are also entered through links, except into those that they lie in.
+GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out);
 GanStatus file_remove(Str path); // fine when absent
 typedef struct FileLock FileLock;
 // Takes an exclusive lock on path for this process's life, waiting up to a second for a holder that

@@ -470,25 +470,55 @@ GanStatus dir_list(Arena *a, Str path, StrVec *out) {
     return GAN_OK;
 }
 
-// Links to files count as files; links to folders are not entered, so there are no circles.
+typedef struct Folder {
+    Str path;        // below the first, whose own is ""
+    uint32_t parent; // its place in the list
+    dev_t device;
+    ino_t inode;
+} Folder;
+typedef VEC(Folder) FolderVec;
+
+// Is this folder one of those on the way to number i?
+static bool is_above(const FolderVec *folders, uint32_t i, const struct stat *info) {
+    for (;; i = folders->at[i].parent) {
+        if (folders->at[i].device == info->st_dev && folders->at[i].inode == info->st_ino)
+            return true;
+        if (i == 0)
+            return false;
+    }
+}
+
+// What a name leads to; false: nothing there, or a link to a folder that is not to be entered.
 // Whatever vanishes while we walk is passed over.
-GanStatus dir_walk(Arena *a, Str path, StrVec *out) {
+static bool look_at(const char *full, bool links, struct stat *info) {
+    if (lstat(full, info) != 0)
+        return false;
+    bool link = S_ISLNK(info->st_mode);
+    return !link || (stat(full, info) == 0 && (links || !S_ISDIR(info->st_mode)));
+}
+
+GanStatus dir_walk(Arena *a, Str path, bool links, StrVec *out) {
     *out = (StrVec){0};
-    StrVec folders = {0}, names;
-    vec_push(a, &folders, (Str){0});
+    FolderVec folders = {0};
+    StrVec names;
+    struct stat info;
+    Arena scratch = *a;
+    if (stat(str_z(&scratch, path), &info) != 0)
+        return fail_io("list", path);
+    vec_push(a, &folders, ((Folder){.device = info.st_dev, .inode = info.st_ino}));
     for (uint32_t i = 0; i < folders.n; i++) {
-        Str folder = folders.at[i];
+        Str folder = folders.at[i].path;
         TRY(dir_list(a, path_join(a, path, folder), &names));
         for (uint32_t k = 0; k < names.n; k++) {
             Str name = path_join(a, folder, names.at[k]);
-            const char *full = str_z(a, path_join(a, path, name));
-            struct stat info;
-            if (lstat(full, &info) != 0)
+            scratch = *a;
+            const char *full = str_z(&scratch, path_join(&scratch, path, name));
+            if (!look_at(full, links, &info))
                 continue;
-            if (S_ISDIR(info.st_mode))
-                vec_push(a, &folders, name);
-            else if (stat(full, &info) == 0 && S_ISREG(info.st_mode))
+            if (S_ISREG(info.st_mode))
                 vec_push(a, out, name);
+            else if (S_ISDIR(info.st_mode) && !is_above(&folders, i, &info))
+                vec_push(a, &folders, ((Folder){name, i, info.st_dev, info.st_ino}));
         }
     }
     sort(out);

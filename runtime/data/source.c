@@ -371,7 +371,7 @@ static bool is_left_out(const Source *s, Str name) {
 static GanStatus open_members(void *user) {
     Source *s = user;
     s->path = str_copy(&s->arena, s->path);
-    return s->kind == SourceFolder ? dir_walk(&s->arena, s->path, &s->list)
+    return s->kind == SourceFolder ? dir_walk(&s->arena, s->path, true, &s->list)
                                    : archive_open(s->path, &s->archive);
 }
 

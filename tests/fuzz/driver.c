@@ -72,7 +72,7 @@ static GanStatus run_path(Run *run, Arena *arena, Str path) {
     if (!file_is_dir(path))
         return run_file(run, path);
     StrVec names = {0};
-    TRY(dir_walk(arena, path, &names));
+    TRY(dir_walk(arena, path, false, &names));
     for (uint32_t i = 0; i < names.n; i++)
         TRY(run_file(run, path_join(arena, path, names.at[i])));
     return GAN_OK;

@@ -582,11 +582,15 @@ static void folders_are_made_listed_and_walked_in_order(void **state) {
     assert_str(v.at[0], "Z");
     assert_str(v.at[2], "b");
     assert_str(v.at[3], "b-1");
-    assert_ok(dir_walk(a, under(p, "run"), &v));
-    static const char *const want[] = {"Z", "a/link", "b-1", "b/c/2.png"};
-    assert_int_equal(v.n, 4);
-    for (uint32_t i = 0; i < v.n; i++)
-        assert_str(v.at[i], want[i]);
+    assert_int_equal(symlink("../..", under(p, "run/b/c/up").ptr), 0);
+    static const char *const want[] = {"Z", "a/link", "a/loop/c/2.png", "b-1", "b/c/2.png"};
+    for (uint32_t links = 0; links < 2; links++) { // a/loop is one to a folder, b/c/up a circle
+        assert_ok(dir_walk(a, under(p, "run"), links, &v));
+        assert_int_equal(v.n, 4 + links);
+        for (uint32_t i = 0; i < v.n; i++)
+            assert_str(v.at[i], want[i < 2 || links ? i : i + 1]);
+    }
+    assert_status(dir_walk(a, under(p, "none"), true, &v), GAN_ERR_IO, "walk");
     assert_status(dir_make(under(p, "run/Z")), GAN_ERR_IO, "make over a file");
     assert_status(dir_make(under(p, "run/Z/deep")), GAN_ERR_IO, "make below a file");
     assert_status(dir_list(a, under(p, "none"), &v), GAN_ERR_IO, "list");
