@@ -543,87 +543,85 @@ static Said run_data(const char *line) {
     return s;
 }
 
+// %s is the place's folder.
+static const struct {
+    const char *format;
+    int code;
+    const char *out, *err;
+} command_lines[] = {
+    {"pack %s/set -o %s/a.pack --size 8", 1, "",
+     "bad: odd/z.png: not a PNG or JPEG picture but text"},
+    {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples",
+     "left out: 1 of 6"},
+    {"verify %s/a.pack", 0, "5 samples, whole", ""},
+    {"inspect %s/a.pack", 0, "data x : image(3, 8, 8) scale(-1, 1), y : label(2)", ""},
+    {"inspect %s/a.pack --json", 0, "\"count\": 5", ""},
+    {"inspect %s/set", 1, "5 samples", "1 files cannot be read"},
+    {"inspect " SEEDS "npy/two.npz", 2, "", "it holds x, y; pick one with --dataset NAME"},
+    {"inspect " SEEDS "npy/two.npz --dataset y", 0, "npz", ""},
+    {"pack " SEEDS "npy/two.npz --dataset x --labels y -o %s/two.pack", 0, "4 samples", ""},
+    {"inspect %s/two.pack", 0, "data x : float(3) scale(-1, 1), y : label(3)", ""},
+    {"pack " SEEDS "npy/two.npz --dataset x --labels z -o %s/b.pack", 1, "",
+     "no array z in it, but x, y"},
+    {"pack " SEEDS "npy/two.npz --dataset x --labels " SEEDS "npy/two.npz -o %s/b.pack", 1, "",
+     "--labels NAME takes that array"},
+    {"inspect %s/a.pack --dataset y", 2, "", "only HDF5 and npz"},
+    {"pack %s/set -o %s/b.pack --size 8 --dataset y", 2, "", "only HDF5 and npz"},
+    {"pack %s/set -o %s/b.pack --size 8 --length 9", 2, "", "--length is for sounds; these are"},
+    {"pack %s/set -o %s/b.pack --size 8 --channels-last", 2, "", "--channels-last is for arrays"},
+    {"pack " SEEDS "npy/images.idx -o %s/b.pack --ground black", 2, "",
+     "--ground is for images that are resized"},
+    {"pack " SEEDS "npy/images.idx -o %s/b.pack --fit cover", 2, "", "--fit is for images that"},
+    {"pack " SEEDS "npy/images.idx -o %s/b.pack --length 3", 2, "", "--length is for sounds"},
+    {"pack " SEEDS "npy/images.idx -o %s/b.pack --channels-last", 2, "", "--channels-last is for"},
+    {"preview %s/a.pack -o %s/a.png --channels-last", 2, "", "a pack is shown as it is"},
+    {"preview %s/a.pack -o %s/a.png", 0, "5 samples of 8x8", ""},
+    {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
+    {"synth ring --out %s/r.npy --count 9 --size 8", 2, "", "its samples have no --size"},
+    {"synth cats --out %s/c --count 9", 2, "", "shapes, outlines, ring"},
+    {"synth shapes --out %s/s.npy --count 2", 2, "", "s.npy: what `shapes` is written as is"},
+    {"synth ring --out %s/r.wav --count 2", 2, "", "is .pack or .npy"},
+    {"synth tones --out %s/t.npy --count 2", 2, "", "is .pack or a folder of .wav"},
+    {"synth tones --out %s/t.pack --count 3 --size 256", 0, "3 samples", ""},
+    {"inspect %s/t.pack", 0, "data x : float(1, 256)", ""},
+    {"synth tones --out %s/t --count 2 --size 256", 0, "2 samples", ""},
+    {"pack %s/t -o %s/b.pack --length 256 --size 8", 2, "", "--size is for images; these are"},
+    {"pack %s/t -o %s/b.pack --length 256 --ground black", 2, "", "--ground is for images"},
+    {"pack %s/t -o %s/b.pack --length 256 --channels 3", 2, "", "have 1 channel, not 3"},
+    {"preview %s/t -o %s/a.png", 1, "", "these are sounds; images are needed"},
+    {"synth lognormal --out %s/m.pack --count 3 --size 16", 0, "3 samples", ""},
+    {"inspect %s/m.pack", 0, "data x : float(1, 16, 16)", ""},
+    {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean `--size`?"},
+    {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
+    {"pack %s/set -o %s/b.pack", 2, "", "--size"},
+    {"pack %s/absent -o %s/b.pack --size 8", 1, "", "no such file"},
+    {"verify %s/absent", 1, "", "no such file"},
+    {"frobnicate", 2, "", "unknown command `frobnicate`: `ganrun data --help` lists them"},
+};
+
 static void the_command_line_answers_with_the_contract_s_codes(void **state) {
     Place *p = *state;
     make_folder(p, 5);
     write_text(p, "set/odd/z.png", "text");
-    const struct {
-        const char *format;
-        int code;
-        const char *out, *err;
-    } cases[] = {
-        {"pack %s/set -o %s/a.pack --size 8", 1, "",
-         "bad: odd/z.png: not a PNG or JPEG picture but text"},
-        {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples",
-         "left out: 1 of 6"},
-        {"verify %s/a.pack", 0, "5 samples, whole", ""},
-        {"inspect %s/a.pack", 0, "data x : image(3, 8, 8) scale(-1, 1), y : label(2)", ""},
-        {"inspect %s/a.pack --json", 0, "\"count\": 5", ""},
-        {"inspect %s/set", 1, "5 samples", "1 files cannot be read"},
-        {"inspect " SEEDS "npy/two.npz", 2, "", "it holds x, y; pick one with --dataset NAME"},
-        {"inspect " SEEDS "npy/two.npz --dataset y", 0, "npz", ""},
-        {"pack " SEEDS "npy/two.npz --dataset x --labels y -o %s/two.pack", 0, "4 samples", ""},
-        {"inspect %s/two.pack", 0, "data x : float(3) scale(-1, 1), y : label(3)", ""},
-        {"pack " SEEDS "npy/two.npz --dataset x --labels z -o %s/b.pack", 1, "",
-         "no array z in it, but x, y"},
-        {"pack " SEEDS "npy/two.npz --dataset x --labels " SEEDS "npy/two.npz -o %s/b.pack", 1, "",
-         "--labels NAME takes that array"},
-        {"inspect %s/a.pack --dataset y", 2, "", "only HDF5 and npz"},
-        {"pack %s/set -o %s/b.pack --size 8 --dataset y", 2, "", "only HDF5 and npz"},
-        {"pack %s/set -o %s/b.pack --size 8 --length 9", 2, "",
-         "--length is for sounds; these are"},
-        {"pack %s/set -o %s/b.pack --size 8 --channels-last", 2, "",
-         "--channels-last is for arrays"},
-        {"pack " SEEDS "npy/images.idx -o %s/b.pack --ground black", 2, "",
-         "--ground is for images that are resized"},
-        {"pack " SEEDS "npy/images.idx -o %s/b.pack --fit cover", 2, "",
-         "--fit is for images that"},
-        {"pack " SEEDS "npy/images.idx -o %s/b.pack --length 3", 2, "", "--length is for sounds"},
-        {"pack " SEEDS "npy/images.idx -o %s/b.pack --channels-last", 2, "",
-         "--channels-last is for"},
-        {"preview %s/a.pack -o %s/a.png --channels-last", 2, "", "a pack is shown as it is"},
-        {"preview %s/a.pack -o %s/a.png", 0, "5 samples of 8x8", ""},
-        {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
-        {"synth ring --out %s/r.npy --count 9 --size 8", 2, "", "its samples have no --size"},
-        {"synth cats --out %s/c --count 9", 2, "", "shapes, outlines, ring"},
-        {"synth shapes --out %s/s.npy --count 2", 2, "", "s.npy: what `shapes` is written as is"},
-        {"synth ring --out %s/r.wav --count 2", 2, "", "is .pack or .npy"},
-        {"synth tones --out %s/t.npy --count 2", 2, "", "is .pack or a folder of .wav"},
-        {"synth tones --out %s/t.pack --count 3 --size 256", 0, "3 samples", ""},
-        {"inspect %s/t.pack", 0, "data x : float(1, 256)", ""},
-        {"synth tones --out %s/t --count 2 --size 256", 0, "2 samples", ""},
-        {"pack %s/t -o %s/b.pack --length 256 --size 8", 2, "", "--size is for images; these are"},
-        {"pack %s/t -o %s/b.pack --length 256 --ground black", 2, "", "--ground is for images"},
-        {"pack %s/t -o %s/b.pack --length 256 --channels 3", 2, "", "have 1 channel, not 3"},
-        {"preview %s/t -o %s/a.png", 1, "", "these are sounds; images are needed"},
-        {"synth lognormal --out %s/m.pack --count 3 --size 16", 0, "3 samples", ""},
-        {"inspect %s/m.pack", 0, "data x : float(1, 16, 16)", ""},
-        {"pack %s/set -o %s/b.pack --sise 8", 2, "", "did you mean `--size`?"},
-        {"pack %s/set -o %s/b.pack --size big", 2, "", "'big' is not a whole number"},
-        {"pack %s/set -o %s/b.pack", 2, "", "--size"},
-        {"pack %s/absent -o %s/b.pack --size 8", 1, "", "no such file"},
-        {"verify %s/absent", 1, "", "no such file"},
-        {"frobnicate", 2, "", "unknown command `frobnicate`: `ganrun data --help` lists them"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof command_lines / sizeof *command_lines; i++) {
         Text line = {.arena = &p->arena};
-        for (const char *c = cases[i].format; *c; c++)
+        for (const char *c = command_lines[i].format; *c; c++)
             if (c[0] == '%' && c[1] == 's')
                 text_put(&line, str_c(p->root)), c++;
             else
                 text_char(&line, *c);
         Said s = run_data(text_str(&line).ptr);
-        if (s.code != cases[i].code) {
-            fail_msg("%s: exit %d, not %d: %s%s", cases[i].format, s.code, cases[i].code, s.out,
-                     s.err);
+        if (s.code != command_lines[i].code) {
+            fail_msg("%s: exit %d, not %d: %s%s", command_lines[i].format, s.code,
+                     command_lines[i].code, s.out, s.err);
         }
-        if (!strstr(s.out, cases[i].out)) {
-            fail_msg("%s: expected \"%s\" on standard output: %s", cases[i].format, cases[i].out,
-                     s.out);
+        if (!strstr(s.out, command_lines[i].out)) {
+            fail_msg("%s: expected \"%s\" on standard output: %s", command_lines[i].format,
+                     command_lines[i].out, s.out);
         }
-        if (!strstr(s.err, cases[i].err)) {
-            fail_msg("%s: expected \"%s\" on standard error: %s", cases[i].format, cases[i].err,
-                     s.err);
+        if (!strstr(s.err, command_lines[i].err)) {
+            fail_msg("%s: expected \"%s\" on standard error: %s", command_lines[i].format,
+                     command_lines[i].err, s.err);
         }
     }
 }
