@@ -629,8 +629,8 @@ static void habits_advise_what_there_is(void **state) {
     (void)state;
     static const char lower[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
     static const char *const habits[][2] = {
-#define HABIT(word, help) {word, help},
-#include "tokens.def"
+#define HABIT(words, help) {words, help},
+#include "habits.def"
     };
     uint32_t names = 0;
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {

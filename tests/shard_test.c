@@ -284,7 +284,7 @@ static void squares_about_other_means_do_not_depend_on_ranks(void **state) {
     static const char turned[] =
         "model turned\ndata x : float(1, 3)\n"
         "net D(x: [1, 3]) -> [] = x |> flatten |> dense(1) |> squeeze\n"
-        "step { h = tanh(x + unsqueeze(places(3), 0)); m = reshape(mean(h, batch), 3, 1)\n"
+        "step { h = tanh(x + unsqueeze(arange(3), 0)); m = reshape(mean(h, batch), 3, 1)\n"
         "  v = mean((h - m)^2, batch)\n"
         "  update D minimize mean(D(x)*v[0, 2]) using sgd(lr=0.1) }\n";
     Arena a = empty;
@@ -312,7 +312,7 @@ static void losses_over_the_batch_do_not_depend_on_ranks(void **state) {
                                        "histogram_loss(x, f, bins=5, eps=1e-6)",
                                        "mean(rfft(mean(f, batch))^2)",
                                        "sliced_wasserstein(flatten(x), flatten(f), 4)",
-                                       "mean(topk(together(mean(f*rotate(x, 0.3), sample)), 3))"};
+                                       "mean(topk(all_gather(mean(f*rotate(x, 0.3), sample)), 3))"};
     (void)state;
     for (size_t i = 0; i < sizeof loss / sizeof *loss; i++) {
         Arena a = empty;

@@ -58,6 +58,12 @@ static const Row layers[] = {
     {"x*(x and 3*x) - x*(not (x or 0))", 0.174749872701247},  // as x alone
     {"[g[0] + g[1] for g in [grad(sum(p[0]^2*p[1], sample), p) for p in [[2*x, 3*x]]]][0]",
      0.448529740352184}, // 16*x^2
+    {"selu(3*x)", 0.150148162297755},
+    {"cosine_similarity(x, x^2 + 0.1)", 0.00251526562972473},
+    {"x |> rms_norm(channel, affine=false)", -0.153867757999556},
+    {"[p[0]*p[1] for p in [chunk(reshape(x, 8, 4), 2)]][0]", 0.270119811136157},
+    {"avg_pool(x, 2, stride=1)", 0.579614885475502},
+    {"arange(3, 7)*x[0]", 2.93217844294643},
     {"leaky_relu(x, 0.2)", 0.15819543597883401},
     {"x |> prelu", 0.16453114979162528},
     {"elu(3*x, 0.7)", 0.32860671241530431},
@@ -113,10 +119,11 @@ static const Row layers[] = {
     {"erfinv(tanh(x))", 0.130840193522372},
     {"erfinv(1 - 0.001*sigmoid(x))", 0.570238917792648},
     {"normal_within(softplus(x), sigmoid(x))", 0.0606944551064909},
-    {"x |> multihead(2)", 0.15919283189535477},
-    {"multihead(2, bias=none)(x |> reshape(4, 8), to=reshape(x, 4, 8)[:, :5])", 0.8439564430056087},
+    {"x |> multihead_attention(2)", 0.15919283189535477},
+    {"multihead_attention(2, bias=none)(x |> reshape(4, 8), to=reshape(x, 4, 8)[:, :5])",
+     0.8439564430056087},
     {"gru(3)(flatten(x)[:5], flatten(x)[5:8])", -0.09968969947356354},
-    {"recurrent(gru(2), reshape(x, 8, 4), expand(0, 2))", 0.5003506027857663},
+    {"rnn(gru(2), reshape(x, 8, 4), expand(0, 2))", 0.5003506027857663},
     {"upsample(x, 2)", 0.15097231323482152},
     {"upsample_linear(x)", 0.79000495816130323},
     {"fir(x, 2)", 0.0931471967071543},
@@ -128,22 +135,22 @@ static const Row layers[] = {
     {"avg_pool(x, 2)", 0.3361835976507494},
     {"pixel_shuffle(reshape(x, 8, 2, 2), 2)", 0.06931369194389958},
     {"pixel_unshuffle(x, 2)", 0.618676206544387},
-    {"together(mean(x, space))", 0.27967612610749204},
-    {"exp(-sum((unsqueeze(flatten(x)[:2], 0) - together(flatten(x)[:2]))^2, axis(1)))",
+    {"all_gather(mean(x, space))", 0.27967612610749204},
+    {"exp(-sum((unsqueeze(flatten(x)[:2], 0) - all_gather(flatten(x)[:2]))^2, axis(1)))",
      0.2290672633437107},
     {"max_pool(x, 2)", -0.0060008803159614932},
     {"x |> max_pool([2, 1]) |> avg_pool([1, 4]) |> upsample([1, 3]) |> reflect_pad([0, 2])",
      0.232910182583354},
     {"mean(x, space)*one_hot(y, 2) |> expand(2, 3, 4)", -0.00700488703148596},
-    {"places(2, 4)*mean(x, axis(2))", -0.941639392960917},
+    {"reshape(arange(8), 2, 4)*mean(x, axis(2))", -0.941639392960917},
     {"stack([i*mean(x, sample) for i in range(70)])", -5.64649700067132},
     {"x |> dropout(0.3)", 0.25799611863368371},
     {"sort(x)", 0.0026368630735533055},
     {"sort(flatten(x))", -0.3252571751160524},
     {"sort(floor(2*x) + x)", 0.016393523680453437},
-    {"gather(flatten(x), order(flatten(x))) * order(flatten(x))", -10.153809925130169},
-    {"arrange(x, -x)", -0.629440863047951},
-    {"arrange(places(2, 4, 4), x)*x", -0.197930465267836},
+    {"gather(flatten(x), argsort(flatten(x))) * argsort(flatten(x))", -10.153809925130169},
+    {"sort_by(x, -x)", -0.629440863047951},
+    {"sort_by(reshape(arange(32), 2, 4, 4), x)*x", -0.197930465267836},
     {"[where(s == s, clamp(s, -1, 0.5), -1) for s in [sort(where(x > 0.5, log(-x), x))]][0]",
      1.02460140832219}, // NaN last
     {"topk(x, 3)", -0.047627907927235813},
@@ -152,26 +159,30 @@ static const Row layers[] = {
     {"gather(reshape(x, 8, 4), floor(8*abs(flatten(x)[:6])))", 0.47003688363288726},
     {"scatter(reshape(x, 8, 4)[:6], floor(8*abs(flatten(x)[:6])), 9)", 0.020178137206606883},
     {"affine_grid(x[0, :2, :3], 5, 3)", -0.45166117079011953},
-    {"affine_grid(x[0, :2, :3], 5, 3, corners=true)", -0.72691983642056801},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), outside=\"zeros\")", -0.024733073052172583},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, corners=true), outside=\"zeros\", "
-     "corners=true)",
+    {"affine_grid(x[0, :2, :3], 5, 3, align_corners=true)", -0.72691983642056801},
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), padding_mode=\"zeros\")",
+     -0.024733073052172583},
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, align_corners=true), "
+     "padding_mode=\"zeros\", "
+     "align_corners=true)",
      0.011819368490185},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), outside=\"border\")",
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), padding_mode=\"border\")",
      -0.001221092454859074},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, corners=true), outside=\"border\", "
-     "corners=true)",
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, align_corners=true), "
+     "padding_mode=\"border\", "
+     "align_corners=true)",
      0.30144977382949872},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), outside=\"reflection\")",
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3), padding_mode=\"reflection\")",
      0.29710493236070501},
-    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, corners=true), outside=\"reflection\", "
-     "corners=true)",
+    {"grid_sample(x, 3*affine_grid(x[0, :2, :3], 5, 3, align_corners=true), "
+     "padding_mode=\"reflection\", "
+     "align_corners=true)",
      1.0777505344697373},
-    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, corners=true) + 0*k[0]\n"
-     "  r = grad(sum(grid_sample(x, r, outside=\"border\", corners=true)), r)",
+    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, align_corners=true) + 0*k[0]\n"
+     "  r = grad(sum(grid_sample(x, r, padding_mode=\"border\", align_corners=true)), r)",
      0.966691364709188},
-    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, corners=true) + 0*k[0]\n"
-     "  r = grad(sum(grid_sample(x, r, outside=\"reflection\", corners=true)), r)",
+    {"affine_grid(stack(stack(1, 0, 0), stack(0, 1, 0)), 4, 4, align_corners=true) + 0*k[0]\n"
+     "  r = grad(sum(grid_sample(x, r, padding_mode=\"reflection\", align_corners=true)), r)",
      0.966691364709188},
     {"rotate(reshape(x, 1, 4, 8), 0.4)", 0.67183735691753976},
     {"zoom(x, 1.3)", 0.58496710080104075},
@@ -201,6 +212,10 @@ static void layers_have_their_values_and_gradients(void **state) {
 
 static const Row losses[] = {
     {"bce(D(x), 0.9)", 0.40280176170559656},
+    {"huber(D(x), 0.5, 0.3)", 0.265011655058225},
+    {"smooth_l1(D(x), D(f), 0.5)", 0.437123546057898},
+    {"charbonnier(D(x), D(f), eps=0.01)", 0.625763375367241},
+    {"kl_normal(D(x), D(f))", 2.63931126592279},
     {"logistic(D(x), D(f))", 2.0764278950267183},
     {"non_saturating(D(f))", 0.19078302526046753},
     {"saturating(D(f))", -1.8148914148771844},

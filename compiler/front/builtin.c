@@ -170,13 +170,16 @@ Value builtin_len(Elab *e, const Value *in, uint32_t n) {
     return want_list(e, in[0], "len", &l) ? value_num(l.n) : POISON;
 }
 
-Value builtin_range(Elab *e, const Value *in, uint32_t n) {
-    int64_t from = 0, to;
+bool want_bounds(Elab *e, const Value *in, const char *who, int64_t *from, int64_t *to) {
     bool both = in[1].kind != KindAbsent;
+    *from = 0;
+    return want_int(e, in[0], who, both ? from : to) && (!both || want_int(e, in[1], who, to));
+}
+
+Value builtin_range(Elab *e, const Value *in, uint32_t n) {
+    int64_t from, to;
     (void)n;
-    if (!want_int(e, in[0], "range", both ? &from : &to))
-        return POISON;
-    if (both && !want_int(e, in[1], "range", &to))
+    if (!want_bounds(e, in, "range", &from, &to))
         return POISON;
     if (to - from > MAX_WORK) {
         diag(e->f, DiagE0317, here(e), MAX_WORK);
@@ -276,9 +279,9 @@ Value builtin_require(Elab *e, const Value *in, uint32_t n) {
     return stated(e, in, "require", DiagE0321);
 }
 
-Value builtin_prefer(Elab *e, const Value *in, uint32_t n) {
+Value builtin_warn_unless(Elab *e, const Value *in, uint32_t n) {
     (void)n;
-    return stated(e, in, "prefer", DiagW0904);
+    return stated(e, in, "warn_unless", DiagW0904);
 }
 
 Value builtin_per_sample(Elab *e, const Value *in, uint32_t n) {

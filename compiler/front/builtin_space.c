@@ -99,7 +99,7 @@ Value builtin_upsample(Elab *e, const Value *in, uint32_t n) {
     return value_tensor(x);
 }
 
-Value builtin_avg_pool(Elab *e, const Value *in, uint32_t n) {
+Value builtin_avg_blocks(Elab *e, const Value *in, uint32_t n) {
     Val x;
     int64_t each[MAX_RANK];
     double count = 1;

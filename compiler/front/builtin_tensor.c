@@ -113,12 +113,15 @@ Value builtin_expand(Elab *e, const Value *in, uint32_t n) {
     return op_fits(e, OpExpand, &x, 1, NULL, &to) ? value_tensor(Expand(x, to)) : POISON;
 }
 
-Value builtin_places(Elab *e, const Value *in, uint32_t n) {
+Value builtin_arange(Elab *e, const Value *in, uint32_t n) {
+    int64_t from, to;
     Type t;
     (void)n;
-    if (!want_dims(e, in[0], "places", extents_help, &t))
+    if (!want_bounds(e, in, "arange", &from, &to) ||
+        !want_extents(e, value_num((double)(to - from)), "arange", &t))
         return POISON;
-    return value_tensor(Iota(e->to->g, ((1u << t.rank) - 1) << 1, t));
+    Val x = Iota(e->to->g, 2, t);
+    return value_tensor(from ? Add(x, Number(e->to->g, (double)from)) : x);
 }
 
 static Value reshaped(Elab *e, Val x, const Type *to) {
@@ -440,7 +443,7 @@ Value builtin_scatter(Elab *e, const Value *in, uint32_t n) {
                : POISON;
 }
 
-Value builtin_order_lines(Elab *e, const Value *in, uint32_t n) {
+Value builtin_argsort_rows(Elab *e, const Value *in, uint32_t n) {
     Val x;
     (void)n;
     if (!want_tensor(e, in[0], &x))
@@ -449,7 +452,7 @@ Value builtin_order_lines(Elab *e, const Value *in, uint32_t n) {
 }
 
 // A shared value is every sample's.
-Value builtin_arrange_lines(Elab *e, const Value *in, uint32_t n) {
+Value builtin_sort_rows_by(Elab *e, const Value *in, uint32_t n) {
     Val x[2];
     (void)n;
     if (!want_tensor(e, in[0], &x[0]) || !want_tensor(e, in[1], &x[1]) ||
@@ -467,7 +470,7 @@ Value builtin_arrange_lines(Elab *e, const Value *in, uint32_t n) {
                                                   : POISON;
 }
 
-Value builtin_number(Elab *e, const Value *in, uint32_t n) {
+Value builtin_sample_index(Elab *e, const Value *in, uint32_t n) {
     (void)in;
     (void)n;
     return value_tensor(Iota(e->to->g, 1, type_make(true, 0, NULL)));

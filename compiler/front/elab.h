@@ -172,7 +172,8 @@ void help_name(Elab *e, Str name, Str near);
 Value eval_block(Elab *e, Env *env, const Ast *block, bool drop);
 Value eval_last(Elab *e, Env *env, const Ast *a); // a block's last statement; KindNone: no value
 bool is_expression(const Ast *a);
-bool is_condition(const Ast *a); // require, prefer: statements whose work is done when they hold
+bool is_condition(
+    const Ast *a); // require, warn_unless: statements whose work is done when they hold
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
@@ -329,11 +330,10 @@ const Builtin *builtin_get(uint32_t i);
 bool builtin_find(Str name, uint32_t *out);
 Value builtin_call(Elab *e, uint32_t i, Args args);
 bool predefined_find(Elab *e, Str name, Value *out);
-const char *predefined_word(uint32_t i); // NULL past the last
-// An elementwise op on numbers or tensors.
-Value apply_op(Elab *e, Op op, const Value *in, uint32_t n);
-// A mask as reductions take it; absent: all.
-bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask);
+const char *predefined_word(uint32_t i);                     // NULL past the last
+Value apply_op(Elab *e, Op op, const Value *in, uint32_t n); // elementwise, on numbers or tensors
+bool want_bounds(Elab *e, const Value *in, const char *who, int64_t *from, int64_t *to); // of range
+bool want_axes(Elab *e, Value v, const Type *t, uint32_t *mask); // absent: all
 // graph_check, reported.
 bool op_fits(Elab *e, Op op, const Val *in, uint32_t n, const Attr *attr, const Type *want);
 

@@ -33,12 +33,16 @@ static const struct {
 
 Str word_habit(Str word) {
     static const Str rows[][2] = {
-#define HABIT(word, help) {{word, sizeof(word) - 1}, {help, sizeof(help) - 1}},
-#include "tokens.def"
+#define HABIT(words, help) {{words, sizeof(words) - 1}, {help, sizeof(help) - 1}},
+#include "habits.def"
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (str_eq(rows[i][0], word))
-            return rows[i][1];
+        for (Str words = rows[i][0]; words.len;) {
+            size_t end = str_find(words, ' ');
+            if (str_eq(str_sub(words, 0, end), word))
+                return rows[i][1];
+            words = str_sub(words, end + 1, words.len);
+        }
     return (Str){0};
 }
 

@@ -218,7 +218,7 @@ void eval_statement(Elab *e, Env *env, const Ast *a) {
 
 bool is_condition(const Ast *a) {
     return a->kind == AstCall && a->a->kind == AstName &&
-           (str_eq(a->a->text, STR("require")) || str_eq(a->a->text, STR("prefer")));
+           (str_eq(a->a->text, STR("require")) || str_eq(a->a->text, STR("warn_unless")));
 }
 
 bool is_expression(const Ast *a) {

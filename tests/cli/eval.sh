@@ -52,7 +52,7 @@ prints "^tiny after ${best#* } steps"
 expect 0 train three.gan --data x=s.pack --batch 8 --steps 1 --out three
 expect 0 eval three --count 16 --entry three
 prints '^three .* value  *3 '
-refused 1 'three is one value, not one for each sample: with + 0[*]number() it is' ganrun sample three --entry three
+refused 1 'three is one value, not one for each sample: with + 0[*]sample_index() it is' ganrun sample three --entry three
 
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
 refused 2 'fid is of the features of a trained net: --features' ganrun eval run --metric fid

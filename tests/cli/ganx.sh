@@ -55,7 +55,7 @@ absent c.ganx
 
 # What is said of it names the file that was given, and the text in it.
 mkdir -p made
-sed '/^step/i prefer(batch_size == 1, "a batch of one")' tiny.gan >odd.gan
+sed '/^step/i warn_unless(batch_size == 1, "a batch of one")' tiny.gan >odd.gan
 "$ganc" compile odd.gan -s nz=5 --batch 4 -o made/odd.ganx 2>err || fail 'ganc compile'
 says '^odd.gan:[0-9]*:1: warning.W0904.: a batch of one'
 "$ganc" check made/odd.ganx 2>err

@@ -103,10 +103,10 @@ cat >shown.gan <<'END'
 model shown "shapes that are no pictures"
 net G(z: [3]) -> [3] = z |> dense(3)
 step { update G minimize mse(G(normal(3)), 1) using sgd() }
-sample volume = expand(reshape(places(5)/4, 1, 5, 1, 1), 1, 5, 4, 4) + 0*normal(1, 1, 1, 1)
+sample volume = expand(reshape(arange(5)/4, 1, 5, 1, 1), 1, 5, 4, 4) + 0*normal(1, 1, 1, 1)
 sample flat   = expand(1, 1, 4, 4) + 0*normal(1, 1, 1)
 sample curve  = expand(0.5, 1, 40) + 0*normal(1, 1)
-sample line   = stack(reshape(2*places(40)/39 - 1, 40), expand(0.5, 40)) + 0*normal(1, 1)
+sample line   = stack(reshape(2*arange(40)/39 - 1, 40), expand(0.5, 40)) + 0*normal(1, 1)
 END
 expect 0 train shown.gan --batch 2 --steps 1 --out shown --threads 1
 for entry in volume flat curve line; do expect 0 sample shown --entry $entry -o $entry.png --count 4 --threads 1; done

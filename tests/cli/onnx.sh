@@ -22,7 +22,7 @@ model order
 data x : image(3, 8, 8) scale(-1, 1)
 net T(z: [8]) -> [3, 8, 8] { z |> dense(192) |> reshape(3, 8, 8) }
 step { update T minimize mean((T(normal(8)) - x)^2) using sgd(0.1) }
-sample sorted(a: [8]) = order_lines(a)
+sample sorted(a: [8]) = argsort_rows(a)
 X
 expect 0 train order.gan --data x=s.pack --batch 2 --steps 1 --out s --threads 1
 expect 1 export s --entry sorted -o s.onnx

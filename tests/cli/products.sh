@@ -11,7 +11,7 @@ net D() -> [] {
   there = einsum("oiab,oia->oib", g, a)
   back  = einsum("oiab,oib->oia", g, a)
   made  = einsum("oia,oib->oiab", a, b)
-  sum(there*cos(places(4, 3, 3))) + 2*sum(back*cos(places(4, 3, 3))) + sum(made^2*cos(places(4, 3, 3, 3)))
+  sum(there*cos(reshape(arange(36), 4, 3, 3))) + 2*sum(back*cos(reshape(arange(36), 4, 3, 3))) + sum(made^2*cos(reshape(arange(108), 4, 3, 3, 3)))
 }
 fn sgd(lr)(w, g) = w - lr*g
 step { update D minimize D() using sgd(0.05) }

@@ -565,7 +565,7 @@ static void make_fft(Maker *k) {
 static void make_sort(Maker *k) {
     const Known *v = known_some(k, has_axes), *by = known_some(k, has_axes);
     if (v && by && type_same_shape(&v->type, &by->type) && chance(k, 50))
-        bind(k, v->type, "arrange(%s, %s)", v->name, by->name);
+        bind(k, v->type, "sort_by(%s, %s)", v->name, by->name);
     else if (v)
         bind(k, v->type, "sort(%s)", v->name);
 }
@@ -589,7 +589,7 @@ static void make_draw(Maker *k) {
         t.batched ? dims(k, &t) : str_format(k->text.arena, "%s, per=batch", dims(k, &t)).ptr;
     if (chance(k, 15)) {
         t.batched = false;
-        bind(k, t, "places(%s)/4", dims(k, &t));
+        bind(k, t, "reshape(arange(%d), %s)/4", (int)type_sample(&t), dims(k, &t));
     } else
         bind(k, t, PICK(k, form), size);
 }
