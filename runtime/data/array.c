@@ -1,8 +1,11 @@
 // array.c - arrays in files, a row at a time, whatever the format: npy, IDX and CIFAR are mapped,
-// npz is unpacked, HDF5 is read through its library in windows of some megabytes.
+// npz is unpacked. HDF5, which is read through its library, and arrays in Fortran order, whose rows
+// are scattered, are read in windows of some megabytes.
 #include "sources.h"
 
-enum { Window = 8 << 20 }; // bytes of an HDF5 file held at once
+#include <string.h>
+
+enum { Window = 8 << 20 }; // bytes read at once
 
 static GanStatus open_mapped(Str path, SourceKind kind, Str dataset, ArrayFile *f) {
     TRY(kind == SourceNpz ? blob_open_npz(path, dataset, &f->blob) : blob_open(path, &f->blob));
@@ -24,6 +27,16 @@ GanStatus array_open(Str path, SourceKind kind, Str dataset, ArrayFile *out) {
     return st;
 }
 
+// Rows of an array in Fortran order: an element of all rows lies in one piece.
+static void gather_rows(const ArrayFile *f, uint8_t *to) {
+    size_t size = f->all.size;
+    for (size_t e = 0; e * size < f->row; e++) {
+        const uint8_t *from = f->all.data + (array_place(&f->all, e) + f->first) * size;
+        for (size_t r = 0; r < f->loaded; r++)
+            memcpy(to + r * f->row + e * size, from + r * size, size);
+    }
+}
+
 static GanStatus move_window(ArrayFile *f, size_t row) {
     size_t rows = (size_t)f->all.dim[0];
     if (!f->window) {
@@ -36,6 +49,8 @@ static GanStatus move_window(ArrayFile *f, size_t row) {
     }
     f->first = row / f->windows * f->windows;
     f->loaded = rows - f->first < f->windows ? rows - f->first : f->windows;
+    if (!f->hdf5)
+        return gather_rows(f, f->window), GAN_OK;
     GanStatus st = hdf5_read(f->hdf5, f->first, f->loaded, f->window);
     if (st != GAN_OK)
         f->loaded = 0;
@@ -44,16 +59,18 @@ static GanStatus move_window(ArrayFile *f, size_t row) {
 
 GanStatus array_row(ArrayFile *f, size_t row, Array *out) {
     assert(row < (size_t)f->all.dim[0]);
-    bool held = row >= f->first && row < f->first + f->loaded;
-    if (f->hdf5 && !held)
+    bool loaded = row >= f->first && row < f->first + f->loaded,
+         mapped = !f->hdf5 && !f->all.fortran;
+    if (!mapped && !loaded)
         TRY(move_window(f, row));
     *out = f->all;
+    out->fortran = false;
     out->rank--;
     for (uint32_t i = 0; i < out->rank; i++)
         out->dim[i] = f->all.dim[i + 1];
     out->count = f->row / f->all.size;
-    out->data = f->hdf5 ? f->window + (row - f->first) * f->row
-                        : f->all.data + row * (f->head + f->row) + f->head;
+    out->data = mapped ? f->all.data + row * (f->head + f->row) + f->head
+                       : f->window + (row - f->first) * f->row;
     return GAN_OK;
 }
 

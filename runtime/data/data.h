@@ -91,7 +91,8 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
 // The numbers of an array in row-major order, in `perm`; dim [rank], of at most DATA_MAX_RANK.
 GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64_t *dim);
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim);
-int data_threads(int asked); // 0 becomes the number of cores
+double half_value(uint16_t u); // of IEEE 754 binary16
+int data_threads(int asked);   // 0 becomes the number of cores
 
 // --- pack.c: the file of samples -----------------------------------------------------------------
 

@@ -1,10 +1,11 @@
-// npy.c - NumPy's array files: versions 1 to 3, C order, numbers of up to 8 bytes in either byte
-// order.
+// npy.c - NumPy's array files: versions 1 to 3, C or Fortran order, numbers of up to 8 bytes in
+// either byte order.
 //
 // In: bytes of a file. Out: an Array that points into them. The header is a Python dictionary of
 // three keys; it is read by the small grammar it really has, never evaluated.
 #include "sources.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct Cursor {
@@ -74,13 +75,15 @@ static GanStatus read_descr(Str descr, Array *out) {
                  strchr("<>|=", descr.ptr[0]) && strchr("uif", descr.ptr[1]) &&
                  strchr("1248", descr.ptr[2]);
     if (!known) {
-        return fail(GAN_ERR_INPUT, "npy type '%.*s' is not read; u1, u2, i4, i8, f4 and f8 are",
+        return fail(GAN_ERR_INPUT,
+                    "npy type '%.*s' is not read; images are u1 or u2, other samples f2, f4 or f8, "
+                    "labels any u or i",
                     SARG(descr));
     }
     out->kind = descr.ptr[1];
     out->size = (uint32_t)(descr.ptr[2] - '0');
-    if (out->kind == 'f' && out->size < 4)
-        return fail(GAN_ERR_INPUT, "npy type 'f2' is not read; save it as float32");
+    if (out->kind == 'f' && out->size == 1)
+        return fail(GAN_ERR_INPUT, "npy type 'f1' is not read; save it as float32");
     const uint16_t one = 1;
     bool little = *(const uint8_t *)&one == 1;
     out->swapped = descr.ptr[0] == (little ? '>' : '<');
@@ -101,11 +104,8 @@ static GanStatus read_header(Cursor c, Array *out) {
             TRY(read_descr(text, out));
             descr = true;
         } else if (str_eq(key, STR("fortran_order"))) {
-            if (take_word(&c, STR("True"))) {
-                return fail(GAN_ERR_INPUT,
-                            "npy array in Fortran order; save numpy.ascontiguousarray of it");
-            }
-            if (!take_word(&c, STR("False")))
+            out->fortran = take_word(&c, STR("True"));
+            if (!out->fortran && !take_word(&c, STR("False")))
                 return fail(GAN_ERR_INPUT, "broken npy header: bad fortran_order");
             order = true;
         } else if (str_eq(key, STR("shape"))) {
@@ -158,26 +158,44 @@ GanStatus npy_parse(const uint8_t *data, size_t n, Array *out) {
     return check_size(out, n - lead - length);
 }
 
+double half_value(uint16_t u) {
+    int exponent = u >> 10 & 31;
+    double fraction = u & 1023, sign = u >> 15 ? -1 : 1;
+    if (exponent == 31)
+        return fraction > 0 ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
+}
+
+size_t array_place(const Array *a, size_t i) {
+    size_t at = 0, step = a->count;
+    if (!a->fortran)
+        return i;
+    for (uint32_t k = a->rank; k-- > 0; i /= (size_t)a->dim[k]) {
+        step /= (size_t)a->dim[k];
+        at += i % (size_t)a->dim[k] * step;
+    }
+    return at;
+}
+
 double array_at(const Array *a, size_t i) {
     uint8_t b[8] = {0};
-    const uint8_t *p = a->data + i * a->size;
+    const uint8_t *p = a->data + array_place(a, i) * a->size;
     for (uint32_t k = 0; k < a->size; k++)
         b[k] = p[a->swapped ? a->size - 1 - k : k];
-    if (a->kind == 'f') {
-        float f;
-        double d;
-        memcpy(&f, b, sizeof f);
-        memcpy(&d, b, sizeof d);
-        return a->size == 4 ? (double)f : d;
-    }
     bool is_signed = a->kind == 'i';
     uint8_t u8 = b[0];
     uint16_t u16;
     uint32_t u32;
     uint64_t u64;
+    float f;
+    double d;
     memcpy(&u16, b, sizeof u16);
     memcpy(&u32, b, sizeof u32);
     memcpy(&u64, b, sizeof u64);
+    memcpy(&f, b, sizeof f);
+    memcpy(&d, b, sizeof d);
+    if (a->kind == 'f')
+        return a->size == 2 ? half_value(u16) : a->size == 4 ? (double)f : d;
     switch (a->size) {
     case 1:
         return is_signed ? (int8_t)u8 : u8;

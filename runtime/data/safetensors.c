@@ -7,7 +7,6 @@
 #include "safetensors.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,14 +22,6 @@ static const struct {
 };
 
 // --- numbers -------------------------------------------------------------------------------------
-
-static double half_value(uint16_t u) {
-    int exponent = u >> 10 & 31;
-    double fraction = u & 1023, sign = u >> 15 ? -1 : 1;
-    if (exponent == 31)
-        return fraction > 0 ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
-}
 
 Str safe_dtype_name(SafeDtype dtype) {
     return str_c(dtypes[dtype].name);

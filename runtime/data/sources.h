@@ -11,18 +11,20 @@ typedef struct Array {
     char kind;     // 'u' unsigned, 'i' signed, 'f' floating
     uint32_t size; // bytes an element
     bool swapped;  // stored in the other byte order
+    bool fortran;  // stored with the first axis fastest
     uint32_t rank;
     int64_t dim[DATA_MAX_RANK];
     const uint8_t *data; // borrowed from the bytes parsed; may be unaligned
     size_t count;        // elements
 } Array;
 
-GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3, C order
+GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3
 GanStatus idx_parse(const uint8_t *data, size_t n, Array *out); // unsigned bytes only
 // CIFAR's binaries, 10 or 100 classes: records of labels and a picture [3, 32, 32]. *out is [n, 3,
 // 32, 32] with `*head` bytes in front of each row, the last of which is its class.
 GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head);
-double array_at(const Array *a, size_t i);
+double array_at(const Array *a, size_t i);    // element i of row-major order, as a number
+size_t array_place(const Array *a, size_t i); // where it is stored, in elements
 
 // --- source.c: where samples come from -----------------------------------------------------------
 
@@ -98,8 +100,9 @@ typedef struct ArrayFile { // one thread at a time
     Array all;             // of HDF5 without data
     size_t row, head;      // bytes of one: all but the first axis; in front of each, CIFAR labels
     Blob blob;             // all but HDF5: owned
-    Hdf5 *hdf5;            // owned, with what follows
-    uint8_t *window;       // [windows * row], rows first .. first + loaded
+    Hdf5 *hdf5;            // owned
+    // Of HDF5 and Fortran order, owned: [windows * row], rows first .. first + loaded.
+    uint8_t *window;
     size_t windows, first, loaded;
 } ArrayFile;
 // kind: one of arrays; `dataset` as for hdf5_open and blob_open_npz, else empty.
