@@ -121,11 +121,8 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
         o.channels = (uint32_t)f->dim[0];
         o.h = (uint32_t)f->dim[1];
         o.w = (uint32_t)f->dim[2];
-        if (f->xforms && f->xform[0].op == DataResize && f->xform[0].a >= 1 &&
-            f->xform[0].a <= 1 << 16) {
-            o.h = (uint32_t)f->xform[0].a;
-            o.w = (uint32_t)((double)o.h * (double)f->dim[2] / (double)f->dim[1]);
-        }
+        if (f->xforms && f->xform[0].op == DataResize)
+            xform_size(f, &f->xform[0], &o.h, &o.w); // one out of range is refused by its plan
     }
     bool sound = f->kind == DataFloat && f->rank == 2 && f->dim[0] <= SOUND_CHANNELS;
     if (files && sound) {

@@ -25,9 +25,14 @@ static bool same_shape(const DataField *want, uint32_t rank, const int64_t *dim)
     return rank == 0 || memcmp(want->dim, dim, rank * sizeof *dim) == 0;
 }
 
-// Width that goes with a height in the proportions the model asks for.
-static uint32_t width_for(const DataField *want, uint32_t h) {
-    return (uint32_t)((double)h * (double)want->dim[2] / (double)want->dim[1]);
+bool xform_size(const DataField *want, const DataXform *x, uint32_t *h, uint32_t *w) {
+    enum { SideMost = 1 << 16 };
+    double wide = floor(floor(x->a) * (double)want->dim[2] / (double)want->dim[1]);
+    if (!(x->a >= 1 && x->a <= SideMost && wide <= SideMost))
+        return false;
+    *h = (uint32_t)x->a;
+    *w = wide < 1 ? 1 : (uint32_t)wide;
+    return true;
 }
 
 static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage *s) {
@@ -36,15 +41,17 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
         return fail(GAN_ERR_INPUT, "%.*s: %s needs samples of three axes [c, h, w]",
                     SARG(want->name), resize ? "resize" : "crop");
     }
-    if (!(x->a >= 1 && x->a <= 1 << 16))
-        return fail(GAN_ERR_INPUT, "%.*s: a side of %g pixels", SARG(want->name), x->a);
-    uint32_t h = (uint32_t)x->a, w = width_for(want, h);
+    uint32_t h = 0, w = 0;
+    if (!xform_size(want, x, &h, &w))
+        return fail(GAN_ERR_INPUT, "%.*s: %s(%g) of [%s]: a side is 1 to 65536 pixels",
+                    SARG(want->name), resize ? "resize" : "crop", x->a,
+                    shape_text(want->rank, want->dim).at);
     if (!resize && (h > s->h || w > s->w)) {
         return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of pictures of %ux%u", SARG(want->name), h, s->w,
                     s->h);
     }
     s->h = h;
-    s->w = w ? w : 1;
+    s->w = w;
     return GAN_OK;
 }
 

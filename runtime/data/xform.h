@@ -25,6 +25,9 @@ typedef struct XformPlan {
     XformStage stage[XformMost];
 } XformPlan;
 
+// The size that resize(a) or crop(a) gives: height a, and the width that goes with it in the
+// model's proportions. False: a side out of range.
+bool xform_size(const DataField *want, const DataXform *x, uint32_t *h, uint32_t *w);
 // Checks that what the pack stores becomes what the model asks, naming both when it does not.
 // lo..hi: what scale maps.
 GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi,

@@ -384,6 +384,9 @@ static void streams_refuse_what_does_not_fit(void **state) {
     const DataXform crop[] = {{DataCrop, 16, 0}};
     field.xform = crop, field.xforms = 1;
     assert_refused(stream_open(&o, &s), "crop(16) of pictures of 8x8");
+    const DataXform wide[] = {{DataResize, 60000, 0}};
+    field.xform = wide, field.dim[2] = 1600000;
+    assert_refused(stream_open(&o, &s), "resize(60000) of [3, 16, 1600000]: a side is 1 to 65536");
     DataField label = {
         .name = STR("y"), .kind = DataLabel, .classes = 2, .path = &path, .paths = 1};
     o.field = &label;
