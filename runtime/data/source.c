@@ -115,7 +115,10 @@ static GanStatus archive_open(Str path, struct archive **out) {
         return fail(GAN_ERR_MEMORY, "no memory to open an archive");
     }
     memcpy(name, path.ptr, path.len);
-    archive_read_support_filter_all(a);
+    archive_read_support_filter_gzip(a); // not all: some filters start other programs
+    archive_read_support_filter_bzip2(a);
+    archive_read_support_filter_xz(a);
+    archive_read_support_filter_zstd(a);
     archive_read_support_format_tar(a);
     archive_read_support_format_zip(a);
     int r = archive_read_open_filename(a, name, ReadBlock);
