@@ -32,6 +32,7 @@ typedef struct Histogram {
 // Least and greatest of x.
 void histogram_range(const float *x, size_t n, Histogram *out);
 // Fills `density` from x; numbers outside lo..hi count in the nearest bin, so that none is lost.
+// With a NaN among them every density is NaN.
 void histogram_fill(const float *x, size_t n, Histogram *out);
 
 // Rings of a square map's spectrum: radius k holds the frequencies with k - 1/2 <= |f| < k + 1/2

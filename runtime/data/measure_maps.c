@@ -19,12 +19,14 @@ void histogram_range(const float *x, size_t n, Histogram *out) {
 void histogram_fill(const float *x, size_t n, Histogram *out) {
     size_t count[HISTOGRAM_BINS] = {0};
     double per_unit = out->hi > out->lo ? HISTOGRAM_BINS / (out->hi - out->lo) : 0;
+    bool numbers = true;
     for (size_t i = 0; i < n; i++) {
-        double at = floor((x[i] - out->lo) * per_unit);
-        count[at < 0 ? 0 : at >= HISTOGRAM_BINS ? HISTOGRAM_BINS - 1 : (uint32_t)at]++;
+        double at = per_unit > 0 ? floor((x[i] - out->lo) * per_unit) : 0;
+        numbers = numbers && !isnan(x[i]);
+        count[!(at > 0) ? 0 : at >= HISTOGRAM_BINS ? HISTOGRAM_BINS - 1 : (uint32_t)at]++;
     }
     for (uint32_t b = 0; b < HISTOGRAM_BINS; b++)
-        out->density[b] = (double)count[b] * HISTOGRAM_BINS / (double)n;
+        out->density[b] = numbers ? (double)count[b] * HISTOGRAM_BINS / (double)n : NAN;
 }
 
 uint32_t spectrum_rings(uint32_t side) {

@@ -71,6 +71,9 @@ static void a_histogram_counts_in_fiftieths_and_loses_nothing(void **state) {
     assert_near(h.density[0], HISTOGRAM_BINS / 4.0, 0, "the first bin");
     assert_near(h.density[HISTOGRAM_BINS / 2], HISTOGRAM_BINS / 4.0, 0, "the middle bin");
     assert_near(h.density[HISTOGRAM_BINS - 1], HISTOGRAM_BINS / 2.0, 0, "the last bin");
+    wild[1] = NAN;
+    histogram_fill(wild, 4, &h);
+    assert_true(isnan(chi_square(h.density, (const double[HISTOGRAM_BINS]){1, 1}, 2)));
 }
 
 static void chi_square_is_relative_to_the_second(void **state) {
