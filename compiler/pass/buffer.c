@@ -3,6 +3,7 @@
 #include "buffer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef int ByFn(const void *, const void *);
 
@@ -39,14 +40,26 @@ bool buffers_meet(const Buffer *x, const Buffer *y) {
     return meet || meets_again(x, y) || meets_again(y, x);
 }
 
-// The smallest gap for `b` among `placed`, which are sorted by offset.
-static size_t best_gap(const Buffer *placed, uint32_t n, const Buffer *b) {
+typedef struct Placed {
+    const Buffer *b;
+    uint32_t begin, end; // launches from the first at which it lives to the last, inclusive
+} Placed;
+
+static Placed placed(const Buffer *b) {
+    bool again = b->again > 0;
+    return (Placed){b, again && b->from < b->first ? b->from : b->first,
+                    again && b->again > b->last ? b->again : b->last};
+}
+
+// The smallest gap for `p` among those `before`, which are sorted by offset. Most live at other
+// times, which the two launches at hand tell.
+static size_t best_gap(const Placed *before, uint32_t n, Placed p) {
     size_t end = 0, best = SIZE_MAX, at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const Buffer *o = &placed[i];
-        if (!buffers_meet(o, b))
+        const Buffer *o = before[i].b;
+        if (before[i].begin > p.end || before[i].end < p.begin || !buffers_meet(o, p.b))
             continue;
-        if (o->offset > end && o->offset - end >= b->bytes && o->offset - end < best) {
+        if (o->offset > end && o->offset - end >= p.b->bytes && o->offset - end < best) {
             best = o->offset - end;
             at = end;
         }
@@ -55,12 +68,11 @@ static size_t best_gap(const Buffer *placed, uint32_t n, const Buffer *b) {
     return best == SIZE_MAX ? end : at;
 }
 
-// Places all buffers in the order of `by`; the memory they need. Those placed are kept side by
-// side, for every further one looks at all of them.
+// Places all buffers in the order of `by`; the memory they need.
 static size_t pack(Arena scratch, Buffer *buffer, uint32_t buffers, ByFn *by) {
     uint32_t n = 0;
-    Buffer **order = arena_array(&scratch, Buffer *, buffers),
-           *placed = arena_array(&scratch, Buffer, buffers);
+    Buffer **order = arena_array(&scratch, Buffer *, buffers);
+    Placed *before = arena_array(&scratch, Placed, buffers);
     for (uint32_t i = 1; i < buffers; i++)
         if (buffer[i].bytes)
             order[n++] = &buffer[i];
@@ -68,12 +80,13 @@ static size_t pack(Arena scratch, Buffer *buffer, uint32_t buffers, ByFn *by) {
     size_t top = 0;
     for (uint32_t i = 0; i < n; i++) {
         Buffer *b = order[i];
-        b->offset = best_gap(placed, i, b);
+        b->offset = best_gap(before, i, placed(b));
         top = b->offset + b->bytes > top ? b->offset + b->bytes : top;
         uint32_t k = i;
-        for (; k > 0 && placed[k - 1].offset > b->offset; k--)
-            placed[k] = placed[k - 1];
-        placed[k] = *b;
+        while (k > 0 && before[k - 1].b->offset > b->offset)
+            k--;
+        memmove(&before[k + 1], &before[k], (i - k) * sizeof *before);
+        before[k] = placed(b);
     }
     return top;
 }
@@ -82,8 +95,13 @@ size_t buffers_pack(Arena scratch, Buffer *buffer, uint32_t n, size_t bound) {
     size_t area = pack(scratch, buffer, n, by_area);
     if (area <= bound) // nothing is better
         return area;
+    Buffer *kept = arena_array(&scratch, Buffer, n);
+    memcpy(kept, buffer, n * sizeof *kept);
     size_t size = pack(scratch, buffer, n, by_size);
-    return area <= size ? pack(scratch, buffer, n, by_area) : size;
+    if (size < area)
+        return size;
+    memcpy(buffer, kept, n * sizeof *kept);
+    return area;
 }
 
 size_t *buffers_live(Arena *a, const Buffer *buffer, uint32_t n, uint32_t launches) {
