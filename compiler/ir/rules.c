@@ -36,12 +36,16 @@ static bool is_letter(char c) {
     return c >= 'a' && c <= 'z';
 }
 
-// The next word: an op's name, a letter or a number. Moves *p behind it.
+// The next word: an op's name, a letter or a number. Moves *p behind it. Words are short: a loop
+// ends before strcspn has begun.
 static Str word(const char **p) {
     while (**p == ' ' || **p == ',')
         ++*p;
-    Str w = {*p, strcspn(*p, "(), ")};
-    *p += w.len;
+    const char *end = *p;
+    while (*end && *end != '(' && *end != ')' && *end != ',' && *end != ' ')
+        end++;
+    Str w = {*p, (size_t)(end - *p)};
+    *p = end;
     return w;
 }
 
@@ -100,20 +104,16 @@ static bool match_term(Match *m, uint32_t id) {
     return true;
 }
 
-// What follows the outermost op's name; NULL: it is another op. Every node meets every row: most
-// end at the first letter.
-static const char *operands_of(const char *pattern, Op op) {
-    const char *name = op_info[op].text;
+// What follows the outermost op's name; NULL: it is another op.
+static const char *operands_of(const char *pattern, const char *name) {
     for (; *name && *pattern == *name; name++)
         pattern++;
     return !*name && *pattern == '(' ? pattern : NULL;
 }
 
 // Tries every order of the operands of the commuting ops that the match meets.
-static bool match(const Graph *g, const char *pattern, const Draft *d, uint32_t var[26]) {
-    const char *operands = operands_of(pattern, d->op);
-    uint32_t orders = operands ? 1 : 0;
-    for (uint32_t swaps = 0; swaps < orders; swaps++) {
+static bool match(const Graph *g, const char *operands, const Draft *d, uint32_t var[26]) {
+    for (uint32_t swaps = 0, orders = 1; swaps < orders; swaps++) {
         Match m = {.g = g, .p = operands, .var = var, .swaps = swaps};
         memset(var, 0, 26 * sizeof *var);
         if (match_operands(&m, d->op, d->in, d->nin))
@@ -155,14 +155,15 @@ uint32_t rule_build(Graph *g, const char *term, const Binding *b) {
 
 uint32_t simplify(Graph *g, const Draft *d) {
     Binding b = {.root = d->op, .attr = d->attr, .type = d->type};
+    const char *name = op_info[d->op].text, *operands;
     for (uint32_t i = 0; i < rule_count; i++) {
         const Rule *r = &rule_table[i];
         uint32_t id = 0;
         if (r->fold) {
             if (r->op == OpNone || r->op == d->op)
                 id = r->fold(g, d);
-        } else if (match(g, r->from, d, b.var)) {
-            id = rule_build(g, r->to, &b);
+        } else if (*r->from == *name && (operands = operands_of(r->from, name)) != NULL) {
+            id = match(g, operands, d, b.var) ? rule_build(g, r->to, &b) : 0;
         }
         if (id)
             return Expand((Val){g, id}, d->type).id;
