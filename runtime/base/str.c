@@ -334,27 +334,30 @@ static void text_signed(Text *t, long long x) {
 // Kernels and plans are written in them, tens of thousands at a start.
 static const char *text_plain(Text *t, const char *f, va_list *args) {
     for (;;) {
-        size_t n = strcspn(f, "%");
-        text_put(t, (Str){f, n});
-        f += n;
-        if (!strncmp(f, "%.*s", 4)) {
+        const char *end = f;
+        while (*end && *end != '%') // it is near: no call of strcspn is worth it
+            end++;
+        text_put(t, (Str){f, (size_t)(end - f)});
+        f = end;
+        char kind = *f ? f[1] : 0;
+        if (kind == 's') {
+            text_put(t, str_c(va_arg(*args, const char *)));
+            f += 2;
+        } else if (kind == 'u') {
+            text_number(t, va_arg(*args, unsigned), false);
+            f += 2;
+        } else if (kind == 'd') {
+            text_signed(t, va_arg(*args, int));
+            f += 2;
+        } else if (kind == '.' && f[2] == '*' && f[3] == 's') {
             int most = va_arg(*args, int);
             const char *s = va_arg(*args, const char *);
             size_t len = most < 0 ? strlen(s) : most ? strnlen(s, (size_t)most) : 0; // NULL then
             text_put(t, (Str){s, len});
             f += 4;
-        } else if (!strncmp(f, "%lld", 4)) {
+        } else if (kind == 'l' && f[2] == 'l' && f[3] == 'd') {
             text_signed(t, va_arg(*args, long long));
             f += 4;
-        } else if (!strncmp(f, "%s", 2)) {
-            text_put(t, str_c(va_arg(*args, const char *)));
-            f += 2;
-        } else if (!strncmp(f, "%u", 2)) {
-            text_number(t, va_arg(*args, unsigned), false);
-            f += 2;
-        } else if (!strncmp(f, "%d", 2)) {
-            text_signed(t, va_arg(*args, int));
-            f += 2;
         } else {
             return f;
         }
