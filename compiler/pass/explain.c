@@ -2,18 +2,23 @@
 // and the model's lines; per value it still reads from another region, why.
 #include "pass.h"
 
-SourceLine model_line(const Module *m, Span s) {
+// Without indent.
+static Str line_text(const Module *m, Span s) {
     Str text = m->source_text.at[s.file - 1];
-    uint32_t lo = s.lo < text.len ? s.lo : (uint32_t)text.len, number = 1;
-    for (uint32_t i = 0; i < lo; i++)
-        number += text.ptr[i] == '\n';
+    uint32_t lo = s.lo < text.len ? s.lo : (uint32_t)text.len;
     while (lo > 0 && text.ptr[lo - 1] != '\n')
         lo--;
     while (lo < text.len && text.ptr[lo] == ' ')
         lo++;
     Str rest = str_sub(text, lo, text.len);
-    return (SourceLine){path_base(m->source.at[s.file - 1]), number,
-                        str_sub(rest, 0, str_find(rest, '\n'))};
+    return str_sub(rest, 0, str_find(rest, '\n'));
+}
+
+SourceLine model_line(const Module *m, Span s) {
+    SourceLine l = {path_base(m->source.at[s.file - 1]), 1, line_text(m, s)};
+    for (const char *c = m->source_text.at[s.file - 1].ptr; c < l.text.ptr; c++)
+        l.number += *c == '\n';
+    return l;
 }
 
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) {
@@ -24,12 +29,12 @@ void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out) 
             if (!p->module || span.file == 0 || span.file > p->module->source_text.n ||
                 !p->module->source_text.at[span.file - 1].len)
                 continue;
-            SourceLine l = model_line(p->module, span);
+            const char *line = line_text(p->module, span).ptr;
             bool known = false;
             for (uint32_t k = 0; k < out->n && !known; k++)
-                known = out->at[k].text.ptr == l.text.ptr;
+                known = out->at[k].text.ptr == line;
             if (!known)
-                vec_push(a, out, l);
+                vec_push(a, out, model_line(p->module, span));
         }
     }
 }
