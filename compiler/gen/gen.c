@@ -37,6 +37,17 @@ static void set_region(Arena *perm, Region *r, const Nest *n, const Numbers *num
         vec_push(perm, &r->number, numbers->at[i]);
 }
 
+static void set_like(Arena *perm, Region *r, const Region *like) {
+    r->kernel = like->kernel;
+    r->units = like->units;
+    r->grain = like->grain;
+    r->scratch = like->scratch;
+    r->blocks = like->blocks;
+    r->tickets = like->tickets;
+    for (uint32_t i = 0; i < like->number.n; i++)
+        vec_push(perm, &r->number, like->number.at[i]);
+}
+
 static bool tells(const Graph *g, uint32_t id) { // does the operation say what a kernel does?
     Op op = (Op)graph_node(g, id)->op;
     uint8_t cls = op_info[op].cls;
@@ -68,38 +79,86 @@ Str kernel_name(Arena *a, const Graph *g, const Region *r, Str anonymous) {
     return text_str(&t);
 }
 
-static void gen_region(Arena *perm, Plan *p, Region *r, const Dialect *d, Map *known,
-                       Arena scratch) {
+typedef struct Gen {
+    Arena *perm;
+    Plan *p;
+    const Dialect *d;
+    Map texts;       // hash of a text: its kernel + 1
+    Map structures;  // hash of a structure: the first region of it + 1
+    uint32_t *local; // [node] its number in the region at hand: in first, then the members
+} Gen;
+
+// All that a kernel follows from: operations, types and which operand is which, but no node's
+// number. Types and attributes of one graph are equal where their indices are.
+static uint64_t structure_of(Gen *z, const Region *r, Arena scratch) {
+    const Graph *g = &z->p->func->g;
+    VEC(uint32_t) key = {0};
+    for (uint32_t i = 0; i < r->node.n; i++)
+        z->local[r->node.at[i]] = r->in.n + i;
+    vec_push(&scratch, &key, r->in.n);
+    for (uint32_t i = 0; i < r->in.n; i++) {
+        z->local[r->in.at[i]] = i;
+        vec_push(&scratch, &key, graph_node(g, r->in.at[i])->type);
+    }
+    for (uint32_t i = 0; i < r->node.n; i++) {
+        const Node *n = graph_node(g, r->node.at[i]);
+        vec_push(&scratch, &key, n->op);
+        vec_push(&scratch, &key, n->type);
+        vec_push(&scratch, &key, n->attr);
+        vec_push(&scratch, &key, n->nin);
+        for (uint32_t k = 0; k < n->nin; k++)
+            vec_push(&scratch, &key, z->local[node_in(g, r->node.at[i], k)]);
+    }
+    for (uint32_t i = 0; i < r->out.n; i++)
+        vec_push(&scratch, &key, z->local[r->out.at[i]]);
+    return hash128(key.at, key.n * sizeof *key.at).lo;
+}
+
+static uint32_t gen_kernel(Gen *z, const Region *r, const Nest *n, Str anonymous, Arena scratch) {
+    uint64_t h = hash128(anonymous.ptr, anonymous.len).lo;
+    uint32_t have = map_find(&z->texts, h);
+    if (have)
+        return have - 1;
+    Numbers again = {0};
+    Kernel k = {.name = kernel_name(z->perm, &z->p->func->g, r, anonymous),
+                .finish = nest_partial(n)};
+    k.threads = n->team.units * n->team.size;
+    k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
+    k.source = str_copy(z->perm, kernel_text(&scratch, n, z->d, k.name, &again));
+    vec_push(z->perm, &z->p->kernel, k);
+    map_put(z->perm, &z->texts, h, z->p->kernel.n);
+    return z->p->kernel.n - 1;
+}
+
+// Kernel and sizes of a region, which those of equal structure have in common: a network's layers
+// repeat, and an optimizer's weights.
+static void gen_region(Gen *z, uint32_t index, Arena scratch) {
+    Region *r = &z->p->region.at[index];
+    uint64_t structure = structure_of(z, r, scratch);
+    uint32_t like = map_find(&z->structures, structure);
     Nest n;
-    Numbers numbers = {0}, again = {0};
-    nest_lower(&scratch, p, r, &n);
-    d->shape(&n);
-    Str anonymous = kernel_text(&scratch, &n, d, STR("kernel"), &numbers);
-    Hash128 h = hash128(anonymous.ptr, anonymous.len);
-    set_region(perm, r, &n, &numbers);
-    uint32_t have = map_find(known, h.lo);
-    if (have) {
-        r->kernel = have - 1;
+    Numbers numbers = {0};
+    if (like) {
+        set_like(z->perm, r, &z->p->region.at[like - 1]);
         return;
     }
-    Str name = kernel_name(perm, &p->func->g, r, anonymous);
-    Kernel k = {.name = name, .finish = nest_partial(&n)};
-    k.threads = n.team.units * n.team.size;
-    k.words = r->in.n + r->out.n + (r->scratch ? 2 : 0) + r->number.n;
-    k.source = str_copy(perm, kernel_text(&scratch, &n, d, name, &again));
-    vec_push(perm, &p->kernel, k);
-    map_put(perm, known, h.lo, p->kernel.n);
-    r->kernel = p->kernel.n - 1;
+    map_put(z->perm, &z->structures, structure, index + 1);
+    nest_lower(&scratch, z->p, r, &n);
+    z->d->shape(&n);
+    Str anonymous = kernel_text(&scratch, &n, z->d, STR("kernel"), &numbers);
+    set_region(z->perm, r, &n, &numbers);
+    r->kernel = gen_kernel(z, r, &n, anonymous, scratch);
 }
 
 void gen_kernels(Arena *perm, Plan *p, const Dialect *d) {
     Arena scratch;
-    Map known = {0};
     arena_need(&scratch);
+    Gen z = {.perm = perm, .p = p, .d = d};
+    z.local = arena_array(&scratch, uint32_t, p->func->g.node.n);
     p->prelude = gen_prelude(d);
     for (uint32_t i = 0; i < p->region.n; i++)
         if (p->region.at[i].kind == RegionLoop)
-            gen_region(perm, p, &p->region.at[i], d, &known, scratch);
+            gen_region(&z, i, scratch);
     if (d->merges)
         gen_together(perm, p, d);
     if (d->calls)
