@@ -155,6 +155,11 @@ static GanStatus plans_begin(Arena *perm, Module *m, const CompileOptions *o, Co
     m->batch = m->share.samples;
     compile_scales(perm, m, o);
     rest->slot_bytes = slots_place(m, o->real);
+    if (o->memory && rest->slot_bytes > o->memory) // no plan helps, so none is searched for
+        return fail(GAN_ERR_MEMORY,
+                    "--memory %s: weights, optimizer state and data of batch %lld alone need %s",
+                    size_text(o->memory).z, (long long)m->share.total,
+                    size_text(rest->slot_bytes).z);
     out->entry = arena_array(perm, Plan, m->entry.n + 1);
     PassOptions pass = quiet(rest);
     plan_one(rest, perm, &m->init, &pass, &out->init);
@@ -280,12 +285,15 @@ bool compile_try(const CompileOptions *o, CompiledFits *fits, void *user) {
     return fine;
 }
 
-int64_t compile_less(const CompileOptions *o, int64_t batch, double part, CompiledFits *fits,
+int64_t compile_less(const CompileOptions *o, const Compiled *c, MemoryNeed m, CompiledFits *fits,
                      void *user) {
     CompileOptions smaller = *o;
+    double fixed = (double)c->step.slot_bytes, room = (double)m.have - fixed;
     if (!o->text.ptr && (!o->path.len || ganx_is(o->path))) // a compiled file fixes it
         return 0;
-    smaller.batch = (int64_t)((double)batch * part);
+    if (room <= 0)
+        return 0;
+    smaller.batch = (int64_t)ceil((double)c->module.share.total * room / ((double)m.need - fixed));
     while (smaller.batch > 0 && !compile_try(&smaller, fits, user))
         smaller.batch = smaller.batch * 7 / 8;
     return smaller.batch;
@@ -298,20 +306,15 @@ static bool takes_less(void *user, const Compiled *c) {
 
 GanStatus compile_fits(const Compiled *c, const CompileOptions *asked) {
     CompileOptions o = *asked;
-    size_t least = compiled_bytes(c, o.dialect == &dialect_cuda);
-    if (!o.memory || least <= o.memory)
+    MemoryNeed m = {.need = compiled_bytes(c, o.dialect == &dialect_cuda), .have = o.memory};
+    if (!m.have || m.need <= m.have)
         return GAN_OK;
-    int64_t batch = c->module.share.total;
-    int64_t less = compile_less(&o, batch, (double)o.memory / (double)least, takes_less, &o);
-    const double mib = 1048576;
+    int64_t less = compile_less(&o, c, m, takes_less, &o);
     char advice[64] = "";
     if (less)
         snprintf(advice, sizeof advice, "; --batch %lld fits", (long long)less);
-    return fail(GAN_ERR_MEMORY,
-                "--memory %.1f MiB: batch %lld takes %.1f MiB, however often values are computed "
-                "again%s",
-                (double)o.memory / mib, (long long)batch, ceil((double)least / mib * 10) / 10,
-                advice);
+    return fail(GAN_ERR_MEMORY, "--memory %s: batch %lld needs %s, even with recomputation%s",
+                size_text(m.have).z, (long long)c->module.share.total, size_text(m.need).z, advice);
 }
 
 void compiled_print(Text *t, const Compiled *c, PlanLevel level) {

@@ -86,11 +86,14 @@ size_t compiled_bytes(const Compiled *c, bool card);
 // GAN_ERR_MEMORY where all plans are made and take more than o->memory after all; with a batch that
 // fits, compiled to be sure.
 GanStatus compile_fits(const Compiled *c, const CompileOptions *o);
-// A batch less than `batch` whose plans `fits` likes, compiled to be sure; 0: there is none. Memory
-// is about linear in the batch, and what is not is on top of that: the first guess, `part` of it,
-// is a little too large.
+typedef struct MemoryNeed { // bytes, slots and work
+    size_t need, have;
+} MemoryNeed;
+// A batch smaller than that of `c`, which needs more memory than there is, whose plans `fits`
+// accepts; found by compiling them. 0: there is none. The first guess takes the work memory for
+// linear in the batch and the slots for independent of it.
 typedef bool CompiledFits(void *user, const Compiled *c);
-int64_t compile_less(const CompileOptions *o, int64_t batch, double part, CompiledFits *fits,
+int64_t compile_less(const CompileOptions *o, const Compiled *c, MemoryNeed m, CompiledFits *fits,
                      void *user);
 // Do the plans of `o` fit?
 bool compile_try(const CompileOptions *o, CompiledFits *fits, void *user);

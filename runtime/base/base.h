@@ -129,7 +129,11 @@ const char *str_z(Arena *a, Str s);     // zero-terminated copy, for the edge of
 bool str_to_double(Str s, double *out); // whole text must be a number; locale-independent
 bool str_to_int(Str s, int64_t *out);
 bool str_to_bytes(Str s, size_t *out); // "12G", "1.5GiB", "800MiB", "4096": at least one byte
-uint32_t str_distance(Str a, Str b);   // Damerau-Levenshtein
+typedef struct SizeText {
+    char z[24];
+} SizeText;
+SizeText size_text(size_t bytes);    // "1709.0 MiB", "1.5 KiB", "12 bytes"; rounded up
+uint32_t str_distance(Str a, Str b); // Damerau-Levenshtein
 // Did-you-mean: the nearest of `known` within a third of the word's length, or an empty Str.
 Str str_nearest(Str word, const Str *known, uint32_t n);
 bool str_utf8_valid(Str s, size_t *bad_at);

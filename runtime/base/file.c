@@ -251,17 +251,38 @@ static int open_aside(FileOut *f) {
     return fd;
 }
 
-// A link is followed, so that it stays one. What is no file - /dev/null, a pipe - is written to: a
-// rename would take its place, on the whole machine where the user may.
+// Replaces a link by its target, which need not exist (realpath would require that).
+static bool follow_links(Path *path) {
+    enum { Most = 40 }; // as the system
+    struct stat s;
+    for (int i = 0; i < Most; i++) {
+        char to[sizeof path->z];
+        if (lstat(path->z, &s) != 0 || !S_ISLNK(s.st_mode))
+            return true;
+        ssize_t n = readlink(path->z, to, sizeof to - 1);
+        if (n < 0)
+            return false;
+        to[n] = 0;
+        const char *slash = strrchr(path->z, '/');
+        size_t folder = to[0] != '/' && slash ? (size_t)(slash - path->z) + 1 : 0;
+        if (folder + (size_t)n >= sizeof path->z) {
+            errno = ENAMETOOLONG;
+            return false;
+        }
+        memcpy(path->z + folder, to, (size_t)n + 1);
+    }
+    errno = ELOOP;
+    return false;
+}
+
+// A link stays: its target is what is replaced. A device or a pipe is written to, because a rename
+// would take its place (as root, that of /dev/null).
 static int open_out(FileOut *f) {
     struct stat s;
-    Path behind;
-    if (lstat(f->path.z, &s) == 0 && S_ISLNK(s.st_mode) && realpath(f->path.z, behind.z))
-        f->path = behind;
-    if (stat(f->path.z, &s) != 0 || S_ISREG(s.st_mode) || S_ISDIR(s.st_mode))
-        return open_aside(f);
     f->aside.z[0] = 0;
-    return open(f->path.z, O_WRONLY | O_CLOEXEC);
+    if (stat(f->path.z, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode))
+        return open(f->path.z, O_WRONLY | O_CLOEXEC);
+    return follow_links(&f->path) ? open_aside(f) : -1;
 }
 
 GanStatus file_out_open(Str path, FileOut **out) {

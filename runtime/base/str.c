@@ -179,6 +179,17 @@ bool str_to_bytes(Str s, size_t *out) {
     return fine;
 }
 
+SizeText size_text(size_t bytes) {
+    SizeText t;
+    double unit = bytes < 1 << 20 ? 1024 : 1 << 20;
+    if (bytes < 1024)
+        snprintf(t.z, sizeof t.z, "%zu bytes", bytes);
+    else
+        snprintf(t.z, sizeof t.z, "%.1f %s", ceil((double)bytes / unit * 10) / 10,
+                 bytes < 1 << 20 ? "KiB" : "MiB");
+    return t;
+}
+
 Str str_double(Arena *a, double x) {
     char z[32];
     if (isnan(x))

@@ -27,8 +27,8 @@ GanStatus exec_begin(const DeviceApi *api, Device *d, Arena *perm, const Module 
     GanStatus st = api->alloc(d, e->slot_bytes, &e->slots);
     if (st != GAN_OK) {
         exec_close(e);
-        return fail_in(st, "the plan needs %.1f MiB for weights and state",
-                       (double)init->slot_bytes / 1048576);
+        return fail_in(st, "the plan needs %s for weights and state",
+                       size_text(init->slot_bytes).z);
     }
     e->fresh = true;
     *out = e;
@@ -40,10 +40,10 @@ static GanStatus work_alloc(Exec *e, size_t bytes) {
     GanStatus st = e->api->alloc(e->device, bytes, &e->work);
     return st == GAN_OK ? GAN_OK
                         : fail_in(st,
-                                  "the plan needs %.1f MiB for work, beside %.1f MiB for "
-                                  "weights and state; --memory SIZE computes values again "
-                                  "instead of holding them, a smaller --batch has fewer",
-                                  (double)bytes / 1048576, (double)e->slot_bytes / 1048576);
+                                  "the plan needs %s of work memory, beside %s for weights and "
+                                  "state; a smaller --batch needs less, and so does --memory SIZE, "
+                                  "which recomputes values instead of storing them",
+                                  size_text(bytes).z, size_text(e->slot_bytes).z);
 }
 
 static void work_release(Exec *e) {

@@ -32,30 +32,26 @@ static bool fits_card(void *user, const Compiled *c) {
     return bytes_needed(card->api, c) <= card->room;
 }
 
-// The plan knows what it takes: a card that has not so much is told before anything is allocated,
-// and its user what would fit, compiled to be sure.
+// The plan states its memory: a card with less free is refused before anything is allocated, with
+// the batch or the limit that would fit, found by compiling.
 static GanStatus check_room(Session *s, const CompileOptions *o) {
     Card card = {.api = s->api};
     size_t need = bytes_needed(s->api, &s->compiled);
     TRY(s->api->room(s->device, &card.room));
     if (need <= card.room)
         return GAN_OK;
-    const double mib = 1048576;
-    int64_t batch = s->compiled.module.batch;
     Text advice = {.arena = &s->perm};
-    int64_t less = compile_less(o, batch, (double)card.room / (double)need, fits_card, &card);
+    int64_t less = compile_less(o, &s->compiled, (MemoryNeed){need, card.room}, fits_card, &card);
     CompileOptions again = *o;
     again.memory = card.room / (1 << 20) << 20;
     if (less)
         text_fmt(&advice, "; --batch %lld fits", (long long)less);
     if (!ganx_is(o->path) && !o->memory && compile_try(&again, fits_card, &card))
-        text_fmt(&advice, "; so does --memory %zuM, which computes values again",
-                 again.memory >> 20);
+        text_fmt(&advice, "; so does --memory %zuM, which recomputes values", again.memory >> 20);
     return fail(GAN_ERR_MEMORY,
-                "batch %lld takes %.1f MiB on the card, which has %.1f MiB free: %.1f MiB are "
-                "missing%.*s",
-                (long long)batch, (double)need / mib, (double)card.room / mib,
-                (double)(need - card.room) / mib, SARG(text_str(&advice)));
+                "batch %lld needs %s on the card, which has %s free: %s are missing%.*s",
+                (long long)s->compiled.module.share.total, size_text(need).z,
+                size_text(card.room).z, size_text(need - card.room).z, SARG(text_str(&advice)));
 }
 
 // --- the session ---------------------------------------------------------------------------------

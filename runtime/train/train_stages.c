@@ -64,9 +64,9 @@ static GanStatus check_later(const Train *t, Arena *a, Job *job) {
     feed_close(feed);
     TRY(ranks_first(t->comm) ? weights_fit(a, job, &c.module) : GAN_OK);
     Str name = job_stage_text(job, a);
-    say(&t->host->console, "%.*s: %u steps, %.1f MiB", SARG(name),
+    say(&t->host->console, "%.*s: %u steps, %s", SARG(name),
         job_now(job)->last - job_now(job)->first,
-        (double)compiled_bytes(&c, o.dialect == &dialect_cuda) / 1048576);
+        size_text(compiled_bytes(&c, o.dialect == &dialect_cuda)).z);
     return GAN_OK;
 }
 

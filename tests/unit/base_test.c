@@ -424,6 +424,20 @@ static void what_is_no_file_is_written_to_and_links_stay(void **state) {
     assert_true(S_ISLNK(is.st_mode));
     assert_ok(file_read(&p->arena, file, &out));
     assert_str(out, "new");
+
+    // A link to what is not there yet: the file is made where it points, over links in between.
+    Str first = under(p, "first"), later = under(p, "later");
+    assert_int_equal(symlink(under(p, "second").ptr, first.ptr), 0);
+    assert_int_equal(symlink("later", under(p, "second").ptr), 0);
+    assert_ok(file_write_atomic(first, "x", 1));
+    assert_int_equal(lstat(first.ptr, &is), 0);
+    assert_true(S_ISLNK(is.st_mode));
+    assert_ok(file_read(&p->arena, later, &out));
+    assert_str(out, "x");
+    assert_int_equal(symlink("round", under(p, "round").ptr), 0);
+    assert_status(file_write_atomic(under(p, "round"), "x", 1), GAN_ERR_IO, "write in a circle");
+    assert_int_equal(symlink("no/such", under(p, "astray").ptr), 0);
+    assert_status(file_write_atomic(under(p, "astray"), "x", 1), GAN_ERR_IO, "write in no folder");
 }
 
 static void a_file_error_names_path_and_reason(void **state) {
