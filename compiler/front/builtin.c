@@ -238,7 +238,7 @@ Value builtin_classes(Elab *e, const Value *in, uint32_t n) {
         return value_num((double)in[0].tensor.classes);
     diag(e->f, DiagE0305, here(e), "classes (of a label)", value_what(in[0]));
     diag_help(e->f,
-              "a label of the data and categorical(10) know their classes; say so of an input: "
+              "a label of the data and categorical(10) know their classes; declare it of an input: "
               "net G(z: [64], y: label(10))");
     in_library(e);
     return POISON;
@@ -494,7 +494,7 @@ Value builtin_grad(Elab *e, const Value *in, uint32_t n) {
     in_library(e);
     note_origin(e, x);
     if (slot != NONE)
-        diag_help(e->f, "take a weight of a net it was computed by; `%.*s` has no part in it",
+        diag_help(e->f, "take a weight of a net it was computed with; it does not depend on `%.*s`",
                   SARG(e->m->slot.at[slot].name));
     return POISON;
 }

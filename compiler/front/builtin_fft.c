@@ -35,7 +35,7 @@ static Value transform(Elab *e, Val x, bool inverse, Type made) {
     Val lines = to_lines(x);
     if (!op_fits(e, OpFft, &lines, 1, &at, like)) {
         diag_help(e->f, "rfft(x) takes real numbers of any shape to [2, ..., n/2 + 1], which fft, "
-                        "ifft and irfft take; irfft(z, n) says how many numbers it makes");
+                        "ifft and irfft take; irfft(z, n) has n numbers");
         return POISON;
     }
     return size_fits(e, &made) ? anchored(e, nodes, from_lines(Fft(lines, inverse, like), made))

@@ -89,7 +89,7 @@ static bool place_arguments(Elab *e, const Ast *params, Args args, Str who, cons
         if (taken[at]) {
             diag(e->f, DiagE0314, a->span, SARG(params->list.at[at]->text));
             diag_note(e->f, taken[at]->span,
-                      taken[at]->name.len ? "it is given here" : "it is given here, by its place");
+                      taken[at]->name.len ? "it is given here" : "it is given here, by position");
             return false;
         }
         taken[at] = a;
@@ -141,7 +141,7 @@ static bool match_class(Elab *e, Env *env, const Ast *p, Value *v, Str who) {
     diag(e->f, DiagE0401, here(e), SARG(who), SARG(p->text), SARG(wanted), SARG(found));
     diag_help(e->f, "give it a class from 0 to %lld: a label of the data, or categorical(%lld)",
               (long long)classes - 1, (long long)classes);
-    diag_note(e->f, p->a->span, "%.*s is asked for here", SARG(wanted));
+    diag_note(e->f, p->a->span, "%.*s is expected here", SARG(wanted));
     if (!value_is_plain(*v))
         note_origin(e, val);
     return false;
@@ -298,7 +298,7 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         diag_help(e->f, "a shape stands in brackets: [%.*s]", SARG(expected));
     if (batch && t.batched)
         diag_help(e->f, "a shape is one sample's: leave the batch out");
-    diag_note(e->f, shape->span, "%.*s is asked for here", SARG(expected));
+    diag_note(e->f, shape->span, "%.*s is expected here", SARG(expected));
     note_origin(e, v);
     return false;
 }
@@ -311,7 +311,7 @@ void note_origin(Elab *e, Val v) {
         return;
     Span span = v.g->span.at[n->span].span;
     if (n->op != OpRead)
-        diag_note(e->f, span, "%.*s was made here", SARG(type));
+        diag_note(e->f, span, "%.*s was computed here", SARG(type));
     else
         diag_note(e->f, span, "`%.*s` is %.*s",
                   SARG(e->m->slot.at[node_attr(v.g, v.id)->i[0]].name), SARG(type));

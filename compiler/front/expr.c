@@ -235,7 +235,7 @@ static Value eval_list(Elab *e, Env *env, const Ast *a) {
                 vec_push(e->perm, &out, v.list.at[k]);
         else if (v.kind != KindPoison) {
             diag(e->f, DiagE0305, item->span, "`...`", value_what(v));
-            diag_help(e->f, "`...` puts a list's elements where it stands: [...sizes, 3]");
+            diag_help(e->f, "`...` spreads a list's elements: [...sizes, 3]");
         }
     }
     return value_list(out.at, out.n);

@@ -118,7 +118,7 @@ uint32_t slot_make(Elab *e, Env *env, const Ast *a, Slot s) {
         return found;
     diag(e->f, DiagE0404, here(e), SARG(s.name), SARG(type_text(e->perm, &made->type)),
          SARG(type_text(e->perm, &s.type)));
-    diag_note(e->f, made->span, "it was made here");
+    diag_note(e->f, made->span, "it was created here");
     return NONE;
 }
 

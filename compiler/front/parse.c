@@ -282,10 +282,10 @@ void read_words(Parser *p, Ast *field) {
             diag(p->f, DiagE0110, word->span,
                  "a data word like `image(3, 64, 64)` or `scale(-1, 1)`", 10, "this value");
             if (word->kind == AstList)
-                diag_help(p->f, "pictures are image(3, 64, 64), numbers float(3, 64), classes "
+                diag_help(p->f, "images are image(3, 64, 64), numbers float(3, 64), classes "
                                 "label(10)");
             else
-                diag_help(p->f, "where the samples are is said to ganrun: --data %.*s=PATH",
+                diag_help(p->f, "the path of the data is an option of ganrun: --data %.*s=PATH",
                           SARG(field->text));
             parser_panic(p);
         }

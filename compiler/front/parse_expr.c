@@ -146,8 +146,9 @@ static Ast *parentheses(Parser *p) {
     Ast *a = read_expr(p);
     if (!p->panic && at(p, TokComma)) {
         parser_fail(p, "`)`");
-        diag_help(p->f,
-                  "a list stands in brackets, [a, b]; names bound together in none: a, b = f(x)");
+        diag_help(
+            p->f,
+            "a list is written [a, b]; several names are bound without brackets: a, b = f(x)");
     }
     bracket_close(p, TokRParen, outer, "`)`");
     return a;

@@ -116,11 +116,11 @@ void parser_fail(Parser *p, const char *expected) {
     if (habit.len)
         diag_help(p->f, "%.*s", SARG(habit));
     else if (begins_statement(p->tok.kind) && !p->broken && strcmp(expected, "`{`"))
-        diag_help(p->f, "a statement of its own, which has no value");
+        diag_help(p->f, "it is a statement, which has no value");
     else if (p->form && !inside && !(p->tok.kind == TokBind && after_value))
         diag_help(p->f, "write: %s", p->form);
     else if (opens && !p->broken)
-        diag_help(p->f, "take the bracket out, or write what belongs before it");
+        diag_help(p->f, "remove the bracket, or write what is missing before it");
     p->stopped |= opens;
     parser_panic(p);
 }

@@ -30,8 +30,8 @@ static void help_clash(Elab *e, const Val *in, uint32_t n) {
         text_fmt(&t, "%s%lld", i ? ", " : "", added ? 1LL : (long long)longer.dim[i]);
     }
     diag_help(e->f,
-              "shapes meet at their first axes, not at their last: reshape(%.*s) gives the "
-              "shorter one those it lacks",
+              "shapes are aligned at their first axes, not at their last: reshape(%.*s) gives "
+              "the shorter one the axes it lacks",
               SARG(text_str(&t)));
 }
 

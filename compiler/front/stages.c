@@ -58,7 +58,7 @@ static void set_config(Elab *e, Env *env, const Ast *a, Stage *s) {
         return;
     if (!is_setting(v)) {
         diag(e->f, DiagE0305, a->c->span, "a config", value_what(v));
-        diag_help(e->f, value_is_tensor(v) ? "what changes while a stage runs is an expression of "
+        diag_help(e->f, value_is_tensor(v) ? "what changes during a stage is an expression of "
                                              "`step` in the step"
                                            : "a config is a number, a string, true, false, none "
                                              "or a list of them");

@@ -66,7 +66,7 @@ static void refuse_unreached(Elab *e, const Ast *update, uint32_t net) {
     }
     diag_note(e->f, n->span, "`%.*s` has no weights yet: nothing calls it before this update",
               SARG(n->name));
-    diag_help(e->f, "call it in the loss, or leave it out of the update");
+    diag_help(e->f, "call it in the loss, or remove it from the update");
 }
 
 // Behind a run-time choice another outcome's loss may reach the net, as that of a lazy penalty

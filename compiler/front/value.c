@@ -267,9 +267,12 @@ bool want_extents(Elab *e, Value v, const char *who, Type *out) {
 static void help_operand(Elab *e, Value v) {
     double number;
     if (v.kind == KindList)
-        diag_help(e->f, "take one of them, v[0], name each: a, b = ..., or add them up: sum(v)");
+        diag_help(e->f,
+                  "take an element, v[0], unpack it: a, b = v, or add the elements up: sum(v)");
     else if (v.kind == KindNone)
-        diag_help(e->f, "a body's value is its last line: end it with a value, not a binding");
+        diag_help(
+            e->f,
+            "the value of a block is its last line: end it with an expression, not a binding");
     else if (v.kind == KindStr && str_to_double(v.str, &number))
         diag_help(e->f, "write the number without quotes: %.*s", SARG(v.str));
     else if (v.kind == KindFn || v.kind == KindObject || v.kind == KindBuiltin || v.kind == KindNet)

@@ -46,7 +46,7 @@ static void help_layout(Reader *r, uint32_t place) {
                  !strcmp(context, "while parsing a block collection");
     bool dash = str_starts(str_sub(r->text, place, r->text.len), STR("- "));
     if (dash)
-        diag_help(r->f, "every entry of a list begins with `- `, the one before this line too");
+        diag_help(r->f, "every entry of a list begins with `- `, the line before this one too");
     else if (block && here != others)
         diag_help(r->f, "indent it by %zu, as its neighbours are, not by %zu", others, here);
 }

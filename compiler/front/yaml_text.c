@@ -91,7 +91,7 @@ Ast *yaml_expression(YamlReader *r, const Yaml *y) {
     if ((text && !y->text.len) || y->kind == YamlMap || (y->kind == YamlList && !y->flow)) {
         yaml_wrong(r, y, "an expression");
         if (!text)
-            diag_help(r->f, "write it as in the language: adam(lr=2e-4), [64, 128]");
+            diag_help(r->f, "write an expression of the language: adam(lr=2e-4), [64, 128]");
     } else
         return parse_expr(r->f, range_of(y).file, range_of(y).lo, range_of(y).hi);
     return yaml_node(r, AstNone, y->span);

@@ -44,15 +44,15 @@ edit 's/^step {/step {\n  s = 0\n  for i in range(1000000000) { s = s + i }/'
 { echo 'a: &a [x, x]'; echo 'b: [*a, *a]'; } >bomb.yaml; bad 'bomb.yaml:1:.*anchors' bomb.yaml
 
 # A typo in a name, key, unit or axis.
-edit 's/tanh/tahn/';                                    bad 'wrong.gan:8:.*no `tahn`' wrong.gan
+edit 's/tanh/tahn/';                                    bad 'wrong.gan:8:.*`tahn` is not defined' wrong.gan
 edit 's/pad=1/padd=1/';                                 bad 'wrong.gan:11:.*no parameter `padd`' wrong.gan
 edit 's/beta1=/beta=/';                                 bad 'wrong.gan:14:.*no parameter `beta`' wrong.gan
-edit 's/update G/update H/';                            bad 'wrong.gan:19:.*no `H`' wrong.gan
-edit 's/mean(G(z))/mean(G(z), batsh)/';                 bad 'wrong.gan:20:.*no `batsh`' wrong.gan
-edit 's/lr=1e-3/lr=ramp(1e-3, 0, from=1, to=2, at=kimgs)/'; bad 'wrong.gan:14:.*no `kimgs`' wrong.gan
+edit 's/update G/update H/';                            bad 'wrong.gan:19:.*`H` is not defined' wrong.gan
+edit 's/mean(G(z))/mean(G(z), batsh)/';                 bad 'wrong.gan:20:.*`batsh` is not defined' wrong.gan
+edit 's/lr=1e-3/lr=ramp(1e-3, 0, from=1, to=2, at=kimgs)/'; bad 'wrong.gan:14:.*`kimgs` is not defined' wrong.gan
 edit 's/scale(/scael(/';                                bad 'wrong.gan:6:.*`scael` is not a data word' wrong.gan
 edit 's/G minimize/G minimise/';                        bad 'wrong.gan:19:.*found `minimise`' wrong.gan
-edit 's/sample fakes = G/sample fakes = g/';            bad 'wrong.gan:23:.*no `g`' wrong.gan
+edit 's/sample fakes = G/sample fakes = g/';            bad 'wrong.gan:23:.*`g` is not defined' wrong.gan
                                                         bad 'no config `nzz`' tiny.gan -s nzz=3
                                                         bad 'did you mean `mode=broken`' tiny.gan -s mode=brokn
                                                         bad 'cannot be `four`: a number' tiny.gan -s nz=four

@@ -86,7 +86,7 @@ ganc=$(dirname -- "$ganrun")/ganc
 "$ganc" plan --help >out || fail 'ganc plan --help'
 prints '^usage: ganc plan FILE'; prints '^example: ganc plan '; prints '--memory SIZE'
 grep -q -e '--stage' out && fail "plan's help has emit's options"
-"$ganc" help fmt | grep -q 'canonical layout' || fail 'ganc help fmt'
+"$ganc" help fmt | grep -q 'format models' || fail 'ganc help fmt'
 "$ganc" --help | grep -q '  completion bash' || fail 'ganc --help'
 
 # The compiler's own words, with a place.
