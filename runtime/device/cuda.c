@@ -123,7 +123,7 @@ static GanStatus find_card(Cuda *c) {
 static void close_card(Cuda *c) {
     cuda_leave(c);
     cuda_busy_close(c);
-    cuda_comm_close(c, c->comm);
+    bool whole = cuda_comm_close(c, c->comm); // else the process is about to end
     cudnn_close(c->dnn);
     cuda_copies_close(c, c->copies);
     if (c->mark)
@@ -134,7 +134,7 @@ static void close_card(Cuda *c) {
             c->cu->StreamDestroy(stream[i]);
     if (c->beside)
         c->cu->EventDestroy(c->beside);
-    if (c->context)
+    if (c->context && whole)
         c->cu->DevicePrimaryCtxRelease(c->device);
 }
 

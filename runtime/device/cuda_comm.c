@@ -76,13 +76,14 @@ GanStatus cuda_comm_open(Cuda *c, CudaComm **out) {
     return nccl_open(c, ranks, &m->nccl);
 }
 
-void cuda_comm_close(Cuda *c, CudaComm *m) {
+bool cuda_comm_close(Cuda *c, CudaComm *m) {
     if (!m)
-        return;
-    nccl_close(m->nccl, comm_health(m->ranks) == GAN_OK);
+        return true;
+    bool whole = nccl_close(m->nccl, comm_health(m->ranks) == GAN_OK);
     if (m->stream)
         c->cu->StreamDestroy(m->stream);
     mem_free(m);
+    return whole;
 }
 
 // --- a plan's calls ------------------------------------------------------------------------------

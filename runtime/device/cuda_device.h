@@ -238,9 +238,10 @@ void cufft_release(CufftCalls *calls);
 // (ranks_preflight).
 GanStatus cuda_comm_card(Comm *ranks, int cards, int *card);
 
-typedef struct CudaCall CudaCall;                    // one collective of a loaded plan
-GanStatus cuda_comm_open(Cuda *c, CudaComm **out);   // *out is NULL where there is nothing to say
-void cuda_comm_close(Cuda *c, CudaComm *m);          // accepts NULL
+typedef struct CudaCall CudaCall;                  // one collective of a loaded plan
+GanStatus cuda_comm_open(Cuda *c, CudaComm **out); // *out is NULL where there is nothing to say
+// False: a library is still using the card's context. Accepts NULL.
+bool cuda_comm_close(Cuda *c, CudaComm *m);
 GanStatus cuda_comm_load(Loaded *l);                 // Loaded.collective
 void cuda_comm_unload(Loaded *l);                    // accepts one that is not loaded whole
 GanStatus cuda_comm_check(const Cuda *c);            // are the ranks given up?
@@ -252,8 +253,10 @@ GanStatus cuda_comm_wait(Loaded *l, uint32_t call);  // what comes behind finds 
 
 typedef struct Nccl Nccl; // one communicator of the library
 GanStatus nccl_open(Cuda *c, Comm *ranks, Nccl **out);
-void nccl_close(Nccl *n, bool orderly); // accepts NULL; orderly: every rank comes
-void nccl_abort(Nccl *n);               // ends kernels that wait for ranks; the others fail
+// Orderly: every rank closes its own. False: the others did not in time, and the library still uses
+// the card's context. Accepts NULL.
+bool nccl_close(Nccl *n, bool orderly);
+void nccl_abort(Nccl *n); // ends kernels that wait for other ranks; every later call fails
 GanStatus nccl_health(Nccl *n);
 // Adds `bytes` at `at` over the ranks, in place, as work of `stream`.
 GanStatus nccl_sum(Nccl *n, CUdeviceptr at, size_t bytes, Dtype dtype, CUstream stream);

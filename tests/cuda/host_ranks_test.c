@@ -310,6 +310,31 @@ static void a_rank_that_is_gone_ends_the_wait(void **state) {
     }
 }
 
+// A rank that fails by itself finds the communicator well, and the other ranks inside a sum that
+// waits for it: the library does not return before they have ended, too. Nor does it where this
+// rank aborts first.
+static void a_rank_that_ends_alone_does_not_wait_for_the_others(void **state) {
+    (void)state;
+    for (int aborts = 0; aborts < 2; aborts++) {
+        Ranks ranks;
+        ranks_open(&ranks, RouteNccl, &(CommOptions){.deadline = 0.2});
+        Run *run = tiny_on(&ranks);
+        assert_fine(init_and_steps(run, &ranks.device, 2));
+        ranks.other.gone = aborts;
+        assert_int_equal(comm_barrier(ranks.comm) == GAN_OK, !aborts);
+        recorder_mishap(run->r, MishapStuckEnd, 0);
+        close_run(run);
+        assert_int_equal(record_nccl_live(), 1);
+        assert_int_equal(recorder_live(run->r), 2); // and the context, which it uses
+        record_nccl_others_end();
+        assert_int_equal(record_nccl_aborted(), aborts);
+        assert_int_equal(recorder_live(run->r), 1);
+        assert_null(recorder_complaint(run->r));
+        free_run(run);
+        ranks_close(&ranks);
+    }
+}
+
 // What ranks compute of weights alone they all compute: no clock, and no room that depends on a
 // rank's share, decides which engine does it. The recorded library has none without room.
 static const char power[] = "model power\n"
@@ -376,6 +401,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_sum_that_nothing_orders_is_found),
         cmocka_unit_test(what_nccl_cannot_do_is_said),
         cmocka_unit_test(a_rank_that_is_gone_ends_the_wait),
+        cmocka_unit_test(a_rank_that_ends_alone_does_not_wait_for_the_others),
         cmocka_unit_test(what_all_ranks_compute_is_not_left_to_the_clock),
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),

@@ -93,6 +93,7 @@ typedef enum Mishap {
     MishapEngine,     // cuDNN's second engine does not run
     MishapHang,       // asked whether it is done, the card never is
     MishapRemote,     // NCCL tells that another rank is gone
+    MishapStuckEnd,   // the end of an NCCL communicator waits for record_nccl_others_end
     MishapDropWaits,  // streams do not wait for events
     MishapDropEvents, // the host does not wait for events
 } Mishap;
@@ -146,7 +147,9 @@ void record_cupti_begin(void);
 uint32_t record_cupti_live(void); // kinds that are still looked at
 void record_nccl_begin(void);
 uint32_t record_nccl_live(void);
-uint32_t record_nccl_aborted(void);      // communicators given up
+uint32_t record_nccl_aborted(void); // communicators aborted
+// The other ranks have ended theirs: returns when the ends that wait for it have, too.
+void record_nccl_others_end(void);
 bool record_graph_has(const char *name); // some graph that is there does work of this name
 // What a launch reads and writes (record_plan.c).
 void record_plan_begin(void);

@@ -2,12 +2,31 @@
 // write and on which stream.
 #include "record.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 static uint32_t live, aborted;
 
+// Ends that wait for the other ranks, each in a thread of the device's.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t n;
+    bool others_end;
+} stuck = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
 void record_nccl_begin(void) {
     live = aborted = 0;
+    stuck.others_end = false;
+}
+
+void record_nccl_others_end(void) {
+    pthread_mutex_lock(&stuck.lock);
+    stuck.others_end = true;
+    pthread_cond_broadcast(&stuck.changed);
+    while (stuck.n)
+        pthread_cond_wait(&stuck.changed, &stuck.lock);
+    pthread_mutex_unlock(&stuck.lock);
 }
 
 uint32_t record_nccl_live(void) {
@@ -70,19 +89,37 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t n, ncclDataTyp
     return ncclSuccess;
 }
 
-static ncclResult_t end(ncclComm_t c) {
+static ncclResult_t take_apart(ncclComm_t c, bool abort) {
     in_capture("the end of a communicator");
     if (record_graph_has("ncclAllReduce")) // the library waits for the graph's end
-        complain("NCCL: a communicator is ended that a recorded graph names, which takes for ever");
+        complain("NCCL: a communicator is ended that a captured graph names, which takes for ever");
+    aborted += abort;
     free(c);
     live--;
     CALL();
     return ncclSuccess;
 }
 
-static ncclResult_t give_up(ncclComm_t c) {
-    aborted++;
-    return end(c);
+static ncclResult_t end(ncclComm_t c, bool abort) {
+    if (record_mishap() != MishapStuckEnd)
+        return take_apart(c, abort);
+    pthread_mutex_lock(&stuck.lock);
+    stuck.n++;
+    while (!stuck.others_end)
+        pthread_cond_wait(&stuck.changed, &stuck.lock);
+    ncclResult_t code = take_apart(c, abort);
+    stuck.n--;
+    pthread_cond_broadcast(&stuck.changed);
+    pthread_mutex_unlock(&stuck.lock);
+    return code;
+}
+
+static ncclResult_t comm_destroy(ncclComm_t c) {
+    return end(c, false);
+}
+
+static ncclResult_t comm_abort(ncclComm_t c) {
+    return end(c, true);
 }
 
 const NcclApi record_nccl_api = {
@@ -92,8 +129,8 @@ const NcclApi record_nccl_api = {
     .InitRank = init_rank,
     .GetAsyncError = async_error,
     .AllReduce = all_reduce,
-    .Abort = give_up,
-    .Destroy = end,
+    .Abort = comm_abort,
+    .Destroy = comm_destroy,
 };
 
 #endif
