@@ -2,8 +2,8 @@
 //
 // In: anchors of a plan, and epilogues they may have. Out: prepared calls: an execution plan, found
 // once per operation and card, and the addresses it works on. Of the engines that the library's
-// heuristics name (cuda_dnn_engine.c) the best few are timed on the card. What won is kept in the
-// kernel cache as the library's own JSON.
+// heuristics name (cuda_dnn_engine.c) the best few are timed on the card. The fastest is kept in
+// the kernel cache.
 //
 // Invariant: whatever the library makes belongs to a Cudnn or a CudnnCalls, and goes with it.
 #include "cuda_dnn.h"
@@ -196,14 +196,19 @@ static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     return GAN_OK;
 }
 
-// --- what won, on disk ---------------------------------------------------------------------------
+// --- the plan cache ------------------------------------------------------------------------------
+
+// A file is "workspace BYTES", then the plan as the library's JSON. That says nothing of its
+// workspace: a plan read back from it claims to need none, whatever it needs (cuDNN 9.19).
+
+static const char workspace_line[] = "workspace ";
 
 static Str cache_file(const Cudnn *d, const CudnnOperation *o, Arena *a) {
     Text t = {.arena = a};
     text_fmt(&t, "cudnn %zu %s %d %d\n", d->api->GetVersion(), d->cuda->name, d->cuda->arch,
              d->no_tf32);
     text_put(&t, (Str){(const char *)o, sizeof *o});
-    return cache_path(a, d->cuda->cache_dir, text_str(&t), ".json");
+    return cache_path(a, d->cuda->cache_dir, text_str(&t), ".plan");
 }
 
 // What cannot be written is not kept, and that is no error.
@@ -211,23 +216,42 @@ static void plan_save(const Cudnn *d, const Choice *c, Arena scratch) {
     int64_t n = 0;
     char *text = arena_array(&scratch, char, TEXT_MOST);
     if (d->api->GetAttribute(c->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                             CUDNN_TYPE_CHAR, TEXT_MOST, &n, text) == CUDNN_STATUS_SUCCESS &&
-        n > 0 && n <= TEXT_MOST)
-        sealed_write(&scratch, cache_file(d, &c->operation, &scratch), (Str){text, (size_t)n});
+                             CUDNN_TYPE_CHAR, TEXT_MOST, &n, text) != CUDNN_STATUS_SUCCESS ||
+        n <= 0 || n > TEXT_MOST)
+        return;
+    Text file = {.arena = &scratch};
+    text_fmt(&file, "%s%zu\n", workspace_line, c->workspace);
+    text_put(&file, (Str){text, (size_t)n});
+    sealed_write(&scratch, cache_file(d, &c->operation, &scratch), text_str(&file));
+}
+
+// False where the file is not as plan_save writes it.
+static bool read_file(Str file, size_t *workspace, Str *json) {
+    size_t end = str_find(file, '\n');
+    int64_t bytes;
+    if (!str_starts(file, str_c(workspace_line)) || end == file.len ||
+        !str_to_int(str_sub(file, sizeof workspace_line - 1, end), &bytes) || bytes < 0)
+        return false;
+    *workspace = (size_t)bytes;
+    *json = str_sub(file, end + 1, file.len);
+    return true;
 }
 
 static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
-    Str text;
-    if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &text))
+    Str file, json;
+    size_t workspace, says;
+    if (!cache_get(&scratch, cache_file(d, &c->operation, &scratch), &file) ||
+        !read_file(file, &workspace, &json) || workspace > c->room)
         return false;
     CudnnMaker m = cudnn_make(d, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)text.len,
-              text.ptr);
     cudnn_set_plan_card(&m);
+    cudnn_set(&m, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)json.len,
+              json.ptr);
     CudnnDesc plan = cudnn_keep(d, cudnn_made(&m));
-    if (!plan || !cudnn_workspace(d, plan, &c->workspace) || c->workspace > c->room)
+    if (!plan || !cudnn_workspace(d, plan, &says) || says > c->room)
         return false;
     c->plan = plan;
+    c->workspace = says > workspace ? says : workspace;
     return true;
 }
 

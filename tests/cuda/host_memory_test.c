@@ -1,6 +1,7 @@
 // host_memory_test.c - memory of a card, against a recording driver (record.h): bytes that cross,
 // what is asked for and refused, and a plan's room for libraries, which is known before anything is
 // allocated and kept.
+#define _GNU_SOURCE
 #include "host_run.h"
 #include "exec_internal.h"
 #include "session.h"
@@ -10,6 +11,7 @@
 #include "cases.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MODELS ROOT_DIR "/models"
 
@@ -216,6 +218,41 @@ static void an_engine_that_wants_more_than_the_room_is_passed_over(void **state)
     }
 }
 
+// Two models have one product in common, and the larger's has room for what its quickest engine
+// asks for. It is kept on disk, where the smaller one must not take it from.
+static void a_kept_engine_is_passed_over_where_it_has_no_room(void **state) {
+    (void)state;
+    char dir[] = "/tmp/gan-engines-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    const DeviceOptions o = {.threads = 1, .cache_dir = str_c(dir)};
+    const char *const tail = "|> dense(1) |> squeeze }\n"
+                             "step { update D minimize mean(D(x)^2) using sgd(0.1) }\n";
+    StrVec names = {0};
+    size_t room = 0;
+    for (int large = 1; large >= 0; large--) {
+        Run *run = new_bare();
+        Str text = str_format(&run->arena,
+                              "model m\ndata x : float(8) scale(-1, 1)\n"
+                              "net D(x: [8]) -> [] { x |> dense(16) |> relu %s%s",
+                              large ? "|> dense(3000) |> dense(3000) " : "", tail);
+        compile_model(run, "m.gan", text, DtF32, NULL);
+        size_t has = plan_room(&run->compiled.step);
+        room = large ? has : room;
+        recorder_greedy_dnn(run->r, room);
+        assert_true(large || has < room);
+        assert_fine(do_all(run, &o, 3));
+        close_run(run);
+        assert_clean(run->r, large ? "the large model" : "the small model");
+        if (!large) {
+            assert_fine(dir_list(&run->arena, str_c(dir), &names));
+            for (uint32_t i = 0; i < names.n; i++)
+                file_remove(path_join(&run->arena, str_c(dir), names.at[i]));
+        }
+        free_run(run);
+    }
+    assert_int_equal(rmdir(dir), 0);
+}
+
 // --- the card ------------------------------------------------------------------------------------
 
 static void the_card_is_measured_and_left_as_it_was(void **state) {
@@ -243,6 +280,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_run_takes_what_was_asked_for),
         cmocka_unit_test(a_card_that_holds_all_but_the_room_is_refused),
         cmocka_unit_test(an_engine_that_wants_more_than_the_room_is_passed_over),
+        cmocka_unit_test(a_kept_engine_is_passed_over_where_it_has_no_room),
         cmocka_unit_test(the_card_is_measured_and_left_as_it_was),
     };
     if (CASES_LISTED(tests))

@@ -5,6 +5,9 @@
 // last, which would be the quickest, wants more workspace than any card has, or what a test says.
 // Of epilogues a leaky relu must be compiled, and any of an input gradient; a tanh is refused.
 //
+// A plan read back from its JSON says that it needs no workspace, as the real library's does: the
+// JSON leaves that out.
+//
 // Complained of besides: attributes of another type or number than the library's (the table below
 // is its documentation's), and what is made for a card described to it where there is a handle.
 #include "record.h"
@@ -33,6 +36,7 @@ typedef struct Descriptor {
     bool final;
     bool handled, described; // what tells it of its card
     bool ran;                // a plan: outside a capture
+    bool read;               // a plan: from its JSON
     Tensor tensor;
     Operation operation; // of an operation and of all that is made from it
     void *pointer[4], *workspace;
@@ -305,8 +309,10 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t desc, cudnnBackendAttributeNam
         memcpy(d->pointer, value, (size_t)(d->pointers = n) * sizeof(void *));
     else if (name == CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
         memcpy(&d->workspace, value, sizeof(void *));
-    else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)
+    else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
         memcpy(&d->operation, value, sizeof d->operation);
+        d->read = true;
+    }
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -347,7 +353,7 @@ static cudnnStatus_t get(const cudnnBackendDescriptor_t desc, cudnnBackendAttrib
         *n = d->operation.sloped || of_gradient;
         *(cudnnBackendBehaviorNote_t *)out = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
-        *(int64_t *)out = (int64_t)workspace_of(&d->operation);
+        *(int64_t *)out = d->read ? 0 : (int64_t)workspace_of(&d->operation);
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
         memcpy(out, &d->operation, sizeof d->operation);
         *n = sizeof d->operation;
