@@ -10,9 +10,10 @@
 
 // --- errors --------------------------------------------------------------------------------------
 
-// A kernel broke the context: every call from then on says so.
-static bool is_broken(CUresult code) {
-    switch (code) {
+// The context is lost, mostly to a kernel that ran: every call from then on fails with this code.
+static bool is_sticky(CUresult code) {
+    enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 }; // as headers from CUDA 12.8 on name them
+    switch ((int)code) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
@@ -23,6 +24,9 @@ static bool is_broken(CUresult code) {
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CONTAINED:
+    case TENSOR_MEMORY_LEAK:
         return true;
     default:
         return false;
@@ -43,7 +47,7 @@ GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...) {
     GanStatus st = fail(code == CUDA_ERROR_OUT_OF_MEMORY ? GAN_ERR_MEMORY : GAN_ERR_DEVICE,
                         "cuda: %s failed: %s (%s %d)", text, words ? words : "no words for it",
                         name ? name : "error", (int)code);
-    if (!is_broken(code) || !c->running)
+    if (!is_sticky(code) || !c->running)
         return st;
     Arena scratch;
     if (arena_init(&scratch, (size_t)1 << 20) != GAN_OK)
@@ -60,7 +64,7 @@ GanStatus cuda_library_failed(const Cuda *c, const char *words, ...) {
     vsnprintf(text, sizeof text, words, args);
     va_end(args);
     CUresult code = c->cu->StreamQuery(c->compute);
-    if (is_broken(code))
+    if (is_sticky(code))
         return fail_in(cuda_check(c, code, "work given out before"), "%s", text);
     return fail(GAN_ERR_DEVICE, "%s", text);
 }
