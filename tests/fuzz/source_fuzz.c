@@ -38,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         Pack labels = {0};
         folder_put(arena, path, data, n);
         pack(&arena, path, (PackOptions){0});
-        pack(&arena, path, (PackOptions){.w = 4, .h = 4, .channels = 1, .length = 50});
+        pack(&arena, path, (PackOptions){.w = 4, .h = 4, .channels = 1, .labels = STR("auto")});
+        pack(&arena, path, (PackOptions){.length = 50, .labels = STR("folders")});
         if (pack_labels(&arena, path, &labels) == GAN_OK && pack_verify(&labels) != GAN_OK)
             bug("labels are damaged: %s", gan_error());
         pack_close(&labels);
