@@ -1,5 +1,5 @@
-// cifar.c - the binaries of CIFAR-10 (a class and a picture) and CIFAR-100 (a coarse class, a fine
-// one and a picture). They say nothing about themselves: their size and their classes must fit.
+// cifar.c - the binaries of CIFAR-10 (a class and an image) and CIFAR-100 (a coarse class, a fine
+// one and an image). They say nothing about themselves: their size and their classes must fit.
 #include "sources.h"
 
 enum { Pixels = 3 * 32 * 32 };

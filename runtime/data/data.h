@@ -1,10 +1,10 @@
-// data.h - pictures and arrays in, training batches out; and the files a run leaves behind.
+// data.h - images and arrays in, training batches out; and the files a run leaves behind.
 //
 //   folder, zip, tar, npy, IDX, HDF5  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32
 //   batches
 //
 // A pack is one file of equal-sized records that is mapped, never read: it opens in O(1) and is
-// shared between processes. Everything that can be wrong with a picture is found while packing, so
+// shared between processes. Everything that can be wrong with an image is found while packing, so
 // that training only copies. Arrays are in logical order throughout: channels first, [c, h, w] for
 // a sample, batch in front. Nothing here prints except data_main, which writes to the two files it
 // is given.
@@ -15,7 +15,7 @@
 
 #define DATA_MAX_RANK 8
 
-// --- image.c, image_png.c, image_jpeg.c, image_exif.c: one picture -------------------------------
+// --- image.c, image_png.c, image_jpeg.c, image_exif.c: one image -------------------------------
 
 typedef struct Image {
     uint32_t w, h; // pixels
@@ -33,25 +33,25 @@ void image_release(Image *m); // accepts an empty image
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out);
-// image_exif.c: 1 to 8, of bytes from TIFF's header on; 1 where there is none. Such a picture is
+// image_exif.c: 1 to 8, of bytes from TIFF's header on; 1 where there is none. Such an image is
 // turned upright by image_orient, which leaves it as it is when it fails.
 uint32_t exif_orientation(const uint8_t *tiff, size_t n);
 GanStatus image_orient(Image *m, uint32_t orientation);
 GanStatus image_read(Str path, Image *out);          // image_decode of a file; the message names it
 GanStatus image_write_png(Str path, const Image *m); // atomic
-// Rows of `columns` pictures with gaps of 2 pixels. x is f32 [n, c, h, w], c = 1 or 3; lo..hi
+// Rows of `columns` images with gaps of 2 pixels. x is f32 [n, c, h, w], c = 1 or 3; lo..hi
 // becomes 0..255.
 GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t columns, double lo,
                      double hi, Image *out);
 
 // --- plot.c --------------------------------------------------------------------------------------
 
-// Points x [d, p], d 2 or 3, as a picture out [3, side, side] of 0..1; lo..hi is its width and
+// Points x [d, p], d 2 or 3, as an image out [3, side, side] of 0..1; lo..hi is its width and
 // height.
 void plot_points(const float *x, size_t p, uint32_t d, double lo, double hi, uint32_t side,
                  float *out);
 
-// --- fit.c: any picture to W x H x C -------------------------------------------------------------
+// --- fit.c: any image to W x H x C -------------------------------------------------------------
 
 // Auto is contain for an image with alpha and cover for one without.
 #define FIT_MODES(X)                                                                               \
@@ -75,7 +75,7 @@ typedef struct FitRule {
     uint32_t w, h, channels; // of the result; channels 1 or 3
     uint32_t bits;           // of the result: 8 or 16
     FitMode mode;
-    uint8_t ground[3]; // RGB under alpha and beside a contained picture
+    uint8_t ground[3]; // RGB under alpha and beside a contained image
 } FitRule;
 
 const char *fit_name(FitMode mode);
@@ -113,7 +113,7 @@ typedef struct PackField {
     DataKind kind;
     PackDtype dtype; // labels are u32
     uint32_t rank;
-    int64_t dim[DATA_MAX_RANK]; // one sample: [c, h, w] for pictures, [] for labels
+    int64_t dim[DATA_MAX_RANK]; // one sample: [c, h, w] for images, [] for labels
     size_t offset, bytes;       // in a record
     // what scale(a, b) maps to a and b: 0..255, 0..65535, a float set's own extremes
     double lo, hi;
@@ -159,9 +159,9 @@ const uint8_t *pack_record(const Pack *p, uint64_t sample);
 typedef struct PackOptions {
     bool implied;      // size, channels and length are the caller's, not a user's options
     uint32_t w, h;     // 0: the source's own, where all samples have one
-    uint32_t channels; // 1 or 3; 0: 3 for pictures, 1 for IDX; of sounds as many as there must be
+    uint32_t channels; // 1 or 3; 0: 3 for images, 1 for IDX; of sounds as many as there must be
     uint64_t length;   // of sounds, in numbers a channel; 0: not said
-    uint32_t bits;     // 8 or 16; 0: as the first picture
+    uint32_t bits;     // 8 or 16; 0: as the first image
     FitMode fit;
     uint8_t ground[3];
     bool ground_set; // false: white
@@ -292,7 +292,7 @@ uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names);
 // The label stored beside a sample of the first field, read or not; false: there is none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 
-// --- swd.c: how far two sets of pictures are apart -----------------------------------------------
+// --- swd.c: how far two sets of images are apart -----------------------------------------------
 
 #define SWD_MAX_LEVELS 8
 // c [m, n] = a [m, k] times the transpose of b [n, k], row by row.
@@ -301,17 +301,17 @@ typedef GanStatus SwdProduct(const float *a, const float *b, size_t m, size_t n,
 typedef struct SwdOptions {
     SwdProduct *product;  // projects; NULL: plain loops
     uint32_t projections; // 0: 128
-    uint32_t patches;     // 7x7 patches a picture and level; 0: 64
+    uint32_t patches;     // 7x7 patches an image and level; 0: 64
     uint64_t seed;
 } SwdOptions;
 typedef struct SwdResult {
-    double pixels; // whole pictures projected
+    double pixels; // whole images projected
     uint32_t levels;
     // 7x7 patches of a Laplacian pyramid, finest first (Karras et al. 2018, times 1000)
     double level[SWD_MAX_LEVELS];
     double mean; // of the levels
 } SwdResult;
-// a: f32 [na, c, h, w], b: f32 [nb, c, h, w]. Pictures under 7 pixels have no levels.
+// a: f32 [na, c, h, w], b: f32 [nb, c, h, w]. Images under 7 pixels have no levels.
 GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
                       const SwdOptions *o, SwdResult *out);
 

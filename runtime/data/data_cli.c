@@ -211,9 +211,9 @@ static GanStatus read_samples(const Pack *p, const PackField *f, uint64_t n, flo
 
 static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
     const PackField *f = &p->field[0];
-    bool picture = f->kind != DataLabel && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
-    if (!picture) {
-        return fail(GAN_ERR_INPUT, "%.*s: its samples are not pictures of 1 or 3 channels",
+    bool image = f->kind != DataLabel && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
+    if (!image) {
+        return fail(GAN_ERR_INPUT, "%.*s: its samples are not images of 1 or 3 channels",
                     SARG(a->path));
     }
     uint64_t n = a->count < p->count ? a->count : p->count,
@@ -224,7 +224,7 @@ static GanStatus preview_pack(const Pack *p, const DataArgs *a) {
                    ? mem_alloc((size_t)n * (f->bytes / pack_dtype_size(f->dtype)) * sizeof *x)
                    : NULL;
     if (!x)
-        return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " pictures", n);
+        return fail(GAN_ERR_MEMORY, "no memory for %" PRIu64 " images", n);
     Image grid = {0};
     GanStatus st = read_samples(p, f, n, x);
     if (st == GAN_OK)
@@ -272,7 +272,7 @@ static GanStatus run_synth(Arena *arena, DataArgs *a) {
     if (!a->count)
         return fail(GAN_ERR_USAGE, "how many? ganrun data synth KIND --out F --count N");
     if (a->pack.w != a->pack.h)
-        return fail(GAN_ERR_USAGE, "these pictures are square: --size N");
+        return fail(GAN_ERR_USAGE, "these images are square: --size N");
     TRY(synth_write(a->path, a->out, a->count, a->pack.w, a->seed));
     fprintf(a->to, "%.*s: %" PRIu64 " samples\n", SARG(a->out), a->count);
     return GAN_OK;

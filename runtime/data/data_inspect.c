@@ -1,7 +1,7 @@
 // data_inspect.c - `ganrun data inspect`: what a path holds, for people and (--json) for scripts.
 //
 // A pack or array is described from its header, its value ranges from a walk over the samples. Of
-// pictures in a folder or archive every one is decoded, so that damaged files are found before a
+// images in a folder or archive every one is decoded, so that damaged files are found before a
 // night of training.
 #include "sources.h"
 #include "torch.h"
@@ -13,8 +13,8 @@
 enum { FirstNames = 5, SizesMost = 16, BadMost = 20 };
 
 typedef struct SizeCount {
-    uint32_t w, h, channels, bits; // of pictures
-    uint32_t rate;                 // of sounds, which have channels too; 0: pictures
+    uint32_t w, h, channels, bits; // of images
+    uint32_t rate;                 // of sounds, which have channels too; 0: images
     uint64_t n, shortest, longest; // of sounds, in numbers a channel
 } SizeCount;
 
@@ -24,7 +24,7 @@ typedef struct Survey { // what was found, whatever the source
     uint64_t count, bad;
     StrVec first;              // names
     StrVec bad_lines;          // "name: reason"
-    SizeCount size[SizesMost]; // pictures, in order of appearance
+    SizeCount size[SizesMost]; // images, in order of appearance
     uint32_t sizes, other_sizes;
     double lo, hi;      // values of the samples
     const Pack *pack;   // or NULL
@@ -36,7 +36,7 @@ typedef struct Survey { // what was found, whatever the source
 typedef struct Seen {
     uint32_t w, h, channels, bits;
     uint32_t lo, hi;
-    uint32_t rate; // of a sound, 0: a picture
+    uint32_t rate; // of a sound, 0: an image
     uint64_t frames;
 } Seen;
 
@@ -102,7 +102,7 @@ static GanStatus done_look(void *user, const Item *item, GanStatus st, const cha
     return GAN_OK;
 }
 
-static GanStatus look_at_pictures(Survey *s, Str path) {
+static GanStatus look_at_images(Survey *s, Str path) {
     Source *source = NULL;
     TRY(source_open(path, s->kind, &source));
     ItemJob job = {.source = source,
@@ -229,7 +229,7 @@ static void tell(const Survey *s, Str path, FILE *out) {
                     z->n, z->rate, z->channels, z->channels == 1 ? "" : "s", z->shortest,
                     z->longest);
         else
-            fprintf(out, "pictures   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
+            fprintf(out, "images   %" PRIu64 " of %ux%u, %s, %u bits\n", z->n, z->w, z->h,
                     mode_name(z->channels), z->bits);
     }
     if (s->other_sizes)
@@ -290,7 +290,7 @@ static void put_pack(const Survey *s, JsonOut *j) {
     json_put_str(j, s->pack->content);
 }
 
-static void put_picture_size(JsonOut *j, const SizeCount *z) {
+static void put_image_size(JsonOut *j, const SizeCount *z) {
     json_name(j, "width"), json_put_int(j, z->w);
     json_name(j, "height"), json_put_int(j, z->h);
     json_name(j, "mode"), json_put_str(j, str_c(mode_name(z->channels)));
@@ -313,7 +313,7 @@ static void put_sizes(const Survey *s, JsonOut *j) {
                 continue;
             json_open(j, '{');
             json_name(j, "count"), json_put_int(j, (int64_t)z->n);
-            (sounds ? put_sound_size : put_picture_size)(j, z);
+            (sounds ? put_sound_size : put_image_size)(j, z);
             json_close(j, '}');
         }
         json_close(j, ']');
@@ -370,7 +370,7 @@ static GanStatus look(Survey *s, Str path, Str dataset, Pack *pack, ArrayFile *a
         return look_at_array(s, array);
     case SourceFolder:
     case SourceArchive:
-        return look_at_pictures(s, path);
+        return look_at_images(s, path);
     }
     bug("inspect: source %d", (int)s->kind);
 }

@@ -1,7 +1,7 @@
-// fit.c - any picture to W x H x C, and the resampling beneath it.
+// fit.c - any image to W x H x C, and the resampling beneath it.
 //
 // In: an Image of any size, 1 to 4 channels, 8 or 16 bits. Out: planar [channels, h, w] of 8 or 16
-// bits. All arithmetic is float in a fixed order, so the same picture gives the same bytes on every
+// bits. All arithmetic is float in a fixed order, so the same image gives the same bytes on every
 // machine and thread.
 #include "data.h"
 
@@ -129,21 +129,21 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
     return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize %ux%u to %ux%u", w, h, ow, oh);
 }
 
-// --- pictures ------------------------------------------------------------------------------------
+// --- images ------------------------------------------------------------------------------------
 
 typedef struct Box {
     uint32_t x, y, w, h;
 } Box;
 typedef struct Place {
     Box from, to;
-} Place; // which part of the picture goes where
+} Place; // which part of the image goes where
 
 static uint32_t scaled(uint32_t side, uint32_t num, uint32_t den) {
     uint64_t v = ((uint64_t)side * num + den / 2) / den;
     return v ? (uint32_t)v : 1;
 }
 
-static Place place_picture(const Image *m, const FitRule *r) {
+static Place place_image(const Image *m, const FitRule *r) {
     Place p = {{0, 0, m->w, m->h}, {0, 0, r->w, r->h}};
     FitMode mode = r->mode;
     if (mode == FitAuto)
@@ -168,7 +168,7 @@ static float luma(const float rgb[3]) {
     return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
 }
 
-// Ground colour in the picture's own units, for `c` working channels.
+// Ground colour in the image's own units, for `c` working channels.
 static void ground_of(const FitRule *r, uint32_t c, float unit, float out[Lanes]) {
     for (uint32_t k = 0; k < Lanes; k++)
         out[k] = k < 3 ? r->ground[k] * unit : 0;
@@ -219,7 +219,7 @@ static void flatten_colour(const float *row, size_t n, uint32_t from, float *out
 
 typedef struct FitWork {
     Taps tx, ty;
-    float *row;  // [from.w, channels of the picture] one source row
+    float *row;  // [from.w, channels of the image] one source row
     float *flat; // [from.w, c] the same without alpha
     float *tall; // [to.h, from.w, c] sums of rows: the final height at the old width
     float *line; // [c, to.w] one result row
@@ -257,7 +257,7 @@ static void fill_ground(const FitRule *r, void *out) {
     }
 }
 
-// Source rows one by one, each added to the result rows it belongs to: a large picture is never
+// Source rows one by one, each added to the result rows it belongs to: a large image is never
 // held as floats.
 static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t c, FitWork *t) {
     float most = m->bits == 8 ? 255 : 65535, ground[Lanes];
@@ -296,10 +296,10 @@ static void fit_rows(const Image *m, const FitRule *r, const Place *p, uint32_t 
 
 GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     assert((r->channels == 1 || r->channels == 3) && (r->bits == 8 || r->bits == 16));
-    Place p = place_picture(m, r);
+    Place p = place_image(m, r);
     bool grey_ground = r->ground[0] == r->ground[1] && r->ground[1] == r->ground[2];
     bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
-    // Grey pictures are worked on as grey and copied at the end.
+    // Grey images are worked on as grey and copied at the end.
     uint32_t c = r->channels == 1 || grey ? 1 : Lanes;
     if (p.to.w != r->w || p.to.h != r->h)
         fill_ground(r, out);
@@ -318,5 +318,5 @@ GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     mem_free(t.flat);
     mem_free(t.tall);
     mem_free(t.line);
-    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize a picture of %ux%u", m->w, m->h);
+    return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize an image of %ux%u", m->w, m->h);
 }

@@ -1,4 +1,4 @@
-// image.c - one picture: memory, telling the format by content, and grids of samples.
+// image.c - one image: memory, telling the format by content, and grids of samples.
 //
 // In: bytes of a PNG or JPEG file, or f32 samples. Out: an Image that owns its pixels. The limits
 // below are checked before memory is asked for, so that a small hostile file cannot ask for much.
@@ -12,15 +12,15 @@ enum { SideMost = 1 << 16, PixelsMost = 1 << 27 };
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out) {
     *out = (Image){0};
     if (w == 0 || h == 0)
-        return fail(GAN_ERR_INPUT, "picture of %ux%u pixels", w, h);
+        return fail(GAN_ERR_INPUT, "image of %ux%u pixels", w, h);
     if (w > SideMost || h > SideMost || (uint64_t)w * h > PixelsMost) {
-        return fail(GAN_ERR_INPUT, "picture of %ux%u pixels: the limit is %d million", w, h,
+        return fail(GAN_ERR_INPUT, "image of %ux%u pixels: the limit is %d million", w, h,
                     PixelsMost / 1000000);
     }
     size_t bytes = (size_t)w * h * channels * (bits / 8);
     void *pixels = mem_alloc(bytes);
     if (!pixels)
-        return fail(GAN_ERR_MEMORY, "no memory for a picture of %ux%u pixels", w, h);
+        return fail(GAN_ERR_MEMORY, "no memory for an image of %ux%u pixels", w, h);
     *out = (Image){.w = w, .h = h, .channels = channels, .bits = bits, .pixels = pixels};
     return GAN_OK;
 }
@@ -36,7 +36,7 @@ typedef struct Magic {
     const char *what;
 } Magic;
 
-// What people give a picture's name to.
+// What people give an image's name to.
 static const Magic foreign[] = {
     {"GIF8", 4, "a GIF file"},
     {"BM", 2, "a BMP file"},
@@ -72,12 +72,12 @@ GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
     if (has_magic(data, n, "\xff\xd8\xff", 3))
         return image_jpeg_decode(data, n, out);
     if (sound_is(data, n))
-        return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but a WAV sound: sounds have folders "
+        return fail(GAN_ERR_INPUT, "not a PNG or JPEG image but a WAV sound: sounds have folders "
                                    "of their own");
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has_magic(data, n, foreign[i].text, foreign[i].n))
-            return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture but %s", foreign[i].what);
-    return fail(GAN_ERR_INPUT, "not a PNG or JPEG picture%s", is_text(data, n) ? " but text" : "");
+            return fail(GAN_ERR_INPUT, "not a PNG or JPEG image but %s", foreign[i].what);
+    return fail(GAN_ERR_INPUT, "not a PNG or JPEG image%s", is_text(data, n) ? " but text" : "");
 }
 
 GanStatus image_read(Str path, Image *out) {
@@ -106,7 +106,7 @@ GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t c
     uint64_t rows = (n + columns - 1) / columns;
     uint64_t gw = (uint64_t)columns * (w + Gap) - Gap, gh = rows * (h + Gap) - Gap;
     if (gw > SideMost || gh > SideMost)
-        return fail(GAN_ERR_INPUT, "a grid of %zu pictures of %ux%u is too large", n, w, h);
+        return fail(GAN_ERR_INPUT, "a grid of %zu images of %ux%u is too large", n, w, h);
     TRY(image_new((uint32_t)gw, (uint32_t)gh, c, 8, out));
     uint8_t *to = out->pixels;
     memset(to, 255, (size_t)gw * gh * c);

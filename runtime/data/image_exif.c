@@ -1,7 +1,7 @@
-// image_exif.c - which way up a picture is: the orientation that cameras note in EXIF, and turning
+// image_exif.c - which way up an image is: the orientation that cameras note in EXIF, and turning
 // pixels by it.
 //
-// EXIF is a TIFF file without a picture (CIPA DC-008): a byte order, and a directory of tags at an
+// EXIF is a TIFF file without an image (CIPA DC-008): a byte order, and a directory of tags at an
 // offset. It is foreign and often damaged; what cannot be followed means upright.
 #include "data.h"
 

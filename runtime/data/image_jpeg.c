@@ -42,7 +42,7 @@ static void on_message(j_common_ptr common, int level) {
     if (level >= 0)
         return;
     switch (common->err->msg_code) {
-    case JWRN_EXTRANEOUS_DATA: // cameras leave such bytes between markers; the picture is whole
+    case JWRN_EXTRANEOUS_DATA: // cameras leave such bytes between markers; the image is whole
     case JWRN_ADOBE_XFORM:
     case JWRN_JFIF_MAJOR:
         return;

@@ -1,7 +1,7 @@
 // measure.h - how near what a model makes is to what it was shown: the numbers behind `ganrun
 // eval`.
 //
-//   pictures  swd.c (data.h)                maps    spectrum and histogram, chi-square
+//   images  swd.c (data.h)                maps    spectrum and histogram, chi-square
 //   clouds    Chamfer distance, coverage    points  groups found, modes covered
 //   features  FID (and distance.h)          sounds  log-mel spectra, their Frechet distance
 //

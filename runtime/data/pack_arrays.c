@@ -9,22 +9,22 @@ typedef struct ArrayPlan {
     ArrayFile file;       // owned
     Array a;              // all of it, its data not used
     size_t samples, each; // elements of a sample
-    uint32_t c, h, w;     // of a sample of three axes, or of a grey picture's two
-    bool picture;         // unsigned bytes or 16-bit numbers in two or three axes
+    uint32_t c, h, w;     // of a sample of three axes, or of a grey image's two
+    bool image;           // unsigned bytes or 16-bit numbers in two or three axes
     bool fit;             // it changes size, channels or bits
     bool last;            // stored [h, w, c]
 } ArrayPlan;
 
-static GanStatus check_array(const Build *b, const Array *a, bool *picture) {
+static GanStatus check_array(const Build *b, const Array *a, bool *image) {
     if (a->rank == 0 || a->count == 0)
         return fail(GAN_ERR_INPUT, "%.*s: an array without samples", SARG(b->path));
-    *picture = a->kind == 'u' && a->size <= 2;
-    if (!*picture && a->kind != 'f') {
+    *image = a->kind == 'u' && a->size <= 2;
+    if (!*image && a->kind != 'f') {
         return fail(GAN_ERR_INPUT,
                     "%.*s: samples of type %c%u are not read; save them as u1, u2, f4 or f8",
                     SARG(b->path), a->kind, a->size);
     }
-    if (a->rank == 1 && *picture) {
+    if (a->rank == 1 && *image) {
         return fail(GAN_ERR_INPUT,
                     "%.*s: one axis of whole numbers; are these labels? Give them with --labels",
                     SARG(b->path));
@@ -45,7 +45,7 @@ static GanStatus check_options(const Build *b, const ArrayPlan *p) {
         {o->length > 0, "--length", "sounds"},
         {o->channels_last && images, "--channels-last", "npy, npz and HDF5 arrays"},
         {o->channels_last && p->a.rank < 3, "--channels-last", "samples of two axes or more"},
-        {o->channels_last && p->picture && p->a.rank == 3, "--channels-last",
+        {o->channels_last && p->image && p->a.rank == 3, "--channels-last",
          "samples with an axis of channels"},
         {o->fit != FitAuto && !p->fit, "--fit", "images that are resized"},
         {o->ground_set && !p->fit, "--ground", "images that are resized"}};
@@ -59,10 +59,10 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     TRY(check_array(b, a, &unsigned_numbers));
     p->samples = (size_t)a->dim[0];
     p->each = a->count / p->samples;
-    p->picture = unsigned_numbers && (a->rank == 3 || a->rank == 4);
-    p->last = o->channels_last && !(p->picture && a->rank == 3);
+    p->image = unsigned_numbers && (a->rank == 3 || a->rank == 4);
+    p->last = o->channels_last && !(p->image && a->rank == 3);
     const int64_t *d = a->dim + 1;
-    if (p->picture && a->rank == 3)
+    if (p->image && a->rank == 3)
         p->c = 1, p->h = (uint32_t)d[0], p->w = (uint32_t)d[1];
     if (a->rank == 4) {
         p->c = (uint32_t)d[p->last ? 2 : 0];
@@ -72,9 +72,9 @@ static GanStatus plan_array(const Build *b, ArrayPlan *p) {
     p->fit = (o->w && (o->w != p->w || o->h != p->h)) || (o->channels && o->channels != p->c) ||
              (o->bits && o->bits != 8 * a->size);
     TRY(check_options(b, p));
-    if (p->fit && !p->picture) {
+    if (p->fit && !p->image) {
         return fail(GAN_ERR_INPUT,
-                    "%.*s: its samples are not pictures (unsigned numbers [h, w] or [c, h, w]) and "
+                    "%.*s: its samples are not images (unsigned numbers [h, w] or [c, h, w]) and "
                     "cannot be fitted to a size, channels or bits",
                     SARG(b->path));
     }
@@ -95,12 +95,12 @@ static double element(const ArrayPlan *p, const Array *row, size_t k) {
 }
 
 static void set_array_field(Build *b, const ArrayPlan *p) {
-    if (p->picture && p->fit) {
+    if (p->image && p->fit) {
         build_rule(b, p->w, p->h, p->c >= 3 ? 3 : 1, 8 * p->a.size);
         return;
     }
     PackField f = {
-        .name = STR("x"), .kind = p->picture ? DataImage : DataFloat, .rank = p->a.rank - 1};
+        .name = STR("x"), .kind = p->image ? DataImage : DataFloat, .rank = p->a.rank - 1};
     f.dtype = p->a.kind == 'f' ? PackF32 : p->a.size == 1 ? PackU8 : PackU16;
     for (uint32_t i = 0; i < f.rank; i++)
         f.dim[i] = p->a.dim[i + 1];
@@ -109,7 +109,7 @@ static void set_array_field(Build *b, const ArrayPlan *p) {
             f.dim[i] = p->a.dim[i];
         f.dim[0] = p->a.dim[p->a.rank - 1];
     }
-    if (p->picture)
+    if (p->image)
         f.rank = 3, f.dim[0] = p->c, f.dim[1] = p->h, f.dim[2] = p->w;
     f.hi = f.dtype == PackU8 ? 255 : f.dtype == PackU16 ? 65535 : 0;
     b->field[b->fields++] = f;

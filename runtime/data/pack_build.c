@@ -29,7 +29,7 @@ GanStatus build_check_options(const Build *b, const char *source, size_t n,
 
 // --- images ------------------------------------------------------------------------------------
 
-static GanStatus work_picture(void *user, const Item *item, void *result) {
+static GanStatus work_image(void *user, const Item *item, void *result) {
     const Build *b = user;
     Image m = {0};
     TRY(image_decode(item->bytes, item->n, &m));
@@ -38,8 +38,8 @@ static GanStatus work_picture(void *user, const Item *item, void *result) {
     return st == GAN_OK ? build_put_label_of(b, item->name, result) : st;
 }
 
-static GanStatus done_picture(void *user, const Item *item, GanStatus st, const char *reason,
-                              void *result) {
+static GanStatus done_image(void *user, const Item *item, GanStatus st, const char *reason,
+                            void *result) {
     Build *b = user;
     if (st == GAN_ERR_MEMORY)
         return fail(st, "%.*s: %s", SARG(item->name), reason);
@@ -51,7 +51,7 @@ static GanStatus done_picture(void *user, const Item *item, GanStatus st, const 
 
 typedef struct Probe { // the first member that can be read
     bool sounds;       // by the first bytes of the first that is anything
-    Image first;       // of pictures: without pixels; w 0: none
+    Image first;       // of images: without pixels; w 0: none
     Sound sound;       // of sounds; channels 0: none
 } Probe;
 
@@ -125,7 +125,7 @@ GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside)
     return st;
 }
 
-static GanStatus build_pictures(Build *b, const Image *first) {
+static GanStatus build_images(Build *b, const Image *first) {
     const PackOptions *o = b->o;
     const OptionCheck useless[] = {{o->length > 0, "--length", "sounds"},
                                    {o->channels_last, "--channels-last", "arrays"}};
@@ -140,7 +140,7 @@ static GanStatus build_pictures(Build *b, const Image *first) {
     }
     // Nothing readable: the same walk with any size lists every file with its reason.
     build_rule(b, 1, 1, 3, first->bits == 16 ? 16 : 8);
-    return build_members(b, work_picture, done_picture, 0);
+    return build_members(b, work_image, done_image, 0);
 }
 
 // --- one build -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ static GanStatus run_build(void *user) {
     Probe p = {0};
     TRY(probe_members(b, &p));
     b->sound = p.sound;
-    TRY(p.sounds ? build_sounds(b) : build_pictures(b, &p.first));
+    TRY(p.sounds ? build_sounds(b) : build_images(b, &p.first));
     return finish(b);
 }
 

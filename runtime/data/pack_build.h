@@ -1,4 +1,4 @@
-// pack_build.h - inside the building of a pack: what it is made of so far, and what pictures and
+// pack_build.h - inside the building of a pack: what it is made of so far, and what images and
 // arrays have in common.
 #ifndef GAN_PACK_BUILD_H
 #define GAN_PACK_BUILD_H

@@ -218,7 +218,7 @@ static GanStatus labels_of_file(Labels *l, Str path, Str npz) {
     return GAN_OK;
 }
 
-// CIFAR's classes are in front of its pictures.
+// CIFAR's classes are in front of its images.
 void build_labels_of_records(Build *b, const ArrayFile *f) {
     size_t n = (size_t)f->all.dim[0];
     uint8_t *class = arena_array(b->perm, uint8_t, n);

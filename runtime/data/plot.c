@@ -1,4 +1,4 @@
-// plot.c - points as a small picture: how rings and clouds are looked at.
+// plot.c - points as a small image: how rings and clouds are looked at.
 //
 // In: points [d, p], d 2 or 3. Out: RGB of 0..1 on white, each point a soft dot; the third
 // coordinate is shown from blue (near lo) to orange (near hi), the first two are the place, the

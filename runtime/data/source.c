@@ -150,7 +150,7 @@ static Str member_name(struct archive_entry *entry) {
     return name ? str_c(name) : STR("(a name that cannot be decoded)");
 }
 
-// Sets known to be archives of something else than pictures.
+// Sets known to be archives of something else than images.
 static GanStatus check_first_member(Str path, Str name) {
     if (str_starts(name, STR("cifar-10")) || str_starts(name, STR("cifar-100"))) {
         return fail(
@@ -265,7 +265,7 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     if (begins(data, n, "\x89HDF\r\n\x1a\n", 8))
         return *out = SourceHdf5, GAN_OK;
     if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3)) {
-        return fail(GAN_ERR_INPUT, "%.*s: a single picture is not a data set; name its folder",
+        return fail(GAN_ERR_INPUT, "%.*s: a single image is not a data set; name its folder",
                     SARG(path));
     }
     *known = false;
@@ -279,7 +279,7 @@ GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
     return GAN_OK;
 }
 
-// The pictures of a run's folder are grids of its samples, which nobody means.
+// The images of a run's folder are grids of its samples, which nobody means.
 static GanStatus refuse_run(Str dir) {
     static const char *const files[] = {"options.json", "resolved.gan"};
     char path[4096];
@@ -290,7 +290,7 @@ static GanStatus refuse_run(Str dir) {
     }
     return fail(GAN_ERR_INPUT,
                 "%.*s: the folder of a run, not of samples: `ganrun report` shows it, and `ganrun "
-                "sample %.*s -o pictures/` writes its samples",
+                "sample %.*s -o images/` writes its samples",
                 SARG(dir), SARG(dir));
 }
 
@@ -343,7 +343,7 @@ struct Source {
     Str ending;              // not empty: texts whose names end so, instead of samples
 };
 
-// Texts that lie beside pictures: captions, tables, licences.
+// Texts that lie beside images: captions, tables, licences.
 static bool is_notes(Str name) {
     static const char *const ext[] = {"txt", "md", "csv", "tsv", "json", "xml", "html", "cls"};
     for (size_t i = 0; i < sizeof ext / sizeof *ext; i++)
@@ -352,7 +352,7 @@ static bool is_notes(Str name) {
     return false;
 }
 
-// What systems leave beside pictures: hidden files, Apple's resource forks, Windows' thumbnails.
+// What systems leave beside images: hidden files, Apple's resource forks, Windows' thumbnails.
 static bool is_hidden(Str name) {
     for (size_t from = 0; from < name.len;) {
         size_t n = str_find(str_sub(name, from, name.len), '/');

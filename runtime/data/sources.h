@@ -20,7 +20,7 @@ typedef struct Array {
 
 GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3
 GanStatus idx_parse(const uint8_t *data, size_t n, Array *out); // unsigned bytes only
-// CIFAR's binaries, 10 or 100 classes: records of labels and a picture [3, 32, 32]. *out is [n, 3,
+// CIFAR's binaries, 10 or 100 classes: records of labels and an image [3, 32, 32]. *out is [n, 3,
 // 32, 32] with `*head` bytes in front of each row, the last of which is its class.
 GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head);
 double array_at(const Array *a, size_t i);    // element i of row-major order, as a number

@@ -116,8 +116,8 @@ static PackOptions pack_options(DataStream *s, const DataField *f, bool with_lab
                      .bad = tell_bad,
                      .user = s};
     bool files = kind == SourceFolder || kind == SourceArchive;
-    bool picture = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
-    if (picture) {
+    bool image = f->kind == DataImage && f->rank == 3 && (f->dim[0] == 1 || f->dim[0] == 3);
+    if (image) {
         o.channels = (uint32_t)f->dim[0];
         o.h = (uint32_t)f->dim[1];
         o.w = (uint32_t)f->dim[2];
@@ -231,7 +231,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
             return fail(
                 GAN_ERR_INPUT, "%.*s: %.*s has no %s", SARG(sf->want.name), SARG(feed->path[k]),
                 sf->want.kind == DataLabel ? "labels; pack it again with --labels (folders: the "
-                                             "folder of a picture is its class)"
+                                             "folder of an image is its class)"
                                            : "samples");
         }
         lo = k == 0 || have->lo < lo ? have->lo : lo;
@@ -249,7 +249,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     name_classes(sf, feed);
     if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
         tell_bad(s, sf->want.name,
-                 "every sample is of one class; pictures of a class belong in a folder of its own");
+                 "every sample is of one class; images of a class belong in a folder of its own");
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
@@ -316,7 +316,7 @@ static GanStatus check_options(DataStream *s) {
 }
 
 // Samples are drawn by what this field says of each. Nothing is compared with hashes: with the
-// pictures beside it that would read all there is.
+// images beside it that would read all there is.
 static GanStatus open_draw(DataStream *s, const StreamField *sf) {
     float *value = arena_array(&s->arena, float, s->order.n);
     uint64_t bad;

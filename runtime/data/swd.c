@@ -1,8 +1,8 @@
-// swd.c - sliced Wasserstein distance: how far apart two sets of pictures are, without any trained
+// swd.c - sliced Wasserstein distance: how far apart two sets of images are, without any trained
 // network.
 //
-// In: two sets of f32 pictures. Out: the mean over random directions of the distance between the
-// sorted projections (Rabin et al. 2011), of whole pictures and of 7x7 patches at each level of a
+// In: two sets of f32 images. Out: the mean over random directions of the distance between the
+// sorted projections (Rabin et al. 2011), of whole images and of 7x7 patches at each level of a
 // Laplacian pyramid (Karras et al. 2018, section 5: 5-tap binomial filter, coarsest level of 16
 // pixels, patches normalised per channel, results times 1000). Directions and patch places are
 // fixed by the seed, so equal sets give exactly 0 and equal calls equal numbers.
@@ -246,7 +246,7 @@ static uint32_t level_count(uint32_t h, uint32_t w) {
 
 // --- patches -------------------------------------------------------------------------------------
 
-// Turns each picture [c, h, w] of `now` into its detail at this level and writes the next level to
+// Turns each image [c, h, w] of `now` into its detail at this level and writes the next level to
 // `next`.
 static bool split_level(float *now, size_t planes, uint32_t h, uint32_t w, float *next) {
     float *line = mem_alloc((size_t)h * w * sizeof *line);
@@ -306,7 +306,7 @@ static bool cut_patches(const float *x, size_t n, const uint32_t chw[3], uint32_
 typedef struct Level {
     float *now, *next;
     size_t n;
-} Level; // one set's pictures at this size and the next
+} Level; // one set's images at this size and the next
 
 static GanStatus level_distance(Level s[2], const uint32_t chw[3], bool last, const SwdOptions *o,
                                 double *out) {
@@ -319,7 +319,7 @@ static GanStatus level_distance(Level s[2], const uint32_t chw[3], bool last, co
     }
     GanStatus st =
         ok ? distance(&p[0], &p[1], o, o->seed + chw[1], out)
-           : fail(GAN_ERR_MEMORY, "no memory for the patches of %zu pictures", s[0].n + s[1].n);
+           : fail(GAN_ERR_MEMORY, "no memory for the patches of %zu images", s[0].n + s[1].n);
     mem_free(p[0].x);
     mem_free(p[1].x);
     return st;
@@ -353,7 +353,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
     size_t each = (size_t)chw[0] * chw[1] * chw[2];
     *out = (SwdResult){0};
     if (na == 0 || nb == 0 || each == 0)
-        return fail(GAN_ERR_INPUT, "a distance needs two sets of pictures");
+        return fail(GAN_ERR_INPUT, "a distance needs two sets of images");
     Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each}; // read only
     TRY(distance(&pa, &pb, &o, o.seed, &out->pixels));
     const float *from[2] = {a, b};
@@ -367,7 +367,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
             memcpy(s[i].now, from[i], s[i].n * each * sizeof(float));
     }
     GanStatus st = ok ? measure_levels(s, chw, &o, out)
-                      : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu pictures", na, nb);
+                      : fail(GAN_ERR_MEMORY, "no memory to compare %zu with %zu images", na, nb);
     for (uint32_t i = 0; i < 2; i++) {
         mem_free(s[i].now);
         mem_free(s[i].next);

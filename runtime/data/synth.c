@@ -1,12 +1,12 @@
 // synth.c - data sets made here, so that a first run needs no files: the kinds, and those that are
-// pictures or single points.
+// images or single points.
 //
 //   shapes     a circle, square or triangle in a strong colour on a light ground; a labelled pack
 //   outlines   the same drawings, only their edges drawn: with the same seed pairs, else unpaired
 //   ring       points around eight centres on a circle of radius 2, variance 0.02; [2]
 //
 // A name that ends in .pack is a pack, whatever the kind. Else shapes, outlines and chains are
-// packs, as they have labels or pictures, ring and lognormal npy files, and tones a folder.
+// packs, as they have labels or images, ring and lognormal npy files, and tones a folder.
 #include "synth.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static double within(double lo, double hi, double u) {
 
 typedef struct Shape {
     uint32_t kind;                       // 0 circle, 1 square, 2 triangle
-    double x, y, radius;                 // in units of the picture's side
+    double x, y, radius;                 // in units of the image's side
     double sine, cosine;                 // of its turn
     double colour[3], top[3], bottom[3]; // RGB 0..1: of the shape, of the ground above and below
 } Shape;
@@ -113,7 +113,7 @@ static void draw_shape(const Shape *s, uint32_t size, double outline, uint8_t *o
 
 static GanStatus add_shapes(const SynthJob *j, double outline, PackWriter *w) {
     uint8_t *record = mem_alloc(pack_writer_stride(w));
-    GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one picture");
+    GanStatus st = record ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory for one image");
     for (uint64_t i = 0; st == GAN_OK && i < j->count; i++) {
         char name[64];
         Shape s = make_shape(j->seed, i);

@@ -10,7 +10,7 @@
 typedef struct SynthJob {
     Str kind, path; // path: to write
     uint64_t count, seed;
-    uint32_t size; // of a picture's or map's side, a chain's points, a sound's numbers
+    uint32_t size; // of an image's or map's side, a chain's points, a sound's numbers
 } SynthJob;
 
 // --- synth.c -------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ static GanStatus plan_size(const DataField *want, const DataXform *x, XformStage
                     SARG(want->name), resize ? "resize" : "crop", x->a,
                     shape_text(want->rank, want->dim).at);
     if (!resize && (h > s->h || w > s->w)) {
-        return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of pictures of %ux%u", SARG(want->name), h, s->w,
+        return fail(GAN_ERR_INPUT, "%.*s: crop(%u) of images of %ux%u", SARG(want->name), h, s->w,
                     s->h);
     }
     s->h = h;

@@ -16,7 +16,7 @@ typedef struct XformStage {
 typedef struct XformPlan {
     PackDtype dtype; // stored
     size_t offset;   // in the record
-    // stored, pictures and other three-axis samples; else c = elements, h = w = 1
+    // stored, images and other three-axis samples; else c = elements, h = w = 1
     uint32_t c, h, w;
     size_t elements;  // delivered
     size_t scratch;   // floats needed while working

@@ -32,7 +32,7 @@ mkdir empty;                                            bad 'empty: no files in 
 mkdir one; cp few/1.png one;                            bad 'one: x: a batch of 4, and the data has 1 sample$' one
 mkdir three; cp few/[123].png three;                    bad 'three: x: a batch of 4, and the data has 3 samples' three
 mkdir words; echo hello >words/a;                       bad 'words: none of 1 samples' words
-                                                        says '^a: not a PNG or JPEG picture but text'
+                                                        says '^a: not a PNG or JPEG image but text'
 mkdir notes; echo hello >notes/a.txt;                   bad 'notes: no files in it' notes
 cp few/* notes; expect 0 train tiny.gan --data x=notes --batch 4 --steps 1 --out run; rm -r run
 mkdir sounds; printf 'RIFF\044\0\0\0WAVEfmt ' >sounds/a.wav; bad 'sounds: these are sounds; images are needed' sounds
@@ -42,7 +42,7 @@ printf 'RIFF\044\0\0\0WEBP' >sounds/a.wav;              bad 'sounds: none of 1 s
                                                         says '^a.wav: .* a WebP or other RIFF file'
                                                         bad 'fwe: there is no such file or folder' fwe
                                                         bad 'not every shell knows ~ there' '~/fwe'
-                                                        bad '1.png: a single picture' few/1.png
+                                                        bad '1.png: a single image' few/1.png
                                                         bad 'tiny.gan: not a folder' tiny.gan
 mkfifo pipe; refused 3 'cannot map .*pipe: not a regular file' ganrun train tiny.gan --data x=pipe --batch 4 --steps 2 --out run
 refused 3 'cannot map pipe: not a regular file' ganrun data inspect pipe; absent run
@@ -131,7 +131,7 @@ expect 0 train numbers.gan --data x=ok.npy --batch 4 --steps 1 --out run; rm -r 
 head -c 190 ok.npy >cut.npy;                            bad 'cut.npy: npy holds .* bytes' cut.npy numbers.gan
 npy huge.npy '5, 999999999999999999999' $o;             bad 'huge.npy: ' huge.npy numbers.gan
 npy minus.npy '-5, 4' $o;                               bad 'minus.npy: ' minus.npy numbers.gan
-                                                        bad 'ok.npy: its samples are not pictures' ok.npy tiny.gan
+                                                        bad 'ok.npy: its samples are not images' ok.npy tiny.gan
                                                         bad 's.pack: x: .*asks for \[4\], the data holds \[3, 8, 8\]' s.pack numbers.gan
 expect 0 train numbers.gan --data x=nan.npy --batch 4 --steps 1 --out run --skip-bad
 says '^nan.npy:2: NaN'

@@ -136,7 +136,7 @@ static void shown_at(uint32_t orientation, uint32_t w, uint32_t h, uint32_t *x, 
     *x = at[orientation - 1][0], *y = at[orientation - 1][1];
 }
 
-static void pictures_are_turned_as_exif_says(void **state) {
+static void images_are_turned_as_exif_says(void **state) {
     Place *p = *state;
     Str file = {0};
     Image plain = {0};
@@ -170,7 +170,7 @@ static void pictures_are_turned_as_exif_says(void **state) {
     assert_int_equal(exif_orientation(many, sizeof many - 1), 1);
 }
 
-static void damaged_pictures_give_one_reason(void **state) {
+static void damaged_images_give_one_reason(void **state) {
     static const struct {
         const char *file, *reason;
     } seeds[] = {
@@ -366,7 +366,7 @@ static void what_cannot_be_a_source_says_what_it_is(void **state) {
     assert_ok(source_guess(under(p, "a.h5"), &kind));
     assert_int_equal(kind, SourceHdf5);
     write_picture(p, "a.png", 4, 4, 9);
-    assert_refused(source_guess(under(p, "a.png"), &kind), "single picture");
+    assert_refused(source_guess(under(p, "a.png"), &kind), "single image");
     write_text(p, "a.txt", "nothing");
     assert_refused(source_guess(under(p, "a.txt"), &kind), "not a folder");
     write_bytes(p, "empty", "", 0);
@@ -496,7 +496,7 @@ static void every_bad_file_is_listed_and_no_pack_is_left(void **state) {
     assert_true(sum.good == 4 && sum.bad == 2);
 }
 
-static void sets_without_a_good_picture_are_errors(void **state) {
+static void sets_without_a_good_image_are_errors(void **state) {
     Place *p = *state;
     BadList bad = {0};
     PackOptions o = pack_options(&bad);
@@ -690,8 +690,8 @@ int main(int argc, char **argv) {
         T(a_png_written_reads_back),
         T(jpeg_is_read_grey_colour_and_progressive),
         T(inks_become_rgb),
-        T(pictures_are_turned_as_exif_says),
-        T(damaged_pictures_give_one_reason),
+        T(images_are_turned_as_exif_says),
+        T(damaged_images_give_one_reason),
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_pictures_and_pads_with_the_ground),
         T(alpha_is_put_over_the_ground),
@@ -705,7 +705,7 @@ int main(int argc, char **argv) {
         T(cifar_packs_with_its_classes),
         T(a_folder_packs_the_same_for_every_number_of_threads),
         T(every_bad_file_is_listed_and_no_pack_is_left),
-        T(sets_without_a_good_picture_are_errors),
+        T(sets_without_a_good_image_are_errors),
         T(a_zip_with_a_bad_member_names_it),
         T(zip_checksums_are_checked),
         T(arrays_pack_with_labels_and_refuse_nan),

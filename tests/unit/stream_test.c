@@ -340,7 +340,7 @@ static void a_folder_is_packed_on_the_fly_and_sets_join(void **state) {
     stream_close(s);
 }
 
-static void arrays_serve_as_pictures(void **state) {
+static void arrays_serve_as_images(void **state) {
     Place *p = *state;
     float x[2 * 12];
     for (uint32_t i = 0; i < 24; i++)
@@ -383,7 +383,7 @@ static void streams_refuse_what_does_not_fit(void **state) {
     assert_refused(stream_open(&o, &s), "[3, 16, 16], the data gives [3, 8, 8]");
     const DataXform crop[] = {{DataCrop, 16, 0}};
     field.xform = crop, field.xforms = 1;
-    assert_refused(stream_open(&o, &s), "crop(16) of pictures of 8x8");
+    assert_refused(stream_open(&o, &s), "crop(16) of images of 8x8");
     const DataXform wide[] = {{DataResize, 60000, 0}};
     field.xform = wide, field.dim[2] = 1600000;
     assert_refused(stream_open(&o, &s), "resize(60000) of [3, 16, 1600000]: a side is 1 to 65536");
@@ -553,7 +553,7 @@ static const struct {
     const char *out, *err;
 } command_lines[] = {
     {"pack %s/set -o %s/a.pack --size 8", 1, "",
-     "bad: odd/z.png: not a PNG or JPEG picture but text"},
+     "bad: odd/z.png: not a PNG or JPEG image but text"},
     {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples",
      "left out: 1 of 6"},
     {"verify %s/a.pack", 0, "5 samples, whole", ""},
@@ -701,7 +701,7 @@ int main(int argc, char **argv) {
         T(maps_without_a_channel_axis_have_one_channel),
         T(transforms_do_what_they_say),
         T(a_folder_is_packed_on_the_fly_and_sets_join),
-        T(arrays_serve_as_pictures),
+        T(arrays_serve_as_images),
         T(streams_refuse_what_does_not_fit),
         T(a_nan_in_a_pack_names_its_sample),
         T(sounds_of_every_kind_hold_their_numbers),
