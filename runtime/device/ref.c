@@ -100,23 +100,29 @@ static void bind(Loaded *l, uint32_t id) {
     }
 }
 
+static GanStatus bind_all(void *user) {
+    Loaded *l = user;
+    uint32_t n = l->plan->func->g.node.n;
+    l->value = arena_array(&l->arena, void *, n);
+    for (uint32_t id = 1; id < n; id++)
+        bind(l, id);
+    return GAN_OK;
+}
+
 static GanStatus ref_load(Device *d, const Plan *plan, void *slots, void *work, Loaded **out) {
     TRY(collective_check(plan, d->options.comm));
     Loaded *l = mem_alloc(sizeof *l);
     if (!l)
         return fail(GAN_ERR_MEMORY, "no memory to load a plan");
     *l = (Loaded){.plan = plan, .slots = slots, .work = work, .comm = d->options.comm};
-    GanStatus status = arena_init(&l->arena, 0);
-    if (status != GAN_OK) {
-        mem_free(l);
-        return status;
-    }
-    uint32_t n = plan->func->g.node.n;
-    l->value = arena_array(&l->arena, void *, n);
-    for (uint32_t id = 1; id < n; id++)
-        bind(l, id);
-    *out = l;
-    return GAN_OK;
+    GanStatus st = arena_init(&l->arena, 0);
+    if (st == GAN_OK)
+        st = arena_guard(&l->arena, "to load a plan", bind_all, l);
+    if (st == GAN_OK)
+        *out = l;
+    else
+        ref_unload(l);
+    return st;
 }
 
 // Between f32 and f64: the one operation whose operand is not of the type it makes.
@@ -167,13 +173,24 @@ static GanStatus run_region(Loaded *l, const Region *r, const Counters *c) {
     return GAN_OK;
 }
 
+typedef struct Launching {
+    Loaded *loaded; // borrowed
+    Launch launch;
+    const Counters *c;
+} Launching;
+
+static GanStatus run_launch(void *user) {
+    const Launching *x = user;
+    const Plan *p = x->loaded->plan;
+    for (uint32_t k = 0; k < x->launch.instances; k++)
+        TRY(run_region(x->loaded, &p->region.at[p->merge.at[x->launch.first + k]], x->c));
+    return GAN_OK;
+}
+
 static GanStatus ref_launch(Loaded *l, uint32_t block, uint32_t index, const Counters *c) {
     (void)block;
-    const Plan *p = l->plan;
-    Launch launch = p->launch.at[index];
-    for (uint32_t k = 0; k < launch.instances; k++)
-        TRY(run_region(l, &p->region.at[p->merge.at[launch.first + k]], c));
-    return GAN_OK;
+    Launching x = {l, l->plan->launch.at[index], c};
+    return arena_guard(&l->arena, "to evaluate an operation", run_launch, &x);
 }
 
 static GanStatus ref_run(Loaded *l, uint32_t block, const Counters *c) {

@@ -401,12 +401,12 @@ static void grouped_convolutions_are_right_in_every_layout(void **state) {
     device_cpu.close(d);
 }
 
-// Loading a plan with the n-th allocation refused, for every n: a status each time.
-static void loading_survives_refused_memory(void **state) {
-    (void)state;
+// Loading a plan, and running it, with the n-th allocation refused, for every n: a status each
+// time.
+static void memory_refused_to(const DeviceApi *api) {
     Arena a;
     assert_int_equal(arena_init(&a, 0), GAN_OK);
-    Bench b = {.a = &a, .api = &device_cpu, .d = open_device(&device_cpu, 1)};
+    Bench b = {.a = &a, .api = api, .d = open_device(api, 1)};
     program_random(&a, 3, &b.m);
     plan_program(&b, DtF32);
     load(&b);
@@ -419,9 +419,23 @@ static void loading_survives_refused_memory(void **state) {
         assert_true(status == GAN_OK || status == GAN_ERR_MEMORY);
         assert_true(n < 10000);
     }
+    status = GAN_ERR_MEMORY;
+    for (int64_t n = 1; status != GAN_OK; n++) {
+        mem_fail_at(n);
+        status = b.api->run(b.loaded, 0, &(Counters){.seed = 1});
+        mem_fail_at(0);
+        assert_true(status == GAN_OK || status == GAN_ERR_MEMORY);
+        assert_true(n < 10000);
+    }
     unload(&b);
-    device_cpu.close(b.d);
+    api->close(b.d);
     arena_release(&a);
+}
+
+static void loading_survives_refused_memory(void **state) {
+    (void)state;
+    memory_refused_to(&device_cpu);
+    memory_refused_to(&device_ref);
 }
 
 static void a_precision_that_is_not_supported_is_refused(void **state) {
