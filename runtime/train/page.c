@@ -111,7 +111,7 @@ static GanStatus put_pictures(Text *t, const Page *p) {
     TRY(page_sound(t, p->dir, steps.at[steps.n - 1]));
     uint32_t before = steps.n - 1, shown = before < GRIDS_SHOWN ? before : GRIDS_SHOWN;
     if (shown)
-        text_put(t, STR("<h2>On the way</h2>\n"));
+        text_put(t, STR("<h2>During training</h2>\n"));
     for (uint32_t i = 0; i < shown; i++)
         TRY(put_picture(t, p, steps.at[(uint64_t)i * before / shown], "small"));
     return GAN_OK;
@@ -172,6 +172,12 @@ static void put_job(Text *t, const Page *p) {
         put_row(t, "setting",
                 str_format(a, "%.*s = %.*s", SARG(job->setting.at[i].key),
                            SARG(job->setting.at[i].value)));
+    for (uint32_t i = 0; i < job->stage.n && job->stage.n > 1; i++) {
+        const JobStage *s = &job->stage.at[i];
+        put_row(t, "stage",
+                str_format(a, "steps %u to %u%s%.*s", s->first + 1, s->last,
+                           s->says.len ? ": " : "", SARG(s->says)));
+    }
     for (uint32_t i = 0; i < job->data.n; i++)
         put_row(
             t, "data",

@@ -5,8 +5,27 @@
 
 // --- where a run goes on -------------------------------------------------------------------------
 
+// A run is never asked for fewer steps than it has done: they are in its log, and its stages were
+// what they were.
+static GanStatus keep_done(Train *t) {
+    CheckpointSteps steps = {0};
+    Job *job = t->job;
+    Str hash;
+    if (ranks_first(t->comm))
+        TRY(checkpoint_steps(t->perm, t->dir, &steps));
+    uint32_t done = steps.n ? steps.at[steps.n - 1] : 0;
+    TRY(comm_bcast(t->comm, &done, sizeof done, 0));
+    if (done <= job->steps)
+        return GAN_OK;
+    job->steps = done;
+    job->kimg = 0;
+    return job_hash(job, &t->host->console, t->perm, &hash);
+}
+
 GanStatus stage_choose(Train *t, bool resume) {
     uint32_t step = NONE;
+    if (resume)
+        TRY(keep_done(t));
     if (resume && t->job->stage.n > 1 && ranks_first(t->comm))
         TRY(checkpoint_newest(t->perm, t->dir, &step));
     TRY(comm_bcast(t->comm, &step, sizeof step, 0));

@@ -65,6 +65,13 @@ chain whole third 9 16 7 -s size=16 -s rate=2e-3 --batch 4 --from second
 sed -n 's/.*"step": 9,.*"reports": {"fade": \([^}]*\)}.*/\1/p' whole/log.jsonl >fade
 [ "$(cat fade)" = 0 ] || fail "stage 3 begins with fade $(cat fade)"
 
+# Asked for fewer steps than it has done, a run stays what it is.
+go whole --steps 6
+says '^this run has done its 16 steps;'
+grep -q '"steps": 16,' whole/options.json || fail 'a run forgets how long it was'
+grep -q '<td>stage</td><td>steps 5 to 8: size=8, rate=0.002</td>' whole/index.html || fail 'a page does not list its stages'
+grep -q '16 of 16 steps' whole/index.html || fail 'a page has more steps than its run'
+
 # Told to stop in a stage or at its end, or killed behind one, it goes on to the same bits.
 for at in 2 4 6 8 12; do
     go grows.gan $stage --seed 5 --steps $at --out "cut$at"
