@@ -190,6 +190,49 @@ static void pins_are_told_apart(Arena *a) {
 }
 
 // y lies in a later block than x: the gradient is of the block that asks.
+// What is not picked passes nothing on, not even of an infinite gradient.
+static void clamped_roots_have_no_nan(Arena *a) {
+    Func f = func_new(a, 4);
+    Type each = type_make(true, 0, NULL), row = type_make(true, 1, (int64_t[]){2});
+    Val x = Read(&f.g, 0, 0, each), y = Read(&f.g, 1, 0, row), zero = Num(x, 0);
+    result(a, &f, "max", Grad(Sqrt(Max(x, zero)), x));
+    result(a, &f, "min", Grad(Sqrt(Neg(Min(Neg(x), zero))), x));
+    result(a, &f, "max_of", Grad(Sqrt(MaxOf(y, 2)), y));
+    pass_grad(a, NULL, &f, NULL);
+    double *in[2] = {(double[]){-2, -0.5, 1, 4}, (double[]){-1, 0, 0, -2, 4, 1, 1, 4}};
+    const double root[] = {0, 0, 0.5, 0.25}, of[] = {0, INFINITY, INFINITY, 0, 0.25, 0, 0, 0.25};
+    Interp t = run(a, &f, in);
+    for (int64_t i = 0; i < 4; i++) {
+        double max = interp_at(&t, node_of(&f, "max"), i),
+               min = interp_at(&t, node_of(&f, "min"), i);
+        expect(max == root[i], "sqrt(max(x, 0))", max, root[i]);
+        expect(min == root[i], "sqrt(-min(-x, 0))", min, root[i]);
+    }
+    for (int64_t i = 0; i < 8; i++) {
+        double got = interp_at(&t, node_of(&f, "max_of"), i);
+        expect(got == of[i], "sqrt of the greatest", got, of[i]);
+    }
+}
+
+// At a = 0 and b = 0, where its formulas are 0 times infinity.
+static void powers_of_zero_have_gradients(Arena *a) {
+    Func f = func_new(a, 3);
+    Type each = type_make(true, 0, NULL);
+    Val x = Read(&f.g, 0, 0, each), p = Read(&f.g, 1, 0, each), y = Pow(x, p);
+    result(a, &f, "base", Grad(y, x));
+    result(a, &f, "power", Grad(y, p));
+    pass_grad(a, NULL, &f, NULL);
+    double *in[2] = {(double[]){0, 0, 2}, (double[]){0, 2, 0}};
+    const double base[] = {0, 0, 0}, power[] = {0, 0, log(2)};
+    Interp t = run(a, &f, in);
+    for (int64_t i = 0; i < 3; i++) {
+        double b = interp_at(&t, node_of(&f, "base"), i),
+               e = interp_at(&t, node_of(&f, "power"), i);
+        expect(b == base[i], "d x^p / dx", b, base[i]);
+        expect(near(e, power[i], 1e-15), "d x^p / dp", e, power[i]);
+    }
+}
+
 static void gradients_cross_blocks(Arena *a) {
     Func f = func_new(a, 2);
     f.blocks = 3;
@@ -253,6 +296,8 @@ int main(int argc, char **argv) {
         WALK(penalty_through_convolution),
         WALK(what_has_no_path_is_zero),
         WALK(pins_are_told_apart),
+        WALK(clamped_roots_have_no_nan),
+        WALK(powers_of_zero_have_gradients),
         WALK(gradients_cross_blocks),
         WALK(one_sweep_serves_all),
         WALK(spans_follow),

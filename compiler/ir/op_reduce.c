@@ -69,7 +69,8 @@ bool infer_MaxOf(Infer *q) {
 Val grad_MaxOf(Val y, Val g, uint32_t k) {
     Val x = val_in(y, k);
     uint32_t axes = (uint32_t)val_attr(y).i[0];
-    return Mul(g, Eq(Iota(x.g, axes, val_type(x)), ArgMax(x, axes)));
+    Val first = Eq(Iota(x.g, axes, val_type(x)), ArgMax(x, axes));
+    return Where(first, g, Num(g, 0));
 }
 
 bool infer_ArgMax(Infer *q) {
