@@ -120,6 +120,8 @@ Value builtin_arange(Elab *e, const Value *in, uint32_t n) {
     if (!want_bounds(e, in, "arange", &from, &to) ||
         !want_extents(e, value_num((double)(to - from)), "arange", &t))
         return POISON;
+    if (!op_fits(e, OpIota, NULL, 0, &(Attr){.n = 1, .i = {2}}, &t))
+        return POISON;
     Val x = Iota(e->to->g, 2, t);
     return value_tensor(from ? Add(x, Number(e->to->g, (double)from)) : x);
 }

@@ -269,6 +269,8 @@ static Value extreme(Elab *e, const Value *in, bool least) {
     }
     if (!mask)
         return value_tensor(x);
+    if (!op_fits(e, OpMaxOf, &x, 1, &(Attr){.n = 1, .i = {mask}}, NULL))
+        return POISON;
     Val y = least ? Neg(MaxOf(Neg(x), mask)) : MaxOf(x, mask);
     return value_tensor(drop_axes(y, mask, keep));
 }
@@ -297,6 +299,8 @@ Value builtin_argmax(Elab *e, const Value *in, uint32_t n) {
         diag(e->f, DiagE0408, here(e), "argmax");
         return POISON;
     }
+    if (!op_fits(e, OpArgMax, &x, 1, &(Attr){.n = 1, .i = {mask}}, NULL))
+        return POISON;
     return value_tensor(drop_axes(ArgMax(x, mask), mask, keep));
 }
 

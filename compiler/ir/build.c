@@ -162,13 +162,15 @@ Val Permute(Val x, const uint32_t *axis) {
     return add1(OpPermute, x, &at, NULL);
 }
 
-// Slice and Pad: `from` and `step` (NULL: 0, 1) of the smaller in the larger.
+// Slice and Pad: `from` and `step` (NULL: 0, 1) of the smaller in the larger. A single element has
+// step 1, so that equal moves have equal attributes.
 static Val placed(Op op, Val x, const int64_t *from, const int64_t *step, const int64_t *extent) {
     uint32_t n = val_type(x).rank;
     Attr at = {.n = 1 + 2 * n, .i = {n}};
     for (uint32_t i = 0; i < n; i++) {
         at.i[1 + i] = from ? from[i] : 0;
-        at.i[1 + n + i] = step ? step[i] : 1;
+        int64_t count = op == OpSlice ? extent[i] : val_type(x).dim[i];
+        at.i[1 + n + i] = step && count > 1 ? step[i] : 1;
     }
     Type want = type_make(val_type(x).batched, n, extent);
     return add1(op, x, &at, &want);

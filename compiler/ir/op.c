@@ -38,6 +38,16 @@ bool infer_dtypes(Infer *q, uint32_t first, uint32_t last) {
     return true;
 }
 
+bool infer_counts(Infer *q, const char *what, const Type *t, int64_t mask) {
+    Type counted = {0};
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (mask >> (1 + i) & 1)
+            counted.dim[counted.rank++] = t->dim[i];
+    return type_sample(&counted) <= MOST_COUNTED ||
+           infer_fail(q, "%s counts up to %d elements, not those of %s", what, MOST_COUNTED,
+                      type_name(t).s);
+}
+
 uint8_t infer_product(const Infer *q, uint8_t dtype) {
     bool wide =
         dtype_is_half((Dtype)dtype) && q->out.rank != TYPE_UNSTATED && q->out.dtype == DtF32;

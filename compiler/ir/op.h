@@ -6,7 +6,7 @@
 #include "ir.h"
 
 enum { TYPE_UNSTATED = 255 };    // Infer.out.rank when not stated
-enum { MOST_COUNTED = 1 << 24 }; // f32 holds every whole number up to here: places
+enum { MOST_COUNTED = 1 << 24 }; // f32 holds every whole number up to here: indices
 
 // The parts of an OP row: op_*.c.
 #define OP(Name, ...)                                                                              \
@@ -28,6 +28,8 @@ bool infer_fail(Infer *q, const char *format, ...); // sets the message, returns
 const Type *infer_in(const Infer *q, uint32_t k);   // type of operand k
 bool infer_wants(Infer *q, const char *what);       // the wanted type must be stated
 bool infer_dtypes(Infer *q, uint32_t first, uint32_t last); // operands [first, last) share a dtype
+// Can f32 number the elements of `t` along the masked sample axes?
+bool infer_counts(Infer *q, const char *what, const Type *t, int64_t mask);
 uint8_t infer_product(const Infer *q,
                       uint8_t dtype); // of a sum of products: f32 may be asked of bf16 and f16
 

@@ -87,8 +87,10 @@ static bool channels_fit(Infer *q, const char *who, const Type *t, const Type *w
 
 // Extent i of the convolution's output for extent `in`; below 1 when the kernel does not fit.
 static int64_t out_extent(const ConvGeom *c, uint32_t i, int64_t in, int64_t kernel) {
-    int64_t room = in + c->before[i] + c->after[i] - ((kernel - 1) * c->dilation[i] + 1);
-    return room < 0 ? 0 : room / c->stride[i] + 1;
+    int64_t last = in + c->before[i] + c->after[i] - 1;
+    if (kernel - 1 > last / c->dilation[i]) // the product of the two may overflow
+        return 0;
+    return (last - (kernel - 1) * c->dilation[i]) / c->stride[i] + 1;
 }
 
 // That x, convolved with w, has the spatial extents of gy.

@@ -96,7 +96,7 @@ static bool lies_in(Infer *q, const Type *part, const Type *whole, const char *v
     for (uint32_t i = 0; i < n; i++) {
         int64_t from = at->i[1 + i], step = at->i[1 + n + i], count = part->dim[i],
                 extent = whole->dim[i];
-        if (step < 1)
+        if (step < 1 || step > extent) // longer ones would overflow strides
             return infer_fail(q, "%s with a step of %lld", verb, (long long)step);
         if (from < 0 || count < 1 || from >= extent || count - 1 > (extent - 1 - from) / step)
             return infer_fail(

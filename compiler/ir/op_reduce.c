@@ -62,7 +62,8 @@ Val grad_Squares(Val y, Val g, uint32_t k) {
 }
 
 bool infer_MaxOf(Infer *q) {
-    return infer_axes(q, "a maximum", false);
+    return infer_axes(q, "a maximum", false) && // its gradient takes the index
+           infer_counts(q, "a maximum", infer_in(q, 0), q->attr->i[0]);
 }
 
 // All of it goes to the first greatest element.
@@ -74,7 +75,8 @@ Val grad_MaxOf(Val y, Val g, uint32_t k) {
 }
 
 bool infer_ArgMax(Infer *q) {
-    return infer_axes(q, "arg_max", false);
+    return infer_axes(q, "arg_max", false) &&
+           infer_counts(q, "arg_max", infer_in(q, 0), q->attr->i[0]);
 }
 
 Val grad_ArgMax(Val y, Val g, uint32_t k) {

@@ -41,7 +41,7 @@ bool infer_Iota(Infer *q) {
     for (uint32_t i = 0; i < q->out.rank; i++)
         if (!(mask >> (1 + i) & 1))
             q->out.dim[i] = 1;
-    return true;
+    return infer_counts(q, "an index", &q->out, mask);
 }
 
 bool infer_Read(Infer *q) {

@@ -231,6 +231,20 @@ static void operands_that_do_not_fit_are_named(void **state) {
     refuse(
         OpConv, VALS(small, w), &geom, NULL,
         "a kernel of 4 with dilation 1 does not fit the input's extent of 1 with padding [1, 1]");
+    ConvGeom wide = plain;
+    wide.dilation[0] = wide.dilation[1] = INT32_MAX;
+    geom = conv_attr(&wide);
+    refuse(OpConv, VALS(leaf(16, SAMPLE(1, 8, 8)), leaf(15, SHARED(1, 1, (int64_t)1 << 33, 1))),
+           &geom, NULL,
+           "a kernel of 8589934592 with dilation 2147483647 does not fit the input's extent of 8 "
+           "with padding [1, 1]");
+    Attr far = {.n = 3, .i = {1, 0, (int64_t)1 << 62}};
+    Type one = SHARED(1), many = SHARED(5000, 5000);
+    refuse(OpSlice, VALS(row), &far, &one, "slice with a step of 4611686018427387904");
+    refuse(OpIota, NULL, 0, &(Attr){.n = 1, .i = {6}}, &many,
+           "an index counts up to 16777216 elements, not those of [5000, 5000]");
+    refuse(OpArgMax, VALS(leaf(17, many)), &(Attr){.n = 1, .i = {6}}, NULL,
+           "arg_max counts up to 16777216 elements, not those of [5000, 5000]");
     Attr outer = {.n = 6, .i = {1, 1, 1, 2, 1, 1}};
     refuse(OpDot, VALS(row, row), &outer, NULL,
            "axis 0 of [128] is in neither the other operand nor the result");
