@@ -106,14 +106,19 @@ static bool verify_type(Verify *v, uint32_t id) {
     return true;
 }
 
+// Is a value there at the end of block `block`?
+static bool is_ready(const Verify *v, uint32_t id, uint32_t block) {
+    return op_info[graph_node(&v->f->g, id)->op].cls == ClassLEAF ||
+           v->open[block][graph_node(&v->f->g, id)->block];
+}
+
 static bool verify_operands(Verify *v, uint32_t id) {
     const Graph *g = &v->f->g;
     for (uint32_t k = 0; k < graph_node(g, id)->nin; k++) {
         uint32_t in = node_in(g, id, k);
         if (graph_node(g, in)->op == OpWrite)
             return wrong(v, "node %u: reads the write %u", id, in);
-        bool leaf = op_info[graph_node(g, in)->op].cls == ClassLEAF;
-        if (!leaf && !v->open[graph_node(g, id)->block][graph_node(g, in)->block]) {
+        if (!is_ready(v, in, graph_node(g, id)->block)) {
             return wrong(
                 v, "node %u (%s) of block %u uses node %u of block %u, which may not have run", id,
                 op_info[graph_node(g, id)->op].text, graph_node(g, id)->block, in,
@@ -219,6 +224,9 @@ static bool verify_updates(Verify *v) {
         const Update *u = &v->f->update.at[i];
         if (u->block >= v->f->blocks || !is_shared_number(v, u->loss))
             return wrong(v, "update %u: no such block, or its loss is not one shared number", i);
+        if (!is_ready(v, u->loss, u->block))
+            return wrong(v, "update %u: loss %u may not have run in block %u", i, u->loss,
+                         u->block);
         for (uint32_t k = 0; k < u->net.n; k++)
             if (u->net.at[k] >= v->m->net.n)
                 return wrong(v, "update %u: no net %u", i, u->net.at[k]);
@@ -238,8 +246,27 @@ static bool verify_updates(Verify *v) {
 }
 
 static bool verify_named(Verify *v, const Named *n, const char *what) {
-    return (is_node(v, n->node) && n->block < v->f->blocks) ||
-           wrong(v, "%s %.*s: node %u, block %u", what, SARG(n->name), n->node, n->block);
+    if (!is_node(v, n->node) || n->block >= v->f->blocks)
+        return wrong(v, "%s %.*s: node %u, block %u", what, SARG(n->name), n->node, n->block);
+    return is_ready(v, n->node, n->block) ||
+           wrong(v, "%s %.*s: node %u may not have run in block %u", what, SARG(n->name), n->node,
+                 n->block);
+}
+
+// The condition of an `if` is computed before it in a scope around it: then it is open to the
+// first block that follows.
+static bool verify_conditions(Verify *v) {
+    uint32_t next = NONE;
+    for (uint32_t i = v->f->tape.n; i-- > 0;) {
+        const Ctl *c = &v->f->tape.at[i];
+        next = c->kind == CtlBlock ? c->arg : next;
+        if (c->kind != CtlIf || op_info[graph_node(&v->f->g, c->cond)->op].cls == ClassLEAF)
+            continue;
+        uint32_t home = graph_node(&v->f->g, c->cond)->block;
+        if (v->at[home] > i || (next != NONE && !v->open[next][home]))
+            return wrong(v, "tape entry %u: condition %u may not have run", i, c->cond);
+    }
+    return true;
 }
 
 // Each block of a step in parts has a whole number of them before its own.
@@ -293,6 +320,8 @@ static bool verify_func(Verify *v, const Func *f) {
     for (uint32_t id = 1; id < f->g.node.n; id++)
         if (!verify_operands(v, id) || !verify_flight(v, id))
             return false;
+    if (!verify_conditions(v))
+        return false;
     for (uint32_t i = 0; i < f->report.n; i++)
         if (!verify_named(v, &f->report.at[i], "report"))
             return false;

@@ -134,6 +134,12 @@ static const struct { const char *text, *error; } refused[] = {
     {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "%2 = exp %1 : f32 [2] @1\n", "which may not have run"},
     {HEAD "block 0\nblock 1\n" READ "%2 = write %1 {slot=0} : f32 [2] @0\n"
      "%3 = read {slot=0 version=0} : f32 [2] @1\neffect %2\n", "writes it between"},
+    {HEAD "block 0\nif %2\nblock 1\nend\n" READ "%2 = sum %1 {axes=2} : f32 [1] @1\n", "condition 2 may not have"},
+    {HEAD "if %2\nblock 0\nend\nif %2\nblock 1\nend\n" READ "%2 = sum %1 {axes=2} : f32 [1] @0\n",
+     "condition 2 may not have run"},
+    {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "report \"r\" %1 block 1\n", "report r: node 1 may not have run"},
+    {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "%2 = sum %1 {axes=2} : f32 [1] @0\n"
+     "update block 1 loss %2 rate nan nets grads\n", "loss 2 may not have run"},
 };
 // clang-format on
 
