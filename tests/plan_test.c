@@ -423,6 +423,26 @@ static void an_edited_plan_is_refused_or_right(void **state) {
     assert_true(refused > 300 && accepted > 100);
 }
 
+// Each slot is small enough, all of them together are not.
+static void sizes_that_could_wrap_are_refused(void **state) {
+    (void)state;
+    Arena a;
+    Module m;
+    PlansRead r;
+    Str error = {0};
+    assert_int_equal(arena_init(&a, 0), GAN_OK);
+    Text t = {.arena = &a};
+    text_put(&t, STR("module \"m\" doc \"\" batch 1\n"));
+    for (uint32_t i = 0; i < 10000; i++)
+        text_put(&t,
+                 STR("slot state \"s\" f32 [25000, 1000000000] net - site 0 stream 0 round 0\n"));
+    text_put(&t, STR("func \"init\"\nfunc \"step\"\n"
+                     "plans fused f32\nfunc 0 model 0\nfunc 1 model 0\n"));
+    assert_false(plans_read(&a, text_str(&t), &m, &r, &error));
+    assert_non_null(strstr(str_z(&a, error), "slot 9999 is too large for any machine"));
+    arena_release(&a);
+}
+
 // --- compiled models -----------------------------------------------------------------------------
 
 static GanStatus name_of_arch(void *user, const Plan *const *plan, uint32_t plans, const int *arch,
@@ -677,6 +697,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(planning_twice_gives_the_same_text),
         cmocka_unit_test(plans_read_back),
         cmocka_unit_test(an_edited_plan_is_refused_or_right),
+        cmocka_unit_test(sizes_that_could_wrap_are_refused),
         cmocka_unit_test(machine_code_comes_with_its_plan),
         cmocka_unit_test(machine_code_for_ranks),
         cmocka_unit_test(a_compiled_model_is_made_once),

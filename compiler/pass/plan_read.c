@@ -179,15 +179,21 @@ static double bytes_of(const Type *t, int64_t batch) {
 // That no size below can wrap, and slots lie side by side.
 static bool check_sizes(Reader *r) {
     const Module *m = r->m;
-    for (uint32_t i = 0; i < m->slot.n; i++)
-        if (bytes_of(&m->slot.at[i].type, m->batch) > MostBytes)
+    double all = 0;
+    for (uint32_t i = 0; i < m->slot.n; i++) {
+        double bytes = bytes_of(&m->slot.at[i].type, m->batch);
+        if (bytes > MostBytes || (all += bytes + PLAN_ALIGN) > MostBytesTogether)
             return words_refuse(&r->w, "slot %u is too large for any machine", i);
+    }
     for (uint32_t i = 0; i < 2 + m->entry.n; i++) {
         const Graph *g = &r->out->plan[i].func->g;
-        for (uint32_t id = 1; id < g->node.n; id++)
-            if (bytes_of(node_type(g, id), m->batch) > MostBytes)
+        all = 0;
+        for (uint32_t id = 1; id < g->node.n; id++) {
+            double bytes = bytes_of(node_type(g, id), m->batch);
+            if (bytes > MostBytes || (all += bytes + PLAN_ALIGN) > MostBytesTogether)
                 return words_refuse(&r->w, "%%%u of function %u is too large for any machine", id,
                                     i);
+        }
     }
     return true;
 }

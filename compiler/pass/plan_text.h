@@ -43,7 +43,8 @@ typedef struct Line { // what any kind of line can say
     NodeList regions; // launch
 } Line;
 #define NO_PLACE SIZE_MAX
-static const double MostBytes = 1e14; // of one value; keeps every sum of sizes far from wrapping
+// Of one value, and of all slots or of all values of a function: no sum of sizes can wrap.
+static const double MostBytes = 1e14, MostBytesTogether = 1e18;
 
 typedef enum LineId {
     LineRank,
