@@ -15,8 +15,8 @@
 //              3. Everything else stays f32: weights, data, draws, shared values, reductions,
 //                 losses, optimizers, and products with few numbers per sample, where rounding
 //                 would show and no time is lost.
-//              4. Places of Gather and Scatter, and what they are computed from, stay f32: halves
-//                 hold whole numbers up to 256 only.
+//              4. Indices of Gather, Scatter and Arrange, and what they are computed from, stay
+//                 f32: bf16 counts to 256 only.
 //              Where no library multiplies f16 (wide_f16) its products read and make rounded f32.
 #include "pass.h"
 
@@ -63,7 +63,7 @@ static void mark_places(Arena scratch, const Graph *g, uint8_t *kept) {
         bool moves = cls == ClassEW || cls == ClassMOVE;
         for (uint32_t k = 0; k < n->nin && place[id] && moves; k++)
             place[node_in(g, id, k)] = 1;
-        if (n->op == OpGather || n->op == OpScatter)
+        if (n->op == OpGather || n->op == OpScatter || n->op == OpArrange)
             place[node_in(g, id, 1)] = 1;
         if (place[id])
             kept[id] = 0;

@@ -147,9 +147,10 @@ static void f16_in_f32(Arena *a) {
     }
 }
 
-// A product reads what places are computed from; rows are those that are meant nevertheless.
-static void places(Arena *a) {
-    enum { Many = 192, Rows = 4096 };
+// A product reads what indices are computed from; rows and elements are the right ones
+// nevertheless.
+static void indices(Arena *a) {
+    enum { Many = 192, Rows = 4096, Lines = 3, Length = 1024 };
     Module m = {.batch = 4};
     m.step.blocks = 1;
     Graph *g = &m.step.g;
@@ -164,18 +165,28 @@ static void places(Arena *a) {
     Val rows = Gather(table, Add(line, Num(line, 1)));
     vec_push(a, &m.step.result, ((Named){STR("rows"), rows.id, 0}));
     vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(at, Read(g, 1, 0, w), &c).id, 0}));
+    Type tall = type_make(true, 3, (int64_t[]){Lines, 32, 32}),
+         lines = type_make(true, 2, (int64_t[]){Lines, Length});
+    Val by = Read(g, 2, 0, tall), shuffled = Read(g, 3, 0, lines);
+    by = Floor(Mul(Add(by, Num(by, 1)), Num(by, Length / 2 - 1)));
+    Val arranged = Arrange(shuffled, Reshape(by, 2, lines.dim), false);
+    vec_push(a, &m.step.result, ((Named){STR("arranged"), arranged.id, 0}));
+    vec_push(a, &m.step.result, ((Named){STR("maps"), Conv(by, Read(g, 4, 0, w), &c).id, 0}));
     Interp want = run(a, g, true);
-    uint32_t meant = rows.id;
+    const uint32_t meant[] = {rows.id, 0, arranged.id};
     pass_dtype(a, &m, &m.step, &(PassOptions){.real = DtBF16});
     Interp got = run(a, &m.step.g, false);
-    for (int64_t i = 0; i < interp_count(&want, meant); i++)
-        expect(interp_at(&got, m.step.result.at[0].node, i) == interp_at(&want, meant, i), "row",
-               interp_at(&got, m.step.result.at[0].node, i), interp_at(&want, meant, i));
+    for (uint32_t r = 0; r < 3; r += 2) {
+        uint32_t node = m.step.result.at[r].node;
+        for (int64_t i = 0; i < interp_count(&want, meant[r]); i++)
+            expect((float)interp_at(&got, node, i) == (float)interp_at(&want, meant[r], i),
+                   r ? "element" : "row", interp_at(&got, node, i), interp_at(&want, meant[r], i));
+    }
 }
 
 int main(int argc, char **argv) {
     static const Walk walks[] = {
-        WALK(f64), WALK(f32), WALK(bf16), WALK(f16), WALK(f16_in_f32), WALK(places),
+        WALK(f64), WALK(f32), WALK(bf16), WALK(f16), WALK(f16_in_f32), WALK(indices),
     };
     bool found = WALKS_RUN(walks);
     return !found || failures;
