@@ -15,6 +15,9 @@
 
 #include <math.h>
 
+// Of a product of constants, kept as doubles. Not 1 / (n - 1) for any n that is.
+static const double FactorError = 1e-12;
+
 static uint32_t mask_of(const Graph *g, uint32_t id) {
     return (uint32_t)node_attr(g, id)->i[0];
 }
@@ -40,7 +43,7 @@ static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
             break;
         }
     }
-    return graph_node(g, id)->op == OpSum && fabs(by * n - 1) < 1e-6 ? id : 0;
+    return graph_node(g, id)->op == OpSum && fabs(by * n - 1) < FactorError ? id : 0;
 }
 
 double sum_terms(const Graph *g, uint32_t sum) {
