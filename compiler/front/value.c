@@ -106,7 +106,7 @@ const char *value_what(Value v) {
     case KindNum:
         return "a number";
     case KindBool:
-        return "a truth value";
+        return "a boolean";
     case KindStr:
         return "a string";
     case KindList:
