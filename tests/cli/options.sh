@@ -46,7 +46,7 @@ refuse 2 '--tf32 wants on|off' $train --tf32 yes
 refuse 2 'wants KEY=VALUE' $train -s nz
 refuse 2 'say where it is with --data x=PATH' train tiny.gan --batch 8 --out run
 refuse 2 'no such data; it reads x' train tiny.gan --data faces=s.pack --out run
-refuse 2 'wants NAME=PATH, not .s.pack.: where a data field' train tiny.gan --data s.pack --out run
+refuse 2 'wants NAME=PATH, not .s.pack.: source of a data field' train tiny.gan --data s.pack --out run
 refuse 1 'no such file' train tiny.gan --data x=t.pack --out run
 refuse 1 'the data has 40 samples' train tiny.gan --data x=s.pack --batch 41 --out run
 refuse 1 'no file nothing.gan' train nothing.gan --out run
@@ -62,7 +62,7 @@ if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
 fi
 
 # Help on a command: its own options, its own clause of an option's text, to standard output, whatever else is wrong.
-expect 0 help eval;          cp out help;  prints 'how many (256)$'
+expect 0 help eval;          cp out help;  prints 'number of samples (256)$'
 expect 0 eval . --bad --help; same out help
 grep -q 'in a row\|--steps' help && fail "eval's help has other commands' options"
 expect 0 data pack --help;   prints '^usage: ganrun data pack SRC'; prints 'width and height'
