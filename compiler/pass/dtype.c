@@ -122,6 +122,14 @@ static uint32_t in_precision(void *user, Graph *to, const Graph *from, uint32_t 
     return p->kept[id] ? rounded(to, made, p->half) : made;
 }
 
+// Is there nothing to do, as in the f32 that models are built in?
+static bool has_precision(const Policy *p, const Graph *g) {
+    bool same = !p->half;
+    for (uint32_t id = 1; id < g->node.n && same; id++)
+        same = node_type(g, id)->dtype == p->real && graph_node(g, id)->op != OpCast;
+    return same;
+}
+
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m;
     Policy p = {.half = dtype_is_half(o->real) ? (uint8_t)o->real : 0,
@@ -129,6 +137,8 @@ void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
                 .wide = o->real == DtF16 && o->wide_f16,
                 .real = o->real == DtF64 ? DtF64 : DtF32,
                 .least = o->all_halves ? 1 : SMALL_PRODUCT};
+    if (has_precision(&p, &f->g))
+        return;
     p.kept = arena_array(perm, uint8_t, f->g.node.n);
     if (p.half) {
         mark_kept(&p, &f->g);
