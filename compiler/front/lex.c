@@ -107,12 +107,17 @@ static void skip_blank(Lexer *l) {
     }
 }
 
+// Most rows that a text is compared with differ from it in the first byte.
+static bool same_text(const char *at, const char *row, size_t n) {
+    return *at == *row && !memcmp(at, row, n);
+}
+
 // Length of the longest sign at the lexer's place, 0 when none.
 static uint32_t match_sign(const Lexer *l, TokKind *out) {
     uint32_t best = 0;
     for (TokKind k = TokDots; k <= TokRBrace; k++) {
         uint32_t n = token_row[k].length;
-        bool there = n <= l->end - l->at && !memcmp(l->text.ptr + l->at, token_row[k].text, n);
+        bool there = n <= l->end - l->at && same_text(l->text.ptr + l->at, token_row[k].text, n);
         if (!there || n <= best)
             continue;
         best = n;
@@ -126,7 +131,8 @@ static const char *match_foreign(const Lexer *l, uint32_t *length) {
     *length = 0;
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         uint32_t n = foreign[i].length;
-        if (n <= *length || n > l->end - l->at || memcmp(l->text.ptr + l->at, foreign[i].text, n))
+        if (n <= *length || n > l->end - l->at ||
+            !same_text(l->text.ptr + l->at, foreign[i].text, n))
             continue;
         *length = n;
         instead = foreign[i].instead;
@@ -136,7 +142,7 @@ static const char *match_foreign(const Lexer *l, uint32_t *length) {
 
 static TokKind word_kind(Str word) {
     for (TokKind k = TokAnd; k < TokCount; k++)
-        if (word.len == token_row[k].length && !memcmp(word.ptr, token_row[k].text, word.len))
+        if (word.len == token_row[k].length && same_text(word.ptr, token_row[k].text, word.len))
             return k;
     return TokName;
 }
