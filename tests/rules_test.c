@@ -113,15 +113,15 @@ static Binding bind(Graph *g, Op root, uint32_t variant) {
     return b;
 }
 
-static Op root_of(const Rule *r) {
-    return op_find(str_sub(str_c(r->from), 0, str_find(str_c(r->from), '(')));
+static uint32_t build_pattern(Graph *g, const Rule *r, const Binding *b) {
+    return rule_build(g, str_format(&arena, "%s%s", op_info[r->op].text, r->from).ptr, b);
 }
 
 static Sides both_sides(const Rule *r, bool raw, uint32_t variant) {
     graph_init(&graph, &arena, Batch);
     graph.raw = raw;
-    Binding b = bind(&graph, root_of(r), variant);
-    Val from = {&graph, rule_build(&graph, r->from, &b)};
+    Binding b = bind(&graph, r->op, variant);
+    Val from = {&graph, build_pattern(&graph, r, &b)};
     Val to = {&graph, rule_build(&graph, r->to, &b)};
     return (Sides){from, Expand(to, val_type(from))};
 }
@@ -368,8 +368,8 @@ static void simplified_nodes_stay_as_they_are(void **state) {
         for (uint32_t i = 0; i < rule_count; i++) {
             if (rule_table[i].fold)
                 continue;
-            Binding b = bind(&graph, root_of(&rule_table[i]), variant);
-            (void)rule_build(&graph, rule_table[i].from, &b);
+            Binding b = bind(&graph, rule_table[i].op, variant);
+            (void)build_pattern(&graph, &rule_table[i], &b);
         }
     }
     for (uint32_t i = 0; i < sizeof example / sizeof *example; i++)

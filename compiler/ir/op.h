@@ -56,9 +56,9 @@ typedef struct Draft {
 // A row of lang/rules.def: either a pattern and its replacement or a function.
 typedef struct Rule {
     const char *name;
-    const char *from, *to;                      // RULE rows, else NULL
+    const char *from, *to;                      // RULE rows, else NULL: operands, replacement
     uint32_t (*fold)(Graph *g, const Draft *d); // FOLD rows: the node instead, 0 no match
-    Op op;                                      // FOLD rows: the op it is for, OpNone any
+    Op op;                                      // what it is for, OpNone any
     bool exact;
 } Rule;
 extern const Rule rule_table[];

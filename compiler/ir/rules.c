@@ -13,8 +13,8 @@ enum { EXACT = 1, INEXACT = 0 };
 #include "rules.def"
 
 const Rule rule_table[] = {
-#define RULE(Name, pattern, replacement, accuracy)                                                 \
-    {.name = #Name, .from = pattern, .to = replacement, .exact = accuracy},
+#define RULE(Name, kind, operands, replacement, accuracy)                                          \
+    {.name = #Name, .op = Op##kind, .from = operands, .to = replacement, .exact = accuracy},
 #define FOLD(Name, kind, accuracy)                                                                 \
     {.name = #Name, .fold = fold_##Name, .op = Op##kind, .exact = accuracy},
 #include "rules.def"
@@ -104,13 +104,6 @@ static bool match_term(Match *m, uint32_t id) {
     return true;
 }
 
-// What follows the outermost op's name; NULL: it is another op.
-static const char *operands_of(const char *pattern, const char *name) {
-    for (; *name && *pattern == *name; name++)
-        pattern++;
-    return !*name && *pattern == '(' ? pattern : NULL;
-}
-
 // Tries every order of the operands of the commuting ops that the match meets.
 static bool match(const Graph *g, const char *operands, const Draft *d, uint32_t var[26]) {
     for (uint32_t swaps = 0, orders = 1; swaps < orders; swaps++) {
@@ -155,16 +148,15 @@ uint32_t rule_build(Graph *g, const char *term, const Binding *b) {
 
 uint32_t simplify(Graph *g, const Draft *d) {
     Binding b = {.root = d->op, .attr = d->attr, .type = d->type};
-    const char *name = op_info[d->op].text, *operands;
     for (uint32_t i = 0; i < rule_count; i++) {
         const Rule *r = &rule_table[i];
         uint32_t id = 0;
-        if (r->fold) {
-            if (r->op == OpNone || r->op == d->op)
-                id = r->fold(g, d);
-        } else if (*r->from == *name && (operands = operands_of(r->from, name)) != NULL) {
-            id = match(g, operands, d, b.var) ? rule_build(g, r->to, &b) : 0;
-        }
+        if (r->op != OpNone && r->op != d->op)
+            continue;
+        if (r->fold)
+            id = r->fold(g, d);
+        else if (match(g, r->from, d, b.var))
+            id = rule_build(g, r->to, &b);
         if (id)
             return Expand((Val){g, id}, d->type).id;
     }
