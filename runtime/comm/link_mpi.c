@@ -66,7 +66,7 @@ static void mpi_close(Link *link, bool orderly) {
     MpiLink *l = (MpiLink *)link;
     if (!l)
         return;
-    bool whole = true;
+    bool whole = roll_free(l);
     for (int i = 0; i < LANES; i++)
         whole &= desk_free(l->host, &l->desk[i]);
     if (orderly) {

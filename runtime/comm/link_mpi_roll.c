@@ -12,11 +12,41 @@
 
 enum { ASK = 1, ANSWER = 2, NAMED = 4 };
 
+// Under the lock: one that MPI is done with; NULL: no memory.
+static RollMessage *message_get(MpiLink *l) {
+    RollMessage *m = l->rolls;
+    for (int done = 0; m; m = m->next)
+        if (MPI_Test(&m->sent, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done)
+            return m;
+    m = l->host->alloc(sizeof *m);
+    if (m) {
+        m->next = l->rolls;
+        l->rolls = m;
+    }
+    return m;
+}
+
+// One that cannot be sent is missed by whoever waits for it, who then names this rank.
 static void say_aside(MpiLink *l, int to, int tag, const Whereabouts *w) {
-    // Small enough to leave without the receiver; should it never be received, the job ends anyway.
-    MPI_Request sent;
-    if (MPI_Isend(w, sizeof *w, MPI_BYTE, to, tag, l->aside, &sent) == MPI_SUCCESS)
-        MPI_Request_free(&sent);
+    pthread_mutex_lock(&l->lock);
+    RollMessage *m = message_get(l);
+    if (m) {
+        m->what = *w;
+        m->sent = MPI_REQUEST_NULL;
+        MPI_Isend(&m->what, sizeof m->what, MPI_BYTE, to, tag, l->aside, &m->sent);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool roll_free(MpiLink *l) {
+    for (RollMessage *m = l->rolls, *next; m; m = next) {
+        int done = 0;
+        if (MPI_Test(&m->sent, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done)
+            return false;
+        next = l->rolls = m->next;
+        l->host->free(m);
+    }
+    return true;
 }
 
 static Whereabouts here(MpiLink *l) {

@@ -24,6 +24,13 @@ typedef struct Whereabouts {
     uint32_t heard; // it has answered
 } Whereabouts;
 
+typedef struct RollMessage RollMessage;
+struct RollMessage { // of a roll call, MPI's until `sent` is
+    RollMessage *next;
+    Whereabouts what;
+    MPI_Request sent;
+};
+
 typedef struct Parcel { // one message to several ranks, MPI's until `sent` is
     struct Parcel *next;
     char *at; // owned, as all here
@@ -60,8 +67,9 @@ typedef struct MpiLink {
     size_t room_n;
     Near near;
     Desk desk[LANES];
-    pthread_mutex_t lock; // guards `where`
+    pthread_mutex_t lock; // guards what follows
     Whereabouts *where;   // [size] as last answered
+    RollMessage *rolls;   // sent so far; reused
 } MpiLink;
 
 #define FAIL(l, ...) ((l)->host->fail(GAN_ERR_DEVICE, __VA_ARGS__))
@@ -85,6 +93,7 @@ void rest(const MpiLink *l, uint32_t lane, double began);
 void roll_listen(MpiLink *l); // takes what has come in: questions are answered, answers noted
 void roll_call(MpiLink *l);   // asks all
 GanStatus roll_absent(MpiLink *l, const Meeting *m); // fails, naming who has not come to it
+bool roll_free(MpiLink *l);                          // false where MPI still has some of it
 void roll_idle(Link *link);                          // LinkApi.idle
 GanStatus roll_missing(Link *link, const Meeting *m, double seconds); // LinkApi.missing
 

@@ -35,3 +35,9 @@ for point in meet:600 in:80 near:400 after:600; do
         whole run
     done
 done
+
+# What a rank asks and answers in a roll call stays as it is until MPI has sent it.
+faulty sends@0 2 $train --out sends
+kill -STOP "$(process 1)"
+ends 3
+says 'rank 1 on .* does not answer'

@@ -8,8 +8,10 @@
 // that library gives another version. GAN_FAULT=nodes, in all ranks: the first half of them and the
 // second are on nodes of their own, and none may add numbers with all others at once.
 // GAN_FAULT=far: no rank may reach another's memory. GAN_FAULT=sums: this rank gets sums with one
-// bit turned, as from a broken machine. GAN_FAULT=disk: once MPI has begun, which writes files of
-// its own, those of this rank end at 100 KiB, as on a full disk.
+// bit turned, as from a broken machine. GAN_FAULT=sends: MPI takes what it sends from where it
+// lies, so this rank may not let go of a send before it knows that it is over. GAN_FAULT=disk: once
+// MPI has begun, which writes files of its own, those of this rank end at 100 KiB, as on a full
+// disk.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
@@ -53,6 +55,15 @@ int MPI_Isend(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_C
     if (type == MPI_BYTE)
         come_to("meet", &times);
     return PMPI_Isend(from, n, type, to, tag, comm, request);
+}
+
+// Nobody knows any more when what is sent may change.
+int MPI_Request_free(MPI_Request *request) {
+    if (another("sends")) {
+        fputs("a request is freed that MPI may still work on\n", stderr);
+        abort();
+    }
+    return PMPI_Request_free(request);
 }
 
 int MPI_Mrecv(void *to, int n, MPI_Datatype type, MPI_Message *message, MPI_Status *status) {
