@@ -245,6 +245,13 @@ bool process_stop_asked(void); // one of them came
 // name (SIGBUS), like no_memory.
 void process_watch_files(const char *program);
 
+// --- cores.c -------------------------------------------------------------------------------------
+
+int cores_usable(void); // this process may compute on: its affinity, within cores_quota; at least 1
+double cores_quota(void); // cores of time that its control groups allow; INFINITY: no limit
+// The same of what /proc/self/cgroup says, with the control groups' folders under `mount`.
+double cores_quota_of(Str membership, const char *mount);
+
 // --- json.c: a thin face of cJSON for reading, and an ordered writer -----------------------------
 
 typedef struct Json Json; // a value inside a document; borrowed

@@ -1,8 +1,6 @@
 // device.c - the devices there are, and the libraries they would like to have.
-#define _GNU_SOURCE
 #include "device.h"
 
-#include <sched.h>
 #include <string.h>
 
 static const DeviceApi *const devices[] = {&device_cpu, &device_cuda, &device_ref};
@@ -78,11 +76,7 @@ int device_team(const Device *d) {
 }
 
 int device_threads_for(int wanted) {
-    if (wanted > 0)
-        return wanted;
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n > 0 ? n : 1;
+    return wanted > 0 ? wanted : cores_usable();
 }
 
 enum { HOST_LIBRARIES = 3 };

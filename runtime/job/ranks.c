@@ -107,12 +107,17 @@ static bool shares_cores(const Card *a, const Card *b) {
     return same_host(a, b) && CPU_COUNT(&both) > 0;
 }
 
-// The cores a rank may use, divided among the ranks that may use them too.
+// The cores a rank may use, divided among the ranks that may use them too; the time its control
+// group has, among all of its host.
 static int64_t fair_threads(const Card *all, int ranks, int me) {
-    int64_t sharing = 0;
-    for (int r = 0; r < ranks; r++)
+    int64_t sharing = 0, here = 0;
+    for (int r = 0; r < ranks; r++) {
         sharing += shares_cores(&all[r], &all[me]);
+        here += same_host(&all[r], &all[me]);
+    }
     int64_t n = CPU_COUNT(&all[me].cores) / (sharing > 0 ? sharing : 1);
+    double each = cores_quota() / (double)here;
+    n = each < (double)n ? (int64_t)each : n;
     return n > 0 ? n : 1;
 }
 

@@ -698,6 +698,33 @@ static void the_clock_runs_and_the_process_began_before_now(void **state) {
     assert_true(time_now() - time_process_start() < 600);
 }
 
+static void put_file(Place *p, const char *name, const char *text) {
+    Str path = under(p, name);
+    assert_ok(dir_make(path_dir(path)));
+    assert_ok(file_write_atomic(path, text, strlen(text)));
+}
+
+// Control groups of either version; those above count, and a path that is not there does not.
+static void a_limit_on_cpu_time_is_found(void **state) {
+    Place *p = *state;
+    put_file(p, "two/cpu.max", "max 100000\n");
+    put_file(p, "two/job/cpu.max", "250000 100000\n");
+    put_file(p, "two/job/step/cpu.max", "400000 100000\n");
+    put_file(p, "one/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    put_file(p, "one/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    put_file(p, "one/cpu,cpuacct/docker/cpu.cfs_quota_us", "150000\n");
+    put_file(p, "one/cpu,cpuacct/docker/cpu.cfs_period_us", "50000\n");
+    const char *two = str_z(&p->arena, under(p, "two")), *one = str_z(&p->arena, under(p, "one"));
+    assert_true(cores_quota_of(STR("0::/\n"), two) == INFINITY);
+    assert_true(cores_quota_of(STR("0::/job\n"), two) == 2.5);
+    assert_true(cores_quota_of(STR("0::/job/step\n"), two) == 2.5);
+    assert_true(cores_quota_of(STR("0::/elsewhere/x\n"), two) == INFINITY);
+    assert_true(cores_quota_of(STR("5:memory:/docker\n4:cpu,cpuacct:/docker\n0::/"), one) == 3);
+    assert_true(cores_quota_of(STR("3:cpuset:/docker\n"), one) == INFINITY);
+    assert_true(cores_quota_of(STR(""), one) == INFINITY);
+    assert_true(cores_quota() > 0 && cores_usable() >= 1);
+}
+
 static void a_program_s_words_and_code_come_back(void **state) {
     Place *p = *state;
     static const struct {
@@ -760,6 +787,7 @@ int main(int argc, char **argv) {
         CASE(a_lock_is_held_once_and_names_its_holder),
         CASE(a_killed_holder_frees_its_lock),
         CASE(the_clock_runs_and_the_process_began_before_now),
+        CASE(a_limit_on_cpu_time_is_found),
         CASE(a_program_s_words_and_code_come_back),
     };
     if (CASES_LISTED(tests))
