@@ -1,13 +1,13 @@
-// data.h - images and arrays in, training batches out; and the files a run leaves behind.
+// data.h - the data pipeline, from images, sounds and arrays to training batches; grids, plots and
+// distances of samples.
 //
 //   folder, zip, tar, npy, IDX, HDF5  ->  items  ->  fit  ->  pack file  ->  stream  ->  f32
 //   batches
 //
-// A pack is one file of equal-sized records that is mapped, never read: it opens in O(1) and is
-// shared between processes. Everything that can be wrong with an image is found while packing, so
-// that training only copies. Arrays are in logical order throughout: channels first, [c, h, w] for
-// a sample, batch in front. Nothing here prints except data_main, which writes to the two files it
-// is given.
+// A pack is one file of equal-sized records that is memory-mapped: it opens in O(1) and processes
+// share it. Images are decoded, checked and resized while packing, so training only copies. Arrays
+// are in logical order throughout: channels first, [c, h, w] for a sample, batch in front. Nothing
+// here prints except data_main, which writes to the two files it is given.
 #ifndef GAN_DATA_H
 #define GAN_DATA_H
 
@@ -15,7 +15,7 @@
 
 #define DATA_MAX_RANK 8
 
-// --- image.c, image_png.c, image_jpeg.c, image_exif.c: one image -------------------------------
+// --- image.c, image_png.c, image_jpeg.c, image_exif.c: one image ---------------------------------
 
 typedef struct Image {
     uint32_t w, h; // pixels
@@ -28,13 +28,13 @@ typedef struct Image {
 // zeroed; size limits apply
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out);
 void image_release(Image *m); // accepts an empty image
-// PNG or JPEG, told by content, turned upright where EXIF says how it was taken. The message is one
+// PNG or JPEG, detected by content, rotated upright by its EXIF orientation. The message is a
 // reason without a path; GAN_ERR_INPUT for every kind of damage.
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out);
-// image_exif.c: 1 to 8, of bytes from TIFF's header on; 1 where there is none. Such an image is
-// turned upright by image_orient, which leaves it as it is when it fails.
+// image_exif.c: the orientation, 1 to 8, in EXIF data (from its TIFF header on); 1 if it has none.
+// image_orient rotates an image of this orientation upright, or fails and leaves it unchanged.
 uint32_t exif_orientation(const uint8_t *tiff, size_t n);
 GanStatus image_orient(Image *m, uint32_t orientation);
 GanStatus image_read(Str path, Image *out);          // image_decode of a file; the message names it
@@ -51,20 +51,19 @@ GanStatus image_grid(const float *x, size_t n, const uint32_t chw[3], uint32_t c
 void plot_points(const float *x, size_t p, uint32_t d, double lo, double hi, uint32_t side,
                  float *out);
 
-// --- fit.c: any image to W x H x C -------------------------------------------------------------
+// --- fit.c: any image to W x H x C ---------------------------------------------------------------
 
 // Auto is contain for an image with alpha and cover for one without.
 #define FIT_MODES(X)                                                                               \
     X(FitAuto, "auto") X(FitCover, "cover") X(FitContain, "contain") X(FitStretch, "stretch")
 #define FIT_WORDS "auto|cover|contain|stretch" // the same, for the command line
-// The rule in words.
+// For help texts.
 #define FIT_HELP                                                                                   \
     "alpha is blended over the background; colour becomes grey by 0.299 R + 0.587 G + 0.114 B "    \
     "(BT.601), grey becomes colour by copying; resized by an antialiased triangle (bilinear) "     \
     "filter in float, rounded to nearest. cover: crops the centre to the target's proportions; "   \
     "contain: the whole image, centred on the background; stretch: changes the proportions; "      \
-    "auto: "                                                                                       \
-    "contain for an image with alpha, else cover"
+    "auto: contain for an image with alpha, else cover"
 typedef enum FitMode {
 #define X(name, text) name,
     FIT_MODES(X)
@@ -80,7 +79,7 @@ typedef struct FitRule {
 
 const char *fit_name(FitMode mode);
 bool fit_find(Str name, FitMode *out);
-// out: planar [channels, h, w] of uint8_t or uint16_t. Fails only for want of memory.
+// out: planar [channels, h, w] of uint8_t or uint16_t. Fails only when out of memory.
 GanStatus image_fit(const Image *m, const FitRule *rule, void *out);
 // The same resampling for one plane of numbers: in [h, w] to out [oh, ow].
 GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint32_t oh,
@@ -92,11 +91,11 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
 GanStatus npy_read_f32(Arena *perm, Str path, float **out, uint32_t *rank, int64_t *dim);
 GanStatus npy_write_f32(Str path, const float *x, uint32_t rank, const int64_t *dim);
 double half_value(uint16_t u); // of IEEE 754 binary16
-int data_threads(int asked);   // 0 becomes the number of cores
+int data_threads(int threads); // 0 becomes the number of cores
 
 // --- pack.c: the file of samples -----------------------------------------------------------------
 
-// What a pack or a model says about one part of a sample.
+// What kind of value a field of a sample is.
 typedef enum DataKind { DataImage, DataFloat, DataLabel } DataKind;
 #define PACK_DTYPES(X)                                                                             \
     X(PackU8, "u8", 1) X(PackU16, "u16", 2) X(PackU32, "u32", 4) X(PackF32, "f32", 4)
@@ -115,9 +114,10 @@ typedef struct PackField {
     uint32_t rank;
     int64_t dim[DATA_MAX_RANK]; // one sample: [c, h, w] for images, [] for labels
     size_t offset, bytes;       // in a record
-    // what scale(a, b) maps to a and b: 0..255, 0..65535, a float set's own extremes
+    // The range that scale(a, b) maps to a..b: 0..255, 0..65535, of floats their minimum and
+    // maximum.
     double lo, hi;
-    uint32_t rate;         // of sounds: numbers a second of a channel; else 0
+    uint32_t rate;         // of sounds: sample rate in Hz; else 0
     uint32_t classes;      // labels
     const Str *class_name; // [classes], or NULL when they are numbers
 } PackField;
@@ -128,96 +128,98 @@ typedef struct Pack {
     size_t stride;  // bytes of a record
     uint32_t fields;
     PackField field[PACK_MAX_FIELDS];
-    Str source, fit;        // where the samples came from and the rule that fitted them, in words
+    Str source, fit;        // where the samples came from and how they were resized, in words
     Str content;            // hash of the content, 32 hexadecimal digits
-    uint64_t block;         // samples under one hash
+    uint64_t block;         // samples per hash
     const uint8_t *records; // [count * stride]
     const uint8_t *hashes;  // [blocks * 16]
     const uint8_t *names;   // u64 [count + 1] offsets, then text
     size_t hashes_size, names_size;
     const uint8_t *bytes;
-    size_t n;      // whole file, borrowed from map or heap
+    size_t n;      // the whole file, borrowed from map or heap
     FileMap map;   // owned, or empty
     uint8_t *heap; // owned, or NULL
 } Pack;
 
-// O(1) in the number of samples. Checks sizes, header and trailer, not the samples: that is
-// pack_check and pack_verify.
+// O(1) in the number of samples. Checks sizes, header and trailer; pack_check and pack_verify check
+// the samples.
 GanStatus pack_open(Arena *perm, Str path, Pack *out);
-// data stays the caller's
+// `data` is borrowed
 GanStatus pack_open_bytes(Arena *perm, const uint8_t *data, size_t n, Pack *out);
 void pack_close(Pack *p);             // accepts an empty pack
 GanStatus pack_verify(const Pack *p); // reads everything; names the damaged samples
-uint64_t pack_blocks(const Pack *p);  // runs of `block` samples, the last may be shorter
+uint64_t pack_blocks(const Pack *p);  // of `block` samples each, the last may be shorter
 GanStatus pack_check(const Pack *p, uint64_t block); // the same for one of them
 Str pack_name(const Pack *p, uint64_t sample);       // "" when the name is damaged
 const uint8_t *pack_record(const Pack *p, uint64_t sample);
 
 // --- pack_build.c: from any source to a pack -----------------------------------------------------
 
-// An option that the source has no use for is an error.
+// An option that does not apply to the source is an error.
 typedef struct PackOptions {
-    bool implied;      // size, channels and length are the caller's, not a user's options
-    uint32_t w, h;     // 0: the source's own, where all samples have one
-    uint32_t channels; // 1 or 3; 0: 3 for images, 1 for IDX; of sounds as many as there must be
-    uint64_t length;   // of sounds, in numbers a channel; 0: not said
-    uint32_t bits;     // 8 or 16; 0: as the first image
+    bool implied;      // size, channels and length follow from a model's field, not from options
+    uint32_t w, h;     // 0: the samples' own, if they have one size
+    uint32_t channels; // images: 1 or 3, 0: 3; arrays: 0: as they have; sounds: required, 0: any
+    uint64_t length;   // sounds: samples per channel; 0: not given
+    uint32_t bits;     // 8 or 16; 0: those of the first image
     FitMode fit;
     uint8_t ground[3];
     bool ground_set; // false: white
     bool skip_bad;
-    bool channels_last; // npy samples are [..., c]: store them channels first
-    Str dataset;        // of an HDF5 file; "": the only one of two axes or more
+    bool channels_last; // an array's samples are [..., c]: store them channels first
+    Str dataset;        // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)
     Str labels;         // "": none; else as --labels has it (data.def)
     uint64_t limit;     // 0: all
     int threads;        // 0: one per core
-    // each member that was left out; may be NULL
+    // called for each sample that cannot be used; may be NULL
     void (*bad)(void *user, Str name, const char *reason);
     void *user;
 } PackOptions;
 
 typedef struct PackSummary {
     uint64_t good, bad;
-    uint64_t shorter, longer; // sounds that were filled with silence, and that were cut
+    uint64_t shorter, longer; // sounds that were padded with silence, and that were cut
 } PackSummary;
 // Writes to `out_path`, or with "" opens the result from memory into *pack (else pack may be NULL).
 GanStatus pack_build(Arena *perm, Str path, const PackOptions *o, Str out_path, Pack *pack,
                      PackSummary *sum);
-// Only labels: an IDX or npy file of whole numbers becomes a pack in memory with the one field y.
+// Labels alone: an IDX or npy file of whole numbers becomes a pack in memory with one field, y.
 GanStatus pack_labels(Arena *perm, Str path, Pack *pack);
 
 // --- sound_write.c: sounds as a file -------------------------------------------------------------
 
 enum { SOUND_CHANNELS = 2, SOUND_RATE_MOST = 1000000 };
-// n sounds of f32 [channels, frames] one after the other with a quarter of a second between; `rate`
-// numbers a second; lo..hi becomes -1..1. Cuts what is louder.
+// Concatenates n sounds of f32 [channels, frames] with a quarter of a second of silence between;
+// `rate` in Hz; lo..hi becomes -1..1, values outside are clipped.
 GanStatus sound_write(Str path, const float *x, size_t n, uint32_t channels, size_t frames,
                       double lo, double hi, uint32_t rate);
 
-// --- order.c: which sample comes when ------------------------------------------------------------
+// --- order.c: the order of samples ---------------------------------------------------------------
 
 typedef struct Order {
-    uint64_t n, seed; // n > 0 samples; seed keys everything
-    // How samples are drawn, if not each once an epoch. Borrowed.
-    const uint64_t *member; // classes equally often: [n] samples, class by class
-    const uint64_t *from;   // [classes + 1] where in it each begins; none is empty
-    uint64_t classes;       // 0: not so
-    const double *upto; // by weight: [n] the sum of all up to and with this sample; NULL: not so
+    uint64_t n, seed; // n > 0 samples; everything is keyed by the seed
+    // How samples are drawn, if not each once per epoch. Borrowed.
+    const uint64_t *member; // balanced: [n] samples, sorted by class
+    const uint64_t *from;   // [classes + 1] offsets of the classes in it; none is empty
+    uint64_t classes;       // 0: not balanced
+    const double *upto;     // by weight: [n] cumulative weights; NULL: not by weight
 } Order;
 typedef struct Drawn {
     uint64_t sample;
-    uint64_t turn; // of this sample: with it, its own draws (crop, flip) are another time's
+    uint64_t turn; // how often it came before: keys its random crop and flip
 } Drawn;
-// What comes at a place of the endless sequence: a permutation of all after another; or rounds of
-// all classes, each going through permutations of its own; or, by weight, a draw for each place.
+// The sample at a position of the infinite sequence: one permutation of all samples after another;
+// balanced: rounds over all classes, each with permutations of its own; by weight: a random draw
+// for each position.
 Drawn order_drawn(const Order *o, uint64_t place);
-// Each sample's class, from 0 on: classes without samples are left out.
+// Sets up balanced draws. class: [n], each 0 or more; classes without samples are left out.
 void order_by_class(Arena *a, const float *class, Order *o);
-// Each sample's weight. False: that of *bad is no number from 0 on, or (*bad is n) all are 0.
+// Sets up draws by weight [n]. False: weight *bad is negative or not finite, or (*bad is n) all are
+// 0.
 bool order_by_weight(Arena *a, const float *weight, Order *o, uint64_t *bad);
 // the epoch's i-th sample: a permutation of 0..n-1
 uint64_t order_at(const Order *o, uint64_t epoch, uint64_t i);
-// 64 random bits, the same for ever
+// 64 random bits, a function of its arguments (the values are part of runs' reproducibility)
 uint64_t order_draw(const Order *o, uint64_t epoch, uint64_t sample, uint64_t site);
 
 // --- stream.c: batches for training --------------------------------------------------------------
@@ -229,8 +231,8 @@ typedef struct DataXform {
     double a, b;
 } DataXform;
 
-// How often the stream gives a sample: each once an epoch; each class of this label equally often;
-// as often as this field's one number says, with replacement.
+// How samples are drawn: each once per epoch; classes of this label equally often; in proportion to
+// this field's one number, with replacement.
 typedef enum DataDraw { DrawEach, DrawBalanced, DrawWeight } DataDraw;
 
 typedef struct DataField {
@@ -242,7 +244,7 @@ typedef struct DataField {
     const DataXform *xform;     // in order
     uint32_t xforms;
     DataDraw draw;   // of one field at most
-    const Str *path; // packs or sources, one after the other; none: those of the first field
+    const Str *path; // packs or sources, concatenated; none: those of the first field
     uint32_t paths;
 } DataField;
 
@@ -257,7 +259,7 @@ typedef struct DataOptions {
     uint32_t ahead;    // batches prepared in advance; 0: 3
     bool skip_bad;     // for sources packed on the fly
     int threads;       // the same
-    void (*notice)(void *user, const char *text); // members left out; may be NULL
+    void (*notice)(void *user, const char *text); // of samples left out; may be NULL
     void *user;
 } DataOptions;
 
@@ -269,39 +271,40 @@ typedef struct DataBatch {
 } DataBatch;
 
 typedef struct DataStream DataStream; // one thread at a time
-// Batch k holds the samples at places k*batch .. k*batch+batch-1 of the endless sequence of what is
-// drawn (Order): nothing is dropped, a batch may straddle two epochs, and it is a pure function of
-// (seed, stream, k). Draws of crop and flip are keyed by (seed, stream, turn, sample), and the
-// fields of a stream share them, so that pairs stay aligned. Opening reads all labels or weights
-// where samples are drawn by them.
+// Batch k holds positions k*batch .. k*batch+batch-1 of the infinite sequence of drawn samples
+// (Order): nothing is dropped, a batch may straddle two epochs, and it is a pure function of (seed,
+// stream, k). The random draws of crop and flip are keyed by (seed, stream, turn, sample), and the
+// fields of a stream share them, so that pairs stay aligned. Opening reads all labels or weights if
+// samples are drawn by them.
 GanStatus stream_open(const DataOptions *o, DataStream **out);
 void stream_close(DataStream *s);                            // accepts NULL
 GanStatus stream_next(DataStream *s, const DataBatch **out); // borrowed until the next call
 GanStatus stream_seek(DataStream *s, uint64_t position);     // the next batch is `position`
-// To be looked at, without a thread: as many samples as are this rank's, from this place of the
-// sequence of epochs on, in which each comes equally often.
+// Without the prefetch thread: this rank's number of samples from this position on, drawn once per
+// epoch whatever the fields' draw is.
 GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample);
 uint64_t stream_count(const DataStream *s);            // samples
 Str stream_name(const DataStream *s, uint64_t sample); // where it came from
 // Content hashes of the field's packs in the order they are read, with a + between them.
 void stream_content(const DataStream *s, uint32_t field, Text *out);
 uint32_t stream_rate(const DataStream *s, uint32_t field); // of its sounds; 0: it has none
-// Names of a label's classes, borrowed; 0: they are numbers, or its packs do not agree.
+// Names of a label's classes, borrowed; 0: they are numbers, or its packs disagree.
 uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names);
 
-// The label stored beside a sample of the first field, read or not; false: there is none.
+// The label stored with a sample of the first field, whether the model reads it or not; false:
+// none.
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out);
 
-// --- swd.c: how far two sets of images are apart -----------------------------------------------
+// --- swd.c: sliced Wasserstein distance of two sets of images ------------------------------------
 
 #define SWD_MAX_LEVELS 8
-// c [m, n] = a [m, k] times the transpose of b [n, k], row by row.
+// c [m, n] = a [m, k] times the transpose of b [n, k], row-major.
 typedef GanStatus SwdProduct(const float *a, const float *b, size_t m, size_t n, size_t k,
                              float *c);
 typedef struct SwdOptions {
     SwdProduct *product;  // projects; NULL: plain loops
     uint32_t projections; // 0: 128
-    uint32_t patches;     // 7x7 patches an image and level; 0: 64
+    uint32_t patches;     // 7x7 patches per image and level; 0: 64
     uint64_t seed;
 } SwdOptions;
 typedef struct SwdResult {
@@ -315,7 +318,7 @@ typedef struct SwdResult {
 GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, const uint32_t chw[3],
                       const SwdOptions *o, SwdResult *out);
 
-// --- synth.c: sets made here ---------------------------------------------------------------------
+// --- synth.c: procedural data sets ---------------------------------------------------------------
 
 #define SYNTH_KINDS "shapes, outlines, ring, lognormal, chains, tones"
 // size 0: the kind's own.
@@ -326,9 +329,9 @@ GanStatus synth_pack(Arena *perm, uint64_t count, uint32_t size, uint64_t seed, 
 // --- data_cli.c, data_inspect.c: `ganrun data` ---------------------------------------------------
 
 extern const struct ArgTable data_args; // args.h; help is answered by the program
-// argv[0] is the word after `data`. Answers the exit code.
+// argv[0] is the word after `data`. Returns the exit code.
 int data_main(int argc, char **argv, FILE *out, FILE *err);
-// What `path` holds; `dataset` of several in it, "" else.
+// Describes what `path` holds; `dataset` picks an array of several, else "".
 GanStatus data_inspect(Str path, Str dataset, bool json, FILE *out);
 
 #endif

@@ -1,12 +1,11 @@
-// measure.h - how near what a model makes is to what it was shown: the numbers behind `ganrun
-// eval`.
+// measure.h - distances between generated samples and data: the numbers behind `ganrun eval`.
 //
 //   images  swd.c (data.h)                maps    spectrum and histogram, chi-square
-//   clouds    Chamfer distance, coverage    points  groups found, modes covered
+//   clouds    Chamfer distance, coverage    points  clusters found, modes covered
 //   features  FID (and distance.h)          sounds  log-mel spectra, their Frechet distance
 //
-// All take arrays of f32 in logical order and answer numbers; none knows a model or prints. Each is
-// a function of its arguments alone: where places are drawn, they follow from fixed keys.
+// All take arrays of f32 in logical order and return numbers; none knows a model or prints. Each is
+// a deterministic function of its arguments: random positions follow from fixed seeds.
 #ifndef GAN_MEASURE_H
 #define GAN_MEASURE_H
 
@@ -18,18 +17,18 @@
 typedef struct Complex {
     double re, im;
 } Complex;
-// In place, of x [n, n]: sum over a, b of x[a, b] exp(-2 pi i (a u + b v) / n); `inverse` turns the
-// sign and divides by n^2. Any n from 1; fastest where its prime factors are small.
+// In place, of x [n, n]: sum over a, b of x[a, b] exp(-2 pi i (a u + b v) / n); `inverse` flips the
+// sign and divides by n^2. Any n >= 1; fastest if its prime factors are small.
 GanStatus fft_square(Complex *x, uint32_t n, bool inverse);
 
 // --- measure_maps.c: statistics of maps of numbers -----------------------------------------------
 
 enum { HISTOGRAM_BINS = 50 };
 typedef struct Histogram {
-    double lo, hi;                  // what the bins divide
+    double lo, hi;                  // the range of the bins
     double density[HISTOGRAM_BINS]; // their mean is 1
 } Histogram;
-// Least and greatest of x.
+// Minimum and maximum of x.
 void histogram_range(const float *x, size_t n, Histogram *out);
 // Fills `density` from x; numbers outside lo..hi count in the nearest bin, so that none is lost.
 // With a NaN among them every density is NaN.
@@ -48,43 +47,43 @@ double chi_square(const double *a, const double *b, size_t n);
 // --- measure_clouds.c: sets of points ------------------------------------------------------------
 
 // The Chamfer distance of clouds a [d, p] and b [d, q]: squared distances to the nearest point of
-// the other, both ways, summed (Fan, Su, Guibas 2017). NaN for want of memory.
+// the other, summed in both directions (Fan, Su, Guibas 2017). NaN when out of memory.
 double chamfer_distance(const float *a, size_t p, const float *b, size_t q, uint32_t d);
 
 typedef struct CloudMatch { // Achlioptas et al. 2018, section 4, with the Chamfer distance
-    double distance;        // minimum matching distance: mean over b of that to the nearest of a
-    double covered;         // share of b that is the nearest one of some a
+    double distance; // minimum matching distance: mean over b of the distance to the nearest a
+    double covered;  // coverage: fraction of b that is the nearest neighbour of some a
 } CloudMatch;
-// a [na, d, p] made, b [nb, d, p] real.
+// a [na, d, p] generated, b [nb, d, p] real.
 GanStatus cloud_match(const float *a, size_t na, const float *b, size_t nb, uint32_t d, size_t p,
                       CloudMatch *out);
 
-// --- measure_groups.c: groups of points ----------------------------------------------------------
+// --- measure_groups.c: clusters of points --------------------------------------------------------
 
 enum { GROUPS_MOST = 32 };
 typedef struct Groups {
-    uint32_t k;        // groups
-    uint32_t *of;      // [n] the group of each point
+    uint32_t k;        // clusters
+    uint32_t *of;      // [n] the cluster of each point
     double *centre;    // [k, d]
     double *deviation; // [k] root mean square distance of its points from the centre, per axis
     double silhouette; // mean of (b - a) / max(a, b), a the distance to the own centre and b to the
                        // nearest other (Rousseeuw 1987 with centres in place of means of
-                       // distances): near 1 for groups far apart
+                       // distances): near 1 for well separated clusters
 } Groups;
-// k groups of x [n, d] by k-means (Lloyd 1982) from farthest-first beginnings (Gonzalez 1985), the
-// best of several; results live in `perm`. k <= n.
+// k clusters of x [n, d] by k-means (Lloyd 1982) with farthest-first initialization (Gonzalez
+// 1985), the best of several starts; results live in `perm`. k <= n.
 void groups_find(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t k, Groups *out);
-// The k of 2 .. most whose groups have the greatest silhouette; never more than n/8, as single
-// points would be perfect groups.
+// The k of 2 .. most with the greatest silhouette; at most n/8, as single points would be perfect
+// clusters.
 void groups_choose(Arena *perm, const float *x, size_t n, uint32_t d, uint32_t most, Groups *out);
-// How two divisions of n things agree: 1 when equal, 0 on average for independent ones (Hubert,
-// Arabie 1985, adjusted Rand index). Numbers of a under ka, of b under kb.
+// Adjusted Rand index of two partitions of n items: 1 if equal, 0 on average if independent
+// (Hubert, Arabie 1985). Values of a are below ka, of b below kb.
 double groups_agreement(Arena scratch, const uint32_t *a, uint32_t ka, const uint32_t *b,
                         uint32_t kb, size_t n);
 
 typedef struct ModeCount { // Srivastava et al. 2017 (VEEGAN), section 4.1
-    uint32_t covered;      // modes with at least one point of high quality nearest to them
-    double quality;        // share of the points within three deviations of their nearest mode
+    uint32_t covered;      // modes with at least one high-quality point nearest to them
+    double quality; // fraction of high-quality points: within 3 deviations of the nearest mode
 } ModeCount;
 ModeCount modes_count(const Groups *modes, const float *x, size_t n, uint32_t d);
 
@@ -93,9 +92,9 @@ ModeCount modes_count(const Groups *modes, const float *x, size_t n, uint32_t d)
 // Whether Frechet distances can be computed: GAN_ERR_INPUT and what to install where the program
 // was built without OpenBLAS, GAN_ERR_DEVICE where that cannot be loaded.
 GanStatus feature_frechet_ready(void);
-// FID (Heusel et al. 2017) of all of a [na, d] made and b [nb, d] real: the Frechet distance of
-// normal distributions with their means and covariances (over n - 1), on so many threads.
-// GAN_ERR_INPUT where they are too few or not finite; what _ready says.
+// FID (Heusel et al. 2017) of a [na, d] generated and b [nb, d] real: the Frechet distance of
+// normal distributions with their means and covariances (over n - 1). GAN_ERR_INPUT if there are
+// fewer than two or one is not finite; else as feature_frechet_ready.
 GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
                           int threads, double *out);
 
@@ -105,18 +104,18 @@ enum { MEL_BANDS = 64 };
 typedef struct Sounds {
     const float *x; // [n, channels, length], borrowed
     size_t n, length;
-    uint32_t channels, rate; // rate: numbers a second
-    double lo, hi;           // what is loudest
+    uint32_t channels, rate; // rate: in Hz
+    double lo, hi;           // full scale
 } Sounds;
-size_t sounds_windows(const Sounds *s); // of one of them
-bool sounds_measured(const Sounds *s);  // they are long enough for what follows
+size_t sounds_windows(const Sounds *s); // of each sound
+bool sounds_measured(const Sounds *s);  // whether they are long enough for what follows
 // out [n, windows, MEL_BANDS].
 GanStatus sounds_spectra(const Sounds *s, float *out);
-// The mean of |a - b| over the spectra of copies (the measure of Kong et al. 2020).
+// The mean of |a - b| over the spectra of reconstructions a of b (mel error of Kong et al. 2020).
 GanStatus sounds_error(const Sounds *a, const Sounds *b, double *out);
-// The Frechet distance of spectra and their changes, of all windows of all sounds: how alike sounds
-// are within a tenth of a second, whatever follows what in longer times. What feature_frechet asks
-// for.
+// The Frechet distance of spectra and their time derivatives, over all windows of all sounds: it
+// compares sounds within a tenth of a second and ignores structure over longer times. Fails as
+// feature_frechet.
 GanStatus sounds_frechet(const Sounds *a, const Sounds *b, int threads, double *out);
 
 #endif

@@ -1,5 +1,5 @@
-// sources.h - private to data/: what stands between a path and a pack. Arrays in files, members of
-// folders and archives, an ordered parallel map over them, and the writer at the end.
+// sources.h - private to data/: from a path to a pack. Readers of arrays and sounds, members of
+// folders and archives, an ordered parallel map over them, and the pack writer.
 #ifndef GAN_SOURCES_H
 #define GAN_SOURCES_H
 
@@ -20,8 +20,8 @@ typedef struct Array {
 
 GanStatus npy_parse(const uint8_t *data, size_t n, Array *out); // versions 1 to 3
 GanStatus idx_parse(const uint8_t *data, size_t n, Array *out); // unsigned bytes only
-// CIFAR's binaries, 10 or 100 classes: records of labels and an image [3, 32, 32]. *out is [n, 3,
-// 32, 32] with `*head` bytes in front of each row, the last of which is its class.
+// CIFAR's binary version, 10 or 100 classes: records of one or two labels and an image [3, 32, 32].
+// *out is [n, 3, 32, 32] with `*head` bytes in front of each row, the last of which is its class.
 GanStatus cifar_parse(const uint8_t *data, size_t n, Array *out, size_t *head);
 double array_at(const Array *a, size_t i);    // element i of row-major order, as a number
 size_t array_place(const Array *a, size_t i); // where it is stored, in elements
@@ -41,18 +41,19 @@ typedef enum SourceKind {
 } SourceKind;
 const char *source_kind_name(SourceKind kind);
 
-// Tells what `path` is by its content. What cannot be read gives a reason and what to do instead.
+// Detects what `path` is, by its content. The message says what to do about a file that is not
+// read.
 GanStatus source_guess(Str path, SourceKind *out);
 
-// Refuses a data set's name (empty: none) where a source of this kind has no such names.
+// Refuses the name of a data set (empty: none given) for sources that have no named data sets.
 GanStatus source_holds(Str path, SourceKind kind, Str dataset);
 
 // One member of a folder or archive: a name, and its bytes or the reason why there are none.
 typedef struct Item {
     uint64_t index;       // in the source's order
     Str name;             // relative; borrowed from the source
-    Str path;             // of a folder's member, read when it is worked on; else ""
-    const uint8_t *bytes; // borrowed from one of the two below; NULL before item_load
+    Str path;             // of a folder's member, which item_load maps; else ""
+    const uint8_t *bytes; // borrowed from heap or map below; NULL before item_load
     size_t n;
     uint8_t *heap; // owned
     FileMap map;   // owned
@@ -60,19 +61,19 @@ typedef struct Item {
     char reason[200];
 } Item;
 
-// Members in order: folders sorted bytewise, archives as stored; hidden files and texts (by their
-// names) left out.
+// Members in order: folders sorted bytewise, archives as stored; without hidden files and text
+// files (by extension).
 typedef struct Source Source;
 GanStatus source_open(Str path, SourceKind kind, Source **out);
-// A damaged member is an item with a reason.
+// A damaged member, or end of an archive, is an item with a reason.
 GanStatus source_next(Source *s, Item *out, bool *end);
 void source_close(Source *s); // accepts NULL
 // The names of all members, without unpacking them.
 GanStatus source_names(Arena *perm, Str path, SourceKind kind, StrVec *out);
-// Calls `take` with every text beside the samples whose name ends so, in order.
+// Calls `take` with every text file beside the samples whose name has this ending, in order.
 typedef GanStatus SourceText(void *user, Str name, Str text);
 GanStatus source_texts(Str path, SourceKind kind, Str ending, SourceText *take, void *user);
-GanStatus item_load(Item *item); // its bytes, or its reason as the message
+GanStatus item_load(Item *item); // sets its bytes, or fails with its reason
 void item_release(Item *item);
 
 // Bytes of a file; a gzip file is unpacked in memory.
@@ -98,9 +99,9 @@ void hdf5_close(Hdf5 *h);                                          // accepts NU
 
 typedef struct ArrayFile { // one thread at a time
     Array all;             // of HDF5 without data
-    size_t row, head;      // bytes of one: all but the first axis; in front of each, CIFAR labels
-    Blob blob;             // all but HDF5: owned
-    Hdf5 *hdf5;            // owned
+    size_t row, head; // bytes of a row (all but the first axis), and of labels in front (CIFAR)
+    Blob blob;        // all but HDF5: owned
+    Hdf5 *hdf5;       // owned
     // Of HDF5 and Fortran order, owned: [windows * row], rows first .. first + loaded.
     uint8_t *window;
     size_t windows, first, loaded;
@@ -113,22 +114,22 @@ void array_close(ArrayFile *f);                            // accepts an empty o
 // --- sound.c or sound_none.c: WAV files ----------------------------------------------------------
 
 typedef struct Sound {
-    uint32_t channels, rate; // rate: numbers a second of one channel
-    uint64_t frames;         // as the header says
+    uint32_t channels, rate; // rate: in Hz
+    uint64_t frames;         // samples per channel, by the header
 } Sound;
 bool sound_is(const uint8_t *data, size_t n); // by its first bytes
 GanStatus sound_look(const uint8_t *data, size_t n, Sound *out);
-// The first `length` frames as f32 [channels, length]; what there is less stays as it is. Refused
-// unless rate and channels are those of `want`.
+// The first `length` frames as f32 [channels, length]; of a shorter sound the rest of `out` is left
+// unchanged. Refused unless rate and channels are those of `want`.
 GanStatus sound_read(const uint8_t *data, size_t n, const Sound *want, size_t length, float *out,
                      Sound *is);
 
 // --- items.c: an ordered parallel map ------------------------------------------------------------
 
-// On any thread, any order: item and its bytes in, *result out. A failure is the member's, not the
-// job's.
+// Called on worker threads in any order: item and its bytes in, *result out. A failure is the
+// member's, not the job's.
 typedef GanStatus ItemWork(void *user, const Item *item, void *result);
-// On the calling thread, in order. st is what work answered, reason its message.
+// Called on the calling thread, in order. st is what `work` returned, reason its message.
 typedef GanStatus ItemDone(void *user, const Item *item, GanStatus st, const char *reason,
                            void *result);
 
@@ -143,7 +144,7 @@ typedef struct ItemJob {
 } ItemJob;
 GanStatus items_run(const ItemJob *job); // results do not depend on `threads`
 
-// --- pack_write.c: writing one, in order, as a stream --------------------------------------------
+// --- pack_write.c: a pack as a stream of records -------------------------------------------------
 
 typedef struct PackWriter PackWriter;
 // path "" keeps the file in memory. Offsets and the stride are set here.
@@ -153,7 +154,7 @@ const PackField *pack_writer_field(const PackWriter *w, uint32_t i);
 GanStatus pack_writer_add(PackWriter *w, const void *record, Str name);
 void pack_writer_range(PackWriter *w, uint32_t field, double lo, double hi);
 void pack_writer_abandon(PackWriter *w); // accepts NULL
-// Two ways to end, both free w whatever happens: write the file; or, in memory, open it as a pack.
+// Both free w, also on failure: write the file; or, of a pack in memory, open it.
 GanStatus pack_writer_commit(PackWriter *w, Str source, Str fit);
 GanStatus pack_writer_open_result(Arena *perm, PackWriter *w, Str source, Str fit, Pack *out);
 
