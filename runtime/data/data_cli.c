@@ -1,5 +1,5 @@
 // data_cli.c - `ganrun data pack|inspect|verify|preview|synth`. Results go to `out`, progress and
-// complaints to `err`. The words are rows of data.def.
+// diagnostics to `err`. Commands and options are rows of data.def.
 #include "args.h"
 #include "sources.h"
 
@@ -111,7 +111,7 @@ static GanStatus read_ground(Str value, DataArgs *a) {
                      SARG(value));
 }
 
-// What the words' form does not say.
+// What args_parse does not check.
 static GanStatus read_values(const ArgValue *v, DataArgs *a) {
     if (v[OptOut].given && v[OptFile].given)
         return fail(GAN_ERR_USAGE, "-o and --out both say where: give one of them");
@@ -121,7 +121,7 @@ static GanStatus read_values(const ArgValue *v, DataArgs *a) {
     if (v[OptGround].given)
         TRY(in(options[OptGround].word, read_ground(v[OptGround].text, a)));
     if (v[OptFit].given && !fit_find(v[OptFit].text, &a->pack.fit))
-        bug("data: a fit that is none");
+        bug("data: unknown --fit");
     a->pack.channels = str_eq(v[OptChannels].text, STR("3"))   ? 3
                        : str_eq(v[OptChannels].text, STR("1")) ? 1
                                                                : 0;
@@ -167,7 +167,7 @@ static GanStatus run_pack(Arena *arena, DataArgs *a) {
     if (sum.bad)
         fprintf(a->err, "left out: %" PRIu64 " of %" PRIu64 "\n", sum.bad, sum.good + sum.bad);
     if (sum.shorter)
-        fprintf(a->err, "filled with silence: %" PRIu64 " of %" PRIu64 "\n", sum.shorter, sum.good);
+        fprintf(a->err, "padded with silence: %" PRIu64 " of %" PRIu64 "\n", sum.shorter, sum.good);
     if (sum.longer)
         fprintf(a->err, "cut: %" PRIu64 " of %" PRIu64 "\n", sum.longer, sum.good);
     fprintf(a->err, "packed in %.2f s\n", took);

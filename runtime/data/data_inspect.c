@@ -1,8 +1,7 @@
 // data_inspect.c - `ganrun data inspect`: what a path holds, for people and (--json) for scripts.
 //
-// A pack or array is described from its header, its value ranges from a walk over the samples. Of
-// images in a folder or archive every one is decoded, so that damaged files are found before a
-// night of training.
+// A pack or array is described by its header, and its value range by a walk over the samples. Every
+// image of a folder or archive is decoded, so that damaged files are found before training.
 #include "sources.h"
 #include "torch.h"
 
@@ -15,7 +14,7 @@ enum { FirstNames = 5, SizesMost = 16, BadMost = 20 };
 typedef struct SizeCount {
     uint32_t w, h, channels, bits; // of images
     uint32_t rate;                 // of sounds, which have channels too; 0: images
-    uint64_t n, shortest, longest; // of sounds, in numbers a channel
+    uint64_t n, shortest, longest; // of sounds, in samples per channel
 } SizeCount;
 
 typedef struct Survey { // what was found, whatever the source
@@ -161,7 +160,7 @@ static Str shape_list(Arena *a, uint32_t rank, const int64_t *dim) {
     return text_str(&t);
 }
 
-// The statement a model would read this pack with.
+// The `data` statement of a model that reads this pack.
 static Str data_line(Arena *a, const Pack *p) {
     Text t = {.arena = a};
     for (uint32_t i = 0; i < p->fields; i++) {
@@ -224,8 +223,8 @@ static void tell(const Survey *s, Str path, FILE *out) {
         const SizeCount *z = &s->size[i];
         if (z->rate)
             fprintf(out,
-                    "sounds     %" PRIu64 " of %u a second, %u channel%s, %" PRIu64 " to %" PRIu64
-                    " numbers\n",
+                    "sounds     %" PRIu64 " at %u Hz, %u channel%s, %" PRIu64 " to %" PRIu64
+                    " samples\n",
                     z->n, z->rate, z->channels, z->channels == 1 ? "" : "s", z->shortest,
                     z->longest);
         else

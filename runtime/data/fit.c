@@ -1,4 +1,4 @@
-// fit.c - any image to W x H x C, and the resampling beneath it.
+// fit.c - any image to W x H x C, and the resampling that it uses.
 //
 // In: an Image of any size, 1 to 4 channels, 8 or 16 bits. Out: planar [channels, h, w] of 8 or 16
 // bits. All arithmetic is float in a fixed order, so the same image gives the same bytes on every
@@ -78,8 +78,7 @@ static bool taps_make(uint32_t from, uint32_t to, Taps *t) {
     return true;
 }
 
-// Pixels are worked on as 1 number (grey) or as Lanes numbers (colour and one unused), which is a
-// vector register.
+// Pixels are processed as 1 number (grey) or as Lanes numbers (RGB and padding), a vector register.
 enum { Lanes = 4 };
 
 // One row: interleaved in [taps' source, c] to planar out [c, t->n].
@@ -129,7 +128,7 @@ GanStatus plane_resize(const float *in, uint32_t h, uint32_t w, float *out, uint
     return ok ? GAN_OK : fail(GAN_ERR_MEMORY, "no memory to resize %ux%u to %ux%u", w, h, ow, oh);
 }
 
-// --- images ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
 typedef struct Box {
     uint32_t x, y, w, h;
@@ -168,7 +167,7 @@ static float luma(const float rgb[3]) {
     return 0.299f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2];
 }
 
-// Ground colour in the image's own units, for `c` working channels.
+// Background colour in the image's own units, for `c` working channels.
 static void ground_of(const FitRule *r, uint32_t c, float unit, float out[Lanes]) {
     for (uint32_t k = 0; k < Lanes; k++)
         out[k] = k < 3 ? r->ground[k] * unit : 0;
@@ -257,8 +256,8 @@ static void fill_ground(const FitRule *r, void *out) {
     }
 }
 
-// Source rows one by one, each added to the result rows it belongs to: a large image is never
-// held as floats.
+// Adds each source row to the result rows that it contributes to: a large image is never converted
+// to floats as a whole.
 static void sum_rows(const Image *m, const FitRule *r, const Box *from, uint32_t c, FitWork *t) {
     float most = m->bits == 8 ? 255 : 65535, ground[Lanes];
     size_t width = (size_t)from->w * c;
@@ -299,7 +298,7 @@ GanStatus image_fit(const Image *m, const FitRule *r, void *out) {
     Place p = place_image(m, r);
     bool grey_ground = r->ground[0] == r->ground[1] && r->ground[1] == r->ground[2];
     bool grey = m->channels == 1 || (m->channels == 2 && grey_ground);
-    // Grey images are worked on as grey and copied at the end.
+    // Grey images are processed as grey and copied at the end.
     uint32_t c = r->channels == 1 || grey ? 1 : Lanes;
     if (p.to.w != r->w || p.to.h != r->h)
         fill_ground(r, out);

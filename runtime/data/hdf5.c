@@ -1,9 +1,9 @@
 // hdf5.c - one data set of an HDF5 file, in pieces, through libhdf5 (whatever its chunks, filters
 // and checksums are).
 //
-// In: a path, and the name of a data set where there are several. Out: its shape as an Array
-// without data, and rows on demand: floating numbers of any width as f4, bytes and 16-bit unsigned
-// numbers as they are. The library keeps one state for a process and is called under one lock.
+// In: a path, and the name of a data set if there are several. Out: its shape as an Array without
+// data, and rows on demand: floats of any width as f4, unsigned integers of 8 and 16 bits as they
+// are. The library has one state per process and is called under one lock.
 #include "library.h"
 #include "sources.h"
 
@@ -105,8 +105,8 @@ static GanStatus read_type(Hdf5 *h, Array *out) {
     }
     if (!natural)
         return fail(GAN_ERR_INPUT,
-                    "%s: %s: only floating numbers and unsigned ones of 8 or 16 bits are read",
-                    h->path, h->name);
+                    "%s: %s: only floats and unsigned integers of 8 or 16 bits are read", h->path,
+                    h->name);
     h->type = size == 1 ? H5T_NATIVE_UINT8 : H5T_NATIVE_UINT16;
     out->kind = 'u', out->size = (uint32_t)size;
     return GAN_OK;
@@ -174,8 +174,8 @@ static hsize_t first_chunk(const Hdf5 *h) {
     return bytes;
 }
 
-// A file whose shape or chunks say more than it holds makes the library read past its own memory
-// (seen in 1.10.8), so plain data is measured first. What is compressed cannot be.
+// If shape or chunks need more bytes than the file has, the library reads past its own memory (seen
+// in 1.10.8), so uncompressed data is checked first. Compressed data cannot be.
 static GanStatus check_storage(const Hdf5 *h, const Array *shape) {
     hid_t plan = H5Dget_create_plist(h->set), type = H5Dget_type(h->set);
     size_t size = type >= 0 ? H5Tget_size(type) : 0, need = 0;
@@ -188,7 +188,7 @@ static GanStatus check_storage(const Hdf5 *h, const Array *shape) {
     if (type >= 0)
         H5Tclose(type);
     return fine ? GAN_OK
-                : fail(GAN_ERR_INPUT, "%s: %s: its shape asks for more than the file holds",
+                : fail(GAN_ERR_INPUT, "%s: %s: its shape needs more bytes than the file has",
                        h->path, h->name);
 }
 

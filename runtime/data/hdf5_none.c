@@ -1,4 +1,4 @@
-// hdf5_none.c - built where libhdf5 was not found: HDF5 files are refused, with the way out.
+// hdf5_none.c - built without libhdf5: HDF5 files are refused, and the message says what to do.
 #include "sources.h"
 
 GanStatus hdf5_open(Str path, Str dataset, Hdf5 **out, Array *shape) {

@@ -1,4 +1,4 @@
-// idx.c - the files of MNIST and its kin: unsigned bytes, big-endian extents.
+// idx.c - the format of MNIST and its variants: unsigned bytes, big-endian extents.
 #include "sources.h"
 
 GanStatus idx_parse(const uint8_t *data, size_t n, Array *out) {
@@ -6,7 +6,7 @@ GanStatus idx_parse(const uint8_t *data, size_t n, Array *out) {
     if (n < 4 || data[0] != 0 || data[1] != 0)
         return fail(GAN_ERR_INPUT, "not an IDX file");
     if (data[2] != 0x08) {
-        return fail(GAN_ERR_INPUT, "IDX of type 0x%02x is not read; unsigned bytes (0x08) are",
+        return fail(GAN_ERR_INPUT, "IDX of type 0x%02x is not supported; unsigned bytes (0x08) are",
                     data[2]);
     }
     uint32_t rank = data[3];
@@ -22,10 +22,8 @@ GanStatus idx_parse(const uint8_t *data, size_t n, Array *out) {
             return fail(GAN_ERR_INPUT, "IDX shape is too large");
     }
     size_t have = n - 4 - 4 * (size_t)rank;
-    if (count != have) {
-        return fail(GAN_ERR_INPUT, "IDX holds %zu bytes of data, its shape asks for %zu", have,
-                    count);
-    }
+    if (count != have)
+        return fail(GAN_ERR_INPUT, "IDX has %zu bytes of data, its shape needs %zu", have, count);
     out->kind = 'u';
     out->size = 1;
     out->rank = rank;

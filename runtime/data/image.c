@@ -1,7 +1,7 @@
-// image.c - one image: memory, telling the format by content, and grids of samples.
+// image.c - one image: memory, format detection by content, and grids of samples.
 //
 // In: bytes of a PNG or JPEG file, or f32 samples. Out: an Image that owns its pixels. The limits
-// below are checked before memory is asked for, so that a small hostile file cannot ask for much.
+// below are checked before allocating, so that a small hostile file cannot allocate much.
 #include "data.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ typedef struct Magic {
     const char *what;
 } Magic;
 
-// What people give an image's name to.
+// Other formats that are found in folders of images.
 static const Magic foreign[] = {
     {"GIF8", 4, "a GIF file"},
     {"BM", 2, "a BMP file"},

@@ -1,8 +1,7 @@
-// image_exif.c - which way up an image is: the orientation that cameras note in EXIF, and turning
-// pixels by it.
+// image_exif.c - the orientation tag that cameras write, and rotating pixels by it.
 //
 // EXIF is a TIFF file without an image (CIPA DC-008): a byte order, and a directory of tags at an
-// offset. It is foreign and often damaged; what cannot be followed means upright.
+// offset. It is often damaged: then the image counts as upright.
 #include "data.h"
 
 #include <string.h>

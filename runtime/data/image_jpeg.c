@@ -1,8 +1,8 @@
 // image_jpeg.c - JPEG in through libjpeg-turbo: grey, YCbCr and RGB, and CMYK as RGB.
 //
-// libjpeg leaves by longjmp from its error hook, and mends damage with a warning and grey pixels. A
-// training set should not hold grey halves, so such warnings count as errors here. One function
-// calls setjmp and owns nothing.
+// libjpeg reports errors by longjmp from its error hook, and replaces damaged parts by grey pixels
+// with a warning. A training set should not hold such images, so these warnings are errors here.
+// One function calls setjmp and owns nothing.
 #include "data.h"
 
 #include <setjmp.h>

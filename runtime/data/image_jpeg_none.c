@@ -1,4 +1,4 @@
-// image_jpeg_none.c - stands in for image_jpeg.c where libjpeg is missing.
+// image_jpeg_none.c - built without libjpeg, in place of image_jpeg.c.
 #include "data.h"
 
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out) {

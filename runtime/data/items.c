@@ -1,9 +1,8 @@
 // items.c - an ordered parallel map over a source's members.
 //
-// Worker threads take members in turn, work on them in any order, and the calling thread hands the
-// results on in the order of the source. A ring of slots bounds memory: member k waits until member
-// k - slots has been handed on. So what `done` sees, and all it writes, is the same for every
-// number of threads.
+// Worker threads process members in any order, and the calling thread passes the results to `done`
+// in the order of the source. A ring of slots bounds memory: member k waits until member k - slots
+// is done. So what `done` sees, and all it writes, is the same for every number of threads.
 #include "sources.h"
 
 #include <pthread.h>
@@ -13,7 +12,7 @@
 typedef struct ItemSlot {
     Item item;
     void *result; // owned, result_size bytes
-    GanStatus st; // what work answered
+    GanStatus st; // of job->work
     char reason[200];
     bool ready;
 } ItemSlot;
@@ -25,9 +24,9 @@ typedef struct ItemRing {
     pthread_cond_t changed;
     ItemSlot *slot; // [slots]
     uint64_t slots;
-    uint64_t taken, handed; // members taken by workers, handed on by the caller
-    bool ended, stopped;    // the source has no more; the caller wants no more
-    GanStatus st;           // the source's own failure
+    uint64_t taken, handed; // members taken by workers, passed to `done`
+    bool ended, stopped;    // the source has no more; the caller stops
+    GanStatus st;           // of the source itself
     char reason[200];
 } ItemRing;
 

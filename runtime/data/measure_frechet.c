@@ -1,22 +1,22 @@
-// measure_frechet.c - FID: the Frechet distance of two sets of features, taken as normal.
+// measure_frechet.c - FID: the Frechet distance of two sets of features, as normal distributions.
 //
-// In: features as f32 [n, d]. Out: one number, computed in f64 by BLAS and LAPACK, whose matrices
-// are column by column: features [n, d] in rows are [d, n] to them, and `lower` is theirs.
+// In: features as f32 [n, d]. Out: one number, computed in f64 by BLAS and LAPACK, which are
+// column-major: row-major features [n, d] are [d, n] to them, and `lower` is theirs.
 #include "linear.h"
 #include "measure.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { Block = 256 }; // samples widened at a time; more columns than LAPACK's work areas want
+enum { Block = 256 }; // samples converted at a time; more columns than LAPACK's work areas need
 
 typedef struct Room { // owned
-    double *cov[2];   // [d, d] made, real; the lower half
+    double *cov[2];   // [d, d] generated, real; the lower half
     double *block;    // [Block, d]
     double *mean[2];  // [d]
     double *value;    // [d] eigenvalues
     double *work;     // [2 d] of the pivoted factor
-    int *place;       // [d] its order
+    int *place;       // [d] its pivots
 } Room;
 
 static bool room_init(Room *r, uint32_t d) {
@@ -82,9 +82,10 @@ static void reorder(double *s, uint32_t d, int *place) {
     dlapmr_(&forward, &n, &n, s, &n, place);
 }
 
-// The trace of the square root of S1 S2, whose eigenvalues are those of L^T S2 L, S1 = L L^T in an
-// order of its own. Of a singular S1, L has as many columns as S1 has rank, and the rest of what is
-// computed is left out. S1, S2 are lost. False: LAPACK found no eigenvalues.
+// The trace of the square root of S1 S2, whose eigenvalues are those of L^T S2 L, where S1 = L L^T
+// is the pivoted Cholesky factorization. L of a singular S1 has as many columns as its rank, and
+// only that leading block of the product is used. S1, S2 are overwritten. False: dsyev did not
+// converge.
 static bool trace_of_root(Room *r, uint32_t d, double *out) {
     const double own_tolerance = -1;
     int n = (int)d, rank, info, size = Block * n;
@@ -109,8 +110,9 @@ GanStatus feature_frechet_ready(void) {
 GanStatus feature_frechet(const float *a, size_t na, const float *b, size_t nb, uint32_t d,
                           int threads, double *out) {
     if (na < 2 || nb < 2)
-        return fail(GAN_ERR_INPUT,
-                    "a Frechet distance wants two samples on both sides, better thousands");
+        return fail(
+            GAN_ERR_INPUT,
+            "a Frechet distance needs at least two samples on both sides, better thousands");
     TRY(linear_ready());
     Room r;
     if (!room_init(&r, d))

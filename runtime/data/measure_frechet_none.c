@@ -1,10 +1,10 @@
-// measure_frechet_none.c - built where OpenBLAS was not found: Frechet distances are refused, with
-// the way out.
+// measure_frechet_none.c - built without OpenBLAS: Frechet distances are refused, and the message
+// says what to install.
 #include "measure.h"
 
 GanStatus feature_frechet_ready(void) {
     return fail(GAN_ERR_INPUT,
-                "Frechet distances (FID) want OpenBLAS, and this program was built without it: "
+                "Frechet distances (FID) need OpenBLAS, and this program was built without it: "
                 "install libopenblas-dev and build again; KID, precision and recall do "
                 "without");
 }

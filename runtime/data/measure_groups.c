@@ -1,14 +1,14 @@
-// measure_groups.c - groups of points: found by k-means, their number by the silhouette, compared
-// with known ones by the adjusted Rand index; and how many of them other points reach.
+// measure_groups.c - clusters of points: k-means, the number of clusters by the silhouette, the
+// adjusted Rand index against known labels, and how many modes other points cover.
 //
-// In: points x [n, d]. Beginnings are farthest-first from a few fixed points, so the same points
-// give the same groups.
+// In: points x [n, d]. Initialization is farthest-first from a few fixed points, so the result is
+// deterministic.
 #include "measure.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { Beginnings = 4, RoundsMost = 100, PointsLeast = 8 }; // of a group, on average
+enum { Starts = 4, RoundsMost = 100, PointsLeast = 8 }; // of a cluster, on average
 
 static double distance2(const float *x, const double *c, uint32_t d) {
     double sum = 0;
@@ -50,7 +50,7 @@ static uint32_t nearest_centre(const Groups *g, const float *x, uint32_t d, doub
     return best;
 }
 
-// Gives every point to its nearest centre. Answers the sum of squared distances.
+// Assigns every point to its nearest centre. Returns the sum of squared distances.
 static double assign(Groups *g, const float *x, size_t n, uint32_t d, bool *changed) {
     double sum = 0;
     *changed = false;
@@ -64,7 +64,7 @@ static double assign(Groups *g, const float *x, size_t n, uint32_t d, bool *chan
     return sum;
 }
 
-// Centres become means of their points; one without points stays. Deviations follow.
+// Moves centres to the means of their points (one without points stays) and updates deviations.
 static void centre_groups(Groups *g, const float *x, size_t n, uint32_t d, size_t *count) {
     memset(count, 0, g->k * sizeof *count);
     for (size_t i = 0; i < n; i++)
@@ -102,8 +102,8 @@ static void find_groups(Arena scratch, const float *x, size_t n, uint32_t d, Gro
     Groups g = groups_new(&scratch, n, d, out->k);
     double *least = arena_array(&scratch, double, n), best = INFINITY;
     size_t *count = arena_array(&scratch, size_t, out->k);
-    for (uint32_t b = 0; b < Beginnings; b++) {
-        begin_farthest(x, n, d, n * b / Beginnings, &g, least);
+    for (uint32_t b = 0; b < Starts; b++) {
+        begin_farthest(x, n, d, n * b / Starts, &g, least);
         bool changed = true;
         double sum = assign(&g, x, n, d, &changed);
         centre_groups(&g, x, n, d, count);

@@ -1,5 +1,5 @@
-// measure_maps.c - what convergence maps are compared by: the histogram of their pixels, and the
-// power in rings of their spectrum, both scored by chi-square against a reference.
+// measure_maps.c - statistics of convergence maps: the histogram of their pixels and their radial
+// power spectrum, both scored by chi-square against a reference.
 //
 // Bins, rings and scores are those of cosmoGAN's follow-up evaluation (50 equal bins over the
 // reference's range, densities that average 1, rings of integer radius); rings lie around zero

@@ -1,21 +1,21 @@
-// measure_sounds.c - what sounds are compared by: the logarithm of mel spectra of short windows.
+// measure_sounds.c - distances of sounds by their log-mel spectra.
 //
-// The spectra are those that the net of the Frechet audio distance is told (Kilgour et al. 2019;
-// Hershey et al. 2017, whose code has the constants): Hann windows of 25 ms, one every 10 ms, the
-// magnitude of their transform in 64 triangles from 125 to 7500 Hz, log(m + 0.01). Of other rates
-// than their 16,000 a second windows are as long in time, and triangles end at half the rate.
-// Channels are averaged.
+// The spectra are the input features of VGGish, the net of the Frechet audio distance (Kilgour et
+// al. 2019; Hershey et al. 2017, whose code has the constants): Hann windows of 25 ms every 10 ms,
+// FFT magnitudes in 64 mel triangles from 125 to 7500 Hz, log(m + 0.01). At other sample rates than
+// its 16 kHz windows are as long in time, and triangles end at half the rate. Channels are
+// averaged.
 #include "measure.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { Reach = 2 };        // windows to both sides that a change is taken over
-enum { RateLeast = 1000 }; // of less nothing is left of the bands
+enum { Reach = 2 };        // windows on both sides that a derivative is computed from
+enum { RateLeast = 1000 }; // below, the mel bands are empty
 
 typedef struct Windows {
-    size_t width, hop, n; // numbers of a window, between two of them; windows of a sound
-    size_t points;        // of a transform
+    size_t width, hop, n; // samples of a window, between windows; windows of a sound
+    size_t points;        // of the FFT
 } Windows;
 
 static Windows windows_of(size_t length, uint32_t rate) {
@@ -55,7 +55,7 @@ static void make_weights(double *weight, size_t points, uint32_t rate) {
            step = (high - low) / (MEL_BANDS + 1);
     size_t bins = points / 2 + 1;
     for (uint32_t b = 0; b < MEL_BANDS; b++)
-        for (size_t k = 1; k < bins; k++) { // a constant is no sound
+        for (size_t k = 1; k < bins; k++) { // without the zero frequency
             double at = (mel((double)k * rate / (double)points) - low) / step - b;
             weight[b * bins + k] = fmax(0, fmin(at, 2 - at));
         }
@@ -154,8 +154,8 @@ out:
     return st;
 }
 
-// Spectra [n, windows, MEL_BANDS] and how each band changes there, by the slope of a line through
-// five windows (Furui 1986): *out [*rows, 2 MEL_BANDS], owned by the caller.
+// Spectra [n, windows, MEL_BANDS] and their delta features, the slope of a line through five
+// windows (Furui 1986): *out [*rows, 2 MEL_BANDS], owned by the caller.
 static GanStatus features_of(const Sounds *s, float **out, size_t *rows) {
     size_t windows = sounds_windows(s), each = windows - 2 * Reach, numbers;
     float *x = NULL;

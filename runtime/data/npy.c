@@ -2,7 +2,7 @@
 // either byte order.
 //
 // In: bytes of a file. Out: an Array that points into them. The header is a Python dictionary of
-// three keys; it is read by the small grammar it really has, never evaluated.
+// three keys; it is parsed by the small grammar that NumPy writes, never evaluated.
 #include "sources.h"
 
 #include <math.h>
@@ -131,10 +131,8 @@ static GanStatus check_size(Array *a, size_t have) {
             return fail(GAN_ERR_INPUT, "npy shape is too large");
     if (!mem_mul(count, a->size, &bytes))
         return fail(GAN_ERR_INPUT, "npy shape is too large");
-    if (bytes != have) {
-        return fail(GAN_ERR_INPUT, "npy holds %zu bytes of data, its shape asks for %zu", have,
-                    bytes);
-    }
+    if (bytes != have)
+        return fail(GAN_ERR_INPUT, "npy has %zu bytes of data, its shape needs %zu", have, bytes);
     a->count = count;
     return GAN_OK;
 }

@@ -1,10 +1,10 @@
-// order.c - which sample comes when: an epoch's permutation as a function, what is drawn by classes
-// or weights from it, and random draws by name.
+// order.c - the order of samples: an epoch's permutation as a function, balanced and weighted
+// draws, and keyed random bits.
 //
 // A Feistel network of six rounds permutes the smallest power of four that holds n numbers; results
-// beyond n are sent through again until they fall inside (cycle walking), which keeps the map a
-// permutation. So any place of any epoch costs the same, nothing is stored, and resuming needs no
-// replay.
+// beyond n go through again until they fall inside (cycle walking), which keeps the map a
+// permutation. So any position of any epoch costs the same, nothing is stored, and resuming needs
+// no replay.
 #include "data.h"
 
 #include <float.h>
@@ -58,7 +58,7 @@ static Drawn drawn_by_class(const Order *o, uint64_t place) {
 
 static Drawn drawn_by_weight(const Order *o, uint64_t place) {
     double at = (double)(order_draw(o, place, 0, 0) >> 11) * 0x1p-53 * o->upto[o->n - 1];
-    uint64_t lo = 0, hi = o->n - 1; // the first whose sum is beyond
+    uint64_t lo = 0, hi = o->n - 1; // binary search for the first cumulative weight beyond it
     while (lo < hi) {
         uint64_t middle = lo + (hi - lo) / 2;
         if (o->upto[middle] > at)

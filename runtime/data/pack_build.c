@@ -1,9 +1,8 @@
-// pack_build.c - from any source to a pack: decode, fit, label, write; and a list of what could not
-// be read.
+// pack_build.c - from any source to a pack: decode, resize, label, write.
 //
-// In: a folder, archive, npy or IDX file. Out: a pack, the same bytes for every number of threads.
-// A sample that cannot be used is reported with its reason and left out; unless that was asked for,
-// no pack is written at all then.
+// In: a folder, archive or array file. Out: a pack, the same bytes for every number of threads. A
+// sample that cannot be used is reported with its reason; with skip_bad it is left out, else no
+// pack is written.
 #include "pack_build.h"
 
 #include <inttypes.h>
@@ -27,7 +26,7 @@ GanStatus build_check_options(const Build *b, const char *source, size_t n,
     return GAN_OK;
 }
 
-// --- images ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
 static GanStatus work_image(void *user, const Item *item, void *result) {
     const Build *b = user;
@@ -138,7 +137,7 @@ static GanStatus build_images(Build *b, const Image *first) {
                     "%.*s: the first image is %ux%u; give all one size with --size N or --size WxH",
                     SARG(b->path), first->w, first->h);
     }
-    // Nothing readable: the same walk with any size lists every file with its reason.
+    // If nothing is readable, the same walk with any size reports every file with its reason.
     build_rule(b, 1, 1, 3, first->bits == 16 ? 16 : 8);
     return build_members(b, work_image, done_image, 0);
 }
@@ -174,7 +173,7 @@ static GanStatus finish(Build *b) {
                          r->bits, r->ground[0], r->ground[1], r->ground[2]);
     }
     if (b->sound.channels)
-        fit = str_format(b->perm, "%u numbers a second, cut or filled to %lld", b->sound.rate,
+        fit = str_format(b->perm, "%u Hz, cut or padded to %lld samples", b->sound.rate,
                          (long long)b->field[0].dim[1]);
     PackWriter *w = b->writer;
     b->writer = NULL;

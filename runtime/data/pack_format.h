@@ -1,13 +1,13 @@
 // pack_format.h - private to data/: the bytes of a pack, shared by its reader and its writer.
 //
-//   lead     4096 bytes: magic, a line for whoever looks inside, zeros
+//   lead     4096 bytes: magic, a line for people who look inside, zeros
 //   records  count * stride bytes: the fields of a sample in turn, each on a multiple of 8
 //   hashes   16 bytes for every `block` records
 //   names    u64 offsets [count + 1] into the text that follows them
 //   header   JSON: fields, count, stride, block, source, fit, the hash of hashes and names
 //   trailer  64 bytes: where the header lies, its hash, the size of the file
 //
-// There are no gaps, so every byte is under a hash or compared with a constant. The header comes
+// There are no gaps: every byte is covered by a hash or compared with a constant. The header comes
 // last because it is known last: a pack is written as one stream. Numbers are in the machine's byte
 // order, which the trailer records.
 #ifndef GAN_PACK_FORMAT_H
@@ -32,7 +32,7 @@ static_assert(sizeof(PackTrailer) == 64, "the trailer is a file format");
 #define PACK_LEAD_TEXT                                                                             \
     PACK_MAGIC "\nA set of training samples. Look inside with: ganrun data inspect FILE\n"
 
-// Samples under one hash: about a mebibyte, so that damage is found to within a few samples.
+// Samples per hash: about a mebibyte, so that damage is located to within a few samples.
 static inline uint64_t pack_block(size_t stride) {
     return stride < PackBlockBytes ? PackBlockBytes / stride : 1;
 }

@@ -1,5 +1,4 @@
-// pack_labels.c - the labels of a pack: from folders' names, from files beside the samples, from
-// arrays.
+// pack_labels.c - the labels of a pack: from folder names, files beside the samples, or arrays.
 //
 // In: what --labels says. Out: the pack's label field and a label for each sample. A member of a
 // folder or archive finds its label by a key, which is a part of its name.
@@ -86,7 +85,7 @@ static GanStatus read_json(Build *b, Str text, Str path, bool *found) {
                         "%.*s: entry %u of its labels is not [\"PATH\", CLASS], with a class from "
                         "0 to %d%s",
                         SARG(path), i, LabelMost,
-                        json_is_array(json_at(pair, 1)) ? "; a vector is not read" : "");
+                        json_is_array(json_at(pair, 1)) ? "; vectors are not supported" : "");
         }
         add_label(b, without_dot(name), label);
     }

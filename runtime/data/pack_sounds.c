@@ -1,7 +1,7 @@
 // pack_sounds.c - a pack of sounds, from a folder or archive of WAV files: f32 [channels, length].
 //
-// All have the rate and the channels of the first that can be read; another is refused with the way
-// out. Each gives one sample: its beginning, and silence behind it where it is too short.
+// All have the sample rate and channels of the first that can be read; others are refused, and the
+// message says how to convert them. A sample is the beginning of a sound, padded with silence.
 #include "pack_build.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static GanStatus work_sound(void *user, const Item *item, void *result) {
     const Build *b = user;
     Sound is;
     if (!sound_is(item->bytes, item->n))
-        return fail(GAN_ERR_INPUT, "not a WAV sound, as others here are");
+        return fail(GAN_ERR_INPUT, "not a WAV sound, as the others are");
     TRY(sound_read(item->bytes, item->n, &b->sound, (size_t)b->field[0].dim[1], result, &is));
     memcpy((uint8_t *)result + pack_writer_stride(b->writer), &is.frames, sizeof is.frames);
     return build_put_label_of(b, item->name, result);
@@ -57,7 +57,7 @@ static GanStatus check_options(const Build *b) {
 GanStatus build_sounds(Build *b) {
     uint64_t length = b->o->length;
     TRY(check_options(b));
-    // Nothing readable: the same walk with any size lists every file with its reason.
+    // If nothing is readable, the same walk with any size reports every file with its reason.
     b->field[b->fields++] = (PackField){
         .name = STR("x"),
         .kind = DataFloat,

@@ -1,8 +1,8 @@
 // pack_write.c - writing packs, see pack_format.h.
 //
 // In: records of equal size with a name each, in order. Out: a file, or the same bytes in memory. A
-// full block of records is hashed and sent off at once, so that memory does not grow with the set
-// (but for the names).
+// full block of records is hashed and written at once, so memory grows only with the names and
+// hashes.
 #include "bytes.h"
 #include "pack_format.h"
 #include "sources.h"
@@ -24,7 +24,7 @@ struct PackWriter {
     uint32_t fields;
     size_t stride;
     uint64_t count, per_block;
-    uint64_t size; // bytes sent off
+    uint64_t size; // bytes written
 };
 
 static GanStatus send(PackWriter *w, const void *data, size_t n) {

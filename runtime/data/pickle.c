@@ -1,6 +1,6 @@
 // pickle.c - a pickle is a program for a stack machine that builds one value. Here it builds a
-// description of that value: what it would import or call is noted by name and never looked up, so
-// that a hostile file can do no more than be refused.
+// description of that value: imports and calls are recorded by name and never executed, so a
+// hostile file is at worst refused.
 //
 // The format: Python's Lib/pickletools.py, which describes every instruction.
 #include "pickle.h"
@@ -75,7 +75,7 @@ static uint32_t floor_of(const Machine *m) {
 }
 
 static GanStatus too_few(void) {
-    return fail(GAN_ERR_INPUT, "its pickle takes what is not on its stack");
+    return fail(GAN_ERR_INPUT, "its pickle underflows the stack");
 }
 
 static GanStatus pop(Machine *m, uint32_t *out) {
@@ -94,7 +94,7 @@ static GanStatus top(const Machine *m, uint32_t *out) {
 
 static GanStatus drop_mark(Machine *m, uint32_t *from) {
     if (!m->mark.n)
-        return fail(GAN_ERR_INPUT, "its pickle goes back to a mark that it has not made");
+        return fail(GAN_ERR_INPUT, "its pickle has no MARK where it needs one");
     *from = m->mark.at[--m->mark.n];
     return GAN_OK;
 }
@@ -240,7 +240,7 @@ static GanStatus memo_get(Machine *m, uint32_t size) {
     TRY(take_count(m, size, &key));
     uint32_t value = map_find(&m->memo, key + 1);
     if (!value)
-        return fail(GAN_ERR_INPUT, "its pickle asks for what it has not kept");
+        return fail(GAN_ERR_INPUT, "its pickle reads a memo entry that was not written");
     vec_push(m->perm, &m->stack, value - 1);
     return GAN_OK;
 }
@@ -282,7 +282,7 @@ static GanStatus step(Machine *m, uint8_t code) {
 #include "pickle.def"
 #undef CODE
     }
-    return fail(GAN_ERR_INPUT, "its pickle has an instruction 0x%02x, which is not read", code);
+    return fail(GAN_ERR_INPUT, "its pickle has an opcode 0x%02x that is not supported", code);
 }
 
 GanStatus pickle_read(Arena *perm, Str bytes, Pickle *out) {

@@ -11,8 +11,8 @@ typedef enum PickleKind {
     PickleGlobal, // text: "module name"
     PickleList,   // lists, tuples and sets
     PickleDict,
-    PickleCall,    // what a call would have given: item[0] is called, the others are its arguments
-    PickleOutside, // item[0] names what is kept outside the pickle
+    PickleCall,    // the result of a call: item[0] is the callee, the others are its arguments
+    PickleOutside, // a persistent id: item[0] names data outside the pickle
 } PickleKind;
 
 typedef struct PickleValue {
@@ -21,7 +21,7 @@ typedef struct PickleValue {
     Str text;            // borrowed from the pickle
     VEC(uint32_t) item;  // places in Pickle.value
     VEC(uint32_t) entry; // key, value, key, value: of dictionaries, and of what calls give
-    uint32_t state;      // what the value was told to become; 0: nothing
+    uint32_t state;      // of BUILD; 0: none
 } PickleValue;
 
 typedef struct Pickle {
@@ -31,8 +31,8 @@ typedef struct Pickle {
 } Pickle;
 
 // Reads one pickle of protocol 2 to 5 from the beginning of bytes, which the result borrows. May
-// run `perm` dry: call it under arena_guard. GAN_ERR_INPUT: it is cut short, damaged, or does what
-// is not read. A value may hold itself.
+// exhaust `perm`: call it under arena_guard. GAN_ERR_INPUT: it is truncated, damaged, or uses
+// opcodes that are not supported. A value may contain itself.
 GanStatus pickle_read(Arena *perm, Str bytes, Pickle *out);
 
 #endif

@@ -1,8 +1,7 @@
-// plot.c - points as a small image: how rings and clouds are looked at.
+// plot.c - a scatter plot of points, for rings and clouds.
 //
-// In: points [d, p], d 2 or 3. Out: RGB of 0..1 on white, each point a soft dot; the third
-// coordinate is shown from blue (near lo) to orange (near hi), the first two are the place, the
-// second upward.
+// In: points [d, p], d 2 or 3. Out: RGB of 0..1 on white, each point a soft dot at the first two
+// coordinates, the second upward; the third is its colour, from blue (near lo) to orange (near hi).
 #include "data.h"
 
 #include <math.h>

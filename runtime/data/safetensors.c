@@ -1,9 +1,9 @@
 // safetensors.c - named arrays in one file: 8 bytes of header length, a JSON header, then the
 // arrays without gaps.
 //
-// Reading maps the file and trusts nothing: every offset is checked against the file, against the
-// shape and against its neighbours, so that each byte belongs to exactly one tensor. Writing states
-// the header first and streams the rest.
+// Reading maps the file and trusts nothing: every offset is checked against the file, the shape and
+// its neighbours, so that each byte belongs to exactly one tensor. Writing puts the header first
+// and streams the rest.
 #include "safetensors.h"
 
 #include <inttypes.h>
@@ -118,7 +118,7 @@ static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, Sa
         t->bytes = (size_t)(to - from), t->count = 0;
     if (t->bytes != to - from) {
         return fail(GAN_ERR_INPUT,
-                    "tensor %.*s: its shape asks for %zu bytes, its offsets give %" PRIu64,
+                    "tensor %.*s: its shape needs %zu bytes, its offsets give %" PRIu64,
                     SARG(t->name), t->bytes, to - from);
     }
     t->data = data + from;

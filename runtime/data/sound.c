@@ -1,9 +1,8 @@
 // sound.c - sounds in WAV files, by libsndfile: PCM of 8 to 32 bits and floating point, any number
 // of channels and rate.
 //
-// In: bytes of a file, in memory. Out: f32, channels first, whole numbers divided so that they are
-// from -1 to 1. What a header says is believed for no allocation: the reader is told how many
-// frames it may fill.
+// In: bytes of a file, in memory. Out: f32, channels first, integers scaled to -1..1. No allocation
+// depends on the header: the caller says how many frames may be filled.
 #include "library.h"
 #include "sources.h"
 
@@ -47,8 +46,8 @@ static sf_count_t memory_write(const void *from, sf_count_t n, void *user) {
     return 0;
 }
 
-// Whether the file ends before the numbers that it counts. Who writes to a pipe counts none, or as
-// many as there can be; some count the header in.
+// Whether the file ends before its data chunk does. Programs that write to a pipe give a size of
+// zero or of the maximum; some include the header.
 static bool is_cut(const uint8_t *data, size_t n) {
     enum { Head = 8, Header = 44, Unknown = 0x7f000000 };
     for (size_t at = 12; at + Head <= n;) {
@@ -78,7 +77,7 @@ static GanStatus open_memory(Memory *m, SNDFILE **out, Sound *is) {
     sf_close(*out);
     if (cut)
         return fail(GAN_ERR_INPUT, "broken WAV: the file ends too early");
-    return fail(GAN_ERR_INPUT, "a WAV sound of %d channels, %lld numbers each", info.channels,
+    return fail(GAN_ERR_INPUT, "a WAV sound of %d channels, %lld samples each", info.channels,
                 (long long)info.frames);
 }
 
@@ -120,11 +119,10 @@ GanStatus sound_read(const uint8_t *data, size_t n, const Sound *want, size_t le
     TRY(open_memory(&m, &f, is));
     GanStatus st = GAN_OK;
     if (is->rate != want->rate)
-        st =
-            fail(GAN_ERR_INPUT,
-                 "%u numbers a second, and others have %u: convert it first, as by `sox OLD.wav -r "
-                 "%u NEW.wav`",
-                 is->rate, want->rate, want->rate);
+        st = fail(
+            GAN_ERR_INPUT,
+            "%u Hz, and others have %u Hz: convert it first, as by `sox OLD.wav -r %u NEW.wav`",
+            is->rate, want->rate, want->rate);
     else if (is->channels != want->channels)
         st = fail(GAN_ERR_INPUT,
                   "%u channels, and others have %u: convert it first, as by `sox OLD.wav -c %u "

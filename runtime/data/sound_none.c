@@ -1,11 +1,11 @@
-// sound_none.c - built where libsndfile was not found: WAV files are refused, with the way out.
+// sound_none.c - built without libsndfile: WAV files are refused, and the message says what to do.
 #include "sources.h"
 
 static GanStatus without(void) {
     return fail(GAN_ERR_INPUT,
                 "a WAV sound, and this program was built without libsndfile: install "
                 "libsndfile1-dev and build again, or pack an .npy of all sounds, float32 [n, 1, "
-                "numbers]");
+                "samples]");
 }
 
 GanStatus sound_look(const uint8_t *data, size_t n, Sound *out) {

@@ -1,7 +1,7 @@
-// source.c - where samples come from: telling a path by its content, and the members of folders and
-// archives in order.
+// source.c - where samples come from: what a path is, by its content, and the members of folders
+// and archives in order.
 //
-// A member that cannot be read is an item with a reason, so that the reader may go on; so is the
+// A member that cannot be read is an item with a reason, so that the reader may continue; so is the
 // missing end of an archive. Names are UTF-8, live in the source's arena and are valid until
 // source_close.
 #define _GNU_SOURCE // uselocale
@@ -104,7 +104,7 @@ void blob_close(Blob *b) {
     *b = (Blob){0};
 }
 
-// --- telling what a path is ----------------------------------------------------------------------
+// --- what a path is ------------------------------------------------------------------------------
 
 static GanStatus archive_open(Str path, struct archive **out) {
     TRY(archive_ready());
@@ -150,7 +150,7 @@ static Str member_name(struct archive_entry *entry) {
     return name ? str_c(name) : STR("(a name that cannot be decoded)");
 }
 
-// Sets known to be archives of something else than images.
+// Well-known archives that are not of images.
 static GanStatus check_first_member(Str path, Str name) {
     if (str_starts(name, STR("cifar-10")) || str_starts(name, STR("cifar-100"))) {
         return fail(
@@ -190,7 +190,7 @@ static Str array_name(Str member) { // "x" of "x.npy"; empty: no array
     return str_ends(member, STR(".npy")) ? str_sub(member, 0, member.len - 4) : (Str){0};
 }
 
-// The member's bytes; with several and no name the first is read, and the second refused.
+// The member's bytes. Without a name a second array is an error, which lists them.
 static GanStatus find_array(struct archive *a, Str path, Str name, Blob *out) {
     struct archive_entry *entry;
     char names[160];
@@ -279,7 +279,7 @@ GanStatus source_holds(Str path, SourceKind kind, Str dataset) {
     return GAN_OK;
 }
 
-// The images of a run's folder are grids of its samples, which nobody means.
+// The images in a run's folder are grids of its samples, not samples.
 static GanStatus refuse_run(Str dir) {
     static const char *const files[] = {"options.json", "resolved.gan"};
     char path[4096];
@@ -343,7 +343,7 @@ struct Source {
     Str ending;              // not empty: texts whose names end so, instead of samples
 };
 
-// Texts that lie beside images: captions, tables, licences.
+// Text files beside images: captions, tables, licences.
 static bool is_notes(Str name) {
     static const char *const ext[] = {"txt", "md", "csv", "tsv", "json", "xml", "html", "cls"};
     for (size_t i = 0; i < sizeof ext / sizeof *ext; i++)

@@ -1,9 +1,8 @@
-// stream.c - batches for training, prepared ahead by one thread.
+// stream.c - batches for training, prefetched by one thread.
 //
-// In: packs, or sources packed here in memory. Out: f32 batches in logical order. A batch is
-// computed by fill_with from its number alone; the ring below only lets that happen early. So
-// resuming is starting at another number, and what a batch holds depends on neither threads nor
-// ranks.
+// In: packs, or sources that are packed in memory. Out: f32 batches in logical order. fill_with
+// computes a batch from its number alone; the ring buffer only lets that happen early. So resuming
+// is starting at another number, and a batch depends on neither threads nor ranks.
 #include "sources.h"
 #include "xform.h"
 
@@ -11,11 +10,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-// The packs behind one or more fields, one after the other.
+// The concatenated packs behind one or more fields.
 typedef struct Feed {
     Pack *pack;     // [packs]
     Str *path;      // [packs], copied to the stream's arena
-    bool **checked; // [packs][blocks]: compared with its hash; NULL: packed here
+    bool **checked; // [packs][blocks]: whether its hash was verified; NULL: packed in memory
     uint32_t packs;
     uint64_t count; // samples of all
 } Feed;
@@ -25,12 +24,12 @@ typedef struct StreamField {
     uint32_t feed;
     XformPlan *plan; // [packs of the feed]
     size_t elements; // of a sample
-    uint32_t rate;   // of sounds; 0: not known, or none
+    uint32_t rate;   // of sounds, in Hz; 0: unknown, or no sounds
     const Str *name; // [names] of its classes, the same in all packs; else there are none
     uint32_t names;
 } StreamField;
 
-typedef struct Slot { // a batch being made or waiting
+typedef struct Slot { // a batch that is being computed, or is ready
     DataBatch batch;
     float **field;    // [fields]
     uint64_t *sample; // [count]
@@ -53,8 +52,8 @@ struct DataStream {
     pthread_t thread;
     pthread_mutex_t lock; // guards all below and Slot.ready
     pthread_cond_t changed;
-    uint64_t make, give; // next batch to be made, next to be given
-    bool lent;           // batch give-1 is the caller's
+    uint64_t make, give; // next batch to compute, next to hand out
+    bool lent;           // the caller holds batch give-1
     bool stop;
 };
 
@@ -68,8 +67,8 @@ static uint32_t find_pack(const Feed *feed, uint64_t *at) {
     return k;
 }
 
-// A pack is compared with its hashes where a block is first read: opening reads nothing, and damage
-// stops a run before it is learned from.
+// A block's hash is verified when it is first read: opening reads nothing, and damage stops a run
+// before it trains on it.
 static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
     uint64_t block = at / feed->pack[k].block;
     if (!feed->checked[k] || feed->checked[k][block])
@@ -81,7 +80,7 @@ static GanStatus check_once(const Feed *feed, uint32_t k, uint64_t at) {
     return GAN_OK;
 }
 
-// `check`: its block with its hash.
+// `check`: verify the hash of its block.
 static GanStatus read_sample(DataStream *s, const StreamField *sf, Drawn d, bool check,
                              float *out) {
     uint64_t at = d.sample;
@@ -107,7 +106,8 @@ static void tell_bad(void *user, Str name, const char *reason) {
         s->o.notice(s->o.user, text);
 }
 
-// How a source is packed here: to the size the first transform expects, or to the field's own.
+// How a source is packed in memory: to the size of a resize() that comes first, or to the field's
+// own.
 static PackOptions pack_options(DataStream *s, const DataField *f, bool with_labels,
                                 SourceKind kind) {
     PackOptions o = {.implied = true,
@@ -148,8 +148,8 @@ static GanStatus open_pack(DataStream *s, const DataField *f, Str path, bool wit
     if ((sum.shorter || sum.longer) && s->o.notice)
         s->o.notice(s->o.user, str_format(&s->arena,
                                           "%.*s: of %" PRIu64 " sounds %" PRIu64
-                                          " are shorter and end in silence, %" PRIu64
-                                          " are longer and are cut",
+                                          " are shorter and padded with silence, %" PRIu64
+                                          " are longer and cut",
                                           SARG(path), sum.good, sum.shorter, sum.longer)
                                    .ptr);
     return GAN_OK;
@@ -239,8 +239,8 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
         classes = have->classes > classes ? have->classes : classes;
         if (rate && have->rate && have->rate != rate)
             return fail(GAN_ERR_INPUT,
-                        "%.*s: %.*s holds %u numbers a second, and %.*s before it %u: convert the "
-                        "sounds of one of them first",
+                        "%.*s: the sounds of %.*s are at %u Hz, those of %.*s before it at %u Hz: "
+                        "resample one of them first",
                         SARG(sf->want.name), SARG(feed->path[k]), have->rate,
                         SARG(feed->path[k - 1]), rate);
         rate = have->rate ? have->rate : rate;
@@ -249,7 +249,7 @@ static GanStatus plan_field(DataStream *s, uint32_t i) {
     name_classes(sf, feed);
     if (sf->want.kind == DataLabel && classes == 1 && sf->want.classes > 1)
         tell_bad(s, sf->want.name,
-                 "every sample is of one class; images of a class belong in a folder of its own");
+                 "all samples are of one class; images of a class belong in a folder of its own");
     sf->plan = arena_array(&s->arena, XformPlan, feed->packs);
     for (uint32_t k = 0; k < feed->packs; k++) {
         const PackField *have = choose_field(&feed->pack[k], &sf->want);
@@ -315,8 +315,8 @@ static GanStatus check_options(DataStream *s) {
     return GAN_OK;
 }
 
-// Samples are drawn by what this field says of each. Nothing is compared with hashes: with the
-// images beside it that would read all there is.
+// Samples are drawn by the values of this field. Hashes are not verified: that would read the whole
+// pack, with the images beside the labels.
 static GanStatus open_draw(DataStream *s, const StreamField *sf) {
     float *value = arena_array(&s->arena, float, s->order.n);
     uint64_t bad;
@@ -415,7 +415,7 @@ void stream_close(DataStream *s) {
 
 // --- one batch -----------------------------------------------------------------------------------
 
-// Where this rank's part of batch `position` begins in the endless sequence of epochs.
+// Where this rank's part of batch `position` begins in the infinite sequence of samples.
 static uint64_t place_of(const DataStream *s, uint64_t position) {
     return position * (uint64_t)s->o.batch + (uint64_t)s->o.first;
 }
@@ -432,12 +432,12 @@ static GanStatus fill_with(DataStream *s, const Order *o, uint64_t first, float 
 }
 
 GanStatus stream_fill(DataStream *s, uint64_t place, float *const *field, uint64_t *sample) {
-    stop_thread(s); // it works in the same scratch memory; the next stream_next starts it again
+    stop_thread(s); // it uses the same scratch memory; the next stream_next starts it again
     Order even = {.n = s->order.n, .seed = s->order.seed};
     return fill_with(s, &even, place, field, sample);
 }
 
-// --- ahead of time -------------------------------------------------------------------------------
+// --- prefetching ---------------------------------------------------------------------------------
 
 static void *run_ahead(void *user) {
     DataStream *s = user;
@@ -533,7 +533,6 @@ uint32_t stream_classes(const DataStream *s, uint32_t field, const Str **names) 
 }
 
 bool stream_label(const DataStream *s, uint64_t sample, uint32_t *out) {
-
     const Feed *feed = &s->feed[0];
     if (sample >= feed->count)
         return false;

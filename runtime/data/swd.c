@@ -1,11 +1,10 @@
-// swd.c - sliced Wasserstein distance: how far apart two sets of images are, without any trained
-// network.
+// swd.c - sliced Wasserstein distance of two sets of images, which needs no trained network.
 //
 // In: two sets of f32 images. Out: the mean over random directions of the distance between the
 // sorted projections (Rabin et al. 2011), of whole images and of 7x7 patches at each level of a
 // Laplacian pyramid (Karras et al. 2018, section 5: 5-tap binomial filter, coarsest level of 16
-// pixels, patches normalised per channel, results times 1000). Directions and patch places are
-// fixed by the seed, so equal sets give exactly 0 and equal calls equal numbers.
+// pixels, patches normalised per channel, results times 1000). Directions and patch positions
+// follow from the seed, so equal sets give exactly 0 and equal calls equal numbers.
 #include "data.h"
 
 #include <math.h>
@@ -90,7 +89,7 @@ static void make_directions(const Order *o, uint64_t group, size_t d, float *dir
 }
 
 // x [d, Lanes] to out [Lanes, d].
-static void turn(const float *x, size_t d, float *out) {
+static void transpose(const float *x, size_t d, float *out) {
     for (uint32_t l = 0; l < Lanes; l++)
         for (size_t k = 0; k < d; k++)
             out[l * d + k] = x[k * Lanes + l];
@@ -116,7 +115,8 @@ typedef struct Slices { // of two sets along `lanes` directions
     uint32_t lanes;
 } Slices;
 
-// A product reads all points for every call: as many directions at once as small room holds.
+// A matrix product reads all points in every call: as many directions at once as fit a small
+// buffer.
 static bool slices_init(Slices *s, const Points p[2], const SwdOptions *o) {
     enum { Room = 1 << 24 }; // numbers
     size_t most = p[0].n > p[1].n ? p[0].n : p[1].n, fit = Room / most / Lanes;
@@ -144,7 +144,7 @@ static GanStatus slice(Slices *s, const Points p[2], const Order *order, uint64_
     for (uint32_t at = 0; at < s->lanes; at += Lanes) {
         make_directions(order, first + at / Lanes, d, s->dir);
         if (product)
-            turn(s->dir, d, rows + at * d);
+            transpose(s->dir, d, rows + at * d);
     }
     for (uint32_t i = 0; i < 2; i++)
         if (product)
@@ -353,7 +353,7 @@ GanStatus swd_measure(const float *a, size_t na, const float *b, size_t nb, cons
     size_t each = (size_t)chw[0] * chw[1] * chw[2];
     *out = (SwdResult){0};
     if (na == 0 || nb == 0 || each == 0)
-        return fail(GAN_ERR_INPUT, "a distance needs two sets of images");
+        return fail(GAN_ERR_INPUT, "a distance needs two sets of images, none empty");
     Points pa = {(float *)a, na, each}, pb = {(float *)b, nb, each}; // read only
     TRY(distance(&pa, &pb, &o, o.seed, &out->pixels));
     const float *from[2] = {a, b};

@@ -1,5 +1,5 @@
-// synth.c - data sets made here, so that a first run needs no files: the kinds, and those that are
-// images or single points.
+// synth.c - procedural data sets, so that a first run needs no files: the list of kinds, and those
+// of images or single points.
 //
 //   shapes     a circle, square or triangle in a strong colour on a light ground; a labelled pack
 //   outlines   the same drawings, only their edges drawn: with the same seed pairs, else unpaired
@@ -257,8 +257,8 @@ static GanStatus check_name(const SynthJob *j, const char *as) {
     Str ext = path_ext(j->path);
     bool other = (str_eq(ext, STR("npy")) && !str_eq(str_c(as), STR(".npy"))) ||
                  str_eq(ext, STR("npz")) || str_eq(ext, STR("wav"));
-    return other ? fail(GAN_ERR_USAGE, "%.*s: what `%.*s` is written as is .pack%s%s",
-                        SARG(j->path), SARG(j->kind), *as ? " or " : "", as)
+    return other ? fail(GAN_ERR_USAGE, "%.*s: `%.*s` is written as .pack%s%s", SARG(j->path),
+                        SARG(j->kind), *as ? " or " : "", as)
                  : GAN_OK;
 }
 

@@ -1,10 +1,10 @@
 // torch.c - state dicts as torch.save writes them.
 //
-// A pickle says what is called what; a tensor in it is a call that makes a view of a storage, and a
-// storage is a name for bytes outside. Since PyTorch 1.6 all are members of a zip archive:
-// X/data.pkl, and X/data/0, X/data/1, ... for the storages, neither compressed. Before, a file was
-// five pickles (a magic number, a version, the writer's machine, the value, the storages' names)
-// and then each storage: 8 bytes with its count, and its numbers. (torch/serialization.py;
+// A pickle maps names to tensors; a tensor in it is a call that makes a view of a storage, and a
+// storage is a persistent id of bytes outside. Since PyTorch 1.6 all are members of a zip archive:
+// X/data.pkl, and X/data/0, X/data/1, ... for the storages, uncompressed. Before, a file was five
+// pickles (a magic number, a version, the writer's machine, the value, the storages' names) and
+// then each storage: 8 bytes with its count, and its elements. (torch/serialization.py;
 // torch/_utils.py: _rebuild_tensor_v2.)
 #define _GNU_SOURCE // memmem
 #include "torch.h"
@@ -328,7 +328,7 @@ static GanStatus read_members(Torch *t, struct archive *a, Str *pickle) {
         } else if (str_eq(name, STR("byteorder"))) {
             TRY(member_bytes(t, a, &bytes));
             if (!str_eq(bytes, STR("little")))
-                return fail(GAN_ERR_INPUT, "its numbers are big-endian, which is not read");
+                return fail(GAN_ERR_INPUT, "its tensors are big-endian, which is not supported");
         }
     }
     return code == ARCHIVE_EOF ? GAN_OK : damaged(archive_error_string(a));
@@ -379,14 +379,16 @@ static GanStatus take_storage(Torch *t, Str name, size_t *at) {
     uint64_t count = 0;
     size_t bytes = 0;
     if (!class_of(t, name, &class))
-        return fail(GAN_ERR_INPUT, "its numbers %.*s are of a class that is not read", SARG(name));
+        return fail(GAN_ERR_INPUT, "its storage %.*s has a class that is not supported",
+                    SARG(name));
     if (t->file.len - *at < sizeof count)
         return fail(GAN_ERR_INPUT, "the file is cut short");
     memcpy(&count, t->file.ptr + *at, sizeof count);
     *at += sizeof count;
     if (!mem_mul((size_t)count, classes[class].size, &bytes) || bytes > t->file.len - *at)
-        return fail(GAN_ERR_INPUT, "the file is cut short: its numbers %.*s are %" PRIu64,
-                    SARG(name), count);
+        return fail(GAN_ERR_INPUT,
+                    "the file is truncated: its storage %.*s has %" PRIu64 " elements", SARG(name),
+                    count);
     vec_push(t->perm, &t->storage, ((Storage){name, str_sub(t->file, *at, *at + bytes)}));
     *at += bytes;
     return GAN_OK;
@@ -401,7 +403,7 @@ static GanStatus read_pickles(Torch *t) {
     TRY(next_pickle(t, &at)); // 1001, the only version there was
     TRY(next_pickle(t, &at));
     if (big_endian(t))
-        return fail(GAN_ERR_INPUT, "its numbers are big-endian, which is not read");
+        return fail(GAN_ERR_INPUT, "its tensors are big-endian, which is not supported");
     TRY(next_pickle(t, &at));
     Pickle value = t->pickle;
     TRY(next_pickle(t, &at));

@@ -1,5 +1,5 @@
-// weights_inspect.c - `ganrun data inspect` of a file of weights: what its tensors are called,
-// which is what a model must know to take them.
+// weights_inspect.c - `ganrun data inspect` of a weight file: names, dtypes and shapes of its
+// tensors, which a model needs to load them.
 #include "torch.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static void tell(Arena *a, const SafeFile *f, Str path, FILE *out) {
         Str dtype = dtype_of(t);
         Str shape = safe_shape(a, t);
         fprintf(out, "%-*.*s  %.*s %.*s%s\n", (int)widest, SARG(t->name), SARG(dtype), SARG(shape),
-                t->dtype == SafeUnread ? ", which is not read" : "");
+                t->dtype == SafeUnread ? ", not supported" : "");
     }
 }
 

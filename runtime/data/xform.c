@@ -1,5 +1,5 @@
-// xform.c - see xform.h. Draws are keyed by the sample and by which crop or flip it is, not by the
-// field: fields of one stream are cut and mirrored alike.
+// xform.c - see xform.h. Random draws are keyed by the sample and the index of the crop or flip,
+// not by the field: the fields of one stream are cropped and flipped alike.
 #include "xform.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ static GanStatus plan_stages(const DataField *want, double lo, double hi, XformP
     if (!spatial || same_shape(want, 3, made))
         return GAN_OK;
     return fail(GAN_ERR_INPUT,
-                "%.*s: the model asks for [%s], the data gives [%s]; pack it again with --size "
+                "%.*s: the model expects [%s], the data has [%s]; pack it again with --size "
                 "and --channels, or write resize(...) in the model",
                 SARG(want->name), shape_text(3, want->dim).at, shape_text(3, made).at);
 }
@@ -92,7 +92,7 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
                      XformPlan *out) {
     XformPlan p = {.dtype = have->dtype, .offset = have->offset, .h = 1, .w = 1};
     if ((want->kind == DataLabel) != (have->kind == DataLabel)) {
-        return fail(GAN_ERR_INPUT, "%.*s: the model asks for %s, the data has %s", SARG(want->name),
+        return fail(GAN_ERR_INPUT, "%.*s: the model expects %s, the data has %s", SARG(want->name),
                     want->kind == DataLabel ? "labels" : "samples",
                     have->kind == DataLabel ? "labels" : "samples");
     }
@@ -105,12 +105,12 @@ GanStatus xform_plan(const DataField *want, const PackField *have, double lo, do
         *out = p;
         return GAN_OK;
     }
-    // Maps are often kept without an axis for their one channel.
+    // Maps are often stored without an axis for their one channel.
     bool flat = have->rank == 2 && want->rank == 3 && want->dim[0] == 1,
          spatial = have->rank == 3 || flat;
     if ((want->rank != have->rank && !flat) ||
         (!spatial && !same_shape(want, have->rank, have->dim))) {
-        return fail(GAN_ERR_INPUT, "%.*s: the model asks for [%s], the data holds [%s]",
+        return fail(GAN_ERR_INPUT, "%.*s: the model expects [%s], the data has [%s]",
                     SARG(want->name), shape_text(want->rank, want->dim).at,
                     shape_text(have->rank, have->dim).at);
     }
@@ -141,10 +141,8 @@ static GanStatus load(const XformPlan *p, const uint8_t *record, float *out) {
         return GAN_OK;
     case PackU32: {
         uint32_t label = *(const uint32_t *)from;
-        if (label >= p->classes) {
-            return fail(GAN_ERR_INPUT, "label %u, and the model knows %u classes", label,
-                        p->classes);
-        }
+        if (label >= p->classes)
+            return fail(GAN_ERR_INPUT, "label %u, and the model has %u classes", label, p->classes);
         out[0] = (float)label;
         return GAN_OK;
     }

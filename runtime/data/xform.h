@@ -9,7 +9,7 @@ enum { XformMost = 16 };
 typedef struct XformStage {
     DataOp op;
     uint32_t h, w;   // after this stage
-    uint32_t site;   // which draw of the sample it uses
+    uint32_t site;   // which of the sample's random draws it uses
     double mul, add; // DataScale
 } XformStage;
 
@@ -28,11 +28,11 @@ typedef struct XformPlan {
 // The size that resize(a) or crop(a) gives: height a, and the width that goes with it in the
 // model's proportions. False: a side out of range.
 bool xform_size(const DataField *want, const DataXform *x, uint32_t *h, uint32_t *w);
-// Checks that what the pack stores becomes what the model asks, naming both when it does not.
-// lo..hi: what scale maps.
+// Checks that the transforms turn what the pack stores into what the model expects; the message
+// names both. lo..hi: the range that scale maps.
 GanStatus xform_plan(const DataField *want, const PackField *have, double lo, double hi,
                      XformPlan *out);
-// out: [elements]. Fails for a number that is not finite or a label out of range, and for want of
+// out: [elements]. Fails for a value that is not finite, a label out of range, or when out of
 // memory.
 GanStatus xform_run(const XformPlan *p, const uint8_t *record, const Order *o, uint64_t epoch,
                     uint64_t sample, float *scratch, float *out);

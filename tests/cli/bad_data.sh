@@ -127,11 +127,11 @@ expect 0 train numbers.gan --data x=ok.npy --batch 4 --steps 1 --out run; rm -r 
                                                         says '^nan.npy:2: NaN at element 2'
                                                         bad 'inf.npy: 1 of 5 samples' inf.npy numbers.gan
                                                         says '^inf.npy:4: infinity at element 1'
-                                                        bad 'wide.npy: x: .*asks for \[4\], the data holds \[5\]' wide.npy numbers.gan
-head -c 190 ok.npy >cut.npy;                            bad 'cut.npy: npy holds .* bytes' cut.npy numbers.gan
+                                                        bad 'wide.npy: x: .*expects \[4\], the data has \[5\]' wide.npy numbers.gan
+head -c 190 ok.npy >cut.npy;                            bad 'cut.npy: npy has .* bytes' cut.npy numbers.gan
 npy huge.npy '5, 999999999999999999999' $o;             bad 'huge.npy: ' huge.npy numbers.gan
 npy minus.npy '-5, 4' $o;                               bad 'minus.npy: ' minus.npy numbers.gan
                                                         bad 'ok.npy: its samples are not images' ok.npy tiny.gan
-                                                        bad 's.pack: x: .*asks for \[4\], the data holds \[3, 8, 8\]' s.pack numbers.gan
+                                                        bad 's.pack: x: .*expects \[4\], the data has \[3, 8, 8\]' s.pack numbers.gan
 expect 0 train numbers.gan --data x=nan.npy --batch 4 --steps 1 --out run --skip-bad
 says '^nan.npy:2: NaN'

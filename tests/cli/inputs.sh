@@ -134,7 +134,7 @@ cp mixed/3.png mixed/4.png sorted/b
 expect 1 train l.gan --data x=plain.pack --batch 2 --steps 1 --out none
 says 'y: .*plain.pack has no labels; pack it again with --labels'
 expect 0 train l.gan --data x=mixed --batch 2 --steps 1 --out mixed.run
-says 'y: every sample is of one class'
+says 'y: all samples are of one class'
 expect 0 train l.gan --data x=sorted --batch 2 --steps 1 --out sorted.run
 grep -q 'one class' err && fail 'two folders are two classes'
 true

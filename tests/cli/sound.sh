@@ -12,16 +12,16 @@ if ! "$ganrun" doctor | grep -q '^  libsndfile  *[^m ]'; then
 fi
 
 expect 0 data inspect s
-prints '^sounds     5 of 16000 a second, 1 channel, 200 to 300 numbers$'
+prints '^sounds     5 at 16000 Hz, 1 channel, 200 to 300 samples$'
 expect 0 data inspect s --json
 prints '"sounds": \[{"count": 5, "rate": 16000, "channels": 1, "shortest": 200, "longest": 300}\]'
 refused 2 'the first sound has 300 samples, at 16000 Hz; .* --length N' ganrun data pack s -o s.pack
 expect 0 data pack s -o s.pack --length 256 --labels folders
-says 'filled with silence: 2 of 5'
+says 'padded with silence: 2 of 5'
 says 'cut: 3 of 5'
 expect 0 data inspect s.pack
 prints 'data x : float(1, 256) scale(-1, 1), y : label(2)'
-prints '16000 numbers a second, cut or filled to 256'
+prints '16000 Hz, cut or padded to 256 samples'
 
 # Every file holds the same numbers, i/256 - 1/2 at place i mod 256, as exactly as its kind can.
 "$ganrun" data pack s/low -o low.pack --length 200 2>/dev/null >/dev/null || fail 'low'
@@ -34,7 +34,7 @@ done
 # Others among them: named, with what mends it.
 cp "$corpus"/rate.wav "$corpus"/stereo.wav s/low/
 expect 1 data pack s -o no.pack --length 256
-says '^bad: low/rate.wav: 8000 numbers a second, and others have 16000: convert it first'
+says '^bad: low/rate.wav: 8000 Hz, and others have 16000 Hz: convert it first'
 says '^bad: low/stereo.wav: 2 channels, and others have 1'
 absent no.pack
 expect 0 data pack s -o skipped.pack --length 256 --skip-bad
@@ -57,7 +57,7 @@ prints '2 samples'
 # From a folder to sound.
 cp "$here/../../models/wavegan.gan" .
 expect 0 train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --batch 4 --steps 2 --threads 1 --out run
-says 'of 5 sounds 2 are shorter and end in silence, 3 are longer and are cut'
+says 'of 5 sounds 2 are shorter and padded with silence, 3 are longer and cut'
 # The rate is the data's. A run's page plays what its newest samples are, and there are files of them.
 prints() { grep -q -e "$1" "${2:-out}" || fail "${2:-standard output} does not say: $1"; }
 prints '"rate": 16000' run/options.json
@@ -71,7 +71,7 @@ same each/00000000.wav own.wav
 expect 0 report run run -o two.html
 prints '<audio controls' two.html
 mkdir fast; cp "$corpus"/rate.wav fast/a.wav; cp "$corpus"/rate.wav fast/b.wav; cp "$corpus"/rate.wav fast/c.wav; cp "$corpus"/rate.wav fast/d.wav
-refused 1 'x: .*fast holds 8000 numbers a second, and .*/s before it 16000' \
+refused 1 'x: .*fast are at 8000 Hz, those of .*/s before it at 16000 Hz' \
     ganrun train wavegan.gan -s slice=256 -s wide=2 -s rounds=1 --data x=s --data x=fast --batch 4 --steps 2 --out mixed
 
 expect 0 sample run -o made.wav --count 3 --rate 8000
@@ -79,7 +79,7 @@ expect 0 sample run -o made.wav --count 3 --rate 8000
 cmp -s made.wav "$corpus"/pcm16.wav && fail 'made is not data'
 mkdir made; mv made.wav made
 expect 0 data inspect made
-prints '^sounds     1 of 8000 a second, 1 channel, 4768 to 4768 numbers$'
+prints '^sounds     1 at 8000 Hz, 1 channel, 4768 to 4768 samples$'
 refused 2 '1000000' ganrun sample run -o made.wav --rate 2000000
 pack
 expect 0 train tiny.gan --data x=s.pack --batch 4 --steps 1 --threads 1 --out pictures
@@ -123,7 +123,7 @@ expect 0 sample line -o line.npy --count 8
 expect 0 train line.gan --data x=line.npy --batch 4 --steps 1 --threads 1 --out again
 sed 's/1, 1024/2, 1024/' line.gan >two.gan
 expect 1 train two.gan --data x=line.npy --batch 4 --steps 1 --out two
-says 'x: the model asks for \[2, 1024\], the data holds \[1, 1024\]'
+says 'x: the model expects \[2, 1024\], the data has \[1, 1024\]'
 
 # The example, from a folder to a sound.
 

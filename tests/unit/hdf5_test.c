@@ -64,7 +64,7 @@ static void one_of_several_sets_is_named(void **state) {
 static void what_is_no_data_is_refused(void **state) {
     Place *p = *state;
     Pack k = {0};
-    assert_refused(pack(p, "other.h5", (PackOptions){0}, &k), "words: only floating numbers");
+    assert_refused(pack(p, "other.h5", (PackOptions){0}, &k), "words: only floats");
     assert_refused(pack(p, "gap.h5", (PackOptions){0}, &k), "1 of 3 samples cannot be used");
     assert_ok(pack(p, "gap.h5", (PackOptions){.skip_bad = true}, &k));
     assert_int_equal(k.count, 2);

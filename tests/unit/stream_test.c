@@ -240,7 +240,7 @@ static void maps_without_a_channel_axis_have_one_channel(void **state) {
         assert_memory_equal(b->field[0] + 12 * i, x + 12 * b->sample[i], 12 * sizeof *x);
     stream_close(s);
     field.dim[0] = 3;
-    assert_refused(stream_open(&o, &s), "asks for [3, 4, 3], the data holds [4, 3]");
+    assert_refused(stream_open(&o, &s), "expects [3, 4, 3], the data has [4, 3]");
 }
 
 static void transforms_do_what_they_say(void **state) {
@@ -380,7 +380,7 @@ static void streams_refuse_what_does_not_fit(void **state) {
     assert_refused(stream_open(&o, &s), "a batch of 5, and the data has 4 samples");
     o.batch = 2;
     field.dim[1] = field.dim[2] = 16;
-    assert_refused(stream_open(&o, &s), "[3, 16, 16], the data gives [3, 8, 8]");
+    assert_refused(stream_open(&o, &s), "[3, 16, 16], the data has [3, 8, 8]");
     const DataXform crop[] = {{DataCrop, 16, 0}};
     field.xform = crop, field.xforms = 1;
     assert_refused(stream_open(&o, &s), "crop(16) of images of 8x8");
@@ -582,9 +582,9 @@ static const struct {
     {"synth ring --out %s/r.npy --count 9", 0, "9 samples", ""},
     {"synth ring --out %s/r.npy --count 9 --size 8", 2, "", "its samples have no --size"},
     {"synth cats --out %s/c --count 9", 2, "", "shapes, outlines, ring"},
-    {"synth shapes --out %s/s.npy --count 2", 2, "", "s.npy: what `shapes` is written as is"},
-    {"synth ring --out %s/r.wav --count 2", 2, "", "is .pack or .npy"},
-    {"synth tones --out %s/t.npy --count 2", 2, "", "is .pack or a folder of .wav"},
+    {"synth shapes --out %s/s.npy --count 2", 2, "", "s.npy: `shapes` is written as .pack"},
+    {"synth ring --out %s/r.wav --count 2", 2, "", "is written as .pack or .npy"},
+    {"synth tones --out %s/t.npy --count 2", 2, "", "written as .pack or a folder of .wav"},
     {"synth tones --out %s/t.pack --count 3 --size 256", 0, "3 samples", ""},
     {"inspect %s/t.pack", 0, "data x : float(1, 256)", ""},
     {"synth tones --out %s/t --count 2 --size 256", 0, "2 samples", ""},

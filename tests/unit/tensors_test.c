@@ -91,7 +91,7 @@ static void hostile_safetensors_are_refused(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "ends at byte 4"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5,
          "belong to no tensor"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "asks for 8 bytes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "needs 8 bytes"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "bad data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.5,4.5]}}", 8,
          "bad data_offsets"},
@@ -247,11 +247,11 @@ static void hostile_state_dicts_are_refused(void **state) {
         CASE("\x80\2}.", "holds no tensor"),
         CASE("\x80\2}q\0U\1ah\0s.", "hold themselves"), // {"a": itself}
         CASE("\x80\2K\1", "cut short"),
-        CASE("\x80\2R.", "not on its stack"),
-        CASE("\x80\2h\7.", "has not kept"),
-        CASE("\x80\2t.", "a mark"),
-        CASE("\x80\2}U\1w(s.", "not on its stack"),
-        CASE("\x80\2\x82\1.", "an instruction 0x82"),
+        CASE("\x80\2R.", "underflows the stack"),
+        CASE("\x80\2h\7.", "memo entry that was not written"),
+        CASE("\x80\2t.", "no MARK"),
+        CASE("\x80\2}U\1w(s.", "underflows the stack"),
+        CASE("\x80\2\x82\1.", "an opcode 0x82"),
     };
     assert_ok(open_value(p, TENSOR("K\0", "K\2\x85", "K\1\x85"),
                          sizeof TENSOR("K\0", "K\2\x85", "K\1\x85") - 1));
