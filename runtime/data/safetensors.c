@@ -85,7 +85,7 @@ static GanStatus read_dtype(Str name, Str dtype, SafeDtype *out) {
             return *out = (SafeDtype)i, GAN_OK;
     if (!dtype.len)
         return fail(GAN_ERR_INPUT, "tensor %.*s: no dtype", SARG(name));
-    return *out = SafeUnread, GAN_OK; // F8_E4M3, BOOL, ...: who asks for it is told
+    return *out = SafeUnread, GAN_OK; // F8_E4M3, BOOL, ...: an error where it is used
 }
 
 static GanStatus read_tensor(const Json *v, const uint8_t *data, size_t room, SafeTensor *t) {
