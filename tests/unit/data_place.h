@@ -107,8 +107,8 @@ static inline uint32_t crc_of(Str data) {
 }
 
 static inline void put_le(Text *t, size_t v, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        text_char(t, (char)(uint8_t)(v >> 8 * i));
+    for (size_t i = 0; i < bytes; i++, v >>= 8)
+        text_char(t, (char)(uint8_t)v);
 }
 
 // What local and central headers share: version, flags (names are UTF-8), method, time and date,
