@@ -230,7 +230,7 @@ static Str pattern_text(Elab *e, Env *env, const Ast *shape) {
         else if (known)
             text_put(&t, value_text(e, v));
         else
-            text_fmt(&t, "%s%.*s", spread ? "..." : "", SARG(a->text));
+            text_fmt(&t, "%s%.*s", spread ? "..." : "", SARG(span_text(e->f, a->span)));
     }
     text_char(&t, ']');
     return text_str(&t);
@@ -254,9 +254,15 @@ static bool match_one(Elab *e, Env *env, const Ast *a, Value met) {
 
 static bool match_list(Elab *e, Env *env, const Ast *shape, const Type *t) {
     uint32_t n = shape->list.n, spread = NONE, at = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (shape->list.at[i]->kind == AstSpread)
-            spread = i;
+    for (uint32_t i = 0; i < n; i++) {
+        if (shape->list.at[i]->kind != AstSpread)
+            continue;
+        if (spread != NONE) {
+            diag(e->f, DiagE0427, shape->list.at[i]->span);
+            return false;
+        }
+        spread = i;
+    }
     if (spread == NONE ? t->rank != n : t->rank + 1u < n)
         return false;
     for (uint32_t i = 0; i < n; i++) {
@@ -278,6 +284,7 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
     Env before = *env;
     Type t = *node_type(v.g, v.id);
     bool fits, is_list = shape->kind == AstList;
+    uint32_t errors = diag_errors(e->f);
     Value wanted = {0};
     if (is_list) {
         fits = match_list(e, env, shape, &t);
@@ -285,8 +292,8 @@ bool match_shape(Elab *e, Env *env, const Ast *shape, Val v, Str who, Str name) 
         wanted = eval(e, env, shape);
         fits = value_equal(wanted, extents_value(e, t.dim, t.rank));
     }
-    if (fits)
-        return true;
+    if (fits || diag_errors(e->f) > errors) // the mistake may be in the shape
+        return fits;
     Str expected = is_list ? pattern_text(e, &before, shape) : value_text(e, wanted);
     Str found = value_text(e, extents_value(e, t.dim, t.rank));
     bool batch = is_list && t.rank == shape->list.n + 1u && t.dim[0] == e->o->batch;

@@ -77,9 +77,11 @@ static Value samples_value(Elab *e, const Turn *t) {
     Value *v = arena_array(e->perm, Value, t->value.n);
     for (uint32_t i = 0; i < t->value.n; i++)
         v[i] = value_tensor(Gather(slot_read(e, t->value.at[i]), sample_numbers(e->to->g)));
+    if (t->value.n < t->values) // one of them was a mistake
+        return POISON;
     if (t->list)
         return value_list(v, t->value.n);
-    return t->value.n ? v[0] : (Value){.kind = KindNone};
+    return t->values ? v[0] : (Value){.kind = KindNone};
 }
 
 Value eval_each(Elab *e, Env *env, const Ast *a) {
