@@ -65,18 +65,18 @@ GanStatus cuda_library_failed(const Cuda *c, const char *words, ...) {
     va_end(args);
     CUresult code = c->cu->StreamQuery(c->compute);
     if (is_sticky(code))
-        return fail_in(cuda_check(c, code, "work given out before"), "%s", text);
+        return fail_in(cuda_check(c, code, "earlier work"), "%s", text);
     return fail(GAN_ERR_DEVICE, "%s", text);
 }
 
 GanStatus cuda_order(const Cuda *c, CUstream first, CUevent event, CUstream second) {
-    CUDA_TRY(c, EventRecord(event, first), "marking what another stream waits for");
+    CUDA_TRY(c, EventRecord(event, first), "recording an event");
     CUDA_TRY(c, StreamWaitEvent(second, event, 0), "ordering two streams");
     return GAN_OK;
 }
 
 GanStatus cuda_enter(const Cuda *c) {
-    return cuda_check(c, c->cu->CtxSetCurrent(c->context), "making the card current");
+    return cuda_check(c, c->cu->CtxSetCurrent(c->context), "making the context current");
 }
 
 void cuda_leave(const Cuda *c) {
@@ -95,7 +95,7 @@ static GanStatus check_driver(const Cuda *c) {
         return fail(GAN_ERR_DEVICE,
                     "the NVIDIA driver finds no card in this machine; --device cpu works here");
     TRY(cuda_check(c, code, "starting the driver"));
-    CUDA_TRY(c, DriverGetVersion(&version), "asking for the driver's version");
+    CUDA_TRY(c, DriverGetVersion(&version), "querying the driver version");
     if (version < CUDA_OLDEST_DRIVER)
         return fail(GAN_ERR_DEVICE,
                     "the NVIDIA driver is for CUDA %d.%d, and CUDA %d.%d or newer is needed; "
@@ -110,11 +110,11 @@ static GanStatus find_card(Cuda *c) {
     CUDA_TRY(c, DeviceGetCount(&cards), "counting the cards");
     TRY(cuda_comm_card(c->base.options.comm, cards, &card));
     CUDA_TRY(c, DeviceGet(&c->device, card), "finding the card");
-    CUDA_TRY(c, DeviceGetName(c->name, sizeof c->name, c->device), "asking for the card's name");
+    CUDA_TRY(c, DeviceGetName(c->name, sizeof c->name, c->device), "querying the card's name");
     CUDA_TRY(c, DeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, c->device),
-             "asking for the card's architecture");
+             "querying the compute capability");
     CUDA_TRY(c, DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, c->device),
-             "asking for the card's architecture");
+             "querying the compute capability");
     c->arch = major * 10 + minor;
     if (c->arch < CUDA_OLDEST_ARCH)
         return fail(GAN_ERR_DEVICE,
@@ -162,10 +162,10 @@ static GanStatus open_card(Cuda *c) {
     TRY(find_card(c));
     CUDA_TRY(c, DevicePrimaryCtxRetain(&c->context, c->device), "opening %s", c->name);
     TRY(cuda_enter(c));
-    CUDA_TRY(c, StreamCreate(&c->compute, CU_STREAM_NON_BLOCKING), "making a stream");
-    CUDA_TRY(c, StreamCreate(&c->upload, CU_STREAM_NON_BLOCKING), "making a stream");
-    CUDA_TRY(c, StreamCreate(&c->aside, CU_STREAM_NON_BLOCKING), "making a stream");
-    CUDA_TRY(c, EventCreate(&c->beside, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, StreamCreate(&c->compute, CU_STREAM_NON_BLOCKING), "creating a stream");
+    CUDA_TRY(c, StreamCreate(&c->upload, CU_STREAM_NON_BLOCKING), "creating a stream");
+    CUDA_TRY(c, StreamCreate(&c->aside, CU_STREAM_NON_BLOCKING), "creating a stream");
+    CUDA_TRY(c, EventCreate(&c->beside, CU_EVENT_DISABLE_TIMING), "creating an event");
     CUDA_TRY(c, MemAllocHost((void **)&c->mark, sizeof *c->mark), "pinning memory");
     *c->mark = (CudaMark){.crumb = {NONE, NONE}};
     TRY(cuda_copies_open(c, &c->copies));
@@ -201,7 +201,7 @@ GanStatus cuda_card_with(const CudaApi *api, const DeviceOptions *o, char *out, 
     CUuuid id;
     TRY(check_driver(&c));
     TRY(find_card(&c));
-    TRY(cuda_check(&c, c.cu->DeviceGetUuid(&id, c.device), "asking for the card's UUID"));
+    TRY(cuda_check(&c, c.cu->DeviceGetUuid(&id, c.device), "querying the card's UUID"));
     int at = snprintf(out, n, "%s (GPU-", c.name);
     for (size_t i = 0; i < sizeof id.bytes && at > 0 && (size_t)at < n; i++) {
         const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
@@ -251,11 +251,11 @@ GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out) {
     size_t room = 0, all = 0;
     *out = 0;
     bytes = bytes ? bytes : CUDA_ALIGN;
-    CUDA_TRY(c, MemGetInfo(&room, &all), "asking for free memory");
+    CUDA_TRY(c, MemGetInfo(&room, &all), "querying free memory");
     CUresult code = bytes > room ? CUDA_ERROR_OUT_OF_MEMORY : c->cu->MemAlloc(out, bytes);
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
         return fail(GAN_ERR_MEMORY,
-                    "%s has %.1f of its %.1f MiB free, and %zu bytes (%.1f MiB) are asked for: "
+                    "%s has %.1f of its %.1f MiB free, and %zu bytes (%.1f MiB) are needed: "
                     "%.1f MiB are missing",
                     c->name, mib(room), mib(all), bytes, mib(bytes),
                     bytes > room ? mib(bytes - room) : mib(bytes));
@@ -329,7 +329,7 @@ static GanStatus device_room(Device *d, size_t *bytes) {
     Cuda *c = (Cuda *)d;
     size_t all;
     TRY(cuda_enter(c));
-    return cuda_check(c, c->cu->MemGetInfo(bytes, &all), "asking for free memory");
+    return cuda_check(c, c->cu->MemGetInfo(bytes, &all), "querying free memory");
 }
 
 const DeviceApi device_cuda = {

@@ -123,9 +123,9 @@ static GanStatus begin(Cuda *c) {
         return fail(GAN_ERR_USAGE, "another device counts already");
     seen.api = api;
     c->counts = true;
-    TRY_OUT(cupti_check(api, api->callbacks(give_buffer, take_buffer), "beginning"));
+    TRY_OUT(cupti_check(api, api->callbacks(give_buffer, take_buffer), "starting"));
     for (int i = 0; i < KINDS; i++)
-        TRY_OUT(cupti_check(api, api->enable(kinds[i]), "asking for what runs"));
+        TRY_OUT(cupti_check(api, api->enable(kinds[i]), "enabling activity records"));
     cuda_drop_all_graphs(c);
 out:
     if (st != GAN_OK)
@@ -138,7 +138,7 @@ static GanStatus busy(Cuda *c, bool count, double *seconds) {
     TRY(cuda_enter(c));
     TRY(cuda_wait(c));
     if (c->counts) {
-        TRY(cupti_check(seen.api, seen.api->flush(FORCED), "fetching what ran"));
+        TRY(cupti_check(seen.api, seen.api->flush(FORCED), "flushing activity records"));
         *seconds = covered();
     }
     if (count && !c->counts)

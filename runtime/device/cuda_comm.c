@@ -1,18 +1,17 @@
-// cuda_comm.c - collectives of ranks that compute on cards.
+// cuda_comm.c - collectives between ranks that compute on cards.
 //
 // In: a plan's collectives, and the host's communicator. Out: work on streams. Two routes:
 //
-//   nccl    the sum is work on `comm`, a stream of its own, between two events: behind what
-//           `compute` had done when it started, and in front of what reads it. A graph records all
-//           of it, so the host has no part in it.
-//   staged  the parts go to pinned memory of the host, the host's link adds them up, they come
-//   back.
-//           The host hands a part to the link when it comes to the wait for it, in the order in
-//           which the calls were started, which is the same on every rank: until then the card
-//           works on what was given out between the two. Ranks may share a card.
+//   nccl    an all-reduce on a stream of its own, ordered by two events: after what `compute` had
+//           enqueued at its start, before what reads the sum. Graphs capture all of it, so the host
+//           takes no part.
+//   staged  the parts are copied to pinned host memory, the host's link sums them, and the sums are
+//           copied back. The host passes a call to the link when it reaches a wait, in the order in
+//           which the calls were started, which is the same on every rank; until then the card
+//           works on what was enqueued between start and wait. Ranks may share a card.
 //
-// A communicator that talks to nobody (--comm null, studies of one rank) leaves the parts where
-// they are. What lies between two parts of a call travels as it is: nobody reads it.
+// A null communicator (--comm null, studies of one rank) leaves the parts as they are. Padding
+// between the parts of a call is summed along with them: nobody reads it.
 #define _GNU_SOURCE
 #include "cuda_device.h"
 
@@ -29,11 +28,11 @@ struct CudaComm {
 struct CudaCall { // one collective of a loaded plan
     CudaComm *comm;
     CUdeviceptr at; // its slice of the work memory
-    CUevent ready;  // `compute` has come to the start
+    CUevent ready;  // `compute` has reached the start
     CUevent here;   // staged: the parts are in host memory
-    CUevent done;   // the sums are there
+    CUevent done;   // the sums are on the card
     void *host;     // staged: pinned
-    bool out;       // staged: started, and the link does not have it yet
+    bool out;       // staged: started, and not yet passed to the link
 };
 
 // --- who has which card --------------------------------------------------------------------------
@@ -70,7 +69,7 @@ GanStatus cuda_comm_open(Cuda *c, CudaComm **out) {
     if (!m)
         return fail(GAN_ERR_MEMORY, "no memory for collectives");
     *m = (CudaComm){.ranks = ranks};
-    CUDA_TRY(c, StreamCreate(&m->stream, CU_STREAM_NON_BLOCKING), "making a stream");
+    CUDA_TRY(c, StreamCreate(&m->stream, CU_STREAM_NON_BLOCKING), "creating a stream");
     if (c->base.options.route == RouteStaged)
         return GAN_OK;
     return nccl_open(c, ranks, &m->nccl);
@@ -101,11 +100,11 @@ static GanStatus make_call(Cuda *c, const Loaded *l, uint32_t i, CudaCall *out) 
     const Collective *call = &l->plan->collective.at[i];
     *out = (CudaCall){.comm = c->comm, .at = cuda_pointer(l->memory.work + call->offset)};
     TRY(fits_route(c->comm, call));
-    CUDA_TRY(c, EventCreate(&out->ready, CU_EVENT_DISABLE_TIMING), "making an event");
-    CUDA_TRY(c, EventCreate(&out->done, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, EventCreate(&out->ready, CU_EVENT_DISABLE_TIMING), "creating an event");
+    CUDA_TRY(c, EventCreate(&out->done, CU_EVENT_DISABLE_TIMING), "creating an event");
     if (c->comm->nccl)
         return GAN_OK;
-    CUDA_TRY(c, EventCreate(&out->here, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, EventCreate(&out->here, CU_EVENT_DISABLE_TIMING), "creating an event");
     CUDA_TRY(c, MemAllocHost(&out->host, call->bytes), "pinning %zu bytes", call->bytes);
     return GAN_OK;
 }
@@ -154,7 +153,7 @@ static CommJob job_of(const Loaded *l, uint32_t i) {
                      .what = c->what};
 }
 
-// Hands the link every call up to `last` that is out, in the order they were started.
+// Passes the calls up to `last` to the link, in the order in which they were started.
 static GanStatus hand_over(Loaded *l, uint32_t last) {
     uint32_t n = 0;
     for (bool more = l->collective[last].out; more; n++) {
@@ -187,7 +186,7 @@ static GanStatus start_staged(Loaded *l, uint32_t i) {
     size_t bytes = l->plan->collective.at[i].bytes;
     CUDA_TRY(c, MemcpyDtoHAsync(call->host, call->at, bytes, c->comm->stream),
              "copying %zu bytes from the card", bytes);
-    CUDA_TRY(c, EventRecord(call->here, c->comm->stream), "marking a collective");
+    CUDA_TRY(c, EventRecord(call->here, c->comm->stream), "recording an event");
     call->out = true;
     l->started[l->starts++] = i;
     return comm_options(c->comm->ranks)->wait ? bring_back(l, i) : GAN_OK;
@@ -203,7 +202,7 @@ GanStatus cuda_comm_start(Loaded *l, uint32_t i) {
     if (!c->comm->nccl)
         return start_staged(l, i);
     TRY(nccl_sum(c->comm->nccl, call->at, what->bytes, what->dtype, c->comm->stream));
-    CUDA_TRY(c, EventRecord(call->done, c->comm->stream), "marking a collective");
+    CUDA_TRY(c, EventRecord(call->done, c->comm->stream), "recording an event");
     if (comm_options(c->comm->ranks)->wait)
         CUDA_TRY(c, StreamWaitEvent(c->compute, call->done, 0), "ordering a collective");
     return GAN_OK;
@@ -221,8 +220,8 @@ GanStatus cuda_comm_wait(Loaded *l, uint32_t i) {
 
 // --- waiting for the card ------------------------------------------------------------------------
 
-// A rank that is gone leaves the card inside a sum for ever. The host's link finds out and names
-// it; the library may know; and there is the deadline, a little behind the link's own.
+// A lost rank leaves the card inside a sum for ever. The host's link notices and names the rank;
+// NCCL may; and there is the deadline, a little later than the link's own.
 static GanStatus ranks_are_there(const CudaComm *m, double since) {
     double deadline = comm_options(m->ranks)->deadline;
     TRY(comm_health(m->ranks));
@@ -232,8 +231,8 @@ static GanStatus ranks_are_there(const CudaComm *m, double since) {
     return GAN_OK;
 }
 
-// The ranks are given up: kernels that wait for them end. NCCL waits until no graph names the
-// communicator any more, so those go first.
+// Aborts the communicator, so that kernels waiting for other ranks end. NCCL waits until no graph
+// uses the communicator, so graphs are destroyed first.
 static void give_up(Cuda *c) {
     cuda_drop_all_graphs(c);
     nccl_abort(c->comm->nccl);

@@ -1,32 +1,32 @@
-// cuda_copy.c - bytes to and from the card.
+// cuda_copy.c - copies to and from the card.
 //
-// In: host memory of any kind. Out: copies in order with the work on `compute`. A put returns when
-// the bytes are in pinned memory, so the caller's are free again. Numbers go through a ring of
-// small pinned places straight onto `compute`. Everything larger crosses the bus on `upload`, in
-// pieces, through two staging buffers, while `compute` works: only the last hop, card to card, is
-// in its line. The host waits when both buffers are still on their way: more than 16 MB put while a
-// step runs wait for that step, whose work may still read what they replace. A larger buffer would
-// hide that too, in pinned memory, which machines have little of. The buffers are taken when the
-// card is opened: what it then has free is what plans may take.
+// In: pageable host memory. Out: copies in order with the work on `compute`. A put returns when the
+// bytes are in pinned memory, so the caller may reuse its own. Small ones go through a ring of
+// pinned slots directly onto `compute`. Everything larger goes in pieces through two pinned staging
+// buffers: over the bus on `upload`, while `compute` works, then device to device on `compute`. The
+// host blocks while both buffers are in use: more than 16 MB put during a step wait for that step,
+// which may still read what they replace. Larger buffers would hide that, but pinned memory is
+// scarce. The buffers are allocated when the card is opened, so its free memory is what plans may
+// take.
 //
-// From the card: whole values wait for all work before them. Numbers, which are read every step,
-// are asked for and taken in two calls, so that the card need not be waited for between steps.
+// Gets of whole values wait for all earlier work. Scalars, which are read every step, are fetched
+// asynchronously in two calls, so that the host need not wait for the card between steps.
 #include "cuda_device.h"
 
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 256, // of a small place
+    SMALL_BYTES = 256, // of a slot of the ring
     SMALL_PLACES = 64,
     PIECE = 8 << 20, // bytes of a staging buffer
     BUFFERS = 2,
-    FETCH_BYTES = 16, // of a number on its way to the host
+    FETCH_BYTES = 16, // of a scalar being fetched
 };
 
 typedef struct Staging {
     void *host;         // pinned
     CUdeviceptr card;   // the same bytes on the card
-    CUevent here, free; // arrived on the card; taken from there
+    CUevent here, free; // the upload is done; the copy out of `card` is
     bool used;
 } Staging;
 
@@ -46,8 +46,8 @@ struct CudaCopies {
 
 static GanStatus staging_open(Cuda *c, Staging *s) {
     CUDA_TRY(c, MemAllocHost(&s->host, PIECE), "pinning %d bytes", PIECE);
-    CUDA_TRY(c, EventCreate(&s->here, CU_EVENT_DISABLE_TIMING), "making an event");
-    CUDA_TRY(c, EventCreate(&s->free, CU_EVENT_DISABLE_TIMING), "making an event");
+    CUDA_TRY(c, EventCreate(&s->here, CU_EVENT_DISABLE_TIMING), "creating an event");
+    CUDA_TRY(c, EventCreate(&s->free, CU_EVENT_DISABLE_TIMING), "creating an event");
     return cuda_reserve(c, PIECE, &s->card);
 }
 
@@ -61,7 +61,7 @@ GanStatus cuda_copies_open(Cuda *c, CudaCopies **out) {
     CUDA_TRY(c, MemAllocHost((void **)&k->fetched, (size_t)CUDA_FETCHES * FETCH_BYTES),
              "pinning memory");
     for (int i = 0; i < SMALL_PLACES; i++)
-        CUDA_TRY(c, EventCreate(&k->taken[i], CU_EVENT_DISABLE_TIMING), "making an event");
+        CUDA_TRY(c, EventCreate(&k->taken[i], CU_EVENT_DISABLE_TIMING), "creating an event");
     for (int i = 0; i < BUFFERS; i++)
         TRY(staging_open(c, &k->staging[i]));
     return GAN_OK;
@@ -107,7 +107,7 @@ static GanStatus put_small(Cuda *c, CUdeviceptr to, const void *from, size_t n) 
         TRY(cuda_await(c, k->taken[place], "waiting for a copy to the card"));
     memcpy(at, from, n);
     CUDA_TRY(c, MemcpyHtoDAsync(to, at, n, c->compute), "copying %zu bytes to the card", n);
-    CUDA_TRY(c, EventRecord(k->taken[place], c->compute), "marking a copy to the card");
+    CUDA_TRY(c, EventRecord(k->taken[place], c->compute), "recording an event");
     k->puts++;
     return GAN_OK;
 }
@@ -124,7 +124,7 @@ static GanStatus put_piece(Cuda *c, CUdeviceptr to, const void *from, size_t n) 
              n);
     TRY(cuda_order(c, c->upload, s->here, c->compute));
     CUDA_TRY(c, MemcpyDtoDAsync(to, s->card, n, c->compute), "copying %zu bytes on the card", n);
-    CUDA_TRY(c, EventRecord(s->free, c->compute), "marking a copy on the card");
+    CUDA_TRY(c, EventRecord(s->free, c->compute), "recording an event");
     return GAN_OK;
 }
 
@@ -157,10 +157,10 @@ GanStatus cuda_fetch(Cuda *c, CUdeviceptr from, size_t n, uint64_t *ticket) {
     uint32_t place = (uint32_t)(k->fetches % CUDA_FETCHES);
     assert(n <= FETCH_BYTES);
     if (!k->arrived[place])
-        CUDA_TRY(c, EventCreate(&k->arrived[place], CU_EVENT_DISABLE_TIMING), "making an event");
+        CUDA_TRY(c, EventCreate(&k->arrived[place], CU_EVENT_DISABLE_TIMING), "creating an event");
     CUDA_TRY(c, MemcpyDtoHAsync(k->fetched + (size_t)place * FETCH_BYTES, from, n, c->compute),
              "copying %zu bytes from the card", n);
-    CUDA_TRY(c, EventRecord(k->arrived[place], c->compute), "marking a copy from the card");
+    CUDA_TRY(c, EventRecord(k->arrived[place], c->compute), "recording an event");
     *ticket = k->fetches++;
     return GAN_OK;
 }

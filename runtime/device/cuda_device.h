@@ -1,23 +1,24 @@
-// cuda_device.h - inside the cuda device: the tables of functions it calls, what an open card is,
-// and what a plan loaded on it is made of.
+// cuda_device.h - inside the cuda device: the function tables it calls, an open card, and a plan
+// loaded on it.
 //
-//   cuda_load.c    libraries to tables
-//   cuda_compile.c kernels to images, kept on disk
-//   cuda.c         the card: context, memory, errors; the device's row of functions
-//   cuda_copy.c    bytes to and from the card
-//   cuda_plan.c    a plan to a list of tasks per block: kernels, arguments, copies, library calls
-//   cuda_run.c     tasks onto the stream, the first time one by one, then as one recorded graph
-//   cuda_roofline.c what the card can do
-//   cuda_dnn.c     convolutions and products by cuDNN's graph interface
+//   cuda_load.c    fills the function tables from shared libraries
+//   cuda_compile.c kernels to cubin or PTX images, cached on disk
+//   cuda.c         the card: context, memory, errors; the device's vtable
+//   cuda_copy.c    copies to and from the card, through pinned staging buffers
+//   cuda_plan.c    lowers a plan to a list of tasks per block: launches, copies, library calls
+//   cuda_run.c     enqueues tasks: one by one the first time, later as one captured graph
+//   cuda_roofline.c measured peak throughput and bandwidth
+//   cuda_dnn.c     convolutions and products by cuDNN's graph (backend) interface
 //   cuda_fft.c     Fourier transforms by cuFFT
-//   cuda_busy.c    how long the card was at work, by CUPTI
-//   cuda_comm.c    collectives of ranks on cards; cuda_nccl.c: by NCCL
+//   cuda_busy.c    GPU busy time, by CUPTI
+//   cuda_comm.c    collectives between ranks on cards; cuda_nccl.c: by NCCL
 //
-// Nothing is linked: every function of the driver, of cuDNN, cuFFT and NCCL is reached through a
-// table, which cuda_load.c fills from the machine's libraries and the tests from recordings of
-// their own. All work of a device is in order on one stream, `compute`; uploads cross from a second
-// one, `upload`, collectives are on a third, and what a graph tells of its progress is on a fourth,
-// `aside`. Events order them.
+// Nothing is linked: every function of the driver, cuDNN, cuFFT and NCCL is called through a table,
+// which cuda_load.c fills from the machine's libraries and the tests from recording stand-ins.
+//
+// A device has four streams, ordered by events. `compute` has all kernels and library calls, in
+// order. `upload` has the host-to-device half of large uploads, CudaComm's has collectives, and
+// `aside` has the progress marks of captured graphs.
 #ifndef GAN_CUDA_DEVICE_H
 #define GAN_CUDA_DEVICE_H
 
@@ -71,7 +72,7 @@ typedef struct NcclApi NcclApi;
 
 typedef struct CuptiApi CuptiApi; // cuda_busy.h
 
-// Kernels as images the driver loads.
+// Compiles kernels to images that the driver loads.
 typedef GanStatus CudaCompile(void *user, const CudaKernels *k, Arena *a, CudaImages *out);
 
 typedef struct CudaApi {
@@ -80,15 +81,15 @@ typedef struct CudaApi {
     CudaCompile *compile;
     void *user;          // of compile
     const CufftApi *fft; // borrowed; NULL without the library
-    const NcclApi *nccl; // borrowed; NULL without the library, and where nobody asked for it
-    const CuptiApi *(*cupti)(void *user); // loads it when first asked; NULL: there is none
+    const NcclApi *nccl; // borrowed; NULL without the library, and where no sums go by it
+    const CuptiApi *(*cupti)(void *user); // loads it on first use; NULL: not available
 } CudaApi;
 
-// Opens the card behind `api`, which must outlive the device. What the device's `open` does with
-// the machine's libraries, and a test with its own.
+// Opens the card behind `api`, which must outlive the device. The device's `open` passes the
+// machine's libraries, a test its stand-ins.
 GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out);
 
-// The card that would be opened: "NVIDIA H200 (GPU-5ad2...)", no two alike.
+// The card that would be opened, by name and UUID: "NVIDIA H200 (GPU-5ad2...)".
 GanStatus cuda_card_with(const CudaApi *api, const DeviceOptions *o, char *out, size_t n);
 
 typedef struct CudaMachine CudaMachine; // this machine's libraries, loaded
@@ -98,8 +99,8 @@ void cuda_machine_close(CudaMachine *m); // accepts NULL
 const CudaApi *cuda_machine_api(const CudaMachine *m);
 
 #ifdef GAN_HAVE_CUDNN
-// The library alone, which needs no card: its handle, NULL where there is none or it is too old. It
-// stays loaded: each of its parts would leave memory of its C++ runtime behind.
+// Loads cuDNN alone, which needs no card. NULL where it is missing or too old. It stays loaded:
+// each of its parts would leak memory of its C++ runtime when unloaded.
 void *cudnn_load(CudnnApi *out);
 #endif
 
@@ -110,18 +111,18 @@ enum {
     CUDA_ALIGN = ROOM_ALIGN,    // of every piece of memory on the card
 };
 
-typedef struct CudaCrumb { // how far the card has come
+typedef struct CudaCrumb { // a breadcrumb: the task that the card has reached
     uint32_t block, task;
 } CudaCrumb;
 
-typedef struct CudaMark { // what the card last said of it
+typedef struct CudaMark { // the last breadcrumb that arrived on the host
     CudaCrumb crumb;
     uint32_t step;
 } CudaMark;
 
-typedef struct CudaHead { // what a block finds on the card
-    Counters counters;    // first: kernels are given its address
-    CudaMark mark;        // of the block's beginning
+typedef struct CudaHead { // uploaded before each run of a block
+    Counters counters;    // first: kernels take its address
+    CudaMark mark;        // of the block's first task
 } CudaHead;
 
 typedef struct CudaCopies CudaCopies;
@@ -138,37 +139,36 @@ typedef struct Cuda {
     int arch;          // compute capability: 90 is 9.0
     char name[128];
     CUstream compute, upload; // owned
-    CUstream aside;           // owned; of a graph's crumbs: see cuda_run.c
-    CUevent beside;           // owned; orders it
-    bool counts;              // how long it is at work
-    Str cache_dir;            // where made things are kept; empty: nowhere
+    CUstream aside;           // owned; a graph's breadcrumbs: see cuda_run.c
+    CUevent beside;           // owned; forks and joins `aside`
+    bool counts;              // busy time is measured (cuda_busy.c)
+    Str cache_dir;            // of kernels and cuDNN plans; empty: no cache
     CudaCopies *copies;       // owned
     Cudnn *dnn;               // owned; NULL without the library
-    CudaComm *comm;           // owned; NULL: this rank sums with nobody
-    // What went onto `compute` last, for words about a failure:
-    const Loaded *running; // borrowed; NULL: nothing
+    CudaComm *comm;           // owned; NULL: no collectives
+    // For error messages, which name the launches that may have failed:
+    const Loaded *running; // borrowed; the plan enqueued last, NULL: none
     CudaMark *mark;        // owned, pinned: see cuda_run.c
     Loaded *loaded;        // borrowed: the plan loaded last, the others behind it
 } Cuda;
 
-// GAN_OK, or the driver's own words for `code` after "cuda: WHAT failed". A code by which the
-// driver tells of a kernel that broke, whatever was called, comes with the step and the launch it
-// can be.
+// GAN_OK, or an error: "cuda: WHAT failed: " and the driver's own words. Sticky errors, which any
+// call may report after a kernel has failed, also name the step and the launches in question.
 GanStatus cuda_check(const Cuda *c, CUresult code, const char *what, ...);
-// What a library's call failed with, in its own words. Where a kernel broke the context before,
-// which the library cannot know, that is told as well.
+// The error of a library call, in the library's own words. A sticky error of an earlier kernel,
+// which the library cannot know of, is reported with it.
 GanStatus cuda_library_failed(const Cuda *c, const char *words, ...);
 #define CUDA_TRY(c, call, ...) TRY(cuda_check((c), (c)->cu->call, __VA_ARGS__))
-GanStatus cuda_enter(const Cuda *c); // makes the card the calling thread's
-// The same before something is let go of, where the context may be broken: it changes no error.
+GanStatus cuda_enter(const Cuda *c); // makes the context current on the calling thread
+// The same before releasing something, where the context may be lost: it reports nothing.
 void cuda_leave(const Cuda *c);
-GanStatus cuda_wait(Cuda *c); // for all work on `compute`
-// The same up to `event`; NULL: all. Every waiting of the host is this, so that it ends when a rank
-// is gone. `what` is for words about a failure.
+GanStatus cuda_wait(Cuda *c); // synchronizes with `compute`
+// Synchronizes with `event`; NULL: with `compute`. The host blocks nowhere else, so that every wait
+// ends when a rank is lost. `what` is for error messages.
 GanStatus cuda_await(Cuda *c, CUevent event, const char *what);
-// What is given to `second` from here on is behind what `first` was given so far.
+// Work enqueued on `second` from here on waits for what is on `first` now.
 GanStatus cuda_order(const Cuda *c, CUstream first, CUevent event, CUstream second);
-// `bytes` on the card; GAN_ERR_MEMORY says how much is missing. cuda_alloc clears them.
+// Device memory; GAN_ERR_MEMORY says how much is missing. cuda_alloc zeroes it.
 GanStatus cuda_reserve(Cuda *c, size_t bytes, CUdeviceptr *out);
 GanStatus cuda_alloc(Cuda *c, size_t bytes, CUdeviceptr *out);
 void cuda_free(Cuda *c, CUdeviceptr at); // accepts 0
@@ -177,14 +177,14 @@ static inline CUdeviceptr cuda_pointer(const void *p) {
 }
 
 // --- cuda_copy.c ---------------------------------------------------------------------------------
-// Every copy is in order with the work on `compute`. Bytes given to a put may be reused at once.
+// Copies are in order with the work on `compute`. cuda_put returns when its source may be reused.
 
 GanStatus cuda_copies_open(Cuda *c, CudaCopies **out);
 void cuda_copies_close(Cuda *c, CudaCopies *k); // accepts NULL
 GanStatus cuda_put(Cuda *c, CUdeviceptr to, const void *from, size_t n);
-GanStatus cuda_get(Cuda *c, void *to, CUdeviceptr from, size_t n); // waits for the bytes
-// The same for a few bytes in two halves, so that work may be given out between them.
-enum { CUDA_FETCHES = 512 }; // under way at once
+GanStatus cuda_get(Cuda *c, void *to, CUdeviceptr from, size_t n); // synchronous
+// An asynchronous get of a few bytes: cuda_fetch enqueues it, cuda_fetched waits for it alone.
+enum { CUDA_FETCHES = 512 }; // outstanding at once
 GanStatus cuda_fetch(Cuda *c, CUdeviceptr from, size_t n, uint64_t *ticket);
 GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n);
 
@@ -192,7 +192,7 @@ GanStatus cuda_fetched(Cuda *c, uint64_t ticket, void *to, size_t n);
 
 typedef struct CudnnCall CudnnCall; // one prepared anchor
 
-typedef struct CudaRoom { // what the launches of a loaded plan use one after another (plan_room)
+typedef struct CudaRoom { // workspace that the launches of a loaded plan share (plan_room)
     CUdeviceptr at;
     size_t bytes;
 } CudaRoom;
@@ -200,19 +200,19 @@ typedef struct CudaRoom { // what the launches of a loaded plan use one after an
 typedef struct CudnnCalls { // those of one loaded plan
     Cudnn *dnn;             // borrowed; NULL without the library
     Arena *arena;           // borrowed; calls live here
-    CudaRoom room;          // their workspace: engines that want more are passed over
-    CudnnCall *last;        // the others behind it
+    CudaRoom room;          // their workspace: engines that need more are not used
+    CudnnCall *last;        // a list
 } CudnnCalls;
 
 GanStatus cudnn_open(Cuda *c, Cudnn **out); // *out is NULL without the library
 void cudnn_close(Cudnn *d);                 // accepts NULL
-// Prepares node `id`, with an epilogue where `e` is not NULL. *out is NULL when the library does
-// not do it, or not along with the epilogue.
+// Prepares node `id`, with epilogue `e` where it is not NULL. *out is NULL when the library does
+// not support the operation, or not with that epilogue.
 GanStatus cudnn_prepare(CudnnCalls *calls, const Plan *p, uint32_t id, const Epilogue *e, Memory m,
                         CudnnCall **out);
 GanStatus cudnn_run(const CudnnCall *call);
 void cudnn_release(CudnnCalls *calls);
-// GFLOP/s of a product of two matrices of `n` rows and columns; 0 where the library does not do it.
+// GFLOP/s of an n x n matrix product; 0 where the library does not support it.
 GanStatus cudnn_rate(Cudnn *d, Dtype type, int64_t n, double *gflops);
 
 // --- cuda_fft.c ----------------------------------------------------------------------------------
@@ -223,31 +223,30 @@ typedef struct CufftCalls { // those of one loaded plan
     const Cuda *cuda;       // borrowed
     Arena *arena;           // borrowed; calls live here
     CudaRoom room;          // their work area
-    CufftCall *last;        // the others behind it
+    CufftCall *last;        // a list
 } CufftCalls;
 
-// Prepares node `id`. *out is NULL without the library, and where it does not do it in the room
-// there is.
+// Prepares node `id`. *out is NULL without the library, and where it refuses or needs more room.
 GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m, CufftCall **out);
 GanStatus cufft_run(const CufftCall *call);
 void cufft_release(CufftCalls *calls);
 
 // --- cuda_comm.c: collectives --------------------------------------------------------------------
 
-// Which of this machine's cards to take. That no two ranks have one is checked where they meet
-// (ranks_preflight).
+// Which of this machine's cards this rank takes. That no two ranks share one is checked in
+// ranks_preflight.
 GanStatus cuda_comm_card(Comm *ranks, int cards, int *card);
 
 typedef struct CudaCall CudaCall;                  // one collective of a loaded plan
-GanStatus cuda_comm_open(Cuda *c, CudaComm **out); // *out is NULL where there is nothing to say
+GanStatus cuda_comm_open(Cuda *c, CudaComm **out); // *out is NULL on one rank
 // False: a library is still using the card's context. Accepts NULL.
 bool cuda_comm_close(Cuda *c, CudaComm *m);
 GanStatus cuda_comm_load(Loaded *l);                 // Loaded.collective
-void cuda_comm_unload(Loaded *l);                    // accepts one that is not loaded whole
-GanStatus cuda_comm_check(const Cuda *c);            // are the ranks given up?
-bool cuda_comm_by_host(const Cuda *c);               // starts and waits cannot be recorded
-GanStatus cuda_comm_start(Loaded *l, uint32_t call); // its parts are where they are summed
-GanStatus cuda_comm_wait(Loaded *l, uint32_t call);  // what comes behind finds the sums
+void cuda_comm_unload(Loaded *l);                    // accepts a partly loaded plan
+GanStatus cuda_comm_check(const Cuda *c);            // fails when the communicator has failed
+bool cuda_comm_by_host(const Cuda *c);               // starts and waits cannot be captured
+GanStatus cuda_comm_start(Loaded *l, uint32_t call); // its parts are in the work memory
+GanStatus cuda_comm_wait(Loaded *l, uint32_t call);  // later work on `compute` sees the sums
 
 // --- cuda_nccl.c ---
 
@@ -258,7 +257,7 @@ GanStatus nccl_open(Cuda *c, Comm *ranks, Nccl **out);
 bool nccl_close(Nccl *n, bool orderly);
 void nccl_abort(Nccl *n); // ends kernels that wait for other ranks; every later call fails
 GanStatus nccl_health(Nccl *n);
-// Adds `bytes` at `at` over the ranks, in place, as work of `stream`.
+// Enqueues an all-reduce of `bytes` at `at`, in place, on `stream`.
 GanStatus nccl_sum(Nccl *n, CUdeviceptr at, size_t bytes, Dtype dtype, CUstream stream);
 
 // --- cuda_roofline.c -----------------------------------------------------------------------------
@@ -289,12 +288,12 @@ typedef struct CudaTask {
     uint32_t collective;        // CudaStart, CudaWait: Plan.collective[]
 } CudaTask;
 
-// Tasks of a block that are recorded together: all of it, or what lies between collectives that the
-// host has a hand in.
+// Tasks of a block that are captured as one graph: the whole block, or what lies between
+// collectives that go through the host.
 typedef struct CudaPiece {
     uint32_t first, n; // tasks of the block
-    bool by_host;      // never recorded
-    CUgraphExec graph; // owned; NULL until recorded
+    bool by_host;      // never captured
+    CUgraphExec graph; // owned; NULL until captured
 } CudaPiece;
 
 typedef struct CudaBlock {
@@ -302,7 +301,7 @@ typedef struct CudaBlock {
     CudaTask *task;
     uint32_t pieces;
     CudaPiece *piece;
-    bool warm; // has run once, task by task: libraries have loaded what they load late
+    bool warm; // has run once, task by task: what is loaded lazily is loaded, capture may begin
 } CudaBlock;
 
 struct Loaded {
@@ -311,26 +310,26 @@ struct Loaded {
     const Plan *plan; // borrowed
     Memory memory;    // borrowed; addresses on the card
     Arena arena;      // tasks live here
-    CUmodule *module; // [lots] owned; NULL where nothing of the lot is used
-    CUmodule *again;  // [lots] owned; those of its kernels found here come from here; NULL: none
+    CUmodule *module; // [lots] of each batch of kernels; owned; NULL where none of it is used
+    CUmodule *again;  // [lots] owned; replaces kernels of that batch that spilled; NULL: none
     uint32_t lots;
     CUfunction *kernel; // [plan->kernel.n]
     CudnnCalls dnn;
-    CudnnCall **call; // [plan->region.n] NULL where there is none
+    CudnnCall **call; // [plan->region.n] NULL: none
     CufftCalls fft;
-    CufftCall **transform;     // [plan->region.n] NULL where there is none
-    bool *absorbed;            // [plan->region.n] done along with a call
-    CUdeviceptr fixed;         // owned: one piece of memory for what follows
-    CUdeviceptr head;          // CudaHead of the run in progress
+    CufftCall **transform;     // [plan->region.n] NULL: none
+    bool *absorbed;            // [plan->region.n] fused into a library call as its epilogue
+    CUdeviceptr fixed;         // owned: one allocation for the next four
+    CUdeviceptr head;          // CudaHead of the current run
     CUdeviceptr crumbs;        // CudaCrumb of every task, in order
-    CUdeviceptr tables;        // arguments of launches of several regions
-    CUdeviceptr tickets;       // zero between launches
-    CudaRoom room;             // in the work memory, behind the plan's values
+    CUdeviceptr tables;        // arguments of merged launches
+    CUdeviceptr tickets;       // counters of blocks that have finished; zero between launches
+    CudaRoom room;             // in the work memory, after the plan's values
     CudaBlock *block;          // [func->blocks]
     uint32_t step;             // of the run in progress
-    CudaCall *collective;      // [plan->collective.n]; NULL: none is carried out
-    uint32_t *started, starts; // those the host has yet to hand to the link, in order
-    uint32_t *task_of;         // [plan->launch.n] a launch's first task among its block's
+    CudaCall *collective;      // [plan->collective.n]; NULL: no collectives
+    uint32_t *started, starts; // staged ones that the link does not have yet, in order
+    uint32_t *task_of;         // [plan->launch.n] the launch's first task, within its block
 };
 
 PlanBytes cuda_bytes(const Plan *plan);
@@ -338,9 +337,9 @@ GanStatus cuda_load(Device *d, const Plan *plan, void *slots, void *work, Loaded
 void cuda_unload(Loaded *l);
 GanStatus cuda_run(Loaded *l, uint32_t block, const Counters *counters);
 GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters *counters);
-void cuda_drop_graphs(Loaded *l);   // what was recorded; one under way ends by itself
-void cuda_drop_all_graphs(Cuda *c); // of all that is loaded
-// The step and the launches one of which broke, as far as the card has told; empty: nothing ran.
+void cuda_drop_graphs(Loaded *l);   // destroys them; one that is running completes
+void cuda_drop_all_graphs(Cuda *c); // of all loaded plans
+// The step and the launches one of which failed, as far as breadcrumbs tell.
 Str cuda_suspects(Arena *a, const Cuda *c);
 
 #endif

@@ -76,9 +76,9 @@ static GanStatus time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUeve
     *least = -1;
     for (int i = 0; i < ROUNDS + 1; i++) { // the first loads kernels
         float ms = 0;
-        CUDA_TRY(c, EventRecord(from, c->compute), "marking a call");
+        CUDA_TRY(c, EventRecord(from, c->compute), "recording an event");
         TRY(cudnn_check(d, d->api->Execute(d->handle, plan, pack), "trying an engine"));
-        CUDA_TRY(c, EventRecord(to, c->compute), "marking a call");
+        CUDA_TRY(c, EventRecord(to, c->compute), "recording an event");
         CUDA_TRY(c, EventSynchronize(to), "trying an engine");
         CUDA_TRY(c, EventElapsedTime(&ms, from, to), "timing a call");
         if (i && (*least < 0 || ms < *least))
@@ -113,8 +113,8 @@ static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCa
     float least = -1;
     GanStatus st = GAN_OK;
     *out = -1;
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
     for (int i = 0; i < n; i++) {
         CudnnDesc pack = make_pack(d, o, on->at, on->room.at);
         float ms = -1;
@@ -396,8 +396,8 @@ static GanStatus time_choice(const Cudnn *d, const Choice *choice, const Operand
     CUevent from = NULL, to = NULL;
     CudnnDesc pack = make_pack(d, &choice->operation, on->at, on->room.at);
     GanStatus st = GAN_OK;
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "making an event"));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "making an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&from, CU_EVENT_DEFAULT), "creating an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&to, CU_EVENT_DEFAULT), "creating an event"));
     *ms = -1;
     if (pack && time_once(d, choice->plan, pack, from, to, ms) != GAN_OK)
         *ms = -1;

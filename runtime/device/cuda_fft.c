@@ -42,9 +42,9 @@ static cufftType type_of(const FftLines *l) {
 static GanStatus make_plan(CufftCall *c, bool *refuses) {
     const CufftApi *api = c->cuda->api->fft;
     long long n = c->lines.n, in = c->lines.in.n, out = c->lines.out.n;
-    TRY(cufft_check(c->cuda, api->Create(&c->plan), "making a plan"));
+    TRY(cufft_check(c->cuda, api->Create(&c->plan), "creating a plan"));
     c->made = true;
-    TRY(cufft_check(c->cuda, api->SetAutoAllocation(c->plan, 0), "keeping its room"));
+    TRY(cufft_check(c->cuda, api->SetAutoAllocation(c->plan, 0), "disabling automatic allocation"));
     TRY(cufft_check(c->cuda, api->SetStream(c->plan, (cudaStream_t)c->cuda->compute),
                     "setting the stream"));
     cufftResult code = api->MakePlanMany(c->plan, 1, &n, &in, 1, in, &out, 1, out,
@@ -59,7 +59,7 @@ static GanStatus give_room(CufftCall *c, CUdeviceptr at) {
     void *room = (void *)(uintptr_t)(at + c->copy);
     c->staged = at;
     return c->room ? cufft_check(c->cuda, c->cuda->api->fft->SetWorkArea(c->plan, room),
-                                 "giving a plan room")
+                                 "setting the work area")
                    : GAN_OK;
 }
 

@@ -44,7 +44,7 @@ static GanStatus nccl_check(const Nccl *n, ncclResult_t code, const char *what) 
 static GanStatus join(Nccl *n, Comm *ranks) {
     ncclUniqueId id = {{0}};
     if (comm_rank(ranks) == 0)
-        TRY(nccl_check(n, n->api->GetUniqueId(&id), "beginning"));
+        TRY(nccl_check(n, n->api->GetUniqueId(&id), "starting"));
     TRY(comm_bcast(ranks, &id, sizeof id, 0));
     TRY(comm_barrier(ranks)); // from here on everybody comes, or the launcher ends the job
     ncclComm_t comm = NULL;
@@ -151,7 +151,7 @@ GanStatus nccl_health(Nccl *n) {
     ncclResult_t code = ncclSuccess;
     if (n->ended)
         return fail(GAN_ERR_DEVICE, "NCCL: the communicator was aborted");
-    TRY(nccl_check(n, n->api->GetAsyncError(n->comm, &code), "asking for errors"));
+    TRY(nccl_check(n, n->api->GetAsyncError(n->comm, &code), "querying errors"));
     return nccl_check(n, code, "a sum over the ranks");
 }
 

@@ -1,10 +1,10 @@
-// cuda_plan.c - a plan, bound to memory on the card, as a list of tasks per block.
+// cuda_plan.c - lowers a plan, bound to memory on the card, to a list of tasks per block.
 //
-// In: a plan and two memories. Out: for every launch its tasks with all arguments made, so that a
-// run only hands them over, and a recorded graph stays true for as long as the plan is loaded.
-// Behind the plan's values in the work memory lies room that launches use one after another; one
-// piece of the card's memory is the loaded plan's own, laid out here: counters, arguments of merged
-// launches, tickets. How large all of it is follows from the plan alone (cuda_bytes).
+// In: a plan and two memories. Out: for every launch its tasks with all arguments computed, so that
+// a run only enqueues them, and a captured graph stays valid for as long as the plan is loaded. The
+// work memory ends in workspace that launches share; one more allocation belongs to the loaded
+// plan: counters, breadcrumbs, arguments of merged launches, tickets. All sizes follow from the
+// plan alone (cuda_bytes).
 #include "cuda_device.h"
 #include "image.h"
 
@@ -22,7 +22,7 @@ static CUdeviceptr address(const Loaded *l, uint32_t node) {
 
 enum {
     IMAGE_ALIGN = 64,       // bytes, of what the driver reads as an ELF file
-    SHARED_FREE = 48 << 10, // bytes of shared memory a block has without asking
+    SHARED_FREE = 48 << 10, // bytes of dynamic shared memory that need no opt-in
     MANY_BLOCKS = 512, // of each region launched together: a small one beside a large one must not
                        // cost thousands of empty blocks, and kernels stride over the grid
 };
@@ -31,11 +31,11 @@ static GanStatus allow_shared(const Loaded *l, CUfunction f, uint32_t bytes, con
     if (bytes > SHARED_FREE)
         CUDA_TRY(l->cuda,
                  FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes),
-                 "giving kernel %s %u bytes of shared memory", name, bytes);
+                 "allowing kernel %s %u bytes of shared memory", name, bytes);
     return GAN_OK;
 }
 
-// Kernels of regions that no library does.
+// Marks the kernels of regions that no library computes.
 static uint32_t wanted_kernels(const Loaded *l, bool *wanted) {
     const Plan *p = l->plan;
     uint32_t n = 0;
@@ -60,8 +60,8 @@ static GanStatus not_for_card(const Cuda *c, const char *words) {
                 *words ? "; it says: " : "", words);
 }
 
-// The driver is given a copy: an image lies where it was read to, at any address, and text ends in
-// a 0. PTX it compiles itself, and says why it does not.
+// The driver gets an aligned, zero-terminated copy: images in a file may have any address. PTX it
+// compiles, and says why it cannot.
 static GanStatus load_module(Loaded *l, Str image, CUmodule *out) {
     enum { WORDS = 4096 };
     const Cuda *c = l->cuda;
@@ -297,7 +297,7 @@ static void add_copy(Making *m, uint32_t region) {
                            .bytes = type_bytes(g, node_type(g, read))});
 }
 
-// Parts that are not yet where they are summed are copied there.
+// Copies parts that are not where they are summed.
 static void add_start(Making *m, uint32_t region) {
     const Loaded *l = m->l;
     uint32_t call = l->plan->region.at[region].call;
@@ -318,13 +318,13 @@ static void add_start(Making *m, uint32_t region) {
 
 // --- libraries -----------------------------------------------------------------------------------
 
-// Who does a family of operations where a kernel of ours need not (AnchorFamily); of orders nobody.
+// The library for a family of operations (AnchorFamily); none for sorting.
 typedef struct Library {
     const char *name;                              // in messages
-    GanStatus (*load)(Loaded *l, uint32_t region); // leaves alone what it does not do
+    GanStatus (*load)(Loaded *l, uint32_t region); // skips what the library does not support
 } Library;
 
-// With the region that may be done along with it, or alone.
+// With its epilogue, where the library fuses that, or without.
 static GanStatus load_product(Loaded *l, uint32_t region) {
     const Plan *p = l->plan;
     uint32_t id = p->region.at[region].node.at[0];
@@ -378,7 +378,7 @@ static GanStatus add_launch(Making *m, Launch launch) {
     return GAN_OK;
 }
 
-// Cuts a block where the host has a hand in.
+// Cuts a block at collectives that go through the host.
 static void cut(Loaded *l, CudaBlock *b) {
     VEC(CudaPiece) piece = {0};
     for (uint32_t i = 0; i < b->n; i++) {

@@ -10,9 +10,9 @@ static GanStatus time_copies(Cuda *c, CUdeviceptr to, CUdeviceptr from, CUevent 
     *gbs = 0;
     for (int i = 0; i < COPIES; i++) {
         float ms = 0;
-        CUDA_TRY(c, EventRecord(begin, c->compute), "marking a copy");
+        CUDA_TRY(c, EventRecord(begin, c->compute), "recording an event");
         CUDA_TRY(c, MemcpyDtoDAsync(to, from, COPY_BYTES, c->compute), "copying on the card");
-        CUDA_TRY(c, EventRecord(end, c->compute), "marking a copy");
+        CUDA_TRY(c, EventRecord(end, c->compute), "recording an event");
         CUDA_TRY(c, EventSynchronize(end), "waiting for a copy");
         CUDA_TRY(c, EventElapsedTime(&ms, begin, end), "timing a copy");
         double rate = ms > 0 ? 2e-6 * (double)COPY_BYTES / ms : 0; // read and written
@@ -27,8 +27,8 @@ static GanStatus copy_rate(Cuda *c, double *gbs) {
     GanStatus st = GAN_OK;
     TRY_OUT(cuda_alloc(c, COPY_BYTES, &from));
     TRY_OUT(cuda_alloc(c, COPY_BYTES, &to));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&begin, CU_EVENT_DEFAULT), "making an event"));
-    TRY_OUT(cuda_check(c, c->cu->EventCreate(&end, CU_EVENT_DEFAULT), "making an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&begin, CU_EVENT_DEFAULT), "creating an event"));
+    TRY_OUT(cuda_check(c, c->cu->EventCreate(&end, CU_EVENT_DEFAULT), "creating an event"));
     TRY_OUT(time_copies(c, to, from, begin, end, gbs));
 out:
     if (begin)

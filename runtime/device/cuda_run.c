@@ -1,21 +1,20 @@
-// cuda_run.c - a block's tasks onto the stream: the first time one by one, from then on as one
-// recorded graph.
+// cuda_run.c - enqueues a block's tasks: one by one the first time, then as one captured graph.
 //
-// In: a loaded plan, a block, counters. Out: work in order on `compute`; nothing is waited for. A
-// graph is recorded once: all that changes from run to run is in memory, where a small copy before
-// each launch puts the counters. Recorded or not, the same calls are made in the same order, so the
-// bits are the same.
+// In: a loaded plan, a block, counters. Out: work in order on `compute`; the host does not wait. A
+// graph is captured once and replayed unchanged: whatever differs from run to run is in memory, and
+// a small copy before each launch updates the counters. With and without graphs the same calls are
+// made in the same order, so the bits are the same.
 //
-// A failing kernel is reported later, by whatever call comes next, and takes the context with it.
-// To say which it was, {block, task} of the one that is next is copied to pinned memory now and
-// then: a crumb. A block's first comes with its counters, along with the step: the host may be
-// steps ahead. Those of a graph are copied beside its launches, on `aside`, so that none waits for
-// a copy; they may come as late as the next, so what failed lies within two of them.
+// A failing kernel is reported by some later call, and the context is lost. To name it, {block,
+// task} of the next task is copied to pinned memory every few tasks: a breadcrumb. A block's first
+// comes with its counters and says the step, as the host may be steps ahead. In a graph the copies
+// are on `aside`, so that no launch waits for one; each may arrive as late as the next, so the
+// failure lies within two of them.
 #include "cuda_device.h"
 
 #include <stddef.h>
 
-enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, where speed is not the point, each
+enum { CRUMB_EVERY = 16 }; // tasks; with --no-graph, which is for debugging, 1
 
 static GanStatus run_task(Loaded *l, const CudaTask *t) {
     Cuda *c = l->cuda;
@@ -45,14 +44,14 @@ static uint32_t crumb_every(const Cuda *c) {
     return c->base.options.no_graph ? 1 : CRUMB_EVERY;
 }
 
-static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task, bool recording) {
+static GanStatus drop_crumb(const Loaded *l, uint32_t block, uint32_t task, bool capturing) {
     Cuda *c = l->cuda;
     CUdeviceptr from = l->crumbs + (l->block[block].first + task) * sizeof c->mark->crumb;
-    if (recording)
+    if (capturing)
         TRY(cuda_order(c, c->compute, c->beside, c->aside));
     CUDA_TRY(c,
              MemcpyDtoHAsync(&c->mark->crumb, from, sizeof c->mark->crumb,
-                             recording ? c->aside : c->compute),
+                             capturing ? c->aside : c->compute),
              "marking a launch");
     return GAN_OK;
 }
@@ -61,10 +60,10 @@ static Str task_where(Arena *a, const Loaded *l, uint32_t block, uint32_t task) 
     return region_where(a, l->plan, &l->plan->region.at[l->block[block].task[task].region]);
 }
 
-static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to, bool recording) {
+static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to, bool capturing) {
     for (uint32_t i = from; i < to; i++) {
         if (i && i % crumb_every(l->cuda) == 0)
-            TRY(drop_crumb(l, block, i, recording));
+            TRY(drop_crumb(l, block, i, capturing));
         GanStatus st = run_task(l, &l->block[block].task[i]);
         Arena scratch = l->arena;
         if (st != GAN_OK)
@@ -75,26 +74,27 @@ static GanStatus run_tasks(Loaded *l, uint32_t block, uint32_t from, uint32_t to
 
 // --- graphs --------------------------------------------------------------------------------------
 
-// `aside` leaves `compute` with the first crumb and is back at the end: a graph is whole.
-static GanStatus record_tasks(Loaded *l, uint32_t block, const CudaPiece *p) {
+// Capture requires that streams forked from `compute` rejoin it: `aside` forks here, ahead of the
+// first breadcrumb, and joins at the end.
+static GanStatus capture_tasks(Loaded *l, uint32_t block, const CudaPiece *p) {
     Cuda *c = l->cuda;
     TRY(cuda_order(c, c->compute, c->beside, c->aside));
     TRY(run_tasks(l, block, p->first, p->first + p->n, true));
     return cuda_order(c, c->aside, c->beside, c->compute);
 }
 
-static GanStatus record(Loaded *l, uint32_t block, CudaPiece *p) {
+static GanStatus capture(Loaded *l, uint32_t block, CudaPiece *p) {
     Cuda *c = l->cuda;
     CUgraph graph = NULL;
     CUDA_TRY(c, StreamBeginCapture(c->compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-             "beginning to record a graph");
-    GanStatus st = record_tasks(l, block, p);
+             "beginning to capture a graph");
+    GanStatus st = capture_tasks(l, block, p);
     CUresult ended = c->cu->StreamEndCapture(c->compute, &graph);
     if (st == GAN_OK)
-        st = cuda_check(c, ended, "recording a graph");
+        st = cuda_check(c, ended, "capturing a graph");
     if (st == GAN_OK)
         st = cuda_check(c, c->cu->GraphInstantiate(&p->graph, graph, 0),
-                        "making a graph of %u launches", p->n);
+                        "instantiating a graph of %u launches", p->n);
     if (graph)
         c->cu->GraphDestroy(graph);
     return st;
@@ -120,12 +120,13 @@ static GanStatus run_piece(Loaded *l, uint32_t block, CudaPiece *p) {
     if (c->base.options.no_graph || p->by_host || !l->block[block].warm)
         return run_tasks(l, block, p->first, p->first + p->n, false);
     if (!p->graph)
-        TRY(record(l, block, p));
+        TRY(capture(l, block, p));
     CUDA_TRY(c, GraphLaunch(p->graph, c->compute), "launching a graph of %u launches", p->n);
     return GAN_OK;
 }
 
-// A graph is worth recording for what runs again: the first time goes task by task.
+// The first run is not captured: it loads what libraries and the driver load lazily, and a block
+// that runs once needs no graph.
 static GanStatus run_block(Loaded *l, uint32_t block) {
     CudaBlock *b = &l->block[block];
     for (uint32_t i = 0; i < b->pieces; i++)
@@ -134,13 +135,13 @@ static GanStatus run_block(Loaded *l, uint32_t block) {
     return GAN_OK;
 }
 
-// What every launch of a block finds in memory, and that the card has come to task `first` of it.
+// Uploads the counters that the block's kernels read, and its first breadcrumb, task `first`.
 static GanStatus begin(Loaded *l, uint32_t block, uint32_t first, const Counters *counters) {
     Cuda *c = l->cuda;
     CudaHead head = {*counters, {{block, first}, counters->step}};
     TRY(cuda_enter(c));
-    TRY(cuda_comm_check(c)); // a recorded graph would not ask
-    if (c->running != l)     // crumbs of two plans cannot be told apart
+    TRY(cuda_comm_check(c)); // a graph does not check by itself
+    if (c->running != l)     // a breadcrumb does not say of which plan it is
         TRY(cuda_wait(c));
     c->running = l;
     l->step = counters->step;
@@ -170,8 +171,7 @@ GanStatus cuda_launch(Loaded *l, uint32_t block, uint32_t launch, const Counters
 
 // --- failures ------------------------------------------------------------------------------------
 
-// The launches one of which failed: behind the last crumb, up to where the one after next would
-// lie.
+// The launches one of which failed: from the last breadcrumb to where the one after next would be.
 Str cuda_suspects(Arena *a, const Cuda *c) {
     const Loaded *l = c->running;
     CudaMark mark = *c->mark;
