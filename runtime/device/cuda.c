@@ -1,8 +1,8 @@
 // cuda.c - the cuda device: one card, its context and its memory.
 //
-// In: a table of the driver's functions. Out: a Device whose work is in order on one stream. The
-// card's primary context is retained, which is the one libraries use. Errors carry the driver's own
-// words; a call that fails for want of memory says how much is missing.
+// In: a table of the driver's functions. Out: a Device whose work is in order on one stream. It
+// retains the card's primary context, which is the one that the libraries' CUDA runtime uses.
+// Errors carry the driver's own words; failed allocations say how much is missing.
 #include "cuda_busy.h"
 #include "cache.h"
 

@@ -1,12 +1,12 @@
-// cuda_busy.c - how long the card was at work, by CUPTI.
+// cuda_busy.c - GPU busy time, by CUPTI's activity records.
 //
-// In: an open card. Out: the seconds in which a kernel, a copy or a fill was under way, each moment
-// once. The library writes what ran and when into buffers and hands them back; it knows no user of
-// its own, so what it hands back is kept here, for the one device that counts. No header is needed:
-// all versions of its records begin alike.
+// In: an open card. Out: the seconds in which a kernel, copy or memset was running; overlapping
+// ones count once. CUPTI's callbacks have no user pointer, so what they deliver is kept in a static
+// variable, for the one device that measures. No header is needed: all versions of the records
+// begin with the same fields.
 //
-// What is counted is slower: the library looks at every launch. Graphs are recorded anew where
-// counting begins and ends, so that it sees all of them and none keeps what it put in.
+// Tracing slows every launch. Graphs are captured anew where it begins and ends, so that all of
+// them are traced and none stays instrumented.
 #include "cuda_busy.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
-// cuda_busy.h - how long the card was at work (cuda_busy.c), and what it takes of CUPTI.
+// cuda_busy.h - GPU busy time (cuda_busy.c), and the part of CUPTI that it uses.
 #ifndef GAN_CUDA_BUSY_H
 #define GAN_CUDA_BUSY_H
 
 #include "cuda_device.h"
 
-// What CUPTI (13, 12) says of something that ran, whatever it was; there is more behind it.
+// The fields that every activity record of CUPTI 12 and 13 begins with; more follow.
 typedef struct CuptiRecord {
     uint32_t kind; // CUpti_ActivityKind
     uint32_t about[3];

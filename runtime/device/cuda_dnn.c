@@ -1,32 +1,32 @@
 // cuda_dnn.c - convolutions and products by cuDNN's graph interface.
 //
-// In: anchors of a plan, and epilogues they may have. Out: prepared calls: an execution plan, found
-// once per operation and card, and the addresses it works on. Of the engines that the library's
-// heuristics name (cuda_dnn_engine.c) the best few are timed on the card. The fastest is kept in
-// the kernel cache.
+// In: anchors of a plan, and the epilogues they may have. Out: prepared calls: an execution plan,
+// chosen once per operation and card, and a variant pack with its addresses. The best few of the
+// engines that the heuristics propose (cuda_dnn_engine.c) are timed on the card. The fastest is
+// kept in the kernel cache.
 //
-// Invariant: whatever the library makes belongs to a Cudnn or a CudnnCalls, and goes with it.
+// Invariant: every descriptor is owned by a Cudnn or a CudnnCalls, and destroyed with it.
 #include "cuda_dnn.h"
 #include "cache.h"
 
 #include <string.h>
 
 enum {
-    TIMED = 8,    // candidates tried on the card
-    COMPILED = 2, // of those that the library compiles first
-    // Bytes of traffic that an epilogue spares and a compiled engine is worth: at 3 TB/s 10 us a
-    // step, half a second within 50,000 steps.
+    TIMED = 8,    // candidates timed on the card
+    COMPILED = 2, // the same of those that are compiled at run time
+    // Bytes of memory traffic that an epilogue must save to be worth compiling an engine: at 3 TB/s
+    // 10 us a step, half a second within 50,000 steps.
     WORTH_COMPILING = 32 << 20,
-    ROUNDS = 5,          // of each; the least time counts
+    ROUNDS = 5,          // of each; the shortest time counts
     TEXT_MOST = 1 << 16, // of a plan's JSON
 };
 
-struct CudnnChoice { // what is known of one operation
+struct CudnnChoice { // the engine chosen for one operation
     CudnnOperation operation;
-    CudnnDesc plan; // owned by Cudnn; NULL: the library does not do it
+    CudnnDesc plan; // owned by Cudnn; NULL: no engine supports it
     size_t workspace;
-    size_t room; // bytes it was chosen for: what asks for more may have been passed over
-    bool alike;  // the same on every rank
+    size_t room; // bytes of workspace it was chosen for: faster engines may have needed more
+    bool alike;  // every rank must choose the same
     struct CudnnChoice *next;
 };
 typedef struct CudnnChoice Choice;
@@ -54,7 +54,7 @@ static GanStatus cudnn_check(const Cudnn *d, cudnnStatus_t code, const char *wha
 
 // --- choosing ------------------------------------------------------------------------------------
 
-// The variant pack of a plan: which tensor lies where. NULL when refused.
+// The variant pack of a plan: the addresses of its tensors. NULL when cuDNN rejects them.
 static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdeviceptr *at,
                            CUdeviceptr workspace) {
     static const int64_t uid[CUDNN_PARTS] = {1, 2, 3, 4};
@@ -69,7 +69,7 @@ static CudnnDesc make_pack(const Cudnn *d, const CudnnOperation *o, const CUdevi
     return cudnn_made(&m);
 }
 
-// The least of a few times, in ms.
+// The shortest of a few times, in ms.
 static GanStatus time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUevent from, CUevent to,
                            float *least) {
     const Cuda *c = d->cuda;
@@ -91,12 +91,12 @@ static GanStatus time_once(const Cudnn *d, CudnnDesc plan, CudnnDesc pack, CUeve
 typedef struct Operands {
     CUdeviceptr at[CUDNN_PARTS]; // of the operation's tensors
     CudaRoom room;
-    // Every rank computes the same of the same: with the same engine, whatever the shares. So it is
-    // the first that needs no room; neither clocks nor what was kept by another run decide.
+    // Every rank computes this from the same values, and must get the same bits: the first engine
+    // that needs no workspace is taken. Neither timing nor the plan cache decides.
     bool alike;
 } Operands;
 
-// An engine that the heuristics name and that does not run is passed over, and told of.
+// An engine that the heuristics propose but that fails to run is skipped, with a notice.
 static void passed_over(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of) {
     char words[CUDNN_WORDS], all[1500];
     snprintf(all, sizeof all, "engine %lld of cuDNN is passed over: %.700s: %s",
@@ -104,8 +104,8 @@ static void passed_over(const Cudnn *d, const CudnnOperation *o, const CudnnCand
     device_notice(&d->cuda->base, all);
 }
 
-// The quickest of n candidates, -1 when none runs; what they compute meanwhile is written over by
-// the first run.
+// The fastest of n candidates, -1 when none runs. They write to the call's own result, which lies
+// in the work memory (never in a slot) and is overwritten by the first run.
 static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCandidate *of, int n,
                           const Operands *on, int *out) {
     Cuda *c = d->cuda;
@@ -130,7 +130,7 @@ static GanStatus quickest(const Cudnn *d, const CudnnOperation *o, const CudnnCa
         }
         char words[CUDNN_WORDS];
         st = cuda_wait(c);
-        if (st != GAN_OK) { // it took the context with it
+        if (st != GAN_OK) { // the context is lost
             st = fail_in(st, "trying engine %lld of cuDNN for %s",
                          (long long)cudnn_engine(d, &of[i]), cudnn_words(o, words));
             goto out;
@@ -144,7 +144,7 @@ out:
     return st;
 }
 
-// What an epilogue of its own kernel would read and write again.
+// The bytes that an epilogue in a kernel of its own would read and write.
 static int64_t spared(const CudnnOperation *o) {
     const CudnnTensor *y = cudnn_made_by(o);
     int64_t n = 2 * (int64_t)dtype_size[y->type];
@@ -153,8 +153,8 @@ static int64_t spared(const CudnnOperation *o) {
     return n;
 }
 
-// Where engines are looked for, until there are any. Not what the library falls back to for an
-// epilogue, which is worth nothing on a slow engine.
+// Where engines are searched, until some are found. The fallback modes are not used with an
+// epilogue, whose saving a slow engine would lose.
 static const struct {
     cudnnBackendHeurMode_t mode;
     CudnnEngines engines;
@@ -179,7 +179,7 @@ static int candidates(Cudnn *d, const Choice *c, CudnnCandidate of[TIMED]) {
     return n;
 }
 
-// Finds the operation's plan: choice->plan stays NULL where the library has none.
+// Chooses the operation's plan: choice->plan stays NULL where no engine supports it.
 static GanStatus choose(Cudnn *d, Choice *choice, const Operands *on) {
     const CudnnOperation *o = &choice->operation;
     CudnnCandidate of[TIMED];
@@ -255,8 +255,8 @@ static bool plan_find(Cudnn *d, Choice *c, Arena scratch) {
     return true;
 }
 
-// What was found once does wherever it asks for no more than there is; that nothing was found,
-// where no more is offered.
+// A choice is valid wherever its workspace fits; that no engine was found, where there is no more
+// room than there was then.
 static bool choice_fits(const Choice *c, const Operands *on) {
     const size_t room = on->room.bytes;
     if (c->alike != on->alike)
@@ -264,7 +264,7 @@ static bool choice_fits(const Choice *c, const Operands *on) {
     return c->plan ? c->workspace <= room : c->room >= room;
 }
 
-// The choice for an operation: known, kept on disk, or made now.
+// The choice for an operation: known, from the plan cache, or made now.
 static GanStatus choice_of(Cudnn *d, const CudnnOperation *o, const Operands *on,
                            const Choice **out) {
     for (Choice *c = d->choices; c; c = c->next)
@@ -317,7 +317,7 @@ static GanStatus ask_for(Asked *q, CudnnOperation *o, uint32_t node[CUDNN_PARTS]
     return choice_of(q->calls->dnn, o, &q->on, &q->choice);
 }
 
-// The operation's choice, a product first in the form of a convolution.
+// The operation's choice; a product is tried as a convolution first.
 static GanStatus prepare_choice(Asked *q, uint32_t id) {
     const Graph *g = &q->p->func->g;
     CudnnOperation o, conv;
@@ -348,7 +348,7 @@ static GanStatus prepare(Asked *q, uint32_t id, CudnnCall **out) {
     return GAN_OK;
 }
 
-// Of weights and state alone, which all ranks have.
+// Computed from weights and state alone, which all ranks have.
 static bool on_every_rank(const Cudnn *d, const Graph *g, uint32_t id) {
     return d->cuda && comm_size(d->cuda->base.options.comm) > 1 && !node_type(g, id)->batched &&
            !node_type(g, node_in(g, id, 0))->batched && !node_type(g, node_in(g, id, 1))->batched;

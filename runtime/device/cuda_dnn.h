@@ -1,6 +1,6 @@
-// cuda_dnn.h - inside the cuDNN part of the cuda device: an operation as data, between the files
-// that read it off the graph (cuda_dnn_conv.c, cuda_dnn_dot.c) and the one that finds an engine for
-// it (cuda_dnn.c).
+// cuda_dnn.h - inside the cuDNN part of the cuda device: an operation as plain data.
+// cuda_dnn_conv.c and cuda_dnn_dot.c make it from a graph's node, cuda_dnn_engine.c makes cuDNN's
+// descriptors from it, and cuda_dnn.c chooses an engine.
 #ifndef GAN_CUDA_DNN_H
 #define GAN_CUDA_DNN_H
 
@@ -16,16 +16,16 @@ typedef struct CudnnTensor {
     int64_t dim[CUDNN_AXES], stride[CUDNN_AXES]; // elements
 } CudnnTensor;
 
-// What becomes of a convolution's result before it is stored: act(result + bias). Zeros: nothing.
+// The epilogue of a convolution: act(result + bias) is stored. Zeros: none.
 typedef struct CudnnEpilogue {
     int act;     // Act
-    int biased;  // has a bias, the fourth tensor: one number a channel
+    int biased;  // has a bias, the fourth tensor: one value a channel
     Dtype bias;  // its type
     float slope; // ActLeaky
 } CudnnEpilogue;
 
-// x, w, y of a convolution, whichever of them is computed; a, b, c of a product. There is no
-// padding: equal operations are equal bytes.
+// The tensors are x, w, y of a convolution, whichever of them is computed, or a, b, c of a product.
+// The struct has no padding: equal operations are equal bytes, and a cache key.
 typedef struct CudnnOperation {
     CudnnKind kind;
     int space; // axes of space; 0 of a product
@@ -51,7 +51,7 @@ static inline const CudnnTensor *cudnn_made_by(const CudnnOperation *o) {
     return &o->tensor[cudnn_result(o->kind)];
 }
 
-enum { CUDNN_PARTS = 4 }; // tensors of an operation that have addresses: the three, the bias
+enum { CUDNN_PARTS = 4 }; // tensors of an operation in memory: the three and the bias
 static inline int cudnn_parts(const CudnnOperation *o) {
     return o->epilogue.biased ? 4 : 3;
 }
@@ -62,20 +62,20 @@ static inline bool cudnn_has_epilogue(const CudnnOperation *o) {
 // --- cuda_dnn_engine.c ---------------------------------------------------------------------------
 
 typedef cudnnBackendDescriptor_t CudnnDesc;
-typedef struct CudnnChoice CudnnChoice; // what is known of one operation
+typedef struct CudnnChoice CudnnChoice; // the engine chosen for one operation
 
 struct Cudnn {
-    Cuda *cuda;          // borrowed; NULL: plans are made, and cannot run
+    Cuda *cuda;          // borrowed; NULL: plans are built, and cannot run
     const CudnnApi *api; // borrowed
     bool no_tf32;
     cudnnHandle_t handle; // NULL without a card
-    CudnnDesc card;       // the properties of one that is not here; NULL where there is a handle
+    CudnnDesc card;       // device properties of an absent card; NULL where there is a handle
     Arena arena;          // choices
     CudnnChoice *choices;
     VEC(CudnnDesc) owned; // released last to first
 };
 
-// A descriptor in the making: after the first failure the rest is not asked for.
+// Builds a descriptor: after the first failure the remaining calls do nothing.
 typedef struct CudnnMaker {
     const Cudnn *d;
     CudnnDesc desc;
@@ -84,10 +84,10 @@ typedef struct CudnnMaker {
 CudnnMaker cudnn_make(const Cudnn *d, cudnnBackendDescriptorType_t type);
 void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                int64_t n, const void *value);
-void cudnn_set_plan_card(CudnnMaker *m);        // tells a plan which card it is for
+void cudnn_set_plan_card(CudnnMaker *m);        // sets the card that a plan is for
 CudnnDesc cudnn_made(CudnnMaker *m);            // NULL when any step failed
 CudnnDesc cudnn_keep(Cudnn *d, CudnnDesc desc); // d owns it from here on
-bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: it does not tell
+bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out); // false: not known
 
 typedef struct CudnnCandidate {
     CudnnDesc plan, config; // owned
@@ -96,41 +96,41 @@ typedef struct CudnnCandidate {
 // The operation and its epilogue as a graph, owned by d. NULL where the library refuses it.
 CudnnDesc cudnn_graph(Cudnn *d, const CudnnOperation *o);
 typedef enum CudnnEngines {
-    CudnnReady,    // their code is in the library
-    CudnnCompiled, // it is written for the graph and compiled, half a second each
+    CudnnReady,    // precompiled kernels
+    CudnnCompiled, // runtime fusion: compiled for the graph, half a second each
 } CudnnEngines;
-// What is asked of an engine.
+// What an engine must be.
 typedef struct CudnnWish {
     const CudnnOperation *operation;
     CudnnEngines engines;
-    size_t room; // bytes of workspace, at most
+    size_t room; // bytes of workspace available
 } CudnnWish;
 enum { CUDNN_WORDS = 480 };
-// "input gradient, f32 [32, 64, 16, 16] [128, 64, 4, 4] [32, 128, 8, 8], stride 2 2, ...": what it
-// takes to ask the library for the same again.
+// "input gradient, f32 [32, 64, 16, 16] [128, 64, 4, 4] [32, 128, 8, 8], stride 2 2, ...": enough
+// to reproduce the query.
 const char *cudnn_words(const CudnnOperation *o, char out[CUDNN_WORDS]);
-int64_t cudnn_engine(const Cudnn *d, const CudnnCandidate *c); // the library's number of it; or -1
-// Asks one kind of heuristics for at most `most` candidates, the best first; how many there are.
+int64_t cudnn_engine(const Cudnn *d, const CudnnCandidate *c); // its global index, or -1
+// Queries one heuristics mode for at most `most` candidates, the best first; returns their number.
 int cudnn_ask(const Cudnn *d, const CudnnWish *w, CudnnDesc graph, cudnnBackendHeurMode_t mode,
               CudnnCandidate *out, int most);
 void cudnn_candidate_free(const Cudnn *d, CudnnCandidate c);
 
 // --- cuda_dnn.c, cuda_dnn_conv.c, cuda_dnn_dot.c -------------------------------------------------
 
-// The library for a card that is not here: `properties` is the JSON its own interface describes a
-// card with. Plans are made and cannot run.
+// The library for a card that this machine lacks: `properties` is cuDNN's JSON of device properties
+// (9.8 or newer). Plans are built and cannot run.
 GanStatus cudnn_open_for(const CudnnApi *api, Str properties, bool no_tf32, Cudnn **out);
 
-size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine asks for
+size_t cudnn_call_workspace(const CudnnCall *call); // bytes its engine needs
 
-// Node `id` as an operation. node[]: whose memory each tensor is. False: not a case of theirs.
+// Node `id` as an operation. node[]: the node whose memory each tensor is. False: not supported.
 bool cudnn_read_conv(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
 bool cudnn_read_dot(const Graph *g, uint32_t id, CudnnOperation *out, uint32_t node[3]);
-// The same product as a convolution of single pixels, whose engines are ready-made where those of
-// products are compiled when they are first asked for. node[] changes places accordingly.
+// The same product as a 1x1 convolution, whose engines are precompiled, where those of products are
+// compiled at run time. node[] is permuted accordingly.
 bool cudnn_dot_as_conv(const CudnnOperation *product, CudnnOperation *out, uint32_t node[3]);
-// Adds an epilogue; its result takes the place of the operation's in node[], node[3] is its bias.
-// False: not of this operation.
+// Adds an epilogue: its result replaces the operation's in node[], node[3] is its bias. False: this
+// operation cannot have it.
 bool cudnn_add_epilogue(const Graph *g, const Epilogue *e, CudnnOperation *o,
                         uint32_t node[CUDNN_PARTS]);
 

@@ -1,6 +1,6 @@
-// cuda_dnn_conv.c - the three convolutions as cuDNN operations, and what may become of a result.
+// cuda_dnn_conv.c - the three convolutions as cuDNN operations, and their epilogues.
 //
-// All keep the plan's layout, channels-last. One axis of space becomes two, the first of extent 1.
+// All keep the plan's layout, channels-last. 1-d convolutions become 2-d ones of height 1.
 #include "cuda_dnn.h"
 
 #include <string.h>

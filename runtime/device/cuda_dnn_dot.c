@@ -1,11 +1,11 @@
 // cuda_dnn_dot.c - the einsum of two operands as one batched matrix product of cuDNN.
 //
-// Every label is of one kind: `each` (both operands and the result), `row` (a and the result),
-// `column` (b and the result), `inner` (both operands). The labels of a kind must fold into one
-// axis with one stride on every side that has them; where rows or columns do not (samples whose
-// channels lie outside their places, say), the outermost of them is one of `each`, along which the
-// other operand is repeated. What does not fold then, or has a label of another pattern, is not
-// cuDNN's.
+// Every label is of one kind: `each` (batch: in both operands and the result), `row` (a and the
+// result), `column` (b and the result), `inner` (contracted: both operands). The labels of a kind
+// must fold into one axis with one stride on every side that has them. Where rows or columns do not
+// (a batched tensor whose channels are not innermost, say), their outermost label becomes a batch
+// axis, along which the other operand is broadcast. What still does not fold, or has a label of
+// another pattern, is not given to cuDNN.
 #include "cuda_dnn.h"
 
 #include <string.h>

@@ -1,13 +1,12 @@
-// cuda_dnn_engine.c - an operation as cuDNN's descriptors, and the engines its heuristics name for
-// it.
+// cuda_dnn_engine.c - an operation as cuDNN's descriptors, and the engines its heuristics propose.
 //
-// In: a CudnnOperation and a card's properties. Out: execution plans, the best first. Engines that
-// are not reproducible, round more than asked for, or want more room than there is are passed over.
+// In: a CudnnOperation and a card. Out: execution plans, the best first. Engines that are
+// nondeterministic, less precise than required, or need more workspace than available are skipped.
 #include "cuda_dnn.h"
 
 enum {
-    CANDIDATES_MOST = 64, // that the heuristics are asked for
-    NOTES_MOST = 32,      // of an engine: a library newer than its header may have more of them
+    CANDIDATES_MOST = 64, // requested of the heuristics
+    NOTES_MOST = 32,      // of an engine: a library newer than the header may report more
 };
 
 // --- descriptors ---------------------------------------------------------------------------------
@@ -24,7 +23,7 @@ void cudnn_set(CudnnMaker *m, cudnnBackendAttributeName_t name, cudnnBackendAttr
         m->status = m->d->api->SetAttribute(m->desc, name, type, n, value);
 }
 
-// A part that could not be made makes the whole fail.
+// A part that failed makes the whole fail.
 static void set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc value) {
     if (value)
         cudnn_set(m, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
@@ -32,8 +31,8 @@ static void set_desc(CudnnMaker *m, cudnnBackendAttributeName_t name, CudnnDesc 
         m->status = CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-// A card that is here is said by the handle, as everybody does. Only for one that is not it is
-// described, which cuDNN can be told from 9.8 on.
+// A present card is given by the handle. Only an absent one is described by its properties, which
+// needs cuDNN 9.8.
 static void set_handle(CudnnMaker *m, cudnnBackendAttributeName_t name) {
     if (m->d->handle)
         cudnn_set(m, name, CUDNN_TYPE_HANDLE, 1, &m->d->handle);
@@ -291,7 +290,7 @@ const char *cudnn_words(const CudnnOperation *o, char out[CUDNN_WORDS]) {
 
 // --- engines -------------------------------------------------------------------------------------
 
-// Engines that give other bits from run to run, or round to less than was asked for, are not used.
+// Nondeterministic engines, and those of less precision than required, are not used.
 static bool note_allowed(const Cudnn *d, const CudnnOperation *o, cudnnBackendNumericalNote_t n) {
     switch (n) {
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // of f32: TF32
@@ -372,7 +371,7 @@ bool cudnn_workspace(const Cudnn *d, CudnnDesc plan, size_t *out) {
     return true;
 }
 
-// Takes the config. False: its engine is not for this card, or not for us.
+// Takes ownership of the config. False: its engine does not support this card, or may not be used.
 static bool candidate_make(const Cudnn *d, const CudnnWish *w, CudnnDesc config,
                            CudnnCandidate *out) {
     *out = (CudnnCandidate){.config = config};

@@ -1,9 +1,9 @@
 // cuda_fft.c - Fourier transforms by cuFFT.
 //
-// In: transforms of a plan. Out: prepared calls: a plan of the library's made at load, whose room
-// is the launch's own, so that a run only hands over addresses and can be recorded. Lines of
-// complex numbers lie one behind the other. Where the library refuses, or wants more room than it
-// says it does in the worst case, our own kernel runs.
+// In: transforms of a plan. Out: prepared calls: a cuFFT plan created at load, whose work area is
+// in the launch's workspace, so that a run only passes addresses and can be captured. Lines of
+// complex numbers are contiguous. Where the library refuses, or needs more work area than its
+// documented worst case, our own kernel runs.
 #include "cuda_device.h"
 
 struct CufftCall {
@@ -24,7 +24,7 @@ static GanStatus cufft_check(const Cuda *c, cufftResult code, const char *what) 
                                      what, (int)code);
 }
 
-// What the library says it does not do, and is done otherwise.
+// Not supported by the library: our own kernel runs.
 static bool refused(cufftResult code) {
     return code == CUFFT_INVALID_SIZE || code == CUFFT_NOT_SUPPORTED ||
            code == CUFFT_NOT_IMPLEMENTED || code == CUFFT_INVALID_TYPE;
@@ -86,8 +86,8 @@ GanStatus cufft_prepare(CufftCalls *calls, const Plan *p, uint32_t id, Memory m,
     return GAN_OK;
 }
 
-// The library may write over what it makes real numbers of, and says nothing of imaginary parts
-// where there are none: it gets a copy without them.
+// A complex-to-real transform may overwrite its input, and is undefined where the first and last
+// frequency have imaginary parts: it gets a copy with those cleared.
 static GanStatus stage(const CufftCall *c) {
     const Cuda *card = c->cuda;
     const FftLines *l = &c->lines;

@@ -1,7 +1,7 @@
 // cuda_load.c - this machine's CUDA libraries as tables of functions.
 //
-// In: names of libraries. Out: a CudaApi: the driver's functions, cuDNN's where it is, and a
-// compiler for kernels. The driver, cuDNN and CUPTI stay loaded once found, on failure too.
+// In: names of libraries. Out: a CudaApi: the driver's functions, those of the optional libraries
+// that are installed, and a compiler for kernels. All but NVRTC stay loaded, on failure too.
 #include "cuda_busy.h"
 #include "library.h"
 #include "nvrtc.h"
@@ -211,7 +211,7 @@ void cuda_machine_close(CudaMachine *m) {
     if (!m)
         return;
     nvrtc_close(m->nvrtc);
-    // The driver, cuDNN and CUPTI stay loaded: all leave threads and exit handlers behind.
+    // The others stay loaded: they have threads and exit handlers.
     mem_free(m);
 }
 

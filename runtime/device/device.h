@@ -1,4 +1,4 @@
-// device.h - what devices share among themselves. The face to the outside is DeviceApi in
+// device.h - inside the devices: what they share. The public interface is DeviceApi in
 // device_api.h.
 #ifndef GAN_DEVICE_H
 #define GAN_DEVICE_H
@@ -9,25 +9,25 @@
 struct Device { // the first member of every device's own struct
     const DeviceApi *api;
     DeviceOptions options;
-    int threads; // resolved: at least 1
-    int lent;    // of them, to whoever called device_lend
+    int threads; // at least 1
+    int lent;    // of them, reserved by device_lend
 };
 
 static inline void device_notice(const Device *d, const char *text) {
     if (d->options.notice)
         d->options.notice(d->options.user, text);
 }
-// What devices with kernels of their own compute in: f32, and the halves with it.
+// The types that `cpu` and `cuda` support: f32, bf16, f16.
 bool device_takes(Dtype real);
 GanStatus device_check(const Device *d,
-                       const Plan *p); // GAN_ERR_DEVICE: the plan's is none of these
+                       const Plan *p); // GAN_ERR_DEVICE: the device does not support its type
 GanStatus device_cpu_roofline(Device *d, Roofline *out); // of all cores
-int device_threads_for(int wanted);                      // 0: every core this process may use
-int device_team(const Device *d);                        // threads to compute with now
+int device_threads_for(int wanted);                      // 0: cores_usable
+int device_team(const Device *d);                        // threads not reserved
 // A region in the model's terms, for messages: "conv + relu (dcgan.gan:31)".
 Str region_where(Arena *a, const Plan *p, const Region *r);
 
-// Where a stored value lies, given the two memories a plan was loaded against.
+// The two memories a plan is loaded against; the address of a node's value in them.
 typedef struct Memory {
     char *slots, *work;
 } Memory;
@@ -41,7 +41,7 @@ extern const char *const driver_names[],
     *const cudnn_names[], *const cufft_names[], *const nccl_names[], *const cupti_names[];
 void cuda_libraries(Arena *a, LibraryInfo out[CUDA_LIBRARIES]); // what doctor prints of them
 
-// --- plain.c: values and operations without any library; slow and right --------------------------
+// --- plain.c: reference implementations, without any library -------------------------------------
 
 // Between a device's layout (type_strides, the type's dtype) and logical order (row-major, batch
 // first) in float.
