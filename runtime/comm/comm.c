@@ -1,18 +1,17 @@
 // comm.c - a rank's communicator: two lanes, each a queue of tasks in the order they were started.
 //
-// In: jobs, in the same order on every rank. Out: their data, reduced or gathered, and what that
-// cost. The first lane has a thread, which carries out what is large, and control, while the caller
-// computes. What is small the caller carries out itself, in the second lane: it says what it brings
-// when the job is started, takes what the others have said when it waits, and nobody is woken.
-// Behind a bucket of gradients small sums would wait for that too. Which lane a job takes follows
-// from the job, so every lane has the same order on every rank; where two threads cannot use the
-// link, all are in the first. In front of every task all ranks meet and show a tag made of what
-// they are about to do, so that ranks that disagree fail with a sentence instead of mixing bytes,
-// and one that ends says so.
+// In: jobs, in the same order on every rank. Out: their data, reduced or gathered, and statistics.
+// The first lane belongs to the progress thread, which carries out large jobs and control while the
+// caller computes. Small jobs are in the second lane, so that they do not queue behind a bucket of
+// gradients. The caller carries them out itself: it sends its data when the job is started and
+// receives the others' when it waits, so no thread is woken. The lane follows from the job, so
+// every lane has the same order on every rank; where the link allows one thread only, all jobs are
+// in the first. Before every task all ranks compare a tag, the hash of what they are about to do:
+// ranks that disagree fail with a message instead of mixing bytes, and a rank that ends says so.
 //
-// Invariants: a task is free, queued or running; the data of a queued one is only read. A
-// communicator that broke stays so, with its first reason. The lock guards what both threads see;
-// each lane's calls of the link come from one thread at a time.
+// Invariants: a task is free, queued or running; the data of a queued one is only read. A failure
+// is permanent, with its first reason. The lock guards what both threads see; each lane's calls of
+// the link come from one thread at a time.
 #include "comm_in.h"
 
 #include <string.h>

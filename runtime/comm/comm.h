@@ -1,17 +1,16 @@
-// comm.h - what ranks say to each other: collectives that run while the caller computes.
+// comm.h - communication between ranks: nonblocking collectives that overlap with computation.
 //
-//   Comm   one rank's communicator: jobs in the order they were started, and a thread of its own
-//          that carries them out one after another; where the link allows it, what is small
-//          overtakes them, carried out by the caller itself. Where the bytes go is the business of
-//          a Link (link.h): MPI (a plugin, link_mpi.c), threads of one process (link_local.c),
-//          nobody.
+//   Comm   one rank's communicator: a queue of jobs and a progress thread that carries them out in
+//          order. Where the link allows it, small jobs overtake large ones and are carried out by
+//          the caller. The transport is a Link (link.h): MPI (a plugin, link_mpi.c), threads of one
+//          process (link_local.c), or none (link_null.c).
 //
 // A collective is started and waited for: between the two its data belongs to the communicator.
-// Every rank starts the same jobs in the same order; there is no negotiation. Sums are the same
-// bits on every rank. When a rank does not come within the deadline, or the link breaks, every
-// later call fails with the first message: a communicator that is broken stays so.
+// Every rank starts the same jobs in the same order; nothing is negotiated. Sums have the same bits
+// on every rank. When a rank misses the deadline, or the link fails, every later call fails with
+// the first message: failures are permanent.
 //
-// Thread rule: one thread at a time calls (the loop-back has one Comm a thread).
+// Thread rule: one calling thread at a time (link_local has one Comm a thread).
 #ifndef GAN_COMM_H
 #define GAN_COMM_H
 
@@ -32,15 +31,15 @@ typedef enum CommKind {
 extern const char *const comm_kind_name[CommKinds]; // "sum", "tree", "max", "gather"
 
 typedef struct CommJob {
-    uint32_t id; // caller's number of it, small; at most one with this number is under way
+    uint32_t id; // the caller's, a small number; at most one job with this id is outstanding
     CommKind kind;
-    Dtype dtype;   // f64, f32, bf16 (added in f32, rounded once)
-    Dtype wire;    // of sums: dtype, or bf16 for an f32: half the bytes; what rounding loses is
-                   // kept and added the next time this id is started (comm_forget)
-    void *data;    // [n] in place, borrowed until comm_wait
-    size_t n;      // elements; of a gather: of all ranks together
-    size_t unit;   // gather: elements a sample. Rank r of R brings samples floor(rS/R) to
-                   // floor((r+1)S/R)-1 of S = n / unit, where they lie in data; others: 0
+    Dtype dtype; // f64, f32, bf16 (added in f32, rounded once)
+    Dtype wire;  // of sums: dtype, or bf16 for f32 data, which halves the bytes; the rounding error
+                 // is fed back into the next sum of this id (error feedback; comm_forget)
+    void *data;  // [n] in place, borrowed until comm_wait
+    size_t n;    // elements; of a gather: of all ranks together
+    size_t unit; // gather: elements a sample. Rank r of R brings samples floor(rS/R) to
+                 // floor((r+1)S/R)-1 of S = n / unit, where they lie in data; others: 0
     uint32_t step; // for messages and traces
     const char *
         what; // for the same: "bucket 3, D.conv.2 (model.gan:31)"; outlives the Comm; NULL: unnamed
@@ -48,49 +47,50 @@ typedef struct CommJob {
 
 int comm_rank(const Comm *c); // 0 of NULL: no communicator is one rank
 int comm_size(const Comm *c); // 1 of NULL
-// Nodes within which sums of any order are added first, then across; 0: of all ranks at once.
+// Nodes of a hierarchical all-reduce (within each node first, then across); 0: it is flat.
 int comm_nodes(const Comm *c);
 // Rank r's part of a batch of n samples over `size` ranks: *first and how many.
 int64_t comm_share(int64_t n, int rank, int size, int64_t *first);
 
-// Queues a job and returns at once; one of up to COMM_SMALL bytes (ir.h) is then on its way, and
-// comm_wait does the rest. Only a broken communicator refuses.
+// Queues a job and returns at once. One of up to COMM_SMALL bytes (ir.h) has been sent, and
+// comm_wait receives the others'. Fails only when the communicator has failed.
 GanStatus comm_start(Comm *c, const CommJob *job);
-// Returns when job `id` is done and its data is the caller's again; at once when none is under way.
-// GAN_ERR_DEVICE when a rank did not come in time: who, on which host, at which job and step. After
-// a failure the data of all that was started stays the communicator's until comm_part.
+// Returns when job `id` is done and its data is the caller's again; at once when none is
+// outstanding. GAN_ERR_DEVICE when a rank missed the deadline: which, on which host, at which job
+// and step. After a failure the data of all started jobs stays the communicator's until comm_part.
 GanStatus comm_wait(Comm *c, uint32_t id);
-// From here on sums of f32 of at least `least` bytes travel as bf16, whatever their job says; 0:
-// none do. All ranks say the same.
+// From here on f32 sums of at least `least` bytes are sent as bf16, whatever their job says; 0:
+// none. The same on all ranks.
 void comm_narrow(Comm *c, size_t least);
-// While muted, sums and gathers do nothing: to see what a step takes without them.
+// While muted, sums and gathers do nothing: to measure a step without them.
 void comm_mute(Comm *c, bool muted);
-// What the threads that compute leave of the cores that this rank shares with others. No job is
-// under way. Until it is said, the first. Accepts NULL.
+// The cores that computing threads leave free, among those that this rank shares with others:
+// decides between spinning and sleeping. Set while no job is outstanding; CommCrowded until then.
+// Accepts NULL.
 typedef enum CommRoom {
-    CommCrowded, // less than nothing, they take turns: whoever waits for others sleeps
-    CommFull,    // nothing: the communicator's thread sleeps between looks, on its caller's core
-    CommFew,     // less than a core for each communicator's thread: it sleeps between looks
-    CommSpare    // a core for each: it looks all the time
+    CommCrowded, // oversubscribed: every waiting thread sleeps
+    CommFull,    // none: the progress thread sleeps between polls, bound to its caller's core
+    CommFew,     // less than a core a progress thread: it sleeps between polls
+    CommSpare    // a core for each: it spins
 } CommRoom;
 void comm_room(Comm *c, CommRoom room);
-CommRoom comm_room_left(const Comm *c); // as told; the first of NULL
-// Drops what rounding to a narrower wire has kept: at every checkpoint, so that a run that resumes
-// there makes the same bits.
+CommRoom comm_room_left(const Comm *c); // as set; CommCrowded of NULL
+// Clears the error feedback of narrowed sums: at every checkpoint, so that a run resumed there has
+// the same bits.
 void comm_forget(Comm *c);
 
-// --- control: small things from host memory, all ranks, waited for -------------------------------
+// --- control: small blocking collectives of host memory ------------------------------------------
 
 GanStatus comm_barrier(Comm *c);
 GanStatus comm_bcast(Comm *c, void *data, size_t bytes, int root);
 GanStatus comm_gather(Comm *c, const void *mine, size_t bytes, void *all); // all: [size][bytes]
-GanStatus comm_any(Comm *c, bool mine, bool *any);                         // did one rank say yes?
+GanStatus comm_any(Comm *c, bool mine, bool *any);                         // logical or
 
 // --- opening -------------------------------------------------------------------------------------
 
 typedef struct CommOptions {
-    double deadline;           // seconds a collective may take once this rank waits, and opening;
-                               // 0: for ever
+    double deadline;           // seconds that a collective may take once this rank waits, and that
+                               // opening may take; 0: unlimited
     bool wait;                 // comm_start returns when the job is done (--overlap off)
     bool null;                 // data jobs do nothing; control works (--comm null)
     double wire_us, wire_gbit; // wire model: each job takes at least wire_us + bytes / wire_gbit;
@@ -98,28 +98,27 @@ typedef struct CommOptions {
 } CommOptions;
 
 const CommOptions *comm_options(const Comm *c); // as opened; borrowed
-bool comm_talks(const Comm *c);                 // data jobs do something; false of NULL
-size_t comm_narrowed(const Comm *c);            // what comm_narrow was told
-GanStatus comm_health(Comm *c);                 // GAN_OK, or why it is broken
+bool comm_talks(const Comm *c);                 // data jobs reach other ranks; false of NULL
+size_t comm_narrowed(const Comm *c);            // as set by comm_narrow
+GanStatus comm_health(Comm *c);                 // GAN_OK, or why it has failed
 
 typedef struct LinkApi LinkApi; // link.h
-// The link is opened by the communicator's thread. NULL arg where the link takes none. Where it is
-// not open by the deadline, the process must end soon and without exit handlers.
+// The link is opened by the progress thread. NULL arg where the link takes none. When it misses the
+// deadline, the process must end soon and without exit handlers.
 GanStatus comm_open(const LinkApi *link, void *arg, const CommOptions *o, Comm **out);
-// Orderly, every rank comes: when all went well. Accepts NULL.
+// Collective, after success on every rank. Accepts NULL.
 void comm_close(Comm *c);
-// This rank cannot go on, with `why` as the reason: tells the others, who fail with "another rank
-// ended" at their next meeting. True when every rank left with the same reason: then one may speak
-// for all. Say what there is to say, then comm_part. Accepts NULL: true.
+// This rank ends, with `why` as the reason: the others fail with "another rank ended" at their next
+// collective. True when every rank left with the same reason: then one reports for all. Print the
+// reason, then call comm_part. Accepts NULL: true.
 bool comm_leave(Comm *c, GanStatus why);
-// Behind comm_leave: lets go of the link once the others that know of it have come this far, for
-// launchers end all ranks as soon as one has ended. Waits for seconds, not for ever. The process
-// must end soon and without exit handlers where comm_leave said false, as the link's thread may
-// never return. Accepts NULL.
+// After comm_leave: releases the link once the others have reported, too, as launchers kill all
+// ranks when one exits. Waits for seconds at most. Where comm_leave returned false the process must
+// end soon and without exit handlers, as the progress thread may never return. Accepts NULL.
 void comm_part(Comm *c);
 
-// Loop-back: ranks are threads of this process. A hub is made once and given to each rank's
-// comm_open as `arg` of link_local; it outlives them.
+// Ranks that are threads of this process. A hub is created once and passed to each rank's comm_open
+// in `arg` (LocalSeat); it outlives them.
 typedef struct LocalHub LocalHub;
 GanStatus local_hub_new(int ranks, LocalHub **out);
 void local_hub_free(LocalHub *h); // accepts NULL
@@ -129,16 +128,16 @@ typedef struct LocalSeat {
 } LocalSeat; // what arg points to; read while comm_open runs
 extern const LinkApi link_local;
 
-// Nobody: rank `rank` of `size` alone, whose jobs do nothing. arg: NullSeat.
+// No transport: rank `rank` of `size` alone, whose jobs do nothing. arg: NullSeat.
 typedef struct NullSeat {
     int rank, size;
 } NullSeat;
 extern const LinkApi link_null;
 
-// --- what it cost --------------------------------------------------------------------------------
+// --- statistics and traces -----------------------------------------------------------------------
 
 typedef struct CommStats { // data jobs since comm_stats_clear
-    double busy;           // seconds the link was at them: waiting for other ranks, carrying
+    double busy;           // seconds inside the link: waiting for other ranks, transferring
     double exposed;        // seconds the caller spent in comm_wait
     uint64_t jobs, bytes;
 } CommStats;
@@ -150,11 +149,11 @@ typedef struct CommEvent { // times on the clock of time_now
     const char *what;
     size_t bytes;
     double ready;      // comm_start
-    double start, end; // carried out
-    double met;        // this rank knew that all had come to it
-    double wait, go;   // comm_wait: came, went on
+    double start, end; // of the transfer
+    double met;        // all ranks had arrived
+    double wait, go;   // comm_wait: called, returned
 } CommEvent;
-// From here on an event is kept of every job waited for, until comm_events_clear; or not.
+// Turns recording an event for every job waited for on or off, until comm_events_clear.
 void comm_trace(Comm *c, bool on);
 // Oldest first; borrowed until the next call.
 uint32_t comm_events(const Comm *c, const CommEvent **out);

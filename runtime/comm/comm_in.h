@@ -1,8 +1,8 @@
-// comm_in.h - inside a communicator: its lanes and tasks, and what its files do for each other.
+// comm_in.h - inside a communicator: its lanes (queues) and tasks, shared by its files.
 //
-//   comm.c       what a rank asks for: jobs, control, what it cost
-//   comm_lane.c  lanes: a task meets the others, and is carried out
-//   comm_life.c  the thread; opening, leaving, closing
+//   comm.c       the public calls: jobs, control, statistics
+//   comm_lane.c  lanes: a task synchronizes with the other ranks, and is carried out
+//   comm_life.c  the progress thread; opening, leaving, closing
 #ifndef GAN_COMM_IN_H
 #define GAN_COMM_IN_H
 
@@ -27,23 +27,23 @@ typedef struct Task {
     CommEvent event;
 } Task;
 
-typedef struct Kept { // what rounding to a narrower wire has lost so far
+typedef struct Kept { // error feedback of a narrowed sum: what rounding has lost so far
     float *at;        // [n], owned
     size_t n;
 } Kept;
 
-enum { LARGE, SMALL };                             // lanes: the thread's, the caller's
-enum { CONTROL = 1, FIRST_JOB = CONTROL + LANES }; // places in Comm.task; 0 is none
-enum { PATIENCE = 5 }; // seconds for the others to come, once this rank must end
+enum { LARGE, SMALL };                             // lanes: the progress thread's, the caller's
+enum { CONTROL = 1, FIRST_JOB = CONTROL + LANES }; // indices in Comm.task; 0 is none
+enum { PATIENCE = 5 }; // seconds that a rank that ends waits for the others
 
 typedef struct Lane {
-    uint32_t head, tail, running; // places in Comm.task: the queue; what runs, or ran last
+    uint32_t head, tail, running; // indices in Comm.task: the queue; what runs, or ran last
     double busy_since;            // when the running task began
     double free;                  // when its wire was last done
-    bool moving;                  // all have come to it: its bytes are under way
-    Meeting last;                 // that this rank has come to
-    bool all_left;                // said TaskLeave, met nothing but the like
-    bool apart; // all met, and were not about to do the same: they know of each other
+    bool moving;                  // all ranks have arrived: its bytes are being transferred
+    Meeting last;                 // the last that this rank entered
+    bool all_left;                // TaskLeave met TaskLeave of all others
+    bool apart;                   // the ranks met with different tasks, and all know it
 } Lane;
 
 struct Comm {
@@ -62,8 +62,8 @@ struct Comm {
     Task *task; // [tasks], owned: control of each lane, then jobs by id
     uint32_t tasks;
     int core;                   // where the caller last started a job of the first lane
-    bool opened, closing, gone; // gone: the thread's last deed is done
-    GanStatus code;             // GAN_OK until broken
+    bool opened, closing, gone; // gone: the thread has done its last
+    GanStatus code;             // GAN_OK until it fails
     char why[512];
     bool left;           // comm_leave
     bool muted;          // the caller's: comm_mute
@@ -81,8 +81,8 @@ struct Comm {
 
 // --- comm_lane.c ---------------------------------------------------------------------------------
 
-size_t job_bytes(const CommJob *j); // that travel
-bool job_rides(const CommJob *j);   // with its meeting
+size_t job_bytes(const CommJob *j); // on the wire
+bool job_rides(const CommJob *j);   // its data is sent with its meeting
 // Puts `st`, in the link's words, under what this rank was doing.
 GanStatus task_explain(const Task *task, GanStatus st);
 // Under the lock, all of these; they let go of it while the link is at work.

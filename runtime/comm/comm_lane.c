@@ -1,5 +1,5 @@
-// comm_lane.c - lanes: a task meets the others in its turn, is carried out, and takes the time that
-// the wire model says.
+// comm_lane.c - lanes: a task synchronizes with the other ranks in its turn, is carried out, and is
+// delayed as the wire model says.
 #define _GNU_SOURCE
 #include "comm_in.h"
 

@@ -1,5 +1,6 @@
-// comm_life.c - a communicator's life: it is opened by the thread of its first lane, which serves
-// until all is well and closed, or the ranks come apart and have told each other.
+// comm_life.c - a communicator's life: its progress thread opens the link, serves the first lane
+// until the communicator is closed, or, after a failure, until the ranks have told each other of
+// it.
 #define _GNU_SOURCE
 #include "comm_in.h"
 

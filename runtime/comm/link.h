@@ -1,12 +1,14 @@
-// link.h - the transport under a communicator: what one rank says to the others.
+// link.h - the transport of a communicator.
 //
-// Every operation begins with a meeting: all ranks come to it and show a tag of what they are about
-// to do. What is small travels with the tag, so that a small sum is a meeting and no more; what is
-// large follows in a call of its own. Meetings are of lanes that know nothing of each other. All
-// calls but `post` and `meet` of the second lane and `missing` come from one thread, which opens
-// the link; each lane's calls come one after another. Every rank makes the same calls in the same
-// order in a lane. A link neither queues nor times anything; that is comm.c's. Errors are
-// GAN_ERR_DEVICE and leave the link unusable.
+// Every operation begins with a meeting, a rendezvous of all ranks: each posts a tag, the hash of
+// the operation it is about to do, and waits for the others' tags, so that ranks that disagree or
+// have ended are found before any data is mixed. Small data is sent with the tag, so a small
+// all-reduce is a meeting and no more; large data follows in a call of its own.
+//
+// Lanes are independent sequences of meetings. Each lane's calls come one after another, in the
+// same order on every rank. All calls but `post` and `meet` of the second lane and `missing` come
+// from one thread, the communicator's progress thread, which opens the link. A link neither queues
+// nor measures; comm.c does. Errors are GAN_ERR_DEVICE and leave the link unusable.
 #ifndef GAN_LINK_H
 #define GAN_LINK_H
 
@@ -14,10 +16,10 @@
 
 typedef struct Link { // a link embeds this first
     int rank, size;
-    int nodes;     // within which it adds CommSum first; 0: all ranks at once
+    int nodes;     // of its hierarchical CommSum, within each first; 0: it is flat
     int lanes;     // 2: two threads may use it at once, each in its lane; else 1
     CommRoom room; // as comm_room says, between calls
-    bool relays;   // a meeting ends only when every rank has entered `meet`, not at its post alone
+    bool relays;   // a meeting completes only when every rank has entered `meet`, not only posted
 } Link;
 
 enum { LANES = 2 };
@@ -25,49 +27,49 @@ enum { LANES = 2 };
 typedef struct Meeting { // one operation, before it is carried out
     uint32_t lane;       // below Link.lanes
     uint32_t step;       // of training, for messages
-    uint64_t turn;       // operations this rank has come to in this lane, this one included
-    uint64_t tag;        // what this rank is about to do; all should say the same
-    double until;        // time_now when to give up; 0: never
-    // What travels with it: n numbers to add or to compare, in place; 0: nothing. Of f64 or f32, at
-    // most COMM_SMALL bytes.
+    uint64_t turn;       // sequence number in this lane, from 1
+    uint64_t tag;        // what this rank is about to do; equal on all ranks when all is well
+    double until;        // deadline, on the clock of time_now; 0: none
+    // Data sent with it: n numbers to add or compare, in place; 0: none. Of f64 or f32, at most
+    // COMM_SMALL bytes.
     CommKind kind;
     Dtype dtype;
     void *data;
     size_t n;
-    // What is reduced behind it, for a link that reaches others' memory; NULL: not known yet.
+    // What is reduced after it, for a link that accesses other processes' memory; NULL: none.
     void *moves;
 } Meeting;
 
 struct LinkApi {
     const char *name;
-    bool talks; // false: data jobs reach no other rank, and do nothing
+    bool talks; // false: data jobs do nothing
     GanStatus (*open)(void *arg, Link **out);
-    // Orderly: every rank comes. Otherwise only this rank's memory is given back.
+    // Orderly: collective. Otherwise only this rank's memory is released.
     void (*close)(Link *l, bool orderly); // accepts NULL
-    // Says that this rank has come, and what it brings; waits for nobody. Several may be posted
-    // before the first is met.
+    // Announces this rank and sends its data; does not wait. Several may be posted before the first
+    // is met.
     GanStatus (*post)(Link *l, const Meeting *m);
-    // Behind its post, in the same order. Returns when every rank has come, with the least and the
-    // greatest tag; where these are equal, data holds everyone's, combined as CommTree says. At
-    // `until` GAN_ERR_DEVICE naming the ranks that have not come and, where that can be known, what
-    // they do instead. *waited: they were not all there when it was called.
+    // After the post, in the same order. Returns when every rank has arrived, with the least and
+    // the greatest tag; where these are equal, data holds all ranks' combined in CommTree's order.
+    // Past `until`, GAN_ERR_DEVICE names the ranks that are missing and, where known, where they
+    // are. *waited: not all had arrived when it was called.
     GanStatus (*meet)(Link *l, const Meeting *m, uint64_t tags[2], bool *waited);
-    // Called while nothing is under way in the first lane, some ten times a second: answers ranks
-    // that ask where this one is. May be NULL.
+    // Called about ten times a second while the first lane is idle: answers roll calls of other
+    // ranks. May be NULL.
     void (*idle)(Link *l);
-    // A transfer behind meeting `m` does not end: asks every rank where it is, for `seconds`, and
-    // names those that do not answer. Always fails. Comes from the caller's thread, while the
-    // link's is inside a transfer. May be NULL.
+    // The transfer after meeting `m` hangs: calls the roll for `seconds`, and fails with the ranks
+    // that do not answer. Called by the caller's thread, while the progress thread is inside the
+    // transfer. May be NULL.
     GanStatus (*missing)(Link *l, const Meeting *m, double seconds);
-    // `lost` [n]: sums of bf16 add to it, on one rank, what rounding the result has taken; may be
+    // `lost` [n]: sums of bf16 add the rounding error of the result to it, on one rank; may be
     // NULL.
     GanStatus (*reduce)(Link *l, CommKind kind, Dtype dtype, void *data, size_t n, float *lost);
-    // Rank r brings bytes from[r]..from[r + 1] of data; afterwards all have all.
+    // All-gather: rank r has bytes from[r]..from[r + 1] of data; afterwards all ranks have all.
     GanStatus (*gather)(Link *l, void *data, const size_t *from);
     GanStatus (*bcast)(Link *l, void *data, size_t bytes, int root);
 };
 
-// A link in a shared object. It is linked with nothing of ours: what it needs it is given.
+// A link in a shared object. It is linked with nothing of this program: LinkHost has what it needs.
 enum { LINK_PLUGIN_VERSION = 6 };
 typedef struct LinkHost {
     GanStatus (*fail)(GanStatus code, const char *format, ...);
@@ -87,7 +89,7 @@ typedef struct LinkPlugin {
 } LinkPlugin;
 #define LINK_PLUGIN_SYMBOL "gan_link_plugin" // const LinkPlugin
 
-// plugin.c: loads one; it stays loaded. GAN_ERR_DEVICE in the system's words.
+// plugin.c: loads one, for the life of the process. GAN_ERR_DEVICE with dlopen's message.
 GanStatus link_plugin_load(Str path, const LinkPlugin **out);
 
 // --- reduce.c ------------------------------------------------------------------------------------

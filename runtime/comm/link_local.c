@@ -1,10 +1,10 @@
-// link_local.c - ranks that are threads of one process. The reference for the others: sums are
-// always added as CommTree says.
+// link_local.c - ranks that are threads of one process. The reference for the other links: sums are
+// always added in CommTree's order.
 //
-// A hub holds what ranks show each other. In a meeting everyone leaves a letter for all, and takes
-// its copy of what the others' say. A transfer is: show my data, wait for all, combine my slice of
-// everyone's, wait for all. A rank writes only its own slice of the others' data, so no element is
-// touched twice between two waits.
+// The hub is shared memory. In a meeting each rank posts a letter, and copies the others'. A
+// transfer is: publish my data's address, barrier, combine my slice of all ranks' data, barrier. A
+// rank writes only its own slice of the others' data, so no element has two writers between two
+// barriers.
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -13,7 +13,7 @@
 #include <time.h>
 
 typedef struct Letter Letter;
-struct Letter { // what a rank brings to a meeting
+struct Letter { // what a rank posts to a meeting
     Letter *next;
     uint64_t turn, tag;
     size_t bytes;
@@ -24,9 +24,9 @@ struct Letter { // what a rank brings to a meeting
 struct LocalHub {
     pthread_mutex_t lock;   // guards all below
     pthread_cond_t changed; // a letter was left, or all have come
-    int size, here;         // ranks; of them, those that wait for all
-    uint64_t generation;    // times that all have come
-    void **data;            // [size] shown
+    int size, here;         // ranks; of them, those that have entered the barrier
+    uint64_t generation;    // barriers completed
+    void **data;            // [size] published addresses
     Letter **letter[LANES]; // [size] of each rank, the oldest first; owned
     bool broken;            // a rank gave up: the others must not wait for it
 };

@@ -1,9 +1,9 @@
 // link_mpi.c - ranks that are processes, through MPI: a plugin, so that one rank alone needs none.
 //
-// The communicator's thread starts and ends MPI (so it is MPI's "main thread"); the caller's uses
-// it for what is small and for roll calls. Of the transfers behind meetings the large sums wait as
-// politely as meetings do; the others are blocking calls, because everyone is there. mpi_link.h has
-// the map of this plugin.
+// The progress thread initializes and finalizes MPI (so it is MPI's "main thread"); the caller's
+// thread uses it for small jobs and roll calls. Of the transfers after meetings, large sums poll as
+// meetings do; the others are blocking calls, as all ranks have arrived. mpi_link.h has the map of
+// this plugin.
 #define _GNU_SOURCE
 #include "mpi_link.h"
 

@@ -1,9 +1,9 @@
-// link_mpi_meet.c - meetings: ranks send each other what they bring, in messages short enough to
-// leave without their receiver.
+// link_mpi_meet.c - meetings: ranks exchange tags and small data, in messages short enough for
+// MPI's eager protocol.
 //
-// What was sent while its sender computes is there when somebody looks, for Open MPI makes no
-// progress on its own. Whoever waits polls, with sleeps where cores are short, keeps the deadline
-// and answers roll calls.
+// Open MPI makes no progress on its own, but an eager message arrives while its sender computes. A
+// waiting rank polls, with sleeps where cores are short, checks the deadline and answers roll
+// calls.
 #define _GNU_SOURCE
 #include "mpi_link.h"
 

@@ -1,9 +1,9 @@
 // link_mpi_near.c - large sums between ranks of one machine, by reading each other's memory.
 //
-// Rank r adds up slice r of everyone's, in pieces that stay in a cache, and puts it where all have
-// it. So a byte is fetched once and put once, and between the meeting and the end no rank waits for
-// another, whose thread may have no core just then. The ring (link_mpi_sum.c) keeps whole slices
-// between its rounds, and every round is one more wait.
+// Rank r reads slice r of all ranks' data, in pieces that stay in cache, adds them up, and writes
+// the sum back to all. So a byte is read once and written once, and between the meeting and the end
+// no rank waits for another, whose thread may have no core just then. The ring (link_mpi_sum.c)
+// waits once a round, with whole slices between rounds.
 //
 // Linux' process_vm_readv and _writev do it, where the system allows one rank to look into another
 // (users and containers may differ, Yama may forbid): that is tried when the link is opened.

@@ -1,8 +1,9 @@
-// link_mpi_roll.c - roll calls: a rank whose deadline comes near asks all others where they are.
+// link_mpi_roll.c - roll calls: a rank whose deadline is near asks all others where they are, to
+// name the stragglers.
 //
-// Over a communicator of their own. Those that wait or idle answer with their turns; those that do
-// not are named. Where the communicator's thread is caught in a transfer, the caller's does that
-// (MPI_THREAD_MULTIPLE).
+// They have an MPI communicator of their own. Ranks that wait or idle answer with their sequence
+// numbers; those that do not answer are named. While the progress thread is stuck in a transfer,
+// the caller's thread does this (MPI_THREAD_MULTIPLE).
 #define _GNU_SOURCE
 #include "mpi_link.h"
 

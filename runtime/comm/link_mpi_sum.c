@@ -1,5 +1,5 @@
-// link_mpi_sum.c - transfers behind meetings: sums in a ring, a tree or over nodes, parts, and what
-// one rank tells all.
+// link_mpi_sum.c - transfers after meetings: all-reduce by ring, tree or hierarchy of nodes,
+// all-gather, broadcast.
 #define _GNU_SOURCE
 #include "mpi_link.h"
 
@@ -37,8 +37,8 @@ static GanStatus tree_piece(MpiLink *l, Dtype dtype, void *data, int n) {
     return even ? GAN_OK : MPI(l, MPI_Bcast, data, n, type, 0, l->world);
 }
 
-// 16-bit numbers travel as they are and are added in f32: everyone gets its slice of all, adds it,
-// rounds once and gives it back.
+// bf16 is sent as it is and added in f32: an all-to-all brings each rank its slice of all ranks'
+// data, which it adds and rounds once; an all-gather returns it.
 static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n, float *lost) {
     size_t size = (size_t)l->link.size, rank = (size_t)l->link.rank;
     int *first = l->first, *count = l->count;
@@ -64,7 +64,8 @@ static GanStatus narrow_piece(MpiLink *l, CommKind kind, uint16_t *data, int n, 
                MPI_UINT16_T, l->world);
 }
 
-// Within the node, across nodes, and back: what goes between nodes goes once a node.
+// Hierarchical: reduce within the node, all-reduce across nodes, broadcast. Bytes cross between
+// nodes once a node.
 static GanStatus nodes_piece(MpiLink *l, MPI_Datatype type, void *data, int n) {
     bool first = l->across != MPI_COMM_NULL;
     TRY(MPI(l, MPI_Reduce, first ? MPI_IN_PLACE : data, data, n, type, MPI_SUM, 0, l->node));
@@ -90,8 +91,7 @@ GanStatus exchange(MpiLink *l, MPI_Datatype type, const void *out, int outs, int
     }
 }
 
-// In a ring: everyone adds its part to what comes along and sends it on, until each has the sum of
-// a slice; then these go round. Every byte is moved as often as it must be.
+// Ring all-reduce: reduce-scatter, then all-gather, which is optimal in bandwidth.
 static GanStatus ring_piece(MpiLink *l, Dtype dtype, char *data, int n) {
     int size = l->link.size, rank = l->link.rank, next = (rank + 1) % size,
         before = (rank + size - 1) % size;

@@ -1,5 +1,5 @@
-// link_null.c - one rank of many, alone: its jobs do nothing. What a step costs without waiting for
-// anyone; control answers as if every rank said what this one says.
+// link_null.c - one rank of many without a transport: its jobs do nothing, to measure a step
+// without communication. Control collectives behave as if every rank gave the same as this one.
 #include "link.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 // mpi_link.h - inside the MPI plugin: the link, and what its files do for each other.
 //
-//   link_mpi.c       opens and closes it; the table of its calls
-//   link_mpi_meet.c  meetings
-//   link_mpi_roll.c  roll calls: who is missing
-//   link_mpi_sum.c   transfers behind meetings
-//   link_mpi_near.c  sums of ranks that reach each other's memory
+//   link_mpi.c       opens and closes it; its vtable
+//   link_mpi_meet.c  meetings (rendezvous of all ranks)
+//   link_mpi_roll.c  roll calls, which find stragglers
+//   link_mpi_sum.c   transfers after meetings: all-reduce, all-gather, broadcast
+//   link_mpi_near.c  all-reduce on one machine, through each other's memory
 #ifndef GAN_MPI_LINK_H
 #define GAN_MPI_LINK_H
 
@@ -19,7 +19,7 @@ enum { HOST_NAME = 64 };
 enum { TRANSFER = LANES }; // MPI's tag; that of a meeting is its lane
 
 typedef struct Whereabouts {
-    uint64_t turn[LANES]; // tasks it has come to
+    uint64_t turn[LANES]; // of the meetings it has posted
     uint32_t step[LANES];
     uint32_t heard; // it has answered
 } Whereabouts;
@@ -47,10 +47,10 @@ typedef struct Desk { // of a lane
     atomic_uint step;
 } Desk;
 
-typedef struct Near { // ranks that are all on one machine and may reach each other's memory
+typedef struct Near { // ranks that are all on one machine and may access each other's memory
     pid_t *pid;       // [size], owned; NULL: they are not, or may not
-    double *at;       // [size], owned: where each has what is added up, if `told`
-    bool told;        // in the first lane's last meeting
+    double *at;       // [size], owned: the addresses of what each rank adds up, if `told`
+    bool told;        // the first lane's last meeting exchanged them
 } Near;
 
 typedef struct MpiLink {

@@ -1,4 +1,4 @@
-// reduce.c - the arithmetic of reductions: two arrays into one, and the step between f32 and bf16.
+// reduce.c - the arithmetic of reductions: combining arrays, and converting between f32 and bf16.
 #include "link.h"
 #include "half.h"
 
