@@ -1,4 +1,4 @@
-// cli.h - inside the program ganc: what the command line said, and how a command answers.
+// cli.h - inside the program ganc: the parsed command line, and the commands.
 #ifndef GAN_CLI_H
 #define GAN_CLI_H
 

@@ -1,6 +1,6 @@
-// driver.c - the stages in order.
+// driver.c - runs the stages of the compiler in order.
 //
-// In:  a path and options. Out: a Module and one Plan per function, or diagnostics in the Front.
+// In: a path and options. Out: a Module and one Plan per function, or diagnostics in the Front.
 // This file knows the order of the stages and nothing about any of them.
 #include "driver.h"
 

@@ -1,4 +1,4 @@
-// driver.h - the stages in order: a file's text to plans. Both programs compile through here.
+// driver.h - the compiler's stages in order, from a file's text to plans. Both programs use it.
 #ifndef GAN_DRIVER_H
 #define GAN_DRIVER_H
 

@@ -1,5 +1,5 @@
-// emit.c - `ganc emit`: every stage of a model as text, from the model or from the text of an
-// earlier stage.
+// emit.c - `ganc emit`: prints any stage of a model, from the model or from the text of an earlier
+// stage.
 #include "cli.h"
 
 #include <stdio.h>

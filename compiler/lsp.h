@@ -1,12 +1,11 @@
-// lsp.h - `ganc lsp`: a model in an editor, by the Language Server Protocol 3.17.
+// lsp.h - `ganc lsp`: a language server for editors (Language Server Protocol 3.17).
 //
 //   lsp.c          messages in, messages out; documents
-//   lsp_methods.c  what an editor may ask; what is published about a document
-//   lsp_look.c     what stands at a place of a document: names, hover, definition, completion,
-//   symbols
+//   lsp_methods.c  requests and notifications; published diagnostics
+//   lsp_look.c     names at a position: hover, definition, completion, symbols
 //
-// Nothing here reads or writes but memory: main.c moves the bytes. Texts are half-written most of
-// the time, and anyone may be at the other end: no input ends the server but `exit`.
+// Nothing here does I/O: main.c moves the bytes. Texts are incomplete most of the time, and the
+// client is not trusted: no input but `exit` ends the server.
 #ifndef GAN_LSP_H
 #define GAN_LSP_H
 

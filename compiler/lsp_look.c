@@ -1,9 +1,8 @@
-// lsp_look.c - what stands at a place of a document.
+// lsp_look.c - what stands at a position of a document.
 //
-// In: a tree, perhaps with holes, and a byte. Out: names that can be used there and where they are
-// bound. The tree is walked in the order of the text, as elaboration would meet its names, and the
-// walk ends at the byte: what is known then is what can be used. Values come from elaboration
-// (front/facts.c), where the text was good enough for one.
+// In: a tree, perhaps with holes, and a byte offset. Out: the names in scope there and where they
+// are bound. The tree is walked in the order of elaboration up to the offset. Values come from
+// elaboration (front/facts.c), where the text was good enough for it.
 #include "lsp.h"
 
 // --- places --------------------------------------------------------------------------------------

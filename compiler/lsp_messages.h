@@ -1,4 +1,4 @@
-// lsp_messages.h - inside the language server: documents, requests and how they are answered.
+// lsp_messages.h - inside the language server: documents, requests and replies.
 #ifndef GAN_LSP_MESSAGES_H
 #define GAN_LSP_MESSAGES_H
 

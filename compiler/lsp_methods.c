@@ -1,8 +1,8 @@
-// lsp_methods.c - what an editor may ask and tell: one function a method, and the table of them.
+// lsp_methods.c - the requests and notifications of an editor: one function a method, and their
+// table.
 //
-// A document is its text; every question about it reads and elaborates the text anew, in an arena
-// that is emptied behind each message. Models are small: that takes milliseconds, and nothing can
-// be out of date.
+// A document is its text. Every request parses and elaborates it again, in an arena that is cleared
+// after each message: models are small, so that takes milliseconds, and nothing is ever stale.
 #include "lsp_messages.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-// resolve.c - a model's text with its settings written in.
+// resolve.c - writes settings into a model's text.
 //
-// In: a model and settings. Out: its text in the language, in which every config that was set has
-// its value as the default, so that the text alone says what was compiled. Where one is of a config
-// that stages set, they are left out.
+// In: a model and settings. Out: its text in the language, with every setting as the default of its
+// config, so that the text alone is what was compiled. Where a setting is of a config that stages
+// set, the stages are left out.
 #include "driver.h"
 
 static Str as_written(Str text, const Ast *a) {

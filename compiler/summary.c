@@ -1,7 +1,7 @@
-// summary.c - what a compiled model is and costs: `ganc plan` as a screen of text and as JSON, and
-// the region graph.
+// summary.c - `ganc plan`: properties and costs of a compiled model as text and as JSON, and the
+// region graph.
 //
-// In: a Compiled. Out: text. Every figure comes from the plans; nothing is recomputed here.
+// In: a Compiled. Out: text. Every figure is read from the plans; nothing is computed here.
 #include "driver.h"
 
 typedef struct NetSize {

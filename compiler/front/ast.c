@@ -1,5 +1,5 @@
-// ast.c - a syntax tree as text: one node a line, indented; `a:` `b:` `c:` are the fields of
-// lang/ast.def, elements of the list stand without a mark.
+// ast.c - prints a syntax tree: one node a line, indented. `a:` `b:` `c:` mark the fields of
+// lang/ast.def; elements of the list have no mark.
 #include "front.h"
 
 static const char *const kind_text[AstCount] = {

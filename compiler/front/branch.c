@@ -1,11 +1,11 @@
 // branch.c - run-time control: repeat, every, and `if` on a shared number.
 //
-// As a statement each is a scope of its own: what changed is written, the body is elaborated into
-// blocks of its own, and what it assigned is read anew behind it. Where the value of an `if` or
-// `every` is used, everything up to the end of the enclosing scope depends on the outcome: it is
-// elaborated once per outcome. The statement that met the choice is evaluated again for the other
-// one; up to the choice that is a replay, in which nothing is emitted and draws, pins, read
-// versions and blocks are found again by their numbers.
+// As a statement, each is a scope of its own: slots that changed are written before it, its body
+// is elaborated into blocks of its own, and slots it assigned are read again after it. Where the
+// value of an `if` or `every` is used, everything up to the end of the enclosing scope depends on
+// the branch taken and is elaborated once per branch (tail duplication): the statement that
+// contains the choice is evaluated again for the other branch. Up to the choice that is a replay,
+// which emits nothing and finds draws, pins, slot versions and blocks again by their numbers.
 #include "elab.h"
 
 #include <string.h>

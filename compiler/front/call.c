@@ -1,9 +1,9 @@
-// call.c - calls: arguments to parameters, shapes to names, bodies inlined in the order of the
-// text.
+// call.c - calls: matching arguments with parameters and shapes with names, inlining bodies in the
+// order of the text.
 //
-// In: a callable value and its arguments, evaluated left to right. Out: the value of its body, or
-// of a two-list function's first list the object it makes. Depth is limited; a clash of shapes
-// names both sides.
+// In: a callable value and its arguments, evaluated left to right. Out: the value of its body; for
+// the first list of a function of two lists, an object. Recursion depth is limited. A shape
+// mismatch reports both sides.
 #include "elab.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
-// convert.c - in: a tree, of whichever form of source. Out: the .gan text that parses to it, in the
-// canonical layout. Parentheses are written where the grammar needs them and nowhere else. Comments
-// are not part of a tree.
+// convert.c - in: a syntax tree, from .gan or YAML. Out: the .gan text that parses to it, in
+// canonical layout, with parentheses only where the grammar needs them. A tree has no comments.
 #include "syntax.h"
 
 #include <string.h>

@@ -1,8 +1,7 @@
-// convert_yaml.c - in: a tree. Out: the YAML text that reads to a tree of the same meaning. Items
-// are gathered into sections of the top level. Where gathering would carry an item past one it
-// depends on, or that depends on it, a further mapping begins: the file is then a list of mappings,
-// read in order. A net that is one pipe becomes `layers`; anything else keeps its statements, as a
-// text.
+// convert_yaml.c - in: a syntax tree. Out: YAML that reads to an equivalent tree. Items are grouped
+// into top-level sections. Where grouping would move an item across one it depends on, or one that
+// depends on it, a new mapping begins: the file is then a list of mappings, read in order. A net
+// that is one pipe becomes `layers`; any other body is written as a text.
 #include "syntax.h"
 
 enum { STEP = 2 };

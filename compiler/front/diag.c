@@ -1,8 +1,7 @@
-// diag.c - in: mistakes of the user's, as they are found. Out: the first twenty errors (and twenty
-// warnings) sorted by place, as text with the line and a caret, or as JSON in rustc's form. One
-// place holds one error: what is reported again where something was reported before is a follow-up
-// and is dropped. Elaboration meets one mistake wherever it is used: what it says in the same words
-// elsewhere becomes a note of the first.
+// diag.c - in: diagnostics, as they are found. Out: the first twenty errors and twenty warnings,
+// sorted by place, as text with the line and a caret, or as JSON in rustc's format. There is one
+// error per place: a second one is a follow-up and is dropped. A mistake that elaboration meets in
+// several places is one diagnostic: repetitions of its message become notes.
 #include "front.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-// each.c - `each sample { ... }`, and elements of a state by a number known at run time.
+// each.c - `each sample { ... }`, and elements of a state at a run-time index.
 //
-// In: a block. Out: its value for every sample of the global batch, in order; `:=` in one sample's
-// turn is seen by the next. The turns are a loop, elaborated once (branch.c). A per-sample value
-// that a name stands for is, inside, the sample's whose turn it is: the batch becomes a table in
-// front of the loop, and each turn takes its row. Each turn's value becomes a row of another table
-// that the samples read behind the loop. So all inside is shared, and ranks agree.
+// In: a block. Out: its value for every sample of the global batch, in order; the next sample sees
+// the `:=` of this one. The samples are a loop whose body is elaborated once (branch.c). A
+// per-sample value that the body reads is gathered into a table before the loop, and each iteration
+// reads its row; the value of each iteration becomes a row of another table, from which the samples
+// read after the loop. So everything inside is shared, and all ranks compute the same.
 #include "elab.h"
 
 // The number of each sample, from 0.

@@ -1,12 +1,12 @@
 // elab.h - what the files of the elaborator share. Private to elaborate.c and the files it lists;
 // the rest of the compiler sees front.h.
 //
-// The elaborator walks the tree. Everything but tensors is a compile-time Value; a tensor is a node
-// of the graph of the function being built. Environments are persistent lists (a binding never
-// changes), so a snapshot of the elaboration is a handful of words and a copy of the slots' current
-// values. Run-time `if` and `every` with a value use this: the statement that met one is evaluated
-// again for each other outcome, with everything it already emitted muted and every draw, pin and
-// read version found again at its place in the order (branch.c).
+// The elaborator evaluates the tree. Everything but tensors is a compile-time Value; a tensor is a
+// node of the graph of the function being built. Environments are persistent lists (a binding never
+// changes), so a snapshot of the elaboration is a few words and a copy of the slots' current
+// values. A run-time `if` or `every` whose value is used needs that: its statement is evaluated
+// again for each other branch; what was emitted before is not emitted again, and every draw, pin
+// and slot version is found by its number (branch.c).
 #ifndef GAN_ELAB_H
 #define GAN_ELAB_H
 
@@ -85,23 +85,23 @@ typedef struct Building { // one function
 typedef struct SharedCount { // an optimizer's count, one for all weights of a net
     uint32_t slot;
     Cell before;      // at the start of the update
-    uint64_t weights; // hash of those that met it
+    uint64_t weights; // hash of those that use it
 } SharedCount;
 
 typedef struct Turn { // `each sample`
-    uint32_t slot;    // number of the sample whose turn it is
+    uint32_t slot;    // index of the current sample
     uint32_t outside; // block in front of the loop
-    Nodes value;      // slots of the tables its values are kept in
+    Nodes value;      // slots of the tables of its values
     bool list;        // the block's value is a list of them
-    bool ended;       // an outcome of it is known: `list` and `values`
-    uint32_t values;  // how many an outcome gives
+    bool ended;       // a branch has reached its end: `list` and `values` are known
+    uint32_t values;  // how many a branch gives
 } Turn;
 
 typedef struct Tuning { // an optimizer applied to the weights of one update, in lock-step
     uint32_t update;    // Func.update[]
-    uint32_t weight;    // slot now at hand
+    uint32_t weight;    // slot of the current weight
     Nodes total;        // sums over all weights known so far
-    uint32_t totals;    // those met by this weight
+    uint32_t totals;    // those this weight has used
     Nodes part;         // the next sum's terms
     bool waits;         // a sum was not known yet
     VEC(SharedCount) shared;
@@ -111,7 +111,7 @@ typedef struct Tuning { // an optimizer applied to the weights of one update, in
 typedef struct Reach { // a net in an update behind a run-time choice
     const Ast *update;
     uint32_t net;
-    bool reached; // by the loss of one of its outcomes
+    bool reached; // by the loss of one of the branches
 } Reach;
 
 typedef struct Choice { // a config with alternatives
@@ -128,16 +128,16 @@ struct Elab {
     Graph loose;          // top-level tensors: expressions of step, epoch, kimg
     Graph fold;           // constants of elementwise functions
     Building init;        // first values of slots
-    Building *to;         // where tensors go now
+    Building *to;         // the function being built
     Owner root, *owner;   // owner: of the call being evaluated
     Owner *net;           // owner of the innermost net call, NULL
     bool training;
-    bool held; // inside a call of eval(net)
+    bool held; // inside a call of eval(net): weights stay as they are
     bool in_once;
     const Turn *turn; // inside `each sample`; NULL elsewhere
     uint32_t calls;   // depth
     uint64_t work;    // tree nodes evaluated
-    bool stop;        // a limit was met: everything is poison from here
+    bool stop;        // a limit was exceeded: everything is poison from here
     Span at, user;    // the operation being evaluated; the same, innermost in a user's file
     Map slots;        // hash of the name to slot + 1
     Map names;        // tree node to index + 1 in pinned_names (grads.c)
@@ -148,11 +148,11 @@ struct Elab {
     uint32_t scalar[3];       // slots of step, epoch, kimg; NONE
     Tuning *tuning;           // the update being applied; NULL
     VEC(Reach) reach;         // of this step's updates
-    VEC(SharedCount) counted; // every count met
+    VEC(SharedCount) counted; // every shared count
     bool split_counts;        // scalar optimizer state is kept per weight (update.c)
-    bool retry;               // ... which was found out too late: elaborate again
+    bool retry;               // ... which was detected too late: elaborate again
     const Ast *staged;        // the file whose `stages` are being evaluated; NULL elsewhere
-    bool try_idle;            // nets that are never called are, to see what is wrong in them
+    bool try_idle;            // also elaborate nets that are never called, for their diagnostics
 };
 
 // --- expr.c, stmt.c ------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ bool is_condition(
 void eval_statement(Elab *e, Env *env, const Ast *a); // its value is dropped
 void bind_name(Elab *e, Env *env, Str name, Value v); // pinned when a grad names it
 void bind_names(Elab *e, Env *env, uint32_t n, Ast *const *target, Value v);
-void note_worth(Elab *e, Span at, Value v); // for an editor (facts.c)
+void note_worth(Elab *e, Span at, Value v); // records a value for an editor (facts.c)
 bool elab_alive(Elab *e);                   // false past a limit, after one diagnostic
 
 typedef struct Spot { // where messages and new nodes point
@@ -186,8 +186,8 @@ typedef struct Spot { // where messages and new nodes point
 Spot spot_enter(Elab *e, const Ast *a); // returns the outer one, for spot_leave
 void spot_leave(Elab *e, Spot outer);
 
-// Diagnostics go to the innermost place of a user's text: diag(e->f, code, here(e), ...). After
-// one, in_library() adds the library's line when the mistake showed inside it.
+// Diagnostics point to the innermost place in the user's text: diag(e->f, code, here(e), ...).
+// After one, in_library() adds the library's line if the mistake was found inside the library.
 Span here(const Elab *e);
 void in_library(Elab *e);
 
@@ -246,7 +246,7 @@ typedef struct Last { // evaluates a scope's last statement, in each of its outc
 } Last;
 // A control scope's statements, to its end. `last` NULL: the value of the last one is dropped.
 void run_scope(Elab *e, Env env, const Ast *block, const Last *last);
-// The same for all of a function: behind it its outcomes have met again.
+// The same for all of a function: after it the branches have joined.
 void run_function(Elab *e, Env env, const Ast *block, const Last *last);
 const Ast *block_of(Elab *e, const Ast *a); // a block with `a` as its statement, or `a`
 Value branch_if(Elab *e, Env *env, const Ast *a, Val cond); // an `if` whose value is used

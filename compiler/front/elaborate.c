@@ -1,9 +1,9 @@
 // elaborate.c - a parsed model to a Module: the top level in the order of the text, then the step,
 // then every entry point.
 //
-// In: an AstFile and the library. Out: slots and one graph per function, with Grad nodes for
-// pass/grad.c to expand; or diagnostics. Top-level expressions may mention step, epoch and kimg:
-// they are built in a loose graph of their own and copied to where they are used.
+// In: an AstFile and the library. Out: slots and one graph per function, with Grad nodes that
+// pass/grad.c expands; or diagnostics. Top-level expressions of step, epoch and kimg are built in a
+// separate graph and copied to where they are used.
 #include "elab.h"
 
 // --- top-level names -----------------------------------------------------------------------------

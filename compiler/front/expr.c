@@ -1,8 +1,8 @@
 // expr.c - expressions: names, operators, lists, indices, compile-time choices. Calls are in
 // call.c, run-time choices in branch.c.
 //
-// In: a tree and its environment. Out: a value; poison after a mistake. Bindings made by blocks of
-// a compile-time `if` land in the environment given, everything else leaves it alone.
+// In: a syntax tree and its environment. Out: a value; poison after a mistake. Only blocks of a
+// compile-time `if` bind names in the given environment.
 #include "elab.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-// facts.c - what an editor shows: the value or shape a name had where it stands, and the words that
-// no text binds.
+// facts.c - for editors: the values and shapes of names where they stand, and the words that no
+// text binds.
 //
-// In: elaboration, which meets a place of the text once or many times (loops, calls). Out: the
-// first few different values of each. Nothing is noted unless somebody asked (facts_want).
+// In: elaboration, which evaluates a name once or many times (loops, calls). Out: the first few
+// different values of each. Nothing is recorded unless facts_want was called.
 #include "elab.h"
 
 enum { MAX_WORTHS = 3, MAX_VISITS = 64, MAX_WORTH = 160 };

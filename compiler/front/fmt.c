@@ -1,7 +1,7 @@
-// fmt.c - in: a .gan file that parses. Out: the same words and comments in the canonical layout.
-// Lines stay where the author broke them; indentation and the blanks between words are ours. One
-// choice is the author's: what stands in one column in neighbouring lines, and was put there by
-// hand, stays in one column. Formatting twice changes nothing.
+// fmt.c - in: a .gan file that parses. Out: its tokens and comments in the canonical layout. Line
+// breaks are the author's; indentation and the blanks between tokens are the formatter's, except
+// that tokens of neighbouring lines which the author aligned stay aligned. Formatting is
+// idempotent.
 #include "syntax.h"
 
 #include <stdlib.h>

@@ -3,8 +3,9 @@
 //   .gan  --lex, parse-->  Ast  --elaborate-->  Module (ir/module.h)
 //   .yaml --libyaml------>  Ast
 //
-// A mistake of the user's adds a diagnostic (one row of lang/diags.def) with a span and goes on; up
-// to twenty are kept, sorted by place, one per mistake. Nothing here prints.
+// A mistake in the user's text adds a diagnostic (a row of lang/diags.def) with a span, and
+// compilation goes on. Up to twenty are kept, sorted by place, one per mistake. Nothing here
+// prints.
 #ifndef GAN_FRONT_H
 #define GAN_FRONT_H
 
@@ -27,7 +28,7 @@ typedef struct Front { // one compilation; one thread at a time
     VEC(Source) source; // Span.file - 1
     struct Diags *diags;
     VEC(struct Ast *) library; // AstFile of each embedded file, once front_load_library has run
-    struct Facts *facts;       // what names are worth, for who asks (facts.c); NULL: nobody does
+    struct Facts *facts;       // values of names, for an editor (facts.c); NULL: not recorded
 } Front;
 
 void front_init(Front *f, Arena *perm);
@@ -53,13 +54,13 @@ typedef enum DiagCode {
 void diag(Front *f, DiagCode code, Span span, ...);
 void diag_note(Front *f, Span span, const char *format,
                ...); // "where the other side came from", printed with its line
-// The same for all diagnostics since a mark.
+// Adds the note to all diagnostics since a mark.
 uint32_t diag_mark(const Front *f);
 void diag_note_since(Front *f, uint32_t mark, Span span, Str text);
 void diag_help(Front *f, const char *format, ...); // replaces the row's help line
 // The newest diagnostic's help: the nearest of `known`, or "WHAT are: " and all of them.
 void diag_help_known(Front *f, Str word, const Str *known, uint32_t n, const char *what);
-Str word_habit(Str word); // what a name of other languages is here, as help; empty: it is none
+Str word_habit(Str word);             // help for a word of another library or language; empty: none
 uint32_t diag_errors(const Front *f); // errors so far (warnings apart)
 uint32_t diag_total(const Front *f);
 void diag_render(Text *t, Front *f,
@@ -81,14 +82,15 @@ typedef struct DiagView { // one diagnostic; borrowed
 } DiagView;
 const DiagView *diag_list(Front *f, uint32_t *n); // those kept, in the order they are rendered
 
-// --- facts.c: what an editor asks ----------------------------------------------------------------
+// --- facts.c: values of names, for editors
+// ----------------------------------------------------------------
 
-void facts_want(Front *f); // from here on elaboration notes what names of the user's text are worth
+void facts_want(Front *f); // from here on elaboration records the values of names
 void fact_note(Front *f, Span span, Str worth);
 Str fact_find(const Front *f, Span span); // "[B, 64, 8, 8]"; empty: never elaborated
 
 typedef enum WordKind { WordReserved, WordItem, WordValue, WordData, WordFunction } WordKind;
-typedef struct WordInfo { // a word that no text binds
+typedef struct WordInfo { // a keyword, predefined value or function of the core
     Str name;
     WordKind kind;
     Str params, doc; // of functions: "x axes? keep?" (lang/builtins.def); else empty
@@ -120,8 +122,8 @@ struct Ast { // fields used by each kind: lang/ast.def
     VEC(Ast *) list;
 };
 
-// Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be made of it.
-// Diagnostics tell: with errors a tree may have holes and is for printing only.
+// Parses a file (or, for YAML, a document) to AstFile; NULL only when nothing could be parsed.
+// After errors the tree may have holes and is for printing only.
 Ast *parse_gan(Front *f, uint32_t source);
 Ast *parse_yaml(Front *f, uint32_t source);
 Ast *parse_expr(Front *f, uint32_t source, uint32_t lo,

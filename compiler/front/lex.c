@@ -1,7 +1,6 @@
-// lex.c - in: a range of a source. Out: tokens, comments among them, each knowing whether it is the
-// first of its line. What a word or sign is, and where a line may break, is in lang/tokens.def.
-// Tokens are made on demand, so a text of any size costs no memory before the parser has agreed
-// with it.
+// lex.c - in: a range of a source. Out: tokens, comments included, each with a flag for the first
+// of its line. The words and signs, and where a line may break, are in lang/tokens.def. Tokens are
+// produced on demand, so memory is not proportional to a source the parser has not accepted.
 #include "syntax.h"
 
 #include <string.h>

@@ -1,9 +1,8 @@
-// net.c - nets, and the weights and state made while they run: who owns them, what they are called,
-// how they begin.
+// net.c - nets, and the weights and state created while they run: owners, names, initial values.
 //
-// A slot is made where its declaration is first evaluated and found again by its path: net, layers,
-// name. Layers are numbered within the application they are made in, when something inside first
-// needs a name; so a second call, which makes its layers anew in the same order, meets the same
+// A slot is created where its declaration is first evaluated and found again by its path: net,
+// layers, name. Layers are numbered within the call that creates them, when something inside first
+// needs a name: a second call, which creates its layers again in the same order, finds the same
 // slots.
 #include "elab.h"
 

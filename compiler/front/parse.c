@@ -1,7 +1,7 @@
 // parse.c - files and statements, one function for each rule of lang/grammar.ebnf. In: a source.
-// Out: an AstFile of the statements that could be read, and one diagnostic for each that could not.
-// A statement ends with its line unless a bracket is open or a word that may be broken at stands at
-// the break (lang/tokens.def). Recovery goes by layout: the next line that is indented no deeper
+// Out: an AstFile of the statements that parse, and one diagnostic for each that does not. A
+// statement ends with its line unless a bracket is open or the line breaks at a token that allows
+// it (lang/tokens.def). Error recovery uses the layout: the next line that is indented no deeper
 // begins the next statement.
 #include "syntax.h"
 

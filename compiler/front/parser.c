@@ -1,6 +1,6 @@
-// parser.c - the parser's machinery: the next two tokens, brackets, nodes, what is said where
-// something else was expected, and where reading goes on. In: tokens. Out: one diagnostic a
-// mistake, and panic until the statement has unwound (syntax.h).
+// parser.c - the parser's machinery: two tokens of lookahead, brackets, nodes, diagnostics of
+// unexpected tokens, and error recovery. In: tokens. Out: one diagnostic a mistake, and panic until
+// the statement has unwound (syntax.h).
 #include "syntax.h"
 
 #include <ctype.h>

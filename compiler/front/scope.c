@@ -1,8 +1,8 @@
-// scope.c - environments: persistent lists of local bindings over tables of top-level names.
+// scope.c - environments: persistent lists of local bindings, and tables of top-level names.
 //
-// A binding never changes: binding a name again puts a newer one in front. So a closure keeps what
-// it saw, a loop's rebinding shows to what follows, and going back to an earlier environment costs
-// nothing.
+// A binding never changes: binding a name again prepends a newer one. So a closure keeps the
+// bindings it captured, a loop's rebinding is visible to what follows, and restoring an earlier
+// environment costs nothing.
 #include "elab.h"
 
 const Binding *scope_bind(Elab *e, const Binding *outer, Str name, Value v) {

@@ -1,6 +1,6 @@
 // src.c - in: the bytes of a source. Out: a numbered Source whose text is valid UTF-8 without
-// control characters, and the way from byte offsets to lines and columns. A source that cannot be
-// read as text is one diagnostic.
+// control characters, and the mapping from byte offsets to lines and columns. A source that is not
+// text is one diagnostic.
 #include "front.h"
 
 #define MAX_SOURCE ((size_t)64 << 20)

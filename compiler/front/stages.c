@@ -1,7 +1,7 @@
-// stages.c - `stages`: the parts of a run, each with values of its own for the model's configs.
+// stages.c - `stages`: phases of a run, each with its own values of the model's configs.
 //
-// In: the item and its file. Out: Module.stage, in the order of the text. What a stage trains is
-// the same file elaborated with its settings (elaborate.c), as -s would give them.
+// In: the item and its file. Out: Module.stage, in the order of the text. A stage trains the same
+// file, elaborated with the stage's settings (elaborate.c) as if -s gave them.
 #include "elab.h"
 
 // What a config may be: a number, a string, true, false, none or a list of them.

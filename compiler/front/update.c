@@ -1,8 +1,8 @@
-// update.c - `update NETS minimize L using OPT`: the gradient to every weight the loss was computed
-// with, and the optimizer applied to every weight's newest value, in lock-step.
+// update.c - `update NETS minimize L using OPT`: the gradient with respect to every weight the loss
+// was computed with, and the optimizer applied to the newest value of every weight, in lock-step.
 //
 // In: a loss, an optimizer. Out: Grad nodes, an entry in Func.update, new values of the weights and
-// of the optimizer's state. A weight the loss does not reach is left alone, its state too.
+// of the optimizer's state. A weight the loss does not depend on is unchanged, and so is its state.
 #include "elab.h"
 
 #include <math.h>

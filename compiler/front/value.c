@@ -1,8 +1,8 @@
-// value.c - compile-time values: making them, comparing them, saying what they are, and turning
-// them into the numbers, extents and tensors that operations ask for.
+// value.c - compile-time values: constructing, comparing and printing them, and converting them to
+// the numbers, extents and tensors that operations take.
 //
 // In: values of the evaluator. Out: the same, or a diagnostic at the operation being evaluated.
-// Poison, the value of a mistake already reported, is refused without another word.
+// Poison, the value of a mistake already reported, is refused without a diagnostic.
 #include "elab.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-// value.h - compile-time values, environments, and who owns what is made during a call. Private to
-// the elaborator (elab.h).
+// value.h - compile-time values, environments, and owners of what a call creates. Private to the
+// elaborator (elab.h).
 //
-// Environments are persistent lists: a binding never changes, binding a name again puts a newer one
-// in front. Values are copied; what they point to lives in the compilation's arena.
+// Environments are persistent lists: a binding never changes, binding a name again prepends a newer
+// one. Values are copied; what they point to lives in the compilation's arena.
 #ifndef GAN_VALUE_H
 #define GAN_VALUE_H
 

@@ -1,6 +1,6 @@
 // yaml_form.h - what the readers of a YAML model share: yaml_text.c, yaml_net.c, yaml_step.c, and
-// yaml.c with the top level. Each takes a subtree and gives the nodes its .gan twin would parse to;
-// a mistake has its diagnostic and leaves a hole.
+// yaml.c with the top level. Each converts a YAML subtree to the syntax tree of its .gan twin; a
+// mistake adds a diagnostic and leaves a hole.
 #ifndef GAN_YAML_FORM_H
 #define GAN_YAML_FORM_H
 

@@ -1,4 +1,5 @@
-// yaml_step.c - statements of a YAML model: texts, bindings, and mappings of a statement's words.
+// yaml_step.c - statements of a YAML model: texts, bindings, and mappings of a statement's
+// keywords.
 #include "yaml_form.h"
 
 static const Str step_keys[] = {

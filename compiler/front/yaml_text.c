@@ -1,5 +1,5 @@
-// yaml_text.c - forms of a YAML model, and its scalars as parts of the language: they are read by
-// its parser where they stand in the file, so a mistake in one has its place there.
+// yaml_text.c - helpers for the forms of a YAML model. Scalars are expressions of the language: its
+// parser reads them in place, so a mistake in one has its position in the YAML file.
 #include "yaml_form.h"
 
 // --- forms ---------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-// yaml_tree.h - a YAML document as a tree, between yaml_read.c (libyaml's events) and yaml.c (what
-// the keys mean). Nothing is resolved: a scalar is its text, whatever YAML would take it for.
+// yaml_tree.h - a YAML document as a tree, between yaml_read.c (libyaml's events) and yaml.c (the
+// meaning of keys). Scalars are uninterpreted text: YAML's implicit types do not apply.
 #ifndef GAN_YAML_TREE_H
 #define GAN_YAML_TREE_H
 
