@@ -1,7 +1,7 @@
 // distance.c - see distance.h; and `ganrun distance`.
 //
-// Every number but the first follows from products of all pairs: those of a lot of rows with all
-// others are made at once by the library and used for all of them before the next lot.
+// All metrics but the first follow from products of all pairs: a block of rows is multiplied with
+// all others by the library, and used for all metrics before the next block.
 #include "commands.h"
 #include "device.h"
 #include "distance.h"

@@ -1,5 +1,5 @@
-// distance.h - how far two sets of features are apart, whatever net made them: the numbers of
-// papers on generators that need a trained network's features, computed from these.
+// distance.h - distances between two sets of features of any net: metrics of the literature on
+// generative models.
 #ifndef GAN_DISTANCE_H
 #define GAN_DISTANCE_H
 

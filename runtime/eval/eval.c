@@ -1,9 +1,9 @@
-// eval.c - `ganrun eval`: how near what a trained model makes is to data, and beside it how near
-// data is to data, which is what no model can beat but by chance.
+// eval.c - `ganrun eval`: distances of a model's samples to data, and of other data to the same
+// data, which is a lower bound that no model beats but by chance.
 //
-// In: a run, and best data it has not seen (--data). Of what each `sample` is held against
-// (eval_sets.c) two lots are taken: samples and the second lot are both measured against the first.
-// A `sample` that is one number is itself a measure.
+// In: a run, and preferably held-out data (--data). Two subsets are taken of the reference of each
+// `sample` (eval_sets.c). Samples and the second subset are both compared with the first. A
+// `sample` that is one number is a metric itself.
 #include "checkpoint.h"
 #include "commands.h"
 #include "device.h"

@@ -1,6 +1,5 @@
-// eval.h - private to measuring: what an entry point made, what it is held against, and the
-// numbers that say how near the two are. Which numbers apply follows from types and from what the
-// entry reads, never from a model's name.
+// eval.h - private to evaluation: sets of samples, their references, and metrics. Which metrics
+// apply follows from types and from what the entry reads, never from a model's name.
 #ifndef GAN_EVAL_H
 #define GAN_EVAL_H
 

@@ -1,8 +1,8 @@
-// eval_features.c - features of samples, by a model of their own (--features FILE.gan).
+// eval_features.c - features of samples, computed by a separate model (--features FILE.gan).
 //
-// In: samples in the range of a run's model. Out: f32 [n, d], what the first `sample` of FILE.gan
-// makes of its `data` field, in that field's range. Between the two pictures are what a PNG of them
-// would be: clamped, and rounded to 8 bits. The model is compiled and opened beside the run's, on
+// In: samples in the value range of the run's model. Out: f32 [n, d], the first `sample` of
+// FILE.gan applied to them, in the value range of its `data` field. Images are clamped and rounded
+// to 8 bits in between, as a PNG would be. That model is compiled and opened beside the run's, on
 // the same device.
 #include "eval.h"
 #include "checkpoint.h"

@@ -1,9 +1,10 @@
-// eval_sets.c - what the samples of a model are held against, and both of them, read and drawn.
+// eval_sets.c - the sets that are compared: draws samples and reads their reference.
 //
-// A sample is held against a data field of its shape that it does not read (samples; translations
-// into it), else the one it reads (copies), else a `sample` of its shape that reads no weights (a
-// distribution written in the model). With a net for features: against a field of its shape. Ranks
-// take turns: each makes a lot, then all have all of them, so nobody waits longer than a lot takes.
+// The reference of a `sample` is a data field of its shape that it does not read (samples,
+// translations into it), else the one it reads (reconstructions), else a `sample` of its shape that
+// reads no weights (a distribution written in the model). With a feature net it is a field of its
+// shape. Ranks draw blocks of samples in turn and share each one, so no rank waits longer than a
+// block takes.
 #include "eval.h"
 
 static const Module *module_of(const SetSource *v) {

@@ -1,4 +1,4 @@
-// gauge.c - see gauge.h. The data it measures against are read when it is first read, and kept.
+// gauge.c - see gauge.h. The reference data are read at the first evaluation, and kept.
 #include "device.h"
 #include "eval.h"
 

@@ -1,8 +1,8 @@
-// gauge.h - a metric of `ganrun eval` read again and again while a run trains.
+// gauge.h - a metric of `ganrun eval`, evaluated repeatedly while a run trains.
 //
-// What is measured, of how many samples and how often belongs to the job (Job.gauge). No bit of the
-// training depends on it. Every rank makes a part of the samples; what they make together does not
-// depend on how many they are, but for the rounding of kernels of another batch.
+// The metric, the number of samples and the interval belong to the job (Job.gauge). Training does
+// not depend on it in any bit. Ranks share the work of drawing samples; the result does not depend
+// on their number, except for rounding of kernels of another batch.
 #ifndef GAN_GAUGE_H
 #define GAN_GAUGE_H
 

@@ -1,13 +1,13 @@
-// exec.c - runs one model on one device.
+// exec.c - executes the plans of one model on one device.
 //
-// In: plans of a module's functions. Out: slots changed in place. The executor is a loop over the
-// tape of control marks; a block's launches belong to the device. Two memories are allocated up
-// front: the slots, which outlive every run, and one work memory as large as the largest function
-// needs (functions run one at a time and overlay it).
+// In: the plans of a module's functions. Out: updated slots. The executor interprets a function's
+// list of control marks; the launches of a block are the device's work. Two memories are allocated
+// up front: the slots, which persist, and one work memory as large as the largest function needs
+// (functions run one at a time and share it).
 //
-// A block may end with a tail (program.h): it is then left pending, with the block's counters, and
-// run within a block that follows, in this step or the next, or before anything else looks at slots
-// or runs. So nobody outside sees a step that is not finished.
+// A block may end with a tail (program.h), launches that need not finish with it. The tail then
+// stays pending, with the block's counters, and runs within a later block, of this step or the
+// next, or before anything else reads slots or runs. Callers never see an unfinished step.
 #include "exec_internal.h"
 
 #include <math.h>

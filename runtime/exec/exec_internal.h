@@ -1,4 +1,4 @@
-// exec_internal.h - shared by the files of runtime/ only.
+// exec_internal.h - shared by the files of exec/ only.
 #ifndef GAN_EXEC_INTERNAL_H
 #define GAN_EXEC_INTERNAL_H
 

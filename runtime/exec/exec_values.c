@@ -1,5 +1,5 @@
-// exec_values.c - slots and values of a model on a device, as numbers and as bytes: in logical
-// order for whoever asks, as they lie for checkpoints.
+// exec_values.c - reads and writes slots and values on a device: as numbers in logical order, or as
+// bytes in logical order for checkpoints.
 #include "exec_internal.h"
 
 #include <math.h>

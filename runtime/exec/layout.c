@@ -1,8 +1,7 @@
-// layout.c - values between the outside (logical order, row-major, batch first) and a device's
-// storage.
+// layout.c - converts values between logical order (row-major, batch first) and a device's storage.
 //
-// In: a type, a device's convention and dtype. Out: elements moved and converted. One odometer
-// serves every layout.
+// In: a type, a device's layout and dtype. Out: elements moved and converted. One odometer walks
+// every layout.
 #include "exec_internal.h"
 
 #include <string.h>

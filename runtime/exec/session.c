@@ -1,8 +1,8 @@
 // session.c - a model compiled for, and opened on, a device.
 //
-// When the plan of `init` is there, two threads go on: the caller's draws the weights, a second one
-// plans the step, loads it where it will be run, and plans the entries. Whoever is done first takes
-// what is left of the planning. Which of them makes a plan does not show in it.
+// Once the plan of `init` is made, two threads work: the caller's initializes the weights, the
+// second one plans the step, loads it, and plans the entry points. Whichever finishes first takes
+// over remaining plans. A plan does not depend on which thread makes it.
 
 #include "session.h"
 

@@ -1,9 +1,8 @@
-// export.c - `ganrun export`: what a run has learned, for other programs.
+// export.c - `ganrun export`: a trained model for other programs.
 //
-// In: the newest checkpoint. Out: an entry point as ONNX (onnx.c), or one safetensors file with
-// weights and running statistics, nets in order of the text, weights in order of first use and
-// behind them the rest, under the names that PyTorch's layers give them. Shapes and layouts are
-// PyTorch's already (type.c).
+// In: a checkpoint. Out: an entry point as ONNX (onnx.c), or a safetensors file of weights and
+// running statistics: nets in order of the text, weights in order of first use, then the rest,
+// under the names of PyTorch's layers. Shapes and layouts are PyTorch's already (type.c).
 #include "checkpoint.h"
 #include "commands.h"
 #include "onnx.h"

@@ -1,8 +1,8 @@
-// onnx.c - an entry point of a run as an ONNX file, which other programs run.
+// onnx.c - an entry point of a run as an ONNX file.
 //
-// In: a trained run. Out: one file: the graph of the entry's values, in f32, its inputs with how
-// they are drawn or scaled, weights under PyTorch's names. Draws become inputs: who samples gives
-// the noise. onnx.proto3, of which these fields:
+// In: a trained run. Out: the graph of the entry's values, in f32; inputs with a description of
+// their distribution or scale; weights under PyTorch's names. Random numbers become inputs, so the
+// caller supplies the noise. onnx.proto3, of which these fields:
 //
 //   ModelProto  1 ir_version, 2 producer_name, 3 producer_version, 6 doc_string, 7 graph,
 //               8 opset_import: 2 version, 14 metadata_props: 1 key, 2 value

@@ -1,7 +1,7 @@
-// agree.c - texts that must be equal on every rank, and the first piece of them that is not.
+// agree.c - checks that a text is equal on all ranks, and finds the first difference.
 //
-// Ranks exchange hashes; only where these differ does rank 0's text travel. All ranks end with the
-// same words, so that one can speak for all.
+// Ranks exchange hashes; rank 0's text is sent only where these differ. All ranks end with the same
+// error message, so one of them can print it for all.
 #include "ranks.h"
 #include "link.h"
 

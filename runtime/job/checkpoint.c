@@ -1,9 +1,9 @@
-// checkpoint.c - everything that outlives a step, on disk and back, exact to the bit.
+// checkpoint.c - saves and loads everything that persists between steps, bit for bit.
 //
-// ckpt/N.safetensors holds the slots as they are stored; ckpt/N.json, written after it, says what
-// it belongs to and the hash of its bytes. A checkpoint without its json, or whose bytes have
-// another hash, does not count. Draws and data are functions of (seed, step) and of the batches
-// taken, so these numbers are all there is to keep of them.
+// ckpt/N.safetensors holds the slots in their stored precision. ckpt/N.json, written after it,
+// names the model and holds the hash of those bytes. A checkpoint without its json, or with other
+// bytes, is ignored. Random numbers and data are functions of (seed, step) and of the number of
+// batches consumed, so these numbers are all the generator and loader state there is.
 #include "checkpoint.h"
 #include "weights.h"
 

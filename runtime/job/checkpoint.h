@@ -1,4 +1,4 @@
-// checkpoint.h - weights and state on disk, and the same on every rank.
+// checkpoint.h - weights and state: saved, loaded, and synchronized between ranks.
 #ifndef GAN_CHECKPOINT_H
 #define GAN_CHECKPOINT_H
 

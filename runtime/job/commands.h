@@ -1,6 +1,6 @@
-// commands.h - the commands of ganrun that work on models and runs. Each is in the folder of what
-// it is about. `perm` keeps what they make until the program ends; false words on the command line
-// are GAN_ERR_USAGE.
+// commands.h - the commands of ganrun that work on models and runs, each implemented in its topic's
+// folder. `perm` holds what they allocate until the program ends. A wrong command line is
+// GAN_ERR_USAGE.
 #ifndef GAN_COMMANDS_H
 #define GAN_COMMANDS_H
 

@@ -1,5 +1,5 @@
-// console.h - what only the program knows: where a command's words go, who asks it to stop. Nothing
-// else here prints.
+// console.h - what main.c provides to commands: where output goes, and whether to stop. Nothing
+// else in the runtime prints.
 #ifndef GAN_CONSOLE_H
 #define GAN_CONSOLE_H
 

@@ -1,9 +1,9 @@
-// feed.c - streams of data into the slots of a model.
+// feed.c - copies data streams into the slots of a model.
 //
-// The first read of a step takes a stream's batch (slots of round 0); each `next` takes another, as
-// its block begins (slots of round 1, 2, ...), whoever reads it first: that may be a branch, or a
-// loop of its own. Which batch comes when is a function of the seed and of how many were taken, so
-// a run goes on exactly when the counts are put back.
+// A step's first read of a stream takes a batch (slots of round 0). Each `next` takes another when
+// its block begins (slots of round 1, 2, ...); the reader may be in a branch, or in a loop of its
+// own. Batches are a function of the seed and of the number of batches consumed, so a resumed run
+// continues exactly when these counts are restored.
 
 #include "feed.h"
 

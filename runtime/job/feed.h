@@ -1,4 +1,4 @@
-// feed.h - streams of data into slots.
+// feed.h - copies data streams into slots.
 #ifndef GAN_FEED_H
 #define GAN_FEED_H
 

@@ -1,7 +1,7 @@
-// folder.c - the folder of a run: made, found, locked and cleared.
+// folder.c - creates, finds, locks and cleans the folder of a run.
 //
-// options.json is written last, so a folder that has it is whole; a lock, dropped by the system
-// with the process, keeps two processes from writing to one run.
+// options.json is written last, so a folder that has it is complete. A lock, which the system
+// releases with the process, keeps two processes from writing to one run.
 #include "job.h"
 
 Str run_file(Arena *perm, Str dir, const char *folder, uint32_t step, const char *ext) {

@@ -1,6 +1,6 @@
-// job.c - what a run was asked to do: from a command line, to and from options.json.
+// job.c - the options of a run: parsed from a command line, written to and read from options.json.
 //
-// A Job holds everything a run's bits follow from, and paths that stay right from another folder.
+// A Job holds everything that a run's results depend on bit for bit. Its paths are absolute.
 #include "checkpoint.h"
 #include "ranks.h"
 #include "weights.h"

@@ -1,14 +1,14 @@
-// job.h - a run: what it is asked to do, and what it leaves on disk.
+// job.h - a run: its options, and its files.
 //
-//   RUN/resolved.gan          the model's text with its settings written in
-//   RUN/options.json          the job: everything else needed to go on
-//   RUN/log.jsonl             one line a step, one a save
-//   RUN/samples/00000030.png  pictures from the same noise, after 30 steps; of sounds also .wav
-//   RUN/events.out.tfevents.* the log and the pictures, for TensorBoard
-//   RUN/ckpt/00000030.*       safetensors: weights and state; json: written last, vouches for it
-//   RUN/index.html            the run at a glance; opens from disk
+//   RUN/resolved.gan          the model's text, with settings (-s) as defaults
+//   RUN/options.json          the job: all other options, needed to resume
+//   RUN/log.jsonl             one line per step, one per save
+//   RUN/samples/00000030.png  samples of fixed noise after 30 steps; of sounds also .wav
+//   RUN/events.out.tfevents.* log and samples for TensorBoard
+//   RUN/ckpt/00000030.*       safetensors: weights and state; json, written last: their hash
+//   RUN/index.html            summary page; opens from disk
 //
-// A run is a function of its job: killed anywhere and resumed, it makes the same bits.
+// A run is a function of its job: killed anywhere and resumed, it gives the same bits.
 #ifndef GAN_JOB_H
 #define GAN_JOB_H
 

@@ -1,7 +1,8 @@
-// link_model.c - the link between the ranks in a few numbers, by the time of sums of three sizes.
+// link_model.c - a latency and bandwidth model of the link between ranks, fitted to sums of three
+// sizes.
 //
-// Bucket sizes follow from them, so they must not change between two runs of one job: they are
-// rounded to powers of two, decided by rank 0 and kept in the run's folder (link.json).
+// Bucket sizes follow from it, so it must not change when a job is resumed: its numbers are rounded
+// to powers of two, decided by rank 0 and stored in the run's folder (link.json).
 #define _GNU_SOURCE // the clocks of processes and threads
 #include "ranks.h"
 

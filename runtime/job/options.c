@@ -1,4 +1,4 @@
-// options.c - the command line of ganrun: its table, and values out of it.
+// options.c - the command line of ganrun: its table, and access to parsed values.
 #include "options.h"
 
 #include "data.h"

@@ -1,4 +1,4 @@
-// options.h - the command line of ganrun as data. The words are rows of options.def.
+// options.h - the command line of ganrun as data, from the rows of options.def.
 #ifndef GAN_OPTIONS_H
 #define GAN_OPTIONS_H
 

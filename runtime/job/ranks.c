@@ -1,7 +1,8 @@
-// ranks.c - from a launcher to a communicator: who started this process, with whom, on what cores.
+// ranks.c - from a launcher to a communicator: detects who started this process, with which ranks,
+// on which cores.
 //
-// In: the launcher's words in the environment, this process's cores. Out: an open communicator, the
-// number of threads, and a table that says who is where.
+// In: the launcher's environment variables, this process's cores. Out: an open communicator, the
+// number of threads, and a table of hosts, cores and threads by rank.
 #define _GNU_SOURCE
 #include "ranks.h"
 #include "link_mpi.h"

@@ -1,8 +1,8 @@
-// ranks.h - one job on many ranks: how it is started, what all must agree on, what it leaves.
+// ranks.h - one job on many ranks: launch, agreement, communication options.
 //
-// Every rank runs the same program with the same words. Rank 0 alone writes, and speaks for all
-// where all say the same. Whatever differs between ranks and would change a bit of the result is
-// found before the first step and named.
+// Every rank runs the same program with the same arguments. Rank 0 alone writes files and prints
+// what all ranks would say. Any difference between ranks that would change a result is found before
+// the first step and reported.
 #ifndef GAN_RANKS_H
 #define GAN_RANKS_H
 

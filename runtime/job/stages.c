@@ -1,8 +1,8 @@
-// stages.c - a job to the compiler: the models of its stages, their identities, the text a run
-// keeps.
+// stages.c - compiles a job's model: compiler options, identity (hash), resolved text, and the
+// stages of its run.
 //
-// A run without `stages` has one. Which one is trained, or looked at, follows from a number of
-// steps alone.
+// A run without `stages` has one stage. Which stage is trained or sampled follows from the number
+// of steps.
 #include "job.h"
 
 // Of the model as its configs stand, `s` NULL, or of a stage.

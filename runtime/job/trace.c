@@ -1,10 +1,11 @@
-// trace.c - steps on a time line, in the format of ui.perfetto.dev and chrome://tracing.
+// trace.c - a timeline of steps in the Trace Event Format, for ui.perfetto.dev and
+// chrome://tracing.
 //
-// In: when steps and blocks began and ended, and the communicator's events. Out: trace.rankN.json
-// of each rank and, of rank 0, trace.json with all. A process is a rank; its first line is the
-// computing thread (steps, blocks, waits for collectives), its second the communicator (each
-// collective from the moment it was carried out; `ready` in its arguments is when it was started).
-// Times count from a meeting of all ranks, so that clocks of several machines need not agree.
+// In: start and end of steps and blocks, and the communicator's events. Out: trace.rankN.json of
+// each rank, and of rank 0 trace.json with all. Each rank is a process of two threads: the
+// computing thread (steps, blocks, waits for collectives) and the communicator (each collective
+// while it is transferred; the argument `ready` is when it was started). Times count from a barrier
+// of all ranks, so the clocks of several machines need not agree.
 #include "ranks.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// trained.c - opens a run for reading: its model on a device with the weights of a checkpoint, and
-// its data or other data in their place.
+// trained.c - opens a run for reading: its model on a device, the weights of a checkpoint, and its
+// data or other data.
 #include "checkpoint.h"
 #include "trained.h"
 #include "weights.h"

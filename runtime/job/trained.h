@@ -1,4 +1,4 @@
-// trained.h - a run opened to be looked at.
+// trained.h - a run opened for sampling, evaluation and export.
 #ifndef GAN_TRAINED_H
 #define GAN_TRAINED_H
 

@@ -1,9 +1,7 @@
-// weights.c - weights from elsewhere: another run's, or a file's (--from), and those of pretrained
-// nets, which are a file's and stay so.
+// weights.c - imports weights: of another run or a file (--from), and of pretrained nets.
 //
-// Files are safetensors, of any program, or of torch.save: tensors are found by name, as PyTorch's
-// layers call them or as our own checkpoints do, never by order. Numbers of another precision are
-// converted.
+// Files are safetensors of any program, or torch.save's. Tensors are matched by name, as PyTorch's
+// layers or our checkpoints name them, never by order. Numbers of another precision are converted.
 #include "checkpoint.h"
 #include "torch.h"
 #include "weights.h"

@@ -1,4 +1,4 @@
-// weights.h - weights from elsewhere: another run's, and those of files, safetensors or PyTorch's.
+// weights.h - imports weights of other runs and of files (safetensors, PyTorch).
 #ifndef GAN_WEIGHTS_H
 #define GAN_WEIGHTS_H
 

@@ -1,8 +1,8 @@
-// compare.c - several runs as one table: what they were asked that differs, and what came of it.
+// compare.c - a table of several runs: options that differ, and results.
 //
-// In: the runs' folders as read. Out: cells. A column of words is there when two runs differ in it;
-// a column of numbers when any run has one. Runs that differ in nothing but their seed are a group,
-// which has a row of its own below: mean and standard deviation.
+// In: the runs' folders as read. Out: cells. A text column is included when two runs differ in it,
+// a numeric column when any run has a value. Runs that differ in the seed only form a group, which
+// has an extra row below: mean and standard deviation.
 #include "past.h"
 
 #include <math.h>

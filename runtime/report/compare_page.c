@@ -1,5 +1,5 @@
-// compare_page.c - several runs as one HTML page: the table of compare.c, a plot for each loss,
-// report and distance with the runs over one another, and their newest samples.
+// compare_page.c - an HTML page of several runs: the table of compare.c, a plot per loss, report
+// and distance with all runs overlaid, and their newest samples.
 #include "page.h"
 #include "past.h"
 

@@ -1,9 +1,9 @@
-// film.c - `ganrun film`: a run's sample grids, which show the same noise at every save, one after
-// the other as an animated PNG.
+// film.c - `ganrun film`: a run's sample grids, of the same noise at every save, as an animated
+// PNG.
 //
-// In: RUN/samples/*.png, which this program wrote. Out: one file that any browser plays. Pictures
-// are not decoded: an animated PNG holds each picture's own compressed data in chunks of another
-// name (APNG 1.0: acTL, fcTL, fdAT), so a frame is its file's IDAT bytes behind a number.
+// In: RUN/samples/*.png, written by this program. Out: one file that browsers play. Images are not
+// decoded: an animated PNG holds each image's compressed data in chunks of another name (APNG 1.0:
+// acTL, fcTL, fdAT), so a frame is its file's IDAT bytes behind a sequence number.
 
 #include "commands.h"
 

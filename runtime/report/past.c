@@ -1,7 +1,7 @@
-// past.c - what a run's folder says, read without its model.
+// past.c - reads a run's folder without its model.
 //
 // In: options.json, log.jsonl, scores.jsonl, ckpt/ of a run. Out: Past. Nothing is compiled or
-// computed anew, so a run can be looked at anywhere, while it trains.
+// computed, so a run can be inspected on any machine, also while it trains.
 #include "past.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// past.h - what a run's folder says, without its model: for `ganrun report` and `ganrun diff`.
+// past.h - the contents of a run's folder, for `ganrun report` and `ganrun diff`.
 #ifndef GAN_PAST_H
 #define GAN_PAST_H
 

@@ -1,5 +1,5 @@
-// report.c - `ganrun report` and `ganrun diff`: what the folders of runs say (past.h), as one
-// screen of text or as JSON.
+// report.c - `ganrun report` and `ganrun diff`: the contents of runs' folders (past.h) as text or
+// JSON.
 #include "commands.h"
 #include "past.h"
 

@@ -1,9 +1,10 @@
-// inputs.c - what an entry point's own inputs are given: `sample from(z: [nz], y: label(10))`.
+// inputs.c - values for the inputs of an entry point: `sample from(z: [nz], y: label(10))`.
 //
-// In: a sample's number. Out: its draws, which follow from the seed and that number alone; its
-// class, 0, 1, ... in turn, so that a grid as wide as there are classes has one in each column; of
-// several inputs the classes are digits of the number, the last the fastest, so that all pairs are
-// met; or what --input says, from its beginning again where it ends.
+// In: the index of a sample. Out: its random numbers, which depend on the seed and that index only;
+// and its class, 0, 1, ... in turn, so that a grid with as many columns as classes has one class
+// per column. With several label inputs the classes are digits of the index, the last one fastest,
+// so that all combinations occur. Or the values of --input, repeated from the start when they run
+// out.
 #include "sampler.h"
 
 #include <string.h>

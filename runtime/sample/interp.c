@@ -1,10 +1,10 @@
-// interp.c - `ganrun interp`: what lies between the samples of a run.
+// interp.c - `ganrun interp`: latent interpolation between samples of a run.
 //
-// In: the newest checkpoint. Out: a grid of rows; row r goes from sample r to sample r + 1 of
-// `ganrun sample`, the last row back to sample 0. The entry's uniform and normal draws are fed from
-// here: those of two samples, blended. Normal draws are blended along the great circle, so that
-// their length stays what the net is used to. All other draws (labels, dropout) and a class given
-// to the entry are those of the row's first sample.
+// In: a checkpoint. Out: a grid; row r goes from sample r to sample r + 1 of `ganrun sample`, the
+// last row back to sample 0. The entry's uniform and normal random numbers are fed from here,
+// interpolated between those of two samples; normal ones spherically, which keeps their norm
+// typical. All other random numbers (labels, dropout), and a class that is an input, are those of
+// the row's first sample.
 #include "commands.h"
 #include "sampler.h"
 #include "trained.h"

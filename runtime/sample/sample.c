@@ -1,4 +1,5 @@
-// sample.c - `ganrun sample`: pictures, sounds or numbers from the newest checkpoint of a run.
+// sample.c - `ganrun sample`: writes images, sounds or arrays of samples from a checkpoint of a
+// run.
 #include "commands.h"
 #include "sampler.h"
 #include "trained.h"

@@ -1,7 +1,7 @@
-// sampler.c - pictures and sounds from an entry point of a model.
+// sampler.c - draws samples from an entry point and writes them as images and sounds.
 //
-// Noise follows from the seed and the sample's number alone, so the same grid is drawn again while
-// the nets learn.
+// The noise of a sample depends on the seed and its index only, so every save shows the same
+// latents.
 #include "sampler.h"
 
 #include <math.h>

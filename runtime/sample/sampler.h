@@ -1,5 +1,5 @@
-// sampler.h - samples of a model's entry points: what their inputs are given, how they are drawn
-// and looked at.
+// sampler.h - samples of a model's entry points: their inputs, how they are drawn, and how they are
+// displayed.
 #ifndef GAN_SAMPLER_H
 #define GAN_SAMPLER_H
 

@@ -1,8 +1,8 @@
-// events.h - private to runs: a run's log as TensorBoard reads it.
+// events.h - private to runs: the log as TensorBoard event files.
 //
-//   RUN/events.out.tfevents.00000000.gan    begun at step 0; a run that goes on begins another
+//   RUN/events.out.tfevents.00000000.gan    begun at step 0; a resumed run begins another file
 //
-// Everything in it is in log.jsonl and samples/ too; it is written from there at each save.
+// All contents are in log.jsonl and samples/ too, and are copied from there at each save.
 #ifndef GAN_EVENTS_H
 #define GAN_EVENTS_H
 

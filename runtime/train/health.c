@@ -1,8 +1,8 @@
 // health.c - see health.h.
 //
-// Every rule compares a run with itself, for no level of a loss means anything across models: a
+// Every rule compares a run with itself, since the level of a loss means nothing across models: a
 // Wasserstein critic's may be -40, a saturated cross entropy's 0.001. Medians of the last few
-// figures are compared, so that one bad batch says nothing.
+// figures are compared, so that one bad batch has no effect.
 #include "health.h"
 
 #include <math.h>

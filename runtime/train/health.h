@@ -1,8 +1,8 @@
-// health.h - one word on how a run goes, by rules that fit on a page (docs/runs.md says them).
+// health.h - a one-word diagnosis of a run, by the rules listed in docs/runs.md.
 //
-// In: what the log has: losses of every step, the spread of the pictures of a save. Out: a word,
-// and whose it is. The word is a function of the log: a run that goes on reads its log again and
-// says the same. Rules are made to be silent when in doubt.
+// In: the log: losses of each step, the spread of the samples of each save. Out: a word, and the
+// net it is about. It is a function of the log, so a resumed run reads its log and reports the
+// same. The rules prefer missing a problem to a false alarm.
 #ifndef GAN_HEALTH_H
 #define GAN_HEALTH_H
 

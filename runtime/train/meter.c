@@ -1,7 +1,7 @@
-// meter.c - reads the losses and reports of a step where their block has just computed them.
+// meter.c - reads the losses and reports of a step when their block has computed them.
 //
-// A device that works by itself is not waited for: the numbers of a step are read when later steps
-// have been launched, and are logged as that step's.
+// An asynchronous device is not waited for: the numbers of a step are read after later steps have
+// been launched, and are logged under their own step.
 
 #include "meter.h"
 

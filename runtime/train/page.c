@@ -1,8 +1,8 @@
-// page.c - index.html: a run at a glance, in one file that opens from disk and can be sent around.
+// page.c - index.html: a summary of a run in one self-contained file.
 //
-// In: a run's log, its sample pictures and sounds. Out: grids (the newest first, then some from the
-// way there), the newest sounds, a curve for each loss and report, and the job. No scripts and no
-// other file is asked for: pictures and sounds are carried inside.
+// In: a run's log, sample images and sounds. Out: sample grids (the newest, then some of earlier
+// saves), the newest sounds, a curve per loss and report, and the options. Images and sounds are
+// embedded; there are no scripts and no external files.
 
 #include "page.h"
 

@@ -1,4 +1,4 @@
-// page.h - pieces of the HTML pages: one file each, that opens from disk and asks for no other.
+// page.h - building blocks of the HTML pages, which are self-contained.
 #ifndef GAN_PAGE_H
 #define GAN_PAGE_H
 

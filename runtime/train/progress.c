@@ -1,6 +1,6 @@
-// progress.c - the lines a user watches: what is trained, then how it goes.
+// progress.c - progress lines: first the model and its data, then the state of training.
 //
-// On a terminal one line is replaced several times a second; elsewhere a line is written every ten
+// A terminal's line is replaced several times a second; elsewhere a line is written every ten
 // seconds.
 
 #include "progress.h"

@@ -1,4 +1,4 @@
-// progress.h - what a terminal shows of a run while it trains.
+// progress.h - progress lines of a run.
 #ifndef GAN_PROGRESS_H
 #define GAN_PROGRESS_H
 

@@ -1,5 +1,5 @@
-// runlog.c - log.jsonl: one JSON object a line, written as it happens, and the curves drawn from
-// it.
+// runlog.c - log.jsonl: one JSON object per line, appended as training goes, and the curves drawn
+// from it.
 //
 //   {"step":31,"images":992,"losses":{"D":0.61,"D.2":0.55,"G":1.02},"step_ms":410.2,...}
 //   {"step":50,"saved":true,"swd":41.7,"swd_patches":120.3,"spread":0.8,"health":"ok"}
@@ -7,8 +7,8 @@
 //   {"step":50,"score":"fakes fid of 256 by fid.gan","values":{"fid":9.1},"best":50,"eval_ms":812}
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a
-// checkpoint's log is complete; how long it took follows when that is known. Whatever is later than
-// the checkpoint a run goes on from is dropped and will be written again.
+// checkpoint's log is complete; its duration follows afterwards. A resumed run drops lines later
+// than its checkpoint and writes them again.
 
 #include "runlog.h"
 

@@ -1,9 +1,9 @@
 // shares.c - see shares.h.
 //
-// An update owns what its loss, its gradients and the weights it leaves need and no update before
-// it does. A penalty's are of those the convolutions and products that the loss needs for an inner
-// gradient alone, and what is made of them, forward and on the way back. What no update needs
-// (averages, running statistics, reports) goes with the update it hangs on.
+// A launch belongs to the first update that needs it for its loss, its gradients or the weights it
+// writes. Within an update, a penalty's part are the convolutions and products that the loss needs
+// for an inner gradient only, and what depends on them, forward and backward. What no update needs
+// (averages, running statistics, reports) counts for the update it depends on.
 #include "shares.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// shares.h - which part of a step a launch's time belongs to: a net's update, a penalty, or
+// shares.h - attributes the time of a launch to a part of the step: a net's update, a penalty, or
 // communication.
 #ifndef GAN_SHARES_H
 #define GAN_SHARES_H

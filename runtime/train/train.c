@@ -1,9 +1,9 @@
-// train.c - training: steps, and what is logged of them.
+// train.c - the training loop: runs steps and logs them.
 //
 // In: a job and a folder. Out: a run (job.h). A step is a function of the weights before it, the
-// seed, its number and the batches taken, so a run that is killed anywhere and goes on from its
-// last checkpoint repeats the same bits. On many ranks every one of them runs this file; rank 0
-// alone touches the folder, and the others hold the same weights.
+// seed, its number and its batches, so a run that is killed anywhere and resumed from its last
+// checkpoint repeats the same bits. Every rank runs this file. All hold the same weights; rank 0
+// alone writes to the folder.
 #include "train.h"
 
 // --- hooks of the executor -----------------------------------------------------------------------

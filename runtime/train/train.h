@@ -1,14 +1,12 @@
-// train.h - inside training: a run while it trains, and what its files do for one another.
+// train.h - private to training: the state of a run that trains, and the interface of its files.
 //
-//   train.c         steps: what one does, when one is saved, when they end
-//   train_open.c    how a run begins or goes on; the command
-//   train_stages.c  the stages of a run: which is next, what it begins with, whether later ones can
-//   be
-//                   trained
-//   train_save.c    pictures, checkpoints, the page
-//   train_score.c   how near the samples are to data, every so many steps, and which step was best
-//   train_repeat.c  steps done once more, to find where a number that is not finite comes from
-//   train_time.c    steps timed launch by launch, now and then
+//   train.c         the loop over steps
+//   train_open.c    starts or resumes a run; the command
+//   train_stages.c  the stages of a run: selects one, initializes it, checks later ones in advance
+//   train_save.c    a save: samples, checkpoint, page
+//   train_score.c   evaluates samples every so many steps and finds the best step
+//   train_repeat.c  repeats steps to find where a non-finite number came from
+//   train_time.c    profiles some steps launch by launch
 #ifndef GAN_TRAIN_H
 #define GAN_TRAIN_H
 

@@ -1,5 +1,5 @@
-// train_open.c - how a run begins or goes on: options, folder, data and weights agreed on; and the
-// command that asks for it.
+// train_open.c - starts or resumes a run: agrees on options, opens folder, data and weights; and
+// the command.
 #include "commands.h"
 #include "train.h"
 #include "weights.h"

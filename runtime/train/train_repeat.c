@@ -1,5 +1,5 @@
-// train_repeat.c - where a number that is not finite comes from: the steps since the last
-// checkpoint done once more, launch by launch.
+// train_repeat.c - finds the origin of a non-finite number: repeats the steps since the last
+// checkpoint, launch by launch.
 #include "train.h"
 
 // Runs the steps up to `last` once more, launch by launch, until one leaves what is not finite.

@@ -1,7 +1,6 @@
-// train_save.c - what a save leaves: pictures, their distance from the data, a checkpoint, the
-// page.
+// train_save.c - a save: samples, their distance from the data, a checkpoint, the page.
 //
-// A save is ordered so that whenever its checkpoint exists, its pictures and log do too.
+// The order of writing is such that whenever a checkpoint exists, its samples and log do too.
 #include "device.h"
 #include "page.h"
 #include "train.h"

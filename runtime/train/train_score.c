@@ -1,8 +1,7 @@
-// train_score.c - how near samples are to data, measured every so many steps (gauge.h).
+// train_score.c - evaluates samples every so many steps (gauge.h).
 //
-// A step is measured behind its save: a run that is ended meanwhile has its checkpoint, and
-// measures it as it goes on. What was measured is in the log alone, and which step was best follows
-// from it.
+// A step is evaluated after its save: a run that is stopped meanwhile has its checkpoint, and
+// evaluates it when it is resumed. Results are in the log only, and the best step follows from it.
 #include "train.h"
 
 static bool due(const Train *t) {

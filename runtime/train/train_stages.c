@@ -1,5 +1,5 @@
-// train_stages.c - the stages of a run: which is next, what it begins with, and whether the later
-// ones can be trained.
+// train_stages.c - the stages of a run: selects the next one, initializes it, and checks in advance
+// that later ones can be trained.
 #include "train.h"
 #include "weights.h"
 

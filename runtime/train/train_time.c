@@ -1,7 +1,7 @@
-// train_time.c - a step timed launch by launch, now and then: where its time goes.
+// train_time.c - profiles a step launch by launch, every so many steps.
 //
-// Only devices that return when a launch is done can be asked so; launching them one by one costs
-// next to nothing there, and changes no bit.
+// Only synchronous devices, which return when a launch is complete, are profiled so. Launching one
+// by one costs next to nothing there and changes no bit.
 #include "train.h"
 
 bool train_timed(const Train *t) {

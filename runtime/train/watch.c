@@ -1,9 +1,9 @@
 // watch.c - see watch.h.
 //
-// In: launches one by one, before and after. Out: the first operation whose result is not finite.
-// What a launch stored is looked at in its own format. When a number is broken, the inputs that the
-// launch wrote over are put back and its region is evaluated member by member on the host, which
-// tells which of the fused operations it was.
+// In: launches, before and after each. Out: the first operation whose result is not finite. A
+// launch's results are checked in their stored format. When one is not finite, the inputs that the
+// launch overwrote are restored and the operations of its fused region are evaluated one by one on
+// the host, to find which it was.
 #include "watch.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 // watch.h - finds the first operation whose result is not finite.
 //
-// A run that meets such a loss or weight is repeated from its last checkpoint with a Watch behind
-// the executor's launches; draws are counters and data have positions, so it comes to the same
-// numbers. A result that is not finite counts only when its step leaves a loss or a weight that is
-// not: what is made and masked again is nobody's mistake.
+// A run that meets such a loss or weight is repeated from its last checkpoint with a Watch on the
+// executor's launches. Random numbers follow from counters and data from positions, so the same
+// numbers come again. A non-finite result counts only when its step leaves a non-finite loss or
+// weight: one that is masked later is harmless.
 #ifndef GAN_WATCH_H
 #define GAN_WATCH_H
 

@@ -1,5 +1,5 @@
-// formula.c - numbers from text keys: FNV-1a names the stream, the splitmix64 finaliser makes its
-// bits, Box-Muller its normals.
+// formula.c - pseudo-random numbers from text keys: FNV-1a of the key seeds a stream, the
+// splitmix64 finalizer generates its bits, Box-Muller its normals.
 #include "formula.h"
 
 #include <math.h>

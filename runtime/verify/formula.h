@@ -1,4 +1,4 @@
-// formula.h - the numbers of reference cases, made from text keys so that a case stores results
+// formula.h - the inputs of reference cases, generated from text keys so that a case stores results
 // only.
 #ifndef GAN_FORMULA_H
 #define GAN_FORMULA_H

@@ -1,5 +1,4 @@
-// verify.h - reference cases (docs/verify.md): from outside, and inside the verify*.c files a case
-// while it is recomputed.
+// verify.h - reference cases (docs/verify.md): the interface, and what the verify*.c files share.
 #ifndef GAN_VERIFY_H
 #define GAN_VERIFY_H
 

@@ -1,5 +1,5 @@
-// verify_check.c - what comes out of a reference case: losses, gradients, reports and the end, held
-// against the case's digests: length, sum, 2-norm and evenly strided elements.
+// verify_check.c - compares losses, gradients, reports and final weights with a case's digests:
+// length, sum, 2-norm and evenly strided elements.
 #include "verify.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
-// verify_feed.c - what goes into a reference case: the start and, step by step, draws and data.
+// verify_feed.c - inputs of a reference case: initial values and, step by step, random numbers and
+// data.
 //
 // In: entries of the case, which name formulas (formula.c). Out: slots of the open session, each
-// rank's its own samples. A shape or a count that is not the model's is GAN_ERR_INPUT.
+// rank's own samples. A shape or a count that differs from the model's is GAN_ERR_INPUT.
 #include "formula.h"
 #include "verify.h"
 

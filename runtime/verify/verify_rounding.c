@@ -1,8 +1,9 @@
-// verify_rounding.c - what rounding alone does to a reference case (D-0009).
+// verify_rounding.c - how much rounding alone changes the results of a reference case (D-0009).
 //
-// What fails in less than f64 is put to the graph itself, recomputed in f64 by the reference
-// device: as it is, with the decisions that rounding makes made the other way, and from a rounded
-// start. What the first passes and another moves is not judged where that explains its error.
+// A check that fails in less than f64 is repeated with the graph itself, recomputed in f64 by the
+// reference device: as it is, with those decisions reversed that rounding may reverse, and from
+// rounded initial values. Where the first passes and another explains the deviation, it is not
+// counted as an error.
 #include "verify.h"
 
 #include <math.h>
