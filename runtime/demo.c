@@ -1,5 +1,4 @@
-// demo.c - `ganrun demo`: a small model on shapes drawn here, from nothing to a page in under a
-// minute.
+// demo.c - `ganrun demo`: trains a small model on generated images, in under a minute.
 #include "commands.h"
 #include "embed.h"
 

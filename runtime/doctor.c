@@ -1,5 +1,5 @@
-// doctor.c - `ganrun doctor`: what this machine has and lacks, what each lack costs, and the line
-// that mends it.
+// doctor.c - `ganrun doctor`: checks this machine: what is missing, what that costs, and the
+// command that installs it.
 #define _GNU_SOURCE
 #include "commands.h"
 #include "link.h"
@@ -11,7 +11,7 @@ typedef VEC(LibraryInfo) Findings;
 
 // Libraries found when this program was built (GAN_HAVE_: runtime/CMakeLists.txt).
 static const LibraryInfo built_with[] = {
-    {"libjpeg", "", "JPEG pictures cannot be read", "apt-get install libjpeg-dev, and build again",
+    {"libjpeg", "", "JPEG images cannot be read", "apt-get install libjpeg-dev, and build again",
      GAN_HAVE_JPEG},
     {"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
      GAN_HAVE_HDF5},
@@ -19,7 +19,7 @@ static const LibraryInfo built_with[] = {
      "apt-get install libsndfile1-dev, and build again", GAN_HAVE_SNDFILE},
     {"openblas", "", "`ganrun eval` has no Frechet distances, as FID is",
      "apt-get install libopenblas-dev, and build again", GAN_HAVE_OPENBLAS},
-    {"freetype", "", "examples/emoji cannot make its pictures",
+    {"freetype", "", "examples/emoji cannot draw its images",
      "apt-get install libfreetype-dev, and build again", GAN_HAVE_FREETYPE},
 };
 
@@ -89,7 +89,7 @@ static Str as_text(Arena *a, const Findings *f, int threads, Str cache) {
         else
             text_fmt(&t, "  %-13s missing: %s\n", x->name, x->cost);
         if (!x->found && x->mend)
-            text_fmt(&t, "  %-13s mend it: %s\n", "", x->mend);
+            text_fmt(&t, "  %-13s fix: %s\n", "", x->mend);
     }
     return text_str(&t);
 }

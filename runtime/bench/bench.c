@@ -1,10 +1,10 @@
-// bench.c - `ganrun bench`: a model's step against the clock and against this machine's limits.
+// bench.c - `ganrun bench`: times a model's step and compares it with this machine's limits.
 //
-// In: a model and how often. Out: one JSON object, or the same in words. Data is
-// resident: slots are filled once with numbers made here, so no files are needed. How long a first
-// step takes to begin, and the memory of a process that only trains, are asked of processes of
-// their own: one with an empty kernel cache, then some with the filled one. On many ranks all run
-// the step together and rank 0 answers; starts are then not timed.
+// In: a model and a number of steps. Out: one JSON object, or the same as text. Data are resident:
+// slots are filled once with generated numbers, so no files are needed. Start-up time and the
+// memory of a process that only trains are measured in separate processes: one with an empty kernel
+// cache, then some with a filled one. On many ranks all run the step together and rank 0 reports;
+// start-up is not timed then.
 #include "bench.h"
 #include "commands.h"
 #include "meter.h"

@@ -1,4 +1,4 @@
-// bench.h - inside `ganrun bench`: what is known so far, and who finds out what.
+// bench.h - private to `ganrun bench`: its state and the interface of its files.
 #ifndef GAN_BENCH_H
 #define GAN_BENCH_H
 

@@ -1,6 +1,6 @@
-// bench_start.c - how long until the first kernel of the first step is launched, with an empty
-// kernel cache and with a filled one, and the memory of a process that only trains: asked of
-// processes of their own, which are this program again.
+// bench_start.c - measures the time until the first kernel of the first step is launched, with an
+// empty and a filled kernel cache, and the memory of a process that only trains; each in a new
+// process of this program.
 #include "bench.h"
 
 #include <stdlib.h>

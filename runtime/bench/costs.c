@@ -1,6 +1,6 @@
-// costs.c - where a step's time goes: its launches, the most expensive first.
+// costs.c - a profile of a step: its launches, the most expensive first.
 //
-// In: a plan and what each of its launches took. Out: rows of a table, or members of a JSON array.
+// In: a plan and the time of each launch. Out: rows of a table, or members of a JSON array.
 #include "costs.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// costs.h - where a step's time goes, launch by launch.
+// costs.h - a profile of a step by launch.
 #ifndef GAN_COSTS_H
 #define GAN_COSTS_H
 

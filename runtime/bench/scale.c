@@ -1,9 +1,9 @@
 // scale.c - `ganrun scale`: a scaling study with one command.
 //
-// In: a model, numbers of ranks, weak or strong. Out: a folder with table, plot and the words for a
-// methods section. Every measured point is `ganrun bench` on so many ranks, started here through
-// mpirun, once more with --comm null; simulated ones are sim.c's, which the bench also asks about
-// itself, so that a reader can see what it is worth.
+// In: a model, numbers of ranks, weak or strong scaling. Out: a folder with a table, a plot and the
+// text of a methods section. Each measured point is `ganrun bench` on that many ranks, started
+// through mpirun, and once more with --comm null. Simulated points are from sim.c; the benchmark
+// simulates measured points too, which shows the simulator's error.
 #include "commands.h"
 #include "scale.h"
 

@@ -1,4 +1,4 @@
-// scale.h - scaling studies: the same step on more and more ranks, measured and simulated.
+// scale.h - scaling studies: the same step on increasing numbers of ranks, measured and simulated.
 #ifndef GAN_SCALE_H
 #define GAN_SCALE_H
 

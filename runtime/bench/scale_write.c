@@ -1,5 +1,5 @@
-// scale_write.c - what a study leaves: study.csv for a program, study.md with its table and the
-// words for a methods section, study.svg for the eye.
+// scale_write.c - output of a study: study.csv, study.md with the table and a methods section,
+// study.svg with the plot.
 #include "scale.h"
 
 #include <math.h>

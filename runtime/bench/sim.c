@@ -1,7 +1,7 @@
-// sim.c - steps on a time line: measured, played against a link, replayed.
+// sim.c - simulates steps on many ranks from a measured timeline.
 //
-// In: a model that runs, or the moments of one. Out: the order of launches, starts and waits with
-// the time each launch takes; what that order takes on a link.
+// In: a running model, or recorded times of one. Out: the order of launches, starts and waits with
+// the time of each launch; and the time of that order on a given link.
 #define _GNU_SOURCE
 #include "sim.h"
 

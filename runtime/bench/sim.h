@@ -1,5 +1,4 @@
-// sim.h - steps as a time line: their launches as measured, their collectives as a link carries
-// them.
+// sim.h - a step as a timeline: measured launches, and collectives as a link transfers them.
 #ifndef GAN_SIM_H
 #define GAN_SIM_H
 

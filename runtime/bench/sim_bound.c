@@ -1,8 +1,9 @@
-// sim_bound.c - how little any order of a step could wait.
+// sim_bound.c - a lower bound of the exposed communication of a step, over all orders of its
+// launches.
 //
-// In: a plan, the moments of its steps, a link. Out: seconds. For every launch, the launches and
-// values it depends on; of each the earliest moment it can begin; then what one core and one wire
-// take for them at least.
+// In: a plan, the times of its launches, a link. Out: seconds. For every launch the earliest time
+// it can begin is computed from its dependencies, and from these the least time that one core and
+// one link take.
 #include "sim.h"
 
 #include <math.h>

@@ -217,10 +217,10 @@ GanStatus features_compare(const FeatureSets *f, FeatureScores *out) {
                     f->mades, f->reals, f->d, FEATURES_LEAST);
     for (size_t i = 0; i < f->mades * f->d; i++)
         if (!isfinite(f->made[i]))
-            return fail(GAN_ERR_INPUT, "number %zu of what was made is not finite", i);
+            return fail(GAN_ERR_INPUT, "feature %zu of the samples is not finite", i);
     for (size_t i = 0; i < f->reals * f->d; i++)
         if (!isfinite(f->real[i]))
-            return fail(GAN_ERR_INPUT, "number %zu of the data is not finite", i);
+            return fail(GAN_ERR_INPUT, "feature %zu of the data is not finite", i);
     SwdOptions o = {.product = dnn_product, .seed = f->seed};
     SwdResult swd;
     TRY(swd_measure(f->made, f->mades, f->real, f->reals, (uint32_t[3]){1, 1, (uint32_t)f->d}, &o,
@@ -297,7 +297,7 @@ static GanStatus read_set(Arena *perm, Str path, float **x, size_t *n, size_t *d
         return fail(GAN_ERR_INPUT, "there is no file %.*s", SARG(path));
     TRY(npy_read_f32(perm, path, x, &rank, dim));
     if (rank < 2)
-        return fail(GAN_ERR_INPUT, "%.*s: an array [n, d] is wanted, d features of n samples",
+        return fail(GAN_ERR_INPUT, "%.*s: expected an array [n, d], d features of n samples",
                     SARG(path));
     *n = (size_t)dim[0], *d = 1;
     for (uint32_t i = 1; i < rank; i++)
@@ -312,7 +312,7 @@ GanStatus cmd_distance(Arena *perm, const Host *h, const Options *o) {
     TRY(read_set(perm, o->file.at[0], &made, &f.mades, &f.d));
     TRY(read_set(perm, o->file.at[1], &real, &f.reals, &d));
     if (d != f.d)
-        return fail(GAN_ERR_INPUT, "%.*s has %zu numbers a sample, %.*s has %zu",
+        return fail(GAN_ERR_INPUT, "%.*s has %zu features per sample, %.*s has %zu",
                     SARG(o->file.at[0]), f.d, SARG(o->file.at[1]), d);
     f.made = made, f.real = real;
     FeatureScores r;

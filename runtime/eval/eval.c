@@ -278,7 +278,7 @@ static GanStatus run_eval(Eval *v) {
         return features_refuse(&v->net, *v->perm, &v->from.unfit);
     if (!v->rows)
         return fail(GAN_ERR_INPUT,
-                    "nothing to measure: no `sample` of model %.*s is a number, or "
+                    "nothing to evaluate: no `sample` of model %.*s is a number, or "
                     "like its data, or %s",
                     SARG(m->name), only ? "fit for this metric" : "a code");
     end(v);

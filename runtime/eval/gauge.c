@@ -47,8 +47,7 @@ static GanStatus choose(Arena *perm, GaugeIn *g, const Job *job) {
     if (!fits && g->from.unfit.batched)
         return features_refuse(&g->net, *perm, &g->from.unfit);
     if (!fits)
-        return fail(GAN_ERR_INPUT,
-                    "--metric %s: there is no `sample` of model %.*s it is a measure of",
+        return fail(GAN_ERR_INPUT, "--metric %s: no `sample` of model %.*s can be evaluated by it",
                     g->metric->name, SARG(m->name));
     size_t least = g->sets.features && g->sets.n_real < g->sets.n ? g->sets.n_real : g->sets.n;
     if (least < g->metric->least)

@@ -69,7 +69,7 @@ static GanStatus make_graph(Onnx *o, Text *out) {
     uint32_t n = o->f->result.n, *root = arena_array(o->a, uint32_t, n);
     if (o->f->blocks > 1)
         return fail(GAN_ERR_INPUT,
-                    "sample %.*s cannot be written as ONNX: it repeats or chooses while it runs",
+                    "sample %.*s cannot be written as ONNX: it has loops or branches at run time",
                     SARG(o->f->name));
     for (uint32_t i = 0; i < n; i++)
         root[i] = o->f->result.at[i].node;

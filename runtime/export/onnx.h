@@ -1,11 +1,11 @@
 // onnx.h - private to export: an entry point as an ONNX graph.
 //
-//   onnx.c        ONNX file of a trained run: graph, weights, what its inputs are
-//   onnx_ops.c    the graph's operations, a row each; onnx_moves.c, onnx_products.c: some of these
-//   onnx_nodes.c  nodes, attributes and constants as the format has them
+//   onnx.c        the file: graph, weights, descriptions of inputs
+//   onnx_ops.c    operations, a row each; onnx_moves.c, onnx_products.c: some of these
+//   onnx_nodes.c  nodes, attributes and constants in the file format
 //
-// Values have our shapes with the batch in front: [N, c, h, w] of samples, [c] of what they share.
-// Numbers are f32, truths too, but for those that only choose.
+// Values have our shapes with the batch in front: [N, c, h, w] per sample, [c] for shared values.
+// All numbers are f32, also truth values, except conditions.
 #ifndef GAN_ONNX_H
 #define GAN_ONNX_H
 

@@ -1,4 +1,4 @@
-// onnx_moves.c - what moves elements, as ONNX has it.
+// onnx_moves.c - ONNX nodes for operations that move elements.
 #include "onnx_ops.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-// onnx_ops.c - the operations of a graph as ONNX has them, a row each.
+// onnx_ops.c - converts the operations of a graph to ONNX nodes, a row each.
 //
-// In: a function's graph. Out: nodes in order, inputs, constants. Ours broadcast from the first
-// axis on, ONNX's from the last: an operand of fewer axes gets the missing last ones as extents of
-// 1. What rows are missing is refused by name.
+// In: a function's graph. Out: nodes in order, inputs, constants. Our operations broadcast from the
+// first axis on, ONNX's from the last: an operand of fewer axes gets trailing axes of extent 1. An
+// operation without a row is refused by name.
 #include "onnx_ops.h"
 #include "weights.h"
 

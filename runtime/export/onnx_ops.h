@@ -1,6 +1,6 @@
-// onnx_ops.h - private to the operations of onnx.h: operands of the node at hand, and rows that
-// have files of their own. A row's function makes the node's value and returns its name; empty, and
-// Onnx.error: it cannot. `op`: what the row calls it.
+// onnx_ops.h - private to the operations of onnx.h: operands of the current node, and rows
+// implemented in other files. A row's function adds nodes for the value and returns its name, or an
+// empty name and Onnx.error where it cannot. `op` is the row's argument.
 #ifndef GAN_ONNX_OPS_H
 #define GAN_ONNX_OPS_H
 

@@ -1,4 +1,4 @@
-// onnx_products.c - transforms and products, as ONNX has them.
+// onnx_products.c - ONNX nodes for Fourier transforms and matrix products.
 #include "onnx_ops.h"
 
 #include <string.h>

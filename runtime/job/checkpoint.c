@@ -75,8 +75,9 @@ GanStatus checkpoint_compare(Exec *e, Comm *c) {
     for (int r = 1; st == GAN_OK && r < comm_size(c); r++)
         if (memcmp(&all[r], &all[0], sizeof mine))
             st = fail(GAN_ERR_DEVICE,
-                      "the weights of rank %d are no longer those of rank 0: a machine has made a "
-                      "mistake since the last checkpoint, which is as it was",
+                      "the weights of rank %d differ from those of rank 0: a machine has computed "
+                      "a wrong "
+                      "result since the last checkpoint, which is intact",
                       r);
     mem_free(all);
     return st;
@@ -308,7 +309,7 @@ static GanStatus load_tensors(Arena *a, Str path, Str content, Exec *e, uint64_t
     Str hash;
     TRY(content_of(a, path, &bytes, &hash));
     if (!str_eq(hash, content))
-        return fail(GAN_ERR_INPUT, "%.*s: its bytes are not those that were written", SARG(path));
+        return fail(GAN_ERR_INPUT, "%.*s: its content does not match its hash", SARG(path));
     SafeFile f;
     TRY(safe_open(a, path, &f));
     GanStatus st = load_slots(&f, e, seed);
@@ -356,7 +357,7 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
             return st;
         }
         say(console, "the checkpoint of step %u is damaged (%s)%s", step, gan_error(),
-            i && want->step == NONE ? "; going back to the one before" : "");
+            i && want->step == NONE ? "; using the one before" : "");
     }
     if (!there)
         return GAN_OK;

@@ -25,7 +25,7 @@ GanStatus path_absolute(Arena *a, Str path, Str *out) {
 
 static GanStatus set_steps(Job *job, const Options *o) {
     if (o->at[OptSteps].given && o->at[OptKimg].given)
-        return fail(GAN_ERR_USAGE, "--steps and --kimg both say how long: give one of them");
+        return fail(GAN_ERR_USAGE, "--steps and --kimg both set the length: give one of them");
     job->steps = option_number(o, OptSteps, job->steps);
     job->kimg = option_number(o, OptKimg, 0);
     return GAN_OK;
@@ -82,7 +82,8 @@ GanStatus features_asked(Arena *perm, const Options *o, FeaturesAsked *f) {
             }
             if (!f->path.len)
                 return fail(GAN_ERR_USAGE,
-                            "%s " FEATURES_MARK "%.*s is of the model of --features FILE.gan",
+                            "%s " FEATURES_MARK
+                            "%.*s is for the model of --features FILE.gan, which is not given",
                             option_word(pairs[k]), SARG(s.key));
             if (pairs[k] == OptWeights)
                 TRY(weights_told(perm, &f->weights, &s));
@@ -117,7 +118,7 @@ static GanStatus set_gauge(Arena *perm, Job *job, const Options *o) {
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (!g->metric.len && o->at[more[i]].given)
             return fail(GAN_ERR_USAGE,
-                        "%s is of what --metric NAME measures, or --features FILE.gan",
+                        "%s applies to --metric NAME or --features FILE.gan, and neither is given",
                         option_word(more[i]));
     g->entry = option_text(o, OptEntry, g->entry);
     g->count = option_number(o, OptSamples, g->count ? g->count : GAUGE_SAMPLES);
@@ -137,7 +138,7 @@ static GanStatus precision_of(const Options *o, const DeviceApi *api, Str unless
         if (str_eq(precision, str_c(dtype_name[i])))
             *real = (Dtype)i;
     if (!api->supports(*real))
-        return fail(GAN_ERR_USAGE, "device %s does not compute in %s in this version", api->name,
+        return fail(GAN_ERR_USAGE, "device %s does not compute in %s", api->name,
                     dtype_name[*real]);
     return GAN_OK;
 }

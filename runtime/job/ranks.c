@@ -206,7 +206,7 @@ GanStatus ranks_preflight(Arena scratch, Comm *c, const Console *console, int64_
     if (!share)
         TRY(check_cards(all, ranks));
     if (comm_nodes(c))
-        say(console, "sums are added within each of %d nodes, then across", comm_nodes(c));
+        say(console, "all-reduce: within each of %d nodes, then across nodes", comm_nodes(c));
     return GAN_OK;
 }
 

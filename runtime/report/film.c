@@ -150,12 +150,12 @@ GanStatus cmd_film(Arena *perm, const Host *h, const Options *o) {
         return fail(GAN_ERR_USAGE, "--fps is at most 1000");
     if (!file_is_dir(samples))
         return fail(GAN_ERR_INPUT,
-                    "%.*s is not the folder of a run with pictures: it has no "
+                    "%.*s is not the folder of a run with images: it has no "
                     "samples/",
                     SARG(dir));
     TRY(find_pictures(perm, samples, &names, &smaller));
     if (smaller)
-        say(&h->console, "%u earlier pictures are of another size and left out", smaller);
+        say(&h->console, "%u earlier grids have another size and are left out", smaller);
     FileOut *f;
     TRY(file_out_open(path, &f));
     GanStatus st = put_film(f, samples, &names, (uint16_t)fps, perm);

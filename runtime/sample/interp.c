@@ -60,7 +60,7 @@ static GanStatus find_draws(Interp *p) {
     return between ? GAN_OK
                    : fail(GAN_ERR_INPUT,
                           "sample %.*s draws no uniform or normal numbers: there is nothing to "
-                          "go between",
+                          "interpolate",
                           SARG(f->name));
 }
 
@@ -149,7 +149,7 @@ static GanStatus check_shape(const Interp *p, Str path) {
         return fail(GAN_ERR_USAGE, "rows of samples of %u axes are too many axes for an npy file",
                     p->sampler.type.rank);
     if (grid && p->sampler.show != ShowPicture)
-        return fail(GAN_ERR_USAGE, "this sample is not a picture: write it with -o NAME.npy");
+        return fail(GAN_ERR_USAGE, "this sample is not an image: write it with -o NAME.npy");
     if (!mem_mul(p->rows * p->columns, sampler_elements(&p->sampler), &numbers) ||
         numbers > (size_t)1 << 29)
         return fail(GAN_ERR_USAGE, "%zu rows of %zu are too much for one file", p->rows,

@@ -108,8 +108,7 @@ static GanStatus write_folder(Sampling *s) {
     TRY(dir_make(s->to));
     Str beyond = name_of(s, s->perm, s->count);
     if (file_exists(beyond))
-        say(&s->host->console, "%.*s and what follows it were there before, and stay",
-            SARG(beyond));
+        say(&s->host->console, "%.*s and later files existed before and are kept", SARG(beyond));
     for (size_t at = 0; at < s->count; at += batch) {
         size_t n = s->count - at < batch ? s->count - at : batch;
         TRY(draw(s, at, n, x));

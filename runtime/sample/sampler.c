@@ -144,8 +144,8 @@ GanStatus sampler_find(const Module *m, Str name, Sampler *out) {
     return out->type.batched
                ? GAN_OK
                : fail(GAN_ERR_INPUT,
-                      "sample %.*s is one value, not one for each sample: with + 0*sample_index() "
-                      "it is",
+                      "sample %.*s is one value, not one per sample; add 0*sample_index() to "
+                      "make it so",
                       SARG(m->entry.at[entry].name));
 }
 

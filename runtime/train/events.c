@@ -81,7 +81,7 @@ static GanStatus put_picture(Arena *a, const Events *e, uint32_t step, Text *sum
         return GAN_OK;
     TRY(file_read(a, path, &png));
     if (png.len < Head)
-        return fail(GAN_ERR_INPUT, "%.*s: not the picture that was saved", SARG(path));
+        return fail(GAN_ERR_INPUT, "%.*s: not the image that was saved", SARG(path));
     Text image = {.arena = a}, value = {.arena = a};
     proto_number(&image, 1, big_endian(png, Height));
     proto_number(&image, 2, big_endian(png, Width));

@@ -62,7 +62,7 @@ static GanStatus ask_to_stop(Train *t, uint32_t id) {
                    .data = &t->stop,
                    .n = 1,
                    .step = t->step,
-                   .what = "the question whether to stop"};
+                   .what = "the vote on stopping"};
     return comm_start(t->comm, &job);
 }
 
@@ -159,7 +159,7 @@ static GanStatus stop_here(Train *t, bool saved) {
         return st;
     TRY(comm_barrier(t->comm)); // leaving has less patience than rank 0's save may need
     TRY(trace_close(t->trace));
-    return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` goes on",
+    return fail(GAN_STOPPED, "stopped after step %u, which is saved; `ganrun train %.*s` resumes",
                 t->step, SARG(t->dir));
 }
 

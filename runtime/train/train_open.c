@@ -22,8 +22,8 @@ GanStatus train_restore(Train *t, bool resume, Checkpoint *at) {
     }
     if (!found && resume && t->job->from.len)
         return fail(GAN_ERR_INPUT,
-                    "%.*s was stopped before it had kept the weights it begins with, those of "
-                    "%.*s: begin it again, with another --out",
+                    "%.*s was stopped before it had saved its initial weights, those of "
+                    "%.*s: start it again with another --out",
                     SARG(t->dir), SARG(t->job->from));
     if (!found && resume) // else they were drawn as the session was opened
         TRY(exec_init(t->session.exec, job_seed(t->job)));
@@ -266,7 +266,7 @@ GanStatus train_run(Arena *perm, const Host *h, Job *job, const TrainOptions *o)
 static GanStatus resume_run(Arena *perm, const Host *h, const Options *o, TrainOptions *t) {
     Job job;
     if (!run_is(*perm, t->dir))
-        return fail(GAN_ERR_INPUT, "%.*s is a folder, but not of a run: it has no options.json",
+        return fail(GAN_ERR_INPUT, "%.*s is not the folder of a run: it has no options.json",
                     SARG(t->dir));
     TRY(run_read(perm, t->dir, &job));
     TRY(job_resume(perm, t->dir, &job, o));
@@ -301,8 +301,7 @@ GanStatus cmd_train(Arena *perm, const Host *h, const Options *o) {
     if (file_is_dir(what))
         return resume_run(perm, h, o, &t);
     if (rejoin && !o->at[OptOut].given)
-        return fail(GAN_ERR_USAGE,
-                    "--resume auto wants --out DIR: the run to go on with, or to begin");
+        return fail(GAN_ERR_USAGE, "--resume auto wants --out DIR: the run to resume, or to begin");
     Job job;
     TRY(job_from_options(perm, o, &job));
     t.dir = o->at[OptOut].text;

@@ -37,8 +37,9 @@ static GanStatus repeat(Train *t, uint32_t last, Str why, Watch *w) {
     if (w->found)
         watch_tell(w, &t->session.front, &text);
     else
-        text_put(&text, STR("no operation gave such a number this time: that points at the machine "
-                            "(memory, overheating), not at the model"));
+        text_put(&text,
+                 STR("no operation gave a non-finite number this time, which points at the machine "
+                     "(memory, overheating), not at the model"));
     say(&t->host->console, "%.*s", SARG(text_str(&text)));
     return GAN_OK;
 }

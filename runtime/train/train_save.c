@@ -15,13 +15,13 @@ enum { REAL_MOST = 256, REAL_NUMBERS = 12 << 20 };
 GanStatus train_pictures(Train *t) {
     const Module *m = &t->session.compiled.module;
     if (!m->entry.n || sampler_find(m, (Str){0}, &t->sampler) != GAN_OK || !t->sampler.show) {
-        say(&t->host->console, "no `sample` of the model can be looked at: no pictures");
+        say(&t->host->console, "no `sample` of the model can be displayed: saves have no images");
         return GAN_OK;
     }
     if (t->session.compiled.entry[t->sampler.entry].collective.n) {
         say(&t->host->console,
             "the model's `sample` sums over the batch, which is on %d ranks: "
-            "no pictures will be drawn",
+            "saves have no images",
             comm_size(t->comm));
         return GAN_OK;
     }

@@ -115,7 +115,7 @@ static GanStatus feed(Verify *v, uint32_t kind, const Json *entry, uint32_t slot
     Arena *a = &v->session.perm;
     if (!entry)
         return fail(GAN_ERR_INPUT,
-                    "step %u: the model asks for another %s draw %.*s, the case feeds no more",
+                    "step %u: the model reads another %s random number %.*s, the case has no more",
                     v->step, kind_name[kind], SARG(type_text(a, &s->type)));
     if (!shape_is(&s->type, v->share.total, json_get(entry, "shape")))
         return fail(GAN_ERR_INPUT,

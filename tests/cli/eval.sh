@@ -52,13 +52,13 @@ prints "^tiny after ${best#* } steps"
 expect 0 train three.gan --data x=s.pack --batch 8 --steps 1 --out three
 expect 0 eval three --count 16 --entry three
 prints '^three .* value  *3 '
-refused 1 'three is one value, not one for each sample: with + 0[*]sample_index() it is' ganrun sample three --entry three
+refused 1 'three is one value, not one per sample; add 0[*]sample_index() to make it so' ganrun sample three --entry three
 
 refused 2 'no metric `swf`: did you mean `swd`' ganrun eval run --metric swf
 refused 2 'fid is of the features of a trained net: --features' ganrun eval run --metric fid
 refused 2 'no sample `fake`'                    ganrun eval run --entry fake
 refused 2 'no sample `pictures`: its first is `fakes`' ganrun eval run --entry pictures
-refused 1 'nothing to measure'                  ganrun eval run --metric chamfer
+refused 1 'nothing to evaluate'                  ganrun eval run --metric chamfer
 refused 1 'not the folder of a run'             ganrun eval tiny.gan
 "$ganrun" data synth shapes --out few.pack --count 12 --size 8 >/dev/null
 refused 1 'two batches of 8'                    ganrun eval run --data x=few.pack

@@ -110,8 +110,8 @@ grep -q "\"made\": $(measured told | tail -1 | cut -d' ' -f2)," out && fail 'oth
 expect 0 train told --steps 5 --features seen.gan
 says '^step 5: fakes kid of 16 by seen.gan '
 refused 2 's is fixed once a run has begun'     ganrun train told -s lr=1
-refused 2 's features.size is of the model of --features' ganrun $begin -s features.size=8 --out none
-refused 2 'weights features.F is of the model of --features' ganrun $begin --weights features.F=f1.safetensors --out none
+refused 2 's features.size is for the model of --features' ganrun $begin -s features.size=8 --out none
+refused 2 'weights features.F is for the model of --features' ganrun $begin --weights features.F=f1.safetensors --out none
 refused 1 'weights features.F=FILE says where'  ganrun $begin $told -s features.size=8 --out none
 refused 2 'weights features.H: model told has no pretrained net' ganrun $begin $told -s features.size=8 --weights features.H=f1.safetensors --out none
 refused 1 'told.gan'                            ganrun $begin $told -s features.sise=8 --out none
@@ -121,8 +121,8 @@ says 'size'
 refused 2 'there is no metric `fie`'            ganrun $begin --metric fie --out none
 refused 2 'fid is of the features of a trained net' ganrun $begin --metric fid --out none
 refused 2 'eval-every 3: a measure is taken behind a save, and --save-every is 2' ganrun $begin --metric swd --save-every 2 --eval-every 3 --out none
-refused 2 'count is of what --metric NAME measures' ganrun $begin --count 5 --out none
-refused 1 'there is no `sample` of model tiny it is a measure of' ganrun $begin --metric chamfer --out none
+refused 2 'count applies to --metric NAME or --features FILE.gan' ganrun $begin --count 5 --out none
+refused 1 'no `sample` of model tiny can be evaluated by it' ganrun $begin --metric chamfer --out none
 refused 2 'no sample `fake`'                    ganrun $begin --metric swd --entry fake --out none
 refused 1 'kid needs 6 samples and as many of the data, not 5' ganrun $begin --features seen.gan --metric kid --count 5 --out none
 sed 's/8/9/g' seen.gan >larger.gan

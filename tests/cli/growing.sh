@@ -167,7 +167,7 @@ expect 0 eval all --best --count 16
 says '^step 16: at most'
 if grep -q '^step 4: at most' err; then fail 'steps of another stage were compared'; fi
 expect 0 film all -o film.png
-says 'earlier pictures are of another size and left out$'
+says 'earlier grids have another size and are left out$'
 expect 0 report all
 
 # On two ranks, where there is an MPI: the same bits.

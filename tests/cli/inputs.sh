@@ -66,7 +66,7 @@ got=$(pairs --count 7)
 got=$(pairs --count 4 --input b=2)
 [ "$got" = '02 12 02 12 ' ] || fail "pairs of a given one: $got"
 expect 1 interp run --entry classes -o i.npy --rows 2 --count 2 --threads 1
-says 'nothing to go between'
+says 'nothing to interpolate'
 
 # Columns of a grid are classes of the input that changes fastest; a single class says nothing of them.
 width() { od -An -j16 -N4 -tu1 "$1" | awk '{ print 256*$3 + $4 }'; }

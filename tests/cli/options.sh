@@ -50,7 +50,7 @@ refuse 2 'wants NAME=PATH, not .s.pack.: source of a data field' train tiny.gan 
 refuse 1 'no such file' train tiny.gan --data x=t.pack --out run
 refuse 1 'the data has 40 samples' train tiny.gan --data x=s.pack --batch 41 --out run
 refuse 1 'no file nothing.gan' train nothing.gan --out run
-refuse 1 'not of a run' train .
+refuse 1 'not the folder of a run' train .
 refuse 1 'not the folder of a run' sample .
 refuse 2 '`ganrun verify` wants' verify tiny.gan
 refuse 2 'wants a FILE' bench

@@ -71,7 +71,7 @@ near one four-3
 
 # Sums within a node first (one node, when it is asked for), and a batch in parts: the same numbers.
 ranks 0 3 $train --steps 6 --save-every 3 --hierarchical on --out nodes
-says 'sums are added within each of 1 nodes, then across'
+says 'all-reduce: within each of 1 nodes, then across nodes'
 near one nodes
 for n in 1 2; do
     ranks 0 $n $train --steps 6 --save-every 3 --micro 2 --out parts$n

@@ -59,7 +59,7 @@ fi
 # A rank whose sums come out otherwise: found before the next checkpoint.
 faulty sums 2 $train --steps 20 --out odd
 ends 3
-says 'the weights of rank 1 are no longer those of rank 0'
+says 'the weights of rank 1 differ from those of rank 0'
 absent odd/ckpt/00000005.json
 
 # Held still past the deadline: the others name it, and end it.
