@@ -70,6 +70,8 @@ Ix ix_var(Indices *t, uint32_t var, int64_t extent) {
 }
 
 Ix ix_add(Indices *t, Ix a, Ix b) {
+    if (a == 0 || b == 0) // the number 0
+        return a ? a : b;
     IxSum x = t->sum.at[a], y = t->sum.at[b], s = {.off = x.off + y.off};
     s.term = arena_array(t->arena, Term, x.n + y.n);
     for (uint32_t i = 0, j = 0; i < x.n || j < y.n;) {
@@ -90,8 +92,8 @@ Ix ix_add(Indices *t, Ix a, Ix b) {
 
 Ix ix_mul(Indices *t, Ix a, int64_t by) {
     IxSum x = t->sum.at[a], s = {.off = x.off * by};
-    if (by == 0)
-        return 0;
+    if (by == 0 || by == 1)
+        return by ? a : 0;
     s.term = arena_array(t->arena, Term, x.n);
     for (uint32_t i = 0; i < x.n; i++)
         s.term[s.n++] = (Term){x.term[i].coef * by, x.term[i].atom};
