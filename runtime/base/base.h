@@ -1,10 +1,10 @@
-// base.h - what every layer stands on: status, memory, text, containers, hashing, files, threads,
-// random numbers.
+// base.h - the base of every layer: status, memory, text, containers, hashing, files, processes,
+// JSON.
 //
-// Rules of the house: nothing here prints, exits or reads the environment. A function that can fail
-// because of the world returns GanStatus; the message (with path, size and the system's own words)
-// is kept per thread and read with gan_error(). Heap memory goes through mem_* so that a test can
-// make the n-th allocation fail.
+// Nothing here prints, exits or reads the environment, but for bug and no_memory. A function that
+// can fail because of its environment returns GanStatus; the message (with path, size and the
+// system's own words) is kept per thread and read with gan_error(). Heap memory goes through mem_*
+// so that a test can make the n-th allocation fail.
 #ifndef GAN_BASE_H
 #define GAN_BASE_H
 
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// --- status.c: errors of the world ---------------------------------------------------------------
+// --- status.c: run-time errors -------------------------------------------------------------------
 
 typedef enum GanStatus {
     GAN_OK = 0,
@@ -85,8 +85,8 @@ GanStatus arena_init(Arena *a,
 void arena_need(Arena *a);            // the same with 0, or the program ends (no_memory)
 void arena_release(Arena *a);         // accepts an empty arena
 void *arena_alloc(Arena *a, size_t size, size_t align); // zeroed
-// Runs `run`; where `a` cannot give what it asks for, answers GAN_ERR_MEMORY ("no memory " and
-// `what`, as "to load a plan") instead of jumping past the caller. Guards nest. What run holds
+// Calls `run`; where an allocation from `a` fails in it, returns GAN_ERR_MEMORY ("no memory " and
+// `what`, as "to load a plan") instead of jumping past the caller. Guards nest. What run owns
 // outside the arena must be reachable from `user`, for the caller to release.
 GanStatus arena_guard(Arena *a, const char *what, GanStatus (*run)(void *user), void *user);
 #define arena_new(a, T) ((T *)arena_alloc((a), sizeof(T), _Alignof(T)))
@@ -234,15 +234,15 @@ void process_restart_with(const char *name, const char *value, char **argv);
 // go to `output`. *exit_code is 127 when the program could not be started.
 GanStatus process_run(Arena *a, const char *const *argv, Str *output, int *exit_code);
 bool process_find(Arena *a, Str name, Str *path); // the file process_run would start for a name
-// What ends the program from outside (SIGTERM, SIGINT, SIGHUP, SIGPIPE, unless they are ignored)
-// removes what is being written aside first. A limit on the size of files is an error of writing.
+// Signals that end the program (SIGTERM, SIGINT, SIGHUP, SIGPIPE, unless they are ignored) remove
+// temporaries first. Exceeding a file size limit becomes a write error (SIGXFSZ is ignored).
 void process_watch_end(void);
-// SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT are noted, no longer fatal; a
-// SIGINT seconds after another is. What goes to a closed pipe is lost.
+// SIGTERM, SIGUSR1, SIGHUP (unless it was ignored: nohup) and SIGINT only request a stop; a second
+// SIGINT, seconds after the first, is fatal. Writes to a closed pipe are lost.
 void process_watch_stop(void);
 bool process_stop_asked(void); // one of them came
-// A mapped file that is cut short while it is read, or whose disk fails, ends the program with its
-// name (SIGBUS), like no_memory.
+// A mapped file that is truncated while it is read, or whose disk fails, ends the program with the
+// file's name (SIGBUS), as no_memory does.
 void process_watch_files(const char *program);
 
 // --- cores.c -------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ double cores_quota(void); // cores of time that its control groups allow; INFINI
 // The same of what /proc/self/cgroup says, with the control groups' folders under `mount`.
 double cores_quota_of(Str membership, const char *mount);
 
-// --- json.c: a thin face of cJSON for reading, and an ordered writer -----------------------------
+// --- json.c: a reader on top of cJSON, and an ordered writer -------------------------------------
 
 typedef struct Json Json; // a value inside a document; borrowed
 GanStatus json_parse(Arena *a, Str text, Str path,

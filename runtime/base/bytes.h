@@ -1,8 +1,8 @@
-// bytes.h - gathering bytes of unknown number, while something is held that must be let go of.
+// bytes.h - a growing heap buffer, for readers that hold a file descriptor.
 //
-// An arena that runs dry leaves by longjmp, past every close(). So what reads from the system
-// gathers on the heap, closes what it holds, and only then moves the result into the arena, by the
-// call that may say no.
+// An exhausted arena leaves by longjmp, past every close(). So such readers fill a heap buffer,
+// close the descriptor, and only then move the result into the arena, by a call that returns a
+// status.
 #ifndef GAN_BYTES_H
 #define GAN_BYTES_H
 

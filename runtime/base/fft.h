@@ -1,8 +1,8 @@
 // fft.h - discrete Fourier transforms of many lines of one length, in f32 and f64.
 //
-// What the cpu device runs for the operation fft and what maps are measured by. A length is split
-// into its prime factors, and as many lines as a vector has lanes go through together, a line a
-// lane.
+// Used by the cpu device for the operation fft, and to measure power spectra. A length is split
+// into its prime factors, and as many lines as a vector has lanes are transformed together, a line
+// a lane.
 #ifndef GAN_FFT_H
 #define GAN_FFT_H
 

@@ -1,8 +1,8 @@
 // collective.c - a plan's collectives on a device whose memory is the host's.
 //
 // In: a region that starts or waits for a call, and the memory the plan was loaded against. Out:
-// the communicator's job. Parts that were not made where they are reduced are copied there, and the
-// gaps between parts are made zero, so that what travels is defined.
+// the communicator's job. Parts that are not where they are reduced are copied there, and the gaps
+// between parts are zeroed, so that all bytes sent are defined.
 #include "device.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
 //
 // In: a plan and two memories. Out: for every launch one Task, ready to run: its functions, its
 // pointers, or its prepared library call. A kernel is a function over a range of chunks; a task's
-// chunks, of all its instances, are dealt to the threads in order, so results do not depend on
-// their number. Where no compiler or no library is at hand, plain.c stands in.
+// chunks, of all its instances, are distributed over the threads in order, so results do not depend
+// on their number. Without a compiler or a library, plain.c runs instead.
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -26,8 +26,8 @@ typedef struct Cpu {
     double inside; // seconds, since counting began
 } Cpu;
 
-// What a thread more must have to do: it takes some 2 us to start and join one where cores are
-// free, and a turn of the scheduler where they are not.
+// The least work for one more thread: starting and joining one takes some 2 us where cores are
+// free, and a scheduler's time slice where they are not.
 static const double WorthProduct = 1e5, WorthLoop = 8e3; // operations
 
 typedef struct Part { // one region inside a task

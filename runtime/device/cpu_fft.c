@@ -1,7 +1,7 @@
-// cpu_fft.c - Fourier transforms on the cpu device: groups of lines dealt out to the threads.
+// cpu_fft.c - Fourier transforms on the cpu device: groups of lines distributed over the threads.
 //
-// In: a transform of a plan, and memory. Out: a call ready to run. Roots and room are made once;
-// results do not depend on the number of threads.
+// In: a transform of a plan, and memory. Out: a call ready to run. Roots of unity and scratch
+// memory are prepared once; results do not depend on the number of threads.
 #include "device.h"
 
 #ifdef _OPENMP

@@ -1,8 +1,8 @@
-// cpu_order.c - orders of lines on the cpu device: lines dealt out to the threads, each by
+// cpu_order.c - sorting on the cpu device: lines are distributed over the threads, each sorted by
 // order_line.c.
 //
-// In: an ArgSort or an Arrange of a plan, and memory. Out: a call ready to run. Room for the keys
-// of a line is made once; results do not depend on the number of threads.
+// In: an ArgSort or an Arrange of a plan, and memory. Out: a call ready to run. Memory for the keys
+// of a line is allocated once; results do not depend on the number of threads.
 #include "device.h"
 #include "order_line.h"
 

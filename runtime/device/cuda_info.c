@@ -1,6 +1,6 @@
-// cuda_info.c - what this machine has for the cuda device, for doctor: every library is asked for
-// its version by itself, so that one that is missing or broken hides no other. No header is needed,
-// so a program built without them says the same.
+// cuda_info.c - the CUDA libraries of this machine and their versions, for doctor. Each is queried
+// by itself, so that one that is missing or broken hides no other. No CUDA header is needed, so a
+// program built without them reports the same.
 #include "device.h"
 #include "library.h"
 #include "nvrtc.h"

@@ -1,5 +1,5 @@
-// cuda_none.c - stands in for the cuda device where the toolkit's headers were not found at build
-// time: it cannot be opened, and says why.
+// cuda_none.c - replaces the cuda device in builds without the toolkit's headers: opening it fails,
+// with the reason.
 #include "device.h"
 
 static GanStatus none_open(const DeviceOptions *o, Device **out) {

@@ -1,5 +1,5 @@
-// cuda_roofline.c - what the card can do: products of large matrices in f32 (TF32 unless it is off)
-// and bf16, and copies on the card. Best of several, by the card's own clock.
+// cuda_roofline.c - measured peaks of the card: large matrix products in f32 (TF32 unless it is
+// off), bf16 and f16, and device-to-device copies. Best of several, by events.
 #include "cuda_device.h"
 
 enum { SIDE = 8192, COPIES = 5 };

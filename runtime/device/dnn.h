@@ -127,7 +127,7 @@ dnnl_status_t dnn_prepare_covering(Dnn *d, const Plan *p, uint32_t x, uint32_t w
 // A convolution over few pixels in bf16. t: x, w, y.
 dnnl_status_t dnn_prepare_columns(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                   const DnnTensor t[3], bool *done);
-// A convolution over so few pixels that much of its kernel is beyond the picture. weights: the
+// A convolution over so few pixels that much of its kernel is beyond the image. weights: the
 // node, for packing. t: x, w, y.
 dnnl_status_t dnn_prepare_taps(Dnn *d, DnnCall *call, DnnConvKind kind, const DnnConv *c,
                                uint32_t weights, const DnnTensor t[3], bool *done);

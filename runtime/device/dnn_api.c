@@ -155,8 +155,8 @@ static int64_t reach_of(const DnnConv *c, int axis) {
     return (c->weights.dim[c->weights.n - c->src.n + 2 + axis] - 1) * (c->dilation[axis] + 1) + 1;
 }
 
-// bf16 adds up what it finds in its scratchpad where a picture is smaller than the stride. Of three
-// axes, a second place that begins in the padding, or a kernel larger than the picture, is written
+// bf16 adds up what it finds in its scratchpad where an image is smaller than the stride. Of three
+// axes, a second place that begins in the padding, or a kernel larger than the image, is written
 // beyond the result.
 static bool weights_go_wrong(const DnnConv *c) {
     int axes = c->src.n - 2;
@@ -169,7 +169,7 @@ static bool weights_go_wrong(const DnnConv *c) {
 
 // 3.7: one channel of input, to one pixel (nothing is written), or in bf16 of one layer; bf16 with
 // wide strides that leave pixels over. 2.6: the first pixel of a thread's second block, where wide
-// padding surrounds a narrow picture.
+// padding surrounds a narrow image.
 static bool forward_goes_wrong(const DnnConv *c) {
     int axes = c->src.n - 2, last = axes - 1;
     bool one = c->weights.dim[c->weights.n - axes - 1] == 1, half = c->src.type == DtBF16;

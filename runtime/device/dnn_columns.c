@@ -3,7 +3,7 @@
 // A row is one pixel of y, a column one element of the kernel and channel of x, the channels side
 // by side as they lie in memory. The library's own convolutions lose their rate where y is small:
 // its weights' gradient in bf16 rearranges what it reads for every few pixels, and its matrix unit
-// stands idle. Its products do not.
+// idles. Its matrix products keep it busy.
 //   y  [rows, o]  = columns(x) . w'        w' [o, k.., c]: as the plan has it
 //   gw [o, k.., c] = y^T . columns(x)
 //   gx            = sum over the columns of y . w' that meet a pixel, in float

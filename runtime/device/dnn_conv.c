@@ -1,7 +1,7 @@
 // dnn_conv.c - the three convolutions as oneDNN primitives.
 //
-// Activations keep the plan's layout, but where narrow groups walk over large samples. The library
-// chooses the weights'; a reorder stands between it and the plan's [o, k..., i].
+// Activations keep the plan's layout, except where narrow groups run over large samples. The
+// library chooses the weights' layout; a reorder converts between it and the plan's [o, k..., i].
 #include "dnn.h"
 
 // [n, c, ...] of an activation.

@@ -3,10 +3,10 @@
 // tenth of the rate).
 //
 // Every label is of one kind: `each` (both operands and the result), `row` (a and the result),
-// `column` (b and the result), `inner` (both operands). Rows, columns and inner labels must each
-// fold into one dimension with one stride; an operand where they do not is copied into order first,
-// a result is written in order and copied out. Labels of another pattern (in one operand only,
-// twice in one) are not the library's.
+// `column` (b and the result), `inner` (contracted: both operands). Rows, columns and inner labels
+// must each fold into one dimension with one stride; an operand where they do not is copied into
+// order first, a result is written in order and copied out. Labels of another pattern (in one
+// operand only, twice in one) are not supported.
 #include "dnn.h"
 
 #include <string.h>

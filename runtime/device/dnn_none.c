@@ -1,5 +1,5 @@
-// dnn_none.c - stands in for onednn.c where the library was not found: no anchor is prepared,
-// plain.c runs them all.
+// dnn_none.c - replaces onednn.c in builds without oneDNN: no anchor is prepared, plain.c runs them
+// all.
 #include "device.h"
 
 GanStatus dnn_open(void *oom, Dnn **out) {

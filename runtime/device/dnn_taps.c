@@ -1,5 +1,5 @@
-// dnn_taps.c - convolutions over so few pixels that much of the kernel lies beyond the picture: one
-// matrix product for each kernel element, over the pixels where it meets the picture.
+// dnn_taps.c - convolutions over so few pixels that much of the kernel lies beyond the image: one
+// matrix product for each kernel element, over the pixels where it meets the image.
 //
 // A row is a pixel of y and the pixel of x that one kernel element joins it with; the rows of an
 // element stand together, those of all elements one after another.
@@ -174,7 +174,7 @@ static void scatter_y(void *job, void *const staging[DNN_STAGING], int64_t round
 
 // --- products ------------------------------------------------------------------------------------
 
-// Of all that would be multiplied with the padding, the part that meets the picture.
+// Of all that would be multiplied with the padding, the part that meets the image.
 static double met(const Taps *j) {
     double all = (double)(j->n * j->taps);
     for (int i = 0; i < DNN_AXES; i++)

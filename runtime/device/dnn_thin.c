@@ -1,4 +1,4 @@
-// dnn_thin.c - convolutions that make few channels (pictures), done as convolutions that make many.
+// dnn_thin.c - convolutions with few output channels (images), done as convolutions with many.
 //
 // The library computes channels 16 at a time, so one that makes 3 runs at a fifth of the rate. Here
 // neighbouring pixels become channels: `b` along the last axis, and for an input gradient of stride

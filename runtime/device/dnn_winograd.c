@@ -10,7 +10,7 @@
 //   M [points, tiles, o]            from tiles of y
 //   y from M = V . U',  gx from V = M . U,  gw from U = M' . V
 // where the products are the library's. Tiles go through in rounds, so that V and M of one stay
-// in the processor's cache, and the memory for them does not grow with the picture. Where U is the
+// in the processor's cache, and the memory for them does not grow with the image. Where U is the
 // larger by far (many channels, few pixels), y's channels go through in parts instead.
 //
 // F23 needs 0.44 of the multiplications of a 3 x 3 kernel, F32 as much of those of a 4 x 4 kernel
@@ -263,8 +263,8 @@ static dnnl_status_t add_parts(Dnn *d, DnnCall *call, DnnConvKind kind, const Wi
 static void shape_set(Winograd *j, const DnnConv *c, const DnnTensor t[3]) {
     *j = (Winograd){.n = c->src.dim[0], .weights = t[1].at};
     int64_t x = c->src.dim[1], y = c->dst.dim[1];
-    j->x = (WinoPicture){.at = t[0].at, .c = x, .pixel = x, .is_x = true};
-    j->y = (WinoPicture){.at = t[2].at, .c = y, .pixel = y};
+    j->x = (WinoImage){.at = t[0].at, .c = x, .pixel = x, .is_x = true};
+    j->y = (WinoImage){.at = t[2].at, .c = y, .pixel = y};
     for (int i = 0; i < WINO_AXES; i++)
         axis_set(j, c, i);
 }

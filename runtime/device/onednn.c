@@ -2,9 +2,9 @@
 //
 // In: an anchor of a plan and the addresses of its operands. Out: a DnnCall, a short list of
 // primitives with their memories bound. Where a primitive prefers another layout of the weights
-// than the plan's, that is made by a reorder at the value's first use in a block and shared by the
-// block's other uses. All calls share one scratchpad and one staging buffer, because
-// they run one after another.
+// than the plan's, a reorder converts them at their first use in a block, and the block's other
+// uses share the result. All calls share one scratchpad and one staging buffer, as they run one
+// after another.
 #include "dnn.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 // order_line.c - order_line.h for any machine and, compiled again, for every level of vector
 // instructions (ORDER_LEVEL): loops over lanes are left to the compiler's vectoriser.
 //
-// A short line's numbers are compared with all others, LANES at a time: a number's place is how
-// many are less. A long one is sorted by the bytes of its keys, the last first. On a core with
-// AVX-512 a number of a line of 64 takes 2.8 ns the one way and 11 the other, of 128 3.7 and 7.5,
-// of 1,000 35 and 4.8; without, of 64 4.8 and 11, of 128 8.5 and 8.0.
+// A short line is sorted by rank: each number is compared with all others, LANES at a time, and its
+// position is how many are less. A long one gets a radix sort of its keys, lowest byte first. On a
+// core with AVX-512 a number of a line of 64 takes 2.8 ns the one way and 11 the other, of 128 3.7
+// and 7.5, of 1,000 35 and 4.8; without, of 64 4.8 and 11, of 128 8.5 and 8.0.
 #include "order_line.h"
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
-// order_line.h - the order of single lines in f32, what the cpu device runs for the operation
-// arg_sort.
+// order_line.h - sorts single lines of f32: the cpu device's implementation of arg_sort.
 #ifndef GAN_ORDER_LINE_H
 #define GAN_ORDER_LINE_H
 

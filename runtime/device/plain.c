@@ -1,4 +1,4 @@
-// plain.c - values and regions without any library or compiler: what the cpu device falls back to.
+// plain.c - values and regions without any library or compiler: the cpu device's fallback.
 //
 // In: values in a device's layout. Out: the same, computed by the reference evaluator, one member
 // at a time: in float, or in double what is of f64.

@@ -1,5 +1,5 @@
-// ref.c - the reference device: every node by the op table's own evaluator, in any precision: what
-// is of two bytes is computed in f32 and rounded. The oracle of every test.
+// ref.c - the reference device: every node by the op table's evaluator, in any precision; bf16 and
+// f16 are computed in f32 and rounded. The oracle of every test.
 //
 // In: a plan of one node a region (PassOptions.no_fuse). Values lie in logical order. Nothing is
 // fused and nothing is generated; a launch evaluates its node, a Write copies its operand into the

@@ -1,4 +1,4 @@
-// resources.h - what compiled kernels use, from the words of ptxas.
+// resources.h - registers, spills and shared memory of compiled kernels, parsed from ptxas's log.
 #ifndef GAN_RESOURCES_H
 #define GAN_RESOURCES_H
 

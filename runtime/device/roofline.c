@@ -1,4 +1,4 @@
-// roofline.c - what this machine can do: multiply-add peak in f32 and bf16, copy bandwidth. All
+// roofline.c - measured peaks of this machine: multiply-adds in f32 and bf16, copy bandwidth. All
 // cores, best of several.
 //
 // The f32 peak is the better of a large product by oneDNN and a register-only loop from our own

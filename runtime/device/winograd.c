@@ -1,9 +1,9 @@
-// winograd.c - pictures and weights to Winograd's points and back.
+// winograd.c - Winograd's transforms of images and weights, and their inverses.
 //
 // Along one axis, with the matrices below, y = AT (G w * BT x): `taps` weights and `points` pixels
-// make `made` outputs with `points` products. In a plane the matrices act on both axes, and the
+// give `made` outputs with `points` products. In a plane the matrices act on both axes, and the
 // products of all tiles at one point are one matrix product over channels. The transposes of the
-// same matrices make the gradients: of the picture B ((A y) * (G w)), of the weights
+// same matrices make the gradients: of the image B ((A y) * (G w)), of the weights
 // GT ((BT x) * (A y)).
 //
 // Points (all with infinity): 1/2, -1/2, 3/2, -3/2 and 0, 3/4, -3/4, 3/2, -3/2, which keep the
@@ -106,7 +106,7 @@ static const struct FormLines {
     {f##_x_in, f##_x_out, f##_y_in, f##_y_out, f##_w_in, f##_w_out},
     WINO_FORMS(FORM_ROW)};
 
-// --- pictures ------------------------------------------------------------------------------------
+// --- images --------------------------------------------------------------------------------------
 
 typedef struct Tile { // one tile's elements of one phase and chunk of channels
     int64_t pixel[WINO_AXES], step[WINO_AXES]; // its first pixel, which may be outside; the stride
@@ -117,11 +117,11 @@ typedef struct Spot { // among all of a round
     int64_t row, column, phase[WINO_AXES], channel;
 } Spot;
 
-static int64_t chunk_of(const WinoPicture *p) {
+static int64_t chunk_of(const WinoImage *p) {
     return p->c % WINO_CHUNK == 0 ? WINO_CHUNK : WINO_LANES;
 }
 
-static Tile tile_at(const Winograd *j, const WinoPicture *p, int64_t round, const Spot *at) {
+static Tile tile_at(const Winograd *j, const WinoImage *p, int64_t round, const Spot *at) {
     int64_t row = round * j->rows + at->row, of[] = {row % j->tiles[0], at->column};
     Tile t = {.sample = row / j->tiles[0], .channel = at->channel, .chunk = chunk_of(p)};
     for (int i = 0; i < WINO_AXES; i++) {
@@ -131,13 +131,13 @@ static Tile tile_at(const Winograd *j, const WinoPicture *p, int64_t round, cons
     return t;
 }
 
-static bool is_inside(const WinoPicture *p, const Tile *t) {
+static bool is_inside(const WinoImage *p, const Tile *t) {
     return t->pixel[0] >= 0 && t->pixel[0] + (p->tile[0] - 1) * t->step[0] < p->extent[0] &&
            t->pixel[1] >= 0 && t->pixel[1] + (p->tile[1] - 1) * t->step[1] < p->extent[1];
 }
 
 // NULL: outside.
-static float *pixel_of(const WinoPicture *p, const Tile *t, int64_t u, int64_t v) {
+static float *pixel_of(const WinoImage *p, const Tile *t, int64_t u, int64_t v) {
     int64_t a = t->pixel[0] + u * t->step[0], b = t->pixel[1] + v * t->step[1];
     if (a < 0 || a >= p->extent[0] || b < 0 || b >= p->extent[1])
         return NULL;
@@ -146,8 +146,8 @@ static float *pixel_of(const WinoPicture *p, const Tile *t, int64_t u, int64_t v
 
 typedef float Block[WINO_POINTS * WINO_POINTS * WINO_CHUNK];
 
-// Zeros where the picture has ended, or the samples have.
-static void copy_in(const Winograd *j, const WinoPicture *p, const Tile *t, float *to) {
+// Zeros where the image has ended, or the samples have.
+static void copy_in(const Winograd *j, const WinoImage *p, const Tile *t, float *to) {
     size_t bytes = (size_t)t->chunk * sizeof *to;
     for (int64_t u = 0; u < p->tile[0]; u++)
         for (int64_t v = 0; v < p->tile[1]; v++, to += t->chunk) {
@@ -159,7 +159,7 @@ static void copy_in(const Winograd *j, const WinoPicture *p, const Tile *t, floa
         }
 }
 
-static void tile_in(const Winograd *j, const WinoPicture *p, Lines *const lines[WINO_AXES],
+static void tile_in(const Winograd *j, const WinoImage *p, Lines *const lines[WINO_AXES],
                     const Tile *t, float *points, int64_t step) {
     Block copy, half; // [tile, tile, chunk], [points, tile, chunk]
     int64_t n = t->chunk, line = p->tile[1] * n;
@@ -176,7 +176,7 @@ static void tile_in(const Winograd *j, const WinoPicture *p, Lines *const lines[
 }
 
 // Elements shared with an earlier tile were written by it: they are added to.
-static void tile_out(const Winograd *j, const WinoPicture *p, Lines *const lines[WINO_AXES],
+static void tile_out(const Winograd *j, const WinoImage *p, Lines *const lines[WINO_AXES],
                      const Tile *t, const bool is_first[WINO_AXES], const float *points,
                      int64_t step) {
     Block half, made; // [tile, points, chunk], [tile, chunk]
@@ -198,18 +198,18 @@ static void tile_out(const Winograd *j, const WinoPicture *p, Lines *const lines
 }
 
 // A tile's place among the points: [points, tiles of a round, phases, channels].
-static int64_t place_of(const Winograd *j, const WinoPicture *p, const Spot *at) {
+static int64_t place_of(const Winograd *j, const WinoImage *p, const Spot *at) {
     return ((at->row * j->tiles[1] + at->column) * p->phases[0] * p->phases[1] +
             at->phase[0] * p->phases[1] + at->phase[1]) *
                p->c +
            at->channel;
 }
 
-static int64_t step_of(const Winograd *j, const WinoPicture *p) {
+static int64_t step_of(const Winograd *j, const WinoImage *p) {
     return j->rows * j->tiles[1] * p->phases[0] * p->phases[1] * p->c;
 }
 
-static void picture_in(const Winograd *j, const WinoPicture *p, float *points, int64_t round) {
+static void image_in(const Winograd *j, const WinoImage *p, float *points, int64_t round) {
     const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
     Lines *const lines[] = {p->is_x ? f[0]->x_in : f[0]->y_in, p->is_x ? f[1]->x_in : f[1]->y_in};
     int64_t step = step_of(j, p), phases = p->phases[0] * p->phases[1], chunk = chunk_of(p);
@@ -226,8 +226,8 @@ static void picture_in(const Winograd *j, const WinoPicture *p, float *points, i
 
 // All tiles of the round's rows lo..hi-1, one phase and chunk: in order, so that a tile finds what
 // it shares with earlier ones.
-static void rows_out(const Winograd *j, const WinoPicture *p, Lines *const lines[WINO_AXES],
-                     Spot at, int64_t lo, int64_t hi, const float *points, int64_t round) {
+static void rows_out(const Winograd *j, const WinoImage *p, Lines *const lines[WINO_AXES], Spot at,
+                     int64_t lo, int64_t hi, const float *points, int64_t round) {
     for (at.row = lo; at.row < hi; at.row++)
         for (at.column = 0; at.column < j->tiles[1]; at.column++) {
             Tile t = tile_at(j, p, round, &at);
@@ -238,8 +238,7 @@ static void rows_out(const Winograd *j, const WinoPicture *p, Lines *const lines
 }
 
 // Rows of tiles that share pixels are one thread's.
-static void picture_out(const Winograd *j, const WinoPicture *p, const float *points,
-                        int64_t round) {
+static void image_out(const Winograd *j, const WinoImage *p, const float *points, int64_t round) {
     const struct FormLines *f[] = {&lines_of[j->form[0]], &lines_of[j->form[1]]};
     Lines *const lines[] = {p->is_x ? f[0]->x_out : f[0]->y_out,
                             p->is_x ? f[1]->x_out : f[1]->y_out};
@@ -257,22 +256,22 @@ static void picture_out(const Winograd *j, const WinoPicture *p, const float *po
 
 static void x_in(void *job, void *const staging[DNN_STAGING], int64_t round) {
     const Winograd *j = job;
-    picture_in(j, &j->x, staging[0], round);
+    image_in(j, &j->x, staging[0], round);
 }
 
 static void x_out(void *job, void *const staging[DNN_STAGING], int64_t round) {
     const Winograd *j = job;
-    picture_out(j, &j->x, staging[0], round);
+    image_out(j, &j->x, staging[0], round);
 }
 
 static void y_in(void *job, void *const staging[DNN_STAGING], int64_t round) {
     const Winograd *j = job;
-    picture_in(j, &j->y, staging[1], round);
+    image_in(j, &j->y, staging[1], round);
 }
 
 static void y_out(void *job, void *const staging[DNN_STAGING], int64_t round) {
     const Winograd *j = job;
-    picture_out(j, &j->y, staging[1], round);
+    image_out(j, &j->y, staging[1], round);
 }
 
 // --- weights -------------------------------------------------------------------------------------

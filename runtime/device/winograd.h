@@ -1,5 +1,5 @@
-// winograd.h - what runs of a Winograd convolution, apart from its products (dnn_winograd.c has the
-// whole of it). Everything here is compiled once for every level of vector instructions.
+// winograd.h - the transforms of a Winograd convolution; dnn_winograd.c has the products and the
+// whole. Everything here is compiled once for every level of vector instructions.
 #ifndef GAN_WINOGRAD_H
 #define GAN_WINOGRAD_H
 
@@ -22,7 +22,7 @@ typedef enum WinoForm {
 
 enum { WINO_POINTS = 6, WINO_PHASES = 2, WINO_AXES = 2, WINO_LANES = 16, WINO_CHUNK = 64 };
 
-typedef struct WinoPicture { // x or y, channels-last
+typedef struct WinoImage { // x or y, channels-last
     float *at;
     int64_t c, pixel; // channels; numbers from a pixel to the next: more where c are a part of all
     int64_t extent[WINO_AXES];
@@ -31,7 +31,7 @@ typedef struct WinoPicture { // x or y, channels-last
     int64_t tile[WINO_AXES];               // elements a tile has of a phase
     int64_t shared[WINO_AXES];             // of them also the next tile's
     bool is_x;
-} WinoPicture;
+} WinoImage;
 
 typedef struct Winograd {
     WinoForm form[WINO_AXES];
@@ -40,7 +40,7 @@ typedef struct Winograd {
     int64_t first[WINO_AXES][WINO_PHASES]; // a phase's first kernel element
     int64_t k[WINO_AXES];                  // kernel
     int64_t rows;                          // rows of tiles (of all samples) done in one round
-    WinoPicture x, y;
+    WinoImage x, y;
     float *weights; // [o, k, k, c]
     size_t offset;  // of [points, o, phases * c] in the first staging buffer, in bytes
 } Winograd;
