@@ -60,6 +60,10 @@ Val Number(Graph *g, double x) {
     return number(g, x, DtF32);
 }
 
+Val Filled(Graph *g, double x, Type type) {
+    return Expand(number(g, x, type.dtype), type);
+}
+
 Val Iota(Graph *g, uint32_t axes, Type type) {
     Attr mask = attr1(axes);
     return (Val){g, graph_add(g, OpIota, NULL, 0, &mask, &type)};

@@ -20,11 +20,6 @@ static bool same_shape_as(const Graph *g, uint32_t id, const Draft *d) {
 
 // --- constants and broadcasting ------------------------------------------------------------------
 
-static uint32_t constant(Graph *g, double x, Type type) {
-    Attr bits = {.n = 1, .i = {double_to_bits(x)}};
-    return Expand((Val){g, graph_add(g, OpConst, NULL, 0, &bits, &type)}, type).id;
-}
-
 uint32_t fold_constants(Graph *g, const Draft *d) {
     double x[3] = {0};
     if (!op_fold[d->op])
@@ -32,7 +27,7 @@ uint32_t fold_constants(Graph *g, const Draft *d) {
     for (uint32_t k = 0; k < d->nin; k++)
         if (!const_seen(g, d->in[k], &x[k]))
             return 0;
-    return constant(g, op_fold[d->op](x[0], x[1], x[2]), d->type);
+    return Filled(g, op_fold[d->op](x[0], x[1], x[2]), d->type).id;
 }
 
 uint32_t fold_narrow_operands(Graph *g, const Draft *d) {
@@ -58,7 +53,7 @@ uint32_t fold_moved_constant(Graph *g, const Draft *d) {
     for (uint32_t k = 1; d->op == OpConcat && k < d->nin; k++)
         if (!const_seen(g, d->in[k], &x) || x != first)
             return 0;
-    return constant(g, first, d->type);
+    return Filled(g, first, d->type).id;
 }
 
 uint32_t fold_cast_same(Graph *g, const Draft *d) {
@@ -112,7 +107,7 @@ uint32_t fold_sum_of_expand(Graph *g, const Draft *d) {
 uint32_t fold_sum_of_sum(Graph *g, const Draft *d) {
     if (op_seen(g, d->in[0]) != OpSum)
         return 0;
-    uint32_t inner = (uint32_t)node_attr(g, d->in[0])->i[0];
+    uint32_t inner = node_axes(g, d->in[0]);
     return Sum((Val){g, node_in(g, d->in[0], 0)}, inner | mask_of(d)).id;
 }
 
@@ -189,7 +184,7 @@ uint32_t fold_permute_same(Graph *g, const Draft *d) {
 uint32_t fold_flip_flip(Graph *g, const Draft *d) {
     if (op_seen(g, d->in[0]) != OpFlip)
         return 0;
-    uint32_t inner = (uint32_t)node_attr(g, d->in[0])->i[0];
+    uint32_t inner = node_axes(g, d->in[0]);
     return Flip((Val){g, node_in(g, d->in[0], 0)}, inner ^ mask_of(d)).id;
 }
 
@@ -253,7 +248,7 @@ static uint32_t operand_before(Graph *g, const Attr *p, uint32_t id) {
         return node_in(g, id, 0);
     if (type_sample(t) == 1)
         return id;
-    return t->rank == p->i[0] && const_seen(g, id, &x) ? constant(g, x, type_before(p, *t)) : 0;
+    return t->rank == p->i[0] && const_seen(g, id, &x) ? Filled(g, x, type_before(p, *t)).id : 0;
 }
 
 // The attribute of a move of the axes in front of permutation `p`.

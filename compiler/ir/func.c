@@ -95,6 +95,16 @@ bool slot_saved(const Module *m, const Slot *s) {
     return slot_outlives(s) && !net_pretrained(m, s->net);
 }
 
+uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot) {
+    for (uint32_t u = 0; u < f->update.n; u++)
+        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++)
+            if (f->update.at[u].grad.at[k].node == node) {
+                *slot = f->update.at[u].grad.at[k].slot;
+                return u;
+            }
+    return NONE;
+}
+
 bool func_reads(const Func *f, uint32_t slot) {
     for (uint32_t i = 1; i < f->g.node.n; i++)
         for (uint32_t k = 0; k < graph_node(&f->g, i)->nin; k++) {

@@ -180,6 +180,10 @@ static inline Type val_type(Val x) {
 static inline const Attr *node_attr(const Graph *g, uint32_t id) {
     return &g->attr.at[g->node.at[id].attr];
 }
+// Of an operation over a mask of axes: bit 0 the batch, bit 1 + i axis i.
+static inline uint32_t node_axes(const Graph *g, uint32_t id) {
+    return (uint32_t)node_attr(g, id)->i[0];
+}
 bool node_is_const(const Graph *g, uint32_t id,
                    double *out); // a Const, looked at through Expand and Reshape
 // y = where(x > 0, x, below), or where(0 >= x, below, x), which passes NaN on: an activation that
@@ -232,7 +236,8 @@ Str type_text(Arena *a, const Type *t); // "[B, 3, 64, 64]", "[64, 3, 4, 4]", "[
 
 Val Num(Val like, double x); // a shared constant in like's graph and dtype
 Val Number(Graph *g, double x);
-Val CastTo(Val x, Val like); // x in like's dtype
+Val Filled(Graph *g, double x, Type type); // every element x
+Val CastTo(Val x, Val like);               // x in like's dtype
 Val Iota(Graph *g, uint32_t axes, Type type);
 Val Read(Graph *g, uint32_t slot, uint32_t version, Type type);
 Val Write(uint32_t slot, Val x);

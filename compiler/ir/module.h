@@ -154,6 +154,8 @@ bool net_pretrained(const Module *m, uint32_t net);
 // [node.n], 1 where so.
 uint8_t *func_roots(Arena *a, const Func *f);
 uint8_t *func_live(Arena *a, const Func *f);
+// The update whose gradient a node is, NONE; *slot: of its weight.
+uint32_t func_gradient(const Func *f, uint32_t node, uint32_t *slot);
 bool func_reads(const Func *f, uint32_t slot); // has a node an operand that is this slot?
 // Which blocks have always run before which, [block][block]: row b marks b and the earlier blocks
 // of its own and of enclosing scopes, as Graph.block_open wants it. `past_repeats`: also those of

@@ -107,17 +107,6 @@ static bool same_kind(const Item *a, const Item *b) {
            a->sum->dtype == b->sum->dtype;
 }
 
-static void find_update(const Func *f, Item *item) {
-    for (uint32_t u = 0; u < f->update.n && item->update == NONE; u++) {
-        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++) {
-            if (f->update.at[u].grad.at[k].node == item->node) {
-                item->update = u;
-                item->slot = f->update.at[u].grad.at[k].slot;
-            }
-        }
-    }
-}
-
 // What making a gradient costs on a core of this rank: the products that contract the batch.
 static double own_seconds(const Buckets *b, const Parallel *o, uint32_t node, uint32_t depth) {
     const Graph *g = &b->f->g;
@@ -199,11 +188,9 @@ static void collect_items(Buckets *b, SumVec *sums) {
     for (uint32_t i = 0; i < sums->n; i++) {
         uint32_t node = sums->at[i].node;
         uint64_t at = place[graph_node(&f->g, node)->block];
-        Item item = {.node = node,
-                     .place = at << 32 | (b->phase ? b->phase[node] : 0),
-                     .update = NONE,
-                     .sum = &sums->at[i]};
-        find_update(f, &item);
+        Item item = {
+            .node = node, .place = at << 32 | (b->phase ? b->phase[node] : 0), .sum = &sums->at[i]};
+        item.update = func_gradient(f, node, &item.slot);
         vec_push(b->a, &b->items, item);
         b->item[node] = i + 1;
         b->like[node] = sums->at[i].like;

@@ -350,7 +350,7 @@ static void find_sums(Chunker *c, const Parallel *o) {
     calls_plan(c->perm, c->f, c->partial.live, c->phase, o, &c->sums);
 }
 
-uint32_t chunks_of(const Parallel *o) {
+static uint32_t chunks_of(const Parallel *o) {
     uint32_t ranks = o->ranks > 1 ? o->ranks : 1;
     return o->chunks ? o->chunks / ranks : o->micro > 1 ? o->micro : 1;
 }

@@ -9,15 +9,6 @@ static const Attr *call_attr(const Plan *p, const Region *r) {
     return node_attr(&p->func->g, r->node.at[0]);
 }
 
-static uint32_t update_of(const Func *f, uint32_t node) {
-    for (uint32_t u = 0; u < f->update.n; u++) {
-        for (uint32_t k = 0; k < f->update.at[u].grad.n; k++)
-            if (f->update.at[u].grad.at[k].node == node)
-                return u;
-    }
-    return NONE;
-}
-
 static Collective *call_of(Arena *perm, Plan *p, uint32_t region) {
     uint32_t call = (uint32_t)call_attr(p, &p->region.at[region])->i[0];
     while (p->collective.n <= call) {
@@ -48,7 +39,8 @@ static void fill_wait(Arena *perm, Plan *p, uint32_t region) {
     c->wait = region;
     for (uint32_t i = 0; i < r->node.n; i++)
         c->part.at[i].wait = r->node.at[i];
-    c->update = update_of(p->func, r->node.at[0]);
+    uint32_t slot;
+    c->update = func_gradient(p->func, r->node.at[0], &slot);
 }
 
 void collectives_find(Arena *perm, Plan *p) {

@@ -9,14 +9,13 @@ double graph_gflop(const Graph *g) {
 }
 
 double *func_block_runs(Arena *a, const Func *f) {
-    enum { DEPTH = 64 };
-    double *runs = arena_array(a, double, f->blocks), now[DEPTH] = {1};
+    double *runs = arena_array(a, double, f->blocks), now[MAX_SCOPES + 1] = {1};
     uint32_t depth = 0;
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
         bool opens = c.kind == CtlRepeat || c.kind == CtlEvery || c.kind == CtlIf;
-        if (opens && depth + 1 == DEPTH)
-            bug("control nested deeper than %d", DEPTH);
+        if (opens && depth == MAX_SCOPES)
+            bug("scopes nest deeper than %d", MAX_SCOPES);
         switch (c.kind) {
         case CtlBlock:
             runs[c.arg] = now[depth];

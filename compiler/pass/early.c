@@ -86,12 +86,8 @@ static Val spread(const Spread *s, uint32_t id, uint32_t most) {
     return op == OpAdd ? Add(a, b) : Sub(a, b);
 }
 
-static uint32_t mask_of(const Graph *g, uint32_t id) {
-    return (uint32_t)node_attr(g, id)->i[0];
-}
-
 static bool is_batch_sum(const Graph *g, uint32_t id) {
-    return graph_node(g, id)->op == OpSum && mask_of(g, id) & 1;
+    return graph_node(g, id)->op == OpSum && node_axes(g, id) & 1;
 }
 
 // A gradient of an update travels in a bucket, which nothing waits for at once: it stays one sum.
@@ -112,7 +108,7 @@ static uint32_t take_apart(void *user, Graph *to, const Graph *from, uint32_t id
     if (!e->parts[id])
         return node_copy(NULL, to, from, id, map);
     uint32_t x = node_in(from, id, 0);
-    Spread s = {e, to, map, *node_type(from, x), mask_of(from, id)};
+    Spread s = {e, to, map, *node_type(from, x), node_axes(from, id)};
     return spread(&s, x, SpreadDepth).id;
 }
 
@@ -125,7 +121,7 @@ void sums_apart(Arena *perm, Func *f) {
             e.depth[id] = before > e.depth[id] ? before : e.depth[id];
         }
         uint32_t x = is_batch_sum(g, id) ? node_in(g, id, 0) : 0;
-        e.parts[id] = x && earliest(&e, x, mask_of(g, id), SpreadDepth) < e.depth[x];
+        e.parts[id] = x && earliest(&e, x, node_axes(g, id), SpreadDepth) < e.depth[x];
         e.depth[id] += partial_begins(g, id);
     }
     keep_gradients(&e, f);

@@ -1,6 +1,6 @@
 // explain.c - what fusion did, for a person: per region its members, the memory traffic it saves
 // and the model's lines; per value it still reads from another region, why.
-#include "pass.h"
+#include "plan_text.h"
 
 // Without indent.
 static Str line_text(const Module *m, Span s) {
@@ -69,15 +69,10 @@ static void put_bytes(Text *t, double bytes) {
 
 static void explain_region(Text *t, const Plan *p, uint32_t index, Arena scratch) {
     enum { MaxLines = 3 };
-    static const char *const kind[] = {[RegionLoop] = "loop",
-                                       [RegionCall] = "call",
-                                       [RegionCopy] = "copy",
-                                       [RegionStart] = "start",
-                                       [RegionWait] = "wait"};
     const Region *r = &p->region.at[index];
     const Graph *g = &p->func->g;
     SourceLineVec lines = {0};
-    text_fmt(t, "region %u, %s in block %u:", index, kind[r->kind], r->block);
+    text_fmt(t, "region %u, %s in block %u:", index, region_kind_text[r->kind], r->block);
     for (uint32_t i = 0; i < r->node.n; i++) {
         const OpInfo *op = &op_info[g->node.at[r->node.at[i]].op];
         if (op->cls != ClassLEAF)

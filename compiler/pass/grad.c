@@ -51,14 +51,6 @@ static Val sum_parts(const Sweep *s, uint32_t id) {
     return sum;
 }
 
-// A value of type `t` with every element `x`.
-static Val filled(Graph *g, Type t, double x) {
-    Attr bits = {.n = 1};
-    memcpy(&bits.i[0], &x, sizeof x);
-    Type number = {.dtype = t.dtype};
-    return Expand((Val){g, graph_add(g, OpConst, NULL, 0, &bits, &number)}, t);
-}
-
 // A row's answer, in the broadcast type of its result, as a gradient of the operand.
 static Val fit(Val g, Val operand) {
     Type to = *node_type(g.g, operand.id);
@@ -105,7 +97,7 @@ static Span first_span(const Graph *g, uint32_t id) {
 static void sweep_run(Sweep *s) {
     sweep_mark(s);
     if (s->on_path[s->y])
-        contribute(s, s->y, filled(s->g, *node_type(s->g, s->y), 1).id);
+        contribute(s, s->y, Filled(s->g, 1, *node_type(s->g, s->y)).id);
     for (uint32_t id = s->y; id > 0; id--) {
         if (s->first[id]) {
             s->g->here = first_span(s->g, id);
@@ -213,7 +205,7 @@ static uint32_t expand(void *user, Graph *to, const Graph *from, uint32_t id, co
     Sweep *s = sweep_of(user, to, from, id, map);
     note_inner(user, to, id, s);
     uint32_t x = map[node_in(from, id, 1)], found = x <= s->y ? s->result[x] : 0;
-    return found ? found : filled(to, *node_type(to, x), 0).id;
+    return found ? found : Filled(to, 0, *node_type(to, x)).id;
 }
 
 void pass_grad(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

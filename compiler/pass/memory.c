@@ -138,10 +138,9 @@ static uint32_t number_block(Memory *m, uint32_t block, uint32_t now) {
 
 // Numbers the launches along the tape, and notes which repeats enclose each block.
 static void number_launches(Memory *m) {
-    enum { DEPTH = 64 };
     const Plan *p = m->p;
     const Func *f = p->func;
-    uint32_t now = 0, depth = 0, open[DEPTH];
+    uint32_t now = 0, depth = 0, open[MAX_SCOPES];
     for (uint32_t i = 0; i < f->tape.n; i++) {
         Ctl c = f->tape.at[i];
         if (c.kind == CtlBlock) {
@@ -154,8 +153,8 @@ static void number_launches(Memory *m) {
         } else if (c.kind == CtlEnd) {
             m->loop_end[open[--depth]] = now ? now - 1 : 0;
         } else if (c.kind != CtlElse) {
-            if (depth == DEPTH)
-                bug("control nested deeper than %d", DEPTH);
+            if (depth == MAX_SCOPES)
+                bug("scopes nest deeper than %d", MAX_SCOPES);
             m->loop_begin[i] = now;
             open[depth++] = i;
         }

@@ -18,10 +18,6 @@
 // Of a product of constants, kept as doubles. Not 1 / (n - 1) for any n that is.
 static const double FactorError = 1e-12;
 
-static uint32_t mask_of(const Graph *g, uint32_t id) {
-    return (uint32_t)node_attr(g, id)->i[0];
-}
-
 // The sum that `mean` is, but for its shape and the factor 1 / n; 0: none.
 static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
     double by = 1, c;
@@ -59,13 +55,13 @@ uint32_t centre_of(const Graph *g, uint32_t id) {
         return 0;
     uint32_t apart = node_in(g, square, 0);
     if (graph_node(g, apart)->op != OpSub ||
-        !same_along(node_type(g, node_in(g, apart, 1)), mask_of(g, id)))
+        !same_along(node_type(g, node_in(g, apart, 1)), node_axes(g, id)))
         return 0;
     x = node_in(g, apart, 0);
     if (!type_same_shape(node_type(g, x), node_type(g, apart)))
         return 0; // every element has more means than its own: x - reshape(mean(x), ...)
     s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
-    bool same = s && node_in(g, s, 0) == x && mask_of(g, s) == mask_of(g, id) &&
+    bool same = s && node_in(g, s, 0) == x && node_axes(g, s) == node_axes(g, id) &&
                 graph_node(g, s)->block == graph_node(g, id)->block;
     return same ? s : 0;
 }
@@ -75,7 +71,7 @@ static uint32_t rewrite(void *user, Graph *to, const Graph *from, uint32_t id,
     uint32_t sum = fuse_is_short(from, id) ? 0 : centre_of(from, id);
     if (!sum)
         return node_copy(user, to, from, id, map);
-    return Squares((Val){to, map[node_in(from, sum, 0)]}, mask_of(from, id)).id;
+    return Squares((Val){to, map[node_in(from, sum, 0)]}, node_axes(from, id)).id;
 }
 
 void pass_moments(Arena *perm, const Module *m, Func *f, const PassOptions *o) {

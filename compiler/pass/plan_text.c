@@ -3,7 +3,7 @@
 
 const char *const plan_level_text[] = {"fused", "schedule", "plan"};
 enum { MostBatch = 1 << 30 };
-static const char *const kind_text[] = {[RegionLoop] = "loop",
+const char *const region_kind_text[] = {[RegionLoop] = "loop",
                                         [RegionCall] = "call",
                                         [RegionCopy] = "copy",
                                         [RegionStart] = "start",
@@ -123,7 +123,7 @@ static void put_region(Form *f, const Plan *p, uint32_t index) {
     const Region *r = &p->region.at[index];
     const Graph *g = &p->func->g;
     put_line(f, LineRegion, (Line){.index = index});
-    text_fmt(f->t, "  # %s of block %u", kind_text[r->kind], r->block);
+    text_fmt(f->t, "  # %s of block %u", region_kind_text[r->kind], r->block);
     if (f->level == PlanPlaced && r->kernel != NONE)
         text_fmt(f->t, ", %.*s", SARG(p->kernel.at[r->kernel].name));
     for (uint32_t i = 0; i < r->node.n; i++)

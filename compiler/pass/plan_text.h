@@ -26,6 +26,7 @@
 #include "words.h"
 
 extern const char *const plan_level_text[PlanPlaced + 1];
+extern const char *const region_kind_text[]; // RegionKind
 
 typedef struct Form {
     PlanLevel level;

@@ -14,7 +14,7 @@ bool fuse_is_view(const Graph *g, uint32_t id) {
 
 static int64_t reduced_terms(const Graph *g, uint32_t id) {
     const Type *t = node_type(g, node_in(g, id, 0));
-    uint32_t axes = (uint32_t)node_attr(g, id)->i[0];
+    uint32_t axes = node_axes(g, id);
     int64_t n = axes & 1 && t->batched ? g->batch : 1;
     for (uint32_t i = 0; i < t->rank; i++)
         n *= axes >> (1 + i) & 1 ? t->dim[i] : 1;
@@ -42,7 +42,7 @@ static uint32_t summed_axes(const Graph *g, uint32_t id) {
     if (op == OpGroupSum)
         return 1;
     if (op != OpScatter)
-        return (uint32_t)node_attr(g, id)->i[0];
+        return node_axes(g, id);
     uint32_t places = node_type(g, node_in(g, id, 1))->rank;
     return ((1u << places) - 1) << 1 | !node_type(g, id)->batched;
 }
