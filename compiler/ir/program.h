@@ -1,6 +1,6 @@
-// program.h - what the passes make of a function of a model: a Plan. It is scheduled: regions (one
-// kernel or library call each) in launch order per block, a place in memory for every value that is
-// stored, sizes known before allocation.
+// program.h - what the passes make of a function of a model: a Plan, which a device executes. It is
+// a schedule: regions (fused kernels or library calls) in launch order per block, a memory address
+// for every stored value, and all sizes known before anything is allocated.
 #ifndef GAN_PROGRAM_H
 #define GAN_PROGRAM_H
 
@@ -22,7 +22,7 @@ typedef enum RegionKind {
     RegionLoop,  // generated: one loop nest over one iteration space
     RegionCall,  // a library call: one ANCHOR
     RegionCopy,  // saves a slot's value before it is overwritten: node[0] is a Read, which from
-                 // there on lies in work memory (out), copied from its slot
+                 // then on lies in work memory (out)
     RegionStart, // hands the parts of a collective (node: ReduceStart nodes, in order of the parts)
                  // to the communicator. A part that is not yet where it is reduced is copied there
     RegionWait,  // waits for it (node: ReduceWait nodes): from here on the parts hold the sums
@@ -40,11 +40,11 @@ typedef struct Region {
     uint32_t call;     // RegionStart, RegionWait: Plan.collective[]; else NONE
     uint32_t merged;   // launched as part of this region (horizontal fusion), NONE when on its own
     int64_t units,
-        grain; // parallel work of its kernel, and how much of it is worth a call; fixed by shapes
+        grain; // parallel work items of its kernel, and how many are worth a task; set by shapes
     size_t scratch;   // bytes of partial results, 64-byte aligned, contents do not matter; 0 none
     uint32_t blocks;  // CUDA: size of the grid; fewer give the same results
     uint32_t tickets; // CUDA: 32-bit words, the region's own, zero before its first launch
-    VEC(int64_t) number; // what its kernel leaves open: extents, strides, sites, which part
+    VEC(int64_t) number; // its kernel's parameters: extents, strides, sites, which part
 } Region;
 
 // Generated text of one or more regions of equal structure.
@@ -81,25 +81,26 @@ typedef struct Launch {
     uint32_t first;
 } Launch;
 
-// The end of a block, waits for sums of gradients and what writes slots only, that runs within the
-// first blocks behind it that need it done: its sums have had other work to travel under.
+// A deferred end of a block (software pipelining): waits for gradient sums and the slot updates
+// that depend on them run within the first following blocks that need their results, so that the
+// collectives overlap with other work.
 typedef struct Tail {
-    uint32_t block, section; // whose end it is; Plan.section[]
-    uint32_t loop;           // in the tape, the outermost repeat whose next round may run it, NONE
-    bool wraps;              // the next step may run it
+    uint32_t block, section; // the block it ends; Plan.section[]
+    uint32_t loop;           // tape: the outermost repeat that carries it to its next round, NONE
+    bool wraps;              // it may be carried to the next step
 } Tail;
 typedef enum SectionKind { SectionBegin, SectionRest, SectionTail } SectionKind;
 typedef struct Section { // launches of a block, in order
-    SectionKind kind;    // those it begins with; those behind a tail, which is run first if it was
-    uint32_t tail;       // left and has not run; its own tail. Plan.tail[], of a beginning NONE
+    SectionKind kind;    // the first launches; those after a pending tail, which runs before them;
+    uint32_t tail;       // the block's own tail. Plan.tail[], NONE for the first launches
     uint32_t block;
     uint32_t first, n; // Plan.launch[]
 } Section;
 
-// One call that all ranks make together: the sum of some shared values over the ranks. Its parts
-// lie side by side in the work memory, each on a multiple of 64 bytes (the gaps are zero), and are
-// reduced in place. Calls are numbered in the order in which every rank starts them, which follows
-// from the model alone: ranks with one sample more or less have the same list.
+// An all-reduce (sum) of one bucket of shared values. Its parts are contiguous in work memory, each
+// aligned to 64 bytes (the gaps are zero), and are reduced in place. Collectives are numbered in
+// the order in which every rank starts them, which follows from the model alone: ranks whose sample
+// counts differ by one have the same list.
 typedef struct CallPart {
     uint32_t start, wait; // nodes
     size_t offset, bytes; // from Collective.offset; without the gap behind it
@@ -112,20 +113,20 @@ typedef struct Collective {
     uint32_t update;      // Func.update[] whose gradients these are, NONE
     uint32_t start, wait; // Plan.region[]
     const char *what;     // for messages: "step 2, gradients of D (dcgan.gan:31)"
-    uint32_t ready, use;  // launches: of the start, and the first that reads a part (NONE: none)
+    uint32_t ready, use;  // launches: of the start, and the first reader of a part (NONE: none)
 } Collective;
 
 typedef struct Why {
     uint32_t from, to;
     const char *reason;
     size_t bytes;
-} Why; // an edge not fused, bytes it costs
+} Why; // a producer-consumer edge that was not fused, and the bytes it costs
 
 typedef struct Plan {
     const Module *module; // borrowed
     const Func *func;     // borrowed
-    Dtype real;           // precision asked for
-    bool unfused;         // a region a node: what the reference device runs
+    Dtype real;           // requested precision
+    bool unfused;         // one region per node: what the reference device runs
     Place *place;         // [func->g.node.n]
     uint32_t *region_of;  // [func->g.node.n], NONE
     VEC(Region) region;
@@ -137,7 +138,7 @@ typedef struct Plan {
     VEC(Section) section; // [b] is the beginning of block b; then rests and tails, block by block
     VEC(Tail) tail;       // in the order of their blocks
     size_t work_bytes;    // the function's work memory
-    size_t work_bound;    // the largest sum of live values at any point of the schedule
+    size_t work_bound;    // peak of live bytes over the schedule: a lower bound of work_bytes
     size_t slot_bytes;    // slot memory, the same for every function of a module
     double gflop,
         gflop_model;    // convolution and matmul: of the compiled graph, of the published step
@@ -145,24 +146,24 @@ typedef struct Plan {
     VEC(Why) why;
     VEC(uint32_t) copied; // slots whose old value is copied: updated before its last reader
     VEC(Collective) collective;
-    const struct Remade *remade; // what a limit on memory made of it (pass.h); NULL: there is none
+    const struct Remade *remade; // rematerialization under a memory limit (pass.h); NULL: no limit
 } Plan;
-// epilogue.c: an elementwise region as a library would do it along with a call.
+// epilogue.c: an elementwise region that a library can fuse into the call before it.
 typedef enum Act { ActNone, ActRelu, ActLeaky, ActTanh } Act;
 extern const char *const act_name[];
 typedef struct Epilogue {
     uint32_t region; // Plan.region[]
     uint32_t result; // what it stores: act(the call's result + bias)
-    uint32_t bias;   // node of [channels], there when the call is made; 0: none
+    uint32_t bias;   // node of [channels], ready when the call is made; 0: none
     Act act;
     double slope; // ActLeaky
 } Epilogue;
-// Is there a region that a library may do along with call `region` of a placed plan? Only where
-// nobody else reads the call's result and the region's lies in its place: then it may be done at
-// once, or by its own kernel when its time has come.
+// Can a library fuse an elementwise region into call `region` of a placed plan? Only where nothing
+// else reads the call's result and the region's result takes its memory: then the epilogue may run
+// with the call, or as its own kernel later.
 bool plan_epilogue(const Plan *p, uint32_t region, Epilogue *out);
 
-// room.c: what launches of a card use beside the plan's values, one after another.
+// room.c: workspace of a card's launches beside the plan's values, reused from launch to launch.
 enum { ROOM_ALIGN = 256 };       // bytes, of every piece of a card's memory
 size_t room_up(size_t bytes);    // to a multiple of it
 size_t plan_room(const Plan *p); // bytes, the most of any launch: no engine gets more

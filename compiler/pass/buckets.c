@@ -1,24 +1,25 @@
-// buckets.c - which sums over the ranks share a call, and in which order the calls are started.
+// buckets.c - assigns the sums over the ranks to buckets, one collective call each, and orders the
+// calls.
 //
-// In: the values to be added up, of a graph that every rank has alike. Out: the call and part of
-// each. times.c says when each is final: with several chains into one net (real, fake, penalty) a
-// gradient is when the last of them has come back through the layer. The gradients of one update,
-// in that order, are cut into buckets; the last ones are the smallest, for nothing is left to hide
-// them behind, and where they are not small, others that are final earlier are made after them.
-// Sums that somebody waits for come before the gradients that can be made meanwhile. Other sums are
-// small: those that wait for the same earlier calls share one, but not what waits for the step
-// before with what does not. A call starts when its last part is there, so calls are ordered by
-// that; none may come before one it depends on, and where sharing makes a circle of such needs
-// the smallest of those calls is shared no more.
+// In: the values to reduce, of a graph that is the same on every rank. Out: the call and part of
+// each. times.c estimates when each value is final: with several chains into one net (real, fake,
+// penalty) a gradient is final when the last of them has come back through the layer. The gradients
+// of one update, in that order, are cut into buckets; the last buckets are the smallest, since no
+// work is left to overlap with them, and where they are not small, other gradients that are final
+// earlier are computed after them. Sums that something waits for go before gradients that can be
+// computed meanwhile. Other sums are small: those with the same dependences on earlier calls share
+// one, except that values that depend on deferred work of the previous step are kept apart. A call
+// starts when its last part is ready, so calls are ordered by that; none may precede one it depends
+// on, and where sharing creates a dependence cycle, the smallest call in it is split.
 #include "shard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    OwnDepth = 8,           // nodes between a gradient and the product that makes it, at most
-    Worth = 32,             // a full bucket takes so many times as long as the latency of its call
-    LastPart = 8,           // the last bucket is this part of a full one
+    OwnDepth = 8,           // nodes between a gradient and the product that computes it, at most
+    Worth = 32,             // transfer time of a full bucket, in latencies of its call
+    LastPart = 8,           // a full bucket is so many times the last one
     CallAlign = 64,         // of parts in a call
     LeastShared = 16 << 10, // bytes of small sums that share a call on any link
 };
@@ -26,7 +27,7 @@ enum {
 typedef struct Item {
     uint32_t node;
     uint64_t place; // of its block on the tape, and its phase there
-    uint32_t time;  // when it is there: Times.time
+    uint32_t time;  // when it is final: Times.time
     uint32_t update, slot;
     uint32_t group; // index of the first item of its call
     bool late;      // Times.late
@@ -35,8 +36,8 @@ typedef struct Item {
 
 typedef VEC(Item) ItemVec;
 
-typedef struct Group {   // a call in the making
-    uint32_t items, key; // how many; when the last is there
+typedef struct Group {   // a bucket being filled
+    uint32_t items, key; // how many; when the last is final
     size_t bytes;
     bool placed;
 } Group;
@@ -54,7 +55,7 @@ typedef struct Buckets {
     Group *group;          // [item] of the first item of a call
 } Buckets;
 
-// --- what depends on what ------------------------------------------------------------------------
+// --- dependences ---------------------------------------------------------------------------------
 
 static uint64_t *needs_of(const Buckets *b, uint32_t node) {
     return b->needs + (size_t)node * b->words;
@@ -107,7 +108,7 @@ static bool same_kind(const Item *a, const Item *b) {
            a->sum->dtype == b->sum->dtype;
 }
 
-// What making a gradient costs on a core of this rank: the products that contract the batch.
+// Seconds to compute a gradient on a core of this rank: the products that contract the batch.
 static double own_seconds(const Buckets *b, const Parallel *o, uint32_t node, uint32_t depth) {
     const Graph *g = &b->f->g;
     double sum = product_seconds(g, node) / (o->ranks > 1 ? o->ranks : 1);
@@ -119,13 +120,13 @@ static double own_seconds(const Buckets *b, const Parallel *o, uint32_t node, ui
     return sum;
 }
 
-// Nothing is left to hide the last gradients of an update behind, so something is kept for them:
-// those that are made no later, take longer to make than to send, and are smaller than what is not
-// hidden yet. They become the last, the largest first. `item` is sorted; [first, last] are all of
-// this update.
+// No work is left to overlap with the last gradients of an update, so some is held back for them:
+// gradients that are final no later, take longer to compute than to send, and are smaller than what
+// is still exposed. They become the last, the largest first. Items are sorted; [first, last] are
+// all of this update.
 static void keep_for_last(Buckets *b, const Parallel *o, uint32_t first, uint32_t last) {
     uint32_t time = b->items.at[last].time + 1;
-    double open = 0; // seconds on the wire that nothing hides
+    double open = 0; // exposed seconds of communication
     for (uint32_t i = last + 1; i-- > first;) {
         Item *item = &b->items.at[i];
         double sent = call_seconds(o, item->sum->bytes) - call_seconds(o, 0);
@@ -139,7 +140,7 @@ static void keep_for_last(Buckets *b, const Parallel *o, uint32_t first, uint32_
     }
 }
 
-// Is a sum that somebody waits for there within `ticks` behind an item?
+// Is a sum that something waits for final within `ticks` after an item?
 static bool sum_follows(const Buckets *b, const Item *item, uint32_t ticks) {
     for (uint32_t i = 0; i < b->items.n; i++) {
         const Item *sum = &b->items.at[i];
@@ -149,9 +150,8 @@ static bool sum_follows(const Buckets *b, const Item *item, uint32_t ticks) {
     return false;
 }
 
-// A core makes what the next layer's sums wait for before a weight gradient, which fills the time
-// until they have come: unless the wire has more to do than the core, and every moment counts that
-// it is idle.
+// A core computes what the next layer's sums need before a weight gradient, which then overlaps
+// with them: unless the step is bound by communication, where any idle time of the link counts.
 static void put_behind_sums(Buckets *b, const Parallel *o, uint32_t first, uint32_t last) {
     double made = 0, sent = 0;
     for (uint32_t i = first; i <= last; i++) {
@@ -223,8 +223,8 @@ static size_t aligned(size_t bytes) {
     return (bytes + CallAlign - 1) / CallAlign * CallAlign;
 }
 
-// Cuts the gradients of an update from the last to be final to the first: small, larger, full. What
-// is smaller than a call is worth joins those that start after it, whatever room they have.
+// Cuts the gradients of an update into buckets from the last final one to the first: small, larger,
+// full. One that is too small for a call of its own joins those that start after it, even if full.
 static void cut_gradients(Buckets *b, uint32_t last, size_t full, size_t small) {
     const Item *of = &b->items.at[last];
     size_t room = full / LastPart, bytes = 0, joined = 0;
@@ -302,7 +302,7 @@ static bool sooner(const Buckets *b, uint32_t g, uint32_t than) {
     return b->group[g].key < b->group[than].key;
 }
 
-// The earliest call that may be next; NONE: there is a circle, or none is left.
+// The earliest call that may be next; NONE: there is a cycle, or none is left.
 static uint32_t next_group(const Buckets *b) {
     uint32_t best = NONE;
     for (uint32_t g = 0; g < b->items.n; g++) {
@@ -313,7 +313,7 @@ static uint32_t next_group(const Buckets *b) {
     return best;
 }
 
-// Numbers the calls; false when their needs go in a circle.
+// Numbers the calls; false when their dependences form a cycle.
 static bool order_groups(Buckets *b) {
     uint32_t left = 0, call = 0;
     memset(b->group, 0, b->items.n * sizeof *b->group);
@@ -345,13 +345,13 @@ static uint32_t needed_by(const Buckets *b, uint32_t group) {
     return group;
 }
 
-// Of the calls in a circle that one with the fewest items, but more than one, is shared no more;
-// false: there is none.
-static bool split_circle(Buckets *b) {
+// Splits the call of a dependence cycle that has the fewest items, but more than one; false: there
+// is none.
+static bool split_cycle(Buckets *b) {
     uint32_t at = 0, best = NONE;
     while (!b->group[at].items || b->group[at].placed)
         at++;
-    for (uint32_t i = 0; i < b->items.n; i++) // by now within the circle, not on the way to it
+    for (uint32_t i = 0; i < b->items.n; i++) // ends within the cycle, not on a path to it
         at = needed_by(b, at);
     for (uint32_t i = 0; i < b->items.n; i++, at = needed_by(b, at))
         if (b->group[at].items > 1 && (best == NONE || b->group[at].items < b->group[best].items))
@@ -372,6 +372,6 @@ void calls_plan(Arena *a, const Func *f, const uint8_t *live, const uint32_t *ph
     b.group = arena_array(a, Group, b.items.n);
     group_items(&b, o);
     while (!order_groups(&b))
-        if (!split_circle(&b))
+        if (!split_cycle(&b))
             bug("the collectives of %.*s wait for each other", SARG(f->name));
 }

@@ -1,5 +1,5 @@
-// buffer.c - where buffers lie: offline, largest first, each in the smallest gap that fits among
-// those alive at the same time.
+// buffer.c - packs buffers offline, largest first, each into the smallest gap among those whose
+// live ranges interfere.
 #include "buffer.h"
 
 #include <stdlib.h>

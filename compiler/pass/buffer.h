@@ -1,4 +1,4 @@
-// buffer.h - pieces of work memory, each with the launches between which it lives (memory.c,
+// buffer.h - pieces of work memory with live ranges in launches, and their packing (memory.c,
 // buffer.c).
 #ifndef GAN_BUFFER_H
 #define GAN_BUFFER_H
@@ -7,10 +7,10 @@
 
 typedef struct Buffer {
     uint32_t owner;       // first node it holds
-    uint32_t first, last; // launches, inclusive
-    uint32_t from, again; // lives from the one launch to before the other as well, neither behind
-                          // `first`: in the next round of a repeat or step; again 0: it does not
-    size_t bytes, offset; // 0 bytes take no place
+    uint32_t first, last; // live range: launches, inclusive
+    uint32_t from, again; // loop-carried: also live in [from, again), neither after `first`, in the
+                          // next round of a repeat or step; again 0: it is not
+    size_t bytes, offset; // 0 bytes take no memory
 } Buffer;
 
 // Do both live at some moment of one step?

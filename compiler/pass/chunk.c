@@ -1,18 +1,17 @@
-// chunk.c - a step in parts: the samples of the global batch in equal chunks, one after another.
+// chunk.c - a step in chunks: the samples of the global batch in equal parts, one after another.
 //
 // In: a function for Share.total samples, in its final precision. Out: the same function for one
 // chunk's samples, with its per-sample nodes once for each chunk that this rank holds.
-//   --deterministic=C   C chunks of the global batch. Their partial sums are added as a tree over
-//                       all C of them, of which each rank has a branch: so the bits depend on C
-//                       alone.
-//   accumulation        this rank's samples in so many parts, added in order of the same tree.
+//   --deterministic=C   C chunks of the global batch. Their partial sums are added in a fixed tree
+//                       over all C, of which each rank has a subtree: the bits depend on C alone.
+//   accumulation        this rank's samples in so many chunks, added in the order of the same tree.
 //
-// Each block of the function becomes a row of blocks, phase by phase: what is shared (0), what a
-// chunk computes of it, a block a chunk (1), the sums over the chunks and ranks (2), what is shared
-// and needs those (3), ... Blocks are what keeps bits apart from the number of ranks: nothing fuses
-// across them, so a chunk's kernels are the same whoever holds it, and what crosses them is stored,
-// that is rounded, wherever it was computed. A block knows where its samples begin
-// (Func.block_first): draws, data and sample numbers follow.
+// Each block of the function becomes a sequence of blocks, phase by phase: shared work (0),
+// per-chunk work that depends on it, a block per chunk (1), sums over chunks and ranks (2), shared
+// work that depends on those (3), ... Blocks isolate the bits from the number of ranks: nothing
+// fuses across them, so a chunk's kernels are the same on whichever rank, and what crosses them is
+// stored, that is rounded, wherever it was computed. A block knows where its samples begin
+// (Func.block_first): random draws, data and sample numbers follow.
 #include "shard.h"
 
 #include <string.h>

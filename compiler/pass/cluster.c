@@ -1,5 +1,4 @@
-// cluster.c - clusters of units that become regions, and the topological order that keeps them free
-// of circles.
+// cluster.c - clusters of units, and the topological order that keeps their graph acyclic.
 //
 // The order is maintained, not recomputed: a walk from one cluster is cut off at the position of
 // the other, so a merge of neighbours costs what lies between them (the idea of Pearce and Kelly,

@@ -1,7 +1,7 @@
-// collective.c - the calls of a plan: what each adds up, where it lies, when it starts and is
-// needed.
+// collective.c - the collectives of a plan: what each reduces, where its parts lie, when it starts
+// and when its result is first read.
 //
-// In: regions (collectives_find), then places and launches (collectives_place). Out:
+// In: regions (collectives_find), then memory and launches (collectives_place). Out:
 // Plan.collective, in the order of the calls' numbers, and Region.call.
 #include "plan.h"
 

@@ -1,6 +1,6 @@
-// collective_text.c - what a plan's collectives are, in words: the same on every rank.
+// collective_text.c - a plan's collectives as text: the same on every rank.
 //
-// In: a plan. Out: a line a call, of facts that follow from the model and not from this rank's
+// In: a plan. Out: a line per call, of facts that follow from the model and not from this rank's
 // share of the batch.
 #include "plan.h"
 

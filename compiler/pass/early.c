@@ -1,19 +1,19 @@
-// early.c - rewrites sums over the batch that wait for other sums without need.
+// early.c - removes needless dependences between sums over the batch.
 //
-// In: a function for the global batch, without Grad nodes, before it is divided among ranks. Every
-// sum that waits for another is one more meeting of all ranks, and on a card one more launch that
-// reads the activations again. It need not where what the other sum has made is a factor or a term
-// that is the same for all samples: then it can be put in behind both, for sum(a + x w) is
-// sum(a) + sum(x) w. The backward pass of batch norm so asks once a layer, not twice.
-// (Squares about a mean need not either: moments.c.)
+// In: a function for the global batch, without Grad nodes, before it is divided among ranks. A sum
+// that depends on another sum costs one more synchronization of all ranks, and on a card one more
+// launch that reads the activations again. The dependence is needless where the other sum only
+// supplies a factor or a term common to all samples: sum(a + x w) is sum(a) + sum(x) w, and w can
+// be applied after both. The backward pass of batch norm then synchronizes once per layer, not
+// twice. (Squared deviations from a mean need not wait either: moments.c.)
 #include "shard.h"
 
-enum { SpreadDepth = 6 }; // additions and factors that a sum is taken through, at most
+enum { SpreadDepth = 6 }; // nested additions and factors that a sum is split through, at most
 
 typedef struct Early {
     const Graph *g;
-    uint32_t *depth; // [node] sums over the batch on the longest way to it
-    uint8_t *parts;  // [node] a sum that is made of sums of its terms
+    uint32_t *depth; // [node] sums over the batch on the longest path to it
+    uint8_t *parts;  // [node] a sum to split
 } Early;
 
 bool same_along(const Type *t, uint32_t mask) {
@@ -23,7 +23,7 @@ bool same_along(const Type *t, uint32_t mask) {
     return same;
 }
 
-// The operand of a product or a quotient that leaves a sum over these axes; 0: none.
+// The operand of a product or quotient that can be factored out of a sum over these axes; 0: none.
 static uint32_t factor_of(const Graph *g, uint32_t id, uint32_t mask) {
     Op op = (Op)graph_node(g, id)->op;
     if (op != OpMul && op != OpDiv)
@@ -38,7 +38,7 @@ static uint32_t other_than(const Graph *g, uint32_t id, uint32_t operand) {
     return node_in(g, id, node_in(g, id, 0) == operand);
 }
 
-// The depth of the deepest sum over the batch that the sum of `id` needs, when it is taken apart.
+// The depth of the deepest sum over the batch that the sum of `id` depends on when it is split.
 static uint32_t earliest(const Early *e, uint32_t id, uint32_t mask, uint32_t most) {
     const Graph *g = e->g;
     Op op = (Op)graph_node(g, id)->op;
@@ -58,15 +58,15 @@ static uint32_t earliest(const Early *e, uint32_t id, uint32_t mask, uint32_t mo
     return a > b ? a : b;
 }
 
-typedef struct Spread { // a sum that is taken apart
+typedef struct Spread { // a sum that is split
     const Early *e;
     Graph *to;
     const uint32_t *map;
-    Type type; // of what it adds up
+    Type type; // of its operand
     uint32_t mask;
 } Spread;
 
-// The sum of `id`, broadcast to the type, in graph `to`: taken apart as far as that makes it early.
+// The sum of `id`, broadcast to the type, in graph `to`: split as far as that removes dependences.
 static Val spread(const Spread *s, uint32_t id, uint32_t most) {
     const Graph *g = s->e->g;
     Op op = (Op)graph_node(g, id)->op;
@@ -81,7 +81,7 @@ static Val spread(const Spread *s, uint32_t id, uint32_t most) {
     if (op == OpNeg)
         return Neg(a);
     Val b = spread(s, node_in(g, id, 1), most - 1);
-    if (op == OpSub && a.id == b.id) // n terms of their own mean
+    if (op == OpSub && a.id == b.id) // deviations from the terms' own mean
         return Expand(Num(a, 0), val_type(a));
     return op == OpAdd ? Add(a, b) : Sub(a, b);
 }
@@ -90,7 +90,8 @@ static bool is_batch_sum(const Graph *g, uint32_t id) {
     return graph_node(g, id)->op == OpSum && node_axes(g, id) & 1;
 }
 
-// A gradient of an update travels in a bucket, which nothing waits for at once: it stays one sum.
+// A gradient of an update is reduced in a bucket, which nothing waits for at once: it stays one
+// sum.
 static void keep_gradients(Early *e, const Func *f) {
     for (uint32_t u = 0; u < f->update.n; u++) {
         for (uint32_t k = 0; k < f->update.at[u].grad.n; k++) {

@@ -1,17 +1,17 @@
-// fuse.c - cuts a function's graph into regions: one generated loop nest, library call or copy
-// each.
+// fuse.c - partitions a function's graph into regions: one generated loop nest, library call or
+// copy each.
 //
 // In: a function whose graph passes are done. Out: Plan.region, region_of, place (owner, space),
 // copied, why.
 // 1. Units and what they read, through views (units.c). What a library call, a result or another
-// block needs is stored.
-// 2. Producers join their consumers where both walk the same elements in the same order, most bytes
-// first.
-// 3. What is still stored for another region's sake is computed again there if that moves fewer
-// bytes.
-// 4. Regions that read the same values join.
-// Every kept node is stored by exactly one region (regions.c), and regions of a block are in a
-// valid order, which is the clusters' (cluster.c).
+//    block needs is stored.
+// 2. Vertical fusion: producers join consumers that visit the same elements in the same order, most
+//    bytes first.
+// 3. Recomputation: what is still stored for another region is recomputed there if that moves fewer
+//    bytes.
+// 4. Horizontal fusion: regions that read the same values join.
+// Every kept node is stored by exactly one region (regions.c), and the regions of a block are in
+// topological order, which is maintained on clusters (cluster.c).
 #include "fuse.h"
 
 #include <stdlib.h>
@@ -19,15 +19,15 @@
 
 enum {
     ScalarRuns = 64, // how often a kernel computes a value that is the same for all elements
-    Repeated = 8     // a value so much smaller than a loop is repeated along it, not picked from
+    Repeated = 8     // a value so many times smaller than a loop is broadcast along it
 };
 
-// What computing again is weighed by, in bytes moved meanwhile.
+// The cost model of recomputation, in equivalent bytes of memory traffic.
 typedef struct Costs {
     double launch;   // a launch
     double addition; // an addition
     double free;     // additions per element that hide behind a kernel's memory traffic
-    double near;     // a byte that some element before this one has asked for, from a cache
+    double near;     // a byte that an earlier element has loaded: from a cache
 } Costs;
 
 // Cores: AVX-512, 15 GB/s a core. Cards do ten additions a byte (an H100: 33e12 a second, 3.3e12
@@ -167,7 +167,7 @@ static void order_slots(Fuse *z) {
     }
 }
 
-// --- 2: producers join consumers -----------------------------------------------------------------
+// --- 2: vertical fusion --------------------------------------------------------------------------
 
 typedef struct Edge {
     size_t bytes;
@@ -183,7 +183,7 @@ static int by_bytes(const void *a, const void *b) {
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-static void join_producers(Fuse *z) {
+static void fuse_vertically(Fuse *z) {
     VEC(Edge) edge = {0};
     for (uint32_t id = 1; id < z->g->node.n; id++) {
         for (uint32_t k = 0; z->unit[id] && k < z->reads[id].n; k++) {
@@ -213,14 +213,14 @@ static void find_kept(Fuse *z) {
     }
 }
 
-// --- 3: computing again instead of storing -------------------------------------------------------
+// --- 3: recomputing instead of storing -----------------------------------------------------------
 
-static double again_weight(const Fuse *z, uint32_t id) {
+static double recompute_weight(const Fuse *z, uint32_t id) {
     double sum = fuse_weight(z->g, id);
     for (uint32_t i = 0; i < z->reads[id].n && sum < 1000; i++) {
         Reads r = z->reads[id].at[i];
         if (z->unit[r.node] && !z->kept[r.node])
-            sum += r.times * again_weight(z, r.node);
+            sum += r.times * recompute_weight(z, r.node);
     }
     return sum;
 }
@@ -232,8 +232,8 @@ static bool reads_it(const ReadsVec *v, uint32_t id) {
     return false;
 }
 
-// Elements that a loop asks for `times` of for each of its own: those it fetches from memory, and
-// those that are near because another of its elements has fetched them.
+// What a loop that reads a value `times` per element loads from memory, and what it loads from a
+// cache because another element has loaded it.
 typedef struct Fetched {
     double bytes, near;
 } Fetched;
@@ -246,13 +246,13 @@ static Fetched fetched(const Graph *g, uint32_t id, double space, double times) 
     return (Fetched){size * first, asked > once && !repeated ? size * (asked - once) : 0};
 }
 
-// Bytes that consumer cluster `c` moves or computes more when it makes `id` from `leaf` itself, at
-// so many places for each of its elements.
-static double again_cost(Fuse *z, uint32_t id, uint32_t c, double at, const ReadsVec *leaf) {
+// What it costs consumer cluster `c`, in bytes, to recompute `id` from `leaf` itself, `at` times
+// per element.
+static double recompute_cost(Fuse *z, uint32_t id, uint32_t c, double at, const ReadsVec *leaf) {
     const Graph *g = z->g;
     bool scalar = type_elements(g, node_type(g, id)) == 1;
     double space = (double)type_elements(g, fuse_space(g, c)), runs = scalar ? ScalarRuns : space,
-           weight = at * again_weight(z, id) - (scalar ? 0 : costs(z)->free);
+           weight = at * recompute_weight(z, id) - (scalar ? 0 : costs(z)->free);
     double cost = weight > 0 ? costs(z)->addition * weight * runs : 0;
     ReadsVec now = {0};
     cluster_reads(z, c, &now);
@@ -263,8 +263,8 @@ static double again_cost(Fuse *z, uint32_t id, uint32_t c, double at, const Read
     return cost;
 }
 
-// Would cluster of `user` read a slot too late, now that it reads `leaf` itself? Orders it where it
-// can.
+// May the cluster of `user` read `leaf` itself, or would it read a slot after a write? Adds the
+// ordering edges that prevent that where it can.
 static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool aligned) {
     for (uint32_t i = 0; i < leaf->n; i++) {
         const NodeVec *writes = slot_changes(z, leaf->at[i].node);
@@ -280,7 +280,7 @@ static bool slots_allow(Fuse *z, uint32_t user, const ReadsVec *leaf, bool align
     return true;
 }
 
-// Then some region stores it whatever happens, and no launch is spared.
+// Then a region stores it in any case, and recomputation saves no launch.
 static bool is_written(const Fuse *z, uint32_t id) {
     for (uint32_t i = 0; i < z->users[id].n; i++)
         if (z->g->node.at[z->users[id].at[i]].op == OpWrite)
@@ -288,7 +288,7 @@ static bool is_written(const Fuse *z, uint32_t id) {
     return false;
 }
 
-// What the region that stores `id` reads for nothing else: bytes that are spared where it does not.
+// Bytes that the region storing `id` reads for it alone: saved when it is not stored.
 static double own_cost(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     const NodeVec *m = &z->member[z->cluster[id]];
     double space = (double)type_elements(z->g, fuse_space(z->g, id)), cost = 0;
@@ -302,7 +302,7 @@ static double own_cost(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     return cost;
 }
 
-static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
+static bool recompute_pays(Fuse *z, uint32_t id, const ReadsVec *leaf) {
     double bytes = (double)type_bytes(z->g, node_type(z->g, id)),
            keep = bytes + own_cost(z, id, leaf) + (is_written(z, id) ? 0 : costs(z)->launch),
            again = 0;
@@ -317,19 +317,19 @@ static bool worth_again(Fuse *z, uint32_t id, const ReadsVec *leaf) {
             vec_push(z->arena, &seen, c);
             Fetched f = fetched(z->g, id, (double)type_elements(z->g, fuse_space(z->g, c)), at);
             keep += f.bytes + costs(z)->near * f.near;
-            again += again_cost(z, id, c, at, leaf);
+            again += recompute_cost(z, id, c, at, leaf);
         }
     }
     return again < keep;
 }
 
-static void compute_again(Fuse *z, uint32_t id) {
+static void recompute_inline(Fuse *z, uint32_t id) {
     OpClass c = node_class(z->g, id);
     if (!z->kept[id] || z->fixed[id] || (c != ClassEW && c != ClassRNG && !fuse_is_short(z->g, id)))
         return;
     ReadsVec leaf = {0};
     unit_reads(z, id, &leaf);
-    if (!worth_again(z, id, &leaf))
+    if (!recompute_pays(z, id, &leaf))
         return;
     NodeVec *users = &z->users[id], stay = {0};
     for (uint32_t i = 0; i < users->n; i++) {
@@ -352,9 +352,9 @@ static void compute_again(Fuse *z, uint32_t id) {
     z->kept[id] = 0;
 }
 
-// --- 4: regions that read the same ---------------------------------------------------------------
+// --- 4: horizontal fusion ------------------------------------------------------------------------
 
-static void join_siblings(Fuse *z) {
+static void fuse_horizontally(Fuse *z) {
     const Graph *g = z->g;
     VEC(Edge) value = {0};
     NodeVec *by = arena_array(z->arena, NodeVec, g->node.n);
@@ -397,11 +397,11 @@ void fuse(Arena *perm, const PassOptions *o, Plan *p) {
     join_calls(&z);
     order_slots(&z);
     if (!o->no_fuse) {
-        join_producers(&z);
+        fuse_vertically(&z);
         find_kept(&z);
         for (uint32_t id = 1; id < n; id++)
-            compute_again(&z, id);
-        join_siblings(&z);
+            recompute_inline(&z, id);
+        fuse_horizontally(&z);
         find_kept(&z);
     }
     regions_build(&z, perm, p);

@@ -1,34 +1,35 @@
-// fuse.h - inside fusion: the graph of values and clusters that fuse.c and cluster.c work on.
+// fuse.h - inside fusion: the dependence graph of units and clusters that fuse.c and cluster.c work
+// on.
 //
-// A *unit* is a node that some region computes on its own account: elementwise nodes, draws,
-// reductions, writes, library calls, and moves that must lie in memory. Other moves are views:
-// readers look through them. A *cluster* is a set of units that will be one region; every cluster
-// has an iteration space. A unit that is *kept* is stored; what is not kept is computed again
-// wherever it is read, so membership in clusters decides only where kept units are stored.
+// A *unit* is a node that some region computes: elementwise nodes, random draws, reductions, slot
+// writes, library calls, and moves that must be materialized. Other moves are *views*: consumers
+// index through them. A *cluster* is a set of units that will become one region; it has one
+// iteration space. A *kept* unit is stored in memory; every other unit is recomputed inline by each
+// consumer, so membership in clusters decides only where kept units are stored.
 #ifndef GAN_FUSE_H
 #define GAN_FUSE_H
 
 #include "index.h"
 #include "plan.h"
 
-typedef struct Reads { // one value read by a unit, through views, at one place
+typedef struct Reads { // a value that a unit reads, through views, at one index
     uint32_t node;     // a unit or a Read
-    bool aligned;   // element i of the unit's space needs element i of the value, in layout order
-    double times;   // elements needed per element of the space: of a short sum several, of a border
-                    // a part of one
-    uint64_t place; // a hash of the index: readers of one shape that have it in common are at one
+    bool aligned;   // element i of the unit's space reads element i of the value, in layout order
+    double times;   // elements read per element of the space: several in a short sum, a fraction
+                    // at a border
+    uint64_t place; // hash of the index expression: equal for equal accesses
 } Reads;
 typedef VEC(Reads) ReadsVec;
 typedef VEC(uint32_t) NodeVec;
 
-typedef struct Asked { // what a walk has asked for of a node
-    uint32_t visit;    // the last walk that did
-    bool start, read;  // the walk begins here; something on its way reads it
+typedef struct Asked { // what a walk over recomputed units reads of a node
+    uint32_t visit;    // the last walk that reached it
+    bool start, read;  // the walk begins here; a unit on the way reads it
     VEC(struct {
         uint64_t at;
-        double times; // for each element of where the walk begins
+        double times; // per element of where the walk begins
     })
-    place; // each once
+    place; // distinct indices
 } Asked;
 
 typedef struct Fuse {
@@ -37,27 +38,27 @@ typedef struct Fuse {
     const Func *f;
     const Graph *g;
     const PassOptions *o;
-    uint8_t *live;         // [node] needed by an effect or a result
+    uint8_t *live;         // [node] reached from an effect or a result
     uint8_t *unit;         // [node]
     uint8_t *fixed;        // [node] must be stored
-    const uint8_t *stated; // [node] a text says that it is stored; NULL: there is none
-    uint8_t *compared;     // [node] ... for it is compared with what was picked from it
+    const uint8_t *stated; // [node] a plan text stores it; NULL: no text
+    uint8_t *compared;     // [node] fixed because it is compared with a value selected from it
     uint8_t *kept;         // [node] stored
     ReadsVec *reads;       // [node] of a unit
-    NodeVec *users;        // [node] units that read it: the edges of the cluster graph
-    NodeVec *later;        // [node] units that must follow for a slot's sake
+    NodeVec *users;        // [node] units that read it: edges of the cluster graph
+    NodeVec *later;        // [node] units ordered after it by a slot (write after read)
     NodeVec *writes;       // [slot] its Write nodes
-    uint32_t *cluster;     // [node] the cluster's name: one of its units
+    uint32_t *cluster;     // [node] its cluster, named by one of the members
     NodeVec *member;       // [cluster]
-    uint32_t *pos;         // [cluster] place in a topological order of clusters
+    uint32_t *pos;         // [cluster] position in a topological order of clusters
     uint32_t *order;       // [pos] cluster, 0 for a hole
-    uint32_t *mark;        // [cluster] the last walk through clusters that came by
-    uint32_t walks;        // made so far
-    uint32_t *seen;        // [2 * unit + aligned] the last visit that came by
-    uint32_t visit;        // number of the walk through units that are not kept
+    uint32_t *mark;        // [cluster] the last walk over clusters that reached it
+    uint32_t walks;        // number of such walks
+    uint32_t *seen;        // [2 * unit + aligned] the last visit that reached it
+    uint32_t visit;        // number of the walk over recomputed units
     Asked *asked;          // [node]
     NodeVec stack;
-    uint32_t merges; // made so far
+    uint32_t merges; // number so far
 } Fuse;
 
 // --- roles ---------------------------------------------------------------------------------------
@@ -82,28 +83,27 @@ bool slot_late(uint32_t home, uint32_t reader, uint32_t writer, bool repeat); //
 
 void units_find(Fuse *z);
 NodeVec *slot_writes(Arena *a, const Module *m, const Func *f); // [slot] its Write nodes
-// Regions of the clusters in z->order. Kept units are stored; the rest is computed where it is
-// read.
+// Regions of the clusters in z->order. Kept units are stored; the others are computed inline.
 void regions_build(Fuse *z, Arena *perm, Plan *p);
-void regions_explain(Fuse *z, Arena *perm, Plan *p); // why[]: behind regions_build
+void regions_explain(Fuse *z, Arena *perm, Plan *p); // why[]: after regions_build
 
 // --- cluster.c -----------------------------------------------------------------------------------
 
 void clusters_init(Fuse *z);
-// NULL when the clusters of two units can be one; else why not.
+// NULL when the clusters of two units can be merged; else why not.
 const char *cluster_refuses(Fuse *z, uint32_t a, uint32_t b);
 bool cluster_merge(Fuse *z, uint32_t a, uint32_t b); // false when refused
-// NULL when the members of a cluster, however they came together, can be one region; else why not.
+// NULL when the members of a cluster, however formed, can be one region; else why not.
 const char *cluster_wrong(Fuse *z, uint32_t cluster);
-// Makes one of two clusters whatever they are; false when something must lie between them.
+// Merges two clusters of any kind; false when another one must run between them.
 bool cluster_join(Fuse *z, uint32_t a, uint32_t b);
-// Orders unit `before` ahead of `after`; false (and no change) when that closes a circle.
+// Adds an edge from unit `before` to `after`; false (and no change) when that would close a cycle.
 bool cluster_order(Fuse *z, uint32_t before, uint32_t after);
-// Adds what the units of a cluster read from memory, looking through what is not kept: each value
-// once, `times` the places.
+// Adds what the units of a cluster read from memory, through recomputed units: each value once,
+// `times` summed over its distinct indices.
 void cluster_reads(Fuse *z, uint32_t cluster, ReadsVec *out);
 void unit_reads(Fuse *z, uint32_t unit, ReadsVec *out); // the same of one unit
-// At how many places a cluster reads `id` itself, for each element of its space.
+// Elements of `id` that a cluster reads directly, per element of its space.
 double cluster_places(Fuse *z, uint32_t cluster, uint32_t id);
 
 #endif

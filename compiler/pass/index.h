@@ -1,6 +1,6 @@
-// index.h - index arithmetic: where an element lies, as a function of loop variables. Shared by
-// fusion (does a consumer walk a value in the order it is made?) and by kernel generation
-// (addresses, guards).
+// index.h - index expressions: the position of an element as a function of loop variables. Shared
+// by fusion (does a consumer visit a value in the order its producer does?) and by kernel
+// generation (addresses, bounds checks).
 //
 // An index is a sum  off + sum coef * atom,  interned in an Indices table: equal indices have equal
 // ids. An atom is a loop variable, the floor quotient or remainder of an index that does not
@@ -52,16 +52,16 @@ void ix_range(const Indices *t, Ix a, int64_t *lo, int64_t *hi);
 int64_t ix_coef(const Indices *t, Ix a,
                 uint32_t var);            // of a variable standing on its own; 0 when absent
 uint64_t ix_hash(const Indices *t, Ix a); // of what it says, in whatever table
-// Does it depend on `var` at all, inside quotients too?
+// Does it depend on `var`, also inside quotients?
 bool ix_uses(const Indices *t, Ix a, uint32_t var);
 
-// A quotient or remainder that splitting a variable in two would resolve: var = hi * *factor + lo.
-// False: none.
+// Finds a quotient or remainder that strip-mining a variable, var = hi * *factor + lo, would
+// resolve. False: none.
 bool ix_split_wanted(const Indices *t, uint32_t *var, int64_t *factor);
 
 // --- access.c: coordinates of graph values -------------------------------------------------------
 
-// The element of a value that is meant: c[0] the sample, c[1 + i] along axis i.
+// Coordinates of an element: c[0] the sample, c[1 + i] along axis i.
 typedef struct Coords {
     Ix c[1 + MAX_RANK];
 } Coords;

@@ -1,17 +1,17 @@
-// memory.c - a place for every stored value of a function, before anything runs.
+// memory.c - static memory planning: an address for every stored value of a function.
 //
 // In: the schedule, the slots' offsets. Out: Plan.place, work_bytes, work_bound, bytes_moved.
-// Time is the number of a launch, blocks in the order of the tape. A value lives from the launch
-// that makes it to the last that reads it; one that is read inside a loop it was made outside of,
-// to the end of that loop. Where a loop region's input dies at an output of equal size, made from
-// it element by element, both are one buffer. The parts of a collective are one buffer. Buffers
-// are placed offline, largest first, each in the smallest gap that fits among those alive at the
-// same time.
+// Time is the number of a launch, blocks in the order of the tape. A value's live range is from the
+// launch that computes it to the last that reads it; one that is read inside a loop but computed
+// outside lives to the end of that loop. Where a loop region's input dies at an output of equal
+// size, computed from it element by element, the output is computed in place. The parts of a
+// collective are one buffer. Buffers are packed offline, largest first, each into the smallest gap
+// among those whose live ranges interfere.
 //
-// A tail (program.h) has its times in the blocks that run it. A value it reads that was not made in
-// it lives on to there, to the end of a round and from the beginning of the next where that is the
-// way. So does what the executor may look at between two steps, for a tail that the next step would
-// run may run there as well.
+// A tail (program.h) has its times in the blocks that run it. A value it reads that was not
+// computed in it stays live until then, to the end of a round and from the beginning of the next
+// where the tail is loop-carried. So does what the executor may read between two steps, since a
+// tail carried to the next step may also run there.
 #include "buffer.h"
 #include "plan.h"
 

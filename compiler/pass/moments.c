@@ -1,16 +1,16 @@
-// moments.c - squares about a mean, sum((x - m)^2), without waiting for the mean.
+// moments.c - sums of squared deviations, sum((x - m)^2), in one pass over x.
 //
 // In: a function for this rank's samples, in its final precision. Out: the same with every such sum
-// one operation (Squares), which needs x alone: with the sum that the mean is made of it becomes
-// one walk over x, where there were two, one after the other. Any sum is meant whose mean is over
-// the same axes: of a norm, of a user's var().
+// one operation (Squares) that depends on x alone: together with the sum that the mean is made of
+// it is one loop over x, where there were two in sequence. Any sum counts whose mean is over the
+// same axes: of a norm layer or of a user's var().
 //
-// Between ranks (shard.c) each adds up the squares about its own mean c of n values and n c^2; all
-// that is left is N m^2, which is taken off behind the sum (Chan, Golub and LeVeque 1983,
+// Between ranks (shard.c) each adds the squares about its own mean c of n values and n c^2; what
+// remains is N m^2, which is subtracted after the reduction (Chan, Golub and LeVeque 1983,
 // "Algorithms for computing the sample variance", in the form for many parts). That loses
-// (m / deviation)^2 of the last digit of f64, in which squares of means are: less than f32 sees.
-// On one rank kernels do the same for their parts. Sums in f64, which would see it, wait for the
-// mean.
+// (m / deviation)^2 of the last digit of f64, in which squares of means are kept: less than f32 can
+// represent. On one rank kernels do the same for their parts. Sums in f64, where it would show,
+// wait for the mean.
 #include "shard.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 // Of a product of constants, kept as doubles. Not 1 / (n - 1) for any n that is.
 static const double FactorError = 1e-12;
 
-// The sum that `mean` is, but for its shape and the factor 1 / n; 0: none.
+// The sum whose mean `mean` is, up to its shape and the factor 1 / n; 0: none.
 static uint32_t mean_of(const Graph *g, uint32_t mean, double n) {
     double by = 1, c;
     uint32_t id = mean;
@@ -59,7 +59,7 @@ uint32_t centre_of(const Graph *g, uint32_t id) {
         return 0;
     x = node_in(g, apart, 0);
     if (!type_same_shape(node_type(g, x), node_type(g, apart)))
-        return 0; // every element has more means than its own: x - reshape(mean(x), ...)
+        return 0; // elements are paired with other means too: x - reshape(mean(x), ...)
     s = mean_of(g, node_in(g, apart, 1), sum_terms(g, id));
     bool same = s && node_in(g, s, 0) == x && node_axes(g, s) == node_axes(g, id) &&
                 graph_node(g, s)->block == graph_node(g, id)->block;
@@ -76,6 +76,6 @@ static uint32_t rewrite(void *user, Graph *to, const Graph *from, uint32_t id,
 
 void pass_moments(Arena *perm, const Module *m, Func *f, const PassOptions *o) {
     (void)m, (void)o;
-    if (!f->block_first) // chunks: what is equal in two of them must not become one
+    if (!f->block_first) // equal work of two chunks must not be merged
         func_rewrite(perm, f, f->g.batch, rewrite, NULL);
 }

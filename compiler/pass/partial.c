@@ -1,19 +1,19 @@
-// partial.c - which values of a step are sums over this rank's samples only, and where they must be
-// added up over the ranks.
+// partial.c - which values of a step are partial sums over this rank's samples, and which of them
+// are reduced over the ranks.
 //
-// In: a function for the global batch, without Grad nodes. Out: Partials. Sums stay partial as long
-// as what is done with them is linear, so that a gradient of several terms is added up once, over
-// the ranks as over its terms. A value that someone needs whole is added up where it is made, and
-// then is whole to all its readers. An operation that would make a partial larger (a sum times a
-// tensor) hands it on only if what it makes need not be added up itself: small sums travel, not the
-// tensors they scale. The answer is a fixed point: what is whole and what must not grow only ever
-// becomes more.
+// In: a function for the global batch, without Grad nodes. Out: Partials. A sum stays partial
+// through linear operations, so that a gradient of several terms is reduced once, over its terms
+// and the ranks together. A value that something needs globally is reduced where it is computed,
+// and is whole to all its readers. An operation that enlarges a partial (a sum times a tensor)
+// propagates it only if its own result need not be reduced: small sums are communicated, not the
+// tensors they scale. The answer is a fixed point: the sets of whole values and of operations that
+// must not propagate only grow.
 #include "shard.h"
 
 typedef struct Finder {
     Partials *p;
     const Graph *g;
-    uint8_t *stuck; // [node] must not hand on what it makes larger
+    uint8_t *stuck; // [node] enlarges its operand and must not propagate it
 } Finder;
 
 bool partial_begins(const Graph *g, uint32_t id) {
@@ -27,8 +27,8 @@ static bool open_sum(const Finder *s, uint32_t id) {
     return s->p->is[id] && !s->p->whole[id];
 }
 
-// Operand k is a partial that may stay one: made in the same block, so that it is added up as often
-// as it is read.
+// Operand k is a partial that may stay one: computed in the same block, so that it is reduced as
+// often as it is read.
 static bool partial(const Finder *s, uint32_t id, uint32_t k) {
     uint32_t in = node_in(s->g, id, k);
     return open_sum(s, in) && graph_node(s->g, in)->block == graph_node(s->g, id)->block;
@@ -115,7 +115,7 @@ static bool mark_needs(Finder *s) {
     return news;
 }
 
-// What is looked at from outside the graph is needed whole.
+// What the executor reads is needed whole.
 static bool mark_roots(Finder *s) {
     const Func *f = s->p->f;
     bool news = false;

@@ -14,7 +14,7 @@ typedef struct Parallel {
     uint32_t micro;  // gradient accumulation: this rank's samples in so many parts; 0, 1: at once
     double latency, bandwidth; // of a collective: seconds + bytes / bandwidth; 0: 10 Gbit/s, 20 us
     size_t bucket;             // bytes of a bucket of gradients; 0: from the two above
-    bool tail;                 // the step may leave its end to the next one (program.h, Tail)
+    bool tail;                 // the step may defer its end to the next one (program.h, Tail)
 } Parallel;
 
 typedef struct PassOptions {
@@ -27,29 +27,27 @@ typedef struct PassOptions {
     bool all_halves;    // bf16, f16: small products, too, take and make halves
     bool wide_f16;      // f16: no library multiplies it; products read and make rounded f32
     bool channels_pack; // the backend wants packed weights (cpu)
-    bool few_launches;  // a launch costs more than memory does: what is made of weights and state
-                        // alone, and an update's writes, wait for one another
+    bool few_launches;  // launch overhead outweighs memory: work on weights and state alone, and an
+                        // update's writes, are batched into few launches
     size_t work_most;   // bytes of work memory a function may take; 0: no limit
     Parallel parallel;
 } PassOptions;
 
 // --- passes.c: the table and its runner ----------------------------------------------------------
 
-// Graph passes over one function (grad, fresh, unpin, mask, dtype, shard). It is of `m`, the only
-// part of it that changes: functions may be worked on side by side, each with its own `perm`. bug()
-// on a verifier complaint. `stop_after`: a pass name to stop behind (ganc emit --stage grad), or
-// NULL.
+// Runs the graph passes over one function of `m` and changes nothing else of the module: functions
+// may be compiled concurrently, each with its own `perm`. bug() when the verifier complains.
+// `stop_after`: the last pass to run (ganc emit --stage grad), or NULL.
 void passes_run(Arena *perm, const Module *m, Func *f, const PassOptions *o,
                 const char *stop_after);
-// Gives slots and sites the precision that goes with `real`, and every slot its offset in the slot
-// memory: per net flat arenas, weights in order of gradient finality, with equal layouts for
-// weights, gradients and each optimizer state; then the rest. Returns its size in bytes.
+// Sets the precision of slots and sites, and every slot's offset in the slot memory: flat arenas
+// per net, weights in the order in which their gradients become final, with equal layouts for
+// weights, gradients and each kind of optimizer state; then the rest. Returns the size in bytes.
 size_t slots_place(Module *m, Dtype real);
 // Regions, schedule and memory of a function whose graph passes are done.
 void plan_make(Arena *perm, const Module *m, const Func *f, const PassOptions *o, Plan *out);
 
-// --- the passes, a file each, and rewrite.c, arena.c, count.c
-// --------------------------------------
+// --- the passes, one file each, and rewrite.c, arena.c, count.c ----------------------------------
 
 // Adds the slots of a scale for each update of the step, if there are none; before slots_place.
 // What a module has makes pass_loss_scale scale.
@@ -59,19 +57,18 @@ void pass_loss_scale(Arena *perm, const Module *m, Func *f,
 void pass_grad(Arena *perm, const Module *m, Func *f,
                const PassOptions *o); // expands Grad nodes, innermost first
 void pass_fresh(Arena *perm, const Module *m, Func *f,
-                const PassOptions *o); // init writes no zeros
+                const PassOptions *o); // init does not store zeros
 void pass_unpin(Arena *perm, const Module *m, Func *f,
                 const PassOptions *o);        // Pin and Stop disappear; more becomes equal
-void grads_drop_unread(Arena *perm, Func *f); // forgets gradients that no weight is made of
+void grads_drop_unread(Arena *perm, Func *f); // drops gradients that no update uses
 void pass_mask(Arena *perm, const Module *m, Func *f,
-               const PassOptions *o); // gradients read activations' outputs
+               const PassOptions *o); // gradients test activations' outputs, not inputs
 void pass_dtype(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 void pass_shard(Arena *perm, const Module *m, Func *f, const PassOptions *o);
 void pass_moments(Arena *perm, const Module *m, Func *f,
-                  const PassOptions *o); // squares about a mean do not wait for it
+                  const PassOptions *o); // one-pass sums of squared deviations
 
-// times.c: what is said, before anything is measured, of a collective of `bytes`, and of the
-// products in a node on one core.
+// times.c: static cost estimates of a collective of `bytes`, and of a node's products on one core.
 double call_seconds(const Parallel *o, size_t bytes);
 double product_seconds(const Graph *g, uint32_t node);
 // shard.c. Rank `rank`'s samples of a global batch of `total`; 0 or 1 ranks: all.
@@ -83,58 +80,58 @@ bool fuse_is_view(const Graph *g, uint32_t id); // an affine move: readers look 
 bool fuse_is_short(const Graph *g,
                    uint32_t id); // a reduction of so few terms that it is arithmetic
 bool fuse_ends_loop(const Graph *g,
-                    uint32_t id); // a reduction proper: known only when its region's loop is over
+                    uint32_t id); // a reduction whose result is ready only after its region's loop
 const Type *fuse_space(const Graph *g,
                        uint32_t id); // the shape a node is computed over: its own or its operand's
 uint32_t fuse_reduced(const Graph *g,
                       uint32_t id); // axes of that shape it reduces, those of one element left out
-// Operand k, of a commuting operation the larger first: so that equal structures are met in equal
-// order.
+// Operand k; of a commuting operation the larger first, so that equal structures are visited in
+// equal order.
 uint32_t fuse_operand(const Graph *g, uint32_t id, uint32_t k);
 // The node whose memory holds `id`: through reshapes and expands that move no element; `id` itself
 // when it is its own.
 uint32_t fuse_storage(const Graph *g, uint32_t id, Arena scratch);
-// Pairs of regions of one block that must keep their order: one reads what the other stores, or
-// reads a slot that the other writes. Sorted by (after, before), without repeats; never a circle,
-// for where reading first was impossible fuse made a RegionCopy.
+// Dependences between regions of one block: one reads what the other stores (read after write), or
+// reads a slot that the other writes (write after read). Sorted by (after, before), unique,
+// acyclic: where a read could not come first, fuse inserted a RegionCopy.
 typedef struct RegionOrder {
     uint32_t before, after;
 } RegionOrder; // Plan.region[]
 typedef VEC(RegionOrder) OrderVec;
 void region_orders(Arena *perm, const Plan *p, OrderVec *out);
 
-// Rebuilds a function's graph, for `batch` samples: `map` is called for every live node in order
-// and returns the new node (graph_add with mapped operands when it has nothing to say); effects,
-// updates, reports, results and the tape are renumbered.
+// Rebuilds a function's graph for `batch` samples: the callback gets every live node in order and
+// returns its replacement (node_copy() keeps it); effects, updates, reports, results and the tape
+// are renumbered.
 typedef uint32_t (*RewriteFn)(void *user, Graph *to, const Graph *from, uint32_t id,
                               const uint32_t *map);
-// Puts new numbers, map[old], where effects, updates, reports, results and the tape say nodes.
+// Replaces the nodes that effects, updates, reports, results and the tape name by map[old].
 void func_renumber(Func *f, const uint32_t *map);
 void func_rewrite(Arena *perm, Func *f, int64_t batch, RewriteFn map, void *user);
-// The RewriteFn with nothing to say; others call it for the nodes they leave alone.
+// The identity rewrite; others call it for the nodes they keep.
 uint32_t node_copy(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map);
 
-// What a limit on memory made of a plan: launches that make again what could not be held until its
-// last reader (pass/remat.c).
+// What rematerialization (pass/remat.c) did to fit a plan into a memory limit.
 typedef struct Remade {
-    size_t most;       // bytes of work memory the plan was to take at most
-    size_t held;       // bytes it takes when everything is held
-    uint32_t launches; // made again
-    double gflop;      // of these; in Plan.gflop as well
-    double bytes;      // that these read and write
+    size_t most;       // limit of work memory, in bytes
+    size_t held;       // bytes without rematerialization
+    uint32_t launches; // recomputed
+    double gflop;      // of recomputed launches; included in Plan.gflop
+    double bytes;      // they read and write
 } Remade;
 
-// remat.c. Where the plan of `f` takes more than o->work_most bytes of work memory: makes launches
-// again in front of late readers, instead of holding what they made, until it does not, the
-// cheapest first; or until nothing is left to gain. Replaces f's graph and *p; fills p->remade.
+// remat.c. Where the plan of `f` takes more than o->work_most bytes of work memory: recomputes
+// launches just before late consumers instead of keeping their results live, best bytes per second
+// first, until the plan fits or nothing more can be gained. Replaces f's graph and *p; fills
+// p->remade.
 void remat(Arena *perm, const PassOptions *o, Func *f, Plan *p);
 
 double graph_gflop(const Graph *g); // of all nodes (node_gflop)
-// [block] How often it runs in an average run, in `a`: a repeat's rounds, one in k of an `every`
-// and all the others of what follows where it did not, half of each branch.
+// [block] Expected executions per run, in `a`: the rounds of a repeat, 1/k in an `every k` and the
+// rest in its else, half in each branch of an `if`.
 double *func_block_runs(Arena *a, const Func *f);
-double func_gflop_again(const Func *f); // what the text asks for again and sharing spares
-double func_gflop(const Func *f);       // the same, each node as often as its block runs
+double func_gflop_again(const Func *f); // of repeated work in the text that CSE removed
+double func_gflop(const Func *f);       // of all nodes, weighted by their block's executions
 
 // plan_text.c, plan_read.c: the text form of plans, which follows that of their module.
 
@@ -153,7 +150,7 @@ typedef struct PlansRead {
 // *error. Never trusts the text. `module` must stay where it is.
 bool plans_read(Arena *perm, Str text, Module *module, PlansRead *out, Str *error);
 
-// Where members of a region come from: the model's lines, each once, in order of the members.
+// Source lines of a region's members, each once, in order of the members.
 typedef struct SourceLine {
     Str file;
     uint32_t number;
@@ -162,12 +159,12 @@ typedef struct SourceLine {
 typedef VEC(SourceLine) SourceLineVec;
 SourceLine model_line(const Module *m, Span s); // of a span whose file's text the module has
 void region_lines(Arena *a, const Plan *p, const Region *r, SourceLineVec *out);
-// collective_text.c. Call `call` in a word or two ("gradients of D"); the lines at which its last
-// part is ready and its sums are first read, where they are known.
+// collective_text.c. A short name of a collective ("gradients of D"); the source lines where its
+// last part is ready and where its sum is first read, if known.
 void collective_name(Text *t, const Plan *p, uint32_t call);
 bool collective_ready_line(const Plan *p, uint32_t call, SourceLine *out);
 bool collective_use_line(const Plan *p, uint32_t call, SourceLine *out);
-// A line a call, the same on every rank.
+// A line per collective, the same on every rank.
 void collectives_print(Text *t, const Plan *p);
 void explain_fusion(Text *t, const Plan *p); // per region: members, bytes saved; per edge left: why
 

@@ -1,5 +1,5 @@
-// regions.c - the clusters that fusion ends with as the plan's regions, and the order that regions
-// must keep.
+// regions.c - turns the final clusters into the plan's regions, and derives the dependences between
+// regions.
 #include "fuse.h"
 
 #include <stdlib.h>

@@ -1,47 +1,47 @@
-// remat.c - computing again what cannot be held.
+// remat.c - rematerialization: recomputing values instead of keeping them live.
 //
-// In: a placed plan that takes more work memory than it may. Out: a plan of the same values in
-// which some regions run once more, in front of late readers, so that what they make need not lie
-// idle until then (Chen et al., "Training deep nets with sublinear memory cost", 2016). The bits
-// are the same: a region runs again whole, by the kernel it has, over the same inputs; draws are
-// functions of counters; regions that write slots or meet other ranks never run again.
+// In: a placed plan that exceeds the limit of work memory. Out: a plan of the same values in which
+// some regions run again just before late consumers, so that their results need not stay live until
+// then (Chen et al., "Training deep nets with sublinear memory cost", 2016). The bits are the same:
+// a region is recomputed whole, by the same kernel, from the same inputs; random draws are
+// functions of counters; regions that write slots or communicate are never recomputed.
 //
-// Which: as XLA's pass and Kirisame et al. ("Dynamic tensor rematerialization", 2021) decide, the
-// value that spares most for its time, again and again. What it spares is counted over all moments
-// at which too much lives (bytes times moments), so that a value idle through every peak of a step
-// goes before one that is idle in one of them; its time is that of all regions that must run for
-// it, by the estimates of times.c. A small input is held longer instead. In the end each run that
-// was added is left out where there is room after all to hold what an earlier one made.
+// The heuristic is that of XLA's pass and of Kirisame et al. ("Dynamic tensor rematerialization",
+// 2021): repeatedly the value that saves most per second of recomputation. Savings are counted over
+// all moments above the target (bytes times moments), so that a value idle through every peak of a
+// step goes before one that is idle in one of them; the time is that of the whole chain of regions
+// that must run for it, by the estimates of times.c. The live range of a small input is extended
+// instead. In the end each recomputation is dropped again where an earlier value fits after all.
 //
-// Places take more than what lives, so plans of ever lower aims are made until one fits; where none
-// does, one that aims as low as it can, which is the least that is told.
+// Packing needs more than the live bytes, so plans of ever lower targets are made until one fits;
+// if none does, the smallest is returned, and its size is what the user is told.
 #include "remat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    Small = 16,   // an input of such a part of a value's bytes is held for it
-    Longest = 48, // regions that run again for one value, at most
-    Tries = 384,  // regions looked at for that, those left out again too: else many are, many times
-    Rounds = 12,  // plans made, at most: places need a little more than what lives
+    Small = 16,   // the live range of an input so many times smaller than the value is extended
+    Longest = 48, // regions recomputed for one value, at most
+    Tries = 384,  // regions visited for that, backtracking included: bounds an exponential search
+    Rounds = 12,  // plans made, at most: packing needs a little more than the live bytes
 };
-// The target comes down by such a part of it, and where that is too much at once by half as much,
-// as long as that is not less than the least: what is held to make a value again then counts at
-// fewer moments. None is the best for every model: where one does not reach, the next is tried.
+// The target is lowered by 1/first of it, and where that fails by half as much, down to 1/least: in
+// smaller steps, inputs kept live for a recomputation count at fewer moments. No schedule of steps
+// is best for every model: where one does not reach the target, the next is tried.
 static const struct Steps { int64_t first, least; } Steps[] = {{8, 8}, {4, 4}, {8, 64}};
 
-// --- what would run again ------------------------------------------------------------------------
+// --- chains of recomputation ---------------------------------------------------------------------
 
-// Regions to run in front of a run, in order, and what that costs.
+// Regions to recompute before a run, in order, and what that costs.
 typedef struct Chain {
     uint32_t region[Longest], n;
-    uint32_t tries; // regions looked at
+    uint32_t tries; // regions visited
     double seconds;
-    double lost; // bytes times moments at which too much lives
-    uint32_t at; // moment of the run they come in front of
+    double lost; // bytes times moments above the target that extended live ranges cost
+    uint32_t at; // moment of the run they are inserted before
     uint32_t launch;
-    int64_t bytes; // of the value it is about
+    int64_t bytes; // of the value to recompute
 } Chain;
 
 static bool in_chain(const Chain *c, uint32_t region) {
@@ -89,10 +89,10 @@ static bool add_region(const Remat *z, Chain *c, uint32_t region) {
     return true;
 }
 
-// A value that lies idle until `reader`, and what it would be to make it again.
+// A value that is idle until `reader`, and the score of recomputing it there.
 typedef struct Choice {
     uint32_t run, out, reader;
-    double score; // bytes times moments a second
+    double score; // bytes times moments saved, per second
 } Choice;
 
 // The last moment before `at` at which a value is used.
@@ -103,8 +103,8 @@ static uint32_t used_before(const Remat *z, const Value *v, uint32_t at) {
     return last;
 }
 
-// All outputs of the run go until then, not only the one that was asked for.
-static double spared(const Remat *z, uint32_t run, uint32_t at) {
+// All outputs of the run are freed until then, not only the one in question.
+static double saved_by(const Remat *z, uint32_t run, uint32_t at) {
     const Region *r = remat_region(z, run);
     double sum = 0;
     for (uint32_t k = 0; k < r->out.n; k++) {
@@ -120,7 +120,7 @@ static double weigh(const Remat *z, uint32_t run, uint32_t out, uint32_t reader,
     *c = (Chain){.at = z->at.at[reader],
                  .launch = z->runs.run.at[reader].launch,
                  .bytes = z->value.at[run][out].bytes};
-    double gain = spared(z, run, c->at);
+    double gain = saved_by(z, run, c->at);
     if (gain <= 0 || !add_region(z, c, region))
         return 0;
     return (gain - c->lost) / c->seconds;
@@ -164,9 +164,10 @@ static void find_choices(Remat *z, ChoiceVec *out) {
         qsort(out->at, out->n, sizeof *out->at, by_score);
 }
 
-// --- adding and leaving out runs -----------------------------------------------------------------
+// --- adding and removing recomputations ----------------------------------------------------------
 
-// Runs the chain's regions in front of the reader, and lets it and those behind it read of them.
+// Inserts the chain's regions before the reader; it and later readers read their results. Undone,
+// and false, where that does not lower the excess.
 static bool apply(Remat *z, const Choice *choice, const Chain *c) {
     uint32_t reader = choice->reader, made[Longest];
     double was = z->excess;
@@ -201,7 +202,7 @@ static bool apply(Remat *z, const Choice *choice, const Chain *c) {
     return false;
 }
 
-// Does the run still read that value of the choice's?
+// Does the reader still read that value of the choice?
 static bool still_reads(const Remat *z, const Choice *choice) {
     const Value *v = &z->value.at[choice->run][choice->out];
     for (uint32_t u = 0; u < v->use.n; u++)
@@ -210,8 +211,9 @@ static bool still_reads(const Remat *z, const Choice *choice) {
     return false;
 }
 
-// One walk over all choices, the best first; those that have become much worse wait for the next.
-static bool spare(Remat *z) {
+// One pass over all choices, the best first; those whose score has dropped by half wait for the
+// next pass.
+static bool save_some(Remat *z) {
     ChoiceVec choice = {0};
     bool done = false;
     find_choices(z, &choice);
@@ -227,7 +229,7 @@ static bool spare(Remat *z) {
     return done;
 }
 
-// Leaves out runs that nobody reads.
+// Removes recomputations without readers.
 static void sweep(Remat *z) {
     for (uint32_t m = z->order.n; m-- > 0;) {
         uint32_t run = z->order.at[m], uses = 0;
@@ -241,8 +243,8 @@ static void sweep(Remat *z) {
     remat_measure(z);
 }
 
-// Lets readers of each run that was added read of one before it, where that can be held after all.
-static void hold_again(Remat *z) {
+// Removes each recomputation whose readers can read an earlier run after all.
+static void drop_needless(Remat *z) {
     for (uint32_t run = z->p->region.n; run < z->runs.run.n; run++) {
         if (remat_left_out(z, run))
             continue;
@@ -259,15 +261,16 @@ static void hold_again(Remat *z) {
     }
 }
 
-// Until no more than the target lives, or nothing can be spared: false. The target comes down step
-// by step, so that what reaches far is not bought for the deepest valley first.
+// Until live bytes are within the target, or nothing more can be saved: false. The target is
+// lowered in steps, so that choices that help at many moments come before those for the highest
+// peak alone.
 static bool fit(Remat *z, const struct Steps *steps, int64_t target) {
     for (int64_t part = steps->first; z->target > target && part <= steps->least;) {
         int64_t was = z->target, next = was - was / part;
         z->target = next > target ? next : target;
         memset(z->barred, 0, z->p->func->g.node.n);
         remat_measure(z);
-        while (z->excess > 0 && spare(z))
+        while (z->excess > 0 && save_some(z))
             ;
         if (z->excess > 0) {
             part *= 2;
@@ -276,7 +279,7 @@ static bool fit(Remat *z, const struct Steps *steps, int64_t target) {
     }
     remat_measure(z);
     sweep(z);
-    hold_again(z);
+    drop_needless(z);
     return z->target <= target && z->excess <= 0;
 }
 
@@ -294,8 +297,8 @@ static void count(const Remat *z, Remade *out) {
     }
 }
 
-// Has ever less live until a plan takes no more than `most`, or nothing can be spared: the bytes it
-// takes. Plans are over *f, the module's.
+// Lowers the target until a plan takes at most `most` bytes, or nothing more can be saved; the
+// bytes of the last plan. Plans are over *f, the module's.
 static size_t reach(Remat *z, const struct Steps *steps, Arena trial, const PassOptions *o,
                     size_t most, Func *f) {
     int64_t target = (int64_t)most;
@@ -318,8 +321,8 @@ typedef struct Least {
     size_t bytes; // that its plan takes
 } Least;
 
-// Aims at `most` from the plan `base`; `least` becomes it where it takes less. True: it had so low
-// an aim, and a lower one may do what places have spoiled.
+// Tries to reach `most` from the plan `base`; updates `least` where the result is smaller. True:
+// live bytes reached the target, so a lower one may make up for what packing lost.
 static bool aim(Arena *a, Arena trial, const PassOptions *o, Plan *base, const struct Steps *steps,
                 size_t most, Func *f, Least *least) {
     Remat z = {.a = a};

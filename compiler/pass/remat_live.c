@@ -1,8 +1,8 @@
-// remat_live.c - what lives when some regions run more than once.
+// remat_live.c - live ranges and live bytes when some regions run more than once.
 //
-// In: a placed plan. Out: its runs (remat.h), to which others are added and taken away again, each
-// value with its readers in order, and the bytes that live at each moment. Launches and whatever
-// shares a buffer in the plan keep their order and their sharing.
+// In: a placed plan. Out: its runs (remat.h), to which recomputations are added and removed, each
+// value with its readers in order, and the live bytes at each moment. Launches, and buffers that
+// values share in the plan, stay as they are.
 #include "remat.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ RunList remat_runs_at(const Remat *z, uint32_t moment) {
     return r->again ? (RunList){&z->order.at[moment], 1, 1} : z->beside[r->launch];
 }
 
-// What is not a value's at a moment.
+// Live bytes at a moment that belong to no value here.
 static int64_t apart_at(const Remat *z, uint32_t moment) {
     const Run *r = &z->runs.run.at[z->order.at[moment]];
     int64_t here = z->apart[r->launch];
@@ -216,7 +216,7 @@ static bool in_tail(const Remat *z, uint32_t region) {
     return z->lives.left[region] != NONE;
 }
 
-// Values that somebody else than their block's regions look at, or for longer than those read them.
+// Values whose live range regions of their block do not decide alone.
 static void find_fixed(Remat *z, const PassOptions *o) {
     const Plan *p = z->p;
     uint32_t *last = arena_array(z->a, uint32_t, p->func->g.node.n);
@@ -235,7 +235,7 @@ static void find_fixed(Remat *z, const PassOptions *o) {
         }
 }
 
-// Regions that only compute, and something that may go.
+// Regions without side effects, with an output whose live range may be split.
 static bool is_pure(const Remat *z, uint32_t region) {
     const Region *r = &z->p->region.at[region];
     bool some = false;
@@ -247,8 +247,8 @@ static bool is_pure(const Remat *z, uint32_t region) {
     return some && (r->kind == RegionLoop || r->kind == RegionCall) && !in_tail(z, region);
 }
 
-// The launch before which a region must have run for the last time: it writes a slot that it reads.
-// What a tail writes is there before such a region runs, or is written behind its block.
+// The launch that overwrites a slot the region reads, before which it must have run for the last
+// time. A tail writes either before such a region runs, or after its block.
 static uint32_t runs_until(const Remat *z, uint32_t region) {
     const Plan *p = z->p;
     const Region *r = &p->region.at[region];
@@ -266,7 +266,7 @@ static uint32_t runs_until(const Remat *z, uint32_t region) {
     return until;
 }
 
-// What lives at each launch beside the values that may go.
+// Live bytes at each launch beside the values whose live ranges may be split.
 static void find_apart(Remat *z) {
     const Plan *p = z->p;
     z->apart = arena_array(z->a, int64_t, z->lives.launches + 2);

@@ -1,8 +1,8 @@
-// remat_write.c - a plan in which regions run again.
+// remat_write.c - writes the plan in which some regions are recomputed.
 //
-// In: a plan, and the runs of its regions. Out: the plan of those runs. Each run has nodes of its
-// own for all that it computes, in the order of the base plan, so that its kernel is the same; the
-// regions and the order of launches go through the checks that those of a text do (restore.c).
+// In: a plan, and the runs of its regions. Out: the plan of those runs. Each run has its own copy
+// of the nodes it computes, in the order of the base plan, so that its kernel is the same; regions
+// and launches pass the same checks as those of a text (restore.c).
 #include "remat.h"
 
 #include <stddef.h>
@@ -39,7 +39,8 @@ static uint32_t copy_node(Writing *w, uint32_t id, const uint32_t *in) {
     return made;
 }
 
-// The run whose value of stored node `id` run `run` reads; NONE: it makes it, or a view of its own.
+// The run whose value of stored node `id` run `run` reads; NONE: it computes it, or looks through
+// it.
 static uint32_t maker(const Writing *w, uint32_t run, uint32_t id) {
     uint32_t home = w->base->region_of[id];
     if (run == NONE)

@@ -1,10 +1,10 @@
-// restore.c - a plan from decisions made elsewhere: which values each region stores, which regions
-// share a launch.
+// restore.c - rebuilds a plan from decisions made elsewhere: which values each region stores, which
+// regions share a launch.
 //
-// In: a function whose graph passes are done, and node numbers and region numbers from a text. Out:
-// what fuse() and schedule() leave, or why not. The decisions are checked by the rules fusion made
-// them by, and all that follows from them (members, inputs, owners) is derived as fusion derives
-// it; so a restored plan that is accepted keeps every promise of program.h.
+// In: a function whose graph passes are done, and untrusted node and region numbers from a text.
+// Out: what fuse() and schedule() fill, or why not. The decisions are checked by the rules that
+// fusion itself applies, and all that follows from them (members, inputs, owners) is derived as
+// fusion derives it; so an accepted plan keeps every invariant of program.h.
 #include "fuse.h"
 
 #include <string.h>

@@ -1,24 +1,24 @@
-// schedule.c - the order in which a function's regions run, and which of them share a launch.
+// schedule.c - orders a function's regions and decides which of them share a launch.
 //
-// In: regions in an order that is valid in every block. Out: Plan.launch, merge, block.
-// Each block is ordered on its own, under region_orders. Two orders are tried: the program's, and
-// greedy: of the regions that may run, the one that frees the most bytes beyond those it needs (the
-// program's order on a tie). The one with the lower peak stays. Greedy runs an optimizer as soon as
-// its gradient is there, and so interleaves chains by layer. Optimizer regions of next to nothing
-// (gains, biases) wait for the end of their block, where neighbours that do not depend on one
-// another become one launch. Where launches are dear (few_launches), all work on shared values
-// waits until there is nothing else to do, and then runs together: an update of a net is one
-// launch.
+// In: regions in an order that is valid in every block. Out: Plan.launch, merge, section, tail.
+// Each block is list-scheduled on its own, under region_orders. Two orders are tried: the
+// program's, and greedy: of the ready regions, the one that frees the most bytes net of those it
+// allocates (the program's order on a tie). The one with the lower peak wins. Greedy runs an
+// optimizer as soon as its gradient is ready, and so interleaves chains by layer. Tiny optimizer
+// regions (gains, biases) wait for the end of their block, where independent neighbours are merged
+// into one launch. Where launches are expensive (few_launches), all work on shared values waits
+// until nothing else is ready, and then runs together: an update of a net is one launch.
 //
-// A block with collectives is ordered by an estimate of the link and of what runs meanwhile: a call
-// starts as soon as its last part is there; one in flight is waited for when its sum would have
-// come, the rank that comes late included, or when there is nothing else to do. Of the rest what
-// the next call needs comes first, so that several chains into a net go back through it layer by
-// layer. The estimate moves work; the order of the calls is every rank's. Work that fills a wait
-// may take longer than the wait would, and hold up the calls behind it: a second order waits, and
-// stays where its last sum is there sooner. What only gradients' calls need may so wait for its
-// turn while the activations it reads take memory. A third order makes it as soon as it can be
-// made, and stays where it spares memory and costs next to no time.
+// A block with collectives is scheduled by a simulated clock of the link and the core: a collective
+// starts as soon as its last part is ready; one in flight is waited for when its sum should have
+// arrived, a straggler's delay included, or when nothing else is ready. Among the rest, what the
+// next collective depends on goes first, so that several chains into a net go back through it layer
+// by layer. The simulation only moves work; the order of the collectives is the same on every rank.
+// Work that fills a wait may take longer than the wait would, and delay the collectives behind it:
+// a second, patient order waits, and wins where its last sum arrives earlier. Weight gradients,
+// which only gradient collectives need, may be delayed for long while the activations they read
+// stay live: a third order computes them as soon as possible, and wins where it saves memory at
+// almost no time.
 #include "schedule.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
-// schedule_clock.c - what an order of regions takes, by an estimate of the link and of what runs
-// meanwhile.
+// schedule_clock.c - simulates an order of regions on an estimated link and core.
 //
-// In: orders of blocks. Out: when each sum is there, what a block takes, what a whole step takes.
-// A clock that a fast core goes by tells what is left by a block: see schedule_tail.c.
+// In: orders of blocks. Out: when each sum arrives, how long a block takes, how long a whole step
+// takes. Whether a block's end is late is judged by the clock of a fast core: see schedule_tail.c.
 #include "schedule.h"
 
 #include <string.h>

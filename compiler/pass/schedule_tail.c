@@ -1,15 +1,15 @@
-// schedule_tail.c - which blocks leave their end to what follows, and where that runs.
+// schedule_tail.c - decides which blocks defer their end to later blocks (software pipelining).
 //
-// In: blocks in order, what of each may be left (tail.c). Out: those whose end is left, the others'
-// orders with it among their regions.
+// In: blocks in order, what of each may be deferred (tail.c). Out: the deferred ends, and orders of
+// the blocks that run them.
 //
-// Where a block ends with waits that nothing is left to hide, that end may become a tail
-// (program.h, Tail): one more region of what follows, wanted there when its sums have come, all at
-// once. Estimates of a core's work are off by a third, and a core that is faster than estimated
-// waits longest: what is late, and what a tail gains, is told by a fast core (FastCore). A block
-// has one order, whatever was left before it: work of D that hides G's sums stands in the way of
-// work of G that would hide D's. So orders are tried, and the tape is played with each: a tail
-// stays where the step takes less time with it.
+// Where a block ends with waits that no work overlaps, that end may become a tail (program.h,
+// Tail): one more region of the blocks that follow, scheduled there when its sums have arrived.
+// Estimates of a core's work are off by a third, and a core that is faster than estimated waits
+// longest: what is late, and what a tail gains, is judged by a fast core (FastCore). A block has
+// one order, whatever was deferred before it: work of D that overlaps with G's sums competes with
+// work of G that would overlap with D's. So orders are tried, and the tape is simulated with each:
+// a tail is kept where the step takes less time with it.
 #include "schedule.h"
 
 #include <math.h>

@@ -1,14 +1,14 @@
-// shard.c - a step for the global batch becomes the step of one rank.
+// shard.c - turns a step for the global batch into the step of one rank (data parallelism).
 //
 // In: a function for Share.total samples, in its final precision. Out: the same function for this
-// rank's samples, [first, first + samples). Numbers that were made of the batch size (a mean's 1/N)
-// stay as they are; draws and sample numbers count from Share.first (Counters.sample0). What adds
-// samples up (a Sum over the batch, a product that contracts it, GroupSum, Scatter) adds this
-// rank's, and a collective (ReduceStart, ReduceWait) makes the rest of it where partial.c says.
-// With one rank nothing changes.
+// rank's samples, [first, first + samples). Constants made of the batch size (a mean's 1/N) stay
+// those of the global batch; random draws and sample numbers count from Share.first
+// (Counters.sample0). Sums over samples (a Sum over the batch, a contraction of it, GroupSum,
+// Scatter) become sums over this rank's samples, completed by a collective (ReduceStart,
+// ReduceWait) where partial.c says. With one rank nothing changes.
 //
-// Groups of samples (GroupSum): where no group lies on two ranks they cost nothing. Otherwise each
-// rank adds its samples into a table of all groups, which is added up and read back.
+// Groups of samples (GroupSum) that lie within one rank cost nothing. Otherwise each rank adds its
+// samples into a table of all groups, which is reduced and read back.
 #include "shard.h"
 
 typedef struct Shard {

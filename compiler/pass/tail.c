@@ -1,12 +1,12 @@
-// tail.c - which regions a block may leave to what follows it, where they run then, and what must
-// not come before them.
+// tail.c - which regions a block may defer to its successors, where they may run then, and what
+// must not run before them.
 //
-// In: regions and their orders. Out: marks. A region may be left when nobody would miss it behind
-// its block: it starts no call, the executor looks at nothing it makes, no other block reads it,
-// and all that follows from it may be left too; what remains are waits for the last sums of
-// gradients and what makes new weights of them. It must find the slots it reads as its own step
-// left them, so none that is filled from outside: scalars are the exception, for which the executor
-// cares (runtime/exec/exec.c).
+// In: regions and their dependences. Out: marks. A region may be deferred when nothing needs it
+// after its block: it starts no collective, the executor and other blocks read nothing it computes,
+// and all its successors may be deferred too; what remains are waits for the last gradient sums and
+// the updates of weights from them. It must find the slots it reads as its own step left them, so
+// none that is filled from outside; scalars are the exception, which the executor handles
+// (runtime/exec/exec.c).
 #include "plan.h"
 
 // A guard: whatever is kept of samples is summed over the ranks first, by a call that no tail

@@ -1,9 +1,9 @@
-// times.c - estimates when each value of a step will be there, before anything is measured.
+// times.c - static estimates of when each value of a step is ready.
 //
-// In: the global graph, its sums over the ranks. Out: seconds of a call and of a node, and for each
-// node the earliest moment it can be done, were there a core for each chain. A step that may leave
-// its end to the next (program.h, Tail) has weights there late: what is left travels beside the
-// next step, and what reads it begins when it has come.
+// In: the global graph, its sums over the ranks. Out: seconds of a collective and of a node, and
+// for each node its earliest finish (critical path: as if there were a core for each chain). A step
+// that may defer its end to the next (program.h, Tail) gets some weights late: the deferred
+// collectives overlap with the next step, and what depends on them starts when they have arrived.
 #include "plan.h"
 #include "shard.h"
 

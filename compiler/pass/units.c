@@ -1,4 +1,5 @@
-// units.c - what each node is to fusion, which nodes must be stored, and what every unit reads.
+// units.c - classifies nodes for fusion: which are units, which must be stored, and what each unit
+// reads.
 //
 // In: the graph. Out: Fuse.live, unit, fixed, reads, users.
 #include "fuse.h"
@@ -223,7 +224,7 @@ static void find_units(Fuse *z) {
 
 // --- comparisons ---------------------------------------------------------------------------------
 
-// Operands first .. end - 1 whose elements, but for their sign, node `id` picks from; none where it
+// Operands first .. end - 1 whose elements node `id` selects from, up to their sign; none where it
 // computes.
 static void picked_from(const Graph *g, uint32_t id, uint32_t *first, uint32_t *end) {
     const Node *n = graph_node(g, id);
@@ -249,8 +250,8 @@ static void picked_from(const Graph *g, uint32_t id, uint32_t *first, uint32_t *
     }
 }
 
-// Goes from `from` back to the values that it was picked from, and leaves `visit` in met[] on the
-// way. Those where it finds visit - 1, the first side of a comparison, are seen by both.
+// Walks from `from` back to the values that it was selected from, and marks them with `visit` in
+// met[]. One already marked visit - 1, by the first side of a comparison, is on both sides.
 static void trace_side(Fuse *z, uint32_t from, uint32_t *met, uint32_t visit, NodeVec *stack) {
     stack->n = 0;
     vec_push(z->arena, stack, from);
@@ -268,8 +269,8 @@ static void trace_side(Fuse *z, uint32_t from, uint32_t *met, uint32_t visit, No
     }
 }
 
-// A value that is compared with what was picked from it, v >= max(v), is made once: made again, in
-// another loop, its multiplications and additions may be contracted otherwise, and it would differ
+// A value that is compared with what was selected from it, v >= max(v), is computed once:
+// recomputed in another loop, its multiply-adds may be contracted differently, and it would differ
 // from itself.
 static void keep_compared(Fuse *z) {
     const Graph *g = z->g;
@@ -311,8 +312,8 @@ static double share_within(const Indices *ix, const Bounds *b) {
     return share;
 }
 
-// Operands of a move, also those that no element is taken from: a region that makes a move lists
-// all of them, so all of them come before it.
+// Operands of a move, also those that no element is taken from: a region with a move lists all of
+// them as inputs, so all of them must run before it.
 static void read_move(Reader *r, uint32_t id, const Coords *at, double share) {
     const Graph *g = r->z->g;
     for (uint32_t k = 0; k < g->node.at[id].nin; k++) {
