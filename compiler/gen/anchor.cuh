@@ -421,10 +421,10 @@ GAN_FN bool gan_gather(typename P::sum *parts, uint32_t *ticket, uint32_t split,
     }
 #pragma unroll 1
     for (uint32_t e = threadIdx.x; e < size; e += GAN_THREADS) {
-        typename P::sum all = gan_fetch(parts + e);
+        typename P::sum all = gan_load_cg(parts + e);
 #pragma unroll 4
         for (uint32_t s = 1; s < splits; s++) {
-            all += gan_fetch(parts + s * size + e);
+            all += gan_load_cg(parts + s * size + e);
         }
         tile[e] = all;
     }

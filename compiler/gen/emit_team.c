@@ -1,13 +1,13 @@
 // emit_team.c - the text of a nest shaped for blocks of threads (team.c, kernel_cuda.h).
 //
-// Without reductions a thread takes units in strides of the grid. With them, or where columns are
-// walked, a block takes its units (and, where units are cut, one piece of each) and every thread
-// its steps. Then the team joins what reductions have come to, and part 0 stores the results; of a
-// unit in pieces, part 0 leaves a partial result and the last block to come by joins those in the
-// same way.
+// Without reductions a kernel is one thread per unit, or a grid-stride loop over units where
+// regions share a launch. With them, or where columns are walked, a thread block takes several
+// units (or, in a split reduction, one piece of each) and every thread accumulates its steps. Then
+// the team reduces its threads' accumulators, and part 0 stores the result. In a split reduction
+// part 0 stores a partial result, and the last block to finish reduces those in the same way.
 //
-// All threads of a block walk every loop that contains a join; threads without a unit stand on unit
-// 0 and take no step.
+// Every thread of a block reaches every barrier and shuffle: one without a unit of its own is
+// inactive, which is to compute unit 0's addresses, take no step and store nothing.
 #include "emit.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static bool cut(const Emit *e) {
     return team(e)->pieces > 1;
 }
 
-// Are there partial results to be joined?
+// Is this a split reduction, with partial results to reduce?
 static bool leaves_parts(const Emit *e) {
     return cut(e) && e->n->reduce.n;
 }
@@ -151,7 +151,7 @@ static void put_identity(Emit *e, const Reduce *r) {
         text_put(e->t, start);
 }
 
-// Accumulators as they begin: declared, or set back.
+// Declares accumulators with their identities, or resets them.
 static void put_start(Emit *e, bool declared) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
@@ -183,7 +183,7 @@ static void put_through(Emit *e, uint32_t i, Str f, Str after) {
     }
 }
 
-// A thread's own steps are done: what it has is made what teams join.
+// After a thread's last step: accumulators in the form that teams reduce.
 static void put_settled(Emit *e) {
     for (uint32_t i = 0; i < e->n->reduce.n; i++)
         if (e->n->reduce.at[i].kind == ReduceSquares)
@@ -206,11 +206,11 @@ static void put_single_results(Emit *e) {
     close_pack(e);
 }
 
-// Part 0 stores what the team has come to.
+// Part 0 stores the team's results.
 static void put_results(Emit *e) {
     uint32_t left = 0;
     emit_line(e);
-    text_put(e->t, STR("if (on && team::part() == 0)"));
+    text_put(e->t, STR("if (active && team::part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
@@ -276,7 +276,7 @@ static void open_blocks(Emit *e) {
     emit_open(e);
 }
 
-// The unit a thread stands on, its variables and values.
+// The thread's unit, its variables and values.
 static void put_unit(Emit *e) {
     const char *type = unit_type(e);
     if (cut(e)) {
@@ -289,15 +289,15 @@ static void put_unit(Emit *e) {
     text_fmt(e->t, "const %s unit = %s%s * %u + team::unit();\n", type,
              team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : "b", team(e)->units);
     emit_line(e);
-    text_fmt(e->t, "const bool on = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
+    text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
     emit_line(e);
-    text_fmt(e->t, "const %s u = on ? unit : 0;\n", type);
+    text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
     put_decode(e, "u", 0, e->n->prefix);
     emit_level(e, LevelUnit);
 }
 
 // The thread's own steps of the unit, or of its piece. They are counted in a signed type: only then
-// may the compiler know how many there are, and begin several at once.
+// may the compiler know the trip count, and have several loads in flight.
 static void put_steps(Emit *e) {
     const Nest *n = e->n;
     const char *type = e->index, *begin = "";
@@ -315,7 +315,7 @@ static void put_steps(Emit *e) {
     emit_line(e);
     text_fmt(e->t, "#pragma unroll %u\n", team(e)->unroll); // 1: not by the compiler's own guess
     emit_line(e);
-    text_fmt(e->t, "for (%s r = on ? %steam::part() : %.*s; r < %.*s; r += %u)", type, begin,
+    text_fmt(e->t, "for (%s r = active ? %steam::part() : %.*s; r < %.*s; r += %u)", type, begin,
              SARG(end), SARG(end), team(e)->size);
     emit_open(e);
     put_decode(e, "r", n->prefix, n->orders);
@@ -324,10 +324,10 @@ static void put_steps(Emit *e) {
     emit_close(e);
 }
 
-// Where a team leaves what a piece has come to.
+// Stores a piece's partial result.
 static void put_partial(Emit *e, Str units) {
     emit_line(e);
-    text_put(e->t, STR("if (on && team::part() == 0)"));
+    text_put(e->t, STR("if (active && team::part() == 0)"));
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         const Reduce *r = &e->n->reduce.at[i];
@@ -341,36 +341,39 @@ static void put_partial(Emit *e, Str units) {
     emit_close(e);
 }
 
-// The thread's share of all pieces. One by one: written out, each would still wait until it is
-// known that there is another.
+// Accumulates the thread's share of the partial results. Not unrolled: the trip count is unknown,
+// so each load would still wait for the test before it.
 static void put_partials(Emit *e, Str units, Str pieces) {
     put_start(e, true);
     emit_line(e);
     text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
-    text_fmt(e->t, "for (uint32_t p = on ? team::part() : %.*s; p < %.*s; p += %u)", SARG(pieces),
-             SARG(pieces), team(e)->size);
+    text_fmt(e->t, "for (uint32_t p = active ? team::part() : %.*s; p < %.*s; p += %u)",
+             SARG(pieces), SARG(pieces), team(e)->size);
     emit_open(e);
     for (uint32_t i = 0; i < e->n->reduce.n; i++) {
         put_through(e, i, str_format(e->t->arena, "%s::of", join_op(&e->n->reduce.at[i])),
-                    str_format(e->t->arena, ", gan_fetch(&q%u[p * %.*s + u])", i, SARG(units)));
+                    str_format(e->t->arena, ", gan_load_cg(&q%u[p * %.*s + u])", i, SARG(units)));
     }
     emit_close(e);
 }
 
-// Joins the team's parts, leaves the piece's results, and in the block that comes last joins those
-// of all pieces: by the same text, for a tree is what takes longest to compile.
+// A split reduction: each block reduces its piece and stores a partial result; the last block of
+// the unit reduces the partial results. A loop of two rounds, so that the tree of a team, which
+// takes longest to compile, is in the text once.
 static void put_pieces(Emit *e) {
     const Nest *n = e->n;
     Str units = emit_num(e, RoleCount, n->units), pieces = emit_num(e, RolePieces, team(e)->pieces);
     emit_line(e);
+    text_put(e->t, STR("// split reduction: the last block reduces the partial results of all\n"));
+    emit_line(e);
     text_put(e->t, STR("#pragma unroll 1\n"));
     emit_line(e);
-    text_put(e->t, STR("for (bool whole = false;;)"));
+    text_put(e->t, STR("for (bool last = false;;)"));
     emit_open(e);
     put_join(e);
     emit_line(e);
-    text_put(e->t, STR("if (whole)"));
+    text_put(e->t, STR("if (last)"));
     emit_open(e);
     put_results(e);
     emit_line(e);
@@ -378,9 +381,9 @@ static void put_pieces(Emit *e) {
     emit_close(e);
     put_partial(e, units);
     emit_line(e);
-    text_fmt(e->t, "whole = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
+    text_fmt(e->t, "last = gan_is_last(tickets + group, %.*s);\n", SARG(pieces));
     emit_line(e);
-    text_put(e->t, STR("if (!whole)\n"));
+    text_put(e->t, STR("if (!last)\n"));
     emit_line(e);
     text_put(e->t, STR("    break;\n"));
     put_partials(e, units, pieces);

@@ -18,13 +18,13 @@
 //          Kernel.words, the same for every region of the kernel. By value: 8*N bytes, aligned
 //          to 8.
 //   c      in device memory, so that a captured graph never changes.
-//   many   a kernel of which some launch has several regions (Kernel.many): blockIdx.y is the
+//   many   a kernel that some launch runs for several regions (Kernel.many): blockIdx.y is the
 //          instance, each[blockIdx.y] its words, in device memory.
-//   parts  a kernel that holds several: the last word of a region says which is its own, and words
-//          between that and those it has need of are zero. All instances share one launch.
+//   parts  horizontally fused kernels: the last word of a region selects its part, and unused words
+//          before it are zero. All instances share one launch.
 //   T      Kernel.threads, the size of a block; blocks are one-dimensional.
-//   grid   x: Region.blocks. Of a NAME_many the most of its instances, or fewer: it strides over
-//          the grid, and any number of blocks gives the same bits.
+//   grid   x: Region.blocks. Of a NAME_many the largest of its instances, or fewer: its loops are
+//          grid-stride, and any number of blocks gives the same bits.
 //   shared Kernel.shared bytes of dynamic shared memory (generated kernels need none).
 //   tickets Region.tickets words of 32 bits, zero before the first launch, private to the region
 //          for as long as the program is loaded. A kernel leaves them zero. Scratch may be shared
@@ -109,7 +109,7 @@ GAN_FN double gan_fma(double a, double b, double c) {
 
 // --- packs ---------------------------------------------------------------------------------------
 
-// N elements that move as one: up to 16 bytes in one access, more in several.
+// A vector of N elements: up to 16 bytes in one access, more in several.
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) gan_pack {
     T at[N];
 };
@@ -125,7 +125,7 @@ template <int N, typename T> GAN_FN gan_pack<T, N> gan_load(const T *p) {
     return *(const gan_pack<T, N> *)p;
 }
 
-// Where the pack is there; else zeros, which are zero in every type.
+// A predicated load: zeros where `there` is false.
 template <int N, typename T> GAN_FN gan_pack<T, N> gan_load_if(bool there, const T *p) {
     return there ? *(const gan_pack<T, N> *)p : gan_all<T, N>(0);
 }
@@ -136,7 +136,7 @@ template <int N, typename T> GAN_FN void gan_store(T *p, const gan_pack<T, N> &x
 
 // --- reductions ----------------------------------------------------------------------------------
 
-// The greatest and where it is; of equals the first.
+// A maximum and its index; the lowest index of equal values.
 template <typename T, typename I> struct gan_best {
     T value;
     I at;
@@ -154,8 +154,8 @@ struct gan_sum {
     }
 };
 
-// Is a greater than b? A NaN counts as greater than any number, so that it is seen. Of a at x, and
-// b at y: or of equals the first.
+// Is a greater than b? A NaN is greater than any number, so that it propagates. gan_beats breaks
+// ties by index: of a at x and b at y the lower one wins.
 template <typename T> GAN_FN bool gan_greater(T a, T b) {
     return (a > b) | (a != a);
 }
@@ -179,10 +179,11 @@ struct gan_max {
     }
 };
 
-// Terms whose squares about their mean are asked for: how many they are, one of them, and about
-// that one their sum and their squares; of settled ones their mean and their squares about it.
-// Numbers far from zero so lose nothing. The one may be an odd one: that is one thread's loss among
-// many.
+// The accumulator of a sum of squared deviations from the mean: the count n, the first term, and
+// about that shift the sum and the sum of squares of the rest (shifted data: no cancellation for
+// values far from zero). gan_settle turns the latter two into the mean, less the shift, and the
+// squares about it, which is what gan_chan merges. An outlier as the shift costs one thread's
+// precision among many.
 template <typename T> struct gan_count { typedef int type; };
 template <> struct gan_count<double> { typedef long long type; };
 
@@ -223,7 +224,7 @@ template <typename T, int N> GAN_FN gan_pack<T, N> gan_squares(const gan_pack<ga
     return all;
 }
 
-// Of two that are settled: Chan, Golub and LeVeque 1983, for parts of any size.
+// Merges two settled accumulators: Chan, Golub and LeVeque 1983, for parts of any size.
 struct gan_chan {
     template <typename T> static GAN_MEMBER gan_about<T> of(gan_about<T> a, gan_about<T> b) {
         const T share = gan_quotient((T)b.n, (T)(a.n + b.n ? a.n + b.n : 1)),
@@ -241,8 +242,8 @@ struct gan_chan {
     }
 };
 
-// The value of the thread whose number in the warp differs in the bits of `mask`.
-template <typename T> GAN_FN T gan_exchange(T x, int mask) {
+// __shfl_xor_sync of a whole warp, for a type of any size: the value of lane ^ mask.
+template <typename T> GAN_FN T gan_shfl_xor(T x, int mask) {
     union {
         T x;
         uint32_t w[sizeof(T) / 4];
@@ -253,8 +254,8 @@ template <typename T> GAN_FN T gan_exchange(T x, int mask) {
     return v.x;
 }
 
-// A block of UNITS units with SIZE threads each. Neighbouring threads belong to one unit, or, where
-// teams lie ACROSS, to neighbouring units.
+// A thread block of UNITS units with SIZE threads each, a team. Consecutive threads belong to one
+// unit, or, where teams lie ACROSS, to consecutive units: either way their accesses coalesce.
 template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     static GAN_MEMBER uint32_t unit() {
         return ACROSS ? threadIdx.x % UNITS : threadIdx.x / SIZE;
@@ -263,28 +264,28 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
         return ACROSS ? threadIdx.x / UNITS : threadIdx.x % SIZE;
     }
 
-    // All threads of the block take part; part 0 of each unit has the result. The tree depends on
-    // SIZE alone. A loop: its steps wait for one another anyway, and a tree written out is what
-    // takes longest to compile.
+    // Reduces the values of each team; part 0 has the result. Every thread of the block must call
+    // it. The tree depends on SIZE alone. Not unrolled: its steps depend on one another anyway, and
+    // an unrolled tree is what takes longest to compile.
     template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
         if constexpr (SIZE > 1 && ACROSS)
             return through_memory<Op>(mine);
 #pragma unroll 1
         for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2)
-            mine = Op::of(mine, gan_exchange(mine, mask));
+            mine = Op::of(mine, gan_shfl_xor(mine, mask));
         if constexpr (SIZE > 32)
             return over_warps<Op>(mine);
         return mine;
     }
 
   private:
-    // Halves the parts until one is left.
+    // A tree in shared memory: halves the parts until one is left.
     template <typename Op, typename T> static GAN_MEMBER T through_memory(T mine) {
         __shared__ T all[UNITS * SIZE];
 #pragma unroll 1
         for (uint32_t n = SIZE; n > 1; n = (n + 1) / 2) {
             const uint32_t half = (n + 1) / 2;
-            __syncthreads(); // what was here has been read
+            __syncthreads(); // all reads of the round before are done
             all[threadIdx.x] = mine;
             __syncthreads();
             if (part() + half < n)
@@ -293,7 +294,7 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
         return mine;
     }
 
-    // The first thread of a unit adds up its warps.
+    // Each warp's result to shared memory; the first thread of a unit reduces them.
     template <typename Op, typename T> static GAN_MEMBER T over_warps(T mine) {
         __shared__ T all[UNITS * SIZE / 32];
         __syncthreads();
@@ -307,8 +308,8 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     }
 };
 
-// True in the last of `blocks` blocks to come here: then what all of them wrote before can be read
-// by gan_fetch. The ticket is zero again afterwards.
+// True in the last of `blocks` blocks to arrive: there gan_load_cg sees what all of them wrote
+// before. atomicInc wraps the ticket to zero for the next launch.
 GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
     __shared__ uint32_t before;
     __threadfence();
@@ -321,14 +322,14 @@ GAN_FN bool gan_is_last(uint32_t *ticket, uint32_t blocks) {
     return before == blocks - 1;
 }
 
-// What moves in one access, of a type of so many bytes.
+// The widest access for a type of this many bytes.
 template <int BYTES> struct gan_access { typedef uint4 type; };
 template <> struct gan_access<8> { typedef uint2 type; };
 template <> struct gan_access<4> { typedef uint32_t type; };
 
-// Another block's result, past this processor's own cache. Results lie one behind the other from an
-// address aligned to 16 bytes.
-template <typename T> GAN_FN T gan_fetch(const T *p) {
+// Another block's result, by ld.global.cg: from L2, because L1 is not coherent between
+// multiprocessors. Results are contiguous from an address aligned to 16 bytes.
+template <typename T> GAN_FN T gan_load_cg(const T *p) {
     typedef typename gan_access<sizeof(T) % 16 == 0 ? 16 : sizeof(T)>::type part;
     union {
         T x;
@@ -339,7 +340,8 @@ template <typename T> GAN_FN T gan_fetch(const T *p) {
     return v.x;
 }
 
-// A label as a row of a table: clamped, so that a wrong one reads a wrong row and nothing else.
+// A label as a row of a table: clamped, so that an invalid one reads a wrong row, never outside the
+// table.
 template <typename T> GAN_FN int64_t gan_row(T x, int64_t rows) {
     return !(x >= 0) ? 0 : x >= (T)rows ? rows - 1 : (int64_t)x;
 }

@@ -81,13 +81,13 @@ typedef struct Var {
     uint32_t level; // at which it is known
 } Var;
 
-// How the threads of a block share a nest. A unit is a pack of elements of the kept variables (or
-// one element, where a reduced variable runs innermost); a team of `size` threads takes the
+// How a thread block executes a nest. A unit is a pack (vector) of elements of the kept variables,
+// or one element where a reduced variable is innermost. A team of `size` threads accumulates the
 // reduced elements of one unit in steps, pack by pack. Thread t of a block is part t % size of unit
-// t / size, or where teams lie `across`, part t / units of unit t % units: neighbours always read
-// neighbouring memory. Where one block is not enough for a unit, `pieces` blocks take a share each,
-// and the last to be done adds up their results. Without reductions a unit is an element or a pack,
-// or, where much is the same for a whole column of them, the column, walked in the same way.
+// t / size, or where teams lie `across`, part t / units of unit t % units, whichever coalesces the
+// loads. In a split reduction `pieces` blocks take a share of a unit each, and the last to finish
+// reduces their partial results. Without reductions a unit is an element or a pack; or a column of
+// them, walked in the same way, where most of the work is invariant along the column.
 typedef enum TeamLevel { LevelUnit = 1, LevelStep, LevelPack } TeamLevel;
 typedef struct Team {
     uint32_t pack; // elements of variable `lane` that a thread does at once; 1: one at a time
