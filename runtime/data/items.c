@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct ItemSlot {
     Item item;
@@ -31,10 +30,7 @@ typedef struct ItemRing {
 } ItemRing;
 
 int data_threads(int asked) {
-    if (asked > 0)
-        return asked;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores > 0 ? (int)cores : 1;
+    return asked > 0 ? asked : cores_usable();
 }
 
 static void keep_message(char to[200]) {
