@@ -63,11 +63,22 @@ static void reread(Seat *s) {
     s->compiled.module.share = share;
 }
 
+size_t ranks_least_memory(Arena *perm, Module *m, const CompileOptions *o) {
+    int64_t batch = m->batch;
+    m->batch = share_of(batch, o->parallel.rank, o->parallel.ranks).samples;
+    compile_scales(perm, m, o);
+    size_t bytes = slots_place(m, o->real);
+    m->batch = batch;
+    return bytes;
+}
+
 static void compile(Seat *s) {
     Str said;
     Arena *a = &s->arena;
     if (!ranks_module(a, s->o, false, &s->compiled.module, &said))
         fail_msg("%s:\n%s", s->o->name, str_z(a, said));
+    if (s->o->squeezed)
+        s->options.memory = ranks_least_memory(a, &s->compiled.module, &s->options);
     GanStatus st = compile_plans(a, &s->compiled.module, &s->options, &s->compiled);
     bool squeezed = st == GAN_ERR_MEMORY && s->options.memory; // there are plans
     if (st != GAN_OK && !squeezed)
@@ -290,7 +301,6 @@ void ranks_run(Arena *a, const RanksOptions *o, RanksRun *out) {
         *s = (Seat){.o = o, .seat = {hub, (int)r}};
         assert_int_equal(arena_init(&s->arena, 0), GAN_OK);
         s->options = (CompileOptions){.real = o->real,
-                                      .memory = o->squeezed, // a byte
                                       .scale_losses = o->scaled,
                                       .all_halves = o->halves,
                                       .no_fuse = o->api->no_fuse,

@@ -49,6 +49,8 @@ typedef struct RanksRun {
 
 // Text to a module. False: it was refused, with diagnostics in *said.
 bool ranks_module(Arena *a, const RanksOptions *o, bool literal, Module *out, Str *said);
+// The lowest limit on memory that plans are searched for: what this rank's slots take.
+size_t ranks_least_memory(Arena *perm, Module *m, const CompileOptions *o);
 // Number `i` of a data slot of the whole batch in a step: exact in f32.
 double ranks_datum(const Module *m, uint32_t slot, uint32_t step, uint64_t i);
 Counters ranks_counters(uint32_t step);
