@@ -107,7 +107,8 @@ static const char text[] =
     "net G(x: [4, 8, 8]) -> [4, 8, 8] { x |> conv(4, k=3, pad=1) |> tanh }\n"
     "opt = adam(lr=1e-2)\n"
     "step {\n"
-    "  update D minimize far*mean((D(x) - 1)^2)*sqrt(1 - 2*broken) using opt\n"
+    "  state sign = 1\n"
+    "  update D minimize far*mean((D(x) - 1)^2)*sqrt(sign - 2*broken) using opt\n"
     "  update G minimize mean(D(G(x))^2) using opt\n"
     "}\n"
     "sample fakes = G(x)\n";

@@ -6,14 +6,18 @@
 // --- where a run goes on -------------------------------------------------------------------------
 
 // A run is never asked for fewer steps than it has done: they are in its log, and its stages were
-// what they were.
+// what they were. What a damaged checkpoint had done is lost.
 static GanStatus keep_done(Train *t) {
     CheckpointSteps steps = {0};
     Job *job = t->job;
     Str hash;
-    if (ranks_first(t->comm))
+    uint32_t done = 0;
+    if (ranks_first(t->comm)) {
         TRY(checkpoint_steps(t->perm, t->dir, &steps));
-    uint32_t done = steps.n ? steps.at[steps.n - 1] : 0;
+        if (steps.n && steps.at[steps.n - 1] > job->steps)
+            TRY(checkpoint_newest(t->perm, t->dir, &done));
+        done = done == NONE ? 0 : done;
+    }
     TRY(comm_bcast(t->comm, &done, sizeof done, 0));
     if (done <= job->steps)
         return GAN_OK;

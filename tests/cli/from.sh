@@ -76,4 +76,4 @@ says 'begun with --from'
 # Killed before its first checkpoint was whole: it does not begin with other weights without a word.
 rm b/ckpt/*
 expect 1 train b
-says 'before it had kept the weights'
+says 'before it had saved its initial weights'
