@@ -160,5 +160,6 @@ void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm 
         e.real = n->value.at[i].dtype == DtF64 ? DtF64 : e.real;
     e.index = n->team.wide ? "int64_t" : d->index;
     e.named = emit_named(&e);
+    e.guards = emit_guards(&e);
     d->kernel(&e);
 }

@@ -13,14 +13,15 @@ struct Emit {
     Str name;
     KernelForm form;
     int depth;
-    bool lanes;        // the innermost loop adds into lanes
-    bool in_pack;      // inside the loop over a pack: the team's lane is l elements further on
-    bool usual;        // inside the loop that runs where every bound settled before it is as usual
-    const bool *named; // [n->value.n] the values that are written by name (emit_named)
-    Numbers *numbers;  // borrowed
-    VEC(uint8_t) role; // of each number
-    Dtype real;        // the widest type computed in: what real arguments are
-    const char *index; // the type of an index
+    bool lanes;         // the innermost loop adds into lanes
+    bool in_pack;       // inside the loop over a pack: the team's lane is l elements further on
+    bool usual;         // inside the loop that runs where every bound settled before it is as usual
+    const bool *named;  // [n->value.n] the values that are written by name (emit_named)
+    const bool *guards; // [n->bounds.n] the bounds that a load or selection tests (emit_guards)
+    Numbers *numbers;   // borrowed
+    VEC(uint8_t) role;  // of each number
+    Dtype real;         // the widest type computed in: what real arguments are
+    const char *index;  // the type of an index
     // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' a lane's.
     void (*acc)(Emit *e, char name, uint32_t reduce);
 };
@@ -57,6 +58,7 @@ Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements
 void emit_ref(Emit *e, uint32_t value);        // a value by name
 // Which values have a name: copies do not, nor comparisons that are only asked for.
 bool *emit_named(const Emit *e);
+bool *emit_guards(const Emit *e);
 uint32_t emit_stored(const Emit *e, const Store *s);
 void emit_level(Emit *e, uint32_t level); // bounds and values that are known from this level on
 

@@ -251,7 +251,7 @@ static bool put_usual(Emit *e, uint32_t level) {
     bool *asked = arena_array(e->t->arena, bool, n->bounds.n), any = false;
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];
-        if (v->level == level && v->bounds && nest_settled(n, v->bounds))
+        if (v->level == level && e->guards[v->bounds] && nest_settled(n, v->bounds))
             asked[v->bounds] = true;
     }
     for (uint32_t i = 1; i < n->bounds.n; i++) {

@@ -260,7 +260,8 @@ static void put_elements(Emit *e) {
 // grid is the largest one's and no larger than it need be, a block's in strides of the grid.
 static void open_blocks(Emit *e) {
     uint32_t units = team(e)->units;
-    Str count = emit_num(e, RoleCount, e->n->units), // in either text the first numbers
+    Str count = emit_num(e, RoleCount, e->n->units), pieces = {0}; // the first numbers in any form
+    if (cut(e))
         pieces = emit_num(e, RolePieces, team(e)->pieces);
     emit_line(e);
     if (!many(e)) {
@@ -290,8 +291,10 @@ static void put_unit(Emit *e) {
              team(e)->wide ? "(uint64_t)" : "", cut(e) ? "group" : "b", team(e)->units);
     emit_line(e);
     text_fmt(e->t, "const bool active = unit < %.*s;\n", SARG(emit_num(e, RoleCount, e->n->units)));
-    emit_line(e);
-    text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
+    if (e->n->prefix || leaves_parts(e)) {
+        emit_line(e);
+        text_fmt(e->t, "const %s u = active ? unit : 0;\n", type);
+    }
     put_decode(e, "u", 0, e->n->prefix);
     emit_level(e, LevelUnit);
 }
@@ -424,6 +427,14 @@ static void put_pointer(Emit *e, Str type, const char *name, uint32_t at, Str mo
         text_fmt(e->t, more.len ? "(%.*s *)(%.*s);\n" : "(%.*s *)%.*s;\n", SARG(type), SARG(word));
 }
 
+// A region may read more than is left once moves have chosen their operands.
+static bool is_loaded(const Emit *e, uint32_t arg) {
+    for (uint32_t i = 0; i < e->n->value.n; i++)
+        if (e->named[i] && e->n->value.at[i].kind == ValueLoad && e->n->value.at[i].arg == arg)
+            return true;
+    return false;
+}
+
 static void put_args(Emit *e) {
     const Region *r = e->n->region;
     Arena *a = e->t->arena;
@@ -432,8 +443,9 @@ static void put_args(Emit *e) {
     size_t off = 0;
     for (uint32_t i = 0; i < words; i++) {
         const char *type = e->d->words->storage[emit_dtype(e->n, i)];
-        put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
-                    str_format(a, "a%u", i).ptr, i, none);
+        if (i >= r->in.n || is_loaded(e, i))
+            put_pointer(e, str_format(a, i < r->in.n ? "const %s" : "%s", type),
+                        str_format(a, "a%u", i).ptr, i, none);
     }
     if (!leaves_parts(e))
         return;

@@ -362,6 +362,17 @@ bool *emit_named(const Emit *e) {
     return named;
 }
 
+bool *emit_guards(const Emit *e) {
+    const Nest *n = e->n;
+    bool *guards = arena_array(e->t->arena, bool, n->bounds.n);
+    for (uint32_t i = 0; i < n->value.n; i++) {
+        const Value *v = &n->value.at[i];
+        if (e->named[i] && (v->kind == ValueLoad || v->kind == ValueSelect))
+            guards[v->bounds] = v->bounds > 0;
+    }
+    return guards;
+}
+
 // --- loads ---------------------------------------------------------------------------------------
 
 static void put_element(Emit *e, const Value *v) {
@@ -498,7 +509,7 @@ static void put_bounds(Emit *e, uint32_t id) {
 void emit_level(Emit *e, uint32_t level) {
     const Nest *n = e->n;
     for (uint32_t i = 1; i < n->bounds.n; i++)
-        if (n->bounds_level.at[i] == level && n->bounds.at[i].n)
+        if (n->bounds_level.at[i] == level && n->bounds.at[i].n && e->guards[i])
             put_bounds(e, i);
     for (uint32_t i = 0; i < n->value.n; i++) {
         const Value *v = &n->value.at[i];

@@ -268,14 +268,16 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     // it. The tree depends on SIZE alone. Not unrolled: its steps depend on one another anyway, and
     // an unrolled tree is what takes longest to compile.
     template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
-        if constexpr (SIZE > 1 && ACROSS)
+        if constexpr (SIZE > 1 && ACROSS) {
             return through_memory<Op>(mine);
+        } else {
 #pragma unroll 1
-        for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2)
-            mine = Op::of(mine, gan_shfl_xor(mine, mask));
-        if constexpr (SIZE > 32)
-            return over_warps<Op>(mine);
-        return mine;
+            for (int mask = (SIZE < 32 ? SIZE : 32) / 2; mask > 0; mask /= 2)
+                mine = Op::of(mine, gan_shfl_xor(mine, mask));
+            if constexpr (SIZE > 32)
+                mine = over_warps<Op>(mine);
+            return mine;
+        }
     }
 
   private:

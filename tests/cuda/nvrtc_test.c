@@ -93,30 +93,52 @@ static const KernelVec *kernels_of_models(Arena *a) {
 
 // --- compiling -----------------------------------------------------------------------------------
 
-// As they are shipped: in lots, on all cores. *log: what was said of all of them.
-static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *log) {
-    enum { LOT = 16 };
+// A module for every sixteen kernels.
+static NvrtcJob *modules(Arena *a, const KernelVec *kernels, int arch, uint32_t *jobs) {
+    enum { Kernels = 16 };
     Str *source = arena_array(a, Str, kernels->n), *name = arena_array(a, Str, kernels->n);
-    uint32_t n = kernels->n, jobs = (n + LOT - 1) / LOT;
+    uint32_t n = kernels->n;
     for (uint32_t i = 0; i < n; i++) {
         source[i] = kernels->at[i]->source;
         name[i] = kernels->at[i]->name;
     }
-    NvrtcJob *job = arena_array(a, NvrtcJob, jobs);
-    NvrtcImage *image = arena_array(a, NvrtcImage, jobs);
-    for (uint32_t i = 0; i < jobs; i++) {
+    *jobs = (n + Kernels - 1) / Kernels;
+    NvrtcJob *job = arena_array(a, NvrtcJob, *jobs);
+    for (uint32_t i = 0; i < *jobs; i++) {
         job[i] = (NvrtcJob){.prelude = gen_prelude(&dialect_cuda),
-                            .source = source + i * LOT,
-                            .name = name + i * LOT,
-                            .sources = i + 1 < jobs ? LOT : n - i * LOT,
+                            .source = source + i * Kernels,
+                            .name = name + i * Kernels,
+                            .sources = i + 1 < *jobs ? Kernels : n - i * Kernels,
                             .arch = arch};
     }
+    return job;
+}
+
+// As they are shipped, on all cores. *log: the compiler's messages about all of them.
+static GanStatus compile_for(Arena *a, const KernelVec *kernels, int arch, Str *log) {
+    uint32_t jobs;
+    NvrtcJob *job = modules(a, kernels, arch, &jobs);
+    NvrtcImage *image = arena_array(a, NvrtcImage, jobs);
     TRY(nvrtc_compile_all(nvrtc, a, job, jobs, image));
     Text said = {.arena = a};
     for (uint32_t i = 0; i < jobs; i++)
         text_put(&said, image[i].log);
     *log = text_str(&said);
     return GAN_OK;
+}
+
+// Kernels declare nothing that they do not use, and give the compiler no other reason to warn.
+static void check_no_warning(Arena a, const KernelVec *kernels) {
+    uint32_t jobs;
+    NvrtcImage image;
+    NvrtcJob *job = modules(&a, kernels, architectures[0], &jobs);
+    for (uint32_t i = 0; i < jobs; i++) {
+        Arena scratch = a;
+        if (nvrtc_translate(nvrtc, &scratch, &job[i], &image) != GAN_OK)
+            fail_msg("%s", gan_error());
+        if (strstr(str_z(&scratch, image.log), "warning"))
+            fail_msg("%s", str_z(&scratch, image.log));
+    }
 }
 
 static const Resources *find(const ResourcesVec *all, Str name) {
@@ -157,6 +179,7 @@ static void check_all(const char *what, const KernelVec *(*kernels)(Arena *a)) {
     if (!nvrtc)
         skip();
     const KernelVec *all = kernels(&a);
+    check_no_warning(a, all);
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
         check_compiled(a, what, all, architectures[i]);
 }
