@@ -1,8 +1,8 @@
-// epilogue.c - what of a plan's elementwise work is a library's epilogue: act(x + bias), with one
-// number of bias a channel, of the result x of a convolution or product.
+// epilogue.c - recognizes elementwise regions that a library can run as the epilogue of a call:
+// act(x + bias), with one bias per channel, where x is the result of a convolution or product.
 //
-// In: a placed plan. Out: facts about it; nothing is decided here. The layers of generators are
-// gradients to inputs (ConvDx), so those count as convolutions do.
+// In: a plan with buffers assigned. Out: facts about it; nothing is decided here. The layers of
+// generators are input gradients (ConvDx), which count as convolutions.
 #include "program.h"
 
 const char *const act_name[] = {

@@ -1,8 +1,8 @@
-// folds.c - the FOLD rows of lang/rules.def: simplifications that a pattern cannot say, because
-// they look at extents or compute attributes.
+// folds.c - the FOLD rows of lang/rules.def: simplifications that no pattern can express, because
+// they depend on extents or compute attributes.
 //
-// Each takes a Draft and returns what to build instead, 0 when it has nothing to say. Node operands
-// are looked into only through op_seen and const_seen.
+// Each takes a Draft and returns the replacement, or 0 if it does not apply. Operands' nodes are
+// inspected only through op_seen and const_seen.
 #include "op.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// func.c - questions about a whole function that several passes ask: what it needs, which blocks
-// have run before which.
+// func.c - analyses of a whole function that several passes share: which nodes are live, which
+// blocks have run before which.
 #include "program.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-// room.c - what launches of a card use beside a plan's values, known before anything is allocated:
-// partial results of a region, or what a library may ask for a call of its own.
+// room.c - an upper bound on the scratch memory of a plan's GPU launches, known before anything
+// is allocated: partial results of a region, or the workspace of a library call.
 //
-// In: a placed plan. Out: a bound, which who chooses engines keeps (runtime/device/cuda_dnn.c).
-// cuDNN's engines ask for copies of what they read and write in an order of their own, rarely for
-// more: docs/performance.md has what 17 models' calls ask for. (D-0012)
+// In: a plan with buffers assigned. Out: the bound, which the choice of library engines respects
+// (runtime/device/cuda_dnn.c). cuDNN's engines need workspace mostly for copies of operands and
+// results in another layout: docs/performance.md lists what 17 models' calls need. (D-0012)
 #include "program.h"
 
 enum {

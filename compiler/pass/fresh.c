@@ -1,6 +1,7 @@
-// fresh.c - drops writes of zero from `init`. In: the function that gives slots their first values.
-// Out: the same without those writes: slot memory is zero before `init` runs (exec.c sees to it),
-// and pages that nobody writes cost nothing until a step does.
+// fresh.c - drops writes of zero from `init`, the function that gives slots their initial values.
+//
+// In: any function; only `init` changes. Out: the same without those writes: slot memory is zero
+// before `init` runs (exec.c ensures it), and pages never written cost nothing until a step writes.
 #include "pass.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
-// unpin.c - removes the identities that only earlier passes need: Pin (what a grad named), Stop and
-// Commit.
-// In: a function without Grad nodes. Out: the same values; equal work that pins kept apart is now
-// shared. Gradients that no new weight is made of are dropped, unless somebody looks at them.
+// unpin.c - removes the identities that only earlier passes need: Pin (a value a grad names), Stop
+// and Commit.
+//
+// In: a function without Grad nodes. Out: the same values; equal nodes that pins kept apart are now
+// shared. Gradients that no live value depends on are dropped, unless keep_grads is set.
 #include "pass.h"
 
 static uint32_t unpin(void *user, Graph *to, const Graph *from, uint32_t id, const uint32_t *map) {

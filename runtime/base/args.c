@@ -1,7 +1,7 @@
-// args.c - a command line read by its table, and what is said of mistakes.
+// args.c - parses a command line by its table and reports mistakes.
 //
-// In: argv. Out: values, or one line saying what is wrong. Values are checked for form here; what
-// they mean together is the commands' business.
+// In: argv. Out: values, or one line saying what is wrong. Only the form of values is checked here;
+// what they mean together is up to the commands.
 #include "args.h"
 
 #include <string.h>

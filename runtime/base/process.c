@@ -1,4 +1,4 @@
-// process.c - running another program to its end and keeping what it said; being asked to stop.
+// process.c - runs another program to its end and captures its output; handles requests to stop.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"

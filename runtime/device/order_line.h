@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// y[i*step] = where number i of the order is in x[0], x[step], ..: the least first, equal ones as
-// they come, NaN last. n is below 2^31; `room` holds order_room(n) bytes, aligned to 64.
+// A stable argsort, ascending, NaN last: y[i*step] = the index k of the i-th smallest x[k*step].
+// n is below 2^31; `room` is order_room(n) bytes of scratch memory, aligned to 64.
 typedef void OrderRun(const float *x, float *y, int64_t n, int64_t step, void *room);
 extern OrderRun order_run;
 
