@@ -1,15 +1,15 @@
-// mask.c - lets gradients ask the sign of an activation's output instead of its input, so that the
-// input need not be kept.
+// mask.c - lets gradients read the sign of an activation's output instead of its input, so that
+// the input need not stay live until the backward pass.
 //
-// In: a function without Grad, Pin or Stop. Out: the same values; where
+// In: a function without Grad, Pin or Stop. Out: the same values. It applies where
 //     y = where(x > 0, x, slope*x or 0), slope >= 0, or where(x <= 0, ..., x)
-// and all there is to x are shared values added to or multiplied into a convolution's or product's
-// result that nobody else reads, others than y ask the sign of y instead of x's. The two are equal,
-// NaN included; but where y is kept in halves (pass/dtype.c) an x too small for one, of (0, 2^-25]
-// in f16, has the mask of what is stored, 0. That result now ends where y begins: half of what a
-// net without norms keeps for its way back, and the library may do the activation with the
-// convolution (ir/epilogue.c). Behind a norm x can be had from what is kept anyway, and y would be
-// one more value to read.
+// and x is the result of a convolution or product, with no other user, to which only shared values
+// were added or multiplied. Users of the sign of x other than y then read the sign of y. The two
+// are equal, NaN included; but where y is stored as a 16-bit float (pass/dtype.c), an x too small
+// for it, of (0, 2^-25] in f16, has the mask of the stored value, 0. The live range of x now ends
+// where y is computed: this halves what a net without norms stores for its backward pass, and the
+// library may fuse the activation into the convolution (ir/epilogue.c). After a norm, x can be
+// recomputed from values that are stored anyway, and y would be one more value to read.
 #include "pass.h"
 
 // How often live nodes read each node.

@@ -1,7 +1,7 @@
-// fft.c - what a length needs to be transformed: its factors, and roots of unity.
+// fft.c - plans the Fourier transform of a given length: its factors and roots of unity.
 //
-// In: a length. Out: an FftPlan. Angles are reduced before sines are taken, so a root is as good as
-// its type.
+// In: a length. Out: an FftPlan. Angles are reduced before sines are taken, so a root is as
+// accurate as its type allows.
 #include "fft_parts.h"
 
 #include <math.h>

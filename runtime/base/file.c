@@ -1,9 +1,9 @@
-// file.c - files and folders. A file is replaced whole or not at all: it is written beside its
-// place, synced, and renamed. Every failure removes the temporary and names the path and the
-// system's reason.
+// file.c - files and folders. A file is replaced whole or not at all: the new content is written
+// to a temporary file in the same folder, synced, and renamed. Every failure removes the temporary
+// and reports the path and the system's reason.
 //
-// Calls that write go through refused(), which a test can make fail; clearing up after a failure
-// does not.
+// Calls that write go through refused(), through which tests inject failures; cleaning up after a
+// failure does not.
 #define _GNU_SOURCE
 #include "base.h"
 #include "bytes.h"

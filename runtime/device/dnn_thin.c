@@ -1,17 +1,17 @@
-// dnn_thin.c - convolutions with few output channels (images), done as convolutions with many.
+// dnn_thin.c - convolutions with few output channels (images), computed as convolutions with many.
 //
-// The library computes channels 16 at a time, so one that makes 3 runs at a fifth of the rate. Here
-// neighbouring pixels become channels: `b` along the last axis, and for an input gradient of stride
-// s also the s residues along every axis (the sub-pixel form of a transposed convolution). What the
-// library computes is then a stride-b convolution with a kernel a little wider, holding the same
-// weights shifted, and zeros.
+// The library computes channels 16 at a time, so a convolution with 3 output channels runs at a
+// fifth of the rate. Here neighbouring pixels become channels (space to depth): `b` along the last
+// axis, and for an input gradient of stride s also the s residues along every axis (the sub-pixel
+// form of a transposed convolution). The library then computes a stride-b convolution with a
+// slightly wider kernel that contains the same weights, shifted, and zeros.
 //
-//   forward, weights' gradient   y[.., w, c] channels-last *is* y'[.., w / b, (w % b, c)]: nothing
-//   moves input gradient               x[R*i + r] = x'[i + d(r), (r, c)]: one shuffle of runs of
-//   channels
+// Forward and weights' gradient: y[.., w, c] channels-last *is* y'[.., w / b, (w % b, c)], so
+// nothing moves. Input gradient: x[R*i + r] = x'[i + d(r), (r, c)], one shuffle of runs of
+// channels.
 //
-// Measured on one core, f32, against the library's own: gradient to 3x64x64 (k 4, stride 2, from 64
-// channels, batch 32) 6.5 to 2.3 ms; to 1x256x256 (k 5, stride 2, batch 4) 21.8 to 4.7; 64 to 3
+// Measured on one core, f32, against the library's own: gradient to 3x64x64 (k 4, stride 2, from
+// 64 channels, batch 32) 6.5 to 2.3 ms; to 1x256x256 (k 5, stride 2, batch 4) 21.8 to 4.7; 64 to 3
 // channels, k 7, on 256x256 37 to 14, its weights' gradient 36 to 20.
 #include "dnn.h"
 
