@@ -265,8 +265,7 @@ template <int UNITS, int SIZE, bool ACROSS> struct gan_team {
     }
 
     // Reduces the values of each team; part 0 has the result. Every thread of the block must call
-    // it. The tree depends on SIZE alone. Not unrolled: its steps depend on one another anyway, and
-    // an unrolled tree is what takes longest to compile.
+    // it. The tree depends on SIZE alone. Unrolling dependent steps costs only compile time.
     template <typename Op, typename T> static GAN_MEMBER T join(T mine) {
         if constexpr (SIZE > 1 && ACROSS) {
             return through_memory<Op>(mine);
