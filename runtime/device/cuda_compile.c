@@ -1,30 +1,30 @@
-// cuda_compile.c - kernels as images the driver loads.
+// cuda_compile.c - kernels as module images that the driver loads.
 //
-// In: kernel text and the card's architecture. Out: machine code, the first there is of: what came
-// with the plan, what is kept on disk, what NVRTC makes now. A card newer than the NVRTC at hand
-// gets PTX, which its driver compiles.
+// In: kernel text and the card's architecture. Out: machine code, from the first source that has
+// it: the .ganx, the cache on disk, NVRTC. A card newer than the installed NVRTC gets PTX, which
+// its driver compiles.
 //
-// Kernels are dealt into lots by their names, which are hashes of their text. A lot is one image,
-// made and kept by itself: cores share the work, and a model that was changed a little finds most
-// of its kernels where they were.
+// Kernels are assigned to lots, compilation batches, by a hash of their names, which are hashes of
+// their text. A lot is one module image, compiled and cached by itself: lots are compiled on all
+// cores, and a model that changes a little recompiles few of them.
 //
-// Spare kernels, for which most machines have a library, are a lot of their own, the last. Ahead it
-// is made as PTX alone: with machine code for every architecture dcgan took 1.2 times as long, and
-// the driver makes it where it runs.
+// Spare kernels, which stand in for a library that most machines have, are a lot of their own, the
+// last. Compiled ahead of time it is PTX alone: with machine code for every architecture dcgan took
+// 1.2 times as long, and the driver can compile it where it is needed.
 #include "cuda_compile.h"
 #include "cache.h"
 
-// Kernels of a lot, at most on the average: each lot costs the compiler's start, once to PTX and
-// once an architecture, which is two kernels' work. From FEW kernels on there are two, for two
-// cores to begin with.
+// The greatest average number of kernels in a lot: each lot costs a start of the compiler, once to
+// PTX and once per architecture, which takes as long as two kernels. From FEW kernels on there are
+// two lots, so that two cores have work.
 enum { LOT = 64, FEW = 16 };
 
 uint32_t cuda_lot(const Kernel *k, uint32_t lots) {
     return k->spare ? lots - 1 : (uint32_t)(hash64(k->name.ptr, k->name.len, 0) % (lots - 1));
 }
 
-// Of kernels that are not spare. A power of two: then a few more or less seldom deal all of them
-// anew.
+// For kernels that are not spare. A power of two: then a few kernels more or less seldom change the
+// lots of all.
 static uint32_t lots_for(uint32_t kernels) {
     uint32_t lots = kernels < FEW ? 1 : 2;
     while (lots * LOT < kernels)

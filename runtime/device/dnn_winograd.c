@@ -4,9 +4,8 @@
 // stride-1 convolutions with every s-th kernel element: ceil(k / s) taps. Phases stand side by side
 // as channels, so the whole is
 //   V [points, tiles, phases * c]   from tiles of x        winograd.c
-//   U [points, o, phases * c]       from the weights, at every call: keeping it spares no time
-//   where
-//                                   it is large, for it would have to come from memory
+//   U [points, o, phases * c]       from the weights, at every call (a large one, kept, would be
+//                                   read from memory, which takes as long)
 //   M [points, tiles, o]            from tiles of y
 //   y from M = V . U',  gx from V = M . U,  gw from U = M' . V
 // where the products are the library's. Tiles go through in rounds, so that V and M of one stay
