@@ -3,7 +3,8 @@
 //
 // In: a path, and the name of a data set if there are several. Out: its shape as an Array without
 // data, and rows on demand: floats of any width as f4, unsigned integers of 8 and 16 bits as they
-// are. The library has one state per process and is called under one lock.
+// are. The library has one state per process and is called under one lock. A file cannot make it
+// open others: external links, external storage and virtual data sets are refused.
 #include "library.h"
 #include "sources.h"
 
@@ -13,6 +14,8 @@
 
 struct Hdf5 {
     hid_t file, set, type; // type: what rows are read as; not owned
+    hid_t access;          // how names are followed: not into other files
+    bool outside;          // the last name led to another file
     uint32_t rank;
     hsize_t dim[DATA_MAX_RANK];
     char path[400], name[128]; // for messages, cut
@@ -35,13 +38,51 @@ static GanStatus broken(const Hdf5 *h, const char *what) {
     return fail(GAN_ERR_INPUT, "%s: %s: %s", h->path, what, words);
 }
 
+// --- opening without other files -----------------------------------------------------------------
+
+// Called before an external link is followed. Failing is the refusal.
+static herr_t refuse_link(const char *from, const char *group, const char *file, const char *name,
+                          unsigned *flags, hid_t access, void *user) {
+    (void)from, (void)group, (void)file, (void)name, (void)flags, (void)access;
+    ((Hdf5 *)user)->outside = true;
+    return -1;
+}
+
+// The library opens the files of external storage when it reads values, those of a virtual data set
+// already when it is asked for its shape.
+static bool is_stored_outside(hid_t set) {
+    hid_t plan = H5Dget_create_plist(set);
+    if (plan < 0)
+        return false; // damaged, as the calls after it say
+    bool outside = H5Pget_external_count(plan) != 0 || H5Pget_layout(plan) == H5D_VIRTUAL;
+    H5Pclose(plan);
+    return outside;
+}
+
+// *out < 0: there is no such data set.
+static GanStatus open_named(Hdf5 *h, const char *name, hid_t *out) {
+    h->outside = false;
+    *out = H5Dopen2(h->file, name, h->access);
+    if (*out >= 0 && is_stored_outside(*out)) {
+        H5Dclose(*out);
+        *out = -1;
+        h->outside = true;
+    }
+    return h->outside ? fail(GAN_ERR_INPUT,
+                             "%s: %s: its values are in other files, which are not opened; copy "
+                             "them into one file",
+                             h->path, name)
+                      : GAN_OK;
+}
+
 // --- finding the data set ------------------------------------------------------------------------
 
 enum { LinksMost = 10000 };
 
 // Data sets of two axes and more in the root group: the first one's name, and all names in words.
-// One that this library is too old for, or that is damaged, is an error when there is no other.
-static GanStatus list_sets(const Hdf5 *h, char first[128], char words[300], uint32_t *count) {
+// One that this library is too old for, that is damaged or in another file is an error when there
+// is no other.
+static GanStatus list_sets(Hdf5 *h, char first[128], char words[300], uint32_t *count) {
     H5G_info_t info;
     size_t used = 0;
     GanStatus st = GAN_OK;
@@ -53,10 +94,11 @@ static GanStatus list_sets(const Hdf5 *h, char first[128], char words[300], uint
         char name[128];
         ssize_t n = H5Lget_name_by_idx(h->file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
                                        sizeof name, H5P_DEFAULT);
-        hid_t set = n > 0 && (size_t)n < sizeof name ? H5Dopen2(h->file, name, H5P_DEFAULT) : -1;
+        hid_t set = -1;
+        GanStatus opened = n > 0 && (size_t)n < sizeof name ? open_named(h, name, &set) : GAN_OK;
         hid_t space = set >= 0 ? H5Dget_space(set) : -1;
         if (space < 0)
-            st = broken(h, n > 0 ? name : "a link");
+            st = opened != GAN_OK ? opened : broken(h, n > 0 ? name : "a link");
         if (space >= 0 && H5Sget_simple_extent_ndims(space) >= 2) {
             int put = snprintf(words + used, 300 - used, "%s%s", *count ? ", " : "", name);
             used = put > 0 && used + (size_t)put < 300 ? used + (size_t)put : used;
@@ -206,8 +248,11 @@ static GanStatus open_set(Hdf5 *h, Str path, Str asked, Array *out) {
     mem_free(name);
     if (h->file < 0)
         return broken(h, "an HDF5 file that cannot be opened");
+    h->access = H5Pcreate(H5P_DATASET_ACCESS);
+    if (h->access < 0 || H5Pset_elink_cb(h->access, refuse_link, h) < 0)
+        return broken(h, "its links");
     TRY(choose_set(h, asked));
-    h->set = H5Dopen2(h->file, h->name, H5P_DEFAULT);
+    TRY(open_named(h, h->name, &h->set));
     if (h->set < 0)
         return fail(GAN_ERR_INPUT, "%s: there is no data set %s", h->path, h->name);
     TRY(read_type(h, out));
@@ -218,6 +263,8 @@ static GanStatus open_set(Hdf5 *h, Str path, Str asked, Array *out) {
 static void close_set(Hdf5 *h) {
     if (h->set >= 0)
         H5Dclose(h->set);
+    if (h->access >= 0)
+        H5Pclose(h->access);
     if (h->file >= 0)
         H5Fclose(h->file);
     mem_free(h);
@@ -229,7 +276,7 @@ GanStatus hdf5_open(Str path, Str dataset, Hdf5 **out, Array *shape) {
     Hdf5 *h = mem_alloc(sizeof *h);
     if (!h)
         return fail(GAN_ERR_MEMORY, "no memory to open %.*s", SARG(path));
-    h->file = h->set = -1;
+    h->file = h->set = h->access = -1;
     pthread_mutex_lock(&library);
     GanStatus st = open_set(h, path, dataset, shape);
     if (st == GAN_OK)

@@ -71,6 +71,27 @@ static void what_is_no_data_is_refused(void **state) {
     pack_close(&k);
 }
 
+// A data file must not make us open others.
+static void data_in_other_files_is_refused(void **state) {
+    static const struct {
+        const char *set, *says;
+    } cases[] = {
+        {"external", "external: its values are in other files, which are not opened"},
+        {"virtual", "virtual: its values are in other files"},
+        {"linked", "linked: its values are in other files"},
+        {"outside/test", "outside/test: its values are in other files"},
+        {"", "its values are in other files"}, // all that is listed
+    };
+    Place *p = *state;
+    Pack k = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_refused(pack(p, "elsewhere.h5", (PackOptions){.dataset = str_c(cases[i].set)}, &k),
+                       cases[i].says);
+    assert_ok(pack(p, "elsewhere.h5", (PackOptions){.dataset = STR("group/own")}, &k));
+    assert_int_equal(k.count, 2);
+    pack_close(&k);
+}
+
 // Rows in any order are those in turn: windows move back and forth.
 static void rows_come_in_any_order(void **state) {
     static const size_t order[] = {5, 0, 3, 4, 1, 2};
@@ -144,9 +165,13 @@ const char *__lsan_default_suppressions(void) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        T(clouds_with_checksums_are_read), T(compressed_doubles_of_the_other_byte_order_are_read),
-        T(one_of_several_sets_is_named),   T(what_is_no_data_is_refused),
-        T(rows_come_in_any_order),         T(truncated_and_changed_files_are_survived),
+        T(clouds_with_checksums_are_read),
+        T(compressed_doubles_of_the_other_byte_order_are_read),
+        T(one_of_several_sets_is_named),
+        T(what_is_no_data_is_refused),
+        T(data_in_other_files_is_refused),
+        T(rows_come_in_any_order),
+        T(truncated_and_changed_files_are_survived),
     };
     if (CASES_LISTED(tests))
         return 0;

@@ -29,3 +29,11 @@ with file("gap.h5") as f:
     x = value(3, 4).astype("f4")
     x[1, 2] = np.nan
     f["x"] = x
+with file("elsewhere.h5") as f:  # every way in which a file can name others that the library would open
+    f.create_dataset("external", shape=(2, 3, 8, 8), dtype="u1", external=[("/dev/zero", 0, 384)])
+    f["linked"] = h5py.ExternalLink("bytes.h5", "/test")
+    f["group/own"] = value(2, 3).astype("f4")
+    f["outside"] = h5py.ExternalLink("bytes.h5", "/")
+    layout = h5py.VirtualLayout(shape=(2, 3, 8, 8), dtype="u1")
+    layout[:] = h5py.VirtualSource("bytes.h5", "test", shape=(2, 3, 8, 8))
+    f.create_virtual_dataset("virtual", layout)
