@@ -66,18 +66,19 @@ static void take_bytes(png_structp png, png_bytep to, size_t n) {
     job->at += n;
 }
 
-// Everything that may jump. Palettes, low bit depths and tRNS become plain 8-bit channels; 16 bits
-// stay 16 bits.
+static uint32_t orientation_of(PngJob *job) {
+    png_uint_32 size = 0;
+    png_bytep exif = NULL;
+    return png_get_eXIf_1(job->png, job->info, &size, &exif) ? exif_orientation(exif, size) : 1;
+}
+
+// Everything that may jump. The EXIF chunk may stand behind the pixels. Palettes, low bit depths
+// and tRNS become plain 8-bit channels; 16 bits stay 16 bits.
 static bool decode_rows(PngJob *job) {
     if (setjmp(png_jmpbuf(job->png)))
         return false;
     png_set_read_fn(job->png, job, take_bytes);
     png_read_info(job->png, job->info);
-    png_uint_32 exif_size = 0;
-    png_bytep exif = NULL;
-    job->orientation = png_get_eXIf_1(job->png, job->info, &exif_size, &exif)
-                           ? exif_orientation(exif, exif_size)
-                           : 1;
     png_set_expand(job->png);
     if (is_little_endian())
         png_set_swap(job->png);
@@ -93,7 +94,8 @@ static bool decode_rows(PngJob *job) {
     if (!make_rows(job, &job->image))
         stop(job, GAN_ERR_MEMORY, "no memory for the rows");
     png_read_image(job->png, job->row);
-    png_read_end(job->png, NULL);
+    png_read_end(job->png, job->info);
+    job->orientation = orientation_of(job);
     return true;
 }
 

@@ -111,6 +111,11 @@ static inline void put_le(Text *t, size_t v, size_t bytes) {
         text_char(t, (char)(uint8_t)v);
 }
 
+static inline void put_be(Text *t, size_t v, size_t bytes) {
+    while (bytes--)
+        text_char(t, (char)(uint8_t)(v >> 8 * bytes));
+}
+
 // What local and central headers share: version, flags (names are UTF-8), method, time and date,
 // checksum, both sizes, lengths of the name and of extra fields.
 static inline void put_member(Text *t, const Member *m) {

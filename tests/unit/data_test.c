@@ -136,6 +136,17 @@ static void shown_at(uint32_t orientation, uint32_t w, uint32_t h, uint32_t *x, 
     *x = at[orientation - 1][0], *y = at[orientation - 1][1];
 }
 
+static void check_turned(const Image *plain, uint32_t turn, const Image *m) {
+    uint32_t w = plain->w, h = plain->h;
+    assert_true(m->w == (turn > 4 ? h : w) && m->h == (turn > 4 ? w : h));
+    for (uint32_t y = 0; y < h; y++)
+        for (uint32_t x = 0; x < w; x++) {
+            uint32_t u = x, v = y;
+            shown_at(turn, w, h, &u, &v);
+            assert_memory_equal(pixel_at(plain, x, y), pixel_at(m, u, v), 3);
+        }
+}
+
 static void images_are_turned_as_exif_says(void **state) {
     Place *p = *state;
     Str file = {0};
@@ -155,19 +166,92 @@ static void images_are_turned_as_exif_says(void **state) {
         Image m = {0};
         uint32_t turn = o >= 1 && o <= 8 ? o : 1; // others are no orientation
         assert_ok(image_decode((const uint8_t *)text_str(&t).ptr, t.n, &m));
-        assert_true(m.w == (turn > 4 ? plain.h : plain.w) && m.h == (turn > 4 ? plain.w : plain.h));
-        for (uint32_t y = 0; y < plain.h; y++)
-            for (uint32_t x = 0; x < plain.w; x++) {
-                uint32_t u = x, v = y;
-                shown_at(turn, plain.w, plain.h, &u, &v);
-                assert_memory_equal(pixel_at(&plain, x, y), pixel_at(&m, u, v), 3);
-            }
+        check_turned(&plain, turn, &m);
         image_release(&m);
     }
     image_release(&plain);
     uint8_t far[] = {'I', 'I', '*', 0, 255, 255, 255, 255}, many[] = "II*\0\10\0\0\0\377\377\22\1";
     assert_int_equal(exif_orientation(far, sizeof far), 1);
     assert_int_equal(exif_orientation(many, sizeof many - 1), 1);
+}
+
+// A PNG's chunk: length, type, data, checksum of type and data.
+static void put_chunk(Text *png, Str type, Str data) {
+    Text body = {.arena = png->arena};
+    text_put(&body, type);
+    text_put(&body, data);
+    put_be(png, data.len, 4);
+    text_put(png, text_str(&body));
+    put_be(png, crc_of(text_str(&body)), 4);
+}
+
+// The chunk may stand before the pixels and behind them.
+static void a_png_is_turned_as_its_exif_says(void **state) {
+    enum { Head = 8 + 25, Tail = 12 }; // signature and IHDR; IEND
+    Place *p = *state;
+    Str file = {0};
+    Image plain = {0};
+    assert_ok(file_read(&p->arena, STR(SEEDS "image/rgb8.png"), &file));
+    assert_ok(image_decode((const uint8_t *)file.ptr, file.len, &plain));
+    for (uint32_t k = 0; k < 2 * 9; k++) {
+        uint32_t o = k % 9, turn = o ? o : 1;
+        size_t at = k < 9 ? Head : file.len - Tail;
+        char exif[] = "MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0";
+        exif[19] = (char)o;
+        Text t = {.arena = &p->arena};
+        text_put(&t, str_sub(file, 0, at));
+        put_chunk(&t, STR("eXIf"), (Str){exif, sizeof exif - 1});
+        text_put(&t, str_sub(file, at, file.len));
+        Image m = {0};
+        assert_ok(image_decode((const uint8_t *)text_str(&t).ptr, t.n, &m));
+        check_turned(&plain, turn, &m);
+        image_release(&m);
+    }
+    image_release(&plain);
+}
+
+// A valid grey JPEG of 8x8 pixels whose coefficients arrive bit by bit, in n scans, at most 883:
+// each is 11 bytes, and a decoder goes over all pixels for it.
+static Str scans(Place *p, uint32_t n) {
+    static const uint8_t frame[] = {0xff, 0xc2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0};
+    enum { Bits = 14 }; // of a coefficient
+    Text t = {.arena = &p->arena};
+    text_put(&t, STR("\xff\xd8\xff\xdb\0\103\0"));
+    for (uint32_t i = 0; i < 64; i++)
+        text_char(&t, 1); // the quantization table
+    text_put(&t, (Str){(const char *)frame, sizeof frame});
+    for (uint32_t class = 0; class < 2; class ++) { // of DC and AC: one code, 0, which is for 0
+        text_put(&t, STR("\xff\xc4\0\24"));
+        text_char(&t, (char)(class << 4));
+        text_char(&t, 1);
+        for (uint32_t i = 0; i < 16; i++)
+            text_char(&t, 0);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = i ? 1 + (i - 1) / Bits : 0, low = i ? Bits - 1 - (i - 1) % Bits : 0,
+                 high = i && low < Bits - 1 ? low + 1 : 0;
+        text_put(&t, STR("\xff\xda\0\10\1\1\0"));
+        text_char(&t, (char)k);
+        text_char(&t, (char)k);
+        text_char(&t, (char)(high << 4 | low));
+        text_char(&t, 0x7f); // the code 0
+    }
+    text_put(&t, STR("\xff\xd9"));
+    return text_str(&t);
+}
+
+static void a_jpeg_of_many_scans_is_refused(void **state) {
+    Place *p = *state;
+    Image m = {0};
+    Str few = scans(p, 500), many = scans(p, 501);
+    GanStatus st = image_decode((const uint8_t *)few.ptr, few.len, &m);
+    if (st != GAN_OK && strstr(gan_error(), "no libjpeg"))
+        skip();
+    assert_ok(st);
+    assert_true(m.w == 8 && m.h == 8 && value_at(&m, 3, 3, 0) == 128);
+    image_release(&m);
+    assert_refused(image_decode((const uint8_t *)many.ptr, many.len, &m), "more than 500 scans");
+    assert_null(m.pixels);
 }
 
 static void damaged_images_give_one_reason(void **state) {
@@ -691,6 +775,8 @@ int main(int argc, char **argv) {
         T(jpeg_is_read_grey_colour_and_progressive),
         T(inks_become_rgb),
         T(images_are_turned_as_exif_says),
+        T(a_png_is_turned_as_its_exif_says),
+        T(a_jpeg_of_many_scans_is_refused),
         T(damaged_images_give_one_reason),
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_pictures_and_pads_with_the_ground),
