@@ -207,7 +207,7 @@ static Str kernel_text(Arena *a, const Product *p, const Cut *c, uint32_t words,
              p->spaces);
     text_fmt(&t,
              "};\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n"
-             "    %.*s(const __grid_constant__ gan_args<%u> w, const gan_counters *c) {\n"
+             "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
              "    gan_product<%.*s_of>(w);\n}\n",
              THREADS, RESIDENT, SARG(name), words, SARG(name));
     return text_str(&t);

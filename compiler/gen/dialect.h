@@ -43,19 +43,20 @@ void emit_loops(Emit *e); // emit_loops.c
 void emit_team(Emit *e);  // emit_team.c
 
 // Writes the kernel of a shaped nest. Extents, strides and the like that it leaves open are added
-// to `numbers`: the same ones in every form.
+// to `numbers`: the same ones in every form. Returns whether it reads the counters.
 typedef enum KernelForm {
     FormAlone, // of one region
     FormMany,  // of several in one launch
     FormPart,  // its statements alone, for emit_parts
 } KernelForm;
 typedef VEC(int64_t) Numbers;
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,
+bool emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,
                  Numbers *numbers);
 
 // Writes one kernel of several: a region's last word, of `words`, says which of them is its own.
 typedef struct Part {
     Str name, text; // FormPart
+    bool counters;  // does it read them?
 } Part;
 void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part *part, uint32_t n);
 

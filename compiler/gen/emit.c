@@ -152,7 +152,7 @@ void emit_result(Emit *e, uint32_t i) {
         put_result(e, i, r->greatest, 's');
 }
 
-void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,
+bool emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm form,
                  Numbers *numbers) {
     Emit e = {.t = t, .n = n, .d = d, .name = name, .form = form, .numbers = numbers};
     e.real = DtF32;
@@ -162,4 +162,5 @@ void emit_kernel(Text *t, const Nest *n, const Dialect *d, Str name, KernelForm 
     e.named = emit_named(&e);
     e.guards = emit_guards(&e);
     d->kernel(&e);
+    return e.counters;
 }

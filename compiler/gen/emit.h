@@ -22,6 +22,7 @@ struct Emit {
     VEC(uint8_t) role;  // of each number
     Dtype real;         // the widest type computed in: what real arguments are
     const char *index;  // the type of an index
+    bool counters;      // has the text read a counter (seed, step, sample0, ...)?
     // Writes an accumulator of a reduction: 's' the unit's, 'x' its index (ArgMax), 'l' a lane's.
     void (*acc)(Emit *e, char name, uint32_t reduce);
 };
@@ -52,6 +53,7 @@ void emit_close(Emit *e);
 const char *emit_call(Emit *e, const char *function);
 // A number as text: written out when small, else an argument.
 Str emit_num(Emit *e, uint32_t role, int64_t x);
+void emit_real(Emit *e, uint32_t number, Str word);
 uint32_t emit_position(const Nest *n, uint32_t var); // of a variable among the loops: what names it
 void emit_ix(Emit *e, Ix x);
 Dtype emit_dtype(const Nest *n, uint32_t arg); // of an argument's elements

@@ -485,8 +485,8 @@ static void put_function(Emit *e, const char *head, void (*body)(Emit *e), bool 
         text_fmt(out, "    const int64_t *n = (const int64_t *)p[%u];\n", r->in.n + r->out.n + 1);
     for (uint32_t i = 0; i < e->numbers->n; i++) {
         if (e->role.at[i] == RoleReal) {
-            text_fmt(out, "    const %s r%u = gan_f64_bits((uint64_t)n[%u]);\n",
-                     e->d->words->compute[e->real], i, i);
+            text_put(out, STR("    "));
+            emit_real(e, i, str_format(out->arena, "n[%u]", i));
         } else {
             text_fmt(out, "    const int64_t n%u = n[%u];\n", i, i);
         }

@@ -465,8 +465,7 @@ static void put_numbers(Emit *e, uint32_t first) {
         bool index = role == RoleIndex || role == RoleSums || role == RoleTile;
         emit_line(e);
         if (role == RoleReal) {
-            text_fmt(e->t, "const %s r%u = gan_f64_bits(w.at[%u]);\n",
-                     e->d->words->compute[e->real], i, first + i);
+            emit_real(e, i, str_format(e->t->arena, "w.at[%u]", first + i));
         } else {
             const char *type = index ? e->index : unit_type(e);
             text_fmt(e->t, "const %s n%u = (%s)w.at[%u];\n", type, i, type, first + i);
@@ -475,11 +474,13 @@ static void put_numbers(Emit *e, uint32_t first) {
 }
 
 // A region's words come by value; those of regions launched together from memory.
-static void put_entry(Text *t, Str name, uint32_t threads, uint32_t words, bool many) {
+static void put_entry(Text *t, Str name, uint32_t threads, uint32_t words, bool many,
+                      bool counters) {
     text_fmt(t,
              "extern \"C\" __global__ void __launch_bounds__(%u)\n"
-             "%.*s(const gan_args<%u> %s, const gan_counters *c) {\n",
-             threads, SARG(name), words, many ? "*each" : "w");
+             "%.*s(const gan_args<%u> %s%s) {\n",
+             threads, SARG(name), words, many ? "*each" : "w",
+             counters ? ", const gan_counters *c" : "");
     if (many)
         text_fmt(t, "    const gan_args<%u> &w = each[blockIdx.y];\n", words);
 }
@@ -498,7 +499,8 @@ void emit_team(Emit *e) {
     uint32_t words = r->in.n + r->out.n + (leaves_parts(e) ? 2 : 0);
     e->t = out;
     if (e->form != FormPart)
-        put_entry(out, e->name, team(e)->units * team(e)->size, words + e->numbers->n, many(e));
+        put_entry(out, e->name, team(e)->units * team(e)->size, words + e->numbers->n, many(e),
+                  e->counters);
     put_numbers(e, words);
     text_put(out, text_str(&args));
     text_put(out, text_str(&body));
@@ -507,7 +509,10 @@ void emit_team(Emit *e) {
 }
 
 void emit_parts(Text *t, Str name, uint32_t threads, uint32_t words, const Part *part, uint32_t n) {
-    put_entry(t, name, threads, words, true);
+    bool counters = false;
+    for (uint32_t i = 0; i < n; i++)
+        counters |= part[i].counters;
+    put_entry(t, name, threads, words, true, counters);
     text_fmt(t, "    switch (w.at[%u]) {\n", words - 1);
     for (uint32_t i = 0; i < n; i++)
         text_fmt(t, "    case %u: { // %.*s\n%.*s    } break;\n", i, SARG(part[i].name),

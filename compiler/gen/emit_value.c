@@ -1,6 +1,8 @@
 // emit_value.c - the words of a kernel: numbers, indices, values (emit.h).
 #include "emit.h"
 
+#include "half.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
@@ -120,16 +122,27 @@ static bool written_out(double x) {
     return 2 * x == floor(2 * x) && fabs(x) < SmallNumber;
 }
 
+// As an argument: in the format that the kernel computes in, so that no thread converts it.
+static int64_t real_bits(const Emit *e, double x) {
+    return e->real == DtF64 ? (int64_t)gan_bits_f64(x) : (int64_t)gan_bits_f32((float)x);
+}
+
+// The declaration of real argument `number`, whose bits are `word`.
+void emit_real(Emit *e, uint32_t number, Str word) {
+    text_fmt(e->t,
+             e->real == DtF64 ? "const double r%u = gan_f64_bits((uint64_t)%.*s);\n"
+                              : "const float r%u = gan_f32_bits((uint32_t)%.*s);\n",
+             number, SARG(word));
+}
+
 static void put_number(Emit *e, Dtype t, double x) {
     const char *f = t == DtF64 ? "" : "f";
     if (written_out(x)) {
         text_fmt(e->t, signbit(x) ? "(%.1f%s)" : "%.1f%s", x, f);
         return;
     }
-    double said = t == DtF64 ? x : (double)(float)x;
-    int64_t bits;
-    memcpy(&bits, &said, sizeof bits);
-    text_fmt(e->t, "r%s", emit_num(e, RoleReal, bits).ptr + 1);
+    double rounded = t == DtF64 ? x : (double)(float)x;
+    text_fmt(e->t, "r%s", emit_num(e, RoleReal, real_bits(e, rounded)).ptr + 1);
 }
 
 // Does the value lose what its type does not hold where it is computed, stored or not?
@@ -426,6 +439,7 @@ static void put_pack(Emit *e, uint32_t id) {
 
 static void put_draw(Emit *e, const Value *v) {
     bool f64 = v->dtype == DtF64;
+    e->counters = true;
     text_fmt(e->t, "%s(c->seed, %.*s, c->step, c->round, %s",
              (f64 ? e->d->words->draw64 : e->d->words->draw32)[v->dist],
              SARG(emit_num(e, RoleSite, v->site)), v->batched ? "c->sample0 + " : "");
@@ -448,8 +462,10 @@ static void put_value(Emit *e, uint32_t id) {
     case ValueIndex:
         text_fmt(e->t, "(%s)(", e->d->words->compute[v->dtype]);
         emit_ix(e, v->at);
-        if (v->sample0)
+        if (v->sample0) {
+            e->counters = true;
             text_fmt(e->t, " + c->sample0*%.*s", SARG(emit_num(e, RoleIndex, v->sample0)));
+        }
         text_put(e->t, STR(")"));
         break;
     case ValueLoad:

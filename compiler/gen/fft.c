@@ -28,7 +28,7 @@ static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
     bool wide = node_type(c->g, c->r->node.at[0])->dtype == DtF64;
     return str_format(a,
                       "\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
-                      "    %.*s(const __grid_constant__ gan_args<%u> w, const gan_counters *c) {\n"
+                      "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
                       "    gan_fft<%s, %s, %s>(w);\n}\n",
                       GAN_FFT_THREADS, SARG(name), words, wide ? "double" : "float",
                       f.in.real ? "true" : "false", f.out.real ? "true" : "false");

@@ -17,23 +17,23 @@
 //          scratch, the addresses of its scratch and of its tickets; then Region.number. N is
 //          Kernel.words, the same for every region of the kernel. By value: 8*N bytes, aligned
 //          to 8.
-//   c      in device memory, so that a captured graph never changes.
+//   c      in device memory, so that a captured graph never changes. Kernels that read no counter do
+//          not declare it. The driver skips a parameter that is passed and not declared.
 //   many   a kernel that some launch runs for several regions (Kernel.many): blockIdx.y is the
 //          instance, each[blockIdx.y] its words, in device memory.
 //   parts  horizontally fused kernels: the last word of a region selects its part, and unused words
 //          before it are zero. All instances share one launch.
 //   T      Kernel.threads, the size of a block; blocks are one-dimensional.
-//   grid   x: Region.blocks. Of a NAME_many the largest of its instances, or fewer: its loops are
-//          grid-stride, and any number of blocks gives the same bits.
+//   grid   x: Region.blocks. Of a NAME_many the largest of its instances, or fewer: loops are
+//          grid-stride, any number of blocks gives the same bits.
 //   shared Kernel.shared bytes of dynamic shared memory (generated kernels need none).
 //   tickets Region.tickets words of 32 bits, zero before the first launch, private to the region
 //          for as long as the program is loaded. A kernel leaves them zero. Scratch may be shared
 //          with launches before and after.
-//   memory every address is aligned to 16 bytes and the memory behind it is a multiple of 16 bytes
-//          long: kernels over a flat range walk whole packs, the last of which may reach into that
-//          padding. An output may be the memory of an input of the same shape and element size
-//          (an optimizer writes its weight where it was): no pointer is restrict, and all loads of
-//          an element come before its store.
+//   memory addresses and sizes are multiples of 16 bytes: kernels over a flat range walk whole
+//          packs, the last of which may reach into that padding. An output may be the memory of an
+//          input of the same shape and element size (an optimizer updates its weight in place): no
+//          pointer is restrict, and all loads of an element come before its store.
 #ifndef GAN_KERNEL_CUDA_H
 #define GAN_KERNEL_CUDA_H
 

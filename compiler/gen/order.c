@@ -58,7 +58,7 @@ static Str text_of(Arena *a, const CallRegion *c, uint32_t words, Str name) {
     Str call = call_text(a, c);
     return str_format(a,
                       "\nextern \"C\" __global__ void __launch_bounds__(%d)\n"
-                      "    %.*s(const __grid_constant__ gan_args<%u> w, const gan_counters *c) {\n"
+                      "    %.*s(const __grid_constant__ gan_args<%u> w) {\n"
                       "    %.*s(w);\n}\n",
                       GAN_ORDER_THREADS, SARG(name), words, SARG(call));
 }

@@ -119,12 +119,12 @@ static void group(Together *t) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-static Str text_of(Together *t, Arena *a, uint32_t kernel, Str name, KernelForm form) {
+static Part part_of(Together *t, Arena *a, uint32_t kernel, Str name, KernelForm form) {
     Text text = {.arena = a};
     Numbers numbers = {0};
     Nest n = nest_of(a, t, kernel);
-    emit_kernel(&text, &n, t->d, name, form, &numbers);
-    return text_str(&text);
+    bool counters = emit_kernel(&text, &n, t->d, name, form, &numbers);
+    return (Part){name, text_str(&text), counters};
 }
 
 // One that is launched alone goes the same way: its words come from memory then, but the same work
@@ -134,7 +134,7 @@ static void write_many(Together *t, uint32_t kernel) {
     Arena scratch = *t->scratch;
     k->many = true;
     k->name = str_format(t->perm, "%.*s_many", SARG(k->name));
-    k->source = str_copy(t->perm, text_of(t, &scratch, kernel, k->name, FormMany));
+    k->source = str_copy(t->perm, part_of(t, &scratch, kernel, k->name, FormMany).text);
 }
 
 // The words of a kernel's regions, filled up to those of the group, and the part they are.
@@ -160,7 +160,7 @@ static void write_group(Together *t, uint32_t first) {
     for (uint32_t k = first, n = 0; k < p->kernel.n; k++) {
         if (group_of(t, k) != first)
             continue;
-        part[n] = (Part){p->kernel.at[k].name, text_of(t, &scratch, k, (Str){0}, FormPart)};
+        part[n] = part_of(t, &scratch, k, p->kernel.at[k].name, FormPart);
         text_put(&texts, part[n++].text);
         all.words = p->kernel.at[k].words + 1 > all.words ? p->kernel.at[k].words + 1 : all.words;
     }

@@ -56,7 +56,8 @@ typedef struct Kernel {
                  // p: addresses of Region.in, then of Region.out, of the scratch, of Region.number.
                  // lo..hi are units, in any cut and order: results never depend on it
                  // As CUDA, over a grid of Region.blocks blocks (gen/kernel_cuda.h), of one region
-                 //   NAME(const gan_args<words> w, const gan_counters *c), or *each, where `many`
+                 //   NAME(const gan_args<words> w, const gan_counters *c), or *each, where `many`;
+                 // without c where no counter is read
     bool finish; // C: NAME_finish combines the partial results
     bool many;   // CUDA: its launches are of one region or several; NAME ends in _many
     uint32_t parts;   // CUDA: of several in one, whose number is a region's last word; else 0

@@ -222,7 +222,7 @@ static void add_single(Making *m, uint32_t region) {
     const Kernel *k = &l->plan->kernel.at[r->kernel];
     void **params = arena_array(&l->arena, void *, 2);
     params[0] = words_of(m, r);
-    params[1] = &l->head;
+    params[1] = &l->head; // read by the driver where the kernel declares it
     add_task(m, (CudaTask){.kind = CudaKernel,
                            .region = region,
                            .function = l->kernel[r->kernel],
