@@ -30,6 +30,7 @@ typedef struct Item {
     uint32_t time;  // when it is final: Times.time
     uint32_t update, slot;
     uint32_t group; // index of the first item of its call
+    uint64_t needs; // hash of the items it depends on
     bool late;      // Times.late
     SumOf *sum;
 } Item;
@@ -39,7 +40,9 @@ typedef VEC(Item) ItemVec;
 typedef struct Group {   // a bucket being filled
     uint32_t items, key; // how many; when the last is final
     size_t bytes;
-    bool placed;
+    uint32_t waits; // groups it depends on that have no number yet, itself included
+    uint32_t call;  // its number, NONE: none yet
+    uint32_t parts; // of it that have a number
 } Group;
 
 typedef struct Buckets {
@@ -79,6 +82,10 @@ static void find_needs(Buckets *b) {
         }
         if (b->like[id])
             memcpy(needs_of(b, id), needs_of(b, b->like[id]), b->words * sizeof *b->needs);
+    }
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        Item *item = &b->items.at[i];
+        item->needs = hash64(needs_of(b, item->node), b->words * sizeof *b->needs, 0);
     }
 }
 
@@ -247,8 +254,9 @@ static void cut_gradients(Buckets *b, uint32_t last, size_t full, size_t small) 
 }
 
 static bool waits_alike(const Buckets *b, uint32_t i, uint32_t k) {
-    return !memcmp(needs_of(b, b->items.at[i].node), needs_of(b, b->items.at[k].node),
-                   b->words * sizeof *b->needs);
+    const Item *x = &b->items.at[i], *y = &b->items.at[k];
+    return x->needs == y->needs &&
+           !memcmp(needs_of(b, x->node), needs_of(b, y->node), b->words * sizeof *b->needs);
 }
 
 static void join_small(Buckets *b, uint32_t i, size_t most) {
@@ -282,17 +290,22 @@ static void group_items(Buckets *b, const Parallel *o) {
 
 // --- order ---------------------------------------------------------------------------------------
 
-// Has every call been placed that an item of this one depends on?
-static bool group_ready(const Buckets *b, uint32_t group) {
-    for (uint32_t i = 0; i < b->items.n; i++) {
-        if (b->items.at[i].group != group)
-            continue;
+// The groups that each group depends on, [group][words]; Group.waits counts them.
+static uint64_t *find_waits(Buckets *b, Arena *scratch) {
+    uint32_t n = b->items.n, words = b->words;
+    uint64_t *waits = arena_array(scratch, uint64_t, (size_t)n * words);
+    for (uint32_t i = 0; i < n; i++) {
         const uint64_t *needs = needs_of(b, b->items.at[i].node);
-        for (uint32_t k = 0; k < b->items.n; k++)
-            if (has(needs, k) && !b->group[b->items.at[k].group].placed)
-                return false;
+        uint32_t group = b->items.at[i].group;
+        for (uint32_t k = 0; k < n; k++) {
+            uint32_t on = b->items.at[k].group;
+            if (has(needs, k) && !has(waits + (size_t)group * words, on)) {
+                waits[(size_t)group * words + on / 64] |= (uint64_t)1 << on % 64;
+                b->group[group].waits++;
+            }
+        }
     }
-    return true;
+    return waits;
 }
 
 static bool sooner(const Buckets *b, uint32_t g, uint32_t than) {
@@ -306,54 +319,64 @@ static bool sooner(const Buckets *b, uint32_t g, uint32_t than) {
 static uint32_t next_group(const Buckets *b) {
     uint32_t best = NONE;
     for (uint32_t g = 0; g < b->items.n; g++) {
-        if (!b->group[g].items || b->group[g].placed || !group_ready(b, g))
-            continue;
-        best = best == NONE || sooner(b, g, best) ? g : best;
+        const Group *group = &b->group[g];
+        if (group->items && group->call == NONE && !group->waits)
+            best = best == NONE || sooner(b, g, best) ? g : best;
     }
     return best;
 }
 
 // Numbers the calls; false when their dependences form a cycle.
 static bool order_groups(Buckets *b) {
+    Arena scratch = *b->a;
     uint32_t left = 0, call = 0;
-    memset(b->group, 0, b->items.n * sizeof *b->group);
+    for (uint32_t g = 0; g < b->items.n; g++)
+        b->group[g] = (Group){.call = NONE};
     for (uint32_t i = 0; i < b->items.n; i++) {
-        Item *item = &b->items.at[i];
+        const Item *item = &b->items.at[i];
         Group *g = &b->group[item->group];
         left += !g->items++;
         g->key = item->time > g->key ? item->time : g->key;
     }
-    for (uint32_t g; left && (g = next_group(b)) != NONE; left--, call++) {
-        b->group[g].placed = true;
-        uint32_t part = 0;
-        for (uint32_t i = 0; i < b->items.n; i++) {
-            if (b->items.at[i].group == g) {
-                b->items.at[i].sum->call = call;
-                b->items.at[i].sum->part = part++;
-            }
-        }
+    const uint64_t *waits = find_waits(b, &scratch);
+    for (uint32_t g; left && (g = next_group(b)) != NONE; left--) {
+        b->group[g].call = call++;
+        for (uint32_t k = 0; k < b->items.n; k++)
+            b->group[k].waits -= has(waits + (size_t)k * b->words, g);
+    }
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        const Item *item = &b->items.at[i];
+        item->sum->call = b->group[item->group].call;
+        item->sum->part = b->group[item->group].parts++;
     }
     return !left;
 }
 
-// A call not yet placed that this one needs.
-static uint32_t needed_by(const Buckets *b, uint32_t group) {
-    for (uint32_t i = 0; i < b->items.n; i++)
-        for (uint32_t k = 0; k < b->items.n && b->items.at[i].group == group; k++)
-            if (has(needs_of(b, b->items.at[i].node), k) && !b->group[b->items.at[k].group].placed)
-                return b->items.at[k].group;
-    return group;
+// [group] Of each call that has no number, one like it that it depends on; NONE: there is none.
+static uint32_t *needed_groups(const Buckets *b, Arena *scratch) {
+    uint32_t *needed = arena_array(scratch, uint32_t, b->items.n);
+    memset(needed, 0xff, b->items.n * sizeof *needed);
+    for (uint32_t i = 0; i < b->items.n; i++) {
+        const Item *item = &b->items.at[i];
+        const uint64_t *needs = needs_of(b, item->node);
+        for (uint32_t k = 0; k < b->items.n && needed[item->group] == NONE; k++)
+            if (has(needs, k) && b->group[b->items.at[k].group].call == NONE)
+                needed[item->group] = b->items.at[k].group;
+    }
+    return needed;
 }
 
 // Splits the call of a dependence cycle that has the fewest items, but more than one; false: there
 // is none.
 static bool split_cycle(Buckets *b) {
+    Arena scratch = *b->a;
+    const uint32_t *needed = needed_groups(b, &scratch);
     uint32_t at = 0, best = NONE;
-    while (!b->group[at].items || b->group[at].placed)
+    while (!b->group[at].items || b->group[at].call != NONE)
         at++;
     for (uint32_t i = 0; i < b->items.n; i++) // ends within the cycle, not on a path to it
-        at = needed_by(b, at);
-    for (uint32_t i = 0; i < b->items.n; i++, at = needed_by(b, at))
+        at = needed[at];
+    for (uint32_t i = 0; i < b->items.n; i++, at = needed[at])
         if (b->group[at].items > 1 && (best == NONE || b->group[at].items < b->group[best].items))
             best = at;
     for (uint32_t i = 0; i < b->items.n; i++)
