@@ -343,6 +343,44 @@ static bool verify_nets(Verify *v) {
     return true;
 }
 
+// The function a site belongs to, NULL: there is none.
+static const Func *func_of(const Module *m, const Site *s) {
+    return s->func == 0               ? &m->init
+           : s->func == 1             ? &m->step
+           : s->func - 2 < m->entry.n ? &m->entry.at[s->func - 2]
+                                      : NULL;
+}
+
+static bool verify_sites(Verify *v) {
+    for (uint32_t i = 0; i < v->m->site.n; i++) {
+        const Site *s = &v->m->site.at[i];
+        const Func *f = func_of(v->m, s);
+        if (!f || s->block >= f->blocks)
+            return wrong(v, "site %u: no function %u, or no block %u in it", i, s->func, s->block);
+        if (s->dist == DistCategorical && s->classes < 1)
+            return wrong(v, "site %u: a draw of %lld classes", i, (long long)s->classes);
+    }
+    return true;
+}
+
+// Is the slot of the type that whoever fills it writes? A batch of the field; what the site draws,
+// where one number is fed as [1].
+static bool verify_filled(Verify *v, uint32_t slot) {
+    const Slot *s = &v->m->slot.at[slot];
+    Type want = s->type;
+    if (s->kind == SlotData) {
+        const Field *f = &v->m->stream.at[s->stream].field.at[s->site];
+        want = type_make(true, f->rank, f->dim);
+    } else if (s->kind == SlotFed) {
+        want = v->m->site.at[s->site].type;
+        if (!want.batched && !want.rank)
+            want = type_make(false, 1, (int64_t[]){1});
+    }
+    return type_same_shape(&s->type, &want) ||
+           wrong(v, "slot %u (%.*s): is %s, but is filled with %s", slot, SARG(s->name),
+                 type_text(v->scratch, &s->type).ptr, type_text(v->scratch, &want).ptr);
+}
+
 static bool verify_slots(Verify *v) {
     const Module *m = v->m;
     for (uint32_t i = 0; i < m->slot.n; i++) {
@@ -356,6 +394,8 @@ static bool verify_slots(Verify *v) {
             return wrong(v, "slot %u (%.*s): no field %u of stream %u", i, SARG(s->name), s->site,
                          s->stream);
         }
+        if (!verify_filled(v, i))
+            return false;
     }
     return true;
 }
@@ -370,8 +410,8 @@ bool func_verify(const Module *m, const Func *f, Arena scratch, Str *error) {
 
 bool module_verify(const Module *m, Arena scratch, Str *error) {
     Verify v = {.m = m, .scratch = &scratch};
-    bool ok = verify_nets(&v) && verify_slots(&v) && verify_func(&v, &m->init) &&
-              verify_func(&v, &m->step);
+    bool ok = verify_nets(&v) && verify_sites(&v) && verify_slots(&v) &&
+              verify_func(&v, &m->init) && verify_func(&v, &m->step);
     for (uint32_t i = 0; ok && i < m->entry.n; i++)
         ok = verify_func(&v, &m->entry.at[i]);
     if (!ok)

@@ -99,6 +99,8 @@ static void identity(Arena *a) {
 #define HEAD "module \"m\" doc \"\" batch 4\nslot param \"w\" f32 [2] net - site 0 stream 0 round 0\n" \
              "site normal f32 [2] func 1 block 0\nfunc \"init\"\nfunc \"step\"\n"      // five lines
 #define READ "%1 = read {slot=0 version=0} : f32 [2] @0\n"
+#define FILLED(site, slot) "module \"m\" doc \"\" batch 4\nstream\nfield \"x\" float [3] classes 0\n" site slot \
+                           "func \"init\"\nfunc \"step\"\n"
 
 static const struct { const char *text, *error; } refused[] = {
     {"", "line 0: the text ends"},
@@ -140,6 +142,14 @@ static const struct { const char *text, *error; } refused[] = {
     {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "report \"r\" %1 block 1\n", "report r: node 1 may not have run"},
     {HEAD "every 4\nblock 0\nend\nblock 1\n" READ "%2 = sum %1 {axes=2} : f32 [1] @0\n"
      "update block 1 loss %2 rate nan nets grads\n", "loss 2 may not have run"},
+    {FILLED("site normal f32 [2] func 2 block 0\n", ""), "site 0: no function 2"},
+    {FILLED("site normal f32 [2] func 1 block 1\n", ""), "no block 1 in it"},
+    {FILLED("", "slot data \"x\" f32 [B, 4] net - site 0 stream 0 round 0\n"), "is filled with [B, 3]"},
+    {FILLED("", "slot data \"x\" f32 [3] net - site 0 stream 0 round 0\n"), "is filled with [B, 3]"},
+    {FILLED("site normal f32 [2] func 1 block 0\n", "slot fed \"d\" f32 [B, 2] net - site 0 stream 0 round 0\n"),
+     "slot 0 (d): is [B, 2], but is filled with [2]"},
+    {FILLED("site normal f32 [] func 1 block 0\n", "slot fed \"d\" f32 [] net - site 0 stream 0 round 0\n"),
+     "is filled with [1]"},
 };
 // clang-format on
 
