@@ -202,7 +202,9 @@ GanStatus cuda_card_with(const CudaApi *api, const DeviceOptions *o, char *out, 
     TRY(check_driver(&c));
     TRY(find_card(&c));
     TRY(cuda_check(&c, c.cu->DeviceGetUuid(&id, c.device), "querying the card's UUID"));
-    int at = snprintf(out, n, "%s (GPU-", c.name);
+    // Of an instance of a divided card (MIG) the driver gives the instance's UUID. Its name alone
+    // tells that it is one: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+    int at = snprintf(out, n, "%s (%s-", c.name, strstr(c.name, " MIG ") ? "MIG" : "GPU");
     for (size_t i = 0; i < sizeof id.bytes && at > 0 && (size_t)at < n; i++) {
         const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
         at += snprintf(out + at, n - (size_t)at, "%s%02x", dash, (unsigned char)id.bytes[i]);

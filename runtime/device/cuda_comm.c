@@ -4,7 +4,8 @@
 //
 //   nccl    an all-reduce on a stream of its own, ordered by two events: after what `compute` had
 //           enqueued at its start, before what reads the sum. Graphs capture all of it, so the host
-//           takes no part.
+//           takes no part. The stream has the highest priority: the few blocks of an all-reduce do
+//           not queue behind those of a large kernel, while the other ranks wait.
 //   staged  the parts are copied to pinned host memory, the host's link sums them, and the sums are
 //           copied back. The host passes a call to the link when it reaches a wait, in the order in
 //           which the calls were started, which is the same on every rank; until then the card
@@ -69,7 +70,10 @@ GanStatus cuda_comm_open(Cuda *c, CudaComm **out) {
     if (!m)
         return fail(GAN_ERR_MEMORY, "no memory for collectives");
     *m = (CudaComm){.ranks = ranks};
-    CUDA_TRY(c, StreamCreate(&m->stream, CU_STREAM_NON_BLOCKING), "creating a stream");
+    int least, greatest;
+    CUDA_TRY(c, CtxGetStreamPriorityRange(&least, &greatest), "querying stream priorities");
+    CUDA_TRY(c, StreamCreateWithPriority(&m->stream, CU_STREAM_NON_BLOCKING, greatest),
+             "creating a stream");
     if (c->base.options.route == RouteStaged)
         return GAN_OK;
     return nccl_open(c, ranks, &m->nccl);

@@ -89,7 +89,8 @@ typedef struct CudaApi {
 // machine's libraries, a test its stand-ins.
 GanStatus cuda_open_with(const CudaApi *api, const DeviceOptions *o, Device **out);
 
-// The card that would be opened, by name and UUID: "NVIDIA H200 (GPU-5ad2...)".
+// The card that would be opened, by name and UUID as nvidia-smi -L prints it:
+// "NVIDIA H200 (GPU-5ad2...)"; of a MIG instance "... MIG 1g.18gb (MIG-77c1...)".
 GanStatus cuda_card_with(const CudaApi *api, const DeviceOptions *o, char *out, size_t n);
 
 typedef struct CudaMachine CudaMachine; // this machine's libraries, loaded

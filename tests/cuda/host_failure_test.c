@@ -84,6 +84,33 @@ static void a_broken_kernel_is_named(void **state) {
     }
 }
 
+// Codes after which the context is lost, whatever the driver calls them: the launches that can have
+// caused it are named. After another code they are not.
+static void every_code_of_a_lost_context_names_its_launches(void **state) {
+    (void)state;
+    static const struct {
+        int code;
+        bool lost;
+    } cases[] = {{214, true}, {220, true}, {226, true},  {700, true}, {702, true}, {710, true},
+                 {714, true}, {715, true}, {716, true},  {717, true}, {718, true}, {719, true},
+                 {721, true}, {2, false},  {400, false}, {999, false}};
+    const DeviceOptions o = {.threads = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Run *run = new_tiny();
+        assert_fine(open_run(run, &o));
+        assert_fine(exec_init(run->exec, 7));
+        assert_fine(do_steps(run, 0, 3));
+        recorder_loss(run->r, (CUresult)cases[i].code);
+        recorder_mishap(run->r, MishapKernel, 5);
+        assert_true(do_steps(run, 3, 4) != GAN_OK);
+        if ((strstr(gan_error(), "tiny.gan:") != NULL) != cases[i].lost)
+            fail_msg("code %d: %s", cases[i].code, gan_error());
+        close_run(run);
+        assert_clean(run->r, "a lost context");
+        free_run(run);
+    }
+}
+
 // --- a card that breaks under a run --------------------------------------------------------------
 
 static const char points[] = "model points\n"
@@ -252,6 +279,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_error_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_context_at_any_call_ends_cleanly),
         cmocka_unit_test(a_broken_kernel_is_named),
+        cmocka_unit_test(every_code_of_a_lost_context_names_its_launches),
         cmocka_unit_test(batches_of_rounds_wait_for_their_readers),
         cmocka_unit_test(a_card_that_breaks_under_a_run_costs_the_steps_since_its_save),
         cmocka_unit_test(without_cudnn_kernels_of_ours_run),

@@ -34,6 +34,10 @@ static void a_card_has_a_name_of_its_own(void **state) {
     Run *run = new_bare();
     assert_fine(cuda_card_with(recorder_api(run->r), &(DeviceOptions){0}, name, sizeof name));
     assert_string_equal(name, "a recorded card (GPU-00112233-4455-6677-8899-aabbccddeeff)");
+    recorder_card(run->r, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+    assert_fine(cuda_card_with(recorder_api(run->r), &(DeviceOptions){0}, name, sizeof name));
+    assert_string_equal(name, "NVIDIA H100 80GB HBM3 MIG 1g.10gb "
+                              "(MIG-00112233-4455-6677-8899-aabbccddeeff)");
     free_run(run);
 }
 

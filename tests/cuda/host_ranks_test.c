@@ -124,7 +124,7 @@ static GanStatus init_and_steps(Run *run, const DeviceOptions *o, uint32_t steps
     return do_steps(run, 0, steps);
 }
 
-// Sums lie apart from the kernels, on a stream of their own.
+// Sums are apart from the kernels, on a stream of their own, whose work goes before theirs.
 static void check_streams(const Recorder *r, const char *what) {
     const WorkVec *w = recorder_work(r);
     CUstream sums = NULL;
@@ -133,6 +133,9 @@ static void check_streams(const Recorder *r, const char *what) {
     for (uint32_t i = 0; i < w->n; i++)
         if (w->at[i].kind != WorkCopy && (w->at[i].stream == sums) != is_sum(&w->at[i]))
             fail_msg("%s: %s is on the stream of the sums", what, w->at[i].name);
+        else if (is_sum(&w->at[i]) != (recorder_priority(w->at[i].stream) < 0))
+            fail_msg("%s: the priority of the stream of %s is %d", what, w->at[i].name,
+                     recorder_priority(w->at[i].stream));
 }
 
 // Whether some calls are not made in every step.

@@ -56,6 +56,7 @@ typedef struct Recorder Recorder;
 Recorder *recorder_new(size_t memory);
 void recorder_free(Recorder *r);
 const CudaApi *recorder_api(Recorder *r);
+void recorder_card(Recorder *r, const char *name); // what the card is called; borrowed
 void recorder_without_dnn(Recorder *r);
 void recorder_without_fft(Recorder *r);
 void recorder_without_cupti(Recorder *r);
@@ -75,6 +76,7 @@ uint32_t recorder_live(const Recorder *r);         // objects and pieces of memo
 const char *recorder_complaint(const Recorder *r); // the first; NULL when there is none
 uint64_t recorder_calls(const Recorder *r);        // of either table
 size_t recorder_launched_graphs(const Recorder *r);
+int recorder_priority(CUstream s); // less is sooner; 0 unless asked for
 uint64_t recorder_made_graphs(const Recorder *r);
 // Since the last time this was asked the host has waited for no work behind which fewer launches
 // than this had been given out: 0 where it waited for the last of them.
@@ -98,6 +100,7 @@ typedef enum Mishap {
     MishapDropEvents, // the host does not wait for events
 } Mishap;
 void recorder_mishap(Recorder *r, Mishap m, uint64_t nth);
+void recorder_loss(Recorder *r, CUresult code); // of a context that breaks: an illegal address
 
 // --- between the files ---------------------------------------------------------------------------
 

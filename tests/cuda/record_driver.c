@@ -31,12 +31,12 @@ CUresult record_call(void) {
     if (r->contexts && current != (CUcontext)r)
         complain("a call by a thread that the card is not current on");
     if (r->dead)
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
+        return r->loss;
     bool of_calls = r->mishap == MishapOnce || r->mishap == MishapSticky;
     if (!of_calls || r->calls != r->fail_at)
         return CUDA_SUCCESS;
     r->dead = r->mishap == MishapSticky;
-    return r->dead ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_UNKNOWN;
+    return r->dead ? r->loss : CUDA_ERROR_UNKNOWN;
 }
 
 bool in_capture(const char *call) {
@@ -187,7 +187,7 @@ static CUresult device_get(CUdevice *out, int i) {
 static CUresult device_name(char *out, int n, CUdevice d) {
     (void)d;
     CALL();
-    snprintf(out, (size_t)n, "a recorded card");
+    snprintf(out, (size_t)n, "%s", recording->card);
     return CUDA_SUCCESS;
 }
 
@@ -284,6 +284,8 @@ Recorder *recorder_new(size_t memory) {
     Recorder *r = recording = arena_new(&arena, Recorder);
     *r = (Recorder){
         .memory = memory,
+        .loss = CUDA_ERROR_ILLEGAL_ADDRESS,
+        .card = "a recorded card",
         .api = {&driver, &record_dnn_api, compile, NULL, RECORD_FFT, RECORD_NCCL, cupti}};
     r->arena = arena;
     r->order = order_new(&r->arena);
@@ -314,6 +316,14 @@ void recorder_free(Recorder *r) {
 
 const CudaApi *recorder_api(Recorder *r) {
     return &r->api;
+}
+
+void recorder_card(Recorder *r, const char *name) {
+    r->card = name;
+}
+
+void recorder_loss(Recorder *r, CUresult code) {
+    r->loss = code;
 }
 
 Mishap record_mishap(void) {

@@ -27,6 +27,7 @@ struct Object {
     bool live;
     Clock clock;       // stream: how far it is; event: what recording it saw
     uint32_t line;     // stream
+    int priority;      // stream: less is sooner
     Object *within;    // stream: the graph that records it; event: the graph that recorded it last
     Clock inner;       // of both, inside a graph
     bool timed;        // event
@@ -69,6 +70,8 @@ struct Recorder {
     uint64_t calls, fail_at;
     Mishap mishap;
     bool broken, dead;                 // a kernel has failed; it has been told
+    CUresult loss;                     // the code of a lost context
+    const char *card;                  // its name
     uint64_t launches, given, nearest; // since a mishap was asked for; in all; behind a wait
     uint64_t made, queries;            // graphs; of events and streams
     int contexts;

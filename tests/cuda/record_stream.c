@@ -32,19 +32,39 @@ static CUresult may_wait(void) {
     if (r->broken)
         die();
     if (r->dead)
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
+        return r->loss;
     return r->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-static CUresult stream_create(CUstream *out, unsigned flags) {
+enum { PriorityLeast = 0, PriorityGreatest = -5 };
+
+static CUresult priority_range(int *least, int *greatest) {
+    CALL();
+    *least = PriorityLeast;
+    *greatest = PriorityGreatest;
+    return CUDA_SUCCESS;
+}
+
+static CUresult stream_create_with(CUstream *out, unsigned flags, int priority) {
     CALL();
     (void)flags;
     Object *o = object_new(KindStream);
+    if (priority < PriorityGreatest || priority > PriorityLeast)
+        complain("cuStreamCreateWithPriority: %d is not within the card's range", priority);
+    o->priority = priority;
     o->line = ++recording->lines;
     if (o->line >= RECORD_STREAMS)
         complain("more streams than the recorder has lines");
     *out = (CUstream)o;
     return CUDA_SUCCESS;
+}
+
+static CUresult stream_create(CUstream *out, unsigned flags) {
+    return stream_create_with(out, flags, PriorityLeast);
+}
+
+int recorder_priority(CUstream s) {
+    return ((const Object *)s)->priority;
 }
 
 static CUresult stream_destroy(CUstream s) {
@@ -291,7 +311,9 @@ bool record_graph_has(const char *name) {
 // --- the table -----------------------------------------------------------------------------------
 
 void record_stream_rows(CudaDriver *out) {
+    out->CtxGetStreamPriorityRange = priority_range;
     out->StreamCreate = stream_create;
+    out->StreamCreateWithPriority = stream_create_with;
     out->StreamDestroy = stream_destroy;
     out->StreamSynchronize = stream_synchronize;
     out->StreamQuery = stream_query;
