@@ -1,9 +1,9 @@
-# lib.sh - for the run.sh beside each example: made data, a run, its evaluation. Sourced; POSIX sh.
+# lib.sh - functions of the examples' run.sh: synthetic data, a training run, its evaluation. Sourced; POSIX sh.
 #
 #   [STEPS=N] [THREADS=N] [OUT=DIR] examples/NAME/run.sh [BUILD]    BUILD: the folder of ganrun (default: build)
 #
-# Everything made lies in OUT, by default `out` beside the script. A second run does no work it has done, one that was interrupted goes
-# on. Progress goes to standard error; standard output has the evaluation.
+# All output is in OUT, by default `out` beside the script. A second run repeats no finished work; an interrupted one
+# resumes. Progress goes to standard error; standard output has the evaluation.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH= cd -- "$here/../.." && pwd)
@@ -15,34 +15,34 @@ name=$(basename "$here")
 out=${OUT:-$here/out}
 mkdir -p "$out"
 cd "$out"
-seen='' unseen=''                # --data of training, and of evaluation
+train_data='' test_data=''       # --data options of training and of evaluation
 every=100                        # steps between saves
 
-# synth FIELD KIND COUNT [--size N]: COUNT samples to train on, and a quarter as many, of another seed, to evaluate with.
+# synth FIELD KIND COUNT [--size N]: generates COUNT training samples and, with another seed, a quarter as many for evaluation.
 # Fields of one example differ in their seeds, so that they are not pairs.
 seed=-1
 synth() {
     field=$1 kind=$2 count=$3
     shift 3
-    for part in seen unseen; do
+    for part in train test; do
         seed=$((seed + 1))
         file=$field.$part
         [ -s "$file" ] || "$ganrun" data synth "$kind" --out "$file" --count "$count" --seed "$seed" "$@" >&2
-        [ $part = seen ] && seen="$seen --data $field=$file" || unseen="$unseen --data $field=$file"
+        if [ $part = train ]; then train_data="$train_data --data $field=$file"; else test_data="$test_data --data $field=$file"; fi
         count=$((count / 4))
     done
 }
 
-# train STEPS WORD...: the run in `run`, of $STEPS steps where that is set.
+# train STEPS OPTION...: trains in the folder `run`, for $STEPS steps if that is set.
 train() {
     steps=${STEPS:-$1}
     shift
-    "$ganrun" train "$root/models/$name.gan" $seen --steps "$steps" --save-every "$every" --out run --resume auto \
+    "$ganrun" train "$root/models/$name.gan" $train_data --steps "$steps" --save-every "$every" --out run --resume auto \
         ${THREADS:+--threads "$THREADS"} "$@"
 }
 
-# evaluate WORD...: on data the run has not seen, and where to look.
+# evaluate OPTION...: evaluates on held-out data, and prints where the run's page is.
 evaluate() {
-    "$ganrun" eval run $unseen ${THREADS:+--threads "$THREADS"} "$@"
+    "$ganrun" eval run $test_data ${THREADS:+--threads "$THREADS"} "$@"
     echo "open $PWD/run/index.html" >&2
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh [BUILD] - cosmoGAN on 64x64 maps of log-normal densities, which the model's `map` takes to tanh's range. Scores swing from
-# save to save, so the rate is a half of the published one, falls to 0 over the second half, and the best of the last 20 saves is taken, as the
-# authors' follow-up does; scores are means over 16 comparisons of one batch of 16 maps with another (docs/gallery.md).
+# run.sh [BUILD] - cosmoGAN on 64x64 maps of log-normal densities, which the model's `map` transforms to tanh's range. Scores vary
+# from save to save, so the learning rate is half of the published one and falls to 0 over the second half, and the best of the last
+# 20 saves is evaluated, as in the authors' follow-up study. Scores are means over 16 batches of 16 maps (docs/gallery.md).
 . "$(dirname -- "$0")/../lib.sh"
 synth x lognormal 4096 --size 64
 every=50

@@ -1,10 +1,10 @@
-// extract.c - the pictures of a colour bitmap font, one PNG file each.
+// extract.c - extracts the images of a colour bitmap font, one PNG file each.
 //
 // In: a font with CBLC and CBDT tables (Noto Color Emoji) and a folder. Out: its largest strike's
-// PNG files, byte for byte as the font holds them, named after the code point (u1f600.png) where
-// one character gives the glyph, else after the glyph's number (glyph01234.png). FreeType checks
-// the font and answers for tables and characters; the index of bitmaps is read here, and every
-// offset in it is checked, as in any file from outside.
+// PNG files, unchanged, named after the code point (u1f600.png) where
+// one character maps to the glyph, else after the glyph's index (glyph01234.png). FreeType checks
+// the font and provides tables and characters; the bitmap index is parsed here, and every
+// offset in it is checked, because the file is not trusted.
 #include "base.h"
 
 #include <ft2build.h>
@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
     Extract e = {.folder = str_c(argv[2])};
     GanStatus st = extract(&e, argv[1]);
     if (st == GAN_OK)
-        printf("%u pictures in %s\n", e.written, argv[2]);
+        printf("%u images in %s\n", e.written, argv[2]);
     else
         fprintf(stderr, "emoji_extract: %s\n", gan_error());
     mem_free(e.index.at);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh [BUILD] - makes emoji.pack beside this script: the pictures of Noto Color Emoji, 64x64 on
+# run.sh [BUILD] - creates emoji.pack beside this script: the images of Noto Color Emoji, 64x64 on
 # white. BUILD is the folder of ganrun and emoji_extract (default: build). A second run does nothing.
 set -eu
 here=$(cd "$(dirname -- "$0")" && pwd)
@@ -8,7 +8,7 @@ font=${EMOJI_FONT:-/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf}
 pack=$here/emoji.pack
 
 if [ -s "$pack" ] && "$build/ganrun" data verify "$pack" >/dev/null 2>&1; then
-    echo "emoji.pack is there"
+    echo "emoji.pack exists"
     exit 0
 fi
 if [ ! -f "$font" ]; then
