@@ -169,6 +169,7 @@ typedef struct PackOptions {
     bool channels_last; // an array's samples are [..., c]: store them channels first
     Str dataset;        // of an HDF5 or npz file; "": the only one (HDF5: of two axes or more)
     Str labels;         // "": none; else as --labels has it (data.def)
+    Str label_columns;  // of a table, with commas between them; "": the only one
     uint64_t limit;     // 0: all
     int threads;        // 0: one per core
     // called for each sample that cannot be used; may be NULL

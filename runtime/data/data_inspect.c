@@ -171,8 +171,8 @@ static Str data_line(Arena *a, const Pack *p) {
             continue;
         }
         Str shape = shape_list(a, f->rank, f->dim);
-        text_fmt(&t, "%s(%.*s) scale(-1, 1)", f->kind == DataImage ? "image" : "float",
-                 SARG(shape));
+        text_fmt(&t, "%s(%.*s)%s", f->kind == DataImage ? "image" : "float", SARG(shape),
+                 i ? "" : " scale(-1, 1)"); // labels that are vectors are used as they are
     }
     return text_str(&t);
 }

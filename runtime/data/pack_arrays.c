@@ -176,7 +176,7 @@ static GanStatus add_sample(Build *b, ArrayPlan *p, size_t i, uint8_t *record, d
         return build_refuse(b, label, reason);
     }
     if (b->labels.on)
-        build_put_label(b, (uint32_t)array_at(&b->labels.array, i), record);
+        build_put_label_at(b, i, record);
     b->sum.good++;
     return pack_writer_add(b->writer, record, label);
 }

@@ -164,8 +164,9 @@ static GanStatus check_sum(const Build *b) {
 static GanStatus finish(Build *b) {
     TRY(check_sum(b));
     const FitRule *r = &b->rule;
-    Str source =
-            str_format(b->perm, "%s %.*s", source_kind_name(b->kind), SARG(path_base(b->path))),
+    Str source = str_format(b->perm, "%s %.*s%s%.*s", source_kind_name(b->kind),
+                            SARG(path_base(b->path)), b->labels.words.len ? ", labels of " : "",
+                            SARG(b->labels.words)),
         fit = {0};
     if (r->w) {
         fit = str_format(b->perm, "%s to %ux%u, %u channel%s of %u bits, ground #%02x%02x%02x",

@@ -14,21 +14,30 @@ typedef enum LabelKey {
 
 typedef struct KeyLabel {
     Str key;
-    uint32_t label;
+    uint32_t label; // the class, or the place of its vector
 } KeyLabel;
 typedef VEC(KeyLabel) KeyLabelVec;
+typedef VEC(float) FloatVec;
 
+enum { LabelMost = 1000000, LabelWidthMost = 1 << 16 }; // classes; numbers of a vector
+
+// A label is a class, or a vector of numbers (attributes, a camera): whatever its source, all of a
+// pack are alike.
 typedef struct Labels {
     bool on;
-    uint32_t classes;
-    const Str *class_name; // [classes], sorted: of folders; NULL: numbers
+    uint32_t width;        // numbers of a vector; 0: classes
+    uint32_t classes;      // 0: vectors
+    const Str *class_name; // [classes], sorted: of folders and words; NULL: numbers
+    double lo, hi;         // of vectors
     // Of members of a folder or archive:
     LabelKey key;
-    KeyLabelVec of; // sorted by key
-    Str in;         // where labels are, in words
+    KeyLabelVec of;  // sorted by key
+    FloatVec vector; // [labels][width]
+    Str in;          // where labels are, in words
+    Str words;       // of a table: its name and columns, to be told of the pack; else ""
     // Of an array's samples:
     Blob blob;   // owned
-    Array array; // [n] whole numbers
+    Array array; // [n] whole numbers, or [n, width]
 } Labels;
 
 typedef struct Build {
@@ -69,9 +78,26 @@ GanStatus build_members(Build *b, ItemWork *work, ItemDone *done, size_t beside)
 GanStatus build_labels(Build *b, size_t samples);
 void build_labels_of_records(Build *b, const ArrayFile *f); // classes that lie beside the samples
 void build_label_field(Build *b);                           // behind the samples' own
-void build_put_label(const Build *b, uint32_t label, uint8_t *record);
+void build_put_label_at(const Build *b, size_t sample, uint8_t *record); // of an array
 // The label of this member, if there are labels. GAN_ERR_INPUT: it has none.
 GanStatus build_put_label_of(const Build *b, Str name, uint8_t *record);
+
+// For readers of labels of members. labels_sort ends the adding: it refuses two labels of one key.
+void labels_add_class(Arena *perm, Labels *l, Str key, uint64_t class);
+// GAN_ERR_INPUT: not as many numbers as the others have.
+GanStatus labels_add_vector(Arena *perm, Labels *l, Str key, const float *v, size_t n);
+GanStatus labels_sort(Labels *l);
+Str member_path(Str name); // without the ./ of `tar -C`
+// Each name once, in order. Sorts the list, whose array it is.
+Str *labels_sorted_names(StrVec *names, uint32_t *n);
+
+// --- pack_table.c --------------------------------------------------------------------------------
+
+// Labels of these members from the text of a table whose first column names files. `columns`: names
+// with commas between them; empty: the only one. path: for messages, and its extension tells csv,
+// tsv, and columns between blanks.
+GanStatus labels_of_table(Arena *perm, Str text, Str path, const StrVec *members, Str columns,
+                          Labels *l);
 
 // --- pack_sounds.c -------------------------------------------------------------------------------
 

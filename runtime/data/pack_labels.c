@@ -1,13 +1,12 @@
 // pack_labels.c - the labels of a pack: from folder names, files beside the samples, or arrays.
 //
-// In: what --labels says. Out: the pack's label field and a label for each sample. A member of a
-// folder or archive finds its label by a key, which is a part of its name.
+// In: what --labels says. Out: the pack's label field and a label, a class or a vector, for each
+// sample. A member of a folder or archive finds its label by a key, which is a part of its name.
 #include "pack_build.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LabelMost = 1000000 };
 
 static int by_text(const void *a, const void *b) {
     return str_cmp(*(const Str *)a, *(const Str *)b);
@@ -19,7 +18,7 @@ static int by_key(const void *a, const void *b) {
 
 // --- members of folders and archives -------------------------------------------------------------
 
-static Str without_dot(Str name) { // tar -C writes ./a.png
+Str member_path(Str name) {
     return str_starts(name, STR("./")) ? str_sub(name, 2, name.len) : name;
 }
 
@@ -28,16 +27,35 @@ static Str key_of(LabelKey key, Str name) {
         return path_dir(name);
     Str base = path_base(name);
     size_t end = key == LabelByStem ? name.len - base.len + str_find(base, '.') : name.len;
-    return without_dot(str_sub(name, 0, end));
+    return member_path(str_sub(name, 0, end));
 }
 
-static void add_label(Build *b, Str key, uint64_t label) {
-    Labels *l = &b->labels;
-    vec_push(b->perm, &l->of, ((KeyLabel){str_copy(b->perm, key), (uint32_t)label}));
-    l->classes = label >= l->classes ? (uint32_t)label + 1 : l->classes;
+void labels_add_class(Arena *perm, Labels *l, Str key, uint64_t class) {
+    vec_push(perm, &l->of, ((KeyLabel){str_copy(perm, key), (uint32_t) class}));
+    l->classes = class >= l->classes ? (uint32_t) class + 1 : l->classes;
 }
 
-static GanStatus sort_labels(Labels *l) {
+static void widen(Labels *l, float v) {
+    l->lo = v < l->lo ? v : l->lo;
+    l->hi = v > l->hi ? v : l->hi;
+}
+
+GanStatus labels_add_vector(Arena *perm, Labels *l, Str key, const float *v, size_t n) {
+    if (!l->of.n)
+        l->width = (uint32_t)n, l->lo = l->hi = v[0];
+    if (n != l->width)
+        return fail(GAN_ERR_INPUT, "the label of %.*s has %zu numbers, not %u", SARG(key), n,
+                    l->width);
+    uint32_t place = l->of.n;
+    vec_push(perm, &l->of, ((KeyLabel){str_copy(perm, key), place}));
+    for (size_t i = 0; i < n; i++) {
+        vec_push(perm, &l->vector, v[i]);
+        widen(l, v[i]);
+    }
+    return GAN_OK;
+}
+
+GanStatus labels_sort(Labels *l) {
     if (l->of.n)
         qsort(l->of.at, l->of.n, sizeof *l->of.at, by_key);
     for (uint32_t i = 1; i < l->of.n; i++)
@@ -47,77 +65,131 @@ static GanStatus sort_labels(Labels *l) {
     return GAN_OK;
 }
 
+Str *labels_sorted_names(StrVec *names, uint32_t *n) {
+    if (names->n)
+        qsort(names->at, names->n, sizeof *names->at, by_text);
+    *n = 0;
+    for (uint32_t i = 0; i < names->n; i++)
+        if (*n == 0 || !str_eq(names->at[*n - 1], names->at[i]))
+            names->at[(*n)++] = names->at[i];
+    return names->at;
+}
+
 static GanStatus labels_of_folders(Build *b) {
     StrVec names = {0};
     TRY(source_names(b->perm, b->path, b->kind, &names));
     for (uint32_t i = 0; i < names.n; i++)
         names.at[i] = path_dir(names.at[i]);
-    if (names.n)
-        qsort(names.at, names.n, sizeof *names.at, by_text);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < names.n; i++)
-        if (n == 0 || !str_eq(names.at[n - 1], names.at[i]))
-            names.at[n++] = names.at[i];
-    b->labels.key = LabelByFolder;
-    b->labels.in = STR("folders");
-    b->labels.class_name = names.at;
+    uint32_t n;
+    Labels *l = &b->labels;
+    l->key = LabelByFolder;
+    l->in = STR("folders");
+    l->class_name = labels_sorted_names(&names, &n);
     for (uint32_t i = 0; i < n; i++)
-        add_label(b, names.at[i], i);
-    return sort_labels(&b->labels);
+        labels_add_class(b->perm, l, names.at[i], i);
+    return labels_sort(l);
 }
 
-// StyleGAN's: {"labels": [["00000/img00000000.png", 6], ...]}. Of an object without that member
-// *found is false.
+// The numbers of a JSON array, in *out; false: it is none, or not only of numbers that f32 has.
+static bool read_vector(Arena *perm, const Json *v, FloatVec *out) {
+    uint32_t n = json_is_array(v) ? json_count(v) : 0;
+    out->n = 0;
+    for (uint32_t i = 0; i < n && n <= LabelWidthMost; i++) {
+        float x = (float)json_number(json_at(v, i), NAN);
+        if (!isfinite(x))
+            return false;
+        vec_push(perm, out, x);
+    }
+    return n > 0 && n <= LabelWidthMost;
+}
+
+// Of the first entry: either a class or a vector; then all are such.
+static GanStatus read_pair(Build *b, const Json *pair, uint32_t i, Str path, FloatVec *room) {
+    Labels *l = &b->labels;
+    Str name = member_path(json_string(json_at(pair, 0), (Str){0}));
+    const Json *value = json_at(pair, 1);
+    bool fits = name.len && json_count(pair) == 2, first = l->of.n == 0;
+    uint64_t class;
+    if (fits && (first || !l->width) && json_whole(value, LabelMost, &class)) {
+        labels_add_class(b->perm, l, name, class);
+        return GAN_OK;
+    }
+    if (fits && (first || l->width) && read_vector(b->perm, value, room)) {
+        GanStatus st = labels_add_vector(b->perm, l, name, room->at, room->n);
+        return st == GAN_OK ? st : fail_in(st, "%.*s", SARG(path));
+    }
+    return fail(GAN_ERR_INPUT,
+                "%.*s: entry %u of its labels is not [\"PATH\", CLASS], with a class from 0 to %d, "
+                "or [\"PATH\", [NUMBER, ...]], as the first is",
+                SARG(path), i, LabelMost);
+}
+
+// StyleGAN's: {"labels": [["00000/img00000000.png", 6], ...]}, with vectors instead of classes
+// EG3D's cameras. Of an object without that member *found is false.
 static GanStatus read_json(Build *b, Str text, Str path, bool *found) {
     const Json *root = NULL;
+    FloatVec room = {0};
     TRY(json_parse(b->perm, text, path, &root));
     const Json *labels = json_get(root, "labels");
     *found = labels != NULL;
     if (labels && !json_count(labels))
         return fail(GAN_ERR_INPUT, "%.*s: it says that there are no labels", SARG(path));
-    for (uint32_t i = 0; i < json_count(labels); i++) {
-        const Json *pair = json_at(labels, i);
-        Str name = json_string(json_at(pair, 0), (Str){0});
-        uint64_t label;
-        if (!name.len || json_count(pair) != 2 ||
-            !json_whole(json_at(pair, 1), LabelMost, &label)) {
-            return fail(GAN_ERR_INPUT,
-                        "%.*s: entry %u of its labels is not [\"PATH\", CLASS], with a class from "
-                        "0 to %d%s",
-                        SARG(path), i, LabelMost,
-                        json_is_array(json_at(pair, 1)) ? "; vectors are not supported" : "");
-        }
-        add_label(b, without_dot(name), label);
-    }
+    for (uint32_t i = 0; i < json_count(labels); i++)
+        TRY(read_pair(b, json_at(labels, i), i, path, &room));
     b->labels.key = LabelByPath;
     b->labels.in = path;
-    return sort_labels(&b->labels);
+    return labels_sort(&b->labels);
 }
 
 typedef struct TextSearch {
     Build *b;
-    Str name; // to find
+    Str name;       // to find
+    Str text, path; // found: a copy, and where
     bool found;
 } TextSearch;
 
-static GanStatus take_json(void *user, Str name, Str text) {
+static GanStatus take_text(void *user, Str name, Str text) {
     TextSearch *t = user;
-    if (!str_eq(without_dot(name), t->name))
+    if (!str_eq(member_path(name), t->name))
         return GAN_OK;
-    Str path = path_join(t->b->perm, t->b->path, t->name);
-    return read_json(t->b, str_copy(t->b->perm, text), path, &t->found);
+    t->path = path_join(t->b->perm, t->b->path, t->name);
+    t->text = str_copy(t->b->perm, text);
+    t->found = true;
+    return GAN_OK;
 }
 
 // A file that lies beside the samples, else one of this path.
-static GanStatus labels_of_json(Build *b, Str name, bool *found) {
-    TextSearch t = {b, name, false};
-    Str text = {0};
-    TRY(source_texts(b->path, b->kind, name, take_json, &t));
-    *found = t.found;
-    if (t.found || !file_exists(name))
+static GanStatus find_text(Build *b, Str name, TextSearch *out) {
+    *out = (TextSearch){.b = b, .name = name};
+    TRY(source_texts(b->path, b->kind, name, take_text, out));
+    if (out->found || !file_exists(name))
         return GAN_OK;
-    TRY(file_read(b->perm, name, &text));
-    return read_json(b, text, name, found);
+    out->path = name;
+    out->found = true;
+    return file_read(b->perm, name, &out->text);
+}
+
+static GanStatus labels_of_json(Build *b, Str name, bool *found) {
+    TextSearch t;
+    TRY(find_text(b, name, &t));
+    *found = false;
+    return t.found ? read_json(b, t.text, t.path, found) : GAN_OK;
+}
+
+static GanStatus labels_of_text(Build *b, Str name) {
+    TextSearch t;
+    StrVec members = {0};
+    TRY(find_text(b, name, &t));
+    if (!t.found)
+        return fail(GAN_ERR_INPUT, "%.*s: no such table, in %.*s or elsewhere", SARG(name),
+                    SARG(b->path));
+    TRY(source_names(b->perm, b->path, b->kind, &members));
+    return labels_of_table(b->perm, t.text, t.path, &members, b->o->label_columns, &b->labels);
+}
+
+static bool is_table(Str path) {
+    Str ext = path_ext(path);
+    return str_eq(ext, STR("csv")) || str_eq(ext, STR("tsv")) || str_eq(ext, STR("txt"));
 }
 
 static GanStatus take_class(void *user, Str name, Str text) {
@@ -128,7 +200,7 @@ static GanStatus take_class(void *user, Str name, Str text) {
     if (!str_to_int(text, &label) || label < 0 || label > LabelMost)
         return fail(GAN_ERR_INPUT, "%.*s: %.*s: a file of one class, 0 to %d, does not hold that",
                     SARG(t->b->path), SARG(name), LabelMost);
-    add_label(t->b, key_of(LabelByStem, name), (uint64_t)label);
+    labels_add_class(t->b->perm, &t->b->labels, key_of(LabelByStem, name), (uint64_t)label);
     t->found = true;
     return GAN_OK;
 }
@@ -139,7 +211,7 @@ static GanStatus labels_of_class_files(Build *b, bool *found) {
     *found = t.found;
     b->labels.key = LabelByStem;
     b->labels.in = STR("files .cls");
-    return sort_labels(&b->labels);
+    return labels_sort(&b->labels);
 }
 
 static GanStatus labels_of_members(Build *b) {
@@ -147,6 +219,8 @@ static GanStatus labels_of_members(Build *b) {
     bool any = str_eq(asked, STR("auto")), found = false;
     if (str_eq(asked, STR("folders")))
         return labels_of_folders(b);
+    if (is_table(asked))
+        return labels_of_text(b, asked);
     if (any || str_ends(asked, STR(".json"))) {
         TRY(labels_of_json(b, any ? STR("dataset.json") : asked, &found));
         if (!any && !found)
@@ -160,11 +234,16 @@ static GanStatus labels_of_members(Build *b) {
     }
     if (found || any)
         return found ? GAN_OK : labels_of_folders(b);
-    return fail(GAN_ERR_USAGE,
-                "--labels %.*s: members of a folder or archive have labels by `folders`, by a JSON "
-                "file {\"labels\": [[\"a.png\", 0], ...]} (StyleGAN's dataset.json), or by `cls` "
-                "(WebDataset's .cls files)",
-                SARG(asked));
+    return fail(
+        GAN_ERR_USAGE,
+        "--labels %.*s: members of a folder or archive have labels by `folders`, by a JSON "
+        "file {\"labels\": [[\"a.png\", 0], ...]} (StyleGAN's dataset.json), by a table (.csv, "
+        ".tsv, .txt) or by `cls` (WebDataset's .cls files)",
+        SARG(asked));
+}
+
+static uint8_t *label_in(const Build *b, uint8_t *record) {
+    return record + pack_writer_field(b->writer, 1)->offset;
 }
 
 GanStatus build_put_label_of(const Build *b, Str name, uint8_t *record) {
@@ -176,7 +255,11 @@ GanStatus build_put_label_of(const Build *b, Str name, uint8_t *record) {
         l->of.n ? bsearch(&wanted, l->of.at, l->of.n, sizeof wanted, by_key) : NULL;
     if (!at)
         return fail(GAN_ERR_INPUT, "no label for it in %.*s", SARG(l->in));
-    build_put_label(b, at->label, record);
+    if (l->width)
+        memcpy(label_in(b, record), l->vector.at + (size_t)at->label * l->width,
+               l->width * sizeof(float));
+    else
+        memcpy(label_in(b, record), &at->label, sizeof at->label);
     return GAN_OK;
 }
 
@@ -191,7 +274,41 @@ static GanStatus open_labels(Str asked, Str npz, Blob *out) {
     return fail(GAN_ERR_INPUT, "%.*s: no such file of labels", SARG(asked));
 }
 
-static GanStatus labels_of_file(Labels *l, Str path, Str npz) {
+static GanStatus check_classes(Labels *l, Str path) {
+    if (l->array.rank != 1 || l->array.kind == 'f')
+        return fail(GAN_ERR_INPUT,
+                    "%.*s: classes are one axis of whole numbers, labels that are vectors two axes",
+                    SARG(path));
+    for (size_t i = 0; i < l->array.count; i++) {
+        double v = array_at(&l->array, i);
+        if (v < 0 || v > LabelMost)
+            return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..%d", SARG(path), i, v,
+                        LabelMost);
+        if ((uint32_t)v >= l->classes)
+            l->classes = (uint32_t)v + 1;
+    }
+    return GAN_OK;
+}
+
+static GanStatus check_vectors(Labels *l, Str path) {
+    if (l->array.dim[1] < 1 || l->array.dim[1] > LabelWidthMost)
+        return fail(GAN_ERR_INPUT, "%.*s: labels of %lld numbers; 1 to %d are possible", SARG(path),
+                    (long long)l->array.dim[1], LabelWidthMost);
+    l->width = (uint32_t)l->array.dim[1];
+    for (size_t i = 0; i < l->array.count; i++) {
+        float v = (float)array_at(&l->array, i);
+        if (!isfinite(v))
+            return fail(GAN_ERR_INPUT, "%.*s: label %zu holds a number that f32 does not",
+                        SARG(path), i / l->width);
+        if (i == 0)
+            l->lo = l->hi = v;
+        widen(l, v);
+    }
+    return GAN_OK;
+}
+
+// vectors: two axes are labels as well.
+static GanStatus labels_of_file(Labels *l, Str path, Str npz, bool vectors) {
     TRY(open_labels(path, npz, &l->blob));
     if (l->blob.n > 1 && !memcmp(l->blob.ptr, "PK", 2))
         return fail(GAN_ERR_INPUT,
@@ -203,18 +320,7 @@ static GanStatus labels_of_file(Labels *l, Str path, Str npz) {
                        : idx_parse(l->blob.ptr, l->blob.n, &l->array);
     if (st != GAN_OK)
         return fail_in(st, "%.*s", SARG(path));
-    if (l->array.rank != 1 || l->array.kind == 'f')
-        return fail(GAN_ERR_INPUT, "%.*s: labels are one axis of whole numbers", SARG(path));
-    for (size_t i = 0; i < l->array.count; i++) {
-        double v = array_at(&l->array, i);
-        if (v < 0 || v > LabelMost) {
-            return fail(GAN_ERR_INPUT, "%.*s: label %zu is %.0f, not in 0..%d", SARG(path), i, v,
-                        LabelMost);
-        }
-        if ((uint32_t)v >= l->classes)
-            l->classes = (uint32_t)v + 1;
-    }
-    return GAN_OK;
+    return l->array.rank == 2 && vectors ? check_vectors(l, path) : check_classes(l, path);
 }
 
 // CIFAR's classes are in front of its images.
@@ -232,22 +338,33 @@ void build_labels_of_records(Build *b, const ArrayFile *f) {
 GanStatus build_labels(Build *b, size_t samples) {
     Str asked = b->o->labels;
     b->labels.on = asked.len > 0;
+    if (b->o->label_columns.len && !is_table(asked))
+        return fail(GAN_ERR_USAGE, "--label-columns is for labels of a table: --labels FILE.csv, "
+                                   ".tsv or .txt");
     if (!b->labels.on)
         return GAN_OK;
     if (b->kind == SourceFolder || b->kind == SourceArchive)
         return labels_of_members(b);
-    if (str_eq(asked, STR("folders")) || str_eq(asked, STR("cls"))) {
-        return fail(GAN_ERR_USAGE,
-                    "an array has no folders; give its labels as an IDX or npy file");
+    if (str_eq(asked, STR("folders")) || str_eq(asked, STR("cls")) || is_table(asked)) {
+        return fail(GAN_ERR_USAGE, "an array has no folders and names of files; give its labels as "
+                                   "an IDX or npy file");
     }
-    TRY(labels_of_file(&b->labels, asked, b->kind == SourceNpz ? b->path : (Str){0}));
-    if (b->labels.array.count == samples)
+    TRY(labels_of_file(&b->labels, asked, b->kind == SourceNpz ? b->path : (Str){0}, true));
+    if ((size_t)b->labels.array.dim[0] == samples)
         return GAN_OK;
-    return fail(GAN_ERR_INPUT, "%.*s: %zu labels for %zu samples", SARG(asked),
-                b->labels.array.count, samples);
+    return fail(GAN_ERR_INPUT, "%.*s: %lld labels for %zu samples", SARG(asked),
+                (long long)b->labels.array.dim[0], samples);
 }
 
 static PackField label_field(const Labels *l) {
+    if (l->width)
+        return (PackField){.name = STR("y"),
+                           .kind = DataFloat,
+                           .dtype = PackF32,
+                           .rank = 1,
+                           .dim = {l->width},
+                           .lo = l->lo,
+                           .hi = l->hi};
     return (PackField){.name = STR("y"),
                        .kind = DataLabel,
                        .dtype = PackU32,
@@ -260,8 +377,16 @@ void build_label_field(Build *b) {
         b->field[b->fields++] = label_field(&b->labels);
 }
 
-void build_put_label(const Build *b, uint32_t label, uint8_t *record) {
-    memcpy(record + pack_writer_field(b->writer, 1)->offset, &label, sizeof label);
+void build_put_label_at(const Build *b, size_t sample, uint8_t *record) {
+    const Labels *l = &b->labels;
+    uint8_t *to = label_in(b, record);
+    for (size_t k = 0; k < l->width; k++) {
+        float v = (float)array_at(&l->array, sample * l->width + k);
+        memcpy(to + k * sizeof v, &v, sizeof v);
+    }
+    uint32_t class = l->width ? 0 : (uint32_t)array_at(&l->array, sample);
+    if (!l->width)
+        memcpy(to, &class, sizeof class);
 }
 
 // --- labels alone --------------------------------------------------------------------------------
@@ -279,7 +404,7 @@ static GanStatus add_labels(const Labels *l, PackWriter *w) {
 GanStatus pack_labels(Arena *perm, Str path, Pack *pack) {
     Labels l = {0};
     PackWriter *w = NULL;
-    GanStatus st = labels_of_file(&l, path, (Str){0});
+    GanStatus st = labels_of_file(&l, path, (Str){0}, false);
     PackField field = label_field(&l);
     if (st == GAN_OK && l.array.count == 0)
         st = fail(GAN_ERR_INPUT, "%.*s: no labels in it", SARG(path));

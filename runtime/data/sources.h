@@ -88,6 +88,19 @@ GanStatus blob_open(Str path, Blob *out);
 GanStatus blob_open_npz(Str path, Str name, Blob *out);
 void blob_close(Blob *b); // accepts an empty blob
 
+// --- table.c: rows of a text table ---------------------------------------------------------------
+
+typedef struct Table {
+    Str text;       // borrowed
+    char separator; // ',' or '\t'; ' ': columns between blanks
+    size_t at;
+    uint32_t line, next; // of the row read last, from 1; of the text at `at`
+} Table;
+Table table_of(Str text, char separator);
+// The next row: its fields, never none, borrowed from the text or in `perm`. *row is used again.
+// GAN_ERR_INPUT with the line's number; the caller names the file.
+GanStatus table_row(Arena *perm, Table *t, StrVec *row, bool *end);
+
 // --- array.c, hdf5.c or hdf5_none.c: rows of arrays in files
 // --------------------------------------
 

@@ -167,7 +167,7 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     bool with_labels = false;
     for (uint32_t k = 1; k < s->fields; k++) {
         with_labels =
-            with_labels || (s->field[k].want.kind == DataLabel && !s->field[k].want.paths);
+            with_labels || (s->field[k].want.kind != DataImage && !s->field[k].want.paths);
     }
     sf->feed = s->feeds++;
     Feed *feed = &s->feed[sf->feed];
@@ -185,20 +185,20 @@ static GanStatus open_feed(DataStream *s, uint32_t i) {
     return GAN_OK;
 }
 
-// The pack's field of the same name, else its first of the same kind: labels for labels, samples
-// for the rest.
+// The pack's field of the same name, else its first of the same kind: classes for labels, and for
+// the rest the first of as many axes, as samples and labels that are vectors differ.
 static const PackField *choose_field(const Pack *p, const DataField *f) {
-    const PackField *first = NULL;
+    const PackField *first = NULL, *alike = NULL;
     for (uint32_t i = 0; i < p->fields; i++) {
         const PackField *have = &p->field[i];
         if ((have->kind == DataLabel) != (f->kind == DataLabel))
             continue;
         if (str_eq(have->name, f->name))
             return have;
-        if (!first)
-            first = have;
+        first = first ? first : have;
+        alike = alike || have->rank != f->rank ? alike : have;
     }
-    return first;
+    return alike ? alike : first;
 }
 
 static void name_classes(StreamField *sf, const Feed *feed) {

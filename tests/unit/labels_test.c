@@ -1,5 +1,6 @@
-// labels_test.c - classes of members of folders and archives: by folder, by StyleGAN's
-// dataset.json, by WebDataset's .cls files; and archives whose names or ends are unusual.
+// labels_test.c - classes and vectors of members of folders and archives: by folder, by StyleGAN's
+// dataset.json, by tables such as CelebA's, by WebDataset's .cls files; vectors of arrays; and
+// archives whose names or ends are unusual.
 #define _GNU_SOURCE
 #include "data_place.h"
 #include "cases.h"
@@ -10,14 +11,24 @@ static uint32_t label_at(const Pack *k, uint64_t i) {
     return label;
 }
 
-// Packs what lies under `name`, with these labels.
-static GanStatus pack(Place *p, const char *name, const char *labels, Pack *out) {
+static const float *vector_at(const Pack *k, uint64_t i) {
+    return (const float *)(pack_record(k, i) + k->field[1].offset);
+}
+
+// Packs what lies under `name`, with these labels, of a table these columns.
+static GanStatus pack_columns(Place *p, const char *name, const char *labels, const char *columns,
+                              Pack *out) {
     static BadList bad;
     bad = (BadList){0};
     PackOptions o = pack_options(&bad);
     o.labels = str_c(labels);
+    o.label_columns = str_c(columns);
     GanStatus st = pack_build(&p->arena, under(p, name), &o, (Str){0}, out, NULL);
     return st == GAN_OK || !bad.n ? st : fail_in(st, "%s: %s", bad.name[0], bad.reason[0]);
+}
+
+static GanStatus pack(Place *p, const char *name, const char *labels, Pack *out) {
+    return pack_columns(p, name, labels, "", out);
 }
 
 static Str picture(Place *p) {
@@ -98,6 +109,11 @@ static void a_dataset_json_that_does_not_fit_is_refused(void **state) {
         {"{\"labels\": [[\"a.png\", 1], [\"a.png\", 2]]}", "two labels for a.png"},
         {"{\"labels\": [[\"a.png\", -1]]}", "entry 0 of its labels is not"},
         {"{\"labels\": [[\"a.png\", 1], [\"b.png\", [0, 1]]]}", "entry 1 of its labels"},
+        {"{\"labels\": [[\"a.png\", [1]], [\"b.png\", 1]]}", "entry 1 of its labels"},
+        {"{\"labels\": [[\"a.png\", [1, 2]], [\"b.png\", [1]]]}", "b.png has 1 numbers, not 2"},
+        {"{\"labels\": [[\"a.png\", []]]}", "entry 0 of its labels"},
+        {"{\"labels\": [[\"a.png\", [1, \"x\"]]]}", "entry 0 of its labels"},
+        {"{\"labels\": [[\"a.png\", [1e60]]]}", "entry 0 of its labels"},
         {"{\"labels\": [[\"a.png\"]]}", "entry 0"},
         {"{\"labels\": [[\"a.png\", 1]", "dataset.json:"},
         {"{\"names\": 3}", "no such file with \"labels\""},
@@ -117,6 +133,254 @@ static void a_dataset_json_that_does_not_fit_is_refused(void **state) {
     assert_int_equal(k.field[1].classes, 1);
     pack_close(&k);
 }
+
+static void a_dataset_json_has_vectors(void **state) {
+    Place *p = *state;
+    Pack k = {0};
+    write_picture(p, "set/a.png", 8, 8, 1);
+    write_picture(p, "set/b.png", 8, 8, 2);
+    write_text(p, "set/dataset.json",
+               "{\"labels\": [[\"b.png\", [0.5, -3]], [\"a.png\", [1, 7]]]}");
+    assert_ok(pack(p, "set", "auto", &k));
+    const PackField *y = &k.field[1];
+    assert_true(k.fields == 2 && y->kind == DataFloat && y->rank == 1 && y->dim[0] == 2);
+    assert_str(y->name, "y");
+    assert_true(y->lo == -3 && y->hi == 7);
+    assert_true(vector_at(&k, 0)[0] == 1 && vector_at(&k, 0)[1] == 7);
+    assert_true(vector_at(&k, 1)[0] == 0.5f && vector_at(&k, 1)[1] == -3);
+    pack_close(&k);
+}
+
+// --- tables --------------------------------------------------------------------------------------
+
+#define CELEBA                                                                                     \
+    "3\nBlack_Hair Male Young \n000001.jpg -1  1  1\n000002.jpg  1 -1  1\n000003.jpg -1 -1 -1\n"
+
+// Three pictures whose names end in .png; in the folder img or at the top.
+static void make_faces(Place *p, const char *dir) {
+    for (uint32_t i = 1; i <= 3; i++)
+        write_picture(p, str_format(&p->arena, "set/%s%06u.png", dir, i).ptr, 8, 8, (uint8_t)i);
+}
+
+static void celeba_s_attributes_are_a_vector_or_a_class(void **state) {
+    static const float want[3][2] = {{1, 0}, {0, 1}, {0, 0}}; // Male, Black_Hair
+    Place *p = *state;
+    Pack k = {0};
+    make_faces(p, "img/");
+    write_text(p, "list_attr_celeba.txt", CELEBA);
+    const char *list = under(p, "list_attr_celeba.txt").ptr;
+    assert_ok(pack_columns(p, "set", list, "Male,Black_Hair", &k));
+    assert_true(k.count == 3 && k.field[1].kind == DataFloat && k.field[1].dim[0] == 2);
+    assert_true(k.field[1].lo == 0 && k.field[1].hi == 1);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_memory_equal(vector_at(&k, i), want[i], sizeof want[i]);
+    assert_str(k.source, "folder set, labels of list_attr_celeba.txt (Male, Black_Hair)");
+    pack_close(&k);
+    assert_ok(pack_columns(p, "set", list, "Young", &k));
+    assert_true(k.field[1].kind == DataLabel && k.field[1].classes == 2 && !k.field[1].class_name);
+    assert_true(label_at(&k, 0) == 1 && label_at(&k, 1) == 1 && label_at(&k, 2) == 0);
+    pack_close(&k);
+    assert_refused(pack(p, "set", list, &k),
+                   "choose with --label-columns NAME,...: Black_Hair, Male, Young");
+    assert_refused(pack_columns(p, "set", list, "Male,Yuong", &k), "did you mean `Young`?");
+}
+
+// A model reads the vector by its name, or as the field of one axis.
+static void a_stream_reads_vectors(void **state) {
+    Place *p = *state;
+    make_faces(p, "");
+    write_text(p, "set/attr.csv", "file,a,b\n000001.png,1,0.5\n000002.png,2,0.5\n000003.png,3,0.5");
+    PackOptions o = pack_options(&(BadList){0});
+    Str out = under(p, "x.pack");
+    o.labels = STR("attr.csv");
+    o.label_columns = STR("a,b");
+    assert_ok(pack_build(&p->arena, under(p, "set"), &o, out, NULL, NULL));
+    for (int named = 0; named < 2; named++) {
+        DataField field[2] = {{.name = STR("x"),
+                               .kind = DataImage,
+                               .rank = 3,
+                               .dim = {3, 8, 8},
+                               .path = &out,
+                               .paths = 1},
+                              {.name = named ? STR("y") : STR("attributes"),
+                               .kind = DataFloat,
+                               .rank = 1,
+                               .dim = {2}}};
+        DataOptions d = {.field = field, .fields = 2, .batch = 3, .seed = 1};
+        DataStream *s = NULL;
+        const DataBatch *b;
+        uint32_t label;
+        assert_ok(stream_open(&d, &s));
+        assert_ok(stream_next(s, &b));
+        for (int i = 0; i < 3; i++) // a picture's pixels are its number, and so is its label
+            assert_true(b->field[1][2 * i] == b->field[0][192 * i] &&
+                        b->field[1][2 * i + 1] == 0.5f);
+        assert_false(stream_label(s, 0, &label)); // it is no class
+        stream_close(s);
+    }
+}
+
+static void tables_of_every_form_are_read(void **state) {
+    static const struct {
+        const char *name, *text, *columns;
+        uint32_t classes, class[3];
+        const char *first; // the first class's name
+    } cases[] = {
+        {"a.csv", "file,label\n000001.png,2\n000003.png,0\n000002.png,1\n", "", 3, {2, 1, 0}, NULL},
+        {"a.csv", "000001.png,4\r\n000002.png,0\r\n\r\n000003.png,4", "", 5, {4, 0, 4}, NULL},
+        {"a.csv",
+         "\xef\xbb\xbfid,breed\n000001,pug\n000002,\"dog, \"\"big\"\"\"\n000003,pug",
+         "",
+         2,
+         {1, 0, 1},
+         "dog, \"big\""},
+        {"a.csv",
+         "file,a,b\n./000001.png , 1 ,x\n000002.png,0,\"y\nz\"\n000003.png,1,w",
+         "a",
+         2,
+         {1, 0, 1},
+         NULL},
+        {"a.tsv",
+         "000001.png\ta b\t1\n000002.png\tc\t2\n000003.png\ta b\t3\n",
+         "2",
+         2,
+         {0, 1, 0},
+         "a b"},
+        {"a.txt",
+         "000001.png 0\n000002.png 2\n000003.png 1\nelse.png 9\n",
+         "",
+         10,
+         {0, 2, 1},
+         NULL},
+        {"a.txt", "f c\n000001.png 3.0\n000002.png 2\n000003.png 1e0", "c", 4, {3, 2, 1}, NULL},
+        {"a.txt", "000001.png 3\n000002.png 2\n000003.png x", "", 3, {1, 0, 2}, "2"},
+    };
+    Place *p = *state;
+    make_faces(p, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Pack k = {0};
+        write_text(p, str_format(&p->arena, "set/%s", cases[i].name).ptr, cases[i].text);
+        assert_status(pack_columns(p, "set", cases[i].name, cases[i].columns, &k), GAN_OK,
+                      cases[i].text);
+        assert_int_equal(k.field[1].classes, cases[i].classes);
+        for (uint64_t n = 0; n < 3; n++)
+            assert_int_equal(label_at(&k, n), cases[i].class[n]);
+        assert_true(!cases[i].first == !k.field[1].class_name);
+        if (cases[i].first)
+            assert_str(k.field[1].class_name[0], cases[i].first);
+        pack_close(&k);
+    }
+    Pack k = {0}; // one column of numbers that are no classes, in a zip
+    Str png = picture(p);
+    write_zip(p, "a.zip", 3,
+              (const Member[]){{"1.png", png, false},
+                               {"2.png", png, false},
+                               {"age.csv", STR("file,age\n1.png,0.5\n2.png,-1\n"), false}});
+    assert_ok(pack(p, "a.zip", "age.csv", &k));
+    assert_true(k.count == 2 && k.field[1].kind == DataFloat && k.field[1].dim[0] == 1);
+    assert_true(vector_at(&k, 0)[0] == 0.5f && vector_at(&k, 1)[0] == -1);
+    pack_close(&k);
+}
+
+static void a_table_that_does_not_fit_is_refused(void **state) {
+    static const struct {
+        const char *text, *columns, *says;
+    } cases[] = {
+        {"file,label\n000001.png,1\n000002.png,1\n", "", "000003.png: no label for it in"},
+        {"file,label\n000001.png,1\n000001.png,2\n", "",
+         "lines 2 and 3: two labels for 000001.png"},
+        {"file,label\n000001.png,1\n000001,2\nb,1,1\n", "", "line 4 has 3 columns, not 2"},
+        {"file,a,b\n000001.png,1,x\n", "a,b", "line 2: x in column b is not a number"},
+        {"file,a,b\n000001.png,1,1e99\n", "a,b", "1e99 in column b is not a number"},
+        {"file,a,b\n000001.png,1,\n", "b", "line 2: nothing in column b"},
+        {"file,a,b\n000001.png,1,2\n", "a,", "no column "},
+        {"file,a,b\n000001.png,1,2\n", "file", "no column file"},
+        {"file,a\n000001.png,\"1", "", "line 2: a quote that is not closed"},
+        {"file,a\n000001.png,\"1\"2\n", "", "line 2: text behind a closing quote"},
+        {"file,a,b,c\n000001.png,1\n", "", "4 names above rows of 2 columns"},
+        {"file,label\n", "", "a table without rows"},
+        {"", "", "a table without rows"},
+        {"000001.png\n", "", "a file without a label"},
+    };
+    Place *p = *state;
+    Pack k = {0};
+    make_faces(p, "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(p, "set/t.csv", cases[i].text);
+        assert_message(pack_columns(p, "set", "t.csv", cases[i].columns, &k), cases[i].says,
+                       cases[i].text);
+        assert_non_null(strstr(gan_error(), "t.csv"));
+    }
+    write_text(p, "set/t.txt", "4\nx\n000001.png 1\n");
+    assert_refused(pack(p, "set", "t.txt", &k), "it says that it has 4 rows, and has 1");
+    assert_refused(pack(p, "set", "none.csv", &k), "none.csv: no such table");
+    assert_refused(pack_columns(p, "set", "folders", "a", &k),
+                   "--label-columns is for labels of a");
+    write_picture(p, "set/more/000001.png", 8, 8, 1);
+    write_text(p, "set/t.csv", "000001.png,1\n000002.png,1\n000003.png,1\n");
+    assert_ok(pack(p, "set", "folders", &k));
+    pack_close(&k);
+    assert_refused(pack(p, "set", "t.csv", &k), "two files are 000001.png");
+    write_text(p, "set/t.csv",
+               "f,c\nmore/000001.png,5\n000001.png,1\n000002.png,2\n000003.png,3\n");
+    assert_ok(pack(p, "set", "t.csv", &k)); // whose paths tell them apart
+    assert_true(label_at(&k, 0) == 1 && label_at(&k, 3) == 5);
+    pack_close(&k);
+    write_text(p, "set/t.csv", "f,c\n000001.jpg,1\n000001.gif,1\n000002.jpg,2\n000003.gif,3\n");
+    assert_refused(pack(p, "set", "t.csv", &k), "000001.png: no label for it"); // which one?
+}
+
+static void refused_memory_of_a_table_is_an_error(void **state) {
+    Place *p = *state;
+    make_faces(p, "");
+    write_text(p, "set/t.csv", "f,a,b\n000001.png,\"1\",2\n000002.png,1,2\n000003.png,1,2\n");
+    Str set = under(p, "set");
+    for (int64_t nth = 1; nth < 4000; nth++) {
+        Arena scratch = p->arena;
+        Pack k = {0};
+        PackOptions o = pack_options(&(BadList){0});
+        o.labels = STR("t.csv"), o.label_columns = STR("a,b"), o.threads = 1;
+        mem_fail_at(nth);
+        GanStatus st = pack_build(&scratch, set, &o, (Str){0}, &k, NULL);
+        mem_fail_at(0);
+        if (st == GAN_OK) {
+            assert_true(k.count == 3 && vector_at(&k, 2)[1] == 2 && nth > 50);
+            pack_close(&k);
+            return;
+        }
+    }
+    fail_msg("it never succeeds");
+}
+
+static void an_array_s_labels_may_be_vectors(void **state) {
+    static const float x[3 * 4] = {1, 2, 3, 4}, y[3 * 2] = {0, 1, -2, 3, 0.5f, 1},
+                             spoilt[3 * 2] = {0, 1, NAN};
+    Place *p = *state;
+    Pack k = {0};
+    assert_ok(npy_write_f32(under(p, "x.npy"), x, 2, (const int64_t[]){3, 4}));
+    assert_ok(npy_write_f32(under(p, "y.npy"), y, 2, (const int64_t[]){3, 2}));
+    assert_ok(npy_write_f32(under(p, "nan.npy"), spoilt, 2, (const int64_t[]){3, 2}));
+    assert_ok(npy_write_f32(under(p, "short.npy"), y, 2, (const int64_t[]){2, 2}));
+    assert_ok(npy_write_f32(under(p, "line.npy"), y, 1, (const int64_t[]){3}));
+    PackOptions o = {.labels = under(p, "y.npy")};
+    assert_ok(pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL));
+    assert_true(k.field[1].kind == DataFloat && k.field[1].dim[0] == 2 && k.field[1].lo == -2);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_memory_equal(vector_at(&k, i), y + 2 * i, 2 * sizeof *y);
+    pack_close(&k);
+    static const char *const refused[][2] = {{"nan.npy", "label 1 holds a number"},
+                                             {"short.npy", "2 labels for 3 samples"},
+                                             {"line.npy", "classes are one axis"},
+                                             {"y.csv", "an array has no folders and names"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        o.labels = under(p, refused[i][0]);
+        assert_refused(pack_build(&p->arena, under(p, "x.npy"), &o, (Str){0}, &k, NULL),
+                       refused[i][1]);
+    }
+    assert_refused(pack_labels(&p->arena, under(p, "y.npy"), &k), "classes are one axis");
+}
+
+// --- archives ------------------------------------------------------------------------------------
 
 static void class_files_of_a_shard_are_read(void **state) {
     Place *p = *state;
@@ -169,8 +433,17 @@ static void a_tar_cut_between_members_is_noticed(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        T(names_of_any_language_keep_their_folders_apart), T(a_dataset_json_has_the_classes),
-        T(a_dataset_json_that_does_not_fit_is_refused),    T(class_files_of_a_shard_are_read),
+        T(names_of_any_language_keep_their_folders_apart),
+        T(a_dataset_json_has_the_classes),
+        T(a_dataset_json_that_does_not_fit_is_refused),
+        T(a_dataset_json_has_vectors),
+        T(celeba_s_attributes_are_a_vector_or_a_class),
+        T(a_stream_reads_vectors),
+        T(tables_of_every_form_are_read),
+        T(a_table_that_does_not_fit_is_refused),
+        T(refused_memory_of_a_table_is_an_error),
+        T(an_array_s_labels_may_be_vectors),
+        T(class_files_of_a_shard_are_read),
         T(a_tar_cut_between_members_is_noticed),
     };
     if (CASES_LISTED(tests))
