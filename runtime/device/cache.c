@@ -89,6 +89,23 @@ Str cache_path(Arena *a, Str dir, Str key, const char *ext) {
     return path_join(a, dir, str_format(a, "%.*s%s", SARG(hex), ext));
 }
 
+void cache_link(Arena *a, Str link, Str path) {
+    static _Atomic uint32_t made; // by this process, which may have several threads here
+    Str aside = str_format(a, "%.*s.tmp-%ld-%u", SARG(link), (long)getpid(), made++);
+    if (symlink(str_z(a, path_base(path)), aside.ptr) == 0 &&
+        rename(aside.ptr, str_z(a, link)) != 0)
+        unlink(aside.ptr);
+}
+
+bool cache_follow(Arena *a, Str link, Str *path) {
+    char name[64]; // of a kept file: a hash and an extension
+    ssize_t n = readlink(str_z(a, link), name, sizeof name);
+    if (n <= 0 || n == sizeof name || memchr(name, '/', (size_t)n))
+        return false;
+    *path = path_join(a, path_dir(link), (Str){name, (size_t)n});
+    return true;
+}
+
 bool cache_get(Arena *a, Str path, Str *out) {
     FileMap map;
     Str bytes;

@@ -155,18 +155,18 @@ static GanStatus load_kernels(Loaded *l) {
     uint32_t n = p->kernel.n;
     if (!l->cpu->jit || !n)
         return GAN_OK;
-    Str *source = arena_array(&l->arena, Str, n);
+    JitKernel *kernel = arena_array(&l->arena, JitKernel, n);
     for (uint32_t i = 0; i < n; i++)
-        source[i] = p->kernel.at[i].source;
-    TRY(jit_load(l->cpu->jit, p->prelude, source, n, &l->code));
+        kernel[i] = (JitKernel){p->kernel.at[i].name, p->kernel.at[i].source};
+    TRY(jit_load(l->cpu->jit, p->prelude, kernel, n, &l->code));
     l->kernel = arena_array(&l->arena, KernelFn *, n);
     l->finish = arena_array(&l->arena, FinishFn *, n);
     for (uint32_t i = 0; i < n; i++) {
         Str name = p->kernel.at[i].name;
-        void *kernel = jit_find(l->code, str_z(&l->arena, name));
+        void *kernel = jit_find(l->code, i, str_z(&l->arena, name));
         void *finish = NULL;
         if (p->kernel.at[i].finish)
-            finish = jit_find(l->code, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
+            finish = jit_find(l->code, i, str_format(&l->arena, "%.*s_finish", SARG(name)).ptr);
         if (!kernel || (p->kernel.at[i].finish && !finish))
             return fail(GAN_ERR_DEVICE, "compiled kernels lack %.*s", SARG(name));
         memcpy(&l->kernel[i], &kernel,

@@ -64,11 +64,17 @@ typedef struct JitCode JitCode; // loaded functions; owned
 GanStatus jit_open(const DeviceOptions *o,
                    Jit **out); // *out is NULL when the machine has no compiler
 void jit_close(Jit *j);        // accepts NULL; after every JitCode is freed
-// Compiles `n` functions behind `prelude`, or takes them from the cache.
-GanStatus jit_load(const Jit *j, Str prelude, const Str *source, uint32_t n, JitCode **out);
+typedef struct JitKernel {
+    Str name;   // of its first function
+    Str source; // its functions; no two kernels define one of the same name
+} JitKernel;
+// Machine code of `n` kernels behind `prelude`: each from the cache where it is there, whatever it
+// was compiled together with, else compiled now.
+GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out);
 Str jit_compiler(Arena *a); // the machine's, as it names itself; empty: none
 void jit_free(JitCode *c);  // accepts NULL
-void *jit_find(const JitCode *c, const char *name); // NULL when absent
+// The function `name` of kernel[k]; NULL when it has none.
+void *jit_find(const JitCode *c, uint32_t k, const char *name);
 
 // --- onednn.c: anchors by the library ------------------------------------------------------------
 

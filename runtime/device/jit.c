@@ -2,17 +2,17 @@
 // cache on disk.
 //
 // In: C functions behind a common prelude. Out: addresses. A unit is kept under everything that
-// decides its bytes: text, flags, compiler, processor (cache.h). A gcc or clang is known by its
-// file, for asking it takes as long as loading all kernels; anything else is asked. The loader
-// ignores the seal behind an ELF image. Several threads may load at once: a Jit does not change
-// once it is open.
+// decides its bytes: text, flags, compiler, processor (cache.h). So is a link to it for each of its
+// kernels: a program that differs a little from one that has run, or another function of the same
+// one, compiles what is new. A gcc or clang is known by its file, for asking it takes as long as
+// loading all kernels; anything else is asked. The loader ignores the seal behind an ELF image.
+// Several threads may load at once: a Jit does not change once it is open.
 #define _GNU_SOURCE
 #include "cache.h"
 #include "device.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,7 +41,12 @@ static const char *const flags[] = {
     "-shared",
     "-w",
 };
-enum { FLAGS = sizeof flags / sizeof *flags, MAX_UNITS = 16, SMALL_UNIT = 1 << 13 };
+enum {
+    FLAGS = sizeof flags / sizeof *flags,
+    MOST_AT_ONCE = 16,    // units that are compiled together
+    SMALL_UNIT = 1 << 13, // bytes of text that are not worth a split
+    MOST_FOUND = 64,      // units that a program's kernels may be spread over
+};
 
 typedef struct Compiler {
     Str name;  // as it is started
@@ -52,14 +57,15 @@ struct Jit {
     Arena arena;
     Compiler compiler;
     Str machine;    // processor: model and features
-    int units;      // compiled at a time
+    int units;      // compiled at once
     Str dir;        // cache folder, ours and private
     bool temporary; // it is removed with the Jit
 };
 
 struct JitCode {
     uint32_t n;
-    void *unit[MAX_UNITS]; // handles of the loader
+    void *unit[MOST_FOUND + MOST_AT_ONCE]; // the loader's handles
+    uint8_t of[];                          // [kernels] where each is
 };
 
 // --- the compiler and the machine ----------------------------------------------------------------
@@ -175,8 +181,8 @@ GanStatus jit_open(const DeviceOptions *o, Jit **out) {
         return st;
     }
     j->units = device_threads_for(o->threads);
-    if (j->units > MAX_UNITS)
-        j->units = MAX_UNITS;
+    if (j->units > MOST_AT_ONCE)
+        j->units = MOST_AT_ONCE;
     if (!find_compiler(&j->arena, o->compiler, &j->compiler)) {
         jit_close(j);
         return GAN_OK;
@@ -208,20 +214,27 @@ void jit_close(Jit *j) {
 
 typedef struct Unit {
     Arena arena; // its own: units are built by several threads
-    Str text, path;
-    bool there; // in the cache
+    Text text;
+    Str path;
+    bool kept; // in the cache
     GanStatus status;
     char error[2000]; // of a failed build
 } Unit;
 
-static Str unit_path(Arena *a, const Jit *j, Str text) {
+// What decides the machine code of a text, but for that text.
+static Str common_key(Arena *a, const Jit *j, Str prelude) {
     Text key = {.arena = a};
     for (int i = 0; i < FLAGS; i++)
         text_fmt(&key, "%s\n", flags[i]);
-    text_fmt(&key, "%.*s\n%.*s\n%.*s\n", SARG(j->compiler.name), SARG(j->compiler.build),
-             SARG(j->machine));
-    text_put(&key, text);
-    return cache_path(a, j->dir, text_str(&key), ".so");
+    text_fmt(&key, "%.*s\n%.*s\n%.*s\n%.*s\n", SARG(j->compiler.name), SARG(j->compiler.build),
+             SARG(j->machine), SARG(prelude));
+    Str all = text_str(&key);
+    return hash_hex(a, hash128(all.ptr, all.len));
+}
+
+static Str key_path(Arena *a, const Jit *j, Str common, Str text, const char *ext) {
+    Str own = hash_hex(a, hash128(text.ptr, text.len));
+    return cache_path(a, j->dir, str_format(a, "%.*s %.*s", SARG(common), SARG(own)), ext);
 }
 
 // Runs the compiler from `source` to `object`.
@@ -253,9 +266,9 @@ static GanStatus unit_make(void *user) {
     Arena *a = &u->arena;
     Str stem = str_format(a, "%.*s.%ld-%zx", SARG(u->path), (long)getpid(), (size_t)(uintptr_t)u);
     Str source = str_format(a, "%.*s.c", SARG(stem)), object = str_format(a, "%.*s.o", SARG(stem));
-    TRY(file_write_atomic(source, u->text.ptr, u->text.len));
+    Str text = text_str(&u->text), image;
+    TRY(file_write_atomic(source, text.ptr, text.len));
     TRY(unit_compile(j, u, source, object)); // on failure the source stays, to be looked at
-    Str image;
     TRY(file_read(a, object, &image));
     TRY(file_remove(object));
     TRY(file_remove(source));
@@ -266,94 +279,143 @@ static GanStatus unit_build(const Jit *j, Unit *u) {
     return arena_guard(&u->arena, "to compile kernels", unit_make, &(Making){j, u});
 }
 
-// --- units ---------------------------------------------------------------------------------------
+// --- all kernels ---------------------------------------------------------------------------------
 
-typedef struct Functions {
+typedef struct Loading {
+    const Jit *j;
     Str prelude;
-    const Str *source; // [n], borrowed
+    const JitKernel *kernel; // [n], borrowed
     uint32_t n;
-} Functions;
+    Arena arena;
+    Str common; // key
+    Str *link;  // [n] to the unit that has the kernel
+    Str *path;  // [code->n] units
+    Unit unit[MOST_AT_ONCE];
+    JitCode *code;
+} Loading;
 
-// Deals the functions out so that the units' texts are about equally long. A handful of small ones
-// is not worth a split.
-static void units_fill(const Jit *j, Unit *u, int n, const Functions *f) {
-    Text t[MAX_UNITS];
-    for (int i = 0; i < n; i++) {
-        t[i] = (Text){.arena = &u[i].arena};
-        text_put(&t[i], f->prelude);
-    }
-    for (uint32_t k = 0; k < f->n; k++) {
-        int least = 0;
-        for (int i = 1; i < n; i++)
-            if (t[i].n < t[least].n)
-                least = i;
-        text_put(&t[least], f->source[k]);
-        text_char(&t[least], '\n');
-    }
-    for (int i = 0; i < n; i++) {
-        u[i].text = text_str(&t[i]);
-        u[i].path = unit_path(&u[i].arena, j, u[i].text);
-    }
+enum { NOWHERE = UINT8_MAX }; // JitCode.of: not compiled yet
+static_assert(MOST_FOUND + MOST_AT_ONCE <= NOWHERE, "units are numbered in a byte");
+
+// Notes where the cache has a kernel.
+static void kernel_find(Loading *l, uint32_t k) {
+    JitCode *c = l->code;
+    Str path;
+    uint32_t at = 0;
+    l->link[k] = key_path(&l->arena, l->j, l->common, l->kernel[k].source, ".kernel");
+    c->of[k] = NOWHERE;
+    if (!cache_follow(&l->arena, l->link[k], &path))
+        return;
+    while (at < c->n && !str_eq(l->path[at], path))
+        at++;
+    if (at == MOST_FOUND || (at == c->n && !sealed_intact(path)))
+        return;
+    if (at == c->n)
+        l->path[c->n++] = path;
+    c->of[k] = (uint8_t)at;
 }
 
-static GanStatus units_build(const Jit *j, Unit *u, int n) {
+// Deals the kernels that are nowhere out over *n new units whose texts are about equally long.
+static GanStatus units_fill(Loading *l, uint32_t *n) {
+    JitCode *c = l->code;
+    Unit *u = l->unit;
+    size_t length = 0;
+    for (uint32_t k = 0; k < l->n; k++)
+        length += c->of[k] == NOWHERE ? l->kernel[k].source.len : 0;
+    *n = length < SMALL_UNIT ? length > 0 : (uint32_t)l->j->units;
+    for (uint32_t i = 0; i < *n; i++) {
+        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
+        u[i].arena.oom = l->arena.oom;
+        u[i].text.arena = &u[i].arena;
+        text_put(&u[i].text, l->prelude);
+    }
+    for (uint32_t k = 0; k < l->n; k++) {
+        uint32_t least = 0;
+        if (c->of[k] != NOWHERE)
+            continue;
+        for (uint32_t i = 1; i < *n; i++)
+            if (u[i].text.n < u[least].text.n)
+                least = i;
+        text_put(&u[least].text, l->kernel[k].source);
+        text_char(&u[least].text, '\n');
+        c->of[k] = (uint8_t)(c->n + least);
+    }
+    return GAN_OK;
+}
+
+static GanStatus units_build(const Jit *j, Unit *u, uint32_t n) {
     int missing = 0;
-    for (int i = 0; i < n; i++)
-        missing += !(u[i].there = sealed_intact(u[i].path));
+    for (uint32_t i = 0; i < n; i++)
+        missing += !(u[i].kept = sealed_intact(u[i].path));
     if (!missing)
         return GAN_OK; // no team is started where there is nothing to do
 #pragma omp parallel for num_threads(missing) schedule(dynamic, 1)
-    for (int i = 0; i < n; i++) {
-        u[i].status = u[i].there ? GAN_OK : unit_build(j, &u[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        u[i].status = u[i].kept ? GAN_OK : unit_build(j, &u[i]);
         if (u[i].status != GAN_OK)
             snprintf(u[i].error, sizeof u[i].error, "%s", gan_error());
     }
-    for (int i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (u[i].status != GAN_OK)
             return fail(u[i].status, "%s%s", u[i].error,
                         u[i].status == GAN_ERR_IO ? "; --cache DIR keeps kernels elsewhere" : "");
     return GAN_OK;
 }
 
-static GanStatus units_load(const Unit *u, int n, JitCode *code) {
-    for (int i = 0; i < n; i++) {
-        void *unit = dlopen(u[i].path.ptr, RTLD_NOW | RTLD_LOCAL);
-        if (!unit)
+static GanStatus kernels_compile(Loading *l) {
+    JitCode *c = l->code;
+    uint32_t found = c->n, n;
+    TRY(units_fill(l, &n));
+    for (uint32_t i = 0; i < n; i++) {
+        l->unit[i].path = key_path(&l->arena, l->j, l->common, text_str(&l->unit[i].text), ".so");
+        l->path[c->n++] = l->unit[i].path;
+    }
+    TRY(units_build(l->j, l->unit, n));
+    for (uint32_t k = 0; k < l->n; k++)
+        if (c->of[k] >= found)
+            cache_link(&l->arena, l->link[k], l->path[c->of[k]]);
+    return GAN_OK;
+}
+
+static GanStatus units_open(Loading *l) {
+    JitCode *c = l->code;
+    for (uint32_t i = 0; i < c->n; i++) {
+        c->unit[i] = dlopen(str_z(&l->arena, l->path[i]), RTLD_NOW | RTLD_LOCAL);
+        if (!c->unit[i])
             return fail(GAN_ERR_DEVICE,
                         "cannot load compiled kernels: %s; where this folder may hold no programs "
                         "(noexec), --cache DIR names another",
                         dlerror());
-        code->unit[code->n++] = unit;
     }
     return GAN_OK;
 }
 
-static GanStatus load_units(const Jit *j, Unit *u, int n, const Functions *f, JitCode *code) {
-    jmp_buf oom;
-    for (int i = 0; i < n; i++) {
-        TRY(arena_init(&u[i].arena, (size_t)1 << 30));
-        u[i].arena.oom = &oom;
-    }
-    if (setjmp(oom))
-        return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
-    units_fill(j, u, n, f);
-    TRY(units_build(j, u, n));
-    return units_load(u, n, code);
+static GanStatus kernels_load(void *user) {
+    Loading *l = user;
+    l->common = common_key(&l->arena, l->j, l->prelude);
+    l->link = arena_array(&l->arena, Str, l->n);
+    l->path = arena_array(&l->arena, Str, MOST_FOUND + MOST_AT_ONCE);
+    for (uint32_t k = 0; k < l->n; k++)
+        kernel_find(l, k);
+    TRY(kernels_compile(l));
+    return units_open(l);
 }
 
-GanStatus jit_load(const Jit *j, Str prelude, const Str *source, uint32_t n, JitCode **out) {
-    Unit u[MAX_UNITS] = {0};
-    size_t length = 0;
-    for (uint32_t i = 0; i < n; i++)
-        length += source[i].len;
-    int units = length < SMALL_UNIT ? 1 : j->units;
+GanStatus jit_load(const Jit *j, Str prelude, const JitKernel *kernel, uint32_t n, JitCode **out) {
     *out = NULL;
-    JitCode *code = mem_alloc(sizeof *code);
-    if (!code)
-        return fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
-    GanStatus st = load_units(j, u, units, &(Functions){prelude, source, n}, code);
-    for (int i = 0; i < units; i++)
-        arena_release(&u[i].arena);
+    Loading *l = mem_alloc(sizeof *l);
+    JitCode *code = mem_alloc(sizeof *code + n);
+    GanStatus st = fail(GAN_ERR_MEMORY, "no memory for compiled kernels");
+    if (l && code) {
+        *l = (Loading){.j = j, .prelude = prelude, .kernel = kernel, .n = n, .code = code};
+        st = arena_init(&l->arena, (size_t)1 << 30);
+        if (st == GAN_OK)
+            st = arena_guard(&l->arena, "for compiled kernels", kernels_load, l);
+        for (int i = 0; i < MOST_AT_ONCE; i++)
+            arena_release(&l->unit[i].arena);
+        arena_release(&l->arena);
+    }
+    mem_free(l);
     if (st == GAN_OK)
         *out = code;
     else
@@ -365,15 +427,11 @@ void jit_free(JitCode *c) {
     if (!c)
         return;
     for (uint32_t i = 0; i < c->n; i++)
-        dlclose(c->unit[i]);
+        if (c->unit[i])
+            dlclose(c->unit[i]);
     mem_free(c);
 }
 
-void *jit_find(const JitCode *c, const char *name) {
-    for (uint32_t i = 0; i < c->n; i++) {
-        void *at = dlsym(c->unit[i], name);
-        if (at)
-            return at;
-    }
-    return NULL;
+void *jit_find(const JitCode *c, uint32_t k, const char *name) {
+    return dlsym(c->unit[c->of[k]], name);
 }

@@ -48,11 +48,11 @@ static GanStatus loop_peak(Device *d, double *gflops) {
     TRY(jit_open(&d->options, &jit));
     if (!jit)
         return GAN_OK;
-    Str source = STR(loop_text);
-    GanStatus st = jit_load(jit, (Str){0}, &source, 1, &code);
+    JitKernel kernel = {STR("gan_fma"), STR(loop_text)};
+    GanStatus st = jit_load(jit, (Str){0}, &kernel, 1, &code);
     if (st == GAN_OK) {
         FmaFn *fma;
-        void *at = jit_find(code, "gan_fma");
+        void *at = jit_find(code, 0, "gan_fma");
         memcpy(&fma, &at, sizeof fma);
         *gflops = loop_rate(fma, d->threads);
     }

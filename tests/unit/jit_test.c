@@ -1,0 +1,165 @@
+// jit_test.c - the cache of compiled kernels: what is compiled, what is found, and what a damaged
+// or spread-out cache does.
+#define _GNU_SOURCE
+#include "cache.h"
+#include "device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "cases.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KERNELS = 70 }; // more than a program may have units
+
+typedef int64_t NumberFn(void);
+
+static char folder[] = "/tmp/gan-jit-test-XXXXXX";
+static Arena arena;
+static Jit *jit;
+
+static JitKernel kernel_of(uint32_t k) {
+    Str name = str_format(&arena, "kernel%u", k);
+    return (JitKernel){
+        name, str_format(&arena, "#include <stdint.h>\nint64_t kernel%u(void) { return %u; }", k,
+                         1000 + k)};
+}
+
+// Loads kernels [from, to) and calls each.
+static void load(uint32_t from, uint32_t to) {
+    JitKernel kernel[KERNELS] = {0};
+    JitCode *code;
+    for (uint32_t k = from; k < to; k++)
+        kernel[k - from] = kernel_of(k);
+    assert_int_equal(jit_load(jit, STR("// prelude\n"), kernel, to - from, &code), GAN_OK);
+    for (uint32_t k = from; k < to; k++) {
+        NumberFn *number;
+        void *at = jit_find(code, k - from, kernel[k - from].name.ptr);
+        assert_non_null(at);
+        memcpy(&number, &at, sizeof number);
+        assert_int_equal(number(), 1000 + k);
+        assert_null(jit_find(code, k - from, "another"));
+    }
+    jit_free(code);
+}
+
+static StrVec kept(Str ext) {
+    StrVec all = {0}, some = {0};
+    assert_int_equal(dir_list(&arena, str_c(folder), &all), GAN_OK);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (str_ends(all.at[i], ext))
+            vec_push(&arena, &some, path_join(&arena, str_c(folder), all.at[i]));
+    return some;
+}
+
+static int open_cache(void **state) {
+    (void)state;
+    return arena_init(&arena, 0) == GAN_OK && mkdtemp(folder) &&
+                   jit_open(&(DeviceOptions){.threads = 1, .cache_dir = str_c(folder)}, &jit) ==
+                       GAN_OK &&
+                   jit
+               ? 0
+               : -1;
+}
+
+static int clear_cache(void **state) {
+    (void)state;
+    StrVec all = kept(STR(""));
+    for (uint32_t i = 0; i < all.n; i++)
+        if (file_remove(all.at[i]) != GAN_OK && rmdir(all.at[i].ptr) != 0)
+            return -1;
+    return 0;
+}
+
+static int close_cache(void **state) {
+    jit_close(jit);
+    int st = clear_cache(state);
+    arena_release(&arena);
+    return rmdir(folder) + st;
+}
+
+static void only_new_kernels_are_compiled(void **state) {
+    (void)state;
+    load(0, 10);
+    assert_int_equal(kept(STR(".so")).n, 1);
+    assert_int_equal(kept(STR(".kernel")).n, 10);
+    load(3, 10); // fewer
+    load(0, 10);
+    assert_int_equal(kept(STR(".so")).n, 1);
+    load(0, 12); // two more
+    assert_int_equal(kept(STR(".so")).n, 2);
+    assert_int_equal(kept(STR(".kernel")).n, 12);
+    load(9, 11); // one of each unit
+    assert_int_equal(kept(STR(".so")).n, 2);
+}
+
+static void damage(Str path) {
+    FILE *f = fopen(path.ptr, "r+");
+    assert_non_null(f);
+    fseek(f, 700, SEEK_SET);
+    fputs("damage", f);
+    fclose(f);
+}
+
+static void a_damaged_unit_is_compiled_again_and_no_other(void **state) {
+    (void)state;
+    load(0, 5);
+    Str first = kept(STR(".so")).at[0];
+    load(0, 10);
+    damage(first);
+    load(0, 10);
+    load(5, 10);
+    assert_int_equal(kept(STR(".so")).n, 2); // under its old name
+    assert_true(sealed_intact(first));
+}
+
+static void links_that_lead_astray_are_not_followed(void **state) {
+    (void)state;
+    load(0, 4);
+    StrVec link = kept(STR(".kernel"));
+    const char *const target[] = {"../../../bin/true", "missing.so", ".."};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(unlink(link.at[i].ptr), 0);
+        assert_int_equal(symlink(target[i], link.at[i].ptr), 0);
+    }
+    assert_int_equal(unlink(link.at[3].ptr), 0); // here no link can be made
+    assert_int_equal(mkdir(link.at[3].ptr, 0700), 0);
+    load(0, 4);
+    load(0, 4); // what has no link is found as the unit it was compiled in
+    assert_int_equal(kept(STR(".so")).n, 2);
+}
+
+// As after many small changes of a program: what is in further units is compiled again, together.
+static void a_program_is_loaded_from_so_many_units_at_most(void **state) {
+    (void)state;
+    load(0, KERNELS);
+    Str unit = kept(STR(".so")).at[0], image;
+    StrVec link = kept(STR(".kernel"));
+    assert_int_equal(file_read(&arena, unit, &image), GAN_OK);
+    for (uint32_t k = 0; k < KERNELS; k++) {
+        Str copy = path_join(&arena, str_c(folder), str_format(&arena, "%032x.so", k));
+        assert_int_equal(file_write_atomic(copy, image.ptr, image.len), GAN_OK);
+        cache_link(&arena, link.at[k], copy);
+    }
+    load(0, KERNELS);
+    assert_int_equal(kept(STR(".so")).n, 1 + KERNELS + 1);
+    load(0, KERNELS);
+    assert_int_equal(kept(STR(".so")).n, 1 + KERNELS + 1);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(only_new_kernels_are_compiled, clear_cache),
+        cmocka_unit_test_teardown(a_damaged_unit_is_compiled_again_and_no_other, clear_cache),
+        cmocka_unit_test_teardown(links_that_lead_astray_are_not_followed, clear_cache),
+        cmocka_unit_test_teardown(a_program_is_loaded_from_so_many_units_at_most, clear_cache),
+    };
+    if (CASES_LISTED(tests))
+        return 0;
+    return cmocka_run_group_tests(tests, open_cache, close_cache);
+}
