@@ -13,6 +13,8 @@ typedef VEC(LibraryInfo) Findings;
 static const LibraryInfo built_with[] = {
     {"libjpeg", "", "JPEG images cannot be read", "apt-get install libjpeg-dev, and build again",
      GAN_HAVE_JPEG},
+    {"libwebp", "", "WebP images cannot be read", "apt-get install libwebp-dev, and build again",
+     GAN_HAVE_WEBP},
     {"libhdf5", "", "HDF5 files cannot be read", "apt-get install libhdf5-dev, and build again",
      GAN_HAVE_HDF5},
     {"libsndfile", "", "WAV sounds cannot be read",

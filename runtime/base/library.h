@@ -32,5 +32,6 @@ GanStatus library_need_symbol(void *library, const char *symbol, void *field, si
 GanStatus archive_ready(void); // archive_late.c
 GanStatus hdf5_ready(void);    // runtime/data/hdf5_late.c
 GanStatus sound_ready(void);   // runtime/data/sound_late.c
+GanStatus webp_ready(void);    // runtime/data/webp_late.c
 
 #endif

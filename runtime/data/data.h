@@ -15,7 +15,7 @@
 
 #define DATA_MAX_RANK 8
 
-// --- image.c, image_png.c, image_jpeg.c, image_exif.c: one image ---------------------------------
+// --- image.c, image_png.c, image_jpeg.c, image_webp.c, image_exif.c: one image -------------------
 
 typedef struct Image {
     uint32_t w, h; // pixels
@@ -28,11 +28,12 @@ typedef struct Image {
 // zeroed; size limits apply
 GanStatus image_new(uint32_t w, uint32_t h, uint32_t channels, uint32_t bits, Image *out);
 void image_release(Image *m); // accepts an empty image
-// PNG or JPEG, detected by content, rotated upright by its EXIF orientation. The message is a
+// PNG, JPEG or WebP, detected by content, rotated upright by its EXIF orientation. The message is a
 // reason without a path; GAN_ERR_INPUT for every kind of damage.
 GanStatus image_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_png_decode(const uint8_t *data, size_t n, Image *out);
 GanStatus image_jpeg_decode(const uint8_t *data, size_t n, Image *out);
+GanStatus image_webp_decode(const uint8_t *data, size_t n, Image *out);
 // image_exif.c: the orientation, 1 to 8, in EXIF data (from its TIFF header on); 1 if it has none.
 // image_orient rotates an image of this orientation upright, or fails and leaves it unchanged.
 uint32_t exif_orientation(const uint8_t *tiff, size_t n);

@@ -1,7 +1,7 @@
 // image.c - one image: memory, format detection by content, and grids of samples.
 //
-// In: bytes of a PNG or JPEG file, or f32 samples. Out: an Image that owns its pixels. The limits
-// below are checked before allocating, so that a small hostile file cannot allocate much.
+// In: bytes of a PNG, JPEG or WebP file, or f32 samples. Out: an Image that owns its pixels. The
+// limits below are checked before allocating, so that a small hostile file cannot allocate much.
 #include "data.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static const Magic foreign[] = {
     {"BM", 2, "a BMP file"},
     {"II*\0", 4, "a TIFF file"},
     {"MM\0*", 4, "a TIFF file"},
-    {"RIFF", 4, "a WebP or other RIFF file"},
+    {"RIFF", 4, "a RIFF file of another kind than WebP"},
     {"\0\0\0\014jP", 6, "a JPEG 2000 file"},
     {"%PDF", 4, "a PDF file"},
     {"<", 1, "text, perhaps HTML or SVG"},
@@ -71,13 +71,17 @@ GanStatus image_decode(const uint8_t *data, size_t n, Image *out) {
         return image_png_decode(data, n, out);
     if (has_magic(data, n, "\xff\xd8\xff", 3))
         return image_jpeg_decode(data, n, out);
+    if (n >= 12 && has_magic(data, n, "RIFF", 4) && has_magic(data + 8, n - 8, "WEBP", 4))
+        return image_webp_decode(data, n, out);
     if (sound_is(data, n))
-        return fail(GAN_ERR_INPUT, "not a PNG or JPEG image but a WAV sound: sounds have folders "
-                                   "of their own");
+        return fail(GAN_ERR_INPUT,
+                    "not a PNG, JPEG or WebP image but a WAV sound: sounds have folders "
+                    "of their own");
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has_magic(data, n, foreign[i].text, foreign[i].n))
-            return fail(GAN_ERR_INPUT, "not a PNG or JPEG image but %s", foreign[i].what);
-    return fail(GAN_ERR_INPUT, "not a PNG or JPEG image%s", is_text(data, n) ? " but text" : "");
+            return fail(GAN_ERR_INPUT, "not a PNG, JPEG or WebP image but %s", foreign[i].what);
+    return fail(GAN_ERR_INPUT, "not a PNG, JPEG or WebP image%s",
+                is_text(data, n) ? " but text" : "");
 }
 
 GanStatus image_read(Str path, Image *out) {

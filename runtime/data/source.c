@@ -264,7 +264,8 @@ static GanStatus guess_bytes(Str path, const uint8_t *data, size_t n, SourceKind
     }
     if (begins(data, n, "\x89HDF\r\n\x1a\n", 8))
         return *out = SourceHdf5, GAN_OK;
-    if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3)) {
+    if (begins(data, n, "\x89PNG", 4) || begins(data, n, "\xff\xd8\xff", 3) ||
+        (begins(data, n, "RIFF", 4) && n >= 12 && begins(data + 8, n - 8, "WEBP", 4))) {
         return fail(GAN_ERR_INPUT, "%.*s: a single image is not a data set; name its folder",
                     SARG(path));
     }

@@ -254,6 +254,66 @@ static void a_jpeg_of_many_scans_is_refused(void **state) {
     assert_null(m.pixels);
 }
 
+// Pixels as in the PNG they were made of; the exif one is turned to the left.
+static void webp_is_read_in_every_form(void **state) {
+    static const struct {
+        const char *file, *png;
+        uint32_t turn;
+    } seeds[] = {{"lossless", "rgb8", 1}, {"alpha", "rgb_alpha8", 1}, {"exif", "rgb8", 8}};
+    Place *p = *state;
+    Image m = {0}, plain = {0};
+    GanStatus st = image_read(STR(SEEDS "image/lossy.webp"), &m);
+    if (st != GAN_OK && strstr(gan_error(), "no libwebp"))
+        skip();
+    assert_ok(st);
+    assert_true(m.w == 24 && m.h == 16 && m.channels == 3);
+    for (uint32_t i = 0; i < 24 * 16 * 3; i++) { // of the picture before compression
+        uint32_t x = i / 3 % 24, y = i / 3 / 24, k = i % 3;
+        assert_true(abs((int)value_at(&m, x, y, k) - (int)(4 * x + 5 * y + 40 * k)) < 12);
+    }
+    image_release(&m);
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        assert_ok(image_read(str_format(&p->arena, SEEDS "image/%s.webp", seeds[i].file), &m));
+        assert_ok(image_read(str_format(&p->arena, SEEDS "image/%s.png", seeds[i].png), &plain));
+        assert_ok(image_orient(&plain, seeds[i].turn));
+        assert_true(m.w == plain.w && m.h == plain.h && m.channels == plain.channels);
+        assert_memory_equal(m.pixels, plain.pixels, (size_t)m.w * m.h * m.channels);
+        image_release(&m);
+        image_release(&plain);
+    }
+}
+
+static void damaged_webp_gives_one_reason(void **state) {
+    static const char *const files[] = {"lossless", "lossy", "exif"};
+    Place *p = *state;
+    Image m = {0};
+    Str file = {0};
+    GanStatus st = image_read(STR(SEEDS "image/animated.webp"), &m);
+    if (strstr(gan_error(), "no libwebp"))
+        skip();
+    assert_refused(st, "an animated WebP");
+    for (size_t i = 0; i < 3; i++) {
+        Str path = str_format(&p->arena, SEEDS "image/%s.webp", files[i]);
+        assert_ok(file_read(&p->arena, path, &file));
+        uint8_t *bytes = arena_array(&p->arena, uint8_t, file.len);
+        for (size_t n = 12; n < file.len; n++) { // each in memory of its own length
+            memcpy(bytes + file.len - n, file.ptr, n);
+            if (image_decode(bytes + file.len - n, n, &m) == GAN_OK)
+                image_release(&m); // all but the last of a chunk behind the pixels
+            else
+                assert_non_null(strstr(gan_error(), "broken WebP: "));
+        }
+        assert_refused(image_decode((const uint8_t *)file.ptr, file.len / 2, &m), "too early");
+        mem_fail_at(1);
+        st = image_decode((const uint8_t *)file.ptr, file.len, &m);
+        mem_fail_at(0);
+        assert_true(st == GAN_ERR_MEMORY);
+    }
+    static const uint8_t huge[] =
+        "RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\xff\xff\xff\x0f\0\0\0\0\0\0\0\0";
+    assert_refused(image_decode(huge, sizeof huge - 1, &m), "the limit is");
+}
+
 static void damaged_images_give_one_reason(void **state) {
     static const struct {
         const char *file, *reason;
@@ -777,6 +837,8 @@ int main(int argc, char **argv) {
         T(images_are_turned_as_exif_says),
         T(a_png_is_turned_as_its_exif_says),
         T(a_jpeg_of_many_scans_is_refused),
+        T(webp_is_read_in_every_form),
+        T(damaged_webp_gives_one_reason),
         T(damaged_images_give_one_reason),
         T(every_truncation_and_flip_of_a_png_is_survived),
         T(a_fit_keeps_constant_pictures_and_pads_with_the_ground),

@@ -553,7 +553,7 @@ static const struct {
     const char *out, *err;
 } command_lines[] = {
     {"pack %s/set -o %s/a.pack --size 8", 1, "",
-     "bad: odd/z.png: not a PNG or JPEG image but text"},
+     "bad: odd/z.png: not a PNG, JPEG or WebP image but text"},
     {"pack %s/set -o %s/a.pack --size 8 --skip-bad --labels folders", 0, "5 samples",
      "left out: 1 of 6"},
     {"verify %s/a.pack", 0, "5 samples, whole", ""},
