@@ -8,7 +8,7 @@
 //
 // Lines are in order of steps. The line of a save is written before its checkpoint, so a
 // checkpoint's log is complete; its duration follows afterwards. A resumed run drops lines later
-// than its checkpoint and writes them again.
+// than its checkpoint, which it writes again, and damaged ones.
 
 #include "runlog.h"
 
@@ -87,22 +87,39 @@ static void replay_line(RunLog *l, Arena scratch, const Json *line, uint32_t ste
     }
 }
 
-// Bytes of `text` whose lines are whole and not later than `step`.
-static size_t replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
+// Whether a line, with its end, is whole and not later than `step`.
+static bool replay_whole(RunLog *l, Arena scratch, Str line, uint32_t step) {
+    const Json *root;
+    if (!str_ends(line, STR("\n")) || json_parse(&scratch, line, l->path, &root) != GAN_OK)
+        return false;
+    double of = json_number(json_get(root, "step"), -1);
+    if (!(of >= 0 && of <= step))
+        return false;
+    replay_line(l, scratch, root, (uint32_t)of);
+    return true;
+}
+
+// Reads the lines up to `step`. From the first that is damaged or later on the file is written
+// anew, without such lines.
+static GanStatus replay(RunLog *l, Arena scratch, Str text, uint32_t step) {
+    FileOut *anew = NULL;
+    GanStatus st = GAN_OK;
     for (size_t at = 0; at < text.len;) {
-        size_t n = str_find(str_sub(text, at, text.len), '\n');
-        Arena line = scratch;
-        const Json *root;
-        if (at + n == text.len ||
-            json_parse(&line, str_sub(text, at, at + n), l->path, &root) != GAN_OK)
-            return at;
-        double of = json_number(json_get(root, "step"), -1);
-        if (!(of >= 0 && of <= step))
-            return at;
-        replay_line(l, line, root, (uint32_t)of);
-        at += n + 1;
+        size_t end = at + str_find(str_sub(text, at, text.len), '\n') + 1;
+        Str line = str_sub(text, at, end);
+        bool keep = replay_whole(l, scratch, line, step);
+        if (!keep && !anew) {
+            TRY_OUT(file_out_open(l->path, &anew));
+            TRY_OUT(file_out_put(anew, text.ptr, at));
+        } else if (keep && anew) {
+            TRY_OUT(file_out_put(anew, line.ptr, line.len));
+        }
+        at = end;
     }
-    return text.len;
+    return anew ? file_out_commit(anew) : GAN_OK;
+out:
+    file_out_abandon(anew);
+    return st;
 }
 
 GanStatus runlog_open(Arena *perm, Str dir, uint32_t first, uint32_t step, const Meter *m,
@@ -127,8 +144,7 @@ GanStatus runlog_open(Arena *perm, Str dir, uint32_t first, uint32_t step, const
     Arena scratch = *perm;
     if (file_exists(out->path))
         TRY(file_read(&scratch, out->path, &text));
-    size_t keep = replay(out, scratch, text, step);
-    return keep < text.len ? file_write_atomic(out->path, text.ptr, keep) : GAN_OK;
+    return replay(out, scratch, text, step);
 }
 
 // --- writing -------------------------------------------------------------------------------------

@@ -30,6 +30,13 @@ absent run/ckpt/00000012.json.tmp-1
 losses run >a; losses whole >b
 same a b
 
+# A line of the log that is damaged is left out; those behind it stay.
+cp -r whole scribbled
+sed -i 's/^{"step": 2, .*/{"step": 2, "ima/' scribbled/log.jsonl
+expect 0 train scribbled
+losses whole | grep -v '^2 ' >a; losses scribbled >b
+same a b
+
 for f in run/ckpt/*.safetensors; do echo nothing >$f; done
 expect 1 train run --steps 14
 says 'no checkpoint in run/ckpt is whole'
