@@ -95,6 +95,8 @@ static GanStatus set_value(Arena *a, const ArgOption *row, Str text, ArgValue *v
     case ArgCount:
     case ArgMaybe:
         return set_number(row, text, 1, MOST, v);
+    case ArgStep:
+        return set_number(row, text, 0, MOST, v);
     case ArgMillion:
         return set_number(row, text, 1, ARG_MILLION, v);
     case ArgThreads:

@@ -17,6 +17,7 @@ typedef enum ArgKind {
     ArgCount,   // a whole number from 1
     ArgMillion, // a whole number from 1 to 2^20
     ArgThreads, // a whole number from 1 to THREADS_MOST
+    ArgStep,    // a whole number from 0, no more than a run has steps
     ArgNumber,  // a whole number from 0
     ArgReal,    // a number above 0
     ArgBytes,   // so many bytes: 12G, 1.5GiB, 800M

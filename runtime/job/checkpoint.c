@@ -322,6 +322,23 @@ bool stored_alike(Dtype a, Dtype b) {
     return (a == DtF64) == (b == DtF64);
 }
 
+// Of another run than `want`'s.
+static GanStatus check_origin(const Checkpoint *c, const Checkpoint *want) {
+    if (!str_eq(c->model, want->model))
+        return fail(GAN_ERR_INPUT,
+                    "the checkpoint of step %u is of another model: its hash is %.*s, that of "
+                    "resolved.gan %.*s",
+                    c->step, SARG(c->model), SARG(want->model));
+    if (c->seed != want->seed)
+        return fail(GAN_ERR_INPUT,
+                    "the checkpoint of step %u is of seed %llu, the run of seed %llu", c->step,
+                    (unsigned long long)c->seed, (unsigned long long)want->seed);
+    if (!stored_alike(c->real, want->real))
+        return fail(GAN_ERR_INPUT, "the checkpoint of step %u is in %s, the run in %s", c->step,
+                    dtype_name[c->real], dtype_name[want->real]);
+    return GAN_OK;
+}
+
 // A checkpoint that says something else than was written, or of which a part is gone, is damaged;
 // one that cannot be read now may be whole, and going back from it would write over it.
 static bool is_damage(GanStatus st, Str about, Str tensors) {
@@ -343,15 +360,10 @@ GanStatus checkpoint_load(Arena *perm, Str dir, Exec *e, const Checkpoint *want,
         Str content, about = run_file(perm, dir, "ckpt", step, "json"),
                      tensors = run_file(perm, dir, "ckpt", step, "safetensors");
         GanStatus st = read_json(perm, about, step, out, &content);
-        if (st == GAN_OK && (!str_eq(out->model, want->model) || out->seed != want->seed ||
-                             !stored_alike(out->real, want->real)))
-            return fail(
-                GAN_ERR_INPUT,
-                "the checkpoint of step %u was made by another model, precision or seed than "
-                "this run's: its model's hash is %.*s, resolved.gan's is %.*s",
-                step, SARG(out->model), SARG(want->model));
-        if (st == GAN_OK)
+        if (st == GAN_OK) {
+            TRY(check_origin(out, want));
             st = load_tensors(perm, tensors, content, e, want->seed);
+        }
         if (st == GAN_OK || !is_damage(st, about, tensors)) {
             *found = st == GAN_OK;
             return st;

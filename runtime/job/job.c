@@ -231,7 +231,7 @@ GanStatus job_from_options(Arena *perm, const Options *o, Job *out) {
 static GanStatus change_precision(Job *job, const Options *o) {
     const DeviceApi *api = device_find(job->device);
     Dtype was = job->real;
-    if (!o->at[OptPrecision].given || !api) // no device: said where it is opened
+    if (!o->at[OptPrecision].given)
         return GAN_OK;
     TRY(precision_of(o, api, (Str){0}, &job->real));
     return stored_alike(was, job->real)
@@ -518,6 +518,8 @@ GanStatus job_read(Arena *perm, Str text, Str path, Job *out) {
             out->real = (Dtype)i;
     if (out->real == DtCount)
         r.wrong = r.wrong ? r.wrong : "precision";
+    if (!device_find(out->device))
+        r.wrong = r.wrong ? r.wrong : "device";
     get_pairs(&r, r.root, "settings", &out->setting);
     get_pairs(&r, r.root, "data", &out->data);
     get_weights(&r, r.root, &out->weights);

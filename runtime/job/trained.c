@@ -20,12 +20,6 @@ static GanStatus set_job(Arena *perm, const Options *o, Job *job) {
     return o->at[OptPaths].given ? job_set_data(perm, job, o) : GAN_OK;
 }
 
-// The newest where none is named; of a number no step has, the largest that one may have.
-static uint32_t step_asked(const Options *o) {
-    int64_t step = option_number(o, OptStep, NONE);
-    return !o->at[OptStep].given || step < NONE ? (uint32_t)step : NONE - 1;
-}
-
 // Whether an entry reads a pretrained net: else its file may be far away.
 static bool samples_ask(const Module *m) {
     for (uint32_t i = 0; i < m->slot.n; i++)
@@ -42,7 +36,7 @@ static GanStatus open_run(Arena *perm, const Host *h, const Options *o, bool fed
                     SARG(out->dir));
     TRY(run_read(perm, out->dir, &out->job));
     TRY(set_job(perm, o, &out->job));
-    uint32_t step = step_asked(o);
+    uint32_t step = (uint32_t)option_number(o, OptStep, NONE); // NONE: the newest
     TRY(job_unchanged(&out->job, &h->console, perm)); // weights mean nothing to another text
     if (step == NONE && out->job.stage.n > 1)
         TRY(checkpoint_newest(perm, out->dir, &step));

@@ -22,6 +22,7 @@ bad_number '--threads wants a whole number'    --threads 0
 bad_number '--seed wants a whole number'       --seed -1
 bad_number '--save-every wants a whole number' --save-every 0
 refused 2 '--count wants a whole number' ganrun sample whole --count 0
+refused 2 '--step wants a whole number from 0 to 99999999' ganrun sample whole --step 4294967296
 refused 2 '--count wants a whole number' ganrun sample whole --count 99999999999
 refused 2 '--steps wants a whole number' ganrun bench tiny.gan --batch 4 --steps 0
 refused 2 '--count' ganrun data synth shapes --out new.pack --count 0
@@ -46,6 +47,16 @@ copy; tear run/ckpt/00000006.safetensors
 expect 0 sample run -o a.png;       says '6 is damaged'
 copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun train run --steps 9
 copy; echo '{' >run/options.json;   refused 1 'options.json' ganrun sample run
+changed() { copy; sed -i "$2" "run/$1"; }
+changed options.json 's/"device": "cpu"/"device": "tpu"/'
+refused 1 'options.json: `device` is missing or makes no sense' ganrun train run --steps 9
+refused 1 'options.json: `device` is missing or makes no sense' ganrun sample run
+changed options.json 's/"precision": "f32"/"precision": "f64"/'
+refused 1 'the checkpoint of step 6 is in f32, the run in f64' ganrun sample run --device ref
+changed options.json 's/"seed": 0/"seed": 1/'
+refused 1 'the checkpoint of step 6 is of seed 0, the run of seed 1' ganrun train run --steps 9
+changed ckpt/00000006.json 's/"model": "./"model": "-/'
+refused 1 'the checkpoint of step 6 is of another model: its hash is -.*, that of resolved.gan [0-9a-f]*$' ganrun sample run
 copy; rm run/resolved.gan;          refused 1 'no file run/resolved.gan' ganrun train run --steps 9
 copy; echo 'model' >run/resolved.gan; refused 1 'run/resolved.gan' ganrun train run --steps 9
 copy; mv s.pack t.pack;             refused 1 's.pack is no longer there; --data x=PATH' ganrun train run --steps 9
